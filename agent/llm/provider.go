@@ -1,0 +1,164 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A Request is one call of a model.
+type Request struct {
+	Model      string
+	System     string    // the cached prompt; "" for none
+	Tools      []Tool    // in the order in which they are frozen
+	Prefill    []Message // between the cached prompt and the transcript
+	Transcript *Transcript
+	// Overlay is this call's own text. The provider puts it at the very end of
+	// the last message, after the last cache mark; it is never stored.
+	Overlay   string
+	MaxTokens int // of the answer; 0: the provider's default
+	// NoTools keeps the tools array as it is but forbids their use.
+	NoTools bool
+	Effort  string // "", "none", "minimal", "low", "medium", "high", "xhigh"
+	// CacheTTL is "", "5m" or "1h"; providers without cache marks ignore it.
+	CacheTTL string
+}
+
+// A Provider calls models of one service. Its methods may be called from any
+// goroutine.
+type Provider interface {
+	// Name is how people know the provider: "anthropic", "openrouter".
+	Name() string
+	// Stream asks for an answer and yields it as it comes. The last event of a
+	// complete answer is Done; a sequence that ends in an error, or without
+	// Done, is no answer. Errors are *Error, or ctx's cause.
+	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
+}
+
+// An Event is one piece of an answer: TextDelta, ThinkingDelta, ToolStart,
+// Notice or Done.
+type Event interface{ event() }
+
+// A TextDelta is more text for the person.
+type TextDelta string
+
+// A ThinkingDelta is more of the model's reasoning. It is never shown unless
+// the person asked for it.
+type ThinkingDelta string
+
+// ToolStart says that the model has begun to write a call of the named tool.
+type ToolStart struct{ Name string }
+
+// A Notice tells what the provider did to get an answer: it tried again, or it
+// fell back to another model. What had been streamed before it is void.
+type Notice struct {
+	Retry    int           // number of the try that follows, from 1
+	After    time.Duration // how long it waits before it
+	Fallback string        // "provider/model" that takes over; "" for a plain retry
+	Err      error         // why
+}
+
+// Done ends an answer.
+type Done struct {
+	Message  Message
+	Stop     StopReason
+	Usage    Usage
+	Model    string // the model that answered
+	Provider string // the provider that answered
+}
+
+func (TextDelta) event()     {}
+func (ThinkingDelta) event() {}
+func (ToolStart) event()     {}
+func (Notice) event()        {}
+func (Done) event()          {}
+
+// A StopReason says why a model stopped.
+type StopReason string
+
+// The reasons to stop.
+const (
+	EndTurn   StopReason = "end_turn"
+	CallTools StopReason = "tool_use"
+	Length    StopReason = "length"
+	Refusal   StopReason = "refusal"
+	Paused    StopReason = "pause" // the provider wants to be called again with what it said
+)
+
+// Usage counts tokens as the provider reports them. Input excludes what was
+// read from or written to a cache.
+type Usage struct {
+	Input      int `json:"in"`
+	CacheRead  int `json:"read,omitempty"`
+	CacheWrite int `json:"write,omitempty"`
+	Output     int `json:"out"`
+}
+
+// Prompt is the number of tokens that the model was given.
+func (u Usage) Prompt() int { return u.Input + u.CacheRead + u.CacheWrite }
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.Input + v.Input, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Output + v.Output}
+}
+
+// A Class says what kind of failure an Error is; it decides what helps.
+type Class string
+
+// The classes of failure.
+const (
+	Auth          Class = "auth"         // 401, 403: the key
+	Billing       Class = "billing"      // 402, spending limits
+	RateLimit     Class = "rate_limit"   // 429
+	Overloaded    Class = "overloaded"   // 503, 529
+	Server        Class = "server_error" // 500, 502, 504
+	Timeout       Class = "timeout"      // no answer, or a stream that stopped
+	Network       Class = "network"      // no connection, or one that was cut
+	Overflow      Class = "context_overflow"
+	TooLarge      Class = "payload_too_large"
+	ImageTooLarge Class = "image_too_large"
+	NotFound      Class = "model_not_found"
+	Policy        Class = "policy"          // refused for its content
+	Format        Class = "format_error"    // the request is malformed
+	PrefixCheck   Class = "thinking_prefix" // thinking blocks do not fit the prefix
+	Garbage       Class = "garbage"         // an answer that cannot be understood
+	Unknown       Class = "unknown"
+)
+
+// An Error is a failed call of a model.
+type Error struct {
+	Class    Class
+	Provider string
+	Status   int           // HTTP status; 0 if there was none
+	After    time.Duration // the server's hint; 0 if it gave none
+	Message  string        // the provider's own words, without secrets
+	// Limit is the context length that an overflow error named; 0 if none.
+	Limit int
+	Err   error
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s", e.Provider, e.Class)
+	if e.Status != 0 {
+		s += fmt.Sprintf(" (%d)", e.Status)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary reports whether the same call may succeed later.
+func (e *Error) Temporary() bool {
+	switch e.Class {
+	case RateLimit, Overloaded, Server, Timeout, Network, Garbage, Unknown:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package llm
+
+// A Transcript is a list of messages that only grows at its end. It keeps the
+// wire form of what it holds, per dialect, so that a request costs the encoding
+// of what is new and not of the whole history. It is not safe for use by
+// several goroutines.
+type Transcript struct {
+	messages []Message
+	wires    map[string]*wire
+}
+
+// wire is the encoding of the first len(ends) messages: message i stands in
+// buf[ends[i-1]:ends[i]].
+type wire struct {
+	buf  []byte
+	ends []int
+}
+
+// NewTranscript returns a transcript of messages, which it takes over.
+func NewTranscript(messages ...Message) *Transcript { return &Transcript{messages: messages} }
+
+// Len returns the number of messages.
+func (t *Transcript) Len() int { return len(t.messages) }
+
+// At returns message i. The caller must not change what it refers to.
+func (t *Transcript) At(i int) Message { return t.messages[i] }
+
+// Since returns the messages from i on. The caller must not change them.
+func (t *Transcript) Since(i int) []Message { return t.messages[i:len(t.messages):len(t.messages)] }
+
+// Append adds messages at the end.
+func (t *Transcript) Append(ms ...Message) { t.messages = append(t.messages, ms...) }
+
+// Truncate forgets the messages from n on. It is for undoing appends that were
+// never stored.
+func (t *Transcript) Truncate(n int) {
+	clear(t.messages[n:])
+	t.messages = t.messages[:n]
+	for _, w := range t.wires {
+		if len(w.ends) > n {
+			w.ends = w.ends[:n]
+			w.buf = w.buf[:w.end(n)]
+		}
+	}
+}
+
+func (w *wire) end(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return w.ends[n-1]
+}
+
+// Wire returns the encodings of the first n messages, one after the other, as
+// encode appends them (separators included), and keeps them for the next time.
+// encode must be pure: it is called once per message and dialect. The caller
+// must not change the result, which is valid until the next Truncate.
+func (t *Transcript) Wire(dialect string, n int, encode func(dst []byte, m Message) []byte) []byte {
+	w := t.wires[dialect]
+	if w == nil {
+		if t.wires == nil {
+			t.wires = make(map[string]*wire)
+		}
+		w = &wire{}
+		t.wires[dialect] = w
+	}
+	for i := len(w.ends); i < n; i++ {
+		w.buf = encode(w.buf, t.messages[i])
+		w.ends = append(w.ends, len(w.buf))
+	}
+	return w.buf[:w.end(n):w.end(n)]
+}

@@ -1,0 +1,42 @@
+// Package turn makes of waiting inbox entries one agent run and one commit.
+package turn
+
+import (
+	"context"
+	"encoding/json"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+// A Store keeps what turns need. What a method reports as done is on disk; of
+// writes that fail nothing has happened. Methods that write with a stale claim
+// return inbox.ErrStale.
+type Store interface {
+	// Claim takes entries that wait in lane, in order and at most max (0: all).
+	// Entries of a turn that was cut short come first and alone, with its steps.
+	// A claim without a turn means that nothing waits.
+	Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error)
+	// Join takes what has come to wait in the claim's lane meanwhile into the
+	// same turn, and returns it.
+	Join(ctx context.Context, c inbox.Claim) ([]inbox.Entry, error)
+	// Release lets the claim's entries wait again, and keeps its steps. It is not
+	// a crash.
+	Release(ctx context.Context, c inbox.Claim) error
+	// RecordStep keeps s with the claim's turn, and opens the session if open is
+	// not nil and it is not open yet.
+	RecordStep(ctx context.Context, c inbox.Claim, open *session.Opening, s inbox.Step) error
+	// CommitTurn makes all of m true at once, or none, and ends the claim. It
+	// returns the rows with their ids, those attempted already marked so.
+	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
+
+	// Session returns the session to which key points; ok is false if there is
+	// none yet.
+	Session(ctx context.Context, key session.Key) (r session.Record, ok bool, err error)
+	// Prompt returns the frozen prompt of a session.
+	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
+	// Transcript returns the rows of a session's active transcript from index
+	// from on.
+	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+}
