@@ -53,6 +53,15 @@ func (a Address) Room() Address {
 	return Address{Platform: a.Platform, Account: a.Account, Scope: a.Scope, Chat: a.Chat}
 }
 
+// An Account is one login on one platform: the unit that an adapter connects.
+type Account struct {
+	Platform Platform `json:"p"`
+	Name     string   `json:"a,omitempty"` // "" is the only one
+}
+
+// On returns the account to which a belongs.
+func (a Address) On() Account { return Account{a.Platform, a.Account} }
+
 // String returns the form that `send` and `deliver` accept as a target:
 // platform:chat or platform:chat:thread.
 func (a Address) String() string {

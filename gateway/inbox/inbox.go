@@ -47,13 +47,15 @@ const (
 
 // An Entry is one accepted event and what became of it.
 type Entry struct {
-	ID       ID               `json:"id"`
-	Lane     Lane             `json:"lane"`
-	Session  session.Key      `json:"session"`
-	In       chat.Inbound     `json:"in"`
-	By       access.Principal `json:"by"`
-	State    State            `json:"state"`
-	Accepted time.Time        `json:"accepted"`
+	ID      ID               `json:"id"`
+	Lane    Lane             `json:"lane"`
+	Session session.Key      `json:"session"`
+	In      chat.Inbound     `json:"in"`
+	By      access.Principal `json:"by"`
+	// Solo entries (commands) are claimed alone; a batch ends before one.
+	Solo     bool      `json:"solo,omitempty"`
+	State    State     `json:"state"`
+	Accepted time.Time `json:"accepted"`
 	// Turn is set by the first claim and stays: the steps of a turn that was cut
 	// short are found by it.
 	Turn  string    `json:"turn,omitempty"`

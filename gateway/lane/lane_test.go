@@ -1,0 +1,197 @@
+package lane_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/gateway/lane"
+)
+
+func TestOneAtATimePerKeyAndNothingLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		queue := map[int][]int{} // the store
+		got := map[int][]int{}
+		var running [4]atomic.Int32
+		s := lane.New(3, func(ctx context.Context, k int) {
+			if running[k].Add(1) != 1 {
+				t.Errorf("key %d runs twice at once", k)
+			}
+			defer running[k].Add(-1)
+			mu.Lock()
+			q := queue[k]
+			queue[k] = nil
+			mu.Unlock()
+			time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+			mu.Lock()
+			got[k] = append(got[k], q...)
+			mu.Unlock()
+		})
+		for i := range 2000 {
+			k := rand.IntN(4)
+			mu.Lock()
+			queue[k] = append(queue[k], i)
+			mu.Unlock()
+			s.Wake(k)
+			time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n := 0
+		for k, g := range got {
+			n += len(g)
+			for i := 1; i < len(g); i++ {
+				if g[i] <= g[i-1] {
+					t.Fatalf("key %d out of order at %d", k, i)
+				}
+			}
+		}
+		if n != 2000 {
+			t.Fatalf("ran %d of 2000", n)
+		}
+		if r, w := s.Running(); r != 0 || w != 0 {
+			t.Errorf("idle set says it runs %d and has %d waiting", r, w)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestABusyLaneDoesNotKeepItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		var s *lane.Set[string]
+		s = lane.New(1, func(ctx context.Context, k string) {
+			order = append(order, k)
+			time.Sleep(time.Second)
+			if k == "busy" && len(order) < 6 {
+				s.Wake(k)
+			}
+		})
+		s.Wake("busy")
+		synctest.Wait()
+		s.Wake("a")
+		s.Wake("b")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[busy a b busy busy busy]"; got != want {
+			t.Errorf("ran %s, want %s", got, want)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestInterruptGivesTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		newer := errors.New("a newer message came")
+		var causes []string
+		s := lane.New(1, func(ctx context.Context, k string) {
+			select {
+			case <-ctx.Done():
+				causes = append(causes, context.Cause(ctx).Error())
+			case <-time.After(time.Hour):
+				causes = append(causes, "finished")
+			}
+		})
+		s.Wake("a")
+		synctest.Wait()
+		s.Wake("a")
+		if !s.Interrupt("a", newer) {
+			t.Error("nothing was running")
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if fmt.Sprint(causes) != "[a newer message came finished]" {
+			t.Errorf("got %q", causes)
+		}
+		if s.Interrupt("a", newer) {
+			t.Error("interrupted an idle lane")
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestALaneThatWaitsForItsRunIsNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran []string
+		s := lane.New(1, func(ctx context.Context, k string) {
+			time.Sleep(time.Second)
+			ran = append(ran, fmt.Sprint(k, " ", context.Cause(ctx)))
+		})
+		s.Wake("a")
+		s.Wake("b")
+		synctest.Wait()
+		if s.Interrupt("b", errors.New("too early")) {
+			t.Error("b does not run yet, and was interrupted")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, want := fmt.Sprint(ran), "[a <nil> b <nil>]"; got != want {
+			t.Errorf("ran %s, want %s", got, want)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCloseWaitsAndRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		s := lane.New(2, func(ctx context.Context, k int) { n.Add(1); <-ctx.Done(); time.Sleep(time.Second) })
+		for k := range 3 { // the third waits for a slot, and never runs
+			s.Wake(k)
+		}
+		synctest.Wait()
+		start := time.Now()
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(start) != time.Second {
+			t.Errorf("Close took %v", time.Since(start))
+		}
+		s.Wake(4)
+		synctest.Wait()
+		if n.Load() != 2 {
+			t.Errorf("ran %d", n.Load())
+		}
+	})
+}
+
+func TestWaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lane.New(1, func(ctx context.Context, k int) { time.Sleep(time.Hour) })
+		s.Wake(1)
+		synctest.Wait()
+		s.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait returned %v", err)
+		}
+		if err := s.Wait(t.Context()); err != nil {
+			t.Errorf("Wait returned %v", err)
+		}
+	})
+}
+
+func BenchmarkWakeAndRun(b *testing.B) {
+	done := make(chan struct{}, 1)
+	s := lane.New(64, func(ctx context.Context, k int) { done <- struct{}{} })
+	for i := range b.N {
+		s.Wake(i)
+		<-done
+	}
+}
