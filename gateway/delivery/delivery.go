@@ -1,0 +1,191 @@
+// Package delivery renders, splits, streams, edits and retries what the daemon
+// says.
+//
+// Everything that a person is meant to keep is a row of the outbox, and leaves
+// through one worker per address, in order, one row at a time: the attempt is
+// on disk before the request leaves, the receipt before the next row does. What
+// is decoration (typing, the edits of a preview) goes past the outbox, on its
+// own budget, and nothing waits for it.
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/markup"
+	"hermesd/gateway/outbox"
+	"hermesd/internal/secret"
+)
+
+// Options are what a Delivery works with.
+type Options struct {
+	Store    Store
+	Adapters map[chat.Account]chat.Adapter
+	// Uncertain is the policy for sends of which nobody can say whether they
+	// arrived: resend, hold or drop.
+	Uncertain outbox.Policy
+	// Preview shows answers while they are written, where the platform can edit.
+	Preview bool
+	// EditInterval is the least time between two edits of one preview; 0 takes
+	// the platform's.
+	EditInterval time.Duration
+	// Ceiling is the most sends per second to one account; 0: no ceiling, only
+	// what the platform's answers say.
+	Ceiling map[chat.Account]float64
+	// SendTimeout ends a request that gets no answer; 0 is 60 s.
+	SendTimeout time.Duration
+	Masker      *secret.Masker
+	Log         *zap.Logger
+}
+
+// maxSenders bounds how many addresses are sent to at once.
+const maxSenders = 1024
+
+// A Delivery carries rows to platforms. Its methods may be called from any
+// goroutine.
+type Delivery struct {
+	o     Options
+	lanes *lane.Set[chat.Address]
+	stop  sync.Once
+	done  chan struct{} // closed when no new row is taken up
+
+	mu     sync.Mutex // guards what follows
+	budget *outbox.Budget
+	timers map[chat.Address]*time.Timer // addresses that wait for their head to be due
+}
+
+// New returns a Delivery that does nothing until Start.
+func New(o Options) *Delivery {
+	if o.SendTimeout == 0 {
+		o.SendTimeout = 60 * time.Second
+	}
+	if o.Masker == nil {
+		o.Masker = &secret.Masker{}
+	}
+	d := &Delivery{o: o, budget: outbox.NewBudget(o.Ceiling), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
+	d.lanes = lane.New(maxSenders, d.work)
+	return d
+}
+
+// Start wakes the queues that have rows from an earlier process.
+func (d *Delivery) Start(ctx context.Context) error {
+	queues, err := d.o.Store.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, to := range queues {
+		d.lanes.Wake(to)
+	}
+	return nil
+}
+
+// Wake says that rows wait for to.
+func (d *Delivery) Wake(to chat.Address) { d.lanes.Wake(to) }
+
+// WakeRows wakes the queues of rows.
+func (d *Delivery) WakeRows(rows []outbox.Row) {
+	for i, r := range rows {
+		if i == 0 || r.Msg.To != rows[i-1].Msg.To {
+			d.lanes.Wake(r.Msg.To)
+		}
+	}
+}
+
+// Enqueue stores rows and sends them. It returns once they are on disk.
+func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Row, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	rows, err := d.o.Store.Enqueue(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	d.WakeRows(rows)
+	return rows, nil
+}
+
+// Close takes no new row up, and waits for the requests that are under way, or
+// for ctx. What is left stays in the outbox.
+func (d *Delivery) Close(ctx context.Context) error {
+	d.stop.Do(func() { close(d.done) })
+	d.mu.Lock()
+	for to, t := range d.timers {
+		t.Stop()
+		delete(d.timers, to)
+	}
+	d.mu.Unlock()
+	d.lanes.Stop()
+	return d.lanes.Wait(ctx)
+}
+
+// wakeIn wakes to after wait, once.
+func (d *Delivery) wakeIn(to chat.Address, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping() {
+		return
+	}
+	if t, ok := d.timers[to]; ok {
+		t.Stop()
+	}
+	d.timers[to] = time.AfterFunc(wait, func() {
+		d.mu.Lock()
+		delete(d.timers, to)
+		d.mu.Unlock()
+		d.lanes.Wake(to)
+	})
+}
+
+// A Draft says for what and how a text is rendered.
+type Draft struct {
+	To      chat.Address
+	Turn    string
+	Role    outbox.Role
+	ReplyTo string // platform id of the message to quote with the first piece
+	All     bool   // quote with each piece
+	Quiet   bool
+}
+
+// Render makes rows of Markdown: parsed once, split where the platform needs
+// it, secrets masked.
+func (d *Delivery) Render(md string, f Draft) []outbox.Row {
+	rich := markup.Parse(d.o.Masker.Mask(md))
+	pieces := []chat.Rich{rich}
+	if a, ok := d.o.Adapters[f.To.On()]; ok {
+		ft := a.Features()
+		pieces = markup.Split(rich, ft.Limit, ft.Size)
+	}
+	rows := make([]outbox.Row, len(pieces))
+	for i, p := range pieces {
+		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
+		if i == 0 || f.All {
+			rows[i].Msg.ReplyTo = f.ReplyTo
+		}
+	}
+	return rows
+}
+
+// Say renders md and sends it as a notice.
+func (d *Delivery) Say(ctx context.Context, md string, f Draft) error {
+	if f.Role == "" {
+		f.Role = outbox.Notice
+	}
+	_, err := d.Enqueue(ctx, d.Render(md, f)...)
+	return err
+}
+
+// Gone is the row that takes the message of a preview back.
+func Gone(to chat.Address, turn string, preview outbox.ID) outbox.Row {
+	return outbox.Row{Role: outbox.Preview, Turn: turn, Msg: chat.Outbound{To: to}, Delete: preview}
+}
+
+// TakeBack takes the message of a preview back, if it was sent.
+func (d *Delivery) TakeBack(ctx context.Context, to chat.Address, turn string, preview outbox.ID) error {
+	_, err := d.Enqueue(ctx, Gone(to, turn, preview))
+	return err
+}

@@ -1,0 +1,261 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/markup"
+	"hermesd/gateway/outbox"
+)
+
+const (
+	firstTick   = 150 * time.Millisecond // before a turn shows that it runs
+	firstText   = 700 * time.Millisecond // before an answer that is being written is shown
+	typingEvery = 4 * time.Second
+	minVisible  = 4               // characters worth a message of their own
+	decoration  = 5 * time.Second // longest request for decoration
+	maxStrikes  = 3               // refused edits before a preview is left alone
+)
+
+// A Stream shows that a turn runs and what it has written so far: typing, and
+// one preview message that is edited. It is decoration, except that the preview
+// itself is a row of the outbox, so that it is found again after a crash.
+type Stream struct {
+	d       *Delivery
+	f       Draft
+	adapter chat.Adapter
+	editor  chat.Editor // nil: no previews here
+	typer   chat.Typer  // nil: no typing here
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	timer    *time.Timer
+	text     strings.Builder
+	note     string // shown while there is no text
+	since    time.Time
+	typed    time.Time
+	shown    string
+	interval time.Duration
+	strikes  int
+	preview  outbox.ID
+	receipt  string
+	finished bool
+	left     bool          // Finish has returned
+	busy     chan struct{} // closed when the tick that runs is over
+}
+
+// Stream starts to show the turn of f. prior is the preview that a dead process
+// left for the same turn, or 0. The caller must call Finish.
+func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
+	s := &Stream{d: d, f: f, preview: prior, since: time.Now(), interval: d.o.EditInterval}
+	s.adapter = d.o.Adapters[f.To.On()]
+	if s.adapter != nil {
+		if d.o.Preview {
+			s.editor, _ = s.adapter.(chat.Editor)
+		}
+		s.typer, _ = s.adapter.(chat.Typer)
+		s.interval = max(s.interval, s.adapter.Features().EditInterval)
+	}
+	if s.editor == nil && s.typer == nil {
+		s.finished = true
+		return s
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.timer = time.AfterFunc(firstTick, s.tick) // Finish waits for the tick that runs
+	return s
+}
+
+// Write adds text to what is shown.
+func (s *Stream) Write(delta string) {
+	s.mu.Lock()
+	s.text.WriteString(delta)
+	s.mu.Unlock()
+}
+
+// Retract forgets the text written so far.
+func (s *Stream) Retract() {
+	s.mu.Lock()
+	s.text.Reset()
+	s.mu.Unlock()
+}
+
+// Note shows text as long as the answer has none. It is shown at once.
+func (s *Stream) Note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note = text
+	if !s.finished {
+		s.since = s.since.Add(-firstText)
+		s.timer.Reset(0)
+	}
+}
+
+// Finish ends the showing. It returns the row of the preview, 0 if there is
+// none, and whether it can still be changed: an edit that is under way could
+// overtake the final text. It waits for that only briefly.
+func (s *Stream) Finish() (preview outbox.ID, settled bool) {
+	s.mu.Lock()
+	if s.cancel == nil {
+		defer s.mu.Unlock()
+		return s.preview, true
+	}
+	s.finished = true
+	s.timer.Stop()
+	busy, preview := s.busy, s.preview
+	s.mu.Unlock()
+	defer s.cancel()
+	if busy == nil {
+		return preview, true
+	}
+	wait := time.NewTimer(2 * time.Second)
+	defer wait.Stop()
+	select {
+	case <-busy:
+		settled = true
+	case <-wait.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = true
+	return s.preview, settled
+}
+
+// tick decorates once and sets the timer for the next time.
+func (s *Stream) tick() {
+	s.mu.Lock()
+	if s.finished || s.busy != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.busy = make(chan struct{})
+	text, typing := s.visible(), time.Since(s.typed) >= typingEvery
+	s.mu.Unlock()
+
+	if typing && s.typer != nil {
+		s.showTyping()
+	}
+	if s.editor != nil && text != "" {
+		s.show(text)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.busy)
+	s.busy = nil
+	if !s.finished {
+		s.timer.Reset(s.next())
+	}
+}
+
+// visible returns what the preview should say now, "" if nothing new.
+func (s *Stream) visible() string {
+	text := strings.TrimSpace(s.text.String())
+	if text == "" {
+		text = s.note
+	}
+	if text == s.shown || utf8.RuneCountInString(text) < minVisible || time.Since(s.since) < firstText {
+		return ""
+	}
+	return text
+}
+
+func (s *Stream) next() time.Duration {
+	if time.Since(s.since) < firstText {
+		return firstText - time.Since(s.since)
+	}
+	if s.editor == nil || s.strikes >= maxStrikes {
+		return typingEvery
+	}
+	return max(s.interval, 100*time.Millisecond)
+}
+
+func (s *Stream) showTyping() {
+	if s.d.budgetWait(s.f.To, time.Now()) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, decoration)
+	defer cancel()
+	err := s.typer.Typing(ctx, s.f.To)
+	s.d.learn(s.f.To, err, time.Now())
+	s.mu.Lock()
+	s.typed = time.Now()
+	s.mu.Unlock()
+}
+
+// show makes the preview say text: the first time as a row of the outbox, then
+// by edits once that row has its receipt.
+func (s *Stream) show(text string) {
+	s.mu.Lock()
+	preview, receipt, strikes := s.preview, s.receipt, s.strikes
+	s.mu.Unlock()
+	if strikes >= maxStrikes || s.d.budgetWait(s.f.To, time.Now()) > 0 {
+		return
+	}
+	m := chat.Outbound{To: s.f.To, Text: s.first(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
+	if preview == 0 {
+		s.open(m, text)
+		return
+	}
+	if receipt == "" {
+		row, err := s.d.o.Store.Row(s.ctx, preview)
+		if err != nil || row.Receipt == nil {
+			return
+		}
+		receipt = row.Receipt.ID
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, decoration)
+	defer cancel()
+	err := s.editor.Edit(ctx, receipt, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receipt = receipt
+	if err == nil {
+		s.shown = text
+		return
+	}
+	s.strike(err)
+}
+
+// strike slows the edits down, and at last stops them.
+func (s *Stream) strike(err error) {
+	s.d.learn(s.f.To, err, time.Now())
+	s.strikes++
+	s.interval *= 2
+	if errors.Is(err, chat.ErrGone) {
+		s.strikes = maxStrikes
+	}
+}
+
+func (s *Stream) open(m chat.Outbound, text string) {
+	ctx := context.WithoutCancel(s.ctx)
+	rows, err := s.d.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.f.Turn, Msg: m})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.left { // the turn ended without knowing of it
+		err = s.d.TakeBack(ctx, s.f.To, s.f.Turn, rows[0].ID)
+	}
+	if err != nil {
+		s.d.o.Log.Warn("preview cannot be stored", zap.String("turn", s.f.Turn), zap.Error(err))
+		s.strikes = maxStrikes
+		return
+	}
+	s.preview, s.shown = rows[0].ID, text
+}
+
+// first is as much of text as one message can show.
+func (s *Stream) first(text string) chat.Rich {
+	rich := markup.Parse(s.d.o.Masker.Mask(text))
+	ft := s.adapter.Features()
+	if pieces := markup.Split(rich, ft.Limit, ft.Size); len(pieces) > 0 {
+		return pieces[0]
+	}
+	return rich
+}

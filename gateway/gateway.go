@@ -1,0 +1,182 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/internal/secret"
+)
+
+// Options are what a Gateway is made of.
+type Options struct {
+	Store    Store
+	Agent    *agent.Agent
+	Adapters map[chat.Account]chat.Adapter
+	Access   *access.Checker
+	Prefix   func(session.Record) prompt.Prefix
+	Fetch    func(context.Context, chat.Account, chat.File) chat.File
+	Homes    map[chat.Platform]chat.Address // home channels
+	Quote    map[chat.Account]string        // reply_to_mode
+	Ceiling  map[chat.Account]float64       // sends per second; absent: none
+
+	Profile      string
+	Model        string
+	Effort       string
+	CacheTTL     string
+	Vision       bool
+	Ephemeral    string // the operator's own overlay
+	Mode         turn.Mode
+	Policy       session.Policy
+	Uncertain    outbox.Policy
+	Streaming    bool
+	EditInterval time.Duration
+	EditFirst    bool
+	Backlog      time.Duration
+	Location     *time.Location
+	Version      string
+
+	Limits Config
+	Masker *secret.Masker
+	Log    *zap.Logger
+}
+
+// Config are the gateway's own limits.
+type Config struct {
+	MaxConcurrentTurns    int           `yaml:"max_concurrent_turns" default:"64" range:"1..1024" doc:"Turns that run at once, over all sessions."`
+	MaxWaiting            int           `yaml:"max_waiting" default:"100" range:"1..10000" doc:"Messages that may wait in one session; over it the sender is told."`
+	CacheBytes            int64         `yaml:"cache_bytes" default:"67108864" range:"0..17179869184" doc:"Bytes of memory for the transcripts of idle sessions."`
+	DrainTimeout          time.Duration `yaml:"drain_timeout" default:"60s" doc:"How long running turns may finish when the daemon stops; then they are kept and resumed at the next start."`
+	AutoContinueFreshness time.Duration `yaml:"auto_continue_freshness" default:"1h" doc:"A turn that was cut short is resumed at start if it is younger than this."`
+	RestartNotice         bool          `yaml:"restart_notice" default:"true" doc:"Say in the chat that a turn was cut short by a restart and goes on."`
+	TurnTimeout           time.Duration `yaml:"turn_timeout" default:"30m" doc:"A turn that shows no progress for this long is given up; half of it warns."`
+}
+
+// A Gateway accepts messages and leads each through its turn. Accept may be
+// called from the moment it is made; turns run between Start and Stop.
+type Gateway struct {
+	o        Options
+	commands *command.Table
+	runner   *turn.Runner
+	lanes    *lane.Set[inbox.Lane]
+	delivery *delivery.Delivery
+	started  time.Time
+
+	stop  sync.Once
+	chore context.CancelFunc
+	idle  sync.WaitGroup // the goroutine that prunes
+}
+
+var _ chat.Sink = (*Gateway)(nil)
+
+// New puts a gateway together.
+func New(o Options) *Gateway {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	g := &Gateway{o: o, commands: command.NewTable(command.Builtin()...), started: time.Now()}
+	g.delivery = delivery.New(delivery.Options{
+		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Preview: o.Streaming,
+		EditInterval: o.EditInterval, Ceiling: o.Ceiling, Masker: o.Masker, Log: o.Log.Named("delivery"),
+	})
+	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
+	g.runner = turn.New(turn.Options{
+		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
+		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Fetch: o.Fetch, Quote: o.Quote,
+		Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Mode: o.Mode, Policy: o.Policy,
+		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
+		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
+	})
+	return g
+}
+
+// Commands returns the table of commands.
+func (g *Gateway) Commands() *command.Table { return g.commands }
+
+// Delivery returns the way out.
+func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
+
+// Start takes up what an earlier process left: queues first, then lanes.
+func (g *Gateway) Start(ctx context.Context) error {
+	if err := g.delivery.Start(ctx); err != nil {
+		return fmt.Errorf("outbox: %w", err)
+	}
+	lanes, err := g.o.Store.Lanes(ctx)
+	if err != nil {
+		return fmt.Errorf("inbox: %w", err)
+	}
+	for _, l := range lanes {
+		g.lanes.Wake(l)
+	}
+	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.chore = cancel
+	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
+	return nil
+}
+
+// pruneEvery is how often what is past its retention is forgotten.
+const pruneEvery = time.Hour
+
+func (g *Gateway) prune(ctx context.Context) {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if err := g.o.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
+				g.o.Log.Error("prune", zap.Error(err))
+			}
+		}
+	}
+}
+
+// Stop begins no new turn, lets those that run finish for the drain timeout,
+// then interrupts them and keeps them for the next start. Messages are accepted
+// all the while. It waits for sends that are under way, and reports what was
+// left; all of it ends with ctx.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.stop.Do(func() {
+		g.lanes.Stop()
+		if g.chore != nil {
+			g.chore()
+		}
+	})
+	drain, cancel := context.WithTimeout(ctx, g.o.Limits.DrainTimeout)
+	defer cancel()
+	err := g.lanes.Wait(drain)
+	if err != nil {
+		running, _ := g.lanes.Running()
+		g.o.Log.Warn("turns are interrupted and kept", zap.Int("turns", running))
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		err = g.lanes.Close(grace)
+	}
+	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	err = errors.Join(err, g.delivery.Close(sends))
+	g.idle.Wait()
+	return err
+}
+
+// stopGrace bounds each step of a stop that cannot be cut short without doubt.
+const stopGrace = 10 * time.Second

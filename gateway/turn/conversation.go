@@ -1,0 +1,139 @@
+package turn
+
+import (
+	"container/list"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// A conversation is a session as turns use it: its record, its frozen prompt
+// and its transcript. One lane at a time holds it.
+type conversation struct {
+	rec    session.Record
+	prefix prompt.Prefix
+	tr     *llm.Transcript
+	open   *session.Opening // set until the session is in the store
+	bytes  int64            // of the stored rows
+}
+
+// load returns the conversation of an entry: from memory if it is there and
+// still what the store has, else from the store, else a new one.
+func (r *Runner) load(ctx context.Context, e inbox.Entry) (*conversation, error) {
+	rec, ok, err := r.o.Store.Session(ctx, e.Session)
+	if err != nil {
+		return nil, fmt.Errorf("session %s: %w", e.Session, err)
+	}
+	if !ok {
+		return r.begin(e, "")
+	}
+	if s := r.cache.take(rec.ID); s != nil && s.tr.Len() == rec.Messages {
+		s.rec = rec
+		return s, nil
+	}
+	s := &conversation{rec: rec}
+	raw, err := r.o.Store.Prompt(ctx, rec.ID)
+	if err != nil {
+		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	}
+	if err := json.Unmarshal(raw, &s.prefix); err != nil {
+		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	}
+	rows, err := r.o.Store.Transcript(ctx, rec.ID, 0)
+	if err != nil {
+		return nil, fmt.Errorf("transcript of %s: %w", rec.ID, err)
+	}
+	messages := make([]llm.Message, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row, &messages[i]); err != nil {
+			return nil, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, i, err)
+		}
+		s.bytes += int64(len(row))
+	}
+	s.tr = llm.NewTranscript(messages...)
+	return s, nil
+}
+
+// begin makes a new session for the conversation of e.
+func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
+	now := time.Now().UTC()
+	rec := session.Record{
+		ID: session.NewID(now), Key: e.Session, At: e.In.From, Title: title,
+		Shared: r.o.Policy.Shared(e.In.From), Created: now, Updated: now, Name: e.In.ChatName,
+	}
+	if !rec.Shared {
+		rec.Owner = e.In.Sender.ID
+	}
+	s := &conversation{rec: rec, prefix: r.o.Prefix(rec), tr: llm.NewTranscript()}
+	raw, err := json.Marshal(s.prefix)
+	if err != nil {
+		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	}
+	s.open = &session.Opening{Record: rec, Prompt: raw}
+	return s, nil
+}
+
+// perMessage is what a message in memory costs beyond its bytes, and perByte
+// how often its bytes stand there: decoded and encoded.
+const (
+	perMessage = 400
+	perByte    = 2
+)
+
+func (s *conversation) cost() int64 {
+	return 4096 + int64(s.tr.Len())*perMessage + s.bytes*perByte
+}
+
+// A cache keeps the conversations that were used last, within a budget of
+// bytes. What it forgets is read from the store again.
+type cache struct {
+	budget int64
+
+	mu    sync.Mutex // guards what follows
+	used  int64
+	order *list.List // of *conversation, the one used last in front
+	byID  map[session.ID]*list.Element
+}
+
+func newCache(budget int64) *cache {
+	return &cache{budget: budget, order: list.New(), byID: make(map[session.ID]*list.Element)}
+}
+
+// take hands a conversation out; the cache does not have it any more.
+func (c *cache) take(id session.ID) *conversation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byID[id]
+	if !ok {
+		return nil
+	}
+	return c.drop(e)
+}
+
+// put keeps s, and forgets others to stay within the budget.
+func (c *cache) put(s *conversation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byID[s.rec.ID]; ok {
+		c.drop(e)
+	}
+	c.byID[s.rec.ID] = c.order.PushFront(s)
+	c.used += s.cost()
+	for c.used > c.budget && c.order.Len() > 0 {
+		c.drop(c.order.Back())
+	}
+}
+
+func (c *cache) drop(e *list.Element) *conversation {
+	s := c.order.Remove(e).(*conversation)
+	delete(c.byID, s.rec.ID)
+	c.used -= s.cost()
+	return s
+}

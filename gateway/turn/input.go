@@ -1,0 +1,195 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// maxInline is the greatest size of a text file that stands in the message
+// itself.
+const maxInline = 100 << 10
+
+// gather waits for the pieces that belong to the claim's last entry: the rest
+// of an album, or of a text that the person's client has split.
+func (t *turn) gather(ctx context.Context) error {
+	if len(t.c.Steps) > 0 || t.last().In.Part == nil || t.last().In.Part.Wait == 0 {
+		return nil
+	}
+	poked := t.r.holding.enter(t.c.Lane)
+	defer t.r.holding.leave(t.c.Lane)
+	for {
+		wait := holdUntil(t.c.Entries).Sub(time.Now())
+		if wait <= 0 {
+			return nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-poked:
+			timer.Stop()
+		case <-timer.C:
+		}
+		more, err := t.r.o.Store.Join(ctx, t.c)
+		if err != nil {
+			return fmt.Errorf("join: %w", err)
+		}
+		t.c.Entries = append(t.c.Entries, more...)
+	}
+}
+
+// follow is how long a following piece of a split text holds the input again.
+const follow = 300 * time.Millisecond
+
+// holdUntil is when the pieces are complete if no other comes.
+func holdUntil(entries []inbox.Entry) time.Time {
+	last := entries[len(entries)-1]
+	if last.In.Part == nil {
+		return time.Time{}
+	}
+	wait := last.In.Part.Wait
+	if wait == 0 && len(entries) > 1 {
+		wait = follow
+	}
+	return last.Accepted.Add(wait)
+}
+
+// holds are the lanes whose turn waits for more pieces.
+type holds struct {
+	mu    sync.Mutex // guards what follows
+	lanes map[inbox.Lane]chan struct{}
+}
+
+func newHolds() *holds { return &holds{lanes: make(map[inbox.Lane]chan struct{})} }
+
+func (h *holds) enter(l inbox.Lane) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := make(chan struct{}, 1)
+	h.lanes[l] = ch
+	return ch
+}
+
+func (h *holds) leave(l inbox.Lane) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.lanes, l)
+}
+
+func (h *holds) poke(l inbox.Lane) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch, ok := h.lanes[l]
+	if ok {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+	return ok
+}
+
+// compose makes one message of the user from entries, and says in words which
+// of their files could not be had.
+func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, shared bool) (llm.Message, []string) {
+	var text strings.Builder
+	var blocks []llm.Block
+	var problems []string
+	for i, e := range entries {
+		if i > 0 {
+			text.WriteString(between(entries[i-1], e))
+		}
+		body, images, wrong := r.say(ctx, e)
+		if shared {
+			text.WriteString("[" + session.Speaker(e.In.Sender.Name) + "] ")
+		}
+		text.WriteString(body)
+		blocks = append(blocks, images...)
+		problems = append(problems, wrong...)
+	}
+	said := strings.TrimSpace(text.String())
+	if said == "" && len(blocks) == 0 {
+		said = "(an empty message)"
+	}
+	if said != "" {
+		blocks = append(blocks, llm.Block{Type: llm.Text, Text: said})
+	}
+	return llm.Message{Role: llm.User, Blocks: blocks}, problems
+}
+
+// between is what stands between the texts of two entries: pieces of one split
+// text are lines of one text.
+func between(a, b inbox.Entry) string {
+	if a.In.Part != nil && b.In.Part != nil && a.In.Part.Group == b.In.Part.Group {
+		return "\n"
+	}
+	return "\n\n"
+}
+
+// say returns what an entry says to the model, and its images.
+func (r *Runner) say(ctx context.Context, e inbox.Entry) (text string, images []llm.Block, problems []string) {
+	var b strings.Builder
+	if q := e.In.ReplyTo; q != nil && q.Text != "" {
+		who := "a message of " + prompt.Quote(q.Author)
+		if q.Own {
+			who = "your message"
+		}
+		fmt.Fprintf(&b, "[in reply to %s: %s]\n", who, prompt.Quote(q.Text))
+	}
+	b.WriteString(prompt.Neutralise(e.In.Text))
+	for _, f := range e.In.Files {
+		if f.Path == "" && r.o.Fetch != nil {
+			f = r.o.Fetch(ctx, e.In.From.On(), f)
+		}
+		if f.Problem != "" {
+			problems = append(problems, f.Problem)
+		}
+		if r.o.Vision && isImage(f) {
+			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
+			continue
+		}
+		b.WriteString("\n" + fileNote(f))
+	}
+	return strings.TrimSpace(b.String()), images, problems
+}
+
+func isImage(f chat.File) bool {
+	switch f.MIME {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		return f.Path != "" && f.Problem == ""
+	}
+	return false
+}
+
+// fileNote tells the model of a file: a short text in full, anything else by
+// its path.
+func fileNote(f chat.File) string {
+	name := prompt.Quote(f.Name)
+	if f.Name == "" {
+		name = string(f.Kind)
+	}
+	switch {
+	case f.Problem != "":
+		return fmt.Sprintf("[file %s could not be had: %s]", name, prompt.Quote(f.Problem))
+	case f.Path == "":
+		return fmt.Sprintf("[file %s, not downloaded]", name)
+	}
+	if strings.HasPrefix(f.MIME, "text/") && f.Size <= maxInline {
+		if raw, err := os.ReadFile(f.Path); err == nil && len(raw) <= maxInline && utf8.Valid(raw) {
+			return fmt.Sprintf("[file %s]\n%s\n[end of file]", name, prompt.Neutralise(string(raw)))
+		}
+	}
+	return fmt.Sprintf("[file %s, %s, %d bytes, stored at %s]", name, f.MIME, f.Size, f.Path)
+}

@@ -1,0 +1,36 @@
+package turn
+
+import (
+	"encoding/json"
+	"time"
+
+	"hermesd/agent/llm"
+)
+
+// A Trace is what `why` knows of a turn.
+type Trace struct {
+	Session string        `json:"session,omitempty"`
+	Began   time.Time     `json:"began"`
+	Took    time.Duration `json:"took"`
+	Resumed bool          `json:"resumed,omitempty"`
+	Calls   []Call        `json:"calls,omitempty"`
+	Tools   []string      `json:"tools,omitempty"`
+	Notices []string      `json:"notices,omitempty"`
+	Error   string        `json:"error,omitempty"`
+}
+
+// A Call is one call of a model.
+type Call struct {
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Took     time.Duration `json:"took"`
+	Usage    llm.Usage     `json:"usage"`
+}
+
+func (t Trace) encode() json.RawMessage {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/turn"
+)
+
+// Story tells in lines of text what became of one message.
+func Story(c inbox.Chain) string {
+	var b strings.Builder
+	e := c.Entry
+	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.In.ID, e.In.Sender.ID, e.In.From, stamp(e.In.At))
+	fmt.Fprintf(&b, "  accepted  %s\n", stamp(e.Accepted))
+	if e.Turn != "" {
+		fmt.Fprintf(&b, "  turn      %s\n", e.Turn)
+	}
+	if e.Crashes > 0 {
+		fmt.Fprintf(&b, "  crashes   %d\n", e.Crashes)
+	}
+	traceStory(&b, c.Trace)
+	for _, r := range c.Rows {
+		fmt.Fprintf(&b, "  %-9s %s %s, %d attempts", r.Role, r.ID, r.State, r.Attempts)
+		if r.Receipt != nil {
+			fmt.Fprintf(&b, ", receipt %s at %s", r.Receipt.ID, stamp(r.Settled))
+		}
+		if r.Reason != "" {
+			fmt.Fprintf(&b, ", %s", r.Reason)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("  outcome   " + outcome(e) + "\n")
+	return b.String()
+}
+
+func outcome(e inbox.Entry) string {
+	switch {
+	case e.Outcome == nil:
+		return "none yet: " + string(e.State)
+	case e.Outcome.With != 0:
+		return fmt.Sprintf("%s(with %s)", e.Outcome.Result, e.Outcome.With)
+	case e.Outcome.Why != "":
+		return fmt.Sprintf("%s(%s)", e.Outcome.Result, e.Outcome.Why)
+	}
+	return string(e.Outcome.Result)
+}
+
+func traceStory(b *strings.Builder, raw json.RawMessage) {
+	var t turn.Trace
+	if len(raw) == 0 || json.Unmarshal(raw, &t) != nil {
+		return
+	}
+	if t.Resumed {
+		b.WriteString("  resumed   after a restart\n")
+	}
+	for _, c := range t.Calls {
+		fmt.Fprintf(b, "  model     %s/%s, %s, %d tokens in, %d cached, %d out\n", c.Provider, c.Model,
+			c.Took.Round(time.Millisecond), c.Usage.Prompt(), c.Usage.CacheRead, c.Usage.Output)
+	}
+	for _, n := range t.Tools {
+		fmt.Fprintf(b, "  tool      %s\n", n)
+	}
+	for _, n := range t.Notices {
+		fmt.Fprintf(b, "  notice    %s\n", n)
+	}
+	if t.Error != "" {
+		fmt.Fprintf(b, "  error     %s\n", t.Error)
+	}
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05.000")
+}
