@@ -21,6 +21,9 @@ type Request struct {
 	// NoTools keeps the tools array as it is but forbids their use.
 	NoTools bool
 	Effort  string // "", "none", "minimal", "low", "medium", "high", "xhigh"
+	// DropThinking replays the transcript without its thinking blocks. It is
+	// for the one retry after an error of class PrefixCheck.
+	DropThinking bool
 	// CacheTTL is "", "5m" or "1h"; providers without cache marks ignore it.
 	CacheTTL string
 }
@@ -135,7 +138,10 @@ type Error struct {
 	Message  string        // the provider's own words, without secrets
 	// Limit is the context length that an overflow error named; 0 if none.
 	Limit int
-	Err   error
+	// MaxTokens is the most that Request.MaxTokens could have been, when that
+	// is why the request was refused as malformed; 0 if it is not, or not said.
+	MaxTokens int
+	Err       error
 }
 
 func (e *Error) Error() string {

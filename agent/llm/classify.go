@@ -1,0 +1,207 @@
+package llm
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A Failure is what a service said when it did not answer: a status with its
+// headers and body, or the error object of a stream that had already begun.
+type Failure struct {
+	Provider string
+	Status   int         // HTTP status; 0 or 200 for an error inside a stream
+	Header   http.Header // may be nil
+	Body     []byte
+	// Large says that the request was so long that a refusal without words
+	// probably means its length.
+	Large bool
+	At    time.Time // when it was received, for hints that are points in time
+}
+
+// Classify says what kind of failure f is. The Error's Message is the
+// service's own sentence, shortened, without anything that looks like a key
+// and without what the service quoted from the request.
+func Classify(f Failure) *Error {
+	said := parseBody(f.Body)
+	e := &Error{Provider: f.Provider, Status: f.Status, Message: said.message}
+	if f.Status == http.StatusOK {
+		e.Status = 0
+	}
+	e.Class = classOf(f, said)
+	switch e.Class {
+	case Overflow:
+		e.Limit = parseLimit(said.text)
+		if strings.Contains(said.text, "long context") && e.Limit == 0 {
+			e.Limit = 200_000
+		}
+	case Format:
+		e.MaxTokens = parseOutputCap(said.text)
+	case RateLimit, Overloaded, Server, Timeout, Unknown, Billing:
+		e.After = parseAfter(f, said)
+	}
+	return e
+}
+
+// statusOf returns the status that decides: that of the response, or the one
+// that an error inside a stream names by its code or its type.
+func statusOf(f Failure, said saying) int {
+	if f.Status != 0 && f.Status != http.StatusOK {
+		return f.Status
+	}
+	if said.code >= 400 && said.code < 600 {
+		return said.code
+	}
+	return statusOfKind[said.kind]
+}
+
+// statusOfKind holds the status that belongs to the type, or the code in
+// words, of an error object.
+var statusOfKind = map[string]int{
+	"invalid_request_error": 400, "badrequesterror": 400, "context_length_exceeded": 400, "invalid_prompt": 400,
+	"authentication_error": 401, "invalid_api_key": 401,
+	"billing_error": 402, "insufficient_quota": 402,
+	"permission_error": 403,
+	"not_found_error":  404, "model_not_found": 404,
+	"timeout_error":     408,
+	"request_too_large": 413,
+	"rate_limit_error":  429, "rate_limit_exceeded": 429,
+	"api_error": 500, "server_error": 500, "internal_server_error": 500,
+	"overloaded_error": 529, "overloaded": 529, "provider_overloaded": 503, "provider_unavailable": 502,
+}
+
+func classOf(f Failure, said saying) Class {
+	t := said.text
+	switch status := statusOf(f, said); {
+	case status == 401:
+		return Auth
+	case status == 402:
+		if has(t, limitWords) && has(t, laterWords) {
+			return RateLimit
+		}
+		return Billing
+	case status == 403:
+		return classForbidden(t)
+	case status == 404:
+		return NotFound
+	case status == 408:
+		return Timeout
+	case status == 413:
+		return TooLarge
+	case status == 429:
+		return classTooMany(t, said.kind)
+	case status == 503 || status == 529:
+		return Overloaded
+	case status >= 500:
+		return classServer(t, said.kind, f)
+	case status >= 400:
+		return classRefused(t, f)
+	case status >= 300:
+		return Format
+	}
+	if c := classRefused(t, f); c != Format {
+		return c
+	}
+	return Unknown
+}
+
+func classForbidden(t string) Class {
+	switch {
+	case has(t, billingWords):
+		return Billing
+	case has(t, policyWords):
+		return Policy
+	}
+	return Auth
+}
+
+func classTooMany(t, kind string) Class {
+	switch {
+	case strings.Contains(t, "long context"):
+		return Overflow
+	case kind == "insufficient_quota" || strings.Contains(t, "insufficient_quota") || strings.Contains(t, "exceeded your current quota"):
+		return Billing
+	case has(t, overloadWords):
+		return Overloaded
+	}
+	return RateLimit
+}
+
+// classServer finds the refusals that some servers send as their own failure.
+func classServer(t, kind string, f Failure) Class {
+	f.Large = false
+	switch c := classRefused(t, f); {
+	case c == Overflow || c == ImageTooLarge || c == PrefixCheck:
+		return c
+	case kind == "invalid_request_error" || kind == "badrequesterror" || strings.Contains(t, "validation error"):
+		return c
+	case has(t, overloadWords):
+		return Overloaded
+	}
+	return Server
+}
+
+// shortBody is the length under which a refusal says nothing.
+const shortBody = 30
+
+// classRefused sorts a 400 by its words. The order matters: an unsupported
+// parameter may be called max_tokens, and a long picture is no long prompt.
+func classRefused(t string, f Failure) Class {
+	switch {
+	case has(t, toolPartWords):
+		return Format
+	case has(t, imageWords):
+		return ImageTooLarge
+	case has(t, thinkingWords):
+		return PrefixCheck
+	case has(t, parameterWords):
+		return Format
+	case parseOutputCap(t) > 0 || has(t, outputWords):
+		return Format
+	case has(t, overflowWords):
+		return Overflow
+	case has(t, policyWords):
+		return Policy
+	case has(t, modelWords):
+		return NotFound
+	case has(t, rateWords):
+		return RateLimit
+	case has(t, billingWords):
+		return Billing
+	case f.Large && len(t) < shortBody:
+		return Overflow
+	}
+	return Format
+}
+
+// The words by which refusals are known, lower case.
+var (
+	toolPartWords = words(`tool message content must be`, `multimodal tool`, `image.*not supported in tool`, `tool_result.*image.*not supported`)
+	imageWords    = words(`image exceeds`, `image too large`, `image is too large`, `image_too_large`, `image dimensions`, `image size.*exceed`, `dimensions exceed max`)
+	thinkingWords = words(`bound to a different conversation`, "invalid `?signature`? in `?(redacted_)?thinking", `invalid_encrypted_content`,
+		`encrypted content .*(could not|cannot) be`, `redacted_thinking.? blocks .*cannot be modified`, "expected `thinking` or", `thought.?signature`)
+	parameterWords = words(`unsupported parameter`, `unsupported_parameter`, `unsupported value`, `unknown parameter`, `unrecognized request argument`,
+		`extra inputs are not permitted`, `is not supported (for|with|by) this model`, `unexpected keyword argument`)
+	outputWords = words(`maximum allowed number of output tokens`, `max_tokens is too large`, `max_completion_tokens is too large`,
+		`range of max_tokens`, `available_tokens`)
+	overflowWords = words(`context.?(length|size|window|limit)`, `maximum context`, `token limit`, `too many (input )?tokens`, `reduce the length`,
+		`prompt is too long`, `prompt too long`, `max_model_len`, `maximum model length`, `slot context`, `input tokens?`, `input is too long`,
+		`exceeds the (model'?s )?maximum`, `超过最大长度`, `上下文长度`, `上下文窗口`, `输入过长`)
+	policyWords = words(`content.?policy`, `content.?filter`, `content management policy`, `usage polic`, `flagged`, `moderation`,
+		`safety (system|filter|reasons)`, `prohibited`, `violat`)
+	modelWords = words(`model_not_found`, `model.{0,80}(does not exist|not found|not available|is not supported|has been deprecated)`,
+		`(invalid|unknown|no such) model`, `not a valid model`, `no endpoints found`, `no allowed providers`)
+	rateWords    = words(`rate.?limit`, `too many requests`, `throttl`)
+	billingWords = words(`credit balance`, `insufficient (credit|fund|balance|quota)`, `insufficient_quota`, `billing`, `key limit exceeded`,
+		`(spend|spending|usage) limit`, `payment required`, `requires more credits`, `exceeded your current quota`)
+	overloadWords = words(`overloaded`, `over capacity`, `at capacity`, `temporarily unavailable`, `try again later.*load`, `capacity (limit|exceeded)`)
+	limitWords    = words(`usage limit`, `rate.?limit`, `limit (reached|exceeded)`, `quota`)
+	laterWords    = words(`try again`, `resets? (at|in)`, `retry`, `wait`)
+)
+
+func words(alternatives ...string) *regexp.Regexp {
+	return regexp.MustCompile(strings.Join(alternatives, "|"))
+}
+
+func has(text string, w *regexp.Regexp) bool { return w.MatchString(text) }

@@ -1,0 +1,325 @@
+package llm
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A saying is what the body of a failure says.
+type saying struct {
+	message string // for people
+	text    string // everything that may decide the class, lower case
+	kind    string // type, or code in words, lower case
+	code    int    // code as a number
+	reset   string // X-RateLimit-Reset as a router passes it on
+}
+
+// errorBody is the union of the forms in which services say errors.
+type errorBody struct {
+	Error    json.RawMessage `json:"error"`
+	Message  json.RawMessage `json:"message"`
+	Msg      string          `json:"msg"`
+	Detail   json.RawMessage `json:"detail"`
+	Type     string          `json:"type"`
+	Code     json.RawMessage `json:"code"`
+	Metadata struct {
+		Raw     json.RawMessage `json:"raw"`
+		Headers map[string]any  `json:"headers"`
+	} `json:"metadata"`
+}
+
+// maxBody is how much of a body is looked at.
+const maxBody = 64 << 10
+
+func parseBody(body []byte) saying {
+	if len(body) > maxBody {
+		body = body[:maxBody]
+	}
+	var s saying
+	s.read(body, 0)
+	if s.text == "" {
+		s.text = plain(string(body))
+		s.message = s.text
+	}
+	s.text = strings.ToLower(s.text)
+	s.message = quiet(s.message)
+	return s
+}
+
+// read takes what it understands of body, and of the errors inside it.
+func (s *saying) read(body []byte, depth int) {
+	if depth > 8 {
+		return
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil {
+		for _, b := range list[:min(len(list), 4)] {
+			s.read(b, depth+1)
+		}
+		return
+	}
+	var str string
+	if json.Unmarshal(body, &str) == nil {
+		if strings.HasPrefix(strings.TrimSpace(str), "{") {
+			s.read([]byte(str), depth+1)
+			return
+		}
+		s.add(str)
+		return
+	}
+	var b errorBody
+	if json.Unmarshal(body, &b) != nil {
+		return
+	}
+	s.note(b)
+	for _, inner := range []json.RawMessage{b.Error, b.Message, b.Detail, b.Metadata.Raw} {
+		if len(inner) > 0 && string(inner) != "null" {
+			s.read(inner, depth+1)
+		}
+	}
+	s.add(b.Msg)
+}
+
+// note keeps the innermost type and code.
+func (s *saying) note(b errorBody) {
+	for k, v := range b.Metadata.Headers {
+		if reset, ok := v.(string); ok && strings.EqualFold(k, "X-RateLimit-Reset") {
+			s.reset = reset
+		}
+	}
+	if b.Type != "" && b.Type != "error" {
+		s.kind = strings.ToLower(b.Type)
+		s.text += " " + b.Type
+	}
+	var n int
+	var word string
+	switch {
+	case len(b.Code) == 0:
+	case json.Unmarshal(b.Code, &n) == nil:
+		s.code = n
+	case json.Unmarshal(b.Code, &word) == nil:
+		if v, err := strconv.Atoi(word); err == nil {
+			s.code = v
+			break
+		}
+		if statusOfKind[strings.ToLower(word)] != 0 {
+			s.kind = strings.ToLower(word)
+		}
+		s.text += " " + word
+	}
+}
+
+func (s *saying) add(sentence string) {
+	sentence = strings.TrimSpace(sentence)
+	if sentence == "" || strings.Contains(s.text, sentence) {
+		return
+	}
+	s.text += " " + sentence
+	if s.message != "" {
+		s.message += ": "
+	}
+	s.message += sentence
+}
+
+var (
+	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+	tags  = regexp.MustCompile(`(?s)<[^>]*>`)
+	space = regexp.MustCompile(`\s+`)
+	// keyLike finds what looks like a key, also when the service masked a part.
+	keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|key|token|bearer)[-_ ]+[-_a-z0-9*.]{8,}|AIza[-_A-Za-z0-9]{8,}`)
+	// quoted finds where a service begins to quote the request.
+	quoted = regexp.MustCompile(`(?is)([,\[({]?\s*['"]?\binput(_value)?['"]?\s*[=:]\s*['"{\[(]|\bgot:? ['"{\[]|\breceived:? ['"{\[]).*`)
+)
+
+// maxMessage is the most characters of a Message.
+const maxMessage = 300
+
+// plain returns the words of a body that is no JSON; of a page, its title.
+func plain(body string) string {
+	if m := title.FindStringSubmatch(body); m != nil {
+		return strings.TrimSpace(m[1])
+	}
+	if t := strings.TrimSpace(body); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
+		return ""
+	}
+	return strings.TrimSpace(tags.ReplaceAllString(body, " "))
+}
+
+// quiet makes a service's sentence fit to be shown and logged.
+func quiet(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	s = quoted.ReplaceAllString(s, " …")
+	s = keyLike.ReplaceAllString(s, "<secret>")
+	s = strings.TrimSpace(space.ReplaceAllString(s, " "))
+	if utf8.RuneCountInString(s) <= maxMessage {
+		return s
+	}
+	return string([]rune(s)[:maxMessage]) + "…"
+}
+
+const number = `([0-9][0-9,_]{2,11})`
+
+// limits find the context length in a refusal, the surest first.
+var limits = []*regexp.Regexp{
+	regexp.MustCompile(`\+ [0-9]+ > ` + number),
+	regexp.MustCompile(`max_model_len\D{0,20}` + number),
+	regexp.MustCompile(`maximum model length\D{0,20}` + number),
+	regexp.MustCompile(`(?:max|limit)\D{0,40}context (?:length|size|window)\D{0,12}` + number),
+	regexp.MustCompile(`context (?:length|size|window|limit)\b[^0-9]{0,20}` + number + `(?:\D|$)`),
+	regexp.MustCompile(number + `[ -]token (?:context|limit)`),
+	regexp.MustCompile(`> ` + number + `\D{0,3}(?:max|limit|token)`),
+	regexp.MustCompile(number + ` maximum`),
+}
+
+// parseLimit returns the context length that text names, or 0.
+func parseLimit(text string) int {
+	for _, r := range limits {
+		if m := r.FindStringSubmatch(text); m != nil {
+			if n := atoi(m[1]); n >= 1024 && n <= 10_000_000 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+func atoi(s string) int {
+	n, err := strconv.Atoi(strings.NewReplacer(",", "", "_", "").Replace(s))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+var (
+	capRange  = regexp.MustCompile(`range of max_tokens should be \[1, ?` + number + `\]`)
+	capAvail  = regexp.MustCompile(`available_tokens\D{0,4}` + number)
+	capClaude = regexp.MustCompile(`max_tokens: ?` + number + ` > ` + number + `, which is the maximum`)
+	capOpenAI = regexp.MustCompile(`supports at most ` + number + ` completion tokens`)
+	sumClaude = regexp.MustCompile("input length and `?max_tokens`? exceed context limit: " + number + ` \+ ` + number + ` > ` + number)
+	sumRouter = regexp.MustCompile(`maximum context length is ` + number + ` tokens.{0,60}requested about ` + number +
+		` tokens \(` + number + ` of text input(?:, ([0-9]+) of tool input)?, ` + number + ` in the output\)`)
+)
+
+// parseOutputCap returns how many tokens of answer a refused request could have
+// asked for, or 0 if that was not what was wrong with it. A request whose input
+// alone fills more than nine tenths of the window is too long itself.
+func parseOutputCap(text string) int {
+	last := func(r *regexp.Regexp) int {
+		if m := r.FindStringSubmatch(text); m != nil {
+			return atoi(m[len(m)-1])
+		}
+		return 0
+	}
+	for _, r := range []*regexp.Regexp{capRange, capAvail, capClaude, capOpenAI} {
+		if n := last(r); n > 0 {
+			return n
+		}
+	}
+	input, limit := 0, 0
+	if m := sumClaude.FindStringSubmatch(text); m != nil {
+		input, limit = atoi(m[1]), atoi(m[3])
+	}
+	if m := sumRouter.FindStringSubmatch(text); m != nil {
+		input, limit = atoi(m[3])+atoi(m[4]), atoi(m[1])
+	}
+	if limit == 0 || input > limit*9/10 {
+		return 0
+	}
+	return limit - input
+}
+
+var tryIn = regexp.MustCompile(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
+
+// parseAfter returns how long the service asked to wait, or 0.
+func parseAfter(f Failure, said saying) time.Duration {
+	h := f.Header
+	if d, ok := parseMillis(h.Get("Retry-After-Ms")); ok {
+		return d
+	}
+	if d, ok := parseRetryAfter(h.Get("Retry-After"), f.At); ok {
+		return d
+	}
+	if m := tryIn.FindStringSubmatch(said.text); m != nil {
+		if d := parseSpan(m[1]); d > 0 {
+			return d
+		}
+	}
+	if statusOf(f, said) != http.StatusTooManyRequests {
+		return 0
+	}
+	for _, v := range []string{h.Get("X-Ratelimit-Reset"), h.Get("Ratelimit-Reset"), said.reset} {
+		if d, ok := parseReset(v, f.At); ok {
+			return d
+		}
+	}
+	var longest time.Duration
+	for _, what := range []string{"Requests", "Tokens"} {
+		if h.Get("X-Ratelimit-Remaining-"+what) == "0" {
+			longest = max(longest, parseSpan(h.Get("X-Ratelimit-Reset-"+what)))
+		}
+	}
+	return longest
+}
+
+func parseMillis(s string) (time.Duration, bool) {
+	ms, err := strconv.ParseFloat(s, 64)
+	if err != nil || ms < 0 || ms > 1e10 {
+		return 0, false
+	}
+	return time.Duration(ms * float64(time.Millisecond)), true
+}
+
+func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
+	if sec, err := strconv.ParseFloat(s, 64); err == nil {
+		if sec < 0 || sec > 1e7 {
+			return 0, false
+		}
+		return time.Duration(sec * float64(time.Second)), true
+	}
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return 0, false
+	}
+	return max(0, t.Sub(now)), true
+}
+
+// parseReset reads a reset that is a span, a number of seconds, or a point in
+// time in seconds or milliseconds since 1970.
+func parseReset(s string, now time.Time) (time.Duration, bool) {
+	if d := parseSpan(s); d > 0 {
+		return d, true
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || n < 0:
+		return 0, false
+	case n > 1e14:
+		return 0, false
+	case n > 1e11:
+		return max(0, time.UnixMilli(int64(n)).Sub(now)), true
+	case n > 1e8:
+		return max(0, time.Unix(int64(n), 0).Sub(now)), true
+	}
+	return time.Duration(n * float64(time.Second)), true
+}
+
+var unit = regexp.MustCompile(`([0-9.]+) ?(ms|h|m|s)[a-z]* ?`)
+
+// parseSpan reads "6m0s", "20 s", "120ms", "1 hour"; 0 if it cannot.
+func parseSpan(s string) time.Duration {
+	var d time.Duration
+	for _, m := range unit.FindAllStringSubmatch(s, -1) {
+		v, err := time.ParseDuration(strings.Trim(m[1], ".") + m[2])
+		if err != nil {
+			return 0
+		}
+		d += v
+	}
+	return d
+}
