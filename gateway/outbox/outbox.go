@@ -61,14 +61,17 @@ type Row struct {
 	// text of its own.
 	Delete ID `json:"delete,omitempty"`
 
-	State    State         `json:"state"`
-	Attempts int           `json:"n,omitempty"`
-	Epoch    uint64        `json:"epoch,omitempty"` // of the process that attempts
-	Created  time.Time     `json:"created"`
-	Due      time.Time     `json:"due,omitzero"` // not before
-	Settled  time.Time     `json:"settled,omitzero"`
-	Receipt  *chat.Receipt `json:"receipt,omitempty"`
-	Reason   string        `json:"reason,omitempty"` // last failure, in words
+	State    State     `json:"state"`
+	Attempts int       `json:"n,omitempty"`
+	Epoch    uint64    `json:"epoch,omitempty"` // of the process that attempts
+	Created  time.Time `json:"created"`
+	// Due is when the row may be worked on again, not before. A row that is
+	// Unsure with a zero Due is held: it is the operator's, and later rows of its
+	// queue do not wait for it.
+	Due     time.Time     `json:"due,omitzero"`
+	Settled time.Time     `json:"settled,omitzero"`
+	Receipt *chat.Receipt `json:"receipt,omitempty"`
+	Reason  string        `json:"reason,omitempty"` // last failure, in words
 	// Repeat says that an earlier attempt may have arrived, so the text says
 	// that it may be a repeat.
 	Repeat bool `json:"repeat,omitempty"`
