@@ -33,7 +33,7 @@ type Options struct {
 	Fetch    func(context.Context, chat.Account, chat.File) chat.File
 	Homes    map[chat.Platform]chat.Address // home channels
 	Quote    map[chat.Account]string        // reply_to_mode
-	Ceiling  map[chat.Account]float64       // sends per second; absent: none
+	Ceilings map[chat.Account]outbox.Ceiling
 
 	Profile      string
 	Model        string
@@ -95,7 +95,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{o: o, commands: command.NewTable(command.Builtin()...), started: time.Now()}
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceiling: o.Ceiling, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
 	g.runner = turn.New(turn.Options{

@@ -34,9 +34,9 @@ type Options struct {
 	// EditInterval is the least time between two edits of one preview; 0 takes
 	// the platform's.
 	EditInterval time.Duration
-	// Ceiling is the most sends per second to one account; 0: no ceiling, only
-	// what the platform's answers say.
-	Ceiling map[chat.Account]float64
+	// Ceilings are the operator's own limits. Without one, only what the
+	// platform's answers say holds a send back.
+	Ceilings map[chat.Account]outbox.Ceiling
 	// SendTimeout ends a request that gets no answer; 0 is 60 s.
 	SendTimeout time.Duration
 	Masker      *secret.Masker
@@ -54,8 +54,9 @@ type Delivery struct {
 	stop  sync.Once
 	done  chan struct{} // closed when no new row is taken up
 
-	mu     sync.Mutex // guards what follows
 	budget *outbox.Budget
+
+	mu     sync.Mutex                   // guards what follows
 	timers map[chat.Address]*time.Timer // addresses that wait for their head to be due
 }
 
@@ -67,7 +68,7 @@ func New(o Options) *Delivery {
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
 	}
-	d := &Delivery{o: o, budget: outbox.NewBudget(o.Ceiling), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
+	d := &Delivery{o: o, budget: outbox.NewBudget(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
 	d.lanes = lane.New(maxSenders, d.work)
 	return d
 }
@@ -151,6 +152,9 @@ type Draft struct {
 	Quiet   bool
 }
 
+// roomForMark is what each piece leaves free for the mark of a possible repeat.
+const roomForMark = len(outbox.RepeatMark) + 1
+
 // Render makes rows of Markdown: parsed once, split where the platform needs
 // it, secrets masked.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
@@ -158,7 +162,7 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	pieces := []chat.Rich{rich}
 	if a, ok := d.o.Adapters[f.To.On()]; ok {
 		ft := a.Features()
-		pieces = markup.Split(rich, ft.Limit, ft.Size)
+		pieces = markup.Split(rich, ft.Limit-roomForMark, ft.Size)
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {

@@ -85,7 +85,7 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 	if row.State == outbox.Unsure {
 		return d.resolve(ctx, a, row)
 	}
-	if wait := d.budgetWait(row.Msg.To, now); wait > 0 {
+	if wait := d.budget.Take(row.Msg.To, now); wait > 0 {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: now.Add(wait), Reason: "rate limit", Repeat: row.Repeat}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
@@ -110,7 +110,7 @@ func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) out
 	if err != nil {
 		return d.decide(row, err)
 	}
-	return outbox.Settlement{ID: row.ID, State: outbox.Sent, Receipt: &r}
+	return outbox.Arrived(row, r)
 }
 
 // replace makes the row an edit of the preview it replaces, or a message of its
@@ -124,7 +124,7 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	err = ed.Edit(ctx, p.Receipt.ID, row.Msg)
 	switch {
 	case err == nil:
-		return outbox.Settlement{ID: row.ID, State: outbox.Sent, Receipt: p.Receipt}
+		return outbox.Arrived(row, *p.Receipt)
 	case errors.Is(err, chat.ErrGone):
 		return d.send(ctx, a, row)
 	}
@@ -142,7 +142,7 @@ func (d *Delivery) takeBack(ctx context.Context, a chat.Adapter, row outbox.Row)
 	if err := del.Delete(ctx, row.Msg.To, p.Receipt.ID); err != nil && !errors.Is(err, chat.ErrGone) {
 		return d.decide(row, again(err))
 	}
-	return outbox.Settlement{ID: row.ID, State: outbox.Sent, Receipt: p.Receipt}
+	return outbox.Arrived(row, *p.Receipt)
 }
 
 // again turns an uncertain outcome of an edit or a deletion into one that can
@@ -168,11 +168,11 @@ func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) 
 		r, found, err := f.Find(ctx, m)
 		switch {
 		case err == nil && found:
-			return outbox.Settlement{ID: row.ID, State: outbox.Sent, Receipt: &r}
+			return outbox.Arrived(row, r)
 		case err == nil:
 			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: time.Now(), Reason: "the platform does not have it"}
 		case !outbox.Expired(row, time.Now()):
-			return outbox.Settlement{ID: row.ID, State: outbox.Unsure, Due: time.Now().Add(outbox.Backoff(row.Attempts)), Reason: err.Error()}
+			return outbox.Settlement{ID: row.ID, State: outbox.Unsure, Due: time.Now().Add(row.Backoff()), Reason: err.Error()}
 		}
 	}
 	return outbox.Resolve(row, time.Now(), d.o.Uncertain)
@@ -194,18 +194,9 @@ func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 
 func (d *Delivery) learn(to chat.Address, err error, now time.Time) {
 	var se *chat.SendError
-	if !errors.As(err, &se) || se.After <= 0 {
-		return
+	if errors.As(err, &se) {
+		d.budget.Learn(to, se.After, se.Global, now)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.budget.Learn(to, se.After, se.Global, now)
-}
-
-func (d *Delivery) budgetWait(to chat.Address, now time.Time) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.budget.Wait(to, now)
 }
 
 func (d *Delivery) logSettled(row outbox.Row, s outbox.Settlement) {

@@ -178,7 +178,7 @@ func (s *Stream) next() time.Duration {
 }
 
 func (s *Stream) showTyping() {
-	if s.d.budgetWait(s.f.To, time.Now()) > 0 {
+	if s.d.budget.Wait(s.f.To, time.Now()) > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, decoration)
@@ -196,7 +196,7 @@ func (s *Stream) show(text string) {
 	s.mu.Lock()
 	preview, receipt, strikes := s.preview, s.receipt, s.strikes
 	s.mu.Unlock()
-	if strikes >= maxStrikes || s.d.budgetWait(s.f.To, time.Now()) > 0 {
+	if strikes >= maxStrikes || s.d.budget.Wait(s.f.To, time.Now()) > 0 {
 		return
 	}
 	m := chat.Outbound{To: s.f.To, Text: s.first(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
