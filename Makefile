@@ -1,0 +1,43 @@
+# Targets for the people who build hermesd. `go test ./...` needs none of them.
+
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+CRASHES ?= 60s
+FUZZ ?= 60s
+
+.PHONY: build test race lint bench crashtest fuzz interop example check
+
+build: ## the static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
+
+test: ## what the README says
+	$(GO) test ./...
+
+race: ## the same under the race detector, in random order
+	$(GO) test -race -shuffle=on ./...
+
+lint: ## vet, staticcheck, formatting
+	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+bench: ## the figures of docs/benchmarks.md
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./internal/bench
+
+crashtest: ## kill -9 on the real binary, for CRASHES, with the simulators' ledgers as judge
+	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest
+
+fuzz: ## each fuzz target for FUZZ
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
+	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$pkg || exit 1; \
+	  done; \
+	done
+
+interop: ## the official SDKs as judges of our wire and of our simulators
+	cd internal/interop && $(GO) test ./...
+
+example: ## writes config.example.yaml from the code
+	$(GO) run ./cmd/hermesd config example > config.example.yaml
+
+check: lint race

@@ -1,0 +1,92 @@
+package hermesd_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+func TestEveryExportedNameHasAComment(t *testing.T) {
+	documented := map[string]bool{}
+	sources(t, func(path, pkg string) {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		documented[pkg] = documented[pkg] || f.Doc != nil
+		for _, d := range f.Decls {
+			for _, name := range undocumented(d) {
+				t.Errorf("%s: %s has no comment", path, name)
+			}
+		}
+	})
+	for pkg, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no comment", pkg)
+		}
+	}
+}
+
+// undocumented returns the exported names of d that have no comment. A comment
+// on a group of constants or variables counts for the group.
+func undocumented(d ast.Decl) []string {
+	var names []string
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && !method(d) {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() && s.Doc == nil && d.Doc == nil {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					if n.IsExported() && s.Doc == nil && d.Doc == nil && s.Comment == nil {
+						names = append(names, n.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// method reports whether d needs no comment of its own: a method of an
+// unexported type, or one whose name says all (String, Error, Unwrap, ...).
+func method(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return false
+	}
+	switch d.Name.Name {
+	case "String", "Error", "Unwrap", "GoString", "Len", "Less", "Swap":
+		return true
+	}
+	e := d.Recv.List[0].Type
+	if s, ok := e.(*ast.StarExpr); ok {
+		e = s.X
+	}
+	if g, ok := e.(*ast.IndexExpr); ok {
+		e = g.X
+	}
+	id, ok := e.(*ast.Ident)
+	return ok && !id.IsExported()
+}
+
+func TestNothingIsLeftOpenInTheCode(t *testing.T) {
+	sources(t, func(path, _ string) {
+		for n, line := range lines(t, path) {
+			for _, word := range []string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "not " + "implemented"} {
+				if strings.Contains(line, word) {
+					t.Errorf("%s:%d: %s", path, n+1, strings.TrimSpace(line))
+				}
+			}
+		}
+	})
+}

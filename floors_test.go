@@ -1,0 +1,140 @@
+package hermesd_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// floors names, for each folder, the folders whose packages it may import. The
+// longest name that fits a package counts. A folder may import itself, and
+// internal/secret and internal/dial stand below everything.
+var floors = map[string]string{
+	"systemd":              "",
+	"internal/secret":      "",
+	"internal/dial":        "",
+	"internal/sim":         "",
+	"gateway/chat":         "",
+	"gateway/lane":         "",
+	"gateway/markup":       "gateway/chat",
+	"gateway/media":        "gateway/chat",
+	"agent":                "agent",
+	"agent/llm":            "agent/llm",
+	"agent/guard":          "",
+	"agent/tool":           "agent/llm agent/tool",
+	"agent/prompt":         "agent/llm agent/prompt",
+	"agent/tools":          "agent/llm agent/tool agent/memory agent/skills agent/tools",
+	"hygiene":              "agent/llm",
+	"gateway":              "gateway agent hygiene",
+	"gateway/session":      "gateway/chat",
+	"gateway/access":       "gateway/chat",
+	"gateway/outbox":       "gateway/chat",
+	"gateway/inbox":        "gateway/chat gateway/session gateway/access gateway/outbox",
+	"gateway/schedule":     "gateway/chat gateway/session",
+	"gateway/delivery":     "gateway/chat gateway/markup gateway/outbox gateway/lane",
+	"gateway/command":      "gateway/chat gateway/session gateway/access",
+	"gateway/turn":         "agent agent/prompt agent/llm hygiene gateway/chat gateway/session gateway/access gateway/inbox gateway/outbox gateway/command gateway/delivery gateway/lane",
+	"adapters":             "gateway/chat gateway/markup adapters",
+	"adapters/adaptertest": "gateway/chat gateway/markup gateway/session adapters",
+	"storage":              "storage agent/llm gateway/chat gateway/session gateway/access gateway/inbox gateway/outbox gateway/schedule",
+	"storage/storagetest":  "gateway storage",
+	"cmd":                  "agent hygiene gateway adapters storage systemd cmd internal",
+	"cmd/internal/config":  "agent hygiene gateway adapters storage cmd/internal/config",
+	"cmd/internal/admin":   "gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
+}
+
+// below everything stand these; any package may import them.
+const ground = "internal/secret internal/dial"
+
+func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
+// sources calls visit for each Go file of the module that is not a test.
+func sources(t *testing.T, visit func(path, pkg string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != "."):
+			return filepath.SkipDir
+		case d.IsDir() && path == filepath.Join("internal", "interop"): // a module of its own
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		visit(path, filepath.ToSlash(filepath.Dir(path)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoPackageImportsOneAboveIt(t *testing.T) {
+	sources(t, func(path, pkg string) {
+		best, ok := "", false
+		for dir := range floors {
+			if under(pkg, dir) && len(dir) > len(best) {
+				best, ok = dir, true
+			}
+		}
+		if !ok {
+			t.Errorf("%s: no floor is set for package %s", path, pkg)
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	imports:
+		for _, im := range f.Imports {
+			p, err := strconv.Unquote(im.Path.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			p, inside := strings.CutPrefix(p, "hermesd/")
+			if !inside {
+				continue
+			}
+			for _, allowed := range strings.Fields(floors[best] + " " + ground) {
+				if under(p, allowed) {
+					continue imports
+				}
+			}
+			t.Errorf("%s: package %s may not import %s", path, pkg, p)
+		}
+	})
+}
+
+func TestSDKsStayInTheirAdapters(t *testing.T) {
+	home := map[string]string{
+		"github.com/go-telegram/bot":   "adapters/telegram",
+		"github.com/bwmarrin/":         "adapters/discord",
+		"github.com/slack-go/":         "adapters/slack",
+		"go.etcd.io/bbolt":             "storage",
+		"github.com/yuin/goldmark":     "gateway/markup",
+		"github.com/spf13/cobra":       "cmd",
+		"charm.land/":                  "cmd",
+		"github.com/coreos/go-systemd": "systemd",
+	}
+	sources(t, func(path, pkg string) {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, im := range f.Imports {
+			p, _ := strconv.Unquote(im.Path.Value)
+			for lib, at := range home {
+				if strings.HasPrefix(p, lib) && !under(pkg, at) {
+					t.Errorf("%s imports %s, which belongs into %s", path, p, at)
+				}
+			}
+		}
+	})
+}
