@@ -1,0 +1,170 @@
+package markup
+
+import (
+	"strings"
+
+	"github.com/rivo/uniseg"
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+
+	"hermesd/gateway/chat"
+)
+
+// A grid is a table whose cells are rendered: the header is row 0.
+type grid struct {
+	rows   [][]chat.Rich
+	align  []extast.Alignment
+	widths []int // of the columns, in columns of monospace text
+	linked bool  // a cell has a link whose target its text does not show
+}
+
+// table writes a small table as aligned monospace text, and one that is too
+// wide for that, or whose links would be lost by it, as a list of its rows.
+func (b *builder) table(n *extast.Table) {
+	g := b.grid(n)
+	total := 3 * (len(g.widths) - 1)
+	for _, w := range g.widths {
+		total += w
+	}
+	if total <= wideTable && !g.linked {
+		b.bare()
+		b.styled(chat.Pre, "", func() { b.text(g.aligned()) })
+		return
+	}
+	b.records(g)
+}
+
+func (b *builder) grid(n *extast.Table) grid {
+	g := grid{align: n.Alignments, widths: make([]int, len(n.Alignments))}
+	for r := n.FirstChild(); r != nil; r = r.NextSibling() {
+		row := make([]chat.Rich, 0, len(g.widths))
+		for c := r.FirstChild(); c != nil && len(row) < len(g.widths); c = c.NextSibling() {
+			cell := b.cell(c)
+			g.widths[len(row)] = max(g.widths[len(row)], uniseg.StringWidth(cell.Text))
+			for _, s := range cell.Spans {
+				g.linked = g.linked || s.Style == chat.Link && !sameTarget(cell.Text[s.Start:s.End], s.Arg)
+			}
+			row = append(row, cell)
+		}
+		g.rows = append(g.rows, row)
+	}
+	return g
+}
+
+// cell renders one cell as a single line.
+func (b *builder) cell(n ast.Node) chat.Rich {
+	sub := &builder{src: b.src, styles: b.styles[:len(b.styles):len(b.styles)], budget: b.budget}
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if html, ok := c.(*ast.RawHTML); ok && lineBreak(html, b.src) {
+			sub.text(" ") // the only way to break a line in a cell
+			continue
+		}
+		sub.inline(c)
+	}
+	b.budget = sub.budget
+	line := strings.Map(func(r rune) rune { // keeps the length, and so the spans
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, string(sub.out))
+	return chat.Rich{Text: line, Spans: sub.spans}
+}
+
+func lineBreak(n *ast.RawHTML, src []byte) bool {
+	if n.Segments.Len() != 1 {
+		return false
+	}
+	seg := n.Segments.At(0)
+	switch strings.ToLower(strings.ReplaceAll(string(seg.Value(src)), " ", "")) {
+	case "<br>", "<br/>":
+		return true
+	}
+	return false
+}
+
+// aligned returns the table as lines of monospace text.
+func (g grid) aligned() string {
+	var lines []string
+	for i, row := range g.rows {
+		cells := make([]string, len(g.widths))
+		for j := range cells {
+			if j < len(row) {
+				cells[j] = row[j].Text
+			}
+			cells[j] = pad(cells[j], g.widths[j], g.align[j])
+		}
+		lines = append(lines, strings.TrimRight(strings.Join(cells, " | "), " "))
+		if i == 0 {
+			for j, w := range g.widths {
+				cells[j] = strings.Repeat("-", w)
+			}
+			lines = append(lines, strings.Join(cells, "-|-"))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func pad(s string, width int, align extast.Alignment) string {
+	free := max(width-uniseg.StringWidth(s), 0)
+	left := 0
+	switch align {
+	case extast.AlignRight:
+		left = free
+	case extast.AlignCenter:
+		left = free / 2
+	}
+	return strings.Repeat(" ", left) + s + strings.Repeat(" ", free-left)
+}
+
+// records writes each row as its first cell in bold and a bullet for each other
+// cell, with the header's word for it. A header that is too long to be repeated
+// is a row of its own.
+func (b *builder) records(g grid) {
+	const longLabel = 48
+	header, rows := g.rows[0], g.rows[1:]
+	for _, h := range header {
+		if len(h.Text) > longLabel || len(rows) == 0 {
+			header, rows = nil, g.rows
+			break
+		}
+	}
+	for i, row := range rows {
+		if i > 0 {
+			b.gap(2)
+		}
+		b.record(header, row)
+	}
+}
+
+func (b *builder) record(header, row []chat.Rich) {
+	for j, cell := range row {
+		if blank(cell.Text) {
+			continue
+		}
+		b.line()
+		if j == 0 {
+			b.styled(chat.Bold, "", func() { b.rich(cell) })
+		} else {
+			b.text("• ")
+			if j < len(header) && !blank(header[j].Text) {
+				b.text(header[j].Text + ": ")
+			}
+			b.rich(cell)
+		}
+		b.gap(1)
+	}
+}
+
+// rich writes r, without the styles that are open already.
+func (b *builder) rich(r chat.Rich) {
+	base := len(b.out)
+	b.out = append(b.out, r.Text...)
+	for _, s := range r.Spans {
+		if len(b.styles) > 0 && b.styles[len(b.styles)-1] == s.Style {
+			continue
+		}
+		s.Start, s.End = s.Start+base, s.End+base
+		b.spans = append(b.spans, s)
+	}
+}
