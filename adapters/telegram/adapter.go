@@ -1,0 +1,182 @@
+// Package telegram connects one Telegram bot to the daemon.
+//
+// An update is confirmed to Telegram only after the sink has it on disk. The
+// library confirms what it has read with its next poll, so the poll's answer
+// is held back inside the library's HTTP client until then:
+//
+//	library ── getUpdates(offset) ──► poller.Do ──► Telegram
+//	                                     │ batch
+//	                                     ├── convert ──► sink.Accept
+//	                                     │                  │ nil: on disk
+//	library ◄── id of the last update ───┘◄─────────────────┘
+//	   └── the next offset is that id + 1
+//
+// While Accept fails the answer is not given, and the same poll is made again:
+// nothing is lost and nothing is confirmed. The first poll of a process has no
+// offset; what comes twice is recognised by its key.
+//
+// Sends are tried once. What is known of one that failed is in its
+// chat.SendError; see sendError for the table.
+package telegram
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-telegram/bot"
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+)
+
+// Options are the ports of an Adapter. All may be left empty.
+type Options struct {
+	// Account is the account's name in addresses; "" if there is only one.
+	Account string
+	// Transport carries the calls and polls of this account; nil: its own.
+	Transport http.RoundTripper
+	// Files downloads what people send. It must refuse private addresses where
+	// that matters; nil: the account's transport.
+	Files *http.Client
+	// Memory keeps the bot's own name over restarts; nil: it is asked each time.
+	Memory Memory
+	// Listen opens the webhook's socket; nil: net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+	Log    *zap.Logger
+}
+
+// A Memory keeps small values over restarts.
+type Memory interface {
+	// Value returns the value kept under key, nil if there is none.
+	Value(ctx context.Context, key string) ([]byte, error)
+	SetValue(ctx context.Context, key string, v []byte) error
+}
+
+// An Adapter is one bot. It implements chat.Adapter and all capabilities but
+// chat.Finder: nobody can ask Telegram whether a message arrived.
+type Adapter struct {
+	cfg   Config
+	o     Options
+	log   *zap.Logger
+	rules rules
+	rt    http.RoundTripper
+	api   *bot.Bot // calls
+	files *http.Client
+	me    *self
+
+	mu     sync.Mutex // guards what follows
+	health chat.Health
+}
+
+var _ interface {
+	chat.Adapter
+	chat.Editor
+	chat.Deleter
+	chat.Typer
+	chat.Fetcher
+	chat.Answerer
+	chat.MenuSetter
+} = (*Adapter)(nil)
+
+// New returns an adapter that has not connected to anything yet. Its errors
+// are *chat.ConfigError.
+func New(cfg Config, o Options) (*Adapter, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
+	}
+	r, err := newRules(cfg)
+	if err != nil {
+		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, rt: o.Transport, files: o.Files}
+	if a.rt == nil {
+		if a.rt, err = newTransport(cfg.Proxy); err != nil {
+			return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
+		}
+	}
+	if a.files == nil {
+		a.files = &http.Client{Transport: a.rt}
+	}
+	token := cfg.Token.Reveal()
+	if a.api, err = a.newBot(&wire{rt: a.rt, token: token}); err != nil {
+		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: mask(err.Error(), token)}
+	}
+	a.me = newSelf(a.api.ID())
+	a.health = chat.Health{State: chat.Connecting, Since: time.Now()}
+	return a, nil
+}
+
+// newBot returns the library's client over c. It connects to nothing.
+func (a *Adapter) newBot(c bot.HttpClient, more ...bot.Option) (*bot.Bot, error) {
+	options := append([]bot.Option{
+		bot.WithServerURL(a.cfg.BaseURL),
+		bot.WithSkipGetMe(),
+		bot.WithHTTPClient(a.cfg.PollTimeout+time.Second, c), // the library asks for a second less
+		bot.WithErrorsHandler(func(err error) {
+			a.log.Debug("library", zap.String("err", mask(err.Error(), a.cfg.Token.Reveal())))
+		}),
+		bot.WithDebugHandler(func(string, ...any) {}),
+	}, more...)
+	return bot.New(a.cfg.Token.Reveal(), options...)
+}
+
+// Run implements chat.Adapter. It returns nil when ctx ends.
+func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.learn(ctx, stop) })
+	if a.cfg.WebhookURL != "" {
+		a.serve(ctx, sink, stop)
+	} else {
+		a.poll(ctx, sink, stop)
+	}
+	stop(nil)
+	wg.Wait()
+	var ce *chat.ConfigError
+	if errors.As(context.Cause(ctx), &ce) {
+		a.set(chat.Failed, ce.Reason)
+		return ce
+	}
+	return nil
+}
+
+// Features implements chat.Adapter.
+func (a *Adapter) Features() chat.Features {
+	return chat.Features{Limit: textLimit, Size: Size, CaptionLimit: captionLimit, EditInterval: editInterval}
+}
+
+// Health implements chat.Adapter.
+func (a *Adapter) Health() chat.Health {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.health
+	h.Name = a.me.get().Username
+	return h
+}
+
+// set changes the state of the connection.
+func (a *Adapter) set(s chat.State, why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.health.State != s {
+		a.health.State, a.health.Since = s, time.Now()
+		a.log.Info("connection", zap.String("state", string(s)), zap.String("reason", why))
+	}
+	a.health.Error = why
+}
+
+// proved notes that Telegram has just shown that it reaches us.
+func (a *Adapter) proved() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.health.Proof = time.Now()
+}

@@ -1,0 +1,142 @@
+package telegram
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermesd/internal/secret"
+)
+
+// Config is one account: a bot and how it listens. The zero values of all but
+// Token mean the defaults that stand in the tags.
+type Config struct {
+	Token       secret.Value  `yaml:"token" doc:"The bot's token, as @BotFather gave it."`
+	BaseURL     string        `yaml:"base_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
+	Proxy       secret.Value  `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	PollTimeout time.Duration `yaml:"poll_timeout" default:"30s" range:"1s..50s" doc:"How long Telegram holds a poll open when there is nothing new."`
+
+	WebhookURL    string       `yaml:"webhook_url" doc:"Public https address at which Telegram delivers messages; empty: long polling."`
+	WebhookSecret secret.Value `yaml:"webhook_secret" doc:"Secret that Telegram sends with each delivery; required with webhook_url."`
+	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" doc:"Where the webhook listens; the path is that of webhook_url."`
+
+	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
+	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of groups in which everything is answered although require_mention is set."`
+	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the groups and channels that are listened to; empty: all."`
+	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	ChatPrompts       map[string]string `yaml:"chat_prompts" doc:"Extra prompt per chat id."`
+}
+
+const (
+	defaultBaseURL = "https://api.telegram.org"
+	defaultPoll    = 30 * time.Second
+	defaultListen  = "127.0.0.1:8443"
+)
+
+// withDefaults fills what is empty.
+func (c Config) withDefaults() Config {
+	if c.BaseURL == "" {
+		c.BaseURL = defaultBaseURL
+	}
+	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	if c.PollTimeout == 0 {
+		c.PollTimeout = defaultPoll
+	}
+	if c.WebhookListen == "" {
+		c.WebhookListen = defaultListen
+	}
+	return c
+}
+
+var (
+	tokenForm  = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
+	secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
+)
+
+// Validate reports, in words for the operator, the first setting that cannot
+// work. Its errors name the key and never show a secret.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	if c.Token == "" {
+		return fmt.Errorf("token: missing; set it to what @BotFather gave you (TELEGRAM_BOT_TOKEN)")
+	}
+	if !tokenForm.MatchString(c.Token.Reveal()) {
+		return fmt.Errorf("token: this is not a bot token, which looks like 123456:AA-letters; check TELEGRAM_BOT_TOKEN")
+	}
+	if err := httpURL(c.BaseURL, "http", "https"); err != nil {
+		return fmt.Errorf("base_url: %w", err)
+	}
+	if c.Proxy != "" {
+		if httpURL(c.Proxy.Reveal(), "http", "https", "socks5", "socks5h") != nil {
+			return fmt.Errorf("proxy: must be an http, https or socks5 URL with a host")
+		}
+	}
+	if c.PollTimeout < time.Second || c.PollTimeout > 50*time.Second {
+		return fmt.Errorf("poll_timeout: %v is not between 1s and 50s", c.PollTimeout)
+	}
+	if err := c.validateWebhook(); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		key string
+		ids []string
+	}{{"free_response_chats", c.FreeResponseChats}, {"allowed_chats", c.AllowedChats}} {
+		for _, id := range l.ids {
+			if _, err := strconv.ParseInt(id, 10, 64); err != nil {
+				return fmt.Errorf("%s: %q is not a chat id (a number such as -1001234567890)", l.key, id)
+			}
+		}
+	}
+	_, err := compile(c.MentionPatterns)
+	return err
+}
+
+func (c Config) validateWebhook() error {
+	if c.WebhookURL == "" {
+		return nil
+	}
+	if err := httpURL(c.WebhookURL, "https"); err != nil {
+		return fmt.Errorf("webhook_url: %w", err)
+	}
+	if c.WebhookSecret == "" {
+		return fmt.Errorf("webhook_secret: required when webhook_url is set")
+	}
+	if !secretForm.MatchString(c.WebhookSecret.Reveal()) {
+		return fmt.Errorf("webhook_secret: must be 1 to 256 of A-Z a-z 0-9 _ -")
+	}
+	if _, _, err := net.SplitHostPort(c.WebhookListen); err != nil {
+		return fmt.Errorf("webhook_listen: %w", err)
+	}
+	return nil
+}
+
+// httpURL reports whether s is a URL with a host and one of the schemes.
+func httpURL(s string, schemes ...string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("must be a URL with a host")
+	}
+	for _, scheme := range schemes {
+		if u.Scheme == scheme {
+			return nil
+		}
+	}
+	return fmt.Errorf("must begin with %s://", strings.Join(schemes, ":// or "))
+}
+
+// compile makes mention patterns; they match in any case.
+func compile(patterns []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	for _, p := range patterns {
+		re, err := regexp.Compile("(?i)" + p)
+		if err != nil {
+			return nil, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}

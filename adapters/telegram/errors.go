@@ -1,0 +1,165 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-telegram/bot"
+
+	"hermesd/gateway/chat"
+)
+
+// sendError says what became of a call to which the library returned err. What
+// is known decides: a refusal by the Bot API is certain, a request whose last
+// byte never left is certain, anything else is not.
+//
+//	answer of the Bot API                 outcome
+//	429, migrated, 401, 404, 409, 500, 503  Refused: try again (later, elsewhere)
+//	400, 403, 413 and other 4xx             Rejected: never as it is
+//	502, 504                              Uncertain: a gateway gave up waiting
+//	no answer
+//	request never whole on the way        Refused
+//	request sent, cut or too late         Uncertain
+//	answer of something in between
+//	3xx, 4xx                              Refused: it did not pass the request on
+//	2xx, 5xx                              Uncertain
+func sendError(err error, to chat.Address) *chat.SendError {
+	var (
+		we     *wireError
+		flood  *bot.TooManyRequestsError
+		moved  *bot.MigrateError
+		chosen *chat.SendError
+	)
+	switch {
+	case errors.As(err, &chosen):
+		return chosen
+	case errors.As(err, &we):
+		return wireOutcome(we)
+	case errors.As(err, &flood):
+		after := time.Duration(flood.RetryAfter) * time.Second
+		return &chat.SendError{Outcome: chat.Refused, After: after, Reason: fmt.Sprintf("Telegram asks to wait %v before writing to this chat again", after), Err: flood}
+	case errors.As(err, &moved):
+		dest := to
+		dest.Chat = strconv.Itoa(moved.MigrateToChatID)
+		return &chat.SendError{Outcome: chat.Refused, MovedTo: &dest, Reason: "the group has become a supergroup", Err: moved}
+	case errors.Is(err, bot.ErrorForbidden):
+		return &chat.SendError{Outcome: chat.Rejected, Reason: forbiddenReason(err), Err: err}
+	case errors.Is(err, bot.ErrorBadRequest):
+		return &chat.SendError{Outcome: chat.Rejected, Reason: badReason(err), Err: err}
+	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
+		return &chat.SendError{Outcome: chat.Refused, Global: true, Reason: badToken, Err: err}
+	case errors.Is(err, bot.ErrorConflict):
+		return &chat.SendError{Outcome: chat.Refused, Reason: "Telegram reports a conflict with another process", Err: err}
+	}
+	return &chat.SendError{Outcome: chat.Uncertain, Reason: "Telegram's answer could not be understood", Err: err}
+}
+
+func wireOutcome(e *wireError) *chat.SendError {
+	out := &chat.SendError{Err: e, Outcome: chat.Uncertain}
+	switch {
+	case e.api && (e.status == http.StatusBadGateway || e.status == http.StatusGatewayTimeout):
+		out.Reason = "Telegram's own gateway gave no result"
+	case e.api && e.status == http.StatusRequestEntityTooLarge:
+		out.Outcome, out.Reason = chat.Rejected, tooBigUp
+	case e.api && e.status >= 400 && e.status < 500:
+		out.Outcome, out.Reason = chat.Rejected, "Telegram refuses this message"
+	case e.api:
+		out.Outcome, out.Reason = chat.Refused, "Telegram has an internal problem"
+	case e.status == http.StatusRequestEntityTooLarge:
+		out.Outcome, out.Reason = chat.Rejected, tooBigUp
+	case e.status >= 300 && e.status < 500:
+		out.Outcome, out.Reason = chat.Refused, "something between here and Telegram answered instead of it"
+	case e.status != 0:
+		out.Reason = "the answer did not come from Telegram"
+	case !e.sent:
+		out.Outcome, out.Reason = chat.Refused, "Telegram could not be reached"
+	case errors.Is(e, context.DeadlineExceeded):
+		out.Reason = "Telegram did not answer in time"
+	default:
+		out.Reason = "the connection broke before Telegram answered"
+	}
+	return out
+}
+
+const (
+	badToken   = "Telegram does not know this bot token; put the token of @BotFather into token (TELEGRAM_BOT_TOKEN)"
+	tooBigUp   = "the file is larger than 50 MB, the most a bot can send on Telegram"
+	tooBigDown = "the file is larger than 20 MB, the most a bot can download from Telegram"
+)
+
+func forbiddenReason(err error) string {
+	t := strings.ToLower(err.Error())
+	switch {
+	case strings.Contains(t, "blocked"):
+		return "this person has blocked the bot"
+	case strings.Contains(t, "deactivated"):
+		return "this account no longer exists"
+	case strings.Contains(t, "kicked"):
+		return "the bot was removed from this chat"
+	case strings.Contains(t, "not a member"):
+		return "the bot is not a member of this chat"
+	case strings.Contains(t, "initiate conversation"):
+		return "a bot cannot write first: the person has to start the chat"
+	}
+	return "the bot may not write in this chat"
+}
+
+func badReason(err error) string {
+	t := strings.ToLower(err.Error())
+	for _, r := range []struct{ has, say string }{
+		{"chat not found", "Telegram knows no such chat, or the bot is not in it"},
+		{"peer_id_invalid", "Telegram knows no such chat, or the bot is not in it"},
+		{"message is too long", "the text is longer than Telegram's 4,096 characters"},
+		{"caption is too long", "the caption is longer than Telegram's 1,024 characters"},
+		{"text is empty", "the message is empty"},
+		{"thread not found", "the topic no longer exists"},
+		{"topic_closed", "the topic is closed"},
+		{"topic_deleted", "the topic no longer exists"},
+		{"not enough rights", "the bot lacks the right to send this in the chat"},
+		{"have no rights", "the bot lacks the right to send this in the chat"},
+		{"write_forbidden", "the bot lacks the right to send this in the chat"},
+		{"file is too big", tooBigUp},
+	} {
+		if strings.Contains(t, r.has) {
+			return r.say
+		}
+	}
+	return "Telegram refuses this message"
+}
+
+// refusal returns the lower-case text of a 400, "" for any other error. Only
+// what Telegram has refused for certain may be sent again in another shape.
+func refusal(err error) string {
+	if err == nil || !errors.Is(err, bot.ErrorBadRequest) {
+		return ""
+	}
+	return strings.ToLower(err.Error())
+}
+
+// gone reports whether a 400 to an edit or deletion says that the message is
+// not there any more or can no longer be touched.
+func gone(text string) bool {
+	for _, s := range []string{
+		"message to edit not found", "message can't be edited", "message to delete not found",
+		"message can't be deleted", "message_id_invalid", "there is no text in the message to edit",
+	} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// configError returns the error only the operator can mend that err stands
+// for, nil if it is of another kind. A proxy's 401 is not the Bot API's.
+func configError(err error) *chat.ConfigError {
+	if errors.Is(err, bot.ErrorUnauthorized) || errors.Is(err, bot.ErrorNotFound) {
+		return &chat.ConfigError{Platform: chat.Telegram, Reason: badToken}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/go-telegram/bot"
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// postFile sends a file with its caption.
+func (a *Adapter) postFile(ctx context.Context, l *letter) (int, error) {
+	f, err := os.Open(l.m.File.Path)
+	if err != nil {
+		return 0, &chat.SendError{Outcome: chat.Rejected, Reason: "the file " + fileName(*l.m.File) + " cannot be read", Err: err}
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil || !st.Mode().IsRegular():
+		return 0, rejected("the file " + fileName(*l.m.File) + " cannot be read")
+	case st.Size() == 0:
+		return 0, rejected("the file " + fileName(*l.m.File) + " is empty, and Telegram takes no empty files")
+	case st.Size() > upLimit:
+		return 0, rejected(tooBigUp)
+	}
+	up := &models.InputFileUpload{Filename: fileName(*l.m.File), Data: f}
+	kind := l.m.File.Kind
+	if l.document || kind == chat.Photo && st.Size() > photoLimit {
+		kind = chat.Document
+	}
+	return a.upload(ctx, l, kind, up)
+}
+
+func (a *Adapter) upload(ctx context.Context, l *letter, kind chat.FileKind, up *models.InputFileUpload) (int, error) {
+	t, quiet := l.target, l.m.Quiet
+	switch kind {
+	case chat.Photo:
+		return messageID(a.api.SendPhoto(ctx, &bot.SendPhotoParams{
+			ChatID: t.chat, MessageThreadID: t.topic, DirectMessagesTopicID: t.direct, Photo: up,
+			Caption: l.text, CaptionEntities: l.entities, DisableNotification: quiet, ReplyParameters: l.reply, ReplyMarkup: l.markup,
+		}))
+	case chat.Voice:
+		return messageID(a.api.SendVoice(ctx, &bot.SendVoiceParams{
+			ChatID: t.chat, MessageThreadID: t.topic, DirectMessagesTopicID: t.direct, Voice: up,
+			Caption: l.text, CaptionEntities: l.entities, DisableNotification: quiet, ReplyParameters: l.reply, ReplyMarkup: l.markup,
+		}))
+	case chat.Audio:
+		return messageID(a.api.SendAudio(ctx, &bot.SendAudioParams{
+			ChatID: t.chat, MessageThreadID: t.topic, DirectMessagesTopicID: t.direct, Audio: up,
+			Caption: l.text, CaptionEntities: l.entities, DisableNotification: quiet, ReplyParameters: l.reply, ReplyMarkup: l.markup,
+		}))
+	case chat.Video:
+		return messageID(a.api.SendVideo(ctx, &bot.SendVideoParams{
+			ChatID: t.chat, MessageThreadID: t.topic, DirectMessagesTopicID: t.direct, Video: up,
+			Caption: l.text, CaptionEntities: l.entities, DisableNotification: quiet, ReplyParameters: l.reply, ReplyMarkup: l.markup,
+		}))
+	}
+	return messageID(a.api.SendDocument(ctx, &bot.SendDocumentParams{
+		ChatID: t.chat, MessageThreadID: t.topic, DirectMessagesTopicID: t.direct, Document: up,
+		Caption: l.text, CaptionEntities: l.entities, DisableNotification: quiet, ReplyParameters: l.reply, ReplyMarkup: l.markup,
+	}))
+}
+
+// fileName returns the name under which a file is sent: one path element of
+// printable characters.
+func fileName(f chat.File) string {
+	name := f.Name
+	if name == "" {
+		name = f.Path
+	}
+	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == '"' || r == '/' {
+			return '_'
+		}
+		return r
+	}, name)
+	if strings.Trim(name, ". ") == "" {
+		return "file"
+	}
+	return cut(name, 128)
+}
+
+// Fetch implements chat.Fetcher.
+func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
+	words := fmt.Errorf("the file is larger than %s, the most that is taken", bytesInWords(limit))
+	if limit > downLimit || limit <= 0 {
+		limit, words = downLimit, errors.New(tooBigDown)
+	}
+	if f.Size > limit {
+		return words
+	}
+	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
+	defer cancel()
+	info, err := a.api.GetFile(ctx, &bot.GetFileParams{FileID: f.Ref})
+	switch text := refusal(err); {
+	case strings.Contains(text, "too big"):
+		return errors.New(tooBigDown)
+	case text != "":
+		return errors.New("Telegram no longer has this file")
+	case err != nil:
+		return fmt.Errorf("ask Telegram for the file: %s", sendError(err, chat.Address{}).Reason)
+	}
+	if int64(info.FileSize) > limit {
+		return words
+	}
+	return a.download(ctx, info.FilePath, w, limit, words)
+}
+
+func bytesInWords(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d KB", (n+1023)>>10)
+	}
+	return fmt.Sprintf("%d MB", n>>20)
+}
+
+// download copies a file of the Bot API server to w. No error of it shows the
+// address, which holds the token.
+func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, limit int64, tooBig error) error {
+	address, err := a.fileURL(filePath)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return errors.New("Telegram names a file that cannot be asked for")
+	}
+	resp, err := a.files.Do(req)
+	if err != nil {
+		return a.downloadError(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("Telegram answers %d instead of the file", resp.StatusCode)
+	}
+	if resp.ContentLength > limit {
+		return tooBig
+	}
+	n, err := io.Copy(w, io.LimitReader(resp.Body, limit))
+	if err != nil {
+		return a.downloadError(ctx, err)
+	}
+	if n == limit { // exactly as large, or larger
+		if extra, _ := io.ReadFull(resp.Body, make([]byte, 1)); extra > 0 {
+			return tooBig
+		}
+	}
+	return nil
+}
+
+func (a *Adapter) downloadError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("download the file: %w", ctx.Err())
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return fmt.Errorf("download the file: %s", mask(err.Error(), a.cfg.Token.Reveal()))
+}
+
+// fileURL returns the address of a file on the server. The path comes from the
+// answer to getFile and must stay below the bot's own folder.
+func (a *Adapter) fileURL(filePath string) (string, error) {
+	bad := errors.New("Telegram names a file at a place that is not its own")
+	if filePath == "" || len(filePath) > 1024 || strings.ContainsAny(filePath, "\\?#%") ||
+		strings.Contains(filePath, "://") || path.IsAbs(filePath) || path.Clean(filePath) != filePath ||
+		filePath == ".." || strings.HasPrefix(filePath, "../") {
+		return "", bad
+	}
+	parts := strings.Split(filePath, "/")
+	for i, p := range parts {
+		if strings.ContainsFunc(p, unicode.IsControl) {
+			return "", bad
+		}
+		parts[i] = url.PathEscape(p)
+	}
+	return a.cfg.BaseURL + "/file/bot" + a.cfg.Token.Reveal() + "/" + strings.Join(parts, "/"), nil
+}

@@ -1,0 +1,48 @@
+package telegram_test
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"hermesd/adapters/telegram"
+)
+
+// FuzzConvert: no update makes conversion fail, panic or say something that
+// cannot be stored.
+func FuzzConvert(f *testing.F) {
+	for _, s := range []string{
+		private("message", `"text":"hi"`), private("edited_message", `"text":"hi","edit_date":3`),
+		group(`"text":"@HermesBot x","entities":[{"type":"mention","offset":0,"length":10}]`),
+		group(`"text":"hi","reply_to_message":{"message_id":1}`),
+		`{"update_id":1,"callback_query":{"id":"1","from":{"id":5},"message":{"message_id":7,"date":0,"chat":{"id":1}}}}`,
+		`{"update_id":1,"my_chat_member":{"chat":{"id":-1,"type":"group"},"from":{"id":5},"date":1,"new_chat_member":{"status":"kicked"}}}`,
+		`{"update_id":1,"message":{}}`, `{"message":null}`, `[]`, `{`, `{"update_id":"x","message":{"chat":7}}`,
+		private("message", `"forward_origin":{"type":"x"},"poll":{},"venue":{},"contact":{},"quote":{}`),
+	} {
+		f.Add(s)
+	}
+	cfg := telegram.Config{Token: "99:abc", RequireMention: true}
+	a, err := telegram.New(cfg, telegram.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		for _, who := range []telegram.Identity{{}, me} {
+			r, err := telegram.Convert(cfg, who, raw)
+			if err != nil || !r.Taken {
+				continue
+			}
+			if r.In.Key == "" || r.In.From.Chat == "" {
+				t.Fatalf("taken without key or chat: %+v", r.In)
+			}
+			if !utf8.ValidString(r.In.Text) {
+				t.Fatalf("text is not UTF-8: %q", r.In.Text)
+			}
+			if _, err := json.Marshal(r.In); err != nil {
+				t.Fatalf("cannot be stored: %v", err)
+			}
+		}
+		a.Take([]byte(raw)) // with its walls
+	})
+}

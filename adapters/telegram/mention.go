@@ -1,0 +1,167 @@
+package telegram
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// rules decide which messages of groups and channels are meant for the bot.
+type rules struct {
+	requireMention bool
+	free           map[string]bool
+	allowed        map[string]bool // empty: all
+	patterns       []*regexp.Regexp
+	prompts        map[string]string
+}
+
+func newRules(c Config) (rules, error) {
+	patterns, err := compile(c.MentionPatterns)
+	if err != nil {
+		return rules{}, err
+	}
+	set := func(ids []string) map[string]bool {
+		m := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			m[id] = true
+		}
+		return m
+	}
+	return rules{
+		requireMention: c.RequireMention, free: set(c.FreeResponseChats), allowed: set(c.AllowedChats),
+		patterns: patterns, prompts: c.ChatPrompts,
+	}, nil
+}
+
+// allows reports whether a chat is listened to at all. Direct chats are.
+func (r rules) allows(at chat.Address) bool {
+	return at.Kind == chat.DM || len(r.allowed) == 0 || r.allowed[at.Chat]
+}
+
+// groupRule names the rule by which a message of a group is left alone.
+func (c converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
+	switch {
+	case !c.rules.allows(at):
+		return ruleChatNotIn
+	case c.named(m).other:
+		return ruleOtherBot
+	case !addressed:
+		return ruleNotAddressed
+	}
+	return ""
+}
+
+// addressed reports whether m is meant for the bot.
+func (c converter) addressed(m *models.Message, at chat.Address) bool {
+	if at.Kind == chat.DM {
+		return true
+	}
+	n := c.named(m)
+	if n.us {
+		return true
+	}
+	if n.other {
+		return false
+	}
+	if r := m.ReplyToMessage; r != nil && r.From != nil && r.From.ID == c.me.ID && !topicRoot(m) {
+		return true
+	}
+	text := m.Text + m.Caption // one of them is empty
+	for _, p := range c.rules.patterns {
+		if p.MatchString(text) {
+			return true
+		}
+	}
+	return !c.rules.requireMention || c.rules.free[at.Chat]
+}
+
+// names says whom a message names.
+type names struct {
+	us    bool
+	other bool // another bot, and not us
+}
+
+// named looks at mentions and commands. The names of bots end in "bot".
+func (c converter) named(m *models.Message) names {
+	var n names
+	look := func(text string, ents []models.MessageEntity) {
+		units := utf16.Encode([]rune(text))
+		for _, e := range ents {
+			s, ok := slice(units, e)
+			if !ok {
+				continue
+			}
+			switch e.Type {
+			case models.MessageEntityTypeTextMention:
+				n.us = n.us || e.User != nil && e.User.ID == c.me.ID
+				n.other = n.other || e.User != nil && e.User.IsBot && e.User.ID != c.me.ID
+			case models.MessageEntityTypeMention, models.MessageEntityTypeBotCommand:
+				_, name, ok := strings.Cut(s, "@")
+				if !ok || name == "" {
+					continue
+				}
+				ours := strings.EqualFold(name, c.me.Username)
+				n.us = n.us || ours
+				n.other = n.other || !ours && strings.HasSuffix(strings.ToLower(name), "bot")
+			}
+		}
+	}
+	look(m.Text, m.Entities)
+	look(m.Caption, m.CaptionEntities)
+	n.other = n.other && !n.us
+	return n
+}
+
+// slice returns the text of an entity. Offsets come from outside and count
+// UTF-16 units.
+func slice(units []uint16, e models.MessageEntity) (string, bool) {
+	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
+		return "", false
+	}
+	return string(utf16.Decode(units[e.Offset : e.Offset+e.Length])), true
+}
+
+// stripMention takes the bot's own name away where a text begins with it, and
+// the bot's name behind a command. Elsewhere names stay: they are part of what
+// was said.
+func stripMention(text string, ents []models.MessageEntity, me Identity) string {
+	if me.Username == "" && me.ID == 0 {
+		return text
+	}
+	units := utf16.Encode([]rune(text))
+	lead := len(text) - len(strings.TrimLeft(text, " \n\t"))
+	for _, e := range ents {
+		s, ok := slice(units, e)
+		if !ok || e.Offset != lead || !utf8.ValidString(text) {
+			continue
+		}
+		rest := text[lead+len(s):]
+		switch e.Type {
+		case models.MessageEntityTypeMention:
+			if !strings.EqualFold(s, "@"+me.Username) {
+				continue
+			}
+		case models.MessageEntityTypeTextMention:
+			if e.User == nil || e.User.ID != me.ID {
+				continue
+			}
+		case models.MessageEntityTypeBotCommand:
+			if cmd, name, ok := strings.Cut(s, "@"); ok && strings.EqualFold(name, me.Username) {
+				return text[:lead] + cmd + rest
+			}
+			continue
+		default:
+			continue
+		}
+		if rest = strings.TrimLeft(rest, " \n\t,:;"); rest != "" {
+			return rest
+		}
+		return text
+	}
+	return text
+}

@@ -1,0 +1,279 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-telegram/bot"
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// A target is an address in Telegram's own parameters.
+type target struct {
+	chat   any // int64, or @name
+	topic  int
+	direct int // topic of a channel's direct messages
+}
+
+// general is the topic of a forum that has no number on messages.
+const general = "1"
+
+func targetOf(to chat.Address) (target, error) {
+	var t target
+	switch id, err := strconv.ParseInt(to.Chat, 10, 64); {
+	case err == nil && id != 0:
+		t.chat = id
+	case strings.HasPrefix(to.Chat, "@") && len(to.Chat) > 1:
+		t.chat = to.Chat
+	default:
+		return t, rejected(fmt.Sprintf("%q is not a Telegram chat id", to.Chat))
+	}
+	if to.Thread == "" {
+		return t, nil
+	}
+	number, direct := strings.CutPrefix(to.Thread, directTopic)
+	n, err := strconv.Atoi(number)
+	if err != nil || n <= 0 {
+		return t, rejected(fmt.Sprintf("%q is not a Telegram topic", to.Thread))
+	}
+	if direct {
+		t.direct = n
+	} else {
+		t.topic = n
+	}
+	return t, nil
+}
+
+func rejected(reason string) *chat.SendError {
+	return &chat.SendError{Outcome: chat.Rejected, Reason: reason}
+}
+
+// A letter is one message on its way: what can be changed about it when
+// Telegram refuses it as it is.
+type letter struct {
+	m        chat.Outbound
+	target   target
+	text     string
+	entities []models.MessageEntity
+	reply    *models.ReplyParameters
+	markup   models.ReplyMarkup
+	document bool // send the file as it is, not as a photo or voice message
+}
+
+func newLetter(m chat.Outbound) (*letter, error) {
+	t, err := targetOf(m.To)
+	if err != nil {
+		return nil, err
+	}
+	if m.To.Thread == general && m.To.Kind != chat.DM {
+		t.topic = 0
+	}
+	for _, row := range m.Buttons {
+		for _, b := range row {
+			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
+				return nil, rejected(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
+			}
+		}
+	}
+	l := &letter{m: m, target: t, markup: buttons(m.Buttons)}
+	l.text, l.entities = render(m.Text)
+	if m.File == nil && strings.TrimSpace(l.text) == "" {
+		return nil, rejected("the message is empty")
+	}
+	if id, err := strconv.Atoi(m.ReplyTo); err == nil && id > 0 {
+		l.reply = &models.ReplyParameters{MessageID: id, AllowSendingWithoutReply: true}
+	}
+	return l, nil
+}
+
+// maxShapes bounds how often one message is offered in another shape.
+const maxShapes = 4
+
+// Send implements chat.Adapter. What Telegram refuses for its form, and so
+// certainly does not have, goes again at once without what it refused: its
+// styles, its quotation, its place in a group's topic that is gone.
+func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+	l, err := newLetter(m)
+	if err != nil {
+		return chat.Receipt{}, err
+	}
+	limit := callTimeout
+	if m.File != nil {
+		limit = fileTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for shape := 1; ; shape++ {
+		id, err := a.post(ctx, l)
+		if err == nil {
+			return chat.Receipt{ID: strconv.Itoa(id)}, nil
+		}
+		if shape == maxShapes || !l.reshape(refusal(err)) {
+			return chat.Receipt{}, sendError(err, m.To)
+		}
+	}
+}
+
+// reshape changes l so that what Telegram refused with text is no longer in
+// it, and reports whether that can help.
+func (l *letter) reshape(text string) bool {
+	switch {
+	case text == "":
+		return false
+	case strings.Contains(text, "entit") && l.entities != nil:
+		l.entities = nil
+	case strings.Contains(text, "repl") && l.reply != nil:
+		l.reply = nil
+	case strings.Contains(text, "thread not found") && l.target.topic != 0 && l.m.To.Kind != chat.DM:
+		l.target.topic, l.reply = 0, nil // all who saw the topic see the group
+	case l.m.File != nil && !l.document && l.m.File.Kind != chat.Document && mediaRefused(text):
+		l.document = true
+	default:
+		return false
+	}
+	return true
+}
+
+// mediaRefused reports whether a 400 is about what a photo or voice message
+// has to be like, which a plain document need not.
+func mediaRefused(text string) bool {
+	for _, s := range []string{
+		"photo_invalid", "photo_ext", "photo_save", "image_process_failed", "too big for a photo",
+		"voice_messages_forbidden", "video_content_type", "wrong type of the web page", "failed to get http url",
+	} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// post makes the one call.
+func (a *Adapter) post(ctx context.Context, l *letter) (int, error) {
+	if l.m.File != nil {
+		return a.postFile(ctx, l)
+	}
+	off := true
+	m, err := a.api.SendMessage(ctx, &bot.SendMessageParams{
+		ChatID: l.target.chat, MessageThreadID: l.target.topic, DirectMessagesTopicID: l.target.direct,
+		Text: l.text, Entities: l.entities,
+		LinkPreviewOptions:  &models.LinkPreviewOptions{IsDisabled: &off},
+		DisableNotification: l.m.Quiet,
+		ReplyParameters:     l.reply, ReplyMarkup: l.markup,
+	})
+	return messageID(m, err)
+}
+
+func messageID(m *models.Message, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	if m == nil || m.ID == 0 {
+		return 0, errors.New("the answer names no message")
+	}
+	return m.ID, nil
+}
+
+// Edit implements chat.Editor.
+func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
+	l, err := newLetter(m)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(id)
+	if err != nil {
+		return rejected(fmt.Sprintf("%q is not a Telegram message id", id))
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	off := true
+	for {
+		_, err = a.api.EditMessageText(ctx, &bot.EditMessageTextParams{
+			ChatID: l.target.chat, MessageID: n, Text: l.text, Entities: l.entities,
+			LinkPreviewOptions: &models.LinkPreviewOptions{IsDisabled: &off},
+			ReplyMarkup:        l.markup,
+		})
+		text := refusal(err)
+		switch {
+		case err == nil, strings.Contains(text, "message is not modified"):
+			return nil
+		case gone(text):
+			return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be changed", Err: chat.ErrGone}
+		case strings.Contains(text, "entit") && l.entities != nil:
+			l.entities = nil
+		default:
+			return sendError(err, m.To)
+		}
+	}
+}
+
+// Delete implements chat.Deleter.
+func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
+	t, err := targetOf(to)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(id)
+	if err != nil {
+		return rejected(fmt.Sprintf("%q is not a Telegram message id", id))
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err = a.api.DeleteMessage(ctx, &bot.DeleteMessageParams{ChatID: t.chat, MessageID: n})
+	text := refusal(err)
+	switch {
+	case err == nil, strings.Contains(text, "message to delete not found"), strings.Contains(text, "message_id_invalid"):
+		return nil
+	case gone(text):
+		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
+	}
+	return sendError(err, to)
+}
+
+// Typing implements chat.Typer.
+func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
+	t, err := targetOf(to)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err = a.api.SendChatAction(ctx, &bot.SendChatActionParams{
+		ChatID: t.chat, MessageThreadID: t.topic, Action: models.ChatActionTyping,
+	})
+	if err != nil {
+		return sendError(err, to)
+	}
+	return nil
+}
+
+// Answer implements chat.Answerer. A press that is too old to be answered
+// counts as answered: nobody waits for it any more.
+func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := a.api.AnswerCallbackQuery(ctx, &bot.AnswerCallbackQueryParams{
+		CallbackQueryID: callback.Key, Text: cut(text, 200),
+	})
+	if t := refusal(err); err == nil || strings.Contains(t, "query is too old") || strings.Contains(t, "query_id_invalid") {
+		return nil
+	}
+	return sendError(err, callback.From)
+}
+
+// cut shortens s to at most n UTF-16 units, at the boundary of a rune.
+func cut(s string, n int) string {
+	at := 0
+	for i, r := range s {
+		at += units(string(r))
+		if at > n {
+			return s[:i]
+		}
+	}
+	return s
+}

@@ -1,0 +1,79 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+)
+
+// take offers a batch of raw updates to sink. It returns how many of them, from
+// the first, need not come again: all, or those before the first that has to
+// wait for the bot's own name. Those behind that one which need not wait are
+// taken too; their keys make them harmless when they come again.
+func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessage) (n int, err error) {
+	c := converter{account: a.o.Account, me: a.me.get(), rules: a.rules}
+	n = len(raws)
+	batch := make([]chat.Inbound, 0, len(raws))
+	for i, raw := range raws {
+		in, v := a.convert(c, raw)
+		switch v {
+		case taken:
+			batch = append(batch, in)
+		case waits:
+			n = min(n, i)
+		}
+	}
+	if len(batch) == 0 {
+		return n, nil
+	}
+	if err := accept(ctx, sink, batch); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// convert converts one update. Whatever is wrong with it, it ends there: an
+// update that cannot be converted is recorded if it says where it happened,
+// and never asked for again.
+func (a *Adapter) convert(c converter, raw json.RawMessage) (in chat.Inbound, v verdict) {
+	id, _ := updateID(raw)
+	quarantine := func(err error) (chat.Inbound, verdict) {
+		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", ruleUnreadable), zap.Error(err))
+		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
+		if in, ok := c.quarantined(raw, id); ok {
+			return in, taken
+		}
+		return chat.Inbound{}, skipped
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("panic in conversion", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			in, v = quarantine(fmt.Errorf("panic: %v", p))
+		}
+	}()
+	u, err := decode(raw)
+	if err != nil {
+		return quarantine(err)
+	}
+	in, v = c.convert(u, time.Now())
+	if v == skipped {
+		a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", ruleUnsupported))
+	}
+	return in, v
+}
+
+// accept hands a batch over; a panic of the sink is a refusal.
+func accept(ctx context.Context, sink chat.Sink, batch []chat.Inbound) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("accept: panic: %v", p)
+		}
+	}()
+	return sink.Accept(ctx, batch)
+}

@@ -1,0 +1,167 @@
+package telegram
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-telegram/bot"
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+)
+
+// secretHeader carries the webhook's secret.
+const secretHeader = "X-Telegram-Bot-Api-Secret-Token"
+
+// maxUpdate bounds the body of one delivery.
+const maxUpdate = 1 << 20
+
+// serve listens for deliveries and keeps the webhook registered until ctx ends.
+func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.CancelCauseFunc) {
+	var wg sync.WaitGroup
+	wg.Go(func() { a.listen(ctx, sink) })
+	defer wg.Wait()
+	var b backoff
+	for registered := false; ctx.Err() == nil; {
+		err := a.register(ctx, &registered)
+		d := webhookCheck
+		switch ce := configError(err); {
+		case err == nil:
+			b.reset()
+			a.proved()
+			a.set(chat.Connected, "")
+		case ce != nil:
+			stop(ce)
+			return
+		case ctx.Err() == nil:
+			text := mask(err.Error(), a.cfg.Token.Reveal())
+			a.log.Warn("webhook", zap.String("err", text))
+			a.set(chat.Retrying, text)
+			d = b.next()
+		}
+		if wait(ctx, d) != nil {
+			return
+		}
+	}
+}
+
+// register makes Telegram deliver to our webhook, once and again whenever it
+// points elsewhere. An error is also what Telegram says of its own failures to
+// reach us.
+func (a *Adapter) register(ctx context.Context, registered *bool) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if *registered {
+		info, err := a.api.GetWebhookInfo(ctx)
+		if err != nil {
+			return err
+		}
+		if info.URL == a.cfg.WebhookURL {
+			if at := time.Unix(int64(info.LastErrorDate), 0); info.PendingUpdateCount > 0 && time.Since(at) < 2*webhookCheck {
+				return fmt.Errorf("Telegram cannot deliver to the webhook: %s", info.LastErrorMessage)
+			}
+			return nil
+		}
+		*registered = false
+	}
+	_, err := a.api.SetWebhook(ctx, &bot.SetWebhookParams{
+		URL:            a.cfg.WebhookURL,
+		SecretToken:    a.cfg.WebhookSecret.Reveal(),
+		AllowedUpdates: allowed,
+		MaxConnections: 1, // keeps the order
+	})
+	*registered = err == nil
+	return err
+}
+
+// listen serves deliveries on the configured socket until ctx ends.
+func (a *Adapter) listen(ctx context.Context, sink chat.Sink) {
+	listen := a.o.Listen
+	if listen == nil {
+		listen = net.Listen
+	}
+	path := "/"
+	if u, err := url.Parse(a.cfg.WebhookURL); err == nil && u.Path != "" {
+		path = u.Path
+	}
+	mux := http.NewServeMux()
+	mux.Handle(path, a.webhook(sink))
+	var b backoff
+	for ctx.Err() == nil {
+		l, err := listen("tcp", a.cfg.WebhookListen)
+		if err == nil {
+			err = serveUntil(ctx, l, mux)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		a.log.Error("webhook socket", zap.Error(err))
+		a.set(chat.Retrying, "the webhook's socket: "+err.Error())
+		if wait(ctx, b.next()) != nil {
+			return
+		}
+	}
+}
+
+// serveUntil serves h on l until ctx ends and running deliveries are through.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }() // the receive below waits for it
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if s.Shutdown(sctx) != nil {
+		_ = s.Close()
+	}
+	return <-ended
+}
+
+// webhook takes deliveries. It answers 200 only when the update is in the
+// sink; whatever keeps it out makes Telegram deliver again.
+func (a *Adapter) webhook(sink chat.Sink) http.Handler {
+	secret := []byte(a.cfg.WebhookSecret.Reveal())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get(secretHeader)), secret) != 1 {
+			http.Error(w, "unauthorized", http.StatusUnauthorized)
+			return
+		}
+		if r.Method != http.MethodPost {
+			http.Error(w, "POST only", http.StatusMethodNotAllowed)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxUpdate))
+		if err != nil {
+			http.Error(w, "body", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if !json.Valid(body) {
+			a.log.Error("delivery is not JSON", zap.String("rule", ruleUnreadable))
+			return // again would be the same
+		}
+		a.proved()
+		n, err := a.take(r.Context(), sink, []json.RawMessage{body})
+		switch {
+		case err != nil:
+			a.log.Error("delivery", zap.Error(err))
+			http.Error(w, "not stored", http.StatusServiceUnavailable)
+		case n == 0:
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package telegram
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"hermesd/internal/secret"
+)
+
+// maxAnswer bounds what is read of one answer of the Bot API.
+const maxAnswer = 32 << 20
+
+// smallBody is how much of a request is gathered so that it can leave with its
+// length, and again on a fresh connection if an idle one turns out dead.
+const smallBody = 128 << 10
+
+// newTransport returns a transport for one account: HTTP/1.1 only, so that a
+// dead connection takes no other request with it.
+func newTransport(proxy secret.Value) (*http.Transport, error) {
+	t := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConns:          128,
+		MaxIdleConnsPerHost:   64,
+		Protocols:             new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if proxy != "" {
+		u, err := url.Parse(proxy.Reveal())
+		if err != nil {
+			return nil, errors.New("proxy: not a URL")
+		}
+		t.Proxy = http.ProxyURL(u)
+	}
+	return t, nil
+}
+
+// An envelope is the outside of every answer of the Bot API.
+type envelope struct {
+	OK          *bool           `json:"ok"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	ErrorCode   int             `json:"error_code,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Parameters  struct {
+		RetryAfter      int   `json:"retry_after,omitempty"`
+		MigrateToChatID int64 `json:"migrate_to_chat_id,omitempty"`
+	} `json:"parameters,omitzero"`
+}
+
+// A wireError is a call that ended without an answer the library has a type
+// for. Its text never holds the token.
+type wireError struct {
+	// sent: the whole request may have reached the server.
+	sent bool
+	// status is the HTTP status or error code of the answer; 0: none came.
+	status int
+	// api: the answer came from the Bot API itself and not from something in
+	// between.
+	api  bool
+	text string
+	err  error // cause, without any URL; may be nil
+}
+
+func (e *wireError) Error() string { return e.text }
+func (e *wireError) Unwrap() error { return e.err }
+
+// A wire carries the library's calls. It knows of each call that failed
+// whether the request can have reached the server, keeps the token out of
+// errors, and reduces the answer to a send to the message's id: what else
+// Telegram tells of a sent message (it may quote a foreign one) must not make
+// it look unsent.
+type wire struct {
+	rt    http.RoundTripper
+	token string
+}
+
+// Do implements the library's HttpClient.
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	b, err := track(req)
+	if err != nil {
+		return nil, &wireError{text: "prepare request: " + w.mask(err.Error()), err: err}
+	}
+	resp, err := (&http.Client{Transport: w.rt, CheckRedirect: noRedirect}).Do(req)
+	if err != nil {
+		return nil, w.lost(b.done.Load(), 0, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, w.lost(true, 0, err)
+	}
+	var env envelope
+	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
+		return nil, &wireError{sent: true, status: resp.StatusCode, text: fmt.Sprintf("answer with status %d is not from the Bot API", resp.StatusCode)}
+	}
+	if !*env.OK && !libraryKnows(env.ErrorCode) {
+		return nil, &wireError{
+			sent: true, status: env.ErrorCode, api: true,
+			text: w.mask(fmt.Sprintf("%d %s", env.ErrorCode, env.Description)),
+		}
+	}
+	if method := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]; *env.OK && makesMessage(method) {
+		body = slim(env, body)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	return resp, nil
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// lost makes the error of a call to which no whole answer came.
+func (w *wire) lost(sent bool, status int, err error) *wireError {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // its URL holds the token
+	}
+	return &wireError{sent: sent, status: status, text: w.mask(err.Error()), err: err}
+}
+
+func (w *wire) mask(s string) string { return mask(s, w.token) }
+
+func mask(s, token string) string {
+	s = strings.ReplaceAll(s, token, "***")
+	return strings.ReplaceAll(s, url.PathEscape(token), "***")
+}
+
+// libraryKnows reports whether the library turns an error code into a value
+// that can be told from others.
+func libraryKnows(code int) bool {
+	switch code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusConflict, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
+func makesMessage(method string) bool {
+	m := strings.ToLower(method)
+	return strings.HasPrefix(m, "send") && m != "sendchataction" || m == "editmessagetext"
+}
+
+// slim reduces the result of a send to the message's id.
+func slim(env envelope, body []byte) []byte {
+	var m struct {
+		ID int `json:"message_id"`
+	}
+	if json.Unmarshal(env.Result, &m) != nil || m.ID == 0 {
+		return body
+	}
+	return fmt.Appendf(nil, `{"ok":true,"result":{"message_id":%d}}`, m.ID)
+}
+
+// A trackedBody knows whether its last byte has been handed out. Before that
+// no server can have the whole request: this, and not a hook that fires after
+// the write, is what makes "certainly not sent" certain.
+type trackedBody struct {
+	r    *bufio.Reader
+	c    io.Closer
+	done *atomic.Bool
+}
+
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err == io.EOF {
+		b.done.Store(true)
+		return n, err
+	}
+	if err == nil {
+		if _, e := b.r.Peek(1); e == io.EOF {
+			b.done.Store(true)
+		}
+	}
+	return n, err
+}
+
+func (b *trackedBody) Close() error { return b.c.Close() }
+
+// track replaces the body of req by one that knows how far it was read. A
+// small one leaves with its length and can be sent again.
+func track(req *http.Request) (*trackedBody, error) {
+	done := new(atomic.Bool)
+	if req.Body == nil {
+		done.Store(true)
+		return &trackedBody{done: done}, nil
+	}
+	head, err := io.ReadAll(io.LimitReader(req.Body, smallBody))
+	if err != nil {
+		return nil, err
+	}
+	if len(head) == smallBody {
+		b := &trackedBody{r: bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), req.Body), 64<<10), c: req.Body, done: done}
+		req.Body = b
+		return b, nil
+	}
+	whole := req.Body
+	fresh := func() *trackedBody {
+		return &trackedBody{r: bufio.NewReader(bytes.NewReader(head)), c: whole, done: done}
+	}
+	b := fresh()
+	req.ContentLength = int64(len(head))
+	req.GetBody = func() (io.ReadCloser, error) {
+		done.Store(false) // asked for only when nothing was written
+		return fresh(), nil
+	}
+	req.Body = b
+	return b, nil
+}
