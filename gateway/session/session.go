@@ -8,8 +8,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"hermesd/gateway/chat"
 )
@@ -50,15 +53,18 @@ func (p Policy) Shared(a chat.Address) bool {
 }
 
 // KeyFor returns the key of the conversation to which a message from user at a
-// belongs. profile "" is main.
+// belongs. profile "" and "default" are the profile main.
+//
+// Two places, or two people where sessions are per user, never share a key, as
+// far as a platform keeps its ids for topics and for people apart: the table of
+// forms that hermes users know writes a group's topic and a group's member the
+// same way.
 func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
-	if profile == "" {
-		profile = "main"
-	}
-	parts := []string{"agent", profile, string(a.Platform), string(a.Kind)}
+	platform := escape(string(a.Platform))
 	if a.Account != "" {
-		parts[2] += "/" + a.Account
+		platform += "/" + escape(a.Account)
 	}
+	parts := []string{"agent", profileName(profile), platform, escape(string(a.Kind))}
 	add := func(s string) {
 		if s != "" {
 			parts = append(parts, escape(s))
@@ -78,9 +84,36 @@ func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
 	return Key(strings.Join(parts, ":"))
 }
 
-// escape keeps a foreign id from running into its neighbours.
+// profileName returns how a profile stands in keys. One that is really called
+// main must not be taken for having none.
+func profileName(profile string) string {
+	switch profile {
+	case "", "default":
+		return "main"
+	case "main":
+		return "main~"
+	}
+	return strings.ReplaceAll(escape(profile), "~", "%7E")
+}
+
+// escape keeps a foreign id from running into its neighbours: the parts of a
+// key, the account behind its platform, and the mark of a lane behind the key.
+// Keys are valid UTF-8 without control characters whatever the ids are.
 func escape(s string) string {
-	return strings.NewReplacer("%", "%25", ":", "%3A", "\x00", "%00", "\n", "%0A").Replace(s)
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case strings.ContainsRune("%:/!", r), unicode.IsControl(r), r == utf8.RuneError && n == 1:
+			for _, c := range []byte(s[i : i+n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		default:
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
 }
 
 // A Record is what is kept of one session id.
