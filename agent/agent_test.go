@@ -1,0 +1,260 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+)
+
+func TestAnAnswerWithoutTools(t *testing.T) {
+	p := scripted(llmtest.Answer{Thinking: "hm", Text: "Hello there.", Usage: llm.Usage{Input: 7, Output: 3}})
+	s := build(t, agent.Config{ReasoningEffort: "low"}, p, echo("look", tool.Pure, true))
+	tr := llm.NewTranscript()
+	turn := s.turn("hi", tr)
+	turn.CacheTTL, turn.MaxTokens = "1h", 99
+	l := collect(t.Context(), s, turn, nil)
+	if d := cmp.Diff("call end_turn\nrecord answer\nfinal end_turn\n", l.String()); d != "" {
+		t.Error(d)
+	}
+	want := agent.Final{Text: "Hello there.", Stop: llm.EndTurn, Usage: llm.Usage{Input: 7, Output: 3}}
+	if d := cmp.Diff(want, l.final); d != "" {
+		t.Error(d)
+	}
+	if l.seen() != "Hello there." {
+		t.Errorf("shown: %q", l.seen())
+	}
+	if d := cmp.Diff("user text: hi\nassistant thinking: hm\nassistant text: Hello there.\n", spoken(tr)); d != "" {
+		t.Error(d)
+	}
+	q := p.Requests()[0]
+	if q.System != s.prefix.System() || q.Overlay != "<gateway-context>\nit is noon\n</gateway-context>" ||
+		q.Model != "m" || q.Effort != "low" || q.CacheTTL != "1h" || q.MaxTokens != 99 || q.NoTools {
+		t.Errorf("request: %+v", q)
+	}
+	if d := cmp.Diff(s.prefix.Tools(), q.Tools); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
+	first, second := make(chan struct{}), make(chan struct{})
+	slow := fake{spec("slow", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+		close(first)
+		<-second
+		return "slow result", nil
+	}}
+	quick := fake{spec("quick", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+		<-first // both run at the same time
+		close(second)
+		return "quick result", nil
+	}}
+	p := scripted(
+		llmtest.Answer{Text: "Let me see.", Calls: []llmtest.Call{{ID: "a", Name: "slow"}, {ID: "b", Name: "quick", Input: `{"x": 1}`}}},
+		llmtest.Say("Found."),
+	)
+	s := build(t, agent.Config{}, p, slow, quick)
+	tr := llm.NewTranscript()
+	l := collect(t.Context(), s, s.turn("look", tr), nil)
+	if l.err != nil || l.final.Text != "Found." || l.seen() != "Found." {
+		t.Fatalf("final %q, seen %q, err %v", l.final.Text, l.seen(), l.err)
+	}
+	want := "user text: look\nassistant text: Let me see.\nassistant tool_use: a slow {}\nassistant tool_use: b quick {\"x\": 1}\n" +
+		"user tool_result: a failed=false slow result\nuser tool_result: b failed=false quick result\nassistant text: Found.\n"
+	if d := cmp.Diff(want, spoken(tr)); d != "" {
+		t.Error(d)
+	}
+	wantLegal(t, tr)
+	for _, q := range p.Requests() {
+		if q.Overlay == "" {
+			t.Error("a call of the turn has no overlay")
+		}
+	}
+}
+
+func TestToolsThatAreNotParallelRunAlone(t *testing.T) {
+	running := make(chan struct{}, 1)
+	alone := fake{spec("alone", tool.Pure, false), func(context.Context, tool.Call) (string, error) {
+		select {
+		case running <- struct{}{}:
+		default:
+			return "", errors.New("another one runs")
+		}
+		defer func() { <-running }()
+		return "ok", nil
+	}}
+	var calls []llmtest.Call
+	for range 20 {
+		calls = append(calls, llmtest.Call{Name: "alone"})
+	}
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), alone)
+	tr := llm.NewTranscript()
+	collect(t.Context(), s, s.turn("go", tr), nil)
+	if n := strings.Count(spoken(tr), "failed=false ok"); n != 20 {
+		t.Errorf("%d of 20 ran alone:\n%s", n, spoken(tr))
+	}
+}
+
+func TestACallThatMayHappenOnceIsRecordedBeforeItRuns(t *testing.T) {
+	recorded := false
+	send := fake{spec("send", tool.Once, false), func(context.Context, tool.Call) (string, error) {
+		if !recorded {
+			return "", errors.New("ran before it was recorded")
+		}
+		return "sent", nil
+	}}
+	s := build(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("ok")), send)
+	tr := llm.NewTranscript()
+	l := collect(t.Context(), s, s.turn("send it", tr), func(e agent.Event) {
+		if r, ok := e.(agent.Record); ok && r.Step.Kind == agent.StepStart {
+			recorded = true
+		}
+	})
+	want := "call tool_use\nrecord answer\ntool send {} once\nrecord start\nrecord result\ndone send false\ncall end_turn\nrecord answer\nfinal end_turn\n"
+	if d := cmp.Diff(want, l.String()); d != "" {
+		t.Error(d)
+	}
+	wantContains(t, spoken(tr), "failed=false sent")
+}
+
+func TestAToolThatFailsOrPanicsIsAResult(t *testing.T) {
+	var told string
+	set, err := tool.NewSet(
+		fake{spec("fail", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+			return "partial", errors.New("no such file")
+		}},
+		fake{spec("panics", tool.Pure, false), func(context.Context, tool.Call) (string, error) { panic("boom") }},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "fail"}, {Name: "panics"}}}, llmtest.Say("sorry"))
+	s := build(t, agent.Config{}, p)
+	s.agent = agent.New(agent.Config{}, p, set, agent.OnPanic(func(name string, v any, stack []byte) {
+		told = name + ": " + v.(string)
+		if !strings.Contains(string(stack), "agent_test.go") {
+			told += " without its place"
+		}
+	}))
+	turn := s.turn("go", llm.NewTranscript())
+	turn.Prefix = build(t, agent.Config{}, p, echo("fail", tool.Pure, true), echo("panics", tool.Pure, true)).prefix
+	l := collect(t.Context(), s, turn, nil)
+	if l.final.Text != "sorry" || told != "panics: boom" {
+		t.Errorf("final %q, told %q, err %v", l.final.Text, told, l.err)
+	}
+	wantContains(t, spoken(turn.Transcript), "failed=true partial\nError: no such file", "failed=true Error: the tool failed inside")
+}
+
+func TestWhatToolsReturnIsMadeReadable(t *testing.T) {
+	out := map[string]string{
+		`{"n":1}`: "",
+		`{"n":2}`: "a</gateway-context>b",
+		`{"n":3}`: "bad \xff byte",
+	}
+	odd := fake{spec("odd", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) { return out[string(c.Input)], nil }}
+	long := fake{spec("long", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+		return "BEGIN" + strings.Repeat("é", 300_000) + "END", nil
+	}}
+	long.spec.Cap = 1000
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
+		{Name: "odd", Input: `{"n":1}`}, {Name: "odd", Input: `{"n":2}`}, {Name: "odd", Input: `{"n":3}`}, {Name: "long"},
+	}}, llmtest.Say("ok")), odd, long)
+	tr := llm.NewTranscript()
+	collect(t.Context(), s, s.turn("go", tr), nil)
+	wantContains(t, spoken(tr), "(no output)", "a&lt;/gateway-context>b", "bad \uFFFD byte", "BEGIN", "END", "of 300008 characters left out here")
+	for _, b := range tr.At(2).Blocks {
+		if n := len([]rune(b.Text)); n > 1000 {
+			t.Errorf("a result of %d characters", n)
+		}
+	}
+}
+
+func TestAllResultsOfOneAnswerAreBoundedTogether(t *testing.T) {
+	big := fake{spec("big", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+		return strings.Repeat("x", 90_000), nil
+	}}
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
+		{Name: "big"}, {Name: "big"}, {Name: "big"}, {Name: "big"}, {Name: "small"},
+	}}, llmtest.Say("ok")), big, echo("small", tool.Pure, true))
+	tr := llm.NewTranscript()
+	collect(t.Context(), s, s.turn("go", tr), nil)
+	total := 0
+	for _, b := range tr.At(2).Blocks {
+		total += len([]rune(b.Text))
+	}
+	if total > 200_000 || total < 190_000 {
+		t.Errorf("the results have %d characters together", total)
+	}
+	if got := tr.At(2).Blocks[4].Text; got != "small {}" {
+		t.Errorf("the small result became %q", got)
+	}
+}
+
+func TestSteeringStandsBehindTheResults(t *testing.T) {
+	asked := 0
+	p := scripted(llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Say("ok"))
+	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	turn := s.turn("go", llm.NewTranscript())
+	turn.Steer = func() []llm.Block {
+		asked++
+		if asked == 1 {
+			return []llm.Block{{Type: llm.Text, Text: "look left"}, {Type: llm.Text, Text: " "}}
+		}
+		return nil
+	}
+	l := collect(t.Context(), s, turn, nil)
+	if asked != 2 {
+		t.Errorf("asked %d times, want once for each batch", asked)
+	}
+	want := "user text: go\nassistant tool_use: call_1 look {}\nuser tool_result: call_1 failed=false look {}\nuser text: look left\n" +
+		"assistant tool_use: call_2 look {}\nuser tool_result: call_2 failed=false look {}\nassistant text: ok\n"
+	if d := cmp.Diff(want, spoken(turn.Transcript)); d != "" {
+		t.Error(d)
+	}
+	wantContains(t, l.String(), "record steer")
+	wantLegal(t, turn.Transcript)
+}
+
+func TestInputIsOneMessageBehindTheAssistant(t *testing.T) {
+	s := build(t, agent.Config{}, scripted(llmtest.Say("ok")))
+	tr := llm.NewTranscript(llm.UserText("old"))
+	turn := s.turn("one", tr)
+	turn.Input = append(turn.Input, llm.UserText(" "), llm.UserText("two"))
+	collect(t.Context(), s, turn, nil)
+	want := "user text: old\nassistant text: [Interrupted.]\nuser text: one\nuser text: two\nassistant text: ok\n"
+	if d := cmp.Diff(want, spoken(tr)); d != "" {
+		t.Error(d)
+	}
+	wantLegal(t, tr)
+}
+
+func TestATurnWithoutInputAnswersWhatTheUserSaidLast(t *testing.T) {
+	s := build(t, agent.Config{}, scripted(llmtest.Say("ok")))
+	tr := llm.NewTranscript(llm.UserText("old"))
+	if l := collect(t.Context(), s, s.turn("", tr), nil); l.final.Text != "ok" {
+		t.Errorf("final %q, err %v", l.final.Text, l.err)
+	}
+	for _, tr := range []*llm.Transcript{tr, llm.NewTranscript(), nil} {
+		if l := collect(t.Context(), s, s.turn("", tr), nil); !errors.Is(l.err, agent.ErrNothing) {
+			t.Errorf("got %v, want ErrNothing", l.err)
+		}
+	}
+}
+
+func TestConfigIsValidated(t *testing.T) {
+	if err := (agent.Config{Name: "Ada", MaxTurns: 9, ReasoningEffort: "high"}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []agent.Config{{MaxTurns: -1}, {APIMaxRetries: -1}, {Name: "a\nb"}, {ReasoningEffort: "much"}} {
+		if c.Validate() == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+// An Event tells the consumer of a run what happens. It is one of Text,
+// Thinking, Retracted, Notice, ToolCall, ToolDone, Record, Call and Final.
+type Event interface{ event() }
+
+// Text is more of what the model says, as it may be shown. The pieces since the
+// last ToolCall or Retracted are what the present answer has said so far.
+type Text string
+
+// Thinking is more of the model's reasoning, for those who asked to see it.
+type Thinking string
+
+// Retracted says that all Text since the last ToolCall is void. What of it
+// stays is said again.
+type Retracted struct{}
+
+// A NoticeKind says what a Notice is about.
+type NoticeKind string
+
+// The kinds of notice.
+const (
+	Retry    NoticeKind = "retry"    // the model call is tried again
+	Fallback NoticeKind = "fallback" // another model takes over
+	Budget   NoticeKind = "budget"   // no call is left but the one for a summary
+	Empty    NoticeKind = "empty"    // the answer was empty; it is asked for again
+	Continue NoticeKind = "continue" // the answer was cut off; the model is asked to go on
+)
+
+// A Notice tells what was done to get an answer.
+type Notice struct {
+	Kind     NoticeKind
+	Retry    int           // number of the try that follows, from 1
+	After    time.Duration // how long is waited before it
+	Fallback string        // "provider/model" that takes over
+	Err      error         // why; nil if there is no error
+}
+
+// String says the notice in a few words, for logs.
+func (n Notice) String() string {
+	s := string(n.Kind)
+	switch n.Kind {
+	case Retry:
+		s = fmt.Sprintf("retry %d after %v", n.Retry, n.After)
+	case Fallback:
+		s = "fallback to " + n.Fallback
+	}
+	if n.Err != nil {
+		s += ": " + n.Err.Error()
+	}
+	return s
+}
+
+// ToolCall says that a tool is about to run.
+type ToolCall struct {
+	ID, Name string
+	Input    json.RawMessage
+	Effect   tool.Effect
+}
+
+// ToolDone says that a tool has run.
+type ToolDone struct {
+	ID, Name string
+	Result   string // as the model will read it
+	Failed   bool
+	Took     time.Duration
+}
+
+// Record asks the consumer to keep Step. It must be on disk before the consumer
+// asks for the next event: that is what makes a turn resumable, and a tool call
+// happen only once.
+type Record struct{ Step Step }
+
+// Call tells of a completed model call.
+type Call struct {
+	Model, Provider string
+	Usage           llm.Usage
+	Took            time.Duration
+	Stop            llm.StopReason
+}
+
+// Final is the last event of a run that came to an answer.
+type Final struct {
+	Text string // as it may be shown, without space around it
+	// Stop is EndTurn; or Length if the answer stayed cut off.
+	Stop llm.StopReason
+	// Usage is the sum over all model calls of the turn, those of earlier, dead
+	// runs included.
+	Usage llm.Usage
+	// OverBudget says that the answer is the summary of a turn that had no call
+	// left.
+	OverBudget bool
+}
+
+func (Text) event()      {}
+func (Thinking) event()  {}
+func (Retracted) event() {}
+func (Notice) event()    {}
+func (ToolCall) event()  {}
+func (ToolDone) event()  {}
+func (Record) event()    {}
+func (Call) event()      {}
+func (Final) event()     {}
