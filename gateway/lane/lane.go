@@ -169,3 +169,11 @@ func (s *Set[K]) rest(l *state[K]) {
 	}
 	delete(s.lanes, l.key)
 }
+
+// Active reports whether the function runs for key.
+func (s *Set[K]) Active(key K) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.lanes[key]
+	return ok && l.cancel != nil
+}
