@@ -1,0 +1,256 @@
+// Package console connects local terminals to the daemon.
+//
+// The adapter is a hub: any number of clients attach to a conversation, each
+// sees all of it, and each may speak in it. A message counts as delivered once
+// one client says that it has shown it:
+//
+//	Send ──► queue of each client ──► Next (handed out) ──► Seen (receipt)
+//	  │           │                        │
+//	  │           └── left before ──► refused: it certainly was not shown
+//	  └── nobody attached ──► refused  └── left before ──► uncertain: Find asks
+//	                                       the clients that come back
+//
+// What nobody was there to see stays in the outbox. When a client attaches, the
+// adapter says so, and whoever owns the outbox tries those messages again.
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// Default is the conversation that a client joins when it names none.
+const Default = "local"
+
+// User is the sender id of everything that is said at a terminal.
+const User = "local"
+
+// The reasons for which a client is detached.
+var (
+	ErrClosed  = errors.New("console: the client has left")
+	ErrSlow    = errors.New("console: the terminal does not take what is sent to it")
+	ErrStopped = errors.New("console: the daemon stops")
+)
+
+const (
+	// limit is the greatest length of one message in bytes.
+	limit = 256 << 10
+	// maxQueue bounds what waits for one client.
+	maxQueue = 256
+	// maxKnown bounds how many messages are remembered as shown by one client.
+	maxKnown = 1024
+	// editInterval is the least time between two edits of a preview.
+	editInterval = 50 * time.Millisecond
+)
+
+// Options are the ports of an Adapter. All may be left empty.
+type Options struct {
+	// OnAttach is called whenever a client has attached, with the address of its
+	// conversation: what waits for that address can be delivered now. It is
+	// called without locks, and Attach returns after it.
+	OnAttach func(chat.Address)
+	// Patience is how long a client may leave a message unshown before it is
+	// detached; 0 is 5 s.
+	Patience time.Duration
+}
+
+// An Adapter carries the conversations of local terminals. It implements
+// chat.Adapter, Editor, Deleter, Typer and Finder.
+type Adapter struct {
+	o     Options
+	began time.Time
+	ready chan struct{} // closed when sink is set
+
+	timers sync.WaitGroup // calls of later that are not over; Run waits for them
+
+	mu      sync.Mutex // guards what follows, and the state of clients and parcels
+	sink    chat.Sink
+	ended   bool
+	seq     uint64
+	clients map[string]map[*Client]struct{} // by conversation
+	missed  map[string]time.Time            // when a conversation last had nobody to send to
+}
+
+var _ interface {
+	chat.Adapter
+	chat.Editor
+	chat.Deleter
+	chat.Typer
+	chat.Finder
+} = (*Adapter)(nil)
+
+// New returns an adapter to which clients may attach at once. What they say is
+// taken when it runs.
+func New(o Options) *Adapter {
+	if o.Patience <= 0 {
+		o.Patience = 5 * time.Second
+	}
+	return &Adapter{
+		o: o, began: time.Now(), ready: make(chan struct{}),
+		clients: make(map[string]map[*Client]struct{}), missed: make(map[string]time.Time),
+	}
+}
+
+// Address returns where the conversation of that name takes place.
+func Address(conversation string) chat.Address {
+	return chat.Address{Platform: chat.Console, Kind: chat.DM, Chat: conversation}
+}
+
+// Run takes what clients say until ctx ends; then it detaches all of them. It
+// can run once.
+func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
+	a.mu.Lock()
+	if a.sink != nil {
+		a.mu.Unlock()
+		return errors.New("console: the adapter runs already")
+	}
+	a.sink = sink
+	close(a.ready)
+	a.mu.Unlock()
+	<-ctx.Done()
+	a.mu.Lock()
+	a.ended = true
+	for _, cs := range a.clients {
+		for c := range cs {
+			a.detachLocked(c, ErrStopped)
+		}
+	}
+	a.mu.Unlock()
+	a.timers.Wait()
+	return nil
+}
+
+// Features tells what a terminal can carry.
+func (a *Adapter) Features() chat.Features {
+	return chat.Features{
+		Limit: limit, Size: func(r chat.Rich) int { return len(r.Text) }, CaptionLimit: limit,
+		EditInterval: editInterval, Lookup: true,
+	}
+}
+
+// Health says that terminals can attach: there is no connection to lose.
+func (a *Adapter) Health() chat.Health {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := chat.Health{State: chat.Connected, Since: a.began, Proof: time.Now(), Name: Default}
+	switch {
+	case a.ended:
+		h.State, h.Error = chat.Failed, "the daemon stops"
+	case a.sink == nil:
+		h.State = chat.Connecting
+	}
+	return h
+}
+
+// Attached returns how many clients are attached, over all conversations.
+func (a *Adapter) Attached() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, cs := range a.clients {
+		n += len(cs)
+	}
+	return n
+}
+
+// Attach joins a client to a conversation. has names messages that this client
+// has shown before, when it was attached earlier. The client stays until Close,
+// until it is detached, or until the adapter stops; ctx bounds only the call.
+func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string) (*Client, error) {
+	if conversation == "" {
+		conversation = Default
+	}
+	if !word(conversation) {
+		return nil, fmt.Errorf("console: %q cannot name a conversation: use up to 64 letters, digits, - and _", conversation)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &Client{a: a, name: conversation, poke: make(chan struct{}, 1), gone: make(chan struct{}), has: make(map[string]struct{})}
+	a.mu.Lock()
+	if a.ended {
+		a.mu.Unlock()
+		return nil, ErrStopped
+	}
+	for _, id := range has {
+		c.rememberLocked(id)
+	}
+	if a.clients[conversation] == nil {
+		a.clients[conversation] = make(map[*Client]struct{})
+	}
+	a.clients[conversation][c] = struct{}{}
+	if a.o.OnAttach != nil && time.Since(a.missed[conversation]) < settling {
+		// A refusal of this moment may not be in the outbox yet.
+		c.stopAgain = a.later(func() { a.o.OnAttach(Address(conversation)) })
+	}
+	delete(a.missed, conversation)
+	a.mu.Unlock()
+	if a.o.OnAttach != nil {
+		a.o.OnAttach(Address(conversation))
+	}
+	return c, nil
+}
+
+// settling is how long a refusal may take until it stands in the outbox.
+const settling = time.Second
+
+// later calls f after settling, unless stop is called first, once.
+func (a *Adapter) later(f func()) (stop func()) {
+	a.timers.Add(1)
+	t := time.AfterFunc(settling, func() { defer a.timers.Done(); f() })
+	return func() {
+		if t.Stop() {
+			a.timers.Done()
+		}
+	}
+}
+
+// detachLocked takes c out of its conversation. What it was handed and did not
+// show is left open; what it was not handed has not been shown.
+func (a *Adapter) detachLocked(c *Client, why error) {
+	if c.why != nil {
+		return
+	}
+	c.why = why
+	close(c.gone)
+	if c.stopAgain != nil {
+		c.stopAgain()
+	}
+	delete(a.clients[c.name], c)
+	if len(a.clients[c.name]) == 0 {
+		delete(a.clients, c.name)
+	}
+	for _, it := range append(c.queue, c.handed...) {
+		it.parcel.leave()
+	}
+	c.queue, c.handed = nil, nil
+}
+
+// NewID returns an id for a line: what is said twice under one id is taken once.
+func NewID() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return "l" + hex.EncodeToString(b[:])
+}
+
+// word reports whether s can stand in ids and addresses.
+func word(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+		default:
+			return false
+		}
+	}
+	return true
+}

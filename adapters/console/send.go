@@ -1,0 +1,162 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+const nobody = "no terminal is attached"
+
+// Send shows m to the clients of its conversation. The receipt means that one
+// of them has shown it.
+func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+	id := m.ID
+	if id == "" {
+		id = NewID()
+	}
+	ev := Event{Kind: Message, ID: id, Text: m.Text, ReplyTo: m.ReplyTo, File: m.File, Quiet: m.Quiet, At: time.Now()}
+	if err := a.carry(ctx, m.To, ev); err != nil {
+		return chat.Receipt{}, err
+	}
+	return chat.Receipt{ID: id}, nil
+}
+
+// Edit gives a message a new text. If clients are attached but none of them
+// has the message, it is gone.
+func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
+	a.mu.Lock()
+	cs := a.clients[m.To.Chat]
+	gone := len(cs) > 0
+	for c := range cs {
+		if c.knowsLocked(id) {
+			gone = false
+		}
+	}
+	a.mu.Unlock()
+	if gone {
+		return &chat.SendError{Outcome: chat.Refused, Reason: "no attached terminal has the message", Err: chat.ErrGone}
+	}
+	return a.carry(ctx, m.To, Event{Kind: Edit, ID: id, Text: m.Text, ReplyTo: m.ReplyTo, File: m.File, Quiet: m.Quiet, At: time.Now()})
+}
+
+// Delete takes a message back. Where nobody is attached there is none.
+func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
+	err := a.carry(ctx, to, Event{Kind: Delete, ID: id})
+	if errors.Is(err, errNobody) {
+		return nil
+	}
+	return err
+}
+
+// Typing shows for some seconds that an answer is being written.
+func (a *Adapter) Typing(_ context.Context, to chat.Address) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.clients[to.Chat] {
+		if !slices.ContainsFunc(c.queue, func(it item) bool { return it.ev.Kind == Typing }) {
+			a.pushLocked(c, item{ev: Event{Kind: Typing}})
+		}
+	}
+	return nil
+}
+
+// Find asks the attached clients for a message of ours. While nobody is
+// attached it is not known.
+func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cs := a.clients[m.To.Chat]
+	if len(cs) == 0 {
+		return chat.Receipt{}, false, errNobody
+	}
+	for c := range cs {
+		if c.knowsLocked(m.ID) {
+			return chat.Receipt{ID: m.ID}, true, nil
+		}
+	}
+	return chat.Receipt{}, false, nil
+}
+
+var errNobody = errors.New(nobody)
+
+// knowsLocked reports whether c has message id, or will be shown it.
+func (c *Client) knowsLocked(id string) bool {
+	_, ok := c.has[id]
+	mine := func(it item) bool { return it.ev.ID == id && it.ev.Kind != Delete && it.ev.Kind != Said }
+	return ok || slices.ContainsFunc(c.queue, mine) || slices.ContainsFunc(c.handed, mine)
+}
+
+// carry brings ev to the clients at to, and waits until one has shown it.
+func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
+	a.mu.Lock()
+	cs := a.clients[to.Chat]
+	if len(cs) == 0 {
+		a.missed[to.Chat] = time.Now()
+		a.mu.Unlock()
+		return &chat.SendError{Outcome: chat.Refused, Reason: nobody, Err: errNobody}
+	}
+	a.seq++
+	ev.Seq = a.seq
+	p := &parcel{open: len(cs), done: make(chan struct{})}
+	for c := range cs {
+		a.pushLocked(c, item{ev, p})
+	}
+	a.mu.Unlock()
+
+	timer := time.NewTimer(a.o.Patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		a.giveUp(to, p, true)
+	case <-ctx.Done():
+		a.giveUp(to, p, false)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case p.seen:
+		return nil
+	case p.handed:
+		return &chat.SendError{Outcome: chat.Uncertain, Reason: "the terminal did not say that it has shown the message"}
+	case len(a.clients[to.Chat]) == 0:
+		a.missed[to.Chat] = time.Now()
+	}
+	return &chat.SendError{Outcome: chat.Refused, Reason: "the terminal was closed or did not take the message", Err: errNobody}
+}
+
+// giveUp stops waiting for p: clients that were not handed it never will be.
+// If they had time enough, they are detached.
+func (a *Adapter) giveUp(to chat.Address, p *parcel, slow bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	mine := func(it item) bool { return it.parcel == p }
+	for c := range a.clients[to.Chat] {
+		switch queued, handed := slices.ContainsFunc(c.queue, mine), slices.ContainsFunc(c.handed, mine); {
+		case slow && (queued || handed):
+			a.detachLocked(c, ErrSlow)
+		case queued:
+			c.queue = slices.DeleteFunc(c.queue, mine)
+			p.leave()
+		}
+	}
+}
+
+// pushLocked puts it into the queue of c. A client whose queue is full is
+// detached.
+func (a *Adapter) pushLocked(c *Client, it item) {
+	if len(c.queue)+len(c.handed) >= maxQueue {
+		it.parcel.leave()
+		a.detachLocked(c, ErrSlow)
+		return
+	}
+	c.queue = append(c.queue, it)
+	select {
+	case c.poke <- struct{}{}:
+	default:
+	}
+}
