@@ -232,10 +232,7 @@ func (t *turn) usage() json.RawMessage {
 			t.log.Warn("usage", zap.Error(err))
 		}
 	}
-	for _, c := range t.trace.Calls {
-		sum = sum.Add(c.Usage)
-	}
-	raw, err := json.Marshal(sum)
+	raw, err := json.Marshal(sum.Add(t.spent))
 	if err != nil {
 		return t.s.rec.Usage
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent"
+	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -120,6 +121,7 @@ type turn struct {
 	log   *zap.Logger
 	s     *conversation // nil until loaded
 	trace Trace
+	spent llm.Usage // by the turn's model calls, those of dead runs included once it ends
 	again bool // the lane has more to do
 }
 

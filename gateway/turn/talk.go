@@ -134,13 +134,17 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Me
 		case agent.Call:
 			t.trace.Calls = append(t.trace.Calls, Call{ev.Provider, ev.Model, ev.Took, ev.Usage})
 			t.s.rec.PromptTokens = ev.Usage.Prompt()
+			t.spent = t.spent.Add(ev.Usage)
 		case agent.Record:
+			if ev.Step.Final { // the commit that follows keeps the answer
+				continue
+			}
 			if err := t.record(ctx, first, input, ev.Step); err != nil {
 				return final, said, err
 			}
 			first = false
 		case agent.Final:
-			final = ev
+			final, t.spent = ev, ev.Usage
 		}
 	}
 	return final, said, nil
