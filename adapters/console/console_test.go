@@ -128,26 +128,27 @@ func TestWhatIsShownIsDelivered(t *testing.T) {
 
 func TestWithNobodyAttachedASendIsRefusedAndTheNextAttachIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var woken []chat.Address
-		a, _ := start(t, console.Options{OnAttach: func(to chat.Address) { woken = append(woken, to) }})
+		woken := make(chan chat.Address, 9)
+		a, _ := start(t, console.Options{OnAttach: func(to chat.Address) { woken <- to }})
 		_, err := a.Send(t.Context(), out("o1", "x"))
 		var se *chat.SendError
 		if !errors.As(err, &se) || se.Outcome != chat.Refused || se.After != 0 || se.Reason != "no terminal is attached" {
 			t.Fatalf("got %#v", err)
 		}
 		attach(t, a)
-		if diff := cmp.Diff([]chat.Address{here}, woken); diff != "" {
-			t.Error(diff)
+		if got := <-woken; got != here {
+			t.Errorf("woken for %v, want %v", got, here)
 		}
 		time.Sleep(2 * time.Second) // fake time: the refusal may have reached the outbox after the attach
 		synctest.Wait()
-		if len(woken) != 2 {
-			t.Errorf("woken %d times, want a second time after the refusal of this moment", len(woken))
+		if len(woken) != 1 {
+			t.Fatalf("woken %d times, want once more after the refusal of this moment", len(woken))
 		}
+		<-woken
 		attach(t, a)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(woken) != 3 {
+		if len(woken) != 1 {
 			t.Errorf("woken %d times, want once for an attach that missed nothing", len(woken))
 		}
 	})
