@@ -1,0 +1,130 @@
+package dial_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"hermesd/internal/dial"
+)
+
+func TestPublic(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"1.1.1.1":         true,
+		"93.184.216.34":   true,
+		"172.15.0.1":      true,
+		"172.32.0.1":      true,
+		"100.63.0.1":      true,
+		"100.128.0.1":     true,
+		"192.0.1.1":       true,
+		"223.255.255.255": true,
+
+		"0.0.0.0":         false,
+		"0.1.2.3":         false,
+		"10.0.0.1":        false,
+		"10.255.255.255":  false,
+		"100.64.0.1":      false,
+		"100.100.100.200": false,
+		"127.0.0.1":       false,
+		"127.255.255.254": false,
+		"168.63.129.16":   false,
+		"169.254.169.254": false,
+		"172.16.0.1":      false,
+		"172.31.255.255":  false,
+		"192.0.0.192":     false,
+		"192.0.2.1":       false,
+		"192.168.1.1":     false,
+		"198.18.0.1":      false,
+		"198.51.100.1":    false,
+		"203.0.113.1":     false,
+		"224.0.0.1":       false,
+		"239.255.255.255": false,
+		"240.0.0.1":       false,
+		"255.255.255.255": false,
+
+		"2606:4700:4700::1111":     true,
+		"2a00:1450:4001:830::200e": true,
+		"::ffff:1.1.1.1":           true,
+		"64:ff9b::101:101":         true,
+		"2002:101:101::1":          true,
+
+		"::":                       false,
+		"::1":                      false,
+		"::127.0.0.1":              false,
+		"::ffff:127.0.0.1":         false,
+		"::ffff:7f00:1":            false,
+		"::ffff:10.0.0.1":          false,
+		"::ffff:169.254.169.254":   false,
+		"::ffff:0:127.0.0.1":       false,
+		"64:ff9b::7f00:1":          false,
+		"64:ff9b::a9fe:a9fe":       false,
+		"64:ff9b::a00:1":           false,
+		"64:ff9b:1::101:101":       false,
+		"100::1":                   false,
+		"2001::1":                  false,
+		"2001:0:4136:e378::":       false,
+		"2001:db8::1":              false,
+		"2002:7f00:1::":            false,
+		"2002:a9fe:a9fe::1":        false,
+		"2002:c0a8:101::1":         false,
+		"2a00::5efe:10.0.0.1":      false,
+		"2a00::200:5efe:127.0.0.1": false,
+		"3fff::1":                  false,
+		"fc00::1":                  false,
+		"fd00:ec2::254":            false,
+		"fe80::1":                  false,
+		"fe80::1%eth0":             false,
+		"2606:4700::1%eth0":        false,
+		"fec0::1":                  false,
+		"ff02::1":                  false,
+		"5f00::1":                  false,
+	} {
+		if got := dial.Public(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("Public(%s) = %v, want %v", addr, got, want)
+		}
+	}
+	if dial.Public(netip.Addr{}) {
+		t.Error("no address is public")
+	}
+}
+
+// However an IPv4 address is written into an IPv6 one, the answer is no better
+// than for itself, nor than the standard library's own idea of private.
+func TestPublicSeesThroughEmbedding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v4 := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
+		a := netip.AddrFrom4(v4)
+		if (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified()) && dial.Public(a) {
+			t.Fatalf("%s is public", a)
+		}
+		mapped := netip.AddrFrom16(a.As16())
+		nat := [16]byte{0, 0x64, 0xff, 0x9b, 12: v4[0], v4[1], v4[2], v4[3]}
+		six := [16]byte{0x20, 2, v4[0], v4[1], v4[2], v4[3], 15: 1}
+		for _, e := range []netip.Addr{mapped, netip.AddrFrom16(nat), netip.AddrFrom16(six)} {
+			if dial.Public(e) != dial.Public(a) {
+				t.Fatalf("%s is %v, but %s is %v", e, dial.Public(e), a, dial.Public(a))
+			}
+		}
+	})
+}
+
+func TestControlLetsOnlyPublicAddressesThrough(t *testing.T) {
+	for address, want := range map[string]bool{
+		"1.1.1.1:443":                true,
+		"[2606:4700:4700::1111]:443": true,
+		"127.0.0.1:80":               false,
+		"[::1]:80":                   false,
+		"[::ffff:10.0.0.1]:80":       false,
+		"[fe80::1%eth0]:80":          false,
+		"localhost:80":               false,
+		"":                           false,
+	} {
+		if err := dial.Control(t.Context(), "tcp", address, nil); (err == nil) != want {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+	if err := dial.Control(t.Context(), "unix", "/run/docker.sock", nil); err == nil {
+		t.Error("a socket file was let through")
+	}
+}

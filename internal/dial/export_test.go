@@ -1,0 +1,4 @@
+package dial
+
+// Control is the check of each address that is about to be connected to.
+var Control = control
