@@ -78,7 +78,7 @@ func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 		}
 		kind := rapid.SampledFrom([]chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel}).Draw(t, "kind")
 		p := session.Policy{GroupPerUser: rapid.Bool().Draw(t, "group per user"), ThreadPerUser: rapid.Bool().Draw(t, "thread per user")}
-		tokens := rapid.SliceOfN(rapid.SampledFrom([]string{"a", ":", "/", "!", "%", "%3A", "3A", "~", "main", "\n", "\xff"}), 1, 6).Draw(t, "text")
+		tokens := rapid.SliceOfN(rapid.SampledFrom([]string{"x", ":", ":x", "/", "!", "%", "3A", "\n", "\xff"}), 1, 4).Draw(t, "text")
 		has := rapid.SliceOfN(rapid.Bool(), 6, 6).Draw(t, "has")
 		key := func(x place) session.Key {
 			at := chat.Address{Platform: chat.Slack, Account: x.account, Scope: x.scope, Kind: kind, Chat: x.chat, Thread: x.thread}
@@ -94,7 +94,7 @@ func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 				switch {
 				case !has[i]:
 					parts[i] = ""
-				case i > 0 && parts[i] == "":
+				case i > 0 && i != 3 && parts[i] == "": // a chat always begins with c
 					parts[i] = "x"
 				}
 			}
