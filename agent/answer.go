@@ -26,8 +26,7 @@ func visible(raw string) string { return strings.TrimSpace(prompt.Scrub(raw)) }
 // cutOff reports whether a model that stopped for this reason has more to say.
 func cutOff(s llm.StopReason) bool { return s == llm.Length || s == llm.Paused }
 
-// judge makes a step of a whole answer; nil if there is nothing in it to keep
-// and it is to be asked for again. last says that no call is left after it.
+// judge makes a step of a whole answer. last says that no call is left after it.
 func (r *run) judge(done llm.Done, last bool) (*Step, error) {
 	text := strings.ToValidUTF8(done.Message.Text(), "\uFFFD")
 	calls := done.Message.ToolUses()
@@ -101,9 +100,7 @@ func (r *run) judgeEmpty(s *Step) (*Step, error) {
 	}
 	switch r.empties {
 	case 0:
-		r.empties = 1
-		r.usage = r.usage.Add(s.Usage)
-		return nil, r.emit(Notice{Kind: Empty})
+		return &Step{Kind: StepEmpty, Usage: s.Usage}, r.emit(Notice{Kind: Empty})
 	case 1:
 		s.Empty, s.Text = true, ""
 		s.Messages = []llm.Message{llm.AssistantText(noteEmpty), llm.UserText(askGoOn)}

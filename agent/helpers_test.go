@@ -216,3 +216,5 @@ func (c *counter) add(id string) {
 var errStop = errors.New("stopped by the user")
 
 func scripted(as ...llmtest.Answer) *llmtest.Scripted { return llmtest.NewScripted(as...) }
+
+func trim(s string) string { return strings.TrimSpace(s) }

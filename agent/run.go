@@ -95,7 +95,7 @@ func (r *run) begin() error {
 		}
 	}
 	for i, s := range r.t.Steps {
-		if s.Kind == StepAnswer {
+		if s.Kind == StepAnswer || s.Kind == StepEmpty {
 			r.calls++
 		}
 		if err := r.apply(s); err != nil {
@@ -154,7 +154,7 @@ func (r *run) step(ctx context.Context) error {
 		return err
 	}
 	s, err := r.judge(done, last)
-	if err != nil || s == nil {
+	if err != nil {
 		return err
 	}
 	return r.record(*s)

@@ -14,6 +14,8 @@ const (
 	// StepAnswer is a completed answer of the model: Messages, Bad, Text, Stop,
 	// Usage, Final.
 	StepAnswer StepKind = "answer"
+	// StepEmpty is an answer of nothing that is asked for again: Usage.
+	StepEmpty StepKind = "empty"
 	// StepStart says that a call that may happen only once is about to run: Call.
 	StepStart StepKind = "start"
 	// StepResult is the result of a call: Call, Result.
@@ -102,6 +104,10 @@ func (r *run) apply(s Step) error {
 	switch s.Kind {
 	case StepAnswer:
 		return r.applyAnswer(s)
+	case StepEmpty:
+		r.usage = r.usage.Add(s.Usage)
+		r.empties = 1
+		return r.closeBatch()
 	case StepStart, StepResult:
 		if r.batch == nil || !r.batch.has(s.Call) {
 			return fmt.Errorf("%w: call %q was not made", ErrSteps, s.Call)
@@ -126,11 +132,8 @@ func (r *run) apply(s Step) error {
 }
 
 func (r *run) applyAnswer(s Step) error {
-	if r.batch != nil {
-		if !r.batch.complete() {
-			return fmt.Errorf("%w: an answer before all results", ErrSteps)
-		}
-		r.closeBatch()
+	if err := r.closeBatch(); err != nil {
+		return err
 	}
 	if len(s.Messages) == 0 || s.Messages[0].Role != llm.Assistant || r.final != nil {
 		return fmt.Errorf("%w: an answer out of place", ErrSteps)
@@ -163,8 +166,15 @@ func (r *run) applyAnswer(s Step) error {
 	return nil
 }
 
-// closeBatch moves the results into the transcript.
-func (r *run) closeBatch() {
+// closeBatch moves the results, if there are any, into the transcript.
+func (r *run) closeBatch() error {
+	if r.batch == nil {
+		return nil
+	}
+	if !r.batch.complete() {
+		return fmt.Errorf("%w: an answer before all results", ErrSteps)
+	}
 	r.t.Transcript.Append(r.batch.message())
 	r.batch = nil
+	return nil
 }

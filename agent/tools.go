@@ -55,7 +55,9 @@ func (r *run) work(ctx context.Context) error {
 				b.results[c.ID] = failure(c.ID, textSkipped)
 			}
 		}
-		r.closeBatch()
+		if err := r.closeBatch(); err != nil {
+			return err
+		}
 		return interrupted(ctx)
 	}
 	if r.t.Steer != nil && !b.steered && ctx.Err() == nil && r.strikes < maxStrikes {
@@ -65,7 +67,9 @@ func (r *run) work(ctx context.Context) error {
 			}
 		}
 	}
-	r.closeBatch()
+	if err := r.closeBatch(); err != nil {
+		return err
+	}
 	if r.shown.Len() > 0 { // said beside calls of which none could be run
 		return r.settle("")
 	}

@@ -1,0 +1,121 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+)
+
+func TestAModelCallIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := build(t, agent.Config{}, scripted(llmtest.Answer{Text: "half of what", Hold: make(chan struct{})}))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		tr := llm.NewTranscript()
+		time.AfterFunc(time.Minute, func() { cancel(errStop) })
+		l := collect(ctx, s, s.turn("go", tr), nil)
+		if !errors.Is(l.err, errStop) {
+			t.Errorf("err %v, want the cause", l.err)
+		}
+		if d := cmp.Diff("user text: go\n", spoken(tr)); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestAToolThatHangsIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hang := fake{spec("hang", tool.Once, true), func(context.Context, tool.Call) (string, error) {
+			<-release
+			return "too late", nil
+		}}
+		obeys := fake{spec("obeys", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}}
+		finishes := fake{spec("finishes", tool.Once, true), func(ctx context.Context, c tool.Call) (string, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return "in time", nil
+		}}
+		p := scripted(llmtest.Answer{Calls: []llmtest.Call{
+			{ID: "a", Name: "hang"}, {ID: "b", Name: "obeys"}, {ID: "c", Name: "finishes"}, {ID: "d", Name: "alone"},
+		}})
+		s := build(t, agent.Config{}, p, hang, obeys, finishes, echo("alone", tool.Once, false))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(errStop) })
+		began := time.Now()
+		tr := llm.NewTranscript()
+		l := collect(ctx, s, s.turn("go", tr), nil)
+		if took := time.Since(began); took != time.Minute+5*time.Second {
+			t.Errorf("the turn was held for %v", took)
+		}
+		if !errors.Is(l.err, errStop) {
+			t.Errorf("err %v, want the cause", l.err)
+		}
+		var results string
+		for _, st := range l.steps {
+			if st.Kind == agent.StepResult {
+				results += st.Call
+			}
+		}
+		if results != "c" {
+			t.Errorf("results of %q are recorded, want only that of c", results)
+		}
+		wantContains(t, spoken(tr), "a failed=true Interrupted", "b failed=true Interrupted", "c failed=false in time", "d failed=true Skipped")
+		wantLegal(t, tr)
+		before := spoken(tr)
+		close(release)
+		s.agent.Wait()
+		if spoken(tr) != before {
+			t.Error("a tool that was left behind changed the transcript")
+		}
+	})
+}
+
+func TestAConsumerThatStopsEndsTheRunAndItsTools(t *testing.T) {
+	ended := make(chan struct{})
+	wait := fake{spec("wait", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+		<-ctx.Done()
+		close(ended)
+		return "", ctx.Err()
+	}}
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echo("quick", tool.Pure, true))
+	for e, err := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
+		if err != nil {
+			t.Error(err)
+		}
+		if _, ok := e.(agent.ToolDone); ok {
+			break
+		}
+	}
+	<-ended
+	s.agent.Wait()
+}
+
+func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := fake{spec("stop", tool.Pure, false), func(context.Context, tool.Call) (string, error) {
+		cancel(errStop)
+		return "stopping", nil
+	}}
+	s := build(t, agent.Config{}, scripted(llmtest.Use("stop", "")), stop)
+	turn := s.turn("go", llm.NewTranscript())
+	turn.Steer = func() []llm.Block {
+		t.Error("steering was asked")
+		return nil
+	}
+	if l := collect(ctx, s, turn, nil); !errors.Is(l.err, errStop) {
+		t.Errorf("err %v", l.err)
+	}
+	wantLegal(t, turn.Transcript)
+}
