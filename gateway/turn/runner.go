@@ -122,7 +122,7 @@ type turn struct {
 	s     *conversation // nil until loaded
 	trace Trace
 	spent llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	again bool // the lane has more to do
+	again bool      // the lane has more to do
 }
 
 func (t *turn) first() inbox.Entry { return t.c.Entries[0] }

@@ -1,0 +1,174 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/turn"
+)
+
+var update = flag.Bool("update", false, "write what is said into testdata/turns")
+
+// TestConversations plays each testdata/turns/*.txtar. The comment says what it
+// shows; `model` is what the model answers, line by line; `input` is what
+// people do; `want` is what they see, with the time since the start, and how
+// each message ended.
+func TestConversations(t *testing.T) {
+	files, err := filepath.Glob("testdata/turns/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conversations: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := map[string]*txtar.File{}
+			for i := range ar.Files {
+				part[ar.Files[i].Name] = &ar.Files[i]
+			}
+			var got string
+			synctest.Test(t, func(t *testing.T) { got = playScript(t, part) })
+			if *update {
+				part["want"].Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(part["want"].Data), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func playScript(t *testing.T, part map[string]*txtar.File) string {
+	var answers []llmtest.Answer
+	for line := range strings.Lines(string(part["model"].Data)) {
+		answers = append(answers, answer(t, strings.TrimSpace(line)))
+	}
+	w := newWorld(t, answers...)
+	w.tools = []tool.Tool{lookup{}}
+	w.start()
+	var keys []string
+	for line := range strings.Lines(string(part["input"].Data)) {
+		keys = append(keys, w.act(strings.TrimSpace(line))...)
+	}
+	w.settle(time.Hour)
+	var b strings.Builder
+	b.WriteString(w.room.history())
+	for _, k := range keys {
+		fmt.Fprintf(&b, "%s %s\n", k, w.outcome(k))
+	}
+	w.transcript()
+	w.stop()
+	return b.String()
+}
+
+// answer reads one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
+// JSON, fail CLASS, empty.
+func answer(t *testing.T, line string) llmtest.Answer {
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case "say":
+		return llmtest.Say(rest)
+	case "slow":
+		secs, text, _ := strings.Cut(rest, " ")
+		n, err := strconv.Atoi(secs)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		return llmtest.Answer{Text: text, Delay: time.Duration(n) * time.Second}
+	case "hang":
+		return llmtest.Answer{Wait: make(chan struct{})}
+	case "use":
+		name, input, _ := strings.Cut(rest, " ")
+		return llmtest.Use(name, input)
+	case "fail":
+		return llmtest.Fail(llm.Class(rest))
+	case "fallback":
+		return llmtest.Answer{Text: rest, Notices: []llm.Notice{{Fallback: "other/model", Err: &llm.Error{Class: llm.Overloaded, Provider: "first"}}}}
+	case "empty":
+		return llmtest.Answer{}
+	}
+	t.Fatalf("model cannot %q", line)
+	return llmtest.Answer{}
+}
+
+// act does one line of `input`: CHAT> TEXT, wait DURATION, restart, set KEY
+// VALUE, fault OP KIND. It returns the keys of what was sent.
+func (w *world) act(line string) []string {
+	w.t.Helper()
+	if line == "" {
+		return nil
+	}
+	if where, text, ok := strings.Cut(line, "> "); ok {
+		m := w.message(where, text)
+		if group, who, ok := strings.Cut(where, "/"); ok {
+			m.From.Chat, m.From.Kind, m.ChatName = group, chat.Group, "Group "+group
+			m.Sender = chat.Person{ID: who, Name: "Ann " + who}
+			m.Key = group + ":" + m.ID
+		}
+		w.offer(m)
+		w.settle(100 * time.Millisecond)
+		return []string{m.Key}
+	}
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.settle(d)
+	case "restart":
+		w.stop()
+		w.start()
+	case "queue":
+		w.stop()
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+	case "refuse":
+		secs, err := strconv.Atoi(rest)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.room.fail(fault{op: "send", before: refused(time.Duration(secs) * time.Second)})
+	default:
+		w.t.Fatalf("input cannot %q", line)
+	}
+	return nil
+}
+
+// lookup is a tool that looks something up.
+type lookup struct{}
+
+func (lookup) Spec() tool.Spec {
+	s := tool.Spec{Effect: tool.Pure, Parallel: true}
+	s.Name, s.Description = "lookup", "looks something up"
+	s.Schema = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
+	return s
+}
+
+func (lookup) Run(ctx context.Context, c tool.Call) (string, error) {
+	return "found " + string(c.Input), pause(ctx, 2*time.Second)
+}

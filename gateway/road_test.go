@@ -1,0 +1,568 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/turn"
+)
+
+func TestAMessageIsAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("Hello Ann."))
+		w.start()
+		defer w.stop()
+		m := w.message("7", "hi")
+		for range 5 { // the platform delivers it again and again
+			w.offer(m)
+		}
+		w.settle(time.Minute)
+		w.offer(m)
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"Hello Ann."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		if got := w.outcome("7:1"); got != "replied" {
+			t.Errorf("outcome is %s", got)
+		}
+		if n := len(w.model.Requests()); n != 1 {
+			t.Errorf("the model was called %d times", n)
+		}
+		if lanes, rows := w.open(); len(lanes)+len(rows) != 0 {
+			t.Errorf("left open: %v, %v", lanes, rows)
+		}
+	})
+}
+
+func TestATurnWithoutToolsCostsAtMostFourCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w.start()
+		defer w.stop()
+		w.say("7", "first")
+		w.settle(time.Minute)
+		before := w.store.Stats().Commits
+		w.say("7", "second")
+		w.settle(time.Minute)
+		if n := w.store.Stats().Commits - before; n > 4 {
+			t.Errorf("the turn cost %d commits", n)
+		}
+	})
+}
+
+func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("Hello."))
+		w.start()
+		defer w.stop()
+		w.say("666", "secret words")
+		w.settle(time.Minute)
+		if got := w.room.visible(""); len(got) != 0 || len(w.model.Requests()) != 0 {
+			t.Errorf("a stranger was answered: %q", got)
+		}
+		chains, err := w.store.Why(t.Context(), "666:1")
+		if err != nil || len(chains) != 1 || chains[0].Entry.Outcome.Result != "silent" {
+			t.Fatalf("why knows %+v, %v", chains, err)
+		}
+		if chains[0].Entry.In.Text != "" {
+			t.Error("what a stranger wrote was kept")
+		}
+	})
+}
+
+func TestANewerMessageInterruptsAndBothAreAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "to the first", Wait: never}, llmtest.Say("To both."))
+		w.start()
+		defer w.stop()
+		w.say("7", "first")
+		w.settle(time.Second)
+		w.say("7", "second")
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"To both."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		reqs := w.model.Requests()
+		if got, want := reqs[len(reqs)-1].Newest(), "first\n\nsecond"; got != want {
+			t.Errorf("the model read %q, want %q", got, want)
+		}
+		for _, key := range []string{"7:1", "7:2"} {
+			if got := w.outcome(key); got != "replied" {
+				t.Errorf("%s ended %s", key, got)
+			}
+		}
+		w.transcript()
+	})
+}
+
+func TestQueuedMessagesAreTurnsOfTheirOwnInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			return llmtest.Answer{Text: "re: " + r.Newest(), Delay: 10 * time.Millisecond}
+		}
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+		defer w.stop()
+		var want []string
+		for i := range 50 {
+			w.say("7", fmt.Sprint("message ", i))
+			want = append(want, fmt.Sprint("re: message ", i))
+		}
+		w.settle(time.Hour)
+		if diff := cmp.Diff(want, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		w.transcript()
+	})
+}
+
+func TestChatsDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: never})
+		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("quick") }
+		w.room.fail(fault{op: "send", delay: 30 * time.Second}) // and the platform is slow for the second
+		w.start()
+		w.say("7", "one that hangs")
+		w.settle(10 * time.Millisecond)
+		w.say("8", "one whose send hangs")
+		w.settle(10 * time.Millisecond)
+		w.say("9", "one that is quick")
+		w.settle(10 * time.Millisecond)
+		if diff := cmp.Diff([]string{"quick"}, w.room.visible("9")); diff != "" {
+			t.Error(diff)
+		}
+		if err := w.gw.Accept(t.Context(), []chat.Inbound{w.message("7", "/stop")}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		w.stop()
+	})
+}
+
+func TestStopIsImmediateAndNothingIsAnsweredAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "never said", Wait: never})
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+		defer w.stop()
+		w.say("7", "a long task")
+		w.settle(time.Second)
+		w.say("7", "and another")
+		w.say("7", "/stop")
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"The running turn is stopped, 1 waiting message is cancelled."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		for key, want := range map[string]string{"7:1": "cancelled(/stop)", "7:2": "cancelled(/stop)", "7:3": "replied"} {
+			if got := w.outcome(key); got != want {
+				t.Errorf("%s ended %s, want %s", key, got, want)
+			}
+		}
+		w.transcript()
+	})
+}
+
+func TestNewStartsAnotherConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("I know."), llmtest.Say("Who are you?"))
+		w.start()
+		defer w.stop()
+		w.say("7", "my name is Ann")
+		w.settle(time.Minute)
+		w.say("7", "/new Second try")
+		w.settle(time.Minute)
+		w.say("7", "who am I?")
+		w.settle(time.Minute)
+		reqs := w.model.Requests()
+		if n := len(reqs[1].Messages); n != 1 {
+			t.Errorf("the new conversation begins with %d messages", n)
+		}
+		recs, err := w.store.Sessions(t.Context(), 10)
+		if err != nil || len(recs) != 2 {
+			t.Fatalf("%d sessions, %v", len(recs), err)
+		}
+		if !slices.ContainsFunc(recs, func(r sessionRecord) bool { return r.Title == "Second try" }) {
+			t.Error("the title is lost")
+		}
+	})
+}
+
+func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.start()
+		for i := range 6 {
+			if i == 3 {
+				w.stop()
+				time.Sleep(24 * time.Hour) // another day: the frozen prompt keeps its date
+				w.start()
+			}
+			w.say("7", fmt.Sprint("message ", i))
+			w.settle(time.Minute)
+		}
+		w.stop()
+		reqs := w.model.Requests()
+		for i := 1; i < len(reqs); i++ {
+			a, b := reqs[i-1], reqs[i]
+			if a.System != b.System || cmp.Diff(a.Tools, b.Tools) != "" {
+				t.Errorf("call %d: the cached prompt differs from the one before", i)
+			}
+			if len(b.Messages) < len(a.Messages) || cmp.Diff(a.Messages, b.Messages[:len(a.Messages)]) != "" {
+				t.Errorf("call %d does not begin with what call %d sent", i, i-1)
+			}
+			if a.Overlay == "" || strings.Contains(fmt.Sprint(b.Messages), "gateway-context") || strings.Contains(b.System, a.Overlay) {
+				t.Errorf("call %d: the overlay is missing or not at the tail only", i)
+			}
+		}
+	})
+}
+
+func TestAnAnswerThatTakesLongIsShownWhileItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Text: strings.Repeat("more and more words ", 10) + "end", Delay: 2 * time.Second})
+		w.start()
+		defer w.stop()
+		w.say("7", "tell me")
+		w.settle(10 * time.Minute)
+		if n := len(w.room.seen); n != 1 || w.room.seen[0].edits == 0 || w.room.typing == 0 {
+			t.Errorf("%d messages, %+v, typing %d times\n%s", n, w.room.seen, w.room.typing, w.room.history())
+		}
+		if got := w.room.visible("7"); len(got) != 1 || !strings.HasSuffix(got[0], "end") {
+			t.Errorf("in the end a person sees %q", got)
+		}
+	})
+}
+
+func TestTheFinalTextIsDeliveredOnceWhateverHappensToThePreview(t *testing.T) {
+	faults := map[string][]fault{
+		"refused":         {{op: "send", before: refused(0)}},
+		"unanswered":      {{op: "send", after: errors.New("connection cut")}},
+		"edits refused":   {{op: "edit", before: refused(0)}, {op: "edit", before: refused(0)}, {op: "edit", before: refused(0)}},
+		"flood control":   {{op: "edit", before: refused(40 * time.Second)}},
+		"edit hangs":      {{op: "edit", delay: time.Hour}},
+		"edit unclear":    {{op: "edit", after: errors.New("connection cut")}},
+		"message gone":    {{op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}, {op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}},
+		"preview is slow": {{op: "send", delay: 20 * time.Second}},
+	}
+	for name, fs := range faults {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second})
+				w.room.fail(fs...)
+				w.start()
+				defer w.stop()
+				w.say("7", "tell me")
+				w.settle(3 * time.Hour)
+				n := 0
+				for _, text := range w.room.visible("7") {
+					if strings.HasSuffix(text, "end") {
+						n++
+					}
+				}
+				if n != 1 {
+					t.Errorf("the answer is there %d times:\n%s", n, w.room.history())
+				}
+				if _, rows := w.open(); len(rows) != 0 {
+					for _, r := range rows {
+						if r.Role == outbox.Reply {
+							t.Errorf("left in the outbox: %+v", r)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func refused(after time.Duration) error {
+	return &chat.SendError{Outcome: chat.Refused, After: after, Reason: "Too Many Requests"}
+}
+
+func TestARetryAfterIsHonouredToTheLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.room.fail(fault{op: "send", before: refused(149 * time.Second)})
+		w.start()
+		defer w.stop()
+		w.say("7", "one")
+		w.settle(time.Second)
+		w.say("8", "another chat is not held back")
+		w.settle(147 * time.Second)
+		if len(w.room.visible("7")) != 0 || len(w.room.visible("8")) != 1 {
+			t.Errorf("after 148 s:\n%s", w.room.history())
+		}
+		w.settle(2 * time.Second)
+		if diff := cmp.Diff([]string{"re: one"}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAnUncertainReplyIsRepeatedMarkedHeldOrDropped(t *testing.T) {
+	for policy, want := range map[outbox.Policy][]string{
+		outbox.Resend: {"Hello.", "(may be a repeat)\nHello.", "Again."},
+		outbox.Hold:   {"Hello.", "Again."},
+		outbox.Drop:   {"Hello.", "Again."},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmtest.Say("Hello."), llmtest.Say("Again."))
+				w.set = func(o *gateway.Options) { o.Uncertain = policy }
+				w.room.fail(fault{op: "send", after: errors.New("no answer")})
+				w.start()
+				defer w.stop()
+				w.say("7", "hi")
+				w.settle(time.Minute)
+				w.say("7", "more")
+				w.settle(time.Minute)
+				if diff := cmp.Diff(want, w.room.visible("7")); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
+	for class, want := range map[llm.Class]string{
+		llm.Auth:          "refuses the key",
+		llm.Billing:       "used up",
+		llm.RateLimit:     "takes no more requests",
+		llm.Overloaded:    "is overloaded",
+		llm.Server:        "does not answer properly",
+		llm.Timeout:       "does not answer properly",
+		llm.Network:       "does not answer properly",
+		llm.Garbage:       "does not answer properly",
+		llm.Overflow:      "too long for the model",
+		llm.ImageTooLarge: "image is too large",
+		llm.NotFound:      "does not know the configured model",
+		llm.Policy:        "declined this",
+		llm.Format:        "refused the request",
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmtest.Fail(class), llmtest.Say("Now it works."))
+				w.start()
+				defer w.stop()
+				w.say("7", "hi")
+				w.settle(time.Minute)
+				got := w.room.visible("7")
+				if len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "ref ") {
+					t.Fatalf("the person reads %q, want %q", got, want)
+				}
+				if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
+					t.Errorf("outcome is %s", o)
+				}
+				w.say("7", "again")
+				w.settle(time.Minute)
+				if got := w.room.visible("7"); len(got) != 2 || got[1] != "Now it works." {
+					t.Errorf("the next message got %q", got)
+				}
+				w.transcript()
+			})
+		})
+	}
+}
+
+func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
+	for want, answers := range map[string][]llmtest.Answer{
+		"declined to answer": {{Stop: llm.Refusal, Text: "I cannot."}},
+		"an empty answer":    {{}, {}, {}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, answers...)
+			w.start()
+			defer w.stop()
+			w.say("7", "hi")
+			w.settle(time.Minute)
+			if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], want) {
+				t.Errorf("the person reads %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})})
+		w.start()
+		defer w.stop()
+		w.say("7", "hi")
+		w.settle(time.Hour)
+		log := w.room.history()
+		for _, want := range []string{"Still working (3 min)", "Nothing has happened for 15m0s", "so I gave up"} {
+			if !strings.Contains(log, want) {
+				t.Errorf("nobody was told %q:\n%s", want, log)
+			}
+		}
+		if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
+			t.Errorf("outcome is %s", o)
+		}
+	})
+}
+
+func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
+		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
+		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = turn.Queue, 3 }
+		w.start()
+		defer w.stop()
+		for i := range 6 {
+			w.say("7", fmt.Sprint("message ", i))
+			w.settle(time.Second)
+		}
+		told := 0
+		for _, s := range w.room.visible("7") {
+			if strings.Contains(s, "I did not take this one") {
+				told++
+			}
+		}
+		if told != 2 {
+			t.Errorf("%d of 2 were told:\n%s", told, w.room.history())
+		}
+		w.say("7", "/stop")
+		w.settle(time.Minute)
+	})
+}
+
+func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
+		w.start()
+		w.say("7", "hi")
+		w.settle(time.Second)
+		begin := time.Now()
+		w.stop()
+		if d := time.Since(begin); d < time.Minute || d > 65*time.Second {
+			t.Errorf("the stop took %v", d)
+		}
+		w.start()
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"Here I am again."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		w.stop()
+	})
+}
+
+func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
+		w.start()
+		w.say("7", "hi")
+		w.settle(time.Second)
+		stopped := make(chan struct{})
+		go func() { w.stop(); close(stopped) }()
+		w.settle(time.Second)
+		w.say("8", "still there?")
+		close(hold)
+		<-stopped
+		w.start()
+		w.settle(time.Minute)
+		if got := w.room.visible("8"); len(got) != 1 {
+			t.Errorf("the late message got %q", got)
+		}
+		w.stop()
+	})
+}
+
+func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		defer w.stop()
+		m := w.message("7", "from the day before yesterday")
+		m.At = time.Now().Add(-48 * time.Hour)
+		w.offer(m)
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
+			t.Errorf("the person reads %q", got)
+		}
+		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "from the day before yesterday" {
+			t.Errorf("history keeps %v", tr)
+		}
+	})
+}
+
+func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "one", Wait: hold})
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+		defer w.stop()
+		w.say("7", "first")
+		w.settle(time.Second)
+		w.say("7", "secnod")
+		edit := w.message("7", "second")
+		edit.Event, edit.Key, edit.Amends = chat.Edit, "7:2:1", "7:2"
+		w.offer(edit)
+		late := w.message("7", "frist")
+		late.Event, late.Key, late.Amends = chat.Edit, "7:1:1", "7:1"
+		w.offer(late)
+		close(hold)
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"one", "re: second"}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		if got := w.outcome("7:1:1"); got != "silent(edit_too_late)" {
+			t.Errorf("the late edit ended %s", got)
+		}
+	})
+}
+
+func TestPiecesOfOneTextAreOneInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("Read."))
+		w.start()
+		defer w.stop()
+		long := w.message("7", strings.Repeat("a", 4000))
+		long.Part = &chat.Part{Group: "text", Wait: time.Second}
+		w.offer(long)
+		w.settle(400 * time.Millisecond)
+		rest := w.message("7", "the end")
+		rest.Part = &chat.Part{Group: "text"}
+		w.offer(rest)
+		w.settle(time.Minute)
+		reqs := w.model.Requests()
+		if len(reqs) != 1 || reqs[0].Newest() != strings.Repeat("a", 4000)+"\nthe end" {
+			t.Errorf("%d requests, the last with %d letters", len(reqs), len(reqs[len(reqs)-1].Newest()))
+		}
+		if got := w.room.visible("7"); len(got) != 1 {
+			t.Errorf("answers: %q", got)
+		}
+	})
+}
+
+func TestAcceptFailsVisiblyWhenTheStoreIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.stop()
+		if err := w.gw.Accept(context.Background(), []chat.Inbound{w.message("7", "hi")}); err == nil {
+			t.Error("a message was accepted without a store")
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/prompt"
+	"hermesd/agent/tool"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/storage/bolt"
+)
+
+// A world is a home directory, a room and a model, which outlive the daemons
+// that are started and killed in them.
+type world struct {
+	t     *testing.T
+	dir   string
+	room  *room
+	model *llmtest.Scripted
+	tools []tool.Tool
+	set   func(*gateway.Options)
+
+	store *bolt.Store
+	gw    *gateway.Gateway
+	sent  int
+}
+
+func newWorld(t *testing.T, answers ...llmtest.Answer) *world {
+	return &world{t: t, dir: t.TempDir(), room: newRoom(), model: llmtest.NewScripted(answers...)}
+}
+
+var account = chat.Account{Platform: chat.Telegram}
+
+// start starts a daemon.
+func (w *world) start() {
+	w.t.Helper()
+	store, err := bolt.Open(w.t.Context(), filepath.Join(w.dir, "hermesd.db"), bolt.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = store
+	tools, err := tool.NewSet(w.tools...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o := gateway.Options{
+		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
+		Adapters: map[chat.Account]chat.Adapter{account: w.room},
+		Access:   allowed(w.t),
+		Prefix: func(r session.Record) prompt.Prefix {
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()})
+		},
+		Quote: map[chat.Account]string{account: "first"}, Model: "scripted",
+		Mode: turn.Interrupt, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
+		Limits: gateway.Config{
+			MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute,
+			AutoContinueFreshness: time.Hour, RestartNotice: true, TurnTimeout: 30 * time.Minute,
+		},
+		Log: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)),
+	}
+	if w.set != nil {
+		w.set(&o)
+	}
+	w.gw = gateway.New(o)
+	if err := w.gw.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// stop ends the daemon in good order.
+func (w *world) stop() {
+	w.t.Helper()
+	if err := w.gw.Stop(context.Background()); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+	if err := w.store.Close(); err != nil {
+		w.t.Errorf("close: %v", err)
+	}
+}
+
+// say has a person send text to a direct chat, and returns once it is accepted.
+func (w *world) say(chatID, text string) string { return w.offer(w.message(chatID, text)) }
+
+func (w *world) message(chatID, text string) chat.Inbound {
+	w.sent++
+	id := fmt.Sprint(w.sent)
+	return chat.Inbound{
+		Key: chatID + ":" + id, ID: id, Event: chat.Message, Text: text, At: time.Now(), Addressed: true,
+		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: chatID},
+		Sender: chat.Person{ID: chatID, Name: "Ann " + chatID},
+	}
+}
+
+func (w *world) offer(in chat.Inbound) string {
+	w.t.Helper()
+	if err := w.gw.Accept(w.t.Context(), []chat.Inbound{in}); err != nil {
+		w.t.Fatalf("accept %q: %v", in.Text, err)
+	}
+	return in.ID
+}
+
+// settle lets everything happen that happens within d.
+func (w *world) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// outcome returns how the message ended.
+func (w *world) outcome(key string) string {
+	w.t.Helper()
+	chains, err := w.store.Why(w.t.Context(), key)
+	if err != nil || len(chains) != 1 {
+		w.t.Fatalf("why %s: %d chains, %v", key, len(chains), err)
+	}
+	o := chains[0].Entry.Outcome
+	switch {
+	case o == nil:
+		return string(chains[0].Entry.State)
+	case o.With != 0:
+		return fmt.Sprintf("%s(with %s)", o.Result, o.With)
+	case o.Why != "":
+		return fmt.Sprintf("%s(%s)", o.Result, o.Why)
+	}
+	return string(o.Result)
+}
+
+// transcript returns what is stored of the newest session.
+func (w *world) transcript() []llm.Message {
+	w.t.Helper()
+	recs, err := w.store.Sessions(w.t.Context(), 1)
+	if err != nil || len(recs) == 0 {
+		w.t.Fatalf("sessions: %v, %d", err, len(recs))
+	}
+	rows, err := w.store.Transcript(w.t.Context(), recs[0].ID, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := make([]llm.Message, len(rows))
+	for i, r := range rows {
+		if err := json.Unmarshal(r, &out[i]); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := llm.Legal(out); err != nil {
+		w.t.Errorf("the stored transcript is not legal: %v", err)
+	}
+	return out
+}
+
+// open returns the entries and rows that have not come to their end.
+func (w *world) open() (lanes []inbox.Lane, rows []outbox.Row) {
+	w.t.Helper()
+	lanes, err := w.store.Lanes(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rows, err = w.store.Outbox(w.t.Context(), false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return lanes, rows
+}
+
+type sessionRecord = session.Record
+
+// allowed lets everybody in but the person 666.
+func allowed(t *testing.T) *access.Checker {
+	t.Helper()
+	ids := []string{"7", "8", "9"}
+	for i := range 200 {
+		ids = append(ids, fmt.Sprint(1000+i))
+	}
+	c, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{account: {AllowFrom: ids}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

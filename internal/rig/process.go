@@ -1,0 +1,134 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Process is one life of the daemon.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // valid once done is closed
+}
+
+// spawn starts bin. What it prints goes to out.
+func spawn(bin string, args []string, out io.Writer) (*Process, error) {
+	cmd := exec.Command(bin, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=", "HERMES_HOME=")
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the daemon: %w", err)
+	}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	go func() { p.err = cmd.Wait(); close(p.done) }() // ends with the process; Kill and Term wait for it
+	return p, nil
+}
+
+// Kill ends the process as a power cut of its own would: SIGKILL. It returns
+// when the process is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Term asks the process to stop, and waits until it has. After limit it is
+// killed, which is an error.
+func (p *Process) Term(limit time.Duration) error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(limit):
+		p.Kill()
+		return fmt.Errorf("the daemon did not stop within %v", limit)
+	}
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.done }
+
+// Err is how the process ended, once it has.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return errors.New("the daemon still runs")
+	}
+}
+
+// CPU returns the processor time that the process has used so far. It needs
+// /proc.
+func (p *Process) CPU() (time.Duration, error) {
+	raw, err := os.ReadFile(p.proc("stat"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, errors.New("/proc/<pid>/stat is too short")
+	}
+	user, err1 := strconv.ParseInt(f[11], 10, 64)
+	system, err2 := strconv.ParseInt(f[12], 10, 64)
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	return time.Duration(user+system) * tick, errors.Join(err1, err2)
+}
+
+// Memory is the resident memory of a process in bytes: Anon is its own, File
+// belongs to mapped files, such as the store.
+type Memory struct{ Anon, File int64 }
+
+// Memory returns the process's resident memory. It needs /proc.
+func (p *Process) Memory() (m Memory, err error) {
+	raw, err := os.ReadFile(p.proc("status"))
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(line, ":")
+		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		switch name {
+		case "RssAnon":
+			m.Anon = kib << 10
+		case "RssFile":
+			m.File = kib << 10
+		}
+	}
+	return m, nil
+}
+
+// Switches returns how often the process's threads have been woken and have
+// gone to sleep by themselves. It needs /proc.
+func (p *Process) Switches() (int64, error) {
+	tasks, err := os.ReadDir(p.proc("task"))
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, t := range tasks {
+		raw, err := os.ReadFile(p.proc("task/" + t.Name() + "/status"))
+		if err != nil {
+			continue // the thread has just ended
+		}
+		for line := range strings.Lines(string(raw)) {
+			if v, ok := strings.CutPrefix(line, "voluntary_ctxt_switches:"); ok {
+				n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+				sum += n
+			}
+		}
+	}
+	return sum, nil
+}
+
+func (p *Process) proc(name string) string {
+	return fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name)
+}
