@@ -1,0 +1,226 @@
+package telegram
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// An Offer is one update that was put before a bot.
+type Offer struct {
+	Bot       int64  // whose update it is
+	Update    int    // its update_id
+	Kind      string // "message", "edited_message", "callback_query", ...
+	Chat      int64
+	Thread    int // forum topic
+	Message   int // message_id, 0 if it is about none
+	From      int64
+	Text      string // text, caption or callback data
+	At        time.Time
+	Delivered time.Time // first time in an answer or a webhook call; zero: never
+	Times     int       // how often it was delivered
+	Confirmed time.Time // zero: not confirmed
+	Forgotten bool      // expired or dropped without having been confirmed
+}
+
+// A Call is one request to the API.
+type Call struct {
+	N        int // running number, from 1
+	Bot      int64
+	Method   string // in lower case; "file" for a download
+	Chat     int64
+	Params   map[string]string
+	Files    []string // names of the parameters that were uploaded files
+	At       time.Time
+	Done     time.Time // zero: still running
+	Status   int       // HTTP status of the answer; 0: no answer went out
+	Error    string    // description of a refusal
+	Message  int       // the message that it made or changed
+	Handled  bool      // it had its effect
+	Fault    Kind      // the fault that hit it, or Pass
+	Answered bool      // the whole answer was written
+}
+
+// Counts are the sums of a ledger. They are kept always and cost nothing.
+type Counts struct {
+	Offered   int // updates
+	Confirmed int
+	Forgotten int
+	Delivered int // deliveries, with repeats
+	Calls     int
+	Refused   int            // calls answered with ok: false
+	Sent      int            // messages made by bots
+	Edited    int            // edits by bots
+	Deleted   int            // deletes by bots
+	Faults    int            // calls hit by a fault
+	ByMethod  map[string]int // calls by method
+}
+
+// A Ledger is what the server saw. It may be read at any time; what it returns
+// are copies.
+type Ledger struct {
+	full bool
+
+	mu      sync.Mutex // guards what follows
+	counts  Counts
+	calls   int
+	offers  []*Offer
+	log     []*Call
+	waiters map[chan struct{}]struct{}
+}
+
+func newLedger(full bool) *Ledger {
+	return &Ledger{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
+}
+
+// Counts returns the sums.
+func (l *Ledger) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counts
+	c.ByMethod = maps.Clone(c.ByMethod)
+	return c
+}
+
+// Offers returns every update in the order of offering; nothing if the server
+// keeps counters only.
+func (l *Ledger) Offers() []Offer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Offer, len(l.offers))
+	for i, o := range l.offers {
+		out[i] = *o
+	}
+	return out
+}
+
+// Calls returns the calls of the given methods, of all methods if none is
+// given, in the order of arrival; nothing if the server keeps counters only.
+// Method names are compared without regard to case.
+func (l *Ledger) Calls(methods ...string) []Call {
+	want := map[string]bool{}
+	for _, m := range methods {
+		want[methodKey(m)] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Call
+	for _, c := range l.log {
+		if len(want) == 0 || want[c.Method] {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// WaitFor returns nil as soon as ok says so. It asks at once and then after
+// changes, never by the clock; many changes together may be asked about once.
+// When ctx ends first it returns the cause.
+func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
+	wake := make(chan struct{}, 1)
+	l.mu.Lock()
+	l.waiters[wake] = struct{}{}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.waiters, wake)
+		l.mu.Unlock()
+	}()
+	for !ok(l) {
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// WaitCount waits until count, taken from the sums, is at least n.
+func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
+	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
+}
+
+func (l *Ledger) changedLocked() {
+	for w := range l.waiters {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// note changes the sums and wakes who waits.
+func (l *Ledger) note(change func(*Counts)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.counts)
+	l.changedLocked()
+}
+
+// offered takes an offer into the ledger.
+func (l *Ledger) offered(o *Offer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Offered++
+	if l.full {
+		l.offers = append(l.offers, o)
+	}
+	l.changedLocked()
+}
+
+func (l *Ledger) delivered(at time.Time, offers ...*Offer) {
+	if len(offers) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range offers {
+		l.counts.Delivered++
+		if o.Times++; o.Times == 1 {
+			o.Delivered = at
+		}
+	}
+	l.changedLocked()
+}
+
+// settled says that offers are no longer pending.
+func (l *Ledger) settled(at time.Time, confirmed bool, offers ...*Offer) {
+	if len(offers) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range offers {
+		if !confirmed {
+			o.Forgotten = true
+			l.counts.Forgotten++
+			continue
+		}
+		o.Confirmed = at
+		l.counts.Confirmed++
+	}
+	l.changedLocked()
+}
+
+// arrived takes a call into the ledger; from then on it is changed by update.
+func (l *Ledger) arrived(c *Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	c.N = l.calls
+	l.counts.Calls++
+	l.counts.ByMethod[c.Method]++
+	if c.Fault != Pass {
+		l.counts.Faults++
+	}
+	if l.full {
+		l.log = append(l.log, c)
+	}
+	l.changedLocked()
+}
+
+// update changes a call that is in the ledger.
+func (l *Ledger) update(change func(*Counts)) { l.note(change) }

@@ -1,0 +1,206 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+)
+
+// network is the ways to the server and whether they are open.
+type network struct {
+	s *Server
+
+	mu       sync.Mutex // guards what follows
+	addr     net.Addr   // of the first listener, where Up listens again
+	memory   bool       // in-memory connections are wanted
+	pipes    *pipeListener
+	running  *http.Server
+	end      context.CancelFunc
+	serving  sync.WaitGroup
+	down     bool
+	finished bool
+}
+
+type lifeKey struct{}
+
+// lifeOf is the context that ends when the server goes down.
+func lifeOf(ctx, otherwise context.Context) context.Context {
+	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
+		return life
+	}
+	return otherwise
+}
+
+// Start listens on a free loopback port and returns the server's URL.
+func (s *Server) Start() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	s.Listen(l)
+	return s.URL(), nil
+}
+
+// Listen serves the connections of l, which is closed with the server. After
+// Down, Up listens at the address of the first l.
+func (s *Server) Listen(l net.Listener) {
+	n := &s.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.addr == nil {
+		n.addr = l.Addr()
+	}
+	n.serveLocked(l)
+}
+
+// URL is where the server listens; in memory it is a name that only Transport
+// can reach.
+func (s *Server) URL() string {
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	if s.net.addr == nil {
+		return "http://telegram.invalid"
+	}
+	return "http://" + s.net.addr.String()
+}
+
+// Dial connects in memory, whatever the address.
+func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n := &s.net
+	n.mu.Lock()
+	if n.down || n.finished {
+		n.mu.Unlock()
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+	}
+	if n.pipes == nil {
+		n.memory = true
+		n.pipes = newPipeListener()
+		n.serveLocked(n.pipes)
+	}
+	pipes := n.pipes
+	n.mu.Unlock()
+	return pipes.dial(ctx)
+}
+
+// Transport is a new transport over in-memory connections. Idle connections
+// end with the server.
+func (s *Server) Transport() *http.Transport {
+	return &http.Transport{DialContext: s.Dial, MaxIdleConnsPerHost: 64}
+}
+
+// Client is an HTTP client over Transport.
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
+
+// Down takes the server off the network: connections are cut, calls that were
+// not handled yet are not handled, new connections are refused. State stays.
+func (s *Server) Down() {
+	n := &s.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = true
+	n.stopLocked()
+}
+
+// Up brings the server back at the same address.
+func (s *Server) Up() error {
+	n := &s.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.finished || !n.down {
+		return nil
+	}
+	if n.addr != nil {
+		l, err := net.Listen(n.addr.Network(), n.addr.String())
+		if err != nil {
+			return err
+		}
+		n.serveLocked(l)
+	}
+	n.down = false
+	return nil
+}
+
+func (n *network) serveLocked(l net.Listener) {
+	if n.finished {
+		_ = l.Close()
+		return
+	}
+	if n.running == nil {
+		life, end := context.WithCancel(n.s.ctx)
+		n.end = end
+		base := context.WithValue(context.Background(), lifeKey{}, life)
+		n.running = &http.Server{
+			Handler:     n.s,
+			BaseContext: func(net.Listener) context.Context { return base },
+			ErrorLog:    log.New(io.Discard, "", 0),
+		}
+	}
+	srv := n.running
+	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits
+}
+
+func (n *network) stopLocked() {
+	if n.running == nil {
+		return
+	}
+	n.end()
+	_ = n.running.Close()
+	n.running, n.pipes = nil, nil
+	n.serving.Wait()
+}
+
+func (n *network) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.finished = true
+	n.stopLocked()
+}
+
+// pipeListener accepts in-memory connections.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+	case <-ctx.Done():
+		return nil, errors.Join(client.Close(), context.Cause(ctx))
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "memory" }
+func (pipeAddr) String() string  { return "telegram.invalid" }

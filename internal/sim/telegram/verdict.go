@@ -1,0 +1,204 @@
+package telegram
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Judge compares what people said with what bots answered. Every message of
+// a person that shall be answered carries a token of its own, and every answer
+// carries the tokens of what it answers.
+type Judge struct {
+	// Tokens returns the tokens in a text. Default: words such as "#m12#".
+	Tokens func(text string) []string
+	// Repeat marks messages that say of themselves that they may be a repeat.
+	// Default: "(may be a repeat)".
+	Repeat string
+	// PerSender compares the order of the answers only among the messages of
+	// one person, for bots that keep a session for each member of a group.
+	PerSender bool
+}
+
+// Token makes the n-th token of the default scheme.
+func Token(n int) string { return fmt.Sprintf("#m%d#", n) }
+
+var defaultToken = regexp.MustCompile(`#m[0-9]+#`)
+
+// A Verdict is what a Judge found.
+type Verdict struct {
+	Offered   int // messages with a token
+	Answered  int // of them, with at least one visible answer
+	Lost      []Case
+	Doubled   []Case        // more than one visible answer that is not marked as a repeat
+	Repeats   []Case        // with answers that are marked as repeats
+	Disorder  []Case        // answered before something that was offered earlier in the same place
+	Stray     []Case        // answers with a token that nobody offered
+	ShortWait time.Duration // shortest time from the offer to the first answer
+	LongWait  time.Duration // longest
+}
+
+// A Case is one token and what became of it.
+type Case struct {
+	Token   string
+	Chat    int64
+	Offer   int   // message id of the person
+	Answers []int // message ids of the visible answers, repeats included
+	Marked  int   // how many of the answers are marked as repeats
+}
+
+// OK says that everything was answered exactly once and in order. Answers that
+// are marked as repeats are counted apart and do not spoil it.
+func (v Verdict) OK() bool {
+	return len(v.Lost) == 0 && len(v.Doubled) == 0 && len(v.Disorder) == 0 && len(v.Stray) == 0
+}
+
+// String is the verdict in one line, with some cases.
+func (v Verdict) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d offered, %d answered, %d lost, %d doubled, %d repeats, %d out of order, %d stray",
+		v.Offered, v.Answered, len(v.Lost), len(v.Doubled), len(v.Repeats), len(v.Disorder), len(v.Stray))
+	for _, list := range []struct {
+		name  string
+		cases []Case
+	}{{"lost", v.Lost}, {"doubled", v.Doubled}, {"out of order", v.Disorder}, {"stray", v.Stray}} {
+		for i, c := range list.cases {
+			if i == 5 {
+				break
+			}
+			fmt.Fprintf(&b, "; %s: %s in %d, message %d, answers %v", list.name, c.Token, c.Chat, c.Offer, c.Answers)
+		}
+	}
+	return b.String()
+}
+
+// tally is a case under examination.
+type tally struct {
+	Case
+	place   string
+	seq     int
+	said    time.Time
+	replied time.Time
+	first   int // message id of the first answer
+}
+
+// Judge examines the chats given, all chats if none is given.
+func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
+	if j.Tokens == nil {
+		j.Tokens = func(text string) []string { return defaultToken.FindAllString(text, -1) }
+	}
+	j.Repeat = cmp.Or(j.Repeat, "(may be a repeat)")
+	if len(chats) == 0 {
+		chats = s.Chats()
+	}
+	var v Verdict
+	cases := map[string]*tally{}
+	var order []*tally
+	stray := map[string]*tally{}
+	for _, ch := range chats {
+		for _, m := range ch.Messages() {
+			if m.Service != "" {
+				continue
+			}
+			if !m.From.IsBot {
+				order = j.offered(m, cases, order)
+				continue
+			}
+			if m.Deleted.IsZero() {
+				j.answered(m, cases, stray)
+			}
+		}
+	}
+	for _, t := range order {
+		v.add(t)
+	}
+	for _, t := range stray {
+		v.Stray = append(v.Stray, t.Case)
+	}
+	slices.SortFunc(v.Stray, func(a, b Case) int { return cmp.Compare(a.Token, b.Token) })
+	v.Disorder = disorder(order)
+	return v
+}
+
+// offered takes the token of a person's message; what the message said first
+// counts, edits do not.
+func (j Judge) offered(m Message, cases map[string]*tally, order []*tally) []*tally {
+	text := m.Text
+	if len(m.Versions) > 0 {
+		text = m.Versions[0].Text
+	}
+	for _, token := range j.Tokens(text) {
+		if cases[token] != nil {
+			continue
+		}
+		t := &tally{Case: Case{Token: token, Chat: m.Chat, Offer: m.ID}, seq: len(order), said: m.Sent}
+		t.place = fmt.Sprintf("%d/%d", m.Chat, m.Thread)
+		if j.PerSender {
+			t.place += fmt.Sprintf("/%d", m.From.ID)
+		}
+		cases[token] = t
+		order = append(order, t)
+	}
+	return order
+}
+
+// answered counts a bot's message for every token in it, once each.
+func (j Judge) answered(m Message, cases, stray map[string]*tally) {
+	tokens := j.Tokens(m.Text)
+	slices.Sort(tokens)
+	for _, token := range slices.Compact(tokens) {
+		t := cases[token]
+		if t == nil || t.Chat != m.Chat {
+			if t = stray[token]; t == nil {
+				t = &tally{Case: Case{Token: token, Chat: m.Chat}}
+				stray[token] = t
+			}
+		}
+		t.Answers = append(t.Answers, m.ID)
+		if strings.Contains(m.Text, j.Repeat) {
+			t.Marked++
+		}
+		if t.first == 0 || m.ID < t.first {
+			t.first, t.replied = m.ID, m.Sent
+		}
+	}
+}
+
+func (v *Verdict) add(t *tally) {
+	v.Offered++
+	if len(t.Answers) == 0 {
+		v.Lost = append(v.Lost, t.Case)
+		return
+	}
+	v.Answered++
+	if t.Marked > 0 {
+		v.Repeats = append(v.Repeats, t.Case)
+	}
+	if len(t.Answers)-t.Marked > 1 {
+		v.Doubled = append(v.Doubled, t.Case)
+	}
+	wait := t.replied.Sub(t.said)
+	if v.Answered == 1 || wait < v.ShortWait {
+		v.ShortWait = wait
+	}
+	v.LongWait = max(v.LongWait, wait)
+}
+
+// disorder finds what was answered before something offered earlier.
+func disorder(order []*tally) []Case {
+	var out []Case
+	latest := map[string]int{} // first answers so far, by place
+	for _, t := range order {
+		if t.first == 0 {
+			continue
+		}
+		if t.first < latest[t.place] {
+			out = append(out, t.Case)
+		}
+		latest[t.place] = max(latest[t.place], t.first)
+	}
+	return out
+}
