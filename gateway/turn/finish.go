@@ -114,8 +114,14 @@ func (t *turn) takeBack() []outbox.Row {
 
 // apology tells the person what went wrong and what to do.
 func (t *turn) apology(err error) []outbox.Row {
+	return t.r.o.Delivery.Render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(err), t.c.Turn), t.quoting())
+}
+
+// quoting is a draft that shows which message it is about, wherever it is.
+func (t *turn) quoting() delivery.Draft {
 	f := t.draft()
-	return t.r.o.Delivery.Render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(err), t.c.Turn), f)
+	f.ReplyTo = t.first().In.ID
+	return f
 }
 
 // fail ends a turn that could not even be led to the agent.
@@ -135,7 +141,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 func (t *turn) setAside(ctx context.Context) {
 	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
 	text := fmt.Sprintf("⚠️ I set this message aside: the daemon died twice while it worked on it. Send it again in other words if it matters. (ref %s)", t.c.Turn)
-	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.draft())...)
+	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
 	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside after two crashes"}, Rows: rows})
 }
 
@@ -151,7 +157,7 @@ func (t *turn) tooLate(ctx context.Context, text string) {
 	m, _ := t.r.compose(ctx, t.c.Entries, s.rec.Shared)
 	s.tr.Append(m)
 	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.draft())...)
+	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
 	t.commit(ctx, before, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
 }
 

@@ -1,0 +1,31 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown returns the page that lists the table.
+func (t *Table) Markdown() string {
+	var b strings.Builder
+	b.WriteString("# Commands in a chat\n\n" +
+		"Printed from the code; a test holds them equal. A command may be shortened as long as it stays the only one that begins so.\n" +
+		"*At once* means that it does not wait for the turn that runs.\n\n" +
+		"| command | does | who | at once |\n|---|---|---|---|\n")
+	for _, c := range t.list {
+		name := "/" + c.Name
+		if c.Args != "" {
+			name += " " + c.Args
+		}
+		also := ""
+		if len(c.Aliases) > 0 {
+			also = " (also `/" + strings.Join(c.Aliases, "`, `/") + "`)"
+		}
+		once := "no"
+		if c.Immediate {
+			once = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", name, also, c.Help, c.Level, once)
+	}
+	return b.String()
+}

@@ -1,0 +1,260 @@
+package bench_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/internal/rig"
+	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/telegram"
+)
+
+var (
+	soak   = flag.Int("soak", 100_000, "messages of BenchmarkMemory")
+	binary string
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.bench"); f == nil || f.Value.String() == "" {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "hermesd-bench")
+	if err == nil {
+		binary, err = rig.Build(context.Background(), dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// world is a daemon with people who write to it.
+type world struct {
+	*rig.Rig
+	b *testing.B
+}
+
+func start(b *testing.B, o rig.Options) *world {
+	b.Helper()
+	o.Binary, o.Home = binary, filepath.Join(b.TempDir(), "home")
+	o.Model.NoBodies = true
+	o.Out = os.Stderr
+	o.Config += "logging:\n  level: warn\n"
+	r, err := rig.New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(r.Close)
+	if err := r.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return &world{r, b}
+}
+
+// answered waits until n messages of the bot were sent.
+func (w *world) answered(n int) {
+	w.b.Helper()
+	ctx, cancel := context.WithTimeout(w.b.Context(), 5*time.Minute)
+	defer cancel()
+	if err := w.Telegram.Ledger().WaitCount(ctx, n, func(c telegram.Counts) int { return c.Sent }); err != nil {
+		w.b.Fatal(err)
+	}
+}
+
+// trips returns for each offered message the time until its answer was sent.
+// Texts and answers both hold #n.
+func (w *world) trips() []time.Duration {
+	offered := map[string]time.Time{}
+	for _, o := range w.Telegram.Ledger().Offers() {
+		offered[mark(o.Text)] = o.At
+	}
+	var out []time.Duration
+	for _, c := range w.Telegram.Ledger().Calls("sendMessage") {
+		if at, ok := offered[mark(c.Params["text"])]; ok {
+			out = append(out, c.At.Sub(at))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func mark(text string) string {
+	i := strings.IndexByte(text, '#')
+	if i < 0 {
+		return ""
+	}
+	end := i + 1
+	for end < len(text) && '0' <= text[end] && text[end] <= '9' {
+		end++
+	}
+	return text[i:end]
+}
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	return d[min(len(d)-1, int(q*float64(len(d))))]
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// BenchmarkOneChat is the time that the gateway adds to one message in a quiet
+// daemon: offered to sent, with a model that answers at once.
+func BenchmarkOneChat(b *testing.B) {
+	w := start(b, rig.Options{})
+	const warm, n = 50, 1000
+	for i := range warm {
+		w.Direct[0].Say(w.People[0], fmt.Sprintf("warm #%d", 1_000_000+i))
+		w.answered(i + 1)
+	}
+	before, err := w.Daemon.CPU()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		for i := range n {
+			w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", i))
+			w.answered(warm + i + 1)
+		}
+	}
+	b.StopTimer()
+	after, _ := w.Daemon.CPU()
+	trips := w.trips()
+	b.ReportMetric(ms(quantile(trips, 0.5)), "p50-ms")
+	b.ReportMetric(ms(quantile(trips, 0.99)), "p99-ms")
+	b.ReportMetric(ms(after-before)/float64(n*b.N), "cpu-ms/message")
+	b.ReportMetric(ms(fsync(b)), "fsync-ms")
+}
+
+// fsync measures the disk: 4 KiB written and synced, the median of 200.
+func fsync(b *testing.B) time.Duration {
+	f, err := os.Create(filepath.Join(b.TempDir(), "probe"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	var took []time.Duration
+	page := make([]byte, 4096)
+	for range 200 {
+		t := time.Now()
+		if _, err := f.WriteAt(page, 0); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(t))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// BenchmarkCrowd is 100 people who write 5 messages each at once, in busy mode
+// queue: every message is a turn of its own.
+func BenchmarkCrowd(b *testing.B) {
+	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
+		b.Run(fmt.Sprint("model=", delay), func(b *testing.B) {
+			w := start(b, rig.Options{People: 100, Model: llm.Options{FirstByte: delay}, Config: "display:\n  busy_input_mode: queue\n"})
+			b.ResetTimer()
+			begin := time.Now()
+			for i := range 5 {
+				for p := range w.People {
+					w.Direct[p].Say(w.People[p], fmt.Sprintf("message #%d", i*100+p))
+				}
+			}
+			w.answered(500)
+			took := time.Since(begin)
+			b.StopTimer()
+			b.ReportMetric(500/took.Seconds(), "messages/s")
+			b.ReportMetric(ms(quantile(w.trips(), 0.99)), "p99-ms")
+			w.inOrder(5)
+		})
+	}
+}
+
+// BenchmarkOneCrowdedChat is 50 messages in one chat at once.
+func BenchmarkOneCrowdedChat(b *testing.B) {
+	w := start(b, rig.Options{Config: "display:\n  busy_input_mode: queue\n"})
+	b.ResetTimer()
+	begin := time.Now()
+	for i := range 50 {
+		w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", i))
+	}
+	w.answered(50)
+	b.StopTimer()
+	b.ReportMetric(50/time.Since(begin).Seconds(), "messages/s")
+	w.inOrder(50)
+}
+
+// inOrder checks that each chat has n answers, in the order of its messages.
+func (w *world) inOrder(n int) {
+	w.b.Helper()
+	for i, c := range w.Direct {
+		last, count := -1, 0
+		for _, m := range c.FromBots() {
+			var k int
+			if _, err := fmt.Sscanf(mark(m.Text), "#%d", &k); err != nil || k <= last {
+				w.b.Errorf("chat %d: %q after #%d", i, m.Text, last)
+			}
+			last = k
+			count++
+		}
+		if count != n {
+			w.b.Errorf("chat %d has %d answers of %d", i, count, n)
+		}
+	}
+}
+
+// BenchmarkFarPlatform is 50 people who write at once to a platform that takes
+// 100 ms for each request: chats must not queue behind each other.
+func BenchmarkFarPlatform(b *testing.B) {
+	w := start(b, rig.Options{People: 50, Telegram: telegram.Options{Latency: 100 * time.Millisecond}})
+	b.ResetTimer()
+	for p := range w.People {
+		w.Direct[p].Say(w.People[p], fmt.Sprintf("message #%d", p))
+	}
+	w.answered(50)
+	b.StopTimer()
+	trips := w.trips()
+	b.ReportMetric(ms(quantile(trips, 0.5)), "p50-ms")
+	b.ReportMetric(ms(quantile(trips, 0.99)), "p99-ms")
+}
+
+// BenchmarkLongSession compares a turn in a session of 10,000 messages with one
+// in a session of 100.
+func BenchmarkLongSession(b *testing.B) {
+	for _, messages := range []int{100, 10_000} {
+		b.Run(fmt.Sprint("messages=", messages), func(b *testing.B) {
+			w := start(b, rig.Options{})
+			for i := range messages / 2 {
+				w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", i))
+				w.answered(i + 1)
+			}
+			before, _ := w.Daemon.CPU()
+			const n = 100
+			b.ResetTimer()
+			for i := range n {
+				w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", messages+i))
+				w.answered(messages/2 + i + 1)
+			}
+			b.StopTimer()
+			after, _ := w.Daemon.CPU()
+			trips := w.trips()
+			b.ReportMetric(ms(after-before)/n, "cpu-ms/message")
+			b.ReportMetric(ms(quantile(trips[len(trips)-n:], 0.5)), "p50-ms")
+		})
+	}
+}

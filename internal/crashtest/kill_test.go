@@ -1,0 +1,164 @@
+package crashtest_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/internal/rig"
+	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/telegram"
+)
+
+// span is how long the daemon is killed: a few seconds with the other tests,
+// longer by `make crashtest`.
+func span(t *testing.T) time.Duration {
+	s := os.Getenv("HERMESD_CRASHTEST")
+	if s == "" {
+		return 4 * time.Second
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mind answers slowly enough that kills hit turns, and uses a tool for every
+// third message.
+func mind(r llm.Request) llm.Reply {
+	rep := llm.Echo(r)
+	rep.FirstByte = time.Duration(rand.IntN(60)) * time.Millisecond
+	if len(r.Results()) == 0 && strings.Contains(r.Newest(), "list") && r.HasTool("todo") {
+		rep.Calls = []llm.Call{{Name: "todo", Args: `{"todos":[{"id":"1","content":"a thing","status":"pending"}]}`}}
+		rep.Text = ""
+	}
+	return rep
+}
+
+// load is people who write without pause.
+type load struct {
+	*rig.Rig
+	n int
+}
+
+func (l *load) write(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p := rand.IntN(len(l.People))
+			text := fmt.Sprintf("message #%d", l.n)
+			if l.n%3 == 0 {
+				text = fmt.Sprintf("please list #%d", l.n)
+			}
+			l.Direct[p].Say(l.People[p], text)
+			l.n++
+		}
+	}
+}
+
+func TestSIGKILLUnderLoadLosesAndDoublesNothing(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go tool, which builds the daemon, is not there")
+	}
+	bin, err := rig.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rig.New(rig.Options{
+		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 30, Out: testWriter{t},
+		Model:  llm.Options{Reply: mind, NoBodies: true},
+		Config: "display:\n  busy_input_mode: queue\ngateway:\n  restart_notice: false\nlogging:\n  level: error\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l := &load{Rig: r}
+	ctx, cancel := context.WithTimeout(t.Context(), span(t))
+	defer cancel()
+	wrote := make(chan struct{})
+	go func() { l.write(ctx, 4*time.Millisecond); close(wrote) }() // awaited below
+	for ctx.Err() == nil {
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-time.After(50*time.Millisecond + time.Duration(rand.IntN(700))*time.Millisecond):
+		case <-ctx.Done():
+		}
+		r.Kill()
+	}
+	<-wrote
+	kills := r.Lives
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, told := l.judge(t)
+	t.Logf("%d kills, %s; %d of the unanswered were set aside and told so", kills, v, told)
+	if len(v.Lost) > told || len(v.Doubled) > 0 || len(v.Disorder) > 0 || len(v.Stray) > 0 {
+		t.Error("something was lost, doubled or out of order")
+	}
+	if err := r.Stop(90 * time.Second); err != nil {
+		t.Errorf("the last stop: %v", err)
+	}
+}
+
+var tokens = regexp.MustCompile(`#[0-9]+`)
+
+// judge waits until everything is accounted for, or nothing has changed for
+// long, and compares what was offered with what is to be seen.
+func (l *load) judge(t *testing.T) (v telegram.Verdict, told int) {
+	j := telegram.Judge{Tokens: func(s string) []string { return tokens.FindAllString(s, -1) }}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	_ = l.Telegram.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool {
+		v = j.Judge(l.Telegram)
+		told = l.setAside(v)
+		return len(v.Lost) <= told
+	})
+	// What comes too much comes late.
+	time.Sleep(2 * time.Second)
+	v = j.Judge(l.Telegram)
+	return v, l.setAside(v)
+}
+
+// setAside counts the unanswered messages that a visible message of the bot
+// quotes and says why.
+func (l *load) setAside(v telegram.Verdict) (n int) {
+	if len(v.Lost) == 0 || len(v.Lost) > 200 {
+		return 0
+	}
+	told := map[string]bool{}
+	for _, c := range l.Direct {
+		for _, m := range c.FromBots() {
+			if m.Deleted.IsZero() && strings.HasPrefix(m.Text, "⚠️") {
+				told[fmt.Sprint(c.ID(), "/", m.ReplyTo)] = true
+			}
+		}
+	}
+	for _, c := range v.Lost {
+		if told[fmt.Sprint(c.Chat, "/", c.Offer)] {
+			n++
+		}
+	}
+	return n
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
