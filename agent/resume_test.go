@@ -285,6 +285,13 @@ func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
 			s := build(r, agent.Config{MaxTurns: budget}, b, world(r, &sent)...)
 			turn := s.turn("go", llm.NewTranscript(base...))
 			turn.Steps = again(r, steps)
+			turn.Steer = func() []llm.Block {
+				n := turn.Transcript.Len()
+				if (uint64(n)+b.seed)%3 != 0 {
+					return nil
+				}
+				return []llm.Block{{Type: llm.Text, Text: fmt.Sprint("steered at ", n)}}
+			}
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			var l log

@@ -1,0 +1,173 @@
+// Package files holds the tools that look at files: read_file and search_files.
+// Both see nothing outside their workspace: neither "..", nor an absolute path,
+// nor a symbolic link leads out of it.
+package files
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+//go:embed read_file.md read_file.json search_files.md search_files.json
+var texts embed.FS
+
+// A Workspace is a folder that tools may look into.
+type Workspace struct {
+	root *os.Root
+	dir  string
+}
+
+// Open opens the workspace at dir, which must be a folder.
+func Open(dir string) (*Workspace, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	return &Workspace{root, abs}, nil
+}
+
+// Close closes the workspace; its tools then fail.
+func (w *Workspace) Close() error { return w.root.Close() }
+
+// Tools returns the tools of the workspace.
+func (w *Workspace) Tools() []tool.Tool {
+	return []tool.Tool{
+		tool.Of(spec("read_file"), w.read),
+		tool.Of(spec("search_files"), w.search),
+	}
+}
+
+func spec(name string) tool.Spec {
+	return tool.Spec{
+		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Effect: tool.Pure, Parallel: true,
+	}
+}
+
+func text(name string) string {
+	b, err := texts.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded above
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// within returns p relative to the workspace. An absolute path is taken if it
+// names something inside.
+func (w *Workspace) within(p string) (string, error) {
+	if strings.ContainsRune(p, 0) {
+		return "", fmt.Errorf("the path holds a character that no path can hold")
+	}
+	if filepath.IsAbs(p) {
+		rel, err := filepath.Rel(w.dir, p)
+		if err != nil {
+			return "", outside(p)
+		}
+		p = rel
+	}
+	p = path.Clean(filepath.ToSlash(p))
+	if p == ".." || strings.HasPrefix(p, "../") {
+		return "", outside(p)
+	}
+	return p, nil
+}
+
+func outside(p string) error {
+	return fmt.Errorf("%s is outside the workspace; only what is inside can be read", p)
+}
+
+// words says what went wrong with p, without paths of the machine.
+func words(p string, err error) error {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no file %s; search_files finds files by name", p)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s may not be read", p)
+	case errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes"):
+		return outside(p)
+	case errors.As(err, &pe):
+		return fmt.Errorf("%s cannot be read: %w", p, pe.Err)
+	}
+	return fmt.Errorf("%s cannot be read: %w", p, err)
+}
+
+// open opens a regular file. It does not wait for the other end of a pipe.
+func (w *Workspace) open(p string) (*os.File, fs.FileInfo, error) {
+	f, err := w.root.OpenFile(filepath.FromSlash(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, words(p, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = words(p, err)
+	case info.IsDir():
+		err = fmt.Errorf("%s is a folder; search_files with a name such as * lists files", p)
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", p)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// sniffed is how much of a file decides whether it is text.
+const sniffed = 8000
+
+// sniff returns the beginning of f and what it is, "" if it is text. The file
+// is at its beginning afterwards.
+func sniff(f *os.File) (kind string, err error) {
+	buf := make([]byte, sniffed)
+	n, err := io.ReadFull(f, buf)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	return kindOf(buf[:n]), nil
+}
+
+// kindOf says what data is that begins a file, "" if it is text.
+func kindOf(data []byte) string {
+	kind, _, _ := strings.Cut(http.DetectContentType(data), ";")
+	if strings.HasPrefix(kind, "image/") {
+		return kind
+	}
+	bad := 0
+	for rest := data; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r == 0:
+			return "binary"
+		case r == utf8.RuneError && n == 1 && len(rest) >= utf8.UTFMax:
+			bad++
+		}
+		rest = rest[n:]
+	}
+	if bad*10 > len(data) {
+		return "binary"
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/tool"
+)
+
+const (
+	defaultLines = 500
+	mostLines    = 2000
+	mostLine     = 2000     // characters of a line that are shown
+	mostText     = 95_000   // characters of a result, without its last line
+	mostRead     = 64 << 20 // bytes of a file that are looked at
+)
+
+type readInput struct {
+	Path   string `json:"path"`
+	Offset int    `json:"offset"`
+	Limit  int    `json:"limit"`
+}
+
+// read is the tool read_file.
+func (w *Workspace) read(ctx context.Context, _ tool.Call, in readInput) (string, error) {
+	if in.Path == "" {
+		return "", fmt.Errorf("a path is needed")
+	}
+	p, err := w.within(in.Path)
+	if err != nil {
+		return "", err
+	}
+	f, info, err := w.open(p)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	kind, err := sniff(f)
+	switch {
+	case err != nil:
+		return "", words(p, err)
+	case strings.HasPrefix(kind, "image/"):
+		return "", fmt.Errorf("%s is an image (%s, %d bytes); this tool reads text only", p, kind, info.Size())
+	case kind != "":
+		return "", fmt.Errorf("%s is a binary file (%d bytes); this tool reads text only", p, info.Size())
+	case info.Size() == 0:
+		return fmt.Sprintf("[%s is empty]", p), nil
+	}
+	limit := in.Limit
+	if limit <= 0 {
+		limit = defaultLines
+	}
+	s := page{first: max(in.Offset, 1), most: min(limit, mostLines)}
+	if err := s.scan(ctx, bufio.NewReaderSize(f, 64<<10)); err != nil {
+		return "", words(p, err)
+	}
+	return s.result(p)
+}
+
+// A page is a range of a file's lines.
+type page struct {
+	first, most int
+	out         strings.Builder
+	size        int // characters in out
+	last        int // line that was shown last
+	total       int // lines that were seen
+	full        bool
+	partial     bool // the file has more than was looked at
+}
+
+func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
+	read := 0
+	for {
+		line, n, err := nextLine(r, 4*mostLine)
+		if read += n; n > 0 {
+			s.total++
+			s.take(line)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case read > mostRead:
+			s.partial = true
+			return nil
+		case s.total%1000 == 0 && ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *page) take(line string) {
+	if s.total < s.first || s.full {
+		return
+	}
+	if s.total >= s.first+s.most {
+		s.full = true
+		return
+	}
+	line = cut(line, mostLine)
+	shown := fmt.Sprintf("%d|%s\n", s.total, line)
+	n := utf8.RuneCountInString(shown)
+	if s.size+n > mostText {
+		s.full = true
+		return
+	}
+	s.size += n
+	s.last = s.total
+	s.out.WriteString(shown)
+}
+
+func (s *page) result(p string) (string, error) {
+	total := fmt.Sprint(s.total)
+	if s.partial {
+		total = "more than " + total
+	}
+	switch {
+	case s.last == 0:
+		return "", fmt.Errorf("%s has %s lines; there is no line %d", p, total, s.first)
+	case s.last < s.total || s.partial:
+		fmt.Fprintf(&s.out, "[lines %d to %d of %s; read on with offset=%d]", s.first, s.last, total, s.last+1)
+	case s.first > 1:
+		fmt.Fprintf(&s.out, "[lines %d to %d of %s; this is the end]", s.first, s.last, total)
+	}
+	return strings.TrimSuffix(s.out.String(), "\n"), nil
+}
+
+// nextLine returns the next line without its end, of a long one about the first
+// most bytes, and how many bytes it has in the file. At the end of the file err
+// is io.EOF.
+func nextLine(r *bufio.Reader, most int) (line string, size int, err error) {
+	var kept []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		size += len(piece)
+		if room := most - len(kept); room > 0 {
+			kept = append(kept, piece[:min(room, len(piece))]...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		line = strings.ToValidUTF8(strings.TrimRight(string(kept), "\r\n"), "\uFFFD")
+		return line, size, err
+	}
+}
+
+// cut returns at most n characters of a line, and says what it left out.
+func cut(line string, n int) string {
+	if len(line) <= n || utf8.RuneCountInString(line) <= n {
+		return line
+	}
+	kept := 0
+	for i := range line {
+		if kept == n {
+			return line[:i] + " [… the line goes on]"
+		}
+		kept++
+	}
+	return line
+}

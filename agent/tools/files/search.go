@@ -1,0 +1,214 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hermesd/agent/tool"
+)
+
+const (
+	defaultResults = 100
+	mostResults    = 500
+	mostVisited    = 50_000           // files and folders in one search
+	mostSearched   = 256 << 20        // bytes in one search
+	mostFile       = 10 << 20         // bytes of a file whose content is searched
+	mostTime       = 10 * time.Second // of one search
+	mostMatched    = 64 << 10         // bytes of a line that are searched
+	mostShown      = 400              // characters of a line that are shown
+)
+
+type searchInput struct {
+	Pattern    string `json:"pattern"`
+	Name       string `json:"name"`
+	Path       string `json:"path"`
+	IgnoreCase bool   `json:"ignore_case"`
+	Limit      int    `json:"limit"`
+}
+
+// search is the tool search_files.
+func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (string, error) {
+	s, err := newSearch(w, in)
+	if err != nil {
+		return "", err
+	}
+	start, err := w.within(in.Path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := w.root.Stat(start); err != nil {
+		return "", words(start, err)
+	}
+	timed, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	err = fs.WalkDir(w.root.FS(), start, func(p string, d fs.DirEntry, err error) error {
+		return s.visit(timed, p, d, err)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case timed.Err() != nil:
+		s.stopped = fmt.Sprintf("the time of %v was used up", mostTime)
+	case err != nil && !errors.Is(err, errEnough):
+		return "", words(start, err)
+	}
+	return s.result(), nil
+}
+
+// errEnough ends a walk before its end.
+var errEnough = errors.New("files: enough was found")
+
+// A search is one walk through the workspace.
+type search struct {
+	w       *Workspace
+	content *regexp.Regexp // nil: names only
+	name    *glob          // nil: all files
+	limit   int
+	out     strings.Builder
+	size    int // characters in out
+	found   int
+	visited int
+	read    int64
+	skipped int    // files that are too large or cannot be read
+	stopped string // why the search ended early
+}
+
+func newSearch(w *Workspace, in searchInput) (*search, error) {
+	s := &search{w: w, limit: defaultResults}
+	if in.Limit > 0 {
+		s.limit = min(in.Limit, mostResults)
+	}
+	if in.Pattern == "" && in.Name == "" {
+		return nil, fmt.Errorf("a pattern or a name is needed")
+	}
+	if in.Name != "" {
+		g, err := compile(in.Name)
+		if err != nil {
+			return nil, err
+		}
+		s.name = g
+	}
+	if in.Pattern != "" {
+		pattern := in.Pattern
+		if in.IgnoreCase {
+			pattern = "(?i)" + pattern
+		}
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("the pattern cannot be read: %w", err)
+		}
+		s.content = re
+	}
+	return s, nil
+}
+
+func (s *search) enough(why string, args ...any) error {
+	s.stopped = fmt.Sprintf(why, args...)
+	return errEnough
+}
+
+// visit looks at one file or folder.
+func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		s.skipped++
+		if d != nil && d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if s.visited++; s.visited > mostVisited {
+		return s.enough("%d files and folders were looked at", mostVisited)
+	}
+	if d.IsDir() {
+		switch d.Name() {
+		case ".git", ".hg", ".svn":
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if !d.Type().IsRegular() || s.name != nil && !s.name.match(p) {
+		return nil
+	}
+	if s.content == nil {
+		return s.add(p)
+	}
+	return s.grep(ctx, p)
+}
+
+func (s *search) add(line string) error {
+	if s.found >= s.limit {
+		return s.enough("there are more than %d results", s.limit)
+	}
+	n := utf8.RuneCountInString(line) + 1
+	if s.size+n > mostText {
+		return s.enough("there are more results than fit")
+	}
+	s.found++
+	s.size += n
+	s.out.WriteString(line + "\n")
+	return nil
+}
+
+// grep adds the lines of a file that match.
+func (s *search) grep(ctx context.Context, p string) error {
+	f, info, err := s.w.open(p)
+	if err != nil {
+		s.skipped++
+		return nil
+	}
+	defer f.Close()
+	if info.Size() > mostFile {
+		s.skipped++
+		return nil
+	}
+	if kind, err := sniff(f); err != nil || kind != "" {
+		return nil
+	}
+	if s.read += info.Size(); s.read > mostSearched {
+		return s.enough("%d MiB were searched", mostSearched>>20)
+	}
+	r := bufio.NewReaderSize(f, 64<<10)
+	for n := 1; ; n++ {
+		line, size, err := nextLine(r, mostMatched)
+		if size > 0 && s.content.MatchString(line) {
+			if err := s.add(fmt.Sprintf("%s:%d|%s", p, n, cut(line, mostShown))); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			s.skipped++
+			return nil
+		case err != nil:
+			return nil
+		case n%1000 == 0 && ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *search) result() string {
+	if s.found == 0 {
+		s.out.WriteString("[nothing was found")
+	} else {
+		fmt.Fprintf(&s.out, "[%d found", s.found)
+	}
+	if s.stopped != "" {
+		s.out.WriteString("; the search ended early: " + s.stopped)
+	}
+	if s.skipped > 0 {
+		fmt.Fprintf(&s.out, "; %d files were too large or could not be read", s.skipped)
+	}
+	return s.out.String() + "]"
+}
