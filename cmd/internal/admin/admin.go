@@ -1,0 +1,208 @@
+// Package admin is the way into a running daemon for the command line: HTTP
+// with JSON over a socket in the home directory that only its owner may open.
+//
+//	GET  /status               the live state
+//	GET  /why?id=              what became of a message
+//	GET  /outbox?all=&max=     what is not delivered, or all that is kept
+//	POST /outbox/{id}/retry    make a row due now
+//	POST /outbox/{id}/drop     give a row up
+//	GET  /sessions?max=        conversations, newest first
+//	GET  /sessions/{id}        one: record, prompt by layer, a page of messages
+//	POST /attach?chat=&has=    a terminal, as lines of JSON both ways
+//
+// Every error is {"error": "..."}: one line that says what to do next. Where no
+// daemon runs, the command line serves the same Handler to itself by Local.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/console"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/internal/secret"
+)
+
+// A Store is what the control socket asks of the store.
+type Store interface {
+	Why(ctx context.Context, id string) ([]inbox.Chain, error)
+	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
+	RetryRow(ctx context.Context, id outbox.ID) error
+	DropRow(ctx context.Context, id outbox.ID, why string) error
+	Sessions(ctx context.Context, max int) ([]session.Record, error)
+	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
+	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
+	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+}
+
+// Options are the ports of a Handler. Only Store is needed; what is missing is
+// answered by an error that says so.
+type Options struct {
+	Store Store
+	// Status returns the live state; nil where no daemon runs.
+	Status func() gateway.Status
+	// Wake says that a row for an address is due; nil where nothing is sent.
+	Wake func(chat.Address)
+	// Commands are offered to terminals.
+	Commands []command.Command
+	// Console takes terminals; nil: none can attach.
+	Console *console.Adapter
+	Home    string
+	Version string
+	// Masker hides secrets in all that is answered.
+	Masker *secret.Masker
+	Log    *zap.Logger
+}
+
+// A Handler answers the requests of the package comment. Close ends the
+// terminals that are attached through it.
+type Handler struct {
+	o   Options
+	mux *http.ServeMux
+
+	ctx    context.Context // of attached terminals; ends with Close
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	attached sync.WaitGroup
+}
+
+// maxBody bounds what a request may carry.
+const maxBody = 64 << 10
+
+// NewHandler returns a Handler.
+func NewHandler(o Options) *Handler {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Masker == nil {
+		o.Masker = &secret.Masker{}
+	}
+	h := &Handler{o: o, mux: http.NewServeMux()}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.mux.HandleFunc("GET /status", h.status)
+	h.mux.HandleFunc("GET /why", h.why)
+	h.mux.HandleFunc("GET /outbox", h.outbox)
+	h.mux.HandleFunc("POST /outbox/{id}/retry", h.retry)
+	h.mux.HandleFunc("POST /outbox/{id}/drop", h.drop)
+	h.mux.HandleFunc("GET /sessions", h.sessions)
+	h.mux.HandleFunc("GET /sessions/{id}", h.session)
+	h.mux.HandleFunc("POST /attach", h.attach)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, &Error{http.StatusNotFound, "the daemon knows no " + r.Method + " " + r.URL.Path + "; is it of another version?"})
+	})
+	return h
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	h.mux.ServeHTTP(w, r)
+}
+
+// Close detaches all terminals and waits for that, or for ctx.
+func (h *Handler) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+	done := make(chan struct{})
+	go func() { h.attached.Wait(); close(done) }() // ends when the last terminal has
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("detach terminals: %w", ctx.Err())
+	}
+}
+
+// An Error is an answer other than success, as a person reads it.
+type Error struct {
+	Code int // HTTP status
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// fail answers with err. Errors that are not *Error are the daemon's own.
+func (h *Handler) fail(w http.ResponseWriter, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		h.o.Log.Error("control socket", zap.Error(err))
+		e = &Error{http.StatusInternalServerError, err.Error()}
+	}
+	h.reply(w, e.Code, map[string]string{"error": e.Text})
+}
+
+func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		h.o.Log.Error("control socket", zap.Error(err))
+		code, raw = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be encoded; the log says why"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if _, err := w.Write([]byte(h.o.Masker.Mask(string(raw)) + "\n")); err != nil {
+		h.o.Log.Debug("control socket", zap.Error(err)) // the asker has left
+	}
+}
+
+// Status is the live state of a daemon.
+type Status struct {
+	gateway.Status
+	Home      string `json:"home"`
+	PID       int    `json:"pid"`
+	Terminals int    `json:"terminals"` // attached
+}
+
+func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
+	if h.o.Status == nil {
+		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
+		return
+	}
+	s := Status{Status: h.o.Status(), Home: h.o.Home, PID: os.Getpid()}
+	if h.o.Console != nil {
+		s.Terminals = h.o.Console.Attached()
+	}
+	h.reply(w, http.StatusOK, s)
+}
+
+func (h *Handler) why(w http.ResponseWriter, r *http.Request) {
+	id := r.FormValue("id")
+	if id == "" {
+		h.fail(w, &Error{http.StatusBadRequest, "say which message: its id on the platform, or ours (m12, o7)"})
+		return
+	}
+	chains, err := h.o.Store.Why(r.Context(), id)
+	switch {
+	case err != nil:
+		h.fail(w, err)
+	case len(chains) == 0:
+		h.fail(w, &Error{http.StatusNotFound, fmt.Sprintf("no message %q is known; messages are kept for 7 days", id)})
+	default:
+		h.reply(w, http.StatusOK, chains)
+	}
+}
+
+// menu is the part of the command table that terminals are told.
+func menu(table []command.Command) []Command {
+	out := make([]Command, len(table))
+	for i, c := range table {
+		out[i] = Command{Name: c.Name, Aliases: slices.Clone(c.Aliases), Args: c.Args, Help: c.Help}
+	}
+	return out
+}

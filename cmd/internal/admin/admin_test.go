@@ -1,0 +1,165 @@
+package admin_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+)
+
+func TestStatusIsTheGatewaysAndMore(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		s, err := c.Status(t.Context())
+		if err != nil || s.Version != "1.2.3" || s.Running != 2 || s.Home != "/home/x" || s.PID == 0 {
+			t.Errorf("got %+v, %v", s, err)
+		}
+	})
+}
+
+func TestWithoutADaemonStatusSaysSo(t *testing.T) {
+	c := admin.Local(admin.NewHandler(admin.Options{Store: filled(t)}))
+	ends(t, c.Close)
+	_, err := c.Status(t.Context())
+	wantError(t, err, http.StatusServiceUnavailable, "hermesd run")
+	_, err = c.Attach(t.Context(), "")
+	wantError(t, err, http.StatusServiceUnavailable, "no daemon")
+	done, err := c.Retry(t.Context(), "o2")
+	if err != nil || done.Live || done.ID != 2 {
+		t.Errorf("got %+v, %v: want a change that waits for the next start", done, err)
+	}
+}
+
+func TestWhyTellsTheChain(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		if err := r.store.Accept(t.Context(), []chat.Inbound{{ID: "a/b?c=ü&", Text: "hello"}}); err != nil {
+			t.Fatal(err)
+		}
+		chains, err := c.Why(t.Context(), "a/b?c=ü&")
+		if err != nil || len(chains) != 1 || chains[0].Entry.In.Text != "hello" {
+			t.Errorf("got %+v, %v", chains, err)
+		}
+		_, err = c.Why(t.Context(), "m99")
+		wantError(t, err, http.StatusNotFound, "m99")
+		_, err = c.Why(t.Context(), "")
+		wantError(t, err, http.StatusBadRequest, "say which")
+		r.store.err = errors.New("disk on fire")
+		_, err = c.Why(t.Context(), "m1")
+		wantError(t, err, http.StatusInternalServerError, "disk on fire")
+	})
+}
+
+func TestOutboxRowsAreListedRetriedAndDropped(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		open, err := c.Outbox(t.Context(), false)
+		if err != nil || len(open.Rows) != 4 {
+			t.Errorf("got %+v, %v", open, err)
+		}
+		all, err := c.Outbox(t.Context(), true)
+		if err != nil || len(all.Rows) != 5 {
+			t.Errorf("got %+v, %v", all, err)
+		}
+		for _, id := range []string{"o2", "3", "o5"} {
+			done, err := c.Retry(t.Context(), id)
+			if err != nil || !done.Live {
+				t.Errorf("retry %s: %+v, %v", id, done, err)
+			}
+			if to := <-r.woken; to.Chat != "7" {
+				t.Errorf("woken %v", to)
+			}
+		}
+		if got := r.store.rows[1].State; got != outbox.Queued {
+			t.Errorf("o2 is %s", got)
+		}
+		if _, err := c.Drop(t.Context(), "o2"); err != nil || r.store.rows[1].State != outbox.Dead {
+			t.Errorf("o2 is %s, %v", r.store.rows[1].State, err)
+		}
+		_, err = c.Retry(t.Context(), "o1")
+		wantError(t, err, http.StatusConflict, "sent already")
+		_, err = c.Retry(t.Context(), "o4")
+		wantError(t, err, http.StatusConflict, "right now")
+		_, err = c.Drop(t.Context(), "o1")
+		wantError(t, err, http.StatusConflict, "sent already")
+		_, err = c.Drop(t.Context(), "o77")
+		wantError(t, err, http.StatusNotFound, "o77")
+		_, err = c.Drop(t.Context(), "x/../1")
+		wantError(t, err, http.StatusBadRequest, "outbox list")
+	})
+}
+
+func TestALongOutboxIsCutAndSaysSo(t *testing.T) {
+	r := newRig(t)
+	for i := range 1500 {
+		r.store.rows = append(r.store.rows, outbox.Row{ID: outbox.ID(i + 10), State: outbox.Dead})
+	}
+	c := admin.Local(r.handler)
+	ends(t, c.Close)
+	list, err := c.Outbox(t.Context(), true)
+	if err != nil || len(list.Rows) != 1000 || list.Left != 505 || list.Rows[999].ID != 1509 {
+		t.Errorf("got %d rows, %d left, %v; want the newest", len(list.Rows), list.Left, err)
+	}
+}
+
+func TestASessionIsShownByLayerAndPage(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		list, err := c.Sessions(t.Context(), 1)
+		if err != nil || len(list) != 1 || list[0].ID != one {
+			t.Errorf("got %+v, %v", list, err)
+		}
+		s, err := c.Session(t.Context(), "aaaa1111", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Prompt) == 0 || s.Prompt[0].Name != "identity" || s.Hash == "" {
+			t.Errorf("prompt %+v", s.Prompt)
+		}
+		if diff := cmp.Diff([]string{"clock"}, s.Tools); diff != "" {
+			t.Error(diff)
+		}
+		if len(s.Messages) != 2 || s.From != 1 || s.Messages[0].Text() != "my key is <secret>" || s.Messages[0].Raw != nil {
+			t.Errorf("messages %+v", s.Messages)
+		}
+		if s, err = c.Session(t.Context(), string(one), 99); err != nil || len(s.Messages) != 0 {
+			t.Errorf("past the end: %+v, %v", s.Messages, err)
+		}
+		_, err = c.Session(t.Context(), "20261121", 0)
+		wantError(t, err, http.StatusConflict, "2 sessions")
+		_, err = c.Session(t.Context(), "nope", 0)
+		wantError(t, err, http.StatusNotFound, "sessions list")
+		_, err = c.Session(t.Context(), string(one), -1)
+		wantError(t, err, http.StatusBadRequest, "from")
+		r.store.prompts[one] = []byte(`{"v":99}`)
+		_, err = c.Session(t.Context(), string(one), 0)
+		wantError(t, err, http.StatusInternalServerError, "cannot be replayed")
+	})
+}
+
+var _ admin.Store = (*store)(nil)
+
+func TestAMergedLineEndsWithTheNewerOne(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		ch := attach(t, c)
+		if err := ch.Say(t.Context(), "l1", "first"); err != nil {
+			t.Fatal(err)
+		}
+		r.store.end(inbox.Outcome{Result: inbox.Replied, With: 2})
+		if err := ch.Say(t.Context(), "l2", "second"); err != nil {
+			t.Fatal(err)
+		}
+		r.store.end(inbox.Outcome{Result: inbox.Failed, Why: "no luck"})
+		got := map[string]inbox.Result{}
+		for len(got) < 2 {
+			if d := next(t, ch); d.Outcome != nil {
+				got[d.Outcome.ID] = d.Outcome.Result
+			}
+		}
+		if diff := cmp.Diff(map[string]inbox.Result{"l1": inbox.Failed, "l2": inbox.Failed}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

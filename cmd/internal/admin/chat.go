@@ -1,0 +1,197 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// ErrHungUp says that a chat is over; its text may say why.
+var ErrHungUp = errors.New("the daemon has hung up")
+
+// A Chat is a terminal attached to a conversation. Its methods may be called
+// from any goroutine.
+type Chat struct {
+	hello Hello
+	body  io.Closer
+	out   *lines
+	down  chan Down
+	done  chan struct{} // closed when nothing comes any more
+	stop  chan struct{} // closed by Close
+	once  sync.Once
+	wg    sync.WaitGroup // the goroutine that reads; Close waits for it
+
+	mu    sync.Mutex // guards what follows
+	why   error
+	taken map[string]chan error // lines of which it is not known whether they were taken
+}
+
+// Attach joins a conversation. has names messages that were shown before, at
+// an earlier attach. ctx bounds only the call.
+func (c *Client) Attach(ctx context.Context, conversation string, has ...string) (*Chat, error) {
+	q := url.Values{"chat": {conversation}, "has": {strings.Join(has[max(0, len(has)-maxHas):], ",")}}
+	long, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	req, err := http.NewRequestWithContext(long, http.MethodPost, "http://hermesd/attach?"+q.Encode(), http.NoBody)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("attach: %w", err)
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", upgrade)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("attach: %w", err)
+	}
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
+		defer cancel()
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // what came of it says enough
+		_ = resp.Body.Close()
+		return nil, refusal(resp.StatusCode, raw)
+	}
+	ch := &Chat{
+		body: conn, out: &lines{w: conn}, down: make(chan Down), done: make(chan struct{}), stop: make(chan struct{}),
+		taken: make(map[string]chan error),
+	}
+	ch.wg.Go(func() { defer cancel(); ch.read(conn) })
+	select {
+	case d := <-ch.down:
+		if stop() && d.Hello != nil {
+			ch.hello = *d.Hello
+			return ch, nil
+		}
+		err = fmt.Errorf("%w: it does not say hello", ErrHungUp)
+	case <-ch.done:
+		err = ch.reason()
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, errors.Join(err, ch.Close())
+}
+
+// Hello returns with whom the chat is.
+func (ch *Chat) Hello() Hello { return ch.hello }
+
+// read takes what the daemon tells, until it tells no more.
+func (ch *Chat) read(r io.Reader) {
+	err := scan(r, maxDown, func(raw []byte) error {
+		var d Down
+		if err := json.Unmarshal(raw, &d); err != nil {
+			return fmt.Errorf("it speaks another language: %w", err)
+		}
+		switch {
+		case d.Bye != "":
+			return errors.New(d.Bye)
+		case d.Taken != nil:
+			ch.take(*d.Taken)
+			return nil
+		}
+		select {
+		case ch.down <- d:
+			return nil
+		case <-ch.stop:
+			return io.EOF
+		}
+	})
+	ch.mu.Lock()
+	ch.why = ErrHungUp
+	if err != nil {
+		ch.why = fmt.Errorf("%w: %w", ErrHungUp, err)
+	}
+	ch.mu.Unlock()
+	close(ch.done)
+}
+
+func (ch *Chat) take(t Taken) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	waiter, ok := ch.taken[t.ID]
+	if !ok {
+		return
+	}
+	delete(ch.taken, t.ID)
+	if t.Error != "" {
+		waiter <- &Error{http.StatusBadRequest, t.Error}
+	}
+	close(waiter)
+}
+
+func (ch *Chat) reason() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.why
+}
+
+// Next returns what the daemon tells next: an event or an outcome. It waits
+// until ctx ends; when the chat is over it returns ErrHungUp.
+func (ch *Chat) Next(ctx context.Context) (Down, error) {
+	select {
+	case d := <-ch.down:
+		return d, nil
+	case <-ch.done:
+		return Down{}, ch.reason()
+	case <-ctx.Done():
+		return Down{}, ctx.Err()
+	}
+}
+
+// Seen says that everything up to seq has been shown.
+func (ch *Chat) Seen(seq uint64) error {
+	if err := ch.out.write(up{Seen: seq}); err != nil {
+		return fmt.Errorf("%w: %w", ErrHungUp, err)
+	}
+	return nil
+}
+
+// Say says text under id, which console.NewID makes. It returns nil once the
+// line is on disk. After ErrHungUp it is not known whether it is; said again
+// under the same id it is taken once. An *Error means that it was refused.
+func (ch *Chat) Say(ctx context.Context, id, text string) error {
+	waiter := make(chan error, 1)
+	ch.mu.Lock()
+	ch.taken[id] = waiter
+	ch.mu.Unlock()
+	defer func() {
+		ch.mu.Lock()
+		delete(ch.taken, id)
+		ch.mu.Unlock()
+	}()
+	if err := ch.out.write(up{Say: &line{id, text}}); err != nil {
+		return fmt.Errorf("%w: %w", ErrHungUp, err)
+	}
+	select {
+	case err := <-waiter:
+		return err
+	case <-ch.done:
+		select {
+		case err := <-waiter:
+			return err
+		default:
+			return ch.reason()
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close leaves the conversation. It may be called more than once.
+func (ch *Chat) Close() error {
+	var err error
+	ch.once.Do(func() {
+		close(ch.stop)
+		err = ch.body.Close()
+	})
+	ch.wg.Wait()
+	if err != nil {
+		return fmt.Errorf("leave the chat: %w", err)
+	}
+	return nil
+}

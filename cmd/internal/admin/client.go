@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// ErrNoDaemon says that no daemon serves a home directory.
+var ErrNoDaemon = errors.New("no daemon is running")
+
+// A SilentError says that something holds the control socket and does not
+// answer on it.
+type SilentError struct {
+	Path string // of the socket
+	Err  error
+}
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("the daemon at %s does not answer (%v); look at its log, or stop it", e.Path, e.Err)
+}
+
+func (e *SilentError) Unwrap() error { return e.Err }
+
+// dialWait is how long a daemon may take to answer at all.
+const dialWait = 3 * time.Second
+
+// A Client asks a Handler. Its methods may be called from any goroutine; those
+// that fail return an *Error where the daemon has answered.
+type Client struct {
+	http *http.Client
+	end  func(context.Context) error
+}
+
+// Dial returns a client of the daemon that serves home. The error is
+// ErrNoDaemon if there is none, a *SilentError if it does not answer.
+func Dial(ctx context.Context, home string) (*Client, error) {
+	path := locate(home)
+	if len(path) > maxPath+7 {
+		return nil, ErrNoDaemon // such a socket cannot exist
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoDaemon
+	}
+	d := &net.Dialer{Timeout: dialWait}
+	t := &http.Transport{
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) },
+		ResponseHeaderTimeout: 20 * time.Second,
+	}
+	c := &Client{http: &http.Client{Transport: t}, end: func(context.Context) error { return nil }}
+	probe, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	_, err := c.Status(probe)
+	var answer *Error
+	switch {
+	case err == nil, errors.As(err, &answer):
+		return c, nil
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		err = ErrNoDaemon
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		err = &SilentError{path, errors.Unwrap(err)}
+	}
+	t.CloseIdleConnections()
+	return nil, err
+}
+
+// Close gives connections back. Attached chats end with it if the handler is
+// in this process.
+func (c *Client) Close(ctx context.Context) error {
+	c.http.CloseIdleConnections()
+	return c.end(ctx)
+}
+
+// maxAnswer bounds an answer.
+const maxAnswer = 256 << 20
+
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
+	u := url.URL{Scheme: "http", Host: "hermesd", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask the daemon: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the daemon: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask the daemon: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refusal(resp.StatusCode, raw)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
+	}
+	return nil
+}
+
+func refusal(code int, raw []byte) error {
+	var said struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(raw, &said) != nil || said.Error == "" {
+		said.Error = "the daemon answers " + http.StatusText(code) + "; is it of another version?"
+	}
+	return &Error{code, said.Error}
+}
+
+// Status returns the live state of the daemon.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := c.ask(ctx, http.MethodGet, "/status", nil, &s)
+	return s, err
+}
+
+// Why returns what became of a message.
+func (c *Client) Why(ctx context.Context, id string) ([]inbox.Chain, error) {
+	var chains []inbox.Chain
+	err := c.ask(ctx, http.MethodGet, "/why", url.Values{"id": {id}}, &chains)
+	return chains, err
+}
+
+// Outbox returns rows that are not sent; all: also those that are.
+func (c *Client) Outbox(ctx context.Context, all bool) (Outbox, error) {
+	var list Outbox
+	err := c.ask(ctx, http.MethodGet, "/outbox", url.Values{"all": {strconv.FormatBool(all)}}, &list)
+	return list, err
+}
+
+// Retry makes a row due now.
+func (c *Client) Retry(ctx context.Context, id string) (Changed, error) {
+	var done Changed
+	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/retry", nil, &done)
+	return done, err
+}
+
+// Drop gives a row up.
+func (c *Client) Drop(ctx context.Context, id string) (Changed, error) {
+	var done Changed
+	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/drop", nil, &done)
+	return done, err
+}
+
+// Sessions returns the newest sessions, at most most; 0 is a usual number.
+func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, error) {
+	q := url.Values{}
+	if most > 0 {
+		q.Set("max", strconv.Itoa(most))
+	}
+	var list []session.Record
+	err := c.ask(ctx, http.MethodGet, "/sessions", q, &list)
+	return list, err
+}
+
+// Session returns a session and a page of its messages, from index from on. id
+// may be a part of the session's id.
+func (c *Client) Session(ctx context.Context, id string, from int) (Session, error) {
+	var s Session
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id), url.Values{"from": {strconv.Itoa(from)}}, &s)
+	return s, err
+}

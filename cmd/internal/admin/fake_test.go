@@ -1,0 +1,223 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"hermesd/adapters/console"
+	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/internal/secret"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A store in memory, which is also the sink of what terminals say.
+type store struct {
+	mu       sync.Mutex
+	err      error
+	chains   []inbox.Chain
+	rows     []outbox.Row
+	sessions []session.Record
+	prompts  map[session.ID]json.RawMessage
+	said     map[session.ID][]json.RawMessage
+}
+
+func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range batch {
+		id := inbox.ID(len(s.chains) + 1)
+		s.chains = append(s.chains, inbox.Chain{Entry: inbox.Entry{ID: id, In: in, State: inbox.Waiting, Accepted: time.Now()}})
+	}
+	return s.err
+}
+
+// end gives the newest message an outcome.
+func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &s.chains[len(s.chains)-1]
+	c.Entry.State, c.Entry.Outcome, c.Entry.Ended = inbox.Done, &o, time.Now()
+	c.Rows = rows
+	c.Trace = json.RawMessage(`{"session":"s1","calls":[{"provider":"demo","model":"d"}]}`)
+}
+
+func (s *store) Why(_ context.Context, id string) ([]inbox.Chain, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []inbox.Chain
+	for _, c := range s.chains {
+		if c.Entry.ID.String() == id || c.Entry.In.ID == id {
+			found = append(found, c)
+		}
+	}
+	return found, s.err
+}
+
+func (s *store) Outbox(_ context.Context, all bool) ([]outbox.Row, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := slices.Clone(s.rows)
+	if !all {
+		rows = slices.DeleteFunc(rows, func(r outbox.Row) bool { return r.State == outbox.Sent })
+	}
+	return rows, s.err
+}
+
+func (s *store) set(id outbox.ID, state outbox.State, why string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.rows {
+		if s.rows[i].ID == id {
+			s.rows[i].State, s.rows[i].Reason = state, why
+			return s.err
+		}
+	}
+	return errors.New("no such row")
+}
+
+func (s *store) RetryRow(_ context.Context, id outbox.ID) error { return s.set(id, outbox.Queued, "") }
+
+func (s *store) DropRow(_ context.Context, id outbox.ID, why string) error {
+	return s.set(id, outbox.Dead, why)
+}
+
+func (s *store) Sessions(_ context.Context, max int) ([]session.Record, error) {
+	return s.sessions[:min(max, len(s.sessions))], s.err
+}
+
+func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
+	i := slices.IndexFunc(s.sessions, func(r session.Record) bool { return r.ID == id })
+	if i < 0 {
+		return session.Record{}, false, s.err
+	}
+	return s.sessions[i], true, s.err
+}
+
+func (s *store) Prompt(_ context.Context, id session.ID) (json.RawMessage, error) {
+	return s.prompts[id], s.err
+}
+
+func (s *store) Transcript(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {
+	return s.said[id][from:], s.err
+}
+
+const one session.ID = "20261121_090000_aaaa1111"
+
+// filled returns a store with something of everything.
+func filled(t *testing.T) *store {
+	t.Helper()
+	raw, err := json.Marshal(prompt.Build(prompt.Inputs{Name: "Test", Tools: []llm.Tool{{Name: "clock", Schema: json.RawMessage(`{}`)}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &store{
+		sessions: []session.Record{{ID: one, Messages: 3}, {ID: "20261121_080000_bbbb2222"}},
+		prompts:  map[session.ID]json.RawMessage{one: raw},
+		said:     map[session.ID][]json.RawMessage{},
+	}
+	for _, m := range []llm.Message{llm.UserText("hi"), llm.AssistantText("my key is sk-very-secret"), llm.UserText("bye")} {
+		m.Raw = json.RawMessage(`{}`)
+		raw, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.said[one] = append(s.said[one], raw)
+	}
+	to := chat.Address{Platform: chat.Telegram, Chat: "7"}
+	for i, st := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Attempting, outbox.Dead} {
+		s.rows = append(s.rows, outbox.Row{ID: outbox.ID(i + 1), State: st, Role: outbox.Reply, Msg: chat.Outbound{To: to}})
+	}
+	return s
+}
+
+// A rig is a handler with all its ports.
+type rig struct {
+	store   *store
+	console *console.Adapter
+	woken   chan chat.Address
+	handler *admin.Handler
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{store: filled(t), console: console.New(console.Options{}), woken: make(chan chat.Address, 16)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.console.Run(ctx, r.store) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	mask := &secret.Masker{}
+	mask.Add("sk-very-secret")
+	r.handler = admin.NewHandler(admin.Options{
+		Store: r.store, Console: r.console, Home: "/home/x", Version: "1.2.3", Masker: mask,
+		Wake:     func(a chat.Address) { r.woken <- a },
+		Status:   func() gateway.Status { return gateway.Status{Version: "1.2.3", Model: "demo", Running: 2} },
+		Commands: command.Builtin(),
+	})
+	return r
+}
+
+// ends closes what must be closed before the test is over.
+func ends(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := f(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// each runs a test over the socket and in the process.
+func each(t *testing.T, test func(t *testing.T, r *rig, c *admin.Client)) {
+	t.Run("socket", func(t *testing.T) {
+		r, home := newRig(t), t.TempDir()
+		s, err := admin.Serve(home, r.handler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(t, s.Close)
+		c, err := admin.Dial(t.Context(), home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(t, c.Close)
+		test(t, r, c)
+	})
+	t.Run("in process", func(t *testing.T) {
+		r := newRig(t)
+		c := admin.Local(r.handler)
+		ends(t, c.Close)
+		test(t, r, c)
+	})
+}
+
+func wantError(t *testing.T, err error, code int, part string) {
+	t.Helper()
+	var e *admin.Error
+	if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Text, part) {
+		t.Errorf("got %v, want %d with %q", err, code, part)
+	}
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+)
+
+const (
+	askEvery = 250 * time.Millisecond
+	// lingering is how long an outcome is held back for messages of its turn
+	// that are still on their way.
+	lingering = 3 * time.Second
+	// maxMerged bounds how often a message may have been merged into a newer one.
+	maxMerged = 32
+)
+
+// watch tells the terminal how its lines ended. The store knows; it is asked
+// whenever something happened, and from time to time while lines are open.
+func (t *terminal) watch(ctx context.Context) error {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.kick:
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		ids := make([]string, 0, len(t.pending))
+		for id := range t.pending {
+			ids = append(ids, id)
+		}
+		t.mu.Unlock()
+		for _, id := range ids {
+			if err := t.check(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// check tells the terminal how the line id ended, if it has.
+func (t *terminal) check(ctx context.Context, id string) error {
+	c, ok, err := t.chain(ctx, id)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.h.o.Log.Error("outcome of a line", zap.String("line", id), zap.Error(err))
+		}
+		return nil // it is asked again
+	}
+	if !ok || c.Entry.Outcome == nil {
+		return nil
+	}
+	settled := !slices.ContainsFunc(c.Rows, func(r outbox.Row) bool { return !r.Terminal() })
+	if !settled && time.Since(c.Entry.Ended) < lingering {
+		return nil
+	}
+	t.mu.Lock()
+	delete(t.pending, id)
+	t.mu.Unlock()
+	return t.out.write(Down{Outcome: outcomeOf(id, c)})
+}
+
+// chain returns what is known of the line id, or of the newer one into which it
+// was merged.
+func (t *terminal) chain(ctx context.Context, id string) (c inbox.Chain, ok bool, err error) {
+	ask := id
+	for range maxMerged {
+		chains, err := t.h.o.Store.Why(ctx, ask)
+		if err != nil {
+			return c, false, err
+		}
+		i := slices.IndexFunc(chains, func(c inbox.Chain) bool { return c.Entry.In.From.Platform == chat.Console })
+		if i < 0 {
+			return c, false, nil
+		}
+		c = chains[i]
+		if c.Entry.Outcome == nil || c.Entry.Outcome.With == 0 {
+			return c, true, nil
+		}
+		ask = c.Entry.Outcome.With.String()
+	}
+	return c, true, nil
+}
+
+func outcomeOf(id string, c inbox.Chain) *Outcome {
+	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Why: c.Entry.Outcome.Why}
+	for _, r := range c.Rows {
+		if r.Role == outbox.Reply && r.Delete == 0 {
+			o.Text = append(o.Text, r.Msg.Text)
+		}
+		if r.Receipt != nil {
+			o.Messages = append(o.Messages, r.Receipt.ID)
+		}
+	}
+	if len(c.Trace) > 0 && json.Unmarshal(c.Trace, &o.Trace) != nil {
+		o.Trace.Calls = nil // a trace of another version is left out
+	}
+	return o
+}

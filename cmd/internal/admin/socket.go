@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// SocketName is the control socket in the home directory.
+	SocketName = "hermesd.sock"
+	// PathName is the file in the home directory that says where the socket is,
+	// where the path of the home directory is too long for one.
+	PathName = "hermesd.sock.path"
+
+	// maxPath is the longest path that every system takes for a socket.
+	maxPath = 100
+	// dirPrefix begins the names of directories that hold a socket.
+	dirPrefix = "hermesd-"
+)
+
+// A Server serves a Handler on the control socket.
+type Server struct {
+	h    *Handler
+	http *http.Server
+	path string
+	drop []string // what to remove at the end, in order
+	log  *zap.Logger
+
+	wg   sync.WaitGroup // the goroutine that serves
+	once sync.Once
+	err  error
+}
+
+// Serve opens the control socket of home and answers on it until Close. Only
+// whoever holds the lock of home may call it: a socket that is there already is
+// what a dead process has left.
+func Serve(home string, h *Handler) (*Server, error) {
+	s := &Server{h: h, log: h.o.Log, http: newHTTP(h, h.o.Log)}
+	l, err := s.listen(home)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	s.wg.Go(func() { // Close waits for it
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("control socket", zap.Error(err))
+		}
+	})
+	return s, nil
+}
+
+func newHTTP(h http.Handler, log *zap.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ErrorLog: zap.NewStdLog(log), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+	}
+}
+
+// Path returns where the socket is.
+func (s *Server) Path() string { return s.path }
+
+// Close detaches terminals, lets requests that are under way end, and removes
+// the socket; all of it until ctx ends.
+func (s *Server) Close(ctx context.Context) error {
+	s.once.Do(func() {
+		for _, p := range s.drop {
+			if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.err = errors.Join(s.err, err)
+			}
+		}
+		s.err = errors.Join(s.err, s.h.Close(ctx), s.http.Shutdown(ctx))
+		if s.err != nil {
+			s.err = errors.Join(s.err, s.http.Close())
+		}
+		s.wg.Wait()
+	})
+	return s.err
+}
+
+// listen opens the socket at its place.
+func (s *Server) listen(home string) (net.Listener, error) {
+	sweep(home)
+	s.path = filepath.Join(home, SocketName)
+	if err := clear(s.path); err != nil {
+		return nil, err
+	}
+	if len(s.path) <= maxPath {
+		s.drop = []string{s.path}
+		return open(s.path)
+	}
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if base == "" {
+		base = os.TempDir()
+	}
+	dir, err := os.MkdirTemp(base, dirPrefix) // 0700 and ours
+	if err != nil {
+		return nil, err
+	}
+	s.path = filepath.Join(dir, SocketName)
+	note := filepath.Join(home, PathName)
+	s.drop = []string{note, s.path, dir}
+	l, err := open(s.path)
+	if err == nil {
+		if err = os.WriteFile(note, []byte(s.path+"\n"), 0o600); err == nil {
+			return l, nil
+		}
+		err = errors.Join(err, l.Close())
+	}
+	for _, p := range s.drop {
+		_ = os.Remove(p) // what is there of it
+	}
+	return nil, err
+}
+
+// clear refuses to replace anything but a socket.
+func clear(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is not a socket; move it away", path)
+	}
+	return nil
+}
+
+// sweep removes what a dead process has left outside of home.
+func sweep(home string) {
+	note := filepath.Join(home, PathName)
+	raw, err := os.ReadFile(note)
+	if err != nil {
+		return
+	}
+	path := strings.TrimSpace(string(raw))
+	dir := filepath.Dir(path)
+	if filepath.Base(path) == SocketName && strings.HasPrefix(filepath.Base(dir), dirPrefix) && clear(path) == nil {
+		_ = os.Remove(path) // a directory that is not empty stays
+		_ = os.Remove(dir)
+	}
+	_ = os.Remove(note)
+}
+
+// open makes a socket at path that nobody else can ever connect to: it is made
+// in a directory of its own and moved into place, over a stale one.
+func open(path string) (net.Listener, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	made := filepath.Join(dir, "s")
+	if len(made) > maxPath+7 {
+		return nil, fmt.Errorf("the path %s is too long for a socket; set XDG_RUNTIME_DIR to a short one", path)
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", made)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it moves; Close removes it
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// locate returns where the control socket of home is.
+func locate(home string) string {
+	if raw, err := os.ReadFile(filepath.Join(home, PathName)); err == nil {
+		if path := strings.TrimSpace(string(raw)); filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return filepath.Join(home, SocketName)
+}

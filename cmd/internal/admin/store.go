@@ -1,0 +1,238 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+const (
+	maxRows     = 1000
+	maxSessions = 1000
+	maxPage     = 500 // messages
+)
+
+// number returns the value of a query parameter between 0 and most.
+func number(r *http.Request, name string, otherwise, most int) (int, error) {
+	s := r.FormValue(name)
+	if s == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, &Error{http.StatusBadRequest, fmt.Sprintf("%s is %q; it must be a number from 0 to %d", name, s, most)}
+	}
+	return min(n, most), nil
+}
+
+// Outbox is a list of rows, newest last.
+type Outbox struct {
+	Rows []outbox.Row `json:"rows"`
+	// Left is how many older rows were left out.
+	Left int `json:"left,omitempty"`
+}
+
+func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
+	most, err := number(r, "max", maxRows, maxRows)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	all, _ := strconv.ParseBool(r.FormValue("all"))
+	rows, err := h.o.Store.Outbox(r.Context(), all)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	list := Outbox{Rows: rows}
+	if len(rows) > most {
+		list.Left = len(rows) - most
+		list.Rows = rows[list.Left:]
+	}
+	h.reply(w, http.StatusOK, list)
+}
+
+// row returns the row that the path names.
+func (h *Handler) row(r *http.Request) (outbox.Row, error) {
+	s := r.PathValue("id")
+	n, err := strconv.ParseUint(strings.TrimPrefix(s, "o"), 10, 64)
+	if err != nil {
+		return outbox.Row{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a row; rows look like o12, `hermesd outbox list` shows them", s)}
+	}
+	rows, err := h.o.Store.Outbox(r.Context(), true)
+	if err != nil {
+		return outbox.Row{}, err
+	}
+	i := slices.IndexFunc(rows, func(row outbox.Row) bool { return row.ID == outbox.ID(n) })
+	if i < 0 {
+		return outbox.Row{}, &Error{http.StatusNotFound, fmt.Sprintf("there is no row %s; `hermesd outbox list` shows what there is", outbox.ID(n))}
+	}
+	return rows[i], nil
+}
+
+// Changed says what became of a row.
+type Changed struct {
+	ID outbox.ID `json:"id"`
+	// Live says that a daemon works on it now, and not only after its next start.
+	Live bool `json:"live"`
+}
+
+func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
+	row, err := h.row(r)
+	switch {
+	case err != nil:
+	case row.State == outbox.Sent:
+		err = &Error{http.StatusConflict, fmt.Sprintf("%s was sent already", row.ID)}
+	case row.State == outbox.Attempting:
+		err = &Error{http.StatusConflict, fmt.Sprintf("%s is being sent right now", row.ID)}
+	default:
+		err = h.o.Store.RetryRow(r.Context(), row.ID)
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if h.o.Wake != nil {
+		h.o.Wake(row.Msg.To)
+	}
+	h.reply(w, http.StatusOK, Changed{row.ID, h.o.Wake != nil})
+}
+
+func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
+	row, err := h.row(r)
+	switch {
+	case err != nil:
+	case row.Terminal():
+		err = &Error{http.StatusConflict, fmt.Sprintf("%s is %s already", row.ID, row.State)}
+	default:
+		err = h.o.Store.DropRow(r.Context(), row.ID, "dropped by the operator")
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if h.o.Wake != nil {
+		h.o.Wake(row.Msg.To) // the next row of the queue may go
+	}
+	h.reply(w, http.StatusOK, Changed{row.ID, h.o.Wake != nil})
+}
+
+func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
+	most, err := number(r, "max", 50, maxSessions)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	list, err := h.o.Store.Sessions(r.Context(), most)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if list == nil {
+		list = []session.Record{}
+	}
+	h.reply(w, http.StatusOK, list)
+}
+
+// Session is one conversation as it is stored.
+type Session struct {
+	Record session.Record `json:"record"`
+	// Prompt is what the model is told before anybody speaks, by layer; Tools
+	// are the names of the tools that it is offered.
+	Prompt []prompt.Layer `json:"prompt"`
+	Hash   string         `json:"prompt_hash"`
+	Tools  []string       `json:"tools"`
+	// Messages are Record.Messages from index From on.
+	From     int           `json:"from"`
+	Messages []llm.Message `json:"messages"`
+}
+
+func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
+	most, err := number(r, "max", maxPage, maxPage)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	from, err := number(r, "from", 0, 1<<30)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	s, err := h.read(r, from, most)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	h.reply(w, http.StatusOK, s)
+}
+
+// read returns the session that the path names, with a page of its messages.
+func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err != nil {
+		return Session{}, err
+	}
+	s := Session{Record: rec, From: from, Tools: []string{}, Messages: []llm.Message{}}
+	raw, err := h.o.Store.Prompt(r.Context(), rec.ID)
+	if err != nil {
+		return s, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	}
+	var p prompt.Prefix
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return s, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	}
+	s.Prompt, s.Hash = p.Layers(), p.Hash()
+	for _, t := range p.Tools() {
+		s.Tools = append(s.Tools, t.Name)
+	}
+	if from >= rec.Messages {
+		return s, nil
+	}
+	rows, err := h.o.Store.Transcript(r.Context(), rec.ID, from)
+	if err != nil {
+		return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
+	}
+	for i, row := range rows[:min(len(rows), most)] {
+		var m llm.Message
+		if err := json.Unmarshal(row, &m); err != nil {
+			return s, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, from+i, err)
+		}
+		m.Raw = nil // the provider's own form says nothing more to a person
+		s.Messages = append(s.Messages, m)
+	}
+	return s, nil
+}
+
+// find returns the session called name: by its id, or by a beginning or an end
+// of it that only one session has.
+func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
+	rec, ok, err := h.o.Store.SessionByID(r.Context(), session.ID(name))
+	if err != nil || ok {
+		return rec, err
+	}
+	list, err := h.o.Store.Sessions(r.Context(), maxSessions)
+	if err != nil {
+		return rec, err
+	}
+	var found []session.Record
+	for _, s := range list {
+		if len(name) >= 4 && (strings.HasPrefix(string(s.ID), name) || strings.HasSuffix(string(s.ID), name)) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return rec, &Error{http.StatusNotFound, fmt.Sprintf("there is no session %q; `hermesd sessions list` shows them", name)}
+	case 1:
+		return found[0], nil
+	}
+	return rec, &Error{http.StatusConflict, fmt.Sprintf("%q fits %d sessions, such as %s and %s; give more of the id", name, len(found), found[0].ID, found[1].ID)}
+}
