@@ -87,7 +87,7 @@ func (s *splitter) cutAt(i int, r rune) int {
 	case next == '\n':
 		return lineCut
 	case unicode.IsSpace(r):
-		if !s.clean(i, r) {
+		if !s.ownCluster(i, r) {
 			return noCut
 		}
 		before, _ := utf8.DecodeLastRuneInString(s.text[:i-utf8.RuneLen(r)])
@@ -103,8 +103,8 @@ func (s *splitter) cutAt(i int, r rune) int {
 	return noCut
 }
 
-// clean says that the space before i is a cluster of its own.
-func (s *splitter) clean(i int, r rune) bool {
+// ownCluster says that the space before i is a cluster of its own.
+func (s *splitter) ownCluster(i int, r rune) bool {
 	start := i - utf8.RuneLen(r)
 	end := i + runeLen(s.text[i:])
 	cluster, _, _, _ := uniseg.FirstGraphemeClusterInString(s.text[start:end], -1)
