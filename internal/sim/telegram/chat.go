@@ -119,6 +119,9 @@ func (s *Server) newChatLocked(kind ChatType, id int64) *Chat {
 		s: s, id: id, kind: kind, members: map[int64]Status{}, topics: map[int]string{},
 		msgs: map[int]*message{}, nextMsg: 1,
 	}
+	if kind == Supergroup || kind == Channel {
+		c.nextMsg = 2 // 1 tells of the creation; in a forum it is the General topic
+	}
 	s.chats[id] = c
 	s.rooms = append(s.rooms, c)
 	return c

@@ -41,6 +41,13 @@ type place struct {
 	ann *telegram.User
 	dm  *telegram.Chat
 	web *http.Client
+	t   *testing.T // of do
+}
+
+// do makes a call about the private chat that must succeed.
+func (p *place) do(method string, pairs ...string) {
+	p.t.Helper()
+	mustOK(p.t, p.call(p.t, method, append(pairs, "chat_id", fmt.Sprint(p.dm.ID()))...))
 }
 
 func newPlace(t *testing.T, o telegram.Options) *place {
