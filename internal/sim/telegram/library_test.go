@@ -95,7 +95,7 @@ func TestLibrarySendEditDelete(t *testing.T) {
 	}
 	got, _ := p.dm.Message(sent.ID)
 	want := telegram.Message{
-		Chat: p.dm.ID(), ID: sent.ID, From: got.From, Text: "fine & you", ReplyTo: asked.ID, Quote: "are you", Sent: got.Sent,
+		Chat: p.dm.ID(), ID: sent.ID, N: got.N, From: got.From, Text: "fine & you", ReplyTo: asked.ID, Quote: "are you", Sent: got.Sent,
 		Entities: []telegram.Entity{{Type: "bold", Length: 4}},
 		Buttons:  [][]telegram.Button{{{Text: "yes", Data: "y"}, {Text: "no", Data: "n"}}},
 	}

@@ -20,6 +20,7 @@ type Version struct {
 type Message struct {
 	Chat     int64
 	ID       int
+	N        int  // place among all messages of the server, from 1
 	Thread   int  // message_thread_id
 	Topic    bool // Thread is a forum topic
 	From     Person
@@ -67,7 +68,8 @@ func (c *Chat) newMessageLocked(from Person) *message {
 	if c.kind == Private {
 		next = &c.bot.nextMsg
 	}
-	m := &message{Message: Message{Chat: c.id, ID: *next, From: from, Sent: time.Now()}}
+	c.s.messages++
+	m := &message{Message: Message{Chat: c.id, ID: *next, N: c.s.messages, From: from, Sent: time.Now()}}
 	*next++
 	c.msgs[m.ID] = m
 	c.order = append(c.order, m.ID)
@@ -212,6 +214,7 @@ func (m *message) editLocked(content rich, buttons [][]Button) {
 	m.Edited = time.Now()
 }
 
-func (m *message) String() string {
+// String is the message in a line, for the reports of tests.
+func (m Message) String() string {
 	return fmt.Sprintf("%d/%d %s: %q", m.Chat, m.ID, m.From.FirstName, m.Text)
 }

@@ -62,6 +62,7 @@ type Server struct {
 	nextUser    int64
 	nextFile    int
 	nextQuery   int
+	messages    int
 }
 
 // New makes a server that nobody can reach yet: it is an http.Handler, and

@@ -44,7 +44,7 @@ type Verdict struct {
 // A Case is one token and what became of it.
 type Case struct {
 	Token   string
-	Chat    int64
+	Chat    int64 // the supergroup, if a group became one
 	Offer   int   // message id of the person
 	Answers []int // message ids of the visible answers, repeats included
 	Marked  int   // how many of the answers are marked as repeats
@@ -79,10 +79,9 @@ func (v Verdict) String() string {
 type tally struct {
 	Case
 	place   string
-	seq     int
 	said    time.Time
 	replied time.Time
-	first   int // message id of the first answer
+	first   int // Message.N of the first answer
 }
 
 // Judge examines the chats given, all chats if none is given.
@@ -95,6 +94,7 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 		chats = s.Chats()
 	}
 	var v Verdict
+	moved := upgrades(s)
 	cases := map[string]*tally{}
 	var order []*tally
 	stray := map[string]*tally{}
@@ -102,6 +102,9 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 		for _, m := range ch.Messages() {
 			if m.Service != "" {
 				continue
+			}
+			if to := moved[m.Chat]; to != 0 {
+				m.Chat = to
 			}
 			if !m.From.IsBot {
 				order = j.offered(m, cases, order)
@@ -123,6 +126,19 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	return v
 }
 
+// upgrades are the groups that became supergroups: both count as one chat.
+func upgrades(s *Server) map[int64]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[int64]int64{}
+	for _, c := range s.rooms {
+		if c.upgraded != 0 {
+			out[c.id] = c.upgraded
+		}
+	}
+	return out
+}
+
 // offered takes the token of a person's message; what the message said first
 // counts, edits do not.
 func (j Judge) offered(m Message, cases map[string]*tally, order []*tally) []*tally {
@@ -134,7 +150,7 @@ func (j Judge) offered(m Message, cases map[string]*tally, order []*tally) []*ta
 		if cases[token] != nil {
 			continue
 		}
-		t := &tally{Case: Case{Token: token, Chat: m.Chat, Offer: m.ID}, seq: len(order), said: m.Sent}
+		t := &tally{Case: Case{Token: token, Chat: m.Chat, Offer: m.ID}, said: m.Sent}
 		t.place = fmt.Sprintf("%d/%d", m.Chat, m.Thread)
 		if j.PerSender {
 			t.place += fmt.Sprintf("/%d", m.From.ID)
@@ -161,8 +177,8 @@ func (j Judge) answered(m Message, cases, stray map[string]*tally) {
 		if strings.Contains(m.Text, j.Repeat) {
 			t.Marked++
 		}
-		if t.first == 0 || m.ID < t.first {
-			t.first, t.replied = m.ID, m.Sent
+		if t.first == 0 || m.N < t.first {
+			t.first, t.replied = m.N, m.Sent
 		}
 	}
 }

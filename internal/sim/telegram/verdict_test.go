@@ -104,6 +104,21 @@ func TestJudgeBySender(t *testing.T) {
 	}
 }
 
+// TestJudgeUpgrade: an answer in the supergroup answers a question in the group.
+func TestJudgeUpgrade(t *testing.T) {
+	p := newPlace(t, telegram.Options{})
+	g := p.AddChat(telegram.ChatOptions{Members: []*telegram.User{p.ann}, Bots: []*telegram.Bot{p.bot}})
+	g.Say(p.ann, telegram.Token(1))
+	next := g.Upgrade(p.ann)
+	next.Say(p.ann, telegram.Token(2))
+	for n := 1; n <= 2; n++ {
+		mustOK(t, p.call(t, "sendMessage", "chat_id", fmt.Sprint(next.ID()), "text", telegram.Token(n)))
+	}
+	if v := (telegram.Judge{}).Judge(p.Server); !v.OK() || v.Answered != 2 {
+		t.Errorf("verdict: %v", v)
+	}
+}
+
 // TestJudgeDelay: the waits are those of the people.
 func TestJudgeDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
