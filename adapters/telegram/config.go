@@ -18,7 +18,7 @@ type Config struct {
 	Token       secret.Value  `yaml:"token" doc:"The bot's token, as @BotFather gave it."`
 	BaseURL     string        `yaml:"base_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
 	Proxy       secret.Value  `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
-	PollTimeout time.Duration `yaml:"poll_timeout" default:"30s" range:"1s..50s" doc:"How long Telegram holds a poll open when there is nothing new."`
+	PollTimeout time.Duration `yaml:"poll_timeout" default:"30s" range:"5s..50s" doc:"How long Telegram holds a poll open when there is nothing new."`
 
 	WebhookURL    string       `yaml:"webhook_url" doc:"Public https address at which Telegram delivers messages; empty: long polling."`
 	WebhookSecret secret.Value `yaml:"webhook_secret" doc:"Secret that Telegram sends with each delivery; required with webhook_url."`
@@ -75,8 +75,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("proxy: must be an http, https or socks5 URL with a host")
 		}
 	}
-	if c.PollTimeout < time.Second || c.PollTimeout > 50*time.Second {
-		return fmt.Errorf("poll_timeout: %v is not between 1s and 50s", c.PollTimeout)
+	if c.PollTimeout < 5*time.Second || c.PollTimeout > 50*time.Second {
+		return fmt.Errorf("poll_timeout: %v is not between 5s and 50s", c.PollTimeout)
 	}
 	if err := c.validateWebhook(); err != nil {
 		return err

@@ -8,7 +8,9 @@ import (
 
 func TestWhoIsAddressedInAGroup(t *testing.T) {
 	must := telegram.Config{RequireMention: true}
-	ment := func(off, n string) string { return `"entities":[{"type":"mention","offset":` + off + `,"length":` + n + `}]` }
+	ment := func(off, n string) string {
+		return `"entities":[{"type":"mention","offset":` + off + `,"length":` + n + `}]`
+	}
 	for _, c := range []struct {
 		name, fields string
 		cfg          telegram.Config

@@ -135,7 +135,7 @@ func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json
 		form = withoutTimeout(form)
 		open = 0
 	}
-	pctx, cancel := context.WithTimeout(ctx, open+min(pollMargin, a.cfg.PollTimeout))
+	pctx, cancel := context.WithTimeout(ctx, open+pollMargin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(pctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
 	if err != nil {

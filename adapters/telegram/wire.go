@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -89,13 +90,13 @@ type wire struct {
 
 // Do implements the library's HttpClient.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
-	b, err := track(req)
+	req, p, err := track(req)
 	if err != nil {
 		return nil, &wireError{text: "prepare request: " + w.mask(err.Error()), err: err}
 	}
 	resp, err := (&http.Client{Transport: w.rt, CheckRedirect: noRedirect}).Do(req)
 	if err != nil {
-		return nil, w.lost(b.done.Load(), 0, err)
+		return nil, w.lost(p.reached(), 0, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -165,58 +166,69 @@ func slim(env envelope, body []byte) []byte {
 	return fmt.Appendf(nil, `{"ok":true,"result":{"message_id":%d}}`, m.ID)
 }
 
-// A trackedBody knows whether its last byte has been handed out. Before that
-// no server can have the whole request: this, and not a hook that fires after
-// the write, is what makes "certainly not sent" certain.
+// A passage knows how far one request can have come. The hooks of net/http
+// that fire after a write fire too late: between the write and the hook a
+// request can be cut off that the server has whole. So it goes by what happens
+// before: a connection was given to the request, and the last byte of its body
+// was handed out. While either is missing no server can have the request.
+type passage struct {
+	asked  atomic.Bool // the transport tells of its connections
+	joined atomic.Bool // the request was given a connection
+	done   atomic.Bool // the body was handed out to its end
+}
+
+// reached reports whether the server may have the whole request.
+func (p *passage) reached() bool {
+	return p.done.Load() && (p.joined.Load() || !p.asked.Load())
+}
+
+// track makes p follow req. A small request is gathered, so that it leaves in
+// one piece, and again on a fresh connection if an idle one turns out dead.
+func track(req *http.Request) (*http.Request, *passage, error) {
+	p := new(passage)
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { p.asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { p.joined.Store(true) },
+	}))
+	if req.Body == nil {
+		p.done.Store(true)
+		return req, p, nil
+	}
+	head, err := io.ReadAll(io.LimitReader(req.Body, smallBody))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(head) == smallBody {
+		all := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), req.Body), 64<<10)
+		req.Body = &trackedBody{r: all, c: req.Body, p: p}
+		return req, p, nil
+	}
+	_ = req.Body.Close()
+	p.done.Store(true)
+	req.ContentLength = int64(len(head))
+	req.Body = io.NopCloser(bytes.NewReader(head))
+	req.GetBody = func() (io.ReadCloser, error) {
+		p.joined.Store(false) // asked for only when nothing was written
+		return io.NopCloser(bytes.NewReader(head)), nil
+	}
+	return req, p, nil
+}
+
+// A trackedBody knows whether its last byte has been handed out.
 type trackedBody struct {
-	r    *bufio.Reader
-	c    io.Closer
-	done *atomic.Bool
+	r *bufio.Reader
+	c io.Closer
+	p *passage
 }
 
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if err == io.EOF {
-		b.done.Store(true)
-		return n, err
-	}
 	if err == nil {
 		if _, e := b.r.Peek(1); e == io.EOF {
-			b.done.Store(true)
+			b.p.done.Store(true)
 		}
 	}
 	return n, err
 }
 
 func (b *trackedBody) Close() error { return b.c.Close() }
-
-// track replaces the body of req by one that knows how far it was read. A
-// small one leaves with its length and can be sent again.
-func track(req *http.Request) (*trackedBody, error) {
-	done := new(atomic.Bool)
-	if req.Body == nil {
-		done.Store(true)
-		return &trackedBody{done: done}, nil
-	}
-	head, err := io.ReadAll(io.LimitReader(req.Body, smallBody))
-	if err != nil {
-		return nil, err
-	}
-	if len(head) == smallBody {
-		b := &trackedBody{r: bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), req.Body), 64<<10), c: req.Body, done: done}
-		req.Body = b
-		return b, nil
-	}
-	whole := req.Body
-	fresh := func() *trackedBody {
-		return &trackedBody{r: bufio.NewReader(bytes.NewReader(head)), c: whole, done: done}
-	}
-	b := fresh()
-	req.ContentLength = int64(len(head))
-	req.GetBody = func() (io.ReadCloser, error) {
-		done.Store(false) // asked for only when nothing was written
-		return fresh(), nil
-	}
-	req.Body = b
-	return b, nil
-}

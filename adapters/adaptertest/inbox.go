@@ -1,0 +1,113 @@
+package adaptertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"hermesd/gateway/chat"
+)
+
+// ErrFull is what a failing Inbox answers.
+var ErrFull = errors.New("adaptertest: disk full")
+
+// An Inbox is a sink that behaves as the real one: it takes a batch whole or
+// not at all, and recognises by its key what it has. Its methods may be called
+// side by side.
+type Inbox struct {
+	t *testing.T
+
+	mu      sync.Mutex // guards what follows
+	failing bool
+	refused int
+	offered int
+	seen    map[string]bool
+	events  []chat.Inbound
+}
+
+// NewInbox returns an empty inbox that reports to t what no store could keep.
+func NewInbox(t *testing.T) *Inbox { return &Inbox{t: t, seen: map[string]bool{}} }
+
+// Accept implements chat.Sink.
+func (b *Inbox) Accept(_ context.Context, batch []chat.Inbound) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failing {
+		b.refused++
+		return ErrFull
+	}
+	for _, in := range batch {
+		b.offered++
+		b.check(in)
+		key := string(in.From.Platform) + "/" + in.From.Account + "/" + in.Key
+		if !b.seen[key] {
+			b.seen[key] = true
+			b.events = append(b.events, in)
+		}
+	}
+	return nil
+}
+
+// check reports what cannot be stored as it is.
+func (b *Inbox) check(in chat.Inbound) {
+	raw, err := json.Marshal(in)
+	var again chat.Inbound
+	if err == nil {
+		err = json.Unmarshal(raw, &again)
+	}
+	switch {
+	case err != nil:
+		b.t.Errorf("event %q cannot be stored: %v", in.Key, err)
+	case !reflect.DeepEqual(in, again):
+		b.t.Errorf("event changes when it is stored:\n%+v\n%+v", in, again)
+	case in.Key == "" || in.From.Chat == "" || in.From.Platform == "" || in.From.Kind == "":
+		b.t.Errorf("event without key or place: %+v", in)
+	case in.Rule == "" && in.Sender.ID == "":
+		b.t.Errorf("event of nobody: %+v", in)
+	case in.At.IsZero():
+		b.t.Errorf("event without a time: %+v", in)
+	}
+}
+
+// Fail makes the inbox refuse everything, or take it again.
+func (b *Inbox) Fail(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing = on
+}
+
+// Refused is how many batches were refused.
+func (b *Inbox) Refused() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
+}
+
+// Offered is how many events came, with repeats.
+func (b *Inbox) Offered() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.offered
+}
+
+// Events returns what was taken, once each, in order.
+func (b *Inbox) Events() []chat.Inbound {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.events)
+}
+
+// Texts returns the texts of the messages that were taken at one place.
+func (b *Inbox) Texts(at chat.Address) []string {
+	var out []string
+	for _, in := range b.Events() {
+		if in.Event == chat.Message && in.Rule == "" && in.From == at {
+			out = append(out, in.Text)
+		}
+	}
+	return out
+}

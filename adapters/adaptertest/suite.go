@@ -1,0 +1,217 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// Suite runs every test that an adapter must pass.
+func Suite(t *testing.T, p Platform) {
+	for _, c := range []struct {
+		name string
+		test func(*stage)
+	}{
+		{"ConnectsAndProvesIt", (*stage).connects},
+		{"WrongCredentialsAreTheOperators", (*stage).wrongCredentials},
+		{"EachEventIsTakenOnce", (*stage).redelivery},
+		{"OrderIsKeptWithinAChat", (*stage).order},
+		{"CutConnectionsLoseNothing", (*stage).cuts},
+		{"ARestartLosesNothing", (*stage).restart},
+		{"NothingIsConfirmedThatIsNotStored", (*stage).refusedStore},
+		{"ASinkThatPanicsIsARefusal", (*stage).panickingStore},
+		{"ABlackHoleIsNoticed", (*stage).blackHole},
+		{"TwoAccountsStayApart", (*stage).accounts},
+		{"SendsSayWhatTheyKnow", (*stage).outcomes},
+		{"SizeIsThePlatforms", (*stage).size},
+		{"EditsAndDeletes", (*stage).edits},
+		{"Mentions", (*stage).mentions},
+		{"SessionKeys", (*stage).keys},
+		{"Files", (*stage).files},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.test(&stage{T: t, p: p, w: p.New(t)}) })
+		})
+	}
+}
+
+// A stage is one test under way.
+type stage struct {
+	*testing.T
+	p Platform
+	w World
+}
+
+// A run is an adapter that runs into an inbox of its own.
+type run struct {
+	s     *stage
+	a     chat.Adapter
+	inbox *Inbox
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// start runs an adapter and waits until it is connected.
+func (s *stage) start(account string) *run {
+	s.Helper()
+	return s.into(account, NewInbox(s.T))
+}
+
+func (s *stage) into(account string, b *Inbox) *run {
+	s.Helper()
+	r := s.launch(s.w.Connect(account), b)
+	s.until(r.a, chat.Connected, s.p.Period)
+	r.inbox = b
+	return r
+}
+
+// launch runs a into sink; the end of the test ends it.
+func (s *stage) launch(a chat.Adapter, sink chat.Sink) *run {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &run{s: s, a: a, stop: stop, ended: make(chan error, 1)}
+	go func() { r.ended <- a.Run(ctx, sink) }() // end waits for it
+	s.Cleanup(func() { r.end() })
+	return r
+}
+
+// end stops the adapter, which has a second for it, and returns what Run did.
+func (r *run) end() error {
+	r.stop()
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		return err
+	case <-time.After(time.Second):
+		r.s.Error("Run does not end with its context")
+		return <-r.ended
+	}
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// until lets time pass until a is in a state, at most for d.
+func (s *stage) until(a chat.Adapter, want chat.State, d time.Duration) {
+	s.Helper()
+	for end := time.Now().Add(d); ; pass(100 * time.Millisecond) {
+		synctest.Wait()
+		if a.Health().State == want {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("after %v the adapter is not %s but %+v", d, want, a.Health())
+		}
+	}
+}
+
+// arrived lets time pass until ok, at most for d.
+func (s *stage) arrived(what string, d time.Duration, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(d); ; pass(100 * time.Millisecond) {
+		synctest.Wait()
+		if ok() {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("after %v: %s", d, what)
+		}
+	}
+}
+
+// keepsSecret reports a credential in something people can read.
+func (s *stage) keepsSecret(what string, text any) {
+	s.Helper()
+	if strings.Contains(fmt.Sprintf("%v %+v", text, text), s.w.Secret()) {
+		s.Errorf("%s shows a credential: %v", what, text)
+	}
+}
+
+func (s *stage) connects() {
+	r := s.start("")
+	h := r.a.Health()
+	if h.Proof.IsZero() || h.Since.IsZero() || h.Error != "" {
+		s.Errorf("connected without proof: %+v", h)
+	}
+	for range 3 { // nobody speaks, and still it shows that it lives
+		pass(s.p.Period * 3 / 2)
+		if age := time.Since(r.a.Health().Proof); age > 2*s.p.Period {
+			s.Errorf("the last proof is %v old", age)
+		}
+	}
+	f := r.a.Features()
+	if f.Limit <= 0 || f.Size == nil {
+		s.Errorf("features: %+v", f)
+	}
+	if err := r.end(); err != nil {
+		s.Errorf("Run ended with %v", err)
+	}
+}
+
+func (s *stage) wrongCredentials() {
+	r := s.launch(s.w.Wrong(), NewInbox(s.T))
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		var ce *chat.ConfigError
+		if !errors.As(err, &ce) || strings.Contains(ce.Reason, "\n") || ce.Reason == "" {
+			s.Errorf("Run ended with %v", err)
+		}
+		s.keepsSecret("the error", err)
+	case <-time.After(time.Minute):
+		s.Fatal("Run goes on with wrong credentials")
+	}
+	if h := r.a.Health(); h.State != chat.Failed || h.Error == "" {
+		s.Errorf("health %+v", h)
+	}
+}
+
+func (s *stage) redelivery() {
+	r, room := s.start(""), s.w.Direct("", 0)
+	var want []string
+	for i := range 5 {
+		want = append(want, fmt.Sprintf("message %d", i))
+		room.Say(want[i])
+	}
+	s.arrived("messages are missing", s.p.Period, func() bool { return len(r.inbox.Texts(room.At())) == 5 })
+	for i := range 5 {
+		before := r.inbox.Offered()
+		s.w.Redeliver("")
+		s.arrived("nothing was delivered again", 2*s.p.Period, func() bool { return r.inbox.Offered() > before })
+		pass(s.p.Period)
+		if got := r.inbox.Texts(room.At()); !slices.Equal(got, want) {
+			s.Fatalf("after delivery %d: %q, want %q", i+2, got, want)
+		}
+	}
+}
+
+func (s *stage) order() {
+	r := s.start("")
+	rooms := []Room{s.w.Direct("", 0), s.w.Direct("", 1), s.w.Group("", 0)}
+	want := make([][]string, len(rooms))
+	for i := range 40 {
+		for j, room := range rooms {
+			text := fmt.Sprintf("%d in %d", i, j)
+			want[j] = append(want[j], text)
+			room.Say(text)
+		}
+		if i%7 == 0 {
+			pass(time.Second / 3)
+		}
+	}
+	for j, room := range rooms {
+		s.arrived("messages are missing", s.p.Period, func() bool { return len(r.inbox.Texts(room.At())) == 40 })
+		if got := r.inbox.Texts(room.At()); !slices.Equal(got, want[j]) {
+			s.Errorf("room %d: %q", j, got)
+		}
+	}
+}
