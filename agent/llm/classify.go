@@ -100,6 +100,7 @@ func classOf(f Failure, said saying) Class {
 	case status >= 300:
 		return Format
 	}
+	f.Large = false
 	if c := classRefused(t, f); c != Format {
 		return c
 	}

@@ -24,6 +24,7 @@ type errorBody struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
 	Msg      string          `json:"msg"`
+	ErrorMsg string          `json:"error_message"`
 	Detail   json.RawMessage `json:"detail"`
 	Type     string          `json:"type"`
 	Code     json.RawMessage `json:"code"`
@@ -83,6 +84,7 @@ func (s *saying) read(body []byte, depth int) {
 		}
 	}
 	s.add(b.Msg)
+	s.add(b.ErrorMsg)
 }
 
 // note keeps the innermost type and code.

@@ -79,7 +79,8 @@ func (r Recorded) Newest() string {
 }
 
 // Scripted is a provider that gives its answers in order, one per request, and
-// records the requests. When no answer is left it asks Default; without one it
+// records the requests. As every provider does, it refuses a request whose last
+// message is not the user's; that uses up no answer. When no answer is left it asks Default; without one it
 // fails with an error of class format_error, which nobody tries again.
 type Scripted struct {
 	// Default answers when the list is used up. It must be set before use.
@@ -148,6 +149,15 @@ func (s *Scripted) Await(ctx context.Context, n int) error {
 // Stream implements llm.Provider.
 func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
+		if len(r.Prefill) == 0 && (r.Transcript == nil || r.Transcript.Len() == 0) ||
+			r.Transcript != nil && r.Transcript.Len() > 0 && r.Transcript.At(r.Transcript.Len()-1).Role != llm.User {
+			yield(nil, &llm.Error{Class: llm.Format, Provider: s.Name(), Message: "the last message must be the user's"})
+			return
+		}
+		if ctx.Err() != nil {
+			yield(nil, context.Cause(ctx))
+			return
+		}
 		a, ok := s.take(r)
 		if a.Started != nil {
 			close(a.Started)

@@ -1,0 +1,89 @@
+// Package anthropic speaks the Messages API.
+//
+// The bytes of a request are written by hand: the same request is the same
+// bytes, and the messages of the next one begin with the bytes of this one,
+// cache marks and overlay apart. Assistant messages that came from this API go
+// back as they came, thinking and signatures included.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/internal/wire"
+	"hermesd/internal/secret"
+)
+
+// Dialect marks the messages whose Raw is a content array of this API.
+const Dialect = "anthropic"
+
+// DefaultURL is where the service itself is.
+const DefaultURL = "https://api.anthropic.com"
+
+// Options say how to reach the service. Only Key is needed.
+type Options struct {
+	Name      string // "": anthropic
+	BaseURL   string // "": DefaultURL; with or without /v1
+	Key       secret.Value
+	HTTP      *http.Client      // nil: one of our own
+	Headers   map[string]string // put on each request
+	MaxTokens int               // of an answer that asks for no other limit; 0: 16,384
+	Timeout   time.Duration     // of a whole answer; 0: 30 minutes
+	// IdleTimeout is how long the service may send nothing; 0: 15 minutes.
+	IdleTimeout time.Duration
+}
+
+// A Provider calls models of the Messages API. Its methods may be called from
+// any goroutine.
+type Provider struct {
+	client    wire.Client
+	url       string
+	maxTokens int
+	header    http.Header
+}
+
+// New returns a provider.
+func New(o Options) *Provider {
+	p := &Provider{
+		url:       strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, DefaultURL), "/"), "/v1") + "/v1/messages",
+		maxTokens: cmp.Or(o.MaxTokens, 16_384),
+		header:    http.Header{"Anthropic-Version": {"2023-06-01"}},
+	}
+	p.client = wire.Client{
+		Name: cmp.Or(o.Name, "anthropic"), HTTP: wire.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
+	}
+	p.client.Timeout, p.client.Idle = wire.Limits(o.Timeout, o.IdleTimeout, 15*time.Minute)
+	if o.Key != "" {
+		p.header.Set("X-Api-Key", o.Key.Reveal())
+	}
+	return p
+}
+
+// Name implements llm.Provider.
+func (p *Provider) Name() string { return p.client.Name }
+
+// Stream implements llm.Provider.
+func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		body, err := p.Encode(nil, r)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		call, err := p.client.Post(ctx, p.url, p.header, body)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer call.Close()
+		a := answer{call: call, provider: p.Name(), model: r.Model}
+		if err := a.read(yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}

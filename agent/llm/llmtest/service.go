@@ -1,0 +1,78 @@
+package llmtest
+
+import (
+	"sync"
+
+	"hermesd/agent/llm"
+	sim "hermesd/internal/sim/llm"
+)
+
+// A Service gives scripted answers through a simulated service, so that a
+// provider which speaks a network protocol can be tested with the same script
+// as any other.
+type Service struct {
+	*sim.Server
+
+	mu      sync.Mutex // guards what follows
+	answers []Answer
+}
+
+// NewService returns a service; it is closed by the caller. o.Reply is used
+// when the script is used up.
+func NewService(o sim.Options) *Service {
+	s := &Service{}
+	rest := o.Reply
+	if rest == nil {
+		rest = sim.Echo
+	}
+	o.Reply = func(r sim.Request) sim.Reply {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.answers) == 0 {
+			return rest(r)
+		}
+		a := s.answers[0]
+		s.answers = s.answers[1:]
+		return a.reply()
+	}
+	s.Server = sim.New(o)
+	return s
+}
+
+// Script adds answers.
+func (s *Service) Script(answers ...Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, answers...)
+}
+
+// stopWords are the Messages API's words; the simulated service knows the
+// others.
+var stopWords = map[llm.StopReason]string{llm.Length: "max_tokens", llm.Refusal: "refusal", llm.Paused: "pause_turn"}
+
+// faultOf is the fault that makes a service fail in a class.
+var faultOf = map[llm.Class]sim.Kind{
+	llm.Auth: sim.Unauthorized, llm.Billing: sim.Unpaid, llm.RateLimit: sim.TooMany, llm.Overloaded: sim.Overloaded,
+	llm.Server: sim.ServerError, llm.Overflow: sim.Overflow, llm.TooLarge: sim.TooLarge, llm.NotFound: sim.Missing,
+	llm.PrefixCheck: sim.Prefix, llm.Garbage: sim.Garbage,
+}
+
+func (a Answer) reply() sim.Reply {
+	rep := sim.Reply{Thinking: a.Thinking, Text: a.Text, Stop: stopWords[a.Stop], PerDelta: a.Delay}
+	for _, c := range a.Calls {
+		rep.Calls = append(rep.Calls, sim.Call{ID: c.ID, Name: c.Name, Args: c.Input})
+	}
+	if a.Usage != (llm.Usage{}) {
+		rep.Usage = &sim.Usage{Input: a.Usage.Input, CacheRead: a.Usage.CacheRead, CacheWrite: a.Usage.CacheWrite, Output: a.Usage.Output}
+	}
+	if a.Cut {
+		rep.Fault = &sim.Fault{Kind: sim.End, At: 4}
+	}
+	if e, ok := a.Err.(*llm.Error); ok { //nolint:errorlint // a script's own value
+		rep.Fault = &sim.Fault{Kind: faultOf[e.Class], After: e.After}
+	}
+	if a.Hold != nil {
+		rep.Fault = &sim.Fault{Kind: sim.Stall, At: 5}
+	}
+	return rep
+}

@@ -1,0 +1,342 @@
+package openai
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/internal/wire"
+)
+
+// errEnough says that the reader of the events wants no more.
+var errEnough = errors.New("openai: enough")
+
+// stream is what an answer is read from.
+type stream interface {
+	Next() (wire.Event, error)
+	Cut() *llm.Error
+	Garbage(what string, err error) *llm.Error
+	Refused(status int, body []byte) *llm.Error
+}
+
+// answer gathers one answer from its chunks. It is complete when a chunk has
+// named the reason to stop and the service has ended the stream.
+type answer struct {
+	call     stream
+	provider string
+	model    string
+
+	text, thought strings.Builder
+	calls         []*call
+	refused       bool
+	stop          string
+	usage         llm.Usage
+	chunks        int
+}
+
+// A call is a tool call while it is being written.
+type call struct {
+	index    int
+	id, name string
+	args     bytes.Buffer
+	told     bool // its ToolStart was sent
+}
+
+type chunk struct {
+	Object  string   `json:"object"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage"`
+
+	Error        json.RawMessage `json:"error"`
+	ErrorMessage json.RawMessage `json:"error_message"`
+}
+
+type choice struct {
+	Index int `json:"index"`
+	Delta struct {
+		Content          json.RawMessage `json:"content"`
+		Reasoning        string          `json:"reasoning"`
+		ReasoningContent string          `json:"reasoning_content"`
+		Refusal          string          `json:"refusal"`
+		ToolCalls        []callDelta     `json:"tool_calls"`
+	} `json:"delta"`
+	FinishReason string          `json:"finish_reason"`
+	Error        json.RawMessage `json:"error"`
+}
+
+type callDelta struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"function"`
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Details    struct {
+		Cached  int `json:"cached_tokens"`
+		Written int `json:"cache_write_tokens"`
+	} `json:"prompt_tokens_details"`
+	Hit int `json:"prompt_cache_hit_tokens"`
+}
+
+// read yields the answer's events up to Done. It returns the error that the
+// stream ends in, and nil too if the reader has had enough.
+func (a *answer) read(yield func(llm.Event, error) bool) error {
+	send := func(e llm.Event) error {
+		if !yield(e, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	err := a.drain(send)
+	if err == nil {
+		err = send(a.done())
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// drain reads chunks up to the end of a complete answer.
+func (a *answer) drain(send func(llm.Event) error) error {
+	for {
+		e, err := a.call.Next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err != nil || string(bytes.TrimSpace(e.Data)) == "[DONE]" {
+			if a.stop == "" {
+				return a.call.Cut()
+			}
+			return nil
+		}
+		if len(bytes.TrimSpace(e.Data)) == 0 {
+			continue
+		}
+		if e.Name == "error" {
+			return a.failed(e.Data)
+		}
+		if err := a.take(e.Data, send); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *answer) take(data []byte, send func(llm.Event) error) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return a.call.Garbage("a chunk is no JSON", err)
+	}
+	if isSet(c.Error) || isSet(c.ErrorMessage) || c.Object == "error" {
+		return a.failed(data)
+	}
+	a.chunks++
+	if c.Model != "" {
+		a.model = c.Model
+	}
+	if c.Usage != nil {
+		a.count(*c.Usage)
+	}
+	for _, ch := range c.Choices {
+		if ch.Index != 0 {
+			continue
+		}
+		if isSet(ch.Error) {
+			return a.failed(ch.Error)
+		}
+		if err := a.choice(ch, send); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *answer) choice(ch choice, send func(llm.Event) error) error {
+	d := ch.Delta
+	if ch.FinishReason == "error" {
+		return &llm.Error{Class: llm.Server, Provider: a.provider, Message: "the service broke the answer off"}
+	}
+	if s := d.ReasoningContent + d.Reasoning; s != "" {
+		if d.Reasoning == d.ReasoningContent {
+			s = d.Reasoning // some services say it twice
+		}
+		a.thought.WriteString(s)
+		if err := send(llm.ThinkingDelta(s)); err != nil {
+			return err
+		}
+	}
+	text, err := textOf(d.Content)
+	if err != nil {
+		return a.call.Garbage("the content of a chunk is no text", err)
+	}
+	if d.Refusal != "" {
+		a.refused = true
+		text += d.Refusal
+	}
+	if text != "" {
+		a.text.WriteString(text)
+		if err := send(llm.TextDelta(text)); err != nil {
+			return err
+		}
+	}
+	for _, c := range d.ToolCalls {
+		if err := a.tool(c, send); err != nil {
+			return err
+		}
+	}
+	if ch.FinishReason != "" {
+		a.stop = ch.FinishReason
+	}
+	return nil
+}
+
+// tool adds d to the call that it belongs to: that of its index, unless it has
+// an id of its own; the last one, if it has no index.
+func (a *answer) tool(d callDelta, send func(llm.Event) error) error {
+	args, err := argsOf(d.Function.Arguments)
+	if err != nil {
+		return a.call.Garbage("the arguments of a call are no text", err)
+	}
+	c := a.find(d)
+	if c == nil {
+		c = &call{index: -1}
+		if d.Index != nil {
+			c.index = *d.Index
+		}
+		a.calls = append(a.calls, c)
+	}
+	if c.id == "" {
+		c.id = d.ID
+	}
+	if !c.told {
+		c.name += d.Function.Name
+	}
+	c.args.WriteString(args)
+	if !c.told && c.name != "" {
+		c.told = true
+		return send(llm.ToolStart{Name: c.name})
+	}
+	return nil
+}
+
+func (a *answer) find(d callDelta) *call {
+	for i := len(a.calls) - 1; i >= 0; i-- {
+		c := a.calls[i]
+		if d.ID != "" && c.id != "" && d.ID != c.id {
+			continue
+		}
+		if d.Index == nil && (d.ID == "" && d.Function.Name == "" || d.ID != "" && d.ID == c.id) || d.Index != nil && *d.Index == c.index {
+			return c
+		}
+	}
+	return nil
+}
+
+func (a *answer) count(u usage) {
+	cached := max(u.Details.Cached, u.Hit)
+	a.usage = llm.Usage{
+		Input: max(0, u.Prompt-cached-u.Details.Written), CacheRead: cached, CacheWrite: u.Details.Written, Output: u.Completion,
+	}
+}
+
+// failed turns an error inside the stream into ours.
+func (a *answer) failed(data []byte) error { return a.call.Refused(200, data) }
+
+func (a *answer) done() llm.Done {
+	m := llm.Message{Role: llm.Assistant, Dialect: Dialect}
+	if s := a.thought.String(); s != "" {
+		m.Blocks = append(m.Blocks, llm.Block{Type: llm.Thinking, Text: s})
+	}
+	if s := a.text.String(); !wire.Blank(s) {
+		m.Blocks = append(m.Blocks, llm.Block{Type: llm.Text, Text: s})
+	}
+	used := map[string]bool{}
+	for _, c := range a.calls {
+		m.Blocks = append(m.Blocks, c.block(used))
+	}
+	stop, ok := stops[a.stop]
+	switch {
+	case a.refused:
+		stop = llm.Refusal
+	case !ok || stop == llm.EndTurn || stop == llm.CallTools:
+		stop = llm.EndTurn
+		if len(a.calls) > 0 {
+			stop = llm.CallTools
+		}
+	}
+	return llm.Done{Message: m, Stop: stop, Usage: a.usage, Model: a.model, Provider: a.provider}
+}
+
+var stops = map[string]llm.StopReason{
+	"stop": llm.EndTurn, "tool_calls": llm.CallTools, "function_call": llm.CallTools,
+	"length": llm.Length, "content_filter": llm.Refusal,
+}
+
+// block returns the finished call. Its id is one that every service takes and
+// that no other call of the answer has.
+func (c *call) block(used map[string]bool) llm.Block {
+	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: wire.Name(c.name)}
+	if !llm.LegalID(b.ID) || used[b.ID] {
+		b.ID = "call_" + rand.Text()
+	}
+	used[b.ID] = true
+	in := bytes.TrimSpace(c.args.Bytes())
+	switch {
+	case len(in) == 0 || string(in) == "null":
+		b.Input = json.RawMessage(`{}`)
+	case llm.ValidInput(in):
+		b.Input = json.RawMessage(bytes.Clone(in))
+	default:
+		b.Input, b.Text = json.RawMessage(`{}`), string(in)
+	}
+	return b
+}
+
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// textOf reads a content that is a string, null, or a list of parts.
+func textOf(raw json.RawMessage) (string, error) {
+	if !isSet(raw) {
+		return "", nil
+	}
+	if raw[0] != '[' {
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err
+	}
+	var list []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	err := json.Unmarshal(raw, &list)
+	var s strings.Builder
+	for _, p := range list {
+		if p.Type == "text" {
+			s.WriteString(p.Text)
+		}
+	}
+	return s.String(), err
+}
+
+// argsOf reads arguments that are a string, or an object as they should not be.
+func argsOf(raw json.RawMessage) (string, error) {
+	if !isSet(raw) {
+		return "", nil
+	}
+	if raw[0] != '"' {
+		return string(raw), nil
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err
+}

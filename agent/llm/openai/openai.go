@@ -1,0 +1,99 @@
+// Package openai speaks Chat Completions, as OpenAI, OpenRouter, Ollama, vLLM,
+// LM Studio and others do.
+//
+// The bytes of a request are written by hand: the same request is the same
+// bytes, and the messages of the next one begin with the bytes of this one, the
+// overlay apart, so that caches of prefixes hold. The content of a message is a
+// plain string, and a list only where there are pictures.
+package openai
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/internal/wire"
+	"hermesd/internal/secret"
+)
+
+// Dialect marks the messages that came from this API.
+const Dialect = "openai"
+
+// DefaultURL is where OpenAI itself is.
+const DefaultURL = "https://api.openai.com/v1"
+
+// Options say how to reach a service.
+type Options struct {
+	Name    string       // "": openai
+	BaseURL string       // up to and with /v1; "": DefaultURL
+	Key     secret.Value // "": none is sent, for servers at home
+	HTTP    *http.Client // nil: one of our own
+	Headers map[string]string
+	// MaxTokens is the limit of an answer that asks for no other; 0: none is
+	// sent.
+	MaxTokens int
+	Timeout   time.Duration // of a whole answer; 0: 30 minutes
+	// IdleTimeout is how long the service may send nothing; 0: 90 seconds.
+	IdleTimeout time.Duration
+}
+
+// A Provider calls models of one service. Its methods may be called from any
+// goroutine.
+type Provider struct {
+	client    wire.Client
+	url       string
+	host      string
+	maxTokens int
+	header    http.Header
+}
+
+// New returns a provider.
+func New(o Options) *Provider {
+	base := strings.TrimRight(cmp.Or(o.BaseURL, DefaultURL), "/")
+	p := &Provider{url: base + "/chat/completions", maxTokens: o.MaxTokens, header: http.Header{}}
+	if u, err := url.Parse(base); err == nil {
+		p.host = u.Hostname()
+	}
+	p.client = wire.Client{
+		Name: cmp.Or(o.Name, "openai"), HTTP: wire.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
+	}
+	p.client.Timeout, p.client.Idle = wire.Limits(o.Timeout, o.IdleTimeout, 90*time.Second)
+	if o.Key != "" {
+		p.header.Set("Authorization", "Bearer "+o.Key.Reveal())
+	}
+	return p
+}
+
+// Name implements llm.Provider.
+func (p *Provider) Name() string { return p.client.Name }
+
+// Stream implements llm.Provider.
+func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		body, err := p.Encode(nil, r)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		call, err := p.client.Post(ctx, p.url, p.header, body)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer call.Close()
+		a := answer{call: call, provider: p.Name(), model: r.Model}
+		if err := a.read(yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// isHost reports whether the service is that of domain.
+func (p *Provider) isHost(domain string) bool {
+	return p.host == domain || strings.HasSuffix(p.host, "."+domain)
+}

@@ -1,0 +1,85 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// An Entry of the ledger is one request and what became of it.
+type Entry struct {
+	Request
+	At      time.Time
+	Fault   Kind // "" for none
+	Done    bool // the answer is over
+	Status  int  // of the answer; 0 if there was none
+	Written int  // bytes of the answer
+}
+
+type ledger struct {
+	noBodies bool
+
+	mu      sync.Mutex // guards what follows
+	entries []Entry
+	arrived chan struct{} // closed and replaced at each change
+}
+
+func (l *ledger) add(r Request, f *Fault) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := Entry{Request: r, At: time.Now()}
+	if f != nil {
+		e.Fault = f.Kind
+	}
+	e.N = len(l.entries) + 1
+	if l.noBodies {
+		e.Body, e.Messages, e.Tools, e.Header, e.prefixes = nil, nil, nil, nil, nil
+		e.System = ""
+	}
+	l.entries = append(l.entries, e)
+	l.changed()
+	return e.N
+}
+
+func (l *ledger) finish(n, status, written int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &l.entries[n-1]
+	e.Done, e.Status, e.Written = true, status, written
+	l.changed()
+}
+
+func (l *ledger) changed() {
+	close(l.arrived)
+	l.arrived = make(chan struct{})
+}
+
+func (l *ledger) all() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries)
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+func (l *ledger) await(ctx context.Context, n int) error {
+	for {
+		l.mu.Lock()
+		have, next := len(l.entries), l.arrived
+		l.mu.Unlock()
+		if have >= n {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return fmt.Errorf("await request %d, have %d: %w", n, have, context.Cause(ctx))
+		}
+	}
+}

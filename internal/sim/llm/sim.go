@@ -1,0 +1,222 @@
+// Package llm is a server that behaves like model services do: it speaks the
+// Messages API and Chat Completions, streaming and not, checks requests as
+// strictly as the services, fails as they fail when told to, and keeps a ledger
+// of what it was asked. It knows nothing of the program that it is used to test.
+package llm
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say how a Server behaves. The zero Options are a service that knows
+// every model, accepts every key and repeats what it is told.
+type Options struct {
+	Keys   []string // that are accepted; none: every key that is not empty
+	Models []string // that exist; none: every model
+	// Reply makes the answers; nil is Echo.
+	Reply func(Request) Reply
+	// FirstByte is waited before an answer, PerDelta before each piece of it.
+	FirstByte, PerDelta time.Duration
+	// ContextTokens refuses longer requests as the services do; 0: no limit.
+	ContextTokens int
+	// PrefixCheck refuses thinking blocks whose prefix is not the one that they
+	// were made for.
+	PrefixCheck bool
+	// NoBodies keeps the ledger small: entries have no Body and no Messages.
+	NoBodies bool
+}
+
+// A Server is a simulated service. Its methods may be called from any
+// goroutine.
+type Server struct {
+	// URL is where the server listens, without a path; of a server that was
+	// made with New it is a name that only its Transport knows.
+	URL string
+
+	o      Options
+	ledger ledger
+	cache  cache
+	http   *http.Server
+	served sync.WaitGroup // the listener and calls through Transport
+	closed chan struct{}
+	salt   string // makes the ids of calls differ from other servers'
+	once   sync.Once
+
+	mu     sync.Mutex // guards what follows
+	faults []*Fault
+}
+
+// New returns a server that is reached through Transport or as an http.Handler.
+func New(o Options) *Server {
+	if o.Reply == nil {
+		o.Reply = Echo
+	}
+	s := &Server{URL: "http://model.test", o: o, closed: make(chan struct{}), salt: strings.ToLower(rand.Text()[:6])}
+	s.ledger.arrived = make(chan struct{})
+	s.ledger.noBodies = o.NoBodies
+	s.cache.seen = make(map[uint64]struct{})
+	return s
+}
+
+// Start returns a server that listens on a free port of the loopback.
+func Start(o Options) (*Server, error) {
+	s := New(o)
+	var listen net.ListenConfig
+	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	s.URL = "http://" + l.Addr().String()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	s.served.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
+	return s, nil
+}
+
+// Close ends every request that is under way and waits until all is quiet.
+func (s *Server) Close() {
+	s.once.Do(func() {
+		close(s.closed)
+		if s.http != nil {
+			_ = s.http.Close() // connections are ours; there is nothing to save
+		}
+	})
+	s.served.Wait()
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/v1/messages" && r.Method == http.MethodPost:
+		s.serve(w, r, messagesAPI{s})
+	case r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
+		s.serve(w, r, chatAPI{s})
+	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
+		s.models(w, r)
+	default:
+		writeJSON(w, http.StatusNotFound, messagesError("not_found_error", "Not Found"))
+	}
+}
+
+// An api is one of the two languages.
+type api interface {
+	// name is the dialect's name in the ledger.
+	name() string
+	// check reads and judges a request. A refusal comes back as an error body.
+	check(h http.Header, body []byte) (Request, *refusal)
+	// answer writes rep as the answer to req.
+	answer(o *out, req Request, rep Reply)
+	// failure returns the body of an error as this service says it.
+	failure(status int, text string) any
+	// event returns an error as an event of a stream that has begun.
+	event(status int, text string) (name string, body any)
+}
+
+// A refusal is an answer that is an error.
+type refusal struct {
+	status int
+	body   any
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
+	body, err := readAll(r)
+	if err != nil {
+		return // the client went away while it was still asking
+	}
+	req, no := a.check(r.Header, body)
+	req.Dialect, req.Header, req.Body = a.name(), withoutKeys(r.Header), body
+	if no == nil && s.o.ContextTokens > 0 && tokens(body) > s.o.ContextTokens {
+		no = &refusal{http.StatusBadRequest, tooLong(a.name(), tokens(body), s.o.ContextTokens)}
+	}
+	fault := s.fault(req)
+	e := s.ledger.add(req, fault)
+	req.N = e
+	o := &out{w: w, ctx: r.Context(), closed: s.closed, api: a, fault: fault}
+	o.flusher, _ = w.(http.Flusher)
+	defer func() { s.ledger.finish(e, o.status, o.written) }()
+	if fault != nil && fault.instead(o) {
+		return
+	}
+	if no != nil {
+		o.json(no.status, no.body)
+		return
+	}
+	rep := s.o.Reply(req)
+	rep.Calls = slices.Clone(rep.Calls) // ours to fill in
+	if rep.Fault != nil && fault == nil {
+		fault, o.fault = rep.Fault, rep.Fault
+		if fault.instead(o) {
+			return
+		}
+	}
+	if fault != nil {
+		fault.bend(&rep)
+	}
+	if rep.Status != 0 {
+		o.raw(rep.Status, "application/json", rep.Body)
+		return
+	}
+	if !o.wait(max(rep.FirstByte, s.o.FirstByte)) {
+		return
+	}
+	o.perDelta = max(rep.PerDelta, s.o.PerDelta)
+	s.cache.count(&rep, req)
+	a.answer(o, req, rep)
+}
+
+func (s *Server) keyOK(key string) bool {
+	if len(s.o.Keys) == 0 {
+		return key != ""
+	}
+	return slices.Contains(s.o.Keys, key)
+}
+
+func (s *Server) modelOK(name string) bool {
+	return len(s.o.Models) == 0 || slices.Contains(s.o.Models, name)
+}
+
+// Requests returns the ledger, oldest entry first.
+func (s *Server) Requests() []Entry { return s.ledger.all() }
+
+// Count returns how many requests came.
+func (s *Server) Count() int { return s.ledger.count() }
+
+// Await returns when at least n requests came, or ctx ends.
+func (s *Server) Await(ctx context.Context, n int) error { return s.ledger.await(ctx, n) }
+
+// models serves the list of models in the form of the asking dialect.
+func (s *Server) models(w http.ResponseWriter, r *http.Request) {
+	names := s.o.Models
+	if len(names) == 0 {
+		names = []string{"sim"}
+	}
+	key := r.Header.Get("X-Api-Key")
+	if r.Header.Get("Anthropic-Version") != "" {
+		if !s.keyOK(key) {
+			writeJSON(w, http.StatusUnauthorized, messagesError("authentication_error", "invalid x-api-key"))
+			return
+		}
+		list := make([]any, 0, len(names))
+		for _, n := range names {
+			list = append(list, map[string]any{"type": "model", "id": n, "display_name": n, "created_at": "2026-01-01T00:00:00Z"})
+		}
+		writeJSON(w, http.StatusOK, map[string]any{"data": list, "has_more": false, "first_id": names[0], "last_id": names[len(names)-1]})
+		return
+	}
+	if no := (chatAPI{s}).key(r.Header); no != nil {
+		writeJSON(w, no.status, no.body)
+		return
+	}
+	list := make([]any, 0, len(names))
+	for _, n := range names {
+		list = append(list, map[string]any{"id": n, "object": "model", "created": 1767225600, "owned_by": "sim"})
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+}

@@ -1,0 +1,124 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// Transport returns a way to the server without a network, which works inside a
+// bubble of testing/synctest too.
+func (s *Server) Transport() http.RoundTripper { return transport{s} }
+
+// Client returns a client that uses Transport.
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
+
+type transport struct{ s *Server }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	pr, pw := io.Pipe()
+	w := &pipeWriter{header: make(http.Header), pw: pw, ready: make(chan struct{})}
+	req := r.Clone(ctx)
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	t.s.served.Go(func() {
+		defer cancel()
+		defer func() { w.end(recover()) }()
+		defer func() { _ = req.Body.Close() }() // a reader's end
+		t.s.ServeHTTP(w, req)
+	})
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		select {
+		case <-w.ready: // the handler was as quick as its end
+		default:
+			cancel()
+			_ = pr.Close() // never fails; the handler must not wait for a reader
+			return nil, fmt.Errorf("simulated connection: %w", ctx.Err())
+		}
+	}
+	if w.broken {
+		cancel()
+		return nil, fmt.Errorf("simulated connection: %w", io.ErrUnexpectedEOF)
+	}
+	return &http.Response{
+		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.sent, Body: &pipeBody{PipeReader: pr, ctx: r.Context(), cancel: cancel}, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// pipeWriter is the server's end of a simulated connection.
+type pipeWriter struct {
+	header, sent http.Header
+	status       int
+	broken       bool // before there was an answer
+	pw           *io.PipeWriter
+	ready        chan struct{}
+	once         sync.Once
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) Flush() {}
+
+func (w *pipeWriter) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.ready)
+	})
+}
+
+func (w *pipeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	n, err := w.pw.Write(p)
+	if err != nil {
+		return n, fmt.Errorf("simulated connection: %w", err)
+	}
+	return n, nil
+}
+
+// end closes the connection after the handler, which may have panicked to break
+// it off.
+func (w *pipeWriter) end(panicked any) {
+	if panicked == nil {
+		w.WriteHeader(http.StatusOK)
+		_ = w.pw.Close() // never fails
+		return
+	}
+	w.once.Do(func() {
+		w.broken = true
+		close(w.ready)
+	})
+	_ = w.pw.CloseWithError(io.ErrUnexpectedEOF) // never fails
+	if panicked != http.ErrAbortHandler {        //nolint:errorlint // a panic's value
+		panic(panicked)
+	}
+}
+
+// pipeBody is the client's end of an answer.
+type pipeBody struct {
+	*io.PipeReader
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// Read implements io.Reader.
+func (b *pipeBody) Read(p []byte) (int, error) {
+	n, err := b.PipeReader.Read(p)
+	if err != nil && b.ctx.Err() != nil {
+		return n, b.ctx.Err()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *pipeBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
