@@ -1,0 +1,183 @@
+package bolt
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// The buckets.
+const (
+	bMeta        = "meta"
+	bEntries     = "entries"
+	bLanes       = "lanes"
+	bKeys        = "keys"
+	bAges        = "ages"
+	bTurns       = "turns"
+	bSteps       = "steps"
+	bRows        = "rows"
+	bQueues      = "queues"
+	bDead        = "dead"
+	bSessions    = "sessions"
+	bPrompts     = "prompts"
+	bCurrent     = "current"
+	bRecent      = "recent"
+	bTranscripts = "transcripts"
+	bMoved       = "moved"
+	bValues      = "values"
+	bDamaged     = "damaged"
+)
+
+func buckets() []string {
+	return []string{
+		bMeta, bEntries, bLanes, bKeys, bAges, bTurns, bSteps, bRows, bQueues, bDead,
+		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bMoved, bValues, bDamaged,
+	}
+}
+
+// appended are the buckets whose keys mostly grow, so that pages can be full.
+func appended(bucket string) bool {
+	switch bucket {
+	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bRecent, bDead:
+		return true
+	}
+	return false
+}
+
+var errKey = errors.New("the key is malformed")
+
+func idKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+// keyID returns the id at the end of a key.
+func keyID(k []byte) uint64 {
+	if len(k) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k[len(k)-8:])
+}
+
+func lanePrefix(l inbox.Lane) []byte { return field(nil, string(l)) }
+
+func laneKey(l inbox.Lane, id inbox.ID) []byte {
+	return binary.BigEndian.AppendUint64(lanePrefix(l), uint64(id))
+}
+
+func laneOf(k []byte) (inbox.Lane, inbox.ID, error) {
+	s, rest, err := cutField(k)
+	if err != nil || len(rest) != 8 {
+		return "", 0, errKey
+	}
+	return inbox.Lane(s), inbox.ID(binary.BigEndian.Uint64(rest)), nil
+}
+
+func queuePrefix(a chat.Address) []byte {
+	var k []byte
+	for _, s := range []string{string(a.Platform), a.Account, string(a.Kind), a.Scope, a.Chat, a.Thread} {
+		k = field(k, s)
+	}
+	return k
+}
+
+func queueKey(a chat.Address, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(queuePrefix(a), id)
+}
+
+func queueOf(k []byte) (chat.Address, uint64, error) {
+	var f [6]string
+	var err error
+	for i := range f {
+		if f[i], k, err = cutField(k); err != nil {
+			return chat.Address{}, 0, err
+		}
+	}
+	if len(k) != 8 {
+		return chat.Address{}, 0, errKey
+	}
+	a := chat.Address{Platform: chat.Platform(f[0]), Account: f[1], Kind: chat.Kind(f[2]), Scope: f[3], Chat: f[4], Thread: f[5]}
+	return a, binary.BigEndian.Uint64(k), nil
+}
+
+// field appends s with its length, so that no field runs into the next.
+func field(k []byte, s string) []byte {
+	k = binary.BigEndian.AppendUint16(k, uint16(min(len(s), 1<<16-1)))
+	return append(k, s...)
+}
+
+func cutField(k []byte) (string, []byte, error) {
+	if len(k) < 2 {
+		return "", nil, errKey
+	}
+	n := int(binary.BigEndian.Uint16(k))
+	if len(k) < 2+n {
+		return "", nil, errKey
+	}
+	return string(k[2 : 2+n]), k[2+n:], nil
+}
+
+// longKey is the length from which on idempotency keys are kept as hashes.
+const longKey = 1 << 10
+
+// seenKey is where the idempotency key of an event is kept.
+func seenKey(from chat.Address, key string) []byte {
+	if len(key) > longKey {
+		sum := sha256.Sum256([]byte(key))
+		key = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return append(field(field(nil, string(from.Platform)), from.Account), key...)
+}
+
+func stepPrefix(turn string) []byte { return append([]byte(turn), 0) }
+
+func stepKey(turn string, n int) []byte {
+	return binary.BigEndian.AppendUint32(stepPrefix(turn), uint32(n))
+}
+
+func transcriptPrefix(id session.ID) []byte { return append([]byte(id), 0) }
+
+func transcriptKey(id session.ID, n int) []byte {
+	return binary.BigEndian.AppendUint32(transcriptPrefix(id), uint32(n))
+}
+
+func recentKey(r session.Record) []byte {
+	k := binary.BigEndian.AppendUint64(nil, uint64(max(r.Updated.UnixNano(), 0)))
+	return append(k, r.ID...)
+}
+
+// recordName names a record in words for people.
+func recordName(bucket string, k []byte) string {
+	switch bucket {
+	case bEntries, bAges:
+		return fmt.Sprintf("%s m%d", singular(bucket), keyID(k))
+	case bRows, bDead:
+		return fmt.Sprintf("%s o%d", singular(bucket), keyID(k))
+	case bLanes:
+		if l, id, err := laneOf(k); err == nil {
+			return fmt.Sprintf("place of m%d in lane %q", id, l)
+		}
+	case bQueues:
+		if a, id, err := queueOf(k); err == nil {
+			return fmt.Sprintf("place of o%d in the queue of %s", id, a)
+		}
+	case bTranscripts, bSteps:
+		if len(k) > 5 {
+			return fmt.Sprintf("%s %q number %d", singular(bucket), k[:len(k)-5], binary.BigEndian.Uint32(k[len(k)-4:]))
+		}
+	}
+	return fmt.Sprintf("%s %q", singular(bucket), k)
+}
+
+func singular(bucket string) string {
+	switch bucket {
+	case bEntries:
+		return "entry"
+	case bMeta, bCurrent, bMoved, bDamaged, bDead, bRecent:
+		return "record " + bucket
+	}
+	return bucket[:len(bucket)-1]
+}

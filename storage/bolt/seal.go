@@ -1,0 +1,83 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"hermesd/storage"
+)
+
+// sealVersion is the first byte of every value.
+const sealVersion = 1
+
+// sealSize is what stands before the content of a value.
+const sealSize = 5
+
+var (
+	errSum     = errors.New("its checksum does not fit")
+	errShort   = errors.New("it is cut short")
+	errVersion = errors.New("it has an unknown version")
+)
+
+// sum is over bucket and key too, so that a value in a wrong place is noticed.
+func sum(bucket string, key, content []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	c := crc32.Update(0, table, []byte(bucket))
+	c = crc32.Update(c, table, key)
+	return crc32.Update(c, table, content)
+}
+
+func seal(bucket string, key, content []byte) []byte {
+	v := make([]byte, 0, sealSize+len(content))
+	v = append(v, sealVersion)
+	v = binary.LittleEndian.AppendUint32(v, sum(bucket, key, content))
+	return append(v, content...)
+}
+
+func unseal(bucket string, key, v []byte) ([]byte, error) {
+	switch {
+	case len(v) < sealSize:
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errShort}
+	case v[0] != sealVersion:
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errVersion}
+	case binary.LittleEndian.Uint32(v[1:]) != sum(bucket, key, v[sealSize:]):
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errSum}
+	}
+	return v[sealSize:], nil
+}
+
+// A reader reads records in a transaction. What it returns as bytes is valid
+// until the transaction ends.
+type reader struct{ tx *bbolt.Tx }
+
+func (r reader) bucket(name string) *bbolt.Bucket { return r.tx.Bucket([]byte(name)) }
+
+// get returns the content under key, nil if there is none.
+func (r reader) get(bucket string, key []byte) ([]byte, error) {
+	v := r.bucket(bucket).Get(key)
+	if v == nil {
+		return nil, nil
+	}
+	return unseal(bucket, key, v)
+}
+
+// load decodes the record under key into v. It reports whether there is one.
+func (r reader) load(bucket string, key []byte, v any) (bool, error) {
+	content, err := r.get(bucket, key)
+	if err != nil || content == nil {
+		return false, err
+	}
+	return true, decode(bucket, key, content, v)
+}
+
+func decode(bucket string, key, content []byte, v any) error {
+	if err := json.Unmarshal(content, v); err != nil {
+		return &storage.DamageError{Record: recordName(bucket, key), Err: fmt.Errorf("it cannot be decoded: %w", err)}
+	}
+	return nil
+}

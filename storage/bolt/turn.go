@@ -1,0 +1,252 @@
+package bolt
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/storage"
+)
+
+// A turnRecord is what is kept of a turn, from its first claim until long after
+// its end.
+type turnRecord struct {
+	ID    string     `json:"id"`
+	Lane  inbox.Lane `json:"lane"`
+	Epoch uint64     `json:"epoch,omitempty"` // of the claim; 0: nobody has it
+	Lease time.Time  `json:"lease,omitzero"`
+	// Steps is how many steps are kept, and Crashed how many of them were there
+	// at the last crash.
+	Steps    int             `json:"steps,omitempty"`
+	Crashed  int             `json:"crashed,omitempty"`
+	Entries  []inbox.ID      `json:"entries"`
+	Rows     []outbox.ID     `json:"rows,omitempty"`
+	Previews []outbox.ID     `json:"previews,omitempty"` // those that are not taken back
+	Began    time.Time       `json:"began"`
+	Ended    time.Time       `json:"ended,omitzero"`
+	Trace    json.RawMessage `json:"trace,omitempty"`
+}
+
+func (r reader) turn(id string) (t turnRecord, ok bool, err error) {
+	ok, err = r.load(bTurns, []byte(id), &t)
+	return t, ok, err
+}
+
+func (b *batch) saveTurn(t turnRecord) error { return b.save(bTurns, []byte(t.ID), t) }
+
+// newTurn returns a turn of lane with an id that sorts by time and that no
+// other turn has.
+func (b *batch) newTurn(l inbox.Lane) turnRecord {
+	b.s.turns++
+	id := fmt.Sprintf("t%011x-%x-%x", b.now.UnixMilli(), b.s.epoch, b.s.turns)
+	return turnRecord{ID: id, Lane: l, Began: b.now}
+}
+
+// held returns the turn of claim c, or inbox.ErrStale if it is not c's any
+// more.
+func (b *batch) held(c inbox.Claim) (turnRecord, error) {
+	if c.Turn == "" || c.Epoch != b.s.epoch {
+		return turnRecord{}, inbox.ErrStale
+	}
+	t, ok, err := b.turn(c.Turn)
+	if err != nil {
+		return t, err
+	}
+	if !ok || t.Epoch != c.Epoch || t.Lane != c.Lane || !t.Ended.IsZero() {
+		return t, inbox.ErrStale
+	}
+	return t, nil
+}
+
+// steps returns the steps of a turn, in order.
+func (r reader) steps(turn string) ([]inbox.Step, error) {
+	var steps []inbox.Step
+	prefix := stepPrefix(turn)
+	c := r.bucket(bSteps).Cursor()
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		content, err := unseal(bSteps, k, v)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, bytes.Clone(content))
+	}
+	return steps, nil
+}
+
+// dropSteps forgets the steps of a turn.
+func (b *batch) dropSteps(t *turnRecord) error {
+	var keys [][]byte
+	prefix := stepPrefix(t.ID)
+	c := b.bucket(bSteps).Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		if err := b.delete(bSteps, k); err != nil {
+			return err
+		}
+	}
+	t.Steps = 0
+	return nil
+}
+
+// previews returns the preview rows of t that somebody may see.
+func (r reader) previews(t turnRecord) ([]outbox.Row, error) {
+	var rows []outbox.Row
+	for _, id := range t.Previews {
+		row, ok, err := r.row(id)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || row.State == outbox.Dead && row.Receipt == nil {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// lanes returns the lanes that are not empty, by their oldest entry.
+func (r reader) lanes() ([]inbox.Lane, error) {
+	type oldest struct {
+		lane inbox.Lane
+		id   inbox.ID
+	}
+	var found []oldest
+	c := r.bucket(bLanes).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		l, id, err := laneOf(k)
+		if err != nil {
+			return nil, &storage.DamageError{Record: recordName(bLanes, k), Err: err}
+		}
+		if n := len(found); n == 0 || found[n-1].lane != l {
+			found = append(found, oldest{l, id})
+		}
+	}
+	slices.SortFunc(found, func(a, b oldest) int { return cmp.Compare(a.id, b.id) })
+	lanes := make([]inbox.Lane, len(found))
+	for i, f := range found {
+		lanes[i] = f.lane
+	}
+	return lanes, nil
+}
+
+// begin starts a new epoch: claims of processes that are gone expire, and the
+// rows that they were sending become uncertain.
+func (s *Store) begin() error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	b := s.newBatch(tx)
+	if err := b.beginEpoch(); err != nil {
+		_ = s.rollback(b) // the error says why
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.commits.Add(1)
+	s.tell(b.damage)
+	return nil
+}
+
+func (b *batch) beginEpoch() error {
+	var id identity
+	if ok, err := b.load(bMeta, []byte(keyStore), &id); err != nil {
+		return err
+	} else if !ok {
+		return &storage.DamageError{Record: "the file", Err: errKey}
+	}
+	id.Epoch++
+	b.s.epoch = id.Epoch
+	if err := b.save(bMeta, []byte(keyStore), id); err != nil {
+		return err
+	}
+	if err := b.expireClaims(); err != nil {
+		return err
+	}
+	return b.expireAttempts()
+}
+
+// expireClaims lets the entries that were claimed wait again.
+func (b *batch) expireClaims() error {
+	type claimed struct {
+		lane inbox.Lane
+		place
+	}
+	var found []claimed
+	c := b.bucket(bLanes).Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		l, _, err := laneOf(k)
+		if err != nil {
+			continue // Verify names it
+		}
+		if p, err := placeOf(k, v); err == nil && p.claimed {
+			found = append(found, claimed{l, p})
+		}
+	}
+	turns := make(map[string]turnRecord)
+	for _, f := range found {
+		t, err := b.expiredTurn(turns, f.turn, f.lane)
+		if err != nil {
+			return err
+		}
+		e, ok, err := b.at(f.lane, f.place)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		e.Crashes++
+		if t.Steps > t.Crashed { // it came further than the last time
+			e.Crashes = 1
+		}
+		e.State, e.Epoch, e.Lease = inbox.Waiting, 0, time.Time{}
+		if err := b.putEntry(e, inbox.Claimed); err != nil {
+			return err
+		}
+	}
+	for _, t := range turns {
+		t.Epoch, t.Lease, t.Crashed = 0, time.Time{}, t.Steps
+		if err := b.saveTurn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expiredTurn returns the turn of a claim that expires.
+func (b *batch) expiredTurn(known map[string]turnRecord, id string, l inbox.Lane) (turnRecord, error) {
+	if t, ok := known[id]; ok {
+		return t, nil
+	}
+	t, err := b.turnOrNew(id, l)
+	if err == nil {
+		known[id] = t
+	}
+	return t, err
+}
+
+// turnOrNew returns a turn. One that cannot be read begins again, without what
+// it had done.
+func (b *batch) turnOrNew(id string, l inbox.Lane) (turnRecord, error) {
+	t, ok, err := b.turn(id)
+	if isDamage(err) {
+		err = b.setAside(bTurns, []byte(id), err)
+		ok = false
+	}
+	if err != nil {
+		return t, err
+	}
+	if !ok {
+		t = turnRecord{ID: id, Lane: l, Began: b.now}
+	}
+	return t, nil
+}

@@ -1,0 +1,138 @@
+package storagetest
+
+import (
+	"fmt"
+	"sync"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+)
+
+func inboxTests() map[string]func(*world) {
+	return map[string]func(*world){
+		"a key is accepted once, also after a crash": func(w *world) {
+			e := w.say("hello")[0]
+			for range 2 {
+				again, err := w.Accept(w.Context(), []inbox.Entry{e})
+				w.ok(err)
+				equal(w, "second acceptance", again, []inbox.Acceptance{{ID: e.ID}})
+				w.crash()
+			}
+			elsewhere := e
+			elsewhere.In.From.Account = "second"
+			another := e
+			another.In.From.Platform = chat.Discord
+			w.accept(elsewhere, another)
+		},
+		"the same key twice in one batch is one entry": func(w *world) {
+			e := w.entry("x")
+			taken, err := w.Accept(w.Context(), []inbox.Entry{e, e})
+			w.ok(err)
+			if !taken[0].Fresh || taken[1].Fresh || taken[0].ID != taken[1].ID {
+				w.Fatalf("got %+v", taken)
+			}
+			equal(w, "waiting", w.Waiting(lane), 1)
+		},
+		"an event without a key is refused, with all of its batch": func(w *world) {
+			good, bad := w.entry("good"), w.entry("bad")
+			bad.In.Key = ""
+			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
+				w.Fatal("it was accepted")
+			}
+			equal(w, "waiting", w.Waiting(lane), 0)
+			w.accept(good)
+		},
+		"entries wait in their order": func(w *world) {
+			w.say("a", "b")
+			w.say("c")
+			equal(w, "waiting", w.Waiting(lane), 3)
+			w.claim(0, "a", "b", "c")
+			equal(w, "waiting", w.Waiting(lane), 0)
+		},
+		"what is offered as done is kept for why only": func(w *world) {
+			e := w.entry("spam")
+			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Why: "not_allowed"}
+			e = w.accept(e)[0]
+			equal(w, "waiting", w.Waiting(lane), 0)
+			w.claim(0)
+			equal(w, "outcome", w.outcome(e.ID), inbox.Outcome{Result: inbox.Silent, Why: "not_allowed"})
+			lanes, err := w.Lanes(w.Context())
+			w.ok(err)
+			equal(w, "lanes", lanes, nil)
+		},
+		"an edit changes what waits": func(w *world) {
+			e := w.say("teh")[0]
+			edit := w.edit(e, "the")
+			edit.In.Files = []chat.File{{Kind: chat.Photo, Ref: "f"}}
+			edit = w.accept(edit)[0]
+			equal(w, "outcome of the edit", w.outcome(edit.ID), inbox.Outcome{Result: inbox.Silent, Why: "edit_applied"})
+			w.crash()
+			c := w.claim(0, "the")
+			equal(w, "files", c.Entries[0].In.Files, edit.In.Files)
+		},
+		"an edit of what is claimed, done or unknown comes too late": func(w *world) {
+			e := w.say("teh")[0]
+			c := w.claim(0, "teh")
+			unknown := w.entry("never seen")
+			late := []inbox.Entry{w.edit(e, "claimed"), w.edit(unknown, "unknown")}
+			late = w.accept(late...)
+			w.commit(c, replied())
+			late = append(late, w.accept(w.edit(e, "done"))...)
+			for _, l := range late {
+				equal(w, "outcome of "+l.In.Text, w.outcome(l.ID), inbox.Outcome{Result: inbox.Silent, Why: "edit_too_late"})
+			}
+			equal(w, "text", w.chain(e.ID).Entry.In.Text, "teh")
+		},
+		"an edit of a turn that has recorded a step comes too late": func(w *world) {
+			e := w.say("teh")[0]
+			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), nil, inbox.Step(`1`)))
+			w.crash()
+			edit := w.accept(w.edit(e, "the"))[0]
+			equal(w, "outcome", w.outcome(edit.ID).Why, "edit_too_late")
+			w.claim(0, "teh")
+		},
+		"lanes come in the order of their oldest entry": func(w *world) {
+			first, second, third := w.entry("1"), w.entry("2"), w.entry("3")
+			first.Lane, second.Lane, third.Lane = "z", "a", "z"
+			w.accept(first, second, third)
+			lanes, err := w.Lanes(w.Context())
+			w.ok(err)
+			equal(w, "lanes", lanes, []inbox.Lane{"z", "a"})
+			c, err := w.Claim(w.Context(), "z", 1)
+			w.ok(err)
+			w.commit(c, replied())
+			lanes, err = w.Lanes(w.Context())
+			w.ok(err)
+			equal(w, "lanes", lanes, []inbox.Lane{"a", "z"})
+		},
+		"many accept at once and nothing is lost": func(w *world) {
+			const n = 64
+			var wg sync.WaitGroup
+			ids := make([]inbox.ID, n)
+			for i := range n {
+				wg.Go(func() {
+					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), In: chat.Inbound{Key: fmt.Sprint("p", i), Event: chat.Message, From: room}}
+					taken, err := w.Accept(w.Context(), []inbox.Entry{e})
+					if err != nil || !taken[0].Fresh {
+						w.Errorf("accept %d: %+v, %v", i, taken, err)
+						return
+					}
+					ids[i] = taken[0].ID
+				})
+			}
+			wg.Wait()
+			w.crash()
+			for i, id := range ids {
+				equal(w, "key", w.chain(id).Entry.In.Key, fmt.Sprint("p", i))
+			}
+			equal(w, "waiting", w.Stats().Waiting, n)
+		},
+	}
+}
+
+// edit is the event that e was edited.
+func (w *world) edit(e inbox.Entry, text string) inbox.Entry {
+	ed := w.entry(text)
+	ed.In.Event, ed.In.Amends, ed.In.ID = chat.Edit, e.In.Key, e.In.ID
+	return ed
+}

@@ -1,0 +1,5 @@
+package storagetest
+
+import "testing"
+
+func checkModel(t *testing.T, open Open) {}

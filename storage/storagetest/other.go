@@ -1,0 +1,154 @@
+package storagetest
+
+import (
+	"time"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+func otherTests() map[string]func(*world) {
+	return map[string]func(*world){
+		"small values are kept": func(w *world) {
+			v, err := w.Value(w.Context(), "k")
+			w.ok(err)
+			equal(w, "value", v, nil)
+			w.ok(w.SetValue(w.Context(), "k", []byte("v")))
+			w.crash()
+			v, err = w.Value(w.Context(), "k")
+			w.ok(err)
+			equal(w, "value", string(v), "v")
+			w.ok(w.SetValue(w.Context(), "k", nil))
+			v, err = w.Value(w.Context(), "k")
+			w.ok(err)
+			if v != nil {
+				w.Fatalf("got %q, want nothing", v)
+			}
+		},
+		"stats count what is not done": func(w *world) {
+			w.say("a", "b", "c")
+			w.claim(1, "a")
+			w.enqueue(message(room, "1"), message(other, "2"))
+			w.next(other, "2")
+			r, err := w.Outbox(w.Context(), false)
+			w.ok(err)
+			w.settle(outbox.Settlement{ID: r[1].ID, State: outbox.Dead})
+			s := w.Stats()
+			equal(w, "figures", []int{s.Waiting, s.Claimed, s.Outbox, s.Dead, int(s.Accepted)}, []int{2, 1, 1, 1, 3})
+			w.crash()
+			s = w.Stats()
+			equal(w, "figures", []int{s.Waiting, s.Claimed, s.Outbox, s.Dead, int(s.Accepted)}, []int{3, 0, 1, 1, 0})
+			if s.Epoch != 2 || s.Bytes == 0 || s.Error != "" {
+				w.Fatalf("got %+v", s)
+			}
+		},
+		"what is old is forgotten, what is not done is kept": func(w *world) {
+			done := w.say("done")[0]
+			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{message(room, "x")}})
+			w.settle(sent(w.next(room, "x").ID))
+			w.enqueue(message(room, "waits"))
+			waits := w.say("waits")[0]
+			now := time.Now()
+			w.ok(w.Prune(w.Context(), now.Add(71*time.Hour)))
+			again, err := w.Accept(w.Context(), []inbox.Entry{done})
+			w.ok(err)
+			equal(w, "key after 71 h", again[0].Fresh, false)
+			w.ok(w.Prune(w.Context(), now.Add(6*24*time.Hour)))
+			equal(w, "outcome after 6 days", w.outcome(done.ID).Result, inbox.Replied)
+			again, err = w.Accept(w.Context(), []inbox.Entry{done})
+			w.ok(err)
+			equal(w, "key after 6 days", again[0].Fresh, true)
+			w.ok(w.Prune(w.Context(), now.Add(8*24*time.Hour)))
+			chains, err := w.Why(w.Context(), done.ID.String())
+			w.ok(err)
+			equal(w, "chains after 8 days", len(chains), 0)
+			equal(w, "state", w.chain(waits.ID).Entry.State, inbox.Waiting)
+			rows, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			equal(w, "rows", len(rows), 1)
+			w.crash()
+			w.claim(0, "waits", "done")
+		},
+		"everything follows a chat that moves": movesAlong,
+		"a turn that runs while its chat moves ends well": func(w *world) {
+			w.open2("s1", 0)
+			w.say("a")
+			c := w.claim(0, "a")
+			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
+			w.ok(w.Move(w.Context(), room, to, rekey))
+			w.commit(c, said("s1", 1, `2`))
+			rec, ok, err := w.Session(w.Context(), rekey(session.Record{At: to}))
+			w.ok(err)
+			if !ok || rec.ID != "s1" || rec.Messages != 2 || rec.At != to {
+				w.Fatalf("got %+v (%t)", rec, ok)
+			}
+			w.claim(0)
+		},
+		"a turn cut short before its chat moves goes on in the new lane": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
+			w.crash()
+			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
+			w.ok(w.Move(w.Context(), room, to, rekey))
+			w.claim(0)
+			k := rekey(session.Record{At: to})
+			again, err := w.Claim(w.Context(), inbox.LaneOf(k), 0)
+			w.ok(err)
+			equal(w, "turn", again.Turn, c.Turn)
+			equal(w, "steps", len(again.Steps), 1)
+			equal(w, "session", again.Entries[0].Session, k)
+			w.commit(again, replied())
+		},
+	}
+}
+
+// rekey is how these tests make keys.
+func rekey(r session.Record) session.Key {
+	return session.KeyFor("", r.At, r.Owner, session.Policy{})
+}
+
+func movesAlong(w *world) {
+	w.open2("s1", 0)
+	w.say("waits")
+	now := w.entry("/status")
+	now.Lane = inbox.Now(key)
+	w.accept(now)
+	unopened := w.entry("first words")
+	unopened.In.From.Thread, unopened.In.From.Kind = "5", chat.Thread
+	unopened.Session = rekey(session.Record{At: unopened.In.From})
+	unopened.Lane = inbox.LaneOf(unopened.Session)
+	w.accept(unopened)
+	w.enqueue(message(room, "1"), message(other, "x"))
+	w.next(room, "1")
+
+	to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
+	w.ok(w.Move(w.Context(), room, to, rekey))
+	w.crash()
+
+	k := rekey(session.Record{At: to})
+	rec, ok, err := w.Session(w.Context(), k)
+	w.ok(err)
+	if !ok || rec.ID != "s1" || rec.At != to || rec.Key != k {
+		w.Fatalf("got %+v (%t)", rec, ok)
+	}
+	if rec, ok, err := w.Session(w.Context(), key); err != nil || ok && rec.ID != "s1" {
+		w.Fatalf("the old key leads to %+v, %v", rec, err)
+	}
+	thread := to
+	thread.Thread, thread.Kind = "5", chat.Thread
+	for l, want := range map[inbox.Lane]string{
+		inbox.LaneOf(k): "waits", inbox.Now(k): "/status", inbox.LaneOf(rekey(session.Record{At: thread})): "first words",
+	} {
+		c, err := w.Claim(w.Context(), l, 0)
+		w.ok(err)
+		equal(w, "in lane "+string(l), texts(c.Entries), []string{want})
+		equal(w, "chat", c.Entries[0].In.From.Chat, "-1007")
+	}
+	equal(w, "left behind", w.Waiting(lane), 0)
+	equal(w, "state", w.next(to, "1").State, outbox.Unsure)
+	w.nothing(room)
+	equal(w, "other chats stay", w.next(other, "x").Msg.To, other)
+}

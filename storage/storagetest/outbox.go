@@ -1,0 +1,284 @@
+package storagetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+)
+
+func outboxTests() map[string]func(*world) {
+	return map[string]func(*world){
+		"rows leave in order, one at a time": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"), message(other, "x"))
+			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued, outbox.Attempting})
+			first := w.next(room, "1")
+			w.nothing(room)
+			w.next(other, "x")
+			w.settle(sent(first.ID))
+			second := w.next(room, "2")
+			equal(w, "attempts", second.Attempts, 1)
+			w.settle(sent(second.ID))
+			w.nothing(room)
+			r := w.row(first.ID)
+			if r.State != outbox.Sent || r.Receipt == nil || r.Receipt.ID != "r"+r.ID.String() || r.Settled.IsZero() {
+				w.Fatalf("got %+v", r)
+			}
+			queues, err := w.Queues(w.Context())
+			w.ok(err)
+			equal(w, "queues", queues, []chat.Address{other})
+		},
+		"the attempt that was written with the row costs no commit": func(w *world) {
+			w.enqueue(message(room, "1"), message(room, "2"))
+			before := w.Stats().Commits
+			r := w.next(room, "1")
+			equal(w, "commits of next", w.Stats().Commits-before, 0)
+			w.settle(sent(r.ID))
+			w.next(room, "2")
+			equal(w, "commits of settle and next", w.Stats().Commits-before, 1)
+		},
+		"each attempt is given to one caller": func(w *world) {
+			for range 20 {
+				w.enqueue(message(room, "1"))
+			}
+			for range 20 {
+				var wg sync.WaitGroup
+				var got atomic.Uint64
+				for range 8 {
+					wg.Go(func() {
+						r, _, ok, err := w.Next(w.Context(), room)
+						if err != nil {
+							w.Error(err)
+						}
+						if ok && !got.CompareAndSwap(0, uint64(r.ID)) {
+							w.Errorf("%s and o%d at once", r.ID, got.Load())
+						}
+					})
+				}
+				wg.Wait()
+				w.settle(sent(outbox.ID(got.Load())))
+			}
+			w.nothing(room)
+		},
+		"a refused row waits until it is due, and those behind it": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now().Add(time.Hour), Reason: "429"})
+			if wait := w.nothing(room); wait < 59*time.Minute || wait > time.Hour {
+				w.Fatalf("waits %s, want an hour", wait)
+			}
+			w.crash()
+			if wait := w.nothing(room); wait < 59*time.Minute {
+				w.Fatalf("waits %s after a crash", wait)
+			}
+			w.ok(w.RetryRow(w.Context(), rows[0].ID))
+			r := w.next(room, "1")
+			equal(w, "attempts", r.Attempts, 2)
+			equal(w, "repeat", r.Repeat, false)
+		},
+		"a refused row that is due is attempted again at once": func(w *world) {
+			rows := w.enqueue(message(room, "1"))
+			w.next(room, "1")
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now(), Repeat: true})
+			r := w.next(room, "1")
+			equal(w, "attempts", r.Attempts, 2)
+			equal(w, "repeat", r.Repeat, true)
+		},
+		"what was being sent at a crash is uncertain, and nothing else is": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			w.crash()
+			equal(w, "states", []outbox.State{w.row(rows[0].ID).State, w.row(rows[1].ID).State}, []outbox.State{outbox.Unsure, outbox.Queued})
+			r := w.next(room, "1")
+			equal(w, "state", r.State, outbox.Unsure)
+			equal(w, "attempts", r.Attempts, 1)
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, Due: time.Now(), Repeat: true})
+			r = w.next(room, "1")
+			equal(w, "state", r.State, outbox.Attempting)
+			equal(w, "attempts", r.Attempts, 2)
+		},
+		"an uncertain row that is not due waits": func(w *world) {
+			r := w.enqueue(message(room, "1"), message(room, "2"))[0]
+			w.next(room, "1")
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Unsure, Due: time.Now().Add(time.Hour)})
+			if wait := w.nothing(room); wait < 59*time.Minute {
+				w.Fatalf("waits %s", wait)
+			}
+		},
+		"a held row lets others pass": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Unsure})
+			second := w.next(room, "2")
+			w.settle(sent(second.ID))
+			w.crash()
+			w.nothing(room)
+			third := w.enqueue(message(room, "3"))[0]
+			equal(w, "state", third.State, outbox.Attempting)
+			w.settle(sent(w.next(room, "3").ID))
+			w.ok(w.RetryRow(w.Context(), rows[0].ID))
+			equal(w, "repeat", w.next(room, "1").Repeat, true)
+		},
+		"a dead row lets others pass, and can be retried": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Reason: "blocked"})
+			w.settle(sent(w.next(room, "2").ID))
+			unsent, err := w.Outbox(w.Context(), false)
+			w.ok(err)
+			equal(w, "unsent", ids(unsent), []outbox.ID{rows[0].ID})
+			equal(w, "dead", w.Stats().Dead, 1)
+			all, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			equal(w, "all", len(all), 2)
+			w.crash()
+			equal(w, "dead", w.Stats().Dead, 1)
+			w.ok(w.RetryRow(w.Context(), rows[0].ID))
+			equal(w, "dead", w.Stats().Dead, 0)
+			w.settle(sent(w.next(room, "1").ID))
+			if err := w.RetryRow(w.Context(), rows[0].ID); err == nil {
+				w.Fatal("a sent row was retried")
+			}
+		},
+		"a dropped row stays dead, unless it arrived": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			w.ok(w.DropRow(w.Context(), rows[0].ID, "not needed"))
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now()})
+			r := w.row(rows[0].ID)
+			equal(w, "state", r.State, outbox.Dead)
+			equal(w, "reason", r.Reason, "not needed")
+			w.next(room, "2")
+			w.settle(sent(rows[0].ID))
+			equal(w, "state", w.row(rows[0].ID).State, outbox.Sent)
+			equal(w, "dead", w.Stats().Dead, 0)
+			if err := w.DropRow(w.Context(), rows[0].ID, "x"); err == nil {
+				w.Fatal("a sent row was dropped")
+			}
+		},
+		"a row that is due later does not leave now": func(w *world) {
+			r := message(room, "1")
+			r.Due = time.Now().Add(time.Hour)
+			equal(w, "state", w.enqueue(r)[0].State, outbox.Queued)
+			w.nothing(room)
+		},
+		"a moved chat takes its queue along": func(w *world) {
+			rows := w.enqueue(message(room, "1"), message(room, "2"))
+			w.next(room, "1")
+			to := room
+			to.Chat = "-1007"
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now(), MovedTo: &to})
+			w.nothing(room)
+			r := w.next(to, "1")
+			equal(w, "address", r.Msg.To, to)
+			w.settle(sent(r.ID))
+			w.next(to, "2")
+			queues, err := w.Queues(w.Context())
+			w.ok(err)
+			equal(w, "queues", queues, []chat.Address{to})
+		},
+		"a commit's rows go to the end of their queues": func(w *world) {
+			before := w.enqueue(message(room, "before"))[0]
+			w.say("a")
+			c := w.claim(0, "a")
+			m := replied()
+			m.Rows = []outbox.Row{message(room, "1"), message(other, "2"), message(other, "3")}
+			rows := w.commit(c, m)
+			equal(w, "states", states(rows), []outbox.State{outbox.Queued, outbox.Attempting, outbox.Queued})
+			equal(w, "turn", rows[0].Turn, c.Turn)
+			w.next(room, "before")
+			w.settle(sent(before.ID))
+			w.next(room, "1")
+			w.next(other, "2")
+		},
+		"a recovered turn finds its preview": func(w *world) {
+			e := w.say("a")[0]
+			c := w.claim(0, "a")
+			p := w.preview(c)
+			w.crash()
+			again := w.claim(0, "a")
+			equal(w, "previews", ids(again.Previews), []outbox.ID{p.ID})
+			equal(w, "receipt", again.Previews[0].Receipt.ID, "r"+p.ID.String())
+			m := replied()
+			reply := message(room, "done")
+			reply.Replaces = p.ID
+			m.Rows = []outbox.Row{reply}
+			rows := w.commit(again, m)
+			equal(w, "replaces", rows[0].Replaces, p.ID)
+			equal(w, "rows of the turn", ids(w.chain(e.ID).Rows), []outbox.ID{p.ID, rows[0].ID})
+		},
+		"a preview that never arrived is not found": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			p := message(room, "…")
+			p.Role, p.Turn = outbox.Preview, c.Turn
+			p = w.enqueue(p)[0]
+			w.next(room, "…")
+			w.settle(outbox.Settlement{ID: p.ID, State: outbox.Dead, Reason: "no"})
+			w.crash()
+			equal(w, "previews", ids(w.claim(0, "a").Previews), nil)
+		},
+		"a row that is not there is an error": func(w *world) {
+			if _, err := w.Row(w.Context(), 99); err == nil {
+				w.Fatal("got a row")
+			}
+			if err := w.RetryRow(w.Context(), 99); err == nil {
+				w.Fatal("it was retried")
+			}
+			if err := w.DropRow(w.Context(), 99, ""); err == nil {
+				w.Fatal("it was dropped")
+			}
+		},
+		"the platform's id of an answer leads to its question": func(w *world) {
+			e := w.say("why?")[0]
+			c := w.claim(0, "why?")
+			m := replied()
+			m.Rows = []outbox.Row{message(room, "because")}
+			r := w.commit(c, m)[0]
+			w.settle(sent(w.next(room, "because").ID))
+			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.In.Key, e.In.ID, e.ID.String()} {
+				chains, err := w.Why(w.Context(), id)
+				w.ok(err)
+				if len(chains) != 1 || chains[0].Entry.ID != e.ID || len(chains[0].Rows) != 1 || chains[0].Rows[0].ID != r.ID {
+					w.Fatalf("why %s: %+v", id, chains)
+				}
+			}
+			for _, id := range []string{"m99", "o99", "nothing", ""} {
+				chains, err := w.Why(w.Context(), id)
+				w.ok(err)
+				equal(w, "why "+id, len(chains), 0)
+			}
+			alone := w.enqueue(message(room, "notice"))[0]
+			chains, err := w.Why(w.Context(), alone.ID.String())
+			w.ok(err)
+			if len(chains) != 1 || chains[0].Entry.ID != 0 || chains[0].Rows[0].ID != alone.ID {
+				w.Fatalf("why %s: %+v", alone.ID, chains)
+			}
+		},
+		"what ends an entry keeps nobody from the next": func(w *world) {
+			w.say("a")
+			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}})
+			w.say("b")
+			w.claim(0, "b")
+		},
+	}
+}
+
+func states(rows []outbox.Row) []outbox.State {
+	var list []outbox.State
+	for _, r := range rows {
+		list = append(list, r.State)
+	}
+	return list
+}
+
+func ids(rows []outbox.Row) []outbox.ID {
+	var list []outbox.ID
+	for _, r := range rows {
+		list = append(list, r.ID)
+	}
+	return list
+}

@@ -1,0 +1,184 @@
+package storagetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+func sessionTests() map[string]func(*world) {
+	return map[string]func(*world){
+		"a transcript only grows, byte for byte": func(w *world) {
+			w.say("a")
+			m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `)
+			m.Open = opening("s1")
+			w.commit(w.claim(0, "a"), m)
+			w.say("b")
+			w.commit(w.claim(0, "b"), said("s1", 2, `3`))
+			w.crash()
+			all, err := w.Transcript(w.Context(), "s1", 0)
+			w.ok(err)
+			equal(w, "transcript", rowTexts(all), []string{`{"b":1, "a": "\u003c"}`, ` [2] `, `3`})
+			tail, err := w.Transcript(w.Context(), "s1", 2)
+			w.ok(err)
+			equal(w, "tail", rowTexts(tail), []string{`3`})
+			none, err := w.Transcript(w.Context(), "s1", 3)
+			w.ok(err)
+			equal(w, "behind the end", rowTexts(none), nil)
+			none, err = w.Transcript(w.Context(), "s0", 0)
+			w.ok(err)
+			equal(w, "of a session that is not open", rowTexts(none), nil)
+		},
+		"transcripts do not run into each other": func(w *world) {
+			for i, id := range []session.ID{"s1", "s10", "s"} {
+				w.say("a")
+				m := said(id, 0, fmt.Sprint(i))
+				m.Open = opening(id)
+				w.commit(w.claim(0, "a"), m)
+			}
+			rows, err := w.Transcript(w.Context(), "s1", 0)
+			w.ok(err)
+			equal(w, "transcript", rowTexts(rows), []string{"0"})
+		},
+		"a prompt is stored once": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
+			w.crash()
+			rec, ok, err := w.Session(w.Context(), key)
+			w.ok(err)
+			if !ok || rec.ID != "s1" || rec.Messages != 0 {
+				w.Fatalf("got %+v (%t)", rec, ok)
+			}
+			changed := opening("s1")
+			changed.Prompt = json.RawMessage(`{"frozen": "another"}`)
+			c = w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, changed, inbox.Step(`2`)))
+			m := said("s1", 0, `1`)
+			m.Open = changed
+			w.commit(c, m)
+			prompt, err := w.Prompt(w.Context(), "s1")
+			w.ok(err)
+			equal(w, "prompt", string(prompt), string(opening("s1").Prompt))
+			if _, err := w.Prompt(w.Context(), "s2"); err == nil {
+				w.Fatal("a session that is not there has a prompt")
+			}
+		},
+		"a new session becomes the key's, and the old one can come back": func(w *world) {
+			w.open2("s1", 0)
+			w.open2("s2", time.Minute)
+			rec, _, err := w.Session(w.Context(), key)
+			w.ok(err)
+			equal(w, "current", rec.ID, "s2")
+			w.say("/resume")
+			m := replied()
+			m.Point = map[session.Key]session.ID{key: "s1"}
+			w.commit(w.claim(0, "/resume"), m)
+			rec, _, err = w.Session(w.Context(), key)
+			w.ok(err)
+			equal(w, "current", rec.ID, "s1")
+			w.say("/resume")
+			m.Point[key] = "nowhere"
+			c := w.claim(0, "/resume")
+			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
+				w.Fatal("a key points to no session")
+			}
+		},
+		"a commit can open a session without a record of its own": func(w *world) {
+			w.say("/new")
+			m := replied()
+			m.Open = opening("s1")
+			w.commit(w.claim(0, "/new"), m)
+			rec, ok, err := w.Session(w.Context(), key)
+			w.ok(err)
+			if !ok || rec.ID != "s1" {
+				w.Fatalf("got %+v (%t)", rec, ok)
+			}
+		},
+		"sessions come with the one used last first": func(w *world) {
+			w.open2("s1", 0)
+			w.open2("s2", time.Minute)
+			w.open2("s3", 2*time.Minute)
+			w.say("again")
+			m := said("s1", 1, `2`)
+			m.Session.Updated = time.Now().UTC().Add(time.Hour)
+			w.commit(w.claim(0, "again"), m)
+			w.crash()
+			recs, err := w.Sessions(w.Context(), 2)
+			w.ok(err)
+			equal(w, "sessions", sessionIDs(recs), []session.ID{"s1", "s3"})
+			recs, err = w.Sessions(w.Context(), 0)
+			w.ok(err)
+			equal(w, "sessions", sessionIDs(recs), []session.ID{"s1", "s3", "s2"})
+		},
+		"a title survives a turn that did not know of it": func(w *world) {
+			w.open2("s1", 0)
+			w.say("a")
+			c := w.claim(0, "a")
+			m := said("s1", 1, `2`)
+			m.Session.Title = ""
+			w.ok(w.SetTitle(w.Context(), "s1", "Taxes"))
+			w.commit(c, m)
+			equal(w, "title", w.session("s1").Title, "Taxes")
+			w.say("b")
+			m = said("s1", 2, `3`)
+			m.Session.Title = "Holidays"
+			w.commit(w.claim(0, "b"), m)
+			equal(w, "title", w.session("s1").Title, "Holidays")
+			if err := w.SetTitle(w.Context(), "nowhere", "x"); err == nil {
+				w.Fatal("a session that is not there got a title")
+			}
+		},
+		"two turns cannot append to the same place": func(w *world) {
+			w.open2("s1", 0)
+			w.say("a")
+			c := w.claim(0, "a")
+			if _, err := w.CommitTurn(w.Context(), c, said("s1", 0, `lost`)); err == nil {
+				w.Fatal("a row was written twice")
+			}
+			if _, err := w.CommitTurn(w.Context(), c, said("s1", 2, `gap`)); err == nil {
+				w.Fatal("a row was written behind a gap")
+			}
+			w.commit(c, said("s1", 1, `2`))
+		},
+		"a session that is not there is no error": func(w *world) {
+			if _, ok, err := w.Session(w.Context(), "k"); ok || err != nil {
+				w.Fatal(ok, err)
+			}
+			if _, ok, err := w.SessionByID(w.Context(), "s"); ok || err != nil {
+				w.Fatal(ok, err)
+			}
+		},
+	}
+}
+
+// open2 opens a session with one message, later by age.
+func (w *world) open2(id session.ID, age time.Duration) {
+	w.Helper()
+	w.say("open")
+	m := said(id, 0, `1`)
+	m.Open = opening(id)
+	m.Session.Updated = m.Session.Updated.Add(age)
+	w.commit(w.claim(0, "open"), m)
+}
+
+func (w *world) session(id session.ID) session.Record {
+	w.Helper()
+	rec, ok, err := w.SessionByID(w.Context(), id)
+	w.ok(err)
+	if !ok {
+		w.Fatalf("session %s is not there", id)
+	}
+	return rec
+}
+
+func sessionIDs(recs []session.Record) []session.ID {
+	var list []session.ID
+	for _, r := range recs {
+		list = append(list, r.ID)
+	}
+	return list
+}

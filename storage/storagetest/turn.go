@@ -1,0 +1,298 @@
+package storagetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+func turnTests() map[string]func(*world) {
+	return map[string]func(*world){
+		"a claim takes as many as it may": func(w *world) {
+			w.say("a", "b", "c")
+			c := w.claim(2, "a", "b")
+			equal(w, "left", c.Waiting, 1)
+			w.commit(c, replied())
+			c = w.claim(2, "c")
+			equal(w, "left", c.Waiting, 0)
+			if c.Crashed {
+				w.Fatal("nothing has crashed")
+			}
+		},
+		"a lane has one claim at a time": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.say("b")
+			equal(w, "left", w.claim(0).Waiting, 1)
+			w.commit(c, replied())
+			w.claim(0, "b")
+		},
+		"lanes do not wait for each other": func(w *world) {
+			w.say("a")
+			e := w.entry("b")
+			e.Lane = inbox.Now(key)
+			w.accept(e)
+			w.claim(0, "a")
+			c, err := w.Claim(w.Context(), inbox.Now(key), 0)
+			w.ok(err)
+			equal(w, "texts", texts(c.Entries), []string{"b"})
+		},
+		"a solo entry is claimed alone": func(w *world) {
+			solo := w.entry("/new")
+			solo.Solo = true
+			w.accept(w.entry("a"), w.entry("b"), solo, w.entry("c"))
+			c := w.claim(0, "a", "b")
+			joined, err := w.Join(w.Context(), c)
+			w.ok(err)
+			equal(w, "joined", texts(joined), nil)
+			w.commit(c, replied())
+			c = w.claim(0, "/new")
+			equal(w, "left", c.Waiting, 1)
+			joined, err = w.Join(w.Context(), c)
+			w.ok(err)
+			equal(w, "joined", texts(joined), nil)
+			w.commit(c, replied())
+			w.claim(0, "c")
+		},
+		"what joins ends with the turn": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			b := w.say("b")[0]
+			joined, err := w.Join(w.Context(), c)
+			w.ok(err)
+			equal(w, "joined", texts(joined), []string{"b"})
+			equal(w, "turn", joined[0].Turn, c.Turn)
+			equal(w, "waiting", w.Waiting(lane), 0)
+			w.commit(c, replied())
+			equal(w, "outcome", w.outcome(b.ID).Result, inbox.Replied)
+		},
+		"what joined comes back with the turn": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.say("b")
+			_, err := w.Join(w.Context(), c)
+			w.ok(err)
+			w.say("c")
+			w.crash()
+			again := w.claim(0, "a", "b")
+			equal(w, "turn", again.Turn, c.Turn)
+			equal(w, "left", again.Waiting, 1)
+		},
+		"release lets newer entries merge": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.say("b")
+			w.ok(w.Release(w.Context(), c))
+			equal(w, "waiting", w.Waiting(lane), 2)
+			again := w.claim(0, "a", "b")
+			if again.Turn == c.Turn || again.Crashed {
+				w.Fatalf("got turn %s, crashed %t", again.Turn, again.Crashed)
+			}
+		},
+		"release keeps steps": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`{"n": 1}`)))
+			w.say("b")
+			w.ok(w.Release(w.Context(), c))
+			w.stale(c)
+			again := w.claim(0, "a")
+			equal(w, "turn", again.Turn, c.Turn)
+			equal(w, "steps", rowTexts(again.Steps), []string{`{"n": 1}`})
+			equal(w, "crashes", again.Entries[0].Crashes, 0)
+			equal(w, "left", again.Waiting, 1)
+		},
+		"release keeps a preview that can be seen": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			p := w.preview(c)
+			w.ok(w.Release(w.Context(), c))
+			again := w.claim(0, "a")
+			equal(w, "turn", again.Turn, c.Turn)
+			equal(w, "previews", len(again.Previews), 1)
+			equal(w, "preview", again.Previews[0].ID, p.ID)
+			w.enqueue(outbox.Row{Role: outbox.Preview, Turn: c.Turn, Msg: p.Msg, Delete: p.ID})
+			w.ok(w.Release(w.Context(), again))
+			if third := w.claim(0, "a"); third.Turn == c.Turn || len(third.Previews) > 0 {
+				w.Fatalf("turn %s with %d previews, want a new one", third.Turn, len(third.Previews))
+			}
+		},
+		"a crash counts, and steps come back": func(w *world) {
+			e := w.say("a")[0]
+			c := w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(` 2 `)))
+			w.crash()
+			equal(w, "waiting", w.Waiting(lane), 1)
+			equal(w, "state", w.chain(e.ID).Entry.State, inbox.Waiting)
+			w.stale(c)
+			again := w.claim(0, "a")
+			equal(w, "turn", again.Turn, c.Turn)
+			equal(w, "steps", rowTexts(again.Steps), []string{`1`, ` 2 `})
+			equal(w, "crashed", again.Crashed, true)
+			equal(w, "crashes", again.Entries[0].Crashes, 1)
+			if again.Epoch <= c.Epoch {
+				w.Fatalf("epoch %d after %d", again.Epoch, c.Epoch)
+			}
+			w.stale(c)
+		},
+		"crashes in a row add up, unless there was progress": func(w *world) {
+			w.say("a")
+			for i, step := range []struct {
+				progress bool
+				want     int
+			}{{false, 0}, {false, 1}, {true, 2}, {false, 1}, {true, 2}, {true, 1}, {false, 1}, {false, 2}} {
+				c := w.claim(0, "a")
+				if got := c.Entries[0].Crashes; got != step.want {
+					w.Fatalf("claim %d: %d crashes, want %d", i, got, step.want)
+				}
+				if step.progress {
+					w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+				}
+				w.crash()
+			}
+		},
+		"a crash without a claim is none": func(w *world) {
+			w.say("a")
+			w.crash()
+			if c := w.claim(0, "a"); c.Crashed || c.Entries[0].Crashes != 0 {
+				w.Fatalf("crashed %t, %d times", c.Crashed, c.Entries[0].Crashes)
+			}
+		},
+		"an ended claim is stale": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.commit(c, replied())
+			w.stale(c)
+			w.stale(inbox.Claim{Lane: lane})
+			w.stale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
+		},
+		"outcomes are each entry's own": func(w *world) {
+			es := w.say("a", "b", "c")
+			c := w.claim(0, "a", "b", "c")
+			m := replied()
+			m.Outcomes = map[inbox.ID]inbox.Outcome{
+				es[0].ID: {Result: inbox.Replied, With: es[2].ID},
+				99:       {Result: inbox.Failed},
+			}
+			m.Trace = json.RawMessage(`{"model":"m"}`)
+			w.commit(c, m)
+			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, With: es[2].ID})
+			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})
+			equal(w, "trace", string(w.chain(es[2].ID).Trace), `{"model":"m"}`)
+		},
+		"a commit without an outcome is refused": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			m := said("s1", 0, `1`)
+			m.Outcome = inbox.Outcome{}
+			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
+				w.Fatal("it was taken")
+			}
+			if _, ok, err := w.SessionByID(w.Context(), "s1"); ok || err != nil {
+				w.Fatalf("the session is there (%t, %v)", ok, err)
+			}
+			w.commit(c, replied())
+		},
+		"cancel ends what waits, in the lanes it names": func(w *world) {
+			waits := w.say("a")[0]
+			stop := w.entry("/stop")
+			stop.Lane = inbox.Now(key)
+			running := w.claim(0, "a")
+			b := w.say("b")[0]
+			w.accept(stop)
+			c, err := w.Claim(w.Context(), stop.Lane, 0)
+			w.ok(err)
+			m := replied()
+			m.Cancel, m.CancelWhy = []inbox.Lane{lane}, "/stop"
+			w.commit(c, m)
+			equal(w, "waiting", w.Waiting(lane), 0)
+			equal(w, "outcome", w.outcome(b.ID), inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"})
+			equal(w, "running", w.chain(waits.ID).Entry.State, inbox.Claimed)
+			w.commit(running, replied())
+			w.claim(0)
+		},
+		"cancel ends a turn that was cut short": func(w *world) {
+			w.say("a")
+			c := w.claim(0, "a")
+			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+			w.crash()
+			stop := w.entry("/stop")
+			stop.Lane = inbox.Now(key)
+			w.accept(stop)
+			now, err := w.Claim(w.Context(), stop.Lane, 0)
+			w.ok(err)
+			m := replied()
+			m.Cancel, m.CancelWhy = []inbox.Lane{lane}, "/stop"
+			w.commit(now, m)
+			w.claim(0)
+			w.say("b")
+			if c := w.claim(0, "b"); len(c.Steps) > 0 || c.Crashed {
+				w.Fatalf("%d steps, crashed %t", len(c.Steps), c.Crashed)
+			}
+		},
+		"a cancelled context has done nothing": func(w *world) {
+			w.say("a")
+			ctx, cancel := context.WithCancelCause(w.Context())
+			why := errors.New("no more")
+			cancel(why)
+			if _, err := w.Claim(ctx, lane, 0); !errors.Is(err, why) {
+				w.Fatalf("got %v, want %v", err, why)
+			}
+			w.claim(0, "a")
+		},
+		"a commit is all or nothing": func(w *world) {
+			e := w.say("a")[0]
+			c := w.claim(0, "a")
+			m := said("s1", 5, `1`) // the transcript has no 5 rows
+			m.Rows = []outbox.Row{message(room, "hello")}
+			m.Open = opening("s1")
+			if _, err := w.CommitTurn(w.Context(), c, m); err == nil || errors.Is(err, inbox.ErrStale) {
+				w.Fatalf("got %v, want a refusal of the length", err)
+			}
+			equal(w, "state", w.chain(e.ID).Entry.State, inbox.Claimed)
+			w.nothing(room)
+			if _, ok, err := w.Session(w.Context(), key); ok || err != nil {
+				w.Fatalf("the session is open (%t, %v)", ok, err)
+			}
+			m.Session.Messages = 1
+			w.commit(c, m)
+			w.next(room, "hello")
+		},
+	}
+}
+
+// stale checks that claim c can write nothing.
+func (w *world) stale(c inbox.Claim) {
+	w.Helper()
+	for what, do := range map[string]func() error{
+		"join":    func() error { _, err := w.Join(w.Context(), c); return err },
+		"release": func() error { return w.Release(w.Context(), c) },
+		"step": func() error {
+			return w.RecordStep(w.Context(), c, opening(session.ID("stale-"+c.Turn)), inbox.Step(`0`))
+		},
+		"commit": func() error { _, err := w.CommitTurn(w.Context(), c, replied()); return err },
+	} {
+		if err := do(); !errors.Is(err, inbox.ErrStale) {
+			w.Fatalf("%s with a stale claim: %v, want %v", what, err, inbox.ErrStale)
+		}
+	}
+	if _, ok, err := w.SessionByID(w.Context(), session.ID("stale-"+c.Turn)); ok || err != nil {
+		w.Fatalf("a stale claim opened a session (%t, %v)", ok, err)
+	}
+}
+
+// preview sends the preview of a turn.
+func (w *world) preview(c inbox.Claim) outbox.Row {
+	w.Helper()
+	p := message(room, "…")
+	p.Role, p.Turn = outbox.Preview, c.Turn
+	p = w.enqueue(p)[0]
+	w.next(room, "…")
+	w.settle(sent(p.ID))
+	return p
+}
