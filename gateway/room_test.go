@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,10 +18,15 @@ type room struct {
 	mu     sync.Mutex // guards what follows
 	began  time.Time
 	seen   []message
-	log    []string
+	log    []event
 	faults []fault
 	next   int
 	typing int
+}
+
+type event struct {
+	at   time.Duration // since the room began
+	what string
 }
 
 type message struct {
@@ -61,8 +65,7 @@ func (r *room) take(op string) fault {
 }
 
 func (r *room) note(format string, args ...any) {
-	at := time.Since(r.began).Round(time.Millisecond)
-	r.log = append(r.log, fmt.Sprintf("%8s ", at)+fmt.Sprintf(format, args...))
+	r.log = append(r.log, event{time.Since(r.began).Round(time.Millisecond), fmt.Sprintf(format, args...)})
 }
 
 func (r *room) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
@@ -173,12 +176,13 @@ func (r *room) visible(in string) []string {
 	return out
 }
 
-// history is all that happened, in order of time; what happened at one moment
-// in different chats is in the order of the chats.
+// history is all that happened, line by line.
 func (r *room) history() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lines := slices.Clone(r.log)
-	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(a[:8], b[:8]) })
-	return strings.Join(lines, "\n") + "\n"
+	var b strings.Builder
+	for _, e := range r.log {
+		fmt.Fprintf(&b, "%8s %s\n", e.at, e.what)
+	}
+	return b.String()
 }

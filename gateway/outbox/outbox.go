@@ -80,6 +80,10 @@ type Row struct {
 // Terminal reports whether nothing more will happen to r by itself.
 func (r Row) Terminal() bool { return r.State == Sent || r.State == Dead }
 
+// DeadLetter reports whether r was given up and somebody may care: a preview
+// that was given up is made up for by the reply.
+func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview }
+
 // A Settlement is what an attempt came to.
 type Settlement struct {
 	ID      ID

@@ -243,7 +243,8 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	if n.Fallback == "" {
 		return nil
 	}
-	return t.notices([]string{fmt.Sprintf("%s answers this time: %s", n.Fallback, strings.TrimSuffix(sentence(n.Err), "."))})
+	why, _, _ := strings.Cut(sentence(n.Err), ". ") // without what the person could do
+	return t.notices([]string{fmt.Sprintf("%s answers this time: %s.", n.Fallback, strings.TrimSuffix(why, "."))})
 }
 
 // A watch ends a turn that shows no sign of life, and says that a long one
