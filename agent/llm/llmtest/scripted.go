@@ -60,7 +60,7 @@ func Use(name, input string) Answer { return Answer{Calls: []Call{{Name: name, I
 
 // Fail returns an answer that is an error of class.
 func Fail(class llm.Class) Answer {
-	return Answer{Err: &llm.Error{Class: class, Provider: "scripted", Message: "as scripted"}}
+	return Answer{Err: &llm.Error{Class: class, Message: "as scripted"}}
 }
 
 // A Recorded request is a copy of what Scripted was asked.
@@ -173,11 +173,22 @@ func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		case err != nil:
 			yield(nil, err)
 		case a.Err != nil:
-			yield(nil, a.Err)
+			yield(nil, s.named(a.Err))
 		case !a.Cut:
 			yield(llm.Done{Message: a.message(), Stop: a.stop(), Usage: a.usage(), Model: r.Model, Provider: s.Name()}, nil)
 		}
 	}
+}
+
+// named returns err with the provider's name in it, if it has room for one.
+func (s *Scripted) named(err error) error {
+	e, ok := err.(*llm.Error) //nolint:errorlint // what it wraps has a name
+	if !ok || e.Provider != "" {
+		return err
+	}
+	own := *e
+	own.Provider = s.Name()
+	return &own
 }
 
 func (s *Scripted) take(r *llm.Request) (Answer, bool) {
