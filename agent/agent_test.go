@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -72,6 +73,9 @@ func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
 		t.Error(d)
 	}
 	wantLegal(t, tr)
+	if strings.Contains(l.String(), "retracted") {
+		t.Errorf("something was retracted:\n%s", l)
+	}
 	for _, q := range p.Requests() {
 		if q.Overlay == "" {
 			t.Error("a call of the turn has no overlay")
@@ -79,17 +83,36 @@ func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
 	}
 }
 
-func TestToolsThatAreNotParallelRunAlone(t *testing.T) {
+// lonely is a tool that fails while another call of it runs.
+func lonely(name string, parallel bool) fake {
 	running := make(chan struct{}, 1)
-	alone := fake{spec("alone", tool.Pure, false), func(context.Context, tool.Call) (string, error) {
+	return fake{spec(name, tool.Pure, parallel), func(context.Context, tool.Call) (string, error) {
 		select {
 		case running <- struct{}{}:
 		default:
 			return "", errors.New("another one runs")
 		}
+		runtime.Gosched()
 		defer func() { <-running }()
 		return "ok", nil
 	}}
+}
+
+func TestABatchWithACallThatCannotBeRunIsSequential(t *testing.T) {
+	calls := []llmtest.Call{{Name: "side", Input: "[]"}}
+	for range 60 {
+		calls = append(calls, llmtest.Call{Name: "side"})
+	}
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), lonely("side", true))
+	tr := llm.NewTranscript()
+	collect(t.Context(), s, s.turn("go", tr), nil)
+	if n := strings.Count(spoken(tr), "failed=false ok"); n != 60 {
+		t.Errorf("%d of 60 ran alone:\n%s", n, spoken(tr))
+	}
+}
+
+func TestToolsThatAreNotParallelRunAlone(t *testing.T) {
+	alone := lonely("alone", false)
 	var calls []llmtest.Call
 	for range 20 {
 		calls = append(calls, llmtest.Call{Name: "alone"})

@@ -63,8 +63,53 @@ func TestAnEmptyAnswerIsAskedForAgain(t *testing.T) {
 		if overlay != c.overlay {
 			t.Errorf("%s: calls with an overlay: %s, want %s", c.name, overlay, c.overlay)
 		}
+		if want := 10 * (len(p.Requests())); c.err == nil && l.final.Usage.Input != want {
+			t.Errorf("%s: %d tokens in all, want %d", c.name, l.final.Usage.Input, want)
+		}
 		wantLegal(t, tr)
 	}
+}
+
+func TestEachAnswerMayBeEmptyOnce(t *testing.T) {
+	p := scripted(llmtest.Answer{}, llmtest.Use("look", ""), llmtest.Answer{}, llmtest.Say("here"))
+	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
+	for i, q := range p.Requests() {
+		if (q.Overlay == "") != (i%2 == 1) {
+			t.Errorf("request %d has the overlay %q", i, q.Overlay)
+		}
+	}
+	if l.final.Text != "here" {
+		t.Errorf("final %q, err %v", l.final.Text, l.err)
+	}
+}
+
+func TestEachAnswerMayBeCutThreeTimes(t *testing.T) {
+	cut := llmtest.Answer{Text: "a", Stop: llm.Length}
+	p := scripted(cut, cut, cut, llmtest.Use("look", ""), cut, cut, cut, llmtest.Say("b"))
+	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	if l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil); l.final.Text != "aaab" || l.final.Stop != llm.EndTurn {
+		t.Errorf("final %q (%s), err %v", l.final.Text, l.final.Stop, l.err)
+	}
+}
+
+func TestOfTooManyCallsTheRestIsNotRun(t *testing.T) {
+	var ran counter
+	look := fake{spec("look", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) {
+		ran.add(c.ID)
+		return "ok", nil
+	}}
+	calls := make([]llmtest.Call, 100)
+	for i := range calls {
+		calls[i].Name = "look"
+	}
+	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), look)
+	tr := llm.NewTranscript()
+	collect(t.Context(), s, s.turn("go", tr), nil)
+	if n := strings.Count(spoken(tr), "Not run: there are more than 64 calls"); len(ran.runs) != 64 || n != 36 {
+		t.Errorf("%d ran, %d are told that they did not", len(ran.runs), n)
+	}
+	wantLegal(t, tr)
 }
 
 func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
@@ -90,6 +135,11 @@ func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
 		if !errors.Is(l.err, c.err) || l.final.Text != c.text || l.final.Stop != c.stop || strings.TrimSpace(l.seen()) != c.text {
 			t.Errorf("%s: final %q (%s), seen %q, err %v", c.name, l.final.Text, l.final.Stop, l.seen(), l.err)
+		}
+		for _, e := range l.events {
+			if text, ok := e.(agent.Text); ok && strings.Contains(string(text), "secret") {
+				t.Errorf("%s: %q was shown for a while", c.name, text)
+			}
 		}
 		if n := tr.Len(); c.err == nil && n != 2*len(c.answers) {
 			t.Errorf("%s: %d messages:\n%s", c.name, n, spoken(tr))
@@ -137,7 +187,12 @@ func TestCallsThatCannotBeRunAreAnsweredAndEndAfterThree(t *testing.T) {
 	s := build(t, agent.Config{}, p, look, hidden)
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Prefix = build(t, agent.Config{}, p, look).prefix
+	asked := 0
+	turn.Steer = func() []llm.Block { asked++; return nil }
 	l := collect(t.Context(), s, turn, nil)
+	if asked != 5 {
+		t.Errorf("steering was asked %d times, want not at the end", asked)
+	}
 	if !errors.Is(l.err, agent.ErrInvalidCalls) || p.Left() != 1 {
 		t.Errorf("err %v, %d answers left", l.err, p.Left())
 	}
@@ -169,6 +224,15 @@ func TestTheProvidersOwnFormIsKept(t *testing.T) {
 	collect(t.Context(), s, turn, nil)
 	if d := cmp.Diff(tr.Since(0), tr2.Since(0)); d != "" {
 		t.Errorf("resumed: %s", d)
+	}
+}
+
+func TestWhatStandsBesideCallsThatCannotBeRunIsRetracted(t *testing.T) {
+	p := scripted(llmtest.Answer{Text: "Trying.", Calls: []llmtest.Call{{Name: "nope"}}}, llmtest.Say("Well."))
+	s := build(t, agent.Config{}, p)
+	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
+	if d := cmp.Diff("call tool_use\nrecord answer\nretracted\ncall end_turn\nrecord answer\nfinal end_turn\n", l.String()); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -271,6 +335,11 @@ func TestWhatIsShownAgreesWithTheAnswer(t *testing.T) {
 		l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 		if l.final.Text != "whole" || l.seen() != "whole" {
 			t.Errorf("%s: final %q, seen %q, err %v", name, l.final.Text, l.seen(), l.err)
+		}
+		if name == "retried at a tag" {
+			if text, ok := l.events[3].(agent.Text); !ok || text != "whole" {
+				t.Errorf("%s: what follows is not shown as it comes:\n%s", name, l)
+			}
 		}
 	}
 }

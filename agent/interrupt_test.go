@@ -83,23 +83,26 @@ func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 }
 
 func TestAConsumerThatStopsEndsTheRunAndItsTools(t *testing.T) {
-	ended := make(chan struct{})
-	wait := fake{spec("wait", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
-		<-ctx.Done()
-		close(ended)
-		return "", ctx.Err()
-	}}
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echo("quick", tool.Pure, true))
-	for e, err := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		wait := fake{spec("wait", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}}
+		s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echo("quick", tool.Pure, true))
+		began := time.Now()
+		for e, err := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
+			if err != nil {
+				t.Error(err)
+			}
+			if _, ok := e.(agent.ToolDone); ok {
+				break
+			}
 		}
-		if _, ok := e.(agent.ToolDone); ok {
-			break
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the tools ended after %v", took)
 		}
-	}
-	<-ended
-	s.agent.Wait()
+		s.agent.Wait()
+	})
 }
 
 func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
@@ -118,4 +121,25 @@ func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
 		t.Errorf("err %v", l.err)
 	}
 	wantLegal(t, turn.Transcript)
+}
+
+func TestACallDoesNotRunWhenTheTurnIsStoppedAtItsStart(t *testing.T) {
+	var ran counter
+	send := fake{spec("send", tool.Once, false), func(_ context.Context, c tool.Call) (string, error) {
+		ran.add(c.ID)
+		return "sent", nil
+	}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := build(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("never asked")), send)
+	tr := llm.NewTranscript()
+	l := collect(ctx, s, s.turn("go", tr), func(e agent.Event) {
+		if r, ok := e.(agent.Record); ok && r.Step.Kind == agent.StepStart {
+			cancel(errStop)
+		}
+	})
+	if !errors.Is(l.err, errStop) || len(ran.runs) != 0 {
+		t.Errorf("err %v, ran %v", l.err, ran.runs)
+	}
+	wantContains(t, spoken(tr), "failed=true Skipped")
+	wantLegal(t, tr)
 }

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,9 +16,8 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
-	"hermesd/agent/tool"
-
 	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
 )
 
 // A run that died before each of its records in turn is resumed: no answer is
@@ -58,6 +58,9 @@ func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
 		}
 		if d := cmp.Diff(spoken(tr), spoken(tr2)); d != "" {
 			t.Errorf("resumed after %d steps: %s", n, d)
+		}
+		if strings.Contains(l.String(), "retracted") {
+			t.Errorf("resumed after %d steps: something was retracted:\n%s", n, l)
 		}
 		if got := len(again(t, ref.steps[:n])) + len(l.steps); got != len(ref.steps) {
 			t.Errorf("resumed after %d steps: %d steps in all, want %d", n, got, len(ref.steps))
@@ -115,6 +118,19 @@ func TestSteeringThatWasRecordedIsNotAskedForAgain(t *testing.T) {
 		if d := cmp.Diff(spoken(turn.Transcript), spoken(turn2.Transcript)); d != "" {
 			t.Error(d)
 		}
+	}
+}
+
+func TestCallsOfADeadRunCountAgainstTheBudget(t *testing.T) {
+	s := build(t, agent.Config{MaxTurns: 2}, scripted(llmtest.Answer{}), echo("look", tool.Pure, true))
+	first := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
+	p := scripted(llmtest.Use("look", ""), llmtest.Say("all I have"))
+	s = build(t, agent.Config{MaxTurns: 2}, p, echo("look", tool.Pure, true))
+	turn := s.turn("go", llm.NewTranscript())
+	turn.Steps = again(t, first.steps)
+	l := collect(t.Context(), s, turn, nil)
+	if len(first.steps) != 1 || !l.final.OverBudget || l.final.Text != "all I have" || !p.Requests()[1].NoTools {
+		t.Errorf("steps %d, final %+v, err %v", len(first.steps), l.final, l.err)
 	}
 }
 
@@ -320,8 +336,8 @@ func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
 			r.Fatalf("%d calls, want at most %d", calls, budget+1)
 		}
 		wantLegal(r, reference)
-		if !whole.ok && whole.err == nil {
-			r.Fatal("a run ended with neither an answer nor an error")
+		if !whole.ok && !errors.Is(whole.err, agent.ErrEmpty) && !errors.Is(whole.err, agent.ErrInvalidCalls) && !errors.Is(whole.err, agent.ErrBudget) {
+			r.Fatalf("a run ended with neither an answer nor an error that is to be expected: %v", whole.err)
 		}
 		if whole.ok && whole.final.Text != trim(whole.seen()) {
 			r.Fatalf("final %q, shown %q", whole.final.Text, whole.seen())

@@ -44,7 +44,7 @@ func (r *run) work(ctx context.Context) error {
 	}
 	snapshot := llm.NewTranscript(r.t.Transcript.Since(0)...)
 	for _, group := range r.groups(b) {
-		g := r.newGroup(ctx, group, snapshot)
+		g := r.newGroup(group, snapshot)
 		if err := g.run(ctx); err != nil {
 			return err
 		}
@@ -116,8 +116,6 @@ type group struct {
 	r      *run
 	calls  []llm.Block
 	said   *llm.Transcript
-	ctx    context.Context // of the tools, not kept beyond run
-	cancel context.CancelCauseFunc
 	done   chan outcome // has room for all, so that nobody waits to send
 	active map[string]llm.Block
 }
@@ -130,41 +128,37 @@ type outcome struct {
 	took time.Duration
 }
 
-func (r *run) newGroup(ctx context.Context, calls []llm.Block, said *llm.Transcript) *group {
-	g := &group{r: r, calls: calls, said: said, done: make(chan outcome, len(calls)), active: map[string]llm.Block{}}
-	g.ctx, g.cancel = context.WithCancelCause(ctx)
-	return g
+func (r *run) newGroup(calls []llm.Block, said *llm.Transcript) *group {
+	return &group{r: r, calls: calls, said: said, done: make(chan outcome, len(calls)), active: map[string]llm.Block{}}
 }
 
 // run runs the calls, at most workers at a time. It returns without waiting for
 // those that do not end in time after ctx has.
 func (g *group) run(ctx context.Context) error {
-	defer g.cancel(nil)
-	next := 0
-	for next < len(g.calls) || len(g.active) > 0 {
-		if next < len(g.calls) && len(g.active) < workers && ctx.Err() == nil {
-			if err := g.start(g.calls[next]); err != nil {
-				return g.drain(err)
-			}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for next := 0; ctx.Err() == nil && (next < len(g.calls) || len(g.active) > 0); {
+		var err error
+		if next < len(g.calls) && len(g.active) < workers {
+			err = g.start(ctx, g.calls[next])
 			next++
-			continue
-		}
-		if ctx.Err() != nil {
-			return g.drain(nil)
-		}
-		select {
-		case o := <-g.done:
-			if err := g.settle(o); err != nil {
-				return g.drain(err)
+		} else {
+			select {
+			case o := <-g.done:
+				err = g.settle(ctx, o)
+			case <-ctx.Done():
 			}
-		case <-ctx.Done():
+		}
+		if err != nil {
+			cancel(err)
+			return g.drain(ctx, err)
 		}
 	}
-	return nil
+	return g.drain(ctx, nil)
 }
 
 // start announces a call and lets it run.
-func (g *group) start(c llm.Block) error {
+func (g *group) start(ctx context.Context, c llm.Block) error {
 	t, ok := g.r.a.tools.Lookup(c.Name)
 	if !ok || !g.r.offered[c.Name] {
 		f := failure(c.ID, fmt.Sprintf("Not run: the tool %s is not there any more.", c.Name))
@@ -180,17 +174,21 @@ func (g *group) start(c llm.Block) error {
 			return err
 		}
 	}
+	if ctx.Err() != nil { // stopped while it was announced: it must not run
+		g.r.batch.results[c.ID] = failure(c.ID, textSkipped)
+		return nil
+	}
 	g.active[c.ID] = c
 	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.said}
 	// The group waits for the call; if it does not end, Agent.Wait does.
-	g.r.a.running.Go(func() { g.done <- g.r.a.use(g.ctx, t, c, call) })
+	g.r.a.running.Go(func() { g.done <- g.r.a.use(ctx, t, c, call) })
 	return nil
 }
 
 // settle makes the outcome of a call its result.
-func (g *group) settle(o outcome) error {
+func (g *group) settle(ctx context.Context, o outcome) error {
 	delete(g.active, o.call.ID)
-	if o.err != nil && g.ctx.Err() != nil {
+	if o.err != nil && ctx.Err() != nil {
 		g.r.batch.results[o.call.ID] = failure(o.call.ID, textInterrupted)
 		return nil
 	}
@@ -204,10 +202,12 @@ func (g *group) settle(o outcome) error {
 	return g.r.emit(ToolDone{ID: o.call.ID, Name: o.call.Name, Result: b.Text, Failed: b.Failed, Took: o.took})
 }
 
-// drain ends the calls that still run, and leaves behind those that do not end
-// in time. It returns err, or what went wrong meanwhile.
-func (g *group) drain(err error) error {
-	g.cancel(context.Cause(g.ctx))
+// drain waits for the calls that still run when ctx has ended, and leaves behind
+// those that do not end in time. It returns err, or what went wrong meanwhile.
+func (g *group) drain(ctx context.Context, err error) error {
+	if len(g.active) == 0 {
+		return err
+	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	for len(g.active) > 0 {
@@ -217,7 +217,7 @@ func (g *group) drain(err error) error {
 				delete(g.active, o.call.ID)
 				continue
 			}
-			err = g.settle(o)
+			err = g.settle(ctx, o)
 		case <-timer.C:
 			for id := range g.active {
 				g.r.batch.results[id] = failure(id, textInterrupted)
