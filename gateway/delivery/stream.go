@@ -69,6 +69,8 @@ func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
 		return s
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(firstTick, s.tick) // Finish waits for the tick that runs
 	return s
 }
