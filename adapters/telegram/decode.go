@@ -37,6 +37,8 @@ const (
 	inUpdate place = iota
 	inMessage
 	inCallback
+	inChat
+	inUser
 )
 
 // within names the fields that are looked into rather than left out.
@@ -48,6 +50,10 @@ func within(p place, field string) (place, bool) {
 		return inMessage, true
 	case p == inCallback && field == "message", p == inMessage && field == "reply_to_message":
 		return inMessage, true
+	case p == inMessage && (field == "chat" || field == "sender_chat"):
+		return inChat, true
+	case (p == inMessage || p == inCallback) && field == "from":
+		return inUser, true
 	}
 	return 0, false
 }
@@ -83,14 +89,11 @@ func readable(p place, name string, v json.RawMessage) bool {
 	if err != nil {
 		return false
 	}
-	switch p {
-	case inMessage:
-		return json.Unmarshal(alone, new(models.Message)) == nil
-	case inCallback:
-		return json.Unmarshal(alone, new(models.CallbackQuery)) == nil
-	default:
-		return json.Unmarshal(alone, new(models.Update)) == nil
+	types := map[place]any{
+		inUpdate: new(models.Update), inMessage: new(models.Message), inCallback: new(models.CallbackQuery),
+		inChat: new(models.Chat), inUser: new(models.User),
 	}
+	return json.Unmarshal(alone, types[p]) == nil
 }
 
 // updateID returns the id of a raw update.

@@ -63,6 +63,9 @@ func (a *Adapter) convert(c converter, raw json.RawMessage) (in chat.Inbound, v 
 	}
 	in, v = c.convert(u, time.Now())
 	if v == skipped {
+		if in, ok := c.quarantined(raw, id); ok {
+			return in, taken
+		}
 		a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", ruleUnsupported))
 	}
 	return in, v

@@ -69,7 +69,7 @@ func render(r chat.Rich) (string, []models.MessageEntity) {
 				add(g, models.MessageEntity{Type: models.MessageEntityTypeTextLink, URL: s.Arg})
 			}
 		case chat.Block:
-			if g.from >= blocks.to {
+			if g.from >= blocks.to && holds(g, append(linked(spans), coded...)) {
 				blocks = g
 				add(g, models.MessageEntity{Type: models.MessageEntityTypeBlockquote})
 			}
@@ -117,17 +117,27 @@ func usable(r chat.Rich) []chat.Span {
 
 // code returns the ranges that become code: the outermost ones, outside links.
 func code(spans []chat.Span) []rang {
-	var out, links []rang
+	var out []rang
+	links := linked(spans)
 	for _, s := range spans {
 		g := rang{s.Start, s.End}
 		switch {
-		case s.Style == chat.Link && linkable(s.Arg):
-			links = append(links, g)
 		case s.Style != chat.Code && s.Style != chat.Pre:
-		case touches(links, g):
+		case slices.ContainsFunc(links, func(l rang) bool { return l.from <= g.from && g.to <= l.to }):
 		case len(out) > 0 && g.from < out[len(out)-1].to:
 		default:
 			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// linked returns the ranges of the links.
+func linked(spans []chat.Span) []rang {
+	var out []rang
+	for _, s := range spans {
+		if s.Style == chat.Link && linkable(s.Arg) {
+			out = append(out, rang{s.Start, s.End})
 		}
 	}
 	return out
@@ -141,6 +151,13 @@ func touches(in []rang, g rang) bool {
 		}
 	}
 	return false
+}
+
+// holds reports whether g contains each of the ranges that it touches.
+func holds(g rang, in []rang) bool {
+	return !slices.ContainsFunc(in, func(o rang) bool {
+		return touches([]rang{o}, g) && (o.from < g.from || o.to > g.to)
+	})
 }
 
 func drop(in []rang, g rang) []rang {

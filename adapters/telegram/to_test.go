@@ -44,6 +44,7 @@ func TestStylesBecomeEntities(t *testing.T) {
 		{"nothing around code", "a b c", []chat.Span{sp(0, 5, chat.Bold), sp(2, 3, chat.Code)}, `[{"type":"bold","offset":0,"length":2},{"type":"bold","offset":3,"length":2},{"type":"code","offset":2,"length":1}]`},
 		{"nothing inside code", "abc", []chat.Span{sp(0, 3, chat.Pre), sp(1, 2, chat.Bold), sp(1, 2, chat.Code)}, `[{"type":"pre","offset":0,"length":3}]`},
 		{"code in a link gives way", "abc", []chat.Span{sp(0, 3, chat.Link, "https://x.org"), sp(0, 3, chat.Code)}, `[{"type":"text_link","offset":0,"length":3,"url":"https://x.org"}]`},
+		{"a link inside code", "a b c", []chat.Span{sp(0, 5, chat.Pre), sp(2, 3, chat.Link, "https://x.org")}, `[{"type":"pre","offset":0,"length":5}]`},
 		{"a link nobody can follow", "abc", []chat.Span{sp(0, 3, chat.Link, "javascript:1"), sp(0, 3, chat.Code)}, `[{"type":"code","offset":0,"length":3}]`},
 		{"quotation in a quotation", "abc", []chat.Span{sp(0, 3, chat.Block), sp(1, 2, chat.Block)}, `[{"type":"blockquote","offset":0,"length":3}]`},
 		{"code in a quotation", "abc", []chat.Span{sp(0, 3, chat.Block), sp(1, 2, chat.Code)}, `[{"type":"blockquote","offset":0,"length":3},{"type":"code","offset":1,"length":1}]`},
