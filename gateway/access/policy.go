@@ -79,7 +79,7 @@ type id struct {
 var (
 	numeric = regexp.MustCompile(`^[0-9]{1,20}$`)
 	slackID = regexp.MustCompile(`^[UWB][A-Z0-9]{2,31}$`)
-	name    = regexp.MustCompile(`^@?[\pL\pN_.\-]{1,40}$`)
+	name    = regexp.MustCompile(`^@?[\pL\pN_.]{1,24}$`)
 	word    = regexp.MustCompile(`^[a-z]+$`)
 )
 

@@ -1,0 +1,43 @@
+// Package config reads the configuration: it composes the Config structs that
+// the packages own, and fills them from defaults, config.yaml, .env, the
+// environment and flags, each going before those ahead of it.
+//
+// The structs' tags are the single description of every key; from them come the
+// defaults, the checks, the JSON schema and config.example.yaml. Whatever is
+// wrong is said all at once, each thing with its place; what upstream Hermes has
+// and we do not is a warning. Secrets are in no message, and each one that was
+// read is known to the Masker of the Report.
+package config
+
+import (
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+)
+
+// Config is the whole configuration, with defaults filled in.
+type Config struct {
+	Model             Model         `yaml:"model" short:"default"`
+	FallbackProviders []Fallback    `yaml:"fallback_providers" doc:"Models to fall back to, in this order, while the main one cannot answer."`
+	Agent             Agent         `yaml:"agent"`
+	PromptCaching     PromptCaching `yaml:"prompt_caching"`
+	Timezone          string        `yaml:"timezone" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
+
+	Display   Display   `yaml:"display"`
+	Streaming Streaming `yaml:"streaming"`
+	Delivery  Delivery  `yaml:"delivery"`
+
+	GroupSessionsPerUser  bool           `yaml:"group_sessions_per_user" default:"true" doc:"In groups, each person has a session of their own."`
+	ThreadSessionsPerUser bool           `yaml:"thread_sessions_per_user" default:"false" doc:"In threads and topics, each person has a session of their own."`
+	SessionReset          SessionReset   `yaml:"session_reset"`
+	Gateway               gateway.Config `yaml:"gateway"`
+	Backlog               Backlog        `yaml:"backlog"`
+
+	Access                 access.Config `yaml:"access"`
+	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a pairing code, or nothing."`
+	Platforms              Platforms     `yaml:"platforms"`
+
+	Terminal Terminal `yaml:"terminal"`
+	Logging  Logging  `yaml:"logging"`
+	Privacy  Privacy  `yaml:"privacy"`
+	Security Security `yaml:"security"`
+}

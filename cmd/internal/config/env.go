@@ -1,0 +1,75 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// A keyVariable is a name in the environment or in .env that sets a key.
+type keyVariable struct {
+	name string
+	path string
+}
+
+// keyVariables returns the names that set keys. A variable that is empty is as
+// good as unset.
+func keyVariables() []keyVariable {
+	vs := []keyVariable{
+		{"GATEWAY_ALLOWED_USERS", "access.allow_from"},
+		{"GATEWAY_ALLOW_ALL_USERS", "access.allow_all"},
+		{"HERMES_EPHEMERAL_SYSTEM_PROMPT", "agent.ephemeral_system_prompt"},
+		{"HERMES_MAX_ITERATIONS", "agent.max_turns"},
+		{"HERMES_TIMEZONE", "timezone"},
+		{"HERMES_AGENT_TIMEOUT", "gateway.turn_timeout"},
+		{"HERMES_AUTO_CONTINUE_FRESHNESS", "gateway.auto_continue_freshness"},
+		{"HERMES_REDACT_SECRETS", "security.redact_secrets"},
+		{"TERMINAL_CWD", "terminal.cwd"},
+		{"SLACK_APP_TOKEN", "platforms.slack.app_token"},
+		{"TELEGRAM_WEBHOOK_URL", "platforms.telegram.webhook_url"},
+		{"TELEGRAM_WEBHOOK_SECRET", "platforms.telegram.webhook_secret"},
+	}
+	for _, p := range []string{"telegram", "discord", "slack"} {
+		for suffix, key := range map[string]string{
+			"BOT_TOKEN": "token", "ALLOWED_USERS": "allow_from", "ALLOW_ALL_USERS": "allow_all", "HOME_CHANNEL": "home_channel",
+			"ALLOW_BOTS": "allow_bots", "REQUIRE_MENTION": "require_mention", "REPLY_TO_MODE": "reply_to_mode", "PROXY": "proxy",
+		} {
+			vs = append(vs, keyVariable{strings.ToUpper(p) + "_" + suffix, "platforms." + p + "." + key})
+		}
+	}
+	slices.SortFunc(vs, func(a, b keyVariable) int { return strings.Compare(a.name, b.name) })
+	return vs
+}
+
+// providerKeys returns the names of the variables that hold providers' keys.
+func providerKeys() map[string]string {
+	return map[string]string{"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
+}
+
+// secretVariables returns the names of all variables that hold secrets,
+// whether or not they end up in a key.
+func secretVariables() []string {
+	ns := []string{"SLACK_APP_TOKEN", "TELEGRAM_WEBHOOK_SECRET"}
+	for _, n := range providerKeys() {
+		ns = append(ns, n)
+	}
+	for _, p := range []string{"TELEGRAM", "DISCORD", "SLACK"} {
+		ns = append(ns, p+"_BOT_TOKEN", p+"_PROXY")
+	}
+	return ns
+}
+
+// variables takes over what the environment and .env say.
+func (l *loader) variables(env func(string) (string, bool), dot map[string]dotVar) {
+	for _, v := range keyVariables() {
+		if s, ok := env(v.name); ok {
+			if s != "" {
+				l.set(v.path, s, Origin{Kind: FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
+			}
+			continue
+		}
+		if d := dot[v.name]; d.value != "" {
+			l.set(v.path, d.value, Origin{Kind: FromDotenv, Name: v.name, Line: d.line, Column: d.column},
+				Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: v.name})
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
+	"hermesd/internal/secret"
+)
+
+func TestNothingConfigured(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "not", "there")
+	c, r, err := config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Warnings) > 0 || r.File != "" || r.Missing != filepath.Join(home, "config.yaml") || r.Home != home {
+		t.Errorf("report %+v", r)
+	}
+	if r.Model.Provider != "demo" || r.Model.Reason == "" {
+		t.Errorf("model %+v, want the demo with a reason", r.Model)
+	}
+	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.CacheBytes != 64<<20 ||
+		c.Gateway.TurnTimeout != 30*time.Minute || c.Backlog.MaxAge != 24*time.Hour || !c.GroupSessionsPerUser || c.ThreadSessionsPerUser ||
+		c.Platforms.Telegram.RequireMention || !c.Platforms.Discord.RequireMention || !c.Platforms.Slack.RequireMention || c.Agent.MaxTurns != 90 {
+		t.Errorf("defaults differ: %+v", c)
+	}
+}
+
+func TestEmptyFilesAreFine(t *testing.T) {
+	want, _ := setup{}.good(t)
+	for _, y := range []string{"", "\n\n", "# only a comment\n", "---\n", "null\n", "{}\n", "model:\nplatforms:\n  telegram:\n", "fallback_providers:\ntimezone: ~\n", "\xef\xbb\xbftimezone:\n"} {
+		c, r := setup{yaml: y}.good(t)
+		if d := cmp.Diff(want, c); d != "" {
+			t.Errorf("%q changes the defaults:\n%s", y, d)
+		}
+		if len(r.Warnings) > 0 {
+			t.Errorf("%q warns: %v", y, r.Warnings)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	c, _ := setup{
+		env: map[string]string{"WORD": "queue", "EMPTY": "", "INNER": "abc${WORD}$$: [x", "N": "7"},
+		yaml: `
+model: llama3
+fallback_providers:
+  - {provider: openrouter, model: a/b, api_key: sk-or-12345678}
+  - provider: ollama
+    model: qwen
+agent:
+  system_prompt: |
+    $5 is $$5, ${EMPTY:-nothing} is ${UNSET_ONE:-}.
+  max_turns: ${N}
+prompt_caching: {cache_ttl: 1h}
+timezone: Europe/Berlin
+display: {busy_input_mode: "${WORD}", tool_progress: off}
+streaming: {enabled: no, edit_interval: 0.8}
+gateway: {drain_timeout: 90, turn_timeout: 1h30m, max_waiting: 1_000, restart_notice: "false"}
+session_reset: {mode: both, idle_minutes: 5, at_hour: 0}
+access: {owners: [123456789], allow_from: "1, 2,3"}
+telegram:
+  token: 1:x
+  home_channel: -1001234567890
+  allow_from: [42, "43", telegram:44]
+  channel_prompts: {-100: one, "two words": "${INNER}", 3: 4}
+  rate: 20/1m
+`}.good(t)
+	want, _ := setup{}.good(t)
+	want.Model.Default = "llama3"
+	want.FallbackProviders = []config.Fallback{{Provider: "openrouter", Model: "a/b", APIKey: "sk-or-12345678"}, {Provider: "ollama", Model: "qwen"}}
+	want.Agent.EphemeralSystemPrompt = "$5 is $5, nothing is .\n"
+	want.Agent.MaxTurns = 7
+	want.PromptCaching.CacheTTL = "1h"
+	want.Timezone = "Europe/Berlin"
+	want.Display.BusyInputMode, want.Display.ToolProgress = "queue", "off"
+	want.Streaming = config.Streaming{EditInterval: 800 * time.Millisecond}
+	want.Gateway.DrainTimeout, want.Gateway.TurnTimeout, want.Gateway.MaxWaiting, want.Gateway.RestartNotice = 90*time.Second, 90*time.Minute, 1000, false
+	want.SessionReset = config.SessionReset{Mode: "both", IdleMinutes: 5}
+	want.Access.Owners, want.Access.AllowFrom = []string{"123456789"}, []string{"1", "2", "3"}
+	tg := &want.Platforms.Telegram
+	tg.Enabled, tg.Token, tg.HomeChannel, tg.AllowFrom = true, "1:x", "-1001234567890", []string{"42", "43", "telegram:44"}
+	tg.ChannelPrompts = map[string]string{"-100": "one", "two words": "abc${WORD}$$: [x", "3": "4"}
+	tg.Rate.Account = "20/1m"
+	if d := cmp.Diff(want, c); d != "" {
+		t.Error("the configuration differs (-want +got):\n" + d)
+	}
+	if got := c.Ceilings()[chat.Account{Platform: chat.Telegram}]; got.Account != (outbox.Rate{N: 20, Per: time.Minute}) {
+		t.Errorf("ceiling %+v", got)
+	}
+	if c.Location().String() != "Europe/Berlin" {
+		t.Errorf("location %v", c.Location())
+	}
+}
+
+func TestOrderOfSources(t *testing.T) {
+	s := setup{
+		yaml:   "agent: {max_turns: 11}\naccess: {allow_from: [1]}\n",
+		dotenv: "HERMES_MAX_ITERATIONS=22\nGATEWAY_ALLOWED_USERS=2\n",
+		env:    map[string]string{"HERMES_MAX_ITERATIONS": "33", "GATEWAY_ALLOWED_USERS": ""},
+		flags:  map[string]string{"agent.max_turns": "44"},
+	}
+	for _, step := range []struct {
+		less   func()
+		turns  int
+		origin string
+	}{
+		{func() {}, 44, "flag agent.max_turns"},
+		{func() { s.flags = nil }, 33, "environment HERMES_MAX_ITERATIONS"},
+		{func() { s.env = nil }, 22, ".env HERMES_MAX_ITERATIONS"},
+		{func() { s.dotenv = "" }, 11, "config.yaml:1:20"},
+		{func() { s.yaml = "" }, 90, "default"},
+	} {
+		step.less()
+		c, r := s.good(t)
+		origin := strings.TrimPrefix(r.Origins["agent.max_turns"].String(), r.Home+"/")
+		if c.Agent.MaxTurns != step.turns || origin != step.origin {
+			t.Errorf("max_turns %d from %q, want %d from %q", c.Agent.MaxTurns, origin, step.turns, step.origin)
+		}
+	}
+	// A variable that is empty is not set, but it hides the one in .env.
+	c, _ := setup{yaml: "access: {allow_from: [1]}", dotenv: "GATEWAY_ALLOWED_USERS=2", env: map[string]string{"GATEWAY_ALLOWED_USERS": ""}}.good(t)
+	if d := cmp.Diff([]string{"1"}, c.Access.AllowFrom); d != "" {
+		t.Error("allow_from differs:\n" + d)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	c, r := setup{env: map[string]string{
+		"TELEGRAM_BOT_TOKEN": "1:abc", "TELEGRAM_ALLOWED_USERS": "5, 6", "TELEGRAM_ALLOW_ALL_USERS": "1", "TELEGRAM_HOME_CHANNEL": "-100",
+		"DISCORD_BOT_TOKEN": "d-token", "DISCORD_ALLOWED_USERS": "7", "SLACK_BOT_TOKEN": "xoxb-token", "SLACK_APP_TOKEN": "xapp-token", "SLACK_ALLOWED_USERS": "U01ABC",
+		"GATEWAY_ALLOWED_USERS": "8", "GATEWAY_ALLOW_ALL_USERS": "yes", "HERMES_EPHEMERAL_SYSTEM_PROMPT": "${not expanded}", "HERMES_TIMEZONE": "UTC",
+		"TELEGRAM_WEBHOOK_URL": "https://example.org/hook", "TELEGRAM_WEBHOOK_SECRET": "hook-secret", "TELEGRAM_REPLY_TO_MODE": "off", "TERMINAL_CWD": "/srv",
+	}}.good(t)
+	tg := c.Platforms.Telegram
+	if !tg.Enabled || tg.Token != "1:abc" || !cmp.Equal(tg.AllowFrom, []string{"5", "6"}) || !tg.AllowAll || tg.HomeChannel != "-100" ||
+		tg.WebhookURL != "https://example.org/hook" || tg.WebhookSecret != "hook-secret" || tg.ReplyToMode != "off" {
+		t.Errorf("telegram %+v", tg)
+	}
+	if d, s := c.Platforms.Discord, c.Platforms.Slack; !d.Enabled || d.Token != "d-token" || !s.Enabled || s.Token != "xoxb-token" || s.AppToken != "xapp-token" || !cmp.Equal(s.AllowFrom, []string{"U01ABC"}) {
+		t.Errorf("discord %+v, slack %+v", d, s)
+	}
+	if !cmp.Equal(c.Access.AllowFrom, []string{"8"}) || !c.Access.AllowAll || c.Agent.EphemeralSystemPrompt != "${not expanded}" || c.Timezone != "UTC" || c.Workspace(r.Home) != "/srv" {
+		t.Errorf("configuration %+v", c)
+	}
+	got := texts(r.Warnings)
+	for _, want := range []string{"environment: GATEWAY_ALLOW_ALL_USERS: everybody on every platform", "environment: TELEGRAM_ALLOW_ALL_USERS: everybody on telegram",
+		"the adapter for discord is not there yet", "the adapter for slack is not there yet"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no warning %q in:\n%s", want, got)
+		}
+	}
+}
+
+func TestTokenSwitchesOn(t *testing.T) {
+	env := map[string]string{"TELEGRAM_BOT_TOKEN": "1:abc"}
+	one := chat.Account{Platform: chat.Telegram}
+	work := chat.Account{Platform: chat.Telegram, Name: "work"}
+	for _, c := range []struct {
+		name, yaml string
+		env        map[string]string
+		want       []chat.Account
+	}{
+		{"nothing", "", nil, nil},
+		{"token", "", env, []chat.Account{one}},
+		{"token, switched off", "telegram: {enabled: false}", env, nil},
+		{"accounts only", "telegram: {enabled: true, accounts: {work: {token: '2:x'}}}", nil, []chat.Account{work}},
+		{"both", "telegram: {accounts: {work: {token: '2:x'}, off: {token: '3:x', enabled: false}, empty: }}", env, []chat.Account{one, work}},
+		{"all switched off", "telegram: {enabled: false, accounts: {work: {token: '2:x'}}}", env, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, _ := setup{yaml: c.yaml, env: c.env}.good(t)
+			got := cfg.Accounts()
+			for _, a := range c.want {
+				if _, ok := got[a]; !ok {
+					t.Errorf("%v is not connected", a)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%d accounts are connected, want %d", len(got), len(c.want))
+			}
+		})
+	}
+}
+
+// An account takes over how its platform behaves, and never its secrets or who
+// may speak.
+func TestAccountsTakeOver(t *testing.T) {
+	c, r := setup{
+		env: map[string]string{"TELEGRAM_REPLY_TO_MODE": "all"},
+		yaml: `
+telegram:
+  token: "1:x"
+  require_mention: true
+  allow_from: [1]
+  webhook_url: https://example.org
+  webhook_secret: abcdefgh
+  rate: {account: 30/s}
+  accounts:
+    work: {token: "2:x", require_mention: false, rate: {chat: 1/s}}
+`}.good(t)
+	a := c.Platforms.Telegram.Accounts["work"]
+	want := config.Account{
+		Enabled: true, Token: "2:x", AllowBots: "none", ReplyToMode: "all", WebhookListen: "127.0.0.1:8443", Rate: config.Rate{Account: "30/s", Chat: "1/s"},
+	}
+	if d := cmp.Diff(want, a); d != "" {
+		t.Error("the account differs (-want +got):\n" + d)
+	}
+	if o := r.Origins["platforms.telegram.accounts.work.reply_to_mode"]; o.Kind != config.FromParent {
+		t.Errorf("reply_to_mode comes from %v", o)
+	}
+}
+
+func TestSecretFiles(t *testing.T) {
+	home := t.TempDir()
+	write(t, filepath.Join(home, "token"), "  1:from-a-file\n")
+	write(t, filepath.Join(home, "open"), "open-secret-1")
+	write(t, filepath.Join(home, "empty"), "\n")
+	if err := os.Chmod(filepath.Join(home, "open"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, r := setup{home: home, yaml: "telegram: {token_file: token}\nmodel: {default: m, provider: openai, api_key_file: " + home + "/open}\n"}.good(t)
+	if c.Platforms.Telegram.Token != "1:from-a-file" || c.Model.APIKey != "open-secret-1" {
+		t.Errorf("secrets %q and %q", c.Platforms.Telegram.Token.Reveal(), c.Model.APIKey.Reveal())
+	}
+	if got := texts(r.Warnings); !strings.Contains(got, "config.yaml:2:53: model.api_key_file: others can read this file") || strings.Contains(got, "token_file") {
+		t.Errorf("warnings:\n%s", got)
+	}
+	got := setup{home: home, yaml: "telegram: {token_file: none}\nmodel: {api_key_file: empty, default_file: x}\nslack: {token: a, token_file: token}\n"}.problems(t)
+	want := `config.yaml:1:24: platforms.telegram.token_file: the file cannot be read: no such file or directory
+config.yaml:2:23: model.api_key_file: the file is empty
+config.yaml:2:30: model.default_file: unknown key; did you mean default?
+config.yaml:3:31: platforms.slack.token: this is set twice; it is set on line 3 already, maybe under another name
+`
+	if got != want {
+		t.Errorf("problems:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestNamedFileMustExist(t *testing.T) {
+	dir := t.TempDir()
+	env := func(string) (string, bool) { return "", false }
+	_, _, err := config.Load(config.Options{Home: dir, File: filepath.Join(dir, "other.yaml"), Env: env})
+	if err == nil || !strings.Contains(err.Error(), "other.yaml:1:1: the file cannot be read: no such file") {
+		t.Errorf("error %v", err)
+	}
+	write(t, filepath.Join(dir, "other.yaml"), "timezone: UTC")
+	c, r, err := config.Load(config.Options{Home: dir, File: filepath.Join(dir, "other.yaml"), Env: env})
+	if err != nil || c.Timezone != "UTC" || r.File != filepath.Join(dir, "other.yaml") {
+		t.Errorf("%v, %+v", err, r)
+	}
+	_, _, err = config.Load(config.Options{Home: dir, File: dir, Env: env})
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a directory as file: %v", err)
+	}
+	write(t, filepath.Join(dir, "large.yaml"), strings.Repeat("#", 1<<20+1))
+	_, _, err = config.Load(config.Options{Home: dir, File: filepath.Join(dir, "large.yaml"), Env: env})
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a large file: %v", err)
+	}
+}
+
+func TestResolveHome(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flag, env, want string }{
+		{"", "", "/home/anna/.hermes"},
+		{"", "/srv/hermes", "/srv/hermes"},
+		{"/flag", "/srv/hermes", "/flag"},
+		{"~/h", "", "/home/anna/h"},
+		{"~", "", "/home/anna"},
+		{"", "~/h/../k/", "/home/anna/k"},
+		{"rel", "", filepath.Join(wd, "rel")},
+	} {
+		got, err := config.ResolveHome(c.flag, func(n string) (string, bool) {
+			v := map[string]string{"HOME": "/home/anna", "HERMES_HOME": c.env}[n]
+			return v, v != ""
+		})
+		if err != nil || got != c.want {
+			t.Errorf("home of %+v is %q, %v", c, got, err)
+		}
+	}
+}
+
+func TestSecretsAreKnownToTheMasker(t *testing.T) {
+	secrets := []string{"1:telegram-token", "sk-ant-fallback-key", "hook-secret-value", "2:second-token", "socks5://u:proxy-pass@h:1", "sk-or-in-the-environment", "sk-in-dotenv-only"}
+	_, r := setup{
+		env: map[string]string{"OPENROUTER_API_KEY": secrets[5]}, dotenv: "OPENAI_API_KEY=" + secrets[6],
+		yaml: `
+fallback_providers: [{api_key: sk-ant-fallback-key}]
+telegram: {token: "1:telegram-token", webhook_url: "https://h", webhook_secret: hook-secret-value, proxy: "socks5://u:proxy-pass@h:1", accounts: {b: {token: "2:second-token"}}}
+`}.good(t)
+	for _, s := range secrets {
+		if got := r.Secrets.Mask("x " + s + " y"); strings.Contains(got, s) {
+			t.Errorf("%s is not masked", secret.Value(s).Reveal())
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"regexp"
+
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/internal/secret"
+)
+
+// accountName is what an account, and so the key of a session, may be called.
+var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// Platforms are the surfaces that people write from.
+type Platforms struct {
+	Telegram Platform `yaml:"telegram"`
+	Discord  Platform `yaml:"discord" set:"require_mention=true"`
+	Slack    Slack    `yaml:"slack" set:"require_mention=true"`
+}
+
+// A Platform is one surface: its only account, or what its accounts share.
+type Platform struct {
+	Account  `yaml:",inline"`
+	Accounts map[string]Account `yaml:"accounts" doc:"More accounts, by a name of your own, each with the keys above; who may speak, tokens and webhooks are its own, what else it leaves out it takes from the platform."`
+}
+
+// Slack is a Platform that needs a second token.
+type Slack struct {
+	Platform `yaml:",inline"`
+	AppToken secret.Value `yaml:"app_token" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
+}
+
+// An Account is one login on one platform.
+type Account struct {
+	Enabled     bool         `yaml:"enabled" default:"false" own:"true" doc:"Connect. A token alone does that too, unless false stands here."`
+	Token       secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN."`
+	APIURL      string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
+	HomeChannel string       `yaml:"home_channel" own:"true" doc:"Id of the chat that gets what has no other place to go, as CHAT or CHAT:THREAD."`
+
+	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric (Slack: U…). * is everybody, as guests."`
+	AllowAll               bool     `yaml:"allow_all" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
+	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
+	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"Ids of the groups that are listened to, empty: all. Everybody in these may speak, as a guest."`
+	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`
+	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: what stands there."`
+
+	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
+	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
+	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	ReplyToMode       string            `yaml:"reply_to_mode" default:"first" enum:"off|first|all" doc:"Which pieces of a reply in a group quote the message they answer."`
+	ChannelPrompts    map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
+	Toolsets          []string          `yaml:"toolsets" doc:"Tools that sessions of this platform get; empty: all."`
+
+	Proxy         secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	WebhookURL    string       `yaml:"webhook_url" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
+	WebhookSecret secret.Value `yaml:"webhook_secret" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
+	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
+	Rate          Rate         `yaml:"rate" short:"account"`
+}
+
+// Rate is a fixed ceiling for sends. Without one only the platform's answers
+// hold sends back.
+type Rate struct {
+	Account string `yaml:"account" doc:"Most sends of the account, such as 30/1s; empty: no ceiling. May be written as rate: 30/1s."`
+	Chat    string `yaml:"chat" doc:"Most sends to one chat, such as 20/1m; empty: no ceiling."`
+}
+
+// A named is a platform and its section.
+type named struct {
+	platform chat.Platform
+	*Platform
+}
+
+func (p *Platforms) all() []named {
+	return []named{{chat.Telegram, &p.Telegram}, {chat.Discord, &p.Discord}, {chat.Slack, &p.Slack.Platform}}
+}
+
+// Accounts returns every account that is to be connected. The account of a
+// platform that has no name is the platform's own section.
+func (c *Config) Accounts() map[chat.Account]Account {
+	m := make(map[chat.Account]Account)
+	for _, p := range c.Platforms.all() {
+		if p.Enabled {
+			m[chat.Account{Platform: p.platform}] = p.Account
+		}
+		for name, a := range p.Accounts {
+			if a.Enabled {
+				m[chat.Account{Platform: p.platform, Name: name}] = a
+			}
+		}
+	}
+	return m
+}
+
+// AccessPolicy returns who may speak, without pairing.
+func (c *Config) AccessPolicy() access.Policy {
+	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDM(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.Rules)}
+	rules := func(a Account) access.Rules {
+		return access.Rules{
+			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.AllowedChats,
+			AllowBots: access.Bots(a.AllowBots), UnknownDM: access.UnknownDM(a.UnauthorizedDMBehavior),
+		}
+	}
+	for _, s := range c.Platforms.all() {
+		p.Accounts[chat.Account{Platform: s.platform}] = rules(s.Account)
+		for name, a := range s.Accounts {
+			p.Accounts[chat.Account{Platform: s.platform, Name: name}] = rules(a)
+		}
+	}
+	return p
+}
+
+// SessionPolicy returns which conversations are per user.
+func (c *Config) SessionPolicy() session.Policy {
+	return session.Policy{GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
+}
+
+// Ceilings returns the fixed ceilings for sends.
+func (c *Config) Ceilings() map[chat.Account]outbox.Ceiling {
+	m := make(map[chat.Account]outbox.Ceiling)
+	for a, s := range c.Accounts() {
+		account, err1 := outbox.ParseRate(s.Rate.Account)
+		room, err2 := outbox.ParseRate(s.Rate.Chat)
+		if err1 == nil && err2 == nil && (account.N > 0 || room.N > 0) {
+			m[a] = outbox.Ceiling{Account: account, Room: room}
+		}
+	}
+	return m
+}

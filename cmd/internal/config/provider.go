@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"hermesd/internal/secret"
+)
+
+// An Endpoint is a model that can be called: what the configuration says, with
+// everything that it leaves out filled in.
+type Endpoint struct {
+	Provider string       `json:"provider"` // never auto
+	Model    string       `json:"model"`
+	BaseURL  string       `json:"base_url,omitempty"` // without a slash at its end; "" for demo
+	APIKey   secret.Value `json:"api_key,omitempty"`
+	// Reason says in a few words why it is this provider, for the line at start.
+	Reason string `json:"reason"`
+}
+
+func (e Endpoint) String() string {
+	if e.Model == "" || e.Model == e.Provider {
+		return e.Provider + " (" + e.Reason + ")"
+	}
+	return e.Provider + " " + e.Model + " (" + e.Reason + ")"
+}
+
+// A provider's own address and usual model.
+type service struct {
+	baseURL, model string
+}
+
+func services() map[string]service {
+	return map[string]service{
+		"anthropic":  {"https://api.anthropic.com", "claude-opus-4-6"},
+		"openrouter": {"https://openrouter.ai/api/v1", "anthropic/claude-opus-4.6"},
+		"openai":     {"https://api.openai.com/v1", ""},
+		"ollama":     {"http://127.0.0.1:11434/v1", ""},
+		"custom":     {},
+		"demo":       {"", "demo"},
+	}
+}
+
+// endpoints resolves the main model and those to fall back to.
+func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
+	main = l.endpoint("model", "default", c.Model.Provider, c.Model.Default, c.Model.BaseURL, c.Model.APIKey)
+	for i, f := range c.FallbackProviders {
+		path := fmt.Sprintf("fallback_providers[%d]", i)
+		if l.badBelow(path) {
+			continue
+		}
+		e := l.endpoint(path, "model", f.Provider, f.Model, f.BaseURL, f.APIKey)
+		if e.Provider == "demo" && f.Provider == "auto" {
+			l.problemAt(join(path, "provider"), "nothing says who serves this fallback: set provider, base_url or api_key")
+		}
+		fallbacks = append(fallbacks, e)
+	}
+	return main, fallbacks
+}
+
+// endpoint resolves one model. path is its section, modelKey the key of its
+// name there.
+func (l *loader) endpoint(path, modelKey, provider, model, baseURL string, key secret.Value) Endpoint {
+	e := Endpoint{Provider: provider, Model: model, BaseURL: strings.TrimRight(baseURL, "/"), APIKey: key, Reason: path + ".provider"}
+	if provider == "auto" || provider == "" {
+		e.Provider, e.Reason = l.guess(path, model, baseURL, key)
+	}
+	s := services()[e.Provider]
+	if e.BaseURL == "" {
+		e.BaseURL = s.baseURL
+	}
+	if e.Provider == "anthropic" {
+		e.Model = strings.TrimPrefix(e.Model, "anthropic/")
+	}
+	if e.Model == "" || e.Provider == "demo" {
+		e.Model = s.model
+	}
+	variable := providerKeys()[e.Provider]
+	if e.APIKey == "" && variable != "" {
+		v, _ := l.look(variable)
+		e.APIKey = secret.Value(v)
+	}
+	switch {
+	case e.Provider == "custom" && e.BaseURL == "":
+		l.problemAt(join(path, "base_url"), "the provider custom needs an address: up to and including /v1")
+	case e.Model == "":
+		l.problemAt(join(path, modelKey), "%s has no usual model: name one", e.Provider)
+	case e.APIKey == "" && variable != "" && baseURL == "":
+		l.warnAt(join(path, "api_key"), "there is no key for %s: set %s in .env; until then every turn fails", e.Provider, variable)
+	case e.APIKey != "" && insecure(e.BaseURL):
+		l.warnAt(join(path, "base_url"), "the key goes over the network unencrypted: use https")
+	}
+	return e
+}
+
+// guess says who serves a model of which the configuration does not say it.
+func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider, reason string) {
+	if baseURL != "" {
+		p := ofURL(baseURL)
+		return p, path + ".base_url"
+	}
+	if k := key.Reveal(); k != "" {
+		switch {
+		case strings.HasPrefix(k, "sk-ant-"):
+			return "anthropic", path + ".api_key"
+		case strings.HasPrefix(k, "sk-or-"):
+			return "openrouter", path + ".api_key"
+		case strings.HasPrefix(k, "sk-"):
+			return "openai", path + ".api_key"
+		}
+	}
+	order := []string{"anthropic", "openrouter", "openai"}
+	switch name := strings.ToLower(model); {
+	case strings.HasPrefix(name, "anthropic/"):
+	case strings.Contains(name, "/"):
+		order = []string{"openrouter"}
+	case strings.HasPrefix(name, "claude"):
+		order = []string{"anthropic"}
+	case strings.HasPrefix(name, "gpt"), strings.HasPrefix(name, "chatgpt"), strings.HasPrefix(name, "o1"), strings.HasPrefix(name, "o3"), strings.HasPrefix(name, "o4"):
+		order = []string{"openai"}
+	}
+	for _, p := range order {
+		if v, ok := l.look(providerKeys()[p]); ok && v != "" {
+			return p, providerKeys()[p] + " is set"
+		}
+	}
+	if key != "" {
+		l.problemAt(join(path, "provider"), "nothing says whose key this is: set provider")
+		return "demo", "nothing says whose the key is"
+	}
+	if model != "" && path == "model" {
+		l.warnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", keyNames(order))
+	}
+	return "demo", "no key and no model.base_url are set, so the built-in demo model answers"
+}
+
+func keyNames(providers []string) string {
+	ns := make([]string, len(providers))
+	for i, p := range providers {
+		ns[i] = providerKeys()[p]
+	}
+	return strings.Join(ns, " or ")
+}
+
+// ofURL says who serves at an address.
+func ofURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "custom"
+	}
+	host := strings.ToLower(u.Hostname())
+	is := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
+	switch {
+	case is("anthropic.com"), strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/anthropic"):
+		return "anthropic"
+	case is("openrouter.ai"):
+		return "openrouter"
+	case is("openai.com"):
+		return "openai"
+	case u.Port() == "11434":
+		return "ollama"
+	}
+	return "custom"
+}
+
+// insecure reports whether what is sent to an address can be read on its way.
+func insecure(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	host := u.Hostname()
+	ip := net.ParseIP(host)
+	private := ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+	return !private && host != "localhost" && strings.Contains(host, ".")
+}

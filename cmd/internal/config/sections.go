@@ -1,0 +1,123 @@
+package config
+
+import (
+	"path/filepath"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/internal/secret"
+)
+
+// The sections below belong to packages that do not own their settings yet.
+
+// Model says which model answers.
+type Model struct {
+	Default       string       `yaml:"default" doc:"Name of the model as its provider knows it; empty: the provider's usual one, where there is one. May be written as model: NAME."`
+	Provider      string       `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
+	BaseURL       string       `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
+	APIKey        secret.Value `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
+	ContextLength int          `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out."`
+	MaxTokens     int          `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
+}
+
+// Fallback is a model to fall back to.
+type Fallback struct {
+	Provider string       `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"As model.provider."`
+	Model    string       `yaml:"model" doc:"As model.default."`
+	BaseURL  string       `yaml:"base_url" doc:"As model.base_url."`
+	APIKey   secret.Value `yaml:"api_key" doc:"As model.api_key."`
+}
+
+// Agent is the agent's own section and what the gateway adds to its prompts.
+type Agent struct {
+	agent.Config          `yaml:",inline"`
+	EphemeralSystemPrompt string `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
+	OverlayPlacement      string `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored stands: behind everything, behind the turn's message, or behind the system prompt."`
+}
+
+// PromptCaching says how providers keep prefixes.
+type PromptCaching struct {
+	CacheTTL string `yaml:"cache_ttl" default:"5m" enum:"5m|1h" doc:"How long a provider keeps a prefix that is not used; 1h costs more to write."`
+}
+
+// Display says what people see of a turn.
+type Display struct {
+	BusyInputMode string `yaml:"busy_input_mode" default:"interrupt" enum:"interrupt|queue|steer" doc:"What a message does that comes while a turn runs: stops it, waits, or is shown to the model after the next tool."`
+	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown in the chat: none, when the tool changes, all, or all with their arguments."`
+	Language      string `yaml:"language" default:"en" doc:"Language of what the daemon itself says, as an IETF tag."`
+}
+
+// Streaming says how answers are shown while they are written.
+type Streaming struct {
+	Enabled      bool          `yaml:"enabled" default:"true" doc:"Show answers while they are written, where the platform can edit messages."`
+	EditInterval time.Duration `yaml:"edit_interval" default:"1s" range:"200ms..1m" doc:"Least time between two edits of one message; a platform may need more (Slack 3 s)."`
+}
+
+// Delivery says how replies leave.
+type Delivery struct {
+	Uncertain string `yaml:"uncertain" default:"resend" enum:"resend|hold|drop" doc:"When nobody can say whether a reply arrived: send it again marked as a possible repeat, keep it for the operator, or give it up."`
+	EditFirst bool   `yaml:"edit_first" default:"false" doc:"Send a placeholder at once and make the reply an edit of it, which can be repeated without doubling."`
+}
+
+// SessionReset says when a session starts over by itself.
+type SessionReset struct {
+	Mode        string `yaml:"mode" default:"none" enum:"none|idle|daily|both" doc:"When a session starts over by itself: never, when idle, once a day, or whichever comes first. Nothing is deleted."`
+	IdleMinutes int    `yaml:"idle_minutes" default:"1440" range:"1..5256000" doc:"Minutes without a message after which a session is idle."`
+	AtHour      int    `yaml:"at_hour" default:"4" range:"0..23" doc:"Hour of the day, in timezone, at which it is a new day."`
+}
+
+// Backlog says what happens to messages that came while the daemon was down.
+type Backlog struct {
+	MaxAge time.Duration `yaml:"max_age" default:"24h" doc:"Messages that are older than this when they come in are not answered; their sender is told."`
+}
+
+// Terminal says where tools work.
+type Terminal struct {
+	CWD string `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
+}
+
+// Logging says what is logged, and where.
+type Logging struct {
+	Level  string `yaml:"level" default:"info" enum:"debug|info|warn|error" doc:"Least important lines that are logged; what people write is logged at debug only."`
+	Format string `yaml:"format" default:"console" enum:"console|json" doc:"Form of a line: for people or for machines."`
+	File   string `yaml:"file" doc:"File to log to, relative to the home; empty: standard error."`
+}
+
+// Privacy says what the model learns about people.
+type Privacy struct {
+	RedactPII bool `yaml:"redact_pii" default:"false" doc:"Show the model hashes instead of the ids of people and chats, on platforms where it needs no ids (Telegram)."`
+}
+
+// Security holds switches that are safe as they are.
+type Security struct {
+	RedactSecrets bool `yaml:"redact_secrets" default:"true" doc:"Mask secrets in everything that leaves: chats, logs, exports."`
+}
+
+// Workspace returns the working directory of tools.
+func (c *Config) Workspace(home string) string {
+	if c.Terminal.CWD == "" {
+		return filepath.Join(home, "workspace")
+	}
+	return inHome(home, c.Terminal.CWD)
+}
+
+// LogFile returns the file to log to, "" for standard error.
+func (c *Config) LogFile(home string) string {
+	if c.Logging.File == "" {
+		return ""
+	}
+	return inHome(home, c.Logging.File)
+}
+
+// Location returns the configured time zone. It is checked when the
+// configuration is read.
+func (c *Config) Location() *time.Location {
+	if c.Timezone == "" {
+		return time.Local
+	}
+	l, err := time.LoadLocation(c.Timezone)
+	if err != nil {
+		return time.Local
+	}
+	return l
+}
