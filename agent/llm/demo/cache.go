@@ -1,0 +1,70 @@
+package demo
+
+import (
+	"hash/fnv"
+	"sync"
+
+	"hermesd/agent/llm"
+)
+
+// cache knows the prefixes of conversations that it has seen lately, to report
+// what a service with a cache of prefixes would.
+type cache struct {
+	mu   sync.Mutex // guards what follows
+	seen map[uint64]struct{}
+	ring []uint64 // the same, oldest first from at on
+	at   int
+}
+
+// maxSeen bounds the memory of the cache.
+const maxSeen = 8192
+
+func newCache() *cache {
+	return &cache{seen: make(map[uint64]struct{}), ring: make([]uint64, maxSeen)}
+}
+
+// count returns the usage of c's prompt and remembers its prefixes.
+func (k *cache) count(c conversation) llm.Usage {
+	h := fnv.New64a()
+	total := 0
+	add := func(parts ...string) {
+		for _, s := range parts {
+			_, _ = h.Write([]byte(s))
+			_, _ = h.Write([]byte{0})
+			total += tokens(s)
+		}
+	}
+	for _, t := range c.r.Tools {
+		add(t.Name, t.Description, string(t.Schema))
+	}
+	add(c.r.System)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	read := 0
+	known := func() {
+		if _, ok := k.seen[h.Sum64()]; ok {
+			read = total
+		}
+	}
+	known()
+	k.add(h.Sum64())
+	for _, m := range c.messages {
+		add(string(m.Role))
+		for _, b := range m.Blocks {
+			add(string(b.Type), b.Text, b.Name, string(b.Input))
+		}
+		known()
+	}
+	k.add(h.Sum64())
+	return llm.Usage{Input: total - read + tokens(c.r.Overlay), CacheRead: read}
+}
+
+func (k *cache) add(h uint64) {
+	if _, ok := k.seen[h]; ok {
+		return
+	}
+	delete(k.seen, k.ring[k.at])
+	k.seen[h] = struct{}{}
+	k.ring[k.at] = h
+	k.at = (k.at + 1) % maxSeen
+}

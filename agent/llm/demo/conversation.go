@@ -1,0 +1,204 @@
+package demo
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"hermesd/agent/llm"
+)
+
+// A conversation is a request, as the rules see it.
+type conversation struct {
+	r        *llm.Request
+	messages []llm.Message // prefill and transcript
+	newest   string        // the newest text of the user
+	results  []llm.Block   // of the newest message
+}
+
+// newConversation reports false for a request that no model would take.
+func newConversation(r *llm.Request) (conversation, bool) {
+	c := conversation{r: r, messages: r.Prefill}
+	if r.Transcript != nil && r.Transcript.Len() > 0 {
+		c.messages = append(c.messages[:len(c.messages):len(c.messages)], r.Transcript.Since(0)...)
+	}
+	if len(c.messages) == 0 {
+		return c, false
+	}
+	last := c.messages[len(c.messages)-1]
+	if last.Role != llm.User {
+		return c, false
+	}
+	for _, b := range last.Blocks {
+		if b.Type == llm.ToolResult {
+			c.results = append(c.results, b)
+		}
+	}
+	for i := len(c.messages) - 1; i >= 0 && c.newest == ""; i-- {
+		if c.messages[i].Role == llm.User {
+			c.newest = strings.TrimSpace(textOf(c.messages[i]))
+		}
+	}
+	return c, true
+}
+
+func textOf(m llm.Message) string {
+	var parts []string
+	for _, b := range m.Blocks {
+		if b.Type == llm.Text {
+			parts = append(parts, b.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+func (c conversation) answer() answer {
+	var a answer
+	switch {
+	case len(c.results) > 0:
+		a.text = c.fromResults()
+	case wantsSummary(c.newest) || wantsSummary(c.r.System):
+		a.text = c.summary()
+		return a
+	default:
+		if a.calls = c.calls(); len(a.calls) > 0 {
+			a.text = "Demo model: I call " + listOf(a.calls) + "."
+			break
+		}
+		a.text = c.say()
+	}
+	if c.r.Effort != "" && c.r.Effort != "none" {
+		a.thinking = "(demo) I look for the first rule that fits."
+	}
+	for _, t := range tokensIn(c.newest) {
+		if !strings.Contains(a.text, t) {
+			a.text += " " + t
+		}
+	}
+	return a
+}
+
+var greeting = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|good (morning|evening|day)|greetings)\b`)
+
+// say answers a text that asks for nothing in particular.
+func (c conversation) say() string {
+	seen := fmt.Sprintf("I have seen %d messages in this conversation.", len(c.messages))
+	if value, ok := arithmetic(c.newest); ok {
+		return "Demo model: that makes " + value + ". " + seen
+	}
+	if greeting.MatchString(c.newest) {
+		return "Hello! I am the built-in demo model: I follow a few simple rules, nothing here is intelligent. " + seen
+	}
+	if c.newest == "" {
+		return "Demo model: there was no text for me to answer. " + seen
+	}
+	return "Demo model, without any intelligence. You said: “" + shorten(c.newest, 300) + "”. " + seen
+}
+
+func (c conversation) fromResults() string {
+	var s strings.Builder
+	s.WriteString("Demo model: ")
+	for i, b := range c.results {
+		if i > 0 {
+			s.WriteString(" ")
+		}
+		verb := "said"
+		if b.Failed {
+			verb = "failed with"
+		}
+		fmt.Fprintf(&s, "%s %s: “%s”.", c.toolOf(b.ID), verb, shorten(b.Text, 300))
+	}
+	return s.String()
+}
+
+// toolOf returns the name of the tool whose call has the id.
+func (c conversation) toolOf(id string) string {
+	for i := len(c.messages) - 1; i >= 0; i-- {
+		for _, call := range c.messages[i].ToolUses() {
+			if call.ID == id {
+				return call.Name
+			}
+		}
+	}
+	return "a tool"
+}
+
+func listOf(calls []llm.Block) string {
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = c.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+var token = regexp.MustCompile(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
+
+// tokensIn returns the tokens of text that answers repeat, each once.
+func tokensIn(text string) []string {
+	const most = 100
+	var all []string
+	seen := map[string]bool{}
+	for _, t := range token.FindAllString(text, most) {
+		if !seen[t] {
+			seen[t] = true
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func wantsSummary(text string) bool {
+	return strings.Contains(text, "## Goal") && strings.Contains(text, "## Next Steps") && strings.Contains(text, "## Critical Context")
+}
+
+var (
+	saidLine = regexp.MustCompile(`(?im)^\W*(?:user|human)\W{1,4}(.{3,})$`)
+	fileName = regexp.MustCompile(`\b[\w./-]+\.(?:go|py|md|txt|json|yaml|yml|js|ts|sh|csv|log|toml)\b`)
+)
+
+// summary fills the headings of a summary with what can be found in the text
+// that is to be summed up.
+func (c conversation) summary() string {
+	text := c.newest
+	var said []string
+	for _, m := range saidLine.FindAllStringSubmatch(text, 200) {
+		said = append(said, shorten(m[1], 160))
+	}
+	for _, m := range c.messages[:len(c.messages)-1] {
+		if s := textOf(m); m.Role == llm.User && s != "" {
+			said = append(said, shorten(s, 160))
+		}
+	}
+	goal, newest := "Not stated.", "Wait for the person."
+	if len(said) > 0 {
+		goal, newest = said[0], "Go on with: "+said[len(said)-1]
+	}
+	return strings.Join([]string{
+		"## Goal", goal,
+		"## Constraints & Preferences", "None that the demo model can see.",
+		"## Progress",
+		"### Done", fmt.Sprintf("%d messages of the person were answered.", len(said)),
+		"### In Progress", bullets(said, 5),
+		"### Blocked", "Nothing.",
+		"## Key Decisions", "None that the demo model can see.",
+		"## Relevant Files", bullets(fileName.FindAllString(text, 20), 20),
+		"## Next Steps", newest,
+		"## Critical Context", "Summed up by the demo model, by rules. " + strings.Join(tokensIn(text), " "),
+	}, "\n")
+}
+
+// bullets lists the last n of items, each once.
+func bullets(items []string, n int) string {
+	seen := map[string]bool{}
+	var lines []string
+	for _, s := range items[max(0, len(items)-n):] {
+		if !seen[s] {
+			seen[s] = true
+			lines = append(lines, "- "+s)
+		}
+	}
+	if len(lines) == 0 {
+		return "None."
+	}
+	return strings.Join(lines, "\n")
+}

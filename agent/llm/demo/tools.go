@@ -1,0 +1,235 @@
+package demo
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hermesd/agent/llm"
+)
+
+// maxCalls is the most tools that one answer calls.
+const maxCalls = 8
+
+// calls returns the tools that the newest text asks for, among those that the
+// request offers.
+func (c conversation) calls() []llm.Block {
+	if c.r.NoTools || len(c.r.Tools) == 0 {
+		return nil
+	}
+	calls := c.spelled()
+	if len(calls) == 0 {
+		calls = c.named()
+	}
+	if len(calls) == 0 {
+		calls = c.implied()
+	}
+	return calls[:min(len(calls), maxCalls)]
+}
+
+var spelledOut = regexp.MustCompile(`([a-zA-Z0-9_-]{1,64})\s*:\s*\{`)
+
+// spelled finds calls of the form name: {json}.
+func (c conversation) spelled() []llm.Block {
+	var calls []llm.Block
+	for _, m := range spelledOut.FindAllStringSubmatchIndex(c.newest, 50) {
+		t, ok := c.tool(c.newest[m[2]:m[3]])
+		if !ok {
+			continue
+		}
+		if in, ok := objectAt(c.newest[m[1]-1:]); ok {
+			calls = append(calls, c.call(t, in, len(calls)))
+		}
+	}
+	return calls
+}
+
+// objectAt returns the JSON object that s begins with.
+func objectAt(s string) (json.RawMessage, bool) {
+	var raw json.RawMessage
+	err := json.NewDecoder(strings.NewReader(s)).Decode(&raw)
+	return raw, err == nil && llm.ValidInput(raw)
+}
+
+var useTool = regexp.MustCompile(`(?is)\b(?:use|call|invoke)\s+(?:the\s+)?(?:tool\s+)?([a-zA-Z0-9_-]{1,64})\b(?:\s+tool\b)?(.*)`)
+
+// named finds "please use NAME …".
+func (c conversation) named() []llm.Block {
+	for rest := c.newest; ; {
+		m := useTool.FindStringSubmatch(rest)
+		if m == nil {
+			return nil
+		}
+		if t, ok := c.tool(m[1]); ok {
+			if i := strings.IndexByte(m[2], '{'); i >= 0 {
+				if in, ok := objectAt(m[2][i:]); ok {
+					return []llm.Block{c.call(t, in, 0)}
+				}
+			}
+			return []llm.Block{c.call(t, fill(t.Schema, object(m[2])), 0)}
+		}
+		rest = m[1] + m[2]
+	}
+}
+
+// A rule finds what is asked for without the name of a tool.
+type rule struct {
+	asks  *regexp.Regexp
+	tools []string // whole names or parts of them, the best first
+}
+
+var rules = []rule{
+	{regexp.MustCompile(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}},
+	{regexp.MustCompile(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}},
+	{regexp.MustCompile(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}},
+	{regexp.MustCompile("(?is)\\brun\\s+(?:the\\s+)?command\\s+(.+)"), []string{"terminal", "shell", "bash"}},
+}
+
+func (c conversation) implied() []llm.Block {
+	for _, r := range rules {
+		m := r.asks.FindStringSubmatch(c.newest)
+		if m == nil {
+			continue
+		}
+		for _, want := range r.tools {
+			i := slices.IndexFunc(c.r.Tools, func(t llm.Tool) bool { return strings.Contains(t.Name, want) })
+			if i >= 0 {
+				return []llm.Block{c.call(c.r.Tools[i], fill(c.r.Tools[i].Schema, object(m[1])), 0)}
+			}
+		}
+	}
+	return nil
+}
+
+// object cleans what a sentence says after the name of a tool.
+func object(s string) string {
+	s = strings.TrimSpace(s)
+	for _, word := range []string{":", "to ", "with ", "for ", "on ", "and "} {
+		s = strings.TrimSpace(strings.TrimPrefix(s, word))
+	}
+	return strings.Trim(s, " \t\n.!?`'\"")
+}
+
+func (c conversation) tool(name string) (llm.Tool, bool) {
+	i := slices.IndexFunc(c.r.Tools, func(t llm.Tool) bool { return strings.EqualFold(t.Name, name) })
+	if i < 0 {
+		return llm.Tool{}, false
+	}
+	return c.r.Tools[i], true
+}
+
+// call returns call i of the answer. Its id follows from the conversation, and
+// from the call before it there, so that no two calls have the same.
+func (c conversation) call(t llm.Tool, input json.RawMessage, i int) llm.Block {
+	before := ""
+	for k := len(c.messages) - 1; k >= 0 && before == ""; k-- {
+		for _, use := range c.messages[k].ToolUses() {
+			before = use.ID
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d", before, len(c.messages), c.newest, i))
+	return llm.Block{Type: llm.ToolUse, ID: "call_" + hex.EncodeToString(sum[:12]), Name: t.Name, Input: input}
+}
+
+// A schema is what fill understands of a JSON Schema.
+type schema struct {
+	Type       json.RawMessage   `json:"type"`
+	Enum       []json.RawMessage `json:"enum"`
+	Properties map[string]schema `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      *schema           `json:"items"`
+}
+
+// fill returns an input that fits the schema and carries text where it can.
+func fill(raw json.RawMessage, text string) json.RawMessage {
+	var s schema
+	if json.Unmarshal(raw, &s) != nil {
+		return json.RawMessage(`{}`)
+	}
+	s.Type = json.RawMessage(`"object"`)
+	return s.fill(text, 0)
+}
+
+var firstNumber = regexp.MustCompile(`-?[0-9]{1,15}`)
+
+func (s schema) fill(text string, depth int) json.RawMessage {
+	if len(s.Enum) > 0 {
+		for _, e := range s.Enum {
+			var word string
+			if json.Unmarshal(e, &word) == nil && word != "" && strings.Contains(strings.ToLower(text), strings.ToLower(word)) {
+				return e
+			}
+		}
+		return s.Enum[0]
+	}
+	switch s.kind() {
+	case "object":
+		return s.fillObject(text, depth)
+	case "array":
+		if s.Items == nil || depth > 4 {
+			return json.RawMessage(`[]`)
+		}
+		return slices.Concat([]byte(`[`), s.Items.fill(text, depth+1), []byte(`]`))
+	case "integer", "number":
+		if n, err := strconv.ParseInt(firstNumber.FindString(text), 10, 64); err == nil {
+			return strconv.AppendInt(nil, n, 10)
+		}
+		return json.RawMessage(`1`)
+	case "boolean":
+		return json.RawMessage(`true`)
+	}
+	return quote(text)
+}
+
+func (s schema) kind() string {
+	var one string
+	if json.Unmarshal(s.Type, &one) == nil {
+		return one
+	}
+	var many []string
+	if json.Unmarshal(s.Type, &many) == nil && len(many) > 0 {
+		return many[0]
+	}
+	return "string"
+}
+
+// likely are the properties that take the text where none is required.
+var likely = []string{"text", "query", "content", "path", "command", "pattern", "name", "url", "prompt"}
+
+func (s schema) fillObject(text string, depth int) json.RawMessage {
+	names := s.Required
+	if len(names) == 0 && text != "" {
+		for _, l := range likely {
+			if _, ok := s.Properties[l]; ok {
+				names = []string{l}
+				break
+			}
+		}
+	}
+	b := []byte{'{'}
+	for _, n := range names {
+		p, ok := s.Properties[n]
+		if !ok || depth > 4 {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(b, quote(n)...), ':')
+		b = append(b, p.fill(text, depth+1)...)
+	}
+	return append(b, '}')
+}
+
+func quote(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return json.RawMessage(`""`) // strings always encode
+	}
+	return b
+}
