@@ -20,12 +20,13 @@ const (
 
 // A run is the state of one turn while it runs.
 type run struct {
-	a       *Agent
-	t       Turn
-	yield   func(Event, error) bool
-	stopped bool            // the consumer wants no more
-	offered map[string]bool // names in the frozen tools array
-	ids     map[string]bool // of all calls in the transcript
+	provider llm.Provider // for the calls of this turn
+	a        *Agent
+	t        Turn
+	yield    func(Event, error) bool
+	stopped  bool            // the consumer wants no more
+	offered  map[string]bool // names in the frozen tools array
+	ids      map[string]bool // of all calls in the transcript
 
 	calls     int // of the model
 	strikes   int
@@ -39,7 +40,10 @@ type run struct {
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
-	r := &run{a: a, t: t, yield: yield, offered: map[string]bool{}, ids: map[string]bool{}}
+	r := &run{a: a, t: t, provider: a.provider, yield: yield, offered: map[string]bool{}, ids: map[string]bool{}}
+	if p, ok := a.provider.(llm.PerTurn); ok {
+		r.provider = p.Turn()
+	}
 	if r.t.Transcript == nil {
 		r.t.Transcript = llm.NewTranscript()
 	}
@@ -206,7 +210,7 @@ func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
 		done.Model = q.Model
 	}
 	if done.Provider == "" {
-		done.Provider = r.a.provider.Name()
+		done.Provider = r.provider.Name()
 	}
 	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(began), done.Stop})
 }

@@ -52,7 +52,7 @@ func (s *stream) rewind() {
 
 // read returns the whole answer.
 func (s *stream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
-	for e, err := range s.r.a.provider.Stream(ctx, q) {
+	for e, err := range s.r.provider.Stream(ctx, q) {
 		if err != nil {
 			return llm.Done{}, err
 		}
@@ -70,7 +70,7 @@ func (s *stream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
 }
 
 func (s *stream) garbage(what string) error {
-	return &llm.Error{Class: llm.Garbage, Provider: s.r.a.provider.Name(), Message: what}
+	return &llm.Error{Class: llm.Garbage, Provider: s.r.provider.Name(), Message: what}
 }
 
 func (s *stream) event(e llm.Event) error {

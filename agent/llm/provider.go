@@ -39,6 +39,14 @@ type Provider interface {
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
 }
 
+// A PerTurn is a Provider that behaves differently over the calls of one turn:
+// one that fell back stays with the model that answers until the turn ends.
+type PerTurn interface {
+	Provider
+	// Turn returns the provider for the calls of one turn.
+	Turn() Provider
+}
+
 // An Event is one piece of an answer: TextDelta, ThinkingDelta, ToolStart,
 // Notice or Done.
 type Event interface{ event() }

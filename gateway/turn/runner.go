@@ -122,6 +122,7 @@ type turn struct {
 	s     *conversation // nil until loaded
 	trace Trace
 	spent llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	heard inbox.ID  // the newest entry of which the model has heard
 	again bool      // the lane has more to do
 }
 
@@ -156,4 +157,6 @@ func (t *turn) run(ctx context.Context) {
 type step struct {
 	Input json.RawMessage `json:"in,omitempty"`
 	Agent agent.Step      `json:"a"`
+	// Through is the newest entry of which the model has heard by then.
+	Through inbox.ID `json:"t,omitempty"`
 }

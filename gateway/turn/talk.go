@@ -75,7 +75,26 @@ func (t *turn) talk(ctx context.Context) {
 		return
 	}
 	rows = append(rows, t.reply(final.Text, preview, settled)...)
-	t.commit(ctx, before, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
+	t.unheard(&m)
+	t.commit(ctx, before, m)
+}
+
+// unheard ends the entries of which the model has not heard: the process died
+// after they had joined the turn and before they were given to it.
+func (t *turn) unheard(m *inbox.Commit) {
+	for _, e := range t.c.Entries {
+		if e.ID <= t.heard {
+			continue
+		}
+		if m.Outcomes == nil {
+			m.Outcomes = make(map[inbox.ID]inbox.Outcome)
+		}
+		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Why: "the daemon was restarted before it was read"}
+		f := t.draft()
+		f.ReplyTo = e.In.ID
+		m.Rows = append(m.Rows, t.r.o.Delivery.Render("⚠️ I was restarted before I could read this message. Send it again.", f)...)
+	}
 }
 
 // input is the message with which the turn begins: the one that a dead run of
@@ -94,10 +113,12 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 			}
 		}
 		steps = append(steps, st.Agent)
+		t.heard = st.Through
 	}
 	if len(steps) > 0 {
 		return m, steps, nil, nil
 	}
+	t.heard = t.last().ID
 	m, problems := t.r.compose(ctx, t.c.Entries, t.s.rec.Shared)
 	return m, nil, problems, nil
 }
@@ -152,7 +173,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Me
 
 // record keeps a step. It returns once the step is on disk.
 func (t *turn) record(ctx context.Context, first bool, input llm.Message, as agent.Step) error {
-	st := step{Agent: as}
+	st := step{Agent: as, Through: t.heard}
 	if first {
 		raw, err := json.Marshal(input)
 		if err != nil {
@@ -182,6 +203,7 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 			return nil
 		}
 		t.c.Entries = append(t.c.Entries, more...)
+		t.heard = t.last().ID
 		m, _ := t.r.compose(ctx, more, t.s.rec.Shared)
 		return m.Blocks
 	}

@@ -93,7 +93,9 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 // Turn returns a provider for the calls of one turn: once it fell back it stays
 // with the target that answers, so that a turn is not spent on asking a target
 // that is down before each call.
-func (p *Provider) Turn() *Turn { return &Turn{p: p} }
+func (p *Provider) Turn() llm.Provider { return &Turn{p: p} }
+
+var _ llm.PerTurn = (*Provider)(nil)
 
 // A Turn is a Provider for one turn.
 type Turn struct {

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/telegram"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/anthropic"
+	"hermesd/agent/llm/demo"
+	"hermesd/agent/llm/openai"
+	"hermesd/agent/llm/retry"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/media"
+	"hermesd/internal/dial"
+)
+
+// provider builds the model and those to fall back to.
+func (a *App) provider() (llm.Provider, error) {
+	main := a.o.Report.Model
+	a.o.Say("🧠 Model: " + main.String())
+	targets := []retry.Target{}
+	for _, e := range append([]config.Endpoint{main}, a.o.Report.Fallbacks...) {
+		targets = append(targets, retry.Target{Provider: a.endpoint(e), Model: e.Model})
+	}
+	a.o.Say("💾 Prompt caching: " + caching(main, a.o.Config.PromptCaching.CacheTTL))
+	retries := a.o.Config.Agent.APIMaxRetries
+	if retries == 0 {
+		retries = -1 // the option's zero means its default
+	}
+	return retry.New(targets, retry.Options{Retries: retries}), nil
+}
+
+func (a *App) endpoint(e config.Endpoint) llm.Provider {
+	switch e.Provider {
+	case "demo":
+		return demo.New(demo.Options{Delay: demoDelay})
+	case "anthropic":
+		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
+	}
+	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
+}
+
+func caching(e config.Endpoint, ttl string) string {
+	switch e.Provider {
+	case "anthropic":
+		source := "native Anthropic"
+		if !strings.Contains(e.BaseURL, "api.anthropic.com") {
+			source = "Anthropic-compatible endpoint"
+		}
+		return fmt.Sprintf("ENABLED (%s, %s TTL)", source, ttl)
+	case "demo":
+		return "off (the demo model costs nothing)"
+	}
+	return "off (" + e.Provider + " keeps equal prefixes by itself, or not at all)"
+}
+
+// sees reports whether the provider's models are given images as images.
+func sees(provider string) bool {
+	switch provider {
+	case "anthropic", "openai", "openrouter":
+		return true
+	}
+	return false
+}
+
+// connect builds the adapters of all accounts. An account whose settings
+// cannot work stays down; the others go on.
+func (a *App) connect() error {
+	for account, s := range a.o.Config.Accounts() {
+		if account.Platform != chat.Telegram {
+			a.o.Say(fmt.Sprintf("⚠️  %s is configured, but this version has no adapter for it", account.Platform))
+			continue
+		}
+		ad, err := a.telegram(account, s)
+		if err != nil {
+			a.o.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+			a.o.Say(fmt.Sprintf("❌ %v", err))
+			continue
+		}
+		a.adapters[account] = ad
+		a.o.Say("✉️  " + string(account.Platform) + dash(account.Name))
+	}
+	if len(a.adapters) == 1 {
+		a.o.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
+	}
+	return nil
+}
+
+func dash(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, error) {
+	files, err := downloads(s)
+	if err != nil {
+		return nil, &chat.ConfigError{Platform: account.Platform, Reason: err.Error()}
+	}
+	return telegram.New(telegram.Config{
+		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
+		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
+		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+	}, telegram.Options{
+		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: dial.New(files),
+	})
+}
+
+// downloads says how files of an account are fetched: from the public internet,
+// and from the API server that the operator has named, wherever it is.
+func downloads(s config.Account) (dial.Options, error) {
+	o := dial.Options{Environment: s.Proxy == "", Idle: 64}
+	if s.Proxy != "" {
+		u, err := url.Parse(s.Proxy.Reveal())
+		if err != nil {
+			return o, fmt.Errorf("proxy is not a URL") // its text may hold a password
+		}
+		o.Proxy = u
+	}
+	if s.APIURL != "" {
+		u, err := url.Parse(s.APIURL)
+		if err != nil || u.Host == "" {
+			return o, fmt.Errorf("api_url %q is not a URL", s.APIURL)
+		}
+		o.Allow = []string{withPort(u)}
+	}
+	return o, o.Validate()
+}
+
+func withPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// fetcher downloads what people send into the cache.
+func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, chat.File) chat.File {
+	return func(ctx context.Context, account chat.Account, f chat.File) chat.File {
+		fetch, ok := a.adapters[account].(chat.Fetcher)
+		if !ok {
+			f.Problem = "this platform gives no files"
+			return f
+		}
+		var said error // by the adapter: it knows the platform's own limits
+		kept, err := cache.Save(ctx, func(ctx context.Context, w io.Writer) error {
+			said = fetch.Fetch(ctx, f, w, maxFile)
+			return said
+		}, f)
+		if err != nil {
+			a.o.Log.Warn("file", zap.String("platform", string(account.Platform)), zap.String("err", a.o.Report.Secrets.Mask(err.Error())))
+			if said != nil {
+				kept.Problem = fmt.Sprintf("I could not get the file %s: %s.", media.Name(f.Name), strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."))
+			}
+		}
+		return kept
+	}
+}
+
+// homes are the home channels of the platforms.
+func homes(c *config.Config) map[chat.Platform]chat.Address {
+	m := make(map[chat.Platform]chat.Address)
+	for account, s := range c.Accounts() {
+		if s.HomeChannel == "" || account.Name != "" {
+			continue
+		}
+		room, thread, _ := strings.Cut(s.HomeChannel, ":")
+		m[account.Platform] = chat.Address{Platform: account.Platform, Kind: chat.Group, Chat: room, Thread: thread}
+	}
+	return m
+}
+
+// quotes are the reply_to_mode of the accounts.
+func quotes(c *config.Config) map[chat.Account]string {
+	m := map[chat.Account]string{{Platform: chat.Console}: "off"}
+	for account, s := range c.Accounts() {
+		m[account] = s.ReplyToMode
+	}
+	return m
+}
+
+// demoDelay is the pause of the demo model before each piece of an answer, so
+// that there is something to watch.
+const demoDelay = 15 * time.Millisecond
