@@ -30,6 +30,8 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/wire"
 	"hermesd/gateway/chat"
 )
 
@@ -62,8 +64,8 @@ type Adapter struct {
 	cfg   Config
 	o     Options
 	log   *zap.Logger
-	rules rules
-	rt    http.RoundTripper
+	rules update.Rules
+	wire  *wire.Client
 	api   *bot.Bot // calls
 	files *http.Client
 	me    *self
@@ -89,25 +91,25 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
-	r, err := newRules(cfg)
+	r, err := update.NewRules(cfg.settings())
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, rt: o.Transport, files: o.Files}
-	if a.rt == nil {
-		if a.rt, err = newTransport(cfg.Proxy); err != nil {
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files}
+	a.wire = &wire.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
+	if o.Transport == nil {
+		if a.wire.RT, err = wire.NewTransport(cfg.Proxy); err != nil {
 			return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 		}
 	}
 	if a.files == nil {
-		a.files = &http.Client{Transport: a.rt}
+		a.files = &http.Client{Transport: a.wire.RT}
 	}
-	token := cfg.Token.Reveal()
-	if a.api, err = a.newBot(&wire{rt: a.rt, token: token}); err != nil {
-		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: mask(err.Error(), token)}
+	if a.api, err = a.newBot(a.wire); err != nil {
+		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: a.wire.Mask(err.Error())}
 	}
 	a.me = newSelf(a.api.ID())
 	a.health = chat.Health{State: chat.Connecting, Since: time.Now()}
@@ -121,7 +123,7 @@ func (a *Adapter) newBot(c bot.HttpClient, more ...bot.Option) (*bot.Bot, error)
 		bot.WithSkipGetMe(),
 		bot.WithHTTPClient(a.cfg.PollTimeout+time.Second, c), // the library asks for a second less
 		bot.WithErrorsHandler(func(err error) {
-			a.log.Debug("library", zap.String("err", mask(err.Error(), a.cfg.Token.Reveal())))
+			a.log.Debug("library", zap.String("err", a.wire.Mask(err.Error())))
 		}),
 		bot.WithDebugHandler(func(string, ...any) {}),
 	}, more...)

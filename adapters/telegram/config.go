@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/internal/secret"
 )
 
@@ -91,7 +92,7 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	_, err := compile(c.MentionPatterns)
+	_, err := update.NewRules(c.settings())
 	return err
 }
 
@@ -128,15 +129,10 @@ func httpURL(s string, schemes ...string) error {
 	return fmt.Errorf("must begin with %s://", strings.Join(schemes, ":// or "))
 }
 
-// compile makes mention patterns; they match in any case.
-func compile(patterns []string) ([]*regexp.Regexp, error) {
-	var out []*regexp.Regexp
-	for _, p := range patterns {
-		re, err := regexp.Compile("(?i)" + p)
-		if err != nil {
-			return nil, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
-		}
-		out = append(out, re)
+// settings are what conversion needs to know.
+func (c Config) settings() update.Settings {
+	return update.Settings{
+		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,
+		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
 	}
-	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-telegram/bot"
 
+	"hermesd/adapters/telegram/internal/wire"
 	"hermesd/gateway/chat"
 )
 
@@ -30,7 +31,7 @@ import (
 //	2xx, 5xx                              Uncertain
 func sendError(err error, to chat.Address) *chat.SendError {
 	var (
-		we     *wireError
+		we     *wire.Error
 		flood  *bot.TooManyRequestsError
 		moved  *bot.MigrateError
 		chosen *chat.SendError
@@ -59,24 +60,24 @@ func sendError(err error, to chat.Address) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Uncertain, Reason: "Telegram's answer could not be understood", Err: err}
 }
 
-func wireOutcome(e *wireError) *chat.SendError {
+func wireOutcome(e *wire.Error) *chat.SendError {
 	out := &chat.SendError{Err: e, Outcome: chat.Uncertain}
 	switch {
-	case e.api && (e.status == http.StatusBadGateway || e.status == http.StatusGatewayTimeout):
+	case e.API && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):
 		out.Reason = "Telegram's own gateway gave no result"
-	case e.api && e.status == http.StatusRequestEntityTooLarge:
+	case e.API && e.Status == http.StatusRequestEntityTooLarge:
 		out.Outcome, out.Reason = chat.Rejected, tooBigUp
-	case e.api && e.status >= 400 && e.status < 500:
+	case e.API && e.Status >= 400 && e.Status < 500:
 		out.Outcome, out.Reason = chat.Rejected, "Telegram refuses this message"
-	case e.api:
+	case e.API:
 		out.Outcome, out.Reason = chat.Refused, "Telegram has an internal problem"
-	case e.status == http.StatusRequestEntityTooLarge:
+	case e.Status == http.StatusRequestEntityTooLarge:
 		out.Outcome, out.Reason = chat.Rejected, tooBigUp
-	case e.status >= 300 && e.status < 500:
+	case e.Status >= 300 && e.Status < 500:
 		out.Outcome, out.Reason = chat.Refused, "something between here and Telegram answered instead of it"
-	case e.status != 0:
+	case e.Status != 0:
 		out.Reason = "the answer did not come from Telegram"
-	case !e.sent:
+	case !e.Sent:
 		out.Outcome, out.Reason = chat.Refused, "Telegram could not be reached"
 	case errors.Is(e, context.DeadlineExceeded):
 		out.Reason = "Telegram did not answer in time"

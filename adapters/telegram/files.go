@@ -16,6 +16,7 @@ import (
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
+	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 )
 
@@ -90,7 +91,7 @@ func fileName(f chat.File) string {
 	if strings.Trim(name, ". ") == "" {
 		return "file"
 	}
-	return cut(name, 128)
+	return entity.Cut(name, 128)
 }
 
 // Fetch implements chat.Fetcher.
@@ -168,7 +169,7 @@ func (a *Adapter) downloadError(ctx context.Context, err error) error {
 	if errors.As(err, &ue) {
 		err = ue.Err
 	}
-	return fmt.Errorf("download the file: %s", mask(err.Error(), a.cfg.Token.Reveal()))
+	return fmt.Errorf("download the file: %s", a.wire.Mask(err.Error()))
 }
 
 // fileURL returns the address of a file on the server. The path comes from the

@@ -1,291 +1,85 @@
 package telegram
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
+	"runtime/debug"
 	"time"
-	"unicode/utf16"
 
-	"github.com/go-telegram/bot/models"
+	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
 
-// The rules by which events are left unanswered; they stand in `why`.
-const (
-	ruleOwn          = "own_message"
-	ruleService      = "service_message"
-	ruleMembership   = "membership_change"
-	ruleChatNotIn    = "chat_not_in_allowed_chats"
-	ruleOtherBot     = "addressed_to_another_bot"
-	ruleNotAddressed = "not_addressed"
-	ruleAutoForward  = "automatic_forward"
-	ruleUnsupported  = "unsupported_content"
-	ruleUnreadable   = "unreadable_update"
-)
-
-// A verdict says what became of an update in conversion.
-type verdict int
-
-const (
-	taken   verdict = iota // Inbound is to be accepted
-	waits                  // it needs the bot's own name, which is not known yet
-	skipped                // nothing in it concerns anybody
-)
-
-// A converter turns updates into events. It is a value: the same update with
-// the same converter gives the same event.
-type converter struct {
-	account string
-	me      Identity // Username "": not known yet
-	rules   rules
-}
-
-// convert returns the event of u. now stands in for the time of events that
-// carry none.
-func (c converter) convert(u *models.Update, now time.Time) (chat.Inbound, verdict) {
-	switch {
-	case u.Message != nil:
-		return c.message(u.Message, false)
-	case u.ChannelPost != nil:
-		return c.message(u.ChannelPost, false)
-	case u.EditedMessage != nil:
-		return c.message(u.EditedMessage, true)
-	case u.EditedChannelPost != nil:
-		return c.message(u.EditedChannelPost, true)
-	case u.CallbackQuery != nil:
-		return c.callback(u.CallbackQuery, now)
-	case u.MyChatMember != nil:
-		return c.membership(u.MyChatMember)
-	}
-	return chat.Inbound{}, skipped
-}
-
-func (c converter) message(m *models.Message, edited bool) (chat.Inbound, verdict) {
-	if m.Chat.ID == 0 || m.ID == 0 {
-		return chat.Inbound{}, skipped
-	}
-	at := c.address(m.Chat, threadOf(m))
-	if at.Kind != chat.DM && c.me.Username == "" {
-		return chat.Inbound{}, waits
-	}
-	in := chat.Inbound{
-		Key:      messageKey(m.Chat.ID, m.ID),
-		ID:       strconv.Itoa(m.ID),
-		Event:    chat.Message,
-		From:     at,
-		Sender:   sender(m),
-		At:       time.Unix(int64(m.Date), 0).UTC(),
-		ChatName: m.Chat.Title,
-		Topic:    topicName(m),
-		Prompt:   c.rules.prompts[at.Chat],
-		Files:    files(m),
-		ReplyTo:  c.quote(m),
-	}
-	if edited {
-		in.Event, in.Amends = chat.Edit, in.Key
-		in.Key += ":" + strconv.Itoa(m.EditDate)
-		if m.EditDate != 0 {
-			in.At = time.Unix(int64(m.EditDate), 0).UTC()
+// take offers a batch of raw updates to sink. It returns how many of them, from
+// the first, need not come again: all, or those before the first that has to
+// wait for the bot's own name. Those behind that one which need not wait are
+// taken too; their keys make them harmless when they come again.
+func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessage) (n int, err error) {
+	c := a.converter()
+	n = len(raws)
+	batch := make([]chat.Inbound, 0, len(raws))
+	for i, raw := range raws {
+		in, v := a.convert(c, raw)
+		switch v {
+		case update.Taken:
+			batch = append(batch, in)
+		case update.Waits:
+			n = min(n, i)
 		}
 	}
-	if to, ok := c.moved(m, &in); ok {
-		in.Event, in.MovedTo = chat.Moved, to
-		return in, taken
+	if len(batch) == 0 {
+		return n, nil
 	}
-	in.Rule = c.noise(m)
-	text, known := content(m, c.me)
-	in.Text = text
-	if in.Rule == "" && !known && len(in.Files) == 0 {
-		if at.Kind == chat.DM {
-			in.Text = "[a kind of message that this bot cannot read]"
-		} else {
-			in.Rule = ruleUnsupported
+	if err := accept(ctx, sink, batch); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func (a *Adapter) converter() update.Converter {
+	return update.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules}
+}
+
+// convert converts one update. Whatever is wrong with it, it ends there: an
+// update that cannot be converted is recorded if it says where it happened,
+// and never asked for again.
+func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbound, v update.Verdict) {
+	id, _ := update.ID(raw)
+	quarantine := func(err error) (chat.Inbound, update.Verdict) {
+		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", update.RuleUnreadable), zap.Error(err))
+		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
+		if in, ok := c.Quarantined(raw, id); ok {
+			return in, update.Taken
 		}
+		return chat.Inbound{}, update.Skipped
 	}
-	in.Addressed = c.addressed(m, at)
-	if in.Rule == "" && at.Kind != chat.DM {
-		in.Rule = c.groupRule(m, at, in.Addressed)
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("panic in conversion", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			in, v = quarantine(fmt.Errorf("panic: %v", p))
+		}
+	}()
+	if in, v, err := c.Convert(raw, time.Now()); err != nil {
+		return quarantine(err)
+	} else if v != update.Skipped {
+		return in, v
 	}
-	if in.Rule == "" && !edited {
-		in.Part = part(m, in)
+	if in, ok := c.Quarantined(raw, id); ok {
+		return in, update.Taken
 	}
-	return in, taken
+	a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", update.RuleUnsupported))
+	return chat.Inbound{}, update.Skipped
 }
 
-// noise names the rule for what nobody expects an answer to.
-func (c converter) noise(m *models.Message) string {
-	switch {
-	case m.From != nil && m.From.ID == c.me.ID && c.me.ID != 0:
-		return ruleOwn
-	case m.IsAutomaticForward:
-		return ruleAutoForward
-	case service(m):
-		return ruleService
-	}
-	return ""
-}
-
-// moved reports where a chat has gone to, or come from.
-func (c converter) moved(m *models.Message, in *chat.Inbound) (*chat.Address, bool) {
-	switch {
-	case m.MigrateToChatID != 0:
-		to := in.From
-		to.Chat, to.Thread = strconv.FormatInt(m.MigrateToChatID, 10), ""
-		return &to, true
-	case m.MigrateFromChatID != 0:
-		to := in.From
-		to.Thread = ""
-		in.From.Chat, in.From.Thread = strconv.FormatInt(m.MigrateFromChatID, 10), ""
-		return &to, true
-	}
-	return nil, false
-}
-
-func (c converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inbound, verdict) {
-	var (
-		at chat.Address
-		id int
-	)
-	switch {
-	case q.Message.Message != nil && q.Message.Message.Chat.ID != 0:
-		m := q.Message.Message
-		at, id = c.address(m.Chat, threadOf(m)), m.ID
-	case q.Message.InaccessibleMessage != nil && q.Message.InaccessibleMessage.Chat.ID != 0:
-		m := q.Message.InaccessibleMessage
-		at, id = c.address(m.Chat, ""), m.MessageID
-	default:
-		return chat.Inbound{}, skipped // of an inline message; we send none
-	}
-	if q.ID == "" {
-		return chat.Inbound{}, skipped
-	}
-	if at.Kind != chat.DM && c.me.Username == "" {
-		return chat.Inbound{}, waits
-	}
-	in := chat.Inbound{
-		Key: q.ID, ID: strconv.Itoa(id), Event: chat.Callback, From: at,
-		Sender: person(&q.From), At: now.UTC(), Text: q.Data, Addressed: true,
-	}
-	if !c.rules.allows(at) {
-		in.Rule = ruleChatNotIn
-	}
-	return in, taken
-}
-
-func (c converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, verdict) {
-	if u.Chat.ID == 0 {
-		return chat.Inbound{}, skipped
-	}
-	at := c.address(u.Chat, "")
-	if at.Kind != chat.DM && c.me.Username == "" {
-		return chat.Inbound{}, waits
-	}
-	return chat.Inbound{
-		Key:   fmt.Sprintf("%d:member:%d:%s", u.Chat.ID, u.Date, u.NewChatMember.Type),
-		Event: chat.Message, From: at, Sender: person(&u.From),
-		At: time.Unix(int64(u.Date), 0).UTC(), ChatName: u.Chat.Title,
-		Text: "[the bot is now " + string(u.NewChatMember.Type) + " here]",
-		Rule: ruleMembership,
-	}, taken
-}
-
-// quarantined is the event that stands for an update whose conversion failed:
-// it is recorded, whole as far as it is short, and never tried again.
-func (c converter) quarantined(raw json.RawMessage, update int64) (chat.Inbound, bool) {
-	m, ok := readStub(raw)
-	if !ok {
-		return chat.Inbound{}, false
-	}
-	const keep = 4 << 10
-	text := string(raw[:min(len(raw), keep)])
-	return chat.Inbound{
-		Key: fmt.Sprintf("%d:%d#%d", m.Chat.ID, m.ID, update), ID: strconv.FormatInt(m.ID, 10), Event: chat.Message,
-		From: c.address(models.Chat{ID: m.Chat.ID, Type: models.ChatType(m.Chat.Type)}, ""),
-		At:   time.Unix(m.Date, 0).UTC(), Text: strings.ToValidUTF8(text, "?"), Rule: ruleUnreadable,
-	}, true
-}
-
-func messageKey(chatID int64, id int) string {
-	return strconv.FormatInt(chatID, 10) + ":" + strconv.Itoa(id)
-}
-
-func (c converter) address(ch models.Chat, thread string) chat.Address {
-	kind := chat.Group
-	switch ch.Type {
-	case models.ChatTypePrivate:
-		kind = chat.DM
-	case models.ChatTypeChannel:
-		kind = chat.Channel
-	}
-	return chat.Address{
-		Platform: chat.Telegram, Account: c.account, Kind: kind,
-		Chat: strconv.FormatInt(ch.ID, 10), Thread: thread,
-	}
-}
-
-// directTopic marks the topics of a channel's direct messages, which are sent
-// to by a parameter of their own.
-const directTopic = "d"
-
-// threadOf returns the topic of a message: only a message in a topic has one.
-// A thread of replies in an ordinary group is none, nor is General.
-func threadOf(m *models.Message) string {
-	switch {
-	case m.DirectMessagesTopic != nil:
-		return directTopic + strconv.Itoa(m.DirectMessagesTopic.TopicID)
-	case m.IsTopicMessage && m.MessageThreadID != 0:
-		return strconv.Itoa(m.MessageThreadID)
-	}
-	return ""
-}
-
-// topicRoot reports whether the message that m replies to is only the root of
-// its topic, to which every message of the topic replies.
-func topicRoot(m *models.Message) bool {
-	r := m.ReplyToMessage
-	return r != nil && (r.ForumTopicCreated != nil || m.IsTopicMessage && r.ID == m.MessageThreadID)
-}
-
-func topicName(m *models.Message) string {
-	if r := m.ReplyToMessage; r != nil && r.ForumTopicCreated != nil {
-		return r.ForumTopicCreated.Name
-	}
-	return ""
-}
-
-// sender returns who speaks: the chat on whose behalf a message stands (a
-// channel, an anonymous administrator's group), else the user.
-func sender(m *models.Message) chat.Person {
-	if s := m.SenderChat; s != nil && s.ID != 0 {
-		return chat.Person{ID: strconv.FormatInt(s.ID, 10), Name: s.Title, Handle: s.Username}
-	}
-	if m.From == nil {
-		return chat.Person{ID: strconv.FormatInt(m.Chat.ID, 10), Name: m.Chat.Title, Handle: m.Chat.Username}
-	}
-	return person(m.From)
-}
-
-func person(u *models.User) chat.Person {
-	return chat.Person{
-		ID: strconv.FormatInt(u.ID, 10), Name: fullName(u), Handle: u.Username, Bot: u.IsBot,
-	}
-}
-
-func fullName(u *models.User) string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
-
-// part says whether pieces of the same thing may follow. A command stands for
-// itself.
-func part(m *models.Message, in chat.Inbound) *chat.Part {
-	switch {
-	case m.MediaGroupID != "":
-		return &chat.Part{Group: m.MediaGroupID, Wait: albumWait}
-	case m.Text == "" || strings.HasPrefix(in.Text, "/"):
-		return nil
-	case len(utf16.Encode([]rune(m.Text))) >= splitLength:
-		return &chat.Part{Group: "text", Wait: splitWait}
-	}
-	return &chat.Part{Group: "text"}
+// accept hands a batch over; a panic of the sink is a refusal.
+func accept(ctx context.Context, sink chat.Sink, batch []chat.Inbound) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("accept: panic: %v", p)
+		}
+	}()
+	return sink.Accept(ctx, batch)
 }

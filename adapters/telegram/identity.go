@@ -4,22 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
 
-// An Identity is what Telegram says of the bot itself.
-type Identity struct {
-	ID       int64  `json:"id"`
-	Username string `json:"username"` // "": not known yet
-	Name     string `json:"name,omitempty"`
-	// ReadsAll says that privacy mode is off: the bot sees every message of its
-	// groups and not only those that name it.
-	ReadsAll bool `json:"reads_all,omitempty"`
-}
+// An Identity is what Telegram says of the bot itself; Username is empty until
+// it is known. ReadsAll says that privacy mode is off.
+type Identity = update.Identity
 
 // A self holds the bot's identity. The id stands in the token; the name has to
 // be asked for.
@@ -84,7 +80,7 @@ func (a *Adapter) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id := Identity{ID: u.ID, Username: u.Username, Name: fullName(u), ReadsAll: u.CanReadAllGroupMessages}
+	id := Identity{ID: u.ID, Username: u.Username, Name: strings.TrimSpace(u.FirstName + " " + u.LastName), ReadsAll: u.CanReadAllGroupMessages}
 	if id.Username == "" {
 		id.Username = strconv.FormatInt(u.ID, 10) // never equal to a mention
 	}

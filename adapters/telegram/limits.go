@@ -28,13 +28,6 @@ const (
 	webhookCheck = time.Minute
 )
 
-// When a piece of something split waits for the next one.
-const (
-	splitLength = 4000 // a text this long may be the first piece of a longer one
-	splitWait   = time.Second
-	albumWait   = 500 * time.Millisecond
-)
-
 const (
 	backoffFirst = time.Second
 	backoffMost  = time.Minute

@@ -9,6 +9,7 @@ import (
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
+	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 )
 
@@ -45,7 +46,7 @@ func menu(items []chat.MenuItem) []models.BotCommand {
 			continue
 		}
 		seen[name] = true
-		help := cut(oneLine(it.Help), 256)
+		help := entity.Cut(strings.Join(strings.Fields(it.Help), " "), 256)
 		if help == "" {
 			help = name
 		}

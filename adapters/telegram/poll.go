@@ -1,23 +1,21 @@
 package telegram
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"mime/multipart"
+	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/wire"
 	"hermesd/gateway/chat"
 )
 
@@ -38,7 +36,7 @@ func (a *Adapter) poll(ctx context.Context, sink chat.Sink, stop context.CancelC
 		bot.WithDefaultHandler(func(context.Context, *bot.Bot, *models.Update) {}),
 	)
 	if err != nil { // the same token made the other client
-		stop(&chat.ConfigError{Platform: chat.Telegram, Reason: "client: " + mask(err.Error(), a.cfg.Token.Reveal())})
+		stop(&chat.ConfigError{Platform: chat.Telegram, Reason: "client: " + a.wire.Mask(err.Error())})
 		return
 	}
 	b.Start(ctx)
@@ -65,7 +63,7 @@ type poller struct {
 // Do implements the library's HttpClient for getUpdates.
 func (p *poller) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	form, err := readForm(req)
+	form, err := wire.Form(req)
 	if err != nil {
 		return nil, fmt.Errorf("read the library's request: %w", err)
 	}
@@ -85,7 +83,7 @@ func (p *poller) Do(req *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 		case n > 0 || !p.held:
-			return answer(last, n), nil
+			return wire.Answer(last, n), nil
 		}
 	}
 }
@@ -111,7 +109,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	}
 	p.held = n < len(raws)
 	for i := n; i > 0; i-- {
-		if id, ok := updateID(raws[i-1]); ok {
+		if id, ok := update.ID(raws[i-1]); ok {
 			return id, n, nil
 		}
 	}
@@ -127,66 +125,13 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return "messages cannot be stored: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// fetch makes one poll. One that does not return in time is cut.
-func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
-	a := p.a
-	open := a.cfg.PollTimeout
-	if !p.proven {
-		form = withoutTimeout(form)
-		open = 0
-	}
-	pctx, cancel := context.WithTimeout(ctx, open+pollMargin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(pctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, errors.New("make the poll: bad address")
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	w := &wire{rt: a.rt, token: a.cfg.Token.Reveal()}
-	resp, err := (&http.Client{Transport: a.rt, CheckRedirect: noRedirect}).Do(req)
-	if err != nil {
-		return nil, w.lost(true, 0, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, w.lost(true, 0, err)
-	}
-	return updates(resp.StatusCode, body)
-}
-
-// updates takes a poll's answer apart.
-func updates(status int, body []byte) ([]json.RawMessage, error) {
-	var env envelope
-	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
-		return nil, &wireError{status: status, text: fmt.Sprintf("answer with status %d is not from the Bot API", status)}
-	}
-	if !*env.OK {
-		return nil, &pollError{code: env.ErrorCode, after: time.Duration(env.Parameters.RetryAfter) * time.Second, text: env.Description}
-	}
-	var raws []json.RawMessage
-	if err := json.Unmarshal(env.Result, &raws); err != nil {
-		return nil, &wireError{status: status, text: "the poll's result is not a list"}
-	}
-	return raws, nil
-}
-
-// A pollError is a poll that the Bot API refused.
-type pollError struct {
-	code  int
-	after time.Duration
-	text  string
-}
-
-func (e *pollError) Error() string { return fmt.Sprintf("%d %s", e.code, e.text) }
-
 // mend waits for as long as the failure of a poll asks for, and mends what
 // can be mended. Its error is the end of polling.
 func (p *poller) mend(ctx context.Context, err error) error {
 	a := p.a
-	text := mask(err.Error(), a.cfg.Token.Reveal())
+	text := a.wire.Mask(err.Error())
 	var (
-		pe *pollError
+		pe *wire.Refusal
 		se *storeError
 	)
 	if errors.As(err, &se) {
@@ -204,7 +149,7 @@ func (p *poller) mend(ctx context.Context, err error) error {
 		a.set(chat.Retrying, text)
 		return wait(ctx, p.back.next())
 	}
-	switch pe.code {
+	switch pe.Code {
 	case http.StatusUnauthorized, http.StatusNotFound:
 		ce := &chat.ConfigError{Platform: chat.Telegram, Reason: badToken}
 		p.stop(ce)
@@ -212,8 +157,8 @@ func (p *poller) mend(ctx context.Context, err error) error {
 	case http.StatusConflict:
 		return p.conflict(ctx)
 	case http.StatusTooManyRequests:
-		a.set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.after))
-		return wait(ctx, max(pe.after, backoffFirst))
+		a.set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
+		return wait(ctx, max(pe.After, backoffFirst))
 	}
 	a.log.Warn("poll", zap.String("err", text))
 	a.set(chat.Retrying, text)
@@ -263,48 +208,19 @@ func (p *poller) awaitName(ctx context.Context) error {
 
 // dropIdle makes the next request use a fresh connection.
 func (a *Adapter) dropIdle() {
-	if c, ok := a.rt.(interface{ CloseIdleConnections() }); ok {
+	if c, ok := a.wire.RT.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// answer is what the library gets to see of a batch: its last id, from which
-// it makes the next offset.
-func answer(last int64, n int) *http.Response {
-	body := []byte(`{"ok":true,"result":[]}`)
-	if n > 0 {
-		body = fmt.Appendf(nil, `{"ok":true,"result":[{"update_id":%d}]}`, last)
+// fetch makes one poll. One that does not return in time is cut.
+func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
+	open := p.a.cfg.PollTimeout
+	if !p.proven {
+		form, open = maps.Clone(form), 0
+		form.Del("timeout")
 	}
-	return &http.Response{
-		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-	}
-}
-
-// readForm reads the parameters that the library would send.
-func readForm(req *http.Request) (url.Values, error) {
-	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	f, err := multipart.NewReader(bytes.NewReader(body), params["boundary"]).ReadForm(1 << 20)
-	if err != nil {
-		return nil, err
-	}
-	return url.Values(f.Value), nil
-}
-
-func withoutTimeout(form url.Values) url.Values {
-	short := make(url.Values, len(form))
-	for k, v := range form {
-		if k != "timeout" {
-			short[k] = v
-		}
-	}
-	return short
+	ctx, cancel := context.WithTimeout(ctx, open+pollMargin)
+	defer cancel()
+	return p.a.wire.Poll(ctx, u, form)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
+	"hermesd/adapters/telegram/internal/entity"
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
 
@@ -36,7 +38,7 @@ func targetOf(to chat.Address) (target, error) {
 	if to.Thread == "" {
 		return t, nil
 	}
-	number, direct := strings.CutPrefix(to.Thread, directTopic)
+	number, direct := strings.CutPrefix(to.Thread, update.DirectTopic)
 	n, err := strconv.Atoi(number)
 	if err != nil || n <= 0 {
 		return t, rejected(fmt.Sprintf("%q is not a Telegram topic", to.Thread))
@@ -258,22 +260,10 @@ func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := a.api.AnswerCallbackQuery(ctx, &bot.AnswerCallbackQueryParams{
-		CallbackQueryID: callback.Key, Text: cut(text, 200),
+		CallbackQueryID: callback.Key, Text: entity.Cut(text, 200),
 	})
 	if t := refusal(err); err == nil || strings.Contains(t, "query is too old") || strings.Contains(t, "query_id_invalid") {
 		return nil
 	}
 	return sendError(err, callback.From)
-}
-
-// cut shortens s to at most n UTF-16 units, at the boundary of a rune.
-func cut(s string, n int) string {
-	at := 0
-	for i, r := range s {
-		at += units(string(r))
-		if at > n {
-			return s[:i]
-		}
-	}
-	return s
 }

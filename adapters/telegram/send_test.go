@@ -16,6 +16,7 @@ import (
 
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/telegram"
+	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 	sim "hermesd/internal/sim/telegram"
 )
@@ -278,7 +279,7 @@ func TestTheServerHasNothingToMend(t *testing.T) {
 			w.send(t, w.bot(), chat.Outbound{To: r.At(), Text: chat.Rich{Text: text, Spans: spans}})
 			if m := r.c.FromBots()[0]; m.Mended != 0 || m.Text != text {
 				kept, _ := json.Marshal(m.Entities)
-				_, es := telegram.Render(chat.Rich{Text: text, Spans: spans})
+				_, es := entity.Render(chat.Rich{Text: text, Spans: spans})
 				given, _ := json.Marshal(es)
 				rt.Errorf("%q %+v: the server changed %d of %s to %s", text, spans, m.Mended, given, kept)
 			}
@@ -300,3 +301,20 @@ func crosses(a, b chat.Span) bool {
 }
 
 func meets(a, b chat.Span) bool { return a.Start <= b.End && b.Start <= a.End }
+
+func TestNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"new": "new", "/New": "new", "bg-run": "bg_run", "": "", "über": "", strings.Repeat("a", 33): "", "a b": "",
+	} {
+		if got := telegram.MenuName(in); got != want {
+			t.Errorf("MenuName(%q) = %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"a.txt": "a.txt", "../../etc/passwd": "passwd", `..\..\x.exe`: "x.exe", "a\r\nX: 1": "a__X: 1", "..": "file", `q".png`: "q_.png",
+	} {
+		if got := telegram.FileName(chat.File{Name: in}); got != want {
+			t.Errorf("FileName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
 
@@ -42,7 +43,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 			stop(ce)
 			return
 		case ctx.Err() == nil:
-			text := mask(err.Error(), a.cfg.Token.Reveal())
+			text := a.wire.Mask(err.Error())
 			a.log.Warn("webhook", zap.String("err", text))
 			a.set(chat.Retrying, text)
 			d = b.next()
@@ -151,7 +152,7 @@ func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 			return
 		}
 		if !json.Valid(body) {
-			a.log.Error("delivery is not JSON", zap.String("rule", ruleUnreadable))
+			a.log.Error("delivery is not JSON", zap.String("rule", update.RuleUnreadable))
 			return // again would be the same
 		}
 		a.proved()

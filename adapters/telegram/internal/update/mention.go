@@ -1,6 +1,7 @@
-package telegram
+package update
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf16"
@@ -11,8 +12,17 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// rules decide which messages of groups and channels are meant for the bot.
-type rules struct {
+// Settings say which messages of groups and channels are meant for the bot.
+type Settings struct {
+	RequireMention bool
+	Free           []string // chats in which everything is answered
+	Allowed        []string // chats that are listened to; empty: all
+	Patterns       []string // RE2, any case; each counts as a mention
+	Prompts        map[string]string
+}
+
+// Rules are Settings made ready.
+type Rules struct {
 	requireMention bool
 	free           map[string]bool
 	allowed        map[string]bool // empty: all
@@ -20,11 +30,8 @@ type rules struct {
 	prompts        map[string]string
 }
 
-func newRules(c Config) (rules, error) {
-	patterns, err := compile(c.MentionPatterns)
-	if err != nil {
-		return rules{}, err
-	}
+// NewRules compiles the patterns; its error names the one that is none.
+func NewRules(s Settings) (Rules, error) {
 	set := func(ids []string) map[string]bool {
 		m := make(map[string]bool, len(ids))
 		for _, id := range ids {
@@ -32,21 +39,26 @@ func newRules(c Config) (rules, error) {
 		}
 		return m
 	}
-	return rules{
-		requireMention: c.RequireMention, free: set(c.FreeResponseChats), allowed: set(c.AllowedChats),
-		patterns: patterns, prompts: c.ChatPrompts,
-	}, nil
+	r := Rules{requireMention: s.RequireMention, free: set(s.Free), allowed: set(s.Allowed), prompts: s.Prompts}
+	for _, p := range s.Patterns {
+		re, err := regexp.Compile("(?i)" + p)
+		if err != nil {
+			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
+		}
+		r.patterns = append(r.patterns, re)
+	}
+	return r, nil
 }
 
 // allows reports whether a chat is listened to at all. Direct chats are.
-func (r rules) allows(at chat.Address) bool {
+func (r Rules) allows(at chat.Address) bool {
 	return at.Kind == chat.DM || len(r.allowed) == 0 || r.allowed[at.Chat]
 }
 
 // groupRule names the rule by which a message of a group is left alone.
-func (c converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
+func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
 	switch {
-	case !c.rules.allows(at):
+	case !c.Rules.allows(at):
 		return ruleChatNotIn
 	case c.named(m).other:
 		return ruleOtherBot
@@ -57,7 +69,7 @@ func (c converter) groupRule(m *models.Message, at chat.Address, addressed bool)
 }
 
 // addressed reports whether m is meant for the bot.
-func (c converter) addressed(m *models.Message, at chat.Address) bool {
+func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 	if at.Kind == chat.DM {
 		return true
 	}
@@ -68,16 +80,16 @@ func (c converter) addressed(m *models.Message, at chat.Address) bool {
 	if n.other {
 		return false
 	}
-	if r := m.ReplyToMessage; r != nil && r.From != nil && r.From.ID == c.me.ID && !topicRoot(m) {
+	if r := m.ReplyToMessage; r != nil && r.From != nil && r.From.ID == c.Me.ID && !topicRoot(m) {
 		return true
 	}
 	text := m.Text + m.Caption // one of them is empty
-	for _, p := range c.rules.patterns {
+	for _, p := range c.Rules.patterns {
 		if p.MatchString(text) {
 			return true
 		}
 	}
-	return !c.rules.requireMention || c.rules.free[at.Chat]
+	return !c.Rules.requireMention || c.Rules.free[at.Chat]
 }
 
 // names says whom a message names.
@@ -87,7 +99,7 @@ type names struct {
 }
 
 // named looks at mentions and commands. The names of bots end in "bot".
-func (c converter) named(m *models.Message) names {
+func (c Converter) named(m *models.Message) names {
 	var n names
 	look := func(text string, ents []models.MessageEntity) {
 		units := utf16.Encode([]rune(text))
@@ -98,14 +110,14 @@ func (c converter) named(m *models.Message) names {
 			}
 			switch e.Type {
 			case models.MessageEntityTypeTextMention:
-				n.us = n.us || e.User != nil && e.User.ID == c.me.ID
-				n.other = n.other || e.User != nil && e.User.IsBot && e.User.ID != c.me.ID
+				n.us = n.us || e.User != nil && e.User.ID == c.Me.ID
+				n.other = n.other || e.User != nil && e.User.IsBot && e.User.ID != c.Me.ID
 			case models.MessageEntityTypeMention, models.MessageEntityTypeBotCommand:
 				_, name, ok := strings.Cut(s, "@")
 				if !ok || name == "" {
 					continue
 				}
-				ours := strings.EqualFold(name, c.me.Username)
+				ours := strings.EqualFold(name, c.Me.Username)
 				n.us = n.us || ours
 				n.other = n.other || !ours && strings.HasSuffix(strings.ToLower(name), "bot")
 			}

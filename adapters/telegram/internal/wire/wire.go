@@ -1,4 +1,7 @@
-package telegram
+// Package wire carries the calls of a Bot API client so that it is known of
+// each that failed whether the server can have it, and so that no error shows
+// the token.
+package wire
 
 import (
 	"bufio"
@@ -25,9 +28,9 @@ const maxAnswer = 32 << 20
 // length, and again on a fresh connection if an idle one turns out dead.
 const smallBody = 128 << 10
 
-// newTransport returns a transport for one account: HTTP/1.1 only, so that a
+// NewTransport returns a transport for one account: HTTP/1.1 only, so that a
 // dead connection takes no other request with it.
-func newTransport(proxy secret.Value) (*http.Transport, error) {
+func NewTransport(proxy secret.Value) (*http.Transport, error) {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
@@ -61,56 +64,56 @@ type envelope struct {
 	} `json:"parameters,omitzero"`
 }
 
-// A wireError is a call that ended without an answer the library has a type
+// An Error is a call that ended without an answer that the library has a type
 // for. Its text never holds the token.
-type wireError struct {
-	// sent: the whole request may have reached the server.
-	sent bool
-	// status is the HTTP status or error code of the answer; 0: none came.
-	status int
-	// api: the answer came from the Bot API itself and not from something in
+type Error struct {
+	// Sent: the whole request may have reached the server.
+	Sent bool
+	// Status is the HTTP status or error code of the answer; 0: none came.
+	Status int
+	// API: the answer came from the Bot API itself and not from something in
 	// between.
-	api  bool
+	API  bool
 	text string
 	err  error // cause, without any URL; may be nil
 }
 
-func (e *wireError) Error() string { return e.text }
-func (e *wireError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.text }
+func (e *Error) Unwrap() error { return e.err }
 
-// A wire carries the library's calls. It knows of each call that failed
+// A Client carries the library's calls. It knows of each call that failed
 // whether the request can have reached the server, keeps the token out of
 // errors, and reduces the answer to a send to the message's id: what else
 // Telegram tells of a sent message (it may quote a foreign one) must not make
 // it look unsent.
-type wire struct {
-	rt    http.RoundTripper
-	token string
+type Client struct {
+	RT    http.RoundTripper
+	Token string
 }
 
 // Do implements the library's HttpClient.
-func (w *wire) Do(req *http.Request) (*http.Response, error) {
+func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	req, p, err := track(req)
 	if err != nil {
-		return nil, &wireError{text: "prepare request: " + w.mask(err.Error()), err: err}
+		return nil, &Error{text: "prepare request: " + w.Mask(err.Error()), err: err}
 	}
-	resp, err := (&http.Client{Transport: w.rt, CheckRedirect: noRedirect}).Do(req)
+	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: noRedirect}).Do(req)
 	if err != nil {
-		return nil, w.lost(p.reached(), 0, err)
+		return nil, w.lost(p.reached(), err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, w.lost(true, 0, err)
+		return nil, w.lost(true, err)
 	}
 	var env envelope
 	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
-		return nil, &wireError{sent: true, status: resp.StatusCode, text: fmt.Sprintf("answer with status %d is not from the Bot API", resp.StatusCode)}
+		return nil, &Error{Sent: true, Status: resp.StatusCode, text: fmt.Sprintf("answer with status %d is not from the Bot API", resp.StatusCode)}
 	}
 	if !*env.OK && !libraryKnows(env.ErrorCode) {
-		return nil, &wireError{
-			sent: true, status: env.ErrorCode, api: true,
-			text: w.mask(fmt.Sprintf("%d %s", env.ErrorCode, env.Description)),
+		return nil, &Error{
+			Sent: true, Status: env.ErrorCode, API: true,
+			text: w.Mask(fmt.Sprintf("%d %s", env.ErrorCode, env.Description)),
 		}
 	}
 	if method := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]; *env.OK && makesMessage(method) {
@@ -121,22 +124,22 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// noRedirect keeps a request from being sent again to somewhere else.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // lost makes the error of a call to which no whole answer came.
-func (w *wire) lost(sent bool, status int, err error) *wireError {
+func (w *Client) lost(sent bool, err error) *Error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // its URL holds the token
 	}
-	return &wireError{sent: sent, status: status, text: w.mask(err.Error()), err: err}
+	return &Error{Sent: sent, text: w.Mask(err.Error()), err: err}
 }
 
-func (w *wire) mask(s string) string { return mask(s, w.token) }
-
-func mask(s, token string) string {
-	s = strings.ReplaceAll(s, token, "***")
-	return strings.ReplaceAll(s, url.PathEscape(token), "***")
+// Mask returns s without the token.
+func (w *Client) Mask(s string) string {
+	s = strings.ReplaceAll(s, w.Token, "***")
+	return strings.ReplaceAll(s, url.PathEscape(w.Token), "***")
 }
 
 // libraryKnows reports whether the library turns an error code into a value

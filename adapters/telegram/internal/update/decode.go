@@ -1,4 +1,4 @@
-package telegram
+package update
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 )
 
 // errUnreadable says that an update has nothing in it that can be converted.
-var errUnreadable = errors.New("telegram: unreadable update")
+var errUnreadable = errors.New("update: unreadable")
 
 // maxNesting bounds how deep decode looks for what it cannot read.
 const maxNesting = 8
@@ -96,8 +96,8 @@ func readable(p place, name string, v json.RawMessage) bool {
 	return json.Unmarshal(alone, types[p]) == nil
 }
 
-// updateID returns the id of a raw update.
-func updateID(raw json.RawMessage) (int64, bool) {
+// ID returns the id of a raw update.
+func ID(raw json.RawMessage) (int64, bool) {
 	var u struct {
 		ID *int64 `json:"update_id"`
 	}

@@ -1,11 +1,11 @@
-package telegram_test
+package update_test
 
 import (
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
 
-	"hermesd/adapters/telegram"
+	"hermesd/adapters/telegram/internal/update"
 )
 
 // FuzzConvert: no update makes conversion fail, panic or say something that
@@ -22,15 +22,10 @@ func FuzzConvert(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	cfg := telegram.Config{Token: "99:abc", RequireMention: true}
-	a, err := telegram.New(cfg, telegram.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		for _, who := range []telegram.Identity{{}, me} {
-			r, err := telegram.Convert(cfg, who, raw)
-			if err != nil || !r.Taken {
+		for _, who := range []update.Identity{{}, me} {
+			r, err := try(update.Settings{RequireMention: true, Patterns: []string{"hey"}}, who, raw)
+			if err != nil || r.V != update.Taken {
 				continue
 			}
 			if r.In.Key == "" || r.In.From.Chat == "" {
@@ -43,6 +38,8 @@ func FuzzConvert(f *testing.F) {
 				t.Fatalf("cannot be stored: %v", err)
 			}
 		}
-		a.Take([]byte(raw)) // with its walls
+		if in, ok := (update.Converter{}).Quarantined([]byte(raw), 1); ok && (in.Key == "" || in.Rule == "" || in.From.Chat == "") {
+			t.Fatalf("%+v", in)
+		}
 	})
 }

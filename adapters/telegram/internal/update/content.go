@@ -1,4 +1,4 @@
-package telegram
+package update
 
 import (
 	"fmt"
@@ -169,7 +169,7 @@ func files(m *models.Message) []chat.File {
 
 // quote returns the message to which m replies. Words that the person marked
 // stand for the whole.
-func (c converter) quote(m *models.Message) *chat.Quote {
+func (c Converter) quote(m *models.Message) *chat.Quote {
 	var q chat.Quote
 	switch r := m.ReplyToMessage; {
 	case r != nil && topicRoot(m):
@@ -178,7 +178,7 @@ func (c converter) quote(m *models.Message) *chat.Quote {
 		by := sender(r)
 		q = chat.Quote{
 			ID: strconv.Itoa(r.ID), Author: by.Name,
-			Own: c.me.ID != 0 && r.From != nil && r.From.ID == c.me.ID,
+			Own: c.Me.ID != 0 && r.From != nil && r.From.ID == c.Me.ID,
 		}
 		q.Text, _ = content(r, Identity{})
 		if q.Text == "" {

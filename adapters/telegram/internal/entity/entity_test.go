@@ -1,4 +1,4 @@
-package telegram_test
+package entity_test
 
 import (
 	"encoding/json"
@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"hermesd/adapters/telegram"
+	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 )
 
-func entities(t *testing.T, r chat.Rich) string {
+func styled(t *testing.T, r chat.Rich) string {
 	t.Helper()
-	_, es := telegram.Render(r)
+	_, es := entity.Render(r)
 	if es == nil {
 		return ""
 	}
@@ -51,7 +51,7 @@ func TestStylesBecomeEntities(t *testing.T) {
 		{"out of the text", "abc", []chat.Span{sp(-1, 2, chat.Bold), sp(2, 9, chat.Bold), sp(2, 2, chat.Bold)}, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, entities(t, chat.Rich{Text: c.text, Spans: c.spans})); d != "" {
+			if d := cmp.Diff(c.want, styled(t, chat.Rich{Text: c.text, Spans: c.spans})); d != "" {
 				t.Error(d)
 			}
 		})
@@ -59,7 +59,7 @@ func TestStylesBecomeEntities(t *testing.T) {
 }
 
 func TestTextThatIsNotUTF8GoesPlain(t *testing.T) {
-	text, es := telegram.Render(chat.Rich{Text: "a\xffb", Spans: []chat.Span{{Start: 0, End: 3, Style: chat.Bold}}})
+	text, es := entity.Render(chat.Rich{Text: "a\xffb", Spans: []chat.Span{{Start: 0, End: 3, Style: chat.Bold}}})
 	if text != "a\uFFFDb" || es != nil {
 		t.Errorf("%q %v", text, es)
 	}
@@ -82,7 +82,7 @@ func TestEntitiesAreAlwaysAllowed(t *testing.T) {
 				Style: rapid.SampledFrom([]chat.Style{chat.Bold, chat.Italic, chat.Code, chat.Pre, chat.Link, chat.Block}).Draw(t, "style"),
 			}
 		}), 0, 6).Draw(t, "spans")
-		got, es := telegram.Render(chat.Rich{Text: text, Spans: spans})
+		got, es := entity.Render(chat.Rich{Text: text, Spans: spans})
 		if got != text {
 			t.Fatalf("text changed: %q", got)
 		}
@@ -97,7 +97,7 @@ func TestEntitiesAreAlwaysAllowed(t *testing.T) {
 			for _, o := range es[i+1:] {
 				overlap := e.Offset < o.Offset+o.Length && o.Offset < e.Offset+e.Length
 				code := func(s string) bool { return s == "code" || s == "pre" }
-				if overlap && (code(string(e.Type)) && o.Type != "blockquote" || code(string(o.Type)) && e.Type != "blockquote") {
+				if overlap && (code(e.Type) && o.Type != "blockquote" || code(o.Type) && e.Type != "blockquote") {
 					t.Fatalf("%+v overlaps code %+v", e, o)
 				}
 				if overlap && e.Type == o.Type && (e.Type == "text_link" || e.Type == "blockquote") {
@@ -108,31 +108,23 @@ func TestEntitiesAreAlwaysAllowed(t *testing.T) {
 	})
 }
 
-func TestSizeCountsUTF16(t *testing.T) {
+func TestUnitsCountUTF16(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
-		if got, want := telegram.Size(chat.Plain(s)), len(utf16.Encode([]rune(s))); got != want {
-			t.Fatalf("Size(%q) = %d, want %d", s, got, want)
+		if got, want := entity.Units(s), len(utf16.Encode([]rune(s))); got != want {
+			t.Fatalf("Units(%q) = %d, want %d", s, got, want)
 		}
 	})
 }
 
-func TestNames(t *testing.T) {
-	for in, want := range map[string]string{
-		"new": "new", "/New": "new", "bg-run": "bg_run", "": "", "über": "", strings.Repeat("a", 33): "", "a b": "",
-	} {
-		if got := telegram.MenuName(in); got != want {
-			t.Errorf("MenuName(%q) = %q, want %q", in, got, want)
+func TestCutEndsAtARune(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"ab😀c", 3, "ab"}, {"ab😀c", 4, "ab😀"}, {"ab", 5, "ab"}, {"é", 0, ""}} {
+		if got := entity.Cut(c.in, c.n); got != c.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
 		}
-	}
-	for in, want := range map[string]string{
-		"a.txt": "a.txt", "../../etc/passwd": "passwd", `..\..\x.exe`: "x.exe", "a\r\nX: 1": "a__X: 1", "..": "file", `q".png`: "q_.png",
-	} {
-		if got := telegram.FileName(chat.File{Name: in}); got != want {
-			t.Errorf("FileName(%q) = %q, want %q", in, got, want)
-		}
-	}
-	if got := telegram.Cut("ab😀c", 3); got != "ab" {
-		t.Errorf("Cut = %q", got)
 	}
 }

@@ -1,28 +1,44 @@
-package telegram_test
+package update_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"hermesd/adapters/telegram"
+	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
 
-var me = telegram.Identity{ID: 99, Username: "HermesBot"}
+var me = update.Identity{ID: 99, Username: "HermesBot"}
 
-func convert(t *testing.T, cfg telegram.Config, who telegram.Identity, raw string) telegram.Result {
+// A result is what conversion makes of an update.
+type result struct {
+	In chat.Inbound
+	V  update.Verdict
+}
+
+func try(cfg update.Settings, who update.Identity, raw string) (result, error) {
+	r, err := update.NewRules(cfg)
+	if err != nil {
+		return result{}, err
+	}
+	in, v, err := update.Converter{Me: who, Rules: r}.Convert(json.RawMessage(raw), time.Unix(42, 0))
+	return result{in, v}, err
+}
+
+func convert(t *testing.T, cfg update.Settings, who update.Identity, raw string) result {
 	t.Helper()
-	r, err := telegram.Convert(cfg, who, raw)
+	r, err := try(cfg, who, raw)
 	if err != nil {
 		t.Fatalf("convert %s: %v", raw, err)
 	}
 	return r
 }
 
-// update returns an update of kind with a message of a private chat and fields.
+// private returns an update of kind with a message of a private chat and fields.
 func private(kind, fields string) string {
 	return `{"update_id":1,"` + kind + `":{"message_id":7,"date":1700000000,"chat":{"id":5,"type":"private"},` +
 		`"from":{"id":5,"first_name":"Ann","last_name":"Lee","username":"ann"},` + fields + `}}`
@@ -34,7 +50,7 @@ func group(fields string) string {
 }
 
 func TestADirectMessageIsTakenWhole(t *testing.T) {
-	got := convert(t, telegram.Config{ChatPrompts: map[string]string{"5": "be brief"}}, telegram.Identity{}, private("message", `"text":"hi"`)).In
+	got := convert(t, update.Settings{Prompts: map[string]string{"5": "be brief"}}, update.Identity{}, private("message", `"text":"hi"`)).In
 	want := chat.Inbound{
 		Key: "5:7", ID: "7", Event: chat.Message,
 		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "5"},
@@ -62,7 +78,7 @@ func TestWhatIsNotTextIsPutIntoWords(t *testing.T) {
 		{"unknown", `"hologram":{"x":1}`, "[a kind of message that this bot cannot read]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := convert(t, telegram.Config{}, me, private("message", c.fields)).In
+			got := convert(t, update.Settings{}, me, private("message", c.fields)).In
 			if got.Text != c.text || got.Rule != "" {
 				t.Errorf("text %q rule %q, want %q and no rule", got.Text, got.Rule, c.text)
 			}
@@ -86,7 +102,7 @@ func TestFilesAreListed(t *testing.T) {
 		{"sticker", `"sticker":{"file_id":"v","is_video":true}`, []chat.File{{Kind: chat.Sticker, Ref: "v", MIME: "video/webm"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, telegram.Config{}, me, private("message", c.fields)).In.Files); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, private("message", c.fields)).In.Files); d != "" {
 				t.Error(d)
 			}
 		})
@@ -107,7 +123,7 @@ func TestPiecesOfOneThing(t *testing.T) {
 		{"a single photo", `"photo":[{"file_id":"a"}]`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, telegram.Config{}, me, private("message", c.fields)).In.Part); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, private("message", c.fields)).In.Part); d != "" {
 				t.Error(d)
 			}
 		})
@@ -129,7 +145,7 @@ func TestReplies(t *testing.T) {
 		{"the root of a topic is no reply", `"text":"x","is_topic_message":true,"message_thread_id":3,` + reply(`"forum_topic_created":{"name":"News"}`)[len(`"text":"and?",`):], nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, telegram.Config{}, me, private("message", c.fields)).In.ReplyTo); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, private("message", c.fields)).In.ReplyTo); d != "" {
 				t.Error(d)
 			}
 		})
@@ -137,7 +153,7 @@ func TestReplies(t *testing.T) {
 }
 
 func TestEditsAmendTheirMessage(t *testing.T) {
-	got := convert(t, telegram.Config{}, me, private("edited_message", `"edit_date":1700000050,"text":"new"`)).In
+	got := convert(t, update.Settings{}, me, private("edited_message", `"edit_date":1700000050,"text":"new"`)).In
 	if got.Event != chat.Edit || got.Key != "5:7:1700000050" || got.Amends != "5:7" || got.Part != nil || got.At.Unix() != 1700000050 {
 		t.Errorf("edit = %+v", got)
 	}
@@ -158,9 +174,9 @@ func TestCallbacks(t *testing.T) {
 			if m != "" {
 				m = `"message":` + m + `,`
 			}
-			r := convert(t, telegram.Config{RequireMention: true}, me, `{"update_id":1,"callback_query":{"id":"cb1","from":{"id":5},`+m+`"data":"ok:1"}}`)
-			if r.Out != c.out {
-				t.Fatalf("skipped = %v", r.Out)
+			r := convert(t, update.Settings{RequireMention: true}, me, `{"update_id":1,"callback_query":{"id":"cb1","from":{"id":5},`+m+`"data":"ok:1"}}`)
+			if (r.V == update.Skipped) != c.out {
+				t.Fatalf("verdict %v", r.V)
 			}
 			if c.out {
 				return
@@ -198,7 +214,7 @@ func TestAddresses(t *testing.T) {
 		{"channel", `{"update_id":1,"channel_post":{"message_id":7,"date":1,"text":"x","chat":{"id":-9,"type":"channel","title":"C"}}}`, at(chat.Channel, "-9", "")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, telegram.Config{}, me, c.raw).In.From); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, c.raw).In.From); d != "" {
 				t.Error(d)
 			}
 		})
@@ -206,11 +222,11 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestAGroupThatMoves(t *testing.T) {
-	got := convert(t, telegram.Config{}, me, `{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":-5,"type":"group"},"migrate_to_chat_id":-1005}}`).In
+	got := convert(t, update.Settings{}, me, `{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":-5,"type":"group"},"migrate_to_chat_id":-1005}}`).In
 	if got.Event != chat.Moved || got.From.Chat != "-5" || got.MovedTo == nil || got.MovedTo.Chat != "-1005" {
 		t.Errorf("to: %+v", got)
 	}
-	got = convert(t, telegram.Config{}, me, `{"update_id":1,"message":{"message_id":1,"date":1,"chat":{"id":-1005,"type":"supergroup"},"migrate_from_chat_id":-5}}`).In
+	got = convert(t, update.Settings{}, me, `{"update_id":1,"message":{"message_id":1,"date":1,"chat":{"id":-1005,"type":"supergroup"},"migrate_from_chat_id":-5}}`).In
 	if got.Event != chat.Moved || got.From.Chat != "-5" || got.MovedTo == nil || got.MovedTo.Chat != "-1005" || got.Key != "-1005:1" {
 		t.Errorf("from: %+v", got)
 	}
@@ -225,7 +241,7 @@ func TestSendersAreWhoSpeaks(t *testing.T) {
 		{"an anonymous administrator", `"text":"x","from":{"id":1087968824,"is_bot":true},"sender_chat":{"id":-100,"type":"supergroup","title":"Team"}`, chat.Person{ID: "-100", Name: "Team"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, telegram.Config{}, me, group(c.fields)).In.Sender); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, group(c.fields)).In.Sender); d != "" {
 				t.Error(d)
 			}
 		})
@@ -233,11 +249,11 @@ func TestSendersAreWhoSpeaks(t *testing.T) {
 }
 
 func TestGroupsWaitForTheBotsName(t *testing.T) {
-	unnamed := telegram.Identity{ID: 99}
-	if r := convert(t, telegram.Config{}, unnamed, group(`"text":"x"`)); !r.Wait {
+	unnamed := update.Identity{ID: 99}
+	if r := convert(t, update.Settings{}, unnamed, group(`"text":"x"`)); r.V != update.Waits {
 		t.Errorf("group message without a name: %+v", r)
 	}
-	if r := convert(t, telegram.Config{}, unnamed, private("message", `"text":"x"`)); !r.Taken {
+	if r := convert(t, update.Settings{}, unnamed, private("message", `"text":"x"`)); r.V != update.Taken {
 		t.Errorf("direct message without a name: %+v", r)
 	}
 }
@@ -250,8 +266,8 @@ func TestNewerFieldsDoNotHideAMessage(t *testing.T) {
 		`"text":"hi","photo":"not a list"`,
 		`"text":"hi","entities":[{"type":"bold","offset":"0"}]`,
 	} {
-		got := convert(t, telegram.Config{}, me, private("message", fields))
-		if !got.Taken || !strings.HasSuffix(got.In.Text, "hi") || got.In.Rule != "" {
+		got := convert(t, update.Settings{}, me, private("message", fields))
+		if got.V != update.Taken || !strings.HasSuffix(got.In.Text, "hi") || got.In.Rule != "" {
 			t.Errorf("%s: %+v", fields, got)
 		}
 	}
