@@ -29,7 +29,7 @@
 //	turns, steps turn, turn+n        claims and what they have completed
 //	rows         id                  every outbound message
 //	queues       address, id         those that are not terminal
-//	dead         id                  those that are dead
+//	dead         id                  dead letters
 //	sessions, prompts, current, recent, transcripts, moved, values, meta
 //
 // At open only lanes, queues and dead are read, so the time to start depends on

@@ -94,7 +94,9 @@ func (b *batch) putSession(rec sessionRecord) error {
 }
 
 // openSession stores a session that is not stored yet, and makes its key point
-// to it; with point also if it is stored already.
+// to it; with point also if it is stored already. A key that points to a session
+// which began later stays: a turn that was under way while somebody asked for a
+// new session does not undo that.
 func (b *batch) openSession(o session.Opening, point bool) error {
 	_, ok, err := b.session(o.Record.ID)
 	if err != nil {
@@ -115,6 +117,13 @@ func (b *batch) openSession(o session.Opening, point bool) error {
 	}
 	if ok && !point {
 		return nil
+	}
+	id, err := b.current(rec.Key)
+	if err != nil {
+		return err
+	}
+	if cur, ok, err := b.session(id); err != nil || ok && cur.Created.After(rec.Created) {
+		return err
 	}
 	return b.put(bCurrent, []byte(rec.Key), []byte(rec.ID))
 }

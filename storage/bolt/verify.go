@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,10 +104,26 @@ func (r reader) fits(bucket string, k, content []byte) error {
 	case bTurns:
 		var t turnRecord
 		return decode(bucket, k, content, &t)
-	case bTranscripts, bSteps, bPrompts:
+	case bSteps:
+		return r.fitsStep(k, content)
+	case bTranscripts, bPrompts:
 		if !json.Valid(content) {
 			return errors.New("it is not JSON")
 		}
+	}
+	return nil
+}
+
+func (r reader) fitsStep(k, content []byte) error {
+	if len(k) < 5 || !json.Valid(content) {
+		return errors.New("it is not a step")
+	}
+	t, ok, err := r.turn(string(k[:len(k)-5]))
+	if err := missing(err, ok, "its turn"); err != nil {
+		return err
+	}
+	if n := binary.BigEndian.Uint32(k[len(k)-4:]); !t.Ended.IsZero() || int(n) >= t.Steps {
+		return errors.New("its turn does not have it any more")
 	}
 	return nil
 }
@@ -155,8 +172,8 @@ func (r reader) fitsRow(k, content []byte) error {
 	}
 	queued := r.bucket(bQueues).Get(queueKey(row.Msg.To, uint64(row.ID))) != nil
 	dead := r.bucket(bDead).Get(k) != nil
-	if queued == row.Terminal() || dead != (row.State == outbox.Dead) {
-		return fmt.Errorf("it is %s, and its queue or the list of the dead says otherwise", row.State)
+	if queued == row.Terminal() || dead != row.DeadLetter() {
+		return fmt.Errorf("it is %s, and its queue or the list of dead letters says otherwise", row.State)
 	}
 	return nil
 }

@@ -1,5 +1,418 @@
 package storagetest
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
 
-func checkModel(t *testing.T, open Open) {}
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+// A model is what a store should be, in memory, and the store.
+type model struct {
+	*rapid.T
+	s     Store
+	again func() Store // opens the store after a crash
+
+	entries []*modelEntry // by id
+	turns   []*modelTurn
+	stale   []inbox.Claim // claims that must be refused
+	rows    []*modelRow   // by id
+	length  map[inbox.Lane]int
+}
+
+type modelEntry struct {
+	id      inbox.ID
+	key     string
+	text    string
+	lane    inbox.Lane
+	solo    bool
+	turn    *modelTurn
+	crashes int
+	outcome inbox.Result // "": not done
+}
+
+type modelTurn struct {
+	claim   inbox.Claim
+	live    bool // claimed
+	ended   bool
+	steps   []string
+	crashed int // steps at the last crash
+}
+
+type modelRow struct {
+	id     outbox.ID
+	to     chat.Address
+	state  outbox.State
+	n      int  // attempts
+	handed bool // a caller has the attempt
+	held   bool
+}
+
+func checkModel(t *testing.T, open Open) {
+	base := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(base, "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		m := &model{T: rt, length: make(map[inbox.Lane]int), again: func() Store { return open(t, dir) }}
+		m.s = m.again()
+		defer func() {
+			if err := m.s.Close(); err != nil {
+				rt.Error(err)
+			}
+		}()
+		rt.Repeat(map[string]func(*rapid.T){
+			"accept": m.accept, "edit": m.edit, "claim": m.claim, "join": m.join, "release": m.release, "step": m.step,
+			"commit": m.commit, "stale": m.refused, "enqueue": m.enqueue, "next": m.next, "settle": m.settle,
+			"retry": m.retry, "drop": m.drop, "crash": m.crash, "": m.check,
+		})
+		m.drain()
+	})
+}
+
+func (m *model) ok(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *model) same(what string, got, want any) {
+	m.Helper()
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+		m.Fatalf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func lanesDrawn(t *rapid.T) inbox.Lane {
+	return rapid.SampledFrom([]inbox.Lane{"a", "a!", "b"}).Draw(t, "lane")
+}
+
+func addressDrawn(t *rapid.T) chat.Address {
+	return rapid.SampledFrom([]chat.Address{room, other}).Draw(t, "address")
+}
+
+// pick draws one of list, or skips the action if there is none.
+func pick[T any](t *rapid.T, list []T, what string) T {
+	if len(list) == 0 {
+		t.Skip()
+	}
+	return list[rapid.IntRange(0, len(list)-1).Draw(t, what)]
+}
+
+func (m *model) accept(t *rapid.T) {
+	l := lanesDrawn(t)
+	var batch []inbox.Entry
+	var want []inbox.Acceptance
+	for range rapid.IntRange(1, 3).Draw(t, "batch") {
+		n := len(m.entries) + 1
+		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
+			e := pick(t, m.entries, "entry")
+			batch = append(batch, inbox.Entry{Lane: e.lane, In: chat.Inbound{Key: e.key, From: room, Event: chat.Message}})
+			want = append(want, inbox.Acceptance{ID: e.id})
+			continue
+		}
+		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, solo: rapid.IntRange(0, 5).Draw(t, "solo") == 0}
+		m.entries = append(m.entries, e)
+		batch = append(batch, inbox.Entry{Lane: l, Solo: e.solo, In: chat.Inbound{Key: e.key, From: room, Event: chat.Message, Text: e.text}})
+		want = append(want, inbox.Acceptance{ID: e.id, Fresh: true})
+	}
+	got, err := m.s.Accept(context.Background(), batch)
+	m.ok(err)
+	m.same("acceptances", got, want)
+}
+
+func (m *model) edit(t *rapid.T) {
+	e := pick(t, m.entries, "entry")
+	n := len(m.entries) + 1
+	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
+	text := fmt.Sprint("edited ", n)
+	_, err := m.s.Accept(context.Background(), []inbox.Entry{{In: chat.Inbound{Key: ed.key, From: room, Event: chat.Edit, Amends: e.key, Text: text}}})
+	m.ok(err)
+	m.entries = append(m.entries, ed)
+	if e.outcome == "" && (e.turn == nil || !e.turn.live && len(e.turn.steps) == 0) {
+		e.text = text
+	}
+}
+
+// waiting are the entries of a lane that are not done, in order.
+func (m *model) open(l inbox.Lane) []*modelEntry {
+	var list []*modelEntry
+	for _, e := range m.entries {
+		if e.lane == l && e.outcome == "" {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// expected are the entries that the next claim of a lane takes.
+func (m *model) expected(l inbox.Lane, most int) []*modelEntry {
+	list := m.open(l)
+	if slices.ContainsFunc(list, func(e *modelEntry) bool { return e.turn != nil && e.turn.live }) {
+		return nil
+	}
+	for _, e := range list {
+		if e.turn != nil {
+			return slices.DeleteFunc(list, func(x *modelEntry) bool { return x.turn != e.turn })
+		}
+	}
+	for i, e := range list {
+		if most > 0 && i == most || e.solo && i > 0 {
+			return list[:i]
+		}
+		if e.solo {
+			return list[:1]
+		}
+	}
+	return list
+}
+
+func (m *model) claim(t *rapid.T) {
+	m.claimed(lanesDrawn(t), rapid.IntRange(0, 2).Draw(t, "most"))
+}
+
+func (m *model) claimed(l inbox.Lane, most int) *modelTurn {
+	want := m.expected(l, most)
+	c, err := m.s.Claim(context.Background(), l, most)
+	m.ok(err)
+	m.same("claimed", ofEntries(c.Entries), ofModel(want))
+	if len(want) == 0 {
+		m.same("turn", c.Turn, "")
+		return nil
+	}
+	turn := want[0].turn
+	if turn == nil {
+		turn = &modelTurn{}
+		m.turns = append(m.turns, turn)
+	} else {
+		m.same("turn", c.Turn, turn.claim.Turn)
+	}
+	m.same("steps", rowTexts(c.Steps), turn.steps)
+	crashed := false
+	for _, e := range want {
+		e.turn = turn
+		crashed = crashed || e.crashes > 0
+	}
+	m.same("crashed", c.Crashed, crashed)
+	turn.claim, turn.live = c, true
+	m.same("left", c.Waiting, m.s.Waiting(l))
+	return turn
+}
+
+type brief struct {
+	ID      inbox.ID
+	Text    string
+	Crashes int
+}
+
+func ofEntries(list []inbox.Entry) []brief {
+	var b []brief
+	for _, e := range list {
+		b = append(b, brief{e.ID, e.In.Text, e.Crashes})
+	}
+	return b
+}
+
+func ofModel(list []*modelEntry) []brief {
+	var b []brief
+	for _, e := range list {
+		b = append(b, brief{e.id, e.text, e.crashes})
+	}
+	return b
+}
+
+func (m *model) liveTurn(t *rapid.T) *modelTurn {
+	var live []*modelTurn
+	for _, turn := range m.turns {
+		if turn.live {
+			live = append(live, turn)
+		}
+	}
+	return pick(t, live, "turn")
+}
+
+func (m *model) join(t *rapid.T) {
+	turn := m.liveTurn(t)
+	var want []*modelEntry
+	solo := false
+	for _, e := range m.open(turn.claim.Lane) {
+		if e.turn == turn {
+			solo = solo || e.solo
+			continue
+		}
+		if e.solo || e.turn != nil {
+			break
+		}
+		want = append(want, e)
+	}
+	if solo {
+		want = nil
+	}
+	got, err := m.s.Join(context.Background(), turn.claim)
+	m.ok(err)
+	m.same("joined", ofEntries(got), ofModel(want))
+	for _, e := range want {
+		e.turn = turn
+	}
+}
+
+func (m *model) release(t *rapid.T) {
+	turn := m.liveTurn(t)
+	m.ok(m.s.Release(context.Background(), turn.claim))
+	turn.live = false
+	m.stale = append(m.stale, turn.claim)
+	if len(turn.steps) > 0 {
+		return
+	}
+	turn.ended = true
+	for _, e := range m.entries {
+		if e.turn == turn {
+			e.turn = nil
+		}
+	}
+}
+
+func (m *model) step(t *rapid.T) {
+	turn := m.liveTurn(t)
+	step := fmt.Sprintf(`{"step": %d}`, len(turn.steps))
+	m.ok(m.s.RecordStep(context.Background(), turn.claim, nil, inbox.Step(step)))
+	turn.steps = append(turn.steps, step)
+}
+
+func (m *model) commit(t *rapid.T) {
+	turn := m.liveTurn(t)
+	var cancel []inbox.Lane
+	if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
+		cancel = append(cancel, lanesDrawn(t))
+	}
+	var to []chat.Address
+	for range rapid.IntRange(0, 2).Draw(t, "rows") {
+		to = append(to, addressDrawn(t))
+	}
+	m.committed(turn, to, cancel)
+}
+
+func (m *model) committed(turn *modelTurn, to []chat.Address, cancel []inbox.Lane) {
+	l := turn.claim.Lane
+	id := session.ID("s-" + l)
+	c := said(id, m.length[l], fmt.Sprint(m.length[l]))
+	c.Session.Key = session.Key(l)
+	c.Open = opening(id)
+	c.Open.Record.Key = session.Key(l)
+	c.Cancel = cancel
+	for _, a := range to {
+		c.Rows = append(c.Rows, message(a, ""))
+	}
+	rows, err := m.s.CommitTurn(context.Background(), turn.claim, c)
+	m.ok(err)
+	m.length[l]++
+	m.added(rows, to)
+	turn.live, turn.ended, turn.steps = false, true, nil
+	m.stale = append(m.stale, turn.claim)
+	for _, e := range m.entries {
+		switch waits := e.turn == nil || !e.turn.live; {
+		case e.outcome != "":
+		case e.turn == turn:
+			e.outcome = inbox.Replied
+		case waits && slices.Contains(cancel, e.lane):
+			e.outcome = inbox.Cancelled
+		}
+	}
+}
+
+// refused tries what a claim may not do any more.
+func (m *model) refused(t *rapid.T) {
+	c := pick(t, m.stale, "claim")
+	if slices.ContainsFunc(m.turns, func(x *modelTurn) bool { return x.live && x.claim.Turn == c.Turn && x.claim.Epoch == c.Epoch }) {
+		t.Skip() // the same process has claimed it again
+	}
+	_, err1 := m.s.CommitTurn(context.Background(), c, replied())
+	_, err2 := m.s.Join(context.Background(), c)
+	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, nil, inbox.Step(`0`))} {
+		if !errors.Is(err, inbox.ErrStale) {
+			m.Fatalf("claim of %s in epoch %d: %v, want %v", c.Turn, c.Epoch, err, inbox.ErrStale)
+		}
+	}
+}
+
+// crash ends the process and starts another.
+func (m *model) crash(*rapid.T) {
+	m.ok(m.s.Close())
+	m.s = m.again()
+	for _, turn := range m.turns {
+		if !turn.live {
+			continue
+		}
+		turn.live = false
+		m.stale = append(m.stale, turn.claim)
+		for _, e := range m.entries {
+			if e.turn != turn || e.outcome != "" {
+				continue
+			}
+			e.crashes++
+			if len(turn.steps) > turn.crashed {
+				e.crashes = 1
+			}
+		}
+		turn.crashed = len(turn.steps)
+	}
+	m.crashRows()
+}
+
+func (m *model) check(*rapid.T) {
+	for _, l := range []inbox.Lane{"a", "a!", "b"} {
+		n := 0
+		for _, e := range m.open(l) {
+			n += btoi(e.turn == nil || !e.turn.live)
+		}
+		m.same("waiting in "+string(l), m.s.Waiting(l), n)
+	}
+	m.checkRows()
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// drain ends everything and looks at how it ended.
+func (m *model) drain() {
+	m.crash(nil)
+	for _, l := range []inbox.Lane{"a", "a!", "b"} {
+		for len(m.open(l)) > 0 {
+			m.committed(m.claimed(l, 0), nil, nil)
+		}
+		rows, err := m.s.Transcript(context.Background(), session.ID("s-"+l), 0)
+		m.ok(err)
+		m.same("length of the transcript", len(rows), m.length[l])
+	}
+	for _, e := range m.entries {
+		chains, err := m.s.Why(context.Background(), e.key)
+		m.ok(err)
+		if len(chains) != 1 || chains[0].Entry.Outcome == nil || chains[0].Entry.Outcome.Result != e.outcome {
+			m.Fatalf("key %s: %d chains %+v, want one that ended %s", e.key, len(chains), chains, e.outcome)
+		}
+	}
+	m.drainRows()
+	lanes, err := m.s.Lanes(context.Background())
+	m.ok(err)
+	m.same("lanes", lanes, []inbox.Lane(nil))
+	if v, ok := m.s.(verifier); ok {
+		m.ok(v.Verify(context.Background()))
+	}
+}

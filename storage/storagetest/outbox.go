@@ -220,6 +220,10 @@ func outboxTests() map[string]func(*world) {
 			w.settle(outbox.Settlement{ID: p.ID, State: outbox.Dead, Reason: "no"})
 			w.crash()
 			equal(w, "previews", ids(w.claim(0, "a").Previews), nil)
+			equal(w, "dead letters", w.Stats().Dead, 0)
+			unsent, err := w.Outbox(w.Context(), false)
+			w.ok(err)
+			equal(w, "unsent", ids(unsent), nil)
 		},
 		"a row that is not there is an error": func(w *world) {
 			if _, err := w.Row(w.Context(), 99); err == nil {

@@ -144,6 +144,35 @@ func sessionTests() map[string]func(*world) {
 			}
 			w.commit(c, said("s1", 1, `2`))
 		},
+		"a turn that is under way does not undo /new": func(w *world) {
+			for _, recorded := range []bool{true, false} {
+				old, young := session.ID(fmt.Sprint("old", recorded)), session.ID(fmt.Sprint("young", recorded))
+				w.say("a")
+				c := w.claim(0, "a")
+				first := opening(old)
+				if recorded {
+					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`1`)))
+				}
+				cmd := w.entry("/new")
+				cmd.Lane = inbox.Now(key)
+				w.accept(cmd)
+				now, err := w.Claim(w.Context(), cmd.Lane, 0)
+				w.ok(err)
+				m := replied()
+				m.Open = opening(young)
+				w.commit(now, m)
+				if recorded {
+					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`2`)))
+				}
+				m = said(old, 0, `1`)
+				m.Open = first
+				w.commit(c, m)
+				rec, _, err := w.Session(w.Context(), key)
+				w.ok(err)
+				equal(w, "current", rec.ID, young)
+				equal(w, "messages", w.session(old).Messages, 1)
+			}
+		},
 		"a session that is not there is no error": func(w *world) {
 			if _, ok, err := w.Session(w.Context(), "k"); ok || err != nil {
 				w.Fatal(ok, err)

@@ -2,6 +2,7 @@
 package storagetest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,9 +59,17 @@ type world struct {
 func newWorld(t *testing.T, open Open) *world {
 	w := &world{TB: t, dir: t.TempDir(), open: open}
 	w.Store = open(t, w.dir)
-	t.Cleanup(func() { w.ok(w.Close()) })
+	t.Cleanup(func() {
+		if v, ok := w.Store.(verifier); ok && !t.Failed() {
+			w.ok(v.Verify(context.Background()))
+		}
+		w.ok(w.Close())
+	})
 	return w
 }
+
+// A verifier can tell whether all that it keeps fits.
+type verifier interface{ Verify(context.Context) error }
 
 // crash ends the process that has the store, and starts another.
 func (w *world) crash() {
