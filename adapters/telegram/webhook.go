@@ -28,8 +28,14 @@ const maxUpdate = 1 << 20
 // serve listens for deliveries and keeps the webhook registered until ctx ends.
 func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.CancelCauseFunc) {
 	var wg sync.WaitGroup
-	wg.Go(func() { a.listen(ctx, sink) })
+	open := make(chan struct{})
+	wg.Go(func() { a.listen(ctx, sink, open) })
 	defer wg.Wait()
+	select {
+	case <-open: // before that Telegram would only meet a closed door
+	case <-ctx.Done():
+		return
+	}
 	var b backoff
 	for registered := false; ctx.Err() == nil; {
 		err := a.register(ctx, &registered)
@@ -83,8 +89,9 @@ func (a *Adapter) register(ctx context.Context, registered *bool) error {
 	return err
 }
 
-// listen serves deliveries on the configured socket until ctx ends.
-func (a *Adapter) listen(ctx context.Context, sink chat.Sink) {
+// listen serves deliveries on the configured socket until ctx ends, and closes
+// open once it is there.
+func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct{}) {
 	listen := a.o.Listen
 	if listen == nil {
 		listen = net.Listen
@@ -96,9 +103,11 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink) {
 	mux := http.NewServeMux()
 	mux.Handle(path, a.webhook(sink))
 	var b backoff
+	var once sync.Once
 	for ctx.Err() == nil {
 		l, err := listen("tcp", a.cfg.WebhookListen)
 		if err == nil {
+			once.Do(func() { close(open) })
 			err = serveUntil(ctx, l, mux)
 		}
 		if ctx.Err() != nil {
