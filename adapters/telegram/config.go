@@ -17,7 +17,7 @@ import (
 // Token mean the defaults that stand in the tags.
 type Config struct {
 	Token       secret.Value  `yaml:"token" doc:"The bot's token, as @BotFather gave it."`
-	BaseURL     string        `yaml:"base_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
+	BaseURL     string        `yaml:"api_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
 	Proxy       secret.Value  `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
 	PollTimeout time.Duration `yaml:"poll_timeout" default:"30s" range:"5s..50s" doc:"How long Telegram holds a poll open when there is nothing new."`
 
@@ -29,7 +29,7 @@ type Config struct {
 	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of groups in which everything is answered although require_mention is set."`
 	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the groups and channels that are listened to; empty: all."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
-	ChatPrompts       map[string]string `yaml:"chat_prompts" doc:"Extra prompt per chat id."`
+	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per chat id."`
 }
 
 const (
@@ -69,7 +69,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("token: this is not a bot token, which looks like 123456:AA-letters; check TELEGRAM_BOT_TOKEN")
 	}
 	if err := httpURL(c.BaseURL, "http", "https"); err != nil {
-		return fmt.Errorf("base_url: %w", err)
+		return fmt.Errorf("api_url: %w", err)
 	}
 	if c.Proxy != "" {
 		if httpURL(c.Proxy.Reveal(), "http", "https", "socks5", "socks5h") != nil {

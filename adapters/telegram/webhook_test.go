@@ -200,7 +200,7 @@ func TestConfigErrorsSayWhatToDo(t *testing.T) {
 		{func(c *telegram.Config) { c.Token = "" }, "TELEGRAM_BOT_TOKEN"},
 		{func(c *telegram.Config) { c.Token = "abc" }, "not a bot token"},
 		{func(c *telegram.Config) { c.Token = "99:a/../b" }, "not a bot token"},
-		{func(c *telegram.Config) { c.BaseURL = "ftp://x" }, "base_url"},
+		{func(c *telegram.Config) { c.BaseURL = "ftp://x" }, "api_url"},
 		{func(c *telegram.Config) { c.Proxy = secret.Value("nonsense-with-password") }, "proxy"},
 		{func(c *telegram.Config) { c.PollTimeout = time.Second }, "poll_timeout"},
 		{func(c *telegram.Config) { c.WebhookURL = hookURL }, "webhook_secret: required"},
