@@ -2,9 +2,13 @@ package config
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
+
+// varName is what a variable may be called.
+var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // A dotVar is one variable of a .env file.
 type dotVar struct {

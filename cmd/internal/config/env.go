@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"hermesd/cmd/internal/config/keys"
 )
 
 // A keyVariable is a name in the environment or in .env that sets a key.
@@ -59,16 +61,16 @@ func secretVariables() []string {
 }
 
 // variables takes over what the environment and .env say.
-func (l *loader) variables(env func(string) (string, bool), dot map[string]dotVar) {
+func (l *loader) variables() {
 	for _, v := range keyVariables() {
-		if s, ok := env(v.name); ok {
+		if s, ok := l.env(v.name); ok {
 			if s != "" {
-				l.set(v.path, s, Origin{Kind: FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
+				l.Set(v.path, s, Origin{Kind: keys.FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
 			}
 			continue
 		}
-		if d := dot[v.name]; d.value != "" {
-			l.set(v.path, d.value, Origin{Kind: FromDotenv, Name: v.name, Line: d.line, Column: d.column},
+		if d := l.dot[v.name]; d.value != "" {
+			l.Set(v.path, d.value, Origin{Kind: keys.FromDotenv, Name: v.name, File: l.dotFile, Line: d.line, Column: d.column},
 				Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: v.name})
 		}
 	}

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"reflect"
-	"strings"
-)
+import "hermesd/cmd/internal/config/keys"
 
 const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 #
@@ -21,81 +17,8 @@ const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 
 // Example returns the example configuration: every key with its default, range
 // and one line of explanation. As it stands it changes nothing.
-func Example() []byte {
-	var b strings.Builder
-	b.WriteString(exampleHead)
-	for _, f := range describe(reflect.TypeFor[Config](), "", nil) {
-		b.WriteString("\n")
-		example(&b, f, "")
-	}
-	return []byte(b.String())
-}
+func Example() []byte { return keys.Example(new(Config), exampleHead) }
 
-// example writes one key and what is below it.
-func example(b *strings.Builder, f *field, indent string) {
-	switch f.kind {
-	case section:
-		fmt.Fprintf(b, "%s%s:\n", indent, f.name)
-		for _, s := range f.sub {
-			example(b, s, indent+"  ")
-		}
-	case list:
-		fmt.Fprintf(b, "%s# %s Each has:\n", indent, f.doc)
-		for _, s := range f.sub {
-			fmt.Fprintf(b, "%s#   %s: %s\n", indent, s.name, s.explain())
-		}
-		fmt.Fprintf(b, "%s#%s: []\n", indent, f.name)
-	case table:
-		fmt.Fprintf(b, "%s# %s\n%s#%s: {}\n", indent, f.doc, indent, f.name)
-	default:
-		fmt.Fprintf(b, "%s# %s\n%s#%s: %s\n", indent, f.explain(), indent, f.name, f.sample())
-	}
-}
-
-// explain returns the line of explanation with what may be written.
-func (f *field) explain() string {
-	var more []string
-	if len(f.enum) > 0 {
-		var choices []string
-		for _, c := range f.enum {
-			if c != "" {
-				choices = append(choices, c)
-			}
-		}
-		more = append(more, strings.Join(choices, " | "))
-	} else if r := f.rangeWords(); r != "" && f.rng != "" {
-		more = append(more, r)
-	}
-	for _, a := range f.aliases {
-		more = append(more, "also "+a)
-	}
-	if len(more) == 0 {
-		return f.doc
-	}
-	return f.doc + " (" + strings.Join(more, "; ") + ")"
-}
-
-// sample returns the default as it is written.
-func (f *field) sample() string {
-	switch f.kind {
-	case text, hidden:
-		return scalarText(f.def)
-	case words:
-		return flow(split(f.def, ","))
-	case pairs:
-		return "{}"
-	case truth:
-		if f.def == "" {
-			return "false"
-		}
-	case whole, real:
-		if f.def == "" {
-			return "0"
-		}
-	case span:
-		if f.def == "" {
-			return "0s"
-		}
-	}
-	return f.def
-}
+// Schema returns the JSON schema of config.yaml, for editors. It is stricter
+// than Load in that it does not know the keys that only upstream Hermes has.
+func Schema() ([]byte, error) { return keys.Schema(new(Config), "hermesd config.yaml") }

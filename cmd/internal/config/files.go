@@ -1,57 +1,14 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 // maxFile is the greatest size of a config file or a .env file.
 const maxFile = 1 << 20
-
-// readFile reads a regular file of at most limit bytes. Its errors say what
-// happened without the path.
-func readFile(name string, limit int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, cause(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, cause(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, cause(err)
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	return data, nil
-}
-
-// cause strips the operation and the path off an error of the file system.
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
-// readable reports whether others than the owner can read a file.
-func readable(info fs.FileInfo) bool {
-	return runtime.GOOS != "windows" && info.Mode().Perm()&0o044 != 0
-}
 
 // ResolveHome returns the home directory as an absolute path: home if that is
 // not empty, else $HERMES_HOME, else ~/.hermes. It need not exist.
@@ -88,4 +45,18 @@ func ResolveHome(home string, env func(string) (string, bool)) (string, error) {
 		return "", fmt.Errorf("find the home directory: %w", err)
 	}
 	return abs, nil
+}
+
+// inHome makes a path absolute: ~ is the user's own directory, anything else
+// that is relative is below the home of hermesd.
+func inHome(home, path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if dir, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(dir, rest)
+		}
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(home, path)
 }

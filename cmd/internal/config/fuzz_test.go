@@ -20,8 +20,9 @@ func FuzzLoad(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+	home := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, r, err := setup{yaml: string(data)}.load(t)
+		c, r, err := setup{yaml: string(data), home: home}.load(t)
 		lines := 1 + strings.Count(string(data), "\n")
 		place := func(p config.Problem) {
 			if p.File == "" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Text == "" || !utf8.ValidString(p.String()) {

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 
+	"hermesd/cmd/internal/config/keys"
 	"hermesd/internal/secret"
 )
 
@@ -26,38 +26,31 @@ type Options struct {
 	Flags map[string]string
 }
 
-// A Source is a kind of place that a value comes from.
-type Source string
-
-// The sources, each going before those ahead of it.
-const (
-	FromDefault Source = "default"
-	FromFile    Source = "file"
-	FromDotenv  Source = ".env"
-	FromEnv     Source = "environment"
-	FromFlag    Source = "flag"
-	FromToken   Source = "token"    // a token that is set switches its platform on
-	FromParent  Source = "platform" // an account takes it over from its platform
+// These are the words of package keys in which a Report speaks.
+type (
+	Problem = keys.Problem
+	Error   = keys.Error
+	Origin  = keys.Origin
 )
 
-// An Origin is where a value comes from.
-type Origin struct {
-	Kind   Source `json:"kind"`
-	Name   string `json:"name,omitempty"` // of the file, variable or flag
-	Line   int    `json:"line,omitempty"`
-	Column int    `json:"column,omitempty"`
+// A loader puts the configuration together, from the defaults to the flags.
+type loader struct {
+	*keys.Loader
+	home    string
+	file    string // the config file, whether or not there is one
+	dotFile string
+	env     func(string) (string, bool)
+	dot     map[string]dotVar
+	secrets *secret.Masker
 }
 
-func (o Origin) String() string {
-	switch o.Kind {
-	case "":
-		return string(FromDefault)
-	case FromFile:
-		return fmt.Sprintf("%s:%d:%d", o.Name, o.Line, o.Column)
-	case FromDefault, FromToken, FromParent:
-		return string(o.Kind)
+// look returns what a variable is in the environment, or else in .env.
+func (l *loader) look(name string) (string, bool) {
+	if v, ok := l.env(name); ok {
+		return v, true
 	}
-	return string(o.Kind) + " " + o.Name
+	v, ok := l.dot[name]
+	return v.value, ok
 }
 
 // A Report is what there is to know about a configuration beside its values.
@@ -91,56 +84,52 @@ func Load(o Options) (*Config, Report, error) {
 		return nil, Report{Secrets: &secret.Masker{}}, err
 	}
 	c := new(Config)
-	l := &loader{
-		fields: describe(reflect.TypeFor[Config](), "", nil), root: reflect.ValueOf(c).Elem(), home: home,
-		origins: make(map[string]Origin), bad: make(map[string]bool), secrets: &secret.Masker{},
+	l := &loader{home: home, file: o.File, dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}
+	if l.file == "" {
+		l.file = filepath.Join(home, "config.yaml")
 	}
-	r := Report{Home: home, Origins: l.origins, Secrets: l.secrets}
-	l.defaults(l.fields, l.root)
-
-	l.dotFile = filepath.Join(home, ".env")
-	dot := l.dotenv(l.dotFile, &r)
-	l.look = func(name string) (string, bool) {
-		if v, ok := env(name); ok {
-			return v, true
-		}
-		v, ok := dot[name]
-		return v.value, ok
+	l.Loader = keys.New(c, keys.Options{
+		File: l.file, Look: l.look, Path: func(s string) string { return inHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
+	})
+	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
+	l.dot = l.dotenv(&r)
+	l.yaml(o, c, &r)
+	l.variables()
+	for _, path := range slices.Sorted(maps.Keys(o.Flags)) {
+		l.Set(path, o.Flags[path], Origin{Kind: keys.FromFlag, Name: path}, Problem{File: "flag", Key: path})
 	}
-	l.yaml(o, &r)
-	l.variables(env, dot)
-	l.flags(o.Flags)
 	l.finish(c)
 	l.check(c)
 	r.Model, r.Fallbacks = l.endpoints(c)
-	l.learnSecrets()
-	r.Warnings = tidy(l.warnings, l.secrets)
-	if len(l.problems) > 0 {
-		return nil, r, &Error{Problems: tidy(l.problems, l.secrets)}
+	l.learnSecrets(c)
+	r.Warnings = keys.Tidy(l.Warnings, l.secrets)
+	if len(l.Problems) > 0 {
+		return nil, r, &Error{Problems: keys.Tidy(l.Problems, l.secrets)}
 	}
 	return c, r, nil
 }
 
 // dotenv reads the .env file, if there is one.
-func (l *loader) dotenv(name string, r *Report) map[string]dotVar {
-	data, err := readFile(name, maxFile)
+func (l *loader) dotenv(r *Report) map[string]dotVar {
+	name := l.dotFile
+	data, err := keys.ReadFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	r.Dotenv = name
 	if err != nil {
-		l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
+		l.Problems = append(l.Problems, Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return nil
 	}
-	if info, err := os.Stat(name); err == nil && readable(info) {
-		l.warnings = append(l.warnings, Problem{File: name, Text: "others can read this file, and the keys in it; run chmod 600 " + name})
+	if info, err := os.Stat(name); err == nil && keys.Readable(info) {
+		l.Warnings = append(l.Warnings, Problem{File: name, Text: "others can read this file, and the keys in it; run chmod 600 " + name})
 	}
 	vars, problems := parseDotenv(name, data)
-	l.warnings = append(l.warnings, problems...)
+	l.Warnings = append(l.Warnings, problems...)
 	m := make(map[string]dotVar)
 	for _, v := range vars {
 		if first, ok := m[v.name]; ok {
-			l.warnings = append(l.warnings, Problem{File: name, Line: v.line, Column: v.column, Key: v.name, Text: fmt.Sprintf("set twice; line %d is not used", first.line)})
+			l.Warnings = append(l.Warnings, Problem{File: name, Line: v.line, Column: v.column, Key: v.name, Text: fmt.Sprintf("set twice; line %d is not used", first.line)})
 		}
 		m[v.name] = v
 	}
@@ -148,74 +137,30 @@ func (l *loader) dotenv(name string, r *Report) map[string]dotVar {
 }
 
 // yaml reads the config file, if there is one.
-func (l *loader) yaml(o Options, r *Report) {
-	name := o.File
-	if name == "" {
-		name = filepath.Join(l.home, "config.yaml")
-	}
-	l.file = name
-	data, err := readFile(name, maxFile)
+func (l *loader) yaml(o Options, c *Config, r *Report) {
+	data, err := keys.ReadFile(l.file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) && o.File == "" {
-		r.Missing = name
+		r.Missing = l.file
 		return
 	}
-	r.File = name
+	r.File = l.file
 	if err != nil {
-		l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
+		l.Problems = append(l.Problems, Problem{File: l.file, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return
 	}
-	doc, problems := parseYAML(name, data)
-	l.problems = append(l.problems, problems...)
-	l.decodeFile(doc)
-	l.warnReadable(name)
-}
-
-// warnReadable warns of a config file that holds secrets and that others can
-// read.
-func (l *loader) warnReadable(name string) {
-	info, err := os.Stat(name)
-	if err != nil || !readable(info) {
+	l.Decode(data)
+	info, err := os.Stat(l.file)
+	if err != nil || !keys.Readable(info) {
 		return
 	}
 	found := false
-	walk(l.fields, l.root, "", func(f *field, v reflect.Value, path string) {
-		found = found || f.kind == hidden && v.String() != "" && l.origins[path].Kind == FromFile
+	keys.Walk(c, func(path string, v any) {
+		s, ok := v.(secret.Value)
+		found = found || ok && s != "" && l.Origins[path].Kind == keys.FromFile
 	})
 	if found {
-		l.warnings = append(l.warnings, Problem{File: name, Text: "others can read this file, and the secrets in it; run chmod 600 " + name})
+		l.Warnings = append(l.Warnings, Problem{File: l.file, Text: "others can read this file, and the secrets in it; run chmod 600 " + l.file})
 	}
-}
-
-// flags takes over what the command line says.
-func (l *loader) flags(flags map[string]string) {
-	for _, path := range slices.Sorted(maps.Keys(flags)) {
-		l.set(path, flags[path], Origin{Kind: FromFlag, Name: path}, Problem{File: "flag", Key: path})
-	}
-}
-
-// set sets the key at path, which lies in no list or table, to what s says.
-// where is the place of a problem with it.
-func (l *loader) set(path, s string, from Origin, where Problem) {
-	fs, v := l.fields, l.root
-	var f *field
-	for _, name := range split(path, ".") {
-		if f = find(fs, name); f == nil {
-			where.Text = "unknown key; " + hint(name, names(fs), leaves(l.fields))
-			l.problems = append(l.problems, where)
-			return
-		}
-		v, fs = v.FieldByIndex(f.index), f.sub
-	}
-	if f == nil {
-		return
-	}
-	delete(l.bad, f.path)
-	if err := setText(f, v, s); err != nil {
-		where.Text = err.Error()
-		l.problems = append(l.problems, where)
-		l.bad[f.path] = true
-	}
-	l.origins[f.path] = from
 }
 
 // finish makes of what was said what is meant: a token switches its platform or
@@ -224,54 +169,35 @@ func (l *loader) set(path, s string, from Origin, where Problem) {
 func (l *loader) finish(c *Config) {
 	for _, p := range c.Platforms.all() {
 		path := "platforms." + string(p.platform)
-		_, said := l.origins[join(path, "enabled")]
+		_, said := l.Origins[path+".enabled"]
 		off := said && !p.Enabled
 		l.enable(&p.Account, path)
 		if p.Token == "" && len(p.Accounts) > 0 {
 			p.Enabled = false // it is only what its accounts share
 		}
-		f := find(find(l.fields, "platforms").sub, string(p.platform))
-		accounts := find(f.sub, "accounts")
 		for name, a := range p.Accounts {
-			at := join(accounts.path, name)
+			at := path + ".accounts." + name
 			if !off {
 				l.enable(&a, at)
 			}
-			l.takeOver(accounts.sub, reflect.ValueOf(&a).Elem(), reflect.ValueOf(p.Account), at)
+			l.TakeOver(path+".accounts", name, &a, p.Account)
 			p.Accounts[name] = a
 		}
 	}
 }
 
 func (l *loader) enable(a *Account, path string) {
-	if _, said := l.origins[join(path, "enabled")]; !said && a.Token != "" {
+	if _, said := l.Origins[path+".enabled"]; !said && a.Token != "" {
 		a.Enabled = true
-		l.origins[join(path, "enabled")] = Origin{Kind: FromToken}
-	}
-}
-
-// takeOver copies from the platform what its account does not say and may take
-// over.
-func (l *loader) takeOver(fs []*field, account, platform reflect.Value, path string) {
-	for _, f := range fs {
-		if f.kind == section {
-			l.takeOver(f.sub, account.FieldByIndex(f.index), platform.FieldByIndex(f.index), join(path, f.name))
-			continue
-		}
-		p := join(path, f.name)
-		if _, said := l.origins[p]; said || f.own {
-			continue
-		}
-		account.FieldByIndex(f.index).Set(platform.FieldByIndex(f.index))
-		l.origins[p] = Origin{Kind: FromParent}
+		l.Origins[path+".enabled"] = Origin{Kind: keys.FromToken}
 	}
 }
 
 // learnSecrets tells the masker every secret that was read.
-func (l *loader) learnSecrets() {
-	walk(l.fields, l.root, "", func(f *field, v reflect.Value, _ string) {
-		if f.kind == hidden {
-			l.secrets.Add(secret.Value(v.String()))
+func (l *loader) learnSecrets(c *Config) {
+	keys.Walk(c, func(_ string, v any) {
+		if s, ok := v.(secret.Value); ok {
+			l.secrets.Add(s)
 		}
 	})
 	for _, name := range secretVariables() {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/keys"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 	"hermesd/internal/secret"
@@ -214,7 +215,7 @@ telegram:
 	if d := cmp.Diff(want, a); d != "" {
 		t.Error("the account differs (-want +got):\n" + d)
 	}
-	if o := r.Origins["platforms.telegram.accounts.work.reply_to_mode"]; o.Kind != config.FromParent {
+	if o := r.Origins["platforms.telegram.accounts.work.reply_to_mode"]; o.Kind != keys.FromParent {
 		t.Errorf("reply_to_mode comes from %v", o)
 	}
 }

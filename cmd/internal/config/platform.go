@@ -1,17 +1,12 @@
 package config
 
 import (
-	"regexp"
-
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/internal/secret"
 )
-
-// accountName is what an account, and so the key of a session, may be called.
-var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // Platforms are the surfaces that people write from.
 type Platforms struct {

@@ -45,15 +45,15 @@ func services() map[string]service {
 
 // endpoints resolves the main model and those to fall back to.
 func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
-	main = l.endpoint("model", "default", c.Model.Provider, c.Model.Default, c.Model.BaseURL, c.Model.APIKey)
+	main = l.endpoint("model", "default", Fallback{Provider: c.Model.Provider, Model: c.Model.Default, BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey})
 	for i, f := range c.FallbackProviders {
 		path := fmt.Sprintf("fallback_providers[%d]", i)
-		if l.badBelow(path) {
+		if l.BadBelow(path) {
 			continue
 		}
-		e := l.endpoint(path, "model", f.Provider, f.Model, f.BaseURL, f.APIKey)
+		e := l.endpoint(path, "model", f)
 		if e.Provider == "demo" && f.Provider == "auto" {
-			l.problemAt(join(path, "provider"), "nothing says who serves this fallback: set provider, base_url or api_key")
+			l.ProblemAt(path+".provider", "nothing says who serves this fallback: set provider, base_url or api_key")
 		}
 		fallbacks = append(fallbacks, e)
 	}
@@ -62,10 +62,10 @@ func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 
 // endpoint resolves one model. path is its section, modelKey the key of its
 // name there.
-func (l *loader) endpoint(path, modelKey, provider, model, baseURL string, key secret.Value) Endpoint {
-	e := Endpoint{Provider: provider, Model: model, BaseURL: strings.TrimRight(baseURL, "/"), APIKey: key, Reason: path + ".provider"}
-	if provider == "auto" || provider == "" {
-		e.Provider, e.Reason = l.guess(path, model, baseURL, key)
+func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
+	e := Endpoint{Provider: said.Provider, Model: said.Model, BaseURL: strings.TrimRight(said.BaseURL, "/"), APIKey: said.APIKey, Reason: path + ".provider"}
+	if said.Provider == "auto" || said.Provider == "" {
+		e.Provider, e.Reason = l.guess(path, said.Model, said.BaseURL, said.APIKey)
 	}
 	s := services()[e.Provider]
 	if e.BaseURL == "" {
@@ -84,13 +84,13 @@ func (l *loader) endpoint(path, modelKey, provider, model, baseURL string, key s
 	}
 	switch {
 	case e.Provider == "custom" && e.BaseURL == "":
-		l.problemAt(join(path, "base_url"), "the provider custom needs an address: up to and including /v1")
+		l.ProblemAt(path+".base_url", "the provider custom needs an address: up to and including /v1")
 	case e.Model == "":
-		l.problemAt(join(path, modelKey), "%s has no usual model: name one", e.Provider)
-	case e.APIKey == "" && variable != "" && baseURL == "":
-		l.warnAt(join(path, "api_key"), "there is no key for %s: set %s in .env; until then every turn fails", e.Provider, variable)
+		l.ProblemAt(path+"."+modelKey, "%s has no usual model: name one", e.Provider)
+	case e.APIKey == "" && variable != "" && said.BaseURL == "":
+		l.WarnAt(path+".api_key", "there is no key for %s: set %s in .env; until then every turn fails", e.Provider, variable)
 	case e.APIKey != "" && insecure(e.BaseURL):
-		l.warnAt(join(path, "base_url"), "the key goes over the network unencrypted: use https")
+		l.WarnAt(path+".base_url", "the key goes over the network unencrypted: use https")
 	}
 	return e
 }
@@ -127,11 +127,11 @@ func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider,
 		}
 	}
 	if key != "" {
-		l.problemAt(join(path, "provider"), "nothing says whose key this is: set provider")
+		l.ProblemAt(path+".provider", "nothing says whose key this is: set provider")
 		return "demo", "nothing says whose the key is"
 	}
 	if model != "" && path == "model" {
-		l.warnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", keyNames(order))
+		l.WarnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", keyNames(order))
 	}
 	return "demo", "no key and no model.base_url are set, so the built-in demo model answers"
 }

@@ -1,4 +1,4 @@
-package config
+package keys
 
 import (
 	"encoding/json"
@@ -10,13 +10,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON schema of config.yaml, for editors. It knows every
-// key; it is stricter than Load in that it does not know what upstream Hermes
-// calls otherwise.
-func Schema() ([]byte, error) {
-	s := object(describe(reflect.TypeFor[Config](), "", nil))
+// Schema returns the JSON schema of the struct to which root points. It knows
+// every key, and nothing of what Options let stand elsewhere.
+func Schema(root any, title string) ([]byte, error) {
+	s := object(describe(reflect.TypeOf(root).Elem(), "", nil))
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
-	s.Title = "hermesd config.yaml"
+	s.Title = title
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the schema: %w", err)
@@ -59,7 +58,7 @@ func (f *field) schema() *jsonschema.Schema {
 		return s
 	case table:
 		s.Types = []string{"object", "null"}
-		s.PropertyNames = &jsonschema.Schema{Pattern: accountName.String()}
+		s.PropertyNames = &jsonschema.Schema{Pattern: elementName.String()}
 		s.AdditionalProperties = object(f.sub)
 		return s
 	case pairs:

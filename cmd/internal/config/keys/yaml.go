@@ -1,9 +1,8 @@
-package config
+package keys
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -103,7 +102,7 @@ const (
 // entries returns the keys of a mapping in order, those that `<<` merges into it
 // behind its own. A key that stands twice is a problem, and its second value is
 // left out.
-func (l *loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
+func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 	if n = deref(n); n.Kind != yaml.MappingNode {
 		l.problem(n, path, "want a section of keys, not %s", nodeWords(n))
 		return nil
@@ -150,7 +149,7 @@ func (l *loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 
 // merged returns what a merge key brings in: a mapping, or several of which the
 // first counts most.
-func (l *loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
+func (l *Loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
 	n = deref(n)
 	if n.Kind != yaml.SequenceNode {
 		return l.entries(n, path, depth+1)
@@ -188,15 +187,4 @@ func nodeWords(n *yaml.Node) string {
 		return "a number"
 	}
 	return "a text"
-}
-
-// problem notes that something is wrong at n. Its key is as written.
-func (l *loader) problem(n *yaml.Node, path, format string, args ...any) {
-	l.bad[path] = true
-	l.problems = append(l.problems, Problem{File: l.file, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
-}
-
-// warn notes something that the operator should know of n.
-func (l *loader) warn(n *yaml.Node, path, format string, args ...any) {
-	l.warnings = append(l.warnings, Problem{File: l.file, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
 }

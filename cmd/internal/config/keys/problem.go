@@ -1,4 +1,4 @@
-package config
+package keys
 
 import (
 	"cmp"
@@ -55,9 +55,9 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// tidy sorts problems by place, takes out what is said twice, and masks what
+// Tidy sorts problems by place, takes out what is said twice, and masks what
 // must not be seen.
-func tidy(ps []Problem, m *secret.Masker) []Problem {
+func Tidy(ps []Problem, m *secret.Masker) []Problem {
 	for i := range ps {
 		ps[i].Key, ps[i].Text = m.Mask(ps[i].Key), m.Mask(ps[i].Text)
 	}

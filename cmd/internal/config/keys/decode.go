@@ -1,58 +1,14 @@
-package config
+package keys
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"hermesd/internal/secret"
 )
-
-// A loader puts a configuration together, from the defaults to the flags. It is
-// used once.
-type loader struct {
-	fields  []*field
-	root    reflect.Value // of the Config
-	home    string
-	file    string // the config file, as problems name it
-	dotFile string
-	look    func(string) (string, bool)
-
-	origins  map[string]Origin
-	bad      map[string]bool // paths that have a problem
-	problems []Problem
-	warnings []Problem
-	secrets  *secret.Masker
-	visits   int // entries looked at
-}
-
-// defaults sets every key below fs to its default.
-func (l *loader) defaults(fs []*field, v reflect.Value) {
-	for _, f := range fs {
-		fv := v.FieldByIndex(f.index)
-		switch {
-		case f.kind == section:
-			l.defaults(f.sub, fv)
-		case f.leaf() && f.def != "":
-			if err := setText(f, fv, f.def); err != nil {
-				panic(fmt.Sprintf("config: the default of %s: %v", f.path, err))
-			}
-		}
-	}
-}
-
-// decodeFile takes over what the document n says.
-func (l *loader) decodeFile(n *yaml.Node) {
-	if n == nil || isNull(n) {
-		return
-	}
-	l.section(n, l.fields, l.root, "")
-}
 
 func isNull(n *yaml.Node) bool {
 	n = deref(n)
@@ -60,7 +16,7 @@ func isNull(n *yaml.Node) bool {
 }
 
 // section takes over the keys of a mapping.
-func (l *loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
+func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
 		if f := find(fs, name); f != nil {
@@ -78,8 +34,8 @@ func (l *loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string
 }
 
 // moved takes over a key that upstream writes elsewhere.
-func (l *loader) moved(e entry, path string) bool {
-	target, ok := movedKeys()[path]
+func (l *Loader) moved(e entry, path string) bool {
+	target, ok := l.o.Moved[path]
 	if !ok {
 		return false
 	}
@@ -96,17 +52,17 @@ func (l *loader) moved(e entry, path string) bool {
 
 // unknown notes a key that we do not have: with a warning if upstream has it,
 // else as a problem.
-func (l *loader) unknown(k *yaml.Node, fs []*field, path string) {
+func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
 	shown := join(path, quoteKey(k.Value))
-	if note, ok := upstreamKey(join(path, k.Value)); ok {
-		l.warn(k, shown, "Hermes has this key, hermesd does not: it has no effect%s", note)
+	if note, ok := l.o.Foreign(join(path, k.Value)); ok {
+		l.warn(k, shown, "%s", note)
 		return
 	}
 	l.problem(k, shown, "unknown key; %s", hint(k.Value, names(fs), leaves(l.fields)))
 }
 
 // value takes over one value. Nothing at all leaves the default.
-func (l *loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
+func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 	at := n
 	n = deref(n)
 	if isNull(n) {
@@ -139,7 +95,7 @@ func (l *loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 
 // sectionValue takes over a section, or the plain value that stands for one of
 // its keys.
-func (l *loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path string) {
+func (l *Loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if n.Kind == yaml.ScalarNode && f.short != "" {
 		s := find(f.sub, f.short)
 		l.value(n, s, v.FieldByIndex(s.index), join(path, s.name))
@@ -149,7 +105,7 @@ func (l *loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path stri
 }
 
 // scalar returns the text of a plain value with its variables filled in.
-func (l *loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
+func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 	n = deref(n)
 	if n.Kind != yaml.ScalarNode {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
@@ -159,7 +115,7 @@ func (l *loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 		l.problem(n, path, "tags (!) mean nothing here; a value that begins with ! needs quotes")
 		return "", false
 	}
-	s, err := expand(n.Value, l.look)
+	s, err := expand(n.Value, l.o.Look)
 	if err != nil {
 		l.problem(n, path, "%v", err)
 		return "", false
@@ -169,18 +125,18 @@ func (l *loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 
 // first notes where a value comes from. It is false, and a problem, if the file
 // has set the same key under another name already.
-func (l *loader) first(n *yaml.Node, path string) bool {
-	if o, ok := l.origins[path]; ok && o.Kind == FromFile && o.Line > 0 {
+func (l *Loader) first(n *yaml.Node, path string) bool {
+	if o, ok := l.Origins[path]; ok && o.Kind == FromFile && o.Line > 0 {
 		l.problem(n, path, "this is set twice; it is set on line %d already, maybe under another name", o.Line)
 		return false
 	}
-	l.origins[path] = Origin{Kind: FromFile, Name: l.file, Line: max(1, n.Line), Column: max(1, n.Column)}
+	l.Origins[path] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column)}
 	return true
 }
 
 // words takes over a list of plain values; one plain value is a list of what
 // stands between its commas.
-func (l *loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
+func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if !l.first(n, path) {
 		return
 	}
@@ -199,7 +155,7 @@ func (l *loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 			if !ok {
 				return
 			}
-			l.origins[p] = Origin{Kind: FromFile, Name: l.file, Line: max(1, e.Line), Column: max(1, e.Column)}
+			l.Origins[p] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, e.Line), Column: max(1, e.Column)}
 			ws = append(ws, s)
 		}
 	default:
@@ -212,7 +168,7 @@ func (l *loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 }
 
 // pairs takes over a mapping of names to texts.
-func (l *loader) pairs(n *yaml.Node, v reflect.Value, path string) {
+func (l *Loader) pairs(n *yaml.Node, v reflect.Value, path string) {
 	if !l.first(n, path) {
 		return
 	}
@@ -228,7 +184,7 @@ func (l *loader) pairs(n *yaml.Node, v reflect.Value, path string) {
 }
 
 // list takes over a list of sections.
-func (l *loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
+func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
 		return
@@ -245,10 +201,10 @@ func (l *loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 }
 
 // table takes over sections that have names.
-func (l *loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
+func (l *Loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
-		if !accountName.MatchString(name) {
+		if !elementName.MatchString(name) {
 			l.problem(e.key, join(path, quoteKey(name)), "a name here is 1 to 32 of a-z 0-9 _ - and begins with a letter or digit")
 			continue
 		}
@@ -260,7 +216,7 @@ func (l *loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
-		l.origins[join(path, name)] = Origin{Kind: FromFile, Name: l.file, Line: max(1, e.key.Line), Column: max(1, e.key.Column)}
+		l.Origins[join(path, name)] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, e.key.Line), Column: max(1, e.key.Column)}
 		v.SetMapIndex(reflect.ValueOf(name), el)
 	}
 }
@@ -273,14 +229,14 @@ const fileSuffix = "_file"
 const maxSecret = 64 << 10
 
 // secretFile reads a secret from the file that n names, relative to the home.
-func (l *loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
+func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 	n = deref(n)
 	s, ok := l.scalar(n, &field{kind: text}, path+fileSuffix)
 	if !ok || isNull(n) || !l.first(n, path) {
 		return
 	}
-	name := inHome(l.home, s)
-	data, err := readFile(name, maxSecret)
+	name := l.o.Path(s)
+	data, err := ReadFile(name, maxSecret)
 	switch {
 	case err != nil:
 		l.problem(n, path+fileSuffix, "the file cannot be read: %v", err)
@@ -289,24 +245,10 @@ func (l *loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 		l.problem(n, path+fileSuffix, "the file is empty")
 		return
 	}
-	if info, err := os.Stat(name); err == nil && readable(info) {
+	if info, err := os.Stat(name); err == nil && Readable(info) {
 		l.warn(n, path+fileSuffix, "others can read this file; run chmod 600 %s", name)
 	}
 	v.SetString(strings.TrimSpace(string(data)))
-}
-
-// inHome makes a path absolute: ~ is the user's own directory, anything else
-// that is relative is below the home of hermesd.
-func inHome(home, path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if dir, err := os.UserHomeDir(); err == nil {
-			return filepath.Join(dir, rest)
-		}
-	}
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(home, path)
 }
 
 // sortedKeys returns the keys of a map of names in order.
