@@ -21,6 +21,7 @@ package telegram
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -69,6 +70,8 @@ type Adapter struct {
 	api   *bot.Bot // calls
 	files *http.Client
 	me    *self
+	// conv converts one update: update.Converter.Convert.
+	conv func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.Verdict, error)
 
 	mu     sync.Mutex // guards what follows
 	health chat.Health
@@ -98,7 +101,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: update.Converter.Convert}
 	a.wire = &wire.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
 	if o.Transport == nil {
 		if a.wire.RT, err = wire.NewTransport(cfg.Proxy); err != nil {

@@ -33,21 +33,20 @@ func sendError(err error, to chat.Address) *chat.SendError {
 	var (
 		we     *wire.Error
 		flood  *bot.TooManyRequestsError
-		moved  *bot.MigrateError
 		chosen *chat.SendError
 	)
 	switch {
 	case errors.As(err, &chosen):
 		return chosen
+	case errors.As(err, &we) && we.MovedTo != 0:
+		dest := to
+		dest.Chat, dest.Thread = strconv.FormatInt(we.MovedTo, 10), ""
+		return &chat.SendError{Outcome: chat.Refused, MovedTo: &dest, Reason: "the group has become a supergroup", Err: we}
 	case errors.As(err, &we):
 		return wireOutcome(we)
 	case errors.As(err, &flood):
 		after := time.Duration(flood.RetryAfter) * time.Second
 		return &chat.SendError{Outcome: chat.Refused, After: after, Reason: fmt.Sprintf("Telegram asks to wait %v before writing to this chat again", after), Err: flood}
-	case errors.As(err, &moved):
-		dest := to
-		dest.Chat = strconv.Itoa(moved.MigrateToChatID)
-		return &chat.SendError{Outcome: chat.Refused, MovedTo: &dest, Reason: "the group has become a supergroup", Err: moved}
 	case errors.Is(err, bot.ErrorForbidden):
 		return &chat.SendError{Outcome: chat.Rejected, Reason: forbiddenReason(err), Err: err}
 	case errors.Is(err, bot.ErrorBadRequest):
@@ -118,6 +117,7 @@ func badReason(err error) string {
 		{"message is too long", "the text is longer than Telegram's 4,096 characters"},
 		{"caption is too long", "the caption is longer than Telegram's 1,024 characters"},
 		{"text is empty", "the message is empty"},
+		{"must be non-empty", "the message is empty"},
 		{"thread not found", "the topic no longer exists"},
 		{"topic_closed", "the topic is closed"},
 		{"topic_deleted", "the topic no longer exists"},

@@ -1,6 +1,10 @@
 package telegram
 
 import (
+	"bytes"
+	"encoding/json"
+	"time"
+
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
@@ -15,4 +19,14 @@ var (
 func (a *Adapter) Take(raw []byte) (chat.Inbound, bool) {
 	in, v := a.convert(a.converter(), raw)
 	return in, v == update.Taken
+}
+
+// PanicOn makes the conversion of updates that contain text panic.
+func (a *Adapter) PanicOn(text string) {
+	a.conv = func(c update.Converter, raw json.RawMessage, now time.Time) (chat.Inbound, update.Verdict, error) {
+		if bytes.Contains(raw, []byte(text)) {
+			panic("conversion")
+		}
+		return c.Convert(raw, now)
+	}
 }

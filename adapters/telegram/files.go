@@ -110,7 +110,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	case strings.Contains(text, "too big"):
 		return errors.New(tooBigDown)
 	case text != "":
-		return errors.New("Telegram no longer has this file")
+		return errors.New("the file is no longer at Telegram")
 	case err != nil:
 		return fmt.Errorf("ask Telegram for the file: %s", sendError(err, chat.Address{}).Reason)
 	}
@@ -136,7 +136,7 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return errors.New("Telegram names a file that cannot be asked for")
+		return errors.New("the server names a file that cannot be asked for")
 	}
 	resp, err := a.files.Do(req)
 	if err != nil {
@@ -144,7 +144,7 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("Telegram answers %d instead of the file", resp.StatusCode)
+		return fmt.Errorf("the server answers %d instead of the file", resp.StatusCode)
 	}
 	if resp.ContentLength > limit {
 		return tooBig
@@ -175,7 +175,7 @@ func (a *Adapter) downloadError(ctx context.Context, err error) error {
 // fileURL returns the address of a file on the server. The path comes from the
 // answer to getFile and must stay below the bot's own folder.
 func (a *Adapter) fileURL(filePath string) (string, error) {
-	bad := errors.New("Telegram names a file at a place that is not its own")
+	bad := errors.New("the server names a file at a place that is not its own")
 	if filePath == "" || len(filePath) > 1024 || strings.ContainsAny(filePath, "\\?#%") ||
 		strings.Contains(filePath, "://") || path.IsAbs(filePath) || path.Clean(filePath) != filePath ||
 		filePath == ".." || strings.HasPrefix(filePath, "../") {

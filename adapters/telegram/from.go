@@ -62,7 +62,7 @@ func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbo
 			in, v = quarantine(fmt.Errorf("panic: %v", p))
 		}
 	}()
-	if in, v, err := c.Convert(raw, time.Now()); err != nil {
+	if in, v, err := a.conv(c, raw, time.Now()); err != nil {
 		return quarantine(err)
 	} else if v != update.Skipped {
 		return in, v

@@ -1,7 +1,6 @@
 package telegram_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +102,9 @@ func TestWhatIsKnownOfAFailedSend(t *testing.T) {
 		{"too large", refuse(413, "Request Entity Too Large", ""), chat.Rejected, "50 MB"},
 		{"a balancer's 502", reply(502, "<html>bad gateway</html>"), chat.Uncertain, "not come from Telegram"},
 		{"a portal's 403", reply(403, "<html>log in</html>"), chat.Refused, "between"},
-		{"a portal's redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://login.invalid/", 307) }, chat.Refused, "between"},
+		{"a portal's redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://login.invalid/", http.StatusTemporaryRedirect)
+		}, chat.Refused, "between"},
 		{"a 200 of something else", reply(200, "<html>hello</html>"), chat.Uncertain, "not come from Telegram"},
 		{"half an answer", hangUp("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"ok\":true"), chat.Uncertain, "broke"},
 		{"no answer", hangUp(""), chat.Uncertain, "broke"},
@@ -238,29 +239,4 @@ func TestASentMessageIsSentWhateverComesBackWithIt(t *testing.T) {
 	if err != nil || r.ID != "12" {
 		t.Errorf("%v %v", r, err)
 	}
-}
-
-// parameters reads the form of a call.
-func parameters(t *testing.T, r *http.Request) map[string]string {
-	t.Helper()
-	if err := r.ParseMultipartForm(64 << 20); err != nil {
-		t.Errorf("form: %v", err)
-		return nil
-	}
-	out := map[string]string{}
-	for k, v := range r.MultipartForm.Value {
-		out[k] = v[0]
-	}
-	for k, v := range r.MultipartForm.File {
-		f, err := v[0].Open()
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		b, _ := io.ReadAll(f)
-		_ = f.Close()
-		out[k] = v[0].Filename + "|" + string(bytes.TrimRight(b, "\x00"))
-	}
-	_ = r.MultipartForm.RemoveAll()
-	return out
 }

@@ -135,6 +135,32 @@ func TestAnUpdateThatIsUnreadableIsRecordedWhereItHappened(t *testing.T) {
 	}
 }
 
+func TestAPanicInConversionIsRecordedAndNotTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		inbox, r, a := adaptertest.NewInbox(t), w.direct(), w.bot()
+		a.PanicOn("poison")
+		running(t, a, inbox)
+		r.Say("before")
+		r.Say("poison")
+		r.Say("after")
+		pass(time.Minute)
+		if got := inbox.Texts(r.At()); !slices.Equal(got, []string{"before", "after"}) {
+			t.Errorf("%q", got)
+		}
+		events := inbox.Events()
+		i := slices.IndexFunc(events, func(in chat.Inbound) bool { return in.Rule == "unreadable_update" })
+		if i < 0 {
+			t.Fatal("nothing is recorded")
+		}
+		if q := events[i]; q.From != r.At() || !strings.Contains(q.Text, "poison") {
+			t.Errorf("recorded: %+v", q)
+		}
+		if n := w.bots[""].Pending(); n != 0 {
+			t.Errorf("%d updates are asked for again", n)
+		}
+	})
+}
+
 func TestGroupsWaitForTheNameAndDirectChatsDoNot(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		inbox, r, g := adaptertest.NewInbox(t), w.direct(), w.Group("", 0)

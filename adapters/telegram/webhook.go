@@ -73,7 +73,7 @@ func (a *Adapter) register(ctx context.Context, registered *bool) error {
 		}
 		if info.URL == a.cfg.WebhookURL {
 			if at := time.Unix(int64(info.LastErrorDate), 0); info.PendingUpdateCount > 0 && time.Since(at) < 2*webhookCheck {
-				return fmt.Errorf("Telegram cannot deliver to the webhook: %s", info.LastErrorMessage)
+				return fmt.Errorf("deliveries to the webhook fail, says Telegram: %s", info.LastErrorMessage)
 			}
 			return nil
 		}

@@ -29,14 +29,19 @@ const maxAnswer = 32 << 20
 const smallBody = 128 << 10
 
 // NewTransport returns a transport for one account: HTTP/1.1 only, so that a
-// dead connection takes no other request with it.
+// dead connection takes no other request with it. Idle connections are given
+// up early: one that died unseen makes of a send an uncertain one.
 func NewTransport(proxy secret.Value) (*http.Transport, error) {
+	dialer := &net.Dialer{
+		Timeout:         10 * time.Second,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:           dialer.DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       90 * time.Second,
+		IdleConnTimeout:       45 * time.Second,
 		MaxIdleConns:          128,
 		MaxIdleConnsPerHost:   64,
 		Protocols:             new(http.Protocols),
@@ -73,9 +78,11 @@ type Error struct {
 	Status int
 	// API: the answer came from the Bot API itself and not from something in
 	// between.
-	API  bool
-	text string
-	err  error // cause, without any URL; may be nil
+	API bool
+	// MovedTo is the id of the supergroup that the chat has become; 0: none.
+	MovedTo int64
+	text    string
+	err     error // cause, without any URL; may be nil
 }
 
 func (e *Error) Error() string { return e.text }
@@ -110,9 +117,10 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
 		return nil, &Error{Sent: true, Status: resp.StatusCode, text: fmt.Sprintf("answer with status %d is not from the Bot API", resp.StatusCode)}
 	}
-	if !*env.OK && !libraryKnows(env.ErrorCode) {
+	moved := env.Parameters.MigrateToChatID // the library has an int for it, of 32 bits on some machines
+	if !*env.OK && (moved != 0 || !libraryKnows(env.ErrorCode)) {
 		return nil, &Error{
-			Sent: true, Status: env.ErrorCode, API: true,
+			Sent: true, Status: env.ErrorCode, API: true, MovedTo: moved,
 			text: w.Mask(fmt.Sprintf("%d %s", env.ErrorCode, env.Description)),
 		}
 	}
