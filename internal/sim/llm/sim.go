@@ -52,6 +52,7 @@ type Server struct {
 
 	mu     sync.Mutex // guards what follows
 	faults []*Fault
+	shut   bool // Close was called
 }
 
 // New returns a server that is reached through Transport or as an http.Handler.
@@ -76,19 +77,33 @@ func Start(o Options) (*Server, error) {
 	}
 	s.URL = "http://" + l.Addr().String()
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	s.served.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
+	s.begin(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s, nil
 }
 
 // Close ends every request that is under way and waits until all is quiet.
 func (s *Server) Close() {
 	s.once.Do(func() {
+		s.mu.Lock()
+		s.shut = true
+		s.mu.Unlock()
 		close(s.closed)
 		if s.http != nil {
 			_ = s.http.Close() // connections are ours; there is nothing to save
 		}
 	})
 	s.served.Wait()
+}
+
+// begin runs f beside the caller, unless the server was closed; Close waits
+// for it.
+func (s *Server) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shut {
+		s.served.Go(f)
+	}
+	return !s.shut
 }
 
 // ServeHTTP implements http.Handler.

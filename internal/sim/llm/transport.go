@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,12 +27,16 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if req.Body == nil {
 		req.Body = http.NoBody
 	}
-	t.s.served.Go(func() {
+	begun := t.s.begin(func() {
 		defer cancel()
 		defer func() { w.end(recover()) }()
 		defer func() { _ = req.Body.Close() }() // a reader's end
 		t.s.ServeHTTP(w, req)
 	})
+	if !begun {
+		cancel()
+		return nil, errors.New("simulated connection: the server is closed")
+	}
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
