@@ -61,6 +61,8 @@ func TestDecide(t *testing.T) {
 			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
 		{"an error that says nothing", row, errors.New("unexpected EOF"), now,
 			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "unexpected EOF"}},
+		{"uncertain, at a chat that moved", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer", MovedTo: &moved}, now,
+			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
 		{"died", row, outbox.ErrDied, now, outbox.Settlement{State: outbox.Unsure, Due: now, Reason: outbox.ErrDied.Error()}},
 		{"asking failed", with(func(r *outbox.Row) { r.State = outbox.Unsure }), errors.New("no network"), now,
 			outbox.Settlement{State: outbox.NotSent, Due: soon, Reason: "no network", Repeat: true}},

@@ -23,7 +23,7 @@ func FuzzLoad(f *testing.F) {
 	home := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, r, err := setup{yaml: string(data), home: home}.load(t)
-		lines := 1 + strings.Count(string(data), "\n")
+		lines := 1 + strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029") // as YAML counts
 		place := func(p config.Problem) {
 			if p.File == "" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Text == "" || !utf8.ValidString(p.String()) {
 				t.Fatalf("a problem without a place in %d lines: %+v", lines, p)

@@ -239,6 +239,7 @@ func TestReadableFilesAreWarnedOf(t *testing.T) {
 	}
 }
 
+// However much is wrong, it is said in little time and space.
 func TestErrorIsBounded(t *testing.T) {
 	var y strings.Builder
 	for i := range 500 {

@@ -58,6 +58,10 @@ func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
 		l.warn(k, shown, "%s", note)
 		return
 	}
+	if len(l.Problems) >= shownProblems {
+		l.problem(k, shown, "unknown key") // a hint costs time, and nobody will read it
+		return
+	}
 	l.problem(k, shown, "unknown key; %s", hint(k.Value, names(fs), leaves(l.fields)))
 }
 

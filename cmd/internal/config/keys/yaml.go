@@ -95,7 +95,7 @@ type entry struct {
 
 // The bounds on what aliases and merge keys may blow up.
 const (
-	maxEntries = 100_000
+	maxEntries = 20_000
 	maxMerges  = 16
 )
 
