@@ -18,7 +18,8 @@ import (
 
 func TestZeroGrantIsNotValid(t *testing.T) {
 	var g access.Grant
-	if err := json.Unmarshal([]byte(`{"principal":{"p":"telegram","id":"7","l":3},"rule":"x","Rule":"x","Principal":{"l":3}}`), &g); err != nil {
+	var into any = &g
+	if err := json.Unmarshal([]byte(`{"principal":{"p":"telegram","id":"7","l":3},"rule":"x","Rule":"x","Principal":{"l":3}}`), into); err != nil {
 		t.Fatal(err)
 	}
 	if g.Valid() || g.Rule() != "" || g.Principal().Level != access.Nobody {
