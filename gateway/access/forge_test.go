@@ -16,10 +16,11 @@ import (
 	"hermesd/gateway/access"
 )
 
+func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+
 func TestZeroGrantIsNotValid(t *testing.T) {
 	var g access.Grant
-	var into any = &g
-	if err := json.Unmarshal([]byte(`{"principal":{"p":"telegram","id":"7","l":3},"rule":"x","Rule":"x","Principal":{"l":3}}`), into); err != nil {
+	if err := decode(`{"principal":{"p":"telegram","id":"7","l":3},"rule":"x","Rule":"x","Principal":{"l":3}}`, &g); err != nil {
 		t.Fatal(err)
 	}
 	if g.Valid() || g.Rule() != "" || g.Principal().Level != access.Nobody {
