@@ -109,7 +109,7 @@ func (a *Adapter) recall(ctx context.Context) {
 		return
 	}
 	var id Identity
-	if json.Unmarshal(v, &id) == nil && id.ID == a.me.get().ID && id.Username != "" {
+	if json.Unmarshal(v, &id) == nil && id.ID == a.api.ID() && id.Username != "" {
 		a.me.set(id)
 	}
 }

@@ -240,3 +240,24 @@ func TestASentMessageIsSentWhateverComesBackWithIt(t *testing.T) {
 		t.Errorf("%v %v", r, err)
 	}
 }
+
+func TestADownloadThatHasNoEndIsCut(t *testing.T) {
+	for _, n := range []int{8, 9, 1 << 16} {
+		a := against(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/getFile") {
+				reply(200, `{"ok":true,"result":{"file_id":"x","file_path":"documents/a b.txt"}}`)(w, r)
+				return
+			}
+			if want := "/file/bot" + token + "/documents/a b.txt"; r.URL.Path != want {
+				t.Errorf("path %q, want %q", r.URL.Path, want)
+			}
+			w.(http.Flusher).Flush() // no length is told
+			_, _ = io.WriteString(w, strings.Repeat("x", n))
+		})
+		var got strings.Builder
+		err := a.Fetch(t.Context(), chat.File{Ref: "x"}, &got, 8)
+		if over := n > 8; (err != nil) != over || got.Len() > 8 || over && !strings.Contains(err.Error(), "larger than 1 KB") {
+			t.Errorf("%d bytes: %v, %d written", n, err, got.Len())
+		}
+	}
+}

@@ -236,6 +236,7 @@ func TestTwoDaemonsOnOneTokenSeeEachOther(t *testing.T) {
 		running(t, one, adaptertest.NewInbox(t))
 		running(t, two, adaptertest.NewInbox(t))
 		told := 0
+		pass(2 * time.Minute)
 		for range 60 {
 			pass(5 * time.Second)
 			for _, a := range []chat.Adapter{one, two} {
@@ -244,11 +245,11 @@ func TestTwoDaemonsOnOneTokenSeeEachOther(t *testing.T) {
 				}
 			}
 		}
-		if told < 20 {
+		if told < 50 {
 			t.Errorf("in 5 minutes the conflict was seen only %d times of 120", told)
 		}
-		if n := len(w.srv.Ledger().Calls("getUpdates")); n > 120 {
-			t.Errorf("%d polls in 5 minutes", n)
+		if n := len(w.srv.Ledger().Calls("getUpdates")); n > 80 {
+			t.Errorf("%d polls in 7 minutes", n)
 		}
 	})
 }
@@ -391,6 +392,48 @@ func TestAGroupThatMovedIsFollowed(t *testing.T) {
 		}
 		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: *se.MovedTo, Text: chat.Plain("x")}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestAConnectionIsProvenAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := w.Connect("second")
+		running(t, a, adaptertest.NewInbox(t))
+		if h := a.Health(); h.State != chat.Connected || h.Proof.IsZero() {
+			t.Errorf("although nobody speaks: %+v", h)
+		}
+	})
+}
+
+func TestSendsDoNotUseConnectionsThatDied(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		r, a := w.direct(), w.bot()
+		r.Say("hello")
+		running(t, a, adaptertest.NewInbox(t))
+		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.Plain("one")})
+		pass(time.Second)
+		w.Swallow()
+		for a.Health().State == chat.Connected { // until the poll notices
+			pass(100 * time.Millisecond)
+		}
+		begin := time.Now()
+		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.Plain("two")})
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("the send took %v", d)
+		}
+	})
+}
+
+func TestANameThatWasRememberedForAnotherBotIsNotUsed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		key := "telegram.me." + strconv.FormatInt(w.bots[""].ID(), 10)
+		w.memory.m[key] = []byte(`{"id":1,"username":"somebody_bot"}`)
+		w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: "getMe", Status: 500, Times: -1})
+		a := w.bot()
+		running(t, a, adaptertest.NewInbox(t))
+		if id, ok := a.Identity(); ok || id.ID != w.bots[""].ID() {
+			t.Errorf("%+v %v", id, ok)
 		}
 	})
 }
