@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/config"
+	"hermesd/storage"
+	"hermesd/storage/bolt"
+)
+
+// dbName is the store in the home directory.
+const dbName = "hermesd.db"
+
+// ask calls f with a client of the daemon or, where none runs, of the store
+// itself. Both take the same road.
+func (c *cli) ask(ctx context.Context, f func(*admin.Client) error) error {
+	home, err := config.ResolveHome(c.home, c.env)
+	if err != nil {
+		return err
+	}
+	client, err := admin.Dial(ctx, home)
+	if errors.Is(err, admin.ErrNoDaemon) {
+		return c.askStore(ctx, home, f)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(client), client.Close(ctx))
+}
+
+// askDaemon calls f with a client of the daemon that runs.
+func (c *cli) askDaemon(ctx context.Context, f func(*admin.Client) error) error {
+	home, err := config.ResolveHome(c.home, c.env)
+	if err != nil {
+		return err
+	}
+	client, err := admin.Dial(ctx, home)
+	if errors.Is(err, admin.ErrNoDaemon) {
+		return fmt.Errorf("%w for %s; start one with `hermesd run`", err, home)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(client), client.Close(ctx))
+}
+
+// closing is how long what this process has opened may take to close.
+const closing = 10 * time.Second
+
+// askStore opens the store of home for one question.
+func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
+	dir, err := os.Stat(home)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !dir.IsDir() {
+		return fmt.Errorf("%s does not exist; name another one with --home, or start with `hermesd run`", home)
+	}
+	h, err := storage.Open(home)
+	var locked *storage.LockedError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("%w; it does not answer on its control socket (yet)", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	path := h.Path(dbName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds no conversations yet; start with `hermesd run` or `hermesd chat`", home)
+	}
+	store, err := bolt.Open(ctx, path, bolt.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	_, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the secrets; broken or not
+	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Home: home, Version: version, Masker: report.Secrets}))
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+		defer cancel()
+		err = errors.Join(err, client.Close(ctx))
+	}()
+	return f(client)
+}

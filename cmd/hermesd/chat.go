@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"hermesd/adapters/console"
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/tui"
+)
+
+func (c *cli) chatCmd() *cobra.Command {
+	var question, conversation string
+	cmd := &cobra.Command{
+		Use: "chat", Short: "Talk to the agent in this terminal", Args: args(0, 0),
+		Long: `Talk to the agent in this terminal: the same conversation whether a daemon runs
+or not. Without a terminal each line of the input is a message.
+
+  hermesd chat
+  hermesd chat -q "What is the capital of France?"
+  git diff | hermesd chat -q -`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			asked := cmd.Flags().Changed("question")
+			if asked && question == "-" {
+				raw, err := io.ReadAll(io.LimitReader(c.in, 1<<20))
+				if err != nil {
+					return fmt.Errorf("read the question: %w", err)
+				}
+				question = strings.ToValidUTF8(string(raw), "\uFFFD")
+			}
+			if asked && strings.TrimSpace(question) == "" {
+				return &usageError{"the question is empty"}
+			}
+			return c.chat(cmd.Context(), conversation, question)
+		},
+	}
+	cmd.Flags().StringVarP(&question, "question", "q", "", "ask this, print only the answer, and leave; - reads `text` from the input")
+	cmd.Flags().StringVar(&conversation, "conversation", console.Default, "`name` of the conversation")
+	return cmd
+}
+
+func (c *cli) chat(ctx context.Context, conversation, question string) error {
+	home, err := config.ResolveHome(c.home, c.env)
+	if err != nil {
+		return err
+	}
+	full := question == "" && isTerminal(c.in) && isTerminal(c.out)
+	o := tui.Options{In: c.in, Out: c.out, Errs: c.errs, Environ: os.Environ()}
+	if full {
+		o.History = filepath.Join(home, "cache", "chat_history")
+	}
+	client, err := admin.Dial(ctx, home)
+	if err == nil {
+		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
+		return errors.Join(err, client.Close(ctx))
+	}
+	if !errors.Is(err, admin.ErrNoDaemon) {
+		return err
+	}
+	return c.chatAlone(ctx, func(ctx context.Context, home string) error {
+		client, err := admin.Dial(ctx, home)
+		if err != nil {
+			return err
+		}
+		o.Notice = alone
+		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
+		return errors.Join(err, client.Close(ctx))
+	})
+}
+
+const alone = "No daemon is running: this terminal runs one of its own, for as long as it is open."
+
+// attaching returns how a conversation is joined. A daemon that was restarted
+// has a new socket, so a client that fails is made anew.
+func (c *cli) attaching(home, conversation string, client *admin.Client) func(context.Context, ...string) (tui.Chat, error) {
+	return func(ctx context.Context, has ...string) (tui.Chat, error) {
+		chat, err := client.Attach(ctx, conversation, has...)
+		if err != nil {
+			fresh, dialErr := admin.Dial(ctx, home)
+			if dialErr != nil {
+				return nil, dialErr
+			}
+			client = fresh
+			if chat, err = client.Attach(ctx, conversation, has...); err != nil {
+				return nil, err
+			}
+		}
+		return chat, nil
+	}
+}
+
+func (c *cli) talk(ctx context.Context, attach func(context.Context, ...string) (tui.Chat, error), o tui.Options, question string) error {
+	ctx, stop := c.untilSignal(ctx, "", nil)
+	defer stop()
+	o.Attach = attach
+	var err error
+	switch {
+	case question != "":
+		err = tui.Once(ctx, o, question)
+	case o.History != "":
+		err = tui.Run(ctx, o)
+	default:
+		err = tui.Lines(ctx, o)
+	}
+	if errors.Is(err, tui.ErrUnanswered) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return &quietError{exitFailed} // why is said already
+	}
+	return err
+}
+
+// chatAlone starts the gateway in this process, with no platform but the
+// terminal, and calls f once it is ready. What runs when f returns may finish.
+func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home string) error) error {
+	cfg, report, err := c.load()
+	if err != nil {
+		return err
+	}
+	file := cfg.LogFile(report.Home)
+	if file == "" {
+		file = filepath.Join(report.Home, "logs", "chat.log") // the terminal is for the conversation
+	}
+	log, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeLog() }() // every line was written when it was logged
+	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Version: version, Log: log})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancelCause(ctx)
+	ended := make(chan error, 1)
+	talking, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	go func() { ended <- a.Run(running); hangUp() }() // waited for below
+	select {
+	case <-a.Ready():
+		err = f(talking, report.Home)
+	case err := <-ended:
+		cancel(nil)
+		return err
+	}
+	cancel(nil)
+	watch, stop := c.untilSignal(ctx, stopping(cfg), nil)
+	defer stop()
+	select {
+	case left := <-ended:
+		return errors.Join(err, left)
+	case <-watch.Done():
+	}
+	return errors.Join(err, <-ended)
+}
+
+// isTerminal reports whether f is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/internal/secret"
+)
+
+const (
+	maxLog  = 20 << 20 // bytes of a log file before it is put aside
+	oldLogs = 3        // files that were put aside and are kept
+)
+
+// openLog returns the log that the configuration asks for. file "" is w. Close
+// must be called at the end.
+func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log *zap.Logger, closeLog func() error, err error) {
+	level, err := zapcore.ParseLevel(l.Level)
+	if err != nil {
+		return nil, nil, fmt.Errorf("logging.level: %w", err)
+	}
+	closeLog = func() error { return nil }
+	if file != "" {
+		r, err := openRotated(file, maxLog)
+		if err != nil {
+			return nil, nil, fmt.Errorf("log: %w", err)
+		}
+		w, closeLog = r, r.Close
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.TimeKey, enc.EncodeTime = "time", zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z07:00")
+	enc.EncodeDuration = zapcore.StringDurationEncoder
+	make := zapcore.NewJSONEncoder
+	if l.Format == "console" {
+		enc.EncodeLevel = zapcore.CapitalLevelEncoder
+		make = zapcore.NewConsoleEncoder
+	}
+	core := zapcore.NewCore(make(enc), zapcore.Lock(zapcore.AddSync(masked{w, m})), level)
+	return zap.New(core), closeLog, nil
+}
+
+// masked hides secrets in what is written, whatever field they stand in.
+type masked struct {
+	w io.Writer
+	m *secret.Masker
+}
+
+func (w masked) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(w.w, w.m.Mask(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// A rotated is a log file that is put aside when it is full.
+type rotated struct {
+	path string
+	max  int64
+
+	mu   sync.Mutex // guards what follows
+	f    *os.File
+	size int64
+}
+
+func openRotated(path string, max int64) (*rotated, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	r := &rotated{path: path, max: max}
+	return r, r.open()
+}
+
+func (r *rotated) open() error {
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	r.f, r.size = f, info.Size()
+	return nil
+}
+
+// Write appends a line. A line is never cut in two files.
+func (r *rotated) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f == nil {
+		return 0, os.ErrClosed
+	}
+	if r.size > 0 && r.size+int64(len(b)) > r.max {
+		if err := r.turn(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.f.Write(b)
+	r.size += int64(n)
+	return n, err
+}
+
+// turn puts the full file aside and begins a new one. A file that cannot be put
+// aside is written on.
+func (r *rotated) turn() error {
+	for i := oldLogs - 1; i >= 0; i-- {
+		from := r.path
+		if i > 0 {
+			from = fmt.Sprintf("%s.%d", r.path, i)
+		}
+		_ = os.Rename(from, fmt.Sprintf("%s.%d", r.path, i+1)) // there may be none yet
+	}
+	err := r.f.Close()
+	r.f = nil
+	return errors.Join(err, r.open())
+}
+
+// Close closes the file.
+func (r *rotated) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.f == nil {
+		return nil
+	}
+	f := r.f
+	r.f = nil
+	return f.Close()
+}

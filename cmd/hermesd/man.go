@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (c *cli) manCmd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "man [COMMAND...]", Short: "Print a manual page, or write all of them", Args: args(0, 10),
+		Long: `Print a manual page, or write all of them.
+
+  hermesd man | man -l -
+  hermesd man --dir ~/.local/share/man/man1`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if dir != "" {
+				if len(names) > 0 {
+					return &usageError{"--dir writes all pages; name no command"}
+				}
+				return manAll(cmd.Root(), dir)
+			}
+			page, rest, err := cmd.Root().Find(names)
+			if err != nil || len(rest) > 0 {
+				return &usageError{fmt.Sprintf("there is no command %q", strings.Join(names, " "))}
+			}
+			return c.print(manPage(page))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "write every page into this `directory`")
+	return cmd
+}
+
+// manAll writes the page of cmd and of all below it into dir.
+func manAll(cmd *cobra.Command, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("manual pages: %w", err)
+	}
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+	if err := writeFile(filepath.Join(dir, name), manPage(cmd)); err != nil {
+		return fmt.Errorf("manual pages: %w", err)
+	}
+	for _, sub := range shown(cmd) {
+		if err := manAll(sub, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path, s string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.WriteString(f, s)
+	return err
+}
+
+func shown(cmd *cobra.Command) []*cobra.Command {
+	var subs []*cobra.Command
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "help" {
+			subs = append(subs, sub)
+		}
+	}
+	return subs
+}
+
+// roff writes text so that the formatter takes nothing in it for a request.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+			lines[i] = `\&` + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// manPage returns the manual page of cmd.
+func manPage(cmd *cobra.Command) string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	path := cmd.CommandPath()
+	p(`.TH "%s" "1" "" "hermesd %s" "hermesd"`, strings.ToUpper(strings.ReplaceAll(path, " ", "-")), version)
+	p(".SH NAME\n%s \\- %s", roff(strings.ReplaceAll(path, " ", "-")), roff(cmd.Short))
+	p(".SH SYNOPSIS\n.B %s", roff(cmd.UseLine()))
+	if cmd.Long != "" {
+		p(".SH DESCRIPTION\n.nf\n%s\n.fi", roff(cmd.Long))
+	}
+	manFlags(p, "OPTIONS", cmd.NonInheritedFlags())
+	manFlags(p, "COMMON OPTIONS", cmd.InheritedFlags())
+	if subs := shown(cmd); len(subs) > 0 {
+		p(".SH COMMANDS")
+		for _, sub := range subs {
+			p(".TP\n.B %s\n%s", roff(strings.TrimPrefix(sub.UseLine(), cmd.CommandPath()+" ")), roff(sub.Short))
+		}
+	}
+	if !cmd.HasParent() {
+		p(".SH EXIT STATUS\n0 done; 1 failed; 2 wrong usage; 75 please restart me; 78 configuration error, do not restart.")
+		p(".SH FILES\n.TP\n.I ~/.hermes\nthe home directory: config.yaml, .env, hermesd.db, hermesd.sock")
+		p(".SH ENVIRONMENT\n.TP\n.B HERMES_HOME\nthe home directory")
+	}
+	if cmd.HasParent() {
+		p(".SH SEE ALSO\n.BR %s (1)", roff(strings.ReplaceAll(cmd.Parent().CommandPath(), " ", "-")))
+	}
+	return b.String()
+}
+
+func manFlags(p func(string, ...any), title string, flags *pflag.FlagSet) {
+	if !flags.HasAvailableFlags() {
+		return
+	}
+	p(".SH %s", title)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		arg, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		p(".TP\n.B %s\n%s", roff(strings.TrimSpace(name+" "+arg)), roff(usage))
+	})
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/config"
+)
+
+// root returns the whole tree of commands.
+func (c *cli) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "hermesd",
+		Short: "A messaging gateway daemon for an AI agent",
+		Long: `hermesd keeps an AI agent reachable from Telegram, Discord, Slack, scheduled
+prompts and a local chat, day and night.
+
+  hermesd chat      talk to it here
+  hermesd run       start the daemon`,
+	})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.errs)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err.Error() + "; `" + cmd.CommandPath() + " --help` lists the flags"}
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&c.home, "home", "", "home `directory` (else $HERMES_HOME, else ~/.hermes)")
+	f.StringVar(&c.file, "config", "", "configuration `file` (else config.yaml in the home directory)")
+	f.StringVar(&c.level, "log-level", "", "least important lines that are logged: debug, info, warn, error")
+	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")
+	root.AddCommand(
+		c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.whyCmd(), c.outboxCmd(), c.sessionsCmd(),
+		c.versionCmd(), c.completionCmd(), c.manCmd(),
+	)
+	return root
+}
+
+// group makes cmd one that only holds others: alone it prints its help, and a
+// name that it does not hold is wrong usage.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		text := fmt.Sprintf("there is no command %q", cmd.CommandPath()+" "+args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return &usageError{text + "; `" + cmd.CommandPath() + " --help` lists them"}
+	}
+	return cmd
+}
+
+// args lets a command have between least and most arguments.
+func args(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n < least:
+			return &usageError{"something is missing: " + cmd.UseLine()}
+		case n > most:
+			return &usageError{fmt.Sprintf("%q is too much: %s", args[most], cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// load reads the configuration and prints what it warns of.
+func (c *cli) load() (*config.Config, config.Report, error) {
+	flags := map[string]string{}
+	if c.level != "" {
+		flags["logging.level"] = c.level
+	}
+	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
+	for _, w := range report.Warnings {
+		c.note("warning: %s", w)
+	}
+	return cfg, report, err
+}
+
+// note tells a person something beside the output.
+func (c *cli) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.errs, "hermesd: "+format+"\n", args...) // nobody is left to hear of an error here
+}
+
+// print writes s to the output.
+func (c *cli) print(s string) error {
+	if _, err := fmt.Fprint(c.out, s); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// show prints v as JSON if that is wanted, else as text makes it.
+func (c *cli) show(v any, text func() string) error {
+	if !c.json {
+		return c.print(text())
+	}
+	enc := json.NewEncoder(c.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}

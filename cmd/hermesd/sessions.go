@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/agent/llm"
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/gateway/session"
+)
+
+// change is a command that does something with rows of the outbox.
+func (c *cli) change(use, short string, do func(*admin.Client, context.Context, string) (admin.Changed, error), live, later string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args(1, 1000),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				var done []admin.Changed
+				for _, id := range ids {
+					ch, err := do(client, cmd.Context(), id)
+					if err != nil {
+						return err
+					}
+					done = append(done, ch)
+				}
+				return c.show(done, func() string {
+					var b strings.Builder
+					for _, ch := range done {
+						what := later
+						if ch.Live {
+							what = live
+						}
+						fmt.Fprintf(&b, "%s %s.\n", ch.ID, what)
+					}
+					return b.String()
+				})
+			})
+		},
+	}
+}
+
+func (c *cli) sessionsCmd() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "sessions", Short: "Show stored conversations"})
+	var most int
+	list := &cobra.Command{
+		Use: "list", Short: "List conversations, newest first", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if most < 1 || most > 1000 {
+				return &usageError{fmt.Sprintf("--max is %d; it must be from 1 to 1000", most)}
+			}
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				all, err := client.Sessions(cmd.Context(), most)
+				if err != nil {
+					return err
+				}
+				return c.show(all, func() string { return sessionsText(all, time.Now()) })
+			})
+		},
+	}
+	list.Flags().IntVar(&most, "max", 50, "how many, from 1 to 1000")
+	cmd.AddCommand(list, c.sessionCmd())
+	return cmd
+}
+
+func sessionsText(all []session.Record, now time.Time) string {
+	if len(all) == 0 {
+		return "There are no conversations yet.\n"
+	}
+	rows := make([][]string, len(all))
+	for i, r := range all {
+		rows[i] = []string{
+			string(r.ID), r.At.String(), text.Cut(cmp.Or(r.Title, r.Name), 40), strconv.Itoa(r.Messages), strconv.Itoa(r.Turns), text.Ago(r.Updated, now),
+		}
+	}
+	return text.Table([]string{"ID", "WHERE", "NAME", "MESSAGES", "TURNS", "LAST"}, rows)
+}
+
+func (c *cli) sessionCmd() *cobra.Command {
+	var from int
+	var full bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show a conversation: its record, its prompt by layer, its messages", Args: args(1, 1),
+		Long: `Show a conversation: its record, its prompt by layer, its messages.
+
+ID is a session's id, or a beginning or an end of it that only one session has.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from < 0 {
+				return &usageError{"--from cannot be less than 0"}
+			}
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				s, err := client.Session(cmd.Context(), args[0], from)
+				if err != nil {
+					return err
+				}
+				return c.show(s, func() string { return sessionText(s, full) })
+			})
+		},
+	}
+	cmd.Flags().IntVar(&from, "from", 0, "begin with this message; the first is 0")
+	cmd.Flags().BoolVar(&full, "prompt", false, "print the prompt's text too")
+	return cmd
+}
+
+func sessionText(s admin.Session, full bool) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+	}
+	r := s.Record
+	line("session", "%s", r.ID)
+	line("key", "%s", r.Key)
+	line("where", "%s", r.At)
+	if r.Title != "" {
+		line("title", "%s", r.Title)
+	}
+	line("begun", "%s", r.Created.Local().Format(time.DateTime))
+	line("last", "%s", r.Updated.Local().Format(time.DateTime))
+	line("size", "%d messages, %d turns", r.Messages, r.Turns)
+	var u llm.Usage
+	if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
+		line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)
+	}
+	line("prompt", "%.16s", s.Hash)
+	for _, l := range s.Prompt {
+		line("", "%s, %d characters", l.Name, len([]rune(l.Text)))
+		if full {
+			b.WriteString(indent(text.Clean(l.Text)))
+		}
+	}
+	if len(s.Tools) > 0 {
+		line("tools", "%s", strings.Join(s.Tools, ", "))
+	}
+	b.WriteString("\n")
+	for i, m := range s.Messages {
+		fmt.Fprintf(&b, "%d %s\n%s", s.From+i, m.Role, indent(messageText(m)))
+	}
+	if end := s.From + len(s.Messages); end < r.Messages && len(s.Messages) > 0 {
+		fmt.Fprintf(&b, "%d more: --from %d\n", r.Messages-end, end)
+	}
+	return b.String()
+}
+
+// messageText is what a message says, and what it does.
+func messageText(m llm.Message) string {
+	var parts []string
+	for _, bl := range m.Blocks {
+		switch bl.Type {
+		case llm.Text:
+			parts = append(parts, bl.Text)
+		case llm.ToolUse:
+			parts = append(parts, "[calls "+bl.Name+" "+string(bl.Input)+"]")
+		case llm.ToolResult:
+			state := "result"
+			if bl.Failed {
+				state = "failed"
+			}
+			parts = append(parts, "["+state+"] "+bl.Text)
+		case llm.Image:
+			parts = append(parts, "[image "+bl.MIME+"]")
+		case llm.Thinking: // shown to nobody
+		}
+	}
+	return text.Clean(strings.Join(parts, "\n"))
+}
+
+func indent(s string) string {
+	s = strings.TrimRight(s, "\n")
+	if s == "" {
+		return ""
+	}
+	return "    " + strings.ReplaceAll(s, "\n", "\n    ") + "\n"
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/gateway"
+)
+
+func (c *cli) statusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the live state of the running daemon", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.askDaemon(cmd.Context(), func(client *admin.Client) error {
+				s, err := client.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return c.show(s, func() string { return statusText(s, time.Now()) })
+			})
+		},
+	}
+}
+
+func statusText(s admin.Status, now time.Time) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+	}
+	line("daemon", "hermesd %s, process %d, up %s", s.Version, s.PID, text.Span(now.Sub(s.Started)))
+	line("home", "%s", s.Home)
+	line("model", "%s", s.Model)
+	line("turns", "%d running, %d waiting for their turn", s.Running, s.Ready)
+	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
+	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
+	line("store", "%s, %d writes in %d commits", text.Bytes(s.Store.Bytes), s.Store.Writes, s.Store.Commits)
+	line("terminals", "%d attached", s.Terminals)
+	if s.Store.Error != "" {
+		line("PROBLEM", "the store cannot be written: %s", s.Store.Error)
+	}
+	if s.Store.Outbox+s.Store.Dead > 0 {
+		line("", "`hermesd outbox list` shows what is not delivered")
+	}
+	rows := make([][]string, len(s.Accounts))
+	for i, a := range s.Accounts {
+		rows[i] = []string{string(a.Platform), a.Account.Name, string(a.State), text.Ago(a.Since, now), text.Ago(a.Proof, now), a.Health.Name, a.Error}
+	}
+	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST SIGN", "NAME", "PROBLEM"}, rows))
+	return b.String()
+}
+
+func (c *cli) whyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "why ID", Short: "Tell what became of a message, by the platform's message id or ours (m12, o7)", Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				chains, err := client.Why(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(chains, func() string {
+					stories := make([]string, len(chains))
+					for i, ch := range chains {
+						stories[i] = text.Clean(gateway.Story(ch))
+					}
+					return strings.Join(stories, "\n")
+				})
+			})
+		},
+	}
+}
+
+func (c *cli) outboxCmd() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "outbox", Short: "Show what waits to be delivered, try it again, give it up"})
+	var all bool
+	list := &cobra.Command{
+		Use: "list", Short: "List what is not delivered, and why", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				box, err := client.Outbox(cmd.Context(), all)
+				if err != nil {
+					return err
+				}
+				return c.show(box, func() string { return outboxText(box, time.Now()) })
+			})
+		},
+	}
+	list.Flags().BoolVar(&all, "all", false, "also what was delivered and is still kept")
+	cmd.AddCommand(list,
+		c.change("retry ID...", "Try a message again now", (*admin.Client).Retry, "is tried again now", "is tried again when the daemon starts"),
+		c.change("drop ID...", "Give a message up", (*admin.Client).Drop, "is given up", "is given up"))
+	return cmd
+}
+
+func outboxText(box admin.Outbox, now time.Time) string {
+	if len(box.Rows) == 0 {
+		return "Nothing waits to be delivered.\n"
+	}
+	rows := make([][]string, len(box.Rows))
+	for i, r := range box.Rows {
+		due := "-"
+		if !r.Terminal() && !r.Due.IsZero() {
+			due = text.Ago(r.Due, now)
+		}
+		rows[i] = []string{
+			r.ID.String(), string(r.State), r.Msg.To.String(), string(r.Role), strconv.Itoa(r.Attempts), text.Ago(r.Created, now), due,
+			text.Cut(r.Reason, 50), text.Cut(r.Msg.Text.Text, 40),
+		}
+	}
+	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "TRIES", "MADE", "NEXT", "PROBLEM", "TEXT"}, rows)
+	if box.Left > 0 {
+		s += fmt.Sprintf("%d older ones are not shown.\n", box.Left)
+	}
+	return s
+}
