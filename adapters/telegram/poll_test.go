@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,7 +257,10 @@ func TestTwoDaemonsOnOneTokenSeeEachOther(t *testing.T) {
 }
 
 func TestAWebhookInTheWayIsDeletedAndNothingDropped(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sim.Options{Webhooks: &http.Transport{
+			DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed },
+		}})
 		b, inbox, r := w.bots[""], adaptertest.NewInbox(t), w.direct()
 		resp, err := w.srv.Client().Get(w.srv.URL() + "/bot" + b.Token() + "/setWebhook?url=https://old.invalid/hook/secretpath")
 		if err != nil {
