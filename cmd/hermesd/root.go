@@ -44,7 +44,7 @@ prompts and a local chat, day and night.
 // group makes cmd one that only holds others: alone it prints its help, and a
 // name that it does not hold is wrong usage.
 func group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ArbitraryArgs
+	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()

@@ -201,7 +201,7 @@ func (m *model) ended(o *admin.Outcome) {
 		for _, c := range o.Trace.Calls {
 			in, cached, out = in+c.Usage.Prompt(), cached+c.Usage.CacheRead, out+c.Usage.Output
 		}
-		m.last = fmt.Sprintf("%s, %d tokens in (%d cached), %d out", text.Span(o.Trace.Took), in, cached, out)
+		m.last = fmt.Sprintf("%s, %d tokens in (%d cached), %d out", o.Trace.Took.Round(100*time.Millisecond), in, cached, out)
 	}
 }
 

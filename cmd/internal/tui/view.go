@@ -94,7 +94,7 @@ var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"
 
 // status is the last line: what goes on, or what can be done; and with whom.
 func (m *model) status() string {
-	left := "Enter sends · Alt+Enter new line · Tab completes · Ctrl-D quits"
+	left := "Enter sends · Alt+Enter new line · /help · Ctrl-D quits"
 	switch {
 	case m.broken != "":
 		left = "✗ " + m.broken + ", trying again"
