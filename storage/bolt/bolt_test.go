@@ -1,14 +1,124 @@
 package bolt_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 var _ gateway.Store = (*bolt.Store)(nil)
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// childEnv, if set, names what this process is to do instead of running tests.
+const childEnv = "BOLT_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		os.Exit(child(what))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func open(t testing.TB, dir string) *bolt.Store {
+	t.Helper()
+	return openWith(t, dir, bolt.Options{})
+}
+
+func openWith(t testing.TB, dir string, o bolt.Options) *bolt.Store {
+	t.Helper()
+	s, err := bolt.Open(t.Context(), file(dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func file(dir string) string { return filepath.Join(dir, "hermesd.db") }
+
+func TestSuite(t *testing.T) {
+	storagetest.Suite(t, func(t testing.TB, dir string) storagetest.Store {
+		s, err := bolt.Open(t.Context(), file(dir), bolt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func must[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var room = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
+
+func event(lane inbox.Lane, key, text string) inbox.Entry {
+	return inbox.Entry{
+		Lane: lane, Session: session.Key(lane),
+		In: chat.Inbound{Key: key, ID: "id-" + key, Event: chat.Message, From: room, Text: text},
+	}
+}
+
+func say(to chat.Address, text string) outbox.Row {
+	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.Plain(text)}}
+}
+
+// talk is one whole turn: accepted, claimed, one message added to the session,
+// one row sent.
+func talk(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
+	t.Helper()
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}))
+	c := must[inbox.Claim](t)(s.Claim(t.Context(), lane, 0))
+	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turn(lane, id, n)))
+	r, _, sending, err := s.Next(t.Context(), room)
+	ok(t, err)
+	if !sending {
+		t.Fatal("the answer is not to be sent")
+	}
+	ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r"}}))
+}
+
+// turn is what the nth turn of a session commits.
+func turn(lane inbox.Lane, id session.ID, n int) inbox.Commit {
+	rec := session.Record{ID: id, Key: session.Key(lane), At: room, Updated: time.Now(), Messages: 2 * (n + 1)}
+	m := inbox.Commit{
+		Outcome:  inbox.Outcome{Result: inbox.Replied},
+		Session:  rec,
+		Messages: []json.RawMessage{fmt.Appendf(nil, `{"role":"user","n":%d}`, n), fmt.Appendf(nil, `{"role":"assistant","n":%d}`, n)},
+		Rows:     []outbox.Row{say(room, "an answer")},
+		Trace:    json.RawMessage(`{}`),
+	}
+	if n == 0 {
+		m.Open = &session.Opening{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
+	}
+	return m
+}

@@ -151,6 +151,9 @@ func recentKey(r session.Record) []byte {
 
 // recordName names a record in words for people.
 func recordName(bucket string, k []byte) string {
+	if len(k) > longKey { // in a damaged page a key can have any length
+		return fmt.Sprintf("%s %q…", singular(bucket), k[:64])
+	}
 	switch bucket {
 	case bEntries, bAges:
 		return fmt.Sprintf("%s m%d", singular(bucket), keyID(k))

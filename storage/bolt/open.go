@@ -50,9 +50,12 @@ func (s *Store) open() error {
 		return err
 	}
 	if err := migrate(s.db, s.path, have, migrations()); err != nil {
+		if errors.Is(err, errPanic) {
+			s.broken = err
+		}
 		return err
 	}
-	if err := guarded(s.begin); err != nil {
+	if err := s.begin(); err != nil {
 		return fmt.Errorf("begin an epoch: %w", err)
 	}
 	return s.reload()
@@ -81,7 +84,7 @@ func (s *Store) connect() error {
 		}
 		db.AllocSize = growStep
 		s.db = db
-		return nil
+		return db.View(func(tx *bbolt.Tx) error { return wellFormed(raw, db, tx, false) })
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -144,12 +145,12 @@ func (s *Store) begin() error {
 		return err
 	}
 	b := s.newBatch(tx)
-	if err := b.beginEpoch(); err != nil {
-		_ = s.rollback(b) // the error says why
-		return err
+	err = guarded(b.beginEpoch)
+	if err == nil {
+		err = guarded(tx.Commit)
 	}
-	if err := tx.Commit(); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, s.rollback(b))
 	}
 	s.commits.Add(1)
 	s.tell(b.damage)

@@ -25,6 +25,9 @@ var errEnough = errors.New("and more: only the first 100 are named")
 func (s *Store) Verify(ctx context.Context) error {
 	var found findings
 	err := s.view(ctx, "verify", func(r reader) error {
+		if err := wellFormed(s.raw, s.db, r.tx, true); err != nil {
+			return err
+		}
 		for _, bucket := range buckets() {
 			if err := found.bucket(ctx, r, bucket); err != nil {
 				return err

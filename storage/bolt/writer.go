@@ -174,21 +174,29 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 	return nil, nil
 }
 
+// rollback ends a transaction that bbolt has not ended. If bbolt cannot, its
+// locks stay held, and it must not be touched again.
 func (s *Store) rollback(b *batch) error {
-	return guarded(func() error {
+	err := guarded(func() error {
 		if b.tx.DB() == nil {
 			return nil
 		}
 		return b.tx.Rollback()
 	})
+	if err != nil {
+		s.broken = fmt.Errorf("the file cannot be used until the daemon is restarted: %w", err)
+	}
+	return err
 }
+
+var errPanic = errors.New("panic")
 
 // guarded turns a panic into an error: bbolt panics where its pages make no
 // sense, and reading a file that became shorter is a fault.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &storage.DamageError{Record: "the file", Err: fmt.Errorf("panic: %v", p)}
+			err = &storage.DamageError{Record: "the file", Err: fmt.Errorf("%w: %v", errPanic, p)}
 		}
 	}()
 	return f()

@@ -1,0 +1,3 @@
+package bolt_test
+
+func child(what string) int { return 2 }
