@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"hermesd/internal/sim/pipe"
 )
 
 // Options say how a Server behaves. The zero Options are a service that knows
@@ -94,6 +96,13 @@ func (s *Server) Close() {
 	})
 	s.served.Wait()
 }
+
+// Transport returns a way to the server without a network, which works inside a
+// bubble of testing/synctest too.
+func (s *Server) Transport() http.RoundTripper { return pipe.Transport{Handler: s, Begin: s.begin} }
+
+// Client returns a client that uses Transport.
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
 // begin runs f beside the caller, unless the server was closed; Close waits
 // for it.

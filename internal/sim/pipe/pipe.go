@@ -1,4 +1,7 @@
-package llm
+// Package pipe carries HTTP requests to a handler without a network: answers
+// stream, connections break, and all of it works inside a bubble of
+// testing/synctest.
+package pipe
 
 import (
 	"context"
@@ -9,29 +12,29 @@ import (
 	"sync"
 )
 
-// Transport returns a way to the server without a network, which works inside a
-// bubble of testing/synctest too.
-func (s *Server) Transport() http.RoundTripper { return transport{s} }
-
-// Client returns a client that uses Transport.
-func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
-
-type transport struct{ s *Server }
+// A Transport is an http.RoundTripper that ends in Handler. A handler that
+// panics with http.ErrAbortHandler breaks the connection off.
+type Transport struct {
+	Handler http.Handler
+	// Begin runs a request beside the caller; its owner waits for it. It
+	// reports false when nothing runs any more.
+	Begin func(func()) bool
+}
 
 // RoundTrip implements http.RoundTripper.
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	pr, pw := io.Pipe()
-	w := &pipeWriter{header: make(http.Header), pw: pw, ready: make(chan struct{})}
+	w := &writer{header: make(http.Header), pw: pw, ready: make(chan struct{})}
 	req := r.Clone(ctx)
 	if req.Body == nil {
 		req.Body = http.NoBody
 	}
-	begun := t.s.begin(func() {
+	begun := t.Begin(func() {
 		defer cancel()
 		defer func() { w.end(recover()) }()
 		defer func() { _ = req.Body.Close() }() // a reader's end
-		t.s.ServeHTTP(w, req)
+		t.Handler.ServeHTTP(w, req)
 	})
 	if !begun {
 		cancel()
@@ -54,12 +57,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.sent, Body: &pipeBody{PipeReader: pr, ctx: r.Context(), cancel: cancel}, ContentLength: -1, Request: r,
+		Header: w.sent, Body: &body{PipeReader: pr, ctx: r.Context(), cancel: cancel}, ContentLength: -1, Request: r,
 	}, nil
 }
 
-// pipeWriter is the server's end of a simulated connection.
-type pipeWriter struct {
+// writer is the server's end of a simulated connection.
+type writer struct {
 	header, sent http.Header
 	status       int
 	broken       bool // before there was an answer
@@ -68,18 +71,18 @@ type pipeWriter struct {
 	once         sync.Once
 }
 
-func (w *pipeWriter) Header() http.Header { return w.header }
+func (w *writer) Header() http.Header { return w.header }
 
-func (w *pipeWriter) Flush() {}
+func (w *writer) Flush() {}
 
-func (w *pipeWriter) WriteHeader(status int) {
+func (w *writer) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
 		close(w.ready)
 	})
 }
 
-func (w *pipeWriter) Write(p []byte) (int, error) {
+func (w *writer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	n, err := w.pw.Write(p)
 	if err != nil {
@@ -90,7 +93,7 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 
 // end closes the connection after the handler, which may have panicked to break
 // it off.
-func (w *pipeWriter) end(panicked any) {
+func (w *writer) end(panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
 		_ = w.pw.Close() // never fails
@@ -106,15 +109,15 @@ func (w *pipeWriter) end(panicked any) {
 	}
 }
 
-// pipeBody is the client's end of an answer.
-type pipeBody struct {
+// body is the client's end of an answer.
+type body struct {
 	*io.PipeReader
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 // Read implements io.Reader.
-func (b *pipeBody) Read(p []byte) (int, error) {
+func (b *body) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err != nil && b.ctx.Err() != nil {
 		return n, b.ctx.Err()
@@ -123,7 +126,7 @@ func (b *pipeBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b *pipeBody) Close() error {
+func (b *body) Close() error {
 	b.cancel()
 	return b.PipeReader.Close()
 }
