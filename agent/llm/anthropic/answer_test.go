@@ -200,6 +200,27 @@ func TestASilentServiceTimesOut(t *testing.T) {
 	}
 }
 
+// TestASlowReaderIsNotASilentService takes longer over each event than the
+// service may be silent.
+func TestASlowReaderIsNotASilentService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(sim.Options{})
+		defer s.Close()
+		p := anthropic.New(anthropic.Options{BaseURL: s.URL, Key: "k", HTTP: s.Client(), IdleTimeout: time.Minute, Timeout: time.Hour})
+		done := false
+		for e, err := range p.Stream(t.Context(), hi()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, done = e.(llm.Done)
+			<-time.After(2 * time.Minute)
+		}
+		if !done {
+			t.Error("no answer")
+		}
+	})
+}
+
 // TestOverTheNetwork goes through a real listener: cut connections, and what
 // the request looks like.
 func TestOverTheNetwork(t *testing.T) {

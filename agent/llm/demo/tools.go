@@ -87,7 +87,7 @@ var rules = []rule{
 	{regexp.MustCompile(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}},
 	{regexp.MustCompile(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}},
 	{regexp.MustCompile(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}},
-	{regexp.MustCompile("(?is)\\brun\\s+(?:the\\s+)?command\\s+(.+)"), []string{"terminal", "shell", "bash"}},
+	{regexp.MustCompile(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}},
 }
 
 func (c conversation) implied() []llm.Block {

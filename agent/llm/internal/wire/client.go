@@ -138,6 +138,8 @@ func (call *Call) open(url string, header http.Header, body []byte) error {
 // Next returns the next event; io.EOF when the service ended the stream, an
 // *llm.Error when it broke, or the cause of the caller's context.
 func (call *Call) Next() (Event, error) {
+	call.timer.Reset(call.c.Idle)
+	defer call.timer.Stop() // a slow reader of events is no silent service
 	e, err := call.events.next()
 	switch {
 	case call.outer.Err() != nil: // events that are there already count no more
