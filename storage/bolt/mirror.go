@@ -88,10 +88,9 @@ func (m *mirror) take(to chat.Address, now time.Time) (r outbox.Row, wait time.D
 	switch {
 	case r.ID == 0:
 		return outbox.Row{}, 0, false, false
+	case m.handed[r.ID]:
+		return outbox.Row{}, 0, false, false
 	case r.State == outbox.Attempting:
-		if m.handed[r.ID] {
-			return outbox.Row{}, 0, false, false
-		}
 		m.handed[r.ID] = true
 		return r, 0, true, false
 	case r.Due.After(now):

@@ -96,10 +96,10 @@ func (b *batch) settle(t outbox.Settlement) error {
 	if r.Terminal() {
 		r.Settled, r.Due = b.now, time.Time{}
 	}
+	b.handed[r.ID] = false
 	if old.Terminal() && (old.State == outbox.Sent || t.State != outbox.Sent || t.Receipt == nil) {
 		return nil
 	}
-	b.handed[r.ID] = false
 	if err := b.putRow(&old, r); err != nil {
 		return err
 	}
@@ -244,7 +244,6 @@ func (s *Store) DropRow(ctx context.Context, id outbox.ID, why string) error {
 		}
 		r := old
 		r.State, r.Reason, r.Settled, r.Due = outbox.Dead, why, b.now, time.Time{}
-		b.handed[id] = false
 		return b.putRow(&old, r)
 	})
 }

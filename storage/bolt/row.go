@@ -130,9 +130,20 @@ func number(is bool) int {
 	return 0
 }
 
+// inFlight reports whether somebody has an attempt at a row that is not settled,
+// which may be of a row that was dropped and retried meanwhile.
+func (b *batch) inFlight(id outbox.ID) bool {
+	if on, ok := b.handed[id]; ok {
+		return on
+	}
+	b.s.mirror.mu.RLock()
+	defer b.s.mirror.mu.RUnlock()
+	return b.s.mirror.handed[id]
+}
+
 // sendable reports whether an attempt at r may be registered.
 func (b *batch) sendable(r outbox.Row) bool {
-	return (r.State == outbox.Queued || r.State == outbox.NotSent) && !r.Due.After(b.now)
+	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && !r.Due.After(b.now)
 }
 
 // attempt registers an attempt at r.
@@ -140,7 +151,6 @@ func (b *batch) attempt(r outbox.Row) (outbox.Row, error) {
 	old := r
 	r.State, r.Epoch, r.Due = outbox.Attempting, b.s.epoch, time.Time{}
 	r.Attempts++
-	b.handed[r.ID] = false
 	return r, b.putRow(&old, r)
 }
 

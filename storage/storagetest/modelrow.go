@@ -93,7 +93,7 @@ func (m *model) settled(r *modelRow, s outbox.State, hold bool) {
 		return
 	}
 	r.state, r.held = s, hold
-	if queue := m.queue(r.to); len(queue) > 0 && (queue[0].state == outbox.Queued || queue[0].state == outbox.NotSent) {
+	if queue := m.queue(r.to); len(queue) > 0 && !queue[0].handed && (queue[0].state == outbox.Queued || queue[0].state == outbox.NotSent) {
 		queue[0].state = outbox.Attempting
 		queue[0].n++
 	}

@@ -159,6 +159,15 @@ func outboxTests() map[string]func(*world) {
 				w.Fatal("a sent row was dropped")
 			}
 		},
+		"a row that is under way is not sent twice, although it was dropped and retried": func(w *world) {
+			r := w.enqueue(message(room, "1"))[0]
+			w.next(room, "1")
+			w.ok(w.DropRow(w.Context(), r.ID, "not needed"))
+			w.ok(w.RetryRow(w.Context(), r.ID))
+			w.nothing(room)
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, Due: time.Now()})
+			equal(w, "attempts", w.next(room, "1").Attempts, 2)
+		},
 		"a row that is due later does not leave now": func(w *world) {
 			r := message(room, "1")
 			r.Due = time.Now().Add(time.Hour)
