@@ -50,6 +50,16 @@ func (c *cli) askDaemon(ctx context.Context, f func(*admin.Client) error) error 
 	return errors.Join(f(client), client.Close(ctx))
 }
 
+// mute says of an error that names the holder of the home that it does not
+// answer either.
+func mute(err error) error {
+	var locked *storage.LockedError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("%w; it does not answer on its control socket (yet)", err)
+	}
+	return err
+}
+
 // closing is how long what this process has opened may take to close.
 const closing = 10 * time.Second
 
@@ -60,12 +70,8 @@ func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) e
 		return fmt.Errorf("%s does not exist; name another one with --home, or start with `hermesd run`", home)
 	}
 	h, err := storage.Open(home)
-	var locked *storage.LockedError
-	if errors.As(err, &locked) {
-		return fmt.Errorf("%w; it does not answer on its control socket (yet)", err)
-	}
 	if err != nil {
-		return err
+		return mute(err)
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	path := h.Path(dbName)

@@ -136,7 +136,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	defer func() { _ = closeLog() }() // every line was written when it was logged
 	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Version: version, Log: log})
 	if err != nil {
-		return err
+		return mute(err)
 	}
 	running, cancel := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)

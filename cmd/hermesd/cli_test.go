@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"hermesd/adapters/console"
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/secret"
+	"hermesd/storage"
+)
+
+// A buffer that several goroutines may write.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// A use is a command that runs in this process.
+type use struct {
+	signals   chan os.Signal
+	out, errs *buffer
+	code      chan int // the exit code
+	exited    chan int // what a second signal exits with
+}
+
+func start(t *testing.T, home string, args ...string) *use {
+	t.Helper()
+	u := &use{signals: make(chan os.Signal), out: &buffer{}, errs: &buffer{}, code: make(chan int, 1), exited: make(chan int, 1)}
+	c := &cli{
+		in: strings.NewReader(""), out: u.out, errs: u.errs, signals: u.signals, exit: func(code int) { u.exited <- code },
+		env: func(name string) (string, bool) { return home, name == "HERMES_HOME" },
+	}
+	go func() { u.code <- c.execute(context.Background(), args) }()
+	return u
+}
+
+// client waits until the daemon of home answers.
+func client(t *testing.T, home string) *admin.Client {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := admin.Dial(t.Context(), home)
+		if err == nil {
+			return c
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal(err)
+		}
+	}
+}
+
+// until asks again and again until ok, for 20 s.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("%s: it never came to it", what)
+		}
+	}
+}
+
+func TestAnAnswerThatCameWhileNobodyWasAttachedIsShownOnceAtTheNextAttach(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	u := start(t, home, "run")
+	c := client(t, home)
+	ctx := t.Context()
+
+	ch, err := c.Attach(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := console.NewID()
+	if err := errors.Join(ch.Say(ctx, id, "hello"), ch.Close()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the answer waits", func() bool {
+		box, err := c.Outbox(ctx, false)
+		return err == nil && len(box.Rows) == 1 && box.Rows[0].Reason == "no terminal is attached"
+	})
+	for i, want := range []int{1, 0} {
+		ch, err := c.Attach(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := collect(t, ch)
+		if len(shown) != want || want == 1 && !strings.Contains(shown[0], "demo model") {
+			t.Errorf("attach %d shows %q, want %d messages", i, shown, want)
+		}
+		if err := ch.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	chains, err := c.Why(ctx, id)
+	if err != nil || len(chains) != 1 || chains[0].Rows[0].Repeat {
+		t.Errorf("got %+v, %v", chains, err)
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	u.signals <- os.Interrupt
+	if got := <-u.code; got != 0 {
+		t.Errorf("exit code %d: %s", got, u.errs)
+	}
+}
+
+// collect returns the messages that come until nothing has come for a while,
+// which is longer than a refusal of the last moment takes to be tried again.
+func collect(t *testing.T, ch *admin.Chat) []string {
+	t.Helper()
+	var shown []string
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		d, err := ch.Next(ctx)
+		cancel()
+		if err != nil {
+			return shown
+		}
+		if d.Event != nil && d.Event.Kind == console.Message {
+			shown = append(shown, d.Event.Text.Text)
+		}
+		if d.Event != nil && d.Event.Seq > 0 {
+			if err := ch.Seen(d.Event.Seq); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestTheFirstSignalStopsTheSecondIsImmediate(t *testing.T) {
+	signals := make(chan os.Signal)
+	exited := make(chan int, 1)
+	hups := 0
+	c := &cli{errs: &buffer{}, signals: signals, exit: func(code int) { exited <- code }}
+	ctx, stop := c.untilSignal(t.Context(), "stopping", func() { hups++ })
+	signals <- syscall.SIGHUP
+	signals <- syscall.SIGHUP
+	if ctx.Err() != nil {
+		t.Error("a hangup ends it")
+	}
+	signals <- syscall.SIGTERM
+	<-ctx.Done()
+	signals <- syscall.SIGTERM
+	if code := <-exited; code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	stop()
+	if hups != 2 {
+		t.Errorf("%d hangups were heard", hups)
+	}
+	ctx, stop = c.untilSignal(t.Context(), "", nil)
+	stop()
+	if ctx.Err() == nil {
+		t.Error("the context outlives its watch")
+	}
+}
+
+func TestAHangupChecksTheConfiguration(t *testing.T) {
+	home := t.TempDir()
+	u := start(t, home, "run")
+	c := client(t, home)
+	u.signals <- syscall.SIGHUP
+	until(t, "valid", func() bool { return strings.Contains(u.errs.String(), "takes effect at the next start") })
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("nonsense: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.signals <- syscall.SIGHUP
+	until(t, "broken", func() bool { return strings.Contains(u.errs.String(), "the one in effect stays") })
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("the daemon is gone: %v", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	u.signals <- os.Interrupt
+	if got := <-u.code; got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+func TestEachErrorHasItsExitCode(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("x"), 1},
+		{&storage.LockedError{}, 1},
+		{fmt.Errorf("a: %w", &usageError{"x"}), 2},
+		{fmt.Errorf("a: %w", &config.Error{}), 78},
+		{&chat.ConfigError{}, 78},
+		{&quietError{75}, exitRestart},
+	} {
+		if got := code(tc.err); got != tc.want {
+			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)
+		}
+	}
+}
+
+func TestALogIsRotatedMaskedAndItsOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "logs", "x.log")
+	m := &secret.Masker{}
+	m.Add("very-secret-token")
+	log, closeLog, err := openLog(config.Logging{Level: "info", Format: "json"}, path, nil, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("with very-secret-token inside")
+	log.Debug("unseen")
+	if err := closeLog(); err != nil {
+		t.Error(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil || bytes.Contains(raw, []byte("very-secret-token")) || !bytes.Contains(raw, []byte("with <secret> inside")) || bytes.Contains(raw, []byte("unseen")) {
+		t.Errorf("logged %s, %v", raw, err)
+	}
+	r, err := openRotated(path, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []byte(strings.Repeat("x", 299) + "\n")
+	for range 40 {
+		if _, err := r.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Write(line); err == nil {
+		t.Error("a closed log takes lines")
+	}
+	left, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(left)
+	if len(left) != oldLogs+1 {
+		t.Errorf("left: %v", left)
+	}
+	for _, f := range left {
+		info, err := os.Stat(f)
+		if err != nil || info.Size() > 1000 || info.Size()%300 != 0 && f != path+".3" || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %d bytes, %v, %v", f, info.Size(), info.Mode(), err)
+		}
+	}
+}
+
+func TestTheBuildIsTold(t *testing.T) {
+	b := buildOf(&debug.BuildInfo{
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+		Deps:     []*debug.Module{{Path: "a", Version: "v1"}, {Path: "b", Version: "v1", Replace: &debug.Module{Path: "c", Version: "v2"}}},
+	})
+	if b.Commit != "abc" || !b.Modified || len(b.Modules) != 2 || b.Modules[1] != (module{"c", "v2"}) {
+		t.Errorf("got %+v", b)
+	}
+	if got := buildOf(nil).text(); !strings.Contains(got, "unknown commit") {
+		t.Errorf("got %q", got)
+	}
+}
