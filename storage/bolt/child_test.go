@@ -1,3 +1,189 @@
 package bolt_test
 
-func child(what string) int { return 2 }
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+)
+
+// childDir is where a child process finds its store.
+const childDir = "BOLT_TEST_DIR"
+
+// child is what this binary does as a child process of its own tests.
+func child(what string) int {
+	var err error
+	switch what {
+	case "write until killed":
+		err = writeUntilKilled(os.Getenv(childDir), os.Stdout)
+	case "full disk":
+		err = fullDisk(os.Getenv(childDir))
+	case "small disk":
+		err = smallDisk(os.Getenv(childDir))
+	case "read-only":
+		err = readOnly(os.Getenv(childDir))
+	default:
+		err = errors.New("no such child")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, what+":", err)
+		return 1
+	}
+	return 0
+}
+
+func childCommand(ctx context.Context, what, dir string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+what, childDir+"="+dir)
+	return cmd
+}
+
+// writeUntilKilled writes for ever, and says what it was told is on disk.
+func writeUntilKilled(dir string, w io.Writer) error {
+	ctx := context.Background()
+	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "open")
+	for i := 0; ; i++ {
+		lane := inbox.Lane(fmt.Sprintf("e%d-%d", s.Stats().Epoch, i))
+		key := string(lane)
+		if _, err := s.Accept(ctx, []inbox.Entry{event(lane, key, strings.Repeat("x", rand.IntN(3000)))}); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "accepted", key)
+		c, err := s.Claim(ctx, lane, 0)
+		if err != nil {
+			return err
+		}
+		if err := s.RecordStep(ctx, c, nil, inbox.Step(`{}`)); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "step", key)
+		rows, err := s.CommitTurn(ctx, c, turn(lane, session.ID("s-"+lane), 0))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "committed", key, uint64(rows[0].ID))
+		r, _, sending, err := s.Next(ctx, room)
+		if err != nil {
+			return err
+		}
+		if !sending {
+			return errors.New("nothing to send")
+		}
+		if err := s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent}); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "sent", key, uint64(r.ID))
+	}
+}
+
+// TestAKilledProcessLosesNothingThatItWasTold kills a process that writes, over
+// and over, and looks for what it said was on disk.
+func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
+	dir := t.TempDir()
+	facts, rounds := 0, 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); rounds++ {
+		facts += killed(t, dir)
+	}
+	t.Logf("%d facts survived %d kills", facts, rounds)
+	if facts < 20 || rounds < 3 {
+		t.Errorf("%d facts in %d rounds prove little", facts, rounds)
+	}
+}
+
+// killed runs one process until it is killed, and checks what it left.
+func killed(t *testing.T, dir string) (facts int) {
+	t.Helper()
+	cmd := childCommand(t.Context(), "write until killed", dir)
+	cmd.Stderr = os.Stderr
+	out := must[io.ReadCloser](t)(cmd.StdoutPipe())
+	ok(t, cmd.Start())
+	lines := bufio.NewReader(out)
+	if first, err := lines.ReadString('\n'); err != nil || first != "open\n" {
+		t.Fatalf("the child says %q, %v", first, err)
+	}
+	timer := time.AfterFunc(time.Duration(20+rand.IntN(150))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	said := make(map[string]string)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil { // a line that is not whole was cut by the kill
+			break
+		}
+		var what, key string
+		var row uint64
+		if n, _ := fmt.Sscan(line, &what, &key, &row); n < 2 {
+			t.Fatalf("the child says %q", line)
+		}
+		said[key] = what
+		if row != 0 {
+			said[key] = fmt.Sprint(what, " ", row)
+		}
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Fatalf("the child ended by itself: %v", err)
+	}
+	s, err := bolt.Open(t.Context(), file(dir), bolt.Options{})
+	ok(t, err)
+	for key, fact := range said {
+		survived(t, s, key, fact)
+		facts++
+	}
+	ok(t, s.Verify(t.Context()))
+	drain(t, s)
+	ok(t, s.Close())
+	return facts
+}
+
+// survived checks that the last thing that was said of a key is still true.
+func survived(t *testing.T, s *bolt.Store, key, fact string) {
+	t.Helper()
+	chains := must[[]inbox.Chain](t)(s.Why(t.Context(), key))
+	if len(chains) != 1 {
+		t.Fatalf("%s was %s, and is there %d times", key, fact, len(chains))
+	}
+	c := chains[0]
+	what, _, _ := strings.Cut(fact, " ")
+	switch done := c.Entry.State == inbox.Done; {
+	case what == "accepted" || what == "step" && !done:
+	case !done || len(c.Rows) != 1:
+		t.Fatalf("%s was %s, and is %s with %d rows", key, fact, c.Entry.State, len(c.Rows))
+	case what == "sent" && c.Rows[0].State != outbox.Sent:
+		t.Fatalf("%s was %s, and its row is %s", key, fact, c.Rows[0].State)
+	}
+	if what != "step" || c.Entry.State == inbox.Done {
+		return
+	}
+	claim := must[inbox.Claim](t)(s.Claim(t.Context(), c.Entry.Lane, 0))
+	if len(claim.Steps) != 1 || !claim.Crashed {
+		t.Fatalf("%s had a step; its claim has %d, crashed %t", key, len(claim.Steps), claim.Crashed)
+	}
+}
+
+// drain ends what is open, for the next round.
+func drain(t *testing.T, s *bolt.Store) {
+	t.Helper()
+	for {
+		r, _, sending, err := s.Next(t.Context(), room)
+		ok(t, err)
+		if !sending {
+			return
+		}
+		ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: outbox.Dead}))
+	}
+}

@@ -1,0 +1,18 @@
+package bolt
+
+import bbolt "go.etcd.io/bbolt"
+
+// A Migration is a step of a chain for tests.
+type Migration struct {
+	Name string
+	Run  func(tx *bbolt.Tx) error
+}
+
+// Migrate runs chain on a file with schema have.
+func Migrate(db *bbolt.DB, path string, have int, chain []Migration) error {
+	var steps []migration
+	for _, m := range chain {
+		steps = append(steps, migration{m.Name, m.Run})
+	}
+	return migrate(db, path, have, steps)
+}

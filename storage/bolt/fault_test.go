@@ -1,0 +1,143 @@
+package bolt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"hermesd/gateway/inbox"
+	"hermesd/storage"
+	"hermesd/storage/bolt"
+)
+
+func TestASecondOpenerIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	var locked *storage.LockedError
+	if _, err := bolt.Open(t.Context(), file(dir), bolt.Options{}); !errors.As(err, &locked) {
+		t.Fatalf("got %v, want a *storage.LockedError", err)
+	}
+	ok(t, s.Close())
+	open(t, dir)
+}
+
+func TestANewerSchemaIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, open(t, dir).Close())
+	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	ok(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("99")) }))
+	ok(t, db.Close())
+	before := must[[]byte](t)(os.ReadFile(file(dir)))
+	var newer *storage.NewerError
+	if _, err := bolt.Open(t.Context(), file(dir), bolt.Options{}); !errors.As(err, &newer) || newer.Have != 99 {
+		t.Fatalf("got %v, want a *storage.NewerError of 99", err)
+	}
+	if after := must[[]byte](t)(os.ReadFile(file(dir))); string(after) != string(before) {
+		t.Error("the file was changed")
+	}
+}
+
+func TestAFileThatWasMadeHalfIsMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, os.WriteFile(file(dir)+".new", []byte("half"), 0o600))
+	s := open(t, dir)
+	talk(t, s, "lane", "s1", 0)
+	if info := must[os.FileInfo](t)(os.Stat(file(dir))); info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %o, want 600", info.Mode().Perm())
+	}
+}
+
+func TestAClosedStoreSaysSo(t *testing.T) {
+	s := open(t, t.TempDir())
+	ok(t, s.Close())
+	ok(t, s.Close())
+	if _, err := s.Claim(t.Context(), "lane", 0); !errors.Is(err, bolt.ErrClosed) {
+		t.Errorf("claim: %v, want %v", err, bolt.ErrClosed)
+	}
+	if _, err := s.Sessions(t.Context(), 1); !errors.Is(err, bolt.ErrClosed) {
+		t.Errorf("sessions: %v, want %v", err, bolt.ErrClosed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := bolt.Open(ctx, file(t.TempDir()), bolt.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("open: %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestAMissingDirectoryIsAnError(t *testing.T) {
+	_, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "none", "hermesd.db"), bolt.Options{})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestAFullFileRefusesAndRecovers fills the file to its limit. Nothing that was
+// refused is there, everything else is, and reading goes on.
+func TestAFullFileRefusesAndRecovers(t *testing.T) {
+	dir := t.TempDir()
+	s := openWith(t, dir, bolt.Options{MaxBytes: 4 << 20})
+	accepted, refused := overfill(t, s)
+	if len(refused) < 5 || len(accepted) < 5 {
+		t.Fatalf("%d accepted, %d refused", len(accepted), len(refused))
+	}
+	if s.Stats().Error == "" {
+		t.Error("Stats do not tell of the failure")
+	}
+	settled(t, s, accepted, refused)
+	ok(t, s.Close())
+	s = openWith(t, dir, bolt.Options{})
+	settled(t, s, accepted, refused)
+	talk(t, s, "another", "s2", 0)
+}
+
+// overfill accepts entries, several at once, until most are refused.
+func overfill(t *testing.T, s *bolt.Store) (accepted, refused []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			failed := 0
+			for i := 0; failed < 5 && i < 500; i++ {
+				key := fmt.Sprintf("k%d-%d", g, i)
+				_, err := s.Accept(context.Background(), []inbox.Entry{event("lane", key, strings.Repeat("x", 20_000))})
+				mu.Lock()
+				if err != nil {
+					failed++
+					refused = append(refused, key)
+				} else {
+					accepted = append(accepted, key)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return accepted, refused
+}
+
+// settled checks that exactly the accepted keys are there.
+func settled(t *testing.T, s *bolt.Store, accepted, refused []string) {
+	t.Helper()
+	if n := s.Waiting("lane"); n != len(accepted) {
+		t.Errorf("%d wait, want %d", n, len(accepted))
+	}
+	for _, key := range accepted {
+		if chains := must[[]inbox.Chain](t)(s.Why(t.Context(), key)); len(chains) != 1 {
+			t.Errorf("%s was accepted and is there %d times", key, len(chains))
+		}
+	}
+	for _, key := range refused {
+		if chains := must[[]inbox.Chain](t)(s.Why(t.Context(), key)); len(chains) != 0 {
+			t.Errorf("%s was refused and is there", key)
+		}
+	}
+	ok(t, s.Verify(t.Context()))
+}

@@ -1,0 +1,128 @@
+//go:build unix
+
+package bolt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hermesd/gateway/inbox"
+	"hermesd/storage/bolt"
+)
+
+// fullDisk is a process whose files may not grow for a while.
+func fullDisk(dir string) error {
+	ctx := context.Background()
+	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	if err != nil {
+		return err
+	}
+	n := 0
+	accept := func() error {
+		n++
+		_, err := s.Accept(ctx, []inbox.Entry{event("lane", fmt.Sprint("k", n), strings.Repeat("x", 50_000))})
+		return err
+	}
+	if err := accept(); err != nil {
+		return err
+	}
+	info, err := os.Stat(file(dir))
+	if err != nil {
+		return err
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	limit := unix.Rlimit{Cur: uint64(info.Size()), Max: unix.RLIM_INFINITY}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	taken := 1
+	for ; err == nil && n < 1000; err = accept() {
+		taken = n
+	}
+	if !errors.Is(err, unix.EFBIG) && (err == nil || !strings.Contains(err.Error(), "too large")) {
+		return fmt.Errorf("on a full disk: %v, want %v", err, unix.EFBIG)
+	}
+	if s.Stats().Error == "" {
+		return errors.New("Stats do not tell of the failure")
+	}
+	if got := s.Waiting("lane"); got != taken {
+		return fmt.Errorf("%d wait on a full disk, want %d", got, taken)
+	}
+	if chains, err := s.Why(ctx, "k1"); err != nil || len(chains) != 1 {
+		return fmt.Errorf("reading from a full disk: %v, %v", chains, err)
+	}
+	limit.Cur = unix.RLIM_INFINITY
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	n--
+	if err := accept(); err != nil {
+		return fmt.Errorf("when there is space again: %w", err)
+	}
+	if text := s.Stats().Error; text != "" {
+		return fmt.Errorf("Stats still say %q", text)
+	}
+	if got := s.Waiting("lane"); got != taken+1 {
+		return fmt.Errorf("%d wait when there is space again, want %d", got, taken+1)
+	}
+	return errors.Join(s.Verify(ctx), s.Close())
+}
+
+func TestAFullDiskStopsWritingAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	runChild(t, "full disk", dir, nil)
+	s := open(t, dir)
+	if s.Waiting("lane") < 2 {
+		t.Errorf("%d wait", s.Waiting("lane"))
+	}
+	ok(t, s.Verify(t.Context()))
+}
+
+// readOnly is a process that may read the file but not write it.
+func readOnly(dir string) error {
+	_, err := bolt.Open(context.Background(), file(dir), bolt.Options{})
+	if !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("got %v, want %v", err, fs.ErrPermission)
+	}
+	return nil
+}
+
+func TestAFileThatIsReadOnlyIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, open(t, dir).Close())
+	ok(t, os.Chmod(file(dir), 0o444))
+	if os.Getuid() != 0 {
+		ok(t, readOnly(dir))
+		return
+	}
+	// Nothing is read-only for root, so another user tries.
+	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+		ok(t, os.Chmod(at, 0o755))
+	}
+	runChild(t, "read-only", dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+}
+
+// runChild runs a copy of this binary that any user may run.
+func runChild(t *testing.T, what, dir string, as *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := childCommand(t.Context(), what, dir)
+	if as != nil {
+		cmd.Path = filepath.Join(dir, "child")
+		raw := must[[]byte](t)(os.ReadFile(os.Args[0]))
+		ok(t, os.WriteFile(cmd.Path, raw, 0o755))
+		cmd.Dir, cmd.SysProcAttr = dir, as
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,7 @@
+package bolt_test
+
+import "errors"
+
+func fullDisk(string) error { return errors.New("not on windows") }
+
+func readOnly(string) error { return errors.New("not on windows") }

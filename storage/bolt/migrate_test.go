@@ -1,0 +1,89 @@
+package bolt_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"hermesd/storage/bolt"
+)
+
+func schema(t *testing.T, db *bbolt.DB) string {
+	t.Helper()
+	var text string
+	ok(t, db.View(func(tx *bbolt.Tx) error {
+		text = string(tx.Bucket([]byte("meta")).Get([]byte("schema")))
+		return nil
+	}))
+	return text
+}
+
+func old(t *testing.T) (*bbolt.DB, string) {
+	t.Helper()
+	dir := t.TempDir()
+	s := open(t, dir)
+	talk(t, s, "lane", "s1", 0)
+	ok(t, s.Close())
+	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	t.Cleanup(func() { ok(t, db.Close()) })
+	return db, file(dir)
+}
+
+func mark(name string) bolt.Migration {
+	return bolt.Migration{Name: name, Run: func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte(name))
+		return err
+	}}
+}
+
+func TestMigrationsRunInOrderAfterABackup(t *testing.T) {
+	db, path := old(t)
+	first, second, third := mark("first"), mark("second"), mark("third")
+	needs := second.Run
+	second.Run = func(tx *bbolt.Tx) error {
+		if tx.Bucket([]byte("first")) == nil {
+			return errors.New("the first has not run")
+		}
+		return needs(tx)
+	}
+	ok(t, bolt.Migrate(db, path, 1, []bolt.Migration{first, second}))
+	if got := schema(t, db); got != "3" {
+		t.Errorf("schema %s, want 3", got)
+	}
+	ok(t, bolt.Migrate(db, path, 3, []bolt.Migration{first, second}))
+	ok(t, bolt.Migrate(db, path, 3, []bolt.Migration{first, second, third}))
+	if got := schema(t, db); got != "4" {
+		t.Errorf("schema %s, want 4", got)
+	}
+	kept := must[*bbolt.DB](t)(bbolt.Open(path+".schema1.bak", 0o600, nil))
+	defer func() { ok(t, kept.Close()) }()
+	if got := schema(t, kept); got != "1" {
+		t.Errorf("the backup has schema %s, want 1", got)
+	}
+}
+
+func TestAMigrationThatFailsLeavesTheFileAsItWas(t *testing.T) {
+	db, path := old(t)
+	broken := bolt.Migration{Name: "broken", Run: func(tx *bbolt.Tx) error {
+		return errors.Join(tx.DeleteBucket([]byte("entries")), errors.New("no"))
+	}}
+	err := bolt.Migrate(db, path, 1, []bolt.Migration{mark("first"), broken})
+	if err == nil || !strings.Contains(err.Error(), "schema 3 (broken)") {
+		t.Fatalf("got %v, want the step named", err)
+	}
+	if got := schema(t, db); got != "2" {
+		t.Errorf("schema %s, want 2: the first step is done", got)
+	}
+	ok(t, db.View(func(tx *bbolt.Tx) error {
+		if tx.Bucket([]byte("entries")) == nil {
+			return errors.New("half of the broken step is there")
+		}
+		return nil
+	}))
+	if _, err := os.Stat(path + ".schema1.bak"); err != nil {
+		t.Errorf("there is no backup: %v", err)
+	}
+}
