@@ -9,7 +9,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-const nobody = "no terminal is attached"
+// Nobody is the reason of a refusal while no terminal is attached. A row that
+// was given up with it can be shown as soon as one is.
+const Nobody = "no terminal is attached"
 
 // Send shows m to the clients of its conversation. The receipt means that one
 // of them has shown it.
@@ -81,7 +83,7 @@ func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, 
 	return chat.Receipt{}, false, nil
 }
 
-var errNobody = errors.New(nobody)
+var errNobody = errors.New(Nobody)
 
 // knowsLocked reports whether c has message id, or will be shown it.
 func (c *Client) knowsLocked(id string) bool {
@@ -97,7 +99,7 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	if len(cs) == 0 {
 		a.missed[to.Chat] = time.Now()
 		a.mu.Unlock()
-		return &chat.SendError{Outcome: chat.Refused, Reason: nobody, Err: errNobody}
+		return &chat.SendError{Outcome: chat.Refused, Reason: Nobody, Err: errNobody}
 	}
 	a.seq++
 	ev.Seq = a.seq

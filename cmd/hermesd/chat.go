@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
@@ -28,7 +29,12 @@ or not. Without a terminal each line of the input is a message.
 
   hermesd chat
   hermesd chat -q "What is the capital of France?"
-  git diff | hermesd chat -q -`,
+  git diff | hermesd chat -q -
+
+Enter sends; Alt+Enter or Ctrl-J begins a new line; Up and Down recall what was
+typed; Tab completes a command; PgUp, PgDn and the wheel scroll, Esc goes to the
+end; dragging with Shift selects text. Ctrl-C stops the turn that runs; Ctrl-C
+twice, or Ctrl-D, quits.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			asked := cmd.Flags().Changed("question")
 			if asked && question == "-" {
@@ -153,6 +159,8 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	cancel(nil)
 	watch, stop := c.untilSignal(ctx, stopping(cfg), nil)
 	defer stop()
+	slow := time.AfterFunc(patience, func() { c.note("the turn that runs may finish; Ctrl-C twice leaves it for the next start") })
+	defer slow.Stop()
 	select {
 	case left := <-ended:
 		return errors.Join(err, left)
@@ -160,6 +168,9 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	}
 	return errors.Join(err, <-ended)
 }
+
+// patience is how long leaving may take without a word.
+const patience = 500 * time.Millisecond
 
 // isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
