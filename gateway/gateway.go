@@ -41,6 +41,9 @@ type Options struct {
 	CacheTTL     string
 	Vision       bool
 	Ephemeral    string // the operator's own overlay
+	Reset        session.Reset
+	Progress     string // display.tool_progress
+	RedactPII    bool   // ids of people and chats are hashed where the model needs none
 	Mode         turn.Mode
 	Policy       session.Policy
 	Uncertain    outbox.Policy
@@ -101,7 +104,7 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Fetch: o.Fetch, Quote: o.Quote,
-		Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Mode: o.Mode, Policy: o.Policy,
+		Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Mode: o.Mode, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
 	})

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,12 +32,21 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) []string {
 	fmt.Fprintf(&b, "Connected platforms: %s\n", strings.Join(g.platforms(), ", "))
 	targets := []string{"origin", "local"}
 	for _, p := range slices.Sorted(maps.Keys(g.o.Homes)) {
-		fmt.Fprintf(&b, "Home channel of %s: %s\n", p, prompt.Quote(g.o.Homes[p].String()))
+		fmt.Fprintf(&b, "Home channel of %s: %s\n", p, prompt.Quote(g.shown(g.o.Homes[p])))
 		targets = append(targets, string(p))
 	}
 	fmt.Fprintf(&b, "Delivery targets: %s, platform:chat[:thread]\n", strings.Join(targets, ", "))
 	fmt.Fprintf(&b, "Now: %s", time.Now().In(g.o.Location).Format("Monday, 2006-01-02 15:04 MST"))
 	return []string{b.String(), e.In.Prompt, g.o.Ephemeral}
+}
+
+// shown is an address as the model sees it.
+func (g *Gateway) shown(a chat.Address) string {
+	if !g.o.RedactPII || a.Platform != chat.Telegram {
+		return a.String()
+	}
+	sum := sha256.Sum256([]byte(a.Chat))
+	return fmt.Sprintf("%s:chat_%x", a.Platform, sum[:6])
 }
 
 func source(in chat.Inbound) string {

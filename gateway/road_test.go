@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
@@ -503,6 +504,48 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 			t.Errorf("history keeps %v", tr)
 		}
 	})
+}
+
+func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w.set = func(o *gateway.Options) { o.Reset.Idle = time.Hour }
+		w.start()
+		defer w.stop()
+		w.say("7", "first")
+		w.settle(2 * time.Hour)
+		w.say("7", "second")
+		w.settle(time.Minute)
+		got := w.room.visible("7")
+		if len(got) != 3 || !strings.HasPrefix(got[1], "A new conversation begins, because nothing was said for 2 hours.") || got[2] != "Two." {
+			t.Errorf("the person reads %q", got)
+		}
+		if reqs := w.model.Requests(); len(reqs[1].Messages) != 1 {
+			t.Errorf("the new conversation begins with %d messages", len(reqs[1].Messages))
+		}
+	})
+}
+
+func TestToolCallsAreShownAsLongAsThereIsNoAnswer(t *testing.T) {
+	for mode, want := range map[string]string{
+		"off": "", "new": "🔧 lookup", "all": "🔧 lookup trains", "verbose": `🔧 lookup {"query":"trains"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, llmtest.Use("lookup", `{"query":"trains"}`), llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
+			w.tools = []tool.Tool{lookup{}}
+			w.set = func(o *gateway.Options) { o.Progress = mode }
+			w.start()
+			defer w.stop()
+			w.say("7", "when?")
+			w.settle(time.Hour)
+			if log := w.room.history(); want != "" && !strings.Contains(log, "< "+want+"\n") || want == "" && strings.Contains(log, "🔧") {
+				t.Errorf("%s shows\n%s", mode, log)
+			}
+			if got := w.room.visible("7"); len(got) != 1 || got[0] != "They go at nine." {
+				t.Errorf("%s leaves %q", mode, got)
+			}
+		})
+	}
 }
 
 func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {

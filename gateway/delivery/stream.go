@@ -89,6 +89,19 @@ func (s *Stream) Retract() {
 	s.mu.Unlock()
 }
 
+// Progress adds a line to what is shown as long as there is no text.
+func (s *Stream) Progress(line string) {
+	if line == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.note != "" {
+		line = s.note + "\n" + line
+	}
+	s.note = line
+}
+
 // Note shows text as long as the answer has none. It is shown at once.
 func (s *Stream) Note(text string) {
 	s.mu.Lock()

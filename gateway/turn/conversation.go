@@ -22,17 +22,28 @@ type conversation struct {
 	tr     *llm.Transcript
 	open   *session.Opening // set until the session is in the store
 	bytes  int64            // of the stored rows
+	over   string           // why the session before this one is over; "" if it is not
 }
 
 // load returns the conversation of an entry: from memory if it is there and
 // still what the store has, else from the store, else a new one.
-func (r *Runner) load(ctx context.Context, e inbox.Entry) (*conversation, error) {
+//
+// A session that is over by the reset policy is left for a new one, unless
+// the turn is resumed in it.
+func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conversation, error) {
 	rec, ok, err := r.o.Store.Session(ctx, e.Session)
 	if err != nil {
 		return nil, fmt.Errorf("session %s: %w", e.Session, err)
 	}
 	if !ok {
 		return r.begin(e, "")
+	}
+	if why, due := r.o.Reset.Due(rec.Updated, e.Accepted); due && !resumed {
+		s, err := r.begin(e, "")
+		if err == nil {
+			s.over = fmt.Sprintf("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
+		}
+		return s, err
 	}
 	if s := r.cache.take(rec.ID); s != nil && s.tr.Len() == rec.Messages {
 		s.rec = rec

@@ -147,7 +147,7 @@ func (t *turn) setAside(ctx context.Context) {
 
 // tooLate ends a turn that would come too late. What was said is kept.
 func (t *turn) tooLate(ctx context.Context, text string) {
-	s, err := t.r.load(ctx, t.first())
+	s, err := t.r.load(ctx, t.first(), false)
 	if err != nil {
 		t.fail(ctx, err)
 		return

@@ -55,6 +55,8 @@ type Options struct {
 	Vision        bool // images go to the model as images
 	Mode          Mode
 	Policy        session.Policy
+	Reset         session.Reset
+	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool
 	Freshness     time.Duration // of a turn that was cut short

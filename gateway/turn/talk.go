@@ -47,7 +47,7 @@ func (t *turn) talk(ctx context.Context) {
 		t.cut(ctx, err, 0)
 		return
 	}
-	s, err := t.r.load(ctx, t.first())
+	s, err := t.r.load(ctx, t.first(), len(t.c.Steps) > 0)
 	if err != nil {
 		t.fail(ctx, err)
 		return
@@ -65,6 +65,9 @@ func (t *turn) talk(ctx context.Context) {
 		stream.Note(restarted)
 	case t.r.o.EditFirst:
 		stream.Note(placeholder)
+	}
+	if s.over != "" {
+		problems = append([]string{s.over}, problems...)
 	}
 	rows := t.notices(problems)
 	final, said, err := t.listen(ctx, stream, input, steps)
@@ -151,6 +154,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Me
 			said = append(said, t.noticed(ev)...)
 		case agent.ToolCall:
 			stream.Retract()
+			stream.Progress(t.progress(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.Call:
 			t.trace.Calls = append(t.trace.Calls, Call{ev.Provider, ev.Model, ev.Took, ev.Usage})

@@ -74,7 +74,7 @@ func New(o Options) (*Rig, error) {
 func (r *Rig) write(api string, ids []string) error {
 	model := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", r.Model.URL)
 	if r.o.DemoModel {
-		model = "model:\n  provider: demo\n"
+		model = "model:\n  provider: demo\n  demo_pause: 40ms\n"
 	}
 	config := model + fmt.Sprintf("platforms:\n  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%s]\n", r.Bot.Token(), api, strings.Join(ids, ", ")) + r.o.Config
 	if err := os.MkdirAll(r.o.Home, 0o700); err != nil {

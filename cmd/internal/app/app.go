@@ -141,15 +141,16 @@ func (a *App) join(tools tool.Set) error {
 		Prefix: func(r session.Record) prompt.Prefix {
 			return prompt.Build(prompt.Inputs{
 				Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
-				Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.At.Platform), Tools: tools.Tools(),
+				Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.At.Platform),
+				Tools: offered(tools.Tools(), c.Accounts()[r.At.On()].Toolsets),
 			})
 		},
 		Fetch: a.fetcher(cache), Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
-		Ephemeral: c.Agent.EphemeralSystemPrompt, Mode: turn.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
+		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: reset(c), Progress: c.Display.ToolProgress, RedactPII: c.Privacy.RedactPII, Mode: turn.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.Policy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.o.Version,
-		Limits: c.Gateway, Masker: a.o.Report.Secrets, Log: a.o.Log,
+		Limits: c.Gateway, Masker: a.masker(), Log: a.o.Log,
 	})
 	return nil
 }

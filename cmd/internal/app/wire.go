@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -42,7 +41,7 @@ func (a *App) provider() (llm.Provider, error) {
 func (a *App) endpoint(e config.Endpoint) llm.Provider {
 	switch e.Provider {
 	case "demo":
-		return demo.New(demo.Options{Delay: demoDelay})
+		return demo.New(demo.Options{Delay: a.o.Config.Model.DemoPause})
 	case "anthropic":
 		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
 	}
@@ -189,7 +188,3 @@ func quotes(c *config.Config) map[chat.Account]string {
 	}
 	return m
 }
-
-// demoDelay is the pause of the demo model before each piece of an answer, so
-// that there is something to watch.
-const demoDelay = 15 * time.Millisecond

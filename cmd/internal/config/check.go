@@ -59,8 +59,8 @@ func (l *loader) everybody(c *Config) {
 		if p.Enabled && p.AllowAll {
 			l.WarnAt("platforms."+string(p.platform)+".allow_all", "everybody on %s may speak to the agent", p.platform)
 		}
-		if p.Enabled && len(p.AllowedChats) > 0 {
-			l.WarnAt("platforms."+string(p.platform)+".allowed_chats", "everybody in these chats may speak to the agent, as a guest; with Hermes this key only chooses which groups are listened to")
+		if p.Enabled && len(p.GroupAllowedChats) > 0 {
+			l.WarnAt("platforms."+string(p.platform)+".group_allowed_chats", "everybody in these chats may speak to the agent, as a guest")
 		}
 	}
 }

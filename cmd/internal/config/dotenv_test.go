@@ -53,11 +53,11 @@ func TestDotenv(t *testing.T) {
 
 func TestDotenvInUse(t *testing.T) {
 	c, r := setup{
-		yaml:   "display: {language: '${LANGUAGE}'}\n",
+		yaml:   "logging: {file: '${LANGUAGE}'}\n",
 		dotenv: "TELEGRAM_BOT_TOKEN=1:first\nTELEGRAM_BOT_TOKEN=1:second\nLANGUAGE=de\nnonsense sk-ant-in-nonsense\n",
 	}.good(t)
-	if c.Platforms.Telegram.Token != "1:second" || c.Display.Language != "de" {
-		t.Errorf("token %q, language %q", c.Platforms.Telegram.Token.Reveal(), c.Display.Language)
+	if c.Platforms.Telegram.Token != "1:second" || c.Logging.File != "de" {
+		t.Errorf("token %q, language %q", c.Platforms.Telegram.Token.Reveal(), c.Logging.File)
 	}
 	want := ".env:2:1: TELEGRAM_BOT_TOKEN: set twice; line 1 is not used\n.env:4:1: this line is not NAME=value and is left out\n"
 	if got := texts(r.Warnings); got != want {

@@ -16,7 +16,7 @@ func FuzzLoad(f *testing.F) {
 	for _, s := range []string{
 		string(config.Example()), "", "---\n---\n", "model: x\nagent: {max_turns: 1}\n", "a: &a [*a]\n", "<<: {a: b}\n", "<<: [*x]\n", "? [a]\n: b\n", "model: !!binary x\n", "{", "\t", "a: |\n  b\n c",
 		"telegram: &t {accounts: {a: {token: ${X:-y}}}}\nslack: *t\n", "fallback_providers: [{}, null, [], *a]\n", "%YAML 9.9\n---\na: b\n", "timezone: \"\\ud800\"\n", "access: {owners: [~, 1, [2]]}", "? \n: x\n", "{a, b, c}", "- - - a",
-		"telegram: {channel_prompts: {<<: {a: b}, ? {x: y} : z}}", "model: {base_url: 'http://[::1'}", "\xff", "a:\x00", "display: {language: &l de}\ntimezone: *l", "streaming: {edit_interval: .inf}",
+		"telegram: {channel_prompts: {<<: {a: b}, ? {x: y} : z}}", "model: {base_url: 'http://[::1'}", "\xff", "a:\x00", "logging: {file: &l de}\ntimezone: *l", "streaming: {edit_interval: .inf}",
 	} {
 		f.Add([]byte(s))
 	}

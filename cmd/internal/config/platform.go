@@ -37,7 +37,8 @@ type Account struct {
 	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric (Slack: U…). * is everybody, as guests."`
 	AllowAll               bool     `yaml:"allow_all" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
 	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
-	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"Ids of the groups that are listened to, empty: all. Everybody in these may speak, as a guest."`
+	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"Ids of the groups that are listened to; empty: all. It lets nobody in."`
+	GroupAllowedChats      []string `yaml:"group_allowed_chats" own:"true" doc:"Ids of the groups in which everybody may speak, as a guest."`
 	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`
 	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: what stands there."`
 
@@ -94,7 +95,7 @@ func (c *Config) AccessPolicy() access.Policy {
 	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDM(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.Rules)}
 	rules := func(a Account) access.Rules {
 		return access.Rules{
-			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.AllowedChats,
+			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats,
 			AllowBots: access.Bots(a.AllowBots), UnknownDM: access.UnknownDM(a.UnauthorizedDMBehavior),
 		}
 	}

@@ -22,7 +22,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"unknown platform", "platforms: {telegramm: {}}\n", "config.yaml:1:13: platforms.telegramm: unknown key; did you mean telegram?"},
 	{"unknown key of an account", "telegram: {accounts: {a: {tokken: x}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.tokken: unknown key; did you mean token?"},
 	{"unknown key of a list", "fallback_providers:\n- modell: x\n", "config.yaml:2:3: fallback_providers[0].modell: unknown key; did you mean model?"},
-	{"no accounts in accounts", "telegram: {accounts: {a: {accounts: {}}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.accounts: unknown key; known here: allow_admin_from, allow_all, allow_bots, allow_from, allowed_channels, allowed_chats, api_url, channel_prompts, enabled, free_response_channels, free_response_chats, home_channel, …"},
+	{"no accounts in accounts", "telegram: {accounts: {a: {accounts: {}}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.accounts: unknown key; known here: allow_admin_from, allow_all, allow_bots, allow_from, allowed_channels, allowed_chats, api_url, channel_prompts, enabled, free_response_channels, free_response_chats, group_allowed_chats, …"},
 
 	{"bool", "streaming: {enabled: maybe}\n", `config.yaml:1:22: streaming.enabled: want true or false, not "maybe"`},
 	{"whole number", "agent:\n  max_turns: many\n", `config.yaml:2:14: agent.max_turns: want a whole number, not "many"`},
@@ -52,7 +52,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"section in pairs", "telegram: {channel_prompts: {a: {}}}\n", "config.yaml:1:33: platforms.telegram.channel_prompts.a: want a text, not a section of keys"},
 	{"name of an account", "telegram: {accounts: {Work!: {}}}\n", "config.yaml:1:23: platforms.telegram.accounts.(a key that is not shown): a name here is 1 to 32 of a-z 0-9 _ - and begins with a letter or digit"},
 
-	{"twice", "timezone: UTC\ndisplay:\n  language: a\n  language: b\ntimezone: UTC\n", "config.yaml:4:3: display.language: this key stands twice; it stands on line 3 already\nconfig.yaml:5:1: timezone: this key stands twice; it stands on line 1 already"},
+	{"twice", "timezone: UTC\nlogging:\n  file: a\n  file: b\ntimezone: UTC\n", "config.yaml:4:3: logging.file: this key stands twice; it stands on line 3 already\nconfig.yaml:5:1: timezone: this key stands twice; it stands on line 1 already"},
 	{"twice, by an alias", "agent:\n  system_prompt: a\n  ephemeral_system_prompt: b\n", "config.yaml:3:28: agent.ephemeral_system_prompt: this is set twice; it is set on line 2 already, maybe under another name"},
 	{"twice, in another place", "telegram: {token: a}\nplatforms: {telegram: {token: b}}\n", "config.yaml:2:31: platforms.telegram.token: this is set twice; it is set on line 1 already, maybe under another name"},
 	{"second document", "timezone: UTC\n---\ntimezone: UTC\n", "config.yaml:2:1: a second document begins here (---); a configuration is one document"},
@@ -69,7 +69,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"only an anchor", "telegram: {token: &abc }\n", "config.yaml:1:19: platforms.telegram.token: there is only an anchor (&) here; a value that begins with & needs quotes"},
 	{"no such anchor", "timezone: UTC\ntelegram:\n  token: *nosuchsecret\n", "config.yaml:1:1: this is not YAML: unknown anchor referenced"},
 
-	{"no such variable", "display:\n  language: ${NO_SUCH_VARIABLE}\n", "config.yaml:2:13: display.language: the variable NO_SUCH_VARIABLE is not set; set it in the environment or in .env, or write ${NO_SUCH_VARIABLE:-default}"},
+	{"no such variable", "logging:\n  file: ${NO_SUCH_VARIABLE}\n", "config.yaml:2:9: logging.file: the variable NO_SUCH_VARIABLE is not set; set it in the environment or in .env, or write ${NO_SUCH_VARIABLE:-default}"},
 	{"open variable", "timezone: ${X\n", "config.yaml:1:11: timezone: ${ has no closing brace; write $${ for the characters themselves"},
 	{"bad variable", "timezone: ${a b}\n", "config.yaml:1:11: timezone: ${…} needs the name of a variable, or NAME:-default; write $${ for the characters themselves"},
 	{"variable in a list", "access: {owners: [1, '${NO_SUCH_VARIABLE}']}\n", "config.yaml:1:22: access.owners[1]: the variable NO_SUCH_VARIABLE is not set; set it in the environment or in .env, or write ${NO_SUCH_VARIABLE:-default}"},

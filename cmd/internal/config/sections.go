@@ -12,12 +12,13 @@ import (
 
 // Model says which model answers.
 type Model struct {
-	Default       string       `yaml:"default" doc:"Name of the model as its provider knows it; empty: the provider's usual one, where there is one. May be written as model: NAME."`
-	Provider      string       `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
-	BaseURL       string       `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
-	APIKey        secret.Value `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
-	ContextLength int          `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out."`
-	MaxTokens     int          `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
+	Default       string        `yaml:"default" doc:"Name of the model as its provider knows it; empty: the provider's usual one, where there is one. May be written as model: NAME."`
+	Provider      string        `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
+	BaseURL       string        `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
+	APIKey        secret.Value  `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
+	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out."`
+	DemoPause     time.Duration `yaml:"demo_pause" default:"15ms" range:"0s..10s" doc:"Pause of the built-in demo model before each piece of an answer."`
+	MaxTokens     int           `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
 }
 
 // Fallback is a model to fall back to.
@@ -32,7 +33,6 @@ type Fallback struct {
 type Agent struct {
 	agent.Config          `yaml:",inline"`
 	EphemeralSystemPrompt string `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
-	OverlayPlacement      string `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored stands: behind everything, behind the turn's message, or behind the system prompt."`
 }
 
 // PromptCaching says how providers keep prefixes.
@@ -43,8 +43,7 @@ type PromptCaching struct {
 // Display says what people see of a turn.
 type Display struct {
 	BusyInputMode string `yaml:"busy_input_mode" default:"interrupt" enum:"interrupt|queue|steer" doc:"What a message does that comes while a turn runs: stops it, waits, or is shown to the model after the next tool."`
-	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown in the chat: none, when the tool changes, all, or all with their arguments."`
-	Language      string `yaml:"language" default:"en" doc:"Language of what the daemon itself says, as an IETF tag."`
+	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown while an answer is on its way: none, when the tool changes, all, or all with their arguments."`
 }
 
 // Streaming says how answers are shown while they are written.

@@ -78,13 +78,15 @@ func Run(ctx context.Context, o Options) error {
 const settings = `    require_mention: true
 display:
   busy_input_mode: queue
+  tool_progress: all
 logging:
   level: error
 `
 
 func (t *tour) script(ctx context.Context) error {
 	t.line("hermesd: a tour. The daemon is the real one, in a process of its own; Telegram is simulated on this machine;")
-	t.line("the model is the built-in demo model, which follows simple rules and is not intelligent.\n")
+	t.line("the model is the built-in demo model, which follows simple rules and is not intelligent.")
+	t.line("Each message carries a number, by which the simulator's ledger is judged at the end.\n")
 	begin := time.Now()
 	if err := t.Start(ctx); err != nil {
 		return err
@@ -126,13 +128,13 @@ func (t *tour) inGroup(ctx context.Context) error {
 // killed ends the daemon by SIGKILL while it works on a message.
 func (t *tour) killed(ctx context.Context) error {
 	t.title("kill -9 in the middle of a turn")
-	m := t.say(t.annAt, t.ann, "please use todo to plan: "+strings.Repeat("one more step, ", 30)+"and done")
+	m := t.say(t.annAt, t.ann, "please read file shopping.txt and think about it for a while")
 	if err := t.typing(ctx); err != nil {
 		return err
 	}
 	t.Kill()
 	t.line("💥 kill -9: the daemon is gone in the middle of the turn")
-	late := t.say(t.annAt, t.ann, "Are you still there? What is 2 + 2?")
+	late := t.say(t.annAt, t.ann, "What is 2 + 2?")
 	begin := time.Now()
 	if err := t.Start(ctx); err != nil {
 		return err
@@ -228,7 +230,7 @@ func (t *tour) ask(ctx context.Context, at *telegram.Chat, by *telegram.User, te
 func (t *tour) say(at *telegram.Chat, by *telegram.User, text string) telegram.Message {
 	if !strings.HasPrefix(text, "/") {
 		t.n++
-		text = fmt.Sprintf("%s (#%d)", text, t.n)
+		text = fmt.Sprintf("%s #%d", text, t.n)
 	}
 	m := at.Say(by, text)
 	t.said(at, map[*telegram.User]string{t.ann: "Ann", t.bob: "Bob"}[by], text)
