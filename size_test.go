@@ -25,9 +25,23 @@ func lines(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 }
 
-// larger are the functions that are longer than they should be, each with its
-// reason.
-var larger = map[string]string{}
+// larger are the packages whose functions may be longer than they should be, and
+// those that may be larger as a whole, each with its reason.
+var (
+	longer = map[string]string{
+		"storage/storagetest": "its functions are lists of named tests, one sentence each",
+	}
+	larger = map[string]struct {
+		lines  int
+		reason string
+	}{
+		"storage/bolt":          {4500, "it implements every port of the gateway over one file, and its types are of no use apart"},
+		"storage/storagetest":   {2500, "one suite, in files by port"},
+		"internal/sim/telegram": {6500, "a server with the semantics of a whole platform"},
+		"internal/sim/llm":      {2500, "a server with the semantics of two services"},
+		"adapters/telegram":     {2500, "every method of a platform that we use, with its refusals"},
+	}
+)
 
 func TestFilesFunctionsAndPackagesAreSmall(t *testing.T) {
 	size := map[string]int{}
@@ -45,7 +59,7 @@ func TestFilesFunctionsAndPackagesAreSmall(t *testing.T) {
 		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || larger[pkg+"."+fn.Name.Name] != "" {
+			if !ok || longer[pkg] != "" {
 				continue
 			}
 			if n := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1; n > maxFunction {
@@ -60,8 +74,8 @@ func TestFilesFunctionsAndPackagesAreSmall(t *testing.T) {
 		}
 	})
 	for pkg, n := range size {
-		if n > maxPackage {
-			t.Errorf("package %s has %d lines, more than %d", pkg, n, maxPackage)
+		if most := max(maxPackage, larger[pkg].lines); n > most {
+			t.Errorf("package %s has %d lines, more than %d", pkg, n, most)
 		}
 	}
 }

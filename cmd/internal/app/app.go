@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -173,6 +174,11 @@ func (a *App) Store() gateway.Store { return a.store }
 // Console returns the local chat.
 func (a *App) Console() *console.Adapter { return a.console }
 
+// waited reports whether a row has not been shown for want of a terminal.
+func waited(r outbox.Row) bool {
+	return r.State == outbox.NotSent || r.State == outbox.Dead && strings.HasPrefix(r.Reason, console.Nobody)
+}
+
 // attached makes due what waited for a terminal.
 func (a *App) attached(to chat.Address) {
 	ctx := context.Background()
@@ -182,7 +188,7 @@ func (a *App) attached(to chat.Address) {
 		return
 	}
 	for _, r := range rows {
-		if r.Msg.To == to && r.State == outbox.NotSent {
+		if r.Msg.To == to && waited(r) {
 			if err := a.store.RetryRow(ctx, r.ID); err != nil {
 				a.o.Log.Warn("retry", zap.Stringer("row", r.ID), zap.Error(err))
 			}
