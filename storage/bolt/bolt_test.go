@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,11 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(childEnv); what != "" {
 		os.Exit(child(what))
 	}
+	// Each check of the model syncs some hundred times; the command line can ask
+	// for more of them.
+	if err := flag.Set("rapid.checks", "50"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -53,6 +59,7 @@ func openWith(t testing.TB, dir string, o bolt.Options) *bolt.Store {
 func file(dir string) string { return filepath.Join(dir, "hermesd.db") }
 
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	storagetest.Suite(t, func(t testing.TB, dir string) storagetest.Store {
 		s, err := bolt.Open(t.Context(), file(dir), bolt.Options{})
 		if err != nil {

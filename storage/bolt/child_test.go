@@ -95,6 +95,7 @@ func writeUntilKilled(dir string, w io.Writer) error {
 // TestAKilledProcessLosesNothingThatItWasTold kills a process that writes, over
 // and over, and looks for what it said was on disk.
 func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	facts, rounds := 0, 0
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); rounds++ {

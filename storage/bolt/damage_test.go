@@ -70,6 +70,7 @@ func flip(t *testing.T, raw []byte, needle string) []byte {
 }
 
 func TestADamagedRecordIsNamedAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
 	raw := filled(t)
 	var damaged *storage.DamageError
 	for _, tc := range []struct {
@@ -110,6 +111,7 @@ func TestADamagedRecordIsNamedAndTheRestGoesOn(t *testing.T) {
 }
 
 func TestADamagedEntryEndsAndItsLaneGoesOn(t *testing.T) {
+	t.Parallel()
 	s, damage, err := restored(t, flip(t, filled(t), "the-entry"))
 	ok(t, err)
 	if err := s.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "entry m5") {
@@ -134,6 +136,7 @@ func TestADamagedEntryEndsAndItsLaneGoesOn(t *testing.T) {
 }
 
 func TestATurnWithDamagedStepsEndsAndIsNotRunAgain(t *testing.T) {
+	t.Parallel()
 	s, damage, err := restored(t, flip(t, filled(t), "the-step"))
 	ok(t, err)
 	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "steps", 0)); c.Turn != "" {
@@ -150,6 +153,7 @@ func TestATurnWithDamagedStepsEndsAndIsNotRunAgain(t *testing.T) {
 }
 
 func TestADamagedRowIsDeadAndItsQueueGoesOn(t *testing.T) {
+	t.Parallel()
 	s, damage, err := restored(t, flip(t, filled(t), "the-row"))
 	ok(t, err)
 	r, _, sending, err := s.Next(t.Context(), room)
@@ -174,6 +178,7 @@ func TestADamagedRowIsDeadAndItsQueueGoesOn(t *testing.T) {
 func inUse(raw []byte) []byte { return bytes.TrimRight(raw, "\x00") }
 
 func TestATruncatedFileIsRefused(t *testing.T) {
+	t.Parallel()
 	raw := inUse(filled(t))
 	for n := 0; n < len(raw); n += 211 {
 		var damaged *storage.DamageError
@@ -184,6 +189,7 @@ func TestATruncatedFileIsRefused(t *testing.T) {
 }
 
 func TestGarbageIsRefused(t *testing.T) {
+	t.Parallel()
 	noise := make([]byte, 1<<16)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())
@@ -205,6 +211,7 @@ func TestGarbageIsRefused(t *testing.T) {
 // TestFlippedBitsNeverEndTheProcess flips bits anywhere, also in the pages of
 // bbolt itself: all that may come of it is errors.
 func TestFlippedBitsNeverEndTheProcess(t *testing.T) {
+	t.Parallel()
 	raw := filled(t)
 	pages := len(inUse(raw))
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -87,6 +87,7 @@ func fill(path string) error {
 }
 
 func TestADiskThatSomethingElseFillsIsSurvived(t *testing.T) {
+	t.Parallel()
 	cmd := childCommand(t.Context(), "small disk", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,

@@ -19,6 +19,7 @@ import (
 )
 
 func TestASecondOpenerIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
 	var locked *storage.LockedError
@@ -30,6 +31,7 @@ func TestASecondOpenerIsRefused(t *testing.T) {
 }
 
 func TestANewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ok(t, open(t, dir).Close())
 	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
@@ -46,6 +48,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 }
 
 func TestAFileThatWasMadeHalfIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ok(t, os.WriteFile(file(dir)+".new", []byte("half"), 0o600))
 	s := open(t, dir)
@@ -56,6 +59,7 @@ func TestAFileThatWasMadeHalfIsMadeAgain(t *testing.T) {
 }
 
 func TestAClosedStoreSaysSo(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir())
 	ok(t, s.Close())
 	ok(t, s.Close())
@@ -73,6 +77,7 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 }
 
 func TestAMissingDirectoryIsAnError(t *testing.T) {
+	t.Parallel()
 	_, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "none", "hermesd.db"), bolt.Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
@@ -82,6 +87,7 @@ func TestAMissingDirectoryIsAnError(t *testing.T) {
 // TestAFullFileRefusesAndRecovers fills the file to its limit. Nothing that was
 // refused is there, everything else is, and reading goes on.
 func TestAFullFileRefusesAndRecovers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := openWith(t, dir, bolt.Options{MaxBytes: 4 << 20})
 	accepted, refused := overfill(t, s)

@@ -79,6 +79,7 @@ func fullDisk(dir string) error {
 }
 
 func TestAFullDiskStopsWritingAndNothingElse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runChild(t, "full disk", dir, nil)
 	s := open(t, dir)
@@ -98,6 +99,7 @@ func readOnly(dir string) error {
 }
 
 func TestAFileThatIsReadOnlyIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ok(t, open(t, dir).Close())
 	ok(t, os.Chmod(file(dir), 0o444))

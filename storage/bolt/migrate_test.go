@@ -40,6 +40,7 @@ func mark(name string) bolt.Migration {
 }
 
 func TestMigrationsRunInOrderAfterABackup(t *testing.T) {
+	t.Parallel()
 	db, path := old(t)
 	first, second, third := mark("first"), mark("second"), mark("third")
 	needs := second.Run
@@ -66,6 +67,7 @@ func TestMigrationsRunInOrderAfterABackup(t *testing.T) {
 }
 
 func TestAMigrationThatFailsLeavesTheFileAsItWas(t *testing.T) {
+	t.Parallel()
 	db, path := old(t)
 	broken := bolt.Migration{Name: "broken", Run: func(tx *bbolt.Tx) error {
 		return errors.Join(tx.DeleteBucket([]byte("entries")), errors.New("no"))

@@ -192,6 +192,10 @@ func (b *batch) expireClaims() error {
 			found = append(found, claimed{l, p})
 		}
 	}
+	under := make(map[string]bool) // turns that were under way
+	for _, f := range found {
+		under[f.turn] = true
+	}
 	turns := make(map[string]turnRecord)
 	for _, f := range found {
 		t, err := b.expiredTurn(turns, f.turn, f.lane)
@@ -209,6 +213,7 @@ func (b *batch) expireClaims() error {
 		if t.Steps > t.Crashed { // it came further than the last time
 			e.Crashes = 1
 		}
+		e.Company = len(under)
 		e.State, e.Epoch, e.Lease = inbox.Waiting, 0, time.Time{}
 		if err := b.putEntry(e, inbox.Claimed); err != nil {
 			return err
