@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -485,6 +486,90 @@ func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
 			t.Errorf("the late message got %q", got)
 		}
 		w.stop()
+	})
+}
+
+func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if strings.Contains(r.Newest(), "poison") {
+				return llmtest.Answer{Wait: make(chan struct{})} // the daemon dies before it ends
+			}
+			return llmtest.Say("re: " + r.Newest())
+		}
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+		w.say("7", "poison")
+		w.say("7", "and what comes after")
+		for range 2 {
+			w.settle(time.Second)
+			w.kill()
+			w.start()
+		}
+		defer w.stop()
+		w.settle(time.Minute)
+		got := w.room.visible("7")
+		if len(got) != 2 || !strings.Contains(got[0], "I set this message aside: the daemon died 2 times") || got[1] != "re: and what comes after" {
+			t.Errorf("the person reads %q\n%s", got, w.room.history())
+		}
+		if o := w.outcome("7:1"); o != "failed(set aside)" {
+			t.Errorf("the message ended %s", o)
+		}
+	})
+}
+
+func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var hang atomic.Bool
+		hang.Store(true)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if hang.Load() {
+				return llmtest.Answer{Wait: make(chan struct{})}
+			}
+			return llmtest.Say("re: " + r.Newest())
+		}
+		w.start()
+		for i := range 10 {
+			w.say(fmt.Sprint(1000+i), "hello")
+		}
+		for range 3 {
+			w.settle(time.Second)
+			w.kill()
+			w.start()
+		}
+		defer w.stop()
+		w.settle(time.Second)
+		hang.Store(false)
+		w.kill()
+		w.start()
+		w.settle(time.Minute)
+		for i := range 10 {
+			if got := w.room.visible(fmt.Sprint(1000 + i)); len(got) != 1 || got[0] != "re: hello" {
+				t.Errorf("%d reads %q", 1000+i, got)
+			}
+		}
+	})
+}
+
+func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Wait: make(chan struct{})})
+		w.start()
+		w.say("7", "is it raining?")
+		w.settle(time.Second)
+		w.kill()
+		time.Sleep(3 * time.Hour)
+		w.start()
+		defer w.stop()
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too long ago to go on by myself") {
+			t.Errorf("the person reads %q", got)
+		}
+		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "is it raining?" {
+			t.Errorf("history keeps %v", tr)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,23 @@ func (w *world) stop() {
 	}
 	if err := w.store.Close(); err != nil {
 		w.t.Errorf("close: %v", err)
+	}
+}
+
+// kill ends the daemon as SIGKILL would: the next one finds what was in the file
+// at this moment. Nothing may be under way in the store.
+func (w *world) kill() {
+	w.t.Helper()
+	live, left := filepath.Join(w.dir, "hermesd.db"), filepath.Join(w.dir, "left.db")
+	if err := copyFile(left, live); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // the dead do not drain
+	_ = w.gw.Stop(ctx)
+	_ = w.store.Close()
+	if err := os.Rename(left, live); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

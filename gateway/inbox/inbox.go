@@ -62,7 +62,10 @@ type Entry struct {
 	Epoch uint64    `json:"epoch,omitempty"` // of the claim
 	Lease time.Time `json:"lease,omitzero"`  // end of the claim
 	// Crashes counts the processes that died while they worked on the entry.
-	Crashes int       `json:"crashes,omitempty"`
+	Crashes int `json:"crashes,omitempty"`
+	// Company is how many turns were under way when the last of them died. The
+	// more there were, the less it says about this one.
+	Company int       `json:"company,omitempty"`
 	Outcome *Outcome  `json:"outcome,omitempty"`
 	Ended   time.Time `json:"ended,omitzero"`
 }

@@ -140,9 +140,9 @@ func (t *turn) fail(ctx context.Context, err error) {
 // setAside ends a turn that has killed the process before.
 func (t *turn) setAside(ctx context.Context) {
 	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
-	text := fmt.Sprintf("⚠️ I set this message aside: the daemon died twice while it worked on it. Send it again in other words if it matters. (ref %s)", t.c.Turn)
+	text := fmt.Sprintf("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.c.Turn)
 	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
-	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside after two crashes"}, Rows: rows})
+	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
 }
 
 // tooLate ends a turn that would come too late. What was said is kept.

@@ -82,9 +82,19 @@ func New(o Options) *Runner {
 	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds()}
 }
 
-// maxCrashes is how many processes may die over an entry before it is set
-// aside.
-const maxCrashes = 2
+// An entry is set aside when maxCrashes processes died over it; if each time
+// more than fewTurns turns were under way, so that nobody knows whose fault it
+// was, only after mostCrashes.
+const (
+	maxCrashes  = 2
+	mostCrashes = 6
+	fewTurns    = 3
+)
+
+// poisoned reports whether e seems to kill the process.
+func poisoned(e inbox.Entry) bool {
+	return e.Crashes >= maxCrashes && e.Company <= fewTurns || e.Crashes >= mostCrashes
+}
 
 // storeRetry is how long a lane rests after the store refused it.
 const storeRetry = time.Second
@@ -141,7 +151,7 @@ func (t *turn) run(ctx context.Context) {
 		}
 	}()
 	switch e := t.first(); {
-	case e.Crashes >= maxCrashes:
+	case poisoned(e):
 		t.setAside(ctx)
 	case e.Solo:
 		t.command(ctx)
