@@ -1,0 +1,198 @@
+package bolt_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+)
+
+// BenchmarkFsync is what this disk needs for one fsync of a written page: the
+// floor under every number below.
+func BenchmarkFsync(b *testing.B) {
+	f := must[*os.File](b)(os.Create(filepath.Join(b.TempDir(), "f")))
+	defer func() { ok(b, f.Close()) }()
+	page := make([]byte, 4096)
+	for b.Loop() {
+		must[int](b)(f.WriteAt(page, 0))
+		ok(b, f.Sync())
+	}
+}
+
+func BenchmarkAccept(b *testing.B) {
+	s := open(b, b.TempDir())
+	n := 0
+	for b.Loop() {
+		n++
+		must[[]inbox.Acceptance](b)(s.Accept(b.Context(), []inbox.Entry{event(inbox.Lane(fmt.Sprint(n%100)), fmt.Sprint(n), "a question of usual length, more or less")}))
+	}
+	reportCommits(b, s)
+}
+
+func BenchmarkAccept64(b *testing.B) {
+	s := open(b, b.TempDir())
+	var n atomic.Int64
+	b.SetParallelism(32) // times GOMAXPROCS
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := n.Add(1)
+			if _, err := s.Accept(context.Background(), []inbox.Entry{event(inbox.Lane(fmt.Sprint(i%100)), fmt.Sprint(i), "a question of usual length, more or less")}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	reportCommits(b, s)
+}
+
+// BenchmarkTurn is a whole turn without tools, one after the other.
+func BenchmarkTurn(b *testing.B) {
+	s := open(b, b.TempDir())
+	n := 0
+	for b.Loop() {
+		lane := inbox.Lane(fmt.Sprint("lane", n%10))
+		talk(b, s, lane, session.ID("s-"+lane), n/10)
+		n++
+	}
+	reportCommits(b, s)
+}
+
+// BenchmarkTurn64 is the same in 64 sessions at once.
+func BenchmarkTurn64(b *testing.B) {
+	s := open(b, b.TempDir())
+	var g atomic.Int64
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		lane := inbox.Lane(fmt.Sprint("lane", g.Add(1)))
+		for n := 0; pb.Next(); n++ {
+			if err := ownTurn(s, lane, n); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	reportCommits(b, s)
+}
+
+// ownTurn is a turn that answers to an address of its own.
+func ownTurn(s *bolt.Store, lane inbox.Lane, n int) error {
+	ctx := context.Background()
+	to := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(lane)}
+	if _, err := s.Accept(ctx, []inbox.Entry{event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}); err != nil {
+		return err
+	}
+	c, err := s.Claim(ctx, lane, 0)
+	if err != nil {
+		return err
+	}
+	m := turn(lane, session.ID("s-"+lane), n)
+	m.Rows[0].Msg.To = to
+	if _, err := s.CommitTurn(ctx, c, m); err != nil {
+		return err
+	}
+	r, _, _, err := s.Next(ctx, to)
+	if err != nil {
+		return err
+	}
+	return s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent})
+}
+
+func reportCommits(b *testing.B, s *bolt.Store) {
+	b.ReportMetric(float64(s.Stats().Commits)/float64(b.N), "commits/op")
+}
+
+// crowd makes a store with n sessions of two turns each.
+func crowd(t testing.TB, dir string, n int) {
+	t.Helper()
+	s := open(t, dir)
+	var wg sync.WaitGroup
+	for g := range 250 {
+		wg.Go(func() {
+			for i := g; i < n; i += 250 {
+				for turn := range 2 {
+					if err := ownTurn(s, inbox.Lane(fmt.Sprint("agent:main:telegram:dm:", i)), turn); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	ok(t, s.Close())
+}
+
+// BenchmarkOpen10k opens a store with 10,000 sessions.
+func BenchmarkOpen10k(b *testing.B) {
+	dir := b.TempDir()
+	crowd(b, dir, 10_000)
+	info := must[os.FileInfo](b)(os.Stat(file(dir)))
+	for b.Loop() {
+		s := must[*bolt.Store](b)(bolt.Open(b.Context(), file(dir), bolt.Options{}))
+		ok(b, s.Close())
+	}
+	b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
+}
+
+// TestATurnWithoutToolsCostsFourCommits holds the budget: accept, claim, commit
+// with the first attempt in it, receipt.
+func TestATurnWithoutToolsCostsFourCommits(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	talk(t, s, "lane", "s1", 0)
+	before := s.Stats().Commits
+	talk(t, s, "lane", "s1", 1)
+	if n := s.Stats().Commits - before; n != 4 {
+		t.Errorf("%d commits, want 4", n)
+	}
+	before = s.Stats().Commits
+	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0)); c.Turn != "" {
+		t.Errorf("claimed %+v", c)
+	}
+	if n := s.Stats().Commits - before; n != 0 {
+		t.Errorf("a claim of nothing costs %d commits", n)
+	}
+}
+
+// TestManyWritersShareCommits holds that what gathers is committed together.
+func TestManyWritersShareCommits(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	var wg sync.WaitGroup
+	const n = 200
+	for i := range n {
+		wg.Go(func() {
+			if _, err := s.Accept(context.Background(), []inbox.Entry{event("lane", fmt.Sprint(i), "x")}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	st := s.Stats()
+	if st.Writes != n || st.Commits > n/4 {
+		t.Errorf("%d writes in %d commits, want %d in at most %d", st.Writes, st.Commits, n, n/4)
+	}
+}
+
+// TestTheTimeToOpenDoesNotDependOnWhatIsKept opens a store with many sessions,
+// and counts what that reads by what it allocates.
+func TestTheTimeToOpenDoesNotDependOnWhatIsKept(t *testing.T) {
+	dir := t.TempDir()
+	crowd(t, dir, 500)
+	s := open(t, dir)
+	if n := testing.AllocsPerRun(1, func() {
+		ok(t, s.Close())
+		s = must[*bolt.Store](t)(bolt.Open(t.Context(), file(dir), bolt.Options{}))
+	}); n > 2000 {
+		t.Errorf("opening 500 sessions costs %.0f allocations: it reads what it need not", n)
+	}
+	ok(t, s.Close())
+}
