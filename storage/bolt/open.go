@@ -29,7 +29,8 @@ type identity struct {
 	Created time.Time `json:"created"`
 }
 
-var (
+// The records of bucket meta.
+const (
 	keyStore  = "store"
 	keySchema = "schema"
 )

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -38,13 +40,16 @@ func (s *Store) Verify(ctx context.Context) error {
 	if err != nil || len(found.errs) > 0 { // bbolt's own check could panic now
 		return errors.Join(append(found.errs, err)...)
 	}
-	// The size keeps it alone in its transaction.
-	err = s.do(ctx, "verify", s.o.MaxBatch+1, func(b *batch) error {
-		found = findings{}
-		for err := range b.tx.Check() {
-			found.add("the file", err)
+	err = s.exclusive(ctx, "verify", func() error {
+		if err := s.ready(); err != nil {
+			return err
 		}
-		return nil
+		return s.db.View(func(tx *bbolt.Tx) error {
+			for err := range tx.Check() {
+				found.add("the file", err)
+			}
+			return nil
+		})
 	})
 	return errors.Join(append(found.errs, err)...)
 }

@@ -21,7 +21,9 @@ type op struct {
 	// run does it in a transaction. It may be called several times, each time in
 	// a new transaction, so it sets its results anew each time. An error after
 	// nothing was written is a refusal.
-	run   func(b *batch) error
+	run func(b *batch) error
+	// alone, if set, is done instead of run, outside of any transaction.
+	alone func() error
 	taken atomic.Bool // by the writer, or by a caller who does not wait any more
 	done  chan struct{}
 	wrote bool
@@ -31,10 +33,19 @@ type op struct {
 // do hands run to the writer and waits until it is on disk. If ctx ends before
 // the writer has taken it up it never will be.
 func (s *Store) do(ctx context.Context, name string, size int, run func(b *batch) error) error {
+	return s.submit(ctx, &op{name: name, size: size, run: run, done: make(chan struct{})})
+}
+
+// exclusive has the writer call f while it writes nothing.
+func (s *Store) exclusive(ctx context.Context, name string, f func() error) error {
+	return s.submit(ctx, &op{name: name, alone: f, done: make(chan struct{})})
+}
+
+func (s *Store) submit(ctx context.Context, o *op) error {
+	name := o.name
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
 	}
-	o := &op{name: name, size: size, run: run, done: make(chan struct{})}
 	s.qmu.Lock()
 	if s.closing {
 		s.qmu.Unlock()
@@ -90,7 +101,7 @@ func (s *Store) gather() (ops []*op, closing bool) {
 	size := 0
 	for len(s.gathered) > 0 {
 		o := s.gathered[0]
-		if len(ops) > 0 && size+o.size > s.o.MaxBatch {
+		if len(ops) > 0 && (size+o.size > s.o.MaxBatch || o.alone != nil || ops[0].alone != nil) {
 			break
 		}
 		s.gathered = s.gathered[1:]
@@ -105,6 +116,11 @@ func (s *Store) gather() (ops []*op, closing bool) {
 // commit runs ops in one transaction and answers them. An op that fails
 // half-way is answered and the others run again without it.
 func (s *Store) commit(ops []*op) {
+	if o := ops[0]; o.alone != nil {
+		o.err = guarded(o.alone)
+		close(o.done)
+		return
+	}
 	for len(ops) > 0 {
 		failed, err := s.try(ops)
 		if failed == nil {

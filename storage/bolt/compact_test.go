@@ -1,0 +1,85 @@
+package bolt_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/storage/bolt"
+)
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	return must[os.FileInfo](t)(os.Stat(path)).Size()
+}
+
+func TestCompactGivesSpaceBackAndTouchesNothingElse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	talk(t, s, "lane", "s1", 0)
+	for i := range 64 {
+		ok(t, s.SetValue(t.Context(), fmt.Sprint(i), make([]byte, 100_000)))
+	}
+	for i := range 64 {
+		ok(t, s.SetValue(t.Context(), fmt.Sprint(i), nil))
+	}
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k", "x")}))
+	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{say(room, "1")}))
+	r, _, _, err := s.Next(t.Context(), room)
+	ok(t, err)
+	before := size(t, file(dir))
+
+	var wg sync.WaitGroup
+	for i := range 20 { // others go on
+		wg.Go(func() {
+			if _, err := s.Accept(context.Background(), []inbox.Entry{event("others", fmt.Sprint("o", i), "x")}); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Transcript(context.Background(), "s1", 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ok(t, s.Compact(t.Context()))
+	wg.Wait()
+	if after := size(t, file(dir)); after > before/3 {
+		t.Errorf("%d bytes became %d", before, after)
+	}
+	if _, _, sending, err := s.Next(t.Context(), room); err != nil || sending {
+		t.Errorf("the row is handed out again (%t, %v)", sending, err)
+	}
+	ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: outbox.Sent}))
+	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turn("lane", "s1", 1)))
+	ok(t, s.Verify(t.Context()))
+	ok(t, s.Close())
+	s = open(t, dir)
+	if n := s.Waiting("others"); n != 20 {
+		t.Errorf("%d wait, want 20", n)
+	}
+	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) != 4 {
+		t.Errorf("%d rows, %v; want 4", len(rows), err)
+	}
+	ok(t, s.Verify(t.Context()))
+}
+
+func TestABackupIsAWholeStore(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	talk(t, s, "lane", "s1", 0)
+	to := filepath.Join(t.TempDir(), "backup.db")
+	ok(t, s.Backup(t.Context(), to))
+	talk(t, s, "lane", "s1", 1)
+	kept := must[*bolt.Store](t)(bolt.Open(t.Context(), to, bolt.Options{}))
+	defer func() { ok(t, kept.Close()) }()
+	if rows, err := kept.Transcript(t.Context(), "s1", 0); err != nil || len(rows) != 2 {
+		t.Errorf("%d rows, %v; want 2", len(rows), err)
+	}
+	ok(t, kept.Verify(t.Context()))
+}
