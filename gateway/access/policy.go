@@ -79,7 +79,7 @@ type id struct {
 var (
 	numeric = regexp.MustCompile(`^[0-9]{1,20}$`)
 	slackID = regexp.MustCompile(`^[UWB][A-Z0-9]{2,31}$`)
-	name    = regexp.MustCompile(`^@?[\pL\pN_.]{1,24}$`)
+	name    = regexp.MustCompile(`^@?[\pL\pN_.]+$`)
 	word    = regexp.MustCompile(`^[a-z]+$`)
 )
 
@@ -131,7 +131,7 @@ func badID(p chat.Platform, entry string) error {
 		return errors.New("an empty entry allows nobody")
 	case strings.HasPrefix(entry, "-") && numeric.MatchString(entry[1:]):
 		return fmt.Errorf("%s is the id of a chat, not of a person: it belongs into allowed_chats", entry)
-	case name.MatchString(entry):
+	case len(entry) <= 100 && name.MatchString(entry):
 		return fmt.Errorf("%q is a user name, which can change hands: use the %s; the log and `hermesd why` show it when that person writes to the bot", entry, kind)
 	}
 	return fmt.Errorf("this entry is not an id: use the %s of the person", kind)
