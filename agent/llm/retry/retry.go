@@ -293,11 +293,12 @@ func (c *call) try() error {
 		if err != nil {
 			return err
 		}
-		if !c.yield(e, nil) {
-			return errEnough
-		}
-		if _, ok := e.(llm.Done); ok {
+		wanted := c.yield(e, nil)
+		if _, ok := e.(llm.Done); ok { // an answer, also for a reader that stops here
 			return nil
+		}
+		if !wanted {
+			return errEnough
 		}
 	}
 	if c.ctx.Err() != nil {

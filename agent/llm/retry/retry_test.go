@@ -222,6 +222,24 @@ func TestATurnStaysWithWhoAnswered(t *testing.T) {
 	}
 }
 
+func TestATurnStaysWithWhoAnsweredAReaderThatStopsAtTheAnswer(t *testing.T) {
+	a, b := named("a", fail(llm.Auth, 0)), named("b", llmtest.Say("1"), llmtest.Say("2"))
+	turn := retry.New([]retry.Target{{Provider: a}, {Provider: b}}, retry.Options{}).Turn()
+	for range 2 {
+		for e, err := range turn.Stream(t.Context(), request()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := e.(llm.Done); ok {
+				break
+			}
+		}
+	}
+	if len(a.Requests()) != 1 || len(b.Requests()) != 2 {
+		t.Errorf("the targets were asked %d and %d times", len(a.Requests()), len(b.Requests()))
+	}
+}
+
 func TestALimitOfTheAnswerIsKept(t *testing.T) {
 	a := named("a", llmtest.Answer{Err: &llm.Error{Class: llm.Format, MaxTokens: 64_000}}, llmtest.Say("x"))
 	one := "1h"
