@@ -172,6 +172,7 @@ func (g *Gateway) Stop(ctx context.Context) error {
 		g.o.Log.Warn("turns are interrupted and kept", zap.Int("turns", running))
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
+		g.runner.Close()
 		err = g.lanes.Close(grace)
 	}
 	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)

@@ -189,20 +189,11 @@ func (t *turn) commit(ctx context.Context, before int, m inbox.Commit) {
 		t.log.Error("commit", zap.Error(err))
 		select {
 		case <-time.After(wait):
-		case <-t.closed(ctx):
+		case <-t.r.closing:
 			t.release(ctx, before)
 			return
 		}
 	}
-}
-
-// closed is closed when the daemon stops. Any other interruption leaves the
-// commit alone.
-func (t *turn) closed(ctx context.Context) <-chan struct{} {
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), lane.ErrClosed) {
-		return nil
-	}
-	return ctx.Done()
 }
 
 // complete puts into m what follows from the turn itself.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,6 +73,8 @@ type Runner struct {
 	o       Options
 	cache   *cache
 	holding *holds
+	closing chan struct{} // closed by Close
+	once    sync.Once
 }
 
 // New returns a Runner.
@@ -79,8 +82,12 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds()}
+	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), closing: make(chan struct{})}
 }
+
+// Close ends the waiting for a store that refuses commits: what was to be
+// committed is left to the next start. It comes before the runs are cancelled.
+func (r *Runner) Close() { r.once.Do(func() { close(r.closing) }) }
 
 // An entry is set aside when maxCrashes processes died over it; if each time
 // more than fewTurns turns were under way, so that nobody knows whose fault it
