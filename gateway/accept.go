@@ -36,6 +36,9 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		return fmt.Errorf("accept: %w", err)
 	}
 	for i, a := range taken {
+		if a.Claim != nil {
+			g.runner.Hand(*a.Claim)
+		}
 		if !a.Fresh {
 			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].From.Platform)))
 			continue
@@ -77,6 +80,7 @@ func (g *Gateway) route(e inbox.Entry, grant access.Grant) inbox.Entry {
 	e.By = grant.Principal()
 	e.Session = session.KeyFor(g.o.Profile, e.In.From, e.In.Sender.ID, g.o.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
+	e.Claim = g.lanes.Free()
 	if e.In.Event == chat.Callback {
 		return ignored(e, "no_such_button")
 	}

@@ -49,7 +49,7 @@ func TestAMessageIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-func TestATurnWithoutToolsCostsAtMostFourCommits(t *testing.T) {
+func TestATurnWithoutToolsCostsThreeCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.start()
@@ -59,7 +59,7 @@ func TestATurnWithoutToolsCostsAtMostFourCommits(t *testing.T) {
 		before := w.store.Stats().Commits
 		w.say("7", "second")
 		w.settle(time.Minute)
-		if n := w.store.Stats().Commits - before; n > 4 {
+		if n := w.store.Stats().Commits - before; n > 3 {
 			t.Errorf("the turn cost %d commits", n)
 		}
 	})

@@ -56,6 +56,9 @@ type Entry struct {
 	Solo     bool      `json:"solo,omitempty"`
 	State    State     `json:"state"`
 	Accepted time.Time `json:"accepted"`
+	// Claim asks the store to claim the entry as it is accepted, if nothing else
+	// is in its lane. It is not stored.
+	Claim bool `json:"-"`
 	// Turn is set by the first claim and stays: the steps of a turn that was cut
 	// short are found by it.
 	Turn  string    `json:"turn,omitempty"`
@@ -93,6 +96,8 @@ type Outcome struct {
 type Acceptance struct {
 	ID    ID   // of the entry, or of the one that has its key already
 	Fresh bool // false: this key was accepted before
+	// Claim is the claim that was asked for, nil if there is none.
+	Claim *Claim
 }
 
 // A Step is one completed piece of a turn, or the start of a tool call that may

@@ -170,6 +170,13 @@ func (s *Set[K]) rest(l *state[K]) {
 	delete(s.lanes, l.key)
 }
 
+// Free reports whether a lane that is woken now runs at once.
+func (s *Set[K]) Free() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed && s.running < s.max && len(s.ready) == 0
+}
+
 // Active reports whether the function runs for key.
 func (s *Set[K]) Active(key K) bool {
 	s.mu.Lock()

@@ -21,7 +21,7 @@ type conversation struct {
 	prefix prompt.Prefix
 	tr     *llm.Transcript
 	open   *session.Opening // set until the session is in the store
-	bytes  int64            // of the stored rows
+	bytes  int64            // of the stored prompt and rows
 	over   string           // why the session before this one is over; "" if it is not
 }
 
@@ -57,6 +57,7 @@ func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conver
 	if err := json.Unmarshal(raw, &s.prefix); err != nil {
 		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
 	}
+	s.bytes = int64(len(raw))
 	rows, err := r.o.Store.Transcript(ctx, rec.ID, 0)
 	if err != nil {
 		return nil, fmt.Errorf("transcript of %s: %w", rec.ID, err)
@@ -87,19 +88,20 @@ func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
 	}
-	s.open = &session.Opening{Record: rec, Prompt: raw}
+	s.open, s.bytes = &session.Opening{Record: rec, Prompt: raw}, int64(len(raw))
 	return s, nil
 }
 
 // perMessage is what a message in memory costs beyond its bytes, and perByte
-// how often its bytes stand there: decoded and encoded.
+// how often its bytes stand there: decoded, as they came, and encoded with room
+// to grow.
 const (
 	perMessage = 400
-	perByte    = 2
+	perByte    = 3
 )
 
 func (s *conversation) cost() int64 {
-	return 4096 + int64(s.tr.Len())*perMessage + s.bytes*perByte
+	return 1024 + int64(s.tr.Len())*perMessage + s.bytes*perByte
 }
 
 // A cache keeps the conversations that were used last, within a budget of

@@ -140,7 +140,11 @@ func (t *turn) fail(ctx context.Context, err error) {
 // setAside ends a turn that has killed the process before.
 func (t *turn) setAside(ctx context.Context) {
 	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
-	text := fmt.Sprintf("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.c.Turn)
+	what, it := "this message", "it"
+	if n := len(t.c.Entries); n > 1 {
+		what, it = fmt.Sprintf("these %d messages", n), "them"
+	}
+	text := fmt.Sprintf("⚠️ I set %s aside: the daemon died %d times while it worked on %s. Send %[3]s again in other words if it matters. (ref %[4]s)", what, t.first().Crashes, it, t.c.Turn)
 	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
 	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
 }

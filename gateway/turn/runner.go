@@ -75,6 +75,9 @@ type Runner struct {
 	holding *holds
 	closing chan struct{} // closed by Close
 	once    sync.Once
+
+	mu     sync.Mutex // guards what follows
+	handed map[inbox.Lane]inbox.Claim
 }
 
 // New returns a Runner.
@@ -82,7 +85,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), closing: make(chan struct{})}
+	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
 }
 
 // Close ends the waiting for a store that refuses commits: what was to be
@@ -113,7 +116,11 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if r.o.Mode == Queue {
 		limit = 1
 	}
-	c, err := r.o.Store.Claim(context.WithoutCancel(ctx), l, limit)
+	c, ok := r.take(l)
+	var err error
+	if !ok {
+		c, err = r.o.Store.Claim(context.WithoutCancel(ctx), l, limit)
+	}
 	if err != nil {
 		r.o.Log.Error("claim", zap.String("lane", string(l)), zap.Error(err))
 		time.AfterFunc(storeRetry, func() { r.o.Wake(l) })
@@ -126,6 +133,36 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	t.run(ctx)
 	if c.Waiting > 0 || t.again {
 		r.o.Wake(l)
+	}
+}
+
+// Hand gives the runner a claim that was made when its entry was accepted. The
+// next Run of the lane works on it.
+func (r *Runner) Hand(c inbox.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handed[c.Lane] = c
+}
+
+func (r *Runner) take(l inbox.Lane) (inbox.Claim, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.handed[l]
+	delete(r.handed, l)
+	return c, ok
+}
+
+// Release lets the entries of claims that no Run has taken wait again. It is for
+// a stop, after the last Run.
+func (r *Runner) Release(ctx context.Context) {
+	r.mu.Lock()
+	handed := r.handed
+	r.handed = make(map[inbox.Lane]inbox.Claim)
+	r.mu.Unlock()
+	for _, c := range handed {
+		if err := r.o.Store.Release(ctx, c); err != nil {
+			r.o.Log.Error("release", zap.String("lane", string(c.Lane)), zap.Error(err))
+		}
 	}
 }
 

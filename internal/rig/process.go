@@ -65,22 +65,27 @@ func (p *Process) Err() error {
 	}
 }
 
-// CPU returns the processor time that the process has used so far. It needs
-// /proc.
+// CPU returns the processor time that the process's threads have used so far,
+// by the scheduler's own count. It needs /proc.
 func (p *Process) CPU() (time.Duration, error) {
-	raw, err := os.ReadFile(p.proc("stat"))
+	tasks, err := os.ReadDir(p.proc("task"))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	f := strings.Fields(rest)
-	if len(f) < 13 {
-		return 0, errors.New("/proc/<pid>/stat is too short")
+	var sum time.Duration
+	for _, t := range tasks {
+		raw, err := os.ReadFile(p.proc("task/" + t.Name() + "/schedstat"))
+		if err != nil {
+			continue // the thread has just ended
+		}
+		ran, _, _ := strings.Cut(string(raw), " ")
+		n, err := strconv.ParseInt(ran, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/<pid>/task/*/schedstat: %w", err)
+		}
+		sum += time.Duration(n)
 	}
-	user, err1 := strconv.ParseInt(f[11], 10, 64)
-	system, err2 := strconv.ParseInt(f[12], 10, 64)
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
-	return time.Duration(user+system) * tick, errors.Join(err1, err2)
+	return sum, nil
 }
 
 // Memory is the resident memory of a process in bytes: Anon is its own, File

@@ -32,12 +32,37 @@ func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acce
 			}
 			taken = append(taken, a)
 		}
-		return nil
+		return b.claimAccepted(entries, taken)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return taken, nil
+}
+
+// claimAccepted claims the entries for which that was asked and that are alone
+// in their lanes.
+func (b *batch) claimAccepted(entries []inbox.Entry, taken []inbox.Acceptance) error {
+	for i, e := range entries {
+		if !e.Claim || !taken[i].Fresh {
+			continue
+		}
+		places, err := b.lane(e.Lane)
+		if err != nil {
+			return err
+		}
+		if len(places) != 1 || places[0].claimed || places[0].turn != "" {
+			continue
+		}
+		c, err := b.claim(e.Lane, 1)
+		if err != nil {
+			return err
+		}
+		if c.Turn != "" {
+			taken[i].Claim = &c
+		}
+	}
+	return nil
 }
 
 // A seen is the record of an idempotency key.

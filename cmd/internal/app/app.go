@@ -72,6 +72,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	pace()
 	a := &App{o: o, ready: make(chan struct{}), adapters: make(map[chat.Account]chat.Adapter)}
 	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.unwind())
