@@ -1,0 +1,181 @@
+package app_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/internal/sim/telegram"
+	"hermesd/storage/bolt"
+)
+
+// A fault is something that goes wrong, and what people and the operator have
+// seen of it in the end.
+type fault struct {
+	sentence string
+	config   string           // added to the config file
+	telegram string           // added to Telegram's section; "none": there is no such section
+	server   telegram.Options // of the simulated Telegram
+	cold     bool             // play starts the daemon itself
+	console  bool             // the last message is said at the console
+	play     func(w *world)
+
+	shows []string // what ann sees of the bot in the end, in order
+	ends  []string // how each message ended, in order of acceptance
+	dead  []string // why rows were given up
+	logs  []string // words of a line that the operator has; no other line is an error
+}
+
+// last is what is said after every fault.
+const last = "still there?"
+
+func faults() []fault {
+	return slices.Concat(modelFaults(), answerFaults())
+}
+
+// TestEveryFaultEndsInAnOutcomeThatSomebodySees plays each fault against a
+// daemon of its own. After it the daemon answers the next message as if
+// nothing had been; then the store tells of no message without an outcome and
+// of no row that is still to be sent.
+func TestEveryFaultEndsInAnOutcomeThatSomebodySees(t *testing.T) {
+	for _, f := range faults() {
+		t.Run(f.sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, f)
+			if !f.cold {
+				w.start()
+				w.online()
+			}
+			f.play(w)
+			if f.console {
+				w.terminal(last)
+			} else {
+				w.ask(last)
+			}
+			w.stop()
+			w.judge()
+		})
+	}
+}
+
+// judge compares what is left with what the fault says.
+func (w *world) judge() {
+	w.Helper()
+	shows := w.visible(w.chat)
+	if !w.f.console {
+		if n := len(shows) - 1; n < 0 || shows[n] != "echo: "+last {
+			w.Errorf("the last message is not answered at last: %q", shows)
+		} else {
+			shows = shows[:n]
+		}
+	}
+	same(w.T, "ann sees", w.f.shows, shows)
+	w.judgeStore()
+	w.judgeLog()
+	if w.Failed() {
+		w.fatal("that was:")
+	}
+}
+
+var ref = regexp.MustCompile(` \(ref t[0-9a-zA-Z-]+\)`)
+
+// visible is what the bot has said in a chat and what is still there, without
+// what chance decides.
+func (w *world) visible(c *telegram.Chat) []string {
+	var out []string
+	for _, m := range c.FromBots() {
+		out = append(out, ref.ReplaceAllString(m.Text, ""))
+	}
+	return out
+}
+
+func (w *world) judgeStore() {
+	w.Helper()
+	s, err := bolt.Open(w.Context(), filepath.Join(w.home, "hermesd.db"), bolt.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			w.Error(err)
+		}
+	}()
+	var ends, dead []string
+	for id := inbox.ID(1); ; id++ {
+		chains, err := s.Why(w.Context(), id.String())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(chains) == 0 {
+			break
+		}
+		ends = append(ends, ending(chains[0].Entry))
+	}
+	if n := len(ends); n == 0 || ends[n-1] != "replied" {
+		w.Errorf("the last message did not end as replied: %q", ends)
+	} else {
+		same(w.T, "messages ended as", w.f.ends, ends[:n-1])
+	}
+	rows, err := s.Outbox(w.Context(), true)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, r := range rows {
+		switch {
+		case !r.Terminal():
+			w.Errorf("row %s is left %s: %s", r.ID, r.State, r.Reason)
+		case r.State == outbox.Dead && r.Role != outbox.Preview:
+			dead = append(dead, r.Reason)
+		}
+	}
+	slices.Sort(dead)
+	same(w.T, "rows died of", w.f.dead, dead)
+}
+
+// ending says how an entry ended: the reason too, where it is a rule.
+func ending(e inbox.Entry) string {
+	switch {
+	case e.Outcome == nil:
+		return string(e.State)
+	case e.Outcome.Result == inbox.Silent:
+		return fmt.Sprintf("silent: %s", e.Outcome.Why)
+	}
+	return string(e.Outcome.Result)
+}
+
+func (w *world) judgeLog() {
+	w.Helper()
+	lines := w.book.lines()
+	for _, words := range w.f.logs {
+		if !slices.ContainsFunc(lines, func(l line) bool { return l.has(words) }) {
+			w.Errorf("the operator has no line with %q", words)
+		}
+	}
+	for _, l := range lines {
+		expected := slices.ContainsFunc(w.f.logs, func(words string) bool { return l.has(words) })
+		if l.level >= zapcore.ErrorLevel && !expected {
+			w.Errorf("the operator has an error that nobody expects: %s", l.text)
+		}
+		if strings.Contains(l.text, "sk-simulated") || strings.Contains(l.text, w.bot.Token()) {
+			w.Errorf("a secret is in the log: %s", l.text)
+		}
+	}
+}
+
+func same(t *testing.T, what string, want, got []string) {
+	t.Helper()
+	if len(want)+len(got) == 0 {
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

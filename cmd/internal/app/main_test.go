@@ -1,0 +1,18 @@
+package app_test
+
+import (
+	"flag"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain lets all faults be played side by side: they wait far more than they
+// work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "100"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,307 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/console"
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/telegram"
+)
+
+// patience is how long anything may take before a test gives up.
+const patience = 40 * time.Second
+
+// A world is a home directory with a Telegram, a model and a person around it,
+// and the daemon in it while it runs.
+type world struct {
+	*testing.T
+	ctx   context.Context
+	f     fault
+	home  string
+	book  *logbook
+	tg    *telegram.Server
+	api   string // where tg listens
+	bot   *telegram.Bot
+	ann   *telegram.User
+	chat  *telegram.Chat // the direct chat with ann, who is allowed
+	model *llm.Server
+	spare *llm.Server // a second model
+
+	app  *app.App
+	stop func() // ends the life of the daemon; nil between lives
+
+	once sync.Once
+	open chan struct{} // closed when the model goes on with what it holds
+}
+
+func newWorld(t *testing.T, f fault) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	w := &world{T: t, ctx: ctx, f: f, home: t.TempDir(), book: newLogbook(), open: make(chan struct{})}
+	w.tg = telegram.New(f.server)
+	t.Cleanup(w.tg.Close)
+	var err error
+	if w.api, err = w.tg.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []**llm.Server{&w.model, &w.spare} {
+		if *m, err = llm.Start(llm.Options{Reply: w.mind}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((*m).Close)
+	}
+	t.Cleanup(w.release)
+	w.bot = w.tg.AddBot(telegram.BotOptions{Username: "hermes_bot", Name: "Hermes"})
+	w.ann = w.tg.AddUser(telegram.Person{FirstName: "Ann"})
+	w.chat = w.ann.Chat(w.bot)
+	w.configure(f.config, f.telegram)
+	return w
+}
+
+// mind is the model: it echoes, holds what begins with "hold" until release,
+// uses a tool for what begins with "tool", writes slowly what begins with
+// "long" and in bold what begins with "bold".
+func (w *world) mind(r llm.Request) llm.Reply {
+	word, _, _ := strings.Cut(r.Newest(), " ")
+	rep := llm.Echo(r)
+	switch word {
+	case "hold":
+		select {
+		case <-w.open:
+		case <-w.ctx.Done():
+		}
+	case "tool":
+		if len(r.Results()) == 0 {
+			return llm.Reply{Calls: []llm.Call{{Name: "todo", Args: `{"todos":[{"id":"1","content":"a thing","status":"pending"}]}`}}}
+		}
+		rep.Text = "done: " + r.Newest()
+	case "long":
+		rep.Text, rep.Pieces, rep.PerDelta = "done: "+strings.Repeat("word ", 50)+"end", 10, 100*time.Millisecond
+	case "bold":
+		rep.Text = "It is **bold**."
+	}
+	return rep
+}
+
+// release lets the model go on.
+func (w *world) release() { w.once.Do(func() { close(w.open) }) }
+
+// hold has ann say "hold " and text, and returns when the model holds it.
+func (w *world) hold(text string) telegram.Message {
+	w.Helper()
+	n := w.model.Count()
+	m := w.say("hold " + text)
+	if err := w.model.Await(w.ctx, n+1); err != nil {
+		w.fatal("the model is not asked")
+	}
+	return m
+}
+
+// configure writes the config file: the usual one, with more at its top level
+// and more for Telegram.
+func (w *world) configure(more, account string) {
+	w.Helper()
+	text := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", w.model.URL)
+	if account != "none" {
+		text += fmt.Sprintf("platforms:\n  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", w.bot.Token(), w.api, fmt.Sprint(w.ann.ID()))
+		for line := range strings.Lines(account) {
+			text += "    " + line
+		}
+	}
+	text = strings.NewReplacer("$SPARE", w.spare.URL, "$API", w.api, "$ANN", fmt.Sprint(w.ann.ID())).Replace(text + "\n" + more + "\n")
+	w.write("config.yaml", text)
+}
+
+func (w *world) write(name, text string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.home, name), []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// build reads the configuration and builds the daemon, as `hermesd run` does.
+func (w *world) build() (*app.App, error) {
+	none := func(string) (string, bool) { return "", false }
+	c, report, err := config.Load(config.Options{Home: w.home, Env: none})
+	if err != nil {
+		return nil, err
+	}
+	return app.New(w.ctx, app.Options{
+		Config: c, Report: report, Home: report.Home, Version: "test", Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
+	})
+}
+
+// start begins a life of the daemon.
+func (w *world) start() {
+	w.Helper()
+	a, err := w.build()
+	if err != nil {
+		w.Fatalf("start: %v", err)
+	}
+	w.app = a
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }() // stop waits for it
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("the daemon ended: %v", err)
+		}
+	})
+	w.Cleanup(w.stop)
+	select {
+	case <-a.Ready():
+	case <-w.ctx.Done():
+		w.fatal("the daemon does not become ready")
+	}
+}
+
+// online returns when the daemon polls.
+func (w *world) online() {
+	w.Helper()
+	w.health(chat.Connected, "")
+}
+
+// health returns when Telegram's state is that, with words of the reason.
+func (w *world) health(s chat.State, words string) {
+	w.Helper()
+	w.await(fmt.Sprintf("health is %s %q", s, words), func() bool {
+		return slices.ContainsFunc(w.app.Gateway().Status().Accounts, func(a gateway.AccountHealth) bool {
+			return a.Platform == chat.Telegram && a.State == s && strings.Contains(a.Error, words)
+		})
+	})
+}
+
+// say has ann say something in the direct chat.
+func (w *world) say(text string) telegram.Message { return w.chat.Say(w.ann, text) }
+
+// sees returns once ann sees a message with that text.
+func (w *world) sees(text string) telegram.Message { return w.seesIn(w.chat, text) }
+
+func (w *world) seesIn(c *telegram.Chat, text string) telegram.Message {
+	w.Helper()
+	m, err := c.WaitText(w.ctx, text)
+	if err != nil {
+		w.fatal(fmt.Sprintf("%q is not seen", text))
+	}
+	return m
+}
+
+// ask has ann say something and see the echo of it.
+func (w *world) ask(text string) {
+	w.Helper()
+	w.say(text)
+	w.sees("echo: " + text)
+}
+
+// logs returns once the operator has a line with all of the words.
+func (w *world) logs(words ...string) {
+	w.Helper()
+	w.await(fmt.Sprintf("log %q", words), func() bool {
+		return slices.ContainsFunc(w.book.lines(), func(l line) bool { return l.has(words...) })
+	})
+}
+
+// await returns once cond is true. It is asked after each change of the log and
+// of Telegram's ledger, never by the clock.
+func (w *world) await(what string, cond func() bool) {
+	w.Helper()
+	for {
+		ctx, cancel := context.WithCancel(w.ctx)
+		stop := context.AfterFunc(w.book.next(), cancel)
+		err := w.tg.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { return cond() })
+		stop()
+		cancel()
+		if err == nil {
+			return
+		}
+		if w.ctx.Err() != nil {
+			w.fatal("never: " + what)
+		}
+	}
+}
+
+// confirmed returns once nothing that was offered to the daemon is pending.
+func (w *world) confirmed() {
+	w.Helper()
+	w.await("all updates are confirmed", func() bool { return w.bot.Pending() == 0 })
+}
+
+// why tells how the messages with that id or key of the platform ended.
+func (w *world) why(id string) []string {
+	w.Helper()
+	chains, err := w.app.Store().Why(w.ctx, id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var out []string
+	for _, c := range chains {
+		out = append(out, ending(c.Entry))
+	}
+	return out
+}
+
+// asks returns what the model was asked by requests for chat, newest texts
+// only.
+func (w *world) asks() []string {
+	var out []string
+	for _, e := range w.model.Requests() {
+		out = append(out, e.Newest())
+	}
+	return out
+}
+
+// terminal has somebody at the console say text and see the echo of it.
+func (w *world) terminal(text string) {
+	w.Helper()
+	c, err := w.app.Console().Attach(w.ctx, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Say(w.ctx, "", text); err != nil {
+		w.Fatal(err)
+	}
+	for {
+		ev, err := c.Next(w.ctx)
+		if err != nil {
+			w.fatal(fmt.Sprintf("no answer at the console: %v", err))
+		}
+		if ev.Seq != 0 {
+			c.Seen(ev.Seq)
+		}
+		if (ev.Kind == console.Message || ev.Kind == console.Edit) && strings.Contains(ev.Text.Text, "echo: "+text) {
+			return
+		}
+	}
+}
+
+// fatal ends the test with all that there is to know.
+func (w *world) fatal(why string) {
+	w.Helper()
+	var b strings.Builder
+	for _, l := range w.book.lines() {
+		fmt.Fprintf(&b, "  %s\n", l.text)
+	}
+	for _, c := range w.tg.Chats() {
+		for _, m := range c.Messages() {
+			fmt.Fprintf(&b, "  chat %d: %s: %q\n", c.ID(), m.From.FirstName, m.Text)
+		}
+	}
+	w.Fatalf("%s\n%s", why, b.String())
+}
