@@ -24,6 +24,35 @@ func inboxTests() map[string]func(*world) {
 			another.In.From.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
+		"an entry that asks for it is claimed in the same write, if it is alone": func(w *world) {
+			first, second := w.entry("first"), w.entry("second")
+			first.Claim, second.Claim = true, true
+			before := w.Stats().Commits
+			taken, err := w.Accept(w.Context(), []inbox.Entry{first})
+			w.ok(err)
+			if n := w.Stats().Commits - before; n != 1 || taken[0].Claim == nil {
+				w.Fatalf("%d commits, claim %v", n, taken[0].Claim)
+			}
+			later, err := w.Accept(w.Context(), []inbox.Entry{second})
+			w.ok(err)
+			if later[0].Claim != nil {
+				w.Fatal("two claims hold in one lane")
+			}
+			equal(w, "waiting", w.Waiting(lane), 1)
+			w.commit(*taken[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
+			w.claim(0, "second")
+		},
+		"a claim that came with its acceptance expires with its process": func(w *world) {
+			e := w.entry("hello")
+			e.Claim = true
+			taken, err := w.Accept(w.Context(), []inbox.Entry{e})
+			w.ok(err)
+			w.crash()
+			w.stale(*taken[0].Claim)
+			if c := w.claim(0, "hello"); !c.Crashed || c.Turn != taken[0].Claim.Turn {
+				w.Fatalf("crashed %t, turn %s", c.Crashed, c.Turn)
+			}
+		},
 		"the same key twice in one batch is one entry": func(w *world) {
 			e := w.entry("x")
 			taken, err := w.Accept(w.Context(), []inbox.Entry{e, e})
