@@ -1,0 +1,339 @@
+package crashtest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/turn"
+	sim "hermesd/internal/sim/telegram"
+)
+
+const (
+	mark       = outbox.RepeatMark + "\n"
+	resumeNote = "I was restarted, working on your message again."
+)
+
+// setAside tells of messages that were set aside, and of how many.
+var setAside = regexp.MustCompile(`^⚠️ I set (?:this message|these (\d+) messages) aside`)
+
+// findings are what a judge counts although nothing is wrong with it.
+type findings struct {
+	repeats int // answers that are there twice, once marked
+	marked  int // messages that say they may be a repeat
+	orphans int // previews that nobody could take back
+	aside   int // messages that were set aside after two deaths, and told so
+}
+
+func (f *findings) add(g findings) {
+	f.repeats += g.repeats
+	f.marked += g.marked
+	f.orphans += g.orphans
+	f.aside += g.aside
+}
+
+func (f findings) String() string {
+	return fmt.Sprintf("%d answers shown twice and marked so, %d marks in all, %d previews left behind, %d messages set aside", f.repeats, f.marked, f.orphans, f.aside)
+}
+
+// visible are the texts of the bot in each chat.
+func (w *world) visible() map[int64][]string {
+	out := map[int64][]string{}
+	for _, c := range w.platform.Chats() {
+		for _, m := range c.FromBots() {
+			out[c.ID()] = append(out[c.ID()], m.Text)
+		}
+	}
+	return out
+}
+
+// judge looks at how each message ended, at what people see of it, at what the
+// model was asked and at the tools that ran. want is what an undisturbed daemon
+// says in each chat; nil: what it says is known only by its tokens.
+func (w *world) judge(want map[int64][]string) (f findings) {
+	w.t.Helper()
+	outcomes := w.outcomes()
+	aside := w.asides(outcomes)
+	f.aside = len(aside)
+	for _, c := range w.platform.Chats() {
+		if want != nil {
+			f.add(w.exact(c, want[c.ID()], aside))
+		} else {
+			f.add(w.byToken(c))
+		}
+	}
+	v := sim.Judge{PerSender: w.mode != turn.Queue}.Judge(w.platform)
+	for _, lost := range v.Lost {
+		o := outcomes[post{lost.Chat, lost.Offer}]
+		if !aside[post{lost.Chat, lost.Offer}] && (o == nil || o.With == 0) {
+			w.t.Errorf("%s is lost; its outcome is %+v", lost.Token, o)
+		}
+	}
+	if len(v.Doubled)+len(v.Disorder)+len(v.Stray) > 0 {
+		w.t.Errorf("people see: %s", v)
+	}
+	w.mu.Lock()
+	for input, n := range w.runs {
+		if n > 1 {
+			w.t.Errorf("the tool that may run once ran %d times with %s", n, input)
+		}
+	}
+	w.mu.Unlock()
+	if n := len(w.unheard()); f.repeats+f.orphans > n {
+		w.t.Errorf("%v, but only %d messages arrived without a receipt", f, n)
+	}
+	if f.marked > w.unsure {
+		w.t.Errorf("%v, but only %d sends were under way at a death", f, w.unsure)
+	}
+	tokens := map[string]bool{}
+	for p := range aside {
+		tokens[w.tokenOf(p)] = true
+	}
+	w.prefixes(tokens)
+	return f
+}
+
+// outcomes returns how each message of a person ended, by the store's word.
+func (w *world) outcomes() map[post]*inbox.Outcome {
+	w.t.Helper()
+	out := map[post]*inbox.Outcome{}
+	for _, c := range w.platform.Chats() {
+		for _, m := range c.Messages() {
+			if m.From.IsBot || m.Service != "" {
+				continue
+			}
+			key := fmt.Sprintf("%d:%d", m.Chat, m.ID)
+			chains, err := w.store.Why(context.Background(), key)
+			if err != nil || len(chains) != 1 {
+				w.t.Errorf("%q: the store knows %d messages of key %s, %v", m.Text, len(chains), key, err)
+				continue
+			}
+			e := chains[0].Entry
+			if e.State != inbox.Done || e.Outcome == nil {
+				w.t.Errorf("%q has no outcome: it is %s", m.Text, e.State)
+				continue
+			}
+			if e.Outcome.Result != inbox.Replied && e.Outcome.Why != "set aside" && e.Outcome.Result != inbox.Cancelled {
+				w.t.Errorf("%q ended %+v", m.Text, e.Outcome)
+			}
+			out[post{m.Chat, m.ID}] = e.Outcome
+		}
+	}
+	return out
+}
+
+// asides are the messages that were set aside, each of which must have been
+// told of in its chat: by one notice for all that were one input. It may be
+// done only after two deaths.
+func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
+	w.t.Helper()
+	notices := map[int64]int{}
+	for _, c := range w.platform.Chats() {
+		for _, m := range c.FromBots() {
+			if n := setAside.FindStringSubmatch(strings.TrimPrefix(m.Text, mark)); n != nil {
+				many, _ := strconv.Atoi(n[1])
+				notices[c.ID()] += max(many, 1)
+			}
+		}
+	}
+	out := map[post]bool{}
+	for p, o := range outcomes {
+		if o.Why == "set aside" {
+			out[p] = true
+			notices[p.chat]--
+		}
+	}
+	for chat, n := range notices {
+		if n < 0 {
+			w.t.Errorf("chat %d: %d messages were set aside and nobody was told", chat, -n)
+		}
+	}
+	if len(out) > 0 && len(w.lives) < 3 {
+		w.t.Errorf("%d messages were set aside after %d deaths", len(out), len(w.lives)-1)
+	}
+	return out
+}
+
+// tokenOf is the token of a person's message.
+func (w *world) tokenOf(p post) string {
+	for _, c := range w.platform.Chats() {
+		if m, ok := c.Message(p.id); ok && m.Chat == p.chat {
+			return token.FindString(m.Text)
+		}
+	}
+	return ""
+}
+
+// exact compares what the bot says in a chat with what it should say there.
+func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findings) {
+	w.t.Helper()
+	plain, marked := map[string]int{}, map[string]int{}
+	for _, m := range c.FromBots() {
+		text, again := strings.CutPrefix(m.Text, mark)
+		if again {
+			f.marked++
+		}
+		switch {
+		case setAside.MatchString(text):
+		case slices.Contains(want, text) && again:
+			marked[text]++
+		case slices.Contains(want, text):
+			plain[text]++
+		case !again && (text == resumeNote || slices.ContainsFunc(want, func(s string) bool { return strings.HasPrefix(s, text) })):
+			f.orphans++
+		default:
+			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
+		}
+	}
+	for _, text := range want {
+		p, m := plain[text], marked[text]
+		if p > 1 || m > len(w.lives)-1 || p+m == 0 && !w.excused(c, text, aside) {
+			w.t.Errorf("chat %d: %d times, and %d times as a possible repeat: %.60q", c.ID(), p, m, text)
+		}
+		f.repeats += max(0, p+m-1)
+	}
+	return f
+}
+
+// excused reports whether text answers a message that was set aside. The first
+// piece of the answer in two pieces has no token.
+func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
+	tokens := token.FindAllString(text, -1)
+	for _, m := range c.Messages() {
+		if !aside[post{m.Chat, m.ID}] {
+			continue
+		}
+		if len(tokens) == 0 && (strings.Contains(m.Text, "long") || strings.HasPrefix(m.Text, "/")) || slices.Contains(tokens, token.FindString(m.Text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// byToken sorts what the bot says in a chat: what has no token and is no
+// answer to a command is a preview that was left behind.
+func (w *world) byToken(c *sim.Chat) (f findings) {
+	w.t.Helper()
+	answered := map[string]int{}
+	for _, m := range c.FromBots() {
+		text, again := strings.CutPrefix(m.Text, mark)
+		if again {
+			f.marked++
+		}
+		tokens := token.FindAllString(text, -1)
+		switch {
+		case len(tokens) > 0:
+			if answered[text]++; answered[text] > 1 {
+				f.repeats++
+			}
+		case told.MatchString(text):
+		case again:
+			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
+		default:
+			f.orphans++
+		}
+	}
+	return f
+}
+
+// told are the sentences that answer commands or end a message without an
+// answer.
+var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |Nothing is running|The running turn|Running turn|\d+ waiting)`)
+
+// unheard are the messages that the platform has and of which no receipt
+// reached the store.
+func (w *world) unheard() (out []post) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.platform.Ledger().Calls("sendMessage") {
+		if p := (post{c.Chat, c.Message}); c.Handled && !w.receipts[p] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// asked is what a request to the model says, without marks and overlay.
+type asked struct {
+	head     string
+	messages []string
+}
+
+var overlay = regexp.MustCompile(`^\s*<gateway-context`)
+
+func understand(body []byte) (a asked, err error) {
+	var r struct {
+		System   json.RawMessage `json:"system"`
+		Tools    json.RawMessage `json:"tools"`
+		Messages []struct {
+			Role    string            `json:"role"`
+			Content []json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return a, err
+	}
+	a.head = string(unmarked(r.System)) + string(unmarked(r.Tools))
+	for _, m := range r.Messages {
+		text := m.Role
+		for _, b := range m.Content {
+			var block struct {
+				Text string `json:"text"`
+			}
+			if json.Unmarshal(b, &block) == nil && overlay.MatchString(block.Text) {
+				continue
+			}
+			text += " " + string(unmarked(b))
+		}
+		a.messages = append(a.messages, text)
+	}
+	return a, nil
+}
+
+var cacheMark = regexp.MustCompile(`,"cache_control":\{[^}]*\}`)
+
+func unmarked(b []byte) []byte { return bytes.TrimSpace(cacheMark.ReplaceAll(b, nil)) }
+
+// prefixes holds that each request to the model begins with the one before it
+// in its session. What may change is the last message of a run of which nothing
+// was kept: it became one input with a newer one, or was set aside.
+func (w *world) prefixes(aside map[string]bool) {
+	w.t.Helper()
+	latest := map[string]asked{}
+	for _, e := range w.model.Requests() {
+		a, err := understand(e.Body)
+		if err != nil {
+			w.t.Fatalf("request %d: %v", e.N, err)
+		}
+		old, known := latest[a.head]
+		latest[a.head] = a
+		if !known {
+			continue
+		}
+		kept := len(old.messages)
+		for i, m := range old.messages {
+			if slices.ContainsFunc(token.FindAllString(m, -1), func(s string) bool { return aside[s] }) {
+				kept = i
+				break
+			}
+		}
+		if n := kept - 1; w.mode != turn.Queue && n >= 0 && len(a.messages) > n && merges(old.messages[n], a.messages[n]) {
+			kept = n
+		}
+		if len(a.messages) < kept || !slices.Equal(a.messages[:kept], old.messages[:kept]) {
+			w.t.Errorf("request %d does not begin with the one before it:\n%.3000q\n%.3000q", e.N, a.messages, old.messages)
+		}
+	}
+}
+
+// merges reports whether the tokens of a message are all in a later one.
+func merges(old, now string) bool {
+	return !slices.ContainsFunc(token.FindAllString(old, -1), func(s string) bool { return !strings.Contains(now, s) })
+}

@@ -1,0 +1,124 @@
+package crashtest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/gateway/turn"
+	sim "hermesd/internal/sim/telegram"
+)
+
+// A sweep is one scenario that is played again and again, with a death at one
+// or two of its points.
+type sweep struct {
+	o      options
+	script func(*world) []act
+	exact  bool // the texts of an undisturbed run are those of every run
+	every  int  // in a normal run so many points are one death
+	pairs  int  // so many pairs of points
+
+	points int
+	want   map[int64][]string
+	deaths int
+	found  findings
+}
+
+func (s *sweep) run(t *testing.T) {
+	full := os.Getenv("HERMESD_SWEEP") == "all"
+	if full {
+		s.every, s.pairs = 1, 8*s.pairs
+	}
+	s.once(t)
+	if s.points < 100 || t.Failed() {
+		t.Fatalf("the scenario has %d points", s.points)
+	}
+	for k := 1; k <= s.points; k += s.every {
+		s.once(t, k)
+	}
+	singles := s.deaths
+	const seed = 20260102
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range s.pairs {
+		s.once(t, 1+rnd.IntN(s.points), 1+rnd.IntN(s.points*2/3))
+	}
+	t.Logf("%d points, %d deaths at one, %d deaths in %d pairs (seed %d): %v", s.points, singles, s.deaths-singles, s.pairs, seed, s.found)
+	if singles < s.points/s.every*9/10 {
+		t.Errorf("only %d of %d points were reached", singles, s.points/s.every)
+	}
+}
+
+// once plays the scenario with deaths at points.
+func (s *sweep) once(t *testing.T, points ...int) {
+	t.Run(fmt.Sprint("death at ", points), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, s.o)
+			defer w.close()
+			w.play(s.script(w), points...)
+			if len(points) == 0 {
+				s.points = w.n
+				if s.exact {
+					s.want = w.visible()
+				}
+			}
+			s.found.add(w.judge(s.want))
+			s.deaths += len(w.lives) - 1
+			if t.Failed() {
+				t.Logf("deaths: %q\n%s", w.died, w.story())
+			}
+			w.stop()
+		})
+	})
+}
+
+// say is somebody writing something.
+func (w *world) say(c *sim.Chat, by, thread int, text string) func() {
+	return func() { c.Post(sim.Post{From: w.people[by], Thread: thread, Text: text}) }
+}
+
+const ms = time.Millisecond
+
+// inTurn is people who speak in two direct chats, in a topic and in a group
+// besides its topics: short and long answers, one that is shown while it is
+// written, tools, and a command that does not wait.
+func inTurn(w *world) []act {
+	ann, bob := w.direct(0), w.direct(1)
+	return []act{
+		{100 * ms, w.say(ann, 0, 0, "plain #m1#")},
+		{50 * ms, w.say(bob, 1, 0, "slow #m2#")},
+		{100 * ms, w.say(ann, 0, 0, "pay #m3#")},
+		{200 * ms, w.say(bob, 1, 0, "/whoami")},
+		{100 * ms, w.say(w.forum, 0, w.topic, "look #m4#")},
+		{100 * ms, w.say(w.forum, 1, w.topic, "long #m5#")},
+		{100 * ms, w.say(w.forum, 1, 0, "plain #m6#")},
+		{100 * ms, w.say(bob, 1, 0, "plain #m7#")},
+		{2 * time.Second, w.say(ann, 0, 0, "plain #m8#")},
+	}
+}
+
+// barging is people who do not wait for answers.
+func barging(w *world) []act {
+	ann, bob := w.direct(0), w.direct(1)
+	return []act{
+		{100 * ms, w.say(ann, 0, 0, "slow #m1#")},
+		{50 * ms, w.say(bob, 1, 0, "pay and look #m2#")},
+		{900 * ms, w.say(ann, 0, 0, "plain #m3#")},
+		{100 * ms, w.say(bob, 1, 0, "look #m4#")},
+		{900 * ms, w.say(bob, 1, 0, "plain #m5#")},
+		{3 * time.Second, w.say(ann, 0, 0, "slow #m6#")},
+		{2500 * ms, w.say(ann, 0, 0, "plain #m7#")},
+	}
+}
+
+func TestADeathAtAnyPointLosesAndDoublesNothing(t *testing.T) {
+	s := &sweep{o: options{mode: turn.Queue, streaming: true, people: 2}, script: inTurn, exact: true, every: 5, pairs: 12}
+	s.run(t)
+}
+
+func TestADeathAtAnyPointAmongInterruptions(t *testing.T) {
+	s := &sweep{o: options{mode: turn.Interrupt, streaming: true, people: 2}, script: barging, every: 5, pairs: 8}
+	s.run(t)
+}
