@@ -84,7 +84,7 @@ func (s *splitter) piece(cut int) chat.Rich {
 // graphemes if there is one. If nothing fits it drops a style and returns from,
 // and if there is none, returns the end of one rune.
 func (s *splitter) reach() int {
-	lo, hi := s.from, s.from
+	lo, hi := s.from, 0
 	for step := s.guess; ; step *= 2 {
 		hi = s.rune(min(s.from+step, len(s.text)))
 		if !s.fits(hi) {

@@ -206,7 +206,7 @@ func TestOldestFilesGoFirst(t *testing.T) {
 	c := open(t, dir, limits)
 	page := func(s string) string { return strings.Repeat(s, 1000) }
 	a, b, d := save(t, c, page("a"), chat.File{}), save(t, c, page("b"), chat.File{}), save(t, c, page("d"), chat.File{})
-	a = save(t, c, page("a"), chat.File{}) // seen again
+	save(t, c, page("a"), chat.File{}) // seen again
 	e := save(t, c, page("e"), chat.File{})
 	there := func(fs ...chat.File) (all []bool) {
 		for _, f := range fs {

@@ -29,7 +29,7 @@ func (t *turn) gather(ctx context.Context) error {
 	poked := t.r.holding.enter(t.c.Lane)
 	defer t.r.holding.leave(t.c.Lane)
 	for {
-		wait := holdUntil(t.c.Entries).Sub(time.Now())
+		wait := time.Until(holdUntil(t.c.Entries))
 		if wait <= 0 {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"hermesd/storage"
 )
@@ -78,7 +79,7 @@ func (s *Store) connect() error {
 			InitialMmapSize: mapSize(), MaxSize: int(s.o.MaxBytes),
 		})
 		if err != nil {
-			if errors.Is(err, bbolt.ErrTimeout) {
+			if errors.Is(err, bolterrors.ErrTimeout) {
 				err = &storage.LockedError{Path: s.path}
 			}
 			return err
