@@ -1,19 +1,16 @@
 package gateway_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
 	"hermesd/gateway"
@@ -206,37 +203,6 @@ func TestNewStartsAnotherConversation(t *testing.T) {
 	})
 }
 
-func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
-		w.start()
-		for i := range 6 {
-			if i == 3 {
-				w.stop()
-				time.Sleep(24 * time.Hour) // another day: the frozen prompt keeps its date
-				w.start()
-			}
-			w.say("7", fmt.Sprint("message ", i))
-			w.settle(time.Minute)
-		}
-		w.stop()
-		reqs := w.model.Requests()
-		for i := 1; i < len(reqs); i++ {
-			a, b := reqs[i-1], reqs[i]
-			if a.System != b.System || cmp.Diff(a.Tools, b.Tools) != "" {
-				t.Errorf("call %d: the cached prompt differs from the one before", i)
-			}
-			if len(b.Messages) < len(a.Messages) || cmp.Diff(a.Messages, b.Messages[:len(a.Messages)]) != "" {
-				t.Errorf("call %d does not begin with what call %d sent", i, i-1)
-			}
-			if a.Overlay == "" || strings.Contains(fmt.Sprint(b.Messages), "gateway-context") || strings.Contains(b.System, a.Overlay) {
-				t.Errorf("call %d: the overlay is missing or not at the tail only", i)
-			}
-		}
-	})
-}
-
 func TestAnAnswerThatTakesLongIsShownWhileItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Answer{Text: strings.Repeat("more and more words ", 10) + "end", Delay: 2 * time.Second})
@@ -344,273 +310,6 @@ func TestAnUncertainReplyIsRepeatedMarkedHeldOrDropped(t *testing.T) {
 	}
 }
 
-func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
-	for class, want := range map[llm.Class]string{
-		llm.Auth:          "refuses the key",
-		llm.Billing:       "used up",
-		llm.RateLimit:     "takes no more requests",
-		llm.Overloaded:    "is overloaded",
-		llm.Server:        "does not answer properly",
-		llm.Timeout:       "does not answer properly",
-		llm.Network:       "does not answer properly",
-		llm.Garbage:       "does not answer properly",
-		llm.Overflow:      "too long for the model",
-		llm.ImageTooLarge: "image is too large",
-		llm.NotFound:      "does not know the configured model",
-		llm.Policy:        "declined this",
-		llm.Format:        "refused the request",
-	} {
-		t.Run(string(class), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Fail(class), llmtest.Say("Now it works."))
-				w.start()
-				defer w.stop()
-				w.say("7", "hi")
-				w.settle(time.Minute)
-				got := w.room.visible("7")
-				if len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "ref ") {
-					t.Fatalf("the person reads %q, want %q", got, want)
-				}
-				if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
-					t.Errorf("outcome is %s", o)
-				}
-				w.say("7", "again")
-				w.settle(time.Minute)
-				if got := w.room.visible("7"); len(got) != 2 || got[1] != "Now it works." {
-					t.Errorf("the next message got %q", got)
-				}
-				w.transcript()
-			})
-		})
-	}
-}
-
-func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
-	for want, answers := range map[string][]llmtest.Answer{
-		"declined to answer": {{Stop: llm.Refusal, Text: "I cannot."}},
-		"an empty answer":    {{}, {}, {}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, answers...)
-			w.start()
-			defer w.stop()
-			w.say("7", "hi")
-			w.settle(time.Minute)
-			if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], want) {
-				t.Errorf("the person reads %q, want %q", got, want)
-			}
-		})
-	}
-}
-
-func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})})
-		w.start()
-		defer w.stop()
-		w.say("7", "hi")
-		w.settle(time.Hour)
-		log := w.room.history()
-		for _, want := range []string{"Still working (3 min)", "Nothing has happened for 15m0s", "so I gave up"} {
-			if !strings.Contains(log, want) {
-				t.Errorf("nobody was told %q:\n%s", want, log)
-			}
-		}
-		if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
-			t.Errorf("outcome is %s", o)
-		}
-	})
-}
-
-func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
-		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
-		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = turn.Queue, 3 }
-		w.start()
-		defer w.stop()
-		for i := range 6 {
-			w.say("7", fmt.Sprint("message ", i))
-			w.settle(time.Second)
-		}
-		told := 0
-		for _, s := range w.room.visible("7") {
-			if strings.Contains(s, "I did not take this one") {
-				told++
-			}
-		}
-		if told != 2 {
-			t.Errorf("%d of 2 were told:\n%s", told, w.room.history())
-		}
-		w.say("7", "/stop")
-		w.settle(time.Minute)
-	})
-}
-
-func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
-		w.start()
-		w.say("7", "hi")
-		w.settle(time.Second)
-		begin := time.Now()
-		w.stop()
-		if d := time.Since(begin); d < time.Minute || d > 65*time.Second {
-			t.Errorf("the stop took %v", d)
-		}
-		w.start()
-		w.settle(time.Minute)
-		if diff := cmp.Diff([]string{"Here I am again."}, w.room.visible("7")); diff != "" {
-			t.Error(diff)
-		}
-		w.stop()
-	})
-}
-
-func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hold := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
-		w.start()
-		w.say("7", "hi")
-		w.settle(time.Second)
-		stopped := make(chan struct{})
-		go func() { w.stop(); close(stopped) }()
-		w.settle(time.Second)
-		w.say("8", "still there?")
-		close(hold)
-		<-stopped
-		w.start()
-		w.settle(time.Minute)
-		if got := w.room.visible("8"); len(got) != 1 {
-			t.Errorf("the late message got %q", got)
-		}
-		w.stop()
-	})
-}
-
-func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
-			if strings.Contains(r.Newest(), "poison") {
-				return llmtest.Answer{Wait: make(chan struct{})} // the daemon dies before it ends
-			}
-			return llmtest.Say("re: " + r.Newest())
-		}
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
-		w.start()
-		w.say("7", "poison")
-		w.say("7", "and what comes after")
-		for range 2 {
-			w.settle(time.Second)
-			w.kill()
-			w.start()
-		}
-		defer w.stop()
-		w.settle(time.Minute)
-		got := w.room.visible("7")
-		if len(got) != 2 || !strings.Contains(got[0], "I set this message aside: the daemon died 2 times") || got[1] != "re: and what comes after" {
-			t.Errorf("the person reads %q\n%s", got, w.room.history())
-		}
-		if o := w.outcome("7:1"); o != "failed(set aside)" {
-			t.Errorf("the message ended %s", o)
-		}
-	})
-}
-
-func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		var hang atomic.Bool
-		hang.Store(true)
-		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
-			if hang.Load() {
-				return llmtest.Answer{Wait: make(chan struct{})}
-			}
-			return llmtest.Say("re: " + r.Newest())
-		}
-		w.start()
-		for i := range 10 {
-			w.say(fmt.Sprint(1000+i), "hello")
-		}
-		for range 3 {
-			w.settle(time.Second)
-			w.kill()
-			w.start()
-		}
-		defer w.stop()
-		w.settle(time.Second)
-		hang.Store(false)
-		w.kill()
-		w.start()
-		w.settle(time.Minute)
-		for i := range 10 {
-			if got := w.room.visible(fmt.Sprint(1000 + i)); len(got) != 1 || got[0] != "re: hello" {
-				t.Errorf("%d reads %q", 1000+i, got)
-			}
-		}
-	})
-}
-
-func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Wait: make(chan struct{})})
-		w.start()
-		w.say("7", "is it raining?")
-		w.settle(time.Second)
-		w.kill()
-		time.Sleep(3 * time.Hour)
-		w.start()
-		defer w.stop()
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too long ago to go on by myself") {
-			t.Errorf("the person reads %q", got)
-		}
-		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "is it raining?" {
-			t.Errorf("history keeps %v", tr)
-		}
-	})
-}
-
-func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		defer w.stop()
-		m := w.message("7", "from the day before yesterday")
-		m.At = time.Now().Add(-48 * time.Hour)
-		w.offer(m)
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
-			t.Errorf("the person reads %q", got)
-		}
-		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "from the day before yesterday" {
-			t.Errorf("history keeps %v", tr)
-		}
-	})
-}
-
-func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
-		w.set = func(o *gateway.Options) { o.Reset.Idle = time.Hour }
-		w.start()
-		defer w.stop()
-		w.say("7", "first")
-		w.settle(2 * time.Hour)
-		w.say("7", "second")
-		w.settle(time.Minute)
-		got := w.room.visible("7")
-		if len(got) != 3 || !strings.HasPrefix(got[1], "A new conversation begins, because nothing was said for 2 hours.") || got[2] != "Two." {
-			t.Errorf("the person reads %q", got)
-		}
-		if reqs := w.model.Requests(); len(reqs[1].Messages) != 1 {
-			t.Errorf("the new conversation begins with %d messages", len(reqs[1].Messages))
-		}
-	})
-}
-
 func TestToolCallsAreShownAsLongAsThereIsNoAnswer(t *testing.T) {
 	for mode, want := range map[string]string{
 		"off": "", "new": "🔧 lookup", "all": "🔧 lookup trains", "verbose": `🔧 lookup {"query":"trains"}`,
@@ -684,13 +383,4 @@ func TestPiecesOfOneTextAreOneInput(t *testing.T) {
 	})
 }
 
-func TestAcceptFailsVisiblyWhenTheStoreIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		w.stop()
-		if err := w.gw.Accept(context.Background(), []chat.Inbound{w.message("7", "hi")}); err == nil {
-			t.Error("a message was accepted without a store")
-		}
-	})
-}
+// refusing is a store that refuses the next commit for good.

@@ -39,6 +39,9 @@ func (d *Delivery) work(_ context.Context, to chat.Address) {
 			return
 		}
 		d.logSettled(row, s)
+		if s.MovedTo != nil { // the rows wait in another queue now
+			d.lanes.Wake(*s.MovedTo)
+		}
 	}
 }
 

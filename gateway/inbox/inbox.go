@@ -151,3 +151,7 @@ type Commit struct {
 // ErrStale says that a claim is no longer its holder's: another process, or a
 // later claim, has its entries.
 var ErrStale = errors.New("inbox: the claim is stale")
+
+// ErrRefused says that a commit contradicts what is stored. It will never be
+// taken, however often it is tried.
+var ErrRefused = errors.New("inbox: the commit contradicts what is stored")

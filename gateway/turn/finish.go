@@ -191,6 +191,11 @@ func (t *turn) commit(ctx context.Context, before int, m inbox.Commit) {
 			return
 		}
 		t.log.Error("commit", zap.Error(err))
+		if errors.Is(err, inbox.ErrRefused) && !t.refused {
+			t.refused = true
+			t.fail(ctx, err) // without the conversation: what memory had of it is wrong
+			return
+		}
 		select {
 		case <-time.After(wait):
 		case <-t.r.closing:

@@ -27,7 +27,8 @@ type Store interface {
 	// RecordStep keeps s with the claim's turn, and opens the session if open is
 	// not nil and it is not open yet.
 	RecordStep(ctx context.Context, c inbox.Claim, open *session.Opening, s inbox.Step) error
-	// CommitTurn makes all of m true at once, or none, and ends the claim. It
+	// CommitTurn makes all of m true at once, or none, and ends the claim. What
+	// contradicts the store it refuses for good with inbox.ErrRefused. It
 	// returns the rows with their ids, those attempted already marked so.
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
 

@@ -172,14 +172,15 @@ func (r *Runner) Joined(l inbox.Lane) bool { return r.holding.poke(l) }
 
 // A turn is one claim on its way to its commit.
 type turn struct {
-	r     *Runner
-	c     inbox.Claim
-	log   *zap.Logger
-	s     *conversation // nil until loaded
-	trace Trace
-	spent llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	heard inbox.ID  // the newest entry of which the model has heard
-	again bool      // the lane has more to do
+	r       *Runner
+	c       inbox.Claim
+	log     *zap.Logger
+	s       *conversation // nil until loaded
+	trace   Trace
+	spent   llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	heard   inbox.ID  // the newest entry of which the model has heard
+	refused bool      // a commit of it was refused for good
+	again   bool      // the lane has more to do
 }
 
 func (t *turn) first() inbox.Entry { return t.c.Entries[0] }

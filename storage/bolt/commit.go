@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-var errNoOutcome = errors.New("an entry would end without an outcome")
+var errNoOutcome = fmt.Errorf("%w: an entry would end without an outcome", inbox.ErrRefused)
 
 // CommitTurn makes all of m true at once, or none, and ends the claim. It
 // refuses a transcript whose stored length is not what m expects. Outcomes of
@@ -88,7 +88,7 @@ func (b *batch) check(m inbox.Commit) error {
 	}
 	if m.Session.ID == "" {
 		if len(m.Messages) > 0 {
-			return errors.New("messages without a session")
+			return fmt.Errorf("%w: messages without a session", inbox.ErrRefused)
 		}
 		return nil
 	}

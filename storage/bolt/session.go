@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/storage"
 )
@@ -273,5 +274,5 @@ func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 }
 
 func wrongLength(id session.ID, have, want int) error {
-	return fmt.Errorf("transcript of %s has %d rows, not %d", id, have, want)
+	return fmt.Errorf("%w: transcript of %s has %d rows, not %d", inbox.ErrRefused, id, have, want)
 }

@@ -1,0 +1,211 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/turn"
+)
+
+func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.start()
+		for i := range 6 {
+			if i == 3 {
+				w.stop()
+				time.Sleep(24 * time.Hour) // another day: the frozen prompt keeps its date
+				w.start()
+			}
+			w.say("7", fmt.Sprint("message ", i))
+			w.settle(time.Minute)
+		}
+		w.stop()
+		reqs := w.model.Requests()
+		for i := 1; i < len(reqs); i++ {
+			a, b := reqs[i-1], reqs[i]
+			if a.System != b.System || cmp.Diff(a.Tools, b.Tools) != "" {
+				t.Errorf("call %d: the cached prompt differs from the one before", i)
+			}
+			if len(b.Messages) < len(a.Messages) || cmp.Diff(a.Messages, b.Messages[:len(a.Messages)]) != "" {
+				t.Errorf("call %d does not begin with what call %d sent", i, i-1)
+			}
+			if a.Overlay == "" || strings.Contains(fmt.Sprint(b.Messages), "gateway-context") || strings.Contains(b.System, a.Overlay) {
+				t.Errorf("call %d: the overlay is missing or not at the tail only", i)
+			}
+		}
+	})
+}
+
+func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
+		w.start()
+		w.say("7", "hi")
+		w.settle(time.Second)
+		begin := time.Now()
+		w.stop()
+		if d := time.Since(begin); d < time.Minute || d > 65*time.Second {
+			t.Errorf("the stop took %v", d)
+		}
+		w.start()
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"Here I am again."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+		w.stop()
+	})
+}
+
+func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		w := newWorld(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
+		w.start()
+		w.say("7", "hi")
+		w.settle(time.Second)
+		stopped := make(chan struct{})
+		go func() { w.stop(); close(stopped) }()
+		w.settle(time.Second)
+		w.say("8", "still there?")
+		close(hold)
+		<-stopped
+		w.start()
+		w.settle(time.Minute)
+		if got := w.room.visible("8"); len(got) != 1 {
+			t.Errorf("the late message got %q", got)
+		}
+		w.stop()
+	})
+}
+
+func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if strings.Contains(r.Newest(), "poison") {
+				return llmtest.Answer{Wait: make(chan struct{})} // the daemon dies before it ends
+			}
+			return llmtest.Say("re: " + r.Newest())
+		}
+		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.start()
+		w.say("7", "poison")
+		w.say("7", "and what comes after")
+		for range 2 {
+			w.settle(time.Second)
+			w.kill()
+			w.start()
+		}
+		defer w.stop()
+		w.settle(time.Minute)
+		got := w.room.visible("7")
+		if len(got) != 2 || !strings.Contains(got[0], "I set this message aside: the daemon died 2 times") || got[1] != "re: and what comes after" {
+			t.Errorf("the person reads %q\n%s", got, w.room.history())
+		}
+		if o := w.outcome("7:1"); o != "failed(set aside)" {
+			t.Errorf("the message ended %s", o)
+		}
+	})
+}
+
+func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var hang atomic.Bool
+		hang.Store(true)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if hang.Load() {
+				return llmtest.Answer{Wait: make(chan struct{})}
+			}
+			return llmtest.Say("re: " + r.Newest())
+		}
+		w.start()
+		for i := range 10 {
+			w.say(fmt.Sprint(1000+i), "hello")
+		}
+		for range 3 {
+			w.settle(time.Second)
+			w.kill()
+			w.start()
+		}
+		defer w.stop()
+		w.settle(time.Second)
+		hang.Store(false)
+		w.kill()
+		w.start()
+		w.settle(time.Minute)
+		for i := range 10 {
+			if got := w.room.visible(fmt.Sprint(1000 + i)); len(got) != 1 || got[0] != "re: hello" {
+				t.Errorf("%d reads %q", 1000+i, got)
+			}
+		}
+	})
+}
+
+func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Answer{Wait: make(chan struct{})})
+		w.start()
+		w.say("7", "is it raining?")
+		w.settle(time.Second)
+		w.kill()
+		time.Sleep(3 * time.Hour)
+		w.start()
+		defer w.stop()
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too long ago to go on by myself") {
+			t.Errorf("the person reads %q", got)
+		}
+		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "is it raining?" {
+			t.Errorf("history keeps %v", tr)
+		}
+	})
+}
+
+func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		defer w.stop()
+		m := w.message("7", "from the day before yesterday")
+		m.At = time.Now().Add(-48 * time.Hour)
+		w.offer(m)
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
+			t.Errorf("the person reads %q", got)
+		}
+		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "from the day before yesterday" {
+			t.Errorf("history keeps %v", tr)
+		}
+	})
+}
+
+func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w.set = func(o *gateway.Options) { o.Reset.Idle = time.Hour }
+		w.start()
+		defer w.stop()
+		w.say("7", "first")
+		w.settle(2 * time.Hour)
+		w.say("7", "second")
+		w.settle(time.Minute)
+		got := w.room.visible("7")
+		if len(got) != 3 || !strings.HasPrefix(got[1], "A new conversation begins, because nothing was said for 2 hours.") || got[2] != "Two." {
+			t.Errorf("the person reads %q", got)
+		}
+		if reqs := w.model.Requests(); len(reqs[1].Messages) != 1 {
+			t.Errorf("the new conversation begins with %d messages", len(reqs[1].Messages))
+		}
+	})
+}
