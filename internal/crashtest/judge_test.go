@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -69,10 +70,9 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 			f.add(w.byToken(c))
 		}
 	}
-	v := sim.Judge{PerSender: w.mode != turn.Queue}.Judge(w.platform)
+	v := sim.Judge{PerSender: want == nil}.Judge(w.platform)
 	for _, lost := range v.Lost {
-		o := outcomes[post{lost.Chat, lost.Offer}]
-		if !aside[post{lost.Chat, lost.Offer}] && (o == nil || o.With == 0) {
+		if o := outcomes[post{lost.Chat, lost.Offer}]; !excuses(o) {
 			w.t.Errorf("%s is lost; its outcome is %+v", lost.Token, o)
 		}
 	}
@@ -86,18 +86,48 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 		}
 	}
 	w.mu.Unlock()
-	if n := len(w.unheard()); f.repeats+f.orphans > n {
+	if n := len(w.unheard()) + w.keptBack(); f.repeats+f.orphans > n {
 		w.t.Errorf("%v, but only %d messages arrived without a receipt", f, n)
 	}
-	if f.marked > w.unsure {
-		w.t.Errorf("%v, but only %d sends were under way at a death", f, w.unsure)
+	if n := w.unsure + w.doubtful(); f.marked > n {
+		w.t.Errorf("%v, but only of %d sends nobody knew", f, n)
 	}
-	tokens := map[string]bool{}
-	for p := range aside {
-		tokens[w.tokenOf(p)] = true
+	void := map[string]bool{}
+	for p, o := range outcomes {
+		if excuses(o) {
+			void[w.tokenOf(p)] = true
+		}
 	}
-	w.prefixes(tokens)
+	w.prefixes(void)
 	return f
+}
+
+// excuses reports whether a message that ended so needs no answer of its own.
+func excuses(o *inbox.Outcome) bool { return o != nil && (o.Result != inbox.Replied || o.With != 0) }
+
+// keptBack are the previews that were to be taken back and could not be.
+func (w *world) keptBack() (n int) {
+	w.t.Helper()
+	rows, err := w.store.Outbox(context.Background(), true)
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, r := range rows {
+		if r.Delete != 0 && r.State == outbox.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// doubtful counts the sends that were not plainly answered.
+func (w *world) doubtful() (n int) {
+	for _, c := range w.platform.Ledger().Calls("sendMessage") {
+		if !c.Answered || c.Fault != sim.Pass || c.Done.Sub(c.At) > 20*time.Second {
+			n++
+		}
+	}
+	return n
 }
 
 // outcomes returns how each message of a person ended, by the store's word.
@@ -120,7 +150,7 @@ func (w *world) outcomes() map[post]*inbox.Outcome {
 				w.t.Errorf("%q has no outcome: it is %s", m.Text, e.State)
 				continue
 			}
-			if e.Outcome.Result != inbox.Replied && e.Outcome.Why != "set aside" && e.Outcome.Result != inbox.Cancelled {
+			if r := e.Outcome.Result; r != inbox.Replied && r != inbox.Cancelled && e.Outcome.Why != "set aside" && !w.rough {
 				w.t.Errorf("%q ended %+v", m.Text, e.Outcome)
 			}
 			out[post{m.Chat, m.ID}] = e.Outcome
@@ -134,12 +164,15 @@ func (w *world) outcomes() map[post]*inbox.Outcome {
 // done only after two deaths.
 func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
 	w.t.Helper()
-	notices := map[int64]int{}
+	notices, apologies := map[int64]int{}, map[int64]int{}
 	for _, c := range w.platform.Chats() {
 		for _, m := range c.FromBots() {
 			if n := setAside.FindStringSubmatch(strings.TrimPrefix(m.Text, mark)); n != nil {
 				many, _ := strconv.Atoi(n[1])
 				notices[c.ID()] += max(many, 1)
+			}
+			if strings.HasPrefix(strings.TrimPrefix(m.Text, mark), "⚠️") {
+				apologies[c.ID()]++
 			}
 		}
 	}
@@ -148,6 +181,9 @@ func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
 		if o.Why == "set aside" {
 			out[p] = true
 			notices[p.chat]--
+		}
+		if o.Result == inbox.Failed && apologies[p.chat] == 0 {
+			w.t.Errorf("%s failed (%s) and nobody was told", w.tokenOf(p), o.Why)
 		}
 	}
 	for chat, n := range notices {
@@ -233,7 +269,7 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 			if answered[text]++; answered[text] > 1 {
 				f.repeats++
 			}
-		case told.MatchString(text):
+		case told.MatchString(text), strings.HasPrefix(text, "This is long: ") && len(text) > 3500:
 		case again:
 			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
 		default:
@@ -245,7 +281,7 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 
 // told are the sentences that answer commands or end a message without an
 // answer.
-var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |Nothing is running|The running turn|Running turn|\d+ waiting)`)
+var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |Nothing is running|The running turn|\d+ waiting|A new conversation|Still working|Nothing has happened|Unknown command|There is no command)`)
 
 // unheard are the messages that the platform has and of which no receipt
 // reached the store.
@@ -302,9 +338,9 @@ var cacheMark = regexp.MustCompile(`,"cache_control":\{[^}]*\}`)
 func unmarked(b []byte) []byte { return bytes.TrimSpace(cacheMark.ReplaceAll(b, nil)) }
 
 // prefixes holds that each request to the model begins with the one before it
-// in its session. What may change is the last message of a run of which nothing
-// was kept: it became one input with a newer one, or was set aside.
-func (w *world) prefixes(aside map[string]bool) {
+// in its session. Only the last turn may be gone from it, or become one input
+// with a newer message: when nothing of it was kept.
+func (w *world) prefixes(void map[string]bool) {
 	w.t.Helper()
 	latest := map[string]asked{}
 	for _, e := range w.model.Requests() {
@@ -314,20 +350,16 @@ func (w *world) prefixes(aside map[string]bool) {
 		}
 		old, known := latest[a.head]
 		latest[a.head] = a
-		if !known {
+		if !known || len(a.messages) >= len(old.messages) && slices.Equal(a.messages[:len(old.messages)], old.messages) {
 			continue
 		}
-		kept := len(old.messages)
-		for i, m := range old.messages {
-			if slices.ContainsFunc(token.FindAllString(m, -1), func(s string) bool { return aside[s] }) {
-				kept = i
-				break
-			}
+		last := len(old.messages) - 1 // where the last turn began
+		for last > 0 && (!strings.HasPrefix(old.messages[last], "user") || !token.MatchString(old.messages[last])) {
+			last--
 		}
-		if n := kept - 1; w.mode != turn.Queue && n >= 0 && len(a.messages) > n && merges(old.messages[n], a.messages[n]) {
-			kept = n
-		}
-		if len(a.messages) < kept || !slices.Equal(a.messages[:kept], old.messages[:kept]) {
+		gone := slices.ContainsFunc(token.FindAllString(old.messages[last], -1), func(s string) bool { return void[s] })
+		merged := w.mode != turn.Queue && len(a.messages) > last && merges(old.messages[last], a.messages[last])
+		if len(a.messages) < last || !slices.Equal(a.messages[:last], old.messages[:last]) || !gone && !merged {
 			w.t.Errorf("request %d does not begin with the one before it:\n%.3000q\n%.3000q", e.N, a.messages, old.messages)
 		}
 	}

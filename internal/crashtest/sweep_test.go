@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,8 @@ type sweep struct {
 
 	points int
 	want   map[int64][]string
+
+	mu     sync.Mutex // guards what follows
 	deaths int
 	found  findings
 }
@@ -36,15 +39,19 @@ func (s *sweep) run(t *testing.T) {
 	if s.points < 100 || t.Failed() {
 		t.Fatalf("the scenario has %d points", s.points)
 	}
-	for k := 1; k <= s.points; k += s.every {
-		s.once(t, k)
-	}
+	t.Run("one", func(t *testing.T) {
+		for k := 1; k <= s.points; k += s.every {
+			s.once(t, k)
+		}
+	})
 	singles := s.deaths
 	const seed = 20260102
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	for range s.pairs {
-		s.once(t, 1+rnd.IntN(s.points), 1+rnd.IntN(s.points*2/3))
-	}
+	t.Run("two", func(t *testing.T) {
+		for range s.pairs {
+			s.once(t, 1+rnd.IntN(s.points), 1+rnd.IntN(s.points*2/3))
+		}
+	})
 	t.Logf("%d points, %d deaths at one, %d deaths in %d pairs (seed %d): %v", s.points, singles, s.deaths-singles, s.pairs, seed, s.found)
 	if singles < s.points/s.every*9/10 {
 		t.Errorf("only %d of %d points were reached", singles, s.points/s.every)
@@ -54,6 +61,9 @@ func (s *sweep) run(t *testing.T) {
 // once plays the scenario with deaths at points.
 func (s *sweep) once(t *testing.T, points ...int) {
 	t.Run(fmt.Sprint("death at ", points), func(t *testing.T) {
+		if len(points) > 0 {
+			t.Parallel()
+		}
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, s.o)
 			defer w.close()
@@ -64,14 +74,20 @@ func (s *sweep) once(t *testing.T, points ...int) {
 					s.want = w.visible()
 				}
 			}
-			s.found.add(w.judge(s.want))
-			s.deaths += len(w.lives) - 1
+			s.count(w.judge(s.want), len(w.lives)-1)
 			if t.Failed() {
 				t.Logf("deaths: %q\n%s", w.died, w.story())
 			}
 			w.stop()
 		})
 	})
+}
+
+func (s *sweep) count(f findings, deaths int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found.add(f)
+	s.deaths += deaths
 }
 
 // say is somebody writing something.

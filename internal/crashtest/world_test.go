@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ type world struct {
 	topic     int
 	mode      turn.Mode
 	streaming bool
-	quiet     bool // nothing is logged
+	rough     bool // platform and model fail too, and turns with them
 
 	*life       // the present one
 	lives []int // points that each life passed
@@ -102,7 +103,9 @@ func (w *world) direct(n int) *sim.Chat { return w.people[n].Chat(w.bot) }
 func (w *world) start(at int) {
 	w.t.Helper()
 	l := &life{w: w, at: at, ran: make(chan struct{})}
+	w.mu.Lock()
 	w.life = l
+	w.mu.Unlock()
 	l.ctx, l.end = context.WithCancel(context.Background())
 	var err error
 	if l.store, err = bolt.Open(context.Background(), w.file(), bolt.Options{}); err != nil {
@@ -246,6 +249,16 @@ type act struct {
 	do    func()
 }
 
+// kill ends the present life, from any goroutine.
+func (w *world) kill() {
+	w.mu.Lock()
+	l := w.life
+	w.mu.Unlock()
+	if l != nil {
+		l.kill()
+	}
+}
+
 // play lets a script run its course while daemons live and die: each dies at
 // its point and the next one comes two seconds later; the last one lives on.
 // It returns when the script is over and nothing is left to do.
@@ -259,7 +272,11 @@ func (w *world) play(script []act, deaths ...int) {
 			a.do()
 		}
 	}()
-	for _, at := range append(deaths, 0) {
+	for i := 0; ; i++ {
+		at := 0
+		if i < len(deaths) {
+			at = deaths[i]
+		}
 		w.start(at)
 		dead := w.live(over)
 		w.lives, w.died = append(w.lives, w.n), append(w.died, w.diedAt)
@@ -292,7 +309,7 @@ func (w *world) live(over <-chan struct{}) (dead bool) {
 			calm = 0
 		}
 		if waited > 10_000 {
-			w.t.Errorf("after %v there is still something to do: %+v", 5*time.Second*time.Duration(waited), w.store.Stats())
+			w.t.Errorf("after %v there is still something to do: %+v, %d updates", 5*time.Second*time.Duration(waited), w.store.Stats(), w.bot.Pending())
 			return false
 		}
 	}
@@ -312,7 +329,7 @@ var token = regexp.MustCompile(`#m[0-9]+#`)
 // answer has one.
 func answers(r llm.Request) llm.Reply {
 	said := r.Newest()
-	tokens := strings.Join(token.FindAllString(said, -1), " ")
+	tokens := strings.Join(asking(r), " ")
 	args := fmt.Sprintf(`{"for":%q}`, tokens)
 	asks := func(word string) bool { return strings.Contains(said, word) }
 	switch {
@@ -327,6 +344,24 @@ func answers(r llm.Request) llm.Reply {
 		return llm.Reply{Text: "This is long: " + strings.Repeat("word ", 1000) + tokens, Pieces: 4000}
 	}
 	return llm.Reply{Text: "This is the answer " + tokens}
+}
+
+// asking returns the tokens in what people have said since the last answer.
+func asking(r llm.Request) (tokens []string) {
+	for _, m := range slices.Backward(r.Messages) {
+		goesOn := slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == "tool_use" || b.Text == "[No answer.]" })
+		if m.Role == "assistant" && !goesOn {
+			break
+		}
+		var here []string
+		for _, b := range m.Blocks {
+			if m.Role == "user" && b.Type == "text" {
+				here = append(here, token.FindAllString(b.Text, -1)...)
+			}
+		}
+		tokens = append(here, tokens...)
+	}
+	return tokens
 }
 
 // pay is a tool that may run only once.
