@@ -3,9 +3,10 @@
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CRASHES ?= 60s
+SIM ?= 60s
 FUZZ ?= 60s
 
-.PHONY: build test race lint bench crashtest fuzz interop example check
+.PHONY: build test race lint bench crashtest sweep simulate fuzz interop example check
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
@@ -22,10 +23,17 @@ lint: ## vet, staticcheck, formatting
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 bench: ## the figures of docs/benchmarks.md
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./internal/bench
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench
+	$(GO) test -run '^$$' -bench LongSession -benchtime 500x ./gateway
 
 crashtest: ## kill -9 on the real binary, for CRASHES, with the simulators' ledgers as judge
 	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest
+
+sweep: ## the death of the daemon at every point of two scenarios, and at many pairs of points
+	HERMESD_SWEEP=all $(GO) test -count=1 -v -timeout 30m -run 'TestADeath' ./internal/crashtest
+
+simulate: ## random people, faults and deaths over virtual hours, for SIM; HERMESD_SEED plays a day again
+	HERMESD_SIM=$(SIM) $(GO) test -count=1 -v -timeout 24h -run 'TestDays' ./internal/crashtest
 
 fuzz: ## each fuzz target for FUZZ
 	@for pkg in $$($(GO) list ./...); do \

@@ -200,7 +200,7 @@ func (w *world) open() (lanes []inbox.Lane, rows []outbox.Row) {
 type sessionRecord = session.Record
 
 // allowed lets everybody in but the person 666.
-func allowed(t *testing.T) *access.Checker {
+func allowed(t testing.TB) *access.Checker {
 	t.Helper()
 	ids := []string{"7", "8", "9"}
 	for i := range 200 {
@@ -211,4 +211,13 @@ func allowed(t *testing.T) *access.Checker {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func noTools(t testing.TB) tool.Set {
+	t.Helper()
+	s, err := tool.NewSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -244,29 +244,3 @@ func BenchmarkFarPlatform(b *testing.B) {
 	b.ReportMetric(ms(quantile(trips, 0.5)), "p50-ms")
 	b.ReportMetric(ms(quantile(trips, 0.99)), "p99-ms")
 }
-
-// BenchmarkLongSession compares a turn in a session of 10,000 messages with one
-// in a session of 100.
-func BenchmarkLongSession(b *testing.B) {
-	for _, messages := range []int{100, 10_000} {
-		b.Run(fmt.Sprint("messages=", messages), func(b *testing.B) {
-			w := start(b, rig.Options{})
-			for i := range messages / 2 {
-				w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", i))
-				w.answered(i + 1)
-			}
-			before, _ := w.Daemon.CPU()
-			const n = 100
-			b.ResetTimer()
-			for i := range n {
-				w.Direct[0].Say(w.People[0], fmt.Sprintf("message #%d", messages+i))
-				w.answered(messages/2 + i + 1)
-			}
-			b.StopTimer()
-			after, _ := w.Daemon.CPU()
-			trips := w.trips()
-			b.ReportMetric(ms(after-before)/n, "cpu-ms/message")
-			b.ReportMetric(ms(quantile(trips[len(trips)-n:], 0.5)), "p50-ms")
-		})
-	}
-}
