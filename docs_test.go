@@ -90,3 +90,27 @@ func TestNothingIsLeftOpenInTheCode(t *testing.T) {
 		}
 	})
 }
+
+func TestEveryDependencyIsNamedWithItsReason(t *testing.T) {
+	page := strings.Join(lines(t, "ARCHITECTURE.md"), "\n")
+	for _, line := range lines(t, "go.mod") {
+		f := strings.Fields(line)
+		if len(f) != 2 || f[0] == "module" || f[0] == "go" || !strings.HasPrefix(f[1], "v") {
+			continue // not a requirement, or one that is only indirect
+		}
+		if name := strings.TrimPrefix(f[0], "github.com/charmbracelet/"); !strings.Contains(page, name) {
+			t.Errorf("ARCHITECTURE.md does not say why %s is needed", f[0])
+		}
+	}
+}
+
+func TestEveryPackageIsInTheTower(t *testing.T) {
+	page := strings.Join(lines(t, "ARCHITECTURE.md"), "\n")
+	seen := map[string]bool{}
+	sources(t, func(_, pkg string) {
+		if !seen[pkg] && !strings.Contains(page, "`"+pkg+"`") && !strings.Contains(pkg, "/internal/") && pkg != "cmd/internal/tui/text" {
+			t.Errorf("ARCHITECTURE.md has no line for package %s", pkg)
+		}
+		seen[pkg] = true
+	})
+}
