@@ -38,7 +38,7 @@ type fault struct {
 const last = "still there?"
 
 func faults() []fault {
-	return slices.Concat(modelFaults(), answerFaults())
+	return slices.Concat(slowFaults(), startFaults(), platformFaults(), updateFaults(), modelFaults(), answerFaults(), telegramFaults(), networkFaults(), fileFaults())
 }
 
 // TestEveryFaultEndsInAnOutcomeThatSomebodySees plays each fault against a

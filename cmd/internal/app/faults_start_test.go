@@ -1,0 +1,246 @@
+package app_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/telegram"
+	"hermesd/storage"
+)
+
+// refused returns why the daemon does not start.
+func (w *world) refused(words ...string) error {
+	w.Helper()
+	_, err := w.build()
+	if err == nil {
+		w.Fatal("the daemon starts")
+	}
+	for _, s := range words {
+		if !strings.Contains(err.Error(), s) {
+			w.Errorf("the error does not say %q: %v", s, err)
+		}
+	}
+	return err
+}
+
+// wrong is a configuration that is refused as a whole, with words of why: the
+// command line ends with the code that says not to restart.
+func wrong(config, account string, words ...string) func(*world) {
+	return func(w *world) {
+		w.configure(config, account)
+		w.misconfigured(words...)
+		w.configure("", "")
+		w.start()
+	}
+}
+
+func (w *world) misconfigured(words ...string) {
+	w.Helper()
+	if err, ok := errors.AsType[*config.Error](w.refused(words...)); !ok {
+		w.Errorf("it is no error of the configuration: %v", err)
+	}
+}
+
+// path is a file in the home.
+func (w *world) path(name string) string { return filepath.Join(w.home, name) }
+
+// must ends the test with an error that is not part of it.
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// spoiled has the daemon live once, changes its store, sees that it does not
+// start and why, and puts the store back.
+func spoiled(change func([]byte) []byte, judge func(*world, error)) func(*world) {
+	return func(w *world) {
+		w.start()
+		w.ask("hello")
+		w.stop()
+		good, err := os.ReadFile(w.path("hermesd.db"))
+		w.must(err)
+		w.must(os.WriteFile(w.path("hermesd.db"), change(bytes.Clone(good)), 0o600))
+		judge(w, w.refused("hermesd.db"))
+		w.must(os.WriteFile(w.path("hermesd.db"), good, 0o600))
+		w.start()
+	}
+}
+
+func damaged(w *world, err error) {
+	if _, ok := errors.AsType[*storage.DamageError](err); !ok {
+		w.Errorf("it is not said to be damage: %v", err)
+	}
+}
+
+func startFaults() []fault {
+	fine := []string{"echo: hello"}
+	return []fault{
+		{
+			sentence: "an unknown key stops the start, with its place",
+			cold:     true, play: wrong("agnet:\n  name: x", "", "config.yaml:12:1", "agnet"),
+		},
+		{
+			sentence: "a value of the wrong type stops the start, with its place",
+			cold:     true, play: wrong("agent:\n  max_turns: many", "", "config.yaml:13:14", "agent.max_turns"),
+		},
+		{
+			sentence: "a config file that is no YAML stops the start, with its place",
+			cold:     true, play: wrong("agent: [", "", "config.yaml:"),
+		},
+		{
+			sentence: "a platform that is switched on without a token stops the start, and the variable to set is named",
+			cold:     true, play: wrong("platforms:\n  telegram:\n    enabled: true", "none", "config.yaml:9:14", "TELEGRAM_BOT_TOKEN"),
+		},
+		{
+			sentence: "a home that is a file stops the start",
+			cold:     true, play: func(w *world) {
+				home := w.home
+				w.home = w.path("config.yaml")
+				w.misconfigured("not a directory")
+				w.home = home
+				w.start()
+			},
+		},
+		{
+			sentence: "a home that cannot be written stops the start",
+			cold:     true, play: func(w *world) {
+				w.must(os.Mkdir(w.path(storage.LockName), 0o700))
+				if err, ok := errors.AsType[*storage.HomeError](w.refused(w.home)); !ok {
+					w.Errorf("it is not said to be the home: %v", err)
+				}
+				w.must(os.Remove(w.path(storage.LockName)))
+				w.start()
+			},
+		},
+		{
+			sentence: "a workspace that is a file stops the start, and leaves the home free",
+			cold:     true, play: func(w *world) {
+				w.write("workspace", "")
+				w.refused("workspace", "not a directory")
+				w.must(os.Remove(w.path("workspace")))
+				w.start()
+			},
+		},
+		{
+			sentence: "a second daemon in the same home does not start, says who is there, and does not disturb the first",
+			play: func(w *world) {
+				locked, ok := errors.AsType[*storage.LockedError](w.refused("in use"))
+				if !ok || locked.PID != os.Getpid() {
+					w.Errorf("it is not said who holds the home: %+v", locked)
+				}
+			},
+		},
+		{
+			sentence: "a store of a newer version is left alone",
+			cold:     true, shows: fine, ends: []string{"replied"},
+			play: spoiled(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("schema1"), []byte("schema9")) }, func(w *world, err error) {
+				if newer, ok := errors.AsType[*storage.NewerError](err); !ok || newer.Have != 9 {
+					w.Errorf("it is not said to be newer: %v", err)
+				}
+			}),
+		},
+		{
+			sentence: "a store that was cut short is said to be damaged",
+			cold:     true, shows: fine, ends: []string{"replied"},
+			play: spoiled(func(b []byte) []byte { return b[:6*os.Getpagesize()] }, damaged),
+		},
+		{
+			sentence: "a store of a few bytes is said to be damaged",
+			cold:     true, shows: fine, ends: []string{"replied"},
+			play: spoiled(func(b []byte) []byte { return b[:100] }, damaged),
+		},
+		{
+			sentence: "an empty store file is said to be damaged",
+			cold:     true, shows: fine, ends: []string{"replied"},
+			play: spoiled(func(b []byte) []byte { return nil }, damaged),
+		},
+	}
+}
+
+// said counts the lines with the words that the operator has.
+func (w *world) said(words string) (n int) {
+	for _, l := range w.book.lines() {
+		if l.has(words) {
+			n++
+		}
+	}
+	return n
+}
+
+func platformFaults() []fault {
+	hook := &detour{}
+	return []fault{
+		{
+			sentence: "without any token only the console speaks, and that is said",
+			telegram: "none", cold: true, console: true, play: (*world).start,
+			logs: []string{"no platform is configured: only `hermesd chat` reaches the agent"},
+		},
+		{
+			sentence: "a token that can be none keeps its platform down, and that is said in one line",
+			cold:     true, console: true, telegram: "none",
+			config: "platforms:\n  telegram:\n    token: nonsense",
+			play:   (*world).start,
+			logs:   []string{"platform is down", "❌ telegram: token: this is not a bot token"},
+		},
+		{
+			sentence: "a token that Telegram does not know (401) keeps its platform down, which is said once, and the console goes on",
+			cold:     true, console: true, telegram: "none",
+			config: "platforms:\n  telegram:\n    token: \"1234567:AAunknown\"\n    api_url: $API",
+			play: func(w *world) {
+				w.start()
+				w.health(chat.Failed, "Telegram does not know this bot token")
+				w.logs("❌")
+				if n := w.said("platform is down"); n != 1 || w.said("❌") != 1 {
+					w.Errorf("said %d times", n)
+				}
+			},
+			logs: []string{"platform is down", "❌"},
+		},
+		{
+			sentence: "one account with a bad token does not disturb another account",
+			cold:     true,
+			telegram: "accounts:\n  second:\n    token: \"1234567:AAunknown\"\n    allow_from: [\"$ANN\"]\n",
+			play: func(w *world) {
+				w.start()
+				w.logs("❌")
+			},
+			logs: []string{"platform is down", "❌"},
+		},
+		{
+			sentence: "a webhook whose port is in use is said, and works once the port is free",
+			cold:     true, server: telegram.Options{Webhooks: hook},
+			play: func(w *world) {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				w.must(err)
+				defer func() { _ = l.Close() }() // twice in the end, or after a failure
+				hook.to = l.Addr().String()
+				w.configure("", "webhook_url: https://hook.test/hermes\nwebhook_secret: abc\nwebhook_listen: "+hook.to+"\n")
+				w.start()
+				w.health(chat.Retrying, "address already in use")
+				w.must(l.Close())
+				w.online()
+				w.await("the webhook is registered", func() bool { return w.tg.Ledger().Counts().ByMethod["setwebhook"] > 0 })
+			},
+			logs: []string{"webhook socket"},
+		},
+	}
+}
+
+// A detour leads every request to one address.
+type detour struct{ to string }
+
+func (d *detour) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", d.to
+	t := &http.Transport{DisableKeepAlives: true}
+	return t.RoundTrip(r)
+}

@@ -1,0 +1,186 @@
+package app_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/telegram"
+)
+
+// sending injects f for sendMessage, has ann say text and see the answer.
+func sending(f telegram.Fault, text, sees string) func(*world) {
+	return func(w *world) {
+		if f.Method == "" {
+			f.Method = "sendMessage"
+		}
+		in := w.tg.Inject(f)
+		w.say(text)
+		w.sees(sees)
+		if in.Hits() != 1 {
+			w.Errorf("the fault hit %d calls", in.Hits())
+		}
+	}
+}
+
+// gap is how long after the refused call of a method the next one came.
+func (w *world) gap(method string) time.Duration {
+	w.Helper()
+	cs := w.tg.Ledger().Calls(method)
+	i := slices.IndexFunc(cs, func(c telegram.Call) bool { return c.Status == 429 })
+	if i < 0 || i+1 >= len(cs) {
+		w.fatal("no " + method + " was refused and tried again")
+	}
+	return cs[i+1].At.Sub(cs[i].Done)
+}
+
+func telegramFaults() []fault {
+	const (
+		echoed = "echo: hello"
+		maybe  = "(may be a repeat)\necho: hello"
+	)
+	replied := []string{"replied"}
+	return []fault{
+		{
+			sentence: "styles that Telegram cannot parse (400) are left out, and the text arrives",
+			play: func(w *world) {
+				sending(telegram.Fault{Kind: telegram.Fail, Status: 400, Description: "Bad Request: can't parse entities: byte offset 5"}, "bold please", "It is bold.")(w)
+				if m := w.sees("It is bold."); len(m.Entities) != 0 {
+					w.Errorf("it has styles: %+v", m.Entities)
+				}
+			},
+			shows: []string{"It is bold."}, ends: replied,
+		},
+		{
+			sentence: "a person who has blocked the bot (403) costs one row, with the reason",
+			play: func(w *world) {
+				w.hold("on")
+				w.ann.Block(w.bot, true)
+				w.confirmed()
+				w.release()
+				w.logs("given up", "this person has blocked the bot")
+				w.ann.Block(w.bot, false)
+				w.confirmed()
+			},
+			ends: []string{"replied", "silent: membership_change", "silent: membership_change"},
+			dead: []string{"this person has blocked the bot"},
+			logs: []string{"given up"},
+		},
+		{
+			sentence: "a chat that Telegram does not find (400) costs one row, with the reason",
+			play: func(w *world) {
+				w.tg.Inject(telegram.Fault{Method: "sendMessage", Kind: telegram.Fail, Status: 400})
+				w.say("hello")
+				w.logs("given up")
+			},
+			ends: replied,
+			dead: []string{"Telegram knows no such chat, or the bot is not in it"},
+			logs: []string{"given up"},
+		},
+		{
+			sentence: "a 429 on sendMessage is waited for to the letter",
+			play: func(w *world) {
+				sending(telegram.Fault{Kind: telegram.Fail, RetryAfter: time.Second}, "hello", echoed)(w)
+				if d := w.gap("sendMessage"); d < time.Second || d > 3*time.Second {
+					w.Errorf("sent again after %v, not after 1s", d)
+				}
+			},
+			shows: []string{echoed}, ends: replied,
+			logs: []string{"Telegram asks to wait 1s"},
+		},
+		{
+			sentence: "a 429 on edits slows the preview down, and the whole answer arrives once",
+			play: func(w *world) {
+				sending(telegram.Fault{Method: "editMessageText", Kind: telegram.Fail, RetryAfter: time.Second}, "long story", "word end")(w)
+				if d := w.gap("editMessageText"); d < time.Second {
+					w.Errorf("edited again after %v, not after 1s", d)
+				}
+			},
+			shows: []string{"done: " + strings.Repeat("word ", 50) + "end"}, ends: replied,
+		},
+		{
+			sentence: "a 500 of Telegram is tried again, and the answer arrives once",
+			play:     sending(telegram.Fault{Kind: telegram.Fail, Status: 500}, "hello", echoed),
+			shows:    []string{echoed}, ends: replied,
+			logs: []string{"Telegram has an internal problem"},
+		},
+		{
+			sentence: "a 502 leaves it open whether the answer arrived, so it comes again and says so",
+			play:     sending(telegram.Fault{Kind: telegram.Fail, Status: 502}, "hello", maybe),
+			shows:    []string{maybe}, ends: replied,
+			logs: []string{"Telegram's own gateway gave no result"},
+		},
+		{
+			sentence: "a page of HTML in place of Telegram leaves it open too",
+			play:     sending(telegram.Fault{Kind: telegram.Fail, Status: 503, NoJSON: true}, "hello", maybe),
+			shows:    []string{maybe}, ends: replied,
+			logs: []string{"the answer did not come from Telegram"},
+		},
+		{
+			sentence: "a page of HTML after the message was taken makes a repeat that says so",
+			play:     sending(telegram.Fault{Kind: telegram.GarbageAfter}, "hello", maybe),
+			shows:    []string{echoed, maybe}, ends: replied,
+			logs: []string{"not sent"},
+		},
+		{
+			sentence: "a connection cut before the message was taken makes it come again and say so",
+			play:     sending(telegram.Fault{Kind: telegram.Cut}, "hello", maybe),
+			shows:    []string{maybe}, ends: replied,
+			logs: []string{"the connection broke before Telegram answered"},
+		},
+		{
+			sentence: "a connection cut after the message was taken makes a repeat that says so",
+			play:     sending(telegram.Fault{Kind: telegram.CutAfter}, "hello", maybe),
+			shows:    []string{echoed, maybe}, ends: replied,
+			logs: []string{"the connection broke before Telegram answered"},
+		},
+		{
+			sentence: "an operator who wants no repeats finds the row instead",
+			config:   "delivery:\n  uncertain: drop",
+			play: func(w *world) {
+				w.tg.Inject(telegram.Fault{Method: "sendMessage", Kind: telegram.Cut})
+				w.say("hello")
+				w.logs("given up", "dropped by delivery.uncertain")
+			},
+			ends: replied,
+			dead: []string{"no answer: it may or may not have arrived; dropped by delivery.uncertain"},
+			logs: []string{"given up"},
+		},
+		{
+			sentence: "an answer of Telegram that comes late is waited for, and the message is sent once",
+			play:     sending(telegram.Fault{Late: 1500 * time.Millisecond}, "hello", echoed),
+			shows:    []string{echoed}, ends: replied,
+		},
+		{
+			sentence: "a poll whose answer comes late is waited for, and nothing is answered twice",
+			play: func(w *world) {
+				w.tg.Inject(telegram.Fault{Method: "getUpdates", Late: 1500 * time.Millisecond, Times: 2})
+				w.ask("hello")
+				w.ask("again")
+			},
+			shows: []string{echoed, "echo: again"}, ends: []string{"replied", "replied"},
+		},
+		{
+			sentence: "a poll that is refused, cut or answered with nonsense is made again, and nothing is lost or answered twice",
+			play: func(w *world) {
+				for _, k := range []telegram.Kind{telegram.CutBody, telegram.GarbageAfter, telegram.Fail} {
+					w.tg.Inject(telegram.Fault{Method: "getUpdates", Kind: k})
+				}
+				w.ask("hello")
+			},
+			shows: []string{echoed}, ends: replied,
+			logs: []string{"warn poll"},
+		},
+		{
+			sentence: "a 429 on polls is waited for, and nothing is lost",
+			play: func(w *world) {
+				w.tg.Inject(telegram.Fault{Method: "getUpdates", Kind: telegram.Fail, RetryAfter: time.Second})
+				w.ask("hello")
+				w.logs("connection", "Telegram asks to wait 1s", string(chat.Retrying))
+				w.online()
+			},
+			shows: []string{echoed}, ends: replied,
+		},
+	}
+}
