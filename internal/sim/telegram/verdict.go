@@ -98,19 +98,16 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	cases := map[string]*tally{}
 	var order []*tally
 	stray := map[string]*tally{}
-	for _, ch := range chats {
-		for _, m := range ch.Messages() {
-			if m.Service != "" {
-				continue
-			}
+	for _, bots := range []bool{false, true} { // an edit may answer what was said after the message that it changes
+		for _, m := range said(chats) {
 			if to := moved[m.Chat]; to != 0 {
 				m.Chat = to
 			}
-			if !m.From.IsBot {
+			switch {
+			case m.From.IsBot != bots:
+			case !bots:
 				order = j.offered(m, cases, order)
-				continue
-			}
-			if m.Deleted.IsZero() {
+			case m.Deleted.IsZero():
 				j.answered(m, cases, stray)
 			}
 		}
@@ -124,6 +121,18 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	slices.SortFunc(v.Stray, func(a, b Case) int { return cmp.Compare(a.Token, b.Token) })
 	v.Disorder = disorder(order)
 	return v
+}
+
+// said are the messages of chats, without service messages.
+func said(chats []*Chat) (out []Message) {
+	for _, ch := range chats {
+		for _, m := range ch.Messages() {
+			if m.Service == "" {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }
 
 // upgrades are the groups that became supergroups: both count as one chat.

@@ -68,6 +68,12 @@ func TestJudge(t *testing.T) {
 			answer("#m2#")
 			p.do("editMessageText", "message_id", "3", "text", "#m1#")
 		}, "2 offered, 2 answered, 0 lost, 0 doubled, 0 repeats, 0 out of order, 0 stray", true},
+		{"an edit answers what was said after its message", func(p *place, say func(...int), answer func(string)) {
+			say(1)
+			answer("...")
+			say(2)
+			p.do("editMessageText", "message_id", "2", "text", "#m1# #m2#")
+		}, "2 offered, 2 answered, 0 lost, 0 doubled, 0 repeats, 0 out of order, 0 stray", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPlace(t, telegram.Options{})
