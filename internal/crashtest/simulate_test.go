@@ -98,9 +98,8 @@ func newDay(t *testing.T, seed uint64) *day {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	modes := []turn.Mode{turn.Queue, turn.Interrupt, turn.Steer}
 	d := &day{rnd: rnd, seed: seed, world: newWorld(t, options{
-		mode: modes[rnd.IntN(len(modes))], streaming: rnd.IntN(2) == 0, people: 2 + rnd.IntN(4), seed: seed,
+		mode: modes[rnd.IntN(len(modes))], streaming: rnd.IntN(2) == 0, rough: true, people: 2 + rnd.IntN(4), seed: seed,
 	})}
-	d.rough = true
 	for i := range d.people {
 		d.places = append(d.places, place{d.direct(i), i, 0}, place{d.direct(i), i, 0}, place{d.forum, i, d.topic}, place{d.forum, i, 0})
 	}

@@ -138,3 +138,8 @@ func TestADeathAtAnyPointAmongInterruptions(t *testing.T) {
 	s := &sweep{o: options{mode: turn.Interrupt, streaming: true, people: 2}, script: barging, every: 5, pairs: 8}
 	s.run(t)
 }
+
+func TestADeathAtAnyPointWhileSteering(t *testing.T) {
+	s := &sweep{o: options{mode: turn.Steer, streaming: true, people: 2, rough: true}, script: barging, every: 9, pairs: 4}
+	s.run(t)
+}

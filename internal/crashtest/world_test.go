@@ -49,7 +49,7 @@ type world struct {
 	topic     int
 	mode      turn.Mode
 	streaming bool
-	rough     bool // platform and model fail too, and turns with them
+	rough     bool
 
 	*life       // the present one
 	lives []int // points that each life passed
@@ -71,6 +71,7 @@ type post struct {
 type options struct {
 	mode      turn.Mode
 	streaming bool
+	rough     bool // turns may fail, if their people are told
 	people    int
 	seed      uint64
 }
@@ -79,7 +80,7 @@ var account = chat.Account{Platform: chat.Telegram}
 
 func newWorld(t *testing.T, o options) *world {
 	w := &world{
-		t: t, dir: t.TempDir(), mode: o.mode, streaming: o.streaming,
+		t: t, dir: t.TempDir(), mode: o.mode, streaming: o.streaming, rough: o.rough,
 		platform: sim.New(sim.Options{Latency: 40 * time.Millisecond, Seed: o.seed}),
 		model:    llm.New(llm.Options{Reply: answers, FirstByte: 200 * time.Millisecond}),
 		receipts: map[post]bool{}, runs: map[string]int{},
