@@ -130,12 +130,17 @@ func (m *move) entries() error {
 			return err
 		}
 		for _, p := range places {
-			if p.claimed {
-				continue
-			}
 			e, ok, err := m.b.at(l, p)
 			if err != nil {
 				return err
+			}
+			if ok && p.claimed { // what its turn commits follows the chat
+				if at, ok := readdress(e.In.From, m.from, m.to); ok {
+					if _, err := m.key(e, at); err != nil {
+						return err
+					}
+				}
+				continue
 			}
 			if ok {
 				if err := m.entry(e); err != nil {
@@ -147,19 +152,25 @@ func (m *move) entries() error {
 	return nil
 }
 
+// key is the new key of the session of e, whose chat is now at at.
+func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
+	if key, ok := m.keys[e.Session]; ok {
+		return key, nil
+	}
+	key := m.rekey(session.Record{Key: e.Session, At: at, Owner: e.In.Sender.ID})
+	m.keys[e.Session] = key
+	return key, m.point(e.Session, key)
+}
+
 // entry moves an entry that waits to its new session and lane.
 func (m *move) entry(e inbox.Entry) error {
 	at, ok := readdress(e.In.From, m.from, m.to)
 	if !ok {
 		return nil
 	}
-	key, ok := m.keys[e.Session]
-	if !ok {
-		key = m.rekey(session.Record{Key: e.Session, At: at, Owner: e.In.Sender.ID})
-		m.keys[e.Session] = key
-		if err := m.point(e.Session, key); err != nil {
-			return err
-		}
+	key, err := m.key(e, at)
+	if err != nil {
+		return err
 	}
 	if err := m.b.delete(bLanes, laneKey(e.Lane, e.ID)); err != nil {
 		return err
