@@ -73,6 +73,7 @@ type Runner struct {
 	o       Options
 	cache   *cache
 	holding *holds
+	sole    sole
 	closing chan struct{} // closed by Close
 	once    sync.Once
 
@@ -85,7 +86,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
+	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), sole: sole{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
 }
 
 // Close ends the waiting for a store that refuses commits: what was to be

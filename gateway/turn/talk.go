@@ -47,11 +47,16 @@ func (t *turn) talk(ctx context.Context) {
 		t.cut(ctx, err, 0)
 		return
 	}
-	s, err := t.r.load(ctx, t.first(), len(t.c.Steps) > 0)
-	if err != nil {
+	s, err := t.r.use(ctx, t.first(), len(t.c.Steps) > 0)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		t.cut(ctx, context.Cause(ctx), 0)
+		return
+	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
+	defer t.r.sole.leave(s.rec.ID)
 	t.s, t.trace.Session = s, string(s.rec.ID)
 	before := s.tr.Len()
 	input, steps, problems, err := t.input(ctx)
