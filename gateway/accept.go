@@ -145,5 +145,5 @@ func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
 		return fmt.Errorf("move %s to %s: %w", in.From, *in.MovedTo, err)
 	}
 	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.From), zap.Stringer("to", *in.MovedTo))
-	return nil
+	return g.takeUp(ctx) // what waited does so elsewhere now
 }

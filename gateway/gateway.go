@@ -119,6 +119,17 @@ func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
 // Start takes up what an earlier process left: queues first, then lanes.
 func (g *Gateway) Start(ctx context.Context) error {
+	if err := g.takeUp(ctx); err != nil {
+		return err
+	}
+	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.chore = cancel
+	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
+	return nil
+}
+
+// takeUp wakes every queue and lane in which something waits.
+func (g *Gateway) takeUp(ctx context.Context) error {
 	if err := g.delivery.Start(ctx); err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
@@ -129,9 +140,6 @@ func (g *Gateway) Start(ctx context.Context) error {
 	for _, l := range lanes {
 		g.lanes.Wake(l)
 	}
-	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	g.chore = cancel
-	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
 	return nil
 }
 
