@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/telegram"
 )
 
@@ -181,6 +182,55 @@ func telegramFaults() []fault {
 				w.online()
 			},
 			shows: []string{echoed}, ends: replied,
+		},
+		{
+			sentence: "a group that becomes a supergroup while the model thinks gets its answer there, and goes on with what was said",
+			play: func(w *world) {
+				g := w.tg.AddChat(telegram.ChatOptions{Members: []*telegram.User{w.ann}, Bots: []*telegram.Bot{w.bot}})
+				n := w.model.Count()
+				g.Say(w.ann, "hold on")
+				w.must(w.model.Await(w.ctx, n+1))
+				next := g.Upgrade(w.ann)
+				w.confirmed()
+				w.release()
+				w.seesIn(next, "echo: hold on")
+				next.Say(w.ann, "what did I say")
+				w.seesIn(next, "echo: what did I say")
+				same(w.T, "the supergroup sees", []string{"echo: hold on", "echo: what did I say"}, w.visible(next))
+				rs := w.model.Requests()
+				if ms := rs[len(rs)-1].Messages; len(ms) != 3 || !slices.ContainsFunc(ms[0].Blocks, func(b llm.Block) bool { return strings.Contains(b.Text, "hold on") }) {
+					w.Errorf("the conversation did not follow: %+v", ms)
+				}
+			},
+			ends: []string{"replied", "silent: moved", "silent: moved", "replied"},
+			logs: []string{"the chat has a new id"},
+		},
+		{
+			sentence: "what waits in a group that becomes a supergroup, and what is said there while the model still thinks, is answered there",
+			config:   "display:\n  busy_input_mode: queue",
+			play: func(w *world) {
+				g := w.tg.AddChat(telegram.ChatOptions{Members: []*telegram.User{w.ann}, Bots: []*telegram.Bot{w.bot}})
+				g.Say(w.ann, "one")
+				w.seesIn(g, "echo: one")
+				n := w.model.Count()
+				g.Say(w.ann, "hold on")
+				w.must(w.model.Await(w.ctx, n+1))
+				g.Say(w.ann, "two")
+				w.confirmed()
+				next := g.Upgrade(w.ann)
+				w.confirmed()
+				next.Say(w.ann, "three")
+				w.confirmed()
+				w.release()
+				for _, s := range []string{"hold on", "two", "three"} {
+					w.seesIn(next, "echo: "+s)
+				}
+				if got := w.visible(next); len(got) != 3 {
+					w.Errorf("the supergroup sees %q", got)
+				}
+			},
+			ends: []string{"replied", "replied", "replied", "silent: moved", "silent: moved", "replied"},
+			logs: []string{"the chat has a new id"},
 		},
 	}
 }
