@@ -238,12 +238,6 @@ func (w *world) close() {
 	w.model.Close()
 }
 
-// pass lets time pass.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // An act is something that happens in the world after a pause.
 type act struct {
 	after time.Duration
