@@ -110,9 +110,17 @@ func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Ro
 	return rows, nil
 }
 
-// Close takes no new row up, and waits for the requests that are under way, or
-// for ctx. What is left stays in the outbox.
+// flushTime is how long Close sends on what is due: what turns have said that
+// were let finish, and rows whose attempt is on disk already.
+const flushTime = 5 * time.Second
+
+// Close sends what is due for a moment, then takes no new row up, and waits for
+// the requests that are under way, or for ctx. What is left stays in the outbox.
 func (d *Delivery) Close(ctx context.Context) error {
+	d.lanes.Seal()
+	flush, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	flushed := d.lanes.Wait(flush)
 	d.stop.Do(func() { close(d.done) })
 	d.mu.Lock()
 	for to, t := range d.timers {
@@ -120,6 +128,9 @@ func (d *Delivery) Close(ctx context.Context) error {
 		delete(d.timers, to)
 	}
 	d.mu.Unlock()
+	if flushed == nil {
+		return nil
+	}
 	d.lanes.Stop()
 	return d.lanes.Wait(ctx)
 }

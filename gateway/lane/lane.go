@@ -88,8 +88,15 @@ func (s *Set[K]) Running() (running, waiting int) {
 	return len(s.lanes) - len(s.ready), len(s.ready)
 }
 
-// Stop refuses further wakes and forgets the lanes that wait for their run.
-// Functions that run are left running.
+// Seal refuses further wakes. Lanes that wait for their run still get it.
+func (s *Set[K]) Seal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// Stop is Seal, and forgets the lanes that wait for their run. Functions that
+// run are left running.
 func (s *Set[K]) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -170,6 +170,23 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 	})
 }
 
+func TestASealedSetRunsWhatWasWokenBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		s := lane.New(1, func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
+		s.Wake(1)
+		s.Wake(2)
+		s.Seal()
+		s.Wake(3)
+		if err := s.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n.Load() != 2 {
+			t.Errorf("ran %d of 2", n.Load())
+		}
+	})
+}
+
 func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lane.New(1, func(ctx context.Context, k int) { time.Sleep(time.Hour) })
