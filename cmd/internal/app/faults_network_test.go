@@ -155,6 +155,23 @@ func networkFaults() []fault {
 			shows: []string{"echo: hello", "(may be a repeat)\necho: hello"}, ends: []string{"replied"},
 			logs: []string{"the connection broke before Telegram answered"},
 		},
+		{
+			sentence: "a daemon that is told to stop sends what its turns still say, whole and once",
+			server:   telegram.Options{Latency: 20 * time.Millisecond},
+			play: func(w *world) {
+				n := w.model.Count()
+				w.say("pages please")
+				w.must(w.model.Await(w.ctx, n+1))
+				w.confirmed()
+				stopped := make(chan struct{})
+				go func() { w.stop(); close(stopped) }() // awaited below
+				w.release()
+				<-stopped
+				same(w.T, "when the daemon has ended ann sees", pages(), w.visible(w.chat))
+				w.start()
+			},
+			shows: pages(), ends: []string{"replied"},
+		},
 	}
 }
 

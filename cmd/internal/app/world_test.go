@@ -75,16 +75,20 @@ func newWorld(t *testing.T, f fault) *world {
 
 // mind is the model: it echoes, holds what begins with "hold" until release,
 // uses a tool for what begins with "tool", writes slowly what begins with
-// "long" and in bold what begins with "bold".
+// "long", in bold what begins with "bold", and after release a lot of what
+// begins with "pages".
 func (w *world) mind(r llm.Request) llm.Reply {
 	word, _, _ := strings.Cut(r.Newest(), " ")
-	rep := llm.Echo(r)
-	switch word {
-	case "hold":
+	if word == "hold" || word == "pages" {
 		select {
 		case <-w.open:
 		case <-w.ctx.Done():
 		}
+	}
+	rep := llm.Echo(r)
+	switch word {
+	case "pages":
+		rep.Text = strings.Join(pages(), "\n\n")
 	case "tool":
 		if len(r.Results()) == 0 {
 			return llm.Reply{Calls: []llm.Call{{Name: "todo", Args: `{"todos":[{"id":"1","content":"a thing","status":"pending"}]}`}}}
@@ -96,6 +100,15 @@ func (w *world) mind(r llm.Request) llm.Reply {
 		rep.Text = "It is **bold**."
 	}
 	return rep
+}
+
+// pages are paragraphs of which each fills a message.
+func pages() []string {
+	var out []string
+	for _, s := range []string{"one ", "two ", "three ", "four ", "five "} {
+		out = append(out, strings.TrimSpace(strings.Repeat(s, 3500/len(s))))
+	}
+	return out
 }
 
 // release lets the model go on.

@@ -1,0 +1,159 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/prompt"
+	"hermesd/agent/tool"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/storage/bolt"
+)
+
+// quiet is a platform that takes everything.
+type quiet struct{}
+
+func (quiet) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
+func (quiet) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {
+	return chat.Receipt{ID: m.ID}, nil
+}
+func (quiet) Features() chat.Features {
+	return chat.Features{Limit: 4096, Size: func(r chat.Rich) int { return len(r.Text) }}
+}
+func (quiet) Health() chat.Health { return chat.Health{State: chat.Connected} }
+
+// rogue returns a tool that neither returns nor heeds its context before end is
+// closed. It says when it runs.
+func rogue(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool {
+	s := tool.Spec{Effect: tool.Pure}
+	s.Name, s.Description, s.Schema = name, name, json.RawMessage(`{"type":"object"}`)
+	return tool.Of(s, func(context.Context, tool.Call, struct{}) (string, error) {
+		running <- struct{}{}
+		if name == "hang" {
+			<-end
+			return "", nil
+		}
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				return fmt.Sprint(n), nil
+			default:
+			}
+		}
+	})
+}
+
+// rogueGateway is a gateway in which, after misbehave, one session burns a
+// processor in a tool and another one hangs in one.
+func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
+	t.Helper()
+	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, end := make(chan struct{}), make(chan struct{})
+	tools, err := tool.NewSet(rogue("spin", running, end), rogue("hang", running, end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := llmtest.NewScripted()
+	model.Default = func(r llmtest.Recorded) llmtest.Answer {
+		last := r.Messages[len(r.Messages)-1]
+		if _, ok := tools.Lookup(r.Newest()); ok && last.Blocks[0].Type != llm.ToolResult {
+			return llmtest.Use(r.Newest(), "{}")
+		}
+		return llmtest.Say("fine")
+	}
+	on := chat.Account{Platform: chat.Telegram}
+	check, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{on: {AllowAll: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := agent.New(agent.Config{}, model, tools)
+	g = gateway.New(gateway.Options{
+		Store: store, Agent: a, Adapters: map[chat.Account]chat.Adapter{on: quiet{}}, Access: check,
+		Prefix: func(session.Record) prompt.Prefix { return prompt.Build(prompt.Inputs{Tools: tools.Tools()}) },
+		Mode:   turn.Queue, Model: "scripted",
+		Limits: gateway.Config{MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute},
+	})
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		close(end)
+		a.Wait()
+		if err := g.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, func() {
+		for i, name := range tools.Names() {
+			accept(t, g, -1-i, name)
+			<-running
+		}
+	}
+}
+
+// accept has person n write text, and returns how long it took to accept it.
+func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
+	t.Helper()
+	in := chat.Inbound{
+		Key: fmt.Sprint("k", n), ID: fmt.Sprint(n), Event: chat.Message, Text: text, At: time.Now(), Addressed: true,
+		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: fmt.Sprint(10_000 + n)},
+		Sender: chat.Person{ID: fmt.Sprint(10_000 + n), Name: "Ann"},
+	}
+	began := time.Now()
+	if err := g.Accept(t.Context(), []chat.Inbound{in}); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// p99 is the median, over several tries, of the latency that all but one in a
+// hundred messages stay under. Each comes from another person.
+func p99(t *testing.T, g *gateway.Gateway, from int) time.Duration {
+	t.Helper()
+	const tries, messages = 5, 120
+	var all []time.Duration
+	for try := range tries {
+		took := make([]time.Duration, messages)
+		for i := range took {
+			took[i] = accept(t, g, from+try*messages+i, "hello")
+		}
+		slices.Sort(took)
+		all = append(all, took[messages*99/100])
+	}
+	slices.Sort(all)
+	return all[tries/2]
+}
+
+func TestASessionThatBurnsTheProcessorOrHangsDoesNotDelayOthers(t *testing.T) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("the only processor is the one that is burnt")
+	}
+	const limit = 50 * time.Millisecond
+	g, misbehave := rogueGateway(t)
+	alone := p99(t, g, 0) // what a busy machine does by itself
+	misbehave()
+	beside := p99(t, g, 10_000)
+	t.Logf("p99 of accepting: %v alone, %v beside a session that spins and one that hangs", alone, beside)
+	if beside > limit+alone {
+		t.Errorf("the p99 is %v beside them and %v without", beside, alone)
+	}
+}
