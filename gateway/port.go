@@ -31,9 +31,6 @@ type Store interface {
 	// Lanes returns the lanes that have entries which are not done, in the order
 	// of their oldest entry.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
-	// Waiting returns how many entries of lane wait unclaimed. It does not touch
-	// the disk.
-	Waiting(lane inbox.Lane) int
 	// Move makes what belongs to the chat at from belong to to: session keys by
 	// rekey, waiting entries and outbox rows.
 	Move(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error

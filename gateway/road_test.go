@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/turn"
 )
@@ -384,3 +386,35 @@ func TestPiecesOfOneTextAreOneInput(t *testing.T) {
 }
 
 // refusing is a store that refuses the next commit for good.
+
+// overtaken has another message accepted before the first one is known to be.
+type overtaken struct {
+	gateway.Store
+	by func()
+}
+
+func (s *overtaken) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
+	taken, err := s.Store.Accept(ctx, entries)
+	if by := s.by; by != nil {
+		s.by = nil
+		by()
+	}
+	return taken, err
+}
+
+func TestAMessageThatOvertakesAnotherIsAnsweredBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("first"), llmtest.Say("second"))
+		w.set = func(o *gateway.Options) {
+			o.Mode = turn.Queue
+			o.Store = &overtaken{Store: o.Store, by: func() { w.say("7", "two"); synctest.Wait() }}
+		}
+		w.start()
+		defer w.stop()
+		w.say("7", "one")
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"first", "second"}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -21,6 +21,9 @@ type Store interface {
 	// Join takes what has come to wait in the claim's lane meanwhile into the
 	// same turn, and returns it.
 	Join(ctx context.Context, c inbox.Claim) ([]inbox.Entry, error)
+	// Waiting returns how many entries of lane wait unclaimed. It does not touch
+	// the disk.
+	Waiting(lane inbox.Lane) int
 	// Release lets the claim's entries wait again, and keeps its steps. It is not
 	// a crash.
 	Release(ctx context.Context, c inbox.Claim) error

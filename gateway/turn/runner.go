@@ -117,9 +117,9 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if r.o.Mode == Queue {
 		limit = 1
 	}
-	c, ok := r.take(l)
+	c, handed := r.take(l)
 	var err error
-	if !ok {
+	if !handed {
 		c, err = r.o.Store.Claim(context.WithoutCancel(ctx), l, limit)
 	}
 	if err != nil {
@@ -132,7 +132,8 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	}
 	t := &turn{r: r, c: c, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.run(ctx)
-	if c.Waiting > 0 || t.again {
+	// What came between the hand-over and this run has woken nobody.
+	if c.Waiting > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
 		r.o.Wake(l)
 	}
 }
