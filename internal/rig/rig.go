@@ -117,6 +117,9 @@ func (r *Rig) Start(ctx context.Context) error {
 
 func (r *Rig) polls() int { return r.Telegram.Ledger().Counts().ByMethod["getupdates"] }
 
+// Home returns the home directory of the daemon.
+func (r *Rig) Home() string { return r.o.Home }
+
 // Kill ends the present life by SIGKILL.
 func (r *Rig) Kill() {
 	r.Daemon.Kill()
