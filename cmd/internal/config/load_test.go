@@ -28,7 +28,7 @@ func TestNothingConfigured(t *testing.T) {
 	if r.Model.Provider != "demo" || r.Model.Reason == "" {
 		t.Errorf("model %+v, want the demo with a reason", r.Model)
 	}
-	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.CacheBytes != 16<<20 ||
+	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.CacheBytes != 8<<20 ||
 		c.Gateway.TurnTimeout != 30*time.Minute || c.Backlog.MaxAge != 24*time.Hour || !c.GroupSessionsPerUser || c.ThreadSessionsPerUser ||
 		c.Platforms.Telegram.RequireMention || !c.Platforms.Discord.RequireMention || !c.Platforms.Slack.RequireMention || c.Agent.MaxTurns != 90 {
 		t.Errorf("defaults differ: %+v", c)

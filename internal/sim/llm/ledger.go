@@ -14,8 +14,9 @@ type Entry struct {
 	At      time.Time
 	Fault   Kind // "" for none
 	Done    bool // the answer is over
-	Status  int  // of the answer; 0 if there was none
-	Written int  // bytes of the answer
+	Ended   time.Time
+	Status  int // of the answer; 0 if there was none
+	Written int // bytes of the answer
 }
 
 type ledger struct {
@@ -47,7 +48,7 @@ func (l *ledger) finish(n, status, written int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.entries[n-1]
-	e.Done, e.Status, e.Written = true, status, written
+	e.Done, e.Ended, e.Status, e.Written = true, time.Now(), status, written
 	l.changed()
 }
 
