@@ -33,7 +33,7 @@ type Config struct {
 	Backlog               Backlog        `yaml:"backlog"`
 
 	Access                 access.Config `yaml:"access"`
-	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a pairing code, or nothing."`
+	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a pairing code, or nothing. This version has no pairing yet: both are nothing, and hermesd why knows of it."`
 	Platforms              Platforms     `yaml:"platforms"`
 
 	Terminal Terminal `yaml:"terminal"`
