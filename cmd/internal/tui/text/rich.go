@@ -86,7 +86,13 @@ func wrap(s string, look Look, width int) string {
 	if look == Source {
 		return s
 	}
-	return lipgloss.Wrap(s, width, " ")
+	lines := strings.Split(lipgloss.Wrap(s, width, " "), "\n")
+	for i, l := range lines {
+		if ansi.StringWidth(l) > width { // it breaks at hyphens, and may break too late
+			lines[i] = ansi.Hardwrap(l, width, true)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func code(s, lang string, look Look, width int) string {
