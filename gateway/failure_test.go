@@ -132,6 +132,7 @@ func TestAcceptFailsVisiblyWhenTheStoreIsGone(t *testing.T) {
 	})
 }
 
+// refusing is a store that refuses the next commits for good.
 type refusing struct {
 	gateway.Store
 	left atomic.Int32

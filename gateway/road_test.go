@@ -385,8 +385,6 @@ func TestPiecesOfOneTextAreOneInput(t *testing.T) {
 	})
 }
 
-// refusing is a store that refuses the next commit for good.
-
 // overtaken has another message accepted before the first one is known to be.
 type overtaken struct {
 	gateway.Store
