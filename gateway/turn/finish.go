@@ -151,11 +151,16 @@ func (t *turn) setAside(ctx context.Context) {
 
 // tooLate ends a turn that would come too late. What was said is kept.
 func (t *turn) tooLate(ctx context.Context, text string) {
-	s, err := t.r.load(ctx, t.first(), false)
-	if err != nil {
+	s, err := t.r.use(ctx, t.first(), false)
+	switch {
+	case err != nil && ctx.Err() != nil: // it waited for another turn of the session
+		t.cut(ctx, context.Cause(ctx), 0)
+		return
+	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
+	defer t.r.sole.leave(s.rec.ID)
 	t.s = s
 	before := s.tr.Len()
 	m, _ := t.r.compose(ctx, t.c.Entries, s.rec.Shared)
