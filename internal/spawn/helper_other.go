@@ -1,0 +1,24 @@
+//go:build !linux
+
+package spawn
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+)
+
+// supported says that there are sandboxes for this system.
+const supported = false
+
+var errUnsupported = errors.New("there is no sandbox for this system")
+
+func (s *Sandbox) wrap(*exec.Cmd) error { return errUnsupported }
+
+func (s *Sandbox) bound(context.Context, string) string { return "" }
+
+func landlockABI() (int, string) { return 0, errUnsupported.Error() }
+
+func supervise(errand) int { return broken(errUnsupported) }
+
+func enter(errand) int { return broken(errUnsupported) }
