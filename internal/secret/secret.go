@@ -36,6 +36,7 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 type Masker struct {
 	mu     sync.RWMutex // guards what follows
 	values []string     // longest first, so that a secret inside another does not spoil it
+	forms  []string     // each value as it may stand in text
 	r      *strings.Replacer
 }
 
@@ -50,12 +51,16 @@ func (m *Masker) Add(vs ...Value) {
 		}
 	}
 	slices.SortStableFunc(m.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	m.forms = nil
 	var pairs []string
 	for _, s := range m.values {
-		pairs = append(pairs, s, shown)
+		m.forms = append(m.forms, s)
 		if q, err := json.Marshal(s); err == nil && string(q[1:len(q)-1]) != s {
-			pairs = append(pairs, string(q[1:len(q)-1]), shown)
+			m.forms = append(m.forms, string(q[1:len(q)-1]))
 		}
+	}
+	for _, s := range m.forms {
+		pairs = append(pairs, s, shown)
 	}
 	m.r = strings.NewReplacer(pairs...)
 }
@@ -69,4 +74,43 @@ func (m *Masker) Mask(s string) string {
 		return s
 	}
 	return r.Replace(s)
+}
+
+// Pending returns how many bytes at the end of s may be the beginning of a
+// registered secret that is not complete yet: text that grows must not be shown
+// further than up to there.
+func (m *Masker) Pending(s string) int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	longest := 0
+	for _, v := range m.forms {
+		longest = max(longest, len(v)-1)
+	}
+	open := false
+	for i := max(0, len(s)-longest); i < len(s) && !open; i++ {
+		open = m.beginsLocked(s[i:])
+	}
+	for i := 0; open && i < len(s); { // as Mask goes through it
+		if m.beginsLocked(s[i:]) {
+			return len(s) - i
+		}
+		i += max(1, m.lengthLocked(s[i:]))
+	}
+	return 0
+}
+
+// beginsLocked reports whether s is the beginning of a secret.
+func (m *Masker) beginsLocked(s string) bool {
+	return slices.ContainsFunc(m.forms, func(v string) bool { return len(s) < len(v) && strings.HasPrefix(v, s) })
+}
+
+// lengthLocked is the length of the secret with which s begins, 0 if there is
+// none.
+func (m *Masker) lengthLocked(s string) int {
+	for _, v := range m.forms {
+		if strings.HasPrefix(s, v) {
+			return len(v)
+		}
+	}
+	return 0
 }

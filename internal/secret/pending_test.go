@@ -1,0 +1,28 @@
+package secret_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"hermesd/internal/secret"
+)
+
+// TestWhatIsShownOfGrowingTextStays: text that is cut ahead of what is pending
+// is masked to a beginning of what the whole text is masked to.
+func TestWhatIsShownOfGrowingTextStays(t *testing.T) {
+	secrets := []secret.Value{"aabaabaab", "abaabaabaaba", "quote\"d-secret", "baabbaab"}
+	var m secret.Masker
+	m.Add(secrets...)
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "x", string(secrets[0]), string(secrets[1]), string(secrets[2]), `quote\"d-secret`, string(secrets[3])}), 0, 8).Draw(t, "parts")
+		whole := strings.Join(parts, "")
+		cut := rapid.IntRange(0, len(whole)).Draw(t, "cut")
+		head := whole[:cut]
+		shown := m.Mask(head[:len(head)-m.Pending(head)])
+		if !strings.HasPrefix(m.Mask(whole), shown) {
+			t.Fatalf("%q shows %q, the whole is %q", head, shown, m.Mask(whole))
+		}
+	})
+}
