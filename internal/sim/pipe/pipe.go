@@ -1,6 +1,7 @@
-// Package pipe carries HTTP requests to a handler without a network: answers
-// stream, connections break, and all of it works inside a bubble of
-// testing/synctest.
+// Package pipe carries traffic without a network, inside a bubble of
+// testing/synctest too. Transport brings HTTP requests straight to a handler:
+// answers stream and connections break. Listen and Conns are whole connections
+// in memory, for servers that speak more than HTTP, such as websockets.
 package pipe
 
 import (
@@ -42,14 +43,13 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	select {
 	case <-w.ready:
-	case <-ctx.Done():
-		select {
-		case <-w.ready: // the handler was as quick as its end
-		default:
-			cancel()
-			_ = pr.Close() // never fails; the handler must not wait for a reader
-			return nil, fmt.Errorf("simulated connection: %w", ctx.Err())
-		}
+	case <-r.Context().Done():
+	}
+	if err := r.Context().Err(); err != nil {
+		// As over a network: who has gone away gets no answer, however quick it was.
+		cancel()
+		_ = pr.Close() // never fails; the handler must not wait for a reader
+		return nil, fmt.Errorf("simulated connection: %w", err)
 	}
 	if w.broken {
 		cancel()
