@@ -66,7 +66,7 @@ func chatUsage(u Usage) any {
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	return ordered{
 		{"prompt_tokens", prompt}, {"completion_tokens", u.Output}, {"total_tokens", prompt + u.Output},
-		{"prompt_tokens_details", ordered{{"cached_tokens", u.CacheRead}}},
+		{"prompt_tokens_details", ordered{{"cached_tokens", u.CacheRead}, {"cache_write_tokens", u.CacheWrite}}},
 	}
 }
 

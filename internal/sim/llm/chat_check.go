@@ -104,8 +104,9 @@ func (a chatAPI) check(h http.Header, body []byte) (Request, *refusal) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		return Request{}, wrong("", "", "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly.)")
 	}
-	r := Request{Model: b.Model, Stream: b.Stream, ToolsOff: string(b.ToolChoice) == `"none"`}
-	r.Thinking = b.ReasoningEffort != "" || len(b.Reasoning) > 0
+	r := Request{Dialect: a.name(), Model: b.Model, Stream: b.Stream, ToolsOff: string(b.ToolChoice) == `"none"`}
+	r.thinkingAs = b.ReasoningEffort + string(b.Reasoning)
+	r.Thinking = r.thinkingAs != ""
 	r.includeUsage = b.StreamOpts != nil && b.StreamOpts.IncludeUsage
 	for _, n := range []*int{b.MaxTokens, b.MaxAnswer} {
 		if n != nil {
@@ -129,7 +130,9 @@ func (a chatAPI) check(h http.Header, body []byte) (Request, *refusal) {
 	if no := chatMessages(&r, b); no != nil {
 		return r, no
 	}
-	r.hashPrefixes()
+	if bad := r.judgeMarks(); bad != "" {
+		return r, wrong("", "", "%s", bad)
+	}
 	return r, nil
 }
 
@@ -147,6 +150,7 @@ func chatTools(r *Request, b chatBody) *refusal {
 				"Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"None\"'.", f.Name)
 		}
 		r.Tools = append(r.Tools, Tool{f.Name, f.Description, f.Parameters})
+		r.toolKeep = append(r.toolKeep, 0)
 	}
 	if len(b.ToolChoice) > 0 && len(b.Tools) == 0 {
 		return wrong("", "tool_choice", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
@@ -166,7 +170,10 @@ func chatMessages(r *Request, b chatBody) *refusal {
 		case no != nil:
 			return no
 		case m.Role == "system" || m.Role == "developer":
-			r.System += out.Blocks[0].Text
+			for _, block := range out.Blocks {
+				r.System += block.Text
+			}
+			r.system = append(r.system, out.Blocks...)
 			continue
 		case m.Role == "tool":
 			k := slices.Index(open, m.ToolCallID)
@@ -212,7 +219,7 @@ func readContent(r *Request, out *Message, m chatMessage, i int) *refusal {
 		return wrong("", fmt.Sprintf("messages.[%d].content", i), "Invalid value for 'content': expected a string, got null.")
 	}
 	var text string
-	if json.Unmarshal(m.Content, &text) == nil {
+	if isString(m.Content, &text) {
 		if text == "" {
 			return wrong("", fmt.Sprintf("messages.[%d].content", i), "Invalid 'messages[%d].content': the content must not be empty.", i)
 		}
@@ -231,15 +238,17 @@ func readContent(r *Request, out *Message, m chatMessage, i int) *refusal {
 		return wrong("", fmt.Sprintf("messages.[%d].content", i), "Invalid type for 'messages[%d].content': expected one of a string or array of objects.", i)
 	}
 	for j, p := range parts {
-		block := Block{Type: kind, Text: p.Text, ID: m.ToolCallID, Marked: p.CacheControl != nil}
+		where := fmt.Sprintf("messages[%d].content[%d]", i, j)
+		keep, bad := r.marked(p.CacheControl, where)
+		if bad != "" {
+			return wrong("", where, "%s", bad)
+		}
+		block := Block{Type: kind, Text: p.Text, ID: m.ToolCallID, Marked: p.CacheControl != nil, keep: keep, image: p.ImageURL.URL}
 		switch {
 		case p.Type == "image_url" && p.ImageURL.URL != "" && m.Role == "user":
 			block.Type = "image"
 		case p.Type != "text" || p.Text == "":
-			return wrong("invalid_value", fmt.Sprintf("messages[%d].content[%d]", i, j), "Invalid content part at messages[%d].content[%d].", i, j)
-		}
-		if block.Marked {
-			r.Marks++
+			return wrong("invalid_value", where, "Invalid content part at %s.", where)
 		}
 		out.Blocks = append(out.Blocks, block)
 	}

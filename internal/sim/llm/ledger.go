@@ -17,6 +17,7 @@ type Entry struct {
 	Ended   time.Time
 	Status  int // of the answer; 0 if there was none
 	Written int // bytes of the answer
+	Usage   Usage
 }
 
 type ledger struct {
@@ -36,9 +37,9 @@ func (l *ledger) add(r Request, f *Fault) int {
 	}
 	e.N = len(l.entries) + 1
 	if l.noBodies {
-		e.Body, e.Messages, e.Tools, e.Header, e.prefixes = nil, nil, nil, nil, nil
-		e.System = ""
+		e.Body, e.Messages, e.Tools, e.Header, e.System = nil, nil, nil, nil, ""
 	}
+	e.toolKeep, e.system, e.units, e.steps, e.bounds = nil, nil, nil, nil, nil
 	l.entries = append(l.entries, e)
 	l.changed()
 	return e.N
@@ -50,6 +51,12 @@ func (l *ledger) finish(n, status, written int) {
 	e := &l.entries[n-1]
 	e.Done, e.Ended, e.Status, e.Written = true, time.Now(), status, written
 	l.changed()
+}
+
+func (l *ledger) used(n int, u Usage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[n-1].Usage = u
 }
 
 func (l *ledger) changed() {

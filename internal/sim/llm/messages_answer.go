@@ -72,6 +72,7 @@ func (a messagesAPI) answer(o *out, req Request, rep Reply) {
 func usageOf(u Usage, out int) any {
 	return ordered{
 		{"input_tokens", u.Input}, {"cache_creation_input_tokens", u.CacheWrite}, {"cache_read_input_tokens", u.CacheRead},
+		{"cache_creation", ordered{{"ephemeral_5m_input_tokens", u.CacheWrite - u.CacheWrite1h}, {"ephemeral_1h_input_tokens", u.CacheWrite1h}}},
 		{"output_tokens", out}, {"service_tier", "standard"},
 	}
 }

@@ -37,7 +37,7 @@ func checkMessages(r *Request, b messagesBody) *refusal {
 // blocks reads the content of message i into out.
 func (r *Request) blocks(out *Message, m messagesMessage, i int) *refusal {
 	var text string
-	if json.Unmarshal(m.Content, &text) == nil {
+	if isString(m.Content, &text) {
 		if strings.TrimSpace(text) == "" {
 			return bad("messages.%d: user messages must have non-empty content", i)
 		}
@@ -54,19 +54,26 @@ func (r *Request) blocks(out *Message, m messagesMessage, i int) *refusal {
 	for j, b := range raw {
 		where := fmt.Sprintf("messages.%d.content.%d", i, j)
 		block, no := readBlock(b, m.Role, where)
-		if no == nil {
-			no = r.marked(b.CacheControl, where)
-		}
 		if no != nil {
 			return no
 		}
-		block.Marked = b.CacheControl != nil
+		keep, wrong := r.marked(b.CacheControl, where)
+		if wrong != "" {
+			return bad("%s", wrong)
+		}
+		block.Marked, block.keep = b.CacheControl != nil, keep
 		if block.Marked && (b.Type == "thinking" || b.Type == "redacted_thinking") {
 			return bad("%s.%s.cache_control: Extra inputs are not permitted", where, b.Type)
 		}
 		out.Blocks = append(out.Blocks, block)
 	}
 	return nil
+}
+
+// isString reads raw into s if it is a JSON string, and does not look at anything
+// else: most contents are long lists.
+func isString(raw json.RawMessage, s *string) bool {
+	return len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, s) == nil
 }
 
 // roleOf says who may send a block.
@@ -96,6 +103,7 @@ func readBlock(b messagesBlock, role, where string) (Block, *refusal) {
 		}
 		out.Text = *b.Text
 	case "image":
+		out.image = string(b.Source)
 		return out, checkImage(b.Source, where)
 	case "tool_use":
 		var object map[string]json.RawMessage
@@ -131,7 +139,7 @@ func readResult(b messagesBlock, where string) (Block, *refusal) {
 	if b.ToolUseID == "" {
 		return out, bad("%s.tool_result.tool_use_id: Field required", where)
 	}
-	if len(b.Content) == 0 || json.Unmarshal(b.Content, &out.Text) == nil {
+	if len(b.Content) == 0 || isString(b.Content, &out.Text) {
 		return out, nil
 	}
 	var parts []messagesBlock
@@ -226,23 +234,10 @@ func (r *Request) signature(n int, thought string) string {
 	h := fnv.New64a()
 	prefix := r.head
 	if n > 0 {
-		prefix = r.bound(n - 1)
+		prefix = r.bounds[n-1]
 	}
 	_, _ = fmt.Fprintf(h, "%x %s", prefix, thought)
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "sim-%016x-%s", h.Sum64(), strings.Repeat("s", 40)))
-}
-
-// bound is the hash of everything up to and with message i, overlays included.
-func (r *Request) bound(i int) uint64 {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%x", r.head)
-	for _, m := range r.Messages[:i+1] {
-		_, _ = fmt.Fprintf(h, "\x00%s", m.Role)
-		for _, b := range m.Blocks {
-			_, _ = fmt.Fprintf(h, "\x01%s\x01%s\x01%s\x01%s\x01%s", b.Type, b.Text, b.ID, b.Name, b.Input)
-		}
-	}
-	return h.Sum64()
 }
 
 // checkSignatures refuses thinking whose prefix is not what it was.

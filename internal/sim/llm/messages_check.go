@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // messagesAPI is the language of the Messages API.
@@ -115,7 +116,7 @@ func (a messagesAPI) check(h http.Header, body []byte) (Request, *refusal) {
 	case *b.MaxTokens < 1:
 		return Request{Model: b.Model}, bad("max_tokens: Input should be greater than or equal to 1")
 	}
-	r := Request{Model: b.Model, Stream: b.Stream, MaxTokens: *b.MaxTokens}
+	r := Request{Dialect: a.name(), Model: b.Model, Stream: b.Stream, MaxTokens: *b.MaxTokens}
 	if !a.s.modelOK(b.Model) {
 		return r, &refusal{http.StatusNotFound, messagesError("not_found_error", "model: "+b.Model)}
 	}
@@ -124,10 +125,9 @@ func (a messagesAPI) check(h http.Header, body []byte) (Request, *refusal) {
 			return r, no
 		}
 	}
-	if r.Marks > 4 {
-		return r, bad("A maximum of 4 blocks with cache_control may be provided. Found %d.", r.Marks)
+	if wrong := r.judgeMarks(); wrong != "" {
+		return r, bad("%s", wrong)
 	}
-	r.hashPrefixes()
 	if a.s.o.PrefixCheck {
 		return r, r.checkSignatures()
 	}
@@ -156,7 +156,8 @@ func checkSystem(r *Request, b messagesBody) *refusal {
 	if len(b.System) == 0 {
 		return nil
 	}
-	if json.Unmarshal(b.System, &r.System) == nil {
+	if isString(b.System, &r.System) {
+		r.system = []Block{{Text: r.System}}
 		return nil
 	}
 	var blocks []messagesBlock
@@ -167,26 +168,45 @@ func checkSystem(r *Request, b messagesBody) *refusal {
 		if s.Type != "text" || s.Text == nil || *s.Text == "" {
 			return bad("system.%d: text content blocks must be non-empty", i)
 		}
-		if no := r.marked(s.CacheControl, fmt.Sprintf("system.%d", i)); no != nil {
-			return no
+		keep, wrong := r.marked(s.CacheControl, fmt.Sprintf("system.%d", i))
+		if wrong != "" {
+			return bad("%s", wrong)
 		}
+		r.system = append(r.system, Block{Text: *s.Text, keep: keep})
 		r.System += *s.Text
 	}
 	return nil
 }
 
-// marked counts a cache mark.
-func (r *Request) marked(m *mark, where string) *refusal {
+// marked counts a cache mark and returns for how long it asks, and what is wrong
+// with it.
+func (r *Request) marked(m *mark, where string) (keep time.Duration, wrong string) {
 	switch {
 	case m == nil:
-		return nil
+		return 0, ""
 	case m.Type != "ephemeral":
-		return bad("%s.cache_control.type: Input should be 'ephemeral'", where)
-	case m.TTL != "" && m.TTL != "5m" && m.TTL != "1h":
-		return bad("%s.cache_control.ephemeral.ttl: Input should be '5m' or '1h'", where)
+		return 0, where + ".cache_control.type: Input should be 'ephemeral'"
 	}
 	r.Marks++
-	return nil
+	switch m.TTL {
+	case "", "5m":
+		return fiveMinutes, ""
+	case "1h":
+		return oneHour, ""
+	}
+	return 0, where + ".cache_control.ephemeral.ttl: Input should be '5m' or '1h'"
+}
+
+// maxMarks is the number of marks that a request may carry.
+const maxMarks = 4
+
+// judgeMarks returns what is wrong with the marks as a whole, and fills in the
+// request's prefixes.
+func (r *Request) judgeMarks() string {
+	if r.Marks > maxMarks {
+		return fmt.Sprintf("A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, r.Marks)
+	}
+	return r.prefixes()
 }
 
 var (
@@ -207,9 +227,11 @@ func checkTools(r *Request, b messagesBody) *refusal {
 		case !objectSchema(t.Schema):
 			return bad("%s.custom.input_schema.type: Input should be 'object'", where)
 		}
-		if no := r.marked(t.CacheControl, where); no != nil {
-			return no
+		keep, wrong := r.marked(t.CacheControl, where)
+		if wrong != "" {
+			return bad("%s", wrong)
 		}
+		r.toolKeep = append(r.toolKeep, keep)
 		r.Tools = append(r.Tools, Tool{t.Name, t.Description, t.Schema})
 	}
 	r.ToolsOff = b.ToolChoice != nil && b.ToolChoice.Type == "none"
@@ -245,5 +267,6 @@ func checkThinking(r *Request, b messagesBody) *refusal {
 		return bad("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", t.Type)
 	}
 	r.Thinking = true
+	r.thinkingAs = fmt.Sprintf("%s %d", b.Thinking.Type, b.Thinking.BudgetTokens)
 	return nil
 }

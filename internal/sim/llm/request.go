@@ -13,7 +13,7 @@ import (
 // A Request is what the server was asked, in the same words for both dialects.
 type Request struct {
 	N         int    // number of the request, from 1
-	Dialect   string // "messages" or "chat"
+	Dialect   string // "messages", "chat", "transcription" or "speech"
 	Model     string
 	System    string
 	Tools     []Tool
@@ -24,11 +24,17 @@ type Request struct {
 	Thinking  bool // reasoning was asked for
 	Marks     int  // cache_control marks
 	Header    http.Header
-	Body      []byte
+	Body      []byte // nil for a transcription
+	Audio     *Audio // of a transcription or a speech
 
 	includeUsage bool
-	prefixes     []uint64 // hash of everything up to and with message i
-	head         uint64   // hash of tools and system
+	toolKeep     []time.Duration // for which the marks of the tools ask
+	system       []Block         // what System is made of
+	thinkingAs   string          // how reasoning was asked for
+	units        []unit          // all blocks
+	steps        []uint64        // hash of each step of an automatic cache
+	bounds       []uint64        // hash of everything up to and with message i
+	head         uint64          // hash of tools and system
 }
 
 // A Tool is one that the model may use.
@@ -53,6 +59,9 @@ type Block struct {
 	Failed    bool
 	Signature string
 	Marked    bool // carries cache_control
+
+	keep  time.Duration // for which the mark asks
+	image string        // what a picture is
 }
 
 // Last returns the newest message.
@@ -142,8 +151,9 @@ type Call struct {
 	Args string // as written, also if it is no JSON; "" is {}
 }
 
-// Usage counts tokens. Input excludes what was read or written.
-type Usage struct{ Input, CacheRead, CacheWrite, Output int }
+// Usage counts tokens. Input excludes what was read or written; CacheWrite1h is
+// the part of CacheWrite that is kept for an hour.
+type Usage struct{ Input, CacheRead, CacheWrite, Output, CacheWrite1h int }
 
 var token = regexp.MustCompile(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
 

@@ -1,7 +1,8 @@
 // Package llm is a server that behaves like model services do: it speaks the
-// Messages API and Chat Completions, streaming and not, checks requests as
-// strictly as the services, fails as they fail when told to, and keeps a ledger
-// of what it was asked. It knows nothing of the program that it is used to test.
+// Messages API and Chat Completions, streaming and not, transcribes sounds and
+// makes speech, checks requests as strictly as the services, fails as they fail
+// when told to, and keeps a ledger of what it was asked. It knows nothing of the
+// program that it is used to test.
 package llm
 
 import (
@@ -25,10 +26,17 @@ type Options struct {
 	Models []string // that exist; none: every model
 	// Reply makes the answers; nil is Echo.
 	Reply func(Request) Reply
+	// Hear makes the text of a transcription; nil: what Sound has put into the file.
+	Hear func(Request) string
+	// Upload is the most bytes of a request for a transcription; 0: 25 MB.
+	Upload int
 	// FirstByte is waited before an answer, PerDelta before each piece of it.
 	FirstByte, PerDelta time.Duration
 	// ContextTokens refuses longer requests as the services do; 0: no limit.
 	ContextTokens int
+	// MinCache is the least length of a marked prefix that is kept; 0: as the
+	// model's.
+	MinCache int
 	// PrefixCheck refuses thinking blocks whose prefix is not the one that they
 	// were made for.
 	PrefixCheck bool
@@ -65,7 +73,8 @@ func New(o Options) *Server {
 	s := &Server{URL: "http://model.test", o: o, closed: make(chan struct{}), salt: strings.ToLower(rand.Text()[:6])}
 	s.ledger.arrived = make(chan struct{})
 	s.ledger.noBodies = o.NoBodies
-	s.cache.seen = make(map[uint64]struct{})
+	s.cache.entries = make(map[uint64]*entry)
+	s.cache.minimum = o.MinCache
 	return s
 }
 
@@ -122,6 +131,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serve(w, r, messagesAPI{s})
 	case r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
 		s.serve(w, r, chatAPI{s})
+	case r.URL.Path == "/v1/audio/transcriptions" && r.Method == http.MethodPost:
+		s.serveAudio(w, r, listener{chatAPI{s}})
+	case r.URL.Path == "/v1/audio/speech" && r.Method == http.MethodPost:
+		s.serveAudio(w, r, speaker{chatAPI{s}})
 	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
 		s.models(w, r)
 	default:
@@ -192,6 +205,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 	}
 	o.perDelta = max(rep.PerDelta, s.o.PerDelta)
 	s.cache.count(&rep, req)
+	s.ledger.used(e, rep.counted)
 	a.answer(o, req, rep)
 }
 
