@@ -1,0 +1,171 @@
+package discord
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Rate is so many requests in a time.
+type Rate struct {
+	Requests int
+	Per      time.Duration
+}
+
+// Limits are the rates that bots must keep. A zero rate is no limit. Answers
+// to limited routes carry the X-RateLimit headers.
+type Limits struct {
+	Global   Rate // of one bot, over all routes
+	Messages Rate // sends and edits, each counted for itself, in one channel
+	Other    Rate // of every other route, in one channel or guild
+}
+
+// RealLimits are about what Discord had when this was written.
+func RealLimits() Limits {
+	return Limits{
+		Global:   Rate{Requests: 50, Per: time.Second},
+		Messages: Rate{Requests: 5, Per: 5 * time.Second},
+		Other:    Rate{Requests: 10, Per: 10 * time.Second},
+	}
+}
+
+// meter counts requests; guarded by the server's mutex.
+type meter struct {
+	limits  Limits
+	windows map[string]*window
+	invalid []time.Time // answers of the last ten minutes that count
+	ban     time.Time
+}
+
+// window is a span in which so many requests are allowed.
+type window struct {
+	left int
+	ends time.Time
+}
+
+func (m *meter) take(key string, r Rate) (left int, wait time.Duration) {
+	now := time.Now()
+	if m.windows == nil {
+		m.windows = map[string]*window{}
+	}
+	w := m.windows[key]
+	if w == nil || !now.Before(w.ends) {
+		w = &window{left: r.Requests, ends: now.Add(r.Per)}
+		m.windows[key] = w
+	}
+	w.left--
+	return w.left, w.ends.Sub(now)
+}
+
+// SetLimits changes the rates for all further requests.
+func (s *Server) SetLimits(l Limits) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meter.limits, s.meter.windows = l, nil
+}
+
+// takeRate counts a request and refuses it when it is one too many.
+func (s *Server) takeRate(c *call) *apiError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bot := c.path("token")
+	if c.bot != nil {
+		bot = c.bot.user.ID
+	}
+	l := s.meter.limits
+	if c.bot != nil && l.Global.Requests > 0 {
+		if left, wait := s.meter.take(bot, l.Global); left < 0 {
+			return tooMany(wait, true, "global")
+		}
+	}
+	r := l.Other
+	if c.rec.Route == RouteCreateMessage || c.rec.Route == RouteEditMessage {
+		r = l.Messages
+	}
+	if r.Requests <= 0 {
+		return nil
+	}
+	left, wait := s.meter.take(strings.Join([]string{bot, c.rec.Route, c.path("channel"), c.path("guild")}, "|"), r)
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(c.rec.Route)) // never fails
+	h := c.header
+	h.Set("X-RateLimit-Bucket", fmt.Sprintf("%016x", sum.Sum64()))
+	h.Set("X-RateLimit-Limit", strconv.Itoa(r.Requests))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(max(0, left)))
+	h.Set("X-RateLimit-Reset", seconds(time.Duration(time.Now().Add(wait).UnixNano())))
+	h.Set("X-RateLimit-Reset-After", seconds(wait))
+	if left < 0 {
+		return tooMany(wait, false, "user")
+	}
+	return nil
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
+
+// tellLimit writes the headers of a 429.
+func tellLimit(h http.Header, e *apiError) {
+	h.Set("Retry-After", strconv.Itoa(int((e.retryAfter+time.Second-1)/time.Second)))
+	h.Set("X-RateLimit-Scope", e.scope)
+	if e.global {
+		h.Set("X-RateLimit-Global", "true")
+		h.Set("X-RateLimit-Reset-After", seconds(e.retryAfter))
+	} else if h.Get("X-RateLimit-Reset-After") == "" {
+		h.Set("X-RateLimit-Reset-After", seconds(e.retryAfter))
+		h.Set("X-RateLimit-Remaining", "0")
+	}
+}
+
+// invalidSpan is how long an invalid request counts, and how long a ban lasts.
+const invalidSpan = 10 * time.Minute
+
+// countInvalid counts what brings a ban nearer.
+func (s *Server) countInvalid(e *apiError) {
+	switch e.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	default:
+		return
+	}
+	if e.scope == "shared" {
+		return
+	}
+	s.ledger.note(func(n *Counts) { n.Invalid++ })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, now := &s.meter, time.Now()
+	for len(m.invalid) > 0 && now.Sub(m.invalid[0]) > invalidSpan {
+		m.invalid = m.invalid[1:]
+	}
+	if m.invalid = append(m.invalid, now); len(m.invalid) >= s.opts.InvalidRequests {
+		m.ban, m.invalid = now.Add(invalidSpan), nil
+	}
+}
+
+// Ban keeps all clients out for some time, as Cloudflare does after too many
+// invalid requests: 429 without JSON. Gateway connections stay.
+func (s *Server) Ban(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meter.ban = time.Now().Add(d)
+}
+
+// banned answers a client that is kept out.
+func (c *call) banned(w http.ResponseWriter) bool {
+	c.s.mu.Lock()
+	wait := time.Until(c.s.meter.ban)
+	c.s.mu.Unlock()
+	if wait <= 0 {
+		return false
+	}
+	c.s.ledger.note(func(n *Counts) {
+		n.Refused++
+		c.rec.Error = "banned"
+	})
+	w.Header().Set("Content-Type", "text/html")
+	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+	page := "<html><title>Access denied | discord.com used Cloudflare to restrict access</title>error code: 1015</html>"
+	c.write(w, http.StatusTooManyRequests, []byte(page), 0)
+	return true
+}
