@@ -1,0 +1,41 @@
+package slack
+
+import (
+	"net/http"
+	"time"
+)
+
+// apiError is a refusal of the Web API.
+type apiError struct {
+	code       string
+	status     int      // of HTTP; 0: 200
+	needed     string   // of missing_scope
+	provided   string   // of missing_scope
+	messages   []string // response_metadata.messages
+	retryAfter int      // seconds; makes a 429
+	html       bool     // the answer is a page, as proxies send it
+}
+
+func refuse(code string, messages ...string) *apiError {
+	return &apiError{code: code, messages: messages}
+}
+
+func missingField(name string) *apiError {
+	return refuse("invalid_arguments", "[ERROR] missing required field: "+name)
+}
+
+// tooMany is a 429 with whole seconds, at least one.
+func tooMany(wait time.Duration) *apiError {
+	return &apiError{
+		code: "ratelimited", status: http.StatusTooManyRequests,
+		retryAfter: max(1, int((wait+time.Second-1)/time.Second)),
+	}
+}
+
+// httpStatus is the status with which the refusal is answered.
+func (e *apiError) httpStatus() int {
+	if e.status != 0 {
+		return e.status
+	}
+	return http.StatusOK
+}
