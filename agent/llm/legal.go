@@ -2,20 +2,25 @@ package llm
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
-var (
-	legalID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	legalName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-)
+// LegalID reports whether every dialect takes id as that of a tool call: up to
+// 64 letters, digits, underscores and dashes.
+func LegalID(id string) bool { return legal(id) }
 
-// LegalID reports whether every dialect takes id as that of a tool call.
-func LegalID(id string) bool { return legalID.MatchString(id) }
+// LegalName reports whether every dialect takes name as that of a tool; the form
+// is the same.
+func LegalName(name string) bool { return legal(name) }
 
-// LegalName reports whether every dialect takes name as that of a tool.
-func LegalName(name string) bool { return legalName.MatchString(name) }
+func legal(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
 
 // Legal reports why no provider would take ms as a transcript, nil if every one
 // does: the user begins, roles alternate, no message is empty, each tool call
@@ -64,11 +69,11 @@ func legalAnswer(m Message, used map[string]bool) error {
 		case Thinking:
 		case ToolUse:
 			switch {
-			case !legalID.MatchString(b.ID):
+			case !legal(b.ID):
 				return fmt.Errorf("call id %q", b.ID)
 			case used[b.ID]:
 				return fmt.Errorf("call id %s is used twice", b.ID)
-			case !legalName.MatchString(b.Name):
+			case !legal(b.Name):
 				return fmt.Errorf("tool name %q", b.Name)
 			case !ValidInput(b.Input):
 				return fmt.Errorf("the input of call %s is not an object", b.ID)

@@ -16,8 +16,13 @@ type Request struct {
 	Transcript *Transcript
 	// Overlay is this call's own text. The provider puts it at the very end of
 	// the last message, after the last cache mark; it is never stored.
-	Overlay   string
-	MaxTokens int // of the answer; 0: the provider's default
+	Overlay string
+	// Turn is the text of the turn under way; nil for none.
+	Turn *TurnOverlay
+	// SystemOverlay stands in a system block of its own behind the cached
+	// prompt. It is part of the prefix, but not stored.
+	SystemOverlay string
+	MaxTokens     int // of the answer; 0: the provider's default
 	// NoTools keeps the tools array as it is but forbids their use.
 	NoTools bool
 	Effort  string // "", "none", "minimal", "low", "medium", "high", "xhigh"
@@ -26,6 +31,16 @@ type Request struct {
 	DropThinking bool
 	// CacheTTL is "", "5m" or "1h"; providers without cache marks ignore it.
 	CacheTTL string
+}
+
+// A TurnOverlay is an overlay that stays where it is for the calls of one turn:
+// at the end of the message with which the turn began, behind its cache mark.
+// So thinking of that turn stands behind the same bytes in each of them. The
+// turns before it are replayed without their thinking, which was bound to
+// overlays that are gone.
+type TurnOverlay struct {
+	At   int // index in the transcript of the message that began the turn
+	Text string
 }
 
 // A Provider calls models of one service. Its methods may be called from any
@@ -104,6 +119,8 @@ type Usage struct {
 	CacheRead  int `json:"read,omitempty"`
 	CacheWrite int `json:"write,omitempty"`
 	Output     int `json:"out"`
+	// CacheWrite1h is the part of CacheWrite that is kept for an hour.
+	CacheWrite1h int `json:"write_1h,omitempty"`
 }
 
 // Prompt is the number of tokens that the model was given.
@@ -111,7 +128,10 @@ func (u Usage) Prompt() int { return u.Input + u.CacheRead + u.CacheWrite }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Output + v.Output}
+	return Usage{
+		Input: u.Input + v.Input, CacheRead: u.CacheRead + v.CacheRead, CacheWrite: u.CacheWrite + v.CacheWrite,
+		Output: u.Output + v.Output, CacheWrite1h: u.CacheWrite1h + v.CacheWrite1h,
+	}
 }
 
 // A Class says what kind of failure an Error is; it decides what helps.

@@ -7,6 +7,10 @@ package llm
 type Transcript struct {
 	messages []Message
 	wires    map[string]*wire
+	digests  []Digest         // of the first messages
+	sums     map[string][]int // likewise
+	calls    map[string]struct{}
+	indexed  int // how many messages calls was made of
 }
 
 // wire is the encoding of the first len(ends) messages: message i stands in
@@ -36,10 +40,19 @@ func (t *Transcript) Append(ms ...Message) { t.messages = append(t.messages, ms.
 func (t *Transcript) Truncate(n int) {
 	clear(t.messages[n:])
 	t.messages = t.messages[:n]
+	if t.indexed > n {
+		t.calls, t.indexed = nil, 0
+	}
+	if len(t.digests) > n {
+		t.digests = t.digests[:n:n] // those that were given out stay as they are
+	}
+	for key, s := range t.sums {
+		t.sums[key] = s[:min(len(s), n)]
+	}
 	for _, w := range t.wires {
 		if len(w.ends) > n {
 			w.ends = w.ends[:n]
-			w.buf = w.buf[:w.end(n)]
+			w.buf = w.buf[:w.end(n):w.end(n)] // what was given out stays as it is
 		}
 	}
 }
@@ -54,7 +67,7 @@ func (w *wire) end(n int) int {
 // Wire returns the encodings of the first n messages, one after the other, as
 // encode appends them (separators included), and keeps them for the next time.
 // encode must be pure: it is called once per message and dialect. The caller
-// must not change the result, which is valid until the next Truncate.
+// must not change the result, which stays as it is whatever becomes of t.
 func (t *Transcript) Wire(dialect string, n int, encode func(dst []byte, m Message) []byte) []byte {
 	w := t.wires[dialect]
 	if w == nil {

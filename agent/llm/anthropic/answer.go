@@ -59,6 +59,9 @@ type usage struct {
 	CacheWrite *int `json:"cache_creation_input_tokens"`
 	CacheRead  *int `json:"cache_read_input_tokens"`
 	Output     *int `json:"output_tokens"`
+	Creation   struct {
+		Hour *int `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"`
 }
 
 // read yields the answer's events up to Done. It returns the error that the
@@ -140,6 +143,7 @@ func (a *answer) count(u usage) {
 	set(&a.usage.CacheWrite, u.CacheWrite)
 	set(&a.usage.CacheRead, u.CacheRead)
 	set(&a.usage.Output, u.Output)
+	set(&a.usage.CacheWrite1h, u.Creation.Hour)
 }
 
 func (a *answer) start(e event, send func(llm.Event) error) error {

@@ -70,12 +70,12 @@ func (p *Provider) Name() string { return p.client.Name }
 // Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		body, err := p.Encode(nil, r)
-		if err != nil {
+		var body wire.Body
+		if err := p.encode(&body, r); err != nil {
 			yield(nil, err)
 			return
 		}
-		call, err := p.client.Post(ctx, p.url, p.header, body)
+		call, err := p.client.Post(ctx, p.url, p.header, &body)
 		if err != nil {
 			yield(nil, err)
 			return

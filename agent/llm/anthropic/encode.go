@@ -11,19 +11,27 @@ import (
 // Encode appends the body of the request r to dst. Two calls with equal
 // requests append equal bytes. It uses and fills the transcript's wire form.
 func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
-	msgs, err := newMessages(r)
-	if err != nil {
-		return nil, &llm.Error{Class: llm.Format, Provider: p.Name(), Message: err.Error()}
+	body := wire.Body{Buf: dst}
+	if err := p.encode(&body, r); err != nil {
+		return nil, err
 	}
-	mark := markOf(r.CacheTTL)
+	return body.Bytes(), nil
+}
+
+func (p *Provider) encode(b *wire.Body, r *llm.Request) error {
+	msgs, err := wire.ListOf(r)
+	if err != nil {
+		return &llm.Error{Class: llm.Format, Provider: p.Name(), Message: err.Error()}
+	}
+	mark := ""
+	if on, _ := llm.Marks("anthropic", r.Model, p.url); on {
+		mark = wire.Mark(r.CacheTTL)
+	}
 	th := thinkingFor(r.Model, r.Effort, cmp.Or(r.MaxTokens, p.maxTokens))
 
-	dst = wire.AppendString(append(dst, `{"model":`...), r.Model)
+	dst := wire.AppendString(append(b.Buf, `{"model":`...), r.Model)
 	dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(th.maxTokens), 10)
-	if !wire.Blank(r.System) {
-		dst = wire.AppendString(append(dst, `,"system":[{"type":"text","text":`...), r.System)
-		dst = append(append(dst, mark...), `}]`...)
-	}
+	dst = appendSystem(dst, r, mark)
 	if len(r.Tools) > 0 {
 		dst = append(dst, `,"tools":[`...)
 		for i, t := range r.Tools {
@@ -31,25 +39,35 @@ func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 		}
 		dst = append(dst, ']')
 	}
-	dst = append(dst, `,"messages":`...)
-	dst = msgs.append(dst, mark)
-	dst = append(dst, `,"stream":true`...)
+	b.Buf = append(dst, `,"messages":`...)
+	appendMessages(b, msgs, mark)
+	dst = append(b.Buf, `,"stream":true`...)
 	if r.NoTools && len(r.Tools) > 0 {
 		dst = append(dst, `,"tool_choice":{"type":"none"}`...)
 	}
-	return append(append(dst, th.fields...), '}'), nil
+	b.Buf = append(append(dst, th.fields...), '}')
+	return nil
 }
 
-// markOf returns the member that marks a block for the cache, with the comma
-// before it; "" for no marks.
-func markOf(ttl string) string {
-	switch ttl {
-	case "":
-		return ""
-	case "1h":
-		return `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+// appendSystem appends the cached prompt with its mark, and behind it what is
+// not cached with it.
+func appendSystem(dst []byte, r *llm.Request, mark string) []byte {
+	const next = `,"system":[`
+	from := len(dst)
+	dst = append(dst, next...)
+	if !wire.Blank(r.System) {
+		dst = wire.AppendString(append(dst, `{"type":"text","text":`...), r.System)
+		dst = append(append(dst, mark...), `},`...)
 	}
-	return `,"cache_control":{"type":"ephemeral"}`
+	if !wire.Blank(r.SystemOverlay) {
+		dst = wire.AppendString(append(dst, `{"type":"text","text":`...), r.SystemOverlay)
+		dst = append(dst, `},`...)
+	}
+	if len(dst) == from+len(next) {
+		return dst[:from]
+	}
+	dst[len(dst)-1] = ']' // in place of the last comma
+	return dst
 }
 
 func appendTool(dst []byte, i int, t llm.Tool) []byte {

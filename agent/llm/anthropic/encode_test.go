@@ -259,31 +259,3 @@ func TestMarksStandOnTheLastThatCanCarryThem(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkEncode builds a request for a transcript of 10,000 messages to which
-// two are added each time; what is not new is copied.
-func BenchmarkEncode(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tr := llm.NewTranscript()
-			for i := range n / 2 {
-				tr.Append(llm.UserText(fmt.Sprintf("question %d %s", i, strings.Repeat("word ", 20))), llm.AssistantText("answer "+strings.Repeat("word ", 20)))
-			}
-			tr.Append(llm.UserText("now"))
-			r := &llm.Request{Model: "claude-opus-4-8", System: "s", CacheTTL: "5m", Transcript: tr, Overlay: "o"}
-			buf, err := provider.Encode(nil, r)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(len(buf)))
-			b.ReportAllocs()
-			for b.Loop() {
-				tr.Append(llm.AssistantText("more"), llm.UserText("and more"))
-				if buf, err = provider.Encode(buf[:0], r); err != nil {
-					b.Fatal(err)
-				}
-				tr.Truncate(n + 1)
-			}
-		})
-	}
-}

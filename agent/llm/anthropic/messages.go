@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"hermesd/agent/llm"
@@ -14,106 +13,35 @@ import (
 // roles keep alternating.
 const emptyContent = `{"type":"text","text":"(empty message)"}`
 
-// spare is room for what follows the known messages in most requests.
-const spare = 16 << 10
-
-// maxMarks is the number of cache marks that a request may carry.
-const maxMarks = 4
-
-// messages is the prefill and the transcript of a request, seen as one list.
-type messages struct {
-	r     *llm.Request
-	wire  string // key of the transcript's wire form
-	total int
+// wireForm is how messages look in the transcript's wire form.
+func wireForm() wire.Form {
+	return wire.Form{Key: Dialect, Bare: Dialect + " without thinking", Encode: func(dst []byte, m llm.Message, bare bool) []byte {
+		return appendMessage(dst, m, bare, "", nil)
+	}}
 }
 
-func newMessages(r *llm.Request) (messages, error) {
-	m := messages{r: r, wire: Dialect, total: len(r.Prefill)}
-	if r.DropThinking {
-		m.wire = Dialect + " without thinking"
-	}
-	if r.Transcript != nil {
-		m.total += r.Transcript.Len()
-	}
-	switch {
-	case m.total == 0:
-		return m, errors.New("a request without messages")
-	case m.at(m.total-1).Role != llm.User:
-		return m, errors.New("the last message of a request must be the user's")
-	}
-	return m, nil
-}
-
-func (m messages) at(i int) llm.Message {
-	if i < len(m.r.Prefill) {
-		return m.r.Prefill[i]
-	}
-	return m.r.Transcript.At(i - len(m.r.Prefill))
-}
-
-// append appends the list of messages. Those that carry a mark or the overlay
-// are encoded apart; those before them come from the transcript's wire form.
-func (m messages) append(dst []byte, mark string) []byte {
-	marks := map[int]bool{}
+// appendMessages appends the list of messages. Those that carry a mark or an
+// overlay are encoded apart; the others come from the transcript's wire form.
+func appendMessages(b *wire.Body, l wire.List, mark string) {
+	var marked []int
 	if mark != "" {
-		marks = m.marks()
+		marked = l.Marked(markable)
 	}
-	apart := m.total - 1
-	for i := range marks {
-		apart = min(apart, i)
-	}
-	from := len(dst)
-	i := 0
-	for ; i < min(apart, len(m.r.Prefill)); i++ {
-		dst = m.one(dst, i, "", "")
-	}
-	if n := apart - len(m.r.Prefill); n > 0 {
-		known := m.r.Transcript.Wire(m.wire, n, m.encode)
-		dst = append(slices.Grow(dst, len(known)+spare), known...)
-		i = apart
-	}
-	for ; i < m.total; i++ {
-		own, overlay := "", ""
-		if marks[i] {
+	from := len(b.Buf)
+	l.Append(b, wireForm(), marked, func(dst []byte, i int) []byte {
+		own := ""
+		if slices.Contains(marked, i) {
 			own = mark
 		}
-		if i == m.total-1 {
-			overlay = m.r.Overlay
-		}
-		dst = m.one(dst, i, own, overlay)
-	}
-	dst[from] = '[' // in place of the first comma
-	return append(dst, ']')
-}
-
-func (m messages) encode(dst []byte, msg llm.Message) []byte {
-	return appendMessage(dst, msg, m.r.DropThinking, "", "")
-}
-
-func (m messages) one(dst []byte, i int, mark, overlay string) []byte {
-	return appendMessage(dst, m.at(i), m.r.DropThinking, mark, overlay)
-}
-
-// marks returns the messages that carry a mark: the last three that can, or the
-// last four if there is no system prompt to mark.
-func (m messages) marks() map[int]bool {
-	left := maxMarks
-	if !wire.Blank(m.r.System) {
-		left--
-	}
-	marks := make(map[int]bool, left)
-	for i := m.total - 1; i >= 0 && left > 0; i-- {
-		if markable(m.at(i)) {
-			marks[i] = true
-			left--
-		}
-	}
-	return marks
+		return appendMessage(dst, l.At(i), l.DropThinking(i), own, l.Overlays(i))
+	})
+	b.Buf[from] = '[' // in place of the first comma
+	b.Buf = append(b.Buf, ']')
 }
 
 // appendMessage appends a comma and m. mark goes onto its last block that can
-// carry one, overlay behind everything.
-func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark, overlay string) []byte {
+// carry one, overlays behind everything.
+func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark string, overlays []string) []byte {
 	dst = append(dst, `,{"role":"`...)
 	dst = append(append(dst, m.Role...), `","content":[`...)
 	blocks := contentOf(m, dropThinking)
@@ -134,8 +62,8 @@ func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark, overlay s
 	if len(blocks) == 0 {
 		dst = append(dst, emptyContent...)
 	}
-	if !wire.Blank(overlay) {
-		dst = wire.AppendString(append(dst, `,{"type":"text","text":`...), overlay)
+	for _, text := range overlays {
+		dst = wire.AppendString(append(dst, `,{"type":"text","text":`...), text)
 		dst = append(dst, '}')
 	}
 	return append(dst, `]}`...)

@@ -36,11 +36,15 @@ func newConversation(r *llm.Request) (conversation, bool) {
 	}
 	for i := len(c.messages) - 1; i >= 0 && c.newest == ""; i-- {
 		if c.messages[i].Role == llm.User {
-			c.newest = strings.TrimSpace(textOf(c.messages[i]))
+			c.newest = strings.TrimSpace(speaker.ReplaceAllString(textOf(c.messages[i]), ""))
 		}
 	}
 	return c, true
 }
+
+// speaker is the name that stands ahead of what somebody said where several
+// people speak.
+var speaker = regexp.MustCompile(`^\s*\[[^\[\]\n]{1,80}\] `)
 
 func textOf(m llm.Message) string {
 	var parts []string

@@ -54,6 +54,8 @@ func TestAnswers(t *testing.T) {
 		"-":                                    "You said",
 		"tell me of [[a b]] and #77 please":    "[[a b]]",
 		"what is 2+2? #9":                      "makes 4.",
+		"[ann] what is 2+2? #9":                "makes 4.",
+		"[ann] thank you":                      "You said: “thank you”",
 		strings.Repeat("word ", 400) + "[[z]]": "[[z]]",
 		"please use nothing":                   "You said: “please use nothing”",
 	} {

@@ -29,6 +29,7 @@ type answer struct {
 	call     stream
 	provider string
 	model    string
+	hour     bool // what is written to a cache is kept for an hour
 
 	text, thought strings.Builder
 	calls         []*call
@@ -246,6 +247,9 @@ func (a *answer) count(u usage) {
 	cached := max(u.Details.Cached, u.Hit)
 	a.usage = llm.Usage{
 		Input: max(0, u.Prompt-cached-u.Details.Written), CacheRead: cached, CacheWrite: u.Details.Written, Output: u.Completion,
+	}
+	if a.hour {
+		a.usage.CacheWrite1h = u.Details.Written
 	}
 }
 

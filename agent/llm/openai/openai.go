@@ -3,17 +3,21 @@
 //
 // The bytes of a request are written by hand: the same request is the same
 // bytes, and the messages of the next one begin with the bytes of this one, the
-// overlay apart, so that caches of prefixes hold. The content of a message is a
-// plain string, and a list only where there are pictures.
+// marks and overlay apart, so that caches of prefixes hold. The content of a
+// message is a plain string, and a list only where there are pictures, or where
+// the target wants cache marks.
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hermesd/agent/llm"
@@ -50,6 +54,8 @@ type Provider struct {
 	host      string
 	maxTokens int
 	header    http.Header
+	// plainTools is set once the service has refused lists in tool messages.
+	plainTools atomic.Bool
 }
 
 // New returns a provider.
@@ -75,22 +81,44 @@ func (p *Provider) Name() string { return p.client.Name }
 // Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		body, err := p.Encode(nil, r)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		call, err := p.client.Post(ctx, p.url, p.header, body)
+		call, err := p.ask(ctx, r)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer call.Close()
-		a := answer{call: call, provider: p.Name(), model: r.Model}
+		a := answer{call: call, provider: p.Name(), model: r.Model, hour: r.CacheTTL == "1h"}
 		if err := a.read(yield); err != nil {
 			yield(nil, err)
 		}
 	}
+}
+
+// ask sends r. A service that refuses a request with lists in tool messages,
+// but not the same one without them, is never sent such lists again.
+func (p *Provider) ask(ctx context.Context, r *llm.Request) (*wire.Call, error) {
+	s := p.shape(r)
+	var body wire.Body
+	if err := p.encode(&body, r, s); err != nil {
+		return nil, err
+	}
+	call, err := p.client.Post(ctx, p.url, p.header, &body)
+	e, refused := errors.AsType[*llm.Error](err)
+	switch {
+	case !refused || e.Class != llm.Format || e.MaxTokens > 0:
+		return call, err
+	case !s.lists() || s.plainTools || !bytes.Contains(body.Bytes(), []byte(`{"role":"tool",`)):
+		return nil, err
+	}
+	s.plainTools = true
+	body = wire.Body{}
+	if err = p.encode(&body, r, s); err != nil {
+		return nil, err
+	}
+	if call, err = p.client.Post(ctx, p.url, p.header, &body); err == nil {
+		p.plainTools.Store(true)
+	}
+	return call, err
 }
 
 // isHost reports whether the service is that of domain.

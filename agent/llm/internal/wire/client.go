@@ -4,7 +4,6 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -87,8 +86,8 @@ const largeBody = 320_000
 
 // Post sends body and returns the answer's stream of events. An answer of any
 // other kind is an *llm.Error. ctx governs the stream too.
-func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (*Call, error) {
-	call := &Call{c: c, outer: ctx, large: len(body) > largeBody}
+func (c *Client) Post(ctx context.Context, url string, header http.Header, body *Body) (*Call, error) {
+	call := &Call{c: c, outer: ctx, large: body.Len() > largeBody}
 	limited, stop := context.WithTimeoutCause(ctx, c.Timeout, errTotal)
 	call.ctx, call.cancel = context.WithCancelCause(limited)
 	call.stop = stop
@@ -100,12 +99,14 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	return call, nil
 }
 
-func (call *Call) open(url string, header http.Header, body []byte) error {
+func (call *Call) open(url string, header http.Header, body *Body) error {
 	c := call.c
-	req, err := http.NewRequestWithContext(call.ctx, http.MethodPost, url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(call.ctx, http.MethodPost, url, body.reader())
 	if err != nil {
 		return &llm.Error{Class: llm.Format, Provider: c.Name, Message: "the base URL cannot be used"}
 	}
+	req.ContentLength = int64(body.Len())
+	req.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")

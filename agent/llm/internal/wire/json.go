@@ -99,3 +99,15 @@ func Ident(s string) string {
 		return '_'
 	}, s)
 }
+
+// Mark returns the member that marks a block for the cache, with the comma
+// before it; "" for no marks.
+func Mark(ttl string) string {
+	switch ttl {
+	case "":
+		return ""
+	case "1h":
+		return `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+	}
+	return `,"cache_control":{"type":"ephemeral"}`
+}

@@ -1,0 +1,222 @@
+package ledger
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+)
+
+// A prefix is everything of a request that stands before its overlay.
+type prefix struct {
+	layers [4]llm.Digest // cumulative, in the order of layerNames
+	form   form
+	raw    []llm.Digest // of the messages as they are stored; nil if not known
+	chain  []llm.Digest // of the messages as they are sent
+	// extended says that a later prefix goes on in the space behind chain.
+	extended bool
+
+	bytes, tokens int
+	head          [4]int // tokens up to and with each layer; zero if not known
+	reported      int    // tokens by the provider's figures
+	cached        bool   // the provider has used a cache for this target
+	at            time.Time
+}
+
+var layerNames = [4]string{LayerTools, LayerPrompt, LayerOverlay, LayerPrefill}
+
+// A form is how messages are sent other than they are stored.
+type form struct {
+	drop    int // messages before this one go without their thinking
+	at      int // the message that carries an overlay of its turn; -1 for none
+	overlay string
+}
+
+func formOf(r *llm.Request, n int) form {
+	f := form{at: -1}
+	if r.Turn != nil {
+		f.drop = min(r.Turn.At, n)
+		if r.Turn.Text != "" {
+			f.at, f.overlay = r.Turn.At, r.Turn.Text
+		}
+	}
+	if r.DropThinking {
+		f.drop = n
+	}
+	return f
+}
+
+func (f form) plain() bool { return f.drop == 0 && f.at < 0 }
+
+// same returns up to which message f and g send the same.
+func (f form) same(g form, n int) int {
+	if f.drop != g.drop {
+		n = min(n, f.drop, g.drop)
+	}
+	if f.at != g.at || f.overlay != g.overlay {
+		for _, at := range []int{f.at, g.at} {
+			if at >= 0 {
+				n = min(n, at)
+			}
+		}
+	}
+	return n
+}
+
+// add returns d followed by message i as f sends it.
+func (f form) add(d llm.Digest, i int, m llm.Message) llm.Digest {
+	if i < f.drop && thinks(m) {
+		d = d.Add("without thinking")
+	}
+	d = d.Message(m)
+	if i == f.at {
+		d = d.Add("overlay", f.overlay)
+	}
+	return d
+}
+
+func thinks(m llm.Message) bool {
+	return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == llm.Thinking }) ||
+		bytes.Contains(m.Raw, []byte(`"redacted_thinking"`))
+}
+
+// read takes down the prefix of r. What is known from before, an earlier prefix
+// of the session or nil, is not hashed again.
+func (l *Ledger) read(r *llm.Request, before *prefix) *prefix {
+	p := &prefix{}
+	p.layers[0] = l.tools.digest(r.Tools)
+	p.layers[1] = l.prompt.digest(p.layers[0], r.System)
+	p.layers[2] = l.overlay.digest(p.layers[1], r.SystemOverlay)
+	p.layers[3] = p.layers[2]
+	prefill := 0
+	for _, m := range r.Prefill {
+		p.layers[3] = p.layers[3].Message(m)
+		p.bytes += size(m)
+		prefill += tokens.Message(m)
+	}
+	p.head[0] = l.tools.tokens
+	p.head[1] = p.head[0] + l.prompt.tokens
+	p.head[2] = p.head[1] + l.overlay.tokens
+	p.head[3] = p.head[2] + prefill
+	p.bytes += l.tools.bytes + len(r.System) + len(r.SystemOverlay)
+	p.tokens = p.head[3]
+	if t := r.Transcript; t != nil {
+		p.messages(t, formOf(r, t.Len()), before)
+		p.bytes += t.Sum("bytes", t.Len(), size)
+		p.tokens += tokens.Transcript(t, t.Len())
+	}
+	if p.form.at >= 0 {
+		p.bytes += len(p.form.overlay)
+		p.tokens += tokens.Text(p.form.overlay)
+	}
+	return p
+}
+
+// messages fills in the digests of the messages.
+func (p *prefix) messages(t *llm.Transcript, f form, before *prefix) {
+	p.form, p.raw = f, t.Digests(t.Len())
+	if f.plain() {
+		p.chain = p.raw
+		return
+	}
+	known := 0
+	if before != nil && before.raw != nil {
+		known = f.same(before.form, common(before.raw, p.raw))
+		p.chain = slices.Clip(before.chain[:known])
+		if known == len(before.chain) && !before.extended {
+			p.chain, before.extended = before.chain, true
+		}
+	}
+	var last llm.Digest
+	if known > 0 {
+		last = p.chain[known-1]
+	}
+	for i := known; i < t.Len(); i++ {
+		last = f.add(last, i, t.At(i))
+		p.chain = append(p.chain, last)
+	}
+}
+
+// differs returns where p is no extension of before; "" if it is one.
+func (p *prefix) differs(before *prefix) string {
+	for i, name := range layerNames {
+		if p.layers[i] != before.layers[i] {
+			return name
+		}
+	}
+	if n := common(p.chain, before.chain); n < len(before.chain) {
+		return message(n)
+	}
+	return ""
+}
+
+// commonWith estimates the tokens that p and before have in common.
+func (p *prefix) commonWith(before *prefix, r *llm.Request) int {
+	if before == nil {
+		return 0
+	}
+	known := 0
+	for i := range layerNames {
+		if p.layers[i] != before.layers[i] {
+			return known
+		}
+		known = p.head[i]
+	}
+	n := common(p.chain, before.chain)
+	if n == len(before.chain) {
+		return max(known, before.tokens)
+	}
+	return known + tokens.Transcript(r.Transcript, n)
+}
+
+// size is how many bytes of m are sent, without what the wire adds.
+func size(m llm.Message) int {
+	n := len(m.Role)
+	for _, b := range m.Blocks {
+		n += len(b.Text) + len(b.ID) + len(b.Name) + len(b.Input)
+	}
+	return n
+}
+
+// toolsMemo knows the digest of the tools of the call before. They are frozen
+// with the prompt, so they are nearly always the same ones.
+type toolsMemo struct {
+	known  []llm.Tool
+	hash   llm.Digest
+	bytes  int
+	tokens int
+}
+
+func (k *toolsMemo) digest(tools []llm.Tool) llm.Digest {
+	if slices.EqualFunc(k.known, tools, sameTool) && k.hash != (llm.Digest{}) {
+		return k.hash
+	}
+	k.known, k.bytes, k.tokens = slices.Clone(tools), 0, tokens.Tools(tools)
+	k.hash = llm.Digest{}.Add("tools")
+	for _, t := range tools {
+		k.hash = k.hash.Add(t.Name, t.Description, string(t.Schema))
+		k.bytes += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return k.hash
+}
+
+// textMemo knows the digest of a text of the call before.
+type textMemo struct {
+	behind llm.Digest
+	text   string
+	hash   llm.Digest
+	tokens int
+}
+
+func (k *textMemo) digest(behind llm.Digest, text string) llm.Digest {
+	if k.behind != behind || k.text != text || k.hash == (llm.Digest{}) {
+		*k = textMemo{behind: behind, text: text, hash: behind.Add(text), tokens: tokens.Text(text)}
+	}
+	return k.hash
+}
+
+func sameTool(a, b llm.Tool) bool {
+	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
+}

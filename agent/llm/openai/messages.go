@@ -1,0 +1,254 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/internal/wire"
+)
+
+// A shape is how contents are written for one target. Without a mark they are
+// plain strings, and lists only where there are pictures. With one, every
+// content that could carry it is a list for ever, so that a mark adds nothing
+// but itself when it comes and takes nothing with it when it goes.
+type shape struct {
+	mark       string // the member that marks a part; "" for targets without marks
+	plainTools bool   // contents of tool messages stay strings, and carry no mark
+}
+
+func (s shape) lists() bool { return s.mark != "" }
+
+func (s shape) form() wire.Form {
+	key := Dialect
+	switch {
+	case s.lists() && s.plainTools:
+		key += " in lists but for tools"
+	case s.lists():
+		key += " in lists"
+	}
+	return wire.Form{Key: key, Bare: key, Encode: func(dst []byte, m llm.Message, _ bool) []byte {
+		return s.appendMessage(dst, m, false, nil)
+	}}
+}
+
+// appendMessages appends the system message and the list of messages. Those
+// that carry a mark or an overlay are encoded apart; the others come from the
+// transcript's wire form.
+func (s shape) appendMessages(b *wire.Body, r *llm.Request, l wire.List) {
+	var marked []int
+	if s.lists() {
+		marked = l.Marked(s.markable)
+	}
+	from := len(b.Buf)
+	b.Buf = s.appendSystem(b.Buf, r)
+	l.Append(b, s.form(), marked, func(dst []byte, i int) []byte {
+		return s.appendMessage(dst, l.At(i), slices.Contains(marked, i), l.Overlays(i))
+	})
+	b.Buf[from] = '[' // in place of the first comma
+	b.Buf = append(b.Buf, ']')
+}
+
+func (s shape) appendSystem(dst []byte, r *llm.Request) []byte {
+	switch {
+	case wire.Blank(r.System) && wire.Blank(r.SystemOverlay):
+		return dst
+	case wire.Blank(r.System):
+		return s.appendContent(dst, message{open: `{"role":"system"`, parts: texts(r.SystemOverlay)})
+	}
+	m := message{open: `{"role":"system"`, parts: texts(r.System), marked: s.lists()}
+	if !wire.Blank(r.SystemOverlay) {
+		m.overlays = []string{r.SystemOverlay}
+	}
+	return s.appendContent(dst, m)
+}
+
+// markable reports whether one of the messages that m is on the wire can carry
+// a mark.
+func (s shape) markable(m llm.Message) bool {
+	for _, w := range s.split(m) {
+		if s.list(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendMessage appends m as the messages that it is on the wire, each with a
+// comma before it. The mark goes onto the last that can carry it, overlays
+// behind everything.
+func (s shape) appendMessage(dst []byte, m llm.Message, marked bool, overlays []string) []byte {
+	split := s.split(m)
+	for i := len(split) - 1; i >= 0 && marked; i-- {
+		if s.list(split[i]) {
+			split[i].marked, marked = true, false
+		}
+	}
+	split[len(split)-1].overlays = overlays
+	for _, w := range split {
+		dst = s.appendContent(dst, w)
+	}
+	return dst
+}
+
+// A message is one message on the wire.
+type message struct {
+	open     string      // the object up to the content
+	parts    []llm.Block // texts that say something, and pictures
+	instead  string      // the content if there are no parts, as JSON
+	shut     string      // what follows the content
+	tool     bool
+	marked   bool
+	overlays []string
+}
+
+// list reports whether m's content is a list of parts that can carry a mark.
+func (s shape) list(m message) bool {
+	return len(m.parts) > 0 && s.lists() && !(m.tool && s.plainTools)
+}
+
+const emptyMessage = "(empty message)"
+
+// split returns the messages that m is on the wire: one for each result of a
+// tool, and one for the rest.
+func (s shape) split(m llm.Message) []message {
+	if m.Role == llm.Assistant {
+		return []message{assistant(m)}
+	}
+	var out []message
+	rest := message{open: `{"role":"user"`, instead: quoted(emptyMessage)}
+	for _, b := range m.Blocks {
+		switch {
+		case b.Type == llm.ToolResult:
+			w := message{open: `{"role":"tool","tool_call_id":` + quoted(callID(b.ID)), instead: quoted("(no output)"), tool: true}
+			if !wire.Blank(b.Text) {
+				w.parts = texts(b.Text)
+			}
+			out = append(out, w)
+		case b.Type == llm.Image, b.Type == llm.Text && !wire.Blank(b.Text):
+			rest.parts = append(rest.parts, b)
+		}
+	}
+	if len(rest.parts) > 0 || len(out) == 0 {
+		out = append(out, rest)
+	}
+	return out
+}
+
+func assistant(m llm.Message) message {
+	w := message{open: `{"role":"assistant"`, instead: quoted(emptyMessage)}
+	if text := m.Text(); !wire.Blank(text) {
+		w.parts = texts(text)
+	}
+	calls := m.ToolUses()
+	if len(calls) == 0 {
+		return w
+	}
+	w.instead = `null`
+	dst := []byte(`,"tool_calls":[`)
+	for i, b := range calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		input := string(b.Input)
+		if !llm.ValidInput(b.Input) {
+			input = "{}"
+		}
+		dst = wire.AppendString(append(dst, `{"id":`...), callID(b.ID))
+		dst = wire.AppendString(append(dst, `,"type":"function","function":{"name":`...), wire.Name(b.Name))
+		dst = wire.AppendString(append(dst, `,"arguments":`...), input)
+		dst = append(dst, `}}`...)
+	}
+	w.shut = string(append(dst, ']'))
+	return w
+}
+
+func texts(text string) []llm.Block { return []llm.Block{{Type: llm.Text, Text: text}} }
+
+func quoted(s string) string { return string(wire.AppendString(nil, s)) }
+
+// appendContent appends m with a comma before it.
+func (s shape) appendContent(dst []byte, m message) []byte {
+	dst = append(append(append(dst, ','), m.open...), `,"content":`...)
+	pictures := slices.ContainsFunc(m.parts, func(b llm.Block) bool { return b.Type == llm.Image })
+	switch {
+	case pictures || s.list(m):
+		dst = s.appendParts(dst, m)
+	case len(m.parts) == 0 && len(m.overlays) == 0:
+		dst = append(dst, m.instead...)
+	default:
+		dst = wire.AppendString(dst, m.plain())
+	}
+	return append(append(dst, m.shut...), '}')
+}
+
+// plain returns the content of m as one text.
+func (m message) plain() string {
+	var all []string
+	for _, b := range m.parts {
+		all = append(all, b.Text)
+	}
+	switch {
+	case len(all) > 0:
+	case m.tool:
+		all = append(all, "(no output)")
+	default:
+		all = append(all, emptyMessage)
+	}
+	return strings.Join(append(all, m.overlays...), "\n\n")
+}
+
+func (s shape) appendParts(dst []byte, m message) []byte {
+	dst = append(dst, '[')
+	for i, b := range m.parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPart(dst, b)
+		if m.marked && i == len(m.parts)-1 {
+			dst = append(append(dst[:len(dst)-1], s.mark...), '}')
+		}
+	}
+	for _, text := range m.overlays {
+		dst = appendPart(append(dst, ','), llm.Block{Type: llm.Text, Text: text})
+	}
+	return append(dst, ']')
+}
+
+func appendPart(dst []byte, b llm.Block) []byte {
+	text := b.Text
+	if b.Type == llm.Image {
+		from := len(dst)
+		dst = append(append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), mimeOf(b)...), `;base64,`...)
+		dst, ok := wire.AppendImage(dst, b)
+		if ok {
+			return append(dst, `"}}`...)
+		}
+		dst, text = dst[:from], wire.MissingImage
+		return append(wire.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
+	}
+	return append(wire.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
+}
+
+// mimeOf returns the type of a picture, which must not leave its string.
+func mimeOf(b llm.Block) string {
+	for _, r := range b.MIME {
+		if r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' {
+			return "application/octet-stream"
+		}
+	}
+	return b.MIME
+}
+
+// callID returns the id of a call as every service accepts it: an id that is
+// too long, or empty, becomes one that is made of it.
+func callID(id string) string {
+	const most = 40
+	if id != "" && len(id) <= most {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,151 @@
+package tokens_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+)
+
+func TestTheTableTakesTheLongestKey(t *testing.T) {
+	tab := tokens.Builtin()
+	if tab.Date == "" || tab.Source == "" {
+		t.Error("the table does not say when and where it was looked up")
+	}
+	for model, want := range map[string]int{
+		"claude-opus-4-8": 1_000_000, "anthropic/claude-opus-4.8": 1_000_000, "claude-haiku-4-5-20251001": 200_000, "claude-3-5-sonnet": 200_000,
+		"gpt-5.4-mini": 400_000, "gpt-5.4": 1_050_000, "openai/GPT-5": 400_000, "gpt-4.1-mini": 1_047_576, "gpt-4o": 128_000,
+		"google/gemma-3-27b": 131_072, "gemma-2": 8192, "qwen/qwen3-coder-plus": 1_000_000, "moonshotai/kimi-k2": 262_144, "grok-4-fast": 2_000_000,
+	} {
+		if got, ok := tab.Context(model); got != want || !ok {
+			t.Errorf("%s: got %d, want %d", model, got, want)
+		}
+	}
+	if _, ok := tab.Context("unheard-of"); ok {
+		t.Error("an unknown model is known")
+	}
+	for model, want := range map[string]int{
+		"claude-opus-4-8": 1024, "claude-opus-4.6": 4096, "claude-sonnet-4-6": 2048, "claude-haiku-4-5": 4096, "claude-3-haiku-20240307": 2048, "gpt-5": 1024,
+	} {
+		if got := tab.MinCache(model); got != want {
+			t.Errorf("min_cache of %s: got %d, want %d", model, got, want)
+		}
+	}
+}
+
+func TestATableCanBeOverridden(t *testing.T) {
+	tab, err := tokens.Builtin().With(strings.NewReader(`{"date":"d","source":"mine","context":{"Claude-Opus-4.8":500000,"mine":9000},"min_cache":{"mine":512}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]int{"claude-opus-4-8": 500_000, "mine-7b": 9000, "claude-3": 200_000} {
+		if got, _ := tab.Context(model); got != want {
+			t.Errorf("%s: got %d, want %d", model, got, want)
+		}
+	}
+	if tab.MinCache("mine") != 512 {
+		t.Error("min_cache was not taken")
+	}
+	for _, bad := range []string{`{`, `{"contxt":{}}`, `{"context":{"a":0}}`, `{"context":{"a":-5}}`, `{"context":{"a":"256K"}}`, `{"context":{"a":99999999}}`, `{"min_cache":{"a":0}}`} {
+		if _, err := tokens.Builtin().With(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+}
+
+func TestWhereAContextLengthIsFrom(t *testing.T) {
+	learned := tokens.NewLearned(map[string]int{"claude-3@u": 150_000, "bad@u": 3})
+	for _, c := range []struct {
+		q    tokens.Question
+		want int
+		from tokens.Source
+	}{
+		{tokens.Question{Model: "claude-3", BaseURL: "u", Config: 1, Custom: 2}, 1, tokens.FromConfig},
+		{tokens.Question{Model: "claude-3", BaseURL: "u", Custom: 2}, 2, tokens.FromCustom},
+		{tokens.Question{Model: "claude-3", BaseURL: "u/"}, 150_000, tokens.FromProvider},
+		{tokens.Question{Model: "claude-3", BaseURL: "v"}, 200_000, tokens.FromTable},
+		{tokens.Question{Model: "bad", BaseURL: "u"}, tokens.DefaultContext, tokens.FromNowhere},
+	} {
+		if got, from := tokens.Builtin().Resolve(c.q, learned); got != c.want || from != c.from {
+			t.Errorf("%+v: got %d from %q", c.q, got, from)
+		}
+	}
+	if n, _ := tokens.Builtin().Resolve(tokens.Question{Model: "claude-3"}, nil); n != 200_000 {
+		t.Errorf("without anything learned: %d", n)
+	}
+}
+
+func TestLimitsAreLearnedFromRefusals(t *testing.T) {
+	l := tokens.NewLearned(nil)
+	e := llm.Classify(llm.Failure{Status: 400, Body: []byte(`{"error":{"message":"This model's maximum context length is 65,536 tokens. However, your messages resulted in 70000 tokens."}}`)})
+	if e.Limit != 65_536 {
+		t.Fatalf("the refusal names %d", e.Limit)
+	}
+	steps := []struct {
+		limit, current int
+		noted          bool
+		known          int
+	}{
+		{e.Limit, 128_000, true, 65_536},
+		{e.Limit, 65_536, false, 65_536}, // not lower
+		{200_000, 65_536, false, 65_536}, // higher
+		{0, 65_536, false, 65_536},       // none was named
+		{512, 65_536, false, 65_536},     // cannot be
+		{32_768, 65_536, true, 32_768},
+	}
+	for i, s := range steps {
+		noted := l.Refused("m", "u", s.limit, s.current)
+		if got, _ := l.Context("m", "u"); noted != s.noted || got != s.known {
+			t.Errorf("step %d: noted %v, known %d", i, noted, got)
+		}
+	}
+	if !l.Told("m", "u", 100_000) || l.Told("m", "u", 100_000) || l.Told("m", "u", -1) {
+		t.Error("what a list of models says is not taken as it should")
+	}
+	again := tokens.NewLearned(l.All())
+	if n, ok := again.Context("m", "u"); n != 100_000 || !ok {
+		t.Errorf("after a restart: %d", n)
+	}
+}
+
+func TestLengthsThatPeopleWrite(t *testing.T) {
+	for in, want := range map[string]int{"200000": 200_000, " 16384 ": 16_384} {
+		if got, err := tokens.ParseLength(in); got != want || err != nil {
+			t.Errorf("%q: got %d, %v", in, got, err)
+		}
+	}
+	for in, says := range map[string]string{
+		"256K": "write 256000", "1m": "write 1000000", "0": "no context length", "-5": "no context length", "": "plain number", "lots": "plain number",
+		"NaNk": "plain number", "Infk": "plain number", "12kk": "plain number", "0.1k": "plain number", "1e30": "plain number", "99999999999": "no context length",
+	} {
+		if got, err := tokens.ParseLength(in); err == nil || got != 0 && !errors.Is(err, nil) && strings.Contains(says, "write") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %d, %v", in, got, err)
+		}
+	}
+}
+
+func FuzzParseLength(f *testing.F) {
+	for _, s := range []string{"256K", "1.5M", "0", "200000", "NaNk"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if n, err := tokens.ParseLength(s); err == nil && (n < 1024 || n > 10_000_000) {
+			t.Errorf("%q: %d", s, n)
+		}
+	})
+}
+
+func FuzzTable(f *testing.F) {
+	f.Add(`{"context":{"a":5000}}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		tab, err := tokens.Builtin().With(strings.NewReader(s))
+		if err != nil {
+			return
+		}
+		if n, ok := tab.Context("claude-opus-4-8"); !ok || n < 1024 {
+			t.Errorf("%s: %d", s, n)
+		}
+	})
+}
