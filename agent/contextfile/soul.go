@@ -1,0 +1,83 @@
+package contextfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hermesd/agent/guard"
+)
+
+// SoulFile is the name of the file of the agent's identity, in the home.
+const SoulFile = "SOUL.md"
+
+// LoadSoul is that of a new Reader.
+func LoadSoul(home string) (string, []Note) { return new(Reader).Soul(home) }
+
+// Soul reads SOUL.md in home, and only there. It returns "" if the built-in
+// identity is to be used: there is no file, it is empty, it cannot be read, or
+// it looks like an attack. The last two are noted, also for the chat.
+func (r *Reader) Soul(home string) (string, []Note) {
+	const instead = "The built-in identity is used instead."
+	note := func(format string, args ...any) []Note {
+		return []Note{{Chat, fmt.Sprintf(format, args...)}}
+	}
+	root, err := os.OpenRoot(home)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", note("%s cannot be read: %v. %s", SoulFile, plainError(err), instead)
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	text, broken, err := readText(root, SoulFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if link, err := root.Lstat(SoulFile); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+			return "", note("%s is a link to a file that does not exist. %s", SoulFile, instead)
+		}
+		return "", nil
+	case err != nil:
+		return "", note("%s cannot be read: %v. %s", SoulFile, plainError(err), instead)
+	case strings.TrimSpace(text) == "":
+		return "", nil
+	}
+	if found := r.memo.Scan(text); len(found) > 0 {
+		return "", note("%s is not used, because it looks like prompt injection (%s): %q. %s Correct the file and start a new session.",
+			SoulFile, guard.List(found), found[0].Excerpt, instead)
+	}
+	var notes []Note
+	if broken {
+		notes = append(notes, Note{Operator, SoulFile + " is not valid UTF-8; what could not be read is shown as \uFFFD."})
+	}
+	return strings.TrimSpace(Truncate(SoulFile, text)), notes
+}
+
+// WriteStarterSoul writes SOUL.md with the text into home, which must exist, for
+// its owner only. It never changes one that is there, and reports whether it
+// wrote. The file is there whole or not at all.
+func WriteStarterSoul(home, text string) (bool, error) {
+	path := filepath.Join(home, SoulFile)
+	if _, err := os.Lstat(path); err == nil {
+		return false, nil
+	}
+	f, err := os.CreateTemp(home, ".soul_*.tmp") // 0600
+	if err != nil {
+		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is a second name by then
+	_, err = f.WriteString(strings.TrimSpace(text) + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	}
+	switch err := os.Link(f.Name(), path); {
+	case errors.Is(err, fs.ErrExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	}
+	return true, nil
+}

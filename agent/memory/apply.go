@@ -1,0 +1,260 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hermesd/agent/guard"
+)
+
+// An Op is one change of a store.
+type Op struct {
+	Action  string `json:"action"` // add, replace or remove
+	Content string `json:"content,omitempty"`
+	OldText string `json:"old_text,omitempty"` // part of the one entry that is meant
+}
+
+// A Reason says why a change was refused.
+type Reason string
+
+// The reasons.
+const (
+	Done      Reason = ""           // it was not refused
+	OverLimit Reason = "over_limit" // it does not fit
+	NoMatch   Reason = "no_match"   // no entry, or several, hold the old text
+	Invalid   Reason = "invalid"    // the call makes no sense
+	Attack    Reason = "attack"     // the text looks like an attack
+	Drift     Reason = "drift"      // the file was edited so that writing it would lose text
+	Failed    Reason = "failed"     // the disk or the lock
+)
+
+// A Result is the answer to a change, in the form in which a model reads it.
+type Result struct {
+	Success bool   `json:"success"`
+	Done    bool   `json:"done,omitempty"` // a model shall not try again
+	Error   string `json:"error,omitempty"`
+	Message string `json:"message,omitempty"`
+	Target  Target `json:"target,omitempty"`
+	// Matches are the beginnings of the entries that hold an old text.
+	Matches []string `json:"matches,omitempty"`
+	// CurrentEntries are all entries, told with a failure.
+	CurrentEntries []string `json:"current_entries,omitzero"`
+	// Entries are all entries after a change.
+	Entries     []string `json:"entries,omitzero"`
+	Usage       string   `json:"usage,omitempty"`
+	EntryCount  *int     `json:"entry_count,omitempty"`
+	DriftBackup string   `json:"drift_backup,omitempty"`
+	Remediation string   `json:"remediation,omitempty"`
+
+	Reason  Reason `json:"-"`
+	Changed bool   `json:"-"` // the file is another one now
+}
+
+// Add adds an entry to the end. One that is there already is not added again,
+// and that is a success.
+func (s *Store) Add(ctx context.Context, t Target, content string) Result {
+	return s.apply(ctx, t, []Op{{Action: "add", Content: content}}, false)
+}
+
+// Replace replaces the one entry that holds oldText.
+func (s *Store) Replace(ctx context.Context, t Target, oldText, content string) Result {
+	return s.apply(ctx, t, []Op{{Action: "replace", Content: content, OldText: oldText}}, false)
+}
+
+// Remove removes the one entry that holds oldText.
+func (s *Store) Remove(ctx context.Context, t Target, oldText string) Result {
+	return s.apply(ctx, t, []Op{{Action: "remove", OldText: oldText}}, false)
+}
+
+// Batch makes all changes or none, in order. Only the size after the last one
+// is checked.
+func (s *Store) Batch(ctx context.Context, t Target, ops []Op) Result {
+	if len(ops) == 0 {
+		return refuse(Invalid, "No operations were given.")
+	}
+	return s.apply(ctx, t, ops, true)
+}
+
+func refuse(why Reason, format string, args ...any) Result {
+	return Result{Error: fmt.Sprintf(format, args...), Reason: why}
+}
+
+func (s *Store) apply(ctx context.Context, t Target, ops []Op, batch bool) Result {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		if r := check(&ops[i]); r.Reason != Done {
+			return s.told(t, r, i, batch)
+		}
+	}
+	unlock, err := s.lock(ctx, t)
+	if err != nil {
+		return refuse(Failed, "Memory was not changed: %v.", err)
+	}
+	defer unlock()
+	f, err := s.read(t)
+	if err != nil {
+		return refuse(Failed, "Memory was not changed: %v.", err)
+	}
+	if why := f.lossy(s.Limit(t), batch || ops[0].Action != "add"); why != "" {
+		return s.drifted(t, f, why)
+	}
+	entries := slices.Clone(f.entries)
+	message := ""
+	for i, op := range ops {
+		var r Result
+		if entries, r = change(entries, op); r.Reason != Done {
+			r.CurrentEntries = list(f.entries)
+			return s.told(t, r, i, batch)
+		}
+		message = r.Message
+	}
+	if n := size(entries); n > s.Limit(t) && n > size(f.entries) {
+		return s.overLimit(t, f.entries, ops[len(ops)-1], batch, n)
+	}
+	if batch {
+		message = fmt.Sprintf("Applied %d operations.", len(ops))
+	}
+	changed := !slices.Equal(entries, f.entries)
+	if changed {
+		if err := write(s.Path(t), []byte(strings.Join(entries, delimiter))); err != nil {
+			return refuse(Failed, "Memory was not changed: the file could not be written: %v. Make room or correct the rights of %s, then try again.", err, s.c.Dir)
+		}
+	}
+	n := len(entries)
+	return Result{Success: true, Target: t, Message: message, Entries: list(entries), Usage: s.Usage(t, entries), EntryCount: &n, Changed: changed}
+}
+
+// list makes of no entries an empty list, which JSON shows.
+func list(entries []string) []string { return append([]string{}, entries...) }
+
+// told completes the refusal of operation i.
+func (s *Store) told(t Target, r Result, i int, batch bool) Result {
+	if batch {
+		r.Error = fmt.Sprintf("Operation %d: %s No operations were applied.", i+1, r.Error)
+	}
+	if r.Reason == Invalid && r.CurrentEntries == nil {
+		if entries, err := s.Entries(t); err == nil {
+			r.CurrentEntries = list(entries)
+		}
+	}
+	return r
+}
+
+// check trims an operation and looks at it without the file.
+func check(op *Op) Result {
+	op.Content = tidy(strings.ToValidUTF8(op.Content, "\uFFFD"))
+	op.OldText = tidy(op.OldText)
+	switch op.Action {
+	case "add":
+		if op.Content == "" {
+			return refuse(Invalid, "Content cannot be empty: add needs the text of the entry.")
+		}
+	case "replace":
+		if op.Content == "" {
+			return refuse(Invalid, "Content cannot be empty. To delete an entry use remove.")
+		}
+	case "remove":
+		op.Content = ""
+	default:
+		return refuse(Invalid, "Unknown action %q. Use add, replace or remove.", op.Action)
+	}
+	if op.Action != "add" && op.OldText == "" {
+		return refuse(Invalid, "The action %s needs old_text: a part of the entry that no other entry holds.", op.Action)
+	}
+	if p := parse(op.Content); op.Content != "" && (len(p) != 1 || p[0] != op.Content) {
+		return refuse(Invalid, "An entry cannot hold a line with only §, which separates entries. Add them one by one.")
+	}
+	if found := guard.ScanMemory(op.Content); len(found) > 0 {
+		return refuse(Attack, "Blocked: content matches threat pattern '%s' (%q). Memory stands in every prompt; say it in other words, or leave it out.",
+			guard.List(found), found[0].Excerpt)
+	}
+	return Result{}
+}
+
+// tidy gives a text the form in which the file holds it.
+func tidy(s string) string {
+	for {
+		next := strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(s, "\uFEFF"), "\r\n", "\n"))
+		if next == s {
+			return s
+		}
+		s = next
+	}
+}
+
+// change returns entries after op. It does not change them if it fails.
+func change(entries []string, op Op) ([]string, Result) {
+	if op.Action == "add" {
+		if slices.Contains(entries, op.Content) {
+			return entries, Result{Message: "Entry already exists (no duplicate added)."}
+		}
+		return append(entries, op.Content), Result{Message: "Entry added."}
+	}
+	at := -1
+	var matches []string
+	for i, e := range entries {
+		if !strings.Contains(e, op.OldText) || slices.Contains(matches, e) {
+			continue
+		}
+		if at < 0 {
+			at = i
+		}
+		matches = append(matches, e)
+	}
+	switch {
+	case at < 0:
+		return entries, refuse(NoMatch, "No entry matched '%s'.", preview(op.OldText))
+	case len(matches) > 1:
+		for i := range matches {
+			matches[i] = preview(matches[i])
+		}
+		r := refuse(NoMatch, "Multiple entries matched '%s'. Be more specific.", preview(op.OldText))
+		r.Matches = matches
+		return entries, r
+	case op.Action == "remove":
+		return slices.Delete(slices.Clone(entries), at, at+1), Result{Message: "Entry removed."}
+	}
+	out := slices.Clone(entries)
+	out[at] = op.Content
+	return out, Result{Message: "Entry replaced."}
+}
+
+// preview returns the beginning of a text, on one line.
+func preview(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) > 80 {
+		s = string([]rune(s)[:80]) + "..."
+	}
+	return s
+}
+
+func (s *Store) overLimit(t Target, before []string, op Op, batch bool, after int) Result {
+	usage := commas(size(before)) + "/" + commas(s.Limit(t))
+	what := fmt.Sprintf("Adding this entry (%s chars)", commas(utf8.RuneCountInString(op.Content)))
+	switch {
+	case batch:
+		what = fmt.Sprintf("Applying these operations (%s chars in the end)", commas(after))
+	case op.Action == "replace":
+		what = fmt.Sprintf("Replacing with this entry (%s chars)", commas(utf8.RuneCountInString(op.Content)))
+	}
+	r := refuse(OverLimit, "Memory at %s chars. %s would exceed the limit. Replace or remove existing entries first.", usage, what)
+	r.CurrentEntries, r.Usage = list(before), usage
+	return r
+}
+
+// drifted backs a file up whose text would be lost, and refuses the write.
+func (s *Store) drifted(t Target, f file, why string) Result {
+	r := refuse(Drift, "%s was edited by hand so that writing it would lose text: %s. Nothing was changed.", t.File(), why)
+	to, err := backup(s.Path(t), f.raw, time.Now())
+	if err != nil {
+		r.Error += fmt.Sprintf(" A copy could not be made either: %v.", err)
+	} else {
+		r.DriftBackup = to
+	}
+	r.Remediation = "Ask the user to correct the file: entries of valid UTF-8 with a line holding only § between them, within the limit. Then try again."
+	return r
+}

@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+	"unicode/utf8"
+)
+
+// most is the largest file that is read. No limit allows so much; what is larger
+// is not a memory file.
+const most = 1 << 20
+
+// A file is a store's file as it was read.
+type file struct {
+	raw     []byte
+	entries []string
+	there   bool
+}
+
+// read reads the store's file. It does not wait for anything.
+func (s *Store) read(t Target) (file, error) { return readFile(s.Path(t)) }
+
+func readFile(path string) (file, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file{}, nil
+	}
+	if err != nil {
+		return file{}, fmt.Errorf("read memory: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return file{}, fmt.Errorf("read memory: %s is not a regular file", path)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return file{}, fmt.Errorf("read memory: %w", err)
+	case len(raw) > most:
+		return file{}, fmt.Errorf("read memory: %s has more than %d bytes; it is not a memory file", path, most)
+	}
+	return file{raw, parse(string(raw)), true}, nil
+}
+
+// lossy says why writing the file anew would lose text of it, "" if it would
+// not. touching says that entries of it may be replaced or removed.
+func (f file) lossy(limit int, touching bool) string {
+	if !utf8.Valid(f.raw) {
+		return "it is not valid UTF-8"
+	}
+	for _, e := range f.entries {
+		if touching && utf8.RuneCountInString(e) > limit {
+			return fmt.Sprintf("one entry alone has more than %s characters, as if the § lines between entries were missing", commas(limit))
+		}
+	}
+	return ""
+}
+
+// lock takes the store's lock file. It waits for other writers, but not longer
+// than LockWait.
+func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
+	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of memory: %w", err)
+	}
+	f, err := os.OpenFile(s.Path(t)+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of memory: %w", err)
+	}
+	unlock = func() { _ = f.Close() } // closing gives the lock up
+	ctx, cancel := context.WithTimeoutCause(ctx, s.c.LockWait,
+		fmt.Errorf("another process has held %s.lock for %v; try again, or find out who holds it", t.File(), s.c.LockWait))
+	defer cancel()
+	for {
+		held, err := tryLock(f)
+		switch {
+		case err != nil:
+			unlock()
+			return nil, fmt.Errorf("lock memory: %w", err)
+		case !held:
+			return unlock, nil
+		}
+		select {
+		case <-ctx.Done():
+			unlock()
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Millisecond + rand.N(4*time.Millisecond)):
+		}
+	}
+}
+
+// write puts a new file in the place of the old one. The new one is on disk
+// when it returns; if it fails, the old one is as it was. A symbolic link stays,
+// and what it leads to is replaced.
+func write(path string, data []byte) (err error) {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".mem_*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()           // the first error counts
+			_ = os.Remove(f.Name()) // best effort
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// backup copies a file beside itself, and returns the copy's path.
+func backup(path string, raw []byte, now time.Time) (string, error) {
+	to := fmt.Sprintf("%s.bak.%d", path, now.Unix())
+	if _, err := os.Lstat(to); err == nil {
+		return to, nil // the same second: it is there already
+	}
+	return to, write(to, raw)
+}

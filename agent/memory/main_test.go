@@ -1,0 +1,56 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"hermesd/agent/memory"
+)
+
+// TestMain is also the main of child processes: MEMORY_CHILD says what one does.
+func TestMain(m *testing.M) {
+	switch os.Getenv("MEMORY_CHILD") {
+	case "write":
+		os.Exit(childWrites())
+	case "full":
+		os.Exit(childWithoutRoom())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// childWrites adds a hundred entries, and tells on its output which were taken.
+func childWrites() int {
+	s := memory.New(memory.Config{Dir: os.Getenv("MEMORY_DIR"), NotesLimit: 1 << 19})
+	for i := range 100 {
+		entry := "process " + os.Getenv("MEMORY_ID") + " entry " + strconv.Itoa(i)
+		if r := s.Add(context.Background(), memory.Notes, entry); !r.Success {
+			fmt.Fprintln(os.Stderr, r.Error)
+			return 1
+		}
+		fmt.Fprintln(os.Stdout, entry)
+	}
+	return 0
+}
+
+// childWithoutRoom may write no more than 100 bytes into a file, as on a disk
+// that is full.
+func childWithoutRoom() int {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {
+		return 3
+	}
+	r := memory.New(memory.Config{Dir: os.Getenv("MEMORY_DIR")}).Add(context.Background(), memory.Notes, os.Getenv("MEMORY_TEXT"))
+	fmt.Fprint(os.Stdout, r.Error)
+	if r.Success {
+		return 1
+	}
+	return 0
+}

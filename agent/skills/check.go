@@ -1,0 +1,70 @@
+package skills
+
+import (
+	"cmp"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hermesd/agent/skills/internal/front"
+)
+
+// Problems returns what is wrong with the skills as far as their front matter and
+// folders tell, by path.
+func (c *Catalog) Problems() []Problem {
+	out := slices.Clone(c.problems)
+	for _, s := range c.skills {
+		file := filepath.Join(s.Dir, mainFile)
+		for _, p := range s.Problems {
+			out = append(out, Problem{file, s.Name, p})
+		}
+		if len(s.Blocked) > 0 {
+			out = append(out, Problem{file, s.Name, s.Hidden(Filter{})})
+		}
+	}
+	return sorted(out)
+}
+
+// Check returns all that is wrong with the skills, by path: what a Catalog
+// found, and what only reading every SKILL.md whole can tell. A list without
+// entries says that all is well.
+func (l *Library) Check() []Problem {
+	c := l.Catalog()
+	out := c.Problems()
+	for _, s := range c.skills {
+		if len(s.Blocked) > 0 {
+			continue
+		}
+		if p := l.checkBody(s); p != "" {
+			out = append(out, Problem{filepath.Join(s.Dir, mainFile), s.Name, p})
+		}
+	}
+	return sorted(out)
+}
+
+func sorted(ps []Problem) []Problem {
+	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	return ps
+}
+
+// checkBody says what is wrong with the SKILL.md of a skill behind its front
+// matter.
+func (l *Library) checkBody(s Skill) string {
+	root, err := l.open(s)
+	if err != nil {
+		return err.Error()
+	}
+	defer root.Close()
+	raw, err := readText(root, mainFile)
+	if err != nil {
+		return path.Base(mainFile) + " " + err.Error()
+	}
+	if found := prose(l.o.Scan(string(raw))); len(found) > 0 {
+		return "it is not shown to the model: it contains potential prompt injection (" + strings.Join(found, ", ") + ")"
+	}
+	if _, body, ok := front.Split(raw); ok && strings.TrimSpace(string(body)) == "" {
+		return "there are no instructions behind its front matter"
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+package skills
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+//go:embed index.md
+var indexText string
+
+// maxIndex is how many characters an index should have. In a longer one
+// descriptions are cut shorter, and at last left out.
+const maxIndex = 24_000
+
+// widths are the most characters of a description in an index, tried in turn.
+func widths() []int { return []int{240, 60, 0} }
+
+// Index returns the text by which a model knows which skills there are, ""
+// without a skill that is offered. Equal catalogs and filters give equal bytes.
+func (c *Catalog) Index(f Filter) string {
+	key := fmt.Sprintf("%q", []any{f.OS, f.Tools == nil, f.Tools, f.Toolsets == nil, f.Toolsets, f.Disabled})
+	if last := c.index.Load(); last != nil && last.key == key {
+		return last.text
+	}
+	text := c.render(f)
+	c.index.Store(&rendered{key, text})
+	return text
+}
+
+// rendered is the index that was asked for last, and by which filter.
+type rendered struct{ key, text string }
+
+func (c *Catalog) render(f Filter) string {
+	skills := c.Visible(f)
+	if len(skills) == 0 {
+		return ""
+	}
+	var text string
+	for _, w := range widths() {
+		if text = index(skills, w); len(text) <= maxIndex || utf8.RuneCountInString(text) <= maxIndex {
+			break
+		}
+	}
+	return text
+}
+
+func index(skills []Skill, width int) string {
+	return "## Skills (mandatory)\n" + strings.TrimSpace(indexText) + "\n<available_skills>\n" + Lines(skills, width) + "</available_skills>"
+}
+
+// Lines returns a line for each category and one for each skill, with at most
+// width characters of its description. Skills of a category must stand together.
+func Lines(skills []Skill, width int) string {
+	var b strings.Builder
+	b.Grow(len(skills) * (width + 40))
+	category := ""
+	for _, s := range skills {
+		if s.Category != category {
+			category = s.Category
+			b.WriteString(harmless(category) + ":\n")
+		}
+		b.WriteString("- " + harmless(s.Name))
+		if d := short(harmless(s.Description), width); d != "" {
+			b.WriteString(": " + d)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+var frame = regexp.MustCompile(`(?i)<(\s*/?\s*available_skills)`)
+
+// harmless keeps a text from ending the list that it stands in.
+func harmless(s string) string {
+	if !strings.Contains(s, "<") {
+		return s
+	}
+	return frame.ReplaceAllString(s, "&lt;$1")
+}
+
+// short returns at most n characters of s.
+func short(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	if n == 0 {
+		return ""
+	}
+	for i := range s {
+		if n--; n == 0 {
+			return strings.TrimSpace(s[:i]) + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,182 @@
+package skills
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/skills/internal/front"
+)
+
+// ErrUnknown says that there is no skill of a name.
+var ErrUnknown = errors.New("there is no such skill")
+
+// A BlockedError says that a text was not shown or not written, because of what
+// the scan found in it.
+type BlockedError struct {
+	What     string // "git/SKILL.md"
+	Findings []string
+	Write    bool
+}
+
+func (e *BlockedError) Error() string {
+	if e.Write {
+		return fmt.Sprintf("not written: the text for %s matches the threat patterns %s; write it without them", e.What, strings.Join(e.Findings, ", "))
+	}
+	return fmt.Sprintf("[BLOCKED: %s contained potential prompt injection (%s). Content not loaded.]", e.What, strings.Join(e.Findings, ", "))
+}
+
+// A View is one file of a skill as it is now.
+type View struct {
+	Skill Skill
+	File  string // relative to the skill, with slashes
+	Text  string
+	// Files are the other files of the skill, relative to it.
+	Files []string
+}
+
+// View returns a file of the skill that Find finds; file "" is its SKILL.md. A
+// file that is binary, too large, or blocked by the scan is refused with an
+// error that says so. It does not ask whether the skill is hidden.
+func (l *Library) View(name, file string) (View, error) {
+	s, ok := l.Catalog().Find(name)
+	if !ok {
+		return View{}, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quoted(name))
+	}
+	root, err := l.open(s)
+	if err != nil {
+		return View{}, err
+	}
+	defer root.Close()
+	if file == "" {
+		file = mainFile
+	}
+	file, err = within(file)
+	if err != nil {
+		return View{}, err
+	}
+	raw, err := readText(root, file)
+	if err != nil {
+		return View{}, fmt.Errorf("%s of the skill %s %w", file, s.Name, err)
+	}
+	v := View{Skill: s, File: file, Text: strings.ToValidUTF8(string(raw), "\uFFFD"), Files: files(root)}
+	if found := prose(l.o.Scan(v.Text)); len(found) > 0 {
+		return View{}, &BlockedError{What: s.Name + "/" + file, Findings: found}
+	}
+	return v, nil
+}
+
+// open opens the folder of a skill. Nothing that is reached through it lies
+// outside.
+func (l *Library) open(s Skill) (*os.Root, error) {
+	root, err := os.OpenRoot(l.roots[s.root])
+	if err != nil {
+		return nil, fmt.Errorf("the folder of skills cannot be opened: %s", reason(err))
+	}
+	defer root.Close()
+	dir, err := root.OpenRoot(filepath.FromSlash(s.path))
+	if err != nil {
+		return nil, fmt.Errorf("the skill %s cannot be opened: %s", s.Name, reason(err))
+	}
+	return dir, nil
+}
+
+// within returns the path of a file inside a skill.
+func within(file string) (string, error) {
+	clean := path.Clean(file)
+	if !fs.ValidPath(clean) || clean == "." || strings.ContainsRune(clean, 0) || strings.Contains(clean, "\\") {
+		return "", fmt.Errorf("%s is no path inside a skill; write it relative to the skill and do not go up", quoted(file))
+	}
+	return clean, nil
+}
+
+func quoted(s string) string {
+	return fmt.Sprintf("%q", short(strings.ToValidUTF8(s, "\uFFFD"), 100))
+}
+
+// readText reads a text file. Its error goes on after the name of the file.
+func readText(root *os.Root, file string) ([]byte, error) {
+	raw, err := readHead(root, file, maxFile+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("does not exist; skill_view without a file names the files of a skill")
+	case escapes(err):
+		return nil, errors.New("leads out of the skill and is not read")
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %s", reason(err))
+	case len(raw) > maxFile:
+		return nil, fmt.Errorf("is larger than %d KiB and is not shown", maxFile>>10)
+	}
+	kind := http.DetectContentType(raw[:min(len(raw), 512)])
+	if bytes.IndexByte(raw, 0) >= 0 || !utf8.Valid(raw) && !strings.HasPrefix(kind, "text/") {
+		return nil, fmt.Errorf("is not text (%s, %d bytes)", kind, len(raw))
+	}
+	return raw, nil
+}
+
+// files returns the regular files below root but the main one, in order.
+func files(root *os.Root) []string {
+	var out []string
+	// What cannot be walked is not listed; reading it says why.
+	_ = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || p == ".":
+			return nil
+		case d.Name()[0] == '.' && d.IsDir(), d.IsDir() && strings.Count(p, "/") >= maxDepth:
+			return fs.SkipDir
+		case len(out) >= maxFiles:
+			return fs.SkipAll
+		case d.Type().IsRegular() && d.Name()[0] != '.' && p != mainFile:
+			out = append(out, strings.ToValidUTF8(p, "\uFFFD"))
+		}
+		return nil
+	})
+	return out
+}
+
+// prose returns the findings that speak to the model. Commands that send a key
+// or read a file of secrets are what many skills are about, so they count only
+// in what is written by a model.
+func prose(findings []string) []string {
+	return slices.DeleteFunc(slices.Clone(findings), func(id string) bool {
+		return id == "exfil_curl" || id == "read_secrets"
+	})
+}
+
+// Body returns the text without the front matter of a SKILL.md.
+func (v View) Body() string {
+	if v.File != mainFile {
+		return v.Text
+	}
+	_, body, _ := front.Split([]byte(v.Text))
+	return strings.TrimSpace(string(body))
+}
+
+// Expanded returns the view with ${HERMES_SKILL_DIR} and ${HERMES_SESSION_ID}
+// replaced by what they stand for.
+func (v View) Expanded(session string) View {
+	v.Text = strings.NewReplacer("${HERMES_SKILL_DIR}", v.Skill.Dir, "${HERMES_SESSION_ID}", session).Replace(v.Text)
+	return v
+}
+
+// Invocation returns what a model is told when a person calls the skill by a
+// command; args is what they wrote behind it.
+func (v View) Invocation(args string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[The user calls the skill %q. Follow it.]\n\n%s", v.Skill.Name, v.Body())
+	if len(v.Files) > 0 {
+		fmt.Fprintf(&b, "\n\n[Further files of the skill, to be read with skill_view(%q, file): %s]", v.Skill.Name, strings.Join(v.Files, ", "))
+	}
+	if args = strings.TrimSpace(args); args != "" {
+		b.WriteString("\n\n[What the user wrote with it:]\n" + args)
+	}
+	return b.String()
+}

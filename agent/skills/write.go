@@ -1,0 +1,306 @@
+package skills
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/skills/internal/front"
+)
+
+// Create writes a new skill into the home. category is a folder or several,
+// "" for none. It exists whole or not at all.
+func (l *Library) Create(ctx context.Context, name, category, content string) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("%s is no name for a skill: use small letters, digits, dot, dash and underscore, 64 at most, a letter or digit first", quoted(name))
+	}
+	category = strings.Trim(strings.TrimSpace(category), "/")
+	if category == general {
+		category = ""
+	}
+	for part := range strings.SplitSeq(category, "/") {
+		if category != "" && (!validName.MatchString(part) || strings.Count(category, "/") > 2) {
+			return fmt.Errorf("%s is no category: use up to three names with / between them, each like the name of a skill", quoted(category))
+		}
+	}
+	if err := l.checkMain(name, content); err != nil {
+		return err
+	}
+	return l.writing(ctx, func(c *Catalog) error {
+		if s, ok := c.Find(name); ok {
+			return fmt.Errorf("there is a skill %s already, in the category %s; edit or patch it, or use another name", s.Name, s.Category)
+		}
+		if len(c.skills) >= maxSkills {
+			return fmt.Errorf("there are %d skills already, which is the most; delete some first", len(c.skills))
+		}
+		if err := os.MkdirAll(l.roots[0], 0o700); err != nil {
+			return fmt.Errorf("the folder of skills cannot be made: %s", reason(err))
+		}
+		return inRoot(l.roots[0], func(root *os.Root) error { return create(root, path.Join(category, name), content) })
+	})
+}
+
+// create makes a folder with a SKILL.md under a hidden name and then gives it
+// its own.
+func create(root *os.Root, dir, content string) error {
+	if err := root.MkdirAll(filepath.FromSlash(path.Dir(dir)), 0o700); err != nil {
+		return fmt.Errorf("the category cannot be made: %s", reason(err))
+	}
+	tmp := path.Join(path.Dir(dir), hidden("new"))
+	err := root.Mkdir(filepath.FromSlash(tmp), 0o700)
+	if err == nil {
+		err = put(root, path.Join(tmp, mainFile), []byte(content), 0o600)
+	}
+	if err == nil {
+		err = root.Rename(filepath.FromSlash(tmp), filepath.FromSlash(dir))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("the skill cannot be written: %s", reason(err)), root.RemoveAll(filepath.FromSlash(tmp)))
+	}
+	return persist(root, path.Dir(dir))
+}
+
+// Edit puts a whole new SKILL.md in the place of the old one.
+func (l *Library) Edit(ctx context.Context, name, content string) error {
+	return l.changing(ctx, name, func(s Skill, root *os.Root) error {
+		if err := l.checkMain(s.Name, content); err != nil {
+			return err
+		}
+		return replace(root, mainFile, []byte(content))
+	})
+}
+
+// Patch replaces a passage in a file of a skill, "" for its SKILL.md, and
+// returns how often. The passage must stand there exactly once unless
+// everywhere is true. What is left must be a file that could be written whole.
+func (l *Library) Patch(ctx context.Context, name, file string, r Replacement) (n int, err error) {
+	err = l.changing(ctx, name, func(s Skill, root *os.Root) error {
+		if file == "" {
+			file = mainFile
+		}
+		at, err := within(file)
+		if err != nil {
+			return err
+		}
+		if at != mainFile {
+			if at, err = supportFile(file); err != nil {
+				return err
+			}
+		}
+		raw, err := readText(root, at)
+		if err != nil {
+			return fmt.Errorf("%s %w", at, err)
+		}
+		text, count, err := r.apply(string(raw))
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		if at == mainFile {
+			err = l.checkMain(s.Name, text)
+		} else {
+			err = l.checkFile(s.Name+"/"+at, text)
+		}
+		if err != nil {
+			return err
+		}
+		n = count
+		return replace(root, at, []byte(text))
+	})
+	return n, err
+}
+
+// WriteFile writes a file into one of the folders references, templates,
+// scripts and assets of a skill.
+func (l *Library) WriteFile(ctx context.Context, name, file, content string) error {
+	return l.changing(ctx, name, func(s Skill, root *os.Root) error {
+		at, err := supportFile(file)
+		if err != nil {
+			return err
+		}
+		if err := l.checkFile(s.Name+"/"+at, content); err != nil {
+			return err
+		}
+		if have := files(root); len(have) >= maxFiles && !slices.Contains(have, at) {
+			return fmt.Errorf("the skill has %d files already, which is the most", len(have))
+		}
+		if err := root.MkdirAll(filepath.FromSlash(path.Dir(at)), 0o700); err != nil {
+			return fmt.Errorf("the folder %s cannot be made: %s", path.Dir(at), reason(err))
+		}
+		return replace(root, at, []byte(content))
+	})
+}
+
+// RemoveFile removes a file from one of those folders.
+func (l *Library) RemoveFile(ctx context.Context, name, file string) error {
+	return l.changing(ctx, name, func(_ Skill, root *os.Root) error {
+		at, err := supportFile(file)
+		if err != nil {
+			return err
+		}
+		info, err := root.Lstat(filepath.FromSlash(at))
+		switch {
+		case err == nil && info.IsDir():
+			return fmt.Errorf("%s is a folder; name a file", at)
+		case err == nil:
+			err = root.Remove(filepath.FromSlash(at))
+		}
+		if err != nil {
+			return fmt.Errorf("%s cannot be removed: %s", at, reason(err))
+		}
+		return nil
+	})
+}
+
+// Delete removes a skill with all of its files.
+func (l *Library) Delete(ctx context.Context, name string) error {
+	return l.writing(ctx, func(c *Catalog) error {
+		s, err := own(c, name)
+		if err != nil {
+			return err
+		}
+		if s.path == "." {
+			return errors.New("the skill is the folder of all skills and is not deleted")
+		}
+		return inRoot(l.roots[0], func(root *os.Root) error {
+			// Under a hidden name, half of a skill is none.
+			gone := filepath.FromSlash(path.Join(path.Dir(s.path), hidden("old")))
+			if err := root.Rename(filepath.FromSlash(s.path), gone); err != nil {
+				return fmt.Errorf("the skill cannot be deleted: %s", reason(err))
+			}
+			if err := root.RemoveAll(gone); err != nil {
+				return fmt.Errorf("the skill is deleted, but some of its files are left in %s: %s", gone, reason(err))
+			}
+			if dir := path.Dir(s.path); dir != "." {
+				_ = root.Remove(filepath.FromSlash(dir)) // it stays unless it is empty
+			}
+			return nil
+		})
+	})
+}
+
+// writing runs f while nobody else writes.
+func (l *Library) writing(ctx context.Context, f func(*Catalog) error) error {
+	if err := l.acquire(ctx); err != nil {
+		return err
+	}
+	defer l.release()
+	return f(l.Catalog())
+}
+
+// changing runs f with the skill called name, while nobody else writes.
+func (l *Library) changing(ctx context.Context, name string, f func(Skill, *os.Root) error) error {
+	return l.writing(ctx, func(c *Catalog) error {
+		s, err := own(c, name)
+		if err != nil {
+			return err
+		}
+		root, err := l.open(s)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		return f(s, root)
+	})
+}
+
+// own returns a skill that may be written.
+func own(c *Catalog, name string) (Skill, error) {
+	s, ok := c.Find(name)
+	switch {
+	case !ok:
+		return s, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quoted(name))
+	case s.ReadOnly:
+		return s, fmt.Errorf("the skill %s stands in an external folder and is only read; create one of your own instead", s.Name)
+	}
+	return s, nil
+}
+
+// checkMain says why content cannot be the SKILL.md of the skill called name.
+func (l *Library) checkMain(name, content string) error {
+	if n := utf8.RuneCountInString(content); n > maxContent {
+		return fmt.Errorf("the content has %d characters; the most is %d. Put details into files of their own, in references/", n, maxContent)
+	}
+	if err := l.checkFile(name+"/"+mainFile, content); err != nil {
+		return err
+	}
+	_, body, ok := front.Split([]byte(content))
+	if !ok {
+		return errors.New("the content must begin with a front matter: a line ---, name: and description:, a line ---; then the instructions")
+	}
+	if strings.TrimSpace(string(body)) == "" {
+		return errors.New("there are no instructions behind the front matter")
+	}
+	head := content[:min(len(content), maxHeader)]
+	_, problems := parse(name, []byte(strings.ToValidUTF8(head, "")))
+	if len(problems) > 0 {
+		return fmt.Errorf("the content is not right: %s", strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// checkFile says why content cannot be a file of a skill.
+func (l *Library) checkFile(what, content string) error {
+	switch {
+	case !utf8.ValidString(content) || strings.ContainsRune(content, 0):
+		return fmt.Errorf("the text for %s is not text", what)
+	case len(content) > maxFile:
+		return fmt.Errorf("the text for %s has %d bytes; the most is %d", what, len(content), maxFile)
+	}
+	if found := l.o.Scan(content); len(found) > 0 {
+		return &BlockedError{What: what, Findings: found, Write: true}
+	}
+	return nil
+}
+
+// supportFile returns the path of a file that may be written beside a SKILL.md.
+func supportFile(file string) (string, error) {
+	at, err := within(file)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(at, "/")
+	odd := slices.ContainsFunc(parts, func(p string) bool { return p[0] == '.' || len(p) > 100 })
+	if len(parts) < 2 || len(parts) > 4 || odd || !slices.Contains(support(), parts[0]) || parts[len(parts)-1] == mainFile {
+		return "", fmt.Errorf("%s cannot be written: files belong into %s of the skill", quoted(file), strings.Join(support(), "/, ")+"/")
+	}
+	return at, nil
+}
+
+// inRoot runs f with the folder at dir open.
+func inRoot(dir string, f func(*os.Root) error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("the folder of skills cannot be opened: %s", reason(err))
+	}
+	defer root.Close()
+	return f(root)
+}
+
+// replace puts content in the place of a file, whole or not at all. The mode of
+// an old file stays.
+func replace(root *os.Root, file string, content []byte) error {
+	mode := fs.FileMode(0o600)
+	if info, err := root.Lstat(filepath.FromSlash(file)); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file and is not written", file)
+		}
+		mode = info.Mode().Perm()
+	}
+	tmp := path.Join(path.Dir(file), hidden("tmp"))
+	err := put(root, tmp, content, mode)
+	if err == nil {
+		err = root.Rename(filepath.FromSlash(tmp), filepath.FromSlash(file))
+	}
+	if err != nil {
+		_ = root.Remove(filepath.FromSlash(tmp)) // it may not be there
+		return fmt.Errorf("%s cannot be written: %s", file, reason(err))
+	}
+	return persist(root, path.Dir(file))
+}
