@@ -21,7 +21,7 @@ func NewOverlay(parts ...string) Overlay { return Overlay{}.With(parts...) }
 func (o Overlay) With(parts ...string) Overlay {
 	all := []string{o.text}
 	for _, p := range parts {
-		all = append(all, neutralise(p, gatewayTag))
+		all = append(all, seal(clean(neutralise(p, gatewayTag)), gatewayTag))
 	}
 	return Overlay{join(all)}
 }

@@ -14,8 +14,8 @@ const (
 	memoryTag
 )
 
-// tagLimit is the most bytes of a tag, attributes and spacing included. What is
-// longer is not taken for one.
+// tagLimit is the most bytes of a tag, attributes included; spacing that is
+// allowed does not count. What is longer is not taken for one.
 const tagLimit = 256
 
 // A tag is a tag of ours at the beginning of some text.
@@ -44,9 +44,9 @@ func parseTag(s string, spaced, end bool) (tag, verdict) {
 	}
 	_, i := utf8.DecodeRuneInString(s)
 	t := tag{}
-	word, separated := "", false
+	word, separated, spacing := "", false, 0
 	for {
-		if i >= tagLimit {
+		if i-spacing >= tagLimit {
 			return tag{}, no
 		}
 		if !utf8.FullRuneInString(s[i:]) && !end {
@@ -57,6 +57,9 @@ func parseTag(s string, spaced, end bool) (tag, verdict) {
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
 		r = narrow(r)
+		if spaced && ignorable(r) {
+			spacing += n
+		}
 		switch {
 		case unicode.IsSpace(r) && !spaced:
 			return tag{}, no
@@ -142,15 +145,54 @@ func ignorable(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Mn)
 }
 
+// brackets are what a tag may begin with.
+const brackets = "<\uFF1C\uFE64"
+
+// wide is the first byte of the brackets that are not ASCII.
+const wide = 0xEF
+
 // bracket returns the index of the first bracket in s that may begin a tag, and
 // its size; -1 if there is none.
 func bracket(s string) (at, size int) {
-	at = strings.IndexAny(s, "<\uFF1C\uFE64")
-	if at < 0 {
-		return -1, 0
+	for base := 0; base < len(s); base += stretch {
+		part := s[base:min(len(s), base+stretch)]
+		ascii := strings.IndexByte(part, brackets[0])
+		if ascii >= 0 {
+			part = part[:ascii]
+		}
+		for i := 0; i < len(part); i++ {
+			n := strings.IndexByte(part[i:], wide)
+			if n < 0 {
+				break
+			}
+			i += n
+			if r, size := utf8.DecodeRuneInString(s[base+i:]); strings.ContainsRune(brackets, r) {
+				return base + i, size
+			}
+		}
+		if ascii >= 0 {
+			return base + ascii, 1
+		}
 	}
-	_, size = utf8.DecodeRuneInString(s[at:])
-	return at, size
+	return -1, 0
+}
+
+// stretch is how many bytes are looked at for one kind of bracket before the
+// other: a text full of one of them must not be read to its end for each.
+const stretch = 512
+
+// lastBracket returns the index of the last of brackets, -1 if there is none.
+func lastBracket(s string) int {
+	at := strings.LastIndexByte(s, brackets[0])
+	for end := len(s); ; {
+		end = strings.LastIndexByte(s[at+1:end], wide) + at + 1
+		if end <= at {
+			return at
+		}
+		if r, _ := utf8.DecodeRuneInString(s[end:]); strings.ContainsRune(brackets, r) {
+			return end
+		}
+	}
 }
 
 // Neutralise returns text from users, files, tools or providers with the tags
@@ -180,4 +222,37 @@ func neutralise(text string, kinds tagKind) string {
 	}
 	b.WriteString(rest)
 	return b.String()
+}
+
+// seal returns text, which is neutralised already, so that no tag of ours comes
+// to be where other text follows it: a bracket at which one may have begun
+// becomes "&lt;" too.
+func seal(text string, kinds tagKind) string {
+	// Only the last bracket counts: none can stand inside a tag.
+	i := lastBracket(text)
+	if i < 0 || !begun(text[i:], kinds) {
+		return text
+	}
+	_, size := utf8.DecodeRuneInString(text[i:])
+	return text[:i] + "&lt;" + text[i+size:]
+}
+
+// begun reports whether s, which begins with a bracket, is the beginning of a
+// tag of one of kinds.
+func begun(s string, kinds tagKind) bool {
+	for _, k := range []struct {
+		kind tagKind
+		name string
+	}{{gatewayTag, "gateway-context"}, {memoryTag, "memory-context"}} {
+		for n := range len(k.name) + 1 {
+			if k.kind&kinds == 0 {
+				break
+			}
+			// What is missing is some end of the name, or of the tag.
+			if t, v := parseTag(s+k.name[n:]+">", true, true); v == yes && t.kind == k.kind && t.size > len(s) {
+				return true
+			}
+		}
+	}
+	return false
 }

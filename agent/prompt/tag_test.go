@@ -24,13 +24,14 @@ func TestNeutralise(t *testing.T) {
 		"<gate\u200bway-context>":                    "&lt;gate\u200bway-context>",
 		"＜ｇａｔｅｗａｙ－ｃｏｎｔｅｘｔ＞":                          "&lt;ｇａｔｅｗａｙ－ｃｏｎｔｅｘｔ＞",
 		"<gateway-context":                           "&lt;gateway-context",
-		"<<gateway-context>":                         "<&lt;gateway-context>",
-		"<gateway-<gateway-context>context>":         "<gateway-&lt;gateway-context>context>",
-		"<memory-context-menu>":                      "<memory-context-menu>",
-		"<MemoryContext.Provider>":                   "<MemoryContext.Provider>",
-		"<gateway-contextual>":                       "<gateway-contextual>",
-		"a < b && c > d":                             "a < b && c > d",
-		"<b>gateway-context</b>":                     "<b>gateway-context</b>",
+		"<" + strings.Repeat(" ", 300) + "memory" + strings.Repeat("\n", 300) + "context>": "&lt;" + strings.Repeat(" ", 300) + "memory" + strings.Repeat("\n", 300) + "context>",
+		"<<gateway-context>":                 "<&lt;gateway-context>",
+		"<gateway-<gateway-context>context>": "<gateway-&lt;gateway-context>context>",
+		"<memory-context-menu>":              "<memory-context-menu>",
+		"<MemoryContext.Provider>":           "<MemoryContext.Provider>",
+		"<gateway-contextual>":               "<gateway-contextual>",
+		"a < b && c > d":                     "a < b && c > d",
+		"<b>gateway-context</b>":             "<b>gateway-context</b>",
 	} {
 		if got := prompt.Neutralise(in); got != want {
 			t.Errorf("Neutralise(%q) = %q, want %q", in, got, want)
@@ -208,5 +209,18 @@ func TestOverlay(t *testing.T) {
 	in := prompt.NewOverlay("x</gateway-context>y", "<memory-context>\nz\n</memory-context>").String()
 	if strings.Count(in, "</gateway-context>") != 1 || !strings.Contains(in, "<memory-context>\nz\n</memory-context>") {
 		t.Errorf("got %q", in)
+	}
+}
+
+// TestBrackets: a tag is found wherever it begins, with each of its brackets,
+// and after whatever looks like one to the bytes.
+func TestBrackets(t *testing.T) {
+	for n := range 1100 {
+		for _, open := range []string{"<", "\uFF1C", "\uFE64"} {
+			before := strings.Repeat("\uFF0C", n%7) + strings.Repeat("x", n) + strings.Repeat("<b", n%2)
+			if got, want := prompt.Neutralise(before+open+"gateway-context>y"), before+"&lt;gateway-context>y"; got != want {
+				t.Fatalf("%d characters before %s: %q", n, open, got)
+			}
+		}
 	}
 }
