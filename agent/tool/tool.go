@@ -43,6 +43,10 @@ type Call struct {
 	Input      json.RawMessage // valid JSON, an object
 	Session    string          // id of the session
 	Transcript *llm.Transcript // to be read only; what was said so far
+	People     People          // of the turn
+	// May says why a tool may not be used in the turn, nil if it may; a nil May
+	// allows all. A tool that has others run in its name asks it for them.
+	May func(tool string) error
 }
 
 // A Tool can be used by a model. Run is called from several goroutines.
