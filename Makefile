@@ -5,8 +5,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CRASHES ?= 60s
 SIM ?= 60s
 FUZZ ?= 60s
+FUZZ_OF ?= 1
+FUZZ_PART ?= 0
+CHECKS ?= 10000
+REF ?= HEAD
+TARGET ?= linux/amd64
 
-.PHONY: build test race lint bench crashtest sweep simulate fuzz interop example check
+.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks engines fuzz interop example release reproducible check
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
@@ -35,24 +40,43 @@ sweep: ## the death of the daemon at every point of two scenarios, and at many p
 simulate: ## random people, faults and deaths over virtual hours, for SIM; HERMESD_SEED plays a day again
 	HERMESD_SIM=$(SIM) $(GO) test -count=1 -v -timeout 24h -run 'TestDays' ./internal/crashtest
 
-# The go command sometimes reports the end of the time itself as a failure
+dst: ## schedules against every change of every zone's clock in ten years
+	HERMESD_DST=all $(GO) test -count=1 -v -timeout 30m -run 'Clock|ADay' ./gateway/schedule
+
+restarts: ## a thousand lives of the daemon, each taking a message and ended at once
+	HERMESD_RESTARTS=1000 $(GO) test -count=1 -timeout 30m -run TestRapidRestarts ./cmd/hermesd
+
+disks: ## an ext4 that turns read-only under the daemon; as root
+	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd
+
+engines: ## CHECKS random conversations for each context engine, and recall on long ones
+	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS)
+	HERMESD_RECALL=all $(GO) test -count=1 -timeout 30m ./agent/engine/internal/recall
+
+# FUZZ_OF and FUZZ_PART run every FUZZ_OF-th target only, from FUZZ_PART on. The
+# go command sometimes reports the end of the time itself as a failure
 # ("context deadline exceeded"); only an input that fails is one.
 fuzz: ## each fuzz target for FUZZ
-	@for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
+	@n=0; grep -rE '^func Fuzz' --include='*_test.go' --exclude-dir=interop . | sed -E 's|/[^/]*_test.go:func (Fuzz[A-Za-z0-9_]*).*| \1|' | sort | while read pkg target; do \
+	    n=$$((n + 1)); [ $$((n % $(FUZZ_OF))) -eq $(FUZZ_PART) ] || continue; \
 	    echo "== $$pkg $$target"; \
 	    out=$$($(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$pkg 2>&1); code=$$?; \
 	    echo "$$out" | tail -n 3; \
 	    [ $$code -eq 0 ] && continue; \
 	    echo "$$out" | grep -q 'Failing input' && { echo "$$out"; exit 1; }; \
 	    echo "$$out" | grep -q 'context deadline exceeded' || { echo "$$out"; exit 1; }; \
-	  done; \
-	done
+	  done
 
 interop: ## the official SDKs as judges of our wire and of our simulators
 	cd internal/interop && $(GO) test ./...
 
 example: ## writes config.example.yaml from the code
 	$(GO) run ./cmd/hermesd config example > config.example.yaml
+
+release: ## archives, SBOMs and checksums of the commit REF for all platforms, in dist/VERSION
+	$(GO) run ./internal/release/make -ref $(REF) -out dist
+
+reproducible: ## the commit REF for TARGET, made twice in different places, the second time from nothing, and compared
+	$(GO) run ./internal/release/make -ref $(REF) -out dist/reproducible -targets $(TARGET) -twice
 
 check: lint race

@@ -19,6 +19,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"sync"
@@ -31,7 +32,7 @@ import (
 // A Turn is what a run works on.
 type Turn struct {
 	Prefix  prompt.Prefix
-	Overlay prompt.Overlay
+	Overlay prompt.Placed
 	// Prefill stands between the cached prompt and the transcript, in each call.
 	Prefill []llm.Message
 	// Transcript is what was said before. The run appends to it, and nobody else
@@ -48,6 +49,18 @@ type Turn struct {
 	// Steps were recorded by dead runs of the same turn, with the same Input and
 	// Transcript.
 	Steps []Step
+	// Window keeps the context within what the model can take; nil: nobody does.
+	Window *Window
+	// Provider, if not nil, answers in place of the agent's own.
+	Provider llm.Provider
+	// May, if not nil, is asked before each call of a tool. An error refuses it,
+	// in words for the model.
+	May func(tool string) error
+	// People are whom its tools can reach.
+	People tool.People
+	// After, if not nil, is told of each call that succeeded. What it returns
+	// stands behind the result.
+	After func(tool string, input json.RawMessage) string
 	// Steer, if not nil, is asked after each batch of tool results for what
 	// people have said meanwhile. Its texts must be neutralised.
 	Steer func() []llm.Block

@@ -165,7 +165,7 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 			continue
 		}
 		n++
-		if !llm.LegalID(b.ID) || own[b.ID] || r.ids[b.ID] {
+		if !llm.LegalID(b.ID) || own[b.ID] || r.t.Transcript.Called(b.ID) {
 			b.ID = r.freshID(own)
 			m.Raw, m.Dialect = nil, ""
 		}
@@ -189,8 +189,8 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 
 // freshID returns an id that no call has.
 func (r *run) freshID(own map[string]bool) string {
-	for n := len(r.ids) + len(own) + 1; ; n++ {
-		if id := fmt.Sprintf("call_%d", n); !r.ids[id] && !own[id] {
+	for n := r.t.Transcript.Calls() + len(own) + 1; ; n++ {
+		if id := fmt.Sprintf("call_%d", n); !r.t.Transcript.Called(id) && !own[id] {
 			return id
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 )
 
@@ -34,6 +35,8 @@ const (
 	Budget   NoticeKind = "budget"   // no call is left but the one for a summary
 	Empty    NoticeKind = "empty"    // the answer was empty; it is asked for again
 	Continue NoticeKind = "continue" // the answer was cut off; the model is asked to go on
+	Crowded  NoticeKind = "crowded"  // the context could not be made smaller
+	Shorten  NoticeKind = "shorten"  // the model may say less than was asked for; it is asked for that
 )
 
 // A Notice tells what was done to get an answer.
@@ -80,12 +83,36 @@ type ToolDone struct {
 // happen only once.
 type Record struct{ Step Step }
 
+// Compacted tells that the transcript was made smaller: where it had Length
+// messages, those of Pass stand now.
+type Compacted struct {
+	Pass
+	Length int
+	// Replaced are the messages that stood there.
+	Replaced []llm.Message
+	// Prefix is what the run goes on with: with the note of the pass, and with what
+	// Window.Refresh made of it.
+	Prefix prompt.Prefix
+	// Why is the reason for which the prefix of the next call differs:
+	// "compression", "hygiene".
+	Why string
+}
+
+// Learned tells of the length of a model's context, which an error named.
+type Learned struct {
+	Provider, Model string
+	Window          int
+}
+
 // Call tells of a completed model call.
 type Call struct {
 	Model, Provider string
 	Usage           llm.Usage
 	Took            time.Duration
 	Stop            llm.StopReason
+	// Request is what was sent; its transcript is as it was sent until the
+	// consumer asks for the next event.
+	Request *llm.Request
 }
 
 // Final is the last event of a run that came to an answer.
@@ -109,4 +136,6 @@ func (ToolCall) event()  {}
 func (ToolDone) event()  {}
 func (Record) event()    {}
 func (Call) event()      {}
+func (Compacted) event() {}
+func (Learned) event()   {}
 func (Final) event()     {}

@@ -66,7 +66,7 @@ func build(t fataler, cfg agent.Config, p llm.Provider, tools ...tool.Tool) setu
 
 func (s setup) turn(text string, tr *llm.Transcript) agent.Turn {
 	t := agent.Turn{
-		Prefix: s.prefix, Overlay: prompt.NewOverlay("it is noon"), Transcript: tr,
+		Prefix: s.prefix, Overlay: prompt.Placed{Tail: prompt.NewOverlay("it is noon")}, Transcript: tr,
 		Model: "m", Session: "s1",
 	}
 	if text != "" {

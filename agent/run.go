@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,8 @@ type run struct {
 	yield    func(Event, error) bool
 	stopped  bool            // the consumer wants no more
 	offered  map[string]bool // names in the frozen tools array
-	ids      map[string]bool // of all calls in the transcript
 
+	began     int // index of the message with which the turn began
 	calls     int // of the model
 	strikes   int
 	empties   int    // empty answers in a row
@@ -40,8 +41,11 @@ type run struct {
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
-	r := &run{a: a, t: t, provider: a.provider, yield: yield, offered: map[string]bool{}, ids: map[string]bool{}}
-	if p, ok := a.provider.(llm.PerTurn); ok {
+	r := &run{a: a, t: t, provider: a.provider, yield: yield, offered: map[string]bool{}}
+	if t.Provider != nil {
+		r.provider = t.Provider
+	}
+	if p, ok := r.provider.(llm.PerTurn); ok {
 		r.provider = p.Turn()
 	}
 	if r.t.Transcript == nil {
@@ -93,17 +97,26 @@ func (r *run) begin() error {
 	if err := r.listen(); err != nil {
 		return err
 	}
-	for _, m := range r.t.Transcript.Since(0) {
-		for _, c := range m.ToolUses() {
-			r.ids[c.ID] = true
-		}
+	if err := r.adopt(); err != nil {
+		return err
 	}
 	for i, s := range r.t.Steps {
 		if s.Kind == StepAnswer || s.Kind == StepEmpty {
 			r.calls++
 		}
+		if s.Kind == StepCompact { // it came behind the results
+			if err := r.closeBatch(); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+		}
+		old := r.t.Transcript.Since(0)
 		if err := r.apply(s); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
+		}
+		if s.Kind == StepCompact {
+			if err := r.emit(s.compacted(old, r.t.Prefix)); err != nil {
+				return err
+			}
 		}
 	}
 	return r.retract() // shows again what a cut answer had said
@@ -122,12 +135,14 @@ func (r *run) listen() error {
 	tr := r.t.Transcript
 	if len(in.Blocks) > 0 {
 		Close(tr, "")
+		r.began = tr.Len()
 		tr.Append(in)
 		return nil
 	}
 	if tr.Len() == 0 || tr.At(tr.Len()-1).Role != llm.User {
 		return ErrNothing
 	}
+	r.began = tr.Len() - 1
 	return nil
 }
 
@@ -152,8 +167,11 @@ func (r *run) step(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return interrupted(ctx)
 	}
+	if err := r.fit(ctx); err != nil {
+		return err
+	}
 	last := r.calls >= r.a.cfg.MaxTurns
-	done, err := r.call(ctx, r.request(last))
+	done, err := r.ask(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -170,19 +188,51 @@ const summaryAsk = "The limit of model calls for this turn is reached: no tool c
 func (r *run) request(last bool) *llm.Request {
 	q := &llm.Request{
 		Model: r.t.Model, System: r.t.Prefix.System(), Tools: r.t.Prefix.Tools(), Prefill: r.t.Prefill,
-		Transcript: r.t.Transcript, Overlay: r.t.Overlay.String(), MaxTokens: r.t.MaxTokens,
+		Transcript: r.t.Transcript, Overlay: r.t.Overlay.Tail.String(), SystemOverlay: r.t.Overlay.System, MaxTokens: r.t.MaxTokens,
 		Effort: r.t.Effort, CacheTTL: r.t.CacheTTL,
 	}
 	if q.Effort == "" {
 		q.Effort = r.a.cfg.ReasoningEffort
 	}
+	if text := r.t.Overlay.Turn.String(); text != "" {
+		q.Turn = &llm.TurnOverlay{At: r.began, Text: text}
+	}
 	if r.empties == 1 {
 		q.Overlay = ""
 	}
 	if last {
-		q.NoTools, q.Overlay = true, r.t.Overlay.With(summaryAsk).String()
+		q.NoTools, q.Overlay = true, r.t.Overlay.Tail.With(summaryAsk).String()
 	}
 	return q
+}
+
+// ask makes one model call. What is refused as too long is made shorter, and
+// what asks for too long an answer is asked for less.
+func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
+	for tries := 0; ; tries++ {
+		done, err := r.call(ctx, r.request(last))
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok || ctx.Err() != nil {
+			return done, err
+		}
+		again := false
+		switch {
+		case e.Class == llm.Overflow || e.Class == llm.TooLarge:
+			var wrong error
+			if again, wrong = r.shorten(ctx, e, tries); wrong != nil {
+				return done, wrong
+			}
+		case e.MaxTokens > 0 && r.t.MaxTokens != e.MaxTokens && tries == 0:
+			r.t.MaxTokens, again = e.MaxTokens, true
+			if err := r.emit(Notice{Kind: Shorten, Err: e}); err != nil {
+				return done, err
+			}
+		}
+		if !again {
+			return done, err
+		}
+		r.calls--
+	}
 }
 
 // call makes one model call and shows what it says. Its answer is whole: of
@@ -212,5 +262,9 @@ func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	if done.Provider == "" {
 		done.Provider = r.provider.Name()
 	}
-	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(began), done.Stop})
+	if w := r.t.Window; w != nil && done.Usage.Prompt() > 0 {
+		w.Reported, w.At = done.Usage.Prompt(), r.t.Transcript.Len()
+		w.Engine.Update(done.Usage)
+	}
+	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(began), done.Stop, q})
 }

@@ -22,6 +22,8 @@ const (
 	StepResult StepKind = "result"
 	// StepSteer is what people said between two tools: Blocks.
 	StepSteer StepKind = "steer"
+	// StepCompact is a compaction: Pass, and Length, the transcript's before it.
+	StepCompact StepKind = "compact"
 )
 
 // stepVersion is that of the form of steps. Whoever changes the form counts it
@@ -49,6 +51,10 @@ type Step struct {
 	Call   string      `json:"call,omitempty"`
 	Result *llm.Block  `json:"result,omitempty"`
 	Blocks []llm.Block `json:"blocks,omitempty"`
+
+	Pass   *Pass  `json:"pass,omitempty"`
+	Length int    `json:"length,omitempty"`
+	Why    string `json:"why,omitempty"` // of a compaction
 }
 
 // A batch is the calls of one answer until all of their results are in the
@@ -121,6 +127,8 @@ func (r *run) apply(s Step) error {
 		}
 		r.batch.results[s.Call] = *s.Result
 		return nil
+	case StepCompact:
+		return r.applyPass(s)
 	case StepSteer:
 		if r.batch == nil || !r.batch.complete() {
 			return fmt.Errorf("%w: steering without results", ErrSteps)
@@ -146,9 +154,6 @@ func (r *run) applyAnswer(s Step) error {
 	case len(calls) > 0:
 		r.batch = newBatch(calls, s.Bad)
 		r.said, r.continued = "", 0
-		for _, c := range calls {
-			r.ids[c.ID] = true
-		}
 		if len(s.Bad) > 0 {
 			r.strikes++
 		} else {

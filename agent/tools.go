@@ -164,6 +164,12 @@ func (g *group) start(ctx context.Context, c llm.Block) error {
 		f := failure(c.ID, fmt.Sprintf("Not run: the tool %s is not there any more.", c.Name))
 		return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
 	}
+	if g.r.t.May != nil {
+		if err := g.r.t.May(c.Name); err != nil {
+			f := failure(c.ID, "Refused: "+err.Error())
+			return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
+		}
+	}
 	effect := t.Spec().Effect
 	g.r.shown.Reset()
 	if err := g.r.emit(ToolCall{ID: c.ID, Name: c.Name, Input: c.Input, Effect: effect}); err != nil {
@@ -179,10 +185,31 @@ func (g *group) start(ctx context.Context, c llm.Block) error {
 		return nil
 	}
 	g.active[c.ID] = c
-	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.said}
+	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.said, People: g.r.t.People, May: g.r.allowed()}
 	// The group waits for the call; if it does not end, Agent.Wait does.
 	g.r.a.running.Go(func() { g.done <- g.r.a.use(ctx, t, c, call) })
 	return nil
+}
+
+// allowed is what the person of the turn may use now, for a tool that has others
+// run in its name. It asks Turn.May here, on the goroutine of the run, so that the
+// consumer need not expect it anywhere else.
+func (r *run) allowed() func(string) error {
+	refused := map[string]error{}
+	for name := range r.offered {
+		if r.t.May == nil {
+			break
+		}
+		if err := r.t.May(name); err != nil {
+			refused[name] = err
+		}
+	}
+	return func(name string) error {
+		if !r.offered[name] {
+			return fmt.Errorf("the tool %s is not there", name)
+		}
+		return refused[name]
+	}
 }
 
 // settle makes the outcome of a call its result.
@@ -193,8 +220,13 @@ func (g *group) settle(ctx context.Context, o outcome) error {
 		return nil
 	}
 	b := result(o.call.ID, o.text)
-	if o.err != nil {
+	switch {
+	case o.err != nil:
 		b = failure(o.call.ID, o.text)
+	case g.r.t.After != nil:
+		if more := g.r.t.After(o.call.Name, o.call.Input); more != "" {
+			b.Text += "\n\n" + readable(more)
+		}
 	}
 	if err := g.r.record(Step{Kind: StepResult, Call: o.call.ID, Result: &b}); err != nil {
 		return err

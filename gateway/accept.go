@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 )
@@ -29,21 +30,32 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 				return err
 			}
 		}
-		entries[i] = g.admit(in)
+		entries[i] = g.admit(ctx, in)
 	}
 	taken, err := g.o.Store.Accept(ctx, entries)
 	if err != nil {
+		g.withdraw(entries...)
+		g.untaken(ctx, entries)
+		for _, e := range entries {
+			g.offered(e, observe.Unstored)
+		}
 		return fmt.Errorf("accept: %w", err)
 	}
-	for i, a := range taken {
+	g.outage.over()
+	for _, a := range taken { // all before the first is set to work: it must see a command behind it
 		if a.Claim != nil {
 			g.runner.Hand(*a.Claim)
 		}
+	}
+	for i, a := range taken {
 		if !a.Fresh {
+			g.withdraw(entries[i])
+			g.offered(entries[i], observe.Duplicate)
 			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].From.Platform)))
 			continue
 		}
 		entries[i].ID = a.ID
+		g.offered(entries[i], observe.Taken)
 		g.wake(ctx, entries[i])
 	}
 	return nil
@@ -51,7 +63,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 
 // admit makes an entry of an event: one that will be worked on, or one that
 // ends at once by a rule.
-func (g *Gateway) admit(in chat.Inbound) inbox.Entry {
+func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
 	e := inbox.Entry{In: in, State: inbox.Waiting, Accepted: time.Now()}
 	if in.Rule != "" {
 		return ignored(e, in.Rule)
@@ -61,9 +73,9 @@ func (g *Gateway) admit(in chat.Inbound) inbox.Entry {
 	}
 	grant, denial := g.o.Access.Check(in)
 	if !grant.Valid() {
-		return ignored(e, denial.Rule)
+		return g.refuse(e, denial)
 	}
-	return g.route(e, grant)
+	return g.route(ctx, e, grant)
 }
 
 // ignored ends e by a rule. What strangers wrote is not kept.
@@ -76,15 +88,22 @@ func ignored(e inbox.Entry, rule string) inbox.Entry {
 }
 
 // route puts an event of somebody who may speak into its lane.
-func (g *Gateway) route(e inbox.Entry, grant access.Grant) inbox.Entry {
+func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
 	e.By = grant.Principal()
 	e.Session = session.KeyFor(g.o.Profile, e.In.From, e.In.Sender.ID, g.o.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
-	e.Claim = g.lanes.Free()
-	if e.In.Event == chat.Callback {
+	g.direct(ctx, &e)
+	e.Claim = g.lanes.Free() && !g.paused.Load()
+	name, args, ok := command.Parse(e.In.Text)
+	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.In.Event == chat.Message {
+		if _, skill := g.o.Skill("", name, args); skill { // it is a message like any other
+			ok = false
+		}
+	}
+	if e.In.Event == chat.Callback && !ok {
 		return ignored(e, "no_such_button")
 	}
-	if name, _, ok := command.Parse(e.In.Text); ok && e.In.Event == chat.Message {
+	if ok && e.In.Event != chat.Edit { // to press a button is to say what it holds
 		e.Solo = true
 		if g.commands.Immediate(name) {
 			e.Lane = inbox.Now(e.Session)
@@ -98,17 +117,38 @@ func (g *Gateway) route(e inbox.Entry, grant access.Grant) inbox.Entry {
 	return e
 }
 
+// commanded reports whether immediate commands wait or run for the session whose
+// turns l leads. A turn begins behind them: what is said after a /new belongs to
+// the new conversation.
+func (g *Gateway) commanded(l inbox.Lane) bool {
+	now := inbox.Now(session.Key(l))
+	if now == l || l.Immediate() {
+		return false
+	}
+	return g.o.Store.Waiting(now) > 0 || g.runner.Handed(now) || g.lanes.Active(now)
+}
+
 // wake sets to work what was accepted.
 func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
+	if e.In.Event == chat.Callback {
+		g.answer(e)
+	}
 	switch {
-	case e.In.Event == chat.Callback:
-		g.answer(ctx, e.In)
+	case promised(e):
+		g.offer(ctx, e)
+	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.In.Event == chat.Message:
+		g.dismiss(e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
 		g.overflow(ctx, e)
 	case e.State == inbox.Done || e.In.Event == chat.Edit:
 	default:
+		g.acknowledge(ctx, e)
 		joined := g.runner.Joined(e.Lane)
-		if g.o.Mode == turn.Interrupt && !e.Solo && !joined {
+		switch {
+		case e.Solo || joined:
+		case e.Mode == inbox.Steer:
+			g.runner.Said(e.Lane)
+		case e.Mode != inbox.Queue:
 			g.lanes.Interrupt(e.Lane, turn.Newer{By: e.ID})
 		}
 		g.lanes.Wake(e.Lane)
@@ -118,19 +158,41 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(ctx context.Context, e inbox.Entry) {
 	text := fmt.Sprintf("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
-	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID}); err != nil {
+	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure, For: []string{e.In.ID}}); err != nil {
 		g.o.Log.Error("overflow notice", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }
 
-// answer tells the platform that a press on a button was seen.
-func (g *Gateway) answer(ctx context.Context, in chat.Inbound) {
-	a, ok := g.o.Adapters[in.From.On()].(chat.Answerer)
+// answers reports whether an account can tell that a press was seen.
+func answers(a chat.Adapter) bool {
+	_, ok := a.(chat.Answerer)
+	return ok
+}
+
+// answer tells the platform that a press on a button was seen, once Accept has
+// returned: some platforms have to hear first that it was taken.
+func (g *Gateway) answer(e inbox.Entry) {
+	on := e.In.From.On()
+	a, ok := g.o.Adapters[on].(chat.Answerer)
 	if !ok {
 		return
 	}
-	if err := a.Answer(ctx, in, "This button does nothing any more."); err != nil {
-		g.o.Log.Warn("answer callback", zap.Error(err))
+	text := ""
+	if e.State == inbox.Done {
+		text = "This button does nothing."
+	}
+	g.presses.add(on, func(ctx context.Context) {
+		if err := a.Answer(ctx, e.In, text); err != nil {
+			g.o.Log.Warn("answer callback", zap.Error(err))
+		}
+	})
+}
+
+// dismiss tells the platform of a message that ends by a rule that nobody is
+// going to answer it.
+func (g *Gateway) dismiss(e inbox.Entry) {
+	if a, ok := g.o.Adapters[e.In.From.On()].(chat.Dismisser); ok {
+		a.Dismiss(e.In)
 	}
 }
 

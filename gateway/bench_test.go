@@ -20,7 +20,6 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/storage/bolt"
 )
 
@@ -74,8 +73,10 @@ func BenchmarkTurnInALongSession(b *testing.B) {
 			gw := gateway.New(gateway.Options{
 				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
 				Adapters: map[chat.Account]chat.Adapter{account: w}, Access: allowed(b),
-				Prefix: func(r session.Record) prompt.Prefix { return prompt.Build(prompt.Inputs{Session: string(r.ID)}) },
-				Model:  "claude-sonnet-4-5", CacheTTL: "5m", Mode: turn.Queue, Uncertain: outbox.Resend,
+				Prefix: func(r session.Record) (prompt.Prefix, []string) {
+					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil
+				},
+				Model: "claude-sonnet-4-5", CacheTTL: "5m", Mode: inbox.Queue, Uncertain: outbox.Resend,
 				Limits: gateway.Config{MaxConcurrentTurns: 4, MaxWaiting: 100, CacheBytes: 64 << 20, DrainTimeout: time.Second},
 			})
 			if err := gw.Start(b.Context()); err != nil {

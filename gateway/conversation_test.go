@@ -22,6 +22,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/turn"
 )
 
@@ -68,7 +69,7 @@ func playScript(t *testing.T, part map[string]*txtar.File) string {
 		answers = append(answers, answer(t, strings.TrimSpace(line)))
 	}
 	w := newWorld(t, answers...)
-	w.tools = []tool.Tool{lookup{}}
+	w.tools = []tool.Tool{lookup{}, run{}, wonder{}}
 	w.start()
 	var keys []string
 	for line := range strings.Lines(string(part["input"].Data)) {
@@ -86,7 +87,7 @@ func playScript(t *testing.T, part map[string]*txtar.File) string {
 }
 
 // ids are the parts of what is said that chance decides.
-var ids = regexp.MustCompile(`(20000101_\d{6}_|ref t)[0-9a-z-]+`)
+var ids = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|is called )[0-9a-z-]+`)
 
 // answer reads one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
 // JSON, fail CLASS, empty.
@@ -149,8 +150,22 @@ func (w *world) act(line string) []string {
 		w.start()
 	case "queue":
 		w.stop()
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
+	case "owner":
+		w.stop()
+		w.set = func(o *gateway.Options) {
+			o.Access, o.Acknowledge = owned(w.t), true
+			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
+		}
+		w.start()
+	case "press": // CHAT N, the Nth of the newest buttons, counted from 1
+		where, n, _ := strings.Cut(rest, " ")
+		m := w.message(where, w.room.button(w.t, n))
+		m.Key, m.Event = "press:"+m.ID, chat.Callback
+		w.offer(m)
+		w.settle(100 * time.Millisecond)
+		return []string{m.Key}
 	case "refuse":
 		secs, err := strconv.Atoi(rest)
 		if err != nil {
@@ -161,6 +176,49 @@ func (w *world) act(line string) []string {
 		w.t.Fatalf("input cannot %q", line)
 	}
 	return nil
+}
+
+// run is a tool that asks for leave before it does anything.
+type run struct{}
+
+func (run) Spec() tool.Spec {
+	s := tool.Spec{Effect: tool.Once}
+	s.Name, s.Description = "run", "runs something"
+	s.Schema = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
+	return s
+}
+
+func (run) Run(ctx context.Context, c tool.Call) (string, error) {
+	var in struct{ What string }
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		return "", err
+	}
+	if err := c.People.Leave(ctx, tool.Request{Tool: "run", Run: in.What, Why: []string{"it deletes files"}, Key: "rm"}); err != nil {
+		return "", err
+	}
+	return "ran " + in.What, nil
+}
+
+// wonder is a tool that asks the person something.
+type wonder struct{}
+
+func (wonder) Spec() tool.Spec {
+	s := tool.Spec{Effect: tool.Pure}
+	s.Name, s.Description = "wonder", "asks the person"
+	s.Schema = json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"}}}}`)
+	return s
+}
+
+func (wonder) Run(ctx context.Context, c tool.Call) (string, error) {
+	var in struct {
+		Question string
+		Choices  []string
+	}
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		return "", err
+	}
+	a, err := c.People.Question(ctx, tool.Question{Text: in.Question, Choices: in.Choices})
+	return fmt.Sprintf("%s (%d)", a.Text, a.Choice), err
 }
 
 // lookup is a tool that looks something up.

@@ -15,7 +15,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
 )
 
 func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
@@ -100,7 +99,7 @@ func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
-		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = turn.Queue, 3 }
+		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = inbox.Queue, 3 }
 		w.start()
 		defer w.stop()
 		for i := range 6 {

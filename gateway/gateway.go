@@ -5,46 +5,73 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"hermesd/agent"
+	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
 	"hermesd/internal/secret"
 )
 
 // Options are what a Gateway is made of.
 type Options struct {
-	Store    Store
-	Agent    *agent.Agent
-	Adapters map[chat.Account]chat.Adapter
-	Access   *access.Checker
-	Prefix   func(session.Record) prompt.Prefix
-	Fetch    func(context.Context, chat.Account, chat.File) chat.File
-	Homes    map[chat.Platform]chat.Address // home channels
-	Quote    map[chat.Account]string        // reply_to_mode
-	Ceilings map[chat.Account]outbox.Ceiling
+	Store     Store
+	Agent     *agent.Agent
+	Adapters  map[chat.Account]chat.Adapter
+	Access    Access
+	Pairing   *pairing.Book                                                    // offers strangers a code; nil: they get no answer
+	Prefix    func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
+	May       func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
+	Skill     func(id session.ID, name, args string) (text string, ok bool)    // what /name says, if it is a skill
+	Discover  func() turn.Discovery                                            // finds project files of folders that tools touch
+	Models    Models                                                           // nil: Model alone
+	About     About                                                            // what commands tell of the home and of prices
+	Fetch     func(context.Context, chat.Account, chat.File) chat.File
+	Observe   observe.Func                         // told what happens on the road; it must not wait
+	Committed func()                               // called after each commit of a turn; it must not wait
+	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
+	Forgotten func(session.Forgotten)              // told what a deleted conversation leaves to be deleted
+	Senses    turn.Senses
+	Title     func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
+	Cron      Cron                                                                        // scheduled prompts
+	Approvals turn.Approvals                                                              // Always and Remember are the gateway's
+	Restart   func()                                                                      // has the process stop in good order and start again; nil: it cannot
+	Homes     map[chat.Platform]chat.Address                                              // home channels
+	Quote     map[chat.Account]string                                                     // reply_to_mode
+	Ceilings  map[chat.Account]outbox.Ceiling
 
 	Profile      string
 	Model        string
 	Effort       string
 	CacheTTL     string
 	Vision       bool
-	Ephemeral    string // the operator's own overlay
-	Reset        session.Reset
-	Progress     string // display.tool_progress
-	RedactPII    bool   // ids of people and chats are hashed where the model needs none
-	Mode         turn.Mode
+	Window       int                         // tokens of the context of Model
+	Ephemeral    string                      // the operator's own overlay
+	Note         func(session.Record) string // for the overlay of a turn
+	Placement    prompt.Placement            // of overlays
+	Prefill      []llm.Message               // between the prompt and the transcript of every call
+	Compression  turn.Compression
+	Personality  map[string]string                // texts by name, for /personality
+	Reset        func(chat.Address) session.Reset // when sessions of a place start over by themselves; nil: never
+	Progress     string                           // display.tool_progress
+	Acknowledge  bool                             // tell who speaks to a busy agent that it was heard
+	RedactPII    bool                             // ids of people and chats are hashed where the model needs none
+	Mode         inbox.Mode
 	Policy       session.Policy
 	Uncertain    outbox.Policy
 	Streaming    bool
@@ -53,6 +80,7 @@ type Options struct {
 	Backlog      time.Duration
 	Location     *time.Location
 	Version      string
+	Words        words.Printer // says what people read from the daemon itself
 
 	Limits Config
 	Masker *secret.Masker
@@ -78,7 +106,17 @@ type Gateway struct {
 	runner   *turn.Runner
 	lanes    *lane.Set[inbox.Lane]
 	delivery *delivery.Delivery
+	marks    *errands // reactions
+	presses  *errands // what is shown to those who pressed a button
+	outages  *errands // what people are told who cannot be answered
+	outage   outage
+	crons    *crons
+	acks     acks
+	paused   atomic.Bool // no turn begins
+	setHomes atomic.Pointer[map[chat.Platform]chat.Address]
+	allowed  atomic.Pointer[[]string] // for ever, by owners
 	started  time.Time
+	live     atomic.Pointer[Live]
 
 	stop  sync.Once
 	chore context.CancelFunc
@@ -95,16 +133,23 @@ func New(o Options) *Gateway {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	g := &Gateway{o: o, commands: command.NewTable(command.Builtin()...), started: time.Now()}
+	g := &Gateway{o: o, commands: command.NewTable(command.In(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
+	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.Settled(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
+	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))
+	g.presses = newErrands(o.Adapters, answers, o.Log.Named("presses"))
+	g.outages = newErrands(o.Adapters, speaks(o.Adapters), o.Log.Named("outage"))
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
+	g.crons = newCrons(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Fetch: o.Fetch, Quote: o.Quote,
-		Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Mode: o.Mode, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
+		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, Quote: o.Quote,
+		Attach: o.Attach, Commanded: g.commanded, Paused: g.paused.Load, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
+		Model: turn.Choice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
+		Words: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
 	})
@@ -119,11 +164,21 @@ func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
 // Start takes up what an earlier process left: queues first, then lanes.
 func (g *Gateway) Start(ctx context.Context) error {
+	if err := errors.Join(g.stillPaused(ctx), g.readHomes(ctx), g.readLeave(ctx)); err != nil {
+		return err
+	}
 	if err := g.takeUp(ctx); err != nil {
 		return err
 	}
+	if err := g.back(ctx); err != nil {
+		return fmt.Errorf("restart note: %w", err)
+	}
 	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	g.chore = cancel
+	g.marks.run(chores)
+	g.presses.run(context.WithoutCancel(ctx)) // people press buttons while turns end
+	g.outages.run(context.WithoutCancel(ctx))
+	g.idle.Go(func() { g.crons.clock.Run(chores) })
 	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
 	return nil
 }
@@ -183,11 +238,16 @@ func (g *Gateway) Stop(ctx context.Context) error {
 		g.runner.Close()
 		err = g.lanes.Close(grace)
 	}
+	g.runner.Close()
+	g.runner.Wait()
 	g.runner.Release(context.WithoutCancel(ctx))
 	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	err = errors.Join(err, g.delivery.Close(sends))
 	g.idle.Wait()
+	g.marks.close()
+	g.presses.close()
+	g.outages.close()
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 )
@@ -19,6 +20,11 @@ import (
 type Store interface {
 	turn.Store
 	delivery.Store
+	schedule.Store
+
+	// FireSlots accepts the entries of scheduled runs, each in one transaction with
+	// the record of its slot.
+	FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error)
 
 	// Accept adds entries, in order and all at once. An entry whose In.Key was
 	// accepted before (on the same platform and account) is reported as not

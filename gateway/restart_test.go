@@ -12,7 +12,9 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
 )
 
 func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
@@ -97,7 +99,7 @@ func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T)
 			}
 			return llmtest.Say("re: " + r.Newest())
 		}
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
 		w.say("7", "poison")
 		w.say("7", "and what comes after")
@@ -193,7 +195,9 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
-		w.set = func(o *gateway.Options) { o.Reset.Idle = time.Hour }
+		w.set = func(o *gateway.Options) {
+			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+		}
 		w.start()
 		defer w.stop()
 		w.say("7", "first")

@@ -18,7 +18,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
 )
 
 func TestAMessageIsAnsweredOnce(t *testing.T) {
@@ -81,6 +80,11 @@ func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 		if chains[0].Entry.In.Text != "" {
 			t.Error("what a stranger wrote was kept")
 		}
+		w.say("7", "hi")
+		w.settle(time.Minute)
+		if want := []string{chains[0].Entry.In.Key}; !slices.Equal(w.room.dropped, want) {
+			t.Errorf("%q get no answer, want %q", w.room.dropped, want)
+		}
 	})
 }
 
@@ -116,7 +120,7 @@ func TestQueuedMessagesAreTurnsOfTheirOwnInOrder(t *testing.T) {
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			return llmtest.Answer{Text: "re: " + r.Newest(), Delay: 10 * time.Millisecond}
 		}
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		var want []string
@@ -160,7 +164,7 @@ func TestStopIsImmediateAndNothingIsAnsweredAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
 		w := newWorld(t, llmtest.Answer{Text: "never said", Wait: never})
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		w.say("7", "a long task")
@@ -339,7 +343,7 @@ func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 		hold := make(chan struct{})
 		w := newWorld(t, llmtest.Answer{Text: "one", Wait: hold})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
-		w.set = func(o *gateway.Options) { o.Mode = turn.Queue }
+		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		w.say("7", "first")
@@ -404,7 +408,7 @@ func TestAMessageThatOvertakesAnotherIsAnsweredBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("first"), llmtest.Say("second"))
 		w.set = func(o *gateway.Options) {
-			o.Mode = turn.Queue
+			o.Mode = inbox.Queue
 			o.Store = &overtaken{Store: o.Store, by: func() { w.say("7", "two"); synctest.Wait() }}
 		}
 		w.start()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"hermesd/gateway/chat"
@@ -22,6 +24,45 @@ type room struct {
 	faults []fault
 	next   int
 	typing int
+
+	buttons [][]chat.Button // of the last message that had any
+	answers []string        // to presses
+	dropped []string        // keys of messages that get no answer
+	marked  []string        // reactions, in order
+	thread  []chat.Quote    // what was said in every thread
+	deaf    error           // why it cannot tell what was said
+}
+
+func (r *room) Answer(ctx context.Context, press chat.Inbound, text string) error {
+	if err := pause(ctx, r.take("answer").delay); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers = append(r.answers, text)
+	return nil
+}
+
+func (r *room) Dismiss(in chat.Inbound) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropped = append(r.dropped, in.Key)
+}
+
+func (r *room) React(_ context.Context, to chat.Address, id string, is chat.Reaction) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked = append(r.marked, id+" "+string(is))
+	return nil
+}
+
+func (r *room) Before(_ context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !since.IsZero() {
+		return nil, r.deaf
+	}
+	return r.thread, r.deaf
 }
 
 type event struct {
@@ -36,7 +77,7 @@ type message struct {
 	edits        int
 }
 
-// A fault hits the next call of op ("send", "edit", "delete").
+// A fault hits the next call of op ("send", "edit", "delete", "answer").
 type fault struct {
 	op     string
 	before error         // returned without any effect
@@ -65,7 +106,7 @@ func (r *room) take(op string) fault {
 }
 
 func (r *room) note(format string, args ...any) {
-	r.log = append(r.log, event{time.Since(r.began).Round(time.Millisecond), fmt.Sprintf(format, args...)})
+	r.log = append(r.log, event{time.Since(r.began).Truncate(100 * time.Millisecond).Round(time.Millisecond), fmt.Sprintf(format, args...)})
 }
 
 func (r *room) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
@@ -88,6 +129,12 @@ func (r *room) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) 
 	defer r.mu.Unlock()
 	r.next++
 	id := fmt.Sprint(100 + r.next)
+	if m.File != nil {
+		m.Text = chat.Plain("file " + m.File.Name)
+	}
+	if m.Buttons != nil {
+		r.buttons = m.Buttons
+	}
 	r.seen = append(r.seen, message{id: id, text: m.Text.Text, to: m.To, re: m.ReplyTo})
 	re := ""
 	if m.ReplyTo != "" {
@@ -174,6 +221,26 @@ func (r *room) visible(in string) []string {
 		}
 	}
 	return out
+}
+
+// button is what the nth of the newest buttons holds.
+func (r *room) button(t *testing.T, nth string) string {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := strconv.Atoi(nth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.buttons {
+		for _, b := range row {
+			if n--; n == 0 {
+				return b.Data
+			}
+		}
+	}
+	t.Fatalf("there is no button %s among %v", nth, r.buttons)
+	return ""
 }
 
 // history is all that happened, line by line.

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
 )
 
 // Status is the live state of the daemon.
@@ -23,9 +26,19 @@ type Status struct {
 	Model    string          `json:"model"`
 	Mode     string          `json:"busy_mode"`
 	Accounts []AccountHealth `json:"accounts"`
+	Paused   bool            `json:"paused,omitempty"`
 	Running  int             `json:"turns_running"`
 	Ready    int             `json:"lanes_waiting"`
 	Store    inbox.Stats     `json:"store"`
+	Cron     schedule.Status `json:"cron"`
+	// Breaks counts the breaks of prefixes since the start, by reason. Undeclared
+	// ones are bugs.
+	Breaks map[string]int `json:"prefix_breaks"`
+	// Caching says whether prompts are cached, in one line.
+	Caching string `json:"prompt_caching"`
+	Reuse   Reuse  `json:"prefix_reuse"`
+	// Hygiene counts the compactions that are made beside turns.
+	Hygiene turn.Cleanings `json:"hygiene"`
 }
 
 // AccountHealth is the state of one account.
@@ -36,10 +49,15 @@ type AccountHealth struct {
 
 // Status returns the state of this moment.
 func (g *Gateway) Status() Status {
-	s := Status{Version: g.o.Version, Started: g.started, Model: g.o.Model, Mode: string(g.o.Mode), Store: g.o.Store.Stats()}
+	s := Status{Version: g.o.Version, Started: since(g.started), Model: g.o.Model, Mode: string(g.o.Mode), Store: g.o.Store.Stats()}
+	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.Running, s.Ready = g.lanes.Running()
+	s.Breaks, s.Caching, s.Reuse = g.runner.Breaks(), g.o.About.Caching, g.reuse()
+	s.Hygiene = g.runner.Cleanings()
 	for a, ad := range g.o.Adapters {
-		s.Accounts = append(s.Accounts, AccountHealth{a, ad.Health()})
+		h := ad.Health()
+		h.Since, h.Proof = since(h.Since), since(h.Proof)
+		s.Accounts = append(s.Accounts, AccountHealth{a, h})
 	}
 	slices.SortFunc(s.Accounts, func(a, b AccountHealth) int {
 		return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.Account.Name, b.Account.Name))
@@ -47,10 +65,21 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
+// since is a time of this process by the clock as it is now: how long ago it was
+// is right, also when the clock has been changed.
+func since(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return time.Now().Add(-time.Since(t)).Round(0)
+}
+
 // env is what commands may ask.
 type env struct{ g *Gateway }
 
 func (e env) Version() string { return "hermesd " + e.g.o.Version }
+
+func (e env) CanRestart() bool { return e.g.o.Restart != nil }
 
 func (e env) Busy(key session.Key) (running bool, waiting int) {
 	l := inbox.LaneOf(key)
@@ -102,6 +131,15 @@ func (e env) Status(_ context.Context, c command.Call) (string, error) {
 		if u, ok := usageOf(c.Session); ok {
 			fmt.Fprintf(&b, "- tokens: %d in, %d cached, %d out\n", u.Input+u.CacheWrite, u.CacheRead, u.Output)
 		}
+	}
+	if s.Reuse.Calls > 0 {
+		fmt.Fprintf(&b, "- reuse: %.0f %% of what was sent since the start came from the provider's cache\n", s.Reuse.Percent)
+	}
+	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
+		fmt.Fprintf(&b, "- ⚠️ %d undeclared breaks of the prefix: a bug; `hermesd prompt trace` shows them\n", n)
+	}
+	if e.g.Paused() {
+		b.WriteString("- ⏸ paused: no turn begins until `/pause off`\n")
 	}
 	running, waiting := e.Busy(c.Key)
 	state := "idle"

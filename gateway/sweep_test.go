@@ -21,7 +21,6 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // A reaper ends a daemon at one point of its life as a kill would: what is in
@@ -58,6 +57,13 @@ func (r *reaper) pass(name string, op func() error) error {
 		return errDead
 	}
 	return err
+}
+
+// killed reports whether the process has died.
+func (r *reaper) killed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
 }
 
 func (r *reaper) point(name string) bool {
@@ -204,7 +210,7 @@ func newSweep(t *testing.T, at int) *sweep {
 		return a
 	}
 	s.set = func(o *gateway.Options) {
-		o.Mode, o.Store = turn.Queue, mortalStore{s.store, s.reaper}
+		o.Mode, o.Store = inbox.Queue, mortalStore{s.store, s.reaper}
 		o.Adapters = map[chat.Account]chat.Adapter{account: mortalRoom{s.room, s.reaper}}
 		o.Limits.DrainTimeout = time.Millisecond
 		o.Log = nil
@@ -372,7 +378,7 @@ func TestAKillAtAnyPointLosesNothingAndDoublesNothing(t *testing.T) {
 				s := newSweep(t, k)
 				s.start()
 				s.play()
-				if s.reaper.dead {
+				if s.reaper.killed() {
 					died++
 					s.resurrect()
 				}

@@ -24,7 +24,6 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/storage/bolt"
 )
 
@@ -38,13 +37,31 @@ type world struct {
 	tools []tool.Tool
 	set   func(*gateway.Options)
 
+	extra string   // the operator's own text in the prompt
+	notes []string // what is to be told of the prompt
+
 	store *bolt.Store
 	gw    *gateway.Gateway
 	sent  int
 }
 
 func newWorld(t *testing.T, answers ...llmtest.Answer) *world {
-	return &world{t: t, dir: t.TempDir(), room: newRoom(), model: llmtest.NewScripted(answers...)}
+	return &world{t: t, dir: home(t), room: newRoom(), model: llmtest.NewScripted(answers...)}
+}
+
+// home is a directory in memory where there is such a thing: what these tests
+// kill are processes, not machines.
+func home(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 var account = chat.Account{Platform: chat.Telegram}
@@ -65,11 +82,11 @@ func (w *world) start() {
 		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Adapters: map[chat.Account]chat.Adapter{account: w.room},
 		Access:   allowed(w.t),
-		Prefix: func(r session.Record) prompt.Prefix {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()})
+		Prefix: func(r session.Record) (prompt.Prefix, []string) {
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools(), SystemMessage: w.extra}), w.notes
 		},
 		Quote: map[chat.Account]string{account: "first"}, Model: "scripted",
-		Mode: turn.Interrupt, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Mode: inbox.Interrupt, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute,
@@ -89,11 +106,20 @@ func (w *world) start() {
 // stop ends the daemon in good order.
 func (w *world) stop() {
 	w.t.Helper()
+	w.declared()
 	if err := w.gw.Stop(context.Background()); err != nil {
 		w.t.Errorf("stop: %v", err)
 	}
 	if err := w.store.Close(); err != nil {
 		w.t.Errorf("close: %v", err)
+	}
+}
+
+// declared reports a prefix that broke although nobody said why.
+func (w *world) declared() {
+	w.t.Helper()
+	if n := w.gw.Status().Breaks["undeclared"]; n > 0 {
+		w.t.Errorf("%d prefixes broke undeclared", n)
 	}
 }
 
@@ -105,6 +131,7 @@ func (w *world) kill() {
 	if err := copyFile(left, live); err != nil {
 		w.t.Fatal(err)
 	}
+	w.declared()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // the dead do not drain
 	_ = w.gw.Stop(ctx)

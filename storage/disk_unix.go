@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,11 +15,21 @@ func system() disk {
 	return disk{lock: flock, sync: (*os.File).Sync, mapped: mapped}
 }
 
+// A lock that was let go of may be held for a moment still: by a process that is
+// just being started, until it becomes another program.
+const (
+	lockTries = 10
+	lockRest  = 20 * time.Millisecond
+)
+
 func flock(f *os.File) (held bool, err error) {
-	for {
+	for tries := 1; ; {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK) && tries < lockTries:
+			tries++
+			time.Sleep(lockRest)
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return true, nil
 		default:
@@ -46,4 +57,7 @@ func syncDir(dir string, sys disk) error {
 
 func isReadOnly(err error) bool { return errors.Is(err, unix.EROFS) }
 
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// isFull also knows a quota, and a limit on the size of files.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}

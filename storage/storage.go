@@ -167,3 +167,7 @@ func reasonOf(err error, otherwise string) string {
 	}
 	return otherwise
 }
+
+// NoSpace reports whether err says that a disk is full or cannot be written: the
+// program is well, and goes on by itself when the disk is.
+func NoSpace(err error) bool { return err != nil && (isFull(err) || isReadOnly(err)) }

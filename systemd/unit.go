@@ -81,6 +81,9 @@ func (s Settings) values() (map[string]string, error) {
 	}
 	if s.Binary != "" {
 		v["ExecStart"] = quote(strings.ReplaceAll(s.Binary, "$", "$$")) + " run"
+		if !s.User && underHome(s.Binary) {
+			v["ProtectHome"] = "read-only" // it must be seen to be run
+		}
 	}
 	if s.Home != "" {
 		v["Environment"] = quote("HERMES_HOME=" + s.Home)

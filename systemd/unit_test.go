@@ -93,6 +93,9 @@ func TestUnitForSettings(t *testing.T) {
 	if got := directives(unit(t, systemd.Settings{Home: "/home/bot/.hermes"}))["Service.ProtectHome"]; got != "read-only" {
 		t.Errorf("ProtectHome is %q and hides the home", got)
 	}
+	if got := directives(unit(t, systemd.Settings{Binary: "/home/ann/bin/hermesd"}))["Service.ProtectHome"]; got != "read-only" {
+		t.Errorf("ProtectHome is %q and hides the program", got)
+	}
 	if got := directives(unit(t, systemd.Settings{Home: "/var/lib/hermesd"}))["Service.StateDirectory"]; got != "hermesd" {
 		t.Errorf("StateDirectory is %q", got)
 	}

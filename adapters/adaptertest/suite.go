@@ -35,6 +35,7 @@ func Suite(t *testing.T, p Platform) {
 		{"Mentions", (*stage).mentions},
 		{"SessionKeys", (*stage).keys},
 		{"Files", (*stage).files},
+		{"DeliveryIsWhatIsPromised", (*stage).delivery},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.test(&stage{T: t, p: p, w: p.New(t)}) })
@@ -81,14 +82,14 @@ func (s *stage) launch(a chat.Adapter, sink chat.Sink) *run {
 	return r
 }
 
-// end stops the adapter, which has a second for it, and returns what Run did.
+// end stops the adapter, which has a moment for it, and returns what Run did.
 func (r *run) end() error {
 	r.stop()
 	select {
 	case err := <-r.ended:
 		r.ended <- err
 		return err
-	case <-time.After(time.Second):
+	case <-time.After(max(r.s.p.Stop, time.Second)):
 		r.s.Error("Run does not end with its context")
 		return <-r.ended
 	}

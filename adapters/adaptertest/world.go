@@ -21,6 +21,8 @@ type Platform struct {
 	// Period is how often a healthy connection shows that it lives: the poll
 	// timeout, the heartbeat interval.
 	Period time.Duration
+	// Stop is how long Run may take to end with its context; 0: a second.
+	Stop time.Duration
 	// New makes a World, inside the bubble. What it opens it closes by
 	// t.Cleanup.
 	New func(t *testing.T) World
@@ -47,7 +49,8 @@ type World interface {
 	// account, as if it had lost the acknowledgements.
 	Redeliver(account string)
 	// Confirmed is how many of the events of an account the platform regards as
-	// received.
+	// received; where it does not hold them back, how many the adapter has marked
+	// as those that it need not ask for again.
 	Confirmed(account string) int
 	// Cut breaks the connections of all accounts. New ones work.
 	Cut()
@@ -104,6 +107,8 @@ type Key struct {
 	Say    func()
 	Policy session.Policy
 	Want   session.Key
+	// Key returns what is wanted once Say was called; nil: it is Want.
+	Key func() session.Key
 }
 
 // A File is an attachment that somebody sent.

@@ -31,6 +31,8 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/internal/health"
+	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/adapters/telegram/internal/wire"
 	"hermesd/gateway/chat"
@@ -71,10 +73,8 @@ type Adapter struct {
 	files *http.Client
 	me    *self
 	// conv converts one update: update.Converter.Convert.
-	conv func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.Verdict, error)
-
-	mu     sync.Mutex // guards what follows
-	health chat.Health
+	conv   func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.Verdict, error)
+	health *health.Record
 }
 
 var _ interface {
@@ -101,10 +101,10 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: update.Converter.Convert}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: update.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &wire.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
 	if o.Transport == nil {
-		if a.wire.RT, err = wire.NewTransport(cfg.Proxy); err != nil {
+		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {
 			return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 		}
 	}
@@ -115,7 +115,6 @@ func New(cfg Config, o Options) (*Adapter, error) {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: a.wire.Mask(err.Error())}
 	}
 	a.me = newSelf(a.api.ID())
-	a.health = chat.Health{State: chat.Connecting, Since: time.Now()}
 	return a, nil
 }
 
@@ -148,7 +147,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	wg.Wait()
 	var ce *chat.ConfigError
 	if errors.As(context.Cause(ctx), &ce) {
-		a.set(chat.Failed, ce.Reason)
+		a.health.Set(chat.Failed, ce.Reason)
 		return ce
 	}
 	return nil
@@ -161,27 +160,7 @@ func (a *Adapter) Features() chat.Features {
 
 // Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h := a.health
+	h := a.health.Now()
 	h.Name = a.me.get().Username
 	return h
-}
-
-// set changes the state of the connection.
-func (a *Adapter) set(s chat.State, why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.health.State != s {
-		a.health.State, a.health.Since = s, time.Now()
-		a.log.Info("connection", zap.String("state", string(s)), zap.String("reason", why))
-	}
-	a.health.Error = why
-}
-
-// proved notes that Telegram has just shown that it reaches us.
-func (a *Adapter) proved() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.health.Proof = time.Now()
 }

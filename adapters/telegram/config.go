@@ -3,12 +3,12 @@ package telegram
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/internal/secret"
 )
@@ -68,13 +68,11 @@ func (c Config) Validate() error {
 	if !tokenForm.MatchString(c.Token.Reveal()) {
 		return fmt.Errorf("token: this is not a bot token, which looks like 123456:AA-letters; check TELEGRAM_BOT_TOKEN")
 	}
-	if err := httpURL(c.BaseURL, "http", "https"); err != nil {
+	if err := transport.CheckURL(c.BaseURL, "http", "https"); err != nil {
 		return fmt.Errorf("api_url: %w", err)
 	}
-	if c.Proxy != "" {
-		if httpURL(c.Proxy.Reveal(), "http", "https", "socks5", "socks5h") != nil {
-			return fmt.Errorf("proxy: must be an http, https or socks5 URL with a host")
-		}
+	if err := transport.CheckProxy(c.Proxy); err != nil {
+		return err
 	}
 	if c.PollTimeout < 5*time.Second || c.PollTimeout > 50*time.Second {
 		return fmt.Errorf("poll_timeout: %v is not between 5s and 50s", c.PollTimeout)
@@ -100,7 +98,7 @@ func (c Config) validateWebhook() error {
 	if c.WebhookURL == "" {
 		return nil
 	}
-	if err := httpURL(c.WebhookURL, "https"); err != nil {
+	if err := transport.CheckURL(c.WebhookURL, "https"); err != nil {
 		return fmt.Errorf("webhook_url: %w", err)
 	}
 	if c.WebhookSecret == "" {
@@ -113,20 +111,6 @@ func (c Config) validateWebhook() error {
 		return fmt.Errorf("webhook_listen: %w", err)
 	}
 	return nil
-}
-
-// httpURL reports whether s is a URL with a host and one of the schemes.
-func httpURL(s string, schemes ...string) error {
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
-		return fmt.Errorf("must be a URL with a host")
-	}
-	for _, scheme := range schemes {
-		if u.Scheme == scheme {
-			return nil
-		}
-	}
-	return fmt.Errorf("must begin with %s://", strings.Join(schemes, ":// or "))
 }
 
 // settings are what conversion needs to know.

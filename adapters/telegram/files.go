@@ -7,38 +7,29 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"unicode"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
+	"hermesd/adapters/internal/file"
 	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 )
 
 // postFile sends a file with its caption.
 func (a *Adapter) postFile(ctx context.Context, l *letter) (int, error) {
-	f, err := os.Open(l.m.File.Path)
+	name := fileName(*l.m.File)
+	f, size, err := file.Limit{Platform: "Telegram", Most: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
 	if err != nil {
-		return 0, &chat.SendError{Outcome: chat.Rejected, Reason: "the file " + fileName(*l.m.File) + " cannot be read", Err: err}
+		return 0, err //nolint:wrapcheck // it is a SendError
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil || !st.Mode().IsRegular():
-		return 0, rejected("the file " + fileName(*l.m.File) + " cannot be read")
-	case st.Size() == 0:
-		return 0, rejected("the file " + fileName(*l.m.File) + " is empty, and Telegram takes no empty files")
-	case st.Size() > upLimit:
-		return 0, rejected(tooBigUp)
-	}
-	up := &models.InputFileUpload{Filename: fileName(*l.m.File), Data: f}
+	up := &models.InputFileUpload{Filename: name, Data: f}
 	kind := l.m.File.Kind
-	if l.document || kind == chat.Photo && st.Size() > photoLimit {
+	if l.document || kind == chat.Photo && size > photoLimit {
 		kind = chat.Document
 	}
 	return a.upload(ctx, l, kind, up)
@@ -74,29 +65,12 @@ func (a *Adapter) upload(ctx context.Context, l *letter, kind chat.FileKind, up 
 	}))
 }
 
-// fileName returns the name under which a file is sent: one path element of
-// printable characters.
-func fileName(f chat.File) string {
-	name := f.Name
-	if name == "" {
-		name = f.Path
-	}
-	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
-	name = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == '"' || r == '/' {
-			return '_'
-		}
-		return r
-	}, name)
-	if strings.Trim(name, ". ") == "" {
-		return "file"
-	}
-	return entity.Cut(name, 128)
-}
+// fileName returns the name under which a file is sent.
+func fileName(f chat.File) string { return entity.Cut(file.Name(f), 128) }
 
 // Fetch implements chat.Fetcher.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	words := fmt.Errorf("the file is larger than %s, the most that is taken", bytesInWords(limit))
+	words := file.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {
 		limit, words = downLimit, errors.New(tooBigDown)
 	}
@@ -118,13 +92,6 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 		return words
 	}
 	return a.download(ctx, info.FilePath, w, limit, words)
-}
-
-func bytesInWords(n int64) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d KB", (n+1023)>>10)
-	}
-	return fmt.Sprintf("%d MB", n>>20)
 }
 
 // download copies a file of the Bot API server to w. No error of it shows the
@@ -149,14 +116,12 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 	if resp.ContentLength > limit {
 		return tooBig
 	}
-	n, err := io.Copy(w, io.LimitReader(resp.Body, limit))
-	if err != nil {
+	whole, err := file.Copy(w, resp.Body, limit)
+	switch {
+	case err != nil:
 		return a.downloadError(ctx, err)
-	}
-	if n == limit { // exactly as large, or larger
-		if extra, _ := io.ReadFull(resp.Body, make([]byte, 1)); extra > 0 {
-			return tooBig
-		}
+	case !whole:
+		return tooBig
 	}
 	return nil
 }

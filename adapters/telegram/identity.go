@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/adapters/internal/pause"
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
@@ -55,7 +56,7 @@ func (a *Adapter) Identity() (id Identity, ok bool) {
 // background, as often as it takes.
 func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 	a.recall(ctx)
-	var b backoff
+	var b pause.Backoff
 	for ctx.Err() == nil {
 		err := a.ask(ctx)
 		if err == nil {
@@ -66,7 +67,7 @@ func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
-		if wait(ctx, b.next()) != nil {
+		if pause.For(ctx, b.Next()) != nil {
 			return
 		}
 	}

@@ -1,10 +1,6 @@
 package telegram
 
-import (
-	"context"
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // What the platform carries, in its own units (UTF-16 units for text).
 const (
@@ -27,31 +23,3 @@ const (
 	holdPause    = time.Second      // between polls while groups wait for the bot's name
 	webhookCheck = time.Minute
 )
-
-const (
-	backoffFirst = time.Second
-	backoffMost  = time.Minute
-)
-
-// A backoff counts failures in a row: 1 s doubling to 60 s, with a fifth of
-// jitter either way so that many daemons do not come back together.
-type backoff struct{ d time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.d = min(max(2*b.d, backoffFirst), backoffMost)
-	return min(b.d*4/5+rand.N(b.d*2/5+1), backoffMost)
-}
-
-func (b *backoff) reset() { b.d = 0 }
-
-// wait returns after d, or at once with the context's error when it ends.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

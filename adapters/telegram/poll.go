@@ -14,6 +14,7 @@ import (
 	"github.com/go-telegram/bot/models"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/internal/pause"
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/adapters/telegram/internal/wire"
 	"hermesd/gateway/chat"
@@ -51,7 +52,7 @@ type poller struct {
 	sink chat.Sink
 	stop context.CancelCauseFunc
 
-	back      backoff
+	back      pause.Backoff
 	conflicts int
 	// held: the last batch ended before an update that waits for the bot's name.
 	held bool
@@ -95,17 +96,17 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	if err != nil {
 		return 0, 0, err
 	}
-	p.a.proved()
+	p.a.health.Proved()
 	full := p.proven
 	n, err = p.a.take(ctx, p.sink, raws)
 	if err != nil {
 		return 0, 0, &storeError{err}
 	}
 	p.proven = true
-	p.back.reset()
+	p.back.Reset()
 	if full || p.conflicts == 0 { // a short poll does not show that nobody else polls
 		p.conflicts = 0
-		p.a.set(chat.Connected, "")
+		p.a.health.Set(chat.Connected, "")
 	}
 	p.held = n < len(raws)
 	for i := n; i > 0; i-- {
@@ -136,8 +137,8 @@ func (p *poller) mend(ctx context.Context, err error) error {
 	)
 	if errors.As(err, &se) {
 		a.log.Error("poll", zap.String("err", text))
-		a.set(chat.Retrying, text)
-		return wait(ctx, p.back.next())
+		a.health.Set(chat.Retrying, text)
+		return pause.For(ctx, p.back.Next())
 	}
 	p.proven = false
 	if !errors.As(err, &pe) {
@@ -146,8 +147,8 @@ func (p *poller) mend(ctx context.Context, err error) error {
 		}
 		a.dropIdle()
 		a.log.Warn("poll", zap.String("err", text))
-		a.set(chat.Retrying, text)
-		return wait(ctx, p.back.next())
+		a.health.Set(chat.Retrying, text)
+		return pause.For(ctx, p.back.Next())
 	}
 	switch pe.Code {
 	case http.StatusUnauthorized, http.StatusNotFound:
@@ -157,12 +158,12 @@ func (p *poller) mend(ctx context.Context, err error) error {
 	case http.StatusConflict:
 		return p.conflict(ctx)
 	case http.StatusTooManyRequests:
-		a.set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
-		return wait(ctx, max(pe.After, backoffFirst))
+		a.health.Set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
+		return pause.For(ctx, max(pe.After, pause.First))
 	}
 	a.log.Warn("poll", zap.String("err", text))
-	a.set(chat.Retrying, text)
-	return wait(ctx, p.back.next())
+	a.health.Set(chat.Retrying, text)
+	return pause.For(ctx, p.back.Next())
 }
 
 // conflict deals with a 409: a webhook is set, or another process polls.
@@ -178,19 +179,19 @@ func (p *poller) conflict(ctx context.Context) error {
 		}
 		why := "a webhook at " + host + " takes the messages; it is deleted because polling is configured"
 		a.log.Warn("poll", zap.String("err", why))
-		a.set(chat.Retrying, why)
+		a.health.Set(chat.Retrying, why)
 		if _, err = a.api.DeleteWebhook(actx, &bot.DeleteWebhookParams{}); err == nil {
 			return ctx.Err()
 		}
 		a.log.Warn("delete the webhook", zap.Error(err))
-		return wait(ctx, p.back.next())
+		return pause.For(ctx, p.back.Next())
 	}
 	p.conflicts = min(p.conflicts+1, 6)
 	d := time.Duration(p.conflicts) * 10 * time.Second
 	why := fmt.Sprintf("another process polls with this token; stop it, or give this daemon a bot of its own (next try in %v)", d)
 	a.log.Warn("poll", zap.String("err", why))
-	a.set(chat.Retrying, why)
-	return wait(ctx, d)
+	a.health.Set(chat.Retrying, why)
+	return pause.For(ctx, d)
 }
 
 // awaitName waits a moment for the bot's own name.

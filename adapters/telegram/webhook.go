@@ -15,6 +15,7 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/internal/pause"
 	"hermesd/adapters/telegram/internal/update"
 	"hermesd/gateway/chat"
 )
@@ -36,25 +37,25 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 	case <-ctx.Done():
 		return
 	}
-	var b backoff
+	var b pause.Backoff
 	for registered := false; ctx.Err() == nil; {
 		err := a.register(ctx, &registered)
 		d := webhookCheck
 		switch ce := configError(err); {
 		case err == nil:
-			b.reset()
-			a.proved()
-			a.set(chat.Connected, "")
+			b.Reset()
+			a.health.Proved()
+			a.health.Set(chat.Connected, "")
 		case ce != nil:
 			stop(ce)
 			return
 		case ctx.Err() == nil:
 			text := a.wire.Mask(err.Error())
 			a.log.Warn("webhook", zap.String("err", text))
-			a.set(chat.Retrying, text)
-			d = b.next()
+			a.health.Set(chat.Retrying, text)
+			d = b.Next()
 		}
-		if wait(ctx, d) != nil {
+		if pause.For(ctx, d) != nil {
 			return
 		}
 	}
@@ -102,7 +103,7 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 	}
 	mux := http.NewServeMux()
 	mux.Handle(path, a.webhook(sink))
-	var b backoff
+	var b pause.Backoff
 	var once sync.Once
 	for ctx.Err() == nil {
 		l, err := listen("tcp", a.cfg.WebhookListen)
@@ -114,8 +115,8 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 			return
 		}
 		a.log.Error("webhook socket", zap.Error(err))
-		a.set(chat.Retrying, "the webhook's socket: "+err.Error())
-		if wait(ctx, b.next()) != nil {
+		a.health.Set(chat.Retrying, "the webhook's socket: "+err.Error())
+		if pause.For(ctx, b.Next()) != nil {
 			return
 		}
 	}
@@ -164,7 +165,7 @@ func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 			a.log.Error("delivery is not JSON", zap.String("rule", update.RuleUnreadable))
 			return // again would be the same
 		}
-		a.proved()
+		a.health.Proved()
 		n, err := a.take(r.Context(), sink, []json.RawMessage{body})
 		switch {
 		case err != nil:

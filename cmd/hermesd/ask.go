@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/erase"
+	"hermesd/gateway/schedule"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
+	"hermesd/storage/index"
 )
 
 // dbName is the store in the home directory.
@@ -65,9 +71,8 @@ const closing = 10 * time.Second
 
 // askStore opens the store of home for one question.
 func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
-	dir, err := os.Stat(home)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !dir.IsDir() {
-		return fmt.Errorf("%s does not exist; name another one with --home, or start with `hermesd run`", home)
+	if err := isHome(home); err != nil {
+		return err
 	}
 	h, err := storage.Open(home)
 	if err != nil {
@@ -83,8 +88,18 @@ func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) e
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	_, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the secrets; broken or not
-	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Home: home, Version: version, Masker: report.Secrets}))
+	cfg, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the secrets and the time zone; broken or not
+	book, err := pairing.Open(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	var search func(context.Context, string, int) ([]admin.Found, error)
+	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h))}, app.Upkeep(store, nil)
+	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as far as the last daemon has come
+		defer func() { err = errors.Join(err, x.Close()) }()
+		search, everywhere.Index, upkeep = app.Search(x), x, app.Upkeep(store, x)
+	}
+	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Tell: tellLater(store), Cron: schedule.NewBook(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

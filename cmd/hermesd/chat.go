@@ -135,7 +135,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	if file == "" {
 		file = filepath.Join(report.Home, "logs", "chat.log") // the terminal is for the conversation
 	}
-	log, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
+	log, _, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
 	if err != nil {
 		return err
 	}

@@ -186,19 +186,28 @@ func TestTheFirstSignalStopsTheSecondIsImmediate(t *testing.T) {
 	}
 }
 
-func TestAHangupChecksTheConfiguration(t *testing.T) {
+func TestAHangupTakesTheConfigurationOrSaysWhyNot(t *testing.T) {
 	home := t.TempDir()
 	u := start(t, home, "run")
 	c := client(t, home)
 	u.signals <- syscall.SIGHUP
-	until(t, "valid", func() bool { return strings.Contains(u.errs.String(), "takes effect at the next start") })
+	ok := "display:\n  tool_progress: new\naccess:\n  allow_from: [\"7\"]\n"
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(ok), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.signals <- syscall.SIGHUP
+	until(t, "valid", func() bool {
+		s, err := c.Status(t.Context())
+		return err == nil && slices.Equal(s.Config.Taken, []string{"access.allow_from"}) && slices.Equal(s.Config.Restart, []string{"display.tool_progress"})
+	})
 	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("nonsense: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	u.signals <- syscall.SIGHUP
 	until(t, "broken", func() bool { return strings.Contains(u.errs.String(), "the one in effect stays") })
-	if _, err := c.Status(t.Context()); err != nil {
-		t.Errorf("the daemon is gone: %v", err)
+	s, err := c.Status(t.Context())
+	if err != nil || !strings.Contains(s.Config.Problem, "nonsense") || len(s.Config.Taken) != 1 {
+		t.Errorf("status says %+v, %v", s.Config, err)
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
@@ -232,7 +241,7 @@ func TestALogIsRotatedMaskedAndItsOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "x.log")
 	m := &secret.Masker{}
 	m.Add("very-secret-token")
-	log, closeLog, err := openLog(config.Logging{Level: "info", Format: "json"}, path, nil, m)
+	log, _, closeLog, err := openLog(config.Logging{Level: "info", Format: "json"}, path, nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,5 +296,13 @@ func TestTheBuildIsTold(t *testing.T) {
 	}
 	if got := buildOf(nil).text(); !strings.Contains(got, "unknown commit") {
 		t.Errorf("got %q", got)
+	}
+	commit, date = "def", "2026-11-23T08:00:00Z" // a release
+	defer func() { commit, date = "", "" }()
+	if b := buildOf(&debug.BuildInfo{}); b.Commit != "def" || b.Time != date {
+		t.Errorf("of a release: %+v", b)
+	}
+	if page := manPage((&cli{}).root()); !strings.HasPrefix(page, `.TH "HERMESD" "1" "2026-11-23" "hermesd dev"`) {
+		t.Errorf("its manual page begins with %.80s", page)
 	}
 }

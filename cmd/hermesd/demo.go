@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/tour"
@@ -16,10 +17,11 @@ func (c *cli) demoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "The tour: the real daemon against simulators, with the built-in demo model",
-		Long: `demo starts the daemon as a process of its own against a simulated Telegram,
-with the built-in demo model: a direct chat, a group, a tool, a kill -9 in the
-middle of a turn, and the figures at the end. It needs no account and no key,
-and touches nothing outside a temporary directory.`,
+		Long: `demo starts the daemon as a process of its own between a simulated Telegram,
+Discord and Slack, with the built-in demo model: a conversation on each, a
+kill -9 in the middle of a turn, an outage on each platform, and a verdict for
+each at the end. It needs no account and no key, and touches nothing outside a
+temporary directory.`,
 		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := os.Executable()
@@ -35,9 +37,22 @@ and touches nothing outside a temporary directory.`,
 				case <-ctx.Done():
 				}
 			}()
-			return tour.Run(ctx, tour.Options{Binary: self, Stay: !exit, In: c.in, Out: c.out})
+			return tour.Run(ctx, tour.Options{Binary: self, Stay: !exit, In: c.in, Out: c.out, Width: c.columns(), Environ: os.Environ()})
 		},
 	}
 	cmd.Flags().BoolVar(&exit, "exit", false, "end after the tour")
 	return cmd
+}
+
+// columns is the width of the terminal; 0 if the output is none.
+func (c *cli) columns() int {
+	f, ok := c.out.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(f.Fd())
+	if err != nil {
+		return 0
+	}
+	return width
 }

@@ -20,18 +20,18 @@ const (
 	oldLogs = 3        // files that were put aside and are kept
 )
 
-// openLog returns the log that the configuration asks for. file "" is w. Close
-// must be called at the end.
-func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log *zap.Logger, closeLog func() error, err error) {
-	level, err := zapcore.ParseLevel(l.Level)
+// openLog returns the log that the configuration asks for, and its level, which
+// may be changed. file "" is w. Close must be called at the end.
+func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log *zap.Logger, level zap.AtomicLevel, closeLog func() error, err error) {
+	level, err = zap.ParseAtomicLevel(l.Level)
 	if err != nil {
-		return nil, nil, fmt.Errorf("logging.level: %w", err)
+		return nil, level, nil, fmt.Errorf("logging.level: %w", err)
 	}
 	closeLog = func() error { return nil }
 	if file != "" {
 		r, err := openRotated(file, maxLog)
 		if err != nil {
-			return nil, nil, fmt.Errorf("log: %w", err)
+			return nil, level, nil, fmt.Errorf("log: %w", err)
 		}
 		w, closeLog = r, r.Close
 	}
@@ -44,7 +44,7 @@ func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log 
 		make = zapcore.NewConsoleEncoder
 	}
 	core := zapcore.NewCore(make(enc), zapcore.Lock(zapcore.AddSync(masked{w, m})), level)
-	return zap.New(core), closeLog, nil
+	return zap.New(core), level, closeLog, nil
 }
 
 // masked hides secrets in what is written, whatever field they stand in.

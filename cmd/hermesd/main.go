@@ -17,6 +17,7 @@ import (
 
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
+	"hermesd/internal/spawn"
 )
 
 // The exit codes.
@@ -27,7 +28,10 @@ const (
 	exitConfig  = 78
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	spawn.Main() // returns, unless this is the inside of a sandbox
+	os.Exit(run())
+}
 
 // run is main, but for the exit.
 func run() int {

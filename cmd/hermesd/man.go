@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -75,16 +76,28 @@ func shown(cmd *cobra.Command) []*cobra.Command {
 	return subs
 }
 
-// roff writes text so that the formatter takes nothing in it for a request.
+// What the formatter would make something else of: quotes that a shell does not
+// take, a tilde that is an accent.
+var plain = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "~", `\(ti`, "^", `\(ha`)
+
+// roff writes text so that the formatter takes nothing in it for a request, and
+// in ASCII, which it reads in every locale.
 func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(plain.Replace(s), "\n")
 	for i, l := range lines {
-		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+		if strings.HasPrefix(l, ".") {
 			lines[i] = `\&` + l
 		}
 	}
-	return strings.Join(lines, "\n")
+	var b strings.Builder
+	for _, r := range strings.Join(lines, "\n") {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		}
+	}
+	return b.String()
 }
 
 // manPage returns the manual page of cmd.
@@ -92,7 +105,8 @@ func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	path := cmd.CommandPath()
-	p(`.TH "%s" "1" "" "hermesd %s" "hermesd"`, strings.ToUpper(strings.ReplaceAll(path, " ", "-")), version)
+	day, _, _ := strings.Cut(date, "T")
+	p(`.TH "%s" "1" "%s" "hermesd %s" "hermesd"`, strings.ToUpper(strings.ReplaceAll(path, " ", "-")), day, version)
 	p(".SH NAME\n%s \\- %s", roff(strings.ReplaceAll(path, " ", "-")), roff(cmd.Short))
 	p(".SH SYNOPSIS\n.B %s", roff(cmd.UseLine()))
 	if cmd.Long != "" {
@@ -108,7 +122,7 @@ func manPage(cmd *cobra.Command) string {
 	}
 	if !cmd.HasParent() {
 		p(".SH EXIT STATUS\n0 done; 1 failed; 2 wrong usage; 75 please restart me; 78 configuration error, do not restart.")
-		p(".SH FILES\n.TP\n.I ~/.hermes\nthe home directory: config.yaml, .env, hermesd.db, hermesd.sock")
+		p(".SH FILES\n.TP\n.I \\(ti/.hermes\nthe home directory: config.yaml, .env, hermesd.db, hermesd.sock")
 		p(".SH ENVIRONMENT\n.TP\n.B HERMES_HOME\nthe home directory")
 	}
 	if cmd.HasParent() {

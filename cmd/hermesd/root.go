@@ -18,6 +18,7 @@ func (c *cli) root() *cobra.Command {
 		Long: `hermesd keeps an AI agent reachable from Telegram, Discord, Slack, scheduled
 prompts and a local chat, day and night.
 
+  hermesd setup     set it up, with questions
   hermesd chat      talk to it here
   hermesd run       start the daemon`,
 	})
@@ -35,7 +36,9 @@ prompts and a local chat, day and night.
 	f.StringVar(&c.level, "log-level", "", "least important lines that are logged: debug, info, warn, error")
 	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")
 	root.AddCommand(
-		c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.whyCmd(), c.outboxCmd(), c.sessionsCmd(),
+		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.outboxCmd(), c.sessionsCmd(),
+		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.pairingCmd(),
+		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.reloadCmd(),
 		c.versionCmd(), c.completionCmd(), c.manCmd(),
 	)
 	return root
@@ -73,15 +76,20 @@ func args(least, most int) cobra.PositionalArgs {
 
 // load reads the configuration and prints what it warns of.
 func (c *cli) load() (*config.Config, config.Report, error) {
-	flags := map[string]string{}
-	if c.level != "" {
-		flags["logging.level"] = c.level
-	}
-	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
+	cfg, report, err := c.reload()
 	for _, w := range report.Warnings {
 		c.note("warning: %s", w)
 	}
 	return cfg, report, err
+}
+
+// reload reads the configuration.
+func (c *cli) reload() (*config.Config, config.Report, error) {
+	flags := map[string]string{}
+	if c.level != "" {
+		flags["logging.level"] = c.level
+	}
+	return config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
 }
 
 // note tells a person something beside the output.

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
@@ -27,38 +28,69 @@ taken up again at the next start.`,
 	}
 }
 
-func (c *cli) run(ctx context.Context) error {
+func (c *cli) run(ctx context.Context) (err error) {
 	cfg, report, err := c.load()
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := openLog(cfg.Logging, cfg.LogFile(report.Home), c.errs, report.Secrets)
+	log, level, closeLog, err := openLog(cfg.Logging, cfg.LogFile(report.Home), c.errs, report.Secrets)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line was written when it was logged
-	ctx, stop := c.untilSignal(ctx, stopping(cfg), func() { c.recheck(log) })
+	if err := c.resume(report.Home); err != nil {
+		return err
+	}
+	var live atomic.Pointer[app.App]
+	ctx, stop := c.untilSignal(ctx, stopping(cfg), func() {
+		if a := live.Load(); a != nil {
+			a.Reload(ctx)
+		}
+	})
 	defer stop()
 	if report.File == "" {
-		c.note("%s does not exist; the defaults hold (`hermesd config example` prints one)", report.Missing)
+		c.note("%s does not exist; the defaults hold (`hermesd setup` writes one)", report.Missing)
 	}
+	b := c.begin(ctx, report.Home)
+	defer func() { b.ended(err) }()
 	a, err := app.New(ctx, app.Options{
-		Config: cfg, Report: report, Home: report.Home, Version: version, Log: log,
+		Config: cfg, Report: report, Home: report.Home, CanRestart: true, Version: version, Log: log,
+		Load: c.reload, Level: func(s string) { _ = level.UnmarshalText([]byte(s)) }, // it is checked when it is read
 		Say: func(line string) { _, _ = fmt.Fprintln(c.out, line) }, // a daemon does not end because nobody reads this
 	})
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, a)
+	live.Store(a)
+	err = c.serve(ctx, a, b.ready)
+	if errors.Is(err, app.ErrRestart) {
+		return c.again()
+	}
+	return err
 }
 
-// serve runs a until ctx ends.
-func (c *cli) serve(ctx context.Context, a *app.App) error {
+// again starts the daemon once more: a service manager is asked to, by the exit
+// code; without one the process becomes the new daemon itself.
+func (c *cli) again() error {
+	for _, name := range []string{"INVOCATION_ID", "NOTIFY_SOCKET"} {
+		if v, _ := c.env(name); v != "" {
+			return &quietError{exitRestart}
+		}
+	}
+	if err := become(); err != nil {
+		c.note("cannot start again by myself: %v", err)
+	}
+	return &quietError{exitRestart}
+}
+
+// serve runs a until ctx ends. It calls ready once messages are taken.
+func (c *cli) serve(ctx context.Context, a *app.App, ready func()) error {
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	wg.Go(func() {
 		select {
 		case <-a.Ready():
+			ready()
 			_, _ = fmt.Fprintln(c.out, "✅ hermesd "+version+" is running; `hermesd status` shows its state")
 		case <-done:
 		}
@@ -66,19 +98,13 @@ func (c *cli) serve(ctx context.Context, a *app.App) error {
 	err := a.Run(ctx)
 	close(done)
 	wg.Wait()
+	if errors.Is(err, app.ErrRestart) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("left behind: %w; it is taken up at the next start", err)
 	}
 	return nil
-}
-
-// recheck reads the configuration again and says what became of it.
-func (c *cli) recheck(log *zap.Logger) {
-	if _, _, err := c.load(); err != nil {
-		log.Error("the configuration has errors; the one in effect stays", zap.Error(err))
-		return
-	}
-	log.Info("the configuration is valid; it takes effect at the next start")
 }
 
 // stopping is what a first signal is answered with.

@@ -2,22 +2,38 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"hermesd": main}) }
+// TestMain lets more tests run side by side than there are processors: they wait
+// far more than they work.
+func TestMain(m *testing.M) { testscript.Main(beside{m}, map[string]func(){"hermesd": main}) }
+
+// beside sets the flag once testscript knows that this is no command.
+type beside struct{ *testing.M }
+
+func (b beside) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	return b.M.Run()
+}
 
 // TestScripts runs the command line as people do. Beside the usual commands
 // there are:
 //
 //	exits CODE COMMAND...   the command ends with that exit code
 //	ready                   waits until the daemon of this home answers
+//	found WORD              waits until a search finds WORD
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -28,7 +44,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // each command is a process
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "found": found},
 	})
 }
 
@@ -50,6 +66,17 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+func found(ts *testscript.TestScript, _ bool, args []string) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
+		if ts.Exec("hermesd", "sessions", "search", args[0]) == nil && !strings.Contains(ts.ReadFile("stdout"), "Nothing was found") {
+			return
+		}
+	}
+	ts.Fatalf("%s is not found", args[0])
 }
 
 func ready(ts *testscript.TestScript, _ bool, _ []string) {

@@ -48,7 +48,7 @@ func (c *cli) change(use, short string, do func(*admin.Client, context.Context, 
 }
 
 func (c *cli) sessionsCmd() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "sessions", Short: "Show stored conversations"})
+	cmd := group(&cobra.Command{Use: "sessions", Short: "Show, name, write down and delete stored conversations"})
 	var most int
 	list := &cobra.Command{
 		Use: "list", Short: "List conversations, newest first", Args: args(0, 0),
@@ -66,8 +66,41 @@ func (c *cli) sessionsCmd() *cobra.Command {
 		},
 	}
 	list.Flags().IntVar(&most, "max", 50, "how many, from 1 to 1000")
-	cmd.AddCommand(list, c.sessionCmd())
+	cmd.AddCommand(list, c.sessionCmd(), c.searchCmd(), c.renameCmd(), c.exportCmd(), c.deleteCmd(), c.pruneCmd())
 	return cmd
+}
+
+func (c *cli) searchCmd() *cobra.Command {
+	var most int
+	cmd := &cobra.Command{
+		Use: "search WORDS", Short: "Find messages of all conversations, archived ones included", Args: args(1, 100),
+		Long: `Find messages of all conversations, archived ones included.
+
+All words must be there; "a phrase", a OR b, NOT a and begin* are understood. If
+nothing has all of it, what has any of it is shown.`,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				found, err := client.Search(cmd.Context(), strings.Join(words, " "), most)
+				if err != nil {
+					return err
+				}
+				return c.show(found, func() string { return foundText(found, time.Now()) })
+			})
+		},
+	}
+	cmd.Flags().IntVar(&most, "max", 20, "how many, from 1 to 200")
+	return cmd
+}
+
+func foundText(found []admin.Found, now time.Time) string {
+	if len(found) == 0 {
+		return "Nothing was found.\n"
+	}
+	rows := make([][]string, len(found))
+	for i, f := range found {
+		rows[i] = []string{string(f.Session), strconv.Itoa(f.Row), f.Role, text.Ago(f.Time, now), text.Cut(f.Text, 80)}
+	}
+	return text.Table([]string{"SESSION", "MESSAGE", "WHO", "WHEN", "TEXT"}, rows)
 }
 
 func sessionsText(all []session.Record, now time.Time) string {
@@ -85,18 +118,23 @@ func sessionsText(all []session.Record, now time.Time) string {
 
 func (c *cli) sessionCmd() *cobra.Command {
 	var from int
-	var full bool
+	var full, all bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a conversation: its record, its prompt by layer, its messages", Args: args(1, 1),
 		Long: `Show a conversation: its record, its prompt by layer, its messages.
 
-ID is a session's id, or a beginning or an end of it that only one session has.`,
+ID is a session's id, or a beginning or an end of it that only one session has,
+or its title.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from < 0 {
 				return &usageError{"--from cannot be less than 0"}
 			}
 			return c.ask(cmd.Context(), func(client *admin.Client) error {
-				s, err := client.Session(cmd.Context(), args[0], from)
+				read := client.Session
+				if all {
+					read = client.Whole
+				}
+				s, err := read(cmd.Context(), args[0], from)
 				if err != nil {
 					return err
 				}
@@ -106,6 +144,7 @@ ID is a session's id, or a beginning or an end of it that only one session has.`
 	}
 	cmd.Flags().IntVar(&from, "from", 0, "begin with this message; the first is 0")
 	cmd.Flags().BoolVar(&full, "prompt", false, "print the prompt's text too")
+	cmd.Flags().BoolVar(&all, "all", false, "with the messages that compactions have archived")
 	return cmd
 }
 
@@ -123,7 +162,7 @@ func sessionText(s admin.Session, full bool) string {
 	}
 	line("begun", "%s", r.Created.Local().Format(time.DateTime))
 	line("last", "%s", r.Updated.Local().Format(time.DateTime))
-	line("size", "%d messages, %d turns", r.Messages, r.Turns)
+	line("size", "%d messages, %d archived, %d turns", r.Messages, r.Archived(), r.Turns)
 	var u llm.Usage
 	if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
 		line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)
@@ -139,11 +178,19 @@ func sessionText(s admin.Session, full bool) string {
 		line("tools", "%s", strings.Join(s.Tools, ", "))
 	}
 	b.WriteString("\n")
+	total := r.Messages
 	for i, m := range s.Messages {
-		fmt.Fprintf(&b, "%d %s\n%s", s.From+i, m.Role, indent(messageText(m)))
+		name := strconv.Itoa(s.From + i)
+		if len(s.Rows) > 0 {
+			total = r.Messages + r.Archived()
+			if name = strconv.Itoa(s.Rows[i]); s.Rows[i] < r.Start {
+				name += " archived"
+			}
+		}
+		fmt.Fprintf(&b, "%s %s\n%s", name, m.Role, indent(messageText(m)))
 	}
-	if end := s.From + len(s.Messages); end < r.Messages && len(s.Messages) > 0 {
-		fmt.Fprintf(&b, "%d more: --from %d\n", r.Messages-end, end)
+	if end := s.From + len(s.Messages); end < total && len(s.Messages) > 0 {
+		fmt.Fprintf(&b, "%d more: --from %d\n", total-end, end)
 	}
 	return b.String()
 }

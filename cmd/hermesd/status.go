@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"hermesd/agent/llm/ledger"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway"
@@ -41,8 +44,31 @@ func statusText(s admin.Status, now time.Time) string {
 	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
 	line("store", "%s, %d writes in %d commits", text.Bytes(s.Store.Bytes), s.Store.Writes, s.Store.Commits)
 	line("terminals", "%d attached", s.Terminals)
+	if s.Caching != "" {
+		line("caching", "%s", strings.Replace(s.Caching, "Prompt caching: ", "", 1))
+	}
+	line("reuse", "%s", reuseLine(s.Reuse))
+	if broken := breaksLine(s.Breaks); broken != "" {
+		line("breaks", "%s", broken)
+	}
+	if counts := s.Hygiene.String(); counts != "" {
+		if s.Hygiene.Last != "made" && s.Hygiene.Last != "" {
+			counts += "; the last one: " + s.Hygiene.Last
+		}
+		line("hygiene", "%s", counts)
+	}
+	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
+		line("PROBLEM", "%d prefixes broke and nobody declared why: a bug of hermesd; `hermesd prompt trace SESSION` shows where", n)
+	}
 	if s.Store.Error != "" {
 		line("PROBLEM", "the store cannot be written: %s", s.Store.Error)
+		line("", "nothing new is taken in meanwhile; `hermesd doctor` looks at the disk, and when it takes writes again the daemon goes on by itself")
+	}
+	if s.Config.Problem != "" {
+		line("PROBLEM", "the configuration as it is now is not taken, the one before is in effect: %s", s.Config.Problem)
+	}
+	if len(s.Config.Restart) > 0 {
+		line("restart", "needed for changed settings: %s", strings.Join(s.Config.Restart, ", "))
 	}
 	if s.Store.Outbox+s.Store.Dead > 0 {
 		line("", "`hermesd outbox list` shows what is not delivered")
@@ -53,6 +79,36 @@ func statusText(s admin.Status, now time.Time) string {
 	}
 	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST SIGN", "NAME", "PROBLEM"}, rows))
 	return b.String()
+}
+
+// reuseLine says how much of what was sent since the start was in a cache, and
+// what it cost.
+func reuseLine(r gateway.Reuse) string {
+	if r.Calls == 0 {
+		return "no model was called since the start"
+	}
+	s := fmt.Sprintf("%.0f %% of %d tokens in %d calls since the start came from the provider's cache", r.Percent, r.Prompt, r.Calls)
+	if r.Missed > 0 {
+		s += fmt.Sprintf(", %d more should have", r.Missed)
+	}
+	if r.Paid > 0 {
+		s += "; paid " + r.Paid.String()
+	}
+	if len(r.Unknown) > 0 {
+		s += "; the price of " + strings.Join(r.Unknown, ", ") + " is not known"
+	}
+	return s
+}
+
+// breaksLine counts the declared breaks of prefixes, but for beginnings.
+func breaksLine(breaks map[string]int) string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(breaks)) {
+		if why != string(ledger.NewSession) && why != string(ledger.Undeclared) {
+			parts = append(parts, fmt.Sprintf("%s %d", why, breaks[why]))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (c *cli) whyCmd() *cobra.Command {

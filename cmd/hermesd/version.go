@@ -11,8 +11,13 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// version is set by the linker; releases have their tag here.
-var version = "dev"
+// Set by the linker: releases have their tag, their commit and when it was made
+// (RFC 3339) here.
+var (
+	version = "dev"
+	commit  string
+	date    string
+)
 
 // A build says of what the program was made.
 type build struct {
@@ -31,7 +36,7 @@ type module struct {
 }
 
 func buildOf(info *debug.BuildInfo) build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: []module{}}
+	b := build{Version: version, Commit: commit, Time: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: []module{}}
 	if info == nil {
 		return b
 	}

@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 // The rules by which somebody is let in. They are recorded for `why`.
 const (
 	RuleConsole          = "console"
+	RuleHTTPKey          = "http_key"
 	RulePlatformAllowAll = "platform_allow_all"
 	RulePlatformList     = "platform_allow_from"
+	RuleRole             = "allowed_role"
 	RulePaired           = "paired"
 	RuleOwner            = "owner"
 	RuleGlobalList       = "global_allow_from"
@@ -29,6 +32,10 @@ const (
 	RuleNotAllowed = "not_allowed" // nothing lets this person in
 	RuleUnknownDM  = "unknown_dm"  // the same, in a direct chat
 )
+
+// local are the surfaces whose adapters let in nobody but the operator: the
+// console by who may open its socket, HTTP by its key.
+var local = map[chat.Platform]string{chat.Console: RuleConsole, chat.HTTP: RuleHTTPKey}
 
 // Two bots must not talk to each other for ever: of all bots together so many
 // messages are heard in one chat, in so long a time.
@@ -110,9 +117,9 @@ func New(p Policy) (*Checker, error) {
 // guest.
 func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
 	who := Principal{Platform: in.From.Platform, ID: in.Sender.ID}
-	if who.Platform == chat.Console {
+	if rule, ours := local[who.Platform]; ours {
 		who.Level = Owner
-		return Grant{who, RuleConsole}, Denial{}
+		return Grant{who, rule}, Denial{}
 	}
 	rs := c.rulesOf(in.From.On())
 	if in.Sender.Bot && !botAdmitted(rs, in) {
@@ -159,6 +166,10 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 		return RulePlatformAllowAll
 	case some(func(r rules) bool { return r.allowed.has(p, who) }):
 		return RulePlatformList
+	case some(func(r rules) bool {
+		return slices.ContainsFunc(in.Sender.Roles, func(id string) bool { return r.roles[id] })
+	}):
+		return RuleRole
 	case c.paired(p, who):
 		return RulePaired
 	case c.owners.has(p, who) || some(func(r rules) bool { return r.owners.has(p, who) }):

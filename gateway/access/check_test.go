@@ -34,6 +34,20 @@ func telegram(r access.Rules) map[chat.Account]access.Rules {
 	return map[chat.Account]access.Rules{{Platform: chat.Telegram}: r}
 }
 
+func discord(r access.Rules) map[chat.Account]access.Rules {
+	return map[chat.Account]access.Rules{{Platform: chat.Discord}: r}
+}
+
+// everyone is a Pairing that knows everybody.
+type everyone struct{}
+
+func (everyone) Paired(chat.Platform, string) bool { return true }
+
+// withRoles is a message in a Discord channel.
+func withRoles(roles ...string) chat.Inbound {
+	return change(group("100", "7"), func(in *chat.Inbound) { in.From.Platform, in.Sender.Roles = chat.Discord, roles })
+}
+
 func checker(t *testing.T, p access.Policy) *access.Checker {
 	t.Helper()
 	c, err := access.New(p)
@@ -61,8 +75,13 @@ func TestCheck(t *testing.T) {
 		{name: "nothing configured", in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
 		{name: "nothing configured, in a group", in: group("-100", "7"), deny: access.Denial{Rule: "not_allowed"}},
 		{name: "the console is the owner", in: chat.Inbound{From: chat.Address{Platform: chat.Console, Kind: chat.DM}}, rule: "console", lvl: access.Owner},
-		{name: "http is nobody by itself", in: change(dm("x"), func(in *chat.Inbound) { in.From.Platform = chat.HTTP }),
-			deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
+		{name: "who has the key of the http surface is the owner", in: change(dm("x"), func(in *chat.Inbound) { in.From.Platform = chat.HTTP }), rule: "http_key", lvl: access.Owner},
+
+		{name: "a role lets in, as a guest", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44", "55"), rule: "allowed_role", lvl: access.Guest},
+		{name: "another role does not", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44"), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "a role of another platform does not", p: policy{Accounts: telegram(access.Rules{Roles: []string{"55"}})}, in: withRoles("55"), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "the list goes before the role", p: policy{Accounts: discord(access.Rules{AllowFrom: []string{"7"}, Roles: []string{"55"}})}, in: withRoles("55"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "the role goes before pairing", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}}), Pairing: everyone{}}, in: withRoles("55"), rule: "allowed_role", lvl: access.Member},
 
 		{name: "platform allow-all", p: policy{Accounts: telegram(access.Rules{AllowAll: true})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},
 		{name: "platform allow-all, as a star", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"*"}})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},

@@ -24,6 +24,7 @@ type Rules struct {
 	AllowFrom    []string // immutable ids; "*" is AllowAll
 	AllowAll     bool
 	AllowedChats []string // chats in which everybody may speak as a guest; "*" is every chat but direct ones
+	Roles        []string // roles of the platform whose holders may speak as guests
 	AllowBots    Bots
 	UnknownDM    UnknownDM // "": Policy.UnknownDM
 }
@@ -168,6 +169,7 @@ type rules struct {
 	owners, allowed set
 	all             bool
 	chats           map[string]bool
+	roles           map[string]bool
 	bots            Bots
 	unknown         UnknownDM
 }
@@ -198,6 +200,13 @@ func parseRules(a chat.Account, r Rules) (p rules, err error) {
 		}
 		p.chats[c] = true
 	}
+	p.roles = make(map[string]bool)
+	for _, role := range r.Roles {
+		if role = strings.TrimSpace(role); !numeric.MatchString(role) {
+			wrap("allowed_roles", fmt.Errorf("%q is not the id of a role, which is a number", role))
+		}
+		p.roles[role] = true
+	}
 	switch p.bots = r.AllowBots; p.bots {
 	case "", NoBots, BotsAddressed, AllBots:
 	default:
@@ -219,7 +228,7 @@ func sole(c *Checker) bool {
 		return false
 	}
 	for _, r := range c.accounts {
-		if r.all || len(r.owners.ids) > 0 {
+		if r.all || len(r.roles) > 0 || len(r.owners.ids) > 0 {
 			return false
 		}
 		maps.Copy(ids, r.allowed.ids)

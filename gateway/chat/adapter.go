@@ -42,6 +42,11 @@ type Features struct {
 	CaptionLimit int
 	// EditInterval is the least time between two preview edits in one room.
 	EditInterval time.Duration
+	// Raw says that the platform's clients read the agent's Markdown themselves:
+	// Outbound.Text is then that Markdown as the model wrote it, without spans,
+	// in one piece, and each preview is a beginning of the final text. What the
+	// model says ahead of its tool calls is part of that. Outbound.About is set.
+	Raw bool
 	// Lookup says that an uncertain send can be cleared up by asking the
 	// platform (the adapter is then a Finder).
 	Lookup bool
@@ -103,9 +108,43 @@ type Finder interface {
 }
 
 // An Answerer can tell the platform that a button press was taken, and show a
-// short text for it.
+// short text for it. Answer is not called before the Accept that took the press
+// has it on disk, and may wait for that Accept to return.
 type Answerer interface {
 	Answer(ctx context.Context, callback Inbound, text string) error
+}
+
+// A Dismisser shows people that what they gave is being answered, and stops
+// where it will not be.
+type Dismisser interface {
+	// Dismiss says that the message in ends by a rule and gets no answer. It is
+	// called before the Accept that took in returns, and never waits.
+	Dismiss(in Inbound)
+}
+
+// A Historian can tell what others have said in a thread before a message that
+// has Earlier set.
+type Historian interface {
+	// Before returns the messages after since, the oldest first; ours are not
+	// among them. An error says in words for the agent what could not be seen; it
+	// may come with messages.
+	Before(ctx context.Context, in Inbound, since time.Time) ([]Quote, error)
+}
+
+// A Reaction is what a mark on a person's message says about it.
+type Reaction string
+
+// The reactions. Seen takes the place of nothing, Answered and Lost that of Seen.
+const (
+	Seen     Reaction = "seen"
+	Answered Reaction = "answered"
+	Lost     Reaction = "lost"
+)
+
+// A Reactor can mark a person's message with what has become of it. Marking it
+// twice is a success.
+type Reactor interface {
+	React(ctx context.Context, to Address, id string, r Reaction) error
 }
 
 // A MenuSetter can publish the list of commands to people's clients.

@@ -79,6 +79,9 @@ type Person struct {
 	Name   string `json:"n,omitempty"`
 	Handle string `json:"h,omitempty"` // user name without @
 	Bot    bool   `json:"b,omitempty"`
+	// Roles are the ids of the roles that the platform's own administrators have
+	// given the person, where it has such a thing.
+	Roles []string `json:"r,omitempty"`
 }
 
 // An Event says what kind of thing happened.
@@ -122,6 +125,9 @@ type Inbound struct {
 	// Rule, if set, names the rule by which the adapter wants this event left
 	// unanswered. It is recorded for `why` and ends there.
 	Rule string `json:"rule,omitempty"`
+	// Earlier: there may be messages before this one in its thread that the agent
+	// was not shown. The adapter, a Historian, can tell them.
+	Earlier bool `json:"earlier,omitempty"`
 	// Amends is the Key of the message that an Edit changes.
 	Amends string `json:"amends,omitempty"`
 	// Part, if set, says that more pieces of the same thing may follow.

@@ -19,6 +19,8 @@ type Outbound struct {
 	Buttons [][]Button `json:"btn,omitempty"`
 	// Quiet asks for no notification sound, for notices and progress.
 	Quiet bool `json:"quiet,omitempty"`
+	// About is set where Features.Raw is.
+	About *About `json:"about,omitempty"`
 }
 
 // A Button is one choice under a message. Data comes back in a Callback and is

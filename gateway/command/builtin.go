@@ -2,11 +2,11 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode"
 
 	"hermesd/gateway/access"
+	"hermesd/gateway/words"
 )
 
 // Builtin returns the daemon's own commands.
@@ -19,76 +19,106 @@ func Builtin() []Command {
 		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, Immediate: true, Do: stop},
 		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, Do: title},
 		{Name: "sessions", Args: "[search]", Help: "list earlier conversations of this chat", Level: access.Guest, Immediate: true, Do: sessions},
+		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, Do: compress},
+		{Name: "model", Args: "[name]", Help: "show or change the model of this conversation", Level: access.Member, Do: model},
+		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Do: reasoning},
+		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Do: personality},
+		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Do: reload},
+		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Do: ask(Env.Context, words.N(nothingYet))},
+		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Do: ask(Env.Usage, words.N(nothingYet))},
+		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Do: memory},
+		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Do: ask(Env.Skills, "")},
+		{Name: "retry", Help: "answer the last message anew", Level: access.Guest, Do: retry},
+		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Do: undo},
+		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Do: resume},
+		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Do: branch},
+		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Do: forget},
+		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Do: usage(words.N("`/queue <text>` says something that is answered after the running turn."))},
+		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Do: usage(words.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
+		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Do: usage(words.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
+		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Do: busy},
+		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Do: approve},
+		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Do: deny},
+		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Do: answer},
+		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, Do: verbose},
+		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, Do: voice},
+		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Do: ask(Env.Cron, "")},
+		{Name: "pause", Args: "[off]", Help: "begin no turn anywhere, or begin them again", Level: access.Owner, Immediate: true, Do: pause},
+		{Name: "sethome", Help: "make this chat the home channel of its platform", Level: access.Owner, Immediate: true, Do: setHome},
 		{Name: "why", Args: "[message id]", Help: "what became of a message", Level: access.Guest, Immediate: true, Do: why},
 		{Name: "whoami", Help: "show your id and what you may do", Level: access.Guest, Immediate: true, Do: whoami},
+		{Name: "restart", Args: "[now]", Help: "restart the daemon; asks first", Level: access.Owner, Immediate: true, Do: restart},
 		{Name: "version", Help: "show the version of the daemon", Level: access.Guest, Immediate: true, Do: version},
 	}
 }
 
+// nothingYet is said of a conversation that has not begun.
+const nothingYet = "There is no conversation yet. Write something first."
+
 func start(_ context.Context, _ Env, c Call) (Result, error) {
-	return Result{Text: "Hello. Write me a message and I answer. `/help` lists the commands."}, nil
+	return Result{Text: c.T("Hello. Write me a message and I answer. `/help` lists the commands.")}, nil
 }
 
 func help(_ context.Context, _ Env, c Call) (Result, error) {
-	table := NewTable(Builtin()...)
+	table := NewTable(In(c.Printer, Builtin()...)...)
 	if name := strings.TrimPrefix(strings.ToLower(c.Args), "/"); name != "" {
 		cmd, ok := table.Lookup(name)
 		if !ok {
-			return Result{Text: table.unknown(name)}, nil
+			return Result{Text: table.unknown(c, name)}, nil
 		}
-		return Result{Text: line(cmd)}, nil
+		return Result{Text: line(c, cmd)}, nil
 	}
 	var b strings.Builder
-	b.WriteString("**Commands**\n\n")
+	b.WriteString(c.T("**Commands**") + "\n\n")
 	for _, cmd := range table.All() {
 		if cmd.Level <= c.By.Level {
-			b.WriteString("- " + line(cmd) + "\n")
+			b.WriteString("- " + line(c, cmd) + "\n")
 		}
 	}
 	return Result{Text: b.String()}, nil
 }
 
-func line(c Command) string {
-	s := "`/" + c.Name
-	if c.Args != "" {
-		s += " " + c.Args
+func line(c Call, cmd Command) string {
+	s := "`/" + cmd.Name
+	if cmd.Args != "" {
+		s += " " + cmd.Args
 	}
-	s += "` " + c.Help
-	if len(c.Aliases) > 0 {
-		s += " (also `/" + strings.Join(c.Aliases, "`, `/") + "`)"
+	s += "` " + cmd.Help
+	if len(cmd.Aliases) > 0 {
+		s += " " + c.T("(also %s)", "`/"+strings.Join(cmd.Aliases, "`, `/")+"`")
 	}
 	return s
 }
 
 func newSession(_ context.Context, env Env, c Call) (Result, error) {
-	text := "A new conversation begins."
+	text := c.T("A new conversation begins.")
 	if c.Session.ID != "" {
-		text += fmt.Sprintf(" The old one is kept as `%s`.", c.Session.ID)
+		text += " " + c.T("The old one is kept as `%s`.", c.Session.ID)
 	}
 	if running, waiting := env.Busy(c.Key); running || waiting > 0 {
-		text += " " + stopped(running, waiting)
+		text += " " + stopped(c, running, waiting)
 	}
-	return Result{Text: text, Open: true, Title: cleanTitle(c.Args), Stop: true}, nil
+	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true}, nil
 }
 
 func stop(_ context.Context, env Env, c Call) (Result, error) {
 	running, waiting := env.Busy(c.Key)
 	if !running && waiting == 0 {
-		return Result{Text: "Nothing is running."}, nil
+		return Result{Text: c.T("Nothing is running.")}, nil
 	}
-	return Result{Text: stopped(running, waiting), Stop: true}, nil
+	return Result{Text: stopped(c, running, waiting), Stop: true}, nil
 }
 
-func stopped(running bool, waiting int) string {
+func stopped(c Call, running bool, waiting int) string {
 	var parts []string
 	if running {
-		parts = append(parts, "the running turn is stopped")
+		parts = append(parts, c.T("the running turn is stopped"))
 	}
 	switch {
 	case waiting == 1:
-		parts = append(parts, "1 waiting message is cancelled")
+		parts = append(parts, c.T("1 waiting message is cancelled"))
 	case waiting > 1:
-		parts = append(parts, fmt.Sprintf("%d waiting messages are cancelled", waiting))
+		parts = append(parts, c.T("%d waiting messages are cancelled", waiting))
 	}
 	s := strings.Join(parts, ", ")
 	return strings.ToUpper(s[:1]) + s[1:] + "."
@@ -102,7 +132,9 @@ func status(ctx context.Context, env Env, c Call) (Result, error) {
 // maxTitle is the most characters of a title.
 const maxTitle = 100
 
-func cleanTitle(s string) string {
+// CleanTitle is what a person has typed as a title: one line of at most 100
+// characters, without those that are not seen.
+func CleanTitle(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '
@@ -121,19 +153,19 @@ func cleanTitle(s string) string {
 
 func title(ctx context.Context, env Env, c Call) (Result, error) {
 	if c.Session.ID == "" {
-		return Result{Text: "There is no conversation yet. Write something first, or use `/new <title>`."}, nil
+		return Result{Text: c.T("There is no conversation yet. Write something first, or use `/new <title>`.")}, nil
 	}
-	name := cleanTitle(c.Args)
+	name := CleanTitle(c.Args)
 	if name == "" {
 		if c.Session.Title == "" {
-			return Result{Text: "This conversation has no name. `/title <name>` gives it one."}, nil
+			return Result{Text: c.T("This conversation has no name. `/title <name>` gives it one.")}, nil
 		}
-		return Result{Text: "This conversation is called " + quote(c.Session.Title) + "."}, nil
+		return Result{Text: c.T("This conversation is called %s.", quote(c.Session.Title))}, nil
 	}
 	if err := env.SetTitle(ctx, c.Session.ID, name); err != nil {
 		return Result{}, err
 	}
-	return Result{Text: "This conversation is now called " + quote(name) + "."}, nil
+	return Result{Text: c.T("This conversation is now called %s.", quote(name))}, nil
 }
 
 // quote shows a person's own text as code, so that it cannot become markup.
@@ -156,19 +188,19 @@ func sessions(ctx context.Context, env Env, c Call) (Result, error) {
 		if n++; n > maxListed {
 			break
 		}
-		fmt.Fprintf(&b, "- `%s` %s, %d messages", r.ID, r.Updated.Format("2006-01-02 15:04"), r.Messages)
+		b.WriteString(c.T("- `%s` %s, %d messages", r.ID, r.Updated.Format("2006-01-02 15:04"), r.Messages))
 		if r.Title != "" {
 			b.WriteString(", " + quote(r.Title))
 		}
 		if r.ID == c.Session.ID {
-			b.WriteString(" (this one)")
+			b.WriteString(" " + c.T("(this one)"))
 		}
 		b.WriteString("\n")
 	}
 	if n == 0 {
-		return Result{Text: "No conversation found."}, nil
+		return Result{Text: c.T("No conversation found.")}, nil
 	}
-	return Result{Text: "**Conversations of this chat**\n\n" + b.String()}, nil
+	return Result{Text: c.T("**Conversations of this chat**") + "\n\n" + b.String()}, nil
 }
 
 func why(ctx context.Context, env Env, c Call) (Result, error) {
@@ -177,16 +209,16 @@ func why(ctx context.Context, env Env, c Call) (Result, error) {
 		id = c.In.ReplyTo.ID
 	}
 	if id == "" {
-		return Result{Text: "Say which: `/why <message id>`, or reply with `/why` to the message."}, nil
+		return Result{Text: c.T("Say which: `/why <message id>`, or reply with `/why` to the message.")}, nil
 	}
 	text, err := env.Why(ctx, c, id)
 	return Result{Text: text}, err
 }
 
 func whoami(_ context.Context, _ Env, c Call) (Result, error) {
-	s := fmt.Sprintf("You are %s on %s, level **%s**.", quote(c.By.ID), c.By.Platform, c.By.Level)
+	s := c.T("You are %s on %s, level **%s**.", quote(c.By.ID), c.By.Platform, c.By.Level)
 	if c.In.From.Chat != "" {
-		s += fmt.Sprintf(" This chat is %s.", quote(c.In.From.String()))
+		s += " " + c.T("This chat is %s.", quote(c.In.From.String()))
 	}
 	return Result{Text: s}, nil
 }

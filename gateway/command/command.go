@@ -6,11 +6,13 @@ package command
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // A Command is one row of the table.
@@ -34,6 +36,8 @@ type Call struct {
 	By      access.Principal
 	Key     session.Key
 	Session session.Record // the zero Record if there is none yet
+
+	words.Printer // says what the caller reads
 }
 
 // A Result is what a command wants to be done, at once or not at all.
@@ -44,6 +48,34 @@ type Result struct {
 	Title string
 	// Stop ends the turn that runs and cancels what waits for it.
 	Stop bool
+	// Buttons stand under Text. Each holds a command, and pressing it is to give
+	// that command.
+	Buttons [][]chat.Button
+	// Restart has the daemon start again.
+	Restart bool
+	// Settings, if set, become those of the session; one that is not there yet is
+	// opened with them.
+	Settings *session.Settings
+	// Compress has the conversation made smaller, and Focus says what is to be kept
+	// best. What came of it is said instead of Text.
+	Compress bool
+	Focus    string
+	// Undo takes the last exchanges out of the conversation, as many as it says;
+	// they are archived. Retry gives the agent the last message again then.
+	Undo  int
+	Retry bool
+	// Resume makes the conversation go on in an earlier session.
+	Resume session.ID
+	// Branch makes it go on in a copy, named Title.
+	Branch bool
+	// Forget deletes the session.
+	Forget bool
+	// Then, if set, is done once the command is marked done and its Text is on its
+	// way.
+	Then func()
+	// Rebuild, if set, has the prompt of the session built anew, and says why the
+	// prefix changes: "reload", "model_switch".
+	Rebuild string
 }
 
 // Env is what commands may ask the daemon.
@@ -60,6 +92,47 @@ type Env interface {
 	Why(ctx context.Context, c Call, id string) (string, error)
 	// Version is the daemon's version in one line.
 	Version() string
+	// Personalities returns the names that /personality knows, in order.
+	Personalities() []string
+	// Models returns the models that people may choose, as provider/name, the
+	// configured one first.
+	Models() []string
+	// Model returns which model answers in a session, as provider/name.
+	Model(session.Record) string
+	// Resolve finds the model that a person names; "" is the configured one. Its
+	// error says why not.
+	Resolve(name string) (provider, model string, err error)
+	// SwitchCost says in a sentence what it costs that another model goes on with
+	// the session; "" if nothing is known of it.
+	SwitchCost(ctx context.Context, from, to session.Record) string
+	// Context tells what fills the model's context in a conversation, as Markdown.
+	Context(ctx context.Context, c Call) (string, error)
+	// Usage tells what the model calls of a conversation came to, as Markdown.
+	Usage(ctx context.Context, c Call) (string, error)
+	// Memory tells how full the memories are that whoever calls has, as Markdown.
+	Memory(ctx context.Context, c Call) (string, error)
+	// Skills lists what is offered in a conversation, as Markdown; to owners also
+	// what is not, and why.
+	Skills(ctx context.Context, c Call) (string, error)
+	// Decide answers a question of a running turn of the conversation; leave: one
+	// for leave. It says in words what comes of it, and returns what makes it so.
+	Decide(c Call, id string, leave bool, d Decision) (text string, then func())
+	// BusyMode and Progress are how it is configured what a message does while a
+	// turn runs, and how tool calls are shown.
+	BusyMode() string
+	Progress() string
+	// NoVoice says why answers cannot be spoken; "" if they can.
+	NoVoice() string
+	// Pause stops new turns everywhere, or lets them begin again, and says in words
+	// what came of it.
+	Pause(ctx context.Context, c Call, on bool) string
+	// SetHome makes a chat the home channel of its platform.
+	SetHome(ctx context.Context, at chat.Address) error
+	// Cron does what /cron says about scheduled prompts, and tells what came of it,
+	// as Markdown.
+	Cron(ctx context.Context, c Call) (string, error)
+	// CanRestart reports whether the daemon can start itself again.
+	CanRestart() bool
 }
 
 // Parse splits text into a command's name and its arguments. ok is false if
@@ -117,6 +190,15 @@ func NewTable(cmds ...Command) *Table {
 	return t
 }
 
+// In returns commands with their help in the language of p.
+func In(p words.Printer, cmds ...Command) []Command {
+	said := slices.Clone(cmds)
+	for i, c := range cmds {
+		said[i].Help = p.Text(c.Help)
+	}
+	return said
+}
+
 // All returns the commands in order.
 func (t *Table) All() []Command { return t.list }
 
@@ -158,9 +240,9 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	cmd, ok := t.Lookup(c.Name)
 	switch {
 	case !ok:
-		return Result{Text: t.unknown(c.Name)}, nil
+		return Result{Text: t.unknown(c, c.Name)}, nil
 	case c.By.Level < cmd.Level:
-		return Result{Text: "`/" + cmd.Name + "` is for people of level " + cmd.Level.String() + "; you are " + c.By.Level.String() + "."}, nil
+		return Result{Text: c.T("`/%s` is for people of level %s; you are %s.", cmd.Name, cmd.Level, c.By.Level)}, nil
 	}
 	c.Name = cmd.Name
 	return cmd.Do(ctx, env, c)
@@ -173,18 +255,18 @@ func (t *Table) Immediate(name string) bool {
 	return !ok || cmd.Immediate
 }
 
-func (t *Table) unknown(name string) string {
+func (t *Table) unknown(c Call, name string) string {
 	best, far := "", 4
 	for n := range t.byName {
 		if d := distance(name, n); d < far || d == far && n < best {
 			best, far = n, d
 		}
 	}
-	s := "There is no command `/" + name + "`."
+	s := c.T("There is no command `/%s`.", name)
 	if best != "" {
-		s += " Did you mean `/" + best + "`?"
+		s += " " + c.T("Did you mean `/%s`?", best)
 	}
-	return s + " `/help` lists what there is. To send text that begins with a slash, put a space and a word before it."
+	return s + " " + c.T("`/help` lists what there is. To send text that begins with a slash, put a space and a word before it.")
 }
 
 // distance is the number of letters to insert, delete or replace to turn a into b.

@@ -3,6 +3,7 @@ package command_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,38 @@ type fake struct {
 func (f *fake) Status(context.Context, command.Call) (string, error) { return "all is well", f.err }
 func (f *fake) Busy(session.Key) (bool, int)                         { return f.running, f.waiting }
 func (f *fake) Version() string                                      { return "hermesd test" }
+func (f *fake) Personalities() []string                              { return []string{"pirate", "poet"} }
+func (f *fake) Models() []string                                     { return []string{"a/one", "b/two"} }
+func (f *fake) Model(r session.Record) string {
+	if r.Settings.Model == "" {
+		return "a/one"
+	}
+	return r.Settings.Provider + "/" + r.Settings.Model
+}
+func (f *fake) Resolve(name string) (string, string, error) {
+	switch name {
+	case "", "a/one":
+		return "", "", nil
+	case "b/two":
+		return "b", "two", nil
+	}
+	return "", "", errors.New("there is no model called " + name)
+}
+func (f *fake) SwitchCost(context.Context, session.Record, session.Record) string { return "It costs." }
+func (f *fake) BusyMode() string                                                  { return "interrupt" }
+func (f *fake) Progress() string                                                  { return "off" }
+func (f *fake) NoVoice() string                                                   { return "there is no voice" }
+func (f *fake) Decide(_ command.Call, id string, leave bool, d command.Decision) (string, func()) {
+	return fmt.Sprintf("decided %q %v %v %q %d %q", id, leave, d.Allow, d.For, d.Choice, d.Text), nil
+}
+func (f *fake) Pause(_ context.Context, _ command.Call, on bool) string {
+	return fmt.Sprint("paused ", on)
+}
+func (f *fake) SetHome(context.Context, chat.Address) error { return f.err }
+func (f *fake) Cron(_ context.Context, c command.Call) (string, error) {
+	return "cron " + c.Args, f.err
+}
+func (f *fake) CanRestart() bool { return true }
 func (f *fake) Sessions(context.Context, command.Call) ([]session.Record, error) {
 	return f.recs, f.err
 }
@@ -83,6 +116,11 @@ func (f *fake) SetTitle(_ context.Context, _ session.ID, title string) error {
 func (f *fake) Why(_ context.Context, _ command.Call, id string) (string, error) {
 	return "because of " + id, f.err
 }
+
+func (f *fake) Context(context.Context, command.Call) (string, error) { return "the context", f.err }
+func (f *fake) Usage(context.Context, command.Call) (string, error)   { return "the usage", f.err }
+func (f *fake) Memory(context.Context, command.Call) (string, error)  { return "the memories", f.err }
+func (f *fake) Skills(context.Context, command.Call) (string, error)  { return "the skills", f.err }
 
 func call(text string) command.Call {
 	name, args, _ := command.Parse(text)
@@ -116,6 +154,63 @@ func TestEachCommandAnswers(t *testing.T) {
 		{"/title", "is called `Trip`"},
 		{"/stop", "Nothing is running."},
 		{"/new", "The old one is kept as `20260101_100000_0123abcd`."},
+		{"/model", "`a/one` answers"},
+		{"/model b/two", "`b/two` answers here. It costs."},
+		{"/model c", "That cannot be: there is no model called c."},
+		{"/model default", "answers here already"},
+		{"/reasoning", "as configured"},
+		{"/reasoning HIGH", "thinks: high"},
+		{"/reasoning much", "I know the levels none, minimal, low"},
+		{"/reasoning default", "thinks: default"},
+		{"/personality", "is none. I know: pirate, poet"},
+		{"/personality Poet", "is now poet"},
+		{"/personality cook", "no personality called `cook`"},
+		{"/personality none", "No personality"},
+		{"/reload", "are read again"},
+		{"/compress the trip", ""},
+		{"/context", "the context"},
+		{"/usage", "the usage"},
+		{"/memory", "for people of level owner"},
+		{"/skills", "the skills"},
+		{"/restart", "for people of level owner"},
+		{"/busy", "does: interrupt (as configured)"},
+		{"/busy steer", "does: steer"},
+		{"/busy default", "does: interrupt"},
+		{"/busy loud", "I know the modes"},
+		{"/approve", `decided "" true true "" 0 ""`},
+		{"/approve AB12 session", `decided "ab12" true true "session" 0 ""`},
+		{"/approve always ab12", `decided "ab12" true true "always" 0 ""`},
+		{"/deny ab12", `decided "ab12" true false "" 0 ""`},
+		{"/answer ab12 2", `decided "ab12" false false "" 1 "2"`},
+		{"/answer ab12 the red one", `decided "ab12" false false "" -1 "the red one"`},
+		{"/answer", "simply write your answer"},
+		{"/verbose", "now shown: new (it was off)"},
+		{"/verbose all", "now shown: all"},
+		{"/verbose much", "can be shown: off, new, all, verbose"},
+		{"/voice", "are off"},
+		{"/voice on", "I cannot speak: there is no voice."},
+		{"/voice off", "in writing only"},
+		{"/voice loud", "I know `/voice on`"},
+		{"/pause", "for people of level owner"},
+		{"/sethome", "for people of level owner"},
+		{"/queue", "answered after the running turn"},
+		{"/steer", "told to the running turn"},
+		{"/bg", "beside this conversation"},
+		{"/cron list", "cron list"},
+		{"/undo", ""},
+		{"/undo x", "Say `/undo`"},
+		{"/retry", ""},
+		{"/branch", ""},
+		{"/resume", "Say which"},
+		{"/resume trip", "That is this conversation."},
+		{"/resume 20260101_09", "Back in `20260101_090000_00000000`"},
+		{"/resume 20260101", "2 conversations fit"},
+		{"/resume moon", "No conversation of this chat is called `moon`"},
+		{"/forget", "Delete this conversation for good? 4 messages"},
+		{"/forget cancel", "It is kept."},
+		{"/forget now", "I delete"},
+		{"/forget now 20250101 zz", "too old"},
+		{"/forget it", "I know `/forget`"},
 		{"/hlep", "Did you mean `/help`?"},
 		{"/zzzzzzzz", "There is no command `/zzzzzzzz`. `/help` lists"},
 	}
@@ -188,7 +283,7 @@ func TestWhatAPersonMayNotUseIsRefusedInWords(t *testing.T) {
 func TestFailuresAreReturned(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	broken := errors.New("disk is gone")
-	for _, text := range []string{"/status", "/sessions", "/why 1", "/title x"} {
+	for _, text := range []string{"/status", "/sessions", "/why 1", "/title x", "/context", "/usage", "/skills"} {
 		c := call(text)
 		c.Session.ID = "20260101_100000_0123abcd"
 		if _, err := table.Run(t.Context(), &fake{err: broken}, c); !errors.Is(err, broken) {
@@ -203,5 +298,47 @@ func TestImmediateCommandsDoNotWait(t *testing.T) {
 		if got := table.Immediate(name); got != want {
 			t.Errorf("Immediate(%q) = %v", name, got)
 		}
+	}
+}
+
+func TestMemoriesAreShownToAnOwnerAloneOnly(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	for _, tt := range []struct {
+		level  access.Level
+		kind   chat.Kind
+		shared bool
+		want   string
+	}{
+		{access.Owner, chat.DM, false, "the memories"},
+		{access.Owner, chat.DM, true, "where others read along"},
+		{access.Owner, chat.Group, false, "where others read along"},
+		{access.Owner, chat.Thread, false, "where others read along"},
+		{access.Owner, "", false, "where others read along"},
+		{access.Member, chat.DM, false, "for people of level owner"},
+		{access.Guest, chat.Group, true, "for people of level owner"},
+	} {
+		c := call("/memory")
+		c.By.Level, c.In.From.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared
+		if r, err := table.Run(t.Context(), &fake{}, c); err != nil || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%+v: %q, %v", tt, r.Text, err)
+		}
+	}
+	broken := errors.New("disk is gone")
+	c := call("/memory")
+	c.By.Level, c.In.From.Kind = access.Owner, chat.DM
+	if _, err := table.Run(t.Context(), &fake{err: broken}, c); !errors.Is(err, broken) {
+		t.Errorf("/memory returns %v", err)
+	}
+}
+
+func TestAConversationThatHasNotBegunHasNoFigures(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	for _, text := range []string{"/context", "/usage"} {
+		if r, err := table.Run(t.Context(), &fake{}, call(text)); err != nil || !strings.Contains(r.Text, "no conversation yet") {
+			t.Errorf("%s: %q, %v", text, r.Text, err)
+		}
+	}
+	if r, err := table.Run(t.Context(), &fake{}, call("/skills")); err != nil || r.Text != "the skills" {
+		t.Errorf("/skills: %q, %v", r.Text, err)
 	}
 }

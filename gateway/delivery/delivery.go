@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/markup"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/internal/secret"
 )
@@ -39,8 +40,13 @@ type Options struct {
 	Ceilings map[chat.Account]outbox.Ceiling
 	// SendTimeout ends a request that gets no answer; 0 is 60 s.
 	SendTimeout time.Duration
-	Masker      *secret.Masker
-	Log         *zap.Logger
+	// Settled is told of each attempt's result once it is stored; it must not wait.
+	// nil: nobody is told.
+	Settled func(outbox.Row, outbox.Settlement)
+	// Observe is told of attempts. It must not wait.
+	Observe observe.Func
+	Masker  *secret.Masker
+	Log     *zap.Logger
 }
 
 // maxSenders bounds how many addresses are sent to at once.
@@ -161,17 +167,26 @@ type Draft struct {
 	ReplyTo string // platform id of the message to quote with the first piece
 	All     bool   // quote with each piece
 	Quiet   bool
+	// For, As and Usage are told to adapters whose clients wait for answers; see
+	// chat.About.
+	For   []string
+	As    chat.Purpose
+	Usage *chat.Usage
 }
 
 // roomForMark is what each piece leaves free for the mark of a possible repeat.
 const roomForMark = len(outbox.RepeatMark) + 1
 
 // Render makes rows of Markdown: parsed once, split where the platform needs
-// it, secrets masked.
+// it, secrets masked. On a platform that is Raw it stays one piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
+	a, ok := d.o.Adapters[f.To.On()]
+	if d.Raw(f.To) {
+		return []outbox.Row{{Role: f.Role, Turn: f.Turn, Msg: f.raw(d.o.Masker.Mask(md))}}
+	}
 	rich := markup.Parse(d.o.Masker.Mask(md))
 	pieces := []chat.Rich{rich}
-	if a, ok := d.o.Adapters[f.To.On()]; ok {
+	if ok {
 		ft := a.Features()
 		pieces = markup.Split(rich, ft.Limit-roomForMark, ft.Size)
 	}
@@ -183,6 +198,20 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 		}
 	}
 	return rows
+}
+
+// Raw reports whether the clients at an address read Markdown themselves.
+func (d *Delivery) Raw(to chat.Address) bool {
+	a, ok := d.o.Adapters[to.On()]
+	return ok && a.Features().Raw
+}
+
+// raw is the message that carries md to a platform whose clients read Markdown.
+func (f Draft) raw(md string) chat.Outbound {
+	return chat.Outbound{
+		To: f.To, Text: chat.Plain(md), ReplyTo: f.ReplyTo, Quiet: f.Quiet,
+		About: &chat.About{As: f.As, IDs: f.For, Usage: f.Usage},
+	}
 }
 
 // Say renders md and sends it as a notice.

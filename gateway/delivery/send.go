@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 )
 
@@ -34,16 +35,27 @@ func (d *Delivery) work(_ context.Context, to chat.Address) {
 			}
 			return
 		}
+		began := time.Now()
 		s := d.settle(ctx, row)
+		took := time.Since(began)
 		if err := d.keep(ctx, s); err != nil {
 			return
 		}
 		d.logSettled(row, s)
+		d.o.Observe.Tell(observe.Attempted{
+			Turn: row.Turn, Row: row.ID.String(), Platform: row.Msg.To.Platform, Role: string(row.Role), State: string(s.State), Held: s.Reason == overLimit, Attempt: row.Attempts, Took: took,
+		})
+		if d.o.Settled != nil {
+			d.o.Settled(row, s)
+		}
 		if s.MovedTo != nil { // the rows wait in another queue now
 			d.lanes.Wake(*s.MovedTo)
 		}
 	}
 }
+
+// overLimit is why a row waits that was not even tried.
+const overLimit = "rate limit"
 
 func (d *Delivery) stopping() bool {
 	select {
@@ -89,7 +101,7 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 		return d.resolve(ctx, a, row)
 	}
 	if wait := d.budget.Take(row.Msg.To, now); wait > 0 {
-		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: now.Add(wait), Reason: "rate limit", Repeat: row.Repeat}
+		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: now.Add(wait), Reason: overLimit, Repeat: row.Repeat}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
 	defer cancel()
@@ -129,9 +141,25 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	case err == nil:
 		return outbox.Arrived(row, *p.Receipt)
 	case errors.Is(err, chat.ErrGone):
-		return d.send(ctx, a, row)
+		s := d.send(ctx, a, row)
+		if s.State == outbox.Sent { // the preview may be there still: it could only not become this
+			d.remove(ctx, a, row.Msg.To, p.Receipt.ID)
+		}
+		return s
 	}
 	return d.decide(row, again(err))
+}
+
+// remove takes a message away whose place another one has taken. It is
+// decoration, tried once.
+func (d *Delivery) remove(ctx context.Context, a chat.Adapter, at chat.Address, id string) {
+	del, ok := a.(chat.Deleter)
+	if !ok {
+		return
+	}
+	if err := del.Delete(ctx, at, id); err != nil && !errors.Is(err, chat.ErrGone) {
+		d.o.Log.Warn("the preview of an answer stays", zap.String("platform", string(at.Platform)), zap.Error(err))
+	}
 }
 
 // takeBack deletes the message of a preview. It is decoration that ends here:
@@ -158,6 +186,17 @@ func again(err error) error {
 	return &chat.SendError{Outcome: chat.Refused, Reason: "no answer to the edit", Err: err}
 }
 
+// askingTime is how long a platform is asked whether it has a message. Later
+// messages wait all the while, so after it the operator's policy decides.
+const askingTime = 15 * time.Minute
+
+// answerable reports whether asking again may help: a platform that will never
+// tell, for want of a permission, is not asked again.
+func answerable(err error) bool {
+	se, ok := errors.AsType[*chat.SendError](err)
+	return !ok || se.Outcome != chat.Rejected
+}
+
 // resolve clears up a row of which it is not known whether it arrived.
 func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	if row.Delete != 0 || row.Replaces != 0 && d.canEdit(ctx, a, row) {
@@ -174,7 +213,7 @@ func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) 
 			return outbox.Arrived(row, r)
 		case err == nil:
 			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: time.Now(), Reason: "the platform does not have it"}
-		case !outbox.Expired(row, time.Now()):
+		case answerable(err) && time.Since(row.Created) < askingTime:
 			return outbox.Settlement{ID: row.ID, State: outbox.Unsure, Due: time.Now().Add(row.Backoff()), Reason: err.Error()}
 		}
 	}

@@ -31,6 +31,7 @@ type Stream struct {
 	d       *Delivery
 	f       Draft
 	adapter chat.Adapter
+	raw     bool        // each preview is a beginning of the final text
 	editor  chat.Editor // nil: no previews here
 	typer   chat.Typer  // nil: no typing here
 	ctx     context.Context
@@ -39,6 +40,7 @@ type Stream struct {
 	mu       sync.Mutex // guards what follows
 	timer    *time.Timer
 	text     strings.Builder
+	said     string // on a raw platform: what stands ahead of text
 	note     string // shown while there is no text
 	since    time.Time
 	typed    time.Time
@@ -62,7 +64,11 @@ func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
 			s.editor, _ = s.adapter.(chat.Editor)
 		}
 		s.typer, _ = s.adapter.(chat.Typer)
-		s.interval = max(s.interval, s.adapter.Features().EditInterval)
+		ft := s.adapter.Features()
+		s.interval = max(s.interval, ft.EditInterval)
+		if s.raw = ft.Raw; s.raw {
+			s.interval = ft.EditInterval
+		}
 	}
 	if s.editor == nil && s.typer == nil {
 		s.finished = true
@@ -87,6 +93,26 @@ func (s *Stream) Retract() {
 	s.mu.Lock()
 	s.text.Reset()
 	s.mu.Unlock()
+}
+
+// Aside says that the text written so far stands ahead of a tool call and is not
+// the answer. It is forgotten; a raw platform, which cannot take it back, keeps
+// it ahead of what follows.
+func (s *Stream) Aside() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text := strings.TrimSpace(s.text.String()); s.raw && text != "" {
+		s.said += text + "\n\n"
+	}
+	s.text.Reset()
+}
+
+// Whole is the final text that answer makes together with what stands ahead of
+// it.
+func (s *Stream) Whole(answer string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said + answer
 }
 
 // Progress adds a line to what is shown as long as there is no text.
@@ -172,6 +198,9 @@ func (s *Stream) tick() {
 
 // visible returns what the preview should say now, "" if nothing new.
 func (s *Stream) visible() string {
+	if s.raw {
+		return s.visibleRaw()
+	}
 	text := strings.TrimSpace(s.text.String())
 	if text == "" {
 		text = s.note
@@ -182,7 +211,21 @@ func (s *Stream) visible() string {
 	return text
 }
 
+// visibleRaw returns as much of the text as certainly stands so at the
+// beginning of the final one, "" if nothing is new.
+func (s *Stream) visibleRaw() string {
+	text := strings.TrimSpace(s.said + strings.TrimSpace(s.text.String()))
+	text = strings.TrimSpace(text[:len(text)-s.d.o.Masker.Pending(text)])
+	if text == s.shown {
+		return ""
+	}
+	return text
+}
+
 func (s *Stream) next() time.Duration {
+	if s.raw && s.strikes < maxStrikes {
+		return s.interval
+	}
 	if time.Since(s.since) < firstText {
 		return firstText - time.Since(s.since)
 	}
@@ -214,7 +257,7 @@ func (s *Stream) show(text string) {
 	if strikes >= maxStrikes || s.d.budget.Wait(s.f.To, time.Now()) > 0 {
 		return
 	}
-	m := chat.Outbound{To: s.f.To, Text: s.first(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
+	m := s.message(text)
 	if preview == 0 {
 		s.open(m, text)
 		return
@@ -222,6 +265,7 @@ func (s *Stream) show(text string) {
 	if receipt == "" {
 		row, err := s.d.o.Store.Row(s.ctx, preview)
 		if err != nil || row.Receipt == nil {
+			s.giveUp(err == nil && row.Terminal())
 			return
 		}
 		receipt = row.Receipt.ID
@@ -237,6 +281,15 @@ func (s *Stream) show(text string) {
 		return
 	}
 	s.strike(err)
+}
+
+// giveUp leaves the preview alone if it never arrived and never will.
+func (s *Stream) giveUp(dead bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if dead {
+		s.strikes = maxStrikes
+	}
 }
 
 // strike slows the edits down, and at last stops them.
@@ -265,12 +318,18 @@ func (s *Stream) open(m chat.Outbound, text string) {
 	s.preview, s.shown = rows[0].ID, text
 }
 
-// first is as much of text as one message can show.
-func (s *Stream) first(text string) chat.Rich {
-	rich := markup.Parse(s.d.o.Masker.Mask(text))
-	ft := s.adapter.Features()
-	if pieces := markup.Split(rich, ft.Limit, ft.Size); len(pieces) > 0 {
-		return pieces[0]
+// message is the preview that says as much of text as one message can show.
+func (s *Stream) message(text string) chat.Outbound {
+	text = s.d.o.Masker.Mask(text)
+	if s.raw {
+		f := s.f
+		f.As = chat.AsPreview
+		return f.raw(text)
 	}
-	return rich
+	m := chat.Outbound{To: s.f.To, Text: markup.Parse(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
+	ft := s.adapter.Features()
+	if pieces := markup.Split(m.Text, ft.Limit, ft.Size); len(pieces) > 0 {
+		m.Text = pieces[0]
+	}
+	return m
 }

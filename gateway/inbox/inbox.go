@@ -11,11 +11,13 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
 
@@ -35,6 +37,9 @@ func LaneOf(k session.Key) Lane { return Lane(k) }
 // for its turns.
 func Now(k session.Key) Lane { return Lane(k) + "!" }
 
+// Immediate reports whether l is a lane of immediate commands.
+func (l Lane) Immediate() bool { return strings.HasSuffix(string(l), "!") }
+
 // A State is a stage in the life of an entry.
 type State string
 
@@ -45,6 +50,16 @@ const (
 	Done    State = "done"
 )
 
+// A Mode says what an entry does that arrives while a turn runs in its lane.
+type Mode string
+
+// The modes. An entry without one is as an interrupting one.
+const (
+	Interrupt Mode = "interrupt" // the run stops at the next safe point
+	Queue     Mode = "queue"     // it is a turn of its own, in order
+	Steer     Mode = "steer"     // it is given to the run after its next tool result
+)
+
 // An Entry is one accepted event and what became of it.
 type Entry struct {
 	ID      ID               `json:"id"`
@@ -53,7 +68,13 @@ type Entry struct {
 	In      chat.Inbound     `json:"in"`
 	By      access.Principal `json:"by"`
 	// Solo entries (commands) are claimed alone; a batch ends before one.
-	Solo     bool      `json:"solo,omitempty"`
+	Solo bool `json:"solo,omitempty"`
+	// Mode is what it does to a turn that runs. Queued entries are claimed alone
+	// too, but for pieces of one text.
+	Mode Mode `json:"mode,omitempty"`
+	// Aside says that it is worked on beside the conversation of its chat: what
+	// comes of it quotes it.
+	Aside    bool      `json:"aside,omitempty"`
 	State    State     `json:"state"`
 	Accepted time.Time `json:"accepted"`
 	// Claim asks the store to claim the entry as it is accepted, if nothing else
@@ -68,9 +89,23 @@ type Entry struct {
 	Crashes int `json:"crashes,omitempty"`
 	// Company is how many turns were under way when the last of them died. The
 	// more there were, the less it says about this one.
-	Company int       `json:"company,omitempty"`
-	Outcome *Outcome  `json:"outcome,omitempty"`
-	Ended   time.Time `json:"ended,omitzero"`
+	Company int `json:"company,omitempty"`
+	// Slot, if set, is the slot of which the entry is the run. It ends in the
+	// transaction in which the entry ends.
+	Slot    *schedule.SlotID `json:"slot,omitempty"`
+	Outcome *Outcome         `json:"outcome,omitempty"`
+	Ended   time.Time        `json:"ended,omitzero"`
+}
+
+// Together reports whether b, which follows e, may be part of the same input.
+func (e Entry) Together(b Entry) bool {
+	if e.Solo || b.Solo {
+		return false
+	}
+	if e.Mode != Queue && b.Mode != Queue {
+		return true
+	}
+	return e.In.Part != nil && e.In.Part.Wait > 0 && b.In.Part != nil && e.In.Part.Group == b.In.Part.Group
 }
 
 // A Result is the kind of an outcome.
@@ -133,19 +168,52 @@ type Commit struct {
 	Open *session.Opening
 	// Session, if its ID is set, replaces the session's record.
 	Session session.Record
+	// Passes are compactions of the transcript of Session, in order. They come
+	// before Messages.
+	Passes []Pass
 	// Messages are appended to the transcript of Session, which must have
 	// Session.Messages - len(Messages) rows before.
 	Messages []json.RawMessage
+	// Prompt, if set, takes the place of the frozen prompt of Session, whose
+	// Revision counts that.
+	Prompt json.RawMessage
+	// Engine, if set, is what the context engine of Session wants kept.
+	Engine json.RawMessage
+	// Calls are appended to the ledger of Session, which must have
+	// Session.Calls - len(Calls) before. The store does not look inside, and keeps
+	// the newest 5,000 of a session at least.
+	Calls []json.RawMessage
 	// Rows are new outbox rows, in order. The first one of a queue that is
 	// otherwise empty is registered as attempted in the same transaction.
 	Rows []outbox.Row
-	// Cancel ends the waiting entries of these lanes with CancelWhy.
+	// Cancel ends the entries of these lanes that wait, and are older than the
+	// claim's newest one, with CancelWhy.
 	Cancel    []Lane
 	CancelWhy string
 	// Point, if set, makes keys point to other session ids.
 	Point map[session.Key]session.ID
+	// Settings, by session, take the place of what was chosen before. Nothing else
+	// changes them, so they can be set beside a turn that runs.
+	Settings map[session.ID]session.Settings
+	// Accept are entries that begin to wait with this commit.
+	Accept []Entry
+	// Slot, if set, is how the slots of the claim's entries end, in the place of
+	// what their outcomes say.
+	Slot *schedule.Ending
 	// Trace is kept with the turn for `why`.
 	Trace json.RawMessage
+}
+
+// A Pass is one compaction of an active transcript. Nothing is deleted by it.
+type Pass struct {
+	// Length is how many rows the transcript must have before.
+	Length int
+	// Append are rows that are appended first.
+	Append []json.RawMessage
+	// From and To are the active rows that are archived.
+	From, To int
+	// Active takes the place of the whole active transcript.
+	Active []json.RawMessage
 }
 
 // ErrStale says that a claim is no longer its holder's: another process, or a

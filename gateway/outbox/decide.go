@@ -37,10 +37,16 @@ const (
 	Drop   Policy = "drop"   // give it up
 )
 
-// Expired reports whether r is too old to be tried again after a failure. It
-// does not forbid an attempt: a row that waited while the daemon was down, or
-// that the operator has retried, gets one.
-func Expired(r Row, now time.Time) bool { return now.Sub(r.Created) >= Life }
+// leastLife is for how long a row is tried at least, however long it had to wait
+// for its first attempt.
+const leastLife = 15 * time.Minute
+
+// Expired reports whether r was tried for too long to be tried again after a
+// failure. Time in which it was due and nobody tried it does not count.
+func Expired(r Row, now time.Time) bool {
+	now = now.Add(-r.Idle)
+	return now.Sub(r.Created) >= Life && (r.Began.IsZero() || now.Sub(r.Began) >= leastLife)
+}
 
 // Arrived settles a row whose message the platform has.
 func Arrived(r Row, receipt chat.Receipt) Settlement {

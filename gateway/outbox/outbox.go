@@ -50,10 +50,12 @@ const (
 
 // A Row is one outbound message and what became of it.
 type Row struct {
-	ID   ID            `json:"id"`
-	Role Role          `json:"role"`
-	Turn string        `json:"turn,omitempty"`
-	Msg  chat.Outbound `json:"msg"`
+	ID   ID   `json:"id"`
+	Role Role `json:"role"`
+	// Question is what the row asks of people while a tool waits; "" mostly.
+	Question string        `json:"q,omitempty"`
+	Turn     string        `json:"turn,omitempty"`
+	Msg      chat.Outbound `json:"msg"`
 	// Replaces names a preview row: if that arrived, this row is an edit of its
 	// message instead of a message of its own.
 	Replaces ID `json:"replaces,omitempty"`
@@ -65,16 +67,69 @@ type Row struct {
 	Attempts int       `json:"n,omitempty"`
 	Epoch    uint64    `json:"epoch,omitempty"` // of the process that attempts
 	Created  time.Time `json:"created"`
+	// Began is when the row was first tried, and Idle for how long nobody has tried
+	// it since although it was due: nothing ran, or the clock was put forward.
+	Began time.Time     `json:"began,omitzero"`
+	Idle  time.Duration `json:"idle,omitempty"`
 	// Due is when the row may be worked on again, not before. A row that is
 	// Unsure with a zero Due is held: it is the operator's, and later rows of its
 	// queue do not wait for it.
-	Due     time.Time     `json:"due,omitzero"`
+	Due time.Time `json:"due,omitzero"`
+	// Wait is how long it was until Due when Due was set; see Left.
+	Wait    time.Duration `json:"wait,omitempty"`
 	Settled time.Time     `json:"settled,omitzero"`
 	Receipt *chat.Receipt `json:"receipt,omitempty"`
 	Reason  string        `json:"reason,omitempty"` // last failure, in words
 	// Repeat says that an earlier attempt may have arrived, so the text says
 	// that it may be a repeat.
 	Repeat bool `json:"repeat,omitempty"`
+	// Forgotten says that the row's conversation was deleted: what it says is gone
+	// once it has ended.
+	Forgotten bool `json:"forgotten,omitempty"`
+}
+
+// clockSlack is by how much the clock may be corrected without anything being
+// thought of it.
+const clockSlack = time.Minute
+
+// Left returns how long r has to wait at now; 0: it is due. What is to wait for
+// longer than it was told to was told by a clock that has been set back since,
+// and is due.
+func (r Row) Left(now time.Time) time.Duration {
+	longest := r.Wait + clockSlack
+	if r.Wait == 0 { // it was stored before Wait was
+		longest = Life
+	}
+	left := r.Due.Sub(now)
+	if left < 0 || left > longest {
+		return 0
+	}
+	return left
+}
+
+// idleLong is how late an attempt is of which it is not known why.
+const idleLong = time.Hour
+
+// Attempt returns r with an attempt registered at now, in the process of that
+// epoch.
+func (r Row) Attempt(now time.Time, epoch uint64) Row {
+	switch late := now.Sub(r.Due); {
+	case r.Began.IsZero():
+		r.Began = now
+	case !r.Due.IsZero() && late > idleLong:
+		r.Idle += late
+	}
+	r.State, r.Epoch, r.Due = Attempting, epoch, time.Time{}
+	r.Attempts++
+	return r
+}
+
+// Wait returns the Wait of a row that is made due at now.
+func Wait(due, now time.Time) time.Duration {
+	if due.IsZero() {
+		return 0
+	}
+	return max(due.Sub(now), 1)
 }
 
 // Terminal reports whether nothing more will happen to r by itself.
@@ -82,7 +137,15 @@ func (r Row) Terminal() bool { return r.State == Sent || r.State == Dead }
 
 // DeadLetter reports whether r was given up and somebody may care: a preview
 // that was given up is made up for by the reply.
-func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview }
+func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview && !r.Forgotten }
+
+// Silenced is r without anything that it says, and without what is known of its
+// failures: platforms quote what they refuse.
+func (r Row) Silenced() Row {
+	r.Msg = chat.Outbound{ID: r.Msg.ID, To: r.Msg.To, ReplyTo: r.Msg.ReplyTo, Quiet: r.Msg.Quiet}
+	r.Question, r.Reason, r.Forgotten = "", "", true
+	return r
+}
 
 // A Settlement is what an attempt came to.
 type Settlement struct {

@@ -84,6 +84,10 @@ func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
 	return Key(strings.Join(parts, ":"))
 }
 
+// Background returns the key of a conversation beside the one of k: what runs in
+// it does not wait for k's turns. name tells several apart.
+func Background(k Key, name string) Key { return k + ":bg:" + Key(escape(name)) }
+
 // profileName returns how a profile stands in keys. One that is really called
 // main must not be taken for having none.
 func profileName(profile string) string {
@@ -118,29 +122,80 @@ func escape(s string) string {
 
 // A Record is what is kept of one session id.
 type Record struct {
-	ID      ID           `json:"id"`
-	Key     Key          `json:"key"`
-	At      chat.Address `json:"at"`
-	Owner   string       `json:"owner,omitempty"` // user id, of a session that is not shared
-	Shared  bool         `json:"shared,omitempty"`
-	Name    string       `json:"name,omitempty"` // of the chat or the person; untrusted
-	Title   string       `json:"title,omitempty"`
-	Created time.Time    `json:"created"`
-	Updated time.Time    `json:"updated"`
-	// Messages is the length of the stored transcript.
-	Messages int `json:"messages"`
-	Turns    int `json:"turns"`
+	ID     ID           `json:"id"`
+	Key    Key          `json:"key"`
+	At     chat.Address `json:"at"`
+	Owner  string       `json:"owner,omitempty"` // user id, of a session that is not shared
+	Shared bool         `json:"shared,omitempty"`
+	// OwnersOnly says that nobody but an owner of the gateway speaks here.
+	OwnersOnly bool   `json:"owners_only,omitempty"`
+	Name       string `json:"name,omitempty"` // of the chat or the person; untrusted
+	Title      string `json:"title,omitempty"`
+	// TitleAuto says that the daemon has made up Title itself; a person's title
+	// takes its place, and never the other way round.
+	TitleAuto bool      `json:"title_auto,omitempty"`
+	Created   time.Time `json:"created"`
+	Updated   time.Time `json:"updated"`
+	// Messages is the length of the active transcript, and Start the number of its
+	// first row: rows are numbered as they are written and never change. The store
+	// counts Start and keeps Archive, which are the rows that compactions took out.
+	Messages int    `json:"messages"`
+	Start    int    `json:"start,omitempty"`
+	Archive  []Span `json:"archive,omitempty"`
+	Turns    int    `json:"turns"`
+	// Calls is how many calls of models the session's ledger counts.
+	Calls int `json:"calls,omitempty"`
+	// Revision counts how often the frozen prompt was replaced, and Break says why
+	// the prefix of the next call may differ from that of the last one.
+	Revision int    `json:"revision,omitempty"`
+	Break    string `json:"break,omitempty"`
+	// Settings are what people have chosen for this session.
+	Settings Settings `json:"settings,omitzero"`
 	// PromptTokens is what the provider reported for the last call; 0 if it
 	// reported nothing.
 	PromptTokens int `json:"prompt_tokens,omitempty"`
+	// PromptAt is how many active messages that call was sent, and Beside stands
+	// for what it was sent beside the stored prompt.
+	PromptAt int    `json:"prompt_at,omitempty"`
+	Beside   string `json:"beside,omitempty"`
+	// Files are the names of the files in the media cache with which its messages
+	// came; they go with it.
+	Files []string `json:"files,omitempty"`
 	// Crashes counts the crashes in a row in which a turn was under way.
 	Crashes int `json:"crashes,omitempty"`
 	// Usage sums what the session's calls cost in tokens.
 	Usage json.RawMessage `json:"usage,omitempty"`
 }
 
+// A Span is the rows of a transcript from From up to To, which is not in it.
+type Span struct {
+	From int `json:"f"`
+	To   int `json:"t"`
+}
+
+// Archived is how many messages of the session are archived.
+func (r Record) Archived() int {
+	n := 0
+	for _, s := range r.Archive {
+		n += s.To - s.From
+	}
+	return n
+}
+
+// Settings are what people choose for one session; what is empty is as
+// configured.
+type Settings struct {
+	Provider    string `json:"provider,omitempty"`
+	Model       string `json:"model,omitempty"`
+	Effort      string `json:"effort,omitempty"`
+	Personality string `json:"personality,omitempty"`
+	Busy        string `json:"busy,omitempty"`     // interrupt, queue or steer
+	Progress    string `json:"progress,omitempty"` // off, new, all or verbose
+	Voice       bool   `json:"voice,omitempty"`    // answers are spoken too
+}
+
 // An Opening is a session's first appearance in the store: its record and its
-// frozen prompt, which is stored once and never changes.
+// frozen prompt, which changes only by a Commit that says so.
 type Opening struct {
 	Record Record
 	Prompt json.RawMessage

@@ -3,17 +3,22 @@ package turn
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
 
 // command runs the command in the claim's only entry. It is marked done before
-// what it stops is stopped, so it can never be run twice.
-func (t *turn) command(ctx context.Context) {
+// what it stops is stopped, so it can never be run twice. A message behind it cuts
+// nothing of it short but a compaction.
+func (t *turn) command(cut context.Context) {
+	ctx := context.WithoutCancel(cut)
 	e := t.first()
 	name, args, _ := command.Parse(e.In.Text)
 	rec, _, err := t.r.o.Store.Session(ctx, e.Session)
@@ -21,15 +26,40 @@ func (t *turn) command(ctx context.Context) {
 		t.fail(ctx, fmt.Errorf("session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, In: e.In, By: e.By, Key: e.Session, Session: rec}
+	call := command.Call{Name: name, Args: args, In: e.In, By: e.By, Key: e.Session, Session: rec, Printer: t.r.o.Words}
 	res, err := t.r.o.Commands.Run(ctx, t.r.o.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
 		return
 	}
-	m := inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied},
-		Rows:    t.r.o.Delivery.Render(res.Text, t.draft()),
+	switch {
+	case res.Compress:
+		t.compress(cut, res.Focus)
+		return
+	case res.Undo > 0:
+		t.takeOut(ctx, res)
+		return
+	}
+	if res.Branch {
+		if res.Text, err = t.branch(ctx, rec, res.Title); err != nil {
+			t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
+			return
+		}
+	}
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Point: pointed(e.Session, res.Resume)}
+	if res.Settings != nil || res.Rebuild != "" {
+		more, err := t.change(ctx, &m, rec, res)
+		if err != nil {
+			t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
+			return
+		}
+		res.Text = strings.TrimSpace(res.Text + "\n" + more)
+	}
+	f := t.draft()
+	f.As = chat.AsAnswer
+	m.Rows = t.r.o.Delivery.Render(res.Text, f)
+	if n := len(m.Rows); n > 0 {
+		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
 	if res.Stop {
 		m.Cancel, m.CancelWhy = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
@@ -42,8 +72,36 @@ func (t *turn) command(ctx context.Context) {
 		}
 		m.Open, m.Session = s.open, session.Record{}
 	}
-	t.commit(ctx, 0, m)
+	if t.commit(ctx, m) { // else it runs again, or somebody else runs it
+		t.carryOut(ctx, res, rec, f)
+	}
+}
+
+// pointed makes k point to id, if there is one.
+func pointed(k session.Key, id session.ID) map[session.Key]session.ID {
+	if id == "" {
+		return nil
+	}
+	return map[session.Key]session.ID{k: id}
+}
+
+// carryOut does what a command that is marked done wants.
+func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
+	e := t.first()
+	name, _, _ := command.Parse(e.In.Text)
 	if res.Stop && t.r.o.Stop(inbox.LaneOf(e.Session), Stopped{By: "/" + name}) {
 		t.log.Info("stopped", zap.String("by", e.By.ID))
+	}
+	if res.Then != nil {
+		res.Then()
+	}
+	if res.Forget {
+		told := t.r.forgetSession(ctx, rec.ID)
+		if err := t.r.o.Delivery.Say(context.WithoutCancel(ctx), told, f); err != nil {
+			t.log.Error("say what was deleted", zap.Error(err))
+		}
+	}
+	if res.Restart {
+		t.r.o.Restart(e.In.From)
 	}
 }

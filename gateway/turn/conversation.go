@@ -8,8 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -23,6 +27,14 @@ type conversation struct {
 	open   *session.Opening // set until the session is in the store
 	bytes  int64            // of the stored prompt and rows
 	over   string           // why the session before this one is over; "" if it is not
+	model  Choice           // that answers the turn
+	ledger *ledger.Ledger
+	asked  string          // who answered last, as provider/model
+	found  Discovery       // nil until it is needed
+	engine agent.Engine    // nil until it is needed
+	limits agent.Limits    // that it was told
+	kept   json.RawMessage // what the store has of it
+	notes  []string        // what the person should know of the prompt, once
 }
 
 // load returns the conversation of an entry: from memory if it is there and
@@ -38,39 +50,61 @@ func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conver
 	if !ok {
 		return r.begin(e, "")
 	}
-	if why, due := r.o.Reset.Due(rec.Updated, e.Accepted); due && !resumed {
+	if why, due := r.reset(rec.At).Due(rec.Updated, e.Accepted); due && !resumed {
 		s, err := r.begin(e, "")
 		if err == nil {
 			s.over = fmt.Sprintf("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
 		}
 		return s, err
 	}
-	if s := r.cache.take(rec.ID); s != nil && s.tr.Len() == rec.Messages {
+	return r.stored(ctx, rec)
+}
+
+// stored returns the conversation of a stored session: from memory if it is there
+// and still what the store has, else from the store.
+func (r *Runner) stored(ctx context.Context, rec session.Record) (*conversation, error) {
+	if s := r.cache.take(rec.ID); s != nil && s.tr.Len() == rec.Messages && s.rec.Revision == rec.Revision {
 		s.rec = rec
 		return s, nil
 	}
 	s := &conversation{rec: rec}
-	raw, err := r.o.Store.Prompt(ctx, rec.ID)
-	if err != nil {
-		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	if err := r.read(ctx, s); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(raw, &s.prefix); err != nil {
-		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+	return s, s.account(ctx, r.o.Store, nil)
+}
+
+// read reads the prompt and the transcript of s from the store.
+func (r *Runner) read(ctx context.Context, s *conversation) (err error) {
+	if s.prefix, err = r.prompt(ctx, s.rec.ID); err != nil {
+		return err
 	}
-	s.bytes = int64(len(raw))
-	rows, err := r.o.Store.Transcript(ctx, rec.ID, 0)
+	s.bytes = int64(len(s.prefix.System()))
+	rows, err := r.o.Store.Transcript(ctx, s.rec.ID, 0)
 	if err != nil {
-		return nil, fmt.Errorf("transcript of %s: %w", rec.ID, err)
+		return fmt.Errorf("transcript of %s: %w", s.rec.ID, err)
 	}
 	messages := make([]llm.Message, len(rows))
 	for i, row := range rows {
 		if err := json.Unmarshal(row, &messages[i]); err != nil {
-			return nil, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, i, err)
+			return fmt.Errorf("transcript of %s, message %d: %w", s.rec.ID, i, err)
 		}
 		s.bytes += int64(len(row))
 	}
 	s.tr = llm.NewTranscript(messages...)
-	return s, nil
+	return nil
+}
+
+// prompt returns the frozen prompt of a session.
+func (r *Runner) prompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
+	raw, err := r.o.Store.Prompt(ctx, id)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("prompt of %s: %w", id, err)
+	}
+	return p, nil
 }
 
 // begin makes a new session for the conversation of e.
@@ -80,10 +114,14 @@ func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 		ID: session.NewID(now), Key: e.Session, At: e.In.From, Title: title,
 		Shared: r.o.Policy.Shared(e.In.From), Created: now, Updated: now, Name: e.In.ChatName,
 	}
-	if !rec.Shared {
-		rec.Owner = e.In.Sender.ID
+	if e.Slot != nil {
+		rec.ID = e.Slot.Session()
 	}
-	s := &conversation{rec: rec, prefix: r.o.Prefix(rec), tr: llm.NewTranscript()}
+	if !rec.Shared {
+		rec.Owner, rec.OwnersOnly = e.In.Sender.ID, e.By.Level == access.Owner
+	}
+	s := &conversation{rec: rec, tr: llm.NewTranscript(), ledger: ledger.New()}
+	s.prefix, s.notes = r.o.Prefix(rec)
 	raw, err := json.Marshal(s.prefix)
 	if err != nil {
 		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
@@ -108,6 +146,8 @@ func (s *conversation) cost() int64 {
 // bytes. What it forgets is read from the store again.
 type cache struct {
 	budget int64
+	// forgotten is told of each conversation that is given up.
+	forgotten func(*conversation)
 
 	mu    sync.Mutex // guards what follows
 	used  int64
@@ -115,8 +155,8 @@ type cache struct {
 	byID  map[session.ID]*list.Element
 }
 
-func newCache(budget int64) *cache {
-	return &cache{budget: budget, order: list.New(), byID: make(map[session.ID]*list.Element)}
+func newCache(budget int64, forgotten func(*conversation)) *cache {
+	return &cache{budget: budget, forgotten: forgotten, order: list.New(), byID: make(map[session.ID]*list.Element)}
 }
 
 // take hands a conversation out; the cache does not have it any more.
@@ -140,7 +180,7 @@ func (c *cache) put(s *conversation) {
 	c.byID[s.rec.ID] = c.order.PushFront(s)
 	c.used += s.cost()
 	for c.used > c.budget && c.order.Len() > 0 {
-		c.drop(c.order.Back())
+		c.forgotten(c.drop(c.order.Back()))
 	}
 }
 
@@ -149,4 +189,12 @@ func (c *cache) drop(e *list.Element) *conversation {
 	delete(c.byID, s.rec.ID)
 	c.used -= s.cost()
 	return s
+}
+
+// reset is when sessions of a place start over by themselves.
+func (r *Runner) reset(at chat.Address) session.Reset {
+	if r.o.Reset == nil {
+		return session.Reset{}
+	}
+	return r.o.Reset(at)
 }

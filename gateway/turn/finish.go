@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,15 +12,16 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/outbox"
 )
 
-// broken ends a turn whose run did not reach an answer. before is the length
-// that the transcript had.
-func (t *turn) broken(ctx context.Context, err error, before int, preview outbox.ID) {
+// broken ends a turn whose run did not reach an answer.
+func (t *turn) broken(ctx context.Context, err error, preview outbox.ID) {
 	if errors.Is(err, inbox.ErrStale) {
 		t.stale(err)
 		return
@@ -28,56 +30,78 @@ func (t *turn) broken(ctx context.Context, err error, before int, preview outbox
 		t.c.Previews = append(t.c.Previews, outbox.Row{ID: preview})
 	}
 	if ctx.Err() != nil {
-		t.cut(ctx, context.Cause(ctx), before)
+		t.cut(ctx, context.Cause(ctx))
 		return
 	}
 	t.log.Warn("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
 	rows := t.takeBack()
 	rows = append(rows, t.apology(err)...)
-	t.keepHistory(err, before)
-	t.commit(ctx, before, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
+	t.keepHistory(ctx, err)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
 }
 
 // keepHistory leaves what was said in the transcript, closed so that the next
 // message can follow, unless it is what the provider refuses to read.
-func (t *turn) keepHistory(err error, before int) {
+func (t *turn) keepHistory(ctx context.Context, err error) {
 	var le *llm.Error
 	if errors.As(err, &le) {
 		switch le.Class {
 		case llm.Overflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
-			t.s.tr.Truncate(before)
-			return
+			wrong := t.undo(ctx)
+			if wrong == nil {
+				return
+			}
+			t.log.Error("take back what was said", zap.Error(wrong))
 		}
 	}
-	if t.s.tr.Len() > before {
-		agent.Close(t.s.tr, "[No answer was given: "+sentence(err)+"]")
+	agent.Close(t.s.tr, "[No answer was given: "+sentence(err)+"]")
+}
+
+// undo takes back what the turn did to its conversation. Its passes go too: what
+// they put in the place of the transcript holds the input.
+func (t *turn) undo(ctx context.Context) error {
+	if len(t.passes) == 0 {
+		t.s.tr.Truncate(t.stored)
+	} else {
+		was := &conversation{rec: t.s.rec}
+		if err := t.r.read(context.WithoutCancel(ctx), was); err != nil {
+			return err
+		}
+		t.s.prefix, t.s.tr, t.s.bytes = was.prefix, was.tr, was.bytes
+		t.s.engine, t.s.kept = nil, nil // it has taken down passes that are none
+		t.passes, t.reprompt, t.stored = nil, false, was.tr.Len()
 	}
+	if t.s.rec.PromptAt == 0 || t.s.rec.PromptAt > t.stored {
+		t.s.rec.PromptTokens, t.s.rec.PromptAt = 0, 0
+	}
+	t.s.rec.Break = string(ledger.Undo)
+	return nil
 }
 
 // cut ends a run that was cut short on purpose.
-func (t *turn) cut(ctx context.Context, cause error, before int) {
+func (t *turn) cut(ctx context.Context, cause error) {
 	var newer Newer
 	var stopped Stopped
 	switch {
 	case errors.Is(cause, lane.ErrClosed):
-		t.release(ctx, before)
+		t.release(ctx)
 		t.again = false
 	case errors.As(cause, &stopped):
-		if t.s != nil && t.s.tr.Len() > before {
+		if t.s != nil {
 			agent.Close(t.s.tr, "[Stopped by the user.]")
 		}
-		t.commit(ctx, before, inbox.Commit{
+		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Cancelled, Why: stopped.By}, Rows: t.takeBack(),
 		})
 	case errors.As(cause, &newer) && len(t.c.Steps) > 0 && t.s != nil:
 		agent.Close(t.s.tr, "[Interrupted by the next message.]")
-		t.commit(ctx, before, inbox.Commit{
+		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Replied, With: newer.By}, Rows: t.takeBack(),
 		})
 		t.again = true
 	case errors.As(cause, &newer):
-		t.release(ctx, before)
+		t.release(ctx)
 	default:
 		t.fail(ctx, cause)
 	}
@@ -85,9 +109,11 @@ func (t *turn) cut(ctx context.Context, cause error, before int) {
 
 // release lets the entries wait again. Nothing of the run stays, unless steps
 // of it are on disk.
-func (t *turn) release(ctx context.Context, before int) {
-	if t.s != nil {
-		t.s.tr.Truncate(before)
+func (t *turn) release(ctx context.Context) {
+	// After a pass, or with calls in its ledger that are not stored, what memory
+	// has is not what the store has.
+	if t.s != nil && len(t.passes) == 0 && len(t.calls) == 0 {
+		t.s.tr.Truncate(t.stored)
 		if t.s.open == nil {
 			t.r.cache.put(t.s)
 		}
@@ -98,7 +124,9 @@ func (t *turn) release(ctx context.Context, before int) {
 			t.log.Error("take the preview back", zap.Error(err))
 		}
 	}
-	if err := t.r.o.Store.Release(context.WithoutCancel(ctx), t.c); err != nil && !errors.Is(err, inbox.ErrStale) {
+	// A claim that is not given back would hold its lane until the lease ends.
+	err := t.insist(context.WithoutCancel(ctx), "release", func() {}, func(ctx context.Context) error { return t.r.o.Store.Release(ctx, t.c) })
+	if errors.Is(err, inbox.ErrRefused) {
 		t.log.Error("release", zap.Error(err))
 	}
 }
@@ -114,13 +142,14 @@ func (t *turn) takeBack() []outbox.Row {
 
 // apology tells the person what went wrong and what to do.
 func (t *turn) apology(err error) []outbox.Row {
-	return t.r.o.Delivery.Render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(err), t.c.Turn), t.quoting())
+	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(err), t.c.Turn), t.quoting())
 }
 
-// quoting is a draft that shows which message it is about, wherever it is.
+// quoting is a draft for why there is no answer. It shows which message it is
+// about, wherever it is.
 func (t *turn) quoting() delivery.Draft {
 	f := t.draft()
-	f.ReplyTo = t.first().In.ID
+	f.ReplyTo, f.As = t.first().In.ID, chat.AsFailure
 	return f
 }
 
@@ -134,7 +163,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.trace.Error = err.Error()
 	t.s = nil
 	rows := append(t.takeBack(), t.apology(err)...)
-	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
 }
 
 // setAside ends a turn that has killed the process before.
@@ -145,8 +174,8 @@ func (t *turn) setAside(ctx context.Context) {
 		what, it = fmt.Sprintf("these %d messages", n), "them"
 	}
 	text := fmt.Sprintf("⚠️ I set %s aside: the daemon died %d times while it worked on %s. Send %[3]s again in other words if it matters. (ref %[4]s)", what, t.first().Crashes, it, t.c.Turn)
-	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
-	t.commit(ctx, 0, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
+	rows := append(t.takeBack(), t.render(text, t.quoting())...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
 }
 
 // tooLate ends a turn that would come too late. What was said is kept.
@@ -154,7 +183,7 @@ func (t *turn) tooLate(ctx context.Context, text string) {
 	s, err := t.r.use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil: // it waited for another turn of the session
-		t.cut(ctx, context.Cause(ctx), 0)
+		t.cut(ctx, context.Cause(ctx))
 		return
 	case err != nil:
 		t.fail(ctx, err)
@@ -162,21 +191,23 @@ func (t *turn) tooLate(ctx context.Context, text string) {
 	}
 	defer t.r.sole.leave(s.rec.ID)
 	t.s = s
-	before := s.tr.Len()
-	m, _ := t.r.compose(ctx, t.c.Entries, s.rec.Shared)
+	t.stored = s.tr.Len()
+	m, _ := t.r.compose(ctx, t.c.Entries, &s.rec)
+	agent.Close(s.tr, "")
 	s.tr.Append(m)
 	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.takeBack(), t.r.o.Delivery.Render(text, t.quoting())...)
-	t.commit(ctx, before, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
+	rows := append(t.takeBack(), t.render(text, t.quoting())...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
 }
 
 // commit makes m true, with what the turn added to its transcript, and sends
-// what it says. It tries until the store takes it, or the daemon stops.
-func (t *turn) commit(ctx context.Context, before int, m inbox.Commit) {
-	if err := t.complete(&m, before); err != nil {
+// what it says. It tries until the store takes it, or the daemon stops, and
+// reports whether m is true.
+func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
+	if err := t.complete(&m); err != nil {
 		t.log.Error("commit", zap.Error(err))
-		t.release(ctx, before)
-		return
+		t.release(ctx)
+		return false
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		rows, err := t.r.o.Store.CommitTurn(context.WithoutCancel(ctx), t.c, m)
@@ -189,47 +220,69 @@ func (t *turn) commit(ctx context.Context, before int, m inbox.Commit) {
 				t.r.cache.put(t.s)
 			}
 			t.r.o.Delivery.WakeRows(rows)
-			return
+			t.result = resultOf(m.Outcome)
+			t.settled(m.Outcome)
+			if slot := t.first().Slot; slot != nil && t.r.o.Scheduled != nil {
+				t.r.o.Scheduled.Ended(*slot)
+			}
+			if t.r.o.Committed != nil {
+				t.r.o.Committed()
+			}
+			return true
 		}
 		if errors.Is(err, inbox.ErrStale) {
 			t.stale(err)
-			return
+			return false
 		}
 		t.log.Error("commit", zap.Error(err))
 		if errors.Is(err, inbox.ErrRefused) && !t.refused {
 			t.refused = true
 			t.fail(ctx, err) // without the conversation: what memory had of it is wrong
-			return
+			return false
 		}
 		select {
 		case <-time.After(wait):
 		case <-t.r.closing:
-			t.release(ctx, before)
-			return
+			t.release(ctx)
+			return false
 		}
 	}
 }
 
 // complete puts into m what follows from the turn itself.
-func (t *turn) complete(m *inbox.Commit, before int) error {
+func (t *turn) complete(m *inbox.Commit) (err error) {
 	t.trace.Took = time.Since(t.trace.Began)
 	m.Trace = t.trace.encode()
 	if t.s == nil {
 		return nil
 	}
-	added := t.s.tr.Since(before)
-	m.Messages = make([]json.RawMessage, len(added))
-	for i, msg := range added {
-		raw, err := json.Marshal(msg)
-		if err != nil {
-			return fmt.Errorf("message %d: %w", before+i, err)
-		}
-		m.Messages[i] = raw
+	if m.Messages, err = rows(t.s.tr.Since(t.stored)); err != nil {
+		return err
 	}
+	m.Passes, m.Calls = t.passes, t.calls
+	if t.reprompt {
+		if m.Prompt, err = json.Marshal(t.s.prefix); err != nil {
+			return fmt.Errorf("prompt of %s: %w", t.s.rec.ID, err)
+		}
+		t.s.rec.Revision++
+		t.reprompt = false
+	}
+	// A pass that is still under way has the engine; a later turn keeps its state.
+	if e := t.s.engine; e != nil && t.r.cleaning.of(t.s.rec.ID) == nil {
+		if state := e.State(); state != nil && !bytes.Equal(state, t.s.kept) {
+			m.Engine, t.s.kept = state, state
+		}
+	}
+	if t.s.rec.Break == "" { // declared for a call that was never made
+		t.s.rec.Break = string(t.s.ledger.Declared())
+	}
+	t.summarised = t.summarised.Add(t.r.present.leave(t.s.rec.ID))
 	m.Open = t.s.open
 	m.Session = t.s.rec
 	m.Session.Messages = t.s.tr.Len()
 	m.Session.Turns++
+	m.Session.Crashes = 0
+	m.Session.Calls += len(t.calls)
 	m.Session.Updated = time.Now().UTC()
 	m.Session.Usage = t.usage()
 	return nil
@@ -243,7 +296,7 @@ func (t *turn) usage() json.RawMessage {
 			t.log.Warn("usage", zap.Error(err))
 		}
 	}
-	raw, err := json.Marshal(sum.Add(t.spent))
+	raw, err := json.Marshal(sum.Add(t.spent).Add(t.summarised))
 	if err != nil {
 		return t.s.rec.Usage
 	}

@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -42,7 +47,7 @@ func (t *turn) gather(ctx context.Context) error {
 			timer.Stop()
 		case <-timer.C:
 		}
-		more, err := t.r.o.Store.Join(ctx, t.c)
+		more, err := t.r.o.Store.Join(ctx, t.c, false)
 		if err != nil {
 			return fmt.Errorf("join: %w", err)
 		}
@@ -102,17 +107,21 @@ func (h *holds) poke(l inbox.Lane) bool {
 }
 
 // compose makes one message of the user from entries, and says in words which
-// of their files could not be had.
-func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, shared bool) (llm.Message, []string) {
+// of their files could not be had. The files that it has read are noted in rec.
+func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
 	var text strings.Builder
 	var blocks []llm.Block
 	var problems []string
+	model, _ := r.choose(rec.Settings)
 	for i, e := range entries {
 		if i > 0 {
 			text.WriteString(between(entries[i-1], e))
 		}
-		body, images, wrong := r.say(ctx, e)
-		if shared {
+		if e.In.Earlier && r.o.Earlier != nil {
+			text.WriteString(r.earlier(ctx, e.In, *rec))
+		}
+		body, images, wrong := r.say(ctx, e, rec, model.Vision)
+		if rec.Shared {
 			text.WriteString("[" + session.Speaker(e.In.Sender.Name) + "] ")
 		}
 		text.WriteString(body)
@@ -129,6 +138,35 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, shared bool
 	return llm.Message{Role: llm.User, Blocks: blocks}, problems
 }
 
+// patience bounds the wait for what was said earlier in a thread.
+const patience = 10 * time.Second
+
+// earlier tells the model what others said in the thread of in since the session
+// last listened.
+func (r *Runner) earlier(ctx context.Context, in chat.Inbound, rec session.Record) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var since time.Time
+	if rec.Turns > 0 {
+		since = rec.Updated
+	}
+	quotes, err := r.o.Earlier(ctx, in, since)
+	if err != nil {
+		r.o.Log.Warn("earlier messages", zap.String("platform", string(in.From.Platform)), zap.Error(err))
+	}
+	var b strings.Builder
+	for _, q := range quotes {
+		b.WriteString("[" + session.Speaker(q.Author) + "] " + prompt.Neutralise(q.Text) + "\n")
+	}
+	if b.Len() == 0 && err == nil {
+		return ""
+	}
+	if err != nil {
+		b.WriteString("(Not all of it could be read: " + prompt.Neutralise(err.Error()) + ")\n")
+	}
+	return "[earlier in this thread]\n" + b.String() + "[end of what was said earlier]\n\n"
+}
+
 // between is what stands between the texts of two entries: pieces of one split
 // text are lines of one text.
 func between(a, b inbox.Entry) string {
@@ -138,8 +176,8 @@ func between(a, b inbox.Entry) string {
 	return "\n\n"
 }
 
-// say returns what an entry says to the model, and its images.
-func (r *Runner) say(ctx context.Context, e inbox.Entry) (text string, images []llm.Block, problems []string) {
+// say returns what an entry says to a model, and its images if it sees them.
+func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, sees bool) (text string, images []llm.Block, problems []string) {
 	var b strings.Builder
 	if q := e.In.ReplyTo; q != nil && q.Text != "" {
 		who := "a message of " + prompt.Quote(q.Author)
@@ -148,7 +186,13 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry) (text string, images []
 		}
 		fmt.Fprintf(&b, "[in reply to %s: %s]\n", who, prompt.Quote(q.Text))
 	}
-	b.WriteString(prompt.Neutralise(e.In.Text))
+	said := e.In.Text
+	if name, args, ok := command.Parse(said); ok && r.o.Skill != nil {
+		if text, ok := r.o.Skill(rec.ID, name, args); ok {
+			said = text
+		}
+	}
+	b.WriteString(prompt.Neutralise(said))
 	for _, f := range e.In.Files {
 		if f.Path == "" && r.o.Fetch != nil {
 			f = r.o.Fetch(ctx, e.In.From.On(), f)
@@ -156,13 +200,34 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry) (text string, images []
 		if f.Problem != "" {
 			problems = append(problems, f.Problem)
 		}
-		if r.o.Vision && isImage(f) {
+		if sees && isImage(f) {
 			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			continue
 		}
-		b.WriteString("\n" + fileNote(f))
+		uses(rec, f)
+		told, wrong, ok := r.perceive(ctx, rec.ID, f)
+		if wrong != "" {
+			problems = append(problems, wrong)
+		}
+		if !ok {
+			told = fileNote(f)
+		}
+		b.WriteString("\n" + told)
 	}
 	return strings.TrimSpace(b.String()), images, problems
+}
+
+// mostFiles bounds the names of files that are kept with a session. Older ones go
+// when the cache needs their room.
+const mostFiles = 1000
+
+// uses notes a file in a record whose transcript will not name it.
+func uses(rec *session.Record, f chat.File) {
+	name := filepath.Base(f.Path)
+	if f.Path == "" || slices.Contains(rec.Files, name) {
+		return
+	}
+	rec.Files = append(slices.Clone(rec.Files[max(0, len(rec.Files)+1-mostFiles):]), name)
 }
 
 func isImage(f chat.File) bool {

@@ -19,8 +19,9 @@ type Store interface {
 	// A claim without a turn means that nothing waits.
 	Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error)
 	// Join takes what has come to wait in the claim's lane meanwhile into the
-	// same turn, and returns it.
-	Join(ctx context.Context, c inbox.Claim) ([]inbox.Entry, error)
+	// same turn, as far as it may be one input with it, and returns it; steering:
+	// only what is meant to steer.
+	Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error)
 	// Waiting returns how many entries of lane wait unclaimed. It does not touch
 	// the disk.
 	Waiting(lane inbox.Lane) int
@@ -35,12 +36,33 @@ type Store interface {
 	// returns the rows with their ids, those attempted already marked so.
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
 
+	// Branch opens the session to as a copy of another one, up to and without its
+	// active message rows (-1: all), and makes the conversation of to point to it.
+	// It returns the record as it is stored.
+	Branch(ctx context.Context, from session.ID, rows int, to session.Opening) (session.Record, error)
+	// SuggestTitle names a session that no person has named, and reports whether it
+	// did.
+	SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error)
+	// DeleteSession forgets all of a session, and returns session.ErrUnknown if
+	// there is none, session.ErrBusy while a turn of its conversation is under way.
+	DeleteSession(ctx context.Context, id session.ID) (session.Forgotten, error)
+
 	// Session returns the session to which key points; ok is false if there is
 	// none yet.
 	Session(ctx context.Context, key session.Key) (r session.Record, ok bool, err error)
+	// SessionByID returns one record.
+	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
 	// Prompt returns the frozen prompt of a session.
 	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
+	// Calls returns the records of a session's ledger from number from on, as far
+	// as they are kept.
+	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	// Engine returns what the context engine of a session had kept, nil for
+	// nothing.
+	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
 	// Transcript returns the rows of a session's active transcript from index
 	// from on.
 	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	// Rows returns the rows with the numbers of span, active or archived.
+	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
 }

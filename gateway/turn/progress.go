@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,7 +16,7 @@ const shownInput = 60
 // "" for none.
 func (t *turn) progress(c agent.ToolCall) string {
 	n := len(t.trace.Tools)
-	switch t.r.o.Progress {
+	switch cmp.Or(t.s.rec.Settings.Progress, t.r.o.Progress) {
 	case "new":
 		if n > 0 && t.trace.Tools[n-1] == c.Name {
 			return ""

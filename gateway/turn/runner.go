@@ -13,21 +13,15 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
+	"hermesd/agent/tool"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
-)
-
-// A Mode says what a message does that arrives while a turn runs.
-type Mode string
-
-// The modes.
-const (
-	Interrupt Mode = "interrupt" // the run stops at the next safe point
-	Queue     Mode = "queue"     // each message is a turn of its own, in order
-	Steer     Mode = "steer"     // the message is given to the run after its next tool result
+	"hermesd/gateway/words"
 )
 
 // Options are what a Runner works with.
@@ -41,22 +35,73 @@ type Options struct {
 	Wake func(inbox.Lane)
 	// Stop cancels the run of a lane with a cause.
 	Stop func(inbox.Lane, error) bool
-	// Prefix builds the frozen prompt of a new session.
-	Prefix func(session.Record) prompt.Prefix
-	// Overlay returns what the overlay of one turn says, part by part.
-	Overlay func(session.Record, inbox.Entry) []string
+	// Prefix builds the frozen prompt of a session, and says in sentences what the
+	// person should know of it: what was left out, and why.
+	Prefix func(session.Record) (prompt.Prefix, []string)
+	// Choose returns the model of a session; nil: Model, for all.
+	Choose func(session.Settings) (Choice, error)
+	// Overlay returns what belongs to one turn only, and Placement says where it
+	// stands.
+	Overlay   func(session.Record, inbox.Entry) prompt.Moment
+	Placement prompt.Placement
+	// Compression keeps contexts small.
+	Compression Compression
+	// May says why somebody may not use a tool in a session; nil: all may.
+	May func(rec session.Record, by access.Principal, tool string) error
+	// Skill returns what a person means with /name args, if name is a skill.
+	Skill func(id session.ID, name, args string) (text string, ok bool)
+	// Discover returns what finds the project files of folders that a session
+	// comes to; nil, or a nil Discovery, finds nothing.
+	Discover func() Discovery
+	// Prefill stands between the prompt and the transcript of every call.
+	Prefill []llm.Message
+	// Commanded reports whether immediate commands of the lane's session wait or
+	// run; nil: there are none.
+	Commanded func(inbox.Lane) bool
+	// Paused reports whether no turn may begin; only immediate commands run then.
+	// nil: never.
+	Paused func() bool
+	// Forgotten is told what a session took with it that was deleted; nil: nobody
+	// is.
+	Forgotten func(session.Forgotten)
+	// Committed is called after each commit; it must not wait. nil: nobody is told.
+	Committed func()
+	// Observe is told of turns. It must not wait.
+	Observe observe.Func
+	// Attach takes up a file that an answer attaches. Its error says why not, in
+	// words that go on from "I could not attach it:".
+	Attach func(path string) (chat.File, error)
 	// Fetch downloads an attachment. What went wrong stands in its Problem.
 	Fetch func(context.Context, chat.Account, chat.File) chat.File
+	// Earlier returns what was said in the thread of a message after since and
+	// before it.
+	Earlier func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)
+	// Mark shows on a person's message what has become of it.
+	Mark func(chat.Inbound, chat.Reaction)
+	// Scheduled knows scheduled runs; nil: there are none.
+	Scheduled Scheduled
+	// Title returns a name for a conversation that began with asked and answer,
+	// and the call that made it, also where it failed; nil: there are none.
+	Title func(ctx context.Context, asked, answer string) (string, agent.Call, error)
+	// Senses turn pictures and voices into words.
+	Senses Senses
+	// Approvals say how dangerous commands are allowed.
+	Approvals Approvals
+	// Send says something for a tool of the turn of e, and returns where in words.
+	// nil: tools send nothing.
+	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error)
+	// Restart has the daemon start again, because of a command that came from an
+	// address.
+	Restart func(chat.Address)
 	// Quote is the reply_to_mode of each account: off, first or all.
 	Quote map[chat.Account]string
 
-	Model         string
-	Effort        string
-	CacheTTL      string
-	Vision        bool // images go to the model as images
-	Mode          Mode
-	Policy        session.Policy
-	Reset         session.Reset
+	// Words says what people read from the daemon itself.
+	Words  words.Printer
+	Model  Choice
+	Policy session.Policy
+	// Reset says when sessions of a place start over by themselves; nil: never.
+	Reset         func(chat.Address) session.Reset
 	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool
@@ -67,15 +112,43 @@ type Options struct {
 	Log           *zap.Logger
 }
 
+// A Choice is the model that answers in a session.
+type Choice struct {
+	Provider llm.Provider // nil: the agent's own
+	Model    string
+	Effort   string
+	CacheTTL string
+	Vision   bool // images go to the model as images
+	Window   int  // tokens of its context
+}
+
+// A Discovery finds the project files of folders that tools touch.
+type Discovery interface {
+	// After returns what to append to the result of a call with that input, ""
+	// mostly.
+	After(input json.RawMessage) string
+	// Resume is told of each result that the session holds already.
+	Resume(result string)
+}
+
+// Reasons reports whether the model thinks before it answers.
+func (c Choice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
+
 // A Runner leads claims through their turns. Run may be called for several
 // lanes at once, for one lane only once at a time.
 type Runner struct {
-	o       Options
-	cache   *cache
-	holding *holds
-	sole    sole
-	closing chan struct{} // closed by Close
-	once    sync.Once
+	o        Options
+	cache    *cache
+	holding  *holds
+	sole     sole
+	closing  chan struct{} // closed by Close
+	breaks   breaks
+	spending spending
+	present  present
+	cleaning cleaning
+	asking   *questions
+	beside   sync.WaitGroup // what runs beside turns; see aside
+	once     sync.Once
 
 	mu     sync.Mutex // guards what follows
 	handed map[inbox.Lane]inbox.Claim
@@ -86,12 +159,28 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return &Runner{o: o, cache: newCache(o.CacheBytes), holding: newHolds(), sole: sole{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
+	r := &Runner{o: o, holding: newHolds(), asking: newQuestions(), sole: sole{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
+	r.cache = newCache(o.CacheBytes, r.forget)
+	return r
+}
+
+// forget lets go of the context engine of a conversation that memory gives up. One
+// that is at work for a pass of hygiene is still needed.
+func (r *Runner) forget(s *conversation) {
+	if l, ok := s.engine.(agent.Lifecycle); ok && !r.cleaning.orphan(s.rec.ID) {
+		l.End()
+	}
 }
 
 // Close ends the waiting for a store that refuses commits: what was to be
 // committed is left to the next start. It comes before the runs are cancelled.
 func (r *Runner) Close() { r.once.Do(func() { close(r.closing) }) }
+
+// Wait returns when nothing is under way any more beside the turns, after Close.
+func (r *Runner) Wait() {
+	r.cleaning.running.Wait()
+	r.beside.Wait()
+}
 
 // An entry is set aside when maxCrashes processes died over it; if each time
 // more than fewTurns turns were under way, so that nobody knows whose fault it
@@ -107,20 +196,27 @@ func poisoned(e inbox.Entry) bool {
 	return e.Crashes >= maxCrashes && e.Company <= fewTurns || e.Crashes >= mostCrashes
 }
 
+// commandWait is how long a turn waits before it looks again whether the commands
+// are done that were given before its message.
+const commandWait = 5 * time.Millisecond
+
 // storeRetry is how long a lane rests after the store refused it.
 const storeRetry = time.Second
 
 // Run works on what waits in lane: one claim, one turn. If more is left it
 // wakes the lane again, so that others get their turn in between.
 func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
-	limit := 0
-	if r.o.Mode == Queue {
-		limit = 1
+	if r.o.Commanded != nil && r.o.Commanded(l) { // a /new, a /stop goes first
+		time.AfterFunc(commandWait, func() { r.o.Wake(l) })
+		return
+	}
+	if r.o.Paused != nil && r.o.Paused() && !l.Immediate() {
+		return // the end of the pause wakes it
 	}
 	c, handed := r.take(l)
 	var err error
 	if !handed {
-		c, err = r.o.Store.Claim(context.WithoutCancel(ctx), l, limit)
+		c, err = r.o.Store.Claim(context.WithoutCancel(ctx), l, 0)
 	}
 	if err != nil {
 		r.o.Log.Error("claim", zap.String("lane", string(l)), zap.Error(err))
@@ -131,7 +227,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 		return
 	}
 	t := &turn{r: r, c: c, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
-	t.run(ctx)
+	t.observed(ctx)
 	// What came between the hand-over and this run has woken nobody.
 	if c.Waiting > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
 		r.o.Wake(l)
@@ -144,6 +240,14 @@ func (r *Runner) Hand(c inbox.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handed[c.Lane] = c
+}
+
+// Handed reports whether a claim of lane was handed over that no Run has taken.
+func (r *Runner) Handed(l inbox.Lane) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.handed[l]
+	return ok
 }
 
 func (r *Runner) take(l inbox.Lane) (inbox.Claim, bool) {
@@ -174,15 +278,24 @@ func (r *Runner) Joined(l inbox.Lane) bool { return r.holding.poke(l) }
 
 // A turn is one claim on its way to its commit.
 type turn struct {
-	r       *Runner
-	c       inbox.Claim
-	log     *zap.Logger
-	s       *conversation // nil until loaded
-	trace   Trace
-	spent   llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	heard   inbox.ID  // the newest entry of which the model has heard
-	refused bool      // a commit of it was refused for good
-	again   bool      // the lane has more to do
+	r          *Runner
+	c          inbox.Claim
+	log        *zap.Logger
+	s          *conversation // nil until loaded
+	trace      Trace
+	spent      llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	summarised llm.Usage // by compactions, and by what tools had models do
+	heard      inbox.ID  // the newest entry of which the model has heard
+	stored     int       // how many messages of the transcript are in the store, or in passes
+	passes     []inbox.Pass
+	calls      []json.RawMessage // of models, as the ledger has them
+	kept       int               // how many of calls are in recorded steps
+	noted      json.RawMessage   // what the recorded steps have of the context engine
+	reprompt   bool              // the frozen prompt has changed
+	refused    bool              // a commit of it was refused for good
+	again      bool              // the lane has more to do
+	replies    replies           // to questions of its tools
+	result     observe.Result    // "" unless a commit of it is true
 }
 
 func (t *turn) first() inbox.Entry { return t.c.Entries[0] }
@@ -202,13 +315,28 @@ func (t *turn) run(ctx context.Context) {
 		t.setAside(ctx)
 	case e.Solo:
 		t.command(ctx)
+	case t.c.Crashed && t.suspended(ctx):
+		t.tooLate(ctx, "⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
 	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
 		t.tooLate(ctx, "I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
 	case t.r.o.Backlog > 0 && time.Since(e.In.At) > t.r.o.Backlog && !t.c.Crashed:
 		t.tooLate(ctx, "I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
+	case e.Slot != nil && t.r.o.Scheduled != nil:
+		t.scheduled(ctx)
 	default:
 		t.talk(ctx)
 	}
+}
+
+// inARow is in how many crashes in a row a session may have had a turn under way
+// before such a turn is not gone on with.
+const inARow = 3
+
+// suspended reports whether the session was under way in so many crashes that the
+// turn must not be tried again.
+func (t *turn) suspended(ctx context.Context) bool {
+	rec, ok, err := t.r.o.Store.Session(ctx, t.first().Session)
+	return err == nil && ok && rec.Crashes >= inARow
 }
 
 // A step is one recorded step of a turn: what the agent recorded, with the
@@ -218,4 +346,10 @@ type step struct {
 	Agent agent.Step      `json:"a"`
 	// Through is the newest entry of which the model has heard by then.
 	Through inbox.ID `json:"t,omitempty"`
+	// Calls are those of models since the step before.
+	Calls []json.RawMessage `json:"c,omitempty"`
+	// Session is that of the turn, in the first step.
+	Session session.ID `json:"s,omitempty"`
+	// Engine is what the context engine keeps, if that has changed.
+	Engine json.RawMessage `json:"e,omitempty"`
 }

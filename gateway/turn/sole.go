@@ -55,7 +55,8 @@ func (r *Runner) use(ctx context.Context, e inbox.Entry, resumed bool) (*convers
 			return s, nil
 		}
 		now, _, err := r.o.Store.Session(ctx, e.Session)
-		if err == nil && now.ID == s.rec.ID && now.Messages == s.tr.Len() {
+		if err == nil && now.ID == s.rec.ID && unchanged(now, s.rec) {
+			s.rec = now
 			return s, nil
 		}
 		r.sole.leave(s.rec.ID) // another turn was quicker
@@ -63,4 +64,10 @@ func (r *Runner) use(ctx context.Context, e inbox.Entry, resumed bool) (*convers
 			return nil, fmt.Errorf("session %s: %w", e.Session, err)
 		}
 	}
+}
+
+// unchanged reports whether no commit came between two readings of a session:
+// the length alone does not tell, because a compaction may leave it as it was.
+func unchanged(a, b session.Record) bool {
+	return a.Messages == b.Messages && a.Start == b.Start && a.Revision == b.Revision && a.Calls == b.Calls && a.Turns == b.Turns
 }

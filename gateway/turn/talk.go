@@ -13,7 +13,8 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
-	"hermesd/agent/prompt"
+	"hermesd/agent/llm/ledger"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
@@ -44,21 +45,24 @@ func (t *turn) talk(ctx context.Context) {
 	t.trace.Began = time.Now()
 	t.trace.Resumed = t.c.Crashed
 	if err := t.gather(ctx); err != nil {
-		t.cut(ctx, err, 0)
+		t.cut(ctx, err)
 		return
 	}
-	s, err := t.r.use(ctx, t.first(), len(t.c.Steps) > 0)
+	s, err := t.enter(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		t.cut(ctx, context.Cause(ctx), 0)
+		t.cut(ctx, context.Cause(ctx))
 		return
 	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
 	defer t.r.sole.leave(s.rec.ID)
+	defer t.r.present.leave(s.rec.ID)
 	t.s, t.trace.Session = s, string(s.rec.ID)
-	before := s.tr.Len()
+	t.appear()
+	t.stored = s.tr.Len()
+	t.mark(chat.Seen)
 	input, steps, problems, err := t.input(ctx)
 	if err != nil {
 		t.fail(ctx, err)
@@ -74,18 +78,27 @@ func (t *turn) talk(ctx context.Context) {
 	if s.over != "" {
 		problems = append([]string{s.over}, problems...)
 	}
-	rows := t.notices(problems)
-	final, said, err := t.listen(ctx, stream, input, steps)
+	var wrong string
+	if s.model, wrong = t.r.choose(s.rec.Settings); wrong != "" {
+		problems = append(problems, wrong)
+	}
+	problems, s.notes = append(s.notes, problems...), nil
+	w, cleaned := t.window(ctx, len(steps) > 0)
+	rows := append(t.notices(problems), cleaned...)
+	final, said, err := t.listen(ctx, stream, w, input, steps)
 	rows = append(rows, said...)
 	preview, settled := stream.Finish()
 	if err != nil {
-		t.broken(ctx, err, before, preview)
+		t.broken(ctx, err, preview)
 		return
 	}
-	rows = append(rows, t.reply(final.Text, preview, settled)...)
+	rows = append(rows, t.reply(stream.Whole(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.unheard(&m)
-	t.commit(ctx, before, m)
+	if t.commit(ctx, m) {
+		t.speak(final.Text)
+		t.title(final.Text)
+	}
 }
 
 // unheard ends the entries of which the model has not heard: the process died
@@ -100,7 +113,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 		}
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Why: "the daemon was restarted before it was read"}
 		f := t.draft()
-		f.ReplyTo = e.In.ID
+		f.ReplyTo, f.As, f.For = e.In.ID, chat.AsFailure, []string{e.In.ID}
 		m.Rows = append(m.Rows, t.r.o.Delivery.Render("⚠️ I was restarted before I could read this message. Send it again.", f)...)
 	}
 }
@@ -122,34 +135,76 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 		}
 		steps = append(steps, st.Agent)
 		t.heard = st.Through
+		t.calls = append(t.calls, st.Calls...)
+		if st.Engine != nil {
+			t.noted = st.Engine
+		}
 	}
 	if len(steps) > 0 {
-		return m, steps, nil, nil
+		t.kept = len(t.calls)
+		return m, steps, nil, t.s.account(ctx, t.r.o.Store, t.calls)
 	}
 	t.heard = t.last().ID
-	m, problems := t.r.compose(ctx, t.c.Entries, t.s.rec.Shared)
+	m, problems := t.r.compose(ctx, t.c.Entries, &t.s.rec)
+	if said := t.announced(ctx, t.s.rec); said != "" {
+		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: said}}, m.Blocks...)
+	}
 	return m, nil, problems, nil
 }
 
+// begin is what the agent is to do, with what may break its prefix declared.
+func (t *turn) begin(ctx context.Context, win *agent.Window, input llm.Message, steps []agent.Step) agent.Turn {
+	run := agent.Turn{
+		Prefix: t.s.prefix, Prefill: t.r.o.Prefill, Transcript: t.s.tr, Window: win,
+		Provider: t.s.model.Provider, Model: t.s.model.Model, Effort: t.s.model.Effort, CacheTTL: t.s.model.CacheTTL,
+		Session: string(t.s.rec.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
+	}
+	if rec := t.s.rec; t.r.o.May != nil {
+		run.May = func(tool string) error { return t.r.o.May(rec, t.r.speaker(rec.ID), tool) }
+	}
+	run.People = t.people()
+	if d := t.discovery(); d != nil {
+		run.After = func(_ string, input json.RawMessage) string { return d.After(input) }
+	}
+	if t.r.o.Overlay != nil {
+		run.Overlay = t.r.o.Overlay(t.s.rec, t.last()).Place(t.r.o.Placement, t.s.model.Reasons())
+	}
+	t.s.rec.Beside = t.beside(run.Overlay.System)
+	if !run.Overlay.Turn.Empty() && t.s.asked != "" {
+		t.declare(string(ledger.Overlay)) // that of the turn before is left out now
+	}
+	if t.s.rec.Break != "" {
+		t.declare(t.s.rec.Break)
+	}
+	return run
+}
+
+// least is who may least of those whose words the turn has: what one of them may
+// not do is not done because another has spoken too.
+func (t *turn) least() access.Principal {
+	by := t.first().By
+	for _, e := range t.c.Entries {
+		if e.By.Level < by.Level {
+			by = e.By
+		}
+	}
+	return by
+}
+
 // listen runs the agent, shows what it says and records its steps.
-func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
+func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.Window, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := t.watch(cancel)
 	defer w.stop()
-	run := agent.Turn{
-		Prefix: t.s.prefix, Transcript: t.s.tr, Model: t.r.o.Model, Effort: t.r.o.Effort, CacheTTL: t.r.o.CacheTTL,
-		Session: string(t.s.rec.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
-	}
-	if t.r.o.Overlay != nil {
-		run.Overlay = prompt.NewOverlay(t.r.o.Overlay(t.s.rec, t.last())...)
-	}
+	run := t.begin(ctx, win, input, steps)
 	first := len(steps) == 0
 	for ev, err := range t.r.o.Agent.Run(ctx, run) {
 		if err != nil {
 			return final, said, err
 		}
 		w.alive()
+		t.absorb()
 		switch ev := ev.(type) {
 		case agent.Text:
 			stream.Write(string(ev))
@@ -158,18 +213,27 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Me
 		case agent.Notice:
 			said = append(said, t.noticed(ev)...)
 		case agent.ToolCall:
-			stream.Retract()
+			stream.Aside()
 			stream.Progress(t.progress(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
+		case agent.ToolDone:
+			t.used(ev)
 		case agent.Call:
-			t.trace.Calls = append(t.trace.Calls, Call{ev.Provider, ev.Model, ev.Took, ev.Usage})
-			t.s.rec.PromptTokens = ev.Usage.Prompt()
-			t.spent = t.spent.Add(ev.Usage)
+			t.answered(ev)
+			t.called(ev)
+		case agent.Compacted:
+			if err := t.compacted(ev); err != nil {
+				return final, said, err
+			}
+		case agent.Learned:
+			if learn := t.r.o.Compression.Learn; learn != nil {
+				learn(ev.Provider, ev.Model, ev.Window)
+			}
 		case agent.Record:
 			if ev.Step.Final { // the commit that follows keeps the answer
 				continue
 			}
-			if err := t.record(ctx, first, input, ev.Step); err != nil {
+			if err := t.record(ctx, first, input, ev.Step, w.alive); err != nil {
 				return final, said, err
 			}
 			first = false
@@ -180,40 +244,76 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, input llm.Me
 	return final, said, nil
 }
 
+// discovery returns what finds project files for the session. One that was read
+// from the store knows what its tools' results hold already.
+func (t *turn) discovery() Discovery {
+	if t.s.found != nil || t.r.o.Discover == nil {
+		return t.s.found
+	}
+	d := t.r.o.Discover()
+	if d == nil {
+		return nil
+	}
+	for _, m := range t.s.tr.Since(0) {
+		for _, b := range m.Blocks {
+			if b.Type == llm.ToolResult {
+				d.Resume(b.Text)
+			}
+		}
+	}
+	t.s.found = d
+	return d
+}
+
 // record keeps a step. It returns once the step is on disk.
-func (t *turn) record(ctx context.Context, first bool, input llm.Message, as agent.Step) error {
-	st := step{Agent: as, Through: t.heard}
+func (t *turn) record(ctx context.Context, first bool, input llm.Message, as agent.Step, alive func()) error {
+	st := step{Agent: as, Through: t.heard, Calls: t.calls[t.kept:]}
 	if first {
 		raw, err := json.Marshal(input)
 		if err != nil {
 			return fmt.Errorf("input of the turn: %w", err)
 		}
-		st.Input = raw
+		st.Input, st.Session = raw, t.s.rec.ID
+	}
+	if state := t.unkept(); state != nil {
+		st.Engine, t.noted = state, state
 	}
 	raw, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("step: %w", err)
 	}
-	if err := t.r.o.Store.RecordStep(context.WithoutCancel(ctx), t.c, t.s.open, raw); err != nil {
+	err = t.insist(ctx, "record a step", alive, func(ctx context.Context) error { return t.r.o.Store.RecordStep(ctx, t.c, t.s.open, raw) })
+	if err != nil {
 		return fmt.Errorf("record step: %w", err)
 	}
 	t.c.Steps = append(t.c.Steps, raw)
+	t.kept = len(t.calls)
 	return nil
 }
 
-// steer takes what has come to wait meanwhile into the turn.
-func (t *turn) steer(ctx context.Context) func() []llm.Block {
-	if t.r.o.Mode != Steer {
+// join takes what people have said to the running turn into it.
+func (t *turn) join(ctx context.Context) []inbox.Entry {
+	if t.r.o.Store.Waiting(t.c.Lane) == 0 {
 		return nil
 	}
+	more, err := t.r.o.Store.Join(context.WithoutCancel(ctx), t.c, true)
+	if err != nil || len(more) == 0 {
+		return nil
+	}
+	t.c.Entries = append(t.c.Entries, more...)
+	t.heard = more[len(more)-1].ID
+	t.appear()
+	return more
+}
+
+// steer gives the model what people have said to the running turn.
+func (t *turn) steer(ctx context.Context) func() []llm.Block {
 	return func() []llm.Block {
-		more, err := t.r.o.Store.Join(context.WithoutCancel(ctx), t.c)
-		if err != nil || len(more) == 0 {
+		more := t.join(ctx)
+		if len(more) == 0 {
 			return nil
 		}
-		t.c.Entries = append(t.c.Entries, more...)
-		t.heard = t.last().ID
-		m, _ := t.r.compose(ctx, more, t.s.rec.Shared)
+		m, _ := t.r.compose(ctx, more, &t.s.rec)
 		return m.Blocks
 	}
 }
@@ -222,8 +322,8 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
 	mode := t.r.o.Quote[e.In.From.On()]
-	f := delivery.Draft{To: e.In.From, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all"}
-	if mode != "off" && (e.In.From.Kind != chat.DM || t.c.Waiting > 0) {
+	f := delivery.Draft{To: e.In.From, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
+	if e.Aside || mode != "off" && (e.In.From.Kind != chat.DM || t.c.Waiting > 0) {
 		f.ReplyTo = e.In.ID
 	}
 	return f
@@ -240,7 +340,16 @@ func (t *turn) prior() outbox.ID {
 // reply makes the rows of an answer. The first becomes an edit of the preview
 // if there is one; other previews are taken back.
 func (t *turn) reply(text string, preview outbox.ID, settled bool) []outbox.Row {
-	rows := t.r.o.Delivery.Render(text, t.draft())
+	f := t.draft()
+	f.As, f.For, f.Usage = chat.AsAnswer, t.about(t.listened), t.cost()
+	var files []outbox.Row
+	if !t.r.o.Delivery.Raw(f.To) {
+		text, files = t.attach(text, f)
+	}
+	rows := t.r.o.Delivery.Render(text, f)
+	if strings.TrimSpace(text) == "" { // only files
+		rows = nil
+	}
 	for _, p := range t.c.Previews {
 		if p.ID != preview {
 			rows = append(rows, delivery.Gone(t.last().In.From, t.c.Turn, p.ID))
@@ -253,11 +362,14 @@ func (t *turn) reply(text string, preview outbox.ID, settled bool) []outbox.Row 
 	default:
 		rows = append(rows, delivery.Gone(t.last().In.From, t.c.Turn, preview))
 	}
-	return rows
+	return append(rows, files...)
 }
 
 // notices are rows for what the person should know besides the answer.
 func (t *turn) notices(texts []string) []outbox.Row {
+	if t.first().Slot != nil { // nobody listens; it is in the log
+		return nil
+	}
 	var rows []outbox.Row
 	for _, s := range texts {
 		f := t.draft()
@@ -271,9 +383,15 @@ func (t *turn) notices(texts []string) []outbox.Row {
 func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	t.trace.Notices = append(t.trace.Notices, n.String())
 	t.log.Warn("model call", zap.String("notice", n.String()))
+	t.stumbled(n)
+	if n.Kind == agent.Crowded {
+		t.shrunk(agent.WhyCompression, true, agent.Pass{})
+		return t.notices([]string{fmt.Sprintf("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
+	}
 	if n.Fallback == "" {
 		return nil
 	}
+	t.declare(string(ledger.Fallback))
 	why, _, _ := strings.Cut(sentence(n.Err), ". ") // without what the person could do
 	return t.notices([]string{fmt.Sprintf("%s answers this time: %s.", n.Fallback, strings.TrimSuffix(why, "."))})
 }
@@ -289,10 +407,15 @@ type watch struct {
 
 func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	w := &watch{limit: t.r.o.Inactivity}
+	if t.first().Slot != nil {
+		w.limit = runInactivity
+	}
 	began := time.Now()
 	w.mu.Lock()
 	w.notice = time.AfterFunc(stillWorking, func() {
-		t.tell(fmt.Sprintf("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
+		if !t.r.asking.any(t.c.Lane) { // it waits for the person, who knows
+			t.tell(fmt.Sprintf("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.notice.Reset(stillWorking)
@@ -324,8 +447,11 @@ func (w *watch) stop() {
 	}
 }
 
-// tell says something by the way.
+// tell says something by the way, if somebody is there.
 func (t *turn) tell(text string) {
+	if t.first().Slot != nil {
+		return
+	}
 	f := t.draft()
 	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
 	if err := t.r.o.Delivery.Say(context.Background(), text, f); err != nil {

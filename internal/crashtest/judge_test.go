@@ -13,7 +13,6 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
 	sim "hermesd/internal/sim/telegram"
 )
 
@@ -358,7 +357,7 @@ func (w *world) prefixes(void map[string]bool) {
 			last--
 		}
 		gone := slices.ContainsFunc(token.FindAllString(old.messages[last], -1), func(s string) bool { return void[s] })
-		merged := w.mode != turn.Queue && len(a.messages) > last && merges(old.messages[last], a.messages[last])
+		merged := w.mode != inbox.Queue && len(a.messages) > last && merges(old.messages[last], a.messages[last])
 		if len(a.messages) < last || !slices.Equal(a.messages[:last], old.messages[:last]) || !gone && !merged {
 			w.t.Errorf("request %d does not begin with the one before it:\n%.3000q\n%.3000q", e.N, a.messages, old.messages)
 		}

@@ -121,7 +121,7 @@ var tokens = regexp.MustCompile(`#[0-9]+`)
 // long, and compares what was offered with what is to be seen.
 func (l *load) judge(t *testing.T) (v telegram.Verdict, told int) {
 	j := telegram.Judge{Tokens: func(s string) []string { return tokens.FindAllString(s, -1) }}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	_ = l.Telegram.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool {
 		v = j.Judge(l.Telegram)
@@ -143,7 +143,7 @@ func (l *load) setAside(v telegram.Verdict) (n int) {
 	told := map[string]bool{}
 	for _, c := range l.Direct {
 		for _, m := range c.FromBots() {
-			if m.Deleted.IsZero() && strings.HasPrefix(m.Text, "⚠️") {
+			if m.Deleted.IsZero() && (strings.HasPrefix(m.Text, "⚠️") || strings.HasPrefix(m.Text, "⏸")) {
 				told[fmt.Sprint(c.ID(), "/", m.ReplyTo)] = true
 			}
 		}

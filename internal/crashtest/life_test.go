@@ -164,8 +164,8 @@ func (s mortalStore) Claim(ctx context.Context, l inbox.Lane, most int) (c inbox
 	return c, err
 }
 
-func (s mortalStore) Join(ctx context.Context, c inbox.Claim) (e []inbox.Entry, err error) {
-	err = s.l.pass("join", func() (err error) { e, err = s.Store.Join(ctx, c); return err })
+func (s mortalStore) Join(ctx context.Context, c inbox.Claim, steering bool) (e []inbox.Entry, err error) {
+	err = s.l.pass("join", func() (err error) { e, err = s.Store.Join(ctx, c, steering); return err })
 	return e, err
 }
 

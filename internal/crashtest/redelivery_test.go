@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hermesd/gateway/turn"
+	"hermesd/gateway/inbox"
 	sim "hermesd/internal/sim/telegram"
 )
 
@@ -103,7 +103,7 @@ func TestWhatComesTwiceIsAnsweredOnce(t *testing.T) {
 }
 
 func comesTwice(t *testing.T, tr trouble, text string, streaming bool) {
-	w := newWorld(t, options{mode: turn.Queue, streaming: streaming, people: 2})
+	w := newWorld(t, options{mode: inbox.Queue, streaming: streaming, people: 2})
 	defer w.close()
 	ann, bob := w.direct(0), w.direct(1)
 	script := w.redelivered(text)
@@ -168,7 +168,7 @@ func TestAnEditIsRepeatedUntilItArrives(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d times", tr.name, times), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, options{mode: turn.Queue, streaming: true, people: 2})
+					w := newWorld(t, options{mode: inbox.Queue, streaming: true, people: 2})
 					defer w.close()
 					script := w.redelivered("slow")
 					f := tr.fault
@@ -196,7 +196,7 @@ func TestPollsThatBreakLoseAndDoubleNothing(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, options{mode: turn.Queue, people: 2})
+				w := newWorld(t, options{mode: inbox.Queue, people: 2})
 				defer w.close()
 				f := tr.fault
 				f.Method, f.Times = "getUpdates", 3
@@ -224,7 +224,7 @@ func TestTheSecondPieceWaitsForTheFirst(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, piece %d", tr.name, piece+1), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, options{mode: turn.Queue, people: 2})
+					w := newWorld(t, options{mode: inbox.Queue, people: 2})
 					defer w.close()
 					f := tr.fault
 					f.Method, f.Chat, f.Skip = "sendMessage", w.direct(0).ID(), piece

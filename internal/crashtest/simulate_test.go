@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hermesd/gateway/turn"
+	"hermesd/gateway/inbox"
 	"hermesd/internal/sim/llm"
 	sim "hermesd/internal/sim/telegram"
 )
@@ -96,7 +96,7 @@ type place struct {
 
 func newDay(t *testing.T, seed uint64) *day {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	modes := []turn.Mode{turn.Queue, turn.Interrupt, turn.Steer}
+	modes := []inbox.Mode{inbox.Queue, inbox.Interrupt, inbox.Steer}
 	d := &day{rnd: rnd, seed: seed, world: newWorld(t, options{
 		mode: modes[rnd.IntN(len(modes))], streaming: rnd.IntN(2) == 0, rough: true, people: 2 + rnd.IntN(4), seed: seed,
 	})}

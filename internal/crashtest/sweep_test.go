@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hermesd/gateway/turn"
+	"hermesd/gateway/inbox"
 	sim "hermesd/internal/sim/telegram"
 )
 
@@ -130,16 +130,16 @@ func barging(w *world) []act {
 }
 
 func TestADeathAtAnyPointLosesAndDoublesNothing(t *testing.T) {
-	s := &sweep{o: options{mode: turn.Queue, streaming: true, people: 2}, script: inTurn, exact: true, every: 5, pairs: 12}
+	s := &sweep{o: options{mode: inbox.Queue, streaming: true, people: 2}, script: inTurn, exact: true, every: 5, pairs: 12}
 	s.run(t)
 }
 
 func TestADeathAtAnyPointAmongInterruptions(t *testing.T) {
-	s := &sweep{o: options{mode: turn.Interrupt, streaming: true, people: 2}, script: barging, every: 5, pairs: 8}
+	s := &sweep{o: options{mode: inbox.Interrupt, streaming: true, people: 2}, script: barging, every: 5, pairs: 8}
 	s.run(t)
 }
 
 func TestADeathAtAnyPointWhileSteering(t *testing.T) {
-	s := &sweep{o: options{mode: turn.Steer, streaming: true, people: 2, rough: true}, script: barging, every: 9, pairs: 4}
+	s := &sweep{o: options{mode: inbox.Steer, streaming: true, people: 2, rough: true}, script: barging, every: 9, pairs: 4}
 	s.run(t)
 }

@@ -27,9 +27,9 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/llm"
 	sim "hermesd/internal/sim/telegram"
@@ -47,7 +47,7 @@ type world struct {
 	people    []*sim.User
 	forum     *sim.Chat
 	topic     int
-	mode      turn.Mode
+	mode      inbox.Mode
 	streaming bool
 	rough     bool
 
@@ -69,7 +69,7 @@ type post struct {
 }
 
 type options struct {
-	mode      turn.Mode
+	mode      inbox.Mode
 	streaming bool
 	rough     bool // turns may fail, if their people are told
 	people    int
@@ -129,8 +129,8 @@ func (w *world) start(at int) {
 	}
 	l.gateway = gateway.New(gateway.Options{
 		Store: store, Agent: l.agent, Adapters: map[chat.Account]chat.Adapter{account: l.adapter}, Access: w.access(),
-		Prefix: func(r session.Record) prompt.Prefix {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()})
+		Prefix: func(r session.Record) (prompt.Prefix, []string) {
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()}), nil
 		},
 		Quote: map[chat.Account]string{account: "first"}, Model: "claude", CacheTTL: "5m",
 		Mode: w.mode, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,

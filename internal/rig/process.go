@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,13 +24,23 @@ type Process struct {
 func spawn(bin string, args []string, out io.Writer) (*Process, error) {
 	cmd := exec.Command(bin, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=", "HERMES_HOME=")
+	cmd.Env = environment(os.Environ())
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() { p.err = cmd.Wait(); close(p.done) }() // ends with the process; Kill and Term wait for it
 	return p, nil
+}
+
+// environment keeps of ours what a program needs to run at all. The daemon would
+// take the rest for its settings: the tokens of somebody's real bots, a proxy.
+func environment(ours []string) []string {
+	kept := []string{"PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "TZ", "LANG", "GORACE", "GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GOCOVERDIR"}
+	return slices.DeleteFunc(slices.Clone(ours), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(kept, name)
+	})
 }
 
 // Kill ends the process as a power cut of its own would: SIGKILL. It returns

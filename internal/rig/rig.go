@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/slack"
 	"hermesd/internal/sim/telegram"
 )
 
@@ -24,9 +26,15 @@ type Options struct {
 	Home     string // its home directory
 	Telegram telegram.Options
 	Model    llm.Options
+	// Everywhere connects the daemon to a Discord and a Slack too.
+	Everywhere bool
+	Discord    discord.Options
+	Slack      slack.Options
 	// DemoModel has the daemon use its built-in model instead of the simulator.
 	DemoModel bool
-	People    int // users with a direct chat, all allowed
+	// Window is how many tokens the model's context holds; 0: what is known of it.
+	Window int
+	People int // users with a direct chat, all allowed
 	// Config is added to the config file.
 	Config string
 	// Out gets what the daemon prints; nil: nothing does.
@@ -41,6 +49,8 @@ type Rig struct {
 	Bot      *telegram.Bot
 	People   []*telegram.User
 	Direct   []*telegram.Chat // the direct chat of each person
+	Discord  *Discord         // nil without Everywhere
+	Slack    *Slack           // nil without Everywhere
 	Daemon   *Process         // the present life; nil between lives
 	Lives    int
 }
@@ -76,7 +86,17 @@ func (r *Rig) write(api string, ids []string) error {
 	if r.o.DemoModel {
 		model = "model:\n  provider: demo\n  demo_pause: 40ms\n"
 	}
-	config := model + fmt.Sprintf("platforms:\n  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%s]\n", r.Bot.Token(), api, strings.Join(ids, ", ")) + r.o.Config
+	if r.o.Window > 0 {
+		model += fmt.Sprintf("  context_length: %d\n", r.o.Window)
+	}
+	others := ""
+	if r.o.Everywhere {
+		var err error
+		if others, err = r.everywhere(); err != nil {
+			return err
+		}
+	}
+	config := model + fmt.Sprintf("platforms:\n  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%s]\n", r.Bot.Token(), api, strings.Join(ids, ", ")) + others + r.o.Config
 	if err := os.MkdirAll(r.o.Home, 0o700); err != nil {
 		return fmt.Errorf("home: %w", err)
 	}
@@ -86,13 +106,15 @@ func (r *Rig) write(api string, ids []string) error {
 	return nil
 }
 
-// Start begins a life of the daemon and returns when it polls.
+// Start begins a life of the daemon and returns when it polls, and is connected
+// everywhere.
 func (r *Rig) Start(ctx context.Context) error {
 	out := r.o.Out
 	if out == nil {
 		out = io.Discard
 	}
 	polls := r.polls()
+	onDiscord, onSlack := r.connections()
 	p, err := spawn(r.o.Binary, []string{"run", "--home", r.o.Home}, out)
 	if err != nil {
 		return err
@@ -112,7 +134,7 @@ func (r *Rig) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the daemon does not poll: %w", err)
 	}
-	return nil
+	return r.connected(ctx, onDiscord, onSlack)
 }
 
 func (r *Rig) polls() int { return r.Telegram.Ledger().Counts().ByMethod["getupdates"] }
@@ -139,6 +161,7 @@ func (r *Rig) Close() {
 		r.Kill()
 	}
 	r.Telegram.Close()
+	r.closeOthers()
 	if r.Model != nil {
 		r.Model.Close()
 	}

@@ -150,7 +150,7 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 	if !ok || isDamage(err) {
 		return false, nil
 	}
-	if err != nil || e.State != inbox.Waiting {
+	if err != nil || e.State != inbox.Waiting || e.In.Sender.ID != edit.Sender.ID { // nobody changes the words of others
 		return false, err
 	}
 	if e.Turn != "" {

@@ -41,6 +41,9 @@ type Store struct {
 	dbmu sync.RWMutex // held to replace db, and shared to read from it
 	db   *bbolt.DB    // nil: closed, or could not be opened again; changed by the writer
 	raw  *os.File     // the same file, to put a meta page back
+	// stale says that db is open from before a commit that failed, and may only be
+	// read.
+	stale bool
 	// broken, if set, says that bbolt cannot be used any more in this process.
 	broken error
 
@@ -57,8 +60,12 @@ type Store struct {
 	commits atomic.Uint64
 	writes  atomic.Uint64
 	last    atomic.Pointer[string]
-	closed  sync.Once
-	gone    error // what Close came to
+	// What follows is the writer's, but for recovering: see noteFailure.
+	recovering atomic.Bool
+	attempt    *time.Timer
+	unwritten  int
+	closed     sync.Once
+	gone       error // what Close came to
 }
 
 // Open opens the store at path, and makes it if there is none. Claims of

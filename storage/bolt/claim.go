@@ -116,8 +116,8 @@ func (b *batch) choose(l inbox.Lane, places []place, max int) (t turnRecord, ent
 	return t, entries, nil
 }
 
-// front returns the entries at the front of places that make one batch: a solo
-// entry alone, or those before the next solo entry.
+// front returns the entries at the front of places that make one batch: those
+// that may be one input.
 func (b *batch) front(l inbox.Lane, places []place, max int) ([]inbox.Entry, error) {
 	var entries []inbox.Entry
 	for _, p := range places {
@@ -131,13 +131,10 @@ func (b *batch) front(l inbox.Lane, places []place, max int) ([]inbox.Entry, err
 		if !ok {
 			continue
 		}
-		if e.Solo && len(entries) > 0 {
+		if n := len(entries); n > 0 && !entries[n-1].Together(e) {
 			break
 		}
 		entries = append(entries, e)
-		if e.Solo {
-			break
-		}
 	}
 	return entries, nil
 }
@@ -177,8 +174,9 @@ func (b *batch) abandon(t turnRecord, entries []inbox.Entry, why error) error {
 }
 
 // Join takes what has come to wait in the claim's lane meanwhile into the same
-// turn, up to the next solo entry, and returns it.
-func (s *Store) Join(ctx context.Context, c inbox.Claim) ([]inbox.Entry, error) {
+// turn, as far as it may be one input with it, and returns it; steering: only
+// what is meant to steer.
+func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error) {
 	var joined []inbox.Entry
 	err := s.do(ctx, "join "+c.Turn, 1024, func(b *batch) error {
 		joined = nil
@@ -192,10 +190,16 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim) ([]inbox.Entry, error) 
 		}
 		places = slices.DeleteFunc(places, func(p place) bool { return p.claimed && p.turn == t.ID })
 		entries, err := b.front(t.Lane, places, 0)
+		if steering {
+			if n := slices.IndexFunc(entries, func(e inbox.Entry) bool { return e.Mode != inbox.Steer }); n >= 0 {
+				entries = entries[:n]
+			}
+		}
 		if err != nil || len(entries) == 0 || entries[0].Solo {
 			return err
 		}
-		if first, ok, err := b.entry(t.Entries[0]); err != nil || ok && first.Solo {
+		last, ok, err := b.entry(t.Entries[len(t.Entries)-1])
+		if err != nil || ok && last.Solo || !steering && ok && !last.Together(entries[0]) {
 			return err
 		}
 		joined, err = b.hold(&t, entries)

@@ -30,6 +30,7 @@
 //	rows         id                  every outbound message
 //	queues       address, id         those that are not terminal
 //	dead         id                  dead letters
+//	jobs, slots  id, job+time        scheduled prompts, and when they were due
 //	sessions, prompts, current, recent, transcripts, moved, values, meta
 //
 // At open only lanes, queues and dead are read, so the time to start depends on

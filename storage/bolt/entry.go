@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/schedule"
 )
 
 // A place is what the index of lanes says of an entry.
@@ -97,10 +98,20 @@ func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 	return nil
 }
 
-// finishEntry ends e.
+// finishEntry ends e, and the slot of which it is the run.
 func (b *batch) finishEntry(e inbox.Entry, o inbox.Outcome) error {
+	return b.finishRun(e, o, o.Ending())
+}
+
+// finishRun is finishEntry with an end of the slot that o does not say.
+func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.Ending) error {
 	from := e.State
 	e.State, e.Outcome, e.Ended = inbox.Done, &o, b.now
+	if e.Slot != nil {
+		if err := b.endSlot(*e.Slot, e.Turn, end); err != nil {
+			return err
+		}
+	}
 	return b.putEntry(e, from)
 }
 
@@ -125,5 +136,9 @@ func (b *batch) at(l inbox.Lane, p place) (e inbox.Entry, ok bool, err error) {
 		from = inbox.Claimed
 	}
 	stub := inbox.Entry{ID: p.id, Lane: l, Turn: p.turn, State: from, Accepted: b.now}
-	return inbox.Entry{}, false, b.finishEntry(stub, inbox.Outcome{Result: inbox.Failed, Why: "the stored record is damaged"})
+	o := inbox.Outcome{Result: inbox.Failed, Why: "the stored record is damaged"}
+	if err := b.endLost(p.id, o.Ending()); err != nil {
+		return inbox.Entry{}, false, err
+	}
+	return inbox.Entry{}, false, b.finishEntry(stub, o)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,17 +66,30 @@ func fullDisk(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
+	if err := calm(s); err != nil {
+		return err
+	}
 	n--
 	if err := accept(); err != nil {
 		return fmt.Errorf("when there is space again: %w", err)
-	}
-	if text := s.Stats().Error; text != "" {
-		return fmt.Errorf("Stats still say %q", text)
 	}
 	if got := s.Waiting("lane"); got != taken+1 {
 		return fmt.Errorf("%d wait when there is space again, want %d", got, taken+1)
 	}
 	return errors.Join(s.Verify(ctx), s.Close())
+}
+
+// calm returns once the store says that it takes writes, which it finds out by
+// itself.
+func calm(s *bolt.Store) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-tick.C {
+		if s.Stats().Error == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("Stats still say %q", s.Stats().Error)
 }
 
 func TestAFullDiskStopsWritingAndNothingElse(t *testing.T) {
@@ -107,11 +121,63 @@ func TestAFileThatIsReadOnlyIsRefused(t *testing.T) {
 		ok(t, readOnly(dir))
 		return
 	}
-	// Nothing is read-only for root, so another user tries.
+	asOther(t, dir, "read-only")
+}
+
+// readOnlyForAWhile is a process whose file cannot be written for a while, nor
+// opened to be written.
+func readOnlyForAWhile(dir string) error {
+	ctx := context.Background()
+	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	if err != nil {
+		return err
+	}
+	accept := func(key string) error {
+		_, err := s.Accept(ctx, []inbox.Entry{event("lane", key, "hello")})
+		return err
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	limit := unix.Rlimit{Cur: 0, Max: unix.RLIM_INFINITY}
+	err = errors.Join(accept("k1"), os.Chmod(file(dir), 0o400), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{"k2", "k3"} {
+		if accept(key) == nil {
+			return errors.New("what cannot be written was written")
+		}
+		if chains, err := s.Why(ctx, "k1"); err != nil || len(chains) != 1 {
+			return fmt.Errorf("reading what cannot be written: %v, %w", chains, err)
+		}
+	}
+	limit.Cur = unix.RLIM_INFINITY
+	if err := errors.Join(os.Chmod(file(dir), 0o600), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit), accept("k2"), calm(s)); err != nil {
+		return err
+	}
+	if n := s.Waiting("lane"); n != 2 {
+		return fmt.Errorf("%d wait, want 2", n)
+	}
+	return errors.Join(s.Verify(ctx), s.Close())
+}
+
+func TestWhatCannotBeWrittenAnyMoreIsStillRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if os.Getuid() != 0 {
+		runChild(t, "read-only for a while", dir, nil)
+		return
+	}
+	asOther(t, dir, "read-only for a while")
+}
+
+// asOther runs a child as another user than root, for whom nothing is read-only.
+func asOther(t *testing.T, dir, what string) {
+	t.Helper()
 	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 		ok(t, os.Chmod(at, 0o755))
 	}
-	runChild(t, "read-only", dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	ok(t, os.Chmod(dir, 0o777))
+	runChild(t, what, dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 }
 
 // runChild runs a copy of this binary that any user may run.

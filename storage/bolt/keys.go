@@ -29,22 +29,26 @@ const (
 	bCurrent     = "current"
 	bRecent      = "recent"
 	bTranscripts = "transcripts"
+	bCalls       = "calls"
+	bEngines     = "engines"
 	bMoved       = "moved"
 	bValues      = "values"
 	bDamaged     = "damaged"
+	bJobs        = "jobs"
+	bSlots       = "slots"
 )
 
 func buckets() []string {
 	return []string{
 		bMeta, bEntries, bLanes, bKeys, bAges, bTurns, bSteps, bRows, bQueues, bDead,
-		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bMoved, bValues, bDamaged,
+		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bCalls, bEngines, bMoved, bValues, bDamaged, bJobs, bSlots,
 	}
 }
 
 // appended are the buckets whose keys mostly grow, so that pages can be full.
 func appended(bucket string) bool {
 	switch bucket {
-	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bRecent, bDead:
+	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bCalls, bRecent, bDead:
 		return true
 	}
 	return false
@@ -167,7 +171,7 @@ func recordName(bucket string, k []byte) string {
 		if a, id, err := queueOf(k); err == nil {
 			return fmt.Sprintf("place of o%d in the queue of %s", id, a)
 		}
-	case bTranscripts, bSteps:
+	case bTranscripts, bSteps, bCalls:
 		if len(k) > 5 {
 			return fmt.Sprintf("%s %q number %d", singular(bucket), k[:len(k)-5], binary.BigEndian.Uint32(k[len(k)-4:]))
 		}

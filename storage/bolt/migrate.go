@@ -22,7 +22,24 @@ type migration struct {
 }
 
 // migrations are the steps from firstSchema on, one per schema.
-func migrations() []migration { return nil }
+func migrations() []migration {
+	return []migration{
+		{"a ledger of model calls and what context engines keep", withBuckets(bCalls, bEngines)},
+		{"scheduled prompts and their slots", withBuckets(bJobs, bSlots)},
+	}
+}
+
+// withBuckets is a migration that makes buckets.
+func withBuckets(names ...string) func(*bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error {
+		var errs []error
+		for _, name := range names {
+			_, err := tx.CreateBucketIfNotExists([]byte(name))
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+}
 
 func schemaNow() int { return firstSchema + len(migrations()) }
 

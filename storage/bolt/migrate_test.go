@@ -3,6 +3,7 @@ package bolt_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,7 +30,27 @@ func old(t *testing.T) (*bbolt.DB, string) {
 	ok(t, s.Close())
 	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
 	t.Cleanup(func() { ok(t, db.Close()) })
+	ok(t, db.Update(func(tx *bbolt.Tx) error { // as the first release wrote it
+		return errors.Join(tx.DeleteBucket([]byte("calls")), tx.DeleteBucket([]byte("engines")), tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("1")))
+	}))
 	return db, file(dir)
+}
+
+func TestAFileOfTheFirstReleaseIsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
+	db, path := old(t)
+	ok(t, db.Close())
+	s := open(t, filepath.Dir(path))
+	defer func() { ok(t, s.Close()) }()
+	if _, err := s.Calls(t.Context(), "s1", 0); err != nil {
+		t.Error(err)
+	}
+	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) == 0 {
+		t.Errorf("the transcript has %d rows, %v", len(rows), err)
+	}
+	if _, err := os.Stat(path + ".schema1.bak"); err != nil {
+		t.Errorf("there is no backup: %v", err)
+	}
 }
 
 func mark(name string) bolt.Migration {

@@ -93,8 +93,8 @@ func (m *mirror) take(to chat.Address, now time.Time) (r outbox.Row, wait time.D
 	case r.State == outbox.Attempting:
 		m.handed[r.ID] = true
 		return r, 0, true, false
-	case r.Due.After(now):
-		return outbox.Row{}, r.Due.Sub(now), false, false
+	case r.Left(now) > 0:
+		return outbox.Row{}, r.Left(now), false, false
 	case r.State == outbox.Unsure:
 		return r, 0, true, false
 	}

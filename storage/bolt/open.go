@@ -171,14 +171,7 @@ func (s *Store) slot(tx *bbolt.Tx) *slot {
 // restore puts the meta page back if the commit that failed has changed it:
 // what failed has not happened, also when only its last fsync failed.
 func (s *Store) restore(p *slot) error {
-	if p == nil {
-		return nil
-	}
-	now := make([]byte, len(p.data))
-	if _, err := s.raw.ReadAt(now, p.at); err != nil {
-		return err
-	}
-	if bytes.Equal(now, p.data) {
+	if p == nil || s.untouched(p) {
 		return nil
 	}
 	if _, err := s.raw.WriteAt(p.data, p.at); err != nil {
@@ -188,11 +181,17 @@ func (s *Store) restore(p *slot) error {
 }
 
 // mend opens the file again after a commit that failed, as it was before the
-// commit. If it cannot be opened now the next write tries again.
+// commit. If it cannot be opened now the next write tries again; what is open is
+// read until then, if the commit has left nothing behind.
 func (s *Store) mend(before *slot) {
 	s.dbmu.Lock()
 	defer s.dbmu.Unlock()
 	if s.broken != nil {
+		return
+	}
+	if err := s.writable(); err != nil && s.db != nil && s.untouched(before) {
+		s.stale = true
+		s.note(fmt.Errorf("open the file again: %w", err))
 		return
 	}
 	errs := []error{}
@@ -204,6 +203,25 @@ func (s *Store) mend(before *slot) {
 	if err := errors.Join(errs...); err != nil {
 		s.note(fmt.Errorf("open the file again: %w", err))
 	}
+}
+
+// writable reports why the file cannot be opened to be written.
+func (s *Store) writable() error {
+	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// untouched reports whether the meta page p still is what it was.
+func (s *Store) untouched(p *slot) bool {
+	if p == nil || s.raw == nil {
+		return false
+	}
+	now := make([]byte, len(p.data))
+	_, err := s.raw.ReadAt(now, p.at)
+	return err == nil && bytes.Equal(now, p.data)
 }
 
 // reopen opens the file in the epoch that has begun. The caller holds dbmu.
@@ -220,13 +238,22 @@ func (s *Store) reopen() error {
 
 // ready opens the file if it could not be opened again before.
 func (s *Store) ready() error {
-	if s.broken != nil {
+	switch {
+	case s.broken != nil:
 		return s.broken
-	}
-	if s.db != nil {
+	case s.db != nil && !s.stale:
 		return nil
+	}
+	if s.stale {
+		if err := s.writable(); err != nil {
+			return err
+		}
 	}
 	s.dbmu.Lock()
 	defer s.dbmu.Unlock()
+	if err := s.shut(); err != nil {
+		return err
+	}
+	s.stale = false
 	return s.reopen()
 }

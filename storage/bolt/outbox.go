@@ -215,6 +215,8 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 			return errNoRow
 		case old.State == outbox.Sent:
 			return errors.New("it is sent")
+		case old.Forgotten && old.Terminal():
+			return errors.New("its conversation was deleted, and what it said with it")
 		case old.State == outbox.Attempting:
 			return errors.New("it is being sent")
 		case old.State == outbox.Unsure:
@@ -223,6 +225,7 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 			r.State = outbox.NotSent
 		}
 		r.Due, r.Created, r.Settled = b.now, b.now, time.Time{}
+		r.Began, r.Idle = time.Time{}, 0
 		return b.putRow(&old, r)
 	})
 }

@@ -84,6 +84,12 @@ func (b *batch) bury(a chat.Address, id outbox.ID, why error) error {
 
 // putRow stores r, which was old (nil: it is new), and its place in its queue.
 func (b *batch) putRow(old *outbox.Row, r outbox.Row) error {
+	if r.Forgotten && r.Terminal() {
+		r = r.Silenced()
+	}
+	if old == nil || !r.Due.Equal(old.Due) {
+		r.Wait = outbox.Wait(r.Due, b.now)
+	}
 	if err := b.save(bRows, idKey(uint64(r.ID)), r); err != nil {
 		return err
 	}
@@ -116,6 +122,9 @@ func (b *batch) countDead(r outbox.Row, was bool) error {
 	b.dead += number(is) - number(was)
 	switch {
 	case is && !was:
+		if err := b.undelivered(r); err != nil {
+			return err
+		}
 		return b.put(bDead, idKey(uint64(r.ID)), nil)
 	case was && !is:
 		return b.delete(bDead, idKey(uint64(r.ID)))
@@ -143,14 +152,13 @@ func (b *batch) inFlight(id outbox.ID) bool {
 
 // sendable reports whether an attempt at r may be registered.
 func (b *batch) sendable(r outbox.Row) bool {
-	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && !r.Due.After(b.now)
+	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && r.Left(b.now) == 0
 }
 
 // attempt registers an attempt at r.
 func (b *batch) attempt(r outbox.Row) (outbox.Row, error) {
 	old := r
-	r.State, r.Epoch, r.Due = outbox.Attempting, b.s.epoch, time.Time{}
-	r.Attempts++
+	r = r.Attempt(b.now, b.s.epoch)
 	return r, b.putRow(&old, r)
 }
 

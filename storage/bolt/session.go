@@ -18,7 +18,8 @@ import (
 // from outside while a turn may have been working with an older record.
 type sessionRecord struct {
 	session.Record
-	Titled string `json:"titled,omitempty"`
+	Titled     string `json:"titled,omitempty"`
+	TitledAuto bool   `json:"titled_auto,omitempty"` // see session.Record.TitleAuto
 }
 
 // A movedKey says what a key became when its chat moved.
@@ -29,7 +30,7 @@ type movedKey struct {
 }
 
 var (
-	errNoSession = errors.New("there is no such session")
+	errNoSession = session.ErrUnknown
 	errGap       = errors.New("the transcript is not whole")
 )
 
@@ -42,7 +43,7 @@ func (r reader) session(id session.ID) (rec sessionRecord, ok bool, err error) {
 func (r sessionRecord) shown() session.Record {
 	rec := r.Record
 	if r.Titled != "" {
-		rec.Title = r.Titled
+		rec.Title, rec.TitleAuto = r.Titled, r.TitledAuto
 	}
 	return rec
 }
@@ -108,7 +109,7 @@ func (b *batch) openSession(o session.Opening, point bool) error {
 		return err
 	}
 	if !ok {
-		rec.Messages = 0
+		rec.Messages, rec.Start, rec.Archive = 0, 0, nil
 		if err := b.putSession(sessionRecord{Record: rec}); err != nil {
 			return err
 		}
@@ -123,7 +124,9 @@ func (b *batch) openSession(o session.Opening, point bool) error {
 	if err != nil {
 		return err
 	}
-	if cur, ok, err := b.session(id); err != nil || ok && cur.Created.After(rec.Created) {
+	cur, ok, err := b.session(id)
+	later := ok && cur.Created.After(rec.Created) && !cur.Created.After(b.now) // else the clock was set back
+	if err != nil || later {
 		return err
 	}
 	return b.put(bCurrent, []byte(rec.Key), []byte(rec.ID))
@@ -156,7 +159,7 @@ func (s *Store) SessionByID(ctx context.Context, id session.ID) (rec session.Rec
 	return rec, ok && err == nil, err
 }
 
-// Prompt returns the frozen prompt of a session, byte for byte as it was first
+// Prompt returns the frozen prompt of a session, byte for byte as it was
 // stored.
 func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, error) {
 	var prompt json.RawMessage
@@ -171,6 +174,17 @@ func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, err
 	return prompt, err
 }
 
+// Engine returns what the context engine of a session had kept, nil for nothing.
+func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, error) {
+	var state json.RawMessage
+	err := s.view(ctx, "engine of "+string(id), func(r reader) error {
+		content, err := r.get(bEngines, []byte(id))
+		state = bytes.Clone(content)
+		return err
+	})
+	return state, err
+}
+
 // Transcript returns the rows of a session's transcript from index from on, byte
 // for byte as they were stored. A session that is not open has none.
 func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
@@ -180,10 +194,43 @@ func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json
 		if err != nil || !ok {
 			return err
 		}
-		rows, err = r.transcript(id, max(from, 0), rec.Messages)
+		rows, err = r.transcript(id, rec.Start+max(from, 0), rec.Start+rec.Messages)
 		return err
 	})
 	return rows, err
+}
+
+// Rows returns the rows with the numbers of span, active or archived, as far as
+// there are any.
+func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
+	var rows []json.RawMessage
+	err := s.view(ctx, "transcript of "+string(id), func(r reader) error {
+		rec, ok, err := r.session(id)
+		if err != nil || !ok {
+			return err
+		}
+		rows, err = r.transcript(id, max(span.From, 0), min(span.To, rec.Start+rec.Messages))
+		return err
+	})
+	return rows, err
+}
+
+// Calls returns the records of a session's ledger from number from on, as far as
+// they are kept.
+func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
+	var calls []json.RawMessage
+	err := s.view(ctx, "ledger of "+string(id), func(r reader) error {
+		c, prefix := r.bucket(bCalls).Cursor(), transcriptPrefix(id)
+		for k, v := c.Seek(transcriptKey(id, max(from, 0))); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			content, err := unseal(bCalls, k, v)
+			if err != nil {
+				return err
+			}
+			calls = append(calls, bytes.Clone(content))
+		}
+		return nil
+	})
+	return calls, err
 }
 
 func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, error) {
@@ -233,7 +280,8 @@ func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error)
 	return recs, err
 }
 
-// SetTitle names a session. A turn that is under way does not undo it.
+// SetTitle names a session for a person. A turn that is under way does not undo
+// it.
 func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
 		rec, ok, err := b.session(id)
@@ -243,12 +291,34 @@ func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error
 		if !ok {
 			return errNoSession
 		}
-		rec.Titled = title
+		rec.Titled, rec.TitledAuto = title, false
 		if title == "" {
-			rec.Title = ""
+			rec.Title, rec.TitleAuto = "", false
 		}
 		return b.putSession(rec)
 	})
+}
+
+// SuggestTitle names a session that no person has named, and reports whether it
+// did.
+func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error) {
+	set := false
+	err := s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
+		set = false
+		rec, ok, err := b.session(id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errNoSession
+		}
+		if now := rec.shown(); title == "" || now.Title != "" && !now.TitleAuto {
+			return nil
+		}
+		rec.Titled, rec.TitledAuto, set = title, true, true
+		return b.putSession(rec)
+	})
+	return set && err == nil, err
 }
 
 // Value returns a small value kept under key, nil if there is none.

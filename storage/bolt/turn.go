@@ -11,6 +11,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
 	"hermesd/storage"
 )
 
@@ -31,6 +32,7 @@ type turnRecord struct {
 	Began    time.Time       `json:"began"`
 	Ended    time.Time       `json:"ended,omitzero"`
 	Trace    json.RawMessage `json:"trace,omitempty"`
+	Session  session.ID      `json:"session,omitempty"` // to which its commit belonged
 }
 
 func (r reader) turn(id string) (t turnRecord, ok bool, err error) {
@@ -197,6 +199,7 @@ func (b *batch) expireClaims() error {
 		under[f.turn] = true
 	}
 	turns := make(map[string]turnRecord)
+	crashed := make(map[session.Key]bool)
 	for _, f := range found {
 		t, err := b.expiredTurn(turns, f.turn, f.lane)
 		if err != nil {
@@ -209,6 +212,9 @@ func (b *batch) expireClaims() error {
 		if !ok {
 			continue
 		}
+		if !e.Solo && len(under) <= fewTurns { // with more of them it says nothing of this one
+			crashed[e.Session] = true
+		}
 		e.Crashes++
 		if t.Steps > t.Crashed { // it came further than the last time
 			e.Crashes = 1
@@ -219,9 +225,36 @@ func (b *batch) expireClaims() error {
 			return err
 		}
 	}
+	if err := b.countCrashes(crashed); err != nil {
+		return err
+	}
 	for _, t := range turns {
 		t.Epoch, t.Lease, t.Crashed = 0, time.Time{}, t.Steps
 		if err := b.saveTurn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fewTurns is how many turns may have been under way in a crash that is counted
+// for their sessions.
+const fewTurns = 3
+
+// countCrashes counts a crash for the sessions in which a turn was under way. A
+// commit of the session begins the count anew.
+func (b *batch) countCrashes(keys map[session.Key]bool) error {
+	for k := range keys {
+		id, err := b.current(k)
+		if err != nil || id == "" {
+			continue // the session is not opened yet
+		}
+		rec, ok, err := b.session(id)
+		if err != nil || !ok {
+			continue // Verify names it
+		}
+		rec.Crashes++
+		if err := b.putSession(rec); err != nil {
 			return err
 		}
 	}

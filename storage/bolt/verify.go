@@ -114,7 +114,11 @@ func (r reader) fits(bucket string, k, content []byte) error {
 		return decode(bucket, k, content, &t)
 	case bSteps:
 		return r.fitsStep(k, content)
-	case bTranscripts, bPrompts:
+	case bJobs:
+		return r.fitsJob(k, content)
+	case bSlots:
+		return r.fitsSlot(k, content)
+	case bTranscripts, bPrompts, bCalls, bEngines:
 		if !json.Valid(content) {
 			return errors.New("it is not JSON")
 		}
@@ -215,8 +219,8 @@ func (r reader) fitsSession(k, content []byte) error {
 	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		n++
 	}
-	if n != rec.Messages {
-		return wrongLength(rec.ID, n, rec.Messages)
+	if n != rec.Start+rec.Messages {
+		return wrongLength(rec.ID, n, rec.Start+rec.Messages)
 	}
 	return nil
 }

@@ -78,6 +78,11 @@ func (s *Store) signal() {
 // write is the one goroutine that writes. Close waits for it.
 func (s *Store) write() {
 	defer close(s.written)
+	defer func() {
+		if s.attempt != nil {
+			s.attempt.Stop()
+		}
+	}()
 	debug.SetPanicOnFault(true) // a damaged file must not end the process
 	for range s.wake {
 		for {
@@ -132,7 +137,7 @@ func (s *Store) commit(ops []*op) {
 			}
 			return
 		}
-		s.note(failed.err)
+		s.noteFailure(failed.err, failed)
 		ops = slices.DeleteFunc(ops, func(o *op) bool { return o == failed })
 		close(failed.done)
 	}
@@ -143,12 +148,12 @@ func (s *Store) commit(ops []*op) {
 // what became of the commit.
 func (s *Store) try(ops []*op) (failed *op, err error) {
 	if err := s.ready(); err != nil {
-		s.note(err)
+		s.noteFailure(err, ops...)
 		return nil, err
 	}
 	tx, err := s.db.Begin(true)
 	if err != nil {
-		s.note(err)
+		s.noteFailure(err, ops...)
 		s.mend(nil)
 		return nil, err
 	}
@@ -171,13 +176,13 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 		return nil, err
 	}
 	if err := guarded(b.finish); err != nil {
-		s.note(err)
+		s.noteFailure(err, ops...)
 		return nil, errors.Join(err, s.rollback(b))
 	}
 	before := s.slot(tx)
 	if err := guarded(tx.Commit); err != nil {
 		err = fmt.Errorf("write to disk: %w", err)
-		s.note(err)
+		s.noteFailure(err, ops...)
 		_ = s.rollback(b) // bbolt has done it, unless it panicked
 		s.mend(before)
 		return nil, err

@@ -2,12 +2,20 @@ package storagetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
+
+func raws(texts ...string) (rows []json.RawMessage) {
+	for _, s := range texts {
+		rows = append(rows, json.RawMessage(s))
+	}
+	return rows
+}
 
 func sessionTests() map[string]func(*world) {
 	return map[string]func(*world){
@@ -67,6 +75,94 @@ func sessionTests() map[string]func(*world) {
 				w.Fatal("a session that is not there has a prompt")
 			}
 		},
+		"a prompt is replaced only by a commit that says so": func(w *world) {
+			w.open2("s1", 0)
+			w.say("/reload")
+			m := said("s1", 1)
+			m.Session.Revision, m.Prompt, m.Engine = 1, json.RawMessage(`{"frozen": "anew"}`), json.RawMessage(`{"passes":1}`)
+			c := w.claim(0, "/reload")
+			bad := m
+			bad.Session.ID = ""
+			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+				w.Fatalf("a prompt without a session: %v", err)
+			}
+			w.commit(c, m)
+			w.crash()
+			prompt, err := w.Prompt(w.Context(), "s1")
+			w.ok(err)
+			equal(w, "prompt", string(prompt), `{"frozen": "anew"}`)
+			state, err := w.Engine(w.Context(), "s1")
+			w.ok(err)
+			equal(w, "engine", string(state), `{"passes":1}`)
+			equal(w, "revision", w.session("s1").Revision, 1)
+		},
+		"a compaction archives and deletes nothing": func(w *world) {
+			w.say("a")
+			m := said("s1", 0, `0`, `1`, `2`, `3`)
+			m.Open = opening("s1")
+			w.commit(w.claim(0, "a"), m)
+			w.say("b")
+			m = said("s1", 3, `6`)
+			m.Passes = []inbox.Pass{
+				{Length: 4, Append: raws(`4`, `5`), From: 1, To: 4, Active: raws(`0`, `"sum of 1 to 3"`, `4`, `5`)},
+				{Length: 4, From: 1, To: 3, Active: raws(`0`, `"sum of 1 to 4"`, `5`)},
+			}
+			c := w.claim(0, "b")
+			for _, spoil := range []func(*inbox.Commit){
+				func(m *inbox.Commit) { m.Passes[0].Length = 5 },
+				func(m *inbox.Commit) { m.Passes[0].To = 7 },
+				func(m *inbox.Commit) { m.Passes[1].From = 4 },
+				func(m *inbox.Commit) { m.Session.Messages++ },
+			} {
+				bad := m
+				bad.Passes = append([]inbox.Pass(nil), m.Passes...)
+				spoil(&bad)
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+					w.Fatalf("a pass that does not fit: %v", err)
+				}
+			}
+			w.commit(c, m)
+			w.say("c")
+			m = said("s1", 4, `7`)
+			w.commit(w.claim(0, "c"), m)
+			w.crash()
+			rows, err := w.Transcript(w.Context(), "s1", 0)
+			w.ok(err)
+			equal(w, "active", rowTexts(rows), []string{`0`, `"sum of 1 to 4"`, `5`, `6`, `7`})
+			rows, err = w.Transcript(w.Context(), "s1", 3)
+			w.ok(err)
+			equal(w, "from 3 on", rowTexts(rows), []string{`6`, `7`})
+			var archived []string
+			for _, span := range w.session("s1").Archive {
+				rows, err := w.Rows(w.Context(), "s1", span)
+				w.ok(err)
+				archived = append(archived, rowTexts(rows)...)
+			}
+			equal(w, "archived", archived, []string{`1`, `2`, `3`, `"sum of 1 to 3"`, `4`})
+		},
+		"a ledger grows with its session": func(w *world) {
+			w.open2("s1", 0)
+			for i := range 3 {
+				w.say("a")
+				m := said("s1", 1+i, `1`)
+				m.Calls = []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i)), json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i+1))}
+				m.Session.Calls = 2 * (i + 1)
+				c := w.claim(0, "a")
+				bad := m
+				bad.Session.Calls++
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+					w.Fatalf("a ledger with a gap: %v", err)
+				}
+				w.commit(c, m)
+			}
+			w.crash()
+			calls, err := w.Calls(w.Context(), "s1", 4)
+			w.ok(err)
+			equal(w, "calls", rowTexts(calls), []string{`{"n":4}`, `{"n":5}`})
+			calls, err = w.Calls(w.Context(), "s2", 0)
+			w.ok(err)
+			equal(w, "calls of another", rowTexts(calls), nil)
+		},
 		"a new session becomes the key's, and the old one can come back": func(w *world) {
 			w.open2("s1", 0)
 			w.open2("s2", time.Minute)
@@ -125,8 +221,11 @@ func sessionTests() map[string]func(*world) {
 			equal(w, "title", w.session("s1").Title, "Taxes")
 			w.say("b")
 			m = said("s1", 2, `3`)
-			m.Session.Title = "Holidays"
-			w.commit(w.claim(0, "b"), m)
+			c = w.claim(0, "b")
+			m.Session = w.session("s1")
+			m.Session.Messages = 3
+			w.ok(w.SetTitle(w.Context(), "s1", "Holidays"))
+			w.commit(c, m)
 			equal(w, "title", w.session("s1").Title, "Holidays")
 			if err := w.SetTitle(w.Context(), "nowhere", "x"); err == nil {
 				w.Fatal("a session that is not there got a title")

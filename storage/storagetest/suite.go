@@ -16,6 +16,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
 
@@ -23,6 +24,9 @@ import (
 // ended, and to open it again, is what a crash is to it.
 type Store interface {
 	gateway.Store
+	Keeper
+	gateway.SlotStore
+	schedule.Store
 	io.Closer
 }
 
@@ -32,7 +36,7 @@ type Open func(t testing.TB, dir string) Store
 
 // Suite checks that the stores that open opens keep what the ports promise.
 func Suite(t *testing.T, open Open) {
-	for _, group := range []map[string]func(*world){inboxTests(), turnTests(), outboxTests(), sessionTests(), otherTests()} {
+	for _, group := range []map[string]func(*world){inboxTests(), turnTests(), outboxTests(), sessionTests(), forgetTests(), otherTests(), slotTests()} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

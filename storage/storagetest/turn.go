@@ -46,13 +46,13 @@ func turnTests() map[string]func(*world) {
 			solo.Solo = true
 			w.accept(w.entry("a"), w.entry("b"), solo, w.entry("c"))
 			c := w.claim(0, "a", "b")
-			joined, err := w.Join(w.Context(), c)
+			joined, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
 			w.commit(c, replied())
 			c = w.claim(0, "/new")
 			equal(w, "left", c.Waiting, 1)
-			joined, err = w.Join(w.Context(), c)
+			joined, err = w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
 			w.commit(c, replied())
@@ -62,7 +62,7 @@ func turnTests() map[string]func(*world) {
 			w.say("a")
 			c := w.claim(0, "a")
 			b := w.say("b")[0]
-			joined, err := w.Join(w.Context(), c)
+			joined, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), []string{"b"})
 			equal(w, "turn", joined[0].Turn, c.Turn)
@@ -74,7 +74,7 @@ func turnTests() map[string]func(*world) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.say("b")
-			_, err := w.Join(w.Context(), c)
+			_, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			w.say("c")
 			w.crash()
@@ -270,7 +270,7 @@ func turnTests() map[string]func(*world) {
 func (w *world) stale(c inbox.Claim) {
 	w.Helper()
 	for what, do := range map[string]func() error{
-		"join":    func() error { _, err := w.Join(w.Context(), c); return err },
+		"join":    func() error { _, err := w.Join(w.Context(), c, false); return err },
 		"release": func() error { return w.Release(w.Context(), c) },
 		"step": func() error {
 			return w.RecordStep(w.Context(), c, opening(session.ID("stale-"+c.Turn)), inbox.Step(`0`))

@@ -1,6 +1,7 @@
-// Package files holds the tools that look at files: read_file and search_files.
-// Both see nothing outside their workspace: neither "..", nor an absolute path,
-// nor a symbolic link leads out of it.
+// Package files holds the tools for files: read_file and search_files look at
+// them, write_file and patch change them. All see nothing outside their
+// workspace: neither "..", nor an absolute path, nor a symbolic link leads out of
+// it.
 package files
 
 import (
@@ -22,13 +23,14 @@ import (
 	"hermesd/agent/tool"
 )
 
-//go:embed read_file.md read_file.json search_files.md search_files.json
+//go:embed *.md *.json
 var texts embed.FS
 
-// A Workspace is a folder that tools may look into.
+// A Workspace is a folder that tools work in.
 type Workspace struct {
 	root *os.Root
 	dir  string
+	seen memory
 }
 
 // Open opens the workspace at dir, which must be a folder.
@@ -41,13 +43,14 @@ func Open(dir string) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	return &Workspace{root, abs}, nil
+	return &Workspace{root: root, dir: abs}, nil
 }
 
 // Close closes the workspace; its tools then fail.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// Tools returns the tools of the workspace.
+// Tools returns the tools that look at the workspace. Writers returns those that
+// change it.
 func (w *Workspace) Tools() []tool.Tool {
 	return []tool.Tool{
 		tool.Of(spec("read_file"), w.read),

@@ -27,7 +27,7 @@ type readInput struct {
 }
 
 // read is the tool read_file.
-func (w *Workspace) read(ctx context.Context, _ tool.Call, in readInput) (string, error) {
+func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string, error) {
 	if in.Path == "" {
 		return "", fmt.Errorf("a path is needed")
 	}
@@ -48,7 +48,9 @@ func (w *Workspace) read(ctx context.Context, _ tool.Call, in readInput) (string
 		return "", fmt.Errorf("%s is an image (%s, %d bytes); this tool reads text only", p, kind, info.Size())
 	case kind != "":
 		return "", fmt.Errorf("%s is a binary file (%d bytes); this tool reads text only", p, info.Size())
-	case info.Size() == 0:
+	}
+	w.seen.note(c.Session, p, info)
+	if info.Size() == 0 {
 		return fmt.Sprintf("[%s is empty]", p), nil
 	}
 	limit := in.Limit

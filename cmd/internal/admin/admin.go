@@ -2,12 +2,30 @@
 // with JSON over a socket in the home directory that only its owner may open.
 //
 //	GET  /status               the live state
+//	GET  /metrics              figures, in the text format of Prometheus
 //	GET  /why?id=              what became of a message
 //	GET  /outbox?all=&max=     what is not delivered, or all that is kept
 //	POST /outbox/{id}/retry    make a row due now
 //	POST /outbox/{id}/drop     give a row up
 //	GET  /sessions?max=        conversations, newest first
 //	GET  /sessions/{id}        one: record, prompt by layer, a page of messages
+//	GET  /sessions/{id}/prompt the frozen prompt: layers and sizes of tools
+//	GET  /sessions/{id}/calls  its model calls
+//	GET  /sessions/{id}/diff?n=&m=  where the prefixes of two calls part
+//	POST /sessions/{id}/title?title=   name it
+//	GET  /sessions/{id}/export?format= write it down: markdown, jsonl
+//	DELETE /sessions/{id}      delete it, and all that is kept of it
+//	GET  /expired?before=      conversations that were used last before a time
+//	GET  /usage?since=&by=     tokens and costs, by session, platform or model
+//	POST /backup, /compact, /verify   upkeep of the store; errors stand in the body
+//	POST /reload               read the configuration again
+//	GET  /pairing              who is paired, and who waits
+//	POST /pairing/approve, /pairing/revoke, /pairing/clear   let people in and out
+//	GET  /cron                 scheduled prompts; POST makes one
+//	GET  /cron/status          whether they run
+//	GET  /cron/slots?job=&max= when they were due, and what became of it
+//	POST /cron/{id}/{action}   edit, pause, resume, run, remove
+//	POST /cron/import?file=    take the jobs of another home
 //	POST /attach?chat=&has=    a terminal, as lines of JSON both ways
 //
 // Every error is {"error": "..."}: one line that says what to do next. Where no
@@ -27,11 +45,13 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/console"
+	"hermesd/agent/llm/pricing"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/internal/secret"
 )
@@ -46,6 +66,8 @@ type Store interface {
 	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
 	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
 	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
 }
 
 // Options are the ports of a Handler. Only Store is needed; what is missing is
@@ -54,10 +76,33 @@ type Options struct {
 	Store Store
 	// Status returns the live state; nil where no daemon runs.
 	Status func() gateway.Status
+	// Metrics shows what the daemon counts; nil where no daemon runs.
+	Metrics http.Handler
 	// Wake says that a row for an address is due; nil where nothing is sent.
 	Wake func(chat.Address)
+	// Search finds messages of all conversations, the best first.
+	Search func(ctx context.Context, text string, most int) ([]Found, error)
+	// Pairing lets people in; nil: nobody can be. Tell says something in a chat, now
+	// or once a daemon runs; nil: nothing is said.
+	Pairing Book
+	Tell    func(ctx context.Context, to chat.Address, text string) error
+	// Cron holds scheduled prompts; nil: there are none. CronStatus returns the
+	// state of what runs them, nil where no daemon runs.
+	Cron       *schedule.Book
+	CronStatus func() schedule.Status
 	// Commands are offered to terminals.
 	Commands []command.Command
+	// Upkeep keeps the store whole; nil: nobody can.
+	Upkeep Upkeep
+	// Keeper names conversations and Eraser deletes them; nil: nobody can.
+	Keeper Keeper
+	Eraser Eraser
+	// Config says what became of the configuration; Reload reads it again. Nil
+	// where no daemon runs.
+	Config func() Config
+	Reload func(context.Context) Config
+	// Prices are what calls cost; nil: what comes with the program.
+	Prices *pricing.Table
 	// Console takes terminals; nil: none can attach.
 	Console *console.Adapter
 	Home    string
@@ -95,12 +140,25 @@ func NewHandler(o Options) *Handler {
 	h := &Handler{o: o, mux: http.NewServeMux()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.mux.HandleFunc("GET /status", h.status)
+	h.mux.HandleFunc("GET /metrics", h.metrics)
 	h.mux.HandleFunc("GET /why", h.why)
 	h.mux.HandleFunc("GET /outbox", h.outbox)
 	h.mux.HandleFunc("POST /outbox/{id}/retry", h.retry)
 	h.mux.HandleFunc("POST /outbox/{id}/drop", h.drop)
 	h.mux.HandleFunc("GET /sessions", h.sessions)
 	h.mux.HandleFunc("GET /sessions/{id}", h.session)
+	h.mux.HandleFunc("GET /sessions/{id}/prompt", h.prompt)
+	h.mux.HandleFunc("GET /sessions/{id}/calls", h.trace)
+	h.mux.HandleFunc("GET /sessions/{id}/diff", h.diff)
+	h.mux.HandleFunc("GET /usage", h.usage)
+	h.mux.HandleFunc("GET /search", h.search)
+	h.pairings()
+	h.keeping()
+	h.mux.HandleFunc("POST /backup", h.backup)
+	h.mux.HandleFunc("POST /compact", h.compact)
+	h.mux.HandleFunc("POST /verify", h.verify)
+	h.mux.HandleFunc("POST /reload", h.reload)
+	h.scheduled()
 	h.mux.HandleFunc("POST /attach", h.attach)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusNotFound, "the daemon knows no " + r.Method + " " + r.URL.Path + "; is it of another version?"})
@@ -167,6 +225,7 @@ type Status struct {
 	Home      string `json:"home"`
 	PID       int    `json:"pid"`
 	Terminals int    `json:"terminals"` // attached
+	Config    Config `json:"config,omitzero"`
 }
 
 func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
@@ -177,6 +236,9 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	s := Status{Status: h.o.Status(), Home: h.o.Home, PID: os.Getpid()}
 	if h.o.Console != nil {
 		s.Terminals = h.o.Console.Attached()
+	}
+	if h.o.Config != nil {
+		s.Config = h.o.Config()
 	}
 	h.reply(w, http.StatusOK, s)
 }

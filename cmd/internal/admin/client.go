@@ -89,9 +89,19 @@ func (c *Client) Close(ctx context.Context) error {
 // maxAnswer bounds an answer.
 const maxAnswer = 256 << 20
 
+// ask asks for path, whose parts are escaped.
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
-	u := url.URL{Scheme: "http", Host: "hermesd", Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
+	return c.exchange(ctx, method, path, query, http.NoBody, into)
+}
+
+// exchange is ask with a body.
+func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body io.Reader, into any) error {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return fmt.Errorf("ask the daemon: %w", err)
+	}
+	u := url.URL{Scheme: "http", Host: "hermesd", Path: plain, RawPath: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return fmt.Errorf("ask the daemon: %w", err)
 	}
@@ -172,7 +182,51 @@ func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, erro
 // Session returns a session and a page of its messages, from index from on. id
 // may be a part of the session's id.
 func (c *Client) Session(ctx context.Context, id string, from int) (Session, error) {
+	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}})
+}
+
+// Whole is Session with the archived messages too.
+func (c *Client) Whole(ctx context.Context, id string, from int) (Session, error) {
+	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
+}
+
+func (c *Client) session(ctx context.Context, id string, q url.Values) (Session, error) {
 	var s Session
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id), url.Values{"from": {strconv.Itoa(from)}}, &s)
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id), q, &s)
 	return s, err
+}
+
+// Prompt returns the frozen prompt of a session. id may be a title, or a part of
+// the session's id, here and below.
+func (c *Client) Prompt(ctx context.Context, id string) (Prompt, error) {
+	var p Prompt
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/prompt", nil, &p)
+	return p, err
+}
+
+// Trace returns the model calls of a session.
+func (c *Client) Trace(ctx context.Context, id string) (Trace, error) {
+	var t Trace
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/calls", nil, &t)
+	return t, err
+}
+
+// Diff returns where the prefixes of calls n and m of a session part.
+func (c *Client) Diff(ctx context.Context, id string, n, m int) (Diff, error) {
+	var d Diff
+	q := url.Values{"n": {strconv.Itoa(n)}, "m": {strconv.Itoa(m)}}
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/diff", q, &d)
+	return d, err
+}
+
+// Usage returns what the calls since a time came to, by session, platform or
+// model. The zero time is the beginning.
+func (c *Client) Usage(ctx context.Context, since time.Time, by string) (Usage, error) {
+	q := url.Values{"by": {by}}
+	if !since.IsZero() {
+		q.Set("since", since.Format(time.RFC3339))
+	}
+	var u Usage
+	err := c.ask(ctx, http.MethodGet, "/usage", q, &u)
+	return u, err
 }

@@ -36,6 +36,7 @@ type store struct {
 	sessions []session.Record
 	prompts  map[session.ID]json.RawMessage
 	said     map[session.ID][]json.RawMessage
+	called   map[session.ID][]json.RawMessage
 }
 
 func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
@@ -116,6 +117,10 @@ func (s *store) Prompt(_ context.Context, id session.ID) (json.RawMessage, error
 
 func (s *store) Transcript(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {
 	return s.said[id][from:], s.err
+}
+
+func (s *store) Calls(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {
+	return s.called[id][min(from, len(s.called[id])):], s.err
 }
 
 const one session.ID = "20261121_090000_aaaa1111"
@@ -220,4 +225,8 @@ func wantError(t *testing.T, err error, code int, part string) {
 	if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Text, part) {
 		t.Errorf("got %v, want %d with %q", err, code, part)
 	}
+}
+
+func (s *store) Rows(_ context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
+	return s.said[id][span.From:span.To], s.err
 }

@@ -18,6 +18,7 @@ const (
 	maxRows     = 1000
 	maxSessions = 1000
 	maxPage     = 500 // messages
+	every       = 1 << 30
 )
 
 // number returns the value of a query parameter between 0 and most.
@@ -150,9 +151,12 @@ type Session struct {
 	Prompt []prompt.Layer `json:"prompt"`
 	Hash   string         `json:"prompt_hash"`
 	Tools  []string       `json:"tools"`
-	// Messages are Record.Messages from index From on.
+	// Messages are the active ones from index From on; of a whole session all that
+	// were ever said, from the From-th on, and Rows their numbers: those below
+	// Record.Start are archived.
 	From     int           `json:"from"`
 	Messages []llm.Message `json:"messages"`
+	Rows     []int         `json:"rows,omitempty"`
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
@@ -181,17 +185,19 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 		return Session{}, err
 	}
 	s := Session{Record: rec, From: from, Tools: []string{}, Messages: []llm.Message{}}
-	raw, err := h.o.Store.Prompt(r.Context(), rec.ID)
+	p, err := h.prefix(r, rec.ID)
 	if err != nil {
-		return s, fmt.Errorf("prompt of %s: %w", rec.ID, err)
-	}
-	var p prompt.Prefix
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return s, fmt.Errorf("prompt of %s: %w", rec.ID, err)
+		return s, err
 	}
 	s.Prompt, s.Hash = p.Layers(), p.Hash()
 	for _, t := range p.Tools() {
 		s.Tools = append(s.Tools, t.Name)
+	}
+	if r.URL.Query().Has("all") {
+		if err := h.whole(r, &s, most); err != nil {
+			return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
+		}
+		return s, nil
 	}
 	if from >= rec.Messages {
 		return s, nil
@@ -201,38 +207,55 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 		return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
 	}
 	for i, row := range rows[:min(len(rows), most)] {
-		var m llm.Message
-		if err := json.Unmarshal(row, &m); err != nil {
+		m, err := shown(row)
+		if err != nil {
 			return s, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, from+i, err)
 		}
-		m.Raw = nil // the provider's own form says nothing more to a person
 		s.Messages = append(s.Messages, m)
 	}
 	return s, nil
 }
 
-// find returns the session called name: by its id, or by a beginning or an end
-// of it that only one session has.
+// shown is a stored message as people see it: the provider's own form says
+// nothing more to them.
+func shown(row json.RawMessage) (m llm.Message, err error) {
+	err = json.Unmarshal(row, &m)
+	m.Raw = nil
+	return m, err
+}
+
+// find returns the session called name: by its id, by its title, or by a
+// beginning or an end of its id that only one session has. Of several with the
+// same title it is none: a person must not look at the wrong one.
 func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
 	rec, ok, err := h.o.Store.SessionByID(r.Context(), session.ID(name))
 	if err != nil || ok {
 		return rec, err
 	}
-	list, err := h.o.Store.Sessions(r.Context(), maxSessions)
+	list, err := h.o.Store.Sessions(r.Context(), every)
 	if err != nil {
 		return rec, err
 	}
-	var found []session.Record
-	for _, s := range list {
-		if len(name) >= 4 && (strings.HasPrefix(string(s.ID), name) || strings.HasSuffix(string(s.ID), name)) {
-			found = append(found, s)
+	title := strings.TrimSpace(name)
+	for _, fits := range []func(session.Record) bool{
+		func(s session.Record) bool { return title != "" && strings.EqualFold(s.Title, title) },
+		func(s session.Record) bool {
+			return len(name) >= 4 && (strings.HasPrefix(string(s.ID), name) || strings.HasSuffix(string(s.ID), name))
+		},
+	} {
+		var found []session.Record
+		for _, s := range list {
+			if fits(s) {
+				found = append(found, s)
+			}
 		}
+		switch len(found) {
+		case 0:
+			continue
+		case 1:
+			return found[0], nil
+		}
+		return rec, &Error{http.StatusConflict, fmt.Sprintf("%q fits %d sessions, such as %s and %s; give more of the id", name, len(found), found[0].ID, found[1].ID)}
 	}
-	switch len(found) {
-	case 0:
-		return rec, &Error{http.StatusNotFound, fmt.Sprintf("there is no session %q; `hermesd sessions list` shows them", name)}
-	case 1:
-		return found[0], nil
-	}
-	return rec, &Error{http.StatusConflict, fmt.Sprintf("%q fits %d sessions, such as %s and %s; give more of the id", name, len(found), found[0].ID, found[1].ID)}
+	return rec, &Error{http.StatusNotFound, fmt.Sprintf("there is no session %q; `hermesd sessions list` shows them", name)}
 }

@@ -4,10 +4,10 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,21 +16,28 @@ import (
 
 	"hermesd/adapters/console"
 	"hermesd/agent"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/files"
+	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/todo"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
+	"hermesd/internal/spawn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
+	"hermesd/storage/index"
 	"hermesd/systemd"
 )
 
@@ -41,25 +48,51 @@ type Options struct {
 	Home   string
 	// ConsoleOnly connects no platform: the local chat alone.
 	ConsoleOnly bool
-	Version     string
-	Log         *zap.Logger
+	// CanRestart says that whoever runs the App starts it again when Run returns
+	// ErrRestart.
+	CanRestart bool
+	// Load reads the configuration again; nil: it never changes. Level sets the least
+	// level that is logged.
+	Load    func() (*config.Config, config.Report, error)
+	Level   func(level string)
+	Version string
+	Log     *zap.Logger
 	// Say tells a person at the terminal one line about the start; nil: nobody.
 	Say func(line string)
 }
 
 // An App is the daemon. Run is called once.
 type App struct {
-	o        Options
-	home     *storage.Home
-	store    *bolt.Store
-	files    *files.Workspace
-	console  *console.Adapter
-	adapters map[chat.Account]chat.Adapter
-	gateway  *gateway.Gateway
-	agent    *agent.Agent
-	ready    chan struct{}
-	notifier systemd.Notifier
-	undo     []func() error // what New has done, to be undone in reverse
+	o         Options
+	home      *storage.Home
+	store     *bolt.Store
+	files     *files.Workspace
+	set       tool.Set
+	commands  *terminal.Terminal             // nil: there is none
+	sandbox   func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
+	meter     meter
+	summarise summary.Summariser // what is configured for summaries; nil: what answers
+	cache     *media.Cache
+	index     *index.Follower
+	found     *index.Index
+	console   *console.Adapter
+	adapters  map[chat.Account]chat.Adapter
+	gateway   *gateway.Gateway
+	agent     *agent.Agent
+	models    *models
+	windows   *windows
+	mind      *mind
+	pairing   *pairing.Book
+	enforce   prompt.Enforcement
+	prefill   []llm.Message
+	ready     chan struct{}
+	restart   chan struct{} // closed when a person asks for a restart
+	asked     sync.Once     // guards restart
+	notifier  systemd.Notifier
+	gate      gate
+	reload    reloader
+	pulse     pulse
+	undo      []func() error // what New has done, to be undone in reverse
 }
 
 // New opens the home, which it takes for itself, and builds the daemon. Nothing
@@ -73,7 +106,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log = zap.NewNop()
 	}
 	pace()
-	a := &App{o: o, ready: make(chan struct{}), adapters: make(map[chat.Account]chat.Adapter)}
+	a := &App{o: o, meter: newMeter(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
+	a.o.Log = a.meter.Log(o.Log)
 	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.unwind())
 	}
@@ -85,28 +119,37 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.undo = append(a.undo, a.home.Close)
-	damaged := func(err error) { a.o.Log.Error("a stored record is damaged and was set aside", zap.Error(err)) }
+	damaged := func(err error) {
+		a.meter.Damaged()
+		a.o.Log.Error("a stored record is damaged and was set aside", zap.Error(err))
+	}
 	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged}); err != nil {
 		return err
 	}
 	a.undo = append(a.undo, a.store.Close)
+	a.trace()
+	if err := a.openPairing(ctx); err != nil {
+		return err
+	}
+	if err := a.openWindows(ctx); err != nil {
+		return err
+	}
+	if err := a.think(); err != nil {
+		return err
+	}
 	tools, err := a.tools()
 	if err != nil {
 		return err
 	}
-	provider, err := a.provider()
-	if err != nil {
+	a.set = tools
+	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFile, CacheBytes: maxCache}); err != nil {
 		return err
 	}
-	a.agent = agent.New(a.o.Config.Agent.Config, provider, tools, agent.OnPanic(func(name string, value any, stack []byte) {
-		a.o.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
-	}))
+	a.agent = agent.New(a.o.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
 	a.console = console.New(console.Options{OnAttach: a.attached})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
 	if !a.o.ConsoleOnly {
-		if err := a.connect(); err != nil {
-			return err
-		}
+		a.connect()
 	}
 	return a.join(tools)
 }
@@ -123,37 +166,59 @@ func (a *App) tools() (tool.Set, error) {
 	}
 	a.files = w
 	a.undo = append(a.undo, w.Close)
-	return tool.NewSet(append(w.Tools(), todo.New())...)
+	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.protected}), []tool.Tool{todo.New()})
+	if find, err := a.openIndex(); err == nil {
+		ts = append(ts, find)
+	} else { // it can be made anew at any time; conversations go on without it
+		a.o.Log.Error("past conversations cannot be searched", zap.Error(err))
+		a.o.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
+	}
+	act, err := a.hands()
+	if err != nil {
+		return tool.Set{}, err
+	}
+	ts = slices.Concat(ts, act, a.recallTools())
+	return tool.NewSet(append(ts, a.mind.tools(a.store.SessionByID)...)...)
 }
 
 // join puts the gateway together.
 func (a *App) join(tools tool.Set) error {
 	c := a.o.Config
-	check, err := access.New(c.AccessPolicy())
+	check, err := a.checker(a.o.Config)
 	if err != nil {
 		return err
 	}
-	cache, err := media.Open(a.home.Path("cache", "media"), media.Config{MaxBytes: maxFile, CacheBytes: maxCache})
+	a.gate.now.Store(check)
+	var restart func()
+	if a.o.CanRestart {
+		restart = a.again
+	}
+	say, err := words.In(c.Display.Language)
+	if err != nil {
+		return wrongKey("display.language", err)
+	}
+	senses, err := a.senses()
 	if err != nil {
 		return err
 	}
 	model := a.o.Report.Model
+	compression, err := a.compression()
+	if err != nil {
+		return err
+	}
 	a.gateway = gateway.New(gateway.Options{
-		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: check,
-		Prefix: func(r session.Record) prompt.Prefix {
-			return prompt.Build(prompt.Inputs{
-				Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
-				Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.At.Platform),
-				Tools: offered(tools.Tools(), c.Accounts()[r.At.On()].Toolsets),
-			})
-		},
-		Fetch: a.fetcher(cache), Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
+		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing,
+		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
+		Cron: a.cron(), Words: say, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
+		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
+		Attach: a.attach, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher(a.cache), Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
-		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: reset(c), Progress: c.Display.ToolProgress, RedactPII: c.Privacy.RedactPII, Mode: turn.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
+		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.Policy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.o.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.o.Log,
 	})
+	a.meter.Watch(a.measured())
 	return nil
 }
 
@@ -198,8 +263,14 @@ func (a *App) attached(to chat.Address) {
 	a.gateway.Delivery().Wake(to)
 }
 
-// Run starts the daemon and keeps it going until ctx ends; then it stops in
-// good order and returns what could not be finished.
+// ErrRestart is returned by Run when a person has asked for a restart.
+var ErrRestart = errors.New("app: restart")
+
+// again has Run return ErrRestart once it has stopped.
+func (a *App) again() { a.asked.Do(func() { close(a.restart) }) }
+
+// Run starts the daemon and keeps it going until ctx ends or a restart is asked
+// for; then it stops in good order and returns what could not be finished.
 func (a *App) Run(ctx context.Context) error {
 	defer func() {
 		if err := a.unwind(); err != nil {
@@ -207,8 +278,8 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}()
 	control, err := admin.Serve(a.o.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Status: a.gateway.Status, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Console: a.console, Home: a.o.Home, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
+		Store: a.store, Upkeep: Upkeep(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.meter.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
+		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -227,14 +298,23 @@ func (a *App) Run(ctx context.Context) error {
 	a.start(edge, &running)
 	close(a.ready)
 	a.notify(a.notifier.Ready())
-	<-ctx.Done()
+	defer time.AfterFunc(settled, letGo).Stop()
+	var again error
+	select {
+	case <-ctx.Done():
+	case <-a.restart:
+		again = ErrRestart
+	}
 	a.notify(a.notifier.Stopping())
 	// Adapters still accept while turns finish: what they take is on disk.
 	err = a.gateway.Stop(context.WithoutCancel(ctx))
 	cut()
 	running.Wait()
-	return err
+	return errors.Join(again, err)
 }
+
+// settled is how long after the start everything has been used once.
+const settled = 5 * time.Second
 
 // start runs the adapters.
 func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
@@ -249,13 +329,25 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 			running.Go(func() { a.menu(ctx, account, m) })
 		}
 	}
+	if a.index != nil {
+		running.Go(func() { a.index.Run(ctx) })
+	}
 	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.alive)) })
+	running.Go(func() { a.follow(ctx) })
+	running.Go(func() { a.expire(ctx) })
+	if a.sandbox != nil {
+		running.Go(func() { _, _ = a.sandbox() }) // it says itself what it finds
+	}
 }
 
 // menu publishes the commands, again and again until the platform takes them.
 func (a *App) menu(ctx context.Context, account chat.Account, m chat.MenuSetter) {
+	level := access.Member
+	if account.Platform == chat.Discord { // where what is not in the menu cannot be given
+		level = access.Owner
+	}
 	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
-		err := m.SetMenu(ctx, a.gateway.Commands().Menu(access.Member))
+		err := m.SetMenu(ctx, a.gateway.Commands().Menu(level))
 		var config *chat.ConfigError
 		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
 			return
@@ -267,17 +359,6 @@ func (a *App) menu(ctx context.Context, account chat.Account, m chat.MenuSetter)
 		case <-time.After(wait):
 		}
 	}
-}
-
-// alive proves to the watchdog that the store still takes writes.
-func (a *App) alive() error {
-	now, err := json.Marshal(time.Now().UTC())
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return a.store.SetValue(ctx, "alive", now)
 }
 
 func (a *App) notify(err error) {

@@ -175,7 +175,7 @@ func answerFaults() []fault {
 		{
 			sentence: "a tool that does not exist is told to the model, which goes on",
 			play:     asking("hello", "there is no tool called", llm.Fault{Kind: llm.BadToolName}),
-			shows:    []string{`echo: results: Not run: there is no tool called "no_such_tool_". There are: read_file, search_files, todo.`},
+			shows:    []string{`echo: results: Not run: there is no tool called "no_such_tool_". There are: clarify, cronjob, delegate_task, memory, patch, process, read_file, search_files, send_message, session_search, skill_manage, skill_view, skills_list, terminal, todo, web_extract, write_file.`},
 			ends:     []string{"replied"},
 		},
 		{

@@ -29,13 +29,16 @@ func (w *world) call(method string, params url.Values) {
 	w.must(resp.Body.Close())
 }
 
-// up brings Telegram back. Somebody else may have its port for a moment.
-func (w *world) up() {
+// up brings Telegram back.
+func (w *world) up() { w.Helper(); w.again(w.tg.Up) }
+
+// again brings a server back. Somebody else may have its port for a moment.
+func (w *world) again(up func() error) {
 	w.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := w.tg.Up()
+		err := up()
 		if err == nil {
 			return
 		}

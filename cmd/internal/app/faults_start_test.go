@@ -142,7 +142,7 @@ func startFaults() []fault {
 		{
 			sentence: "a store of a newer version is left alone",
 			cold:     true, shows: fine, ends: []string{"replied"},
-			play: spoiled(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("schema1"), []byte("schema9")) }, func(w *world, err error) {
+			play: spoiled(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("schema3"), []byte("schema9")) }, func(w *world, err error) {
 				if newer, ok := errors.AsType[*storage.NewerError](err); !ok || newer.Have != 9 {
 					w.Errorf("it is not said to be newer: %v", err)
 				}

@@ -153,7 +153,7 @@ func updateFaults() []fault {
 				w.chat.Forge(w.bot, w.ann, 1, "old")
 				w.await("the press is answered", func() bool {
 					cs := w.tg.Ledger().Calls("answerCallbackQuery")
-					return len(cs) == 1 && cs[0].Params["text"] == "This button does nothing any more." && cs[0].Status == 200
+					return len(cs) == 1 && cs[0].Params["text"] == "This button does nothing." && cs[0].Status == 200
 				})
 			},
 			shows: []string{echoed},

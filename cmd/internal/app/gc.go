@@ -6,10 +6,10 @@ import (
 	"runtime/metrics"
 )
 
-// slack is the memory that may be used before the garbage is collected, beyond
+// headroom is the memory that may be used before the garbage is collected, beyond
 // what lives. With a live heap of a few MiB, Go's own rule would collect every
 // few messages; with a large one its rule holds.
-const slack = 16 << 20
+const headroom = 16 << 20
 
 // A collector adapts the garbage collector's pace after each of its rounds.
 type collector struct{ live []metrics.Sample }
@@ -34,8 +34,8 @@ func (c *collector) adapt() {
 	debug.SetGCPercent(percent(c.live[0].Value.Uint64()))
 }
 
-// percent is how much the heap may grow over what lives: slack, but no less
+// percent is how much the heap may grow over what lives: headroom, but no less
 // than Go's own 100 %, and no more than 400 %.
 func percent(live uint64) int {
-	return int(min(400, max(100, slack*100/max(1, live))))
+	return int(min(400, max(100, headroom*100/max(1, live))))
 }

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"hermesd/internal/spawn"
 )
 
 // TestMain lets all faults be played side by side: they wait far more than they
 // work.
 func TestMain(m *testing.M) {
+	spawn.Main() // the sandbox of the terminal begins with this program
 	flag.Parse()
 	if err := flag.Set("test.parallel", "100"); err != nil {
 		panic(err)

@@ -6,26 +6,44 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	"hermesd/internal/secret"
 )
 
-// offered are the tools that a session gets: all, or those that are named.
+// offered are the tools that a session gets: all, or those that are named, by
+// their own name or that of a toolset.
 func offered(tools []llm.Tool, names []string) []llm.Tool {
 	if len(names) == 0 {
 		return tools
 	}
-	return slices.DeleteFunc(tools, func(t llm.Tool) bool { return !slices.Contains(names, t.Name) })
+	sets := toolsets()
+	return slices.DeleteFunc(tools, func(t llm.Tool) bool {
+		return !slices.ContainsFunc(names, func(n string) bool { return n == t.Name || slices.Contains(sets[n], t.Name) })
+	})
 }
 
-// reset is when conversations start over by themselves.
-func reset(c *config.Config) session.Reset {
-	r := session.Reset{Hour: c.SessionReset.AtHour, Zone: c.Location()}
-	if c.SessionReset.Mode == "idle" || c.SessionReset.Mode == "both" {
-		r.Idle = time.Duration(c.SessionReset.IdleMinutes) * time.Minute
+// toolsets are the names of the tools that conversations at a place get; none:
+// all.
+func (a *App) toolsets(at chat.Address) []string { return a.o.Config.Accounts()[at.On()].Toolsets }
+
+// resets is when conversations of a place start over by themselves: its platform
+// goes before its type.
+func resets(c *config.Config) func(chat.Address) session.Reset {
+	return func(at chat.Address) session.Reset {
+		said := c.SessionReset
+		if own, ok := c.ResetByType[string(at.Kind)]; ok {
+			said = own
+		}
+		if own, ok := c.ResetByPlatform[string(at.Platform)]; ok {
+			said = own
+		}
+		r := session.Reset{Daily: said.Mode == "daily" || said.Mode == "both", Hour: said.AtHour, Zone: c.Location()}
+		if said.Mode == "idle" || said.Mode == "both" {
+			r.Idle = time.Duration(said.IdleMinutes) * time.Minute
+		}
+		return r
 	}
-	r.Daily = c.SessionReset.Mode == "daily" || c.SessionReset.Mode == "both"
-	return r
 }
 
 // masker hides secrets in what people are sent, unless the operator wants

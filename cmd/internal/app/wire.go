@@ -10,12 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/telegram"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/anthropic"
 	"hermesd/agent/llm/demo"
 	"hermesd/agent/llm/openai"
-	"hermesd/agent/llm/retry"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
@@ -23,22 +21,17 @@ import (
 )
 
 // provider builds the model and those to fall back to.
-func (a *App) provider() (llm.Provider, error) {
+func (a *App) provider() llm.Provider {
 	main := a.o.Report.Model
 	a.o.Say("🧠 Model: " + main.String())
-	targets := []retry.Target{}
-	for _, e := range append([]config.Endpoint{main}, a.o.Report.Fallbacks...) {
-		targets = append(targets, retry.Target{Provider: a.endpoint(e), Model: e.Model})
-	}
-	a.o.Say("💾 Prompt caching: " + caching(main, a.o.Config.PromptCaching.CacheTTL))
-	retries := a.o.Config.Agent.APIMaxRetries
-	if retries == 0 {
-		retries = -1 // the option's zero means its default
-	}
-	return retry.New(targets, retry.Options{Retries: retries}), nil
+	a.o.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.o.Config.PromptCaching.CacheTTL))
+	a.models = newModels(a.o.Config, a.o.Report, a.endpoint, a.windows.of)
+	return a.models.provider(main)
 }
 
-func (a *App) endpoint(e config.Endpoint) llm.Provider {
+func (a *App) endpoint(e config.Endpoint) llm.Provider { return a.meter.Provider(a.service(e)) }
+
+func (a *App) service(e config.Endpoint) llm.Provider {
 	switch e.Provider {
 	case "demo":
 		return demo.New(demo.Options{Delay: a.o.Config.Model.DemoPause})
@@ -48,20 +41,6 @@ func (a *App) endpoint(e config.Endpoint) llm.Provider {
 	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
 }
 
-func caching(e config.Endpoint, ttl string) string {
-	switch e.Provider {
-	case "anthropic":
-		source := "native Anthropic"
-		if !strings.Contains(e.BaseURL, "api.anthropic.com") {
-			source = "Anthropic-compatible endpoint"
-		}
-		return fmt.Sprintf("ENABLED (%s, %s TTL)", source, ttl)
-	case "demo":
-		return "off (the demo model costs nothing)"
-	}
-	return "off (" + e.Provider + " keeps equal prefixes by itself, or not at all)"
-}
-
 // sees reports whether the provider's models are given images as images.
 func sees(provider string) bool {
 	switch provider {
@@ -69,50 +48,6 @@ func sees(provider string) bool {
 		return true
 	}
 	return false
-}
-
-// connect builds the adapters of all accounts. An account whose settings
-// cannot work stays down; the others go on.
-func (a *App) connect() error {
-	for account, s := range a.o.Config.Accounts() {
-		if account.Platform != chat.Telegram {
-			a.o.Say(fmt.Sprintf("⚠️  %s is configured, but this version has no adapter for it", account.Platform))
-			continue
-		}
-		ad, err := a.telegram(account, s)
-		if err != nil {
-			a.o.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
-			a.o.Say(fmt.Sprintf("❌ %v", err))
-			continue
-		}
-		a.adapters[account] = ad
-		a.o.Say("✉️  " + string(account.Platform) + dash(account.Name))
-	}
-	if len(a.adapters) == 1 {
-		a.o.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
-	}
-	return nil
-}
-
-func dash(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " (" + name + ")"
-}
-
-func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, error) {
-	files, err := downloads(s)
-	if err != nil {
-		return nil, &chat.ConfigError{Platform: account.Platform, Reason: err.Error()}
-	}
-	return telegram.New(telegram.Config{
-		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
-		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
-	}, telegram.Options{
-		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: dial.New(files),
-	})
 }
 
 // downloads says how files of an account are fetched: from the public internet,

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/telegram"
 )
@@ -25,7 +27,7 @@ import (
 // patience is how long anything may take before a test gives up.
 const patience = 40 * time.Second
 
-// A world is a home directory with a Telegram, a model and a person around it,
+// A world is a home directory with platforms, a model and a person around it,
 // and the daemon in it while it runs.
 type world struct {
 	*testing.T
@@ -33,6 +35,10 @@ type world struct {
 	f     fault
 	home  string
 	book  *logbook
+	sites []site // the platforms; the last question is asked on the first
+	dc    *discordSite
+	sl    *slackSite
+	web   *webSite
 	tg    *telegram.Server
 	api   string // where tg listens
 	bot   *telegram.Bot
@@ -41,8 +47,10 @@ type world struct {
 	model *llm.Server
 	spare *llm.Server // a second model
 
+	load func() (*config.Config, config.Report, error) // reads the configuration again; nil: it never changes
 	app  *app.App
-	stop func() // ends the life of the daemon; nil between lives
+	stop func()        // ends the life of the daemon; nil between lives
+	over chan struct{} // closed when the life has ended
 
 	once sync.Once
 	open chan struct{} // closed when the model goes on with what it holds
@@ -69,16 +77,22 @@ func newWorld(t *testing.T, f fault) *world {
 	w.bot = w.tg.AddBot(telegram.BotOptions{Username: "hermes_bot", Name: "Hermes"})
 	w.ann = w.tg.AddUser(telegram.Person{FirstName: "Ann"})
 	w.chat = w.ann.Chat(w.bot)
+	w.settle(f)
 	w.configure(f.config, f.telegram)
 	return w
 }
 
 // mind is the model: it echoes, holds what begins with "hold" until release,
-// uses a tool for what begins with "tool", writes slowly what begins with
-// "long", in bold what begins with "bold", and after release a lot of what
-// begins with "pages".
+// uses the tool todo for what begins with "tool", a tool with its arguments for
+// what begins with "use", writes slowly what begins with
+// "long", slowly and a lot what begins with "wide", in bold what begins with
+// "bold", and after release a lot of what begins with "pages".
 func (w *world) mind(r llm.Request) llm.Reply {
-	word, _, _ := strings.Cut(r.Newest(), " ")
+	said := r.Newest()
+	if _, after, ok := strings.Cut(said, "] "); ok && strings.HasPrefix(said, "[") {
+		said = after // in a conversation of several people
+	}
+	word, _, _ := strings.Cut(said, " ")
 	if word == "hold" || word == "pages" {
 		select {
 		case <-w.open:
@@ -94,8 +108,18 @@ func (w *world) mind(r llm.Request) llm.Reply {
 			return llm.Reply{Calls: []llm.Call{{Name: "todo", Args: `{"todos":[{"id":"1","content":"a thing","status":"pending"}]}`}}}
 		}
 		rep.Text = "done: " + r.Newest()
+	case "use": // a tool, and tells what came of it
+		if len(r.Results()) == 0 {
+			name, args, _ := strings.Cut(strings.TrimPrefix(said, "use "), " ")
+			return llm.Reply{Calls: []llm.Call{{Name: name, Args: args}}}
+		}
+		rep.Text = "result: " + r.Results()[len(r.Results())-1].Text
 	case "long":
 		rep.Text, rep.Pieces, rep.PerDelta = "done: "+strings.Repeat("word ", 50)+"end", 10, 100*time.Millisecond
+	case "attach":
+		rep.Text = "MEDIA:" + strings.TrimPrefix(r.Newest(), "attach ")
+	case "wide":
+		rep.Text, rep.Pieces, rep.PerDelta = strings.Join(pages(), "\n\n"), 4000, 400*time.Millisecond
 	case "bold":
 		rep.Text = "It is **bold**."
 	}
@@ -126,17 +150,17 @@ func (w *world) hold(text string) telegram.Message {
 }
 
 // configure writes the config file: the usual one, with more at its top level
-// and more for Telegram.
+// and more for the first platform.
 func (w *world) configure(more, account string) {
 	w.Helper()
 	text := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", w.model.URL)
 	if account != "none" {
-		text += fmt.Sprintf("platforms:\n  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", w.bot.Token(), w.api, fmt.Sprint(w.ann.ID()))
-		for line := range strings.Lines(account) {
-			text += "    " + line
-		}
+		text += "platforms:\n" + w.sections(account)
 	}
-	text = strings.NewReplacer("$SPARE", w.spare.URL, "$API", w.api, "$ANN", fmt.Sprint(w.ann.ID())).Replace(text + "\n" + more + "\n")
+	text = w.names().Replace(text + "\n" + more + "\n")
+	if !w.f.sandboxed && !strings.Contains(more, "terminal:") {
+		text += "terminal:\n  sandbox: off\n" // to look for one starts processes, and a hundred worlds start at once
+	}
 	w.write("config.yaml", text)
 }
 
@@ -155,7 +179,7 @@ func (w *world) build() (*app.App, error) {
 		return nil, err
 	}
 	return app.New(w.ctx, app.Options{
-		Config: c, Report: report, Home: report.Home, Version: "test", Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
+		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.f.restarts, Load: w.load, Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
 	})
 }
 
@@ -169,10 +193,12 @@ func (w *world) start() {
 	w.app = a
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }() // stop waits for it
+	over := make(chan struct{})
+	w.over = over
+	go func() { ended <- a.Run(ctx); close(over) }() // stop waits for it
 	w.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil && !errors.Is(err, app.ErrRestart) {
 			w.Errorf("the daemon ended: %v", err)
 		}
 	})
@@ -184,18 +210,26 @@ func (w *world) start() {
 	}
 }
 
-// online returns when the daemon polls.
+// online returns when the daemon is connected.
 func (w *world) online() {
 	w.Helper()
-	w.health(chat.Connected, "")
+	for _, s := range w.sites {
+		w.healthOf(chat.Account{Platform: s.platform()}, chat.Connected, "")
+	}
 }
 
-// health returns when Telegram's state is that, with words of the reason.
+// health returns when the state of the first platform is that, with words of
+// the reason.
 func (w *world) health(s chat.State, words string) {
 	w.Helper()
-	w.await(fmt.Sprintf("health is %s %q", s, words), func() bool {
+	w.healthOf(chat.Account{Platform: w.sites[0].platform()}, s, words)
+}
+
+func (w *world) healthOf(on chat.Account, s chat.State, words string) {
+	w.Helper()
+	w.await(fmt.Sprintf("health of %s is %s %q", on.Platform, s, words), func() bool {
 		return slices.ContainsFunc(w.app.Gateway().Status().Accounts, func(a gateway.AccountHealth) bool {
-			return a.Platform == chat.Telegram && a.State == s && strings.Contains(a.Error, words)
+			return a.Account == on && a.State == s && strings.Contains(a.Error, words)
 		})
 	})
 }
@@ -215,11 +249,19 @@ func (w *world) seesIn(c *telegram.Chat, text string) telegram.Message {
 	return m
 }
 
-// ask has ann say something and see the echo of it.
+// ask has ann say something on the first platform and see the echo of it.
 func (w *world) ask(text string) {
 	w.Helper()
-	w.say(text)
-	w.sees("echo: " + text)
+	w.sites[0].say(text)
+	w.reads(text)
+}
+
+// reads returns once ann sees the echo of text on the first platform.
+func (w *world) reads(text string) {
+	w.Helper()
+	if err := w.sites[0].wait(w.ctx, "echo: "+text); err != nil {
+		w.fatal(fmt.Sprintf("the echo of %q is not seen", text))
+	}
 }
 
 // logs returns once the operator has a line with all of the words.
@@ -230,14 +272,17 @@ func (w *world) logs(words ...string) {
 	})
 }
 
+// look is how often a condition is asked of which no ledger tells.
+const look = 50 * time.Millisecond
+
 // await returns once cond is true. It is asked after each change of the log and
-// of Telegram's ledger, never by the clock.
+// of the first platform's ledger, and now and then.
 func (w *world) await(what string, cond func() bool) {
 	w.Helper()
 	for {
-		ctx, cancel := context.WithCancel(w.ctx)
+		ctx, cancel := context.WithTimeout(w.ctx, look)
 		stop := context.AfterFunc(w.book.next(), cancel)
-		err := w.tg.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { return cond() })
+		err := w.sites[0].changes(ctx, cond)
 		stop()
 		cancel()
 		if err == nil {
@@ -253,6 +298,21 @@ func (w *world) await(what string, cond func() bool) {
 func (w *world) confirmed() {
 	w.Helper()
 	w.await("all updates are confirmed", func() bool { return w.bot.Pending() == 0 })
+}
+
+// accepted returns once the daemon has taken n messages in. It asks by the
+// clock: no platform has to hear of it.
+func (w *world) accepted(n int) {
+	w.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for len(w.why(inbox.ID(n).String())) == 0 {
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			w.fatal(fmt.Sprintf("%d messages are not taken in", n))
+		}
+	}
 }
 
 // why tells how the messages with that id or key of the platform ended.
@@ -311,10 +371,8 @@ func (w *world) fatal(why string) {
 	for _, l := range w.book.lines() {
 		fmt.Fprintf(&b, "  %s\n", l.text)
 	}
-	for _, c := range w.tg.Chats() {
-		for _, m := range c.Messages() {
-			fmt.Fprintf(&b, "  chat %d: %s: %q\n", c.ID(), m.From.FirstName, m.Text)
-		}
+	for _, s := range w.sites {
+		b.WriteString(s.dump())
 	}
 	w.Fatalf("%s\n%s", why, b.String())
 }

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones must be known on machines that have no list of them
@@ -26,6 +28,14 @@ func (l *loader) check(c *Config) {
 	for i, f := range c.FallbackProviders {
 		l.modelURL(fmt.Sprintf("fallback_providers[%d].base_url", i), f.Provider, f.BaseURL)
 	}
+	l.known("reset_by_type", slices.Sorted(maps.Keys(c.ResetByType)), []string{"dm", "group", "thread", "channel"})
+	l.known("reset_by_platform", slices.Sorted(maps.Keys(c.ResetByPlatform)), []string{"telegram", "discord", "slack", "console", "http"})
+	l.service("stt.base_url", c.STT.BaseURL, c.STT.APIKey)
+	l.service("tts.base_url", c.TTS.BaseURL, c.TTS.APIKey)
+	l.address("web.search.base_url", c.Web.Search.BaseURL, "http", "https")
+	if c.Web.Search.Provider == "searxng" && c.Web.Search.BaseURL == "" {
+		l.ProblemAt("web.search.provider", "searxng needs web.search.base_url: where the instance is, such as http://127.0.0.1:8888")
+	}
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
 	for _, p := range c.Platforms.all() {
@@ -34,12 +44,6 @@ func (l *loader) check(c *Config) {
 		for name, a := range p.Accounts {
 			l.account(p.platform, path+".accounts."+name, a)
 		}
-		if p.platform != chat.Telegram && (p.Enabled || len(p.Accounts) > 0) {
-			l.WarnAt(path+".enabled", "the adapter for %s is not there yet: it stays off", p.platform)
-		}
-	}
-	if s := c.Platforms.Slack; s.Enabled && s.AppToken == "" {
-		l.WarnAt("platforms.slack.app_token", "Slack needs an app token too: set SLACK_APP_TOKEN")
 	}
 	l.Validate()
 	if len(l.Problems) == 0 {
@@ -82,7 +86,10 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 	if a.Enabled && a.Token == "" {
 		l.ProblemAt(path+".enabled", "it is switched on but has no token: set %s_BOT_TOKEN in .env, or token here", strings.ToUpper(string(p)))
 	}
-	for key, s := range map[string]secret.Value{"token": a.Token, "webhook_secret": a.WebhookSecret} {
+	if p == chat.Slack && a.Enabled && a.AppToken == "" {
+		l.ProblemAt(path+".enabled", "it is switched on but has no app token, which Socket Mode needs: set SLACK_APP_TOKEN in .env, or app_token here")
+	}
+	for key, s := range map[string]secret.Value{"token": a.Token, "app_token": a.AppToken, "webhook_secret": a.WebhookSecret} {
 		if strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 			l.ProblemAt(path+"."+key, "there is a space or a control character in it")
 		}
@@ -135,6 +142,40 @@ func (l *loader) address(path, s string, schemes ...string) *url.URL {
 	}
 	l.ProblemAt(path, "want a URL that begins with %s://", strings.Join(schemes, ":// or "))
 	return nil
+}
+
+// known checks the names in a table.
+func (l *loader) known(path string, names, want []string) {
+	for _, n := range names {
+		if !slices.Contains(want, n) {
+			l.ProblemAt(path+"."+n, "want one of %s", strings.Join(want, ", "))
+		}
+	}
+}
+
+// service checks the address of a speech service.
+func (l *loader) service(path, s string, key secret.Value) {
+	u := l.address(path, s, "http", "https")
+	switch {
+	case u == nil:
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		l.ProblemAt(path, "want an address without a name, a password, ? and #: a key belongs into api_key")
+	case key != "" && insecure(s):
+		l.WarnAt(path, "the key goes over the network unencrypted: use https")
+	}
+}
+
+// searchKey takes the key of the search service from the variable that is named
+// after it, and says so if one is missing.
+func (l *loader) searchKey(c *Config) {
+	variable := map[string]string{"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}[c.Web.Search.Provider]
+	if variable == "" || c.Web.Search.APIKey != "" {
+		return
+	}
+	v, _ := l.look(variable)
+	if c.Web.Search.APIKey = secret.Value(v); v == "" {
+		l.ProblemAt("web.search.api_key", "%s needs a key: set %s in .env", c.Web.Search.Provider, variable)
+	}
 }
 
 var version = regexp.MustCompile(`/v[0-9][a-z0-9]*(/openai)?$`)

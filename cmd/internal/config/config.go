@@ -20,24 +20,39 @@ type Config struct {
 	FallbackProviders []Fallback    `yaml:"fallback_providers" doc:"Models to fall back to, in this order, while the main one cannot answer."`
 	Agent             Agent         `yaml:"agent"`
 	PromptCaching     PromptCaching `yaml:"prompt_caching"`
+	Compression       Compression   `yaml:"compression"`
+	Context           Context       `yaml:"context"`
+	Auxiliary         Auxiliary     `yaml:"auxiliary"`
+	Memory            Memory        `yaml:"memory"`
+	Skills            Skills        `yaml:"skills"`
+	SessionSearch     SessionSearch `yaml:"session_search"`
+	PricesFile        string        `yaml:"prices_file" doc:"File of prices that go before the built-in ones, YAML or JSON, relative to the home; see docs/caching.md#prices. Empty: none."`
 	Timezone          string        `yaml:"timezone" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
 
 	Display   Display   `yaml:"display"`
 	Streaming Streaming `yaml:"streaming"`
 	Delivery  Delivery  `yaml:"delivery"`
 
-	GroupSessionsPerUser  bool           `yaml:"group_sessions_per_user" default:"true" doc:"In groups, each person has a session of their own."`
-	ThreadSessionsPerUser bool           `yaml:"thread_sessions_per_user" default:"false" doc:"In threads and topics, each person has a session of their own."`
-	SessionReset          SessionReset   `yaml:"session_reset"`
-	Gateway               gateway.Config `yaml:"gateway"`
-	Backlog               Backlog        `yaml:"backlog"`
+	GroupSessionsPerUser  bool                    `yaml:"group_sessions_per_user" default:"true" doc:"In groups, each person has a session of their own."`
+	ThreadSessionsPerUser bool                    `yaml:"thread_sessions_per_user" default:"false" doc:"In threads and topics, each person has a session of their own."`
+	SessionReset          SessionReset            `yaml:"session_reset"`
+	ResetByType           map[string]SessionReset `yaml:"reset_by_type" doc:"Other rules by kind of chat (dm, group, thread, channel), with the keys of session_reset."`
+	ResetByPlatform       map[string]SessionReset `yaml:"reset_by_platform" doc:"Other rules by platform, with the keys of session_reset; they go before those by kind of chat."`
+	Gateway               gateway.Config          `yaml:"gateway"`
+	Backlog               Backlog                 `yaml:"backlog"`
 
 	Access                 access.Config `yaml:"access"`
-	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a pairing code, or nothing. This version has no pairing yet: both are nothing, and hermesd why knows of it."`
+	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a code with which the operator can let them in (hermesd pairing), or nothing."`
 	Platforms              Platforms     `yaml:"platforms"`
 
-	Terminal Terminal `yaml:"terminal"`
-	Logging  Logging  `yaml:"logging"`
-	Privacy  Privacy  `yaml:"privacy"`
-	Security Security `yaml:"security"`
+	Terminal  Terminal  `yaml:"terminal"`
+	Approvals Approvals `yaml:"approvals"`
+	Web       Web       `yaml:"web"`
+	STT       STT       `yaml:"stt"`
+	TTS       TTS       `yaml:"tts"`
+	Cron      Cron      `yaml:"cron"`
+	Sessions  Sessions  `yaml:"sessions"`
+	Logging   Logging   `yaml:"logging"`
+	Privacy   Privacy   `yaml:"privacy"`
+	Security  Security  `yaml:"security"`
 }

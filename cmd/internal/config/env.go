@@ -20,12 +20,15 @@ func keyVariables() []keyVariable {
 		{"GATEWAY_ALLOWED_USERS", "access.allow_from"},
 		{"GATEWAY_ALLOW_ALL_USERS", "access.allow_all"},
 		{"HERMES_EPHEMERAL_SYSTEM_PROMPT", "agent.ephemeral_system_prompt"},
+		{"HERMES_PREFILL_MESSAGES_FILE", "agent.prefill_messages_file"},
 		{"HERMES_MAX_ITERATIONS", "agent.max_turns"},
 		{"HERMES_TIMEZONE", "timezone"},
 		{"HERMES_AGENT_TIMEOUT", "gateway.turn_timeout"},
 		{"HERMES_AUTO_CONTINUE_FRESHNESS", "gateway.auto_continue_freshness"},
 		{"HERMES_REDACT_SECRETS", "security.redact_secrets"},
 		{"TERMINAL_CWD", "terminal.cwd"},
+		{"STT_API_KEY", "stt.api_key"},
+		{"TTS_API_KEY", "tts.api_key"},
 		{"SLACK_APP_TOKEN", "platforms.slack.app_token"},
 		{"TELEGRAM_WEBHOOK_URL", "platforms.telegram.webhook_url"},
 		{"TELEGRAM_WEBHOOK_SECRET", "platforms.telegram.webhook_secret"},
@@ -50,7 +53,7 @@ func providerKeys() map[string]string {
 // secretVariables returns the names of all variables that hold secrets,
 // whether or not they end up in a key.
 func secretVariables() []string {
-	ns := []string{"SLACK_APP_TOKEN", "TELEGRAM_WEBHOOK_SECRET"}
+	ns := []string{"SLACK_APP_TOKEN", "TELEGRAM_WEBHOOK_SECRET", "STT_API_KEY", "TTS_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY"}
 	for _, n := range providerKeys() {
 		ns = append(ns, n)
 	}

@@ -47,9 +47,9 @@ func ResolveHome(home string, env func(string) (string, bool)) (string, error) {
 	return abs, nil
 }
 
-// inHome makes a path absolute: ~ is the user's own directory, anything else
+// InHome makes a path absolute: ~ is the user's own directory, anything else
 // that is relative is below the home of hermesd.
-func inHome(home, path string) string {
+func InHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if dir, err := os.UserHomeDir(); err == nil {
 			return filepath.Join(dir, rest)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"hermesd/agent/llm/pricing"
 	"hermesd/cmd/internal/config/keys"
 	"hermesd/internal/secret"
 )
@@ -70,6 +71,14 @@ type Report struct {
 
 	Model     Endpoint
 	Fallbacks []Endpoint
+	// Summary is the model that writes summaries; the zero Endpoint is the one
+	// that answers.
+	Summary Endpoint
+	// Vision describes pictures, Titles names conversations, Approval judges
+	// commands; the zero Endpoint: nobody does.
+	Vision, Titles, Approval Endpoint
+	// Prices are those that come with the program, with those of prices_file on top.
+	Prices *pricing.Table
 }
 
 // Load reads the configuration. On an error, which is an *Error unless the home
@@ -89,7 +98,7 @@ func Load(o Options) (*Config, Report, error) {
 		l.file = filepath.Join(home, "config.yaml")
 	}
 	l.Loader = keys.New(c, keys.Options{
-		File: l.file, Look: l.look, Path: func(s string) string { return inHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
+		File: l.file, Look: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
 	l.dot = l.dotenv(&r)
@@ -101,6 +110,12 @@ func Load(o Options) (*Config, Report, error) {
 	l.finish(c)
 	l.check(c)
 	r.Model, r.Fallbacks = l.endpoints(c)
+	r.Summary = l.summary(c)
+	r.Vision = l.aside("auxiliary.vision", c, c.Auxiliary.Vision)
+	r.Titles = l.aside("auxiliary.title_generation", c, c.Auxiliary.TitleGeneration)
+	r.Approval = l.aside("auxiliary.approval", c, c.Auxiliary.Approval)
+	r.Prices = l.prices(c)
+	l.searchKey(c)
 	l.learnSecrets(c)
 	r.Warnings = keys.Tidy(l.Warnings, l.secrets)
 	if len(l.Problems) > 0 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"hermesd/adapters/httpapi"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
@@ -10,9 +11,10 @@ import (
 
 // Platforms are the surfaces that people write from.
 type Platforms struct {
-	Telegram Platform `yaml:"telegram"`
-	Discord  Platform `yaml:"discord" set:"require_mention=true"`
-	Slack    Slack    `yaml:"slack" set:"require_mention=true"`
+	Telegram Platform       `yaml:"telegram"`
+	Discord  Platform       `yaml:"discord" set:"require_mention=true"`
+	Slack    Platform       `yaml:"slack" set:"require_mention=true"`
+	HTTP     httpapi.Config `yaml:"http"`
 }
 
 // A Platform is one surface: its only account, or what its accounts share.
@@ -21,16 +23,11 @@ type Platform struct {
 	Accounts map[string]Account `yaml:"accounts" doc:"More accounts, by a name of your own, each with the keys above; who may speak, tokens and webhooks are its own, what else it leaves out it takes from the platform."`
 }
 
-// Slack is a Platform that needs a second token.
-type Slack struct {
-	Platform `yaml:",inline"`
-	AppToken secret.Value `yaml:"app_token" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
-}
-
 // An Account is one login on one platform.
 type Account struct {
 	Enabled     bool         `yaml:"enabled" default:"false" own:"true" doc:"Connect. A token alone does that too, unless false stands here."`
 	Token       secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN."`
+	AppToken    secret.Value `yaml:"app_token" on:"slack" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
 	APIURL      string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
 	HomeChannel string       `yaml:"home_channel" own:"true" doc:"Id of the chat that gets what has no other place to go, as CHAT or CHAT:THREAD."`
 
@@ -39,6 +36,7 @@ type Account struct {
 	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
 	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"Ids of the groups that are listened to; empty: all. It lets nobody in."`
 	GroupAllowedChats      []string `yaml:"group_allowed_chats" own:"true" doc:"Ids of the groups in which everybody may speak, as a guest."`
+	AllowedRoles           []string `yaml:"allowed_roles" on:"discord" own:"true" doc:"Ids of the roles whose members may speak, as guests."`
 	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`
 	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: what stands there."`
 
@@ -49,10 +47,17 @@ type Account struct {
 	ChannelPrompts    map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
 	Toolsets          []string          `yaml:"toolsets" doc:"Tools that sessions of this platform get; empty: all."`
 
+	IgnoredChats  []string `yaml:"ignored_chats" on:"discord|slack" alias:"ignored_channels" own:"true" doc:"Ids of the channels that are never listened to."`
+	AutoThread    bool     `yaml:"auto_thread" on:"discord" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
+	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping besides people: everyone, roles."`
+	StrictMention bool     `yaml:"strict_mention" on:"slack" default:"false" doc:"In threads too, answer only when mentioned."`
+	ReplyInThread bool     `yaml:"reply_in_thread" on:"slack" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
+	Reactions     bool     `yaml:"reactions" on:"discord|slack" default:"true" doc:"Mark people's messages with what has become of them."`
+
 	Proxy         secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
-	WebhookURL    string       `yaml:"webhook_url" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
-	WebhookSecret secret.Value `yaml:"webhook_secret" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
-	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
+	WebhookURL    string       `yaml:"webhook_url" on:"telegram" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
+	WebhookSecret secret.Value `yaml:"webhook_secret" on:"telegram" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
+	WebhookListen string       `yaml:"webhook_listen" on:"telegram" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
 	Rate          Rate         `yaml:"rate" short:"account"`
 }
 
@@ -70,7 +75,7 @@ type named struct {
 }
 
 func (p *Platforms) all() []named {
-	return []named{{chat.Telegram, &p.Telegram}, {chat.Discord, &p.Discord}, {chat.Slack, &p.Slack.Platform}}
+	return []named{{chat.Telegram, &p.Telegram}, {chat.Discord, &p.Discord}, {chat.Slack, &p.Slack}}
 }
 
 // Accounts returns every account that is to be connected. The account of a
@@ -95,7 +100,7 @@ func (c *Config) AccessPolicy() access.Policy {
 	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDM(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.Rules)}
 	rules := func(a Account) access.Rules {
 		return access.Rules{
-			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats,
+			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats, Roles: a.AllowedRoles,
 			AllowBots: access.Bots(a.AllowBots), UnknownDM: access.UnknownDM(a.UnauthorizedDMBehavior),
 		}
 	}

@@ -97,6 +97,11 @@ var wrong = []struct{ name, yaml, want string }{
 	{"query in the address", "model: {default: m, base_url: 'http://h/v1?key=x'}\n", "config.yaml:1:31: model.base_url: want an address without ? and #"},
 	{"whose key", "model: {default: m, api_key: abcdefghijk}\n", "config.yaml:1:18: model.provider: nothing says whose key this is: set provider"},
 	{"fallback from nowhere", "fallback_providers: [{model: m}]\n", "config.yaml:1:30: fallback_providers[0].provider: nothing says who serves this fallback: set provider, base_url or api_key"},
+	{"a kind of chat that is none", "reset_by_type: {dms: {mode: idle}}\n", "config.yaml:1:17: reset_by_type.dms: want one of dm, group, thread, channel"},
+	{"a rule for a platform that is none", "reset_by_platform: {slack: {mode: sometimes}}\n", "config.yaml:1:35: reset_by_platform.slack.mode: want one of none, idle, daily, both, not \"sometimes\""},
+	{"searxng without an address", "web: {search: {provider: searxng}}\n", "config.yaml:1:26: web.search.provider: searxng needs web.search.base_url: where the instance is, such as http://127.0.0.1:8888"},
+	{"a search without a key", "web: {search: {provider: brave}}\n", "config.yaml:1:26: web.search.api_key: brave needs a key: set BRAVE_API_KEY in .env"},
+	{"a key in the address of a voice", "stt: {base_url: 'https://a:b@example.com/v1'}\n", "config.yaml:1:17: stt.base_url: want an address without a name, a password, ? and #: a key belongs into api_key"},
 	{"owner package", "agent: {name: \"a\\nb\"}\n", "config.yaml:1:15: agent: agent.name must be one line"},
 }
 
@@ -155,13 +160,10 @@ browser: {inactivity_timeout: 120, nested: {anything: goes}}
 `}.good(t)
 	want := `config.yaml:1:1: _config_version: Hermes has this key, hermesd does not: it has no effect
 config.yaml:2:1: toolsets: Hermes has this key, hermesd does not: it has no effect; use platforms.<platform>.toolsets
-config.yaml:3:9: agent.tool_use_enforcement: Hermes has this key, hermesd does not: it has no effect
 config.yaml:4:1: whatsapp: Hermes has this key, hermesd does not: it has no effect; hermesd has no adapter for it
-config.yaml:5:1: memory: Hermes has this key, hermesd does not: it has no effect
 config.yaml:6:12: platforms.telegram.reactions: Hermes has this key, hermesd does not: it has no effect
 config.yaml:6:29: platforms.telegram.extra: Hermes has this key, hermesd does not: it has no effect; write its keys one level up
 config.yaml:7:13: platforms.signal: Hermes has this key, hermesd does not: it has no effect; hermesd has no adapter for it
-config.yaml:7:43: platforms.discord.auto_thread: Hermes has this key, hermesd does not: it has no effect
 config.yaml:8:11: display.personality: Hermes has this key, hermesd does not: it has no effect
 config.yaml:9:1: browser: Hermes has this key, hermesd does not: it has no effect
 `

@@ -60,6 +60,39 @@ func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 	return main, fallbacks
 }
 
+// summary resolves the model that writes summaries.
+func (l *loader) summary(c *Config) Endpoint {
+	t := c.Auxiliary.Compression
+	if (t.Provider == "auto" || t.Provider == "main") && t.Model == "" && t.BaseURL == "" && t.APIKey == "" {
+		return Endpoint{}
+	}
+	said := Fallback{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
+	if t.Provider == "main" || t.Provider == "auto" && t.BaseURL == "" && t.APIKey == "" { // another model of the same provider
+		main := c.Model
+		said.Provider, said.BaseURL, said.APIKey = main.Provider, main.BaseURL, main.APIKey
+	}
+	return l.endpoint("auxiliary.compression", "model", said)
+}
+
+// aside resolves a model that does a task only if it is named; the zero Endpoint
+// if it is not.
+func (l *loader) aside(path string, c *Config, t Aside) Endpoint {
+	said := Fallback{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
+	switch {
+	case t.Provider == "main":
+		said.Provider, said.BaseURL, said.APIKey = c.Model.Provider, c.Model.BaseURL, c.Model.APIKey
+		if said.Model == "" {
+			said.Model = c.Model.Default
+		}
+	case t.Provider == "" || t.Provider == "auto":
+		if t.BaseURL == "" && t.APIKey == "" {
+			return Endpoint{}
+		}
+		said.Provider = "auto"
+	}
+	return l.endpoint(path, "model", said)
+}
+
 // endpoint resolves one model. path is its section, modelKey the key of its
 // name there.
 func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
@@ -133,7 +166,7 @@ func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider,
 	if model != "" && path == "model" {
 		l.WarnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", keyNames(order))
 	}
-	return "demo", "no key and no model.base_url are set, so the built-in demo model answers"
+	return "demo", "no key and no model.base_url are set, so the built-in demo model answers; `hermesd setup` asks for them"
 }
 
 func keyNames(providers []string) string {

@@ -32,7 +32,34 @@ type Fallback struct {
 // Agent is the agent's own section and what the gateway adds to its prompts.
 type Agent struct {
 	agent.Config          `yaml:",inline"`
-	EphemeralSystemPrompt string `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
+	EphemeralSystemPrompt string            `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
+	OverlayPlacement      string            `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored stands: at the end of each call; with the turn's own message (always so while the model thinks); or, for ephemeral_system_prompt, in a system block of its own."`
+	PrefillMessagesFile   string            `yaml:"prefill_messages_file" doc:"JSON file of messages that stand between the prompt and the conversation in every call, relative to the home; HERMES_PREFILL_MESSAGES_FILE."`
+	ToolUseEnforcement    []string          `yaml:"tool_use_enforcement" default:"auto" doc:"Models that are told to act through tools instead of announcing it: auto, on, off, or parts of their names."`
+	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Leave out SOUL.md and the project's context files: the built-in identity is used."`
+	LoadSoul              bool              `yaml:"load_soul" default:"false" doc:"Scheduled prompts that name no folder to work in keep SOUL.md; project files stay out of them in any case."`
+	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, beside the built-in ones."`
+}
+
+// Memory says what the agent keeps of what it learns.
+type Memory struct {
+	MemoryEnabled      bool   `yaml:"memory_enabled" default:"true" doc:"The agent keeps notes in memories/MEMORY.md."`
+	UserProfileEnabled bool   `yaml:"user_profile_enabled" default:"true" doc:"The agent keeps what it knows of its owner in memories/USER.md."`
+	MemoryCharLimit    int    `yaml:"memory_char_limit" default:"2200" range:"200..100000" doc:"Most characters of MEMORY.md; all of them stand in every prompt."`
+	UserCharLimit      int    `yaml:"user_char_limit" default:"1375" range:"200..100000" doc:"Most characters of USER.md."`
+	NudgeInterval      int    `yaml:"nudge_interval" default:"10" range:"0..1000" doc:"Turns after which the agent is reminded to keep what it has learnt; 0: never."`
+	Scope              string `yaml:"scope" default:"home" enum:"home|platform|user" doc:"Who shares the memories: the owners, on all platforms; each platform has its own; each person has their own."`
+}
+
+// Skills says where skills are.
+type Skills struct {
+	ExternalDirs []string `yaml:"external_dirs" doc:"More directories with skills, read only, relative to the home."`
+	Disabled     []string `yaml:"disabled" doc:"Names of skills that are not offered."`
+}
+
+// SessionSearch says how past conversations are found.
+type SessionSearch struct {
+	Summarize bool `yaml:"summarize" default:"false" doc:"The model that writes summaries (auxiliary.compression, else the one that answers) says what each conversation found tells about the query, instead of its passages."`
 }
 
 // PromptCaching says how providers keep prefixes.
@@ -42,6 +69,8 @@ type PromptCaching struct {
 
 // Display says what people see of a turn.
 type Display struct {
+	Language      string `yaml:"language" default:"en" enum:"en|de" doc:"Language of commands: their help, menus and answers. What else the daemon says is English so far."`
+	BusyAck       bool   `yaml:"busy_ack_enabled" default:"false" doc:"Tell who writes to a busy agent that the message waits, at most once in 30 s."`
 	BusyInputMode string `yaml:"busy_input_mode" default:"interrupt" enum:"interrupt|queue|steer" doc:"What a message does that comes while a turn runs: stops it, waits, or is shown to the model after the next tool."`
 	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown while an answer is on its way: none, when the tool changes, all, or all with their arguments."`
 }
@@ -70,11 +99,6 @@ type Backlog struct {
 	MaxAge time.Duration `yaml:"max_age" default:"24h" doc:"Messages that are older than this when they come in are not answered; their sender is told."`
 }
 
-// Terminal says where tools work.
-type Terminal struct {
-	CWD string `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
-}
-
 // Logging says what is logged, and where.
 type Logging struct {
 	Level  string `yaml:"level" default:"info" enum:"debug|info|warn|error" doc:"Least important lines that are logged; what people write is logged at debug only."`
@@ -97,7 +121,7 @@ func (c *Config) Workspace(home string) string {
 	if c.Terminal.CWD == "" {
 		return filepath.Join(home, "workspace")
 	}
-	return inHome(home, c.Terminal.CWD)
+	return InHome(home, c.Terminal.CWD)
 }
 
 // LogFile returns the file to log to, "" for standard error.
@@ -105,7 +129,7 @@ func (c *Config) LogFile(home string) string {
 	if c.Logging.File == "" {
 		return ""
 	}
-	return inHome(home, c.Logging.File)
+	return InHome(home, c.Logging.File)
 }
 
 // Location returns the configured time zone. It is checked when the

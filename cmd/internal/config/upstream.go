@@ -19,6 +19,8 @@ func movedKeys() map[string]string {
 		"discord":                               "platforms.discord",
 		"slack":                                 "platforms.slack",
 		"workspace":                             "terminal.cwd",
+		"prefill_messages_file":                 "agent.prefill_messages_file",
+		"personalities":                         "agent.personalities",
 		"gateway.streaming":                     "streaming",
 		"gateway.group_sessions_per_user":       "group_sessions_per_user",
 		"gateway.thread_sessions_per_user":      "thread_sessions_per_user",

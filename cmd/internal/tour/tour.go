@@ -1,28 +1,24 @@
 // Package tour shows the real daemon at work, without an account or a key: a
-// child process under a simulated Telegram, with the built-in demo model. It is
-// killed in the middle of a turn, and the simulator's ledger says at the end
-// what was lost and what was doubled.
+// child process between a simulated Telegram, Discord and Slack, with the
+// built-in demo model. Each platform has an outage in the middle, and the
+// simulators' ledgers say at the end what was lost and what was doubled.
 package tour
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"hermesd/agent/llm"
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
-	"hermesd/internal/rig"
-	"hermesd/internal/sim/telegram"
 )
 
 // Options say how the tour goes.
@@ -33,230 +29,144 @@ type Options struct {
 	Stay bool
 	In   io.Reader
 	Out  io.Writer
+	// Width is that of the terminal; 0 if there is none.
+	Width int
+	// Environ is the environment, for what the terminal can show.
+	Environ []string
 }
 
-// A tour is the simulated world with the daemon in it.
+// A tour is one under way.
 type tour struct {
-	*rig.Rig
+	*world
+	*screen
 	o     Options
-	home  string
-	ann   *telegram.User
-	bob   *telegram.User
-	annAt *telegram.Chat // her direct chat with the bot
-	group *telegram.Chat
-	shown map[string]string // texts that were printed, by message
-	n     int               // messages that carry a token
+	n     atomic.Int64 // messages that carry a number
+	begun time.Time    // of the present part
+	// shown are the texts of the bot that were printed, by message. That of a room
+	// belongs to the goroutine that tells of it.
+	shown  map[room]map[string]string
+	breaks map[string]int // of prefixes, by reason, in the lives of the daemon so far
 }
 
 // Run gives the tour. Its error says that something of it did not happen, or
-// that the ledger shows a message lost or doubled.
+// that a ledger shows a message lost, doubled or out of order.
 func Run(ctx context.Context, o Options) error {
-	home, err := os.MkdirTemp("", "hermesd-demo-")
+	dir, err := os.MkdirTemp("", "hermesd-demo-")
 	if err != nil {
 		return fmt.Errorf("a home for the demo: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(home) }() // it is in the folder for temporary files all the same
-	r, err := rig.New(rig.Options{Binary: o.Binary, Home: filepath.Join(home, "home"), People: 2, DemoModel: true, Config: settings})
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the folder for temporary files all the same
+	w, err := newWorld(o.Binary, dir)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	t := &tour{Rig: r, o: o, home: filepath.Join(home, "home"), shown: map[string]string{}}
-	t.ann, t.bob, t.annAt = r.People[0], r.People[1], r.Direct[0]
-	t.group = r.Telegram.AddChat(telegram.ChatOptions{
-		Type: telegram.Supergroup, Title: "Kitchen", Members: []*telegram.User{t.ann, t.bob}, Bots: []*telegram.Bot{r.Bot},
-	})
+	defer w.close()
+	t := &tour{world: w, screen: newScreen(o.Out, o.Width, o.Environ), o: o, shown: map[room]map[string]string{}, breaks: map[string]int{}}
+	for _, r := range append([]room{w.dm}, w.rooms...) {
+		t.shown[r] = map[string]string{}
+	}
 	if err := t.script(ctx); err != nil {
 		return err
 	}
 	if o.Stay {
 		t.stay(ctx)
 	}
-	return r.Stop(70 * time.Second)
+	return w.Stop(70 * time.Second)
 }
-
-const settings = `    require_mention: true
-display:
-  busy_input_mode: queue
-  tool_progress: all
-logging:
-  level: error
-`
 
 func (t *tour) script(ctx context.Context) error {
-	t.line("hermesd: a tour. The daemon is the real one, in a process of its own; Telegram is simulated on this machine;")
-	t.line("the model is the built-in demo model, which follows simple rules and is not intelligent.")
-	t.line("Each message carries a number, by which the simulator's ledger is judged at the end.\n")
+	t.print(bold.Render("hermesd, a tour"))
+	t.say("The daemon is the real one, in a process of its own. Telegram, Discord and Slack are simulated on this machine, " +
+		"and the model is the built-in demo model, which follows simple rules and is not intelligent. " +
+		"Each message carries a number, by which the simulators' ledgers are judged at the end.")
+	t.print("")
 	begin := time.Now()
+	if err := t.up(ctx); err != nil {
+		return err
+	}
+	t.print(fmt.Sprintf("%s the daemon is connected to all three after %d ms", good.Render("●"), time.Since(begin).Milliseconds()))
+	for _, part := range []func(context.Context) error{t.talk, t.killed, t.outages, t.scheduled, t.asked, t.figures} {
+		t.begun = time.Now()
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// up starts the daemon and waits until it is connected to all platforms.
+func (t *tour) up(ctx context.Context) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	t.line("▸ the daemon is ready after %d ms", time.Since(begin).Milliseconds())
-	for _, act := range []func(context.Context) error{t.direct, t.inGroup, t.killed, t.asked, t.figures} {
-		if err := act(ctx); err != nil {
+	return t.until(ctx, "the connection to all platforms", func(ctx context.Context) error {
+		s, err := t.status(ctx)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// direct is a conversation in a direct chat, with a tool.
-func (t *tour) direct(ctx context.Context) error {
-	t.title("A direct chat, and a tool")
-	if err := os.WriteFile(filepath.Join(t.home, "workspace", "shopping.txt"), []byte("milk\nbread\napples\n"), 0o600); err != nil {
-		return fmt.Errorf("a file for the tool: %w", err)
-	}
-	for _, text := range []string{"Hello!", "What is 12 * 34?", "please read file shopping.txt"} {
-		if err := t.ask(ctx, t.annAt, t.ann, text); err != nil {
-			return err
+		for _, a := range s.Accounts {
+			if a.State != chat.Connected {
+				return fmt.Errorf("%s is %s %s", a.Platform, a.State, a.Error)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// inGroup is a group in which the bot answers when it is mentioned.
-func (t *tour) inGroup(ctx context.Context) error {
-	t.title("A group: only what mentions the bot is answered, each person has a conversation of their own")
-	m := t.group.Say(t.bob, "I talk to Ann, not to a machine")
-	t.said(t.group, "Bob", m.Text)
-	if err := t.ask(ctx, t.group, t.bob, "@hermes_bot what is 7 * 6?"); err != nil {
-		return err
+// together runs one function for each room, side by side.
+func (t *tour) together(do func(i int, r room) error) error {
+	errs := make([]error, len(t.rooms))
+	var wg sync.WaitGroup
+	for i, r := range t.rooms {
+		wg.Go(func() { errs[i] = do(i, r) })
 	}
-	return t.ask(ctx, t.group, t.ann, "@hermes_bot hello from me too")
-}
-
-// killed ends the daemon by SIGKILL while it works on a message.
-func (t *tour) killed(ctx context.Context) error {
-	t.title("kill -9 in the middle of a turn")
-	m := t.say(t.annAt, t.ann, "please read file shopping.txt and think about it for a while")
-	if err := t.typing(ctx); err != nil {
-		return err
-	}
-	t.Kill()
-	t.line("💥 kill -9: the daemon is gone in the middle of the turn")
-	late := t.say(t.annAt, t.ann, "What is 2 + 2?")
-	begin := time.Now()
-	if err := t.Start(ctx); err != nil {
-		return err
-	}
-	t.line("▸ started again, ready after %d ms; it takes up what was left", time.Since(begin).Milliseconds())
-	for _, m := range []telegram.Message{m, late} {
-		if err := t.answered(ctx, t.annAt, m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// typing waits until the daemon shows that it works.
-func (t *tour) typing(ctx context.Context) error {
-	seen := t.Telegram.Ledger().Counts().ByMethod["sendchataction"]
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return t.Telegram.Ledger().WaitFor(ctx, func(l *telegram.Ledger) bool { return l.Counts().ByMethod["sendchataction"] > seen })
-}
-
-// asked shows what the daemon knows of a message.
-func (t *tour) asked(ctx context.Context) error {
-	t.title("Nothing is silent: commands in the chat, and `hermesd why`")
-	if err := t.ask(ctx, t.annAt, t.ann, "/status"); err != nil {
-		return err
-	}
-	m := t.say(t.annAt, t.ann, "thank you")
-	if err := t.answered(ctx, t.annAt, m); err != nil {
-		return err
-	}
-	chain, err := t.why(ctx, t.annAt, m)
-	if err != nil {
-		return err
-	}
-	t.line("$ hermesd why %d:%d\n%s", m.Chat, m.ID, gateway.Story(chain))
-	return nil
-}
-
-var tokens = regexp.MustCompile(`#[0-9]+\b`)
-
-// figures says what the ledgers show.
-func (t *tour) figures(ctx context.Context) error {
-	t.title("The figures, from the simulator's ledger")
-	v := telegram.Judge{Tokens: func(s string) []string { return tokens.FindAllString(s, -1) }, PerSender: true}.Judge(t.Telegram)
-	usage, err := t.usage(ctx)
-	if err != nil {
-		return err
-	}
-	c := t.Telegram.Ledger().Counts()
-	t.line("  messages that want an answer   %d", v.Offered)
-	t.line("  answered                       %d", v.Answered)
-	t.line("  lost                           %d", len(v.Lost))
-	t.line("  doubled                        %d", len(v.Doubled))
-	t.line("  shown twice and marked so      %d  (only if the kill hit a request under way)", len(v.Repeats))
-	t.line("  out of order                   %d", len(v.Disorder))
-	t.line("  updates offered / confirmed    %d / %d", c.Offered, c.Confirmed)
-	t.line("  prefix reuse                   %d %% of %d prompt tokens came from the cache", 100*usage.CacheRead/max(1, usage.Prompt()), usage.Prompt())
-	if !v.OK() {
-		return fmt.Errorf("the ledger shows: %s", v)
-	}
-	t.line("\nEverything was answered exactly once. `go run ./cmd/hermesd chat` talks to it in this terminal.")
-	return nil
-}
-
-// usage sums the tokens of all sessions.
-func (t *tour) usage(ctx context.Context) (sum llm.Usage, err error) {
-	c, err := admin.Dial(ctx, t.home)
-	if err != nil {
-		return sum, err
-	}
-	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	recs, err := c.Sessions(ctx, 100)
-	if err != nil {
-		return sum, err
-	}
-	for _, r := range recs {
-		var u llm.Usage
-		if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
-			sum = sum.Add(u)
-		}
-	}
-	return sum, nil
-}
-
-// ask has somebody say something, and waits for the answer.
-func (t *tour) ask(ctx context.Context, at *telegram.Chat, by *telegram.User, text string) error {
-	return t.answered(ctx, at, t.say(at, by, text))
-}
-
-// say has somebody say something. What is no command gets a token, which the
-// answer repeats, so that the ledger can be judged.
-func (t *tour) say(at *telegram.Chat, by *telegram.User, text string) telegram.Message {
-	if !strings.HasPrefix(text, "/") {
-		t.n++
-		text = fmt.Sprintf("%s #%d", text, t.n)
-	}
-	m := at.Say(by, text)
-	t.said(at, map[*telegram.User]string{t.ann: "Ann", t.bob: "Bob"}[by], text)
-	return m
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // patience is how long an answer may take.
 const patience = 60 * time.Second
 
-// answered waits until the daemon has accounted for a message and everything it
-// says of it has arrived, and prints what is new.
-func (t *tour) answered(ctx context.Context, at *telegram.Chat, m telegram.Message) error {
+// until asks again and again until ask has no error.
+func (t *tour) until(ctx context.Context, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		chain, err := t.why(ctx, at, m)
-		if err == nil && ended(chain) {
-			t.news(at)
+		err := ask(ctx)
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answer to %q within %v: %w", m.Text, patience, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("%s: nothing within %v: %w", what, patience, errors.Join(err, context.Cause(ctx)))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// number gives a text the number by which its answer is known: the demo model
+// repeats it.
+func (t *tour) number(text string) string { return fmt.Sprintf("%s #%d", text, t.n.Add(1)) }
+
+// ask lets Ann say something and returns it with what the bot has answered.
+func (t *tour) ask(ctx context.Context, r room, text string) ([]saying, error) {
+	m := r.say(text)
+	if err := t.answered(ctx, m); err != nil {
+		return nil, err
+	}
+	return append([]saying{{text: m.text}}, t.news(r)...), nil
+}
+
+// answered waits until the daemon has accounted for a message, and everything
+// that it says of it has arrived.
+func (t *tour) answered(ctx context.Context, m message) error {
+	return t.until(ctx, fmt.Sprintf("the answer to %q", m.text), func(ctx context.Context) error {
+		c, err := t.why(ctx, m)
+		if err == nil && !ended(c) {
+			err = errors.New("it is being answered")
+		}
+		return err
+	})
 }
 
 func ended(c inbox.Chain) bool {
@@ -268,26 +178,53 @@ func ended(c inbox.Chain) bool {
 	return c.Entry.Outcome != nil
 }
 
-// why asks the daemon what became of a message.
-func (t *tour) why(ctx context.Context, at *telegram.Chat, m telegram.Message) (_ inbox.Chain, err error) {
+// news are the bot's messages in a room that are new since the last time.
+func (t *tour) news(r room) (out []saying) {
+	shown := t.shown[r]
+	for _, m := range r.answers() {
+		if shown[m.id] != m.text {
+			shown[m.id] = m.text
+			out = append(out, saying{bot: true, text: m.text})
+		}
+	}
+	return out
+}
+
+// daemon asks the daemon something.
+func (t *tour) daemon(ctx context.Context, ask func(*admin.Client) error) (err error) {
 	c, err := admin.Dial(ctx, t.home)
 	if err != nil {
-		return inbox.Chain{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	chains, err := c.Why(ctx, fmt.Sprintf("%d:%d", at.ID(), m.ID))
-	if err != nil {
-		return inbox.Chain{}, err
-	}
-	if len(chains) == 0 {
-		return inbox.Chain{}, errors.New("the daemon does not know the message yet")
-	}
-	return chains[0], nil
+	return ask(c)
+}
+
+// status is what `hermesd status` says.
+func (t *tour) status(ctx context.Context) (s admin.Status, err error) {
+	err = t.daemon(ctx, func(c *admin.Client) (err error) { s, err = c.Status(ctx); return err })
+	return s, err
+}
+
+// why is what the daemon knows of a message.
+func (t *tour) why(ctx context.Context, m message) (chain inbox.Chain, err error) {
+	err = t.daemon(ctx, func(c *admin.Client) error {
+		chains, err := c.Why(ctx, m.id)
+		switch {
+		case err != nil:
+			return err
+		case len(chains) == 0:
+			return errors.New("the daemon does not know the message yet")
+		}
+		chain = chains[0]
+		return nil
+	})
+	return chain, err
 }
 
 // stay lets a person go on in the direct chat.
 func (t *tour) stay(ctx context.Context) {
-	t.line("\nThe daemon still runs. Type a line to say it as Ann; Ctrl-C ends the demo.")
+	t.say("\nThe daemon still runs. Type a line to say it as Ann on Telegram; Ctrl-C ends the demo.")
 	lines := make(chan string)
 	go func() { // ends with the process: nothing can interrupt a read of a terminal
 		for s := bufio.NewScanner(t.o.In); s.Scan(); {
@@ -306,8 +243,13 @@ func (t *tour) stay(ctx context.Context) {
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
-			if err := t.ask(ctx, t.annAt, t.ann, text); err != nil {
-				t.line("  %v", err)
+			said, err := t.ask(ctx, t.room(chat.Telegram), text)
+			if err != nil {
+				t.say("  %v", err)
+				continue
+			}
+			for _, one := range said[1:] {
+				t.print(one.render(t.width))
 			}
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"hermesd/adapters/internal/transport"
 )
 
 // A Refusal is a poll that the Bot API itself refused.
@@ -32,7 +34,7 @@ func (w *Client) Poll(ctx context.Context, u *url.URL, form url.Values) ([]json.
 		return nil, errors.New("make the poll: bad address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: noRedirect}).Do(req)
+	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: transport.NoRedirect}).Do(req)
 	if err != nil {
 		return nil, w.lost(true, err)
 	}

@@ -10,15 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"hermesd/internal/secret"
+	"hermesd/adapters/internal/transport"
 )
 
 // maxAnswer bounds what is read of one answer of the Bot API.
@@ -27,35 +25,6 @@ const maxAnswer = 32 << 20
 // smallBody is how much of a request is gathered so that it can leave with its
 // length, and again on a fresh connection if an idle one turns out dead.
 const smallBody = 128 << 10
-
-// NewTransport returns a transport for one account: HTTP/1.1 only, so that a
-// dead connection takes no other request with it. Idle connections are given
-// up early: one that died unseen makes of a send an uncertain one.
-func NewTransport(proxy secret.Value) (*http.Transport, error) {
-	dialer := &net.Dialer{
-		Timeout:         10 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
-	}
-	t := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       45 * time.Second,
-		MaxIdleConns:          128,
-		MaxIdleConnsPerHost:   64,
-		Protocols:             new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	if proxy != "" {
-		u, err := url.Parse(proxy.Reveal())
-		if err != nil {
-			return nil, errors.New("proxy: not a URL")
-		}
-		t.Proxy = http.ProxyURL(u)
-	}
-	return t, nil
-}
 
 // An envelope is the outside of every answer of the Bot API.
 type envelope struct {
@@ -104,7 +73,7 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &Error{text: "prepare request: " + w.Mask(err.Error()), err: err}
 	}
-	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: noRedirect}).Do(req)
+	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: transport.NoRedirect}).Do(req)
 	if err != nil {
 		return nil, w.lost(p.reached(), err)
 	}
@@ -131,9 +100,6 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	resp.ContentLength = int64(len(body))
 	return resp, nil
 }
-
-// noRedirect keeps a request from being sent again to somewhere else.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // lost makes the error of a call to which no whole answer came.
 func (w *Client) lost(sent bool, err error) *Error {

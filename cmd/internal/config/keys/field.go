@@ -3,6 +3,7 @@ package keys
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ const (
 //	short    of a section: the key that is meant where a plain value stands
 //	set      of a section: other defaults for its keys: a=1;b=2
 //	own      "true": accounts do not take the value over from their platform
+//	on       the sections below which the key exists, separated by |; "": all
 type field struct {
 	name    string
 	path    string // with those of its sections; elements of lists and tables have their own
@@ -70,7 +72,7 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 			}
 			continue
 		}
-		if name == "" {
+		if name == "" || !below(path, split(sf.Tag.Get("on"), "|")) {
 			continue
 		}
 		f := &field{
@@ -95,6 +97,13 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 		fs = append(fs, f)
 	}
 	return fs
+}
+
+// below reports whether path leads through one of sections, or there are none.
+func below(path string, sections []string) bool {
+	return len(sections) == 0 || slices.ContainsFunc(strings.Split(path, "."), func(part string) bool {
+		return slices.Contains(sections, part)
+	})
 }
 
 // settings reads a set tag.

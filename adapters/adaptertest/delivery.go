@@ -1,0 +1,139 @@
+package adaptertest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// A Delivery is what a platform and its adapter promise together, for the
+// people who rely on it. What can be tried is tried by the suite.
+type Delivery struct {
+	Platform chat.Platform
+	// In says what is done so that no event is lost and none taken twice, and
+	// what can be lost all the same.
+	In string
+	// KeyIn is how the idempotency key of a message is made; Key matches it where
+	// the suite sees it.
+	KeyIn string
+	Key   *regexp.Regexp
+	// KeyOut is by what a message of ours is known on the platform, Clear how a
+	// send is cleared up of which nobody knows whether it arrived.
+	KeyOut, Clear string
+	// Window is what can still happen.
+	Window string
+	// Lookup: the adapter can find out whether a message arrived.
+	Lookup bool
+	// Once: the platform recognises a message that is sent again.
+	Once bool
+}
+
+// Deliveries is what is promised, by platform.
+func Deliveries() []Delivery {
+	return []Delivery{
+		{
+			Platform: chat.Telegram,
+			In:       "An update is confirmed, by the next poll, only when it is on disk. Telegram keeps what is not confirmed for 24 h; older is lost.",
+			KeyIn:    "chat id : message id", Key: regexp.MustCompile(`^-?[0-9]+:[0-9]+$`),
+			KeyOut: "none",
+			Clear:  "Cannot be asked. `delivery.uncertain`: sent again marked `(may be a repeat)`, held for the operator, or dropped. With `delivery.edit_first` the answer is an edit, which can be repeated.",
+			Window: "Between the request and its receipt on disk: one marked repeat.",
+		},
+		{
+			Platform: chat.Discord,
+			In:       "RESUME repeats what a lost connection has missed. Where nothing can be resumed, and after a restart, the history of each channel is read from the last message on disk on, up to 24 h back, for the 500 channels with the latest conversations. Presses, commands and edits are in no history.",
+			KeyIn:    "channel id : message id", Key: regexp.MustCompile(`^[0-9]+:[0-9]+$`),
+			KeyOut: "a nonce made of our id, with `enforce_nonce`",
+			Clear:  "By the nonce, as long as this process has seen it; else the channel's history: our newest message there counts if it says the same. What is not found is sent again, and Discord drops it if it knows the nonce.",
+			Window: "After a crash, when Discord has forgotten the nonce (some minutes): a text under 64 characters, after which somebody else has spoken, is sent again unmarked.",
+			Lookup: true, Once: true,
+		},
+		{
+			Platform: chat.Slack,
+			In:       "An envelope is acknowledged only when its event is on disk. Slack sends again after 1 s, 1 min and 5 min; after a longer loss the histories of the places where we speak are read, and `status` says what could not be seen. Presses and slash commands are sent once: the person sees an error.",
+			KeyIn:    "channel id : ts, the same for the message and its mention", Key: regexp.MustCompile(`^[CDG][A-Z0-9]+:[0-9]+\.[0-9]+$`),
+			KeyOut: "our id, as message metadata",
+			Clear:  "By the metadata, in the history of the channel or thread; a file by its id.",
+			Window: "An answer to a slash command where the bot is no member, and a file whose id a crash has lost, cannot be looked for: if a crash leaves one uncertain, it is given up after 24 h and stands in `hermesd outbox list`.",
+			Lookup: true,
+		},
+		{
+			Platform: chat.Console,
+			In:       "A line is on disk before the terminal hears so, and is sent again under the same id if the connection breaks.",
+			KeyIn:    "line : the terminal's id for it",
+			KeyOut:   "our id",
+			Clear:    "The terminals that come back say what they have shown. While none is attached the answer waits.",
+			Window:   "A terminal that has shown a message and is closed before it could say so: the next one shows it again.",
+			Lookup:   true, Once: true,
+		},
+		{
+			Platform: chat.HTTP,
+			In:       "The request is on disk before its turn begins. One that comes again with the same `Idempotency-Key` joins the first, also after a restart.",
+			KeyIn:    "request : the `Idempotency-Key`, else one of our own",
+			KeyOut:   "the request it answers",
+			Clear:    "The client asks again with its `Idempotency-Key` and gets the same answer.",
+			Window:   "Without an `Idempotency-Key`, a client that asks again asks a second time; the answer to a client that has left is only in the session.",
+			Lookup:   true, Once: true,
+		},
+	}
+}
+
+// Markdown is the table of deliveries as docs/delivery.md shows it.
+func Markdown(ds []Delivery) string {
+	var b strings.Builder
+	yes := map[bool]string{true: "yes", false: "no"}
+	b.WriteString("| | what comes in | key of a message | key of what goes out | the platform knows a repeat |\n|---|---|---|---|---|\n")
+	for _, d := range ds {
+		fmt.Fprintf(&b, "| **%s** | %s | %s | %s | %s |\n", d.Platform, d.In, d.KeyIn, d.KeyOut, yes[d.Once])
+	}
+	b.WriteString("\n| | can be asked | a send of which nobody knows whether it arrived | what can still happen |\n|---|---|---|---|\n")
+	for _, d := range ds {
+		fmt.Fprintf(&b, "| **%s** | %s | %s | %s |\n", d.Platform, yes[d.Lookup], d.Clear, d.Window)
+	}
+	return b.String()
+}
+
+// delivery compares an adapter with what is promised for its platform.
+func (s *stage) delivery() {
+	ds := Deliveries()
+	i := slices.IndexFunc(ds, func(d Delivery) bool { return d.Platform == s.p.Name })
+	if i < 0 {
+		s.Fatalf("nothing is promised for %s", s.p.Name)
+	}
+	d, r, room := ds[i], s.start(""), s.w.Direct("", 0)
+	in, ok := s.next(r, func() { room.Say("hello") })
+	if !ok || !d.Key.MatchString(in.Key) {
+		s.Errorf("the key of a message is %q, promised is %s", in.Key, d.KeyIn)
+	}
+	_, finds := r.a.(chat.Finder)
+	if f := r.a.Features(); f.Lookup != d.Lookup || finds != d.Lookup {
+		s.Errorf("it can be asked: features say %v, the adapter %v, promised is %v", f.Lookup, finds, d.Lookup)
+	}
+	m := chat.Outbound{ID: "o1", To: room.At(), Text: chat.Plain("the same again")}
+	for range 2 {
+		if _, err := r.a.Send(s.Context(), m); err != nil {
+			s.Fatal(err)
+		}
+		pass(time.Second)
+	}
+	if n := len(room.Visible()); (n == 1) != d.Once {
+		s.Errorf("sent twice, visible %d times, promised is that a repeat is known: %v", n, d.Once)
+	}
+	if !finds {
+		return
+	}
+	again := s.w.Connect("") // which remembers nothing of the sends
+	s.until(s.launch(again, r.inbox).a, chat.Connected, s.p.Period)
+	finder := again.(chat.Finder)
+	if _, ok, err := finder.Find(s.Context(), m); err != nil || !ok {
+		s.Errorf("a message that arrived is not found: %v", err)
+	}
+	never := chat.Outbound{ID: "o2", To: room.At(), Text: chat.Plain("never sent")}
+	if _, ok, err := finder.Find(s.Context(), never); err != nil || ok {
+		s.Errorf("a message that was never sent is found: %v, %v", ok, err)
+	}
+}

@@ -1,0 +1,150 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"hermesd/adapters/discord/internal/event"
+	"hermesd/adapters/discord/internal/outcome"
+	"hermesd/adapters/discord/internal/text"
+	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/internal/file"
+	"hermesd/gateway/chat"
+)
+
+// attach puts a file on a message that is about to be sent.
+func attach(call *wire.Call, p *post, name string, data io.Reader, size int64) {
+	p.Files = []attached{{ID: 0, Name: name}}
+	call.Body = *p
+	call.File = &wire.Upload{Name: name, Data: data, Size: size}
+}
+
+// fileName returns the name under which a file is sent.
+func fileName(f chat.File) string { return text.Cut(file.Name(f), 128) }
+
+// hosts are where Discord keeps what people attach.
+var hosts = []string{"cdn.discordapp.com", "media.discordapp.net", "cdn.discord.com"}
+
+// Fetch implements chat.Fetcher. An address that has run out is renewed by
+// asking for its message once more.
+func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
+	tooBig := file.TooLarge(limit)
+	ref, ok := event.ParseRef(f.Ref)
+	switch {
+	case !ok:
+		return errNotOwn
+	case f.Size > limit:
+		return tooBig
+	}
+	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
+	defer cancel()
+	err := a.download(ctx, ref.URL, w, limit, tooBig)
+	if !errors.Is(err, errRanOut) {
+		return err
+	}
+	address, err := a.renew(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if err = a.download(ctx, address, w, limit, tooBig); errors.Is(err, errRanOut) {
+		return errors.New("the file is no longer at Discord")
+	}
+	return err
+}
+
+var (
+	errNotOwn = errors.New("the file is at a place that is not its own")
+	errRanOut = errors.New("the address of the file has run out")
+)
+
+// renew asks for the present address of an attachment.
+func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
+	for _, id := range []string{ref.Channel, ref.Message} {
+		if _, ok := event.Snowflake(id); !ok {
+			return "", errNotOwn
+		}
+	}
+	var m struct {
+		Attachments []struct {
+			ID  string `json:"id"`
+			URL string `json:"url"`
+		} `json:"attachments"`
+	}
+	err := a.wire.Do(ctx, wire.Call{
+		Method: "GET", Path: "channels/" + ref.Channel + "/messages/" + ref.Message, Bucket: "message/" + ref.Channel,
+	}, &m)
+	if outcome.Status(err) == http.StatusNotFound {
+		return "", errors.New("the file is no longer at Discord")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask Discord for the file: %s", outcome.Of(err).Reason)
+	}
+	for _, f := range m.Attachments {
+		if f.ID == ref.ID {
+			return f.URL, nil
+		}
+	}
+	return "", errors.New("the file is no longer at Discord")
+}
+
+// allowed reports whether an address is one of Discord's own.
+func (a *Adapter) allowed(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil {
+		return false
+	}
+	base, err := url.Parse(a.cfg.BaseURL)
+	if err == nil && u.Scheme == base.Scheme && u.Host == base.Host {
+		return true
+	}
+	return u.Scheme == "https" && slices.Contains(hosts, u.Host)
+}
+
+// download copies an attachment to w.
+func (a *Adapter) download(ctx context.Context, address string, w io.Writer, limit int64, tooBig error) error {
+	if !a.allowed(address) {
+		return errNotOwn
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return errNotOwn
+	}
+	resp, err := a.files.Do(req)
+	if err != nil {
+		return downloadError(ctx, err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusNotFound:
+		return errRanOut
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("the server answers %d instead of the file", resp.StatusCode)
+	case resp.ContentLength > limit:
+		return tooBig
+	}
+	whole, err := file.Copy(w, resp.Body, limit)
+	switch {
+	case err != nil:
+		return downloadError(ctx, err)
+	case !whole:
+		return tooBig
+	}
+	return nil
+}
+
+// downloadError is without the address, which is signed.
+func downloadError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("download the file: %w", ctx.Err())
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return fmt.Errorf("download the file: %w", err)
+}

@@ -1,0 +1,130 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"hermesd/adapters/discord/internal/outcome"
+	"hermesd/adapters/discord/internal/text"
+	"hermesd/adapters/discord/internal/wire"
+	"hermesd/gateway/chat"
+)
+
+// A command is one of the application's commands as Discord keeps it.
+type command struct {
+	Name    string          `json:"name"`
+	Help    string          `json:"description"`
+	Type    int             `json:"type"`
+	Options []commandOption `json:"options"`
+}
+
+// A commandOption is the text behind a command.
+type commandOption struct {
+	Type     int    `json:"type"`
+	Name     string `json:"name"`
+	Help     string `json:"description"`
+	Required bool   `json:"required"`
+}
+
+const (
+	typeSlash  = 1
+	typeString = 3
+)
+
+// SetMenu implements chat.MenuSetter. It reads what is there and writes only if
+// that differs.
+func (a *Adapter) SetMenu(ctx context.Context, commands []chat.MenuItem) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	app, err := a.application(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the application: %w", err)
+	}
+	path, want := "applications/"+app+"/commands", menu(commands)
+	var have []command
+	if err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: path, Bucket: "commands"}, &have); err != nil {
+		return fmt.Errorf("read the menu: %w", menuError(err))
+	}
+	if slices.EqualFunc(sorted(have), sorted(want), same) {
+		return nil
+	}
+	if err := a.wire.Do(ctx, wire.Call{Method: "PUT", Path: path, Body: want, Bucket: "commands"}, nil); err != nil {
+		return fmt.Errorf("write the menu: %w", menuError(err))
+	}
+	return nil
+}
+
+// menuError makes a bad token the operator's.
+func menuError(err error) error {
+	if outcome.Status(err) == 401 {
+		return &chat.ConfigError{Platform: chat.Discord, Reason: outcome.BadToken}
+	}
+	return outcome.Of(err)
+}
+
+// application returns the id of the application to which the bot belongs.
+func (a *Adapter) application(ctx context.Context) (string, error) {
+	if app := a.Identity().App; app != "" {
+		return app, nil
+	}
+	var app struct {
+		ID string `json:"id"`
+	}
+	err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: "oauth2/applications/@me", Bucket: "application"}, &app)
+	if err != nil {
+		return "", menuError(err)
+	}
+	if app.ID == "" {
+		return "", errors.New("the answer names no application")
+	}
+	return app.ID, nil
+}
+
+func sorted(all []command) []command {
+	return slices.SortedFunc(slices.Values(all), func(a, b command) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func same(a, b command) bool {
+	return a.Name == b.Name && a.Help == b.Help && max(a.Type, typeSlash) == max(b.Type, typeSlash) && slices.Equal(a.Options, b.Options)
+}
+
+// menu returns the commands that Discord can show, under names it takes.
+func menu(items []chat.MenuItem) []command {
+	out := []command{}
+	seen := make(map[string]bool)
+	for _, it := range items {
+		name := menuName(it.Name)
+		if name == "" || seen[name] || len(out) == menuLimit {
+			continue
+		}
+		seen[name] = true
+		help := text.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp)
+		if help == "" {
+			help = name
+		}
+		out = append(out, command{
+			Name: name, Help: help, Type: typeSlash,
+			Options: []commandOption{{Type: typeString, Name: "text", Help: "what follows the command"}},
+		})
+	}
+	return out
+}
+
+// menuName returns name in Discord's alphabet, "" if it cannot be written in
+// it: 1 to 32 lower-case letters, digits, hyphens and underscores.
+func menuName(name string) string {
+	name = strings.ToLower(strings.TrimPrefix(name, "/"))
+	if name == "" || text.Len(name) > 32 {
+		return ""
+	}
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' {
+			return ""
+		}
+	}
+	return name
+}

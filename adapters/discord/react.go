@@ -1,0 +1,85 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"hermesd/adapters/discord/internal/outcome"
+	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/internal/pause"
+	"hermesd/gateway/chat"
+)
+
+// The marks that stand for what has become of a message.
+var emojis = map[chat.Reaction]string{chat.Seen: "👀", chat.Answered: "✅", chat.Lost: "❌"}
+
+const (
+	// markWait is the longest pause that a mark waits for; Discord takes a few
+	// reactions in a second.
+	markWait  = 5 * time.Second
+	markTries = 4
+	// unmarkedFor is how long a channel that refuses marks is left alone: refused
+	// calls count towards a ban.
+	unmarkedFor = 10 * time.Minute
+)
+
+// unmarked remembers the channels that refuse marks. The zero value is empty.
+type unmarked struct {
+	mu    sync.Mutex // guards what follows
+	until map[string]time.Time
+}
+
+func (u *unmarked) add(channel string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.until = put(u.until, channel, time.Now().Add(unmarkedFor))
+}
+
+func (u *unmarked) has(channel string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return time.Now().Before(u.until[channel])
+}
+
+// React implements chat.Reactor. What cannot be marked is no error: a command
+// of the menu is no message, and one that was deleted needs no mark. It waits
+// for a short rate limit.
+func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
+	if !a.cfg.Reactions || emojis[r] == "" || a.answers.knows(id) || a.unmarked.has(to.Chat) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if r != chat.Seen {
+		if err := a.mark(ctx, http.MethodDelete, to, id, emojis[chat.Seen]); err != nil {
+			return err
+		}
+	}
+	return a.mark(ctx, http.MethodPut, to, id, emojis[r])
+}
+
+// mark puts a mark on a message or takes it away.
+func (a *Adapter) mark(ctx context.Context, method string, to chat.Address, id, emoji string) error {
+	for try := 1; ; try++ {
+		err := a.touch(ctx, to, id, func(channel string) wire.Call {
+			path := "channels/" + channel + "/messages/" + id + "/reactions/" + emoji + "/@me"
+			return wire.Call{Method: method, Path: path, Bucket: "react/" + channel}
+		})
+		var se *chat.SendError
+		switch {
+		case err == nil, errors.Is(err, chat.ErrGone), outcome.Status(err) == http.StatusNotFound:
+			return nil
+		case outcome.Status(err) == http.StatusForbidden:
+			a.unmarked.add(to.Chat)
+			return err
+		case !errors.As(err, &se) || se.After <= 0 || se.After > markWait || try == markTries:
+			return err
+		}
+		if err := pause.For(ctx, se.After); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"hermesd/adapters/discord/internal/event"
+	"hermesd/adapters/discord/internal/outcome"
+	"hermesd/adapters/discord/internal/text"
+	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/internal/file"
+	"hermesd/gateway/chat"
+)
+
+// sent is what is read of a message of ours.
+type sent struct {
+	ID      string          `json:"id"`
+	Content string          `json:"content"`
+	Nonce   json.RawMessage `json:"nonce"`
+	Author  struct {
+		ID string `json:"id"`
+	} `json:"author"`
+	Files []struct {
+		Name string `json:"filename"`
+	} `json:"attachments"`
+}
+
+// maxShapes bounds how often one message is offered in another shape.
+const maxShapes = 4
+
+// A letter is one message on its way: what can be changed about it when
+// Discord refuses it as it is.
+type letter struct {
+	m        chat.Outbound
+	p        post
+	opened   bool // its thread was opened
+	unlocked bool // its thread was taken out of the archive
+	bare     bool // it quotes nothing
+
+	// failed is why a call that the message needs before it has failed.
+	failed error
+}
+
+// Send implements chat.Adapter. What Discord refuses for its form, and so
+// certainly does not have, goes again at once without what it refused: its
+// quotation, its place in a thread that is not there. Nothing is sent twice:
+// Discord knows a repeat by the nonce.
+func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+	p, err := a.compose(m)
+	if err != nil {
+		return chat.Receipt{}, err
+	}
+	if err := checkIDs(m.To); err != nil {
+		return chat.Receipt{}, err
+	}
+	limit := callTimeout
+	if m.File != nil {
+		limit = fileTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if id, done, err := a.respond(ctx, m, p); done {
+		return chat.Receipt{ID: id}, err
+	}
+	if err := a.prepare(ctx, m.To); err != nil {
+		return chat.Receipt{}, err
+	}
+	l := &letter{m: m, p: p}
+	for shape := 1; ; shape++ {
+		if l.p.Reference = a.reference(m); l.bare {
+			l.p.Reference = nil
+		}
+		id, err := a.post(ctx, l)
+		if err == nil {
+			a.nonces.put(l.p.Nonce, id)
+			return chat.Receipt{ID: id}, nil
+		}
+		if shape == maxShapes || !a.reshape(ctx, l, err) {
+			if l.failed != nil {
+				err = l.failed
+			}
+			return chat.Receipt{}, outcome.Of(err)
+		}
+	}
+}
+
+// checkIDs refuses an address that is none of Discord's.
+func checkIDs(to chat.Address) error {
+	for _, id := range []string{to.Chat, to.Thread} {
+		if _, ok := event.Snowflake(id); !ok && (id != "" || to.Chat == "") {
+			return outcome.Rejected("%q is not the id of a Discord channel", id)
+		}
+	}
+	return nil
+}
+
+// reference quotes the message that m answers. The first message of a thread
+// stands outside it and cannot be quoted there; where the thread could not be
+// opened it is what every answer quotes.
+func (a *Adapter) reference(m chat.Outbound) *reference {
+	_, ok := event.Snowflake(m.ReplyTo)
+	inline := m.To.Thread != "" && a.target(m.To) == m.To.Chat
+	switch {
+	case inline:
+		return &reference{Message: m.To.Thread}
+	case !ok || m.ReplyTo == m.To.Thread || a.answers.knows(m.ReplyTo):
+		return nil
+	}
+	return &reference{Message: m.ReplyTo}
+}
+
+// reshape changes l, or what is around it, so that what Discord refused is no
+// longer so, and reports whether that can help.
+func (a *Adapter) reshape(ctx context.Context, l *letter, err error) bool {
+	var we *wire.Error
+	if !errors.As(err, &we) || !we.API {
+		return false
+	}
+	switch {
+	case we.Code == outcome.UnknownChannel && l.m.To.Thread != "" && !l.opened:
+		l.opened = true
+		l.failed = a.open(ctx, l.m.To)
+		return l.failed == nil
+	case we.Code == outcome.Archived && l.m.To.Thread != "" && !l.unlocked:
+		l.unlocked = true
+		l.failed = a.unarchive(ctx, l.m.To.Thread)
+		return l.failed == nil
+	case l.p.Reference != nil && (we.Code == outcome.NoReplies || we.Code == outcome.Form && strings.Contains(we.Detail, "message_reference")):
+		l.bare = true
+		return true
+	}
+	return false
+}
+
+// unarchive opens an archived thread again. Its error says so where the bot may
+// not.
+func (a *Adapter) unarchive(ctx context.Context, thread string) error {
+	body := struct {
+		Archived bool `json:"archived"`
+	}{}
+	err := a.wire.Do(ctx, wire.Call{Method: "PATCH", Path: "channels/" + thread, Body: body, Bucket: "channel/" + thread}, nil)
+	switch s := outcome.Status(err); {
+	case err == nil:
+		return nil
+	case s == http.StatusForbidden || s == http.StatusBadRequest || s == http.StatusNotFound:
+		return outcome.StaysArchived()
+	}
+	return outcome.Before(err)
+}
+
+// post makes the one call.
+func (a *Adapter) post(ctx context.Context, l *letter) (string, error) {
+	channel := a.target(l.m.To)
+	call := wire.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
+	if l.m.File != nil {
+		name := fileName(*l.m.File)
+		f, size, err := file.Limit{Platform: "Discord", Most: upLimit, TooBig: outcome.TooBig}.Open(*l.m.File, name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		attach(&call, &l.p, name, f, size)
+	}
+	return a.made(ctx, call)
+}
+
+// made makes a call that makes a message, and returns the message's id.
+func (a *Adapter) made(ctx context.Context, call wire.Call) (string, error) {
+	var m sent
+	if err := a.wire.Do(ctx, call, &m); err != nil {
+		return "", err
+	}
+	if m.ID == "" {
+		return "", errors.New("the answer names no message")
+	}
+	return m.ID, nil
+}
+
+// Edit implements chat.Editor.
+func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
+	p, err := a.compose(m)
+	if err != nil {
+		return err
+	}
+	c := change{Content: p.Content, Mentions: p.Mentions, Components: p.Components}
+	if c.Components == nil {
+		c.Components = []component{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if done, err := a.rewrite(ctx, id, c); done {
+		return err
+	}
+	return a.touch(ctx, m.To, id, func(channel string) wire.Call {
+		return wire.Call{Method: "PATCH", Path: "channels/" + channel + "/messages/" + id, Body: c, Bucket: "edit/" + channel}
+	})
+}
+
+// Delete implements chat.Deleter.
+func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := a.touch(ctx, to, id, func(channel string) wire.Call {
+		return wire.Call{Method: "DELETE", Path: "channels/" + channel + "/messages/" + id, Bucket: "delete/" + channel}
+	})
+	if errors.Is(err, chat.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// touch makes a call about a message. Where a thread is not there, the message
+// may stand in the channel: it was sent when the thread could not be opened.
+func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call func(channel string) wire.Call) error {
+	if err := checkIDs(to); err != nil {
+		return err
+	}
+	if _, ok := event.Snowflake(id); !ok {
+		return outcome.Rejected("%q is not the id of a Discord message", id)
+	}
+	channel := a.holder(to, id)
+	err := a.wire.Do(ctx, call(channel), nil)
+	switch code := wire.Code(err); {
+	case code == outcome.UnknownChannel && to.Thread != "" && channel == to.Thread:
+		err = a.wire.Do(ctx, call(to.Chat), nil)
+	case code == outcome.Archived && to.Thread != "":
+		if err = a.unarchive(ctx, to.Thread); err == nil {
+			err = a.wire.Do(ctx, call(channel), nil)
+		}
+	}
+	switch code := wire.Code(err); {
+	case err == nil:
+		return nil
+	case code == outcome.UnknownMessage || code == outcome.UnknownChannel:
+		return outcome.Gone(err)
+	}
+	return outcome.Of(err)
+}
+
+// Typing implements chat.Typer.
+func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
+	if err := checkIDs(to); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if a.answers.waits(to) {
+		return nil // Discord shows that the command is being answered
+	}
+	if err := a.prepare(ctx, to); err != nil {
+		return err
+	}
+	show := func() error {
+		channel := a.target(to)
+		return a.wire.Do(ctx, wire.Call{Method: "POST", Path: "channels/" + channel + "/typing", Bucket: "typing/" + channel}, nil)
+	}
+	err := show()
+	if wire.Code(err) == outcome.UnknownChannel && to.Thread != "" && a.open(ctx, to) == nil {
+		err = show()
+	}
+	if err != nil {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+// plainContent is what a message with m would say.
+func plainContent(m chat.Outbound) string { return strings.TrimSpace(text.Render(m.Text)) }

@@ -1,0 +1,132 @@
+package discord
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"hermesd/adapters/discord/internal/outcome"
+	"hermesd/adapters/discord/internal/text"
+	"hermesd/gateway/chat"
+)
+
+// Size returns the length of r in code points as it is sent, in which Discord's
+// limit counts.
+func Size(r chat.Rich) int { return text.Len(text.Render(r)) }
+
+const (
+	pingEveryone = "everyone"
+	pingRoles    = "roles"
+)
+
+// The flags of a message.
+const (
+	flagQuiet     = 1 << 12
+	flagEphemeral = 1 << 6
+)
+
+// post is a message as it is sent. The library's own type has no nonce.
+type post struct {
+	Content    string      `json:"content"`
+	Nonce      string      `json:"nonce,omitempty"`
+	Enforce    bool        `json:"enforce_nonce,omitempty"`
+	Flags      int         `json:"flags,omitempty"`
+	Mentions   mentions    `json:"allowed_mentions"`
+	Reference  *reference  `json:"message_reference,omitempty"`
+	Components []component `json:"components,omitempty"`
+	Files      []attached  `json:"attachments,omitempty"`
+}
+
+// change is an edit of a message. Components are always given: an edit takes
+// away buttons that it does not have.
+type change struct {
+	Content    string      `json:"content"`
+	Mentions   mentions    `json:"allowed_mentions"`
+	Components []component `json:"components"`
+}
+
+type mentions struct {
+	Parse   []string `json:"parse"`
+	Replied bool     `json:"replied_user"`
+}
+
+type reference struct {
+	Message    string `json:"message_id"`
+	FailIfGone bool   `json:"fail_if_not_exists"`
+}
+
+type attached struct {
+	ID   int    `json:"id"`
+	Name string `json:"filename"`
+}
+
+// A component is a row of buttons, or a button.
+type component struct {
+	Type       int         `json:"type"`
+	Style      int         `json:"style,omitempty"`
+	Label      string      `json:"label,omitempty"`
+	ID         string      `json:"custom_id,omitempty"`
+	Components []component `json:"components,omitempty"`
+}
+
+const (
+	componentRow    = 1
+	componentButton = 2
+	styleSecondary  = 2
+)
+
+// nonce derives from one of our ids what Discord recognises a repeat by.
+func nonce(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:nonceLength-1]
+}
+
+// mentions says whom a text may ping: people always, others as configured.
+func (a *Adapter) mentions() mentions {
+	return mentions{Parse: append([]string{"users"}, a.cfg.AllowMentions...), Replied: true}
+}
+
+// compose writes m as Discord takes it.
+func (a *Adapter) compose(m chat.Outbound) (post, error) {
+	p := post{Content: text.Render(m.Text), Mentions: a.mentions()}
+	if m.ID != "" {
+		p.Nonce, p.Enforce = nonce(m.ID), true
+	}
+	if m.Quiet {
+		p.Flags |= flagQuiet
+	}
+	if n := text.Len(p.Content); n > textLimit {
+		return p, outcome.Rejected("the text has %d characters, more than Discord's 2,000", n)
+	}
+	if m.File == nil && strings.TrimSpace(p.Content) == "" {
+		return p, outcome.Rejected("the message is empty")
+	}
+	var err error
+	p.Components, err = buttons(m.Buttons)
+	return p, err
+}
+
+// buttons returns rows of buttons; Discord takes five of five, and longer rows
+// go on in the next.
+func buttons(rows [][]chat.Button) ([]component, error) {
+	var out []component
+	for _, row := range rows {
+		for part := range slices.Chunk(row, rowButtons) {
+			line := component{Type: componentRow}
+			for _, b := range part {
+				if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
+					return nil, outcome.Rejected("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData)
+				}
+				line.Components = append(line.Components, component{
+					Type: componentButton, Style: styleSecondary, Label: text.Cut(b.Label, buttonLabel), ID: b.Data,
+				})
+			}
+			out = append(out, line)
+		}
+	}
+	if len(out) > buttonRows {
+		return nil, outcome.Rejected("Discord takes at most %d rows of %d buttons", buttonRows, rowButtons)
+	}
+	return out, nil
+}

@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/adapters/httpapi/internal/wire"
+)
+
+// Name is the model name that always means the agent.
+const Name = "hermes"
+
+// DefaultSession is the session of requests that name none.
+const DefaultSession = "default"
+
+// completions answers POST /v1/chat/completions.
+func (a *Adapter) completions(w http.ResponseWriter, r *http.Request) {
+	p, f := a.read(w, r)
+	if f != nil {
+		f.Write(w)
+		return
+	}
+	e, f := a.join(p.exchange)
+	if f != nil {
+		f.Write(w)
+		return
+	}
+	defer a.leave(e)
+	h := w.Header()
+	h.Set("X-Hermes-Session", e.session)
+	h.Set("X-Hermes-Message", e.id)
+	if len(p.ask.Ignored) > 0 {
+		h.Set("X-Hermes-Ignored", strings.Join(p.ask.Ignored[:min(len(p.ask.Ignored), 40)], ", "))
+	}
+	out := &writer{w: w, rc: http.NewResponseController(w), e: e, model: p.ask.Model, usage: p.ask.Usage}
+	if p.ask.Stream {
+		a.stream(r, out)
+		return
+	}
+	a.whole(r, out)
+}
+
+// A posted request has been read and understood.
+type posted struct {
+	ask      *wire.Request
+	exchange *exchange
+}
+
+// read reads a request. It changes nothing.
+func (a *Adapter) read(w http.ResponseWriter, r *http.Request) (*posted, *wire.Failure) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // where it cannot be set, there is none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, &wire.Failure{Status: http.StatusRequestEntityTooLarge, Kind: wire.Invalid, Code: "request_too_large",
+			Text: "The request is too large. The operator can raise platforms.http.max_body."}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &wire.Failure{Status: http.StatusRequestTimeout, Kind: wire.Invalid, Code: "request_timeout", Text: "The request's body did not come in time."}
+	case err != nil:
+		return nil, wire.Refuse("", "unreadable_body", "The request's body cannot be read.")
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // as above
+	ask, f := wire.Parse(body)
+	if f != nil {
+		return nil, f
+	}
+	if f := a.known(ask); f != nil {
+		return nil, f
+	}
+	session, f := sessionOf(r.Header, ask.User)
+	if f != nil {
+		return nil, f
+	}
+	key, f := keyOf(r.Header)
+	if f != nil {
+		return nil, f
+	}
+	return &posted{ask, newExchange(ask, session, key)}, nil
+}
+
+// names are the models that clients may ask for.
+func (a *Adapter) names() []string {
+	names := []string{Name}
+	for _, n := range append([]string{a.o.Model}, a.cfg.Models...) {
+		if n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// known refuses models that this API does not have. A request that names none
+// gets the agent.
+func (a *Adapter) known(r *wire.Request) *wire.Failure {
+	if r.Model == "" {
+		r.Model = Name
+	}
+	if slices.Contains(a.names(), r.Model) {
+		return nil
+	}
+	return noModel(r.Model)
+}
+
+func noModel(name string) *wire.Failure {
+	f := wire.Refuse("model", "model_not_found", "There is no model %q here. Ask for %q; GET /v1/models lists the names.", wire.Clip(name), Name)
+	f.Status = http.StatusNotFound
+	return f
+}
+
+// sessionOf returns the session that a request belongs to.
+func sessionOf(h http.Header, user string) (string, *wire.Failure) {
+	if named, ok := h["X-Hermes-Session"]; ok {
+		if len(named) != 1 || !word(named[0]) {
+			return "", wire.Refuse("X-Hermes-Session", "invalid_session", "X-Hermes-Session must be 1 to 64 of A-Z a-z 0-9 . _ -")
+		}
+		return named[0], nil
+	}
+	switch {
+	case user == "":
+		return DefaultSession, nil
+	case word(user):
+		return user, nil
+	}
+	sum := digest(user)
+	return "user-" + hexOf(sum[:12]), nil
+}
+
+// word reports whether s can stand in addresses and headers.
+func word(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+	})
+}
+
+// keyOf returns the client's own idempotency key, "" if it gave none.
+func keyOf(h http.Header) (string, *wire.Failure) {
+	keys, ok := h["Idempotency-Key"]
+	if !ok {
+		return "", nil
+	}
+	odd := func(r rune) bool { return r < ' ' || r > '~' }
+	if len(keys) != 1 || keys[0] == "" || len(keys[0]) > 255 || strings.ContainsFunc(keys[0], odd) {
+		return "", wire.Refuse("Idempotency-Key", "invalid_idempotency_key", "Idempotency-Key must be 1 to 255 printable ASCII characters.")
+	}
+	return keys[0], nil
+}
+
+// whole answers with one object, once there is an answer.
+func (a *Adapter) whole(r *http.Request, out *writer) {
+	for {
+		s := a.look(out.e)
+		if s.over == nil {
+			select {
+			case <-s.change:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		}
+		out.deadline()
+		if s.over.err != nil {
+			s.over.err.Write(out.w)
+		} else {
+			out.w.Header().Set("Content-Type", "application/json")
+			_, _ = out.w.Write(wire.Encode(out.object(s))) // Flush tells
+		}
+		if out.rc.Flush() == nil && r.Context().Err() == nil {
+			a.wrote(out.e, s.over)
+		}
+		return
+	}
+}

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Config is the section of the HTTP API. The zero values mean the defaults that
+// stand in the tags.
+type Config struct {
+	Enabled       bool     `yaml:"enabled" default:"false" doc:"Serve the HTTP API for local clients."`
+	Listen        string   `yaml:"listen" default:"127.0.0.1:8642" doc:"Where the API listens. Another place than the machine itself needs hosts."`
+	Hosts         []string `yaml:"hosts" doc:"Names by which clients may reach the API, besides those of the machine itself (localhost, 127.0.0.1, ::1)."`
+	Origins       []string `yaml:"origins" doc:"Web pages that may use the API from a browser, such as http://localhost:3000; empty: none."`
+	Models        []string `yaml:"models" doc:"More model names that clients may ask for. They all mean the agent."`
+	MaxBody       int64    `yaml:"max_body" default:"8388608" range:"1024..67108864" doc:"Largest request that is taken, in bytes."`
+	MaxConcurrent int      `yaml:"max_concurrent" default:"32" range:"1..1024" doc:"Most requests that wait for their answers at once; more are told to come back later."`
+}
+
+const (
+	defaultAddress    = "127.0.0.1:8642"
+	defaultBody       = 8 << 20
+	defaultConcurrent = 32
+)
+
+func (c Config) withDefaults() Config {
+	if c.Listen == "" {
+		c.Listen = defaultAddress
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = defaultBody
+	}
+	if c.MaxConcurrent == 0 {
+		c.MaxConcurrent = defaultConcurrent
+	}
+	return c
+}
+
+// Validate reports, in words for the operator, the first setting that cannot
+// work. Its errors name the key.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %q is not host:port, such as %s", c.Listen, defaultAddress)
+	}
+	if !loopback(host) && len(c.Hosts) == 0 {
+		return fmt.Errorf("listen: others can reach %s; list in hosts the names by which they may, or listen on %s", c.Listen, defaultAddress)
+	}
+	for _, h := range c.Hosts {
+		if h == "" || strings.ContainsAny(h, "/@* ") || hostOf(h) != strings.ToLower(h) {
+			return fmt.Errorf("hosts: %q is not a host name; write it without scheme and port", h)
+		}
+	}
+	for _, o := range c.Origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+			return fmt.Errorf("origins: %q is not the origin of a web page, such as http://localhost:3000", o)
+		}
+	}
+	if c.MaxBody < 1<<10 || c.MaxBody > 64<<20 {
+		return fmt.Errorf("max_body: %d is not between 1024 and 67108864", c.MaxBody)
+	}
+	if c.MaxConcurrent < 1 || c.MaxConcurrent > 1024 {
+		return fmt.Errorf("max_concurrent: %d is not between 1 and 1024", c.MaxConcurrent)
+	}
+	for _, m := range c.Models {
+		if strings.TrimSpace(m) != m || m == "" {
+			return fmt.Errorf("models: %q is not a name", m)
+		}
+	}
+	return nil
+}
+
+// hostOf returns the host in a Host header in the one form in which hosts are
+// compared.
+func hostOf(s string) string {
+	if h, _, err := net.SplitHostPort(s); err == nil {
+		s = h
+	}
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	return strings.TrimSuffix(strings.ToLower(s), ".")
+}
+
+// loopback reports whether host names the machine itself.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}

@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/gateway/chat"
+)
+
+// An exchange is one message of a client and its answer. Several requests may
+// wait for one exchange: those with the same Idempotency-Key.
+type exchange struct {
+	id      string   // Inbound.ID
+	session string   // the conversation's name
+	keyed   bool     // the client gave the key and can ask again
+	command bool     // a slash command, which waits for no turn
+	print   [32]byte // of what was asked
+	created time.Time
+
+	// What follows is guarded by Adapter.mu.
+	listeners int
+	cancel    context.CancelFunc // ends the tending
+	ask       *wire.Request      // what was asked; nil once it is accepted
+	offered   bool               // it may be on disk
+	accepted  bool               // it is on disk
+	text      string             // the beginning of the answer that is shown so far
+	notices   []string
+	over      *verdict
+	written   bool          // a client has got the verdict
+	change    chan struct{} // closed and replaced whenever one of these changes
+	settled   chan struct{} // closed once a verdict was written or nobody waits for it
+}
+
+// A verdict is how an exchange ended.
+type verdict struct {
+	text  string
+	usage *chat.Usage
+	err   *wire.Failure
+	said  bool // by the gateway, and not found out by us
+}
+
+// The beginnings of the ids of exchanges. The first kind can be asked for again.
+const (
+	withKey = "k"
+	noKey   = "r"
+)
+
+// newExchange makes an exchange of a request. key is the client's own, or "".
+func newExchange(r *wire.Request, session, key string) *exchange {
+	e := &exchange{
+		session: session, keyed: key != "", command: command(r.Text), ask: r, created: time.Now(),
+		change: make(chan struct{}), settled: make(chan struct{}),
+	}
+	e.print = sha256.Sum256(wire.Encode([]any{r.Model, r.Prompt, r.Text, r.Images}))
+	if e.keyed {
+		sum := sha256.Sum256([]byte(session + "\x00" + key))
+		e.id = withKey + hex.EncodeToString(sum[:16])
+		return e
+	}
+	var b [16]byte
+	rand.Read(b[:])
+	e.id = noKey + hex.EncodeToString(b[:])
+	return e
+}
+
+// command reports whether text is a slash command. /path/like is none.
+func command(text string) bool {
+	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	word, _, _ = strings.Cut(word, "\n")
+	return len(word) > 1 && word[0] == '/' && !strings.ContainsFunc(word[1:], func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-'
+	})
+}
+
+func (e *exchange) inboundKey() string { return "request:" + e.id }
+
+func (e *exchange) changedLocked() {
+	close(e.change)
+	e.change = make(chan struct{})
+}
+
+// endLocked gives the exchange its verdict, unless it has one.
+func (e *exchange) endLocked(v verdict) {
+	if e.over != nil {
+		return
+	}
+	e.over, e.text = &v, ""
+	if e.listeners == 0 {
+		e.settleLocked()
+	}
+	e.changedLocked()
+}
+
+func (e *exchange) settleLocked() {
+	select {
+	case <-e.settled:
+	default:
+		close(e.settled)
+	}
+}
+
+// join adds a request to the exchange that e names: e itself if it is new. Who
+// joins must leave.
+func (a *Adapter) join(e *exchange) (*exchange, *wire.Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || a.base == nil {
+		return nil, stopping(false)
+	}
+	if old, ok := a.exchanges[e.id]; ok {
+		if old.print != e.print {
+			return nil, &wire.Failure{Status: http.StatusUnprocessableEntity, Kind: wire.Invalid, Code: "idempotency_key_reused",
+				Text: "This Idempotency-Key was used for another request of the session. Use a new one for a new message."}
+		}
+		e = old
+	} else {
+		a.exchanges[e.id] = e
+		if e.keyed {
+			a.kept = append(a.kept, e.id)
+			a.forgetLocked()
+		}
+	}
+	e.listeners++
+	if e.listeners == 1 && e.over == nil {
+		ctx, cancel := context.WithCancel(a.base)
+		e.cancel = cancel
+		a.running.Go(func() { a.tend(ctx, e) }) // Run waits for it
+	}
+	return e, nil
+}
+
+// leave takes a request away from its exchange. With the last one goes what
+// nobody can ask for again.
+func (a *Adapter) leave(e *exchange) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e.listeners--
+	if e.listeners > 0 {
+		return
+	}
+	if e.cancel != nil {
+		e.cancel()
+		e.cancel = nil
+	}
+	if !e.keyed || !e.offered {
+		a.dropLocked(e)
+	}
+	if e.over != nil {
+		e.settleLocked()
+	}
+	e.changedLocked()
+}
+
+// dropLocked forgets e.
+func (a *Adapter) dropLocked(e *exchange) {
+	if a.exchanges[e.id] == e {
+		delete(a.exchanges, e.id)
+		a.kept = slices.DeleteFunc(a.kept, func(id string) bool { return id == e.id })
+	}
+}
+
+// forgetLocked lets the oldest exchanges go for which nobody waits.
+func (a *Adapter) forgetLocked() {
+	for i := 0; len(a.kept) > maxKept && i < len(a.kept); {
+		if id := a.kept[i]; a.exchanges[id] != nil && a.exchanges[id].listeners > 0 || i == len(a.kept)-1 {
+			i++
+			continue
+		}
+		delete(a.exchanges, a.kept[i])
+		a.kept = slices.Delete(a.kept, i, i+1)
+	}
+}
+
+// wrote notes that a client has got the verdict v of e.
+func (a *Adapter) wrote(e *exchange, v *verdict) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.over != v { // the gateway has said something better meanwhile
+		return
+	}
+	e.written = true
+	e.settleLocked()
+	if _, ok := a.had[e.id]; ok || v.err != nil && !v.said {
+		return // what was found out by ourselves is not what the gateway says
+	}
+	a.had[e.id] = struct{}{}
+	a.hadOrder = append(a.hadOrder, e.id)
+	if len(a.hadOrder) > maxHad {
+		delete(a.had, a.hadOrder[0])
+		a.hadOrder = a.hadOrder[1:]
+	}
+}
+
+// A state is what a waiting request sees of its exchange.
+type state struct {
+	text    string
+	notices []string
+	over    *verdict
+	change  <-chan struct{}
+}
+
+func (a *Adapter) look(e *exchange) state {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return state{e.text, e.notices, e.over, e.change}
+}

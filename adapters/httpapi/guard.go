@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"crypto/subtle"
+	"io"
+	"log"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/httpapi/internal/wire"
+)
+
+// guard lets through only requests that reached us under a name of ours and not
+// from a foreign web page.
+func (a *Adapter) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		if host := hostOf(r.Host); !loopback(host) && !slices.ContainsFunc(a.cfg.Hosts, func(s string) bool { return strings.EqualFold(s, host) }) {
+			(&wire.Failure{Status: http.StatusMisdirectedRequest, Kind: wire.Invalid, Code: "unknown_host",
+				Text: "This API is not reached under that host name. The operator can list it in platforms.http.hosts."}).Write(w)
+			return
+		}
+		if origin, ok := r.Header["Origin"]; ok {
+			h.Add("Vary", "Origin")
+			if len(origin) != 1 || !slices.Contains(a.cfg.Origins, origin[0]) {
+				(&wire.Failure{Status: http.StatusForbidden, Kind: wire.Invalid, Code: "origin_refused",
+					Text: "Web pages may not use this API. The operator can list the page's origin in platforms.http.origins."}).Write(w)
+				return
+			}
+			h.Set("Access-Control-Allow-Origin", origin[0])
+			h.Set("Access-Control-Expose-Headers", "X-Hermes-Session, X-Hermes-Message, X-Hermes-Ignored, Retry-After")
+			if r.Method == http.MethodOptions {
+				h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-Hermes-Session")
+				h.Set("Access-Control-Max-Age", "600")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// keyed lets through only requests with the key.
+func (a *Adapter) keyed(next http.HandlerFunc) http.HandlerFunc { return opened(next, a.key) }
+
+// opened lets through only requests with a key that has one of the digests.
+func opened(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sum := digest(strings.TrimSpace(given))
+		same := 0
+		for _, d := range digests {
+			same |= subtle.ConstantTimeCompare(sum[:], d[:])
+		}
+		if same != 1 || !strings.EqualFold(scheme, "Bearer") {
+			(&wire.Failure{Status: http.StatusUnauthorized, Kind: wire.Invalid, Code: "invalid_api_key",
+				Text: "The API key is missing or wrong. Send it as Authorization: Bearer KEY; the daemon keeps it in its home directory."}).Write(w)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// limited lets through only so many requests at once.
+func (a *Adapter) limited(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case a.sem <- struct{}{}:
+			defer func() { <-a.sem }()
+			next(w, r)
+		default:
+			(&wire.Failure{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "too_many_requests", After: 2 * time.Second,
+				Text: "Too many requests wait for their answers. Send this one again in a moment."}).Write(w)
+		}
+	}
+}
+
+// server is the whole API.
+func (a *Adapter) server() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	if a.o.Metrics != nil {
+		mux.HandleFunc("GET /metrics", opened(a.o.Metrics.ServeHTTP, digest(a.o.MetricsKey.Reveal()), a.key))
+	}
+	mux.HandleFunc("GET /v1/models", a.keyed(a.models))
+	mux.HandleFunc("GET /v1/models/{id...}", a.keyed(a.model))
+	mux.HandleFunc("POST /v1/chat/completions", a.keyed(a.limited(a.completions)))
+	mux.HandleFunc("/v1/", a.keyed(unknown))
+	mux.HandleFunc("/", unknown)
+	return &http.Server{
+		Handler: a.guard(mux), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: quiet(a.o.Log),
+	}
+}
+
+// quiet takes what net/http has to say: panics, and what clients do wrong.
+func quiet(l *zap.Logger) *log.Logger {
+	std, err := zap.NewStdLogAt(l, zap.WarnLevel)
+	if err != nil {
+		return log.New(io.Discard, "", 0)
+	}
+	return std
+}
+
+// unknown answers for what this API does not have.
+func unknown(w http.ResponseWriter, r *http.Request) {
+	f := &wire.Failure{Status: http.StatusNotFound, Kind: wire.Invalid, Code: "unknown_url",
+		Text: "There is no " + r.Method + " " + wire.Clip(r.URL.Path) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}
+	switch r.URL.Path {
+	case "/v1/chat/completions", "/v1/models", "/healthz", "/readyz":
+		f.Status, f.Code = http.StatusMethodNotAllowed, "method_not_allowed"
+	}
+	f.Write(w)
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/gateway/chat"
+)
+
+// maxImages is the most images of one request.
+const maxImages = 20
+
+// files stores the images of a request and returns them as files. It fails with
+// words for the client; nothing of the request counts then.
+func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wire.Failure) {
+	if len(images) > maxImages {
+		return nil, wire.Refuse("messages", "too_many_images", "There are %d images; at most %d are taken.", len(images), maxImages)
+	}
+	var files []chat.File
+	for i, ref := range images {
+		name := fmt.Sprintf("image %d", i+1)
+		kind, content, err := a.image(ctx, ref)
+		if err != nil {
+			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: %v.", name, err)
+		}
+		if a.o.Keep == nil {
+			return nil, wire.Refuse("messages", "unsupported_content", "This daemon takes no images.")
+		}
+		f, err := a.o.Keep(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
+		if err != nil {
+			text := f.Problem
+			if text == "" {
+				text = "it could not be stored"
+			}
+			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
+		}
+		if !strings.HasPrefix(f.MIME, "image/") {
+			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: its content is no image but %s.", name, wire.Clip(f.MIME))
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// image returns what an image's URL stands for.
+func (a *Adapter) image(ctx context.Context, ref string) (kind string, content []byte, err error) {
+	if strings.HasPrefix(strings.ToLower(ref), "data:") {
+		return wire.DataURL(ref)
+	}
+	u, err := url.Parse(ref)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", nil, fmt.Errorf("its url is neither a data: URL nor http(s)")
+	}
+	if a.o.Fetch == nil {
+		return "", nil, fmt.Errorf("this daemon fetches no addresses for clients; send it as a data: URL")
+	}
+	content, err = a.o.Fetch(ctx, ref, a.cfg.MaxBody)
+	if err != nil {
+		return "", nil, err
+	}
+	return http.DetectContentType(content), content, nil
+}

@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+
+	"hermesd/gateway/chat"
+)
+
+// Nobody is the reason of a refusal while no client waits for a message.
+const Nobody = "no client waits for this any more; it is in the session"
+
+// receipt is the receipt of an exchange's answer: the id of its completion.
+func receipt(id string) chat.Receipt { return chat.Receipt{ID: completionID(id)} }
+
+func completionID(id string) string { return "chatcmpl-" + id }
+
+// Send brings m to the requests that wait for it. The receipt of an answer or a
+// failure means that one of them was sent it, or that the client gave an
+// Idempotency-Key and gets it when it asks again; that of a preview or a notice,
+// that it goes out with what follows.
+func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+	about := m.About
+	switch {
+	case m.File != nil:
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the HTTP API carries no files"}
+	case about == nil || len(about.IDs) == 0:
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the HTTP API only carries answers to requests"}
+	case len(m.Text.Text) > textLimit:
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the text is too long for one answer"}
+	}
+	if r, ok := a.delivered(about.IDs); ok {
+		return r, nil
+	}
+	var open []*exchange
+	a.mu.Lock()
+	for _, id := range about.IDs {
+		if e := a.exchanges[id]; e != nil {
+			a.takeLocked(e, m)
+			open = append(open, e)
+		}
+	}
+	a.mu.Unlock()
+	switch final := about.As == chat.AsAnswer || about.As == chat.AsFailure; {
+	case len(open) == 0 && final && a.canAsk(about.IDs):
+		return receipt(about.IDs[len(about.IDs)-1]), nil
+	case len(open) == 0:
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: Nobody}
+	case final:
+		return a.arrived(ctx, open)
+	}
+	return receipt(open[len(open)-1].id), nil
+}
+
+// takeLocked has an exchange take what m says.
+func (a *Adapter) takeLocked(e *exchange, m chat.Outbound) {
+	v := verdict{said: true}
+	switch m.About.As {
+	case chat.AsPreview:
+		e.text = m.Text.Text
+		e.changedLocked()
+		return
+	case chat.AsNotice:
+		e.notices = append(e.notices[:len(e.notices):len(e.notices)], m.Text.Text)
+		e.changedLocked()
+		return
+	case chat.AsFailure:
+		v.err = failed(m.Text.Text)
+	default:
+		v.text, v.usage = m.Text.Text, m.About.Usage
+	}
+	if e.over != nil && e.over.err != nil && !e.over.said {
+		e.over = &v // for who asks again; who has been told of our own reason keeps it
+		e.written = false
+		return
+	}
+	e.endLocked(v)
+}
+
+// delivered says whether a client has got the answer to one of these.
+func (a *Adapter) delivered(ids []string) (chat.Receipt, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := a.had[id]; ok {
+			return receipt(id), true
+		}
+	}
+	return chat.Receipt{}, false
+}
+
+// canAsk reports whether a client can still get the answer to one of these from
+// the store.
+func (a *Adapter) canAsk(ids []string) bool {
+	for _, id := range ids {
+		if a.o.Lookup != nil && strings.HasPrefix(id, withKey) {
+			return true
+		}
+	}
+	return false
+}
+
+// arrived waits until a client has got the verdict of one of these exchanges,
+// or no client waits for any.
+func (a *Adapter) arrived(ctx context.Context, open []*exchange) (chat.Receipt, error) {
+	kept := ""
+	for _, e := range open {
+		select {
+		case <-e.settled:
+		case <-ctx.Done():
+			return chat.Receipt{}, &chat.SendError{Outcome: chat.Uncertain, Reason: "the client did not take its answer in time", Err: context.Cause(ctx)}
+		}
+		a.mu.Lock()
+		written := e.written
+		a.mu.Unlock()
+		switch {
+		case written:
+			return receipt(e.id), nil
+		case e.keyed:
+			kept = e.id
+		}
+	}
+	if kept != "" {
+		return receipt(kept), nil
+	}
+	return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: Nobody}
+}
+
+// Edit gives a preview a new text, or makes it the answer.
+func (a *Adapter) Edit(ctx context.Context, _ string, m chat.Outbound) error {
+	_, err := a.Send(ctx, m)
+	if se, ok := err.(*chat.SendError); ok && se.Outcome == chat.Rejected {
+		return &chat.SendError{Outcome: chat.Refused, Reason: se.Reason, Err: chat.ErrGone}
+	}
+	return err
+}
+
+// Delete does nothing: what a client has got cannot be taken back, and what it
+// has not got is replaced by what follows.
+func (a *Adapter) Delete(context.Context, chat.Address, string) error { return nil }
+
+// Find tells whether a client has got an answer. A process that has died has
+// left no client waiting, so what is not known here can be sent again.
+func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
+	if m.About == nil {
+		return chat.Receipt{}, false, nil
+	}
+	r, ok := a.delivered(m.About.IDs)
+	return r, ok, nil
+}

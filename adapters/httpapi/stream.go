@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"hermesd/adapters/httpapi/internal/wire"
+)
+
+// A writer writes the answer of one exchange to one request.
+type writer struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	e     *exchange
+	model string
+	usage bool
+
+	started bool
+	sent    string // of the answer
+	err     error  // the client does not take any more
+}
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+// deadline bounds the next write.
+func (o *writer) deadline() {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // where it cannot be set, there is none
+}
+
+func (o *writer) base(object string) wire.Completion {
+	return wire.Completion{ID: completionID(o.e.id), Object: object, Created: o.e.created.Unix(), Model: o.model}
+}
+
+// object is the whole answer.
+func (o *writer) object(s state) wire.Completion {
+	c, stop := o.base("chat.completion"), "stop"
+	c.Choices = []wire.Choice{{Message: &wire.Spoken{Role: "assistant", Content: &s.over.text}, Finish: &stop}}
+	c.Usage = wire.TokensOf(s.over.usage)
+	c.Hermes = &wire.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices}
+	return c
+}
+
+// stream answers with chunks, as the answer grows.
+func (a *Adapter) stream(r *http.Request, out *writer) {
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for out.err == nil {
+		s := a.look(out.e)
+		if s.over != nil {
+			out.finish(s)
+			if out.err == nil && r.Context().Err() == nil {
+				a.wrote(out.e, s.over)
+			}
+			return
+		}
+		out.grow(s.text)
+		select {
+		case <-s.change:
+		case <-alive.C:
+			out.start()
+			out.raw(": the answer is being written\n\n")
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// start begins the stream: from here on failures are events in it.
+func (o *writer) start() {
+	if o.started {
+		return
+	}
+	o.started = true
+	h := o.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	empty := ""
+	o.chunk(&wire.Spoken{Role: "assistant", Content: &empty}, nil, nil)
+}
+
+// grow sends what text has more than was sent. A text that does not go on where
+// the sent one ends is left to the end.
+func (o *writer) grow(text string) {
+	for text != "" { // a character that is not complete yet
+		r, n := utf8.DecodeLastRuneInString(text)
+		if r != utf8.RuneError || n != 1 {
+			break
+		}
+		text = text[:len(text)-1]
+	}
+	if len(text) > len(o.sent) && strings.HasPrefix(text, o.sent) {
+		o.add(text)
+	}
+}
+
+func (o *writer) add(text string) {
+	o.start()
+	delta := text[len(o.sent):]
+	o.chunk(&wire.Spoken{Content: &delta}, nil, nil)
+	o.sent = text
+}
+
+// finish sends the rest of the answer and ends the stream, or says why it
+// cannot.
+func (o *writer) finish(s state) {
+	v := s.over
+	switch {
+	case v.err != nil && !o.started:
+		o.deadline()
+		v.err.Write(o.w)
+		o.err = o.rc.Flush()
+		return
+	case v.err != nil:
+		o.event(v.err.Body())
+		return
+	case !strings.HasPrefix(v.text, o.sent):
+		o.event((&wire.Failure{Kind: wire.Broken, Code: "answer_changed", Answer: v.text,
+			Text: "The answer was changed after its beginning had been sent. The whole answer is in hermes.answer of this event, and in the session."}).Body())
+		return
+	}
+	if v.text != o.sent {
+		o.add(v.text)
+	}
+	o.start()
+	stop := "stop"
+	o.chunk(&wire.Spoken{}, &stop, &wire.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices})
+	if o.usage && v.usage != nil {
+		c := o.base("chat.completion.chunk")
+		c.Choices, c.Usage = []wire.Choice{}, wire.TokensOf(v.usage)
+		o.event(wire.Encode(c))
+	}
+	o.raw("data: [DONE]\n\n")
+}
+
+func (o *writer) chunk(delta *wire.Spoken, finish *string, x *wire.Extra) {
+	c := o.base("chat.completion.chunk")
+	c.Choices, c.Hermes = []wire.Choice{{Delta: delta, Finish: finish}}, x
+	o.event(wire.Encode(c))
+}
+
+func (o *writer) event(data []byte) { o.raw("data: " + string(data) + "\n\n") }
+
+// raw writes and flushes, unless an earlier write has failed.
+func (o *writer) raw(s string) {
+	if o.err != nil {
+		return
+	}
+	o.deadline()
+	if _, o.err = o.w.Write([]byte(s)); o.err == nil {
+		o.err = o.rc.Flush()
+	}
+}

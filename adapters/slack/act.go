@@ -1,0 +1,153 @@
+package slack
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/gateway/chat"
+)
+
+// Typing implements chat.Typer: the status of an assistant's thread. Slack has
+// none outside of threads, and keeps it for two minutes or until we write.
+func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
+	if to.Thread == "" || !a.typing.due(to) {
+		return nil
+	}
+	if err := checkAddress(to); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err := a.api.SetAssistantThreadsStatusContext(ctx, slack.AssistantThreadsSetStatusParameters{
+		ChannelID: to.Chat, ThreadTS: to.Thread, Status: "is thinking…",
+	})
+	if err != nil {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+// React implements chat.Reactor. Slash commands are no messages and take no
+// mark.
+func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
+	if _, ok := event.Time(id); !ok || !a.cfg.Reactions {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	ref := slack.NewRefToMessage(to.Chat, id)
+	if r != chat.Seen {
+		err := a.api.RemoveReactionContext(ctx, "eyes", ref)
+		if c := outcome.Code(err); err != nil && c != "no_reaction" && c != "message_not_found" {
+			return outcome.Of(err)
+		}
+	}
+	name := map[chat.Reaction]string{chat.Seen: "eyes", chat.Answered: "white_check_mark", chat.Lost: "x"}[r]
+	if name == "" {
+		return nil
+	}
+	err := a.api.AddReactionContext(ctx, name, ref)
+	if c := outcome.Code(err); err != nil && c != "already_reacted" && c != "message_not_found" {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+// Answer implements chat.Answerer: a message that only the one who pressed can
+// see. Slack was told that the press was taken when it was stored.
+func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string) error {
+	if text == "" {
+		return nil
+	}
+	l, err := newLetter(chat.Outbound{To: callback.From, Text: chat.Plain(text)})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	o := []slack.MsgOption{slack.MsgOptionText(l.text, false)}
+	if callback.From.Thread != "" {
+		o = append(o, slack.MsgOptionTS(callback.From.Thread))
+	}
+	if _, err = a.api.PostEphemeralContext(ctx, callback.From.Chat, callback.Sender.ID, o...); err != nil {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+// paces knows where we have lately shown that we write.
+type paces struct {
+	mu sync.Mutex
+	at map[chat.Address]time.Time
+}
+
+func newPaces() *paces { return &paces{at: map[chat.Address]time.Time{}} }
+
+// due reports whether it is time to show it again, and notes that it is done.
+func (p *paces) due(to chat.Address) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Before(p.at[to].Add(statusPace)) {
+		return false
+	}
+	for k, t := range p.at {
+		if now.After(t.Add(statusPace)) {
+			delete(p.at, k)
+		}
+	}
+	p.at[to] = now
+	return true
+}
+
+// forget notes that a message of ours has taken the place of it.
+func (p *paces) forget(to chat.Address) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.at, to)
+}
+
+// replyURLs are the addresses that come with slash commands, by the place to
+// which the answer would go. They are good for half an hour and five answers.
+type replyURLs struct {
+	mu sync.Mutex
+	m  map[chat.Address]replyURL
+}
+
+type replyURL struct {
+	url   string
+	until time.Time
+	left  int
+}
+
+func newReplyURLs() *replyURLs { return &replyURLs{m: map[chat.Address]replyURL{}} }
+
+func (r *replyURLs) put(at chat.Address, url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for k, u := range r.m {
+		if now.After(u.until) {
+			delete(r.m, k)
+		}
+	}
+	r.m[at] = replyURL{url, now.Add(urlLife), urlUses}
+}
+
+// take returns an address that is good for one more answer.
+func (r *replyURLs) take(at chat.Address) (string, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u, ok := r.m[at]
+	if !ok || u.left == 0 || time.Now().After(u.until) {
+		return "", false
+	}
+	u.left--
+	r.m[at] = u
+	return u.url, true
+}

@@ -1,0 +1,241 @@
+// Package slack connects one Slack app in one workspace to the daemon, by
+// Socket Mode.
+//
+// An envelope is acknowledged only after the sink has its event on disk. What
+// Slack sends again has a new envelope, so an event is known by its channel and
+// ts; a mention, which comes as two events, is one.
+//
+//	Slack ── envelope ──► socketmode ──► intake.put     never waits
+//	                                        │ queue, in order
+//	                                     intake.work
+//	                                        ├── convert (names are looked up)
+//	                                        ├── sink.Accept, until it takes the batch
+//	                                        │      │ nil: on disk
+//	Slack ◄── envelope_id ── AckCtx ◄───────┘◄─────┘
+//
+// One socketmode.Client serves one socket and ends with it. When Slack asks to
+// leave a socket, the next one is opened first and the old one is read until
+// it is empty. After time without a socket Slack's own redelivery may have
+// ended, so the histories of the places where we speak are asked; what could not
+// be seen stands in Health.
+//
+// Sends are tried once. What is known of one that failed is in its
+// chat.SendError; see sendError for the table. Messages carry our id as
+// metadata, by which Find finds them again.
+package slack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+	"go.uber.org/zap"
+
+	"hermesd/adapters/internal/health"
+	"hermesd/adapters/internal/transport"
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/link"
+	"hermesd/adapters/slack/internal/people"
+	"hermesd/adapters/slack/internal/place"
+	"hermesd/adapters/slack/internal/wire"
+	"hermesd/gateway/chat"
+	"hermesd/internal/secret"
+)
+
+// Options are the ports of an Adapter. All may be left empty.
+type Options struct {
+	// Account is the account's name in addresses; "" if there is only one.
+	Account string
+	// Transport carries the calls of this account; nil: its own.
+	Transport http.RoundTripper
+	// Socket opens the connection of a socket, TLS included; nil: the network.
+	Socket func(ctx context.Context, network, address string) (net.Conn, error)
+	// Memory keeps over restarts in which threads we take part and what was seen
+	// there; nil: they are forgotten.
+	Memory Memory
+	// Commands are the names of the daemon's commands, without a slash: what is
+	// a command behind /hermes and behind an exclamation mark.
+	Commands []string
+	Log      *zap.Logger
+}
+
+// A Memory keeps small values over restarts.
+type Memory interface {
+	// Value returns the value kept under key, nil if there is none.
+	Value(ctx context.Context, key string) ([]byte, error)
+	SetValue(ctx context.Context, key string, v []byte) error
+}
+
+// An Adapter is one app in one workspace. Slack's menu of commands is part of
+// the app's manifest, so it is no chat.MenuSetter; see Manifest.
+type Adapter struct {
+	cfg    Config
+	o      Options
+	log    *zap.Logger
+	rules  event.Rules
+	wire   *wire.Client
+	api    *slack.Client
+	people *people.Book
+	places *place.Set
+	urls   *replyURLs
+	typing *paces
+	// conv converts one envelope: event.Converter.Convert.
+	conv func(event.Converter, event.Envelope, time.Time) (chat.Inbound, bool, error)
+
+	health *health.Record
+
+	mu      sync.Mutex // guards what follows
+	me      event.Identity
+	storing string    // why nothing can be stored
+	lacking string    // scopes that the app lacks
+	shared  string    // that somebody else takes a part of the events
+	unseen  string    // what could not be seen of the time without a socket
+	missed  time.Time // when that was noted
+}
+
+var _ interface {
+	chat.Adapter
+	chat.Editor
+	chat.Deleter
+	chat.Typer
+	chat.Fetcher
+	chat.Finder
+	chat.Answerer
+	chat.Historian
+	chat.Reactor
+} = (*Adapter)(nil)
+
+// New returns an adapter that has not connected to anything yet. Its errors
+// are *chat.ConfigError.
+func New(cfg Config, o Options) (*Adapter, error) {
+	wrong := func(err error) (*Adapter, error) {
+		return nil, &chat.ConfigError{Platform: chat.Slack, Reason: err.Error()}
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return wrong(err)
+	}
+	rules, err := event.NewRules(cfg.settings(o.Commands))
+	if err != nil {
+		return wrong(err)
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: event.Converter.Convert, health: health.New(o.Log)}
+	a.wire = &wire.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
+	if o.Transport == nil {
+		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {
+			return wrong(err)
+		}
+	}
+	a.api = a.client(a.wire)
+	a.people = people.New(a.api, o.Log)
+	a.places = place.New(a.memoryKey(), o.Memory, o.Log)
+	return a, nil
+}
+
+// client returns the library's client over c. It connects to nothing.
+func (a *Adapter) client(c link.Doer) *slack.Client {
+	return slack.New(a.cfg.Token.Reveal(),
+		slack.OptionAppLevelToken(a.cfg.AppToken.Reveal()),
+		slack.OptionAPIURL(a.cfg.APIURL),
+		slack.OptionHTTPClient(c),
+		slack.OptionLog(log.New(io.Discard, "", 0)),
+	)
+}
+
+// memoryKey names the app and not the account, which may change its tokens. An
+// app token tells its app: xapp-1-A0123-….
+func (a *Adapter) memoryKey() string {
+	parts := strings.Split(a.cfg.AppToken.Reveal(), "-")
+	app := "app"
+	if len(parts) >= 3 && len(parts[2]) <= 16 {
+		app = parts[2]
+	}
+	return string(chat.Slack) + "." + app + "." + a.o.Account
+}
+
+// Run implements chat.Adapter. It returns nil when ctx ends.
+func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	a.places.Recall(ctx)
+	if err := a.identify(ctx); err != nil {
+		stop(err)
+	}
+	var wg sync.WaitGroup
+	if ctx.Err() == nil {
+		in := newIntake(a, sink, stop)
+		wg.Go(func() { in.work(ctx) })
+		wg.Go(func() { a.places.Keep(ctx) })
+		stop(link.Run(ctx, link.Options{
+			Owner: &owner{a: a, in: in}, Client: a.client, Wire: a.wire, Socket: a.o.Socket,
+			Proxy: a.cfg.Proxy, Last: a.places.Alive(), Log: a.log,
+		}))
+	}
+	stop(nil)
+	wg.Wait()
+	var ce *chat.ConfigError
+	if errors.As(context.Cause(ctx), &ce) {
+		a.health.Set(chat.Failed, ce.Reason)
+		return ce
+	}
+	return nil
+}
+
+// Features implements chat.Adapter.
+func (a *Adapter) Features() chat.Features {
+	return chat.Features{Limit: textLimit, Size: Size, CaptionLimit: captionLimit, EditInterval: editInterval, Lookup: true}
+}
+
+// Health implements chat.Adapter.
+func (a *Adapter) Health() chat.Health {
+	h := a.health.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.Name = a.me.Name
+	if a.storing != "" && h.State == chat.Connected {
+		h.State = chat.Retrying
+	}
+	var why []string
+	unseen := a.unseen
+	if time.Since(a.missed) > toldFor {
+		unseen = ""
+	}
+	for _, s := range []string{h.Error, a.storing, a.lacking, a.shared, unseen} {
+		if s != "" {
+			why = append(why, s)
+		}
+	}
+	h.Error = strings.Join(why, "; ")
+	return h
+}
+
+// note keeps a text in one of the lines of Health.
+func (a *Adapter) note(line *string, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	*line = text
+}
+
+// miss tells for a while what could not be seen.
+func (a *Adapter) miss(what string) {
+	a.note(&a.unseen, what)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missed = time.Now()
+}
+
+func (a *Adapter) identity() event.Identity {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.me
+}

@@ -1,0 +1,193 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/slack-go/slack"
+
+	"hermesd/adapters/internal/file"
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/gateway/chat"
+)
+
+// postFile sends a file with its caption: its bytes first, which nobody sees,
+// then what makes it known in the channel. Only the last step can be uncertain.
+func (a *Adapter) postFile(ctx context.Context, l *letter) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
+	defer cancel()
+	name := fileName(*l.m.File)
+	f, size, err := file.Limit{Platform: "Slack", Most: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it is a SendError
+	}
+	defer f.Close()
+	id, err := a.upload(ctx, f, name, int(size))
+	if err != nil {
+		se := outcome.Of(err)
+		if se.Outcome == chat.Uncertain { // nobody can see it yet
+			se.Outcome = chat.Refused
+		}
+		return "", se
+	}
+	if err := a.places.Uploading(ctx, l.m.ID, id); err != nil {
+		return "", &chat.SendError{Outcome: chat.Refused, Reason: "the file could not be noted down before it was sent", Err: err}
+	}
+	_, err = a.api.CompleteUploadExternalContext(ctx, slack.CompleteUploadExternalParameters{
+		Files: []slack.FileSummary{{ID: id, Title: name}}, Channel: l.m.To.Chat, ThreadTimestamp: l.m.To.Thread, InitialComment: l.text,
+	})
+	if err != nil {
+		return "", err //nolint:wrapcheck // told by sendError
+	}
+	return a.messageOf(ctx, id, l.m.To.Chat), nil
+}
+
+func (a *Adapter) upload(ctx context.Context, r io.Reader, name string, size int) (string, error) {
+	u, err := a.api.GetUploadURLExternalContext(ctx, slack.GetUploadURLExternalParameters{FileName: name, FileSize: size})
+	if err != nil {
+		return "", err //nolint:wrapcheck // told by sendError
+	}
+	if err := a.api.UploadToURL(ctx, slack.UploadToURLParameters{UploadURL: u.UploadURL, Filename: name, Reader: r}); err != nil {
+		return "", err //nolint:wrapcheck // told by sendError
+	}
+	return u.FileID, nil
+}
+
+// messageOf returns as which message a file stands in a channel. Slack may not
+// know it yet; then the file's own id has to do.
+func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
+	if err == nil {
+		if ts, ok := shared(f, channel); ok {
+			return ts
+		}
+	}
+	return id
+}
+
+// fileName returns the name under which a file is sent.
+func fileName(f chat.File) string { return cut(file.Name(f), 128) }
+
+// maxHops bounds how often a download is sent on, always within Slack.
+const maxHops = 3
+
+var errLogin = errors.New("the file cannot be read: Slack shows its sign-in page instead, because the app lacks the scope files:read or the bot is not in the channel; add the scope under OAuth & Permissions and install the app again")
+
+// Fetch implements chat.Fetcher. The token goes to Slack's own hosts only.
+func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
+	if limit > downLimit || limit <= 0 {
+		limit = downLimit
+	}
+	tooBig := file.TooLarge(limit)
+	if f.Size > limit {
+		return tooBig
+	}
+	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
+	defer cancel()
+	address, err := a.whereIs(ctx, f.Ref)
+	if err != nil {
+		return err
+	}
+	resp, err := a.get(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return errors.New("the file is no longer at Slack")
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return errLogin
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("the server answers %d instead of the file", resp.StatusCode)
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && !strings.Contains(f.MIME, "html"):
+		return errLogin
+	case resp.ContentLength > limit:
+		return tooBig
+	}
+	whole, err := file.Copy(w, resp.Body, limit)
+	switch {
+	case err != nil:
+		return a.downloadError(ctx, err)
+	case !whole:
+		return tooBig
+	}
+	return nil
+}
+
+// whereIs returns the address of a file.
+func (a *Adapter) whereIs(ctx context.Context, ref string) (*url.URL, error) {
+	if id, ok := strings.CutPrefix(ref, event.FileID); ok {
+		f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
+		if err != nil {
+			return nil, fmt.Errorf("ask Slack for the file: %s", outcome.Of(err).Reason)
+		}
+		if ref = f.URLPrivateDownload; ref == "" {
+			ref = f.URLPrivate
+		}
+	}
+	u, err := url.Parse(ref)
+	if err != nil || !a.slackHost(u) {
+		return nil, errors.New("the file is not at Slack, so it is not fetched")
+	}
+	return u, nil
+}
+
+// slackHost reports whether an address is one of Slack's own, to which the token
+// may go.
+func (a *Adapter) slackHost(u *url.URL) bool {
+	if u.User != nil {
+		return false
+	}
+	if api, err := url.Parse(a.cfg.APIURL); err == nil && u.Scheme == api.Scheme && strings.EqualFold(u.Host, api.Host) {
+		return true
+	}
+	host := strings.ToLower(u.Hostname())
+	for _, d := range []string{"slack.com", "slack-gov.com"} {
+		if u.Scheme == "https" && (host == d || strings.HasSuffix(host, "."+d)) && (u.Port() == "" || u.Port() == "443") {
+			return true
+		}
+	}
+	return false
+}
+
+// get asks for a file. It follows where Slack sends it on to another of its own
+// hosts, and nowhere else.
+func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
+	for range maxHops {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, errors.New("the file's address cannot be asked for")
+		}
+		req.Header.Set("Authorization", "Bearer "+a.cfg.Token.Reveal())
+		resp, err := a.wire.Do(req)
+		if err != nil {
+			return nil, a.downloadError(ctx, err)
+		}
+		if resp.StatusCode < 300 || resp.StatusCode > 399 {
+			return resp, nil
+		}
+		_ = resp.Body.Close() // nothing is read of it
+		to, err := u.Parse(resp.Header.Get("Location"))
+		if err != nil || !a.slackHost(to) || to.Query().Has("redir") {
+			return nil, errLogin
+		}
+		u = to
+	}
+	return nil, errLogin
+}
+
+func (a *Adapter) downloadError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("download the file: %w", ctx.Err())
+	}
+	return fmt.Errorf("download the file: %s", a.wire.Mask(err.Error()))
+}

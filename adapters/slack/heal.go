@@ -1,0 +1,278 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+	"go.uber.org/zap"
+
+	"hermesd/adapters/internal/pause"
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/slack/internal/place"
+)
+
+// heal asks the histories of the places in which we speak for what was said
+// while there was no socket. Live events wait for a moment, so that what was
+// said first comes first; the rest is asked beside them.
+func (n *intake) heal(ctx context.Context, since time.Time, rest *sync.WaitGroup) {
+	a := n.a
+	if since.IsZero() {
+		return // the first start of all
+	}
+	rest.Go(func() { n.recheck(ctx) })
+	known, left := a.places.Visits(time.Now().Add(-healRecent))
+	var visits []visit
+	for _, v := range known {
+		visits = append(visits, visit{Visit: v, until: time.Now().Add(healWithin)})
+	}
+	first, cancel := context.WithTimeout(ctx, healFirst)
+	defer cancel()
+	m := &missed{}
+	strangers, more := a.strangers(first, since, m)
+	visits = append(visits, strangers...)
+	if left += more; left > 0 {
+		m.add(fmt.Sprintf("%d more places were not looked at", left))
+	}
+	for i := range visits {
+		v := &visits[i]
+		err := a.history(first, v)
+		if err != nil && (first.Err() != nil || passing(err)) {
+			n.later(ctx, visits[i:], m, rest)
+			return
+		}
+		n.take(ctx, v.items())
+		if err != nil {
+			m.add(v.words(err))
+		}
+	}
+	if ctx.Err() == nil { // else the next start asks again
+		a.settle(m)
+	}
+}
+
+// recheck asks Slack whether the token and its scopes are still good: after a
+// loss the reason may be that they are not.
+func (n *intake) recheck(ctx context.Context) {
+	if ce := outcome.Config(n.a.ask(ctx)); ce != nil {
+		n.fail(ce)
+	}
+}
+
+// later leaves visits to the one that asks at Slack's pace. A place that still
+// waits from before is asked once, from where it was left.
+func (n *intake) later(ctx context.Context, visits []visit, m *missed, rest *sync.WaitGroup) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range visits {
+		same := func(w visit) bool { return w.Channel == v.Channel && w.Thread == v.Thread }
+		if !slices.ContainsFunc(n.todo, same) {
+			n.todo = append(n.todo, v)
+		}
+	}
+	if n.missed == nil {
+		n.missed = m
+		rest.Go(func() { n.healRest(ctx) })
+		return
+	}
+	for _, what := range m.what {
+		n.missed.add(what)
+	}
+}
+
+// strangers are the direct chats of people with whom we have not spoken yet:
+// one may have been begun in the meantime. left is how many more there are.
+func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missed) (out []visit, left int) {
+	chats, _, err := a.api.GetConversationsContext(ctx, &slack.GetConversationsParameters{Types: []string{"im"}, Limit: healDMs})
+	if err != nil {
+		m.add("the list of direct chats: " + outcome.Of(err).Reason)
+		return nil, 0
+	}
+	slices.SortStableFunc(chats, func(a, b slack.Channel) int { return b.Created.Time().Compare(a.Created.Time()) })
+	for _, c := range chats {
+		switch {
+		case c.ID == "" || a.places.Knows(c.ID):
+		case len(out) < healStrangers:
+			out = append(out, visit{Visit: place.Visit{Channel: c.ID, Kind: "im", Seen: event.TS(since.Add(-healMargin))}, until: time.Now().Add(healWithin)})
+		default:
+			left++
+		}
+	}
+	return out, left
+}
+
+// healRest asks the histories that are left, until there are none.
+func (n *intake) healRest(ctx context.Context) {
+	for {
+		n.mu.Lock()
+		if len(n.todo) == 0 {
+			m := n.missed
+			n.todo, n.missed = nil, nil
+			n.mu.Unlock()
+			if ctx.Err() == nil {
+				n.a.settle(m)
+			}
+			return
+		}
+		v, m := n.todo[0], n.missed
+		n.mu.Unlock()
+		n.visit(ctx, &v, m)
+		n.mu.Lock()
+		n.todo = n.todo[1:]
+		n.mu.Unlock()
+	}
+}
+
+// visit asks one history at the pace that Slack wants.
+func (n *intake) visit(ctx context.Context, v *visit, m *missed) {
+	ctx, cancel := context.WithDeadline(ctx, v.until)
+	defer cancel()
+	err := n.a.history(ctx, v)
+	for err != nil && ctx.Err() == nil && passing(err) {
+		if pause.For(ctx, max(outcome.Of(err).After, healPause)) == nil {
+			err = n.a.history(ctx, v)
+		}
+	}
+	for _, it := range v.items() {
+		n.put(it)
+	}
+	if err != nil {
+		m.add(v.words(err))
+	}
+}
+
+// passing reports whether it helps to ask again later.
+func passing(err error) bool {
+	var flood *slack.RateLimitedError
+	return errors.As(err, &flood) || outcome.Code(err) == "" && !errors.Is(err, errTooMuch)
+}
+
+// A visit is a place or thread whose history is asked, page by page.
+type visit struct {
+	place.Visit
+	until  time.Time // when it is given up
+	cursor string
+	pages  int
+	got    []event.Body
+}
+
+// items returns what was got, the oldest first.
+func (v *visit) items() []item {
+	slices.SortStableFunc(v.got, func(a, b event.Body) int { return cmp.Compare(a.TS, b.TS) })
+	out := make([]item, 0, len(v.got))
+	for _, b := range v.got {
+		out = append(out, item{body: b})
+	}
+	v.got = nil
+	return out
+}
+
+// words says why what was said at v may be missing.
+func (v *visit) words(err error) string {
+	why := errTooMuch.Error()
+	if !errors.Is(err, errTooMuch) {
+		why = outcome.Of(err).Reason
+	}
+	if v.Thread != "" {
+		return "a thread in " + v.Channel + ": " + why
+	}
+	return v.Channel + ": " + why
+}
+
+// missed gathers what could not be seen.
+type missed struct {
+	mu   sync.Mutex
+	what []string
+}
+
+func (m *missed) add(s string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.what) < 5 && !slices.Contains(m.what, s) {
+		m.what = append(m.what, s)
+	}
+}
+
+// settle tells what could not be seen of the time without a socket.
+func (a *Adapter) settle(m *missed) {
+	m.mu.Lock()
+	what := strings.Join(m.what, "; ")
+	m.mu.Unlock()
+	if what != "" {
+		a.log.Warn("messages of the time without a connection may be missing", zap.String("err", what))
+		what = "messages of the time without a connection may be missing: " + what
+	}
+	a.miss(what)
+}
+
+// errTooMuch says that a history has more than is asked for.
+var errTooMuch = errors.New("more was said than is looked at")
+
+// history gathers in v what was said after what was seen there. It can be
+// called again after an error, and goes on where it was.
+func (a *Adapter) history(ctx context.Context, v *visit) error {
+	if v.Thread != "" {
+		return a.replies(ctx, v, "", healPages)
+	}
+	for v.pages < healPages {
+		r, err := a.api.GetConversationHistoryContext(ctx, &slack.GetConversationHistoryParameters{
+			ChannelID: v.Channel, Oldest: v.Seen, Limit: healPage, Cursor: v.cursor,
+		})
+		if err != nil {
+			return fmt.Errorf("ask for the history: %w", err)
+		}
+		for _, m := range r.Messages {
+			v.got = append(v.got, body(m, v))
+		}
+		v.pages++
+		if v.cursor = r.ResponseMetaData.NextCursor; !r.HasMore || v.cursor == "" {
+			return nil
+		}
+	}
+	return errTooMuch
+}
+
+// replies gathers in v what was said in a thread after what was seen and before
+// a ts, if there is one.
+func (a *Adapter) replies(ctx context.Context, v *visit, before string, pages int) error {
+	for v.pages < pages {
+		ms, more, cursor, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
+			ChannelID: v.Channel, Timestamp: v.Thread, Oldest: v.Seen, Latest: before, Limit: healPage, Cursor: v.cursor,
+		})
+		if err != nil {
+			return fmt.Errorf("ask for the thread: %w", err)
+		}
+		for _, m := range ms {
+			// Slack puts the root of the thread before each page.
+			if (v.Seen == "" || event.Later(m.Timestamp, v.Seen)) && (before == "" || event.Later(before, m.Timestamp)) &&
+				!slices.ContainsFunc(v.got, func(b event.Body) bool { return b.TS == m.Timestamp }) {
+				v.got = append(v.got, body(m, v))
+			}
+		}
+		v.pages++
+		if v.cursor = cursor; !more || cursor == "" {
+			return nil
+		}
+	}
+	return errTooMuch
+}
+
+// body returns a message of a history in the form of an event.
+func body(m slack.Message, v *visit) event.Body {
+	b := event.Body{TS: m.Timestamp, User: m.User, Text: m.Text}
+	if raw, err := json.Marshal(m.Msg); err == nil {
+		if err := json.Unmarshal(raw, &b); err != nil {
+			b = event.Body{TS: m.Timestamp, User: m.User, Text: m.Text, ThreadTS: m.ThreadTimestamp}
+		}
+	}
+	b.Type, b.Channel, b.ChannelType = "message", v.Channel, v.Kind
+	return b
+}

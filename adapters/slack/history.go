@@ -1,0 +1,72 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/slack/internal/place"
+	"hermesd/gateway/chat"
+)
+
+const (
+	threadQuotes = 50 // of a thread that began without us
+	threadPages  = 4
+)
+
+// Before implements chat.Historian. It asks Slack once, for at most some
+// hundred messages, and returns the last fifty of them.
+func (a *Adapter) Before(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+	if in.From.Thread == "" || in.From.Thread == in.ID {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	v := &visit{Visit: place.Visit{Channel: in.From.Chat, Thread: in.From.Thread}}
+	if !since.IsZero() {
+		v.Seen = event.TS(since)
+	}
+	err := a.replies(ctx, v, in.ID, threadPages)
+	bodies := v.got
+	if errors.Is(err, errTooMuch) {
+		err = errors.New("the thread is long; some of its messages were left out")
+	} else if err != nil {
+		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", outcome.Of(err).Reason)
+	}
+	c := a.converter()
+	lctx, stop := context.WithTimeout(ctx, lookTimeout)
+	defer stop()
+	var out []chat.Quote
+	for _, b := range bodies[max(0, len(bodies)-threadQuotes):] {
+		a.people.Look(lctx, event.About{User: b.User})
+		if q, ok := quote(c, b); ok {
+			out = append(out, q)
+		}
+	}
+	if n := len(bodies) - threadQuotes; n > 0 && err == nil {
+		err = fmt.Errorf("the thread is long; its first %d messages were left out", n)
+	}
+	return out, err
+}
+
+// quote returns what somebody else said; ok is false for our own words and for
+// what nobody said.
+func quote(c event.Converter, b event.Body) (chat.Quote, bool) {
+	in, ok := c.Message(b)
+	if !ok || !c.Quotable(b) {
+		return chat.Quote{}, false
+	}
+	q := chat.Quote{ID: in.ID, Text: in.Text, Author: cmp.Or(in.Sender.Name, in.Sender.Handle, in.Sender.ID)}
+	for _, f := range in.Files {
+		name := "[file: " + cmp.Or(f.Name, string(f.Kind)) + "]"
+		if q.Text != "" {
+			name = "\n" + name
+		}
+		q.Text += name
+	}
+	return q, q.Text != ""
+}

@@ -1,0 +1,94 @@
+package slack
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/internal/pause"
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/link"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/gateway/chat"
+)
+
+// scopes are what the app needs; Manifest asks for the same.
+func scopes() []string {
+	return []string{
+		"app_mentions:read", "channels:history", "channels:read", "chat:write", "commands",
+		"files:read", "files:write", "groups:history", "groups:read", "im:history", "im:read",
+		"mpim:history", "mpim:read", "reactions:write", "users:read",
+	}
+}
+
+// decoration are those scopes without which nothing is lost.
+func decoration(scope string) bool {
+	return scope == "reactions:write" || scope == "commands"
+}
+
+// identify asks Slack who we are, as often as it takes. Its error is the
+// operator's, or the end of ctx.
+func (a *Adapter) identify(ctx context.Context) error {
+	b := pause.Backoff{First: link.First}
+	for {
+		err := a.ask(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if ce := outcome.Config(err); ce != nil {
+			return ce
+		}
+		se := outcome.Of(err)
+		a.log.Warn("ask for the bot's own name", zap.Error(err))
+		a.health.Set(chat.Retrying, se.Reason)
+		if err := pause.For(ctx, max(se.After, b.Next())); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *Adapter) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	r, err := a.api.AuthTestContext(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // told by sendError
+	}
+	a.mu.Lock()
+	a.me = event.Identity{Team: r.TeamID, UserID: r.UserID, BotID: r.BotID, Name: r.User}
+	a.mu.Unlock()
+	a.compare(r.Header)
+	return nil
+}
+
+// compare tells the operator which scopes the app lacks.
+func (a *Adapter) compare(h http.Header) {
+	said := h.Get("X-Oauth-Scopes")
+	if said == "" {
+		return // a server that does not tell
+	}
+	var have, lack, bad []string
+	for s := range strings.SplitSeq(said, ",") {
+		have = append(have, strings.TrimSpace(s))
+	}
+	for _, s := range scopes() {
+		if slices.Contains(have, s) {
+			continue
+		}
+		lack = append(lack, s)
+		if !decoration(s) {
+			bad = append(bad, s)
+		}
+	}
+	if len(lack) == 0 {
+		a.note(&a.lacking, "")
+		return
+	}
+	a.log.Warn("the app lacks scopes; add them under OAuth & Permissions and install it again", zap.Strings("scopes", lack))
+	if len(bad) > 0 {
+		a.note(&a.lacking, "the app lacks the scopes "+strings.Join(bad, ", ")+"; add them under OAuth & Permissions and install it again")
+	}
+}

@@ -1,0 +1,228 @@
+package slack
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/internal/pause"
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/link"
+	"hermesd/gateway/chat"
+)
+
+const (
+	maxQueue = 2000 // envelopes that wait; what is over it Slack sends again
+	maxBatch = 64
+)
+
+// An item is one thing that came in: an envelope, or a message from a history.
+type item struct {
+	env event.Envelope
+	// ack tells Slack that the envelope is taken; nil for a message from a
+	// history, which is body.
+	ack  func() error
+	body event.Body
+}
+
+// An intake takes what sockets bring, in order, and gives it to the sink.
+// Whatever the sink does, put does not wait: the library stalls when its events
+// are not taken from it.
+type intake struct {
+	a    *Adapter
+	sink chat.Sink
+	wake chan struct{}
+	fail context.CancelCauseFunc // ends the adapter with a ConfigError
+
+	mu    sync.Mutex // guards what follows
+	queue []item
+	gap   bool      // time was lost before what the queue holds
+	since time.Time // when it began
+	full  bool
+	// todo are the histories that are yet to be asked, by one goroutine that
+	// gathers in missed what cannot be seen; nil: there is none.
+	todo   []visit
+	missed *missed
+}
+
+func newIntake(a *Adapter, sink chat.Sink, fail context.CancelCauseFunc) *intake {
+	return &intake{a: a, sink: sink, fail: fail, wake: make(chan struct{}, 1)}
+}
+
+// An owner hears of the sockets.
+type owner struct {
+	a  *Adapter
+	in *intake
+}
+
+func (o *owner) Take(e event.Envelope, ack func() error) { o.in.put(item{env: e, ack: ack}) }
+func (o *owner) Lost(since time.Time)                    { o.in.lost(since) }
+func (o *owner) Set(s chat.State, why string)            { o.a.health.Set(s, why) }
+func (o *owner) Shared(why string)                       { o.a.note(&o.a.shared, why) }
+func (o *owner) Alive()                                  { o.a.health.Proved() }
+func (o *owner) Proof() time.Time                        { return o.a.health.Now().Proof }
+
+// put takes an item. It never waits.
+func (n *intake) put(it item) {
+	n.mu.Lock()
+	full := len(n.queue) >= maxQueue
+	if !full {
+		n.queue = append(n.queue, it)
+	}
+	tell := full && !n.full
+	n.full = full
+	n.mu.Unlock()
+	if tell {
+		n.a.log.Error("too many events wait to be stored; more are left to Slack to send again", zap.Int("waiting", maxQueue))
+		n.a.miss("too many messages waited to be stored; what Slack did not send again is missing")
+	}
+	n.rouse()
+}
+
+// lost notes that time was lost before whatever is put from now on, and since
+// when.
+func (n *intake) lost(since time.Time) {
+	n.mu.Lock()
+	if !n.gap {
+		n.gap, n.since = true, since
+	}
+	n.mu.Unlock()
+	n.rouse()
+}
+
+func (n *intake) rouse() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes what waits, at most one batch of it.
+func (n *intake) next() (batch []item, gap bool, since time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gap {
+		n.gap = false
+		return nil, true, n.since
+	}
+	k := min(len(n.queue), maxBatch)
+	batch = append(batch, n.queue[:k]...)
+	n.queue = n.queue[k:]
+	if len(n.queue) == 0 {
+		n.queue = nil
+	}
+	return batch, false, time.Time{}
+}
+
+// work gives everything to the sink until ctx ends.
+func (n *intake) work(ctx context.Context) {
+	var rest sync.WaitGroup // histories that are asked beside
+	defer rest.Wait()
+	for ctx.Err() == nil {
+		batch, gap, since := n.next()
+		switch {
+		case gap:
+			n.heal(ctx, since, &rest)
+		case len(batch) > 0:
+			n.take(ctx, batch)
+		default:
+			select {
+			case <-ctx.Done():
+			case <-n.wake:
+			}
+		}
+	}
+}
+
+// take offers a batch until the sink has it, then acknowledges it. Only the
+// order of what follows depends on it: Slack's retries end after some minutes,
+// and then nobody else has these events.
+func (n *intake) take(ctx context.Context, batch []item) {
+	a := n.a
+	events := make([]chat.Inbound, 0, len(batch))
+	c := a.converter()
+	lctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	for _, it := range batch {
+		if in, ok := n.convert(lctx, c, it); ok {
+			events = append(events, in)
+		}
+	}
+	cancel()
+	b := pause.Backoff{First: link.First}
+	for len(events) > 0 {
+		err := n.accept(ctx, events)
+		if err == nil {
+			a.note(&a.storing, "")
+			break
+		}
+		a.log.Error("store events", zap.Int("events", len(events)), zap.Error(err))
+		a.note(&a.storing, "messages cannot be stored: "+err.Error())
+		if pause.For(ctx, b.Next()) != nil {
+			return
+		}
+	}
+	for _, in := range events {
+		a.places.Saw(in)
+	}
+	for _, it := range batch {
+		if it.ack == nil {
+			continue
+		}
+		if err := it.ack(); err != nil {
+			a.log.Debug("acknowledge; Slack will send it again", zap.String("envelope", it.env.ID), zap.Error(err))
+		}
+	}
+}
+
+// accept hands a batch over; a panic of the sink is a refusal.
+func (n *intake) accept(ctx context.Context, batch []chat.Inbound) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("accept: panic: %v", p)
+		}
+	}()
+	return n.sink.Accept(ctx, batch) //nolint:wrapcheck // the caller says what it did
+}
+
+func (a *Adapter) converter() event.Converter {
+	return event.Converter{
+		Account: a.o.Account, Me: a.identity(), Rules: a.rules,
+		Joined: a.places.Joined, Name: a.people.Name, Room: a.people.Room,
+	}
+}
+
+// convert converts one item. Whatever is wrong with it, it ends there: what
+// cannot be converted is recorded if it says where it happened, and never asked
+// for again.
+func (n *intake) convert(ctx context.Context, c event.Converter, it item) (in chat.Inbound, ok bool) {
+	a := n.a
+	quarantine := func(err error) (chat.Inbound, bool) {
+		a.log.Error("event cannot be converted", zap.String("rule", event.RuleUnreadable), zap.String("type", it.env.Type), zap.Error(err))
+		a.log.Debug("unconverted event", zap.ByteString("raw", it.env.Payload))
+		return c.Quarantined(it.env, time.Now())
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("panic in conversion", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			in, ok = quarantine(fmt.Errorf("panic: %v", p))
+		}
+	}()
+	if it.ack == nil {
+		a.people.Look(ctx, event.About{Channel: it.body.Channel, Kind: it.body.ChannelType, User: it.body.User})
+		return c.Message(it.body)
+	}
+	about := event.Of(it.env)
+	a.people.Look(ctx, about)
+	in, ok, err := a.conv(c, it.env, time.Now())
+	if err != nil {
+		return quarantine(err)
+	}
+	if ok && about.ResponseURL != "" {
+		a.urls.put(in.From, about.ResponseURL)
+	}
+	return in, ok
+}

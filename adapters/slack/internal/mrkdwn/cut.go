@@ -1,0 +1,81 @@
+package mrkdwn
+
+import (
+	"sort"
+	"strings"
+
+	"hermesd/gateway/chat"
+)
+
+// Sections returns r as mrkdwn in pieces of at most limit UTF-16 units each,
+// cut at line ends where possible. A style, a link or preformatted text that is
+// cut is whole in each of its pieces.
+func Sections(r chat.Rich, limit int) []string {
+	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
+	var out []string
+	for from := 0; from < len(r.Text); {
+		to := next(r, from, limit)
+		if piece := strings.Trim(Render(part(r, from, to)), "\n"); strings.TrimSpace(piece) != "" {
+			out = append(out, piece)
+		}
+		from = to
+	}
+	return out
+}
+
+// next returns where the piece that begins at from ends.
+func next(r chat.Rich, from, limit int) int {
+	fits := func(to int) bool { return Size(part(r, from, to)) <= limit }
+	if fits(len(r.Text)) {
+		return len(r.Text)
+	}
+	// No unit is rendered to less than itself: what lies beyond cannot fit.
+	end := min(len(r.Text), from+4*limit)
+	if to := last(ends(r.Text, from, end, "\n"), fits); to > from {
+		return to
+	}
+	if to := last(ends(r.Text, from, end, " "), fits); to > from {
+		return to
+	}
+	if to := last(ends(r.Text, from, end, ""), fits); to > from {
+		return to
+	}
+	for to := from + 1; ; to++ { // one character whose styles alone are too long
+		if edge(r.Text, to) {
+			return to
+		}
+	}
+}
+
+// ends returns the places in s[from:end] behind each sep; behind each rune if
+// sep is empty.
+func ends(s string, from, end int, sep string) []int {
+	var out []int
+	for i := from + 1; i <= end; i++ {
+		if edge(s, i) && (sep == "" || s[i-1:i] == sep) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// last returns the last of places that fits, 0 if none does.
+func last(places []int, fits func(int) bool) int {
+	n := sort.Search(len(places), func(i int) bool { return !fits(places[i]) })
+	if n == 0 {
+		return 0
+	}
+	return places[n-1]
+}
+
+// part returns r.Text[from:to] with its styles.
+func part(r chat.Rich, from, to int) chat.Rich {
+	out := chat.Rich{Text: r.Text[from:to]}
+	for _, s := range r.Spans {
+		s.Start, s.End = max(s.Start, from)-from, min(s.End, to)-from
+		if s.Start < s.End {
+			out.Spans = append(out.Spans, s)
+		}
+	}
+	return out
+}

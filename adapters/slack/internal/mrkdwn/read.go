@@ -1,0 +1,71 @@
+package mrkdwn
+
+import "strings"
+
+// A Reference is something that a message names in Slack's own form, such as
+// <@U1> or <https://example.com|here>.
+type Reference struct {
+	// Mark is '@' for a person, '#' for a channel, '!' for a group or a date, 0
+	// for a link.
+	Mark  byte
+	ID    string // of the person, the channel; the address of a link
+	Label string // as Slack writes it; may be empty
+}
+
+// Read returns what a person wrote as plain text. name says how a reference
+// reads; an empty answer leaves it to the reference itself.
+func Read(s string, name func(Reference) string) string {
+	var b strings.Builder
+	for s != "" {
+		open := strings.IndexByte(s, '<')
+		if open < 0 {
+			break
+		}
+		end := strings.IndexByte(s[open:], '>')
+		if end < 0 {
+			break
+		}
+		b.WriteString(Unescape(s[:open]))
+		b.WriteString(read(s[open+1:open+end], name))
+		s = s[open+end+1:]
+	}
+	b.WriteString(Unescape(s))
+	return b.String()
+}
+
+// Unescape undoes Escape.
+func Unescape(s string) string {
+	return strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">").Replace(s)
+}
+
+func read(inner string, name func(Reference) string) string {
+	id, label, _ := strings.Cut(inner, "|")
+	r := Reference{ID: id, Label: Unescape(label)}
+	if id != "" && strings.IndexByte("@#!", id[0]) >= 0 {
+		r.Mark, r.ID = id[0], id[1:]
+	}
+	if s := name(r); s != "" {
+		return s
+	}
+	switch r.Mark {
+	case '@', '#':
+		if r.Label != "" {
+			return string(r.Mark) + strings.TrimLeft(r.Label, "@#")
+		}
+		return string(r.Mark) + r.ID
+	case '!':
+		if r.Label != "" {
+			return r.Label
+		}
+		word, _, _ := strings.Cut(r.ID, "^")
+		return "@" + word
+	}
+	address := Unescape(r.ID)
+	_, bare, _ := strings.Cut(address, ":")
+	bare = strings.TrimPrefix(bare, "//")
+	switch r.Label {
+	case "", address, bare, strings.TrimSuffix(bare, "/"):
+		return address
+	}
+	return r.Label + " (" + address + ")"
+}

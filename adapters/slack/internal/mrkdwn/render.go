@@ -1,0 +1,238 @@
+// Package mrkdwn is Slack's own markup: it turns styled text into it, and what
+// people wrote back into plain text. Its functions are pure.
+package mrkdwn
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hermesd/gateway/chat"
+)
+
+// gap is invisible. Slack sees a marker as one only at the edge of a word, so
+// where there is no edge a gap makes one.
+const gap = "\u200b"
+
+// fence encloses preformatted text.
+const fence = "```"
+
+// Escape returns s so that Slack shows it as it is.
+func Escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+}
+
+// Render returns r as mrkdwn. Styles that Slack lacks fall away and leave their
+// text; a span that is not inside the text or crosses another is none.
+func Render(r chat.Rich) string {
+	t := newText(r)
+	var b strings.Builder
+	for pos := 0; pos < len(t.s); {
+		if p, ok := t.preAt(pos); ok {
+			t.pre(&b, p)
+			pos = p.End
+			continue
+		}
+		end := t.lineEnd(pos)
+		if t.quoted(pos) {
+			b.WriteString("> ")
+		}
+		line := strings.TrimSuffix(t.s[pos:end], "\n")
+		t.inline(&b, pos, pos+len(line), t.spans)
+		b.WriteString(t.s[pos+len(line) : end])
+		pos = end
+	}
+	return b.String()
+}
+
+// Size returns the length of r as it is sent, in UTF-16 units: never less than
+// what Slack counts.
+func Size(r chat.Rich) int { return units(Render(r)) }
+
+func units(s string) int {
+	n := 0
+	for _, r := range s {
+		n++
+		if r > 0xffff {
+			n++
+		}
+	}
+	return n
+}
+
+// A text is styled text with spans that can be relied on.
+type text struct {
+	s      string
+	spans  []chat.Span // of lines, outer before inner, none crossing
+	pres   []chat.Span
+	quotes []chat.Span
+}
+
+func newText(r chat.Rich) text {
+	t := text{s: strings.ToValidUTF8(r.Text, "\uFFFD")}
+	if t.s != r.Text {
+		return t
+	}
+	spans := slices.Clone(r.Spans)
+	slices.SortStableFunc(spans, func(a, b chat.Span) int {
+		if a.Start != b.Start {
+			return a.Start - b.Start
+		}
+		return b.End - a.End
+	})
+	var open []int // ends of the spans around
+	for _, s := range spans {
+		if s.Start < 0 || s.Start >= s.End || s.End > len(t.s) || !edge(t.s, s.Start) || !edge(t.s, s.End) {
+			continue
+		}
+		for len(open) > 0 && open[len(open)-1] <= s.Start {
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 && open[len(open)-1] < s.End {
+			continue // crosses
+		}
+		open = append(open, s.End)
+		switch s.Style {
+		case chat.Pre:
+			if n := len(t.pres); n == 0 || t.pres[n-1].End <= s.Start {
+				t.pres = append(t.pres, s)
+			}
+		case chat.Block:
+			t.quotes = append(t.quotes, s)
+		case chat.Spoiler: // Slack has none
+		default:
+			t.spans = append(t.spans, s)
+		}
+	}
+	return t
+}
+
+// edge reports whether i is at the boundary of a rune.
+func edge(s string, i int) bool { return i == len(s) || utf8.RuneStart(s[i]) }
+
+// lineEnd returns where the line at pos ends, its line feed included, or where
+// preformatted text begins in it.
+func (t text) lineEnd(pos int) int {
+	end := len(t.s)
+	if i := strings.IndexByte(t.s[pos:], '\n'); i >= 0 {
+		end = pos + i + 1
+	}
+	for _, p := range t.pres {
+		if p.Start > pos && p.Start < end {
+			return p.Start
+		}
+	}
+	return end
+}
+
+func (t text) preAt(pos int) (chat.Span, bool) {
+	for _, p := range t.pres {
+		if p.Start == pos {
+			return p, true
+		}
+	}
+	return chat.Span{}, false
+}
+
+func (t text) quoted(pos int) bool {
+	return slices.ContainsFunc(t.quotes, func(q chat.Span) bool { return q.Start <= pos && pos < q.End })
+}
+
+// pre writes preformatted text on lines of its own.
+func (t text) pre(b *strings.Builder, p chat.Span) {
+	if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
+		b.WriteByte('\n')
+	}
+	body := strings.TrimSuffix(t.s[p.Start:p.End], "\n")
+	b.WriteString(fence + "\n" + Escape(strings.ReplaceAll(body, fence, "``"+gap+"`")) + "\n" + fence)
+	if p.End < len(t.s) && (t.s[p.End-1] == '\n' || t.s[p.End] != '\n') {
+		b.WriteByte('\n')
+	}
+}
+
+// inline writes t.s[from:to], which is in one line, with the styles of spans.
+func (t text) inline(b *strings.Builder, from, to int, spans []chat.Span) {
+	pos := from
+	for i, s := range spans {
+		s.Start, s.End = t.trim(max(s.Start, pos), min(s.End, to))
+		if s.Start >= s.End {
+			continue
+		}
+		b.WriteString(Escape(t.s[pos:s.Start]))
+		t.styled(b, s, spans[i+1:])
+		pos = s.End
+	}
+	if pos < to {
+		b.WriteString(Escape(t.s[pos:to]))
+	}
+}
+
+// trim takes spaces away from the ends of a range: a marker must touch a word.
+func (t text) trim(from, to int) (start, end int) {
+	if from >= to {
+		return from, from
+	}
+	part := t.s[from:to]
+	from += len(part) - len(strings.TrimLeftFunc(part, unicode.IsSpace))
+	to -= len(part) - len(strings.TrimRightFunc(part, unicode.IsSpace))
+	return from, max(from, to)
+}
+
+func (t text) styled(b *strings.Builder, s chat.Span, inner []chat.Span) {
+	part := t.s[s.Start:s.End]
+	mark := ""
+	switch s.Style {
+	case chat.Link:
+		b.WriteString(link(s.Arg, part))
+		return
+	case chat.Code:
+		if strings.Contains(part, "`") {
+			b.WriteString(Escape(part)) // cannot be written as code
+			return
+		}
+		mark = "`"
+	case chat.Bold:
+		mark = "*"
+	case chat.Italic:
+		mark = "_"
+	case chat.Strike:
+		mark = "~"
+	}
+	before, _ := utf8.DecodeLastRuneInString(t.s[:s.Start])
+	after, _ := utf8.DecodeRuneInString(t.s[s.End:])
+	if mark != "" && inWord(before) {
+		b.WriteString(gap)
+	}
+	b.WriteString(mark)
+	if s.Style == chat.Code {
+		b.WriteString(Escape(part))
+	} else {
+		same := func(x chat.Span) bool { return x.Style == s.Style && x.Start < s.End }
+		t.inline(b, s.Start, s.End, slices.DeleteFunc(slices.Clone(inner), same))
+	}
+	b.WriteString(mark)
+	if mark != "" && inWord(after) {
+		b.WriteString(gap)
+	}
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
+// link returns a link, or its text and address where Slack would take it for
+// something else.
+func link(address, label string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsFunc(address, unicode.IsSpace) {
+		if label == address || address == "" {
+			return Escape(label)
+		}
+		return Escape(label + " (" + address + ")")
+	}
+	target := strings.NewReplacer("&", "&amp;", "<", "%3C", ">", "%3E", "|", "%7C").Replace(address)
+	if label == address {
+		return "<" + target + ">"
+	}
+	return "<" + target + "|" + strings.ReplaceAll(Escape(label), "|", "¦") + ">"
+}

@@ -1,0 +1,159 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/gateway/chat"
+)
+
+// Send implements chat.Adapter. What Slack refuses for its form, and so
+// certainly does not have, goes again at once without it; what it refuses
+// because the bot is not in the channel goes to the address that came with a
+// slash command there, if one did.
+func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+	l, err := newLetter(m)
+	if err != nil {
+		return chat.Receipt{}, err
+	}
+	var id string
+	if m.File != nil {
+		id, err = a.postFile(ctx, l)
+	} else {
+		id, err = a.post(ctx, l)
+	}
+	if err != nil {
+		return chat.Receipt{}, outcome.Of(err)
+	}
+	a.typing.forget(m.To)
+	a.places.Spoke(m.To, id)
+	return chat.Receipt{ID: id}, nil
+}
+
+// post makes the call, and once more what Slack has refused for certain.
+func (a *Adapter) post(ctx context.Context, l *letter) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	try := func() (string, error) {
+		o := l.options(textLimit)
+		if l.m.To.Thread != "" {
+			o = append(o, slack.MsgOptionTS(l.m.To.Thread))
+		}
+		_, id, err := a.api.PostMessageContext(ctx, l.m.To.Chat, o...)
+		if err == nil && id == "" {
+			err = fmt.Errorf("the answer names no message")
+		}
+		return id, err
+	}
+	id, err := try()
+	if err != nil && l.plainer(outcome.Code(err)) {
+		id, err = try()
+	}
+	switch outcome.Code(err) {
+	case "not_in_channel", "channel_not_found":
+		if url, ok := a.urls.take(l.m.To); ok {
+			return a.respond(ctx, url, l)
+		}
+	}
+	return id, err
+}
+
+// respond answers a slash command where the bot cannot write. Only the person
+// who gave it sees the answer, and Slack does not say which message it is.
+func (a *Adapter) respond(ctx context.Context, url string, l *letter) (string, error) {
+	o := []slack.MsgOption{slack.MsgOptionText(l.text, false), slack.MsgOptionResponseURL(url, slack.ResponseTypeEphemeral)}
+	if l.blocks != nil {
+		o = append(o, slack.MsgOptionBlocks(l.blocks...))
+	}
+	_, _, err := a.api.PostMessageContext(ctx, l.m.To.Chat, o...)
+	if err == nil {
+		return "response:" + event.TS(time.Now()), nil
+	}
+	var status slack.StatusCodeError
+	if c := outcome.Code(err); errors.As(err, &status) && status.Code < 500 || c == "expired_url" || c == "used_url" {
+		return "", outcome.Rejected(outcome.Words("expired_url"))
+	}
+	return "", err //nolint:wrapcheck // told by sendError
+}
+
+// Edit implements chat.Editor.
+func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
+	l, err := newLetter(m)
+	if err != nil {
+		return err
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if l.blocks == nil && Size(m.Text) > updateLimit {
+		return tooLongToChange(nil)
+	}
+	try := func() error {
+		o := l.options(updateLimit)
+		if l.blocks == nil { // else the old ones stay
+			o = append(o, slack.MsgOptionBlocks([]slack.Block{}...))
+		}
+		_, _, _, err := a.api.UpdateMessageContext(ctx, m.To.Chat, id, o...)
+		return err //nolint:wrapcheck // told by sendError
+	}
+	err = try()
+	if err != nil && Size(m.Text) <= updateLimit && l.plainer(outcome.Code(err)) {
+		err = try()
+	}
+	switch outcome.Code(err) {
+	case "msg_too_long", "msg_blocks_too_long":
+		return tooLongToChange(err)
+	case "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "is_inactive":
+		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be changed", Err: chat.ErrGone}
+	case "message_not_modified", "not_modified":
+		return nil
+	}
+	if err != nil {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+// tooLongToChange says that a text fits into a new message, but not into one
+// that is there: the caller sends it as a new one.
+func tooLongToChange(err error) error {
+	return &chat.SendError{Outcome: chat.Rejected, Reason: "the text is too long for a message that is changed", Err: errors.Join(chat.ErrGone, err)}
+}
+
+// Delete implements chat.Deleter.
+func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
+	if err := checkAddress(to); err != nil {
+		return err
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, _, err := a.api.DeleteMessageContext(ctx, to.Chat, id)
+	switch outcome.Code(err) {
+	case "message_not_found":
+		return nil
+	case "cant_delete_message", "compliance_exports_prevent_deletion":
+		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
+	}
+	if err != nil {
+		return outcome.Of(err)
+	}
+	return nil
+}
+
+func checkID(id string) error {
+	if _, ok := event.Time(id); !ok {
+		return &chat.SendError{Outcome: chat.Rejected, Reason: fmt.Sprintf("%q is not a Slack message that can be changed", id), Err: chat.ErrGone}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package slack
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slack-go/slack"
+
+	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/mrkdwn"
+	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/gateway/chat"
+)
+
+// Size returns the length of r as it is sent: as mrkdwn, in UTF-16 units.
+func Size(r chat.Rich) int { return mrkdwn.Size(r) }
+
+// eventType marks the metadata of our messages.
+const eventType = "hermesd"
+
+// metadata is what makes a message findable by our id.
+func metadata(id string) slack.SlackMetadata {
+	return slack.SlackMetadata{EventType: eventType, EventPayload: map[string]any{"id": id}}
+}
+
+// A letter is one message on its way.
+type letter struct {
+	m      chat.Outbound
+	text   string
+	blocks []slack.Block // buttons, or a text too long to be shown without them
+}
+
+func newLetter(m chat.Outbound) (*letter, error) {
+	if err := checkAddress(m.To); err != nil {
+		return nil, err
+	}
+	for _, row := range m.Buttons {
+		for _, b := range row {
+			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
+				return nil, outcome.Rejected(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
+			}
+		}
+	}
+	l := &letter{m: m, text: mrkdwn.Render(m.Text)}
+	size, limit := Size(m.Text), textLimit
+	if m.File != nil {
+		limit = captionLimit
+	}
+	switch {
+	case size > limit:
+		return nil, outcome.Rejected(fmt.Sprintf("the message has %d characters, and Slack takes %d", size, limit))
+	case m.File == nil && strings.TrimSpace(l.text) == "":
+		return nil, outcome.Rejected("the message is empty")
+	case m.File == nil && (size > sectionLimit && size <= blocksLimit || len(m.Buttons) > 0):
+		l.blocks = blocks(m)
+	}
+	return l, nil
+}
+
+func checkAddress(to chat.Address) error {
+	if to.Chat == "" || strings.ContainsAny(to.Chat, " \t\n/") {
+		return outcome.Rejected(fmt.Sprintf("%q is not a Slack channel", to.Chat))
+	}
+	if _, ok := event.Time(to.Thread); to.Thread != "" && !ok {
+		return outcome.Rejected(fmt.Sprintf("%q is not a Slack thread", to.Thread))
+	}
+	return nil
+}
+
+// blocks returns m as sections, with its buttons under them.
+func blocks(m chat.Outbound) []slack.Block {
+	var out []slack.Block
+	for _, s := range mrkdwn.Sections(m.Text, sectionLimit) {
+		out = append(out, slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, s, false, false), nil, nil, slack.SectionBlockOptionExpand(true)))
+	}
+	n := 0
+	for i, row := range m.Buttons {
+		var keys []slack.BlockElement
+		for _, b := range row[:min(len(row), rowLimit)] {
+			n++
+			label := slack.NewTextBlockObject(slack.PlainTextType, cut(b.Label, buttonLabel), true, false)
+			keys = append(keys, slack.NewButtonBlockElement(fmt.Sprintf("hermesd_%d", n), b.Data, label))
+		}
+		if len(keys) > 0 {
+			out = append(out, slack.NewActionBlock(fmt.Sprintf("hermesd_row_%d", i), keys...))
+		}
+	}
+	return out
+}
+
+// cut shortens s to at most n runes.
+func cut(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// options are the library's parameters of l; of the text at most limit runes
+// go out, where blocks show all of it.
+func (l *letter) options(limit int) []slack.MsgOption {
+	out := []slack.MsgOption{
+		slack.MsgOptionText(cut(l.text, limit), false), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(),
+		slack.MsgOptionMetadata(metadata(l.m.ID)),
+	}
+	if l.blocks != nil {
+		out = append(out, slack.MsgOptionBlocks(l.blocks...))
+	}
+	return out
+}
+
+// plainer takes away the form that Slack has refused with code, and reports
+// whether that can help. Buttons are no form: without them it is another
+// message.
+func (l *letter) plainer(code string) bool {
+	if l.blocks == nil || len(l.m.Buttons) > 0 {
+		return false
+	}
+	switch code {
+	case "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "blocks_too_long":
+		l.blocks = nil
+		return true
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+// Package compressor is the default context engine. It keeps the beginning and
+// the newest messages of a conversation as they are, and has the middle written
+// down as one summary, which later passes update.
+//
+// A pass has four phases: old tool output is cleared; the boundaries are set so
+// that no call is parted from its results; the summary is written; the list is
+// put together so that roles alternate. A pass that fails changes nothing.
+package compressor
+
+import (
+	"context"
+	"encoding/json"
+
+	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/summary"
+)
+
+// Name is what the configuration calls the engine.
+const Name = "compressor"
+
+// Settings are those under `compression` that the engine obeys.
+type Settings = core.Settings
+
+// Options are what the engine is made of.
+type Options = core.Options
+
+// Figures are derived from the settings and the window of a model.
+type Figures = core.Figures
+
+// Note is appended to the system prompt of a session that has been compacted.
+const Note = core.Note
+
+// Defaults returns the settings that hold if nobody sets any.
+func Defaults() Settings { return core.Defaults() }
+
+// An Engine is the engine of one session. It implements agent.Engine and
+// agent.Lifecycle.
+type Engine struct{ *core.Engine }
+
+// New returns the engine of one session.
+func New(o Options) *Engine { return &Engine{core.New(o, scribe{}, nil)} }
+
+// scribe keeps one summary up to date.
+type scribe struct{}
+
+func (scribe) Name() string          { return Name }
+func (scribe) Save() json.RawMessage { return nil }
+
+func (scribe) Write(ctx context.Context, w *summary.Writer, p core.Part) (string, error) {
+	if p.Plain {
+		return w.Redact(summary.Plain(p.Previous, p.Messages, p.Budget)), nil
+	}
+	return w.Write(ctx, summary.Task{
+		Previous: p.Previous, Parts: summary.Serial(p.Messages), Budget: p.Budget, Focus: p.Focus, User: p.User,
+	})
+}

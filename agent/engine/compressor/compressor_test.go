@@ -1,0 +1,179 @@
+package compressor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/compressor"
+	"hermesd/agent/engine/enginetest"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
+)
+
+func TestFigures(t *testing.T) {
+	exact := compressor.Defaults()
+	exact.MinThresholdTokens = 0
+	odd := exact
+	odd.Threshold = 0.29
+	for _, c := range []struct {
+		name   string
+		s      compressor.Settings
+		window int
+		want   compressor.Figures
+	}{
+		{"the founding example", compressor.Defaults(), 200_000, compressor.Figures{Threshold: 100_000, Tail: 20_000, Summary: 10_000}},
+		{"a large window", compressor.Defaults(), 1_000_000, compressor.Figures{Threshold: 500_000, Tail: 100_000, Summary: 12_000}},
+		{"just at the minimum", compressor.Defaults(), 128_000, compressor.Figures{Threshold: 64_000, Tail: 12_800, Summary: 6_400}},
+		{"below the minimum", compressor.Defaults(), 100_000, compressor.Figures{Threshold: 64_000, Tail: 12_800, Summary: 5_000}},
+		{"a small window", compressor.Defaults(), 32_000, compressor.Figures{Threshold: 25_600, Tail: 5_120, Summary: 1_600}},
+		{"a small window, exactly", exact, 32_000, compressor.Figures{Threshold: 16_000, Tail: 3_200, Summary: 1_600}},
+		{"a share that a float is short of", odd, 100, compressor.Figures{Threshold: 29, Tail: 5, Summary: 5}},
+	} {
+		if got := c.s.Figures(c.window); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	f := compressor.Defaults().Figures(200_000)
+	for middle, want := range map[int]int{0: 2000, 9_999: 2000, 20_000: 4000, 80_000: 10_000} {
+		if got := f.Budget(middle); got != want {
+			t.Errorf("a middle of %d: a budget of %d, want %d", middle, got, want)
+		}
+	}
+	if got := compressor.Defaults().Figures(20_000).Budget(50); got != 1000 {
+		t.Errorf("where the bounds cross the upper one holds: %d", got)
+	}
+}
+
+// talk is a conversation of n turns with a tool call each.
+func talk(n int) *enginetest.Session {
+	s := &enginetest.Session{}
+	for i := range n {
+		id := fmt.Sprintf("call_%d", i)
+		s.Append(
+			llm.UserText(fmt.Sprintf("question %d about fact-%d", i, i)),
+			llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: id, Name: "read_file", Input: []byte(`{"path":"src/main.go"}`)}}},
+			llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: id, Text: fmt.Sprint(i) + strings.Repeat(" output", 300)}}},
+			llm.AssistantText(fmt.Sprintf("answer %d", i)+strings.Repeat(" words", 50)),
+		)
+	}
+	s.Append(llm.UserText("and now?"))
+	return s
+}
+
+func engine(s compressor.Options) *compressor.Engine {
+	s.Settings = exact()
+	if s.Limits.Window == 0 {
+		s.Limits.Window = 40_000
+	}
+	return compressor.New(s)
+}
+
+func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T) {
+	s, c := talk(30), &enginetest.Clerk{}
+	e := engine(compressor.Options{Summarise: c})
+	v := s.View()
+	v.First = 7
+	p, err := e.Compress(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The second message of the head calls, so its results are of the head too,
+	// and the summary is the assistant's.
+	at, text := p.Messages[2], p.Messages[3].Text()
+	want := fmt.Sprintf("[CONTEXT COMPACTION] Earlier turns were compacted into the summary below, which stands for the archived messages 10 to %d", 7+p.To-1)
+	if !strings.HasPrefix(text, want) || !strings.Contains(text, "not an instruction") {
+		t.Errorf("the summary begins %.200q, want %q", text, want)
+	}
+	if at.Blocks[0].Text != "[Old tool output cleared to save context space]" || p.From != 2 {
+		t.Errorf("the head ends with %+v, archived from %d", at.Blocks[0], p.From)
+	}
+	last := -1
+	for _, h := range summary.Headings() {
+		i := strings.Index(text, "\n"+h+"\n")
+		if i <= last {
+			t.Errorf("the heading %q is not in its place", h)
+		}
+		last = i
+	}
+	if !strings.HasPrefix(p.Note, "[Note: Some earlier conversation turns have been compacted") {
+		t.Errorf("the note is %q", p.Note)
+	}
+	if p.Model != "clerk" || p.Usage.Output == 0 || p.After >= p.Before/2 {
+		t.Errorf("%+v", p)
+	}
+	s.Adopt(p)
+	s.Append(llm.AssistantText("done"))
+	for i := range 40 {
+		s.Append(llm.UserText(fmt.Sprintf("fact-%d more", 1000+i)), llm.AssistantText(strings.Repeat("words ", 400)))
+	}
+	second, err := e.Compress(t.Context(), s.View())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := second.Messages[0]
+	if first.Role != llm.User || !strings.Contains(first.Text(), "archived messages 10 to ") || strings.Count(first.Text(), "[CONTEXT COMPACTION]") != 1 {
+		t.Errorf("the second summary is %.300q", first.Text())
+	}
+	for _, fact := range []string{"fact-1 ", "fact-3 ", "fact-1000 "} {
+		if !strings.Contains(first.Text(), fact) {
+			t.Errorf("%q of the first summary is lost", fact)
+		}
+	}
+}
+
+func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
+	for n := range 8 {
+		s := &enginetest.Session{}
+		for i := range 40 {
+			s.Append(llm.UserText(fmt.Sprint("ask ", i)), llm.AssistantText(strings.Repeat("words ", 200)))
+		}
+		set := exact()
+		set.ProtectFirstN = n
+		e := compressor.New(compressor.Options{Settings: set, Limits: agent.Limits{Window: 40_000}, Summarise: &enginetest.Clerk{}})
+		p, err := e.Compress(t.Context(), s.View())
+		if err != nil || llm.Legal(p.Messages) != nil {
+			t.Errorf("protect_first_n %d: %v, %v", n, err, llm.Legal(p.Messages))
+		}
+		for i := range max(n-1, 0) {
+			if p.Messages[i].Text() != s.Active()[i].Text() {
+				t.Errorf("protect_first_n %d: message %d is not as it was", n, i)
+			}
+		}
+	}
+}
+
+func TestLanguageFocusAndUpdateAreAskedFor(t *testing.T) {
+	var got []string
+	c := asked{func(r summary.Request) { got = append(got, r.Prompt) }}
+	e := engine(compressor.Options{Summarise: c})
+	s := talk(30)
+	v := s.View()
+	v.Focus = "the colours"
+	p, err := e.Compress(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Adopt(p)
+	for i := range 30 {
+		s.Append(llm.AssistantText(strings.Repeat("words ", 300)), llm.UserText(fmt.Sprint("ask ", i)))
+	}
+	if _, err := e.Compress(t.Context(), s.View()); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"the colours. Give it 60-70% of the space", "Update the summary below"} {
+		if !strings.Contains(got[i], want) || !strings.Contains(got[i], "the language in which the user writes") {
+			t.Errorf("request %d does not say %q", i, want)
+		}
+	}
+}
+
+type asked struct{ see func(summary.Request) }
+
+func (asked) Window() int { return 200_000 }
+func (a asked) Summarise(_ context.Context, r summary.Request) (summary.Answer, error) {
+	a.see(r)
+	return summary.Answer{Text: enginetest.Body("all is well")}, nil
+}

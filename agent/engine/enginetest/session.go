@@ -1,0 +1,126 @@
+// Package enginetest is the suite that every context engine passes, and what it
+// is made of: a session whose rows are never deleted, conversations of any
+// shape, and a summary model that writes down the facts it reads.
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+)
+
+// A Session keeps rows as a store does: numbered, never changed, the active ones
+// at the end. It is used by one goroutine.
+type Session struct {
+	Fixed int
+	rows  []llm.Message
+	start int
+	spans [][2]int
+}
+
+// Append adds what was said.
+func (s *Session) Append(ms ...llm.Message) { s.rows = append(s.rows, ms...) }
+
+// Active are the active messages.
+func (s *Session) Active() []llm.Message { return s.rows[s.start:len(s.rows):len(s.rows)] }
+
+// Archived are the messages that were archived, in the order of that.
+func (s *Session) Archived() (out []llm.Message) {
+	for _, a := range s.spans {
+		out = append(out, s.rows[a[0]:a[1]]...)
+	}
+	return out
+}
+
+// View is the context as an engine sees it.
+func (s *Session) View() agent.View {
+	n := s.Fixed
+	for _, m := range s.Active() {
+		n += tokens.Message(m)
+	}
+	return agent.View{Messages: s.Active(), First: s.start, Fixed: s.Fixed, Tokens: n}
+}
+
+// Adopt makes a pass true.
+func (s *Session) Adopt(p agent.Pass) {
+	s.spans = append(s.spans, [2]int{s.start + p.From, s.start + p.To})
+	s.start = len(s.rows)
+	s.Append(p.Messages...)
+}
+
+// Rows returns the rows from from on, to to not included, as far as there are.
+func (s *Session) Rows(_ context.Context, from, to int) ([]llm.Message, error) {
+	if from < 0 || from > to {
+		return nil, fmt.Errorf("rows %d to %d", from, to)
+	}
+	return slices.Clone(s.rows[min(from, len(s.rows)):min(to, len(s.rows))]), nil
+}
+
+// Holds reports whether text stands in a message.
+func Holds(ms []llm.Message, text string) bool {
+	return slices.ContainsFunc(ms, func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool {
+			return strings.Contains(b.Text, text) || strings.Contains(string(b.Input), text)
+		})
+	})
+}
+
+// A Clerk is a summary model that writes down every fact it reads, as far as
+// there is room. A fact is fact- and digits. Its methods are not called
+// concurrently.
+type Clerk struct {
+	Size  int // window; 0: 200,000
+	Extra string
+	Calls int
+	// Most is the largest request, in tokens.
+	Most int
+	Fail func(n int) (summary.Answer, error) // called with the number of the call; nil: never
+}
+
+// Window implements summary.Summariser.
+func (c *Clerk) Window() int {
+	if c.Size == 0 {
+		return 200_000
+	}
+	return c.Size
+}
+
+var fact = regexp.MustCompile(`fact-\d+`)
+
+// Summarise implements summary.Summariser.
+func (c *Clerk) Summarise(ctx context.Context, r summary.Request) (summary.Answer, error) {
+	c.Calls++
+	c.Most = max(c.Most, tokens.Text(r.Prompt))
+	if err := ctx.Err(); err != nil {
+		return summary.Answer{}, err
+	}
+	if c.Fail != nil {
+		if a, err := c.Fail(c.Calls); err != nil || a.Text != "" {
+			return a, err
+		}
+	}
+	facts := fact.FindAllString(r.Prompt, -1)
+	slices.Sort(facts)
+	return summary.Answer{Text: Body(strings.Join(slices.Compact(facts), " ") + c.Extra), Model: "clerk", Usage: llm.Usage{Input: tokens.Text(r.Prompt), Output: 100}}, nil
+}
+
+// Body is a summary with all headings and text in the last section.
+func Body(text string) string {
+	h := summary.Headings()
+	return strings.Join(h[:len(h)-1], "\n- x\n") + "\n- x\n" + h[len(h)-1] + "\n" + text
+}
+
+// call and result make the blocks of a tool loop.
+func call(id, input string) llm.Block {
+	return llm.Block{Type: llm.ToolUse, ID: id, Name: "look", Input: json.RawMessage(input)}
+}
+
+func result(id, text string) llm.Block { return llm.Block{Type: llm.ToolResult, ID: id, Text: text} }

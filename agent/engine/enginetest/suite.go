@@ -1,0 +1,216 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
+)
+
+// A Setup is what an engine under test is made of. Its settings are the
+// defaults with MinThresholdTokens 0.
+type Setup struct {
+	Limits    agent.Limits
+	Summarise summary.Summariser
+	State     json.RawMessage
+	Session   *Session
+}
+
+// few is how many random conversations there are by default: an engine's tests
+// take seconds.
+const few = "60"
+
+// Main runs the tests of an engine: with few random conversations, unless the
+// flag -rapid.checks says more, and without a goroutine that is left.
+func Main(m *testing.M) {
+	if err := flag.Set("rapid.checks", few); err != nil {
+		panic(err) // a broken invariant: rapid has this flag
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Suite runs what every engine must hold. It tries as many random conversations
+// as -rapid.checks says.
+func Suite(t *testing.T, build func(Setup) agent.Engine) {
+	t.Run("any list becomes one that is legal and loses nothing", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { anyList(t, build) })
+	})
+	t.Run("it is due at the threshold and not one token before", func(t *testing.T) {
+		for window, want := range map[int]int{200_000: 100_000, 32_801: 16_400, 1_000_000: 500_000} {
+			e := build(Setup{Limits: agent.Limits{Window: window}, Session: &Session{}, Summarise: &Clerk{}})
+			if e.ShouldCompress(want-1) || !e.ShouldCompress(want) || e.Status().Threshold != want {
+				t.Errorf("a window of %d: not due at %d exactly", window, want)
+			}
+		}
+	})
+	t.Run("a hundred passes in one session", func(t *testing.T) { hundred(t, build) })
+	t.Run("a pass that nobody adopts", func(t *testing.T) { discarded(t, build) })
+	t.Run("a tail that is too long without any output", func(t *testing.T) { yields(t, build) })
+	t.Run("state that cannot be read is none", func(t *testing.T) {
+		for _, s := range []string{"", "null", "[]", `{"engine":1}`, `{"engine":"` + "x" + `"}`, "{"} {
+			e := build(Setup{Limits: agent.Limits{Window: 100_000}, Session: &Session{}, Summarise: &Clerk{}, State: json.RawMessage(s)})
+			if e.Status().Passes != 0 || e.Status().Resting != "" {
+				t.Errorf("%q: %+v", s, e.Status())
+			}
+		}
+	})
+}
+
+// anyList makes up to three passes of one list.
+func anyList(t *rapid.T, build func(Setup) agent.Engine) {
+	window := rapid.SampledFrom([]int{2_000, 8_000, 32_000}).Draw(t, "window")
+	s := &Session{}
+	s.Append(Any().Draw(t, "list")...)
+	up := Setup{Limits: agent.Limits{Window: window}, Session: s, Summarise: &Clerk{}}
+	e := build(up)
+	for pass := range 3 {
+		v := s.View()
+		v.Force, v.Plain = rapid.Bool().Draw(t, "force"), rapid.Bool().Draw(t, "plain")
+		if rapid.Bool().Draw(t, "focus") {
+			v.Focus = "the focus"
+		}
+		before := slices.Clone(v.Messages)
+		p, err := e.Compress(context.Background(), v)
+		if !slices.EqualFunc(before, v.Messages, shape.Equal) {
+			t.Fatal("the pass has changed what it was given")
+		}
+		if err != nil {
+			if !errors.Is(err, agent.ErrNotNow) && !strings.Contains(err.Error(), "larger") {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err := good(v, p); err != nil {
+			t.Fatalf("pass %d: %v", pass, err)
+		}
+		s.Adopt(p)
+		up.State = e.State()
+		if !json.Valid(up.State) {
+			t.Fatalf("the state is %s", up.State)
+		}
+		again := build(up)
+		if string(again.State()) != string(up.State) {
+			t.Fatalf("the state becomes another:\n%s\n%s", up.State, again.State())
+		}
+		e = again
+		s.Append(more(s.Active())...)
+	}
+}
+
+// more is a turn that follows ms.
+func more(ms []llm.Message) (out []llm.Message) {
+	if len(ms)%2 == 1 {
+		out = append(out, llm.AssistantText("done"))
+	}
+	for i := range 12 {
+		out = append(out, llm.UserText(fmt.Sprint("ask ", i)), llm.AssistantText(strings.Repeat("answer ", 200)))
+	}
+	return out
+}
+
+// good reports what is wrong with a pass of v.
+func good(v agent.View, p agent.Pass) error {
+	if err := llm.Legal(p.Messages); err != nil {
+		return err
+	}
+	if p.From < 0 || p.To < p.From || p.To > len(v.Messages) {
+		return fmt.Errorf("it archives %d to %d of %d", p.From, p.To, len(v.Messages))
+	}
+	head, tail := v.Messages[:p.From], v.Messages[p.To:]
+	if len(p.Messages) < len(head)+len(tail) || !slices.EqualFunc(head, p.Messages[:len(head)], shape.Equal) {
+		return errors.New("what is before the archived messages is not as it was")
+	}
+	if !slices.EqualFunc(tail, p.Messages[len(p.Messages)-len(tail):], shape.Equal) {
+		return errors.New("the tail is not as it was")
+	}
+	if p.After >= p.Before {
+		return fmt.Errorf("%d tokens became %d", p.Before, p.After)
+	}
+	legal := llm.Legal(v.Messages) == nil
+	if cleared := strings.Contains(p.Words, "cleared"); legal && !cleared && len(tail) == 0 {
+		return errors.New("nothing of the tail is left")
+	}
+	return newest(v.Messages, p.Messages)
+}
+
+// newest reports that the newest message of the user is not there verbatim.
+func newest(before, after []llm.Message) error {
+	i := shape.NewestUser(before)
+	if i < 0 {
+		return nil
+	}
+	for _, b := range before[i].Blocks {
+		if b.Type != llm.Text || strings.TrimSpace(b.Text) == "" {
+			continue
+		}
+		if !slices.ContainsFunc(after, func(m llm.Message) bool {
+			return m.Role == llm.User && slices.ContainsFunc(m.Blocks, func(x llm.Block) bool { return x.Type == b.Type && x.Text == b.Text })
+		}) {
+			return errors.New("the newest message of the user is not there verbatim")
+		}
+	}
+	return nil
+}
+
+// hundred lets a session grow through a hundred passes.
+func hundred(t *testing.T, build func(Setup) agent.Engine) {
+	s := &Session{Fixed: 3000}
+	e := build(Setup{Limits: agent.Limits{Window: 40_000}, Session: s, Summarise: &Clerk{}})
+	limit := e.Status().Threshold
+	var said []llm.Message
+	for n, turn := 0, 0; n < 100; turn++ {
+		if turn > 20_000 {
+			t.Fatalf("only %d passes in %d turns", n, turn)
+		}
+		id := fmt.Sprintf("call_%d", turn)
+		ms := []llm.Message{
+			llm.UserText(fmt.Sprintf("fact-%d: what about it?", turn)),
+			{Role: llm.Assistant, Blocks: []llm.Block{call(id, `{"q":"x"}`)}},
+			{Role: llm.User, Blocks: []llm.Block{result(id, fmt.Sprintf("output-%d ", turn)+strings.Repeat("data ", 200))}},
+			llm.AssistantText(strings.Repeat("It is so. ", 20)),
+		}
+		s.Append(ms...)
+		said = append(said, ms...)
+		if v := s.View(); e.ShouldCompress(v.Tokens) {
+			p, err := e.Compress(t.Context(), v)
+			if err != nil {
+				t.Fatalf("pass %d: %v", n, err)
+			}
+			if err := good(v, p); err != nil {
+				t.Fatalf("pass %d: %v", n, err)
+			}
+			if p.After >= limit {
+				t.Fatalf("pass %d: %d tokens are left, and %d make the next one due", n, p.After, limit)
+			}
+			s.Adopt(p)
+			n++
+		}
+	}
+	if e.Status().Passes != 100 {
+		t.Errorf("the status tells %d passes", e.Status().Passes)
+	}
+	kept := map[string]bool{}
+	for _, m := range append(s.Archived(), s.Active()...) {
+		kept[fmt.Sprint(m)] = true
+	}
+	for i, m := range said {
+		if !kept[fmt.Sprint(m)] {
+			t.Fatalf("message %d is neither archived nor active", i)
+		}
+	}
+	if !Holds(append(s.Archived(), s.Active()...), "fact-0:") {
+		t.Error("the first fact is lost")
+	}
+}

@@ -1,0 +1,117 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// writes is a scribe that writes the same text always.
+type writes struct {
+	text string
+	kept string
+	err  error
+}
+
+func (writes) Name() string { return "writes" }
+func (w writes) Write(context.Context, *summary.Writer, core.Part) (string, error) {
+	return w.text, w.err
+}
+func (w writes) Save() json.RawMessage {
+	if w.kept == "" {
+		return nil
+	}
+	return json.RawMessage(w.kept)
+}
+
+func made(w writes, state json.RawMessage) *core.Engine {
+	s := core.Defaults()
+	s.MinThresholdTokens = 0
+	return core.New(core.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
+}
+
+func view(n int) agent.View {
+	var v agent.View
+	for i := range n {
+		v.Messages = append(v.Messages, llm.UserText(fmt.Sprint("ask ", i)), llm.AssistantText(strings.Repeat("words ", 200)))
+	}
+	return v
+}
+
+func TestAPassThatWouldMakeTheContextLargerIsDiscarded(t *testing.T) {
+	e, v := made(writes{text: strings.Repeat("long ", 40_000)}, nil), view(40)
+	for i := range 2 {
+		p, err := e.Compress(t.Context(), v)
+		if err == nil || errors.Is(err, agent.ErrNotNow) || !strings.Contains(err.Error(), "larger") || len(p.Messages) != 0 {
+			t.Fatalf("pass %d: %v, %d messages", i, err, len(p.Messages))
+		}
+	}
+	if st := e.Status(); st.Passes != 0 || st.Archived != 0 || !strings.Contains(st.Resting, "/compress") {
+		t.Errorf("%+v", st)
+	}
+	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrNotNow) {
+		t.Errorf("after two of them: %v", err)
+	}
+	if again := made(writes{text: "short"}, e.State()); again.Status().Resting == "" {
+		t.Error("the pause does not survive a restart")
+	}
+	v.Force = true
+	if _, err := made(writes{text: "short"}, e.State()).Compress(t.Context(), v); err != nil {
+		t.Errorf("with force: %v", err)
+	}
+}
+
+func TestAPassThatSavesLittleCountsAndIsKept(t *testing.T) {
+	v := view(40)
+	probe, err := made(writes{text: "x"}, nil).Compress(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A summary that leaves a twentieth of the saving.
+	e := made(writes{text: strings.Repeat("word", (probe.Before-probe.After)*19/20)}, nil)
+	for i := range 2 {
+		p, err := e.Compress(t.Context(), v)
+		if err != nil || p.After >= p.Before || (p.Before-p.After)*10 >= p.Before {
+			t.Fatalf("pass %d: %v, %d became %d", i, err, p.Before, p.After)
+		}
+	}
+	if e.Status().Passes != 2 || e.Status().Resting == "" {
+		t.Errorf("%+v", e.Status())
+	}
+}
+
+func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
+	e := made(writes{text: "short", kept: `{"n":1}`}, nil)
+	if _, err := e.Compress(t.Context(), view(40)); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(core.Kept(e.State(), "writes")); got != `{"n":1}` {
+		t.Errorf("kept %q", got)
+	}
+	if got := core.Kept(e.State(), "another"); got != nil {
+		t.Errorf("another engine reads %s", got)
+	}
+}
+
+func TestAFailureIsToldInOneLineAndEndsWithAReset(t *testing.T) {
+	e := made(writes{err: errors.New("no network")}, nil)
+	_, err := e.Compress(t.Context(), view(40))
+	if err == nil || !strings.Contains(err.Error(), "no network") || !strings.Contains(e.Status().Resting, "no network") {
+		t.Errorf("%v, %+v", err, e.Status())
+	}
+	if e.Reset(); e.Status().Resting != "" {
+		t.Error("it rests still")
+	}
+}

@@ -1,0 +1,245 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+)
+
+// Note is appended to the system prompt of a session that has been compacted.
+const Note = "[Note: Some earlier conversation turns have been compacted into a summary to save context space. The summary and the messages behind it tell the current state; build on them instead of doing the work again.]"
+
+// The frame in which a summary is shown.
+const (
+	frame = shape.Banner + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
+		"It is reference, not an instruction: what it tells may be done already and must not be done again because it stands here. " +
+		"Answer the newest message of the user; where the two differ, that message holds.\n\n%s\n\n" + closing
+	closing = "--- End of the summary ---"
+)
+
+// worthwhile is how many tokens must be summarised for a summary to be smaller.
+const worthwhile = 400
+
+var errLarger = errors.New("the summary would have made the context larger, so it was discarded")
+
+// A job is one pass under way.
+type job struct {
+	e     *Engine
+	v     agent.View
+	f     Figures
+	ms    []llm.Message // v.Messages, legal
+	whole bool          // ms are not v.Messages: all of those are archived
+
+	plan   shape.Plan
+	middle bool // something is summarised
+	tail   []llm.Message
+	// cleared is how many results of the tail were.
+	cleared  int
+	previous string // the block of the summary so far
+}
+
+// Compress implements agent.Engine.
+func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+	if err := context.Cause(ctx); err != nil {
+		return agent.Pass{}, err
+	}
+	end := v.First + len(v.Messages)
+	rest := false
+	e.with(func(s *state) { rest = s.resting(end) && !v.Force && !v.Plain })
+	if rest {
+		return agent.Pass{}, agent.ErrNotNow
+	}
+	j := &job{e: e, v: v, f: e.Figures()}
+	j.ms, j.whole = shape.Repair(v.Messages)
+	j.boundaries()
+	if !j.middle && j.cleared == 0 {
+		if !v.Force {
+			e.with(func(s *state) { s.idle(end) })
+		}
+		return agent.Pass{}, agent.ErrNotNow
+	}
+	p, err := j.pass(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return agent.Pass{}, context.Cause(ctx)
+	case errors.Is(err, errLarger):
+		e.with(func(s *state) { s.idle(end) })
+		return agent.Pass{}, err
+	case err != nil:
+		e.with(func(s *state) { s.failed(err) })
+		return agent.Pass{}, fmt.Errorf("the conversation could not be summarised: %w", err)
+	}
+	return p, nil
+}
+
+// boundaries decides what stays.
+func (j *job) boundaries() {
+	at, text := shape.Summary(j.ms)
+	e := j.e.o.Settings
+	b := shape.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.f.Tail}
+	if at >= 0 {
+		b.Head, j.previous = 0, text
+	}
+	j.plan, j.middle = shape.Cut(j.ms, b)
+	if !j.middle {
+		j.plan.Head, j.plan.Tail = 0, 0
+	}
+	j.tail = j.ms[j.plan.Tail:]
+	if shape.Tokens(j.tail) <= j.f.Threshold {
+		j.settle()
+		return
+	}
+	room := max(j.f.Threshold-j.v.Fixed-j.f.Summary, j.f.Tail)
+	j.tail, j.cleared = shape.PruneTail(j.tail, room)
+	if shape.Tokens(j.tail) <= j.f.Threshold {
+		return
+	}
+	// Also without its output the tail is too much: it yields to its budget.
+	b.LastN = 2
+	if p, ok := shape.Cut(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
+		j.plan, j.middle = p, true
+		j.tail, j.cleared = shape.PruneTail(j.ms[p.Tail:], room)
+	}
+}
+
+// settle drops a middle that is not worth a summary.
+func (j *job) settle() {
+	n := 0
+	for _, m := range j.ms[j.plan.Head:j.plan.Tail] {
+		if n += tokens.Message(m); n >= worthwhile {
+			return
+		}
+	}
+	j.middle = false
+}
+
+func (j *job) pass(ctx context.Context) (agent.Pass, error) {
+	p := agent.Pass{Note: Note, Before: j.v.Fixed + shape.Tokens(j.ms)}
+	from, to := shape.Changed(j.ms[j.plan.Tail:], j.tail)
+	if to > 0 {
+		p.From, p.To = j.plan.Tail+from, j.plan.Tail+to
+	}
+	p.Messages = append(append([]llm.Message{}, j.ms[:j.plan.Tail]...), j.tail...)
+	body, banner := "", ""
+	if j.middle {
+		var err error
+		if body, banner, err = j.summarise(ctx, &p); err != nil {
+			return p, err
+		}
+	} else {
+		p.Note = ""
+	}
+	if j.whole {
+		p.From, p.To = 0, len(j.v.Messages)
+	}
+	p.After = j.v.Fixed + shape.Tokens(p.Messages)
+	if p.After >= p.Before {
+		return p, errLarger
+	}
+	j.done(&p, body, banner)
+	return p, nil
+}
+
+// summarise puts a summary in the place of the middle.
+func (j *job) summarise(ctx context.Context, p *agent.Pass) (body, banner string, err error) {
+	pruned := shape.Prune(j.ms, j.plan.Tail)
+	head, mid := pruned[:j.plan.Head], shape.WithoutSummary(pruned[j.plan.Head:], j.previous)
+	from, to := j.plan.Head, j.plan.Tail
+	if i, n := shape.Changed(j.ms[:j.plan.Head], head); n > 0 {
+		from = i
+	}
+	if j.plan.Merge {
+		from = min(from, j.plan.Head-1)
+	}
+	p.From, p.To = from, max(to, p.To)
+	part := Part{
+		Messages: mid, From: j.v.First + j.plan.Head, To: j.v.First + j.plan.Tail, Start: j.v.First,
+		Budget: j.f.Budget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.Said(j.ms), Plain: j.v.Plain,
+	}
+	first := part.From
+	if j.previous != "" {
+		part.Previous = j.known(&first)
+	}
+	part.First, part.Most = first, j.f.Summary
+	w := &summary.Writer{First: j.e.o.Summarise, Second: j.e.o.Main, Redact: j.e.o.redact}
+	body, err = j.e.s.Write(ctx, w, part)
+	p.Usage, p.Model = w.Usage, w.Model
+	if err != nil {
+		return "", "", err
+	}
+	if w.Fault != nil {
+		p.Words = fmt.Sprintf("The summary model failed (%v), so the main model wrote the summary.", w.Fault)
+	}
+	if j.v.Plain {
+		p.Words = "No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived."
+	}
+	banner = fmt.Sprintf(frame, first, part.To-1, body)
+	p.Messages = shape.Assemble(head, j.plan, banner, j.tail)
+	j.e.with(func(s *state) { s.From = first })
+	return body, banner, nil
+}
+
+// known returns the text of the summary so far, and puts the number of the first
+// message that it stands for into first.
+func (j *job) known(first *int) (body string) {
+	j.e.with(func(s *state) {
+		if s.Stands && s.Banner == digest(j.previous) {
+			body, *first = s.Body, s.From
+		}
+	})
+	if body != "" {
+		return body
+	}
+	// The state is of another engine, or of a pass that was discarded.
+	text := strings.TrimSuffix(strings.TrimSpace(j.previous), closing)
+	var a, b int
+	if i := strings.Index(text, "archived messages "); i >= 0 {
+		if n, err := fmt.Sscanf(text[i:], "archived messages %d to %d", &a, &b); err == nil && n == 2 && a >= 0 && a <= b && b < j.v.First {
+			*first = a
+		}
+	}
+	if _, rest, ok := strings.Cut(text, "\n\n"); ok {
+		text = rest
+	}
+	return strings.TrimSpace(text)
+}
+
+// done takes the pass down.
+func (j *job) done(p *agent.Pass, body, banner string) {
+	if j.cleared > 0 {
+		p.Words = strings.TrimSpace(p.Words + fmt.Sprintf(" The newest messages alone were too long, so %d older tool results among them were cleared; they are archived.", j.cleared))
+	}
+	kept := j.e.s.Save()
+	j.e.with(func(s *state) {
+		saved := p.Before - p.After
+		s.Failures, s.Until, s.Why = 0, time.Time{}, ""
+		if saved*100 < effective*p.Before {
+			// What is behind this pass counts from the list that takes its place.
+			s.idle(j.v.First + len(j.v.Messages) + len(p.Messages))
+		} else {
+			s.Ineffective, s.Resume = 0, 0
+		}
+		s.Passes++
+		s.Archived += p.To - p.From
+		s.Last = fmt.Sprintf("about %d tokens became %d, %d messages archived", p.Before, p.After, p.To-p.From)
+		if banner != "" {
+			s.Banner, s.Body, s.Stands = digest(banner), body, true
+			s.Scribe = kept
+		}
+	})
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,28 @@
+package core_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Every bubble begins at the same instant: for an engine in a second one the clock
+// was set back.
+func TestARestIsNotLongerByAClockThatIsSetBack(t *testing.T) {
+	var kept json.RawMessage
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(10 * time.Hour)
+		e := made(writes{err: errors.New("no network")}, nil)
+		if _, err := e.Compress(t.Context(), view(40)); err == nil || e.Status().Resting == "" {
+			t.Errorf("%v, %+v", err, e.Status())
+		}
+		kept = e.State()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if why := made(writes{}, kept).Status().Resting; why != "" {
+			t.Errorf("it rests %s", why)
+		}
+	})
+}

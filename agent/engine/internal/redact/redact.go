@@ -1,0 +1,38 @@
+// Package redact takes out of a text what has the form of a secret: keys of
+// well-known services, bearer tokens, private keys, and what is assigned to a
+// name such as password. It knows no secret by its value.
+package redact
+
+import "regexp"
+
+// Mark stands where a secret was.
+const Mark = "[REDACTED]"
+
+var forms = []struct {
+	re   *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`), Mark},
+	{regexp.MustCompile(`\b(sk|pk|rk)[-_](ant-|live_|test_|proj-|or-)?[A-Za-z0-9_-]{16,}`), Mark},
+	{regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})`), Mark},
+	{regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`), Mark},
+	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}`), Mark},
+	{regexp.MustCompile(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), Mark},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Mark},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}`), "${1} " + Mark},
+	{regexp.MustCompile(`(://[^/\s:@]+:)[^@\s/]+@`), "${1}" + Mark + "@"},
+	{regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Mark},
+}
+
+// Text returns s without what looks like a secret. It is the same when it is
+// applied again.
+func Text(s string) string {
+	likely := found.find(s)
+	for i, f := range forms {
+		if likely&(1<<i) == 0 {
+			continue
+		}
+		s = f.re.ReplaceAllString(s, f.with)
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+package shape
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+)
+
+// What stands where something is missing.
+const (
+	Stub    = "[Result from earlier conversation, see the summary above]"
+	Opening = "[The conversation begins before this point]"
+)
+
+// Repair returns a legal list out of any: results without a call are removed,
+// calls without a result get one, neighbours of the same role become one
+// message, empty ones go. A list that is legal is returned as it is.
+func Repair(ms []llm.Message) (out []llm.Message, changed bool) {
+	if llm.Legal(ms) == nil {
+		return ms, false
+	}
+	r := repair{used: map[string]bool{}}
+	for _, m := range ms {
+		if m.Role == llm.Assistant {
+			r.assistant(m)
+		} else {
+			r.user(m)
+		}
+	}
+	r.close()
+	return r.out, true
+}
+
+type repair struct {
+	out  []llm.Message
+	used map[string]bool
+	open []call // of the last message of out, which is the assistant's
+	n    int
+}
+
+// A call is one that waits for its result, by the id it had and the one it has.
+type call struct{ was, is string }
+
+func (r *repair) last() *llm.Message {
+	if len(r.out) == 0 {
+		return nil
+	}
+	return &r.out[len(r.out)-1]
+}
+
+// close gives the calls that are open their stubs.
+func (r *repair) close() {
+	if len(r.open) == 0 {
+		return
+	}
+	m := llm.Message{Role: llm.User}
+	for _, c := range r.open {
+		m.Blocks = append(m.Blocks, llm.Block{Type: llm.ToolResult, ID: c.is, Text: Stub})
+	}
+	r.out, r.open = append(r.out, m), nil
+}
+
+func (r *repair) user(m llm.Message) {
+	var results, words []llm.Block
+	open := slices.Clone(r.open)
+	for _, b := range m.Blocks {
+		switch {
+		case b.Type == llm.ToolResult:
+			if i := slices.IndexFunc(open, func(c call) bool { return c.was == b.ID }); i >= 0 {
+				b.ID = open[i].is
+				open = slices.Delete(open, i, i+1)
+				results = append(results, b)
+			}
+		case b.Type == llm.Image, b.Type == llm.Text && strings.TrimSpace(b.Text) != "":
+			words = append(words, b)
+		}
+	}
+	if len(r.open) > 0 {
+		if len(results)+len(words) == 0 {
+			return
+		}
+		for _, c := range open {
+			results = append(results, llm.Block{Type: llm.ToolResult, ID: c.is, Text: Stub})
+		}
+		r.open = nil
+		r.out = append(r.out, llm.Message{Role: llm.User, Blocks: append(results, words...)})
+		return
+	}
+	if len(words) == 0 {
+		return
+	}
+	if l := r.last(); l != nil && l.Role == llm.User {
+		l.Blocks = append(slices.Clip(l.Blocks), words...)
+		return
+	}
+	r.out = append(r.out, llm.Message{Role: llm.User, Blocks: words})
+}
+
+func (r *repair) assistant(m llm.Message) {
+	blocks, calls, said := []llm.Block(nil), []call(nil), false
+	whole := true
+	for _, b := range m.Blocks {
+		switch {
+		case b.Type == llm.Thinking:
+			blocks = append(blocks, b)
+			continue
+		case b.Type == llm.Text && strings.TrimSpace(b.Text) != "":
+		case b.Type == llm.ToolUse && llm.LegalName(b.Name):
+			was := b.ID
+			b = r.call(b)
+			whole = whole && b.ID == was
+			calls = append(calls, call{was, b.ID})
+		default:
+			whole = false
+			continue
+		}
+		said = true
+		blocks = append(blocks, b)
+	}
+	if !said {
+		return
+	}
+	r.close()
+	m.Blocks = blocks
+	if l := r.last(); l == nil {
+		r.out = append(r.out, llm.UserText(Opening))
+	} else if l.Role == llm.Assistant {
+		l.Blocks = append(slices.Clip(l.Blocks), blocks...)
+		l.Raw, l.Dialect, r.open = nil, "", calls
+		return
+	}
+	if !whole {
+		m.Raw, m.Dialect = nil, ""
+	}
+	r.out, r.open = append(r.out, m), calls
+}
+
+// call gives a call an id and an input that every dialect can carry.
+func (r *repair) call(b llm.Block) llm.Block {
+	if !llm.LegalID(b.ID) || r.used[b.ID] {
+		for {
+			r.n++
+			if b.ID = fmt.Sprintf("repaired_%d", r.n); !r.used[b.ID] {
+				break
+			}
+		}
+	}
+	r.used[b.ID] = true
+	if !llm.ValidInput(b.Input) {
+		b.Input = json.RawMessage(`{}`)
+	}
+	return b
+}

@@ -1,0 +1,137 @@
+package shape_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"hermesd/agent/engine/enginetest"
+	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/llm"
+)
+
+func copied(ms []llm.Message) []llm.Message {
+	out := slices.Clone(ms)
+	for i := range out {
+		out[i].Blocks = slices.Clone(out[i].Blocks)
+	}
+	return out
+}
+
+func same(a, b []llm.Message) bool { return slices.EqualFunc(a, b, shape.Equal) }
+
+func TestAnyListIsRepaired(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := enginetest.Any().Draw(t, "list")
+		before := copied(ms)
+		out, changed := shape.Repair(ms)
+		if !same(before, ms) {
+			t.Fatal("it has changed what it was given")
+		}
+		if err := llm.Legal(out); err != nil && len(out) > 0 {
+			t.Fatal(err)
+		}
+		if llm.Legal(ms) == nil && (changed || !same(ms, out)) {
+			t.Fatal("a legal list did not stay as it was")
+		}
+		if again, changed := shape.Repair(out); len(out) > 0 && (changed || !same(again, out)) {
+			t.Fatal("what is repaired is repaired again")
+		}
+	})
+}
+
+func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := enginetest.Legal().Draw(t, "conversation")
+		b := shape.Bounds{
+			Head: rapid.IntRange(0, 6).Draw(t, "head"), LastN: rapid.IntRange(1, 30).Draw(t, "last"),
+			Budget: rapid.IntRange(0, 20_000).Draw(t, "budget"),
+		}
+		p, ok := shape.Cut(ms, b)
+		if !ok {
+			return
+		}
+		if p.Tail > shape.NewestUser(ms) || len(ms)-p.Tail < min(b.LastN, len(ms)) || p.Head < min(b.Head, len(ms)) {
+			t.Fatalf("%+v of %d messages, %+v", p, len(ms), b)
+		}
+		out := shape.Assemble(ms[:p.Head], p, shape.Banner+" here", ms[p.Tail:])
+		if err := llm.Legal(out); err != nil {
+			t.Fatal(err)
+		}
+		at, text := shape.Summary(out)
+		if at < 0 || text != shape.Banner+" here" {
+			t.Fatalf("the summary is found at %d: %q", at, text)
+		}
+		if left := shape.WithoutSummary(out, text); !same(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
+			t.Fatal("without the summary it is not the head and the tail")
+		}
+	})
+}
+
+func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := enginetest.Legal().Draw(t, "conversation")
+		before := copied(ms)
+		n := rapid.IntRange(0, len(ms)).Draw(t, "n")
+		out := shape.Prune(ms, n)
+		if !same(before, ms) {
+			t.Fatal("it has changed what it was given")
+		}
+		if err := llm.Legal(slices.Concat(out, ms[n:])); err != nil {
+			t.Fatal(err)
+		}
+		if shape.Tokens(out) > shape.Tokens(ms[:n]) {
+			t.Fatal("it became larger")
+		}
+		for _, m := range out {
+			for _, b := range m.Blocks {
+				if b.Type == llm.ToolUse && !json.Valid(b.Input) || b.Type == llm.ToolResult && len([]rune(b.Text)) > 200 {
+					t.Fatalf("%+v", b)
+				}
+			}
+		}
+		limit := rapid.IntRange(0, 20_000).Draw(t, "limit")
+		tail, cleared := shape.PruneTail(ms, limit)
+		keep := max(len(ms)-2, 0)
+		if !same(before, ms) || !same(tail[keep:], ms[keep:]) || cleared == 0 && !same(tail, ms) {
+			t.Fatal("the last exchange is not as it was")
+		}
+		from, to := shape.Changed(ms, tail)
+		if !same(ms[:from], tail[:from]) || !same(ms[to:], tail[to:]) || cleared > 0 && to == 0 {
+			t.Fatalf("it differs from %d to %d, %d cleared", from, to, cleared)
+		}
+	})
+}
+
+func TestOldOutputPointsToTheSameThatStandsLater(t *testing.T) {
+	out := strings.Repeat("x", 201)
+	text := func(i int, s string) []llm.Message {
+		id := fmt.Sprint("c", i)
+		in, _ := json.Marshal(map[string]any{"n": 12345678901234567890.0, "text": strings.Repeat("é", 300), "list": []string{strings.Repeat("日", 200)}})
+		return []llm.Message{
+			{Role: llm.Assistant, Raw: []byte("{}"), Dialect: "d", Blocks: []llm.Block{{Type: llm.ToolUse, ID: id, Name: "x", Input: in}}},
+			{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: id, Text: s}}},
+		}
+	}
+	ms := slices.Concat([]llm.Message{llm.UserText("a")}, text(1, out), text(2, "other"+out), text(3, out[1:]), text(4, out))
+	got := shape.Prune(ms, 7)
+	for i, want := range map[int]string{2: shape.Duplicate, 4: shape.Cleared, 6: out[1:]} {
+		if s := got[i].Blocks[0].Text; s != want {
+			t.Errorf("message %d: %.60q, want %.60q", i, s, want)
+		}
+	}
+	var in struct {
+		Text string
+		List []string
+	}
+	if err := json.Unmarshal(got[1].Blocks[0].Input, &in); err != nil || in.Text != strings.Repeat("é", 200)+"...[truncated]" || in.List[0] != strings.Repeat("日", 200) {
+		t.Errorf("%v, %+v", err, in)
+	}
+	if got[1].Raw != nil || got[1].Dialect != "" {
+		t.Error("a call that was shortened is sent as it was")
+	}
+}

@@ -1,0 +1,277 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+)
+
+// notNow is the code with which an engine says that it rests.
+const notNow = 1
+
+// Options are of one session.
+type Options struct {
+	Session string
+	Limits  agent.Limits
+	State   json.RawMessage // what State returned before
+	// Fallback makes the built-in engine that steps in, with its own state.
+	Fallback func(state json.RawMessage) agent.Engine
+}
+
+// An Engine is the context engine of one session, and implements agent.Engine
+// and agent.Lifecycle.
+type Engine struct {
+	h       *Host
+	session string
+	backup  agent.Engine
+
+	mu        sync.Mutex // guards what follows
+	limits    agent.Limits
+	threshold int // tokens; 0: not known
+	kept      kept
+	last      string
+}
+
+// kept is the state of an Engine.
+type kept struct {
+	Engine   string          `json:"engine"`
+	Passes   int             `json:"passes,omitempty"`
+	Archived int             `json:"archived,omitempty"`
+	Own      json.RawMessage `json:"own,omitempty"` // the program's
+	Backup   json.RawMessage `json:"backup,omitempty"`
+}
+
+// New returns the engine of a session. It starts nothing.
+func (h *Host) New(o Options) *Engine {
+	e := &Engine{h: h, session: o.Session, limits: o.Limits}
+	if json.Unmarshal(o.State, &e.kept) != nil || e.kept.Engine != h.m.Name {
+		e.kept = kept{Engine: h.m.Name}
+	}
+	e.backup = o.Fallback(e.kept.Backup)
+	return e
+}
+
+// Name implements agent.Engine.
+func (e *Engine) Name() string { return e.h.m.Name }
+
+// Update implements agent.Engine.
+func (e *Engine) Update(u llm.Usage) {
+	e.backup.Update(u)
+	e.h.tell("update", map[string]any{"session": e.session, "usage": u})
+}
+
+// wireLimits are agent.Limits as they are sent.
+type wireLimits struct {
+	Model  string `json:"model"`
+	Window int    `json:"window"`
+}
+
+// ShouldCompress implements agent.Engine. The program is asked for its
+// threshold once per model; without an answer that of the built-in engine holds.
+func (e *Engine) ShouldCompress(n int) bool {
+	e.mu.Lock()
+	threshold, l := e.threshold, e.limits
+	e.mu.Unlock()
+	if threshold == 0 {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), startTime, errTimeout)
+		defer cancel()
+		var answer struct {
+			Tokens int `json:"tokens"`
+		}
+		err := e.h.call(ctx, "threshold", map[string]any{"limits": wireLimits(l)}, &answer)
+		if err != nil || answer.Tokens <= 0 {
+			return e.backup.ShouldCompress(n)
+		}
+		threshold = answer.Tokens
+		e.mu.Lock()
+		e.threshold = threshold
+		e.mu.Unlock()
+	}
+	return n >= threshold
+}
+
+// wireView is an agent.View as it is sent, without what only providers read.
+type wireView struct {
+	Messages []llm.Message `json:"messages"`
+	First    int           `json:"first"`
+	Fixed    int           `json:"fixed"`
+	Tokens   int           `json:"tokens"`
+	Focus    string        `json:"focus,omitempty"`
+	Force    bool          `json:"force,omitempty"`
+	Plain    bool          `json:"plain,omitempty"`
+}
+
+// answer is what the program makes of a view: Replace stands for the messages
+// from From up to To.
+type answer struct {
+	From    int             `json:"from"`
+	To      int             `json:"to"`
+	Replace []llm.Message   `json:"replace"`
+	Note    string          `json:"note"`
+	Words   string          `json:"words"`
+	Usage   llm.Usage       `json:"usage"`
+	Model   string          `json:"model"`
+	State   json.RawMessage `json:"state"`
+}
+
+// Compress implements agent.Engine. Where the program fails the built-in engine
+// makes the pass, and its Words say so.
+func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+	a, err := e.ask(ctx, v)
+	var p agent.Pass
+	if err == nil {
+		p, err = fit(v, a)
+	}
+	var said *rpcError
+	switch {
+	case err == nil:
+		e.done(p, "by "+e.h.m.Name)
+		e.mu.Lock()
+		e.kept.Own = a.State
+		e.mu.Unlock()
+		return p, nil
+	case errors.As(err, &said) && said.Code == notNow:
+		return p, fmt.Errorf("%w: %s", agent.ErrNotNow, short(said.Message))
+	case ctx.Err() != nil:
+		return p, context.Cause(ctx)
+	case errors.Is(err, errUnfit), said != nil:
+		e.h.count(err)
+	}
+	return e.stepIn(ctx, v, err)
+}
+
+// ask has the program look at v.
+func (e *Engine) ask(ctx context.Context, v agent.View) (a answer, err error) {
+	e.mu.Lock()
+	l, state := e.limits, e.kept.Own
+	e.mu.Unlock()
+	w := wireView{Messages: slices.Clone(v.Messages), First: v.First, Fixed: v.Fixed, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.Plain}
+	for i := range w.Messages {
+		w.Messages[i].Raw, w.Messages[i].Dialect = nil, ""
+	}
+	err = e.h.call(ctx, "compress", map[string]any{"session": e.session, "limits": wireLimits(l), "state": state, "view": w}, &a)
+	return a, err
+}
+
+// stepIn makes the pass with the built-in engine.
+func (e *Engine) stepIn(ctx context.Context, v agent.View, why error) (agent.Pass, error) {
+	words := fmt.Sprintf("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, short(why.Error()), e.backup.Name())
+	p, err := e.backup.Compress(ctx, v)
+	if err != nil {
+		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, short(why.Error()), e.backup.Name(), err)
+	}
+	p.Words = strings.TrimSpace(words + " " + p.Words)
+	e.done(p, words)
+	return p, nil
+}
+
+func (e *Engine) done(p agent.Pass, how string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kept.Passes++
+	e.kept.Archived += p.To - p.From
+	e.last = how
+}
+
+// errUnfit says that an answer would harm the transcript.
+var errUnfit = errors.New("its answer does not fit")
+
+// fit makes a pass of an answer, or says why it may not be one.
+func fit(v agent.View, a answer) (p agent.Pass, err error) {
+	unfit := func(format string, args ...any) (agent.Pass, error) {
+		return p, fmt.Errorf("%w: %w", errUnfit, fmt.Errorf(format, args...))
+	}
+	if a.From < 0 || a.From >= a.To || a.To > len(v.Messages) {
+		return unfit("it archives %d to %d of %d messages", a.From, a.To, len(v.Messages))
+	}
+	if i := shape.NewestUser(v.Messages); i >= a.From && i < a.To {
+		return unfit("it archives the newest message of the user")
+	}
+	if len(a.State) > 1<<20 {
+		return unfit("its state has %d bytes, and may have a MiB", len(a.State))
+	}
+	for i := range a.Replace {
+		a.Replace[i].Raw, a.Replace[i].Dialect = nil, "" // nobody's provider has sent it
+	}
+	p = agent.Pass{From: a.From, To: a.To, Note: a.Note, Words: short(a.Words), Usage: a.Usage, Model: a.Model}
+	p.Messages = slices.Concat(v.Messages[:a.From], a.Replace, v.Messages[a.To:])
+	if err := llm.Legal(p.Messages); err != nil {
+		return unfit("the new transcript is not legal: %w", err)
+	}
+	p.Before, p.After = v.Fixed, v.Fixed
+	for _, m := range v.Messages {
+		p.Before += tokens.Message(m)
+	}
+	for _, m := range p.Messages {
+		p.After += tokens.Message(m)
+	}
+	if p.After >= p.Before {
+		return unfit("%d tokens would become %d", p.Before, p.After)
+	}
+	return p, nil
+}
+
+// State implements agent.Engine.
+func (e *Engine) State() json.RawMessage {
+	e.mu.Lock()
+	k := e.kept
+	e.mu.Unlock()
+	k.Backup = e.backup.State()
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// Status implements agent.Engine.
+func (e *Engine) Status() agent.EngineStatus {
+	n, last := e.h.Failures()
+	e.mu.Lock()
+	s := agent.EngineStatus{Engine: e.h.m.Name, Threshold: e.threshold, Passes: e.kept.Passes, Archived: e.kept.Archived, Last: e.last}
+	e.mu.Unlock()
+	b := e.backup.Status()
+	if s.Threshold == 0 {
+		s.Threshold = b.Threshold
+	}
+	s.Resting = b.Resting
+	if n > 0 {
+		s.Last = strings.TrimSpace(fmt.Sprintf("%s (%d failures of %s so far; last: %s)", s.Last, n, e.h.m.Name, short(last.Error())))
+	}
+	return s
+}
+
+// Limits implements agent.Lifecycle.
+func (e *Engine) Limits(l agent.Limits) {
+	e.mu.Lock()
+	e.limits, e.threshold = l, 0
+	e.mu.Unlock()
+	if b, ok := e.backup.(agent.Lifecycle); ok {
+		b.Limits(l)
+	}
+}
+
+// Reset implements agent.Lifecycle.
+func (e *Engine) Reset() {
+	if b, ok := e.backup.(agent.Lifecycle); ok {
+		b.Reset()
+	}
+	e.h.tell("reset", map[string]any{"session": e.session})
+}
+
+// End implements agent.Lifecycle. The program goes on: it serves all sessions.
+func (e *Engine) End() {
+	if b, ok := e.backup.(agent.Lifecycle); ok {
+		b.End()
+	}
+	e.h.tell("end", map[string]any{"session": e.session})
+}

@@ -1,0 +1,228 @@
+package plugin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/plugin"
+	"hermesd/agent/llm"
+)
+
+func TestAGoodEngine(t *testing.T) {
+	h := host(t, 10*time.Second, "good")
+	e := engine(h, "s")
+	if e.Name() != "rogue" || e.ShouldCompress(999) || !e.ShouldCompress(1000) || e.Status().Threshold != 1000 {
+		t.Errorf("the threshold is %+v", e.Status())
+	}
+	v := view()
+	p, err := e.Compress(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []llm.Message{v.Messages[0], v.Messages[1], llm.UserText("in short"), llm.AssistantText("ok"), v.Messages[18], v.Messages[19]}
+	if d := cmp.Diff(want, p.Messages); d != "" { // with the raw bytes of what stayed
+		t.Error(d)
+	}
+	if p.From != 2 || p.To != 18 || p.After >= p.Before || p.Words != "" {
+		t.Errorf("the pass is %+v", p)
+	}
+	if n, _ := h.Failures(); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+	again := h.New(plugin.Options{Session: "s", Fallback: builtin(agent.Limits{Window: 8000}), State: e.State()})
+	if s := again.Status(); s.Passes != 1 || s.Archived != 16 || string(again.State()) != string(e.State()) || !strings.Contains(string(e.State()), `"own":{"n":1}`) {
+		t.Errorf("after a restart: %+v, %s", s, again.State())
+	}
+}
+
+// Whatever a program does, the pass is made, people are told why, and nothing of
+// the program is left.
+func TestTheBuiltInEngineStepsIn(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		"hang":               "it did not answer in time",
+		"mute":               "start: it did not answer in time",
+		"version":            "start: it speaks version 2 of the protocol, not 1",
+		"die":                "it ended; its last words: out of luck (exit status 3)",
+		"flood":              "it wrote 101 lines that answer nothing",
+		"endless line":       "it wrote a line of more than 8 MiB",
+		"error":              "it says: my model is away (-32000)",
+		`"nonsense"`:         "its answer to compress cannot be read",
+		`{"from":2,"to":20}`: "its answer does not fit: it archives the newest message of the user",
+		`{"from":2,"to":99}`: "it archives 2 to 99 of 20 messages",
+		`{"from":-1,"to":4}`: "it archives -1 to 4 of 20 messages",
+		`{"from":4,"to":4}`:  "it archives 4 to 4 of 20 messages",
+		`{"from":3,"to":4}`:  "the new transcript is not legal",
+		`{"from":2,"to":4,"replace":[{"role":"user","blocks":[{"type":"tool_result","id":"x","text":"y"}]},{"role":"assistant","blocks":[{"type":"text","text":"z"}]}]}`:                     "the new transcript is not legal",
+		`{"from":2,"to":4,"replace":[{"role":"user","blocks":[{"type":"text","text":"` + strings.Repeat("long ", 5000) + `"}]},{"role":"assistant","blocks":[{"type":"text","text":"z"}]}]}`: "tokens would become",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			timeout := 10 * time.Second
+			if mode == "hang" || mode == "mute" {
+				timeout = 300 * time.Millisecond
+			}
+			h := host(t, timeout, mode)
+			e, v := engine(h, "s"), view()
+			p, err := e.Compress(t.Context(), v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(p.Words, "The context engine rogue failed (") || !strings.Contains(p.Words, want) || !strings.Contains(p.Words, "; compressor stepped in for this pass.") {
+				t.Errorf("people read: %s", p.Words)
+			}
+			if err := llm.Legal(p.Messages); err != nil || len(p.Messages) >= len(v.Messages) {
+				t.Errorf("the pass is not one: %v", err)
+			}
+			if n, last := h.Failures(); n != 1 || !strings.Contains(last.Error(), want) || !strings.Contains(e.Status().Last, "1 failures of rogue") {
+				t.Errorf("%d failures, the last %v; %+v", n, last, e.Status())
+			}
+		})
+	}
+}
+
+func TestAMissingProgram(t *testing.T) {
+	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"./not-there"}, Timeout: time.Second, Dir: t.TempDir()}, nop())
+	defer h.Close()
+	e := engine(h, "s")
+	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
+		t.Error("the threshold is not that of the built-in engine")
+	}
+	p, err := e.Compress(t.Context(), view())
+	if err != nil || !strings.Contains(p.Words, "it failed before and is tried again later") {
+		t.Errorf("got %q, %v", p.Words, err)
+	}
+}
+
+func TestOneWithoutAThreshold(t *testing.T) {
+	e := engine(host(t, 10*time.Second, "no threshold"), "s")
+	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
+		t.Error("the threshold is not that of the built-in engine")
+	}
+	if p, err := e.Compress(t.Context(), view()); err != nil || p.Words != "" {
+		t.Errorf("got %q, %v", p.Words, err)
+	}
+}
+
+func TestSomeNoiseIsForgiven(t *testing.T) {
+	h := host(t, 10*time.Second, "garbage")
+	p, err := engine(h, "s").Compress(t.Context(), view())
+	if n, _ := h.Failures(); err != nil || p.Words != "" || n != 0 {
+		t.Errorf("got %q, %v, %d failures", p.Words, err, n)
+	}
+}
+
+func TestAnswersInAnotherOrder(t *testing.T) {
+	h := host(t, 10*time.Second, "swap")
+	var g sync.WaitGroup
+	for _, id := range []string{"one", "two"} {
+		g.Go(func() {
+			p, err := engine(h, id).Compress(t.Context(), view())
+			if err != nil || len(p.Messages) < 3 || p.Messages[2].Text() != "for "+id {
+				t.Errorf("%s: got %+v, %v", id, p.Words, err)
+			}
+		})
+	}
+	g.Wait()
+}
+
+func TestARestIsNoFailure(t *testing.T) {
+	h := host(t, 10*time.Second, "rest")
+	_, err := engine(h, "s").Compress(t.Context(), view())
+	if n, _ := h.Failures(); !errors.Is(err, agent.ErrNotNow) || !strings.Contains(err.Error(), "too short") || n != 0 {
+		t.Errorf("got %v, %d failures", err, n)
+	}
+}
+
+func TestWhoAsksMayLeave(t *testing.T) {
+	t.Parallel()
+	h := host(t, time.Minute, "hang")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := engine(h, "s").Compress(ctx, view())
+	if n, _ := h.Failures(); !errors.Is(err, context.DeadlineExceeded) || n != 0 {
+		t.Errorf("got %v, %d failures", err, n)
+	}
+}
+
+func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
+	h := host(t, 10*time.Second, "die once", filepath.Join(t.TempDir(), "died"))
+	e := engine(h, "s")
+	for _, want := range []string{"it ended", "it failed before and is tried again later"} {
+		p, err := e.Compress(t.Context(), view())
+		if err != nil || !strings.Contains(p.Words, want) {
+			t.Errorf("got %q, %v; want %s", p.Words, err, want)
+		}
+	}
+	h.Wake()
+	p, err := e.Compress(t.Context(), view())
+	if n, _ := h.Failures(); err != nil || p.Words != "" || n != 1 {
+		t.Errorf("got %q, %v, %d failures", p.Words, err, n)
+	}
+}
+
+func TestTheProgramIsToldOfItsSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "told")
+	h := host(t, 10*time.Second, "log", file)
+	e := engine(h, "s")
+	e.Update(llm.Usage{Input: 1}) // it does not run: nobody hears that
+	e.ShouldCompress(1)
+	e.Update(llm.Usage{Input: 7})
+	e.Reset()
+	e.Limits(agent.Limits{Model: "n", Window: 100})
+	e.End()
+	if _, err := e.Compress(t.Context(), view()); err != nil { // behind them in the pipe
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var methods []string
+	for _, l := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+		var m struct {
+			Method string
+			Params struct{ Session string }
+		}
+		if err := json.Unmarshal([]byte(l), &m); err != nil || m.Params.Session != "s" {
+			t.Errorf("%s: %v", l, err)
+		}
+		methods = append(methods, m.Method)
+	}
+	if d := cmp.Diff([]string{"update", "reset", "end"}, methods); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestSecretsAreNotInItsEnvironment(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "canary")
+	file := filepath.Join(t.TempDir(), "env")
+	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"sh", "-c", "env > " + file}, Timeout: 5 * time.Second, Dir: t.TempDir()}, nop())
+	defer h.Close()
+	if _, err := engine(h, "s").Compress(t.Context(), view()); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(file); err != nil || strings.Contains(string(raw), "canary") || !strings.Contains(string(raw), "PATH=") {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+func TestAClosedHost(t *testing.T) {
+	h := host(t, time.Second, "good")
+	e := engine(h, "s")
+	h.Close()
+	p, err := e.Compress(t.Context(), view())
+	if err != nil || !strings.Contains(p.Words, "the engine was ended") {
+		t.Errorf("got %q, %v", p.Words, err)
+	}
+}

@@ -1,0 +1,175 @@
+package plugin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/compressor"
+	"hermesd/agent/engine/enginetest"
+	"hermesd/agent/engine/plugin"
+	"hermesd/agent/llm"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "be-an-engine" {
+		rogue(os.Args[2], os.Args[3:])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// rogue is an engine that answers as it should until it is asked to compress;
+// then it does what mode says.
+func rogue(mode string, args []string) {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	var held []string
+	for in.Scan() {
+		var r struct {
+			ID     *int64
+			Method string
+			Params json.RawMessage
+		}
+		if json.Unmarshal(in.Bytes(), &r) != nil || r.ID == nil {
+			if len(args) > 0 && mode == "log" {
+				appendTo(args[0], in.Text())
+			}
+			continue
+		}
+		say := func(result string) { fmt.Printf(`{"jsonrpc":"2.0","id":%d,"result":%s}`+"\n", *r.ID, result) }
+		switch {
+		case r.Method == "initialize" && mode == "version":
+			say(`{"protocol":2}`)
+		case r.Method == "initialize" && mode == "mute":
+		case r.Method == "initialize":
+			say(`{"protocol":1}`)
+		case r.Method == "threshold" && mode == "no threshold":
+			fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"no"}}`+"\n", *r.ID)
+		case r.Method == "threshold":
+			say(`{"tokens":1000}`)
+		case mode == "swap": // answers come in the other order
+			held = append(held, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, *r.ID, good(fmt.Sprint("for ", session(r.Params)))))
+			if len(held) == 2 {
+				fmt.Printf("%s\n%s\n", held[1], held[0])
+			}
+		default:
+			misbehave(mode, args, *r.ID, say)
+		}
+	}
+}
+
+func session(params json.RawMessage) string {
+	var p struct{ Session string }
+	_ = json.Unmarshal(params, &p) // the test sees what comes out
+	return p.Session
+}
+
+// good is an answer that archives all but the first two and the last two messages.
+func good(text string) string {
+	return `{"from":2,"to":18,"replace":[{"role":"user","blocks":[{"type":"text","text":"` + text + `"}]},{"role":"assistant","blocks":[{"type":"text","text":"ok"}]}],"state":{"n":1}}`
+}
+
+func misbehave(mode string, args []string, id int64, say func(string)) {
+	switch mode {
+	case "good", "log", "no threshold":
+		say(good("in short"))
+	case "hang":
+		select {}
+	case "hang with child":
+		cmd := exec.CommandContext(context.Background(), "sleep", "1000")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err == nil {
+			appendTo(args[0], fmt.Sprint(cmd.Process.Pid))
+		}
+		select {}
+	case "die":
+		fmt.Fprintln(os.Stderr, "out of luck")
+		os.Exit(3)
+	case "die once":
+		if _, err := os.Stat(args[0]); err != nil {
+			appendTo(args[0], "died")
+			os.Exit(3)
+		}
+		say(good("in short"))
+	case "flood":
+		for {
+			fmt.Println("la la la")
+		}
+	case "endless line":
+		for {
+			fmt.Print(strings.Repeat("x", 1<<20))
+		}
+	case "garbage":
+		fmt.Print("\x00\xff{{{\n[1,2]\n{\"jsonrpc\":\"2.0\",\"id\":9999,\"result\":{}}\n{\"id\":" + fmt.Sprint(id) + ",\"result\":{}}\n\n")
+		say(good("in short"))
+	case "rest":
+		fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":1,"message":"too short"}}`+"\n", id)
+	case "error":
+		fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"my model\nis away"}}`+"\n", id)
+	default:
+		say(mode) // the answer itself
+	}
+}
+
+func appendTo(path, line string) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(line + "\n"); err != nil {
+		panic(err)
+	}
+}
+
+func nop() *zap.Logger { return zap.NewNop() }
+
+// host runs this test binary as an engine.
+func host(t testing.TB, timeout time.Duration, mode string, args ...string) *plugin.Host {
+	h := plugin.NewHost(plugin.Manifest{
+		Name: "rogue", Timeout: timeout, Dir: t.TempDir(),
+		Command: append([]string{os.Args[0], "be-an-engine", mode}, args...),
+	}, zap.NewNop())
+	t.Cleanup(h.Close)
+	return h
+}
+
+func builtin(l agent.Limits) func(json.RawMessage) agent.Engine {
+	return backup(enginetest.Setup{Limits: l, Summarise: &enginetest.Clerk{}})
+}
+
+// backup makes the built-in engine of a setup.
+func backup(up enginetest.Setup) func(json.RawMessage) agent.Engine {
+	return func(state json.RawMessage) agent.Engine {
+		s := compressor.Defaults()
+		s.MinThresholdTokens = 0
+		return compressor.New(compressor.Options{Settings: s, Limits: up.Limits, Summarise: up.Summarise, State: state})
+	}
+}
+
+func engine(h *plugin.Host, session string) *plugin.Engine {
+	l := agent.Limits{Model: "m", Window: 8000}
+	return h.New(plugin.Options{Session: session, Limits: l, Fallback: builtin(l)})
+}
+
+// view is a conversation of 20 messages and some 12,000 tokens.
+func view() agent.View {
+	v := agent.View{}
+	for i := range 10 {
+		a := llm.AssistantText(fmt.Sprint("answer ", i, strings.Repeat(" words of an answer", 150)))
+		a.Raw, a.Dialect = json.RawMessage(fmt.Sprintf(`{"raw": %d}`, i)), "d"
+		v.Messages = append(v.Messages, llm.UserText(fmt.Sprint("question ", i, strings.Repeat(" words of a question", 100))), a)
+	}
+	return v
+}

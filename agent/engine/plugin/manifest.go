@@ -1,0 +1,137 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// DefaultTimeout is how long one answer of an engine may take unless its
+// manifest says otherwise.
+const DefaultTimeout = time.Minute
+
+// mostTimeout is the longest timeout that a manifest may ask for.
+const mostTimeout = 10 * time.Minute
+
+// fileName is the manifest of an engine.
+const fileName = "plugin.yaml"
+
+// A Manifest says what an external engine is and how it is started.
+type Manifest struct {
+	Name    string
+	Command []string // a name with a slash in it stands in Dir
+	Timeout time.Duration
+	Dir     string
+}
+
+// A FormError says why a directory holds no engine of ours.
+type FormError struct {
+	Dir     string
+	Missing []string // in words
+}
+
+// Error names all that is missing.
+func (e *FormError) Error() string {
+	return fmt.Sprintf("%s is not a context engine: %s; docs/engines.md shows the form", e.Dir, strings.Join(e.Missing, "; "))
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// Load reads the manifest in dir. What is wrong with it is a *FormError.
+func Load(dir string) (Manifest, error) {
+	m := Manifest{Dir: dir, Timeout: DefaultTimeout}
+	path := filepath.Join(dir, fileName)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m, &FormError{dir, []string{"there is no " + fileName}}
+	case err != nil:
+		return m, fmt.Errorf("context engine: %w", err)
+	case !info.Mode().IsRegular() || info.Size() > 64<<10:
+		return m, &FormError{dir, []string{fileName + " is no small file"}}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return m, fmt.Errorf("context engine: %w", err)
+	}
+	return m, m.parse(raw)
+}
+
+func (m *Manifest) parse(raw []byte) error {
+	var in struct {
+		Name    string    `yaml:"name"`
+		Command yaml.Node `yaml:"command"`
+		Timeout string    `yaml:"timeout"`
+	}
+	if err := yaml.Unmarshal(raw, &in); err != nil {
+		return &FormError{m.Dir, []string{fileName + " cannot be read: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
+	}
+	var missing []string
+	m.Name = in.Name
+	switch base := filepath.Base(m.Dir); {
+	case in.Name == "":
+		missing = append(missing, "name is missing")
+	case !validName.MatchString(in.Name):
+		missing = append(missing, fmt.Sprintf("name %q is not of a-z, 0-9, - and _", in.Name))
+	case in.Name != base:
+		missing = append(missing, fmt.Sprintf("name is %q and the directory is called %q", in.Name, base))
+	}
+	switch in.Command.Kind {
+	case yaml.SequenceNode:
+		if err := in.Command.Decode(&m.Command); err != nil {
+			missing = append(missing, "command is no list of words")
+		}
+	case yaml.ScalarNode:
+		m.Command = strings.Fields(in.Command.Value)
+	}
+	if len(m.Command) == 0 || m.Command[0] == "" {
+		missing = append(missing, "command is missing: the program that speaks JSON-RPC on its standard input and output")
+	}
+	if in.Timeout != "" {
+		d, err := time.ParseDuration(in.Timeout)
+		if err != nil || d <= 0 || d > mostTimeout {
+			missing = append(missing, fmt.Sprintf("timeout %q is no time such as 30s, of at most %v", in.Timeout, mostTimeout))
+		}
+		m.Timeout = d
+	}
+	if missing != nil {
+		return &FormError{m.Dir, missing}
+	}
+	return nil
+}
+
+// List looks at each directory in dir and returns the engines in it, by name,
+// and what is wrong with the others. Nothing is started. No dir, no engines.
+func List(dir string) ([]Manifest, []error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, []error{fmt.Errorf("context engines: %w", err)}
+	}
+	var ms []Manifest
+	var bad []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			continue
+		}
+		m, err := Load(path)
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		ms = append(ms, m)
+	}
+	sort.Slice(ms, func(i, j int) bool { return ms[i].Name < ms[j].Name })
+	return ms, bad
+}

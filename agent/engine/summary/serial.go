@@ -1,0 +1,104 @@
+package summary
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+)
+
+// The lengths, in code points, up to which a body and the input of a call are
+// shown to the summary model.
+const (
+	mostBody  = 6000
+	bodyHead  = 4000
+	bodyTail  = 1500
+	mostInput = 1500
+)
+
+// Serial writes each message down as the summary model reads it.
+func Serial(ms []llm.Message) []string {
+	out := make([]string, 0, len(ms))
+	for _, m := range ms {
+		if s := serial(m); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func serial(m llm.Message) string {
+	var b strings.Builder
+	line := func(label, text string) {
+		if strings.TrimSpace(text) == "" {
+			return
+		}
+		text = fence(middle(text))
+		b.Grow(len(label) + len(text) + 1)
+		b.WriteString(label)
+		b.WriteString(text)
+		b.WriteByte('\n')
+	}
+	who := "[USER]: "
+	if m.Role == llm.Assistant {
+		who = "[ASSISTANT]: "
+	}
+	for _, k := range m.Blocks {
+		switch k.Type {
+		case llm.Text:
+			line(who, k.Text)
+		case llm.Image:
+			line(who, "(a picture)")
+		case llm.ToolUse:
+			line("[Tool call "+k.ID+"]: ", k.Name+" "+clip(string(k.Input), mostInput))
+		case llm.ToolResult:
+			label := "[TOOL RESULT " + k.ID + "]: "
+			if k.Failed {
+				label = "[TOOL RESULT " + k.ID + ", failed]: "
+			}
+			line(label, k.Text)
+		}
+	}
+	return b.String()
+}
+
+var fences = strings.NewReplacer("<conversation", "<\u200bconversation", "</conversation", "</\u200bconversation",
+	"<summary", "<\u200bsummary", "</summary", "</\u200bsummary")
+
+// fence keeps text inside the tags in which it is shown.
+func fence(s string) string {
+	if strings.IndexByte(s, '<') < 0 {
+		return s
+	}
+	return fences.Replace(s)
+}
+
+func middle(s string) string {
+	if len(s) <= mostBody {
+		return s
+	}
+	if n := utf8.RuneCountInString(s); n > mostBody {
+		r := []rune(s)
+		return string(r[:bodyHead]) + "\n...[truncated]...\n" + string(r[n-bodyTail:])
+	}
+	return s
+}
+
+func clip(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n]) + "..."
+}
+
+// Said is what the user says in ms, as a sample of the user's language.
+func Said(ms []llm.Message) string {
+	var b strings.Builder
+	for i := len(ms) - 1; i >= 0 && b.Len() < mostBody; i-- {
+		if ms[i].Role == llm.User {
+			b.WriteString(clip(ms[i].Text(), 500))
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}

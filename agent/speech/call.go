@@ -1,0 +1,150 @@
+package speech
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"hermesd/internal/secret"
+)
+
+// A call is one use of a service, tried until it succeeds or cannot.
+type call struct {
+	Service
+	name string // of the service, in words
+	// request makes the request of one try, without the key.
+	request func(ctx context.Context) (*http.Request, error)
+	// read takes a successful answer. Its error is final if it is an *Error that is
+	// not temporary; any other is a connection that broke.
+	read func(body io.Reader) error
+}
+
+// do runs c. If ctx ends, its cause is returned.
+func (c *call) do(ctx context.Context) error {
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		err := c.try(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case outer.Err() != nil:
+			return context.Cause(outer)
+		case ctx.Err() != nil:
+			return &Error{Temporary: true, Text: fmt.Sprintf("%s did not answer within %s; try again later", c.name, c.Timeout)}
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok || !e.Temporary || try == c.Retries {
+			return err
+		}
+		wait := e.After
+		if wait <= 0 {
+			wait = c.First << min(try, 10)
+			wait += time.Duration(rand.Float64() * float64(wait) / 2)
+		}
+		if end, _ := ctx.Deadline(); time.Now().Add(wait).After(end) {
+			return err
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-outer.Done():
+			t.Stop()
+			return context.Cause(outer)
+		}
+	}
+}
+
+func (c *call) try(ctx context.Context) error {
+	req, err := c.request(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return &Error{Temporary: true, Text: c.name + " cannot be reached", Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		return c.refusal(resp)
+	}
+	err = c.read(resp.Body)
+	if _, ours := errors.AsType[*Error](err); err == nil || ours {
+		return err
+	}
+	return &Error{Temporary: true, Text: c.name + " broke off in its answer", Err: err}
+}
+
+const mostRefusal = 64 << 10 // bytes of an error's body
+
+// refusal says what an answer that is not a success means.
+func (c *call) refusal(resp *http.Response) error {
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, mostRefusal)) // half of it is as good
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+			Code    any    `json:"code"`
+		} `json:"error"`
+	}
+	said := ""
+	if json.Unmarshal(raw, &body) == nil && body.Error.Message != "" {
+		var m secret.Masker
+		m.Add(c.Key)
+		said = " It says: " + oneLine(m.Mask(body.Error.Message), 300)
+	}
+	e := &Error{Status: resp.StatusCode, After: hint(resp.Header)}
+	switch code := e.Status; {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		e.Text = fmt.Sprintf("%s refuses the key (%d); set another one.", c.name, code)
+		return e // it may repeat a part of the key
+	case code == http.StatusPaymentRequired || code == http.StatusTooManyRequests && body.Error.Code == "insufficient_quota":
+		e.Text = fmt.Sprintf("the account at %s has no credit left (%d); add some, or use another service.", c.name, code)
+	case code == http.StatusTooManyRequests:
+		e.Temporary = true
+		e.Text = fmt.Sprintf("%s was asked too often (429); try again later.", c.name)
+		if e.After > 0 {
+			e.Text = fmt.Sprintf("%s was asked too often (429); try again in %s.", c.name, seconds(e.After))
+		}
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		e.Text = fmt.Sprintf("%s does not know the address or the model (%d); check the base URL and the model.", c.name, code)
+	case code == http.StatusRequestEntityTooLarge:
+		e.Text = fmt.Sprintf("this is too large for %s (413); send a shorter one.", c.name)
+	case code >= 500 || code == http.StatusRequestTimeout:
+		e.Temporary = true
+		e.Text = fmt.Sprintf("%s has a fault (%d); try again later.", c.name, code)
+	default:
+		e.Text = fmt.Sprintf("%s refuses the request (%d).", c.name, code)
+	}
+	e.Text += said
+	return e
+}
+
+// mostHint is the longest wait that a service may ask for.
+const mostHint = time.Hour
+
+// hint returns how long the service wants to be left alone; 0 if it does not
+// say.
+func hint(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
+		return time.Duration(min(s, mostHint.Seconds()) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, time.Until(at)), mostHint)
+	}
+	return 0
+}

@@ -1,0 +1,96 @@
+// Package clarify holds the tool with which a model asks the person who speaks a
+// question, and waits for the answer.
+//
+// It is pure: a question that was under way when the process died has no answer,
+// so it is asked again; the person sees it twice, and nothing else has happened.
+package clarify
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+// Name is the name of the tool.
+const Name = "clarify"
+
+var (
+	//go:embed clarify.md
+	description string
+	//go:embed clarify.json
+	schema string
+)
+
+const (
+	mostChoices  = 4
+	mostChoice   = 100  // characters
+	mostQuestion = 2000 // characters
+	mostAnswer   = 20_000
+)
+
+// New returns the tool. It asks through the People of the call.
+func New() tool.Tool {
+	return tool.Of(tool.Spec{
+		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect: tool.Pure, Cap: mostAnswer,
+	}, run)
+}
+
+type input struct {
+	Question string   `json:"question"`
+	Choices  []string `json:"choices"`
+}
+
+func run(ctx context.Context, c tool.Call, in input) (string, error) {
+	q := tool.Question{Text: strings.TrimSpace(in.Question)}
+	for _, choice := range in.Choices {
+		q.Choices = append(q.Choices, strings.Join(strings.Fields(choice), " "))
+	}
+	if err := check(q); err != nil {
+		return "", err
+	}
+	a, err := c.People.Question(ctx, q)
+	switch {
+	case errors.Is(err, tool.ErrNobody):
+		return "", fmt.Errorf("%w. Decide yourself, and say in your answer what you assumed", err)
+	case err != nil:
+		return "", fmt.Errorf("there is no answer: %w", err)
+	case a.Choice >= 0 && a.Choice < len(q.Choices):
+		return fmt.Sprintf("The person chose %d: %s", a.Choice+1, q.Choices[a.Choice]), nil
+	case strings.TrimSpace(a.Text) == "":
+		return "The person answered with an empty message.", nil
+	}
+	return "The person answered: " + strings.TrimSpace(a.Text), nil
+}
+
+// check says what of a question nobody could answer.
+func check(q tool.Question) error {
+	switch {
+	case q.Text == "":
+		return errors.New("the question is empty")
+	case utf8.RuneCountInString(q.Text) > mostQuestion:
+		return fmt.Errorf("the question has more than %d characters; ask it shorter", mostQuestion)
+	case len(q.Choices) > mostChoices:
+		return fmt.Errorf("there are %d choices; the most is %d. Any other text can be answered too", len(q.Choices), mostChoices)
+	}
+	seen := map[string]bool{}
+	for i, choice := range q.Choices {
+		switch {
+		case choice == "":
+			return fmt.Errorf("choice %d is empty", i+1)
+		case utf8.RuneCountInString(choice) > mostChoice:
+			return fmt.Errorf("choice %d has more than %d characters; put the details into the question", i+1, mostChoice)
+		case seen[strings.ToLower(choice)]:
+			return fmt.Errorf("the choice %q is there twice", choice)
+		}
+		seen[strings.ToLower(choice)] = true
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+// Package cronjob holds the tool with which a model makes and changes scheduled
+// prompts.
+package cronjob
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+// Name is the name of the tool.
+const Name = "cronjob"
+
+var (
+	//go:embed cronjob.md
+	description string
+	//go:embed cronjob.json
+	schema string
+)
+
+// A Caller is in whose name jobs are seen and changed: the session decides whose
+// they are, and Call names the call, so that the same again is done once.
+type Caller struct {
+	Session string
+	Call    string
+}
+
+// A Draft is what a call says of a job; what is nil is not said.
+type Draft struct {
+	Name       *string   `json:"name"`
+	Prompt     *string   `json:"prompt"`
+	Schedule   *string   `json:"schedule"`
+	Zone       *string   `json:"timezone"`
+	Skills     *[]string `json:"skills"`
+	Script     *string   `json:"script"`
+	ScriptOnly *bool     `json:"no_agent"`
+	Workdir    *string   `json:"workdir"`
+	Model      *string   `json:"model"`
+	Provider   *string   `json:"provider"`
+	Deliver    *[]string `json:"-"`
+	Context    *[]string `json:"context_from"`
+	Repeat     *int      `json:"repeat"`
+}
+
+// A Job is what a model is told of a job.
+type Job struct {
+	ID, Name, Status string
+	Schedule, Zone   string
+	Next             []time.Time // three at most, in the job's zone
+	Deliver, Skills  []string
+	Repeat, Runs     int
+	LastEnded        time.Time
+	LastResult, Why  string
+}
+
+// Jobs keeps jobs. A caller sees the jobs that were made in their own chat, an
+// owner all of them; it is the implementation that holds this. Every method may
+// be called again with the same Caller after a crash and does nothing twice. The
+// texts of errors are told to the model.
+type Jobs interface {
+	Create(ctx context.Context, by Caller, d Draft) (Job, error)
+	List(ctx context.Context, by Caller) ([]Job, error)
+	Update(ctx context.Context, by Caller, job string, d Draft) (Job, error)
+	Pause(ctx context.Context, by Caller, job string) (Job, error)
+	Resume(ctx context.Context, by Caller, job string) (Job, error)
+	Run(ctx context.Context, by Caller, job string) (Job, error)
+	Remove(ctx context.Context, by Caller, job string) (Job, error)
+}
+
+// most is the most characters of a result.
+const most = 20_000
+
+// New returns the tool over jobs.
+func New(jobs Jobs) tool.Tool {
+	r := runner{jobs}
+	return tool.Of(tool.Spec{
+		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect: tool.Idempotent, Cap: most,
+	}, r.run)
+}
+
+type runner struct{ jobs Jobs }
+
+type input struct {
+	Draft
+	Action  string          `json:"action"`
+	Job     string          `json:"job_id"`
+	Targets json.RawMessage `json:"deliver"`
+}
+
+func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) {
+	by := Caller{Session: c.Session, Call: c.ID}
+	targets, err := targets(in.Targets)
+	if err != nil {
+		return "", err
+	}
+	in.Deliver = targets
+	change := map[string]func(context.Context, Caller, string) (Job, error){
+		"pause": r.jobs.Pause, "resume": r.jobs.Resume, "run": r.jobs.Run, "remove": r.jobs.Remove,
+		"update": func(ctx context.Context, by Caller, job string) (Job, error) {
+			return r.jobs.Update(ctx, by, job, in.Draft)
+		},
+	}
+	switch in.Action {
+	case "list":
+		list, err := r.jobs.List(ctx, by)
+		if err != nil {
+			return "", err
+		}
+		return listText(list), nil
+	case "create":
+		if in.Schedule == nil || strings.TrimSpace(*in.Schedule) == "" {
+			return "", errors.New(`create needs a schedule, such as "every weekday at 9am", "every 2h" or "30m"`)
+		}
+		j, err := r.jobs.Create(ctx, by, in.Draft)
+		if err != nil {
+			return "", err
+		}
+		return "Created.\n" + jobText(j), nil
+	}
+	do, ok := change[in.Action]
+	switch {
+	case !ok:
+		return "", fmt.Errorf("there is no action %q; use create, list, update, pause, resume, run or remove", in.Action)
+	case strings.TrimSpace(in.Job) == "":
+		return "", fmt.Errorf("%s needs job_id; list shows the ids", in.Action)
+	case in.Action == "update" && in.empty():
+		return "", errors.New("update needs something to change, such as schedule or prompt")
+	}
+	j, err := do(ctx, by, in.Job)
+	if err != nil {
+		return "", err
+	}
+	return done(in.Action, j), nil
+}
+
+// done says what an action has come to.
+func done(action string, j Job) string {
+	switch action {
+	case "remove":
+		return fmt.Sprintf("Removed: %s (%s).", j.Name, j.ID)
+	case "run":
+		return "It begins now; its answer is delivered by itself, do not wait for it.\n" + jobText(j)
+	case "pause":
+		return "Paused.\n" + jobText(j)
+	case "resume":
+		return "Resumed.\n" + jobText(j)
+	}
+	return "Updated.\n" + jobText(j)
+}
+
+// empty reports whether d says nothing.
+func (d Draft) empty() bool {
+	return d.Name == nil && d.Prompt == nil && d.Schedule == nil && d.Zone == nil && d.Skills == nil && d.Script == nil && d.ScriptOnly == nil &&
+		d.Workdir == nil && d.Model == nil && d.Provider == nil && d.Deliver == nil && d.Context == nil && d.Repeat == nil
+}
+
+// targets reads targets: a text with commas, or a list.
+func targets(raw json.RawMessage) (*[]string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var list []string
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		list = strings.Split(text, ",")
+	} else if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, errors.New(`the argument "deliver" must be a text such as "origin" or "telegram:123,local"`)
+	}
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	list = slices.DeleteFunc(list, func(s string) bool { return s == "" })
+	return &list, nil
+}
+
+// mostJobs is how many jobs a list shows.
+const mostJobs = 50
+
+func listText(list []Job) string {
+	if len(list) == 0 {
+		return "There are no jobs here."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d jobs.\n", len(list))
+	for _, j := range list[:min(len(list), mostJobs)] {
+		b.WriteString("\n" + jobText(j))
+	}
+	if left := len(list) - mostJobs; left > 0 {
+		fmt.Fprintf(&b, "\n%d more are not shown.\n", left)
+	}
+	return b.String()
+}
+
+func jobText(j Job) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s  [%s]\n  schedule: %s (%s)\n", j.ID, j.Name, j.Status, j.Schedule, j.Zone)
+	var next []string
+	for _, at := range j.Next {
+		next = append(next, at.Format("Mon 2006-01-02 15:04 MST"))
+	}
+	if len(next) > 0 {
+		fmt.Fprintf(&b, "  next: %s\n", strings.Join(next, ", "))
+	}
+	fmt.Fprintf(&b, "  delivers to: %s\n", strings.Join(j.Deliver, ", "))
+	if len(j.Skills) > 0 {
+		fmt.Fprintf(&b, "  skills: %s\n", strings.Join(j.Skills, ", "))
+	}
+	if j.Repeat > 0 {
+		fmt.Fprintf(&b, "  runs: %d of %d\n", j.Runs, j.Repeat)
+	}
+	if !j.LastEnded.IsZero() {
+		fmt.Fprintf(&b, "  last run: %s %s", j.LastEnded.Format("2006-01-02 15:04 MST"), j.LastResult)
+		if j.Why != "" {
+			fmt.Fprintf(&b, " (%s)", j.Why)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

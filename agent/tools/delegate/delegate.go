@@ -1,0 +1,227 @@
+// Package delegate holds the tool with which a model hands tasks to sub-agents.
+//
+// A sub-agent is a run of an agent.Agent with an empty transcript, a prompt of
+// its own, a budget of its own, and those tools of its parent that can be given
+// away. What it may do is what the person of the parent's turn may do, and what
+// needs leave needs the leave of the same person. It ends with its parent; the
+// call returns when all that it has started has ended.
+//
+//	call ─► task 1 ─► agent.Run ─► report ─┐
+//	     ─► task 2 ─► agent.Run ─► report ─┼─► one result
+//	     ─► task 3 ─► agent.Run ─► error  ─┘
+//
+// Nothing of a sub-agent is recorded, and it may do what can be done only once:
+// after a crash the call does not run again, and the model is told that its
+// outcome is unknown.
+package delegate
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+// Name is the name of the tool.
+const Name = "delegate_task"
+
+var (
+	//go:embed delegate_task.md
+	description string
+	//go:embed delegate_task.json
+	schema string
+	//go:embed child.md
+	childPrompt string
+)
+
+const (
+	mostTasks   = 3
+	mostText    = 50_000 // characters of a goal and its context
+	mostReport  = 20_000 // characters of one report
+	defaultMost = 50     // model calls of one sub-agent
+)
+
+// kept are the tools that are never given away: what speaks to people, what
+// outlives the task, and this one.
+func kept() []string { return []string{Name, "clarify", "memory", "send_message", "cronjob"} }
+
+// A Model is what sub-agents of a session are answered by.
+type Model struct {
+	Provider  llm.Provider
+	Name      string
+	Effort    string
+	CacheTTL  string
+	MaxTokens int
+	// Window returns what keeps the context of one sub-agent within what the model
+	// can take; nil: nothing does.
+	Window func() *agent.Window
+}
+
+// Options are the ports of the tool; Tools and Model are needed.
+type Options struct {
+	// Tools are those that the session's own agent is offered.
+	Tools func(ctx context.Context, session string) ([]tool.Tool, error)
+	// Model returns what the session is answered by.
+	Model func(ctx context.Context, session string) (Model, error)
+	// Spent is told of each model call of a sub-agent, so that the session pays for
+	// it; from several goroutines, and before the call of the tool returns. Its
+	// Request is nil.
+	Spent func(session string, c agent.Call)
+	// MaxIterations is the most model calls of one sub-agent; 0: 50.
+	MaxIterations int
+	// OnPanic is told of what a sub-agent or one of its tools died of, as by
+	// agent.OnPanic.
+	OnPanic func(name string, value any, stack []byte)
+}
+
+// New returns the tool.
+func New(o Options) tool.Tool {
+	if o.Spent == nil {
+		o.Spent = func(string, agent.Call) {}
+	}
+	if o.OnPanic == nil {
+		o.OnPanic = func(string, any, []byte) {}
+	}
+	if o.MaxIterations <= 0 {
+		o.MaxIterations = defaultMost
+	}
+	return tool.Of(tool.Spec{
+		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect: tool.Once,
+	}, delegation{o}.run)
+}
+
+type delegation struct{ o Options }
+
+type input struct {
+	Goal          string   `json:"goal"`
+	Context       string   `json:"context"`
+	Toolsets      []string `json:"toolsets"`
+	Tasks         []task   `json:"tasks"`
+	MaxIterations int      `json:"max_iterations"`
+}
+
+type task struct {
+	Goal     string   `json:"goal"`
+	Context  string   `json:"context"`
+	Toolsets []string `json:"toolsets"`
+}
+
+func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, error) {
+	tasks, err := in.all()
+	if err != nil {
+		return "", err
+	}
+	o := d.o
+	if in.MaxIterations > 0 {
+		o.MaxIterations = min(o.MaxIterations, in.MaxIterations)
+	}
+	given, err := d.given(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	model, err := d.o.Model(ctx, c.Session)
+	if err != nil {
+		return "", fmt.Errorf("no model can be asked: %w", err)
+	}
+	children := make([]*child, len(tasks))
+	for i, t := range tasks { // all are made before one begins: a bad task costs nothing
+		set, err := chosen(given, t.Toolsets)
+		if err != nil {
+			return "", fmt.Errorf("task %d: %w", i+1, err)
+		}
+		children[i] = newChild(o, c, model, set, t)
+	}
+	var wg sync.WaitGroup // of children; all end before the call does
+	for _, k := range children {
+		wg.Go(func() { k.run(ctx) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("the sub-agents were stopped: %w", context.Cause(ctx))
+	}
+	return report(children)
+}
+
+// all returns the tasks of a call, and what is wrong with them.
+func (in input) all() ([]task, error) {
+	tasks := in.Tasks
+	switch {
+	case len(tasks) == 0:
+		tasks = []task{{in.Goal, in.Context, in.Toolsets}}
+	case strings.TrimSpace(in.Goal) != "":
+		return nil, errors.New("give either a goal or tasks, not both")
+	case len(tasks) > mostTasks:
+		return nil, fmt.Errorf("there are %d tasks; the most is %d", len(tasks), mostTasks)
+	}
+	for i, t := range tasks {
+		switch {
+		case strings.TrimSpace(t.Goal) == "":
+			return nil, fmt.Errorf("task %d has no goal", i+1)
+		case utf8.RuneCountInString(t.Goal)+utf8.RuneCountInString(t.Context) > mostText:
+			return nil, fmt.Errorf("task %d has more than %d characters; write the context to a file and name it", i+1, mostText)
+		}
+	}
+	return tasks, nil
+}
+
+// given returns the tools that can be given away in this turn.
+func (d delegation) given(ctx context.Context, c tool.Call) ([]tool.Tool, error) {
+	all, err := d.o.Tools(ctx, c.Session)
+	if err != nil {
+		return nil, fmt.Errorf("the tools of this conversation are not known: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t tool.Tool) bool {
+		name := t.Spec().Name
+		return slices.Contains(kept(), name) || c.May != nil && c.May(name) != nil
+	}), nil
+}
+
+// chosen returns those of given that names ask for; all if it asks for none.
+func chosen(given []tool.Tool, names []string) (tool.Set, error) {
+	if len(names) > 0 {
+		var have []string
+		for _, t := range given {
+			have = append(have, t.Spec().Name)
+		}
+		for _, n := range names {
+			if !slices.Contains(have, n) {
+				return tool.Set{}, fmt.Errorf("the tool %q cannot be given away; these can: %s", n, strings.Join(have, ", "))
+			}
+		}
+		given = slices.DeleteFunc(slices.Clone(given), func(t tool.Tool) bool { return !slices.Contains(names, t.Spec().Name) })
+	}
+	return tool.NewSet(given...)
+}
+
+// report puts what came of the tasks into one text. It is an error if none of
+// them came to an end.
+func report(children []*child) (string, error) {
+	var b strings.Builder
+	failed := 0
+	for i, k := range children {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		if len(children) > 1 {
+			fmt.Fprintf(&b, "Task %d: ", i+1)
+		}
+		b.WriteString(k.account())
+		if k.err != nil {
+			failed++
+		}
+	}
+	if failed == len(children) {
+		return b.String(), errors.New("no sub-agent came to the end of its task")
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,29 @@
+package files
+
+// Between loads a file, calls between, and then stores text in its place.
+func Between(w *Workspace, path string, between func(), text string) error {
+	e := &editor{w: w, busy: map[string]bool{}}
+	t, err := e.target(path, false)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	before, err := t.load()
+	if err != nil {
+		return err
+	}
+	between()
+	return t.store(before, []byte(text))
+}
+
+// ApplyPatch applies the first update of a patch to a text.
+func ApplyPatch(patch, file string) (string, error) {
+	cs, err := parsePatch(patch)
+	if err != nil {
+		return "", err
+	}
+	return cs[0].apply(file)
+}
+
+// Diff shows what has changed.
+func Diff(before, after string) string { return diff(before, after) }

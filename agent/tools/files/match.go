@@ -1,0 +1,213 @@
+package files
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A span is a part of a text, and what is put in its place.
+type span struct {
+	from, to int
+	text     string
+}
+
+// A likeness says when two lines count as the same. They are tried in order, from
+// strict to loose; none of them lets the words of a line differ.
+type likeness struct {
+	name string
+	form func(line string) string
+}
+
+// likenesses never changes.
+var likenesses = []likeness{
+	{"spaces at the ends of lines aside", func(l string) string { return strings.TrimRight(l, " \t\r") }},
+	{"indentation aside", strings.TrimSpace},
+	{"spacing aside", spaced},
+	{"typographic characters aside", func(l string) string { return spaced(typographic.Replace(l)) }},
+}
+
+var (
+	typographic = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u201c", `"`, "\u201d", `"`, "\u2013", "-", "\u2014", "-", "\u2212", "-",
+		"\u2026", "...", "\u00a0", " ", "\u202f", " ", "\u200b", "", "\ufeff", "")
+	escaped = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\"`, `"`, `\'`, "'", `\\`, `\`)
+	runs    = regexp.MustCompile(`\s+`)
+)
+
+func spaced(l string) string { return strings.TrimSpace(runs.ReplaceAllString(l, " ")) }
+
+// find returns where old stands in a text and what comes in its place, and how it
+// was found, "" if exactly.
+func find(file, old, text string) (spans []span, how string) {
+	if spans = exact(file, old, text); len(spans) > 0 {
+		return spans, ""
+	}
+	for _, l := range likenesses {
+		if spans = byLines(file, old, text, l.form); len(spans) > 0 {
+			return spans, l.name
+		}
+	}
+	if plain := escaped.Replace(old); plain != old {
+		if spans = exact(file, plain, escaped.Replace(text)); len(spans) > 0 {
+			return spans, "escapes read as what they stand for"
+		}
+	}
+	return nil, ""
+}
+
+func exact(file, old, text string) []span {
+	var out []span
+	for at := 0; ; {
+		i := strings.Index(file[at:], old)
+		if i < 0 {
+			return out
+		}
+		out = append(out, span{at + i, at + i + len(old), text})
+		at += i + len(old)
+	}
+}
+
+// byLines finds whole lines that are like those of old.
+func byLines(file, old, text string, form func(string) string) []span {
+	want := strings.Split(strings.Trim(old, "\r\n"), "\n")
+	forms := make([]string, len(want))
+	for i, l := range want {
+		forms[i] = form(l)
+	}
+	if strings.Join(forms, "") == "" {
+		return nil // blank lines are like any others
+	}
+	lines := strings.SplitAfter(file, "\n")
+	have := make([]string, len(lines))
+	for i, l := range lines {
+		have[i] = form(strings.TrimSuffix(l, "\n"))
+	}
+	var out []span
+	at := 0
+	for i := 0; i < len(lines); {
+		if i+len(forms) > len(lines) || !slices.Equal(have[i:i+len(forms)], forms) {
+			at += len(lines[i])
+			i++
+			continue
+		}
+		block := strings.Join(lines[i:i+len(forms)], "")
+		out = append(out, span{at, at + len(block), fitted(block, want, text)})
+		at += len(block)
+		i += len(forms)
+	}
+	return out
+}
+
+// fitted returns the new text with the indentation and the line ends of the
+// block that it replaces.
+func fitted(block string, old []string, text string) string {
+	if text == "" {
+		return ""
+	}
+	first, _, _ := strings.Cut(block, "\n")
+	from, to := indent(old[0]), indent(first)
+	lines := strings.Split(strings.Trim(text, "\r\n"), "\n")
+	if from != to {
+		for i, l := range lines {
+			if rest, ok := strings.CutPrefix(l, from); ok && strings.TrimSpace(l) != "" {
+				lines[i] = to + rest
+			}
+		}
+	}
+	end := "\n"
+	if strings.HasSuffix(first, "\r") {
+		end = "\r\n"
+	}
+	for i, l := range lines {
+		lines[i] = strings.TrimSuffix(l, "\r")
+	}
+	out := strings.Join(lines, end)
+	if strings.HasSuffix(block, "\n") {
+		out += end
+	}
+	return out
+}
+
+func indent(l string) string { return l[:len(l)-len(strings.TrimLeft(l, " \t"))] }
+
+// replaced returns a text with its spans replaced.
+func replaced(file string, spans []span) string {
+	var b strings.Builder
+	at := 0
+	for _, s := range spans {
+		b.WriteString(file[at:s.from])
+		b.WriteString(s.text)
+		at = s.to
+	}
+	b.WriteString(file[at:])
+	return b.String()
+}
+
+// places says at which lines spans begin.
+func places(file string, spans []span) string {
+	const most = 10
+	var at []string
+	for i, s := range spans {
+		if i == most {
+			at = append(at, "…")
+			break
+		}
+		at = append(at, fmt.Sprint(1+strings.Count(file[:s.from], "\n")))
+	}
+	return strings.Join(at, ", ")
+}
+
+const (
+	mostCompared = 20_000 // lines that are compared to find the nearest
+	mostWidth    = 200    // characters of a line that is shown
+)
+
+// nearest returns the lines of a text that are most like the first line of old
+// that says anything, with their numbers; "" if none is like it.
+func nearest(file, old string) string {
+	var want []string
+	for l := range strings.Lines(old) {
+		if want = tokens(l); len(want) > 0 {
+			break
+		}
+	}
+	lines := strings.Split(file, "\n")
+	best, at := 0.0, -1
+	for i, l := range lines[:min(len(lines), mostCompared)] {
+		if s := similar(want, tokens(l)); s > best {
+			best, at = s, i
+		}
+	}
+	if best < 0.4 {
+		return ""
+	}
+	var b strings.Builder
+	for i := max(at-2, 0); i < min(at+3, len(lines)); i++ {
+		fmt.Fprintf(&b, "%d|%s\n", i+1, cut(strings.TrimRight(lines[i], "\r"), mostWidth))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+var word = regexp.MustCompile(`[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]`)
+
+func tokens(l string) []string { return word.FindAllString(l, 64) }
+
+// similar is the share of words that two lines have in common, from 0 to 1.
+func similar(a, b []string) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 0
+	}
+	left := map[string]int{}
+	for _, w := range a {
+		left[w]++
+	}
+	same := 0
+	for _, w := range b {
+		if left[w] > 0 {
+			left[w]--
+			same++
+		}
+	}
+	return 2 * float64(same) / float64(len(a)+len(b))
+}

@@ -1,0 +1,301 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const mostFiles = 50 // files in one patch
+
+// A change is what a patch does to one file.
+type change struct {
+	op    string // update, add, delete, move
+	path  string
+	to    string // of a move
+	hunks []hunk
+	text  string // of an add
+}
+
+// A hunk replaces some lines. behind are lines to look behind, in order.
+type hunk struct {
+	behind   []string
+	old, new []string
+}
+
+// parsePatch reads a patch from *** Begin Patch to *** End Patch. Both may be
+// missing.
+func parsePatch(src string) ([]change, error) {
+	var out []change
+	verbs := map[string]string{"*** Update File: ": "update", "*** Add File: ": "add", "*** Delete File: ": "delete", "*** Move File: ": "move"}
+	fresh := true // the next line begins a hunk
+lines:
+	for n, l := range strings.Split(strings.TrimRight(strings.ReplaceAll(src, "\r\n", "\n"), "\n"), "\n") {
+		for prefix, op := range verbs {
+			p, ok := strings.CutPrefix(l, prefix)
+			if !ok {
+				continue
+			}
+			c := change{op: op, path: strings.TrimSpace(p)}
+			if op == "move" {
+				c.path, c.to, ok = strings.Cut(c.path, " -> ")
+				if !ok {
+					return nil, fmt.Errorf("line %d of the patch: a move is written *** Move File: PATH -> PATH", n+1)
+				}
+			}
+			out, fresh = append(out, c), true
+			continue lines
+		}
+		switch {
+		case strings.HasPrefix(l, "*** End Patch"):
+			break lines
+		case strings.HasPrefix(l, "*** Begin Patch"), strings.HasPrefix(l, "*** End of File"), len(out) == 0 && strings.TrimSpace(l) == "":
+			continue
+		case len(out) == 0:
+			return nil, fmt.Errorf("line %d of the patch: a file is named first, as in *** Update File: PATH", n+1)
+		}
+		if err := out[len(out)-1].line(l, &fresh); err != nil {
+			return nil, fmt.Errorf("line %d of the patch: %w", n+1, err)
+		}
+	}
+	switch {
+	case len(out) == 0:
+		return nil, errors.New("a patch is needed, with *** Update File: PATH, *** Add File: PATH or *** Delete File: PATH")
+	case len(out) > mostFiles:
+		return nil, fmt.Errorf("at most %d files are changed by one patch", mostFiles)
+	}
+	return out, nil
+}
+
+// line takes one line that belongs to a change.
+func (c *change) line(l string, fresh *bool) error {
+	if to, ok := strings.CutPrefix(l, "*** Move to: "); ok && c.op == "update" {
+		c.to = strings.TrimSpace(to)
+		return nil
+	}
+	switch c.op {
+	case "add":
+		rest, ok := strings.CutPrefix(l, "+")
+		if !ok {
+			return errors.New("each line of a new file begins with +")
+		}
+		c.text += rest + "\n"
+		return nil
+	case "delete", "move":
+		if strings.TrimSpace(l) != "" {
+			return fmt.Errorf("nothing belongs below a %s", c.op)
+		}
+		return nil
+	}
+	if at, ok := strings.CutPrefix(l, "@@"); ok {
+		at = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(at), "@@"))
+		if last := len(c.hunks) - 1; *fresh || last < 0 || len(c.hunks[last].old)+len(c.hunks[last].new) > 0 {
+			c.hunks = append(c.hunks, hunk{})
+		}
+		if h := &c.hunks[len(c.hunks)-1]; at != "" && !strings.HasPrefix(at, "-") {
+			h.behind = append(h.behind, at)
+		}
+		*fresh = false
+		return nil
+	}
+	if *fresh {
+		c.hunks, *fresh = append(c.hunks, hunk{}), false
+	}
+	h := &c.hunks[len(c.hunks)-1]
+	switch {
+	case l == "":
+		h.old, h.new = append(h.old, ""), append(h.new, "")
+	case l[0] == ' ':
+		h.old, h.new = append(h.old, l[1:]), append(h.new, l[1:])
+	case l[0] == '-':
+		h.old = append(h.old, l[1:])
+	case l[0] == '+':
+		h.new = append(h.new, l[1:])
+	default:
+		return errors.New("a line of a hunk begins with a space, - or +")
+	}
+	return nil
+}
+
+// exact finds the old lines of a hunk where they stand exactly so.
+func (h hunk) exact(file string) []span {
+	old, text := strings.Join(h.old, "\n")+"\n", strings.Join(h.new, "\n")+"\n"
+	if len(h.new) == 0 {
+		text = ""
+	}
+	padded := file
+	if !strings.HasSuffix(file, "\n") {
+		padded += "\n"
+	}
+	var out []span
+	for _, s := range exact("\n"+padded, "\n"+old, text) {
+		s.to = min(s.to-1, len(file))
+		if s.to == len(file) && padded != file {
+			s.text = strings.TrimSuffix(s.text, "\n")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// apply returns a file with the hunks of an update applied, in order.
+func (c change) apply(file string) (string, error) {
+	done := "" // what stands before the place where the next hunk is looked for
+	for n, h := range c.hunks {
+		for _, b := range h.behind {
+			spans := byLines(file, b, "", strings.TrimSpace)
+			if len(spans) == 0 {
+				return "", fmt.Errorf("hunk %d: there is no line %q to look behind", n+1, b)
+			}
+			done, file = done+file[:spans[0].to], file[spans[0].to:]
+		}
+		if len(h.old) == 0 { // nothing but new lines
+			text := strings.Join(h.new, "\n") + "\n"
+			if len(h.behind) > 0 {
+				file = text + file
+			} else {
+				if file != "" && !strings.HasSuffix(file, "\n") {
+					file += "\n"
+				}
+				file += text
+			}
+			continue
+		}
+		old, text := strings.Join(h.old, "\n"), strings.Join(h.new, "\n")
+		spans := h.exact(file)
+		for i := 0; i < len(likenesses) && len(spans) == 0; i++ {
+			spans = byLines(file, old, text, likenesses[i].form)
+		}
+		switch {
+		case len(spans) == 0:
+			return "", fmt.Errorf("hunk %d: its lines do not stand there. Nearest:\n%s", n+1, nearest(done+file, old))
+		case len(spans) > 1 && len(h.behind) == 0:
+			return "", fmt.Errorf("hunk %d: its lines stand there %d times, at the lines %s; give more context, or a line to look behind after @@", n+1, len(spans), places(done+file, spans))
+		}
+		s := spans[0]
+		done, file = done+file[:s.from]+s.text, file[s.to:]
+	}
+	return done + file, nil
+}
+
+// A ready change of one file is checked, and only has to be written.
+type ready struct {
+	at            *target
+	before        content
+	after         []byte
+	remove, fresh bool
+}
+
+// several changes several files. Everything is checked before anything is
+// written.
+func (e *editor) several(ctx context.Context, session, src string) (string, error) {
+	changes, err := parsePatch(src)
+	if err != nil {
+		return "", err
+	}
+	var steps []ready
+	defer func() {
+		for _, s := range steps {
+			s.at.close()
+		}
+	}()
+	for _, c := range changes {
+		add, err := e.plan(c)
+		steps = append(steps, add...)
+		if err != nil {
+			return "", fmt.Errorf("nothing is changed: %w", err)
+		}
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	var out strings.Builder
+	for i, s := range steps {
+		if err := s.do(); err != nil {
+			if i == 0 {
+				return "", err
+			}
+			return "", fmt.Errorf("%w. The patch stopped there; before that it has done:\n%s", err, strings.TrimSpace(out.String()))
+		}
+		e.w.seen.note(session, s.at.path, s.at.info())
+		out.WriteString(s.said())
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+func (s ready) do() error {
+	if s.remove {
+		return s.at.remove(s.before)
+	}
+	return s.at.store(s.before, s.after)
+}
+
+func (s ready) said() string {
+	switch {
+	case s.remove:
+		return fmt.Sprintf("[%s is deleted]\n", s.at.path)
+	case s.fresh:
+		return fmt.Sprintf("[%s is made: %d bytes]\n", s.at.path, len(s.after))
+	}
+	return fmt.Sprintf("[%s is changed]\n%s\n", s.at.path, diff(string(s.before.raw), string(s.after)))
+}
+
+// plan returns the steps of one change. What it has opened is returned also with
+// an error.
+func (e *editor) plan(c change) ([]ready, error) {
+	t, err := e.target(c.path, c.op == "add")
+	if err != nil {
+		return nil, err
+	}
+	s := ready{at: t}
+	steps := []ready{s}
+	if s.before, err = t.load(); err != nil {
+		return steps, err
+	}
+	steps[0] = s
+	if c.op == "add" {
+		if s.before.there {
+			return steps, fmt.Errorf("%s is there already; use *** Update File", t.path)
+		}
+		steps[0].after, steps[0].fresh = []byte(c.text), true
+		return steps, nil
+	}
+	switch {
+	case !s.before.there:
+		return steps, fmt.Errorf("there is no file %s; search_files finds files by name", t.path)
+	case c.op == "delete":
+		steps[0].remove = true
+		return steps, nil
+	case c.op == "update" && len(c.hunks) == 0 && c.to == "":
+		return steps, fmt.Errorf("the update of %s has no hunk", t.path)
+	}
+	text, style := s.before.unstyled()
+	if text, err = c.apply(text); err != nil {
+		return steps, fmt.Errorf("%s: %w", t.path, err)
+	}
+	steps[0].after = style(text)
+	if c.to == "" {
+		return steps, nil
+	}
+	return e.moved(c.to, steps[0])
+}
+
+// moved returns the steps that put what a step would write at another path.
+func (e *editor) moved(to string, s ready) ([]ready, error) {
+	from := ready{at: s.at, before: s.before, remove: true}
+	t, err := e.target(to, true)
+	if err != nil {
+		return []ready{from}, err
+	}
+	place := ready{at: t, after: s.after, fresh: true}
+	steps := []ready{place, from} // it is there before it is gone
+	if place.before, err = t.load(); err != nil {
+		return steps, err
+	}
+	if place.before.there {
+		return steps, fmt.Errorf("%s is there already; nothing is moved over it", t.path)
+	}
+	steps[0].before.info = s.before.info // it keeps its mode
+	return steps, nil
+}

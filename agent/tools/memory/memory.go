@@ -1,0 +1,166 @@
+// Package memory holds the tool with which a model changes what it remembers
+// from session to session.
+package memory
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/memory"
+	"hermesd/agent/tool"
+)
+
+// Name is the name of the tool.
+const Name = "memory"
+
+var (
+	//go:embed memory.md
+	description string
+	//go:embed memory.json
+	schema string
+)
+
+// Options say what the tool may do.
+type Options struct {
+	// Targets are the stores that are enabled; none named means both.
+	Targets []memory.Target
+	// Allow says whether the people of a session may use a store; an error is
+	// told to the model as the reason. Without it everybody may.
+	Allow func(ctx context.Context, session string, t memory.Target) error
+	// Refused is told of changes that were not made for a reason that the operator
+	// should know of: the disk, the lock, a file that was edited, an attack.
+	Refused func(memory.Target, memory.Result)
+}
+
+// New returns the tool that changes the store s. Doing a call twice leaves the
+// store as doing it once does.
+func New(s *memory.Store, o Options) tool.Tool {
+	c := changer{s, o}
+	return tool.Of(tool.Spec{
+		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect: tool.Idempotent,
+	}, c.run)
+}
+
+type changer struct {
+	store *memory.Store
+	o     Options
+}
+
+type input struct {
+	Action     string      `json:"action"`
+	Content    string      `json:"content"`
+	OldText    string      `json:"old_text"`
+	Target     string      `json:"target"`
+	Operations []memory.Op `json:"operations"`
+}
+
+func (c changer) run(ctx context.Context, call tool.Call, in input) (string, error) {
+	target, err := memory.ParseTarget(in.Target)
+	switch {
+	case err != nil:
+		return encode(refusal("%v.", err))
+	case len(c.o.Targets) > 0 && !slices.Contains(c.o.Targets, target):
+		return encode(refusal("The store %s is switched off here. Do not try again.", target))
+	}
+	if c.o.Allow != nil {
+		if err := c.o.Allow(ctx, call.Session, target); err != nil {
+			return encode(refusal("The store %s cannot be used in this conversation: %v. Do not try again.", target, err))
+		}
+	}
+	r := c.change(ctx, target, in)
+	switch r.Reason {
+	case memory.Failed, memory.Drift, memory.Attack:
+		if c.o.Refused != nil {
+			c.o.Refused(target, r)
+		}
+	}
+	if r.Reason == memory.OverLimit && failures(call) >= mostFailures {
+		r = refusal("Memory is full, and several attempts in this turn did not fit. Do not use memory again in this turn: answer the user, and say that the note was not saved.")
+	}
+	return encode(r)
+}
+
+func (c changer) change(ctx context.Context, t memory.Target, in input) memory.Result {
+	if in.Operations != nil {
+		if in.Action != "" {
+			return memory.Result{Error: "Give either action or operations, not both."}
+		}
+		return c.store.Batch(ctx, t, in.Operations)
+	}
+	switch in.Action {
+	case "add":
+		return c.store.Add(ctx, t, in.Content)
+	case "replace":
+		return c.store.Replace(ctx, t, in.OldText, in.Content)
+	case "remove":
+		return c.store.Remove(ctx, t, in.OldText)
+	}
+	return memory.Result{Error: fmt.Sprintf("Unknown action %q. Use add, replace or remove.", in.Action)}
+}
+
+// refusal is final: trying again cannot help.
+func refusal(format string, args ...any) memory.Result {
+	return memory.Result{Done: true, Error: fmt.Sprintf(format, args...)}
+}
+
+func encode(r memory.Result) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return "", fmt.Errorf("write the answer: %w", err)
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// mostFailures is how many changes of a turn may fail because they do not fit,
+// before the answer is final.
+const mostFailures = 3
+
+// failures counts the calls of the turn that did not fit, since the last one
+// that succeeded. The transcript knows them, so a restart forgets nothing.
+func failures(c tool.Call) int {
+	n := 0
+	if c.Transcript == nil {
+		return n
+	}
+	for i := c.Transcript.Len() - 1; i > 0; i-- {
+		m := c.Transcript.At(i)
+		if m.Role != llm.User {
+			continue
+		}
+		results := false
+		for _, b := range slices.Backward(m.Blocks) {
+			if b.Type != llm.ToolResult {
+				continue
+			}
+			results = true
+			if !mine(c.Transcript.At(i-1), b.ID) {
+				continue
+			}
+			var r memory.Result
+			switch err := json.Unmarshal([]byte(b.Text), &r); {
+			case err == nil && r.Success:
+				return n
+			case err == nil && strings.Contains(r.Error, "would exceed the limit"):
+				n++
+			}
+		}
+		if !results {
+			return n // here the turn began
+		}
+	}
+	return n
+}
+
+// mine reports whether call id in m is one of this tool.
+func mine(m llm.Message, id string) bool {
+	return slices.ContainsFunc(m.ToolUses(), func(b llm.Block) bool { return b.ID == id && b.Name == Name })
+}

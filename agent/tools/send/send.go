@@ -1,0 +1,150 @@
+// Package send holds the tool with which a model sends a message elsewhere, or
+// here beside its answer. A message may go out only once: after a crash the call
+// does not run again, and the model is told that its outcome is unknown.
+package send
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+)
+
+// Name is the name of the tool.
+const Name = "send_message"
+
+var (
+	//go:embed send_message.md
+	description string
+	//go:embed send_message.json
+	schema string
+)
+
+const (
+	mostText    = 50_000 // characters
+	mostFiles   = 10
+	mostTargets = 20
+	mostListed  = 200
+)
+
+// A Target is a place to which messages can be sent.
+type Target struct {
+	Name string // as the tool takes it: "telegram", "discord:#general"
+	Note string // what it is, in a few words; untrusted
+}
+
+// New returns the tool. It sends through the People of the call. list returns
+// where a session may send to; nil: nobody knows.
+func New(list func(ctx context.Context, session string) ([]Target, error)) tool.Tool {
+	s := sender{list}
+	return tool.Of(tool.Spec{
+		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect: tool.Once,
+	}, s.run)
+}
+
+type sender struct {
+	list func(ctx context.Context, session string) ([]Target, error)
+}
+
+type input struct {
+	Action  string   `json:"action"`
+	Target  string   `json:"target"`
+	Message string   `json:"message"`
+	Files   []string `json:"files"`
+}
+
+func (s sender) run(ctx context.Context, c tool.Call, in input) (string, error) {
+	switch in.Action {
+	case "list":
+		return s.targets(ctx, c.Session)
+	case "", "send":
+		return send(ctx, c, in)
+	}
+	return "", fmt.Errorf("there is no action %q; use send or list", in.Action)
+}
+
+func send(ctx context.Context, c tool.Call, in input) (string, error) {
+	m := tool.Message{To: strings.TrimSpace(in.Target), Text: strings.TrimSpace(in.Message), Files: in.Files}
+	if err := check(m); err != nil {
+		return "", err
+	}
+	if c.People.Send == nil {
+		return "", errors.New("nothing can be sent from here: this run has no way to other chats")
+	}
+	where, err := c.People.Send(ctx, m)
+	if err != nil {
+		return "", fmt.Errorf("it was not sent to %s: %w", m.To, err)
+	}
+	return where, nil
+}
+
+// check says what cannot be sent.
+func check(m tool.Message) error {
+	switch {
+	case m.To == "":
+		return errors.New("the target is missing; the action list shows what there is")
+	case strings.Count(m.To, ",") >= mostTargets:
+		return fmt.Errorf("there are more than %d targets", mostTargets)
+	case m.Text == "" && len(m.Files) == 0:
+		return errors.New("there is nothing to send: give a message or files")
+	case utf8.RuneCountInString(m.Text) > mostText:
+		return fmt.Errorf("the message has more than %d characters; write it to a file and send that", mostText)
+	case len(m.Files) > mostFiles:
+		return fmt.Errorf("there are %d files; the most is %d", len(m.Files), mostFiles)
+	}
+	for i, f := range m.Files {
+		if strings.TrimSpace(f) == "" || strings.ContainsRune(f, 0) {
+			return fmt.Errorf("file %d has no path", i+1)
+		}
+	}
+	for _, to := range strings.Split(m.To, ",") {
+		if strings.TrimSpace(to) == "" {
+			return fmt.Errorf("the list of targets %q has an empty place", m.To)
+		}
+	}
+	return nil
+}
+
+// targets says where messages can be sent.
+func (s sender) targets(ctx context.Context, session string) (string, error) {
+	if s.list == nil {
+		return "", errors.New("the targets are not known here; ask the person for one")
+	}
+	all, err := s.list(ctx, session)
+	if err != nil {
+		return "", fmt.Errorf("the targets cannot be listed: %w", err)
+	}
+	if len(all) == 0 {
+		return "No chat is known yet. A home channel is set with /sethome in the chat that shall be one.", nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d targets:\n", len(all))
+	for i, t := range all {
+		if i == mostListed {
+			fmt.Fprintf(&b, "and %d more\n", len(all)-i)
+			break
+		}
+		b.WriteString("- " + line(t.Name))
+		if note := line(t.Note); note != "" {
+			b.WriteString(": " + note)
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// line is foreign text in one short line.
+func line(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 100 {
+		s = string(r[:100]) + "…"
+	}
+	return s
+}

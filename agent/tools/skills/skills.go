@@ -1,0 +1,118 @@
+// Package skills holds the tools with which a model uses skills: skills_list,
+// skill_view and skill_manage.
+package skills
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/skills"
+	"hermesd/agent/tool"
+)
+
+//go:embed *.md *.json
+var texts embed.FS
+
+// Options says what the tools work on.
+type Options struct {
+	Library *skills.Library
+	// Filter says what a session is offered; nil offers every skill that this
+	// machine can use. It is given the id of the session.
+	Filter func(session string) skills.Filter
+	// Manage says why a session may not do an action of skill_manage, nil if it
+	// may; its words are told to the model. Without it there is no skill_manage.
+	Manage func(ctx context.Context, session, action string) error
+}
+
+// A set is the tools of one library.
+type set struct{ o Options }
+
+// Tools returns the tools. A skill that is hidden from a session is neither
+// listed nor shown there, and the model is told why.
+func Tools(o Options) []tool.Tool {
+	s := set{o}
+	tools := []tool.Tool{
+		tool.Of(spec("skills_list", tool.Pure), s.list),
+		tool.Of(spec("skill_view", tool.Pure), s.view),
+	}
+	if o.Manage != nil {
+		tools = append(tools, tool.Of(spec("skill_manage", tool.Once), s.manage))
+	}
+	return tools
+}
+
+func spec(name string, effect tool.Effect) tool.Spec {
+	return tool.Spec{
+		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Effect: effect, Parallel: effect == tool.Pure,
+	}
+}
+
+func text(name string) string {
+	b, err := texts.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded above
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func (s set) filter(session string) skills.Filter {
+	if s.o.Filter == nil {
+		return skills.Filter{}
+	}
+	return s.o.Filter(session)
+}
+
+// listed is how many characters of a description skills_list shows.
+const listed = 500
+
+type listInput struct {
+	Category string `json:"category"`
+}
+
+func (s set) list(_ context.Context, c tool.Call, in listInput) (string, error) {
+	visible := s.o.Library.Catalog().Visible(s.filter(c.Session))
+	want := strings.Trim(strings.TrimSpace(in.Category), "/")
+	if want != "" {
+		visible = slices.DeleteFunc(visible, func(k skills.Skill) bool {
+			return k.Category != want && !strings.HasPrefix(k.Category, want+"/")
+		})
+	}
+	switch {
+	case len(visible) > 0:
+		return strings.TrimSpace(skills.Lines(visible, listed)), nil
+	case want != "":
+		return fmt.Sprintf("There is no skill in the category %q.", want), nil
+	}
+	return "There are no skills.", nil
+}
+
+type viewInput struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+func (s set) view(_ context.Context, c tool.Call, in viewInput) (string, error) {
+	if strings.TrimSpace(in.Name) == "" {
+		return "", fmt.Errorf("a name is needed")
+	}
+	if k, ok := s.o.Library.Catalog().Find(in.Name); ok {
+		if why := k.Hidden(s.filter(c.Session)); why != "" {
+			return "", fmt.Errorf("the skill %s is not offered here: %s", k.Name, why)
+		}
+	}
+	v, err := s.o.Library.View(in.Name, in.File)
+	if err != nil {
+		return "", err
+	}
+	v = v.Expanded(c.Session)
+	if in.File != "" || len(v.Files) == 0 {
+		return v.Text, nil
+	}
+	return fmt.Sprintf("%s\n\n[Further files, to be read with skill_view(%q, file): %s]", strings.TrimSpace(v.Text), v.Skill.Name, strings.Join(v.Files, ", ")), nil
+}

@@ -1,0 +1,118 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermesd/agent/tool"
+	"hermesd/internal/spawn"
+)
+
+type processInput struct {
+	Action  string `json:"action"`
+	ID      string `json:"id"`
+	Data    string `json:"data"`
+	Enter   *bool  `json:"enter"`
+	Timeout int    `json:"timeout"`
+}
+
+// process is the tool process.
+func (t *Terminal) process(ctx context.Context, c tool.Call, in processInput) (string, error) {
+	if in.Action == "list" {
+		return t.list(c.Session), nil
+	}
+	j, err := t.find(c.Session, in.ID)
+	if err != nil {
+		return "", err
+	}
+	switch in.Action {
+	case "poll":
+		return t.poll(j), nil
+	case "log":
+		return t.whole(j), nil
+	case "wait":
+		return t.wait(ctx, j, in.Timeout)
+	case "write":
+		return t.write(ctx, c, j, in)
+	case "close":
+		j.run.CloseInput()
+		return fmt.Sprintf("%s is told that nothing more is typed.", j.id), nil
+	case "kill":
+		j.run.Stop(spawn.ErrKilled)
+		select {
+		case <-j.run.Done():
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		return t.poll(j), nil
+	}
+	return "", fmt.Errorf("there is no action %q; use list, poll, log, wait, write, close or kill", in.Action)
+}
+
+// wait polls once the job has ended or the time is over.
+func (t *Terminal) wait(ctx context.Context, j *job, seconds int) (string, error) {
+	limit := defaultWait
+	switch most := int(t.o.MaxTimeout / time.Second); {
+	case seconds < 0 || seconds > most:
+		return "", fmt.Errorf("the timeout of wait is between 1 and %d seconds", most)
+	case seconds > 0:
+		limit = time.Duration(seconds) * time.Second
+	}
+	over := time.NewTimer(min(limit, t.o.MaxTimeout))
+	defer over.Stop()
+	select {
+	case <-j.run.Done():
+	case <-over.C:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	return t.poll(j), nil
+}
+
+// write types into a job. A process may be a shell: what makes a line is judged
+// as a whole, also if it is typed in pieces.
+func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInput) (string, error) {
+	data := in.Data
+	if in.Enter == nil || *in.Enter {
+		data += "\n"
+	}
+	if data == "" {
+		return "", errors.New("there is nothing to type")
+	}
+	select {
+	case j.typing <- struct{}{}:
+		defer func() { <-j.typing }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	line := j.line + data
+	if len(line) > mostCommand {
+		return "", fmt.Errorf("a line has more than %d KiB", mostCommand>>10)
+	}
+	if strings.TrimSpace(line) != "" {
+		if err := t.leave(ctx, c, line, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
+			return "", err
+		}
+	}
+	timed, cancel := context.WithTimeoutCause(ctx, writeTime, errors.New("it does not read what is typed, and takes no more"))
+	defer cancel()
+	if err := j.run.Write(timed, []byte(data)); err != nil {
+		return "", fmt.Errorf("%s: %w", j.id, err)
+	}
+	j.line = unfinished(line)
+	return fmt.Sprintf("%d bytes are typed into %s; poll shows what it answers.", len(data), j.id), nil
+}
+
+// unfinished returns what of typed lines belongs to a line that goes on: the
+// last, if no line end has ended it, and those before that end in a backslash.
+func unfinished(s string) string {
+	lines := strings.SplitAfter(s, "\n") // the last is empty after a line end
+	from := len(lines) - 1
+	for from > 0 && strings.HasSuffix(lines[from-1], "\\\n") {
+		from--
+	}
+	return strings.Join(lines[from:], "")
+}

@@ -1,0 +1,141 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/tool"
+	"hermesd/internal/spawn"
+)
+
+type runInput struct {
+	Command    string `json:"command"`
+	Background bool   `json:"background"`
+	Timeout    int    `json:"timeout"`
+	Workdir    string `json:"workdir"`
+}
+
+// run is the tool terminal.
+func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, error) {
+	switch {
+	case strings.TrimSpace(in.Command) == "":
+		return "", errors.New("the command is empty")
+	case len(in.Command) > mostCommand:
+		return "", fmt.Errorf("the command has more than %d KiB; write it into a file and run that", mostCommand>>10)
+	case strings.ContainsRune(in.Command, 0):
+		return "", errors.New("the command holds a NUL, which no command can hold")
+	}
+	limit, err := t.timeout(in)
+	if err != nil {
+		return "", err
+	}
+	dir, err := t.folder(in.Workdir)
+	if err != nil {
+		return "", err
+	}
+	if err := t.leave(ctx, c, in.Command, nil); err != nil {
+		return "", err
+	}
+	if again, err := t.folder(in.Workdir); err != nil || again != dir {
+		return "", fmt.Errorf("the folder %s is not what it was when the command was judged; it was not run", in.Workdir)
+	}
+	var box *spawn.Sandbox
+	if t.o.Sandbox != nil {
+		if box, err = t.o.Sandbox(); err != nil {
+			return "", fmt.Errorf("the command was not run: %w", err)
+		}
+	}
+	cmd := spawn.Command{
+		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, Pass: t.o.Pass, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
+		Timeout: limit, Grace: t.o.Grace, Keep: 4 * t.o.Cap, Spill: t.o.Spill, Sandbox: box,
+	}
+	t.prune()
+	if in.Background {
+		return t.background(c, cmd)
+	}
+	r, err := spawn.Run(ctx, cmd)
+	if err != nil {
+		return "", fmt.Errorf("the command was not run: %w", err)
+	}
+	return t.report(r, limit), nil
+}
+
+// timeout returns how long the command may take, 0 for as long as it likes.
+func (t *Terminal) timeout(in runInput) (time.Duration, error) {
+	asked := time.Duration(in.Timeout) * time.Second
+	switch {
+	case in.Timeout < 0:
+		return 0, errors.New("the timeout is less than nothing")
+	case in.Background && (asked > mostJobTime || in.Timeout > int(mostJobTime/time.Second)):
+		return 0, fmt.Errorf("the timeout is more than %d seconds; leave it out for none", int(mostJobTime.Seconds()))
+	case in.Background:
+		return asked, nil
+	case in.Timeout > int(t.o.MaxTimeout/time.Second):
+		return 0, fmt.Errorf("the timeout is more than %d seconds; run it in the background instead", int(t.o.MaxTimeout.Seconds()))
+	case in.Timeout == 0:
+		return t.o.Timeout, nil
+	}
+	return asked, nil
+}
+
+// folder returns the real path of the folder that the model calls dir.
+func (t *Terminal) folder(dir string) (string, error) {
+	if strings.ContainsRune(dir, 0) {
+		return "", errors.New("the workdir holds a character that no path can hold")
+	}
+	path := dir
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.o.Workspace, path)
+	}
+	path, err := filepath.EvalSymlinks(path)
+	switch {
+	case err != nil && dir == "":
+		return "", fmt.Errorf("the workspace is gone: %w; a person must look after that", err)
+	case err != nil:
+		return "", fmt.Errorf("there is no folder %s: %w", dir, errors.Unwrap(err))
+	}
+	rel, err := filepath.Rel(t.o.Workspace, path)
+	if !t.o.AnyFolder && (err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator))) {
+		return "", fmt.Errorf("%s is outside the workspace; commands run only inside", dir)
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s is no folder", dir)
+	}
+	return path, nil
+}
+
+// leave returns nil once command may run: the guard has nothing against it, or
+// a person has agreed to exactly it.
+func (t *Terminal) leave(ctx context.Context, c tool.Call, command string, about []string) error {
+	v := t.o.Guard(ctx, command)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case v.Blocked != "":
+		return fmt.Errorf("it was not run, and never is: %s. Do not try to get around this; say what you need, so that a person can do it", v.Blocked)
+	case len(v.Why) == 0:
+		return nil
+	}
+	err := c.People.Leave(ctx, tool.Request{Tool: Name, Run: command, Why: append(about, v.Why...), Key: v.Key})
+	if err != nil {
+		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Why, "; "), err)
+	}
+	return nil
+}
+
+// prune removes old output.
+func (t *Terminal) prune() {
+	if t.o.Spill == "" {
+		return
+	}
+	if err := spawn.Prune(t.o.Spill, spillAge, spillTotal); err != nil {
+		t.log.Warn("old output of commands cannot be removed", zap.Error(err))
+	}
+}

@@ -1,0 +1,127 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"hermesd/agent/tool"
+	"hermesd/internal/spawn"
+)
+
+// report is what the model reads of a command that has ended.
+func (t *Terminal) report(r spawn.Result, limit time.Duration) string {
+	notes := []string{ending(r, limit)}
+	if r.Held {
+		notes = append(notes, "something that it started goes on outside of its reach and holds its output open")
+	}
+	return t.compose(r.Output, append(notes, t.spilled(r.Output)...))
+}
+
+// ending says how a command has ended.
+func ending(r spawn.Result, limit time.Duration) string {
+	took := r.Took.Round(time.Millisecond)
+	if took > time.Minute {
+		took = r.Took.Round(time.Second)
+	}
+	all := ", and all that it had started was ended with it"
+	switch {
+	case errors.Is(r.Cause, spawn.ErrTimeout):
+		return fmt.Sprintf("ended: it took longer than its timeout of %v%s; give it more time, or run it in the background", limit, all)
+	case errors.Is(r.Cause, spawn.ErrFlood):
+		return fmt.Sprintf("ended: it wrote more than %d MiB%s; let it write less, or into a file", spawn.DefaultMost>>20, all)
+	case r.Cause != nil:
+		return fmt.Sprintf("ended after %v: %v%s", took, r.Cause, all)
+	case r.Signal != "":
+		return fmt.Sprintf("exit code %d after %v: a signal ended it: %s", r.Code, took, r.Signal)
+	}
+	return fmt.Sprintf("exit code %d after %v", r.Code, took)
+}
+
+// spilled says where the whole output is, if it is not in the result.
+func (t *Terminal) spilled(o spawn.Output) []string {
+	switch {
+	case o.File != "" && o.FileErr != nil:
+		return []string{fmt.Sprintf("the beginning of the output is in %s; the rest could not be written: %v", o.File, o.FileErr)}
+	case o.File != "":
+		return []string{fmt.Sprintf("the whole output, %d bytes, is in %s for a day", o.Total, o.File)}
+	case o.Lost > 0 && o.FileErr != nil:
+		return []string{fmt.Sprintf("the rest of the output is lost: %v", o.FileErr)}
+	case o.Lost > 0:
+		return []string{"the rest of the output is lost"}
+	}
+	return nil
+}
+
+// compose puts output and notes together.
+func (t *Terminal) compose(o spawn.Output, notes []string) string {
+	body := t.readable(o)
+	if body == "" {
+		body = "(no output)"
+	}
+	out := body + "\n\n[" + strings.Join(notes, "]\n[") + "]"
+	if t.o.Mask != nil {
+		out = t.o.Mask(out)
+	}
+	return out
+}
+
+// readable returns output as a model can read it, cut to the cap.
+func (t *Terminal) readable(o spawn.Output) string {
+	if o.Lost == 0 {
+		all := append(bytes.Clone(o.Head), o.Tail...)
+		if binary(all) {
+			return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", len(all))
+		}
+		return tool.Clip(clean(all), t.o.Cap)
+	}
+	if binary(o.Head) || binary(o.Tail) {
+		return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", o.Total)
+	}
+	head, tail := []rune(clean(o.Head)), []rune(clean(o.Tail))
+	head = head[:min(len(head), t.o.Cap*2/3)]
+	tail = tail[max(0, len(tail)-t.o.Cap/3):]
+	return fmt.Sprintf("%s\n\n[… the middle of %d bytes is left out here …]\n\n%s", string(head), o.Total, string(tail))
+}
+
+// binary reports whether b is no text: near a third of its beginning is no
+// character, or none that text has.
+func binary(b []byte) bool {
+	b = b[:min(len(b), 8000)]
+	bad := 0
+	for rest := b; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n == 1 && (len(rest) >= utf8.UTFMax || utf8.FullRune(rest)) || r < ' ' && !strings.ContainsRune("\t\n\v\f\r\b\a\x1b", r) {
+			bad++
+		}
+		rest = rest[n:]
+	}
+	return bad*10 > len(b)*3
+}
+
+// clean makes plain text of what was meant for a terminal: no escapes, no
+// controls, and of a line that was written over again only the last state.
+func clean(b []byte) string {
+	s := ansi.Strip(strings.ToValidUTF8(string(b), "\uFFFD"))
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		l = strings.TrimRight(l, "\r")
+		lines[i] = l[strings.LastIndexByte(l, '\r')+1:]
+	}
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == 0:
+			return '␀'
+		case r == '\n' || r == '\t' || !unicode.IsControl(r):
+			return r
+		}
+		return -1
+	}, strings.Join(lines, "\n"))
+	return strings.TrimRight(s, "\n")
+}

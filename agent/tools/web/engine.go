@@ -1,0 +1,223 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hermesd/internal/dial"
+	"hermesd/internal/secret"
+)
+
+// The search services.
+const (
+	SearXNG = "searxng" // an instance of the operator's own, at BaseURL
+	Brave   = "brave"   // Brave Search API
+	Tavily  = "tavily"
+)
+
+// Search says which search service is asked, and how.
+type Search struct {
+	Provider string // SearXNG, Brave or Tavily; "": none
+	// BaseURL is where the service is: required for SearXNG, which may be in a
+	// private network; "": the provider's own. It is reached directly, not through
+	// a proxy.
+	BaseURL string
+	Key     secret.Value // required for Brave and Tavily; SearXNG gets it as a bearer token, if set
+}
+
+// Validate says what is wrong, in the operator's words. The zero Search is
+// valid.
+func (s Search) Validate() error {
+	k, ok := kinds()[s.Provider]
+	switch {
+	case s == Search{}:
+		return nil
+	case !ok:
+		return fmt.Errorf("search provider %q: it is none of searxng, brave, tavily", s.Provider)
+	case s.BaseURL == "" && k.base == "":
+		return errors.New("search provider searxng: say where the instance is, such as http://127.0.0.1:8888")
+	case s.Key == "" && k.keyed:
+		return fmt.Errorf("search provider %s: it needs a key", s.Provider)
+	case s.BaseURL == "":
+		return nil
+	}
+	u, err := url.Parse(s.BaseURL)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return errors.New("search base URL: write it as http://host:port or https://host/path, without a name, password or query")
+	}
+	return nil
+}
+
+// A kind is how one service is spoken to.
+type kind struct {
+	name    string
+	base    string // "" for a service without one place
+	keyed   bool
+	request func(ctx context.Context, e *engine, query string, limit int) (*http.Request, error)
+	// parse reads an answer. note says what the service could not do.
+	parse func(body []byte) (found []result, note string, err error)
+	// refused says what a status means that is special to the service; "": nothing.
+	refused func(status int) string
+}
+
+// An engine asks one service. After a refusal for too many requests it leaves
+// the service alone for as long as that wants.
+type engine struct {
+	kind      kind
+	base      string
+	key       secret.Value
+	client    *http.Client
+	timeout   time.Duration
+	maxBytes  int64
+	userAgent string
+
+	mu    sync.Mutex // guards what follows
+	until time.Time  // no request before
+}
+
+func newEngine(o Options, c *http.Client) *engine {
+	k := kinds()[o.Search.Provider]
+	base := strings.TrimRight(o.Search.BaseURL, "/")
+	if base == "" {
+		base = k.base
+	}
+	return &engine{kind: k, base: base, key: o.Search.Key, client: c, timeout: o.Timeout, maxBytes: o.MaxBytes, userAgent: o.UserAgent}
+}
+
+const (
+	patience   = 5 * time.Second // that a call waits for its turn by itself
+	usualPause = 30 * time.Second
+	mostPause  = time.Hour
+	mostTries  = 3
+)
+
+// ask returns what the service finds. Its error is in words for the model.
+func (e *engine) ask(ctx context.Context, query string, limit int) ([]result, string, error) {
+	slow := fmt.Errorf("%s did not answer within %s; try again later", e.kind.name, e.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, slow)
+	defer cancel()
+	for try := 1; ; try++ {
+		if left := e.pause(); left > 0 {
+			return nil, "", e.busy(left)
+		}
+		found, note, wait, err := e.once(ctx, query, limit)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil, "", context.Cause(ctx)
+		case err == nil, wait < 0:
+			return found, note, err
+		case wait > patience || try == mostTries:
+			e.rest(wait)
+			return nil, "", e.busy(wait)
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, "", context.Cause(ctx)
+		}
+	}
+}
+
+func (e *engine) busy(left time.Duration) error {
+	return fmt.Errorf("%s was asked too often and wants to be left alone for %s; read pages you know with web_extract, or search later", e.kind.name, max(left, time.Second).Round(time.Second))
+}
+
+func (e *engine) pause() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Until(e.until)
+}
+
+func (e *engine) rest(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.until = time.Now().Add(min(max(d, time.Second), mostPause))
+}
+
+// once asks once. wait is how long to wait before the next try; negative: there
+// is none.
+func (e *engine) once(ctx context.Context, query string, limit int) (found []result, note string, wait time.Duration, err error) {
+	req, err := e.kind.request(ctx, e, query, limit)
+	if err != nil {
+		return nil, "", -1, err
+	}
+	req.Header.Set("User-Agent", e.userAgent)
+	req.Header.Set("Accept", "application/json")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the query stands in the rest
+		}
+		return nil, "", -1, fmt.Errorf("%s cannot be reached: %w; the operator can check the address of the search service", e.kind.name, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, e.maxBytes+1))
+	switch {
+	case resp.StatusCode == http.StatusTooManyRequests:
+		hint, ok := hintOf(resp.Header, time.Now())
+		if !ok {
+			hint = usualPause
+		}
+		return nil, "", hint, errors.New("too many requests")
+	case resp.StatusCode != http.StatusOK:
+		return nil, "", -1, e.refusal(resp.StatusCode)
+	case err != nil:
+		return nil, "", -1, fmt.Errorf("%s broke off in its answer: %w; try again", e.kind.name, err)
+	case int64(len(body)) > e.maxBytes:
+		return nil, "", -1, fmt.Errorf("%s answered with more than %s; ask for fewer results", e.kind.name, dial.Size(e.maxBytes))
+	}
+	found, note, err = e.kind.parse(body)
+	if err != nil {
+		return nil, "", -1, fmt.Errorf("%s gave an answer that is no list of results; the operator can check the address of the search service", e.kind.name)
+	}
+	return found, note, -1, nil
+}
+
+func (e *engine) refusal(status int) error {
+	if own := e.kind.refused(status); own != "" {
+		return fmt.Errorf("%s answered %d: %s", e.kind.name, status, own)
+	}
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("%s refuses the key (%d); the operator must set another one", e.kind.name, status)
+	case status >= 500:
+		return fmt.Errorf("%s has a fault (%d); try again later", e.kind.name, status)
+	}
+	return fmt.Errorf("%s refuses the request (%d %s); try other words", e.kind.name, status, http.StatusText(status))
+}
+
+// hintOf returns how long a service wants to be left alone. Brave says so in a
+// header of its own: the seconds until each of its windows ends, the shortest
+// first.
+func hintOf(h http.Header, now time.Time) (time.Duration, bool) {
+	value := h.Get("Retry-After")
+	if value == "" {
+		value, _, _ = strings.Cut(h.Get("X-RateLimit-Reset"), ",")
+	}
+	value = strings.TrimSpace(value)
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
+		return time.Duration(min(s, mostPause.Seconds()) * float64(time.Second)), true
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, at.Sub(now)), mostPause), true
+	}
+	return 0, false
+}
+
+// later says when to try again.
+func later(h http.Header, now time.Time) string {
+	if d, ok := hintOf(h, now); ok && d > 0 {
+		return "it may be read again in " + max(d, time.Second).Round(time.Second).String()
+	}
+	return "try again later"
+}

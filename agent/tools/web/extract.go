@@ -1,0 +1,125 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"hermesd/agent/tool"
+)
+
+type extractInput struct {
+	URLs   []string `json:"urls"`
+	Offset int      `json:"offset"`
+}
+
+// extract is web_extract. It fails only if no page at all could be read.
+func (w *Web) extract(ctx context.Context, _ tool.Call, in extractInput) (string, error) {
+	var list []string
+	for _, u := range in.URLs {
+		if u = strings.TrimSpace(u); u != "" && !slices.Contains(list, u) {
+			list = append(list, u)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "", errors.New("urls names no address; give one to five")
+	case len(list) > mostPages:
+		return "", fmt.Errorf("urls names %d addresses; at most %d can be read at once", len(list), mostPages)
+	case in.Offset < 0, in.Offset > 0 && len(list) > 1:
+		return "", errors.New("offset is for one address, and counts from 0")
+	}
+	pages := make([]page, len(list))
+	var g sync.WaitGroup
+	for i, u := range list {
+		g.Go(func() { pages[i] = w.fetch(ctx, u) })
+	}
+	g.Wait()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return w.show(pages, in.Offset)
+}
+
+// show writes the pages one below the other, each with its fair share of what
+// can be shown.
+func (w *Web) show(pages []page, offset int) (string, error) {
+	sizes := make([]int, len(pages))
+	failed := 0
+	for i, p := range pages {
+		sizes[i] = max(0, utf8.RuneCountInString(p.read.text)-offset)
+		if p.err != nil {
+			failed++
+		}
+	}
+	share := tool.FairShare(sizes, mostShown)
+	var b strings.Builder
+	for i, p := range pages {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if p.err != nil {
+			fmt.Fprintf(&b, "%s: %v.\n", short(p.from), p.err)
+			continue
+		}
+		w.showPage(&b, p, offset, share)
+	}
+	if failed == len(pages) {
+		return "", errors.New(strings.TrimSuffix(strings.TrimSpace(b.String()), "."))
+	}
+	return b.String(), nil
+}
+
+func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
+	size := utf8.RuneCountInString(p.read.text)
+	from := min(offset, size)
+	body := p.read.text[index(p.read.text, from):]
+	to := size
+	if size-from > share {
+		body = body[:index(body, share)]
+		// Between lines, where one ends near enough.
+		if i := strings.LastIndexByte(body, '\n'); i > len(body)*3/4 {
+			body = body[:i+1]
+		}
+		to = from + utf8.RuneCountInString(body)
+	}
+	fmt.Fprintf(b, "%s", short(p.from))
+	if p.at != p.from {
+		fmt.Fprintf(b, " (found at %s)", short(p.at))
+	}
+	b.WriteByte('\n')
+	for _, n := range p.notes {
+		fmt.Fprintf(b, "Note: %s.\n", n)
+	}
+	switch {
+	case from == size:
+		fmt.Fprintf(b, "There is nothing behind character %d; the page has %d.\n", offset, size)
+		return
+	case to < size:
+		fmt.Fprintf(b, "Cut: these are the characters %d to %d of %d. To read on, call web_extract with this address alone and offset %d.\n", from, to, size, to)
+	case from > 0:
+		fmt.Fprintf(b, "These are the characters %d to %d, the last ones.\n", from, to)
+	}
+	if p.read.title != "" && from == 0 {
+		body = "Title: " + p.read.title + "\n\n" + body
+	}
+	b.WriteString(w.foreign("web-page", body))
+}
+
+// index returns the byte at which character n of text begins.
+func index(text string, n int) int {
+	for i := range text {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(text)
+}
+
+// short is an address as it is shown.
+func short(address string) string { return oneLine(address, 300) }

@@ -1,0 +1,280 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+)
+
+// folder is an engine that puts everything before the newest message of the user
+// into one.
+type folder struct {
+	limit  int // tokens from which on it is due
+	passes int
+	views  []agent.View
+	fail   func(agent.View) error
+	window int
+	seen   []int // what was reported
+}
+
+func (f *folder) Name() string               { return "folder" }
+func (f *folder) Update(u llm.Usage)         { f.seen = append(f.seen, u.Prompt()) }
+func (f *folder) ShouldCompress(n int) bool  { return n >= f.limit }
+func (f *folder) State() json.RawMessage     { return nil }
+func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{} }
+func (f *folder) Limits(l agent.Limits)      { f.window = l.Window }
+func (f *folder) Reset()                     {}
+func (f *folder) End()                       {}
+func (f *folder) Compress(_ context.Context, v agent.View) (agent.Pass, error) {
+	f.views = append(f.views, v)
+	if f.fail != nil {
+		if err := f.fail(v); err != nil {
+			return agent.Pass{}, err
+		}
+	}
+	f.passes++
+	last := len(v.Messages) - 1
+	for last > 0 && v.Messages[last].Text() == "" || v.Messages[last].Role != llm.User {
+		last--
+	}
+	sum := llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+last-1))
+	ms := append([]llm.Message{sum, llm.AssistantText("ok")}, v.Messages[last:]...)
+	return agent.Pass{Messages: ms, From: 0, To: last, Note: "[Note: compacted]"}, nil
+}
+
+func long() *llm.Transcript {
+	tr := llm.NewTranscript()
+	for i := range 10 {
+		tr.Append(llm.UserText(fmt.Sprint("question ", i)), llm.AssistantText(strings.Repeat("word ", 100)))
+	}
+	return tr
+}
+
+func texts(tr *llm.Transcript) (out []string) {
+	for _, m := range tr.Since(0) {
+		out = append(out, m.Text())
+	}
+	return out
+}
+
+func TestAContextIsMadeSmallerBeforeTheCallForWhichItIsDue(t *testing.T) {
+	p := llmtest.NewScripted(llmtest.Say("answer"))
+	s := build(t, agent.Config{}, p)
+	f := &folder{limit: 1000}
+	turn := s.turn("what now?", long())
+	turn.Window = &agent.Window{Engine: f, First: 5}
+	l := collect(t.Context(), s, turn, nil)
+	want := []string{"[sum of 5 to 24]", "ok", "what now?", "answer"}
+	if d := cmp.Diff(want, texts(turn.Transcript)); d != "" || !l.ok || f.passes != 1 {
+		t.Errorf("%d passes, %v\n%s", f.passes, l.err, d)
+	}
+	if r := p.Requests(); !strings.HasSuffix(r[0].System, "[Note: compacted]") || len(r[0].Messages) != 3 {
+		t.Errorf("the model was asked %+v", r)
+	}
+	if turn.Window.First != 26 || turn.Window.Reported == 0 || turn.Window.At != 3 {
+		t.Errorf("the window is %+v", turn.Window)
+	}
+
+	// Whoever resumes the turn pays for no second pass, and comes to the same.
+	again := s.turn("what now?", long())
+	again.Window = &agent.Window{Engine: &folder{limit: 1 << 30}, First: 5}
+	again.Steps = l.steps[:1]
+	p.Then(llmtest.Say("answer"))
+	r := collect(t.Context(), s, again, nil)
+	if d := cmp.Diff(want, texts(again.Transcript)); d != "" || again.Window.First != 26 {
+		t.Errorf("resumed, %v: %s", r.err, d)
+	}
+	if !hasCompacted(r) {
+		t.Error("who resumes is not told of the pass")
+	}
+}
+
+func hasCompacted(l log) bool {
+	for _, e := range l.events {
+		if _, ok := e.(agent.Compacted); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func TestToolResultsThatFillTheContextAreCompactedInsideTheLoop(t *testing.T) {
+	big := echo("big", tool.Pure, false)
+	big.run = func(context.Context, tool.Call) (string, error) { return strings.Repeat("data ", 1000), nil }
+	p := llmtest.NewScripted(llmtest.Say("first"), llmtest.Use("big", `{}`), llmtest.Say("done"))
+	s := build(t, agent.Config{}, p, big)
+	f := &folder{limit: 1200, fail: func(agent.View) error { return agent.ErrNotNow }}
+	tr := llm.NewTranscript()
+	turn := s.turn("hello", tr)
+	turn.Window = &agent.Window{Engine: f}
+	collect(t.Context(), s, turn, nil)
+	turn = s.turn("use it", tr)
+	turn.Window = &agent.Window{Engine: f}
+	l := collect(t.Context(), s, turn, nil)
+	if len(f.views) != 1 || len(f.views[0].Messages) != 5 || f.views[0].Tokens < 1200 || l.final.Text != "done" {
+		t.Errorf("views %d, %+v", len(f.views), l)
+	}
+}
+
+func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
+	tooLong := llmtest.Answer{Err: &llm.Error{Class: llm.Overflow, Provider: "p", Limit: 900}}
+	p := llmtest.NewScripted(tooLong, tooLong, llmtest.Say("answer"))
+	s := build(t, agent.Config{}, p)
+	f := &folder{limit: 1 << 30}
+	turn := s.turn("what now?", long())
+	turn.Window = &agent.Window{Engine: f}
+	l := collect(t.Context(), s, turn, nil)
+	if l.final.Text != "answer" || f.passes != 2 || f.window != 900 || !f.views[0].Force {
+		t.Errorf("%d passes, window %d, %v", f.passes, f.window, l.err)
+	}
+	learned := 0
+	for _, e := range l.events {
+		if e, ok := e.(agent.Learned); ok && e.Window == 900 {
+			learned++
+		}
+	}
+	if learned != 2 {
+		t.Errorf("told %d times of the limit", learned)
+	}
+
+	p.Then(tooLong, tooLong, tooLong, tooLong, tooLong)
+	turn = s.turn("and now?", long())
+	turn.Window = &agent.Window{Engine: &folder{limit: 1 << 30}}
+	l = collect(t.Context(), s, turn, nil)
+	var e *llm.Error
+	if !errors.As(l.err, &e) || p.Left() != 1 {
+		t.Errorf("after three tries: %v, %d answers left", l.err, p.Left())
+	}
+}
+
+func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
+	p := llmtest.NewScripted(llmtest.Fail(llm.Overflow), llmtest.Say("answer"))
+	s := build(t, agent.Config{}, p)
+	f := &folder{limit: 1 << 30, fail: func(v agent.View) error {
+		if v.Plain {
+			return nil
+		}
+		return errors.New("the summary model is away")
+	}}
+	turn := s.turn("what now?", long())
+	turn.Window = &agent.Window{Engine: f}
+	l := collect(t.Context(), s, turn, nil)
+	if l.final.Text != "answer" || len(f.views) != 2 || !strings.Contains(l.String(), "crowded: the summary model is away") {
+		t.Errorf("%v\n%s", l.err, l.String())
+	}
+}
+
+func TestAnEngineThatFailsOrPanicsLeavesTheContextAsItIs(t *testing.T) {
+	for name, fail := range map[string]func(agent.View) error{
+		"fails":  func(agent.View) error { return errors.New("away") },
+		"panics": func(agent.View) error { panic("broken") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := llmtest.NewScripted(llmtest.Say("answer"))
+			s := build(t, agent.Config{}, p)
+			turn := s.turn("what now?", long())
+			turn.Window = &agent.Window{Engine: &folder{limit: 1, fail: fail}}
+			l := collect(t.Context(), s, turn, nil)
+			if l.final.Text != "answer" || turn.Transcript.Len() != 22 || !strings.Contains(l.String(), "crowded") {
+				t.Errorf("%v, %d messages\n%s", l.err, turn.Transcript.Len(), l.String())
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatMayNotBeSoLongIsAskedForShorter(t *testing.T) {
+	p := llmtest.NewScripted(llmtest.Answer{Err: &llm.Error{Class: llm.Format, Provider: "p", MaxTokens: 4096}}, llmtest.Say("answer"))
+	s := build(t, agent.Config{}, p)
+	turn := s.turn("hello", llm.NewTranscript())
+	turn.MaxTokens = 1 << 20
+	if l := collect(t.Context(), s, turn, nil); l.final.Text != "answer" || !strings.Contains(l.String(), "shorten") {
+		t.Errorf("%v\n%s", l.err, l.String())
+	}
+}
+
+// A run is resumed behind each of its steps, one or two of them compactions, and
+// comes to the same.
+func TestACompactionBetweenToolsIsResumed(t *testing.T) {
+	for passes, limits := range map[int][]int{1: {1 << 30, 50_000, 1 << 30, 1 << 30}, 2: {1 << 30, 50_000, 50_000, 1 << 30}, 3: {50_000, 50_000, 50_000, 50_000}} {
+		t.Run(fmt.Sprint(passes, " passes"), func(t *testing.T) {
+			s := func(p llm.Provider) setup {
+				return build(t, agent.Config{}, p, echo("pure", tool.Pure, false), echo("once", tool.Once, false))
+			}
+			answers := []llmtest.Answer{llmtest.Use("pure", `{"n":1}`), llmtest.Use("once", `{"n":2}`), llmtest.Say("done")}
+			for i := range answers {
+				answers[i].Usage = llm.Usage{Input: 60_000, Output: 1}
+			}
+			turnOf := func(x setup) agent.Turn {
+				turn := x.turn("work", long())
+				turn.Window = &agent.Window{Engine: &rising{limits: limits}, First: 5}
+				return turn
+			}
+			live := s(llmtest.NewScripted(answers...))
+			turn := turnOf(live)
+			l := collect(t.Context(), live, turn, nil)
+			n := 0
+			for _, st := range l.steps {
+				if st.Kind == agent.StepCompact {
+					n++
+				}
+			}
+			if !l.ok || n == 0 {
+				t.Fatalf("%d passes, %v", n, l.err)
+			}
+			want, first := texts(turn.Transcript), turn.Window.First
+			for k := 1; k < len(l.steps); k++ {
+				asked := 0
+				for _, st := range l.steps[:k] {
+					if st.Kind == agent.StepAnswer {
+						asked++
+					}
+				}
+				again := s(llmtest.NewScripted(answers[asked:]...))
+				turn := turnOf(again)
+				turn.Window.Engine = &folder{limit: 1 << 30}
+				turn.Steps = l.steps[:k]
+				r := collect(t.Context(), again, turn, nil)
+				if r.err != nil || r.final.Text != "done" {
+					t.Errorf("resumed behind step %d (%s): %v", k, l.steps[k-1].Kind, r.err)
+				}
+				if err := llm.Legal(turn.Transcript.Since(0)); err != nil {
+					t.Errorf("resumed behind step %d: %v", k, err)
+				}
+				late := 0
+				for _, st := range l.steps[k:] {
+					if st.Kind == agent.StepCompact {
+						late++
+					}
+				}
+				if d := cmp.Diff(want, texts(turn.Transcript)); late == 0 && l.steps[k-1].Kind != agent.StepStart && (d != "" || turn.Window.First != first) {
+					t.Errorf("resumed behind step %d, first %d, not %d: %s", k, turn.Window.First, first, d)
+				}
+			}
+		})
+	}
+}
+
+// rising is a folder whose limit is another one at each question.
+type rising struct {
+	folder
+	limits []int
+}
+
+func (r *rising) ShouldCompress(n int) bool {
+	if len(r.limits) == 0 {
+		return false
+	}
+	limit := r.limits[0]
+	r.limits = r.limits[1:]
+	return n >= limit
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// become replaces the process by a new one of the same program, with the same
+// arguments. It returns only if that is impossible.
+func become() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(self, os.Args, os.Environ())
+}

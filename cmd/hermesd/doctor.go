@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/doctor"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/internal/spawn"
+)
+
+func (c *cli) doctorCmd() *cobra.Command {
+	var o doctor.Options
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look at the home, the machine and the daemon, and say what to do about what is not well", Args: args(0, 0),
+		Long: `Look at the home, the machine and the daemon, and say what to do about what is not
+well. It fails if there is an error; warnings alone do not make it fail. Nobody
+outside of the machine is asked, unless --online is given.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Verify, "verify", false, "read every record of the store and check it")
+	f.BoolVar(&o.Repair, "fix", false, "put right what can be: modes of files, leftovers")
+	f.BoolVar(&o.Online, "online", false, "also ask the model's server and the platforms whether they answer")
+	return cmd
+}
+
+func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
+	o.Config, o.Report, o.Err = config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
+	home, err := config.ResolveHome(c.home, c.env)
+	if err != nil {
+		return err
+	}
+	o.Home, o.Now = home, time.Now()
+	if _, err := os.Stat(filepath.Join(home, dbName)); err == nil {
+		o.Ask = func(ctx context.Context, f func(*admin.Client) error) error { return c.ask(ctx, f) }
+	}
+	if o.Config != nil {
+		o.Sandbox = sandboxOf(o.Config.Workspace(home))
+	}
+	o.Service = c.installed()
+	found := doctor.Run(ctx, o)
+	for i := range found {
+		found[i].Text, found[i].Fix = o.Report.Secrets.Mask(found[i].Text), o.Report.Secrets.Mask(found[i].Fix)
+	}
+	if err := c.show(found, func() string { return doctorText(found) }); err != nil {
+		return err
+	}
+	if doctor.Failed(found) {
+		return &quietError{exitFailed}
+	}
+	return nil
+}
+
+// sandboxOf says in what commands would run that work in a directory.
+func sandboxOf(workspace string) func(context.Context) (string, bool) {
+	if _, err := os.Stat(workspace); err != nil {
+		workspace = os.TempDir() // it is made at the first start
+	}
+	return func(ctx context.Context) (string, bool) {
+		s, err := spawn.Open(ctx, spawn.Auto, spawn.Policy{Write: []string{workspace}})
+		if err != nil {
+			return err.Error(), false
+		}
+		return s.Status().String(), s.Status().Wall != spawn.None
+	}
+}
+
+// installed returns what asks for the state of the service, if it is installed.
+func (c *cli) installed() func(context.Context) string {
+	s, err := c.service(unit{})
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(s.Path()); err != nil {
+		return nil
+	}
+	return func(ctx context.Context) string {
+		st, err := s.State(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		return st.Hint()
+	}
+}
+
+func doctorText(found []doctor.Finding) string {
+	var b strings.Builder
+	count := map[doctor.Level]int{}
+	for _, f := range found {
+		mark := map[doctor.Level]string{doctor.OK: "ok", doctor.Warning: "WARNING", doctor.Error: "ERROR"}[f.Level]
+		if f.Done {
+			mark = "fixed"
+		} else {
+			count[f.Level]++
+		}
+		fmt.Fprintf(&b, "%-8s %-10s %s\n", mark, f.Check, text.Line(f.Text))
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "%-19s → %s\n", "", text.Line(f.Fix))
+		}
+	}
+	fmt.Fprintf(&b, "\n%d errors, %d warnings.\n", count[doctor.Error], count[doctor.Warning])
+	return b.String()
+}

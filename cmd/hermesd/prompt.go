@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/prompt"
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/tui/text"
+)
+
+// whichSession is said of every command that takes SESSION.
+const whichSession = "\n\nSESSION is a session's id, a beginning or an end of it that only one session\nhas, or its title."
+
+func (c *cli) promptCmd() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "prompt", Short: "Show what the model is told, what of it was reused, and where it changed"})
+	var full bool
+	show := &cobra.Command{
+		Use: "show SESSION", Short: "Show the frozen prompt of a conversation by layer, with sizes, and its tools", Args: args(1, 1),
+		Long: "Show the frozen prompt of a conversation by layer, with sizes, and its tools." + whichSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				p, err := client.Prompt(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(p, func() string { return promptText(p, full) })
+			})
+		},
+	}
+	show.Flags().BoolVar(&full, "text", false, "print what the layers say too")
+	trace := &cobra.Command{
+		Use: "trace SESSION", Short: "List the model calls of a conversation: what was reused, what broke and why", Args: args(1, 1),
+		Long: "List the model calls of a conversation: what was reused, what broke and why." + whichSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				t, err := client.Trace(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return c.show(t, func() string { return traceText(t) })
+			})
+		},
+	}
+	cmd.AddCommand(show, trace, c.diffCmd())
+	return cmd
+}
+
+func (c *cli) diffCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff SESSION N M", Short: "Show where what was sent in two calls of a conversation parts", Args: args(3, 3),
+		Long: "Show where what was sent in two calls of a conversation parts. N and M are numbers\nof calls, as `hermesd prompt trace` lists them." + whichSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var calls [2]int
+			for i, s := range args[1:] {
+				n, err := strconv.Atoi(s)
+				if err != nil || n < 1 {
+					return &usageError{fmt.Sprintf("%q is not the number of a call; `hermesd prompt trace SESSION` lists them", s)}
+				}
+				calls[i] = n
+			}
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				d, err := client.Diff(cmd.Context(), args[0], calls[0], calls[1])
+				if err != nil {
+					return err
+				}
+				return c.show(d, func() string { return diffText(d) })
+			})
+		},
+	}
+}
+
+func promptText(p admin.Prompt, full bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "session %s, prompt %.16s\n\n", text.Line(string(p.Session.ID)), text.Line(p.Hash))
+	b.WriteString(text.Clean(prompt.Show(p.Layers, false)))
+	if len(p.Tools) > 0 {
+		rows, bytes, tokens := make([][]string, 0, len(p.Tools)+1), 0, 0
+		for _, t := range p.Tools {
+			rows = append(rows, []string{t.Name, strconv.Itoa(t.Bytes), strconv.Itoa(t.Tokens)})
+			bytes, tokens = bytes+t.Bytes, tokens+t.Tokens
+		}
+		rows = append(rows, []string{"together", strconv.Itoa(bytes), strconv.Itoa(tokens)})
+		b.WriteString("\n" + text.Table([]string{"TOOL", "BYTES", "~TOKENS"}, rows))
+	}
+	if full {
+		for _, l := range p.Layers {
+			fmt.Fprintf(&b, "\n=== %s ===\n%s\n", text.Line(l.Name), text.Clean(l.Text))
+		}
+	}
+	return b.String()
+}
+
+func traceText(t admin.Trace) string {
+	if len(t.Calls) == 0 {
+		return "No model was called in this conversation yet.\n"
+	}
+	rows := make([][]string, len(t.Calls))
+	sum := ledger.Summarize(t.Calls)
+	for i, r := range t.Calls {
+		n := strconv.Itoa
+		rows[i] = []string{
+			n(r.N), r.At.Local().Format("01-02 15:04:05"), text.Cut(admin.ModelOf(r), 40), n(r.PrefixTokens), n(r.PrefixBytes), n(r.TailTokens),
+			n(r.Usage.Input), n(r.Usage.CacheRead), n(r.Usage.CacheWrite), n(r.Usage.Output), breakOf(r), n(r.Missed),
+		}
+	}
+	s := text.Table([]string{"CALL", "TIME", "MODEL", "~PREFIX", "BYTES", "~TAIL", "INPUT", "READ", "WRITE", "OUTPUT", "BREAK", "MISSED"}, rows)
+	s += fmt.Sprintf("\n%d calls; %.0f %% of what was sent came from the provider's cache; %d declared breaks, %d undeclared.\n",
+		sum.Calls, sum.Reuse(), sum.Declared(), sum.Undeclared())
+	s += "~ is an estimate. READ and WRITE are tokens from and to the cache; MISSED should have been read from it.\n"
+	if t.Forgotten > 0 {
+		s += fmt.Sprintf("%d older calls are not kept any more.\n", t.Forgotten)
+	}
+	if sum.Undeclared() > 0 {
+		s += "PROBLEM: an undeclared break is a bug of hermesd. `hermesd prompt diff` shows where; please report it.\n"
+	}
+	return s
+}
+
+// breakOf is why the prefix of a call is not the one before with more at its
+// end, and where they part; "-" if it is.
+func breakOf(r ledger.Record) string {
+	switch {
+	case r.Break == "":
+		return "-"
+	case r.Where == "":
+		return string(r.Break)
+	}
+	return string(r.Break) + " at " + r.Where
+}
+
+func diffText(d admin.Diff) string {
+	var b strings.Builder
+	for _, r := range []ledger.Record{d.A, d.B} {
+		fmt.Fprintf(&b, "call %d  %s  %s  %d messages, ~%d tokens of prefix, break: %s\n",
+			r.N, r.At.Local().Format(time.DateTime), text.Line(admin.ModelOf(r)), r.Messages, r.PrefixTokens, text.Line(breakOf(r)))
+	}
+	long, short := d.A, d.B
+	if long.Messages < short.Messages {
+		long, short = short, long
+	}
+	switch {
+	case d.Where == "" && d.A.Hash == d.B.Hash:
+		b.WriteString("\nBoth sent the same.\n")
+	case d.Where == "":
+		fmt.Fprintf(&b, "\nThey do not part: call %d begins with all that call %d sent, and adds %d messages.\n", long.N, short.N, long.Messages-short.Messages)
+	default:
+		fmt.Fprintf(&b, "\nThey part at: %s\n%s\n", text.Line(d.Where), meaning(d.Where))
+	}
+	return b.String()
+}
+
+// meaning says what it is at which two calls part.
+func meaning(where string) string {
+	said := map[string]string{
+		ledger.LayerModel:   "Another model, or provider, was asked; each has a cache of its own.",
+		ledger.LayerTools:   "The tools that were offered are not the same.",
+		ledger.LayerPrompt:  "The frozen prompt was built anew; `hermesd prompt show SESSION --text` shows the present one.",
+		ledger.LayerOverlay: "The system text behind the prompt changed (agent.overlay_placement: system).",
+		ledger.LayerPrefill: "The prefill messages changed (agent.prefill_messages_file).",
+	}
+	return cmp.Or(said[where], "The conversation was made smaller, taken back or branched there; messages are counted from 0.")
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"hermesd/adapters/console"
+)
+
+// HERMESD_RESTARTS says how often; each life takes a message and is ended at
+// once.
+func TestRapidRestartsLoseNothing(t *testing.T) {
+	t.Parallel()
+	lives := 25
+	if n, err := strconv.Atoi(os.Getenv("HERMESD_RESTARTS")); err == nil {
+		lives = n
+	}
+	home := t.TempDir()
+	var ids []string
+	for n := range lives + 1 {
+		u := start(t, home, "run")
+		c := client(t, home)
+		if n == lives { // the last one answers all
+			for _, id := range ids {
+				until(t, "every message is answered", func() bool {
+					chains, err := c.Why(t.Context(), id)
+					return err == nil && len(chains) == 1 && chains[0].Entry.Outcome != nil
+				})
+			}
+		} else {
+			ch, err := c.Attach(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for {
+					if _, err := ch.Next(t.Context()); err != nil {
+						return
+					}
+				}
+			})
+			ids = append(ids, console.NewID())
+			if err := ch.Say(t.Context(), ids[n], "hello"); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it is taken", func() bool {
+				chains, err := c.Why(t.Context(), ids[n])
+				return err == nil && len(chains) == 1
+			})
+			_ = ch.Close()
+			reader.Wait()
+		}
+		_ = c.Close(t.Context())
+		u.signals <- os.Interrupt
+		if code := <-u.code; code != 0 {
+			t.Fatalf("life %d: exit code %d: %s", n, code, u.errs)
+		}
+	}
+}

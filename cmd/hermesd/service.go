@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/service"
+	"hermesd/cmd/internal/tui/text"
+)
+
+// unit holds the flags that say which service is meant.
+type unit struct {
+	system, user bool
+	account      string
+}
+
+func (c *cli) serviceCmd() *cobra.Command {
+	var u unit
+	cmd := group(&cobra.Command{
+		Use: "service", Short: "Install the daemon as a service of systemd, start and stop it",
+		Long: `Install the daemon as a service of systemd, start and stop it.
+
+The service is one of your own user, which runs without a login if lingering is
+on; with --system, or for root, one of the machine, under an account of its own.`,
+	})
+	f := cmd.PersistentFlags()
+	f.BoolVar(&u.system, "system", false, "the service of the machine (as root)")
+	f.BoolVar(&u.user, "user", false, "the service of your own user")
+	f.StringVar(&u.account, "account", service.DefaultAccount, "`account` of the service of the machine")
+	cmd.AddCommand(c.serviceInstall(&u), c.serviceUninstall(&u), c.serviceStatus(&u), c.serviceLogs(&u))
+	for _, verb := range []struct {
+		name, short, done string
+		do                func(*service.Service, *cobra.Command) error
+	}{
+		{"start", "Start it, and wait until it is ready", "is running", func(s *service.Service, cmd *cobra.Command) error { return s.Start(cmd.Context()) }},
+		{"stop", "Stop it; running turns may finish first", "is stopped", func(s *service.Service, cmd *cobra.Command) error { return s.Stop(cmd.Context()) }},
+		{"restart", "Stop it and start it again", "is running", func(s *service.Service, cmd *cobra.Command) error { return s.Restart(cmd.Context()) }},
+	} {
+		cmd.AddCommand(&cobra.Command{
+			Use: verb.name, Short: verb.short, Args: args(0, 0),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				s, err := c.service(u)
+				if err != nil {
+					return err
+				}
+				if err := verb.do(s, cmd); err != nil {
+					return err
+				}
+				return c.print("The service " + verb.done + ".\n")
+			},
+		})
+	}
+	return cmd
+}
+
+// service returns the service that the flags mean.
+func (c *cli) service(u unit) (*service.Service, error) {
+	if u.system && u.user {
+		return nil, &usageError{"--system and --user exclude each other"}
+	}
+	mine := u.user || !u.system && os.Geteuid() != 0
+	home, err := c.serviceHome(mine)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("where this program is: %w", err)
+	}
+	return service.New(service.Options{User: mine, Binary: self, Home: home, Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
+}
+
+// stopMargin is how much longer than its drain timeout a daemon may take to
+// stop: its steps have limits of their own.
+const stopMargin = 40 * time.Second
+
+// serviceHome is the home of the service: where nobody names one, that of a
+// service of the machine is not root's own.
+func (c *cli) serviceHome(mine bool) (string, error) {
+	if v, _ := c.env("HERMES_HOME"); !mine && c.home == "" && v == "" {
+		return service.SystemHome, nil
+	}
+	return config.ResolveHome(c.home, c.env)
+}
+
+// drain is the drain timeout of the home, or the usual one.
+func (c *cli) drain(home string) time.Duration {
+	cfg, _, err := config.Load(config.Options{Home: home, File: c.file, Env: c.env})
+	if err != nil {
+		return time.Minute
+	}
+	return cfg.Gateway.DrainTimeout
+}
+
+func (c *cli) serviceInstall(u *unit) *cobra.Command {
+	var how service.How
+	var rest bool
+	cmd := &cobra.Command{
+		Use: "install", Short: "Write the unit file, switch the service on and start it; what this systemd cannot apply is left out and named", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.service(*u)
+			if err != nil {
+				return err
+			}
+			how.Start = !rest
+			r, err := s.Install(cmd.Context(), how)
+			if r.Changed || err == nil {
+				if perr := c.show(r, func() string { return installedText(r) }); perr != nil {
+					return perr
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&rest, "no-start", false, "do not start it now")
+	cmd.Flags().BoolVar(&how.Force, "force", false, "replace a unit file that hermesd has not written")
+	return cmd
+}
+
+func installedText(r service.Report) string {
+	var b strings.Builder
+	state := "was so already"
+	if r.Changed {
+		state = "is written"
+	}
+	fmt.Fprintf(&b, "The unit file %s %s.\n", r.Unit, state)
+	if len(r.LeftOut) > 0 {
+		fmt.Fprintf(&b, "Left out, for they cannot be applied here: %s.\n", strings.Join(r.LeftOut, ", "))
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "Note: %s.\n", text.Line(n))
+	}
+	if r.Started {
+		b.WriteString("The service is running; `hermesd service status` shows it.\n")
+	}
+	return b.String()
+}
+
+func (c *cli) serviceUninstall(u *unit) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "uninstall", Short: "Stop the service, switch it off and remove the unit file; the home stays", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.service(*u)
+			if err != nil {
+				return err
+			}
+			if err := s.Uninstall(cmd.Context(), force); err != nil {
+				return err
+			}
+			return c.print("There is no service any more; the home is as it was.\n")
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also remove a unit file that hermesd has not written")
+	return cmd
+}
+
+func (c *cli) serviceStatus(u *unit) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show what systemd says of the service, and what to do; fails if it does not run", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.service(*u)
+			if err != nil {
+				return err
+			}
+			st, err := s.State(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := c.show(st, func() string { return serviceText(st) }); err != nil {
+				return err
+			}
+			if !st.Running() {
+				return &quietError{exitFailed}
+			}
+			return nil
+		},
+	}
+}
+
+func serviceText(st service.State) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+	}
+	line("service", "%s (%s), %s", st.Active, st.Sub, st.Enabled)
+	if st.Unit != "" {
+		line("unit file", "%s", st.Unit)
+	}
+	if st.PID != 0 {
+		line("process", "%d, since %s, restarted %d times by systemd", st.PID, st.Since, st.Restarts)
+	} else {
+		line("last run", "%s, exit code %d", st.Result, st.Exit)
+	}
+	if st.Status != "" {
+		line("says", "%s", st.Status)
+	}
+	if st.Lingering != "" {
+		line("lingering", "%s", st.Lingering)
+	}
+	if hint := st.Hint(); hint != "" {
+		line("PROBLEM", "%s", hint)
+	}
+	return b.String()
+}
+
+func (c *cli) serviceLogs(u *unit) *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "logs", Short: "Print the last lines of the service's journal", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.service(*u)
+			if err != nil {
+				return err
+			}
+			ctx, stop := c.untilSignal(cmd.Context(), "", nil)
+			defer stop()
+			if cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}); err == nil && cfg.Logging.File != "" {
+				c.note("the log goes to %s; the journal has what was said beside it", cfg.LogFile(report.Home))
+			}
+			return s.Logs(ctx, c.out, lines, follow)
+		},
+	}
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "how many lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines")
+	return cmd
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hermesd/adapters/slack"
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/setup"
+	"hermesd/cmd/internal/setup/form"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+)
+
+// A wizard is how `setup` was asked for.
+type wizard struct {
+	setup.Flags
+	alone, dry, try, manifest bool
+}
+
+func (c *cli) setupCmd() *cobra.Command {
+	w := wizard{Flags: setup.Flags{TokenFiles: map[chat.Platform]*string{}, Owners: map[chat.Platform]*[]string{}}}
+	cmd := &cobra.Command{
+		Use: "setup", Short: "Set up the model, the platforms and the owner: asks, tries what it was told, writes config.yaml and .env", Args: args(0, 0),
+		Long: `Set up the model, the platforms and the owner. It asks in the terminal, tries keys
+and tokens if you like, shows what it would write, and writes config.yaml and .env
+(mode 0600) once you agree. What is there stays; nothing that is set is replaced
+without a question. It may be run again at any time.
+
+  hermesd setup
+  hermesd setup --non-interactive --provider anthropic --api-key-env ANTHROPIC_API_KEY \
+      --telegram-token-file token.txt --telegram-owner 123456789
+
+Secrets are given by the name of a variable or a file (/dev/stdin too), never as
+values: what stands on a command line is seen by every user of the machine, and
+kept by the shell.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var given []string
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if cmd.InheritedFlags().Lookup(f.Name) == nil && f.Name != "dry-run" && f.Name != "slack-manifest" {
+					given = append(given, "--"+f.Name)
+				}
+			})
+			if !w.alone && len(given) > 0 {
+				return &usageError{strings.Join(given, ", ") + " belongs to --non-interactive; without it `hermesd setup` asks for everything"}
+			}
+			return c.setup(cmd.Context(), w)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&w.alone, "non-interactive", false, "ask nothing: take everything from the flags")
+	f.BoolVar(&w.dry, "dry-run", false, "print what would be written, secrets masked, and write nothing")
+	f.BoolVar(&w.try, "try", false, "without questions: try keys and tokens before anything is written")
+	f.BoolVar(&w.Replace, "replace", false, "without questions: what is set already may be replaced")
+	f.BoolVar(&w.manifest, "slack-manifest", false, "print the manifest from which a Slack app is made, and leave")
+	f.StringVar(&w.Provider, "provider", "", "who serves the model: "+strings.Join(setup.Providers(), ", "))
+	f.StringVar(&w.Model, "model", "", "its `name`; left out: the provider's usual one")
+	f.StringVar(&w.BaseURL, "base-url", "", "`address` of its server; left out: the provider's own")
+	f.StringVar(&w.KeyVariable, "api-key-env", "", "`name` of the variable that holds its key")
+	f.StringVar(&w.KeyFile, "api-key-file", "", "`file` that holds its key")
+	for _, p := range setup.Platforms() {
+		w.TokenFiles[p], w.Owners[p] = new(string), new([]string)
+		f.StringVar(w.TokenFiles[p], string(p)+"-token-file", "", "`file` that holds the bot's token")
+		f.StringSliceVar(w.Owners[p], string(p)+"-owner", nil, "`id` of who may do everything; several with commas")
+	}
+	f.StringVar(&w.AppTokenFile, "slack-app-token-file", "", "`file` that holds the app token (xapp-…)")
+	f.StringVar(&w.Workspace, "workspace", "", "`directory` in which tools work; left out: workspace in the home")
+	return cmd
+}
+
+func (c *cli) setup(ctx context.Context, w wizard) error {
+	if w.manifest {
+		return c.print(slack.Manifest(command.NewTable(command.Builtin()...).Menu(access.Owner)) + "\n")
+	}
+	if !w.alone && !(isTerminal(c.in) && isTerminal(c.out)) {
+		return &usageError{"setup asks questions, and this is no terminal; give --non-interactive and the answers as flags (`hermesd setup --help` lists them)"}
+	}
+	ctx, stop := c.untilSignal(ctx, "", nil)
+	defer stop()
+	s, err := setup.Look(setup.Options{Home: c.home, File: c.file, Env: c.env})
+	if err != nil {
+		return err
+	}
+	p, err := c.planned(ctx, s, w)
+	if err != nil || p == nil {
+		return err
+	}
+	if !w.dry {
+		if err := p.Write(); err != nil {
+			return err
+		}
+	}
+	runs := false
+	if client, err := admin.Dial(ctx, s.Home); err == nil {
+		runs = true
+		_ = client.Close(ctx) // it was only looked for
+	}
+	return c.show(p, func() string { return c.setUp(p, w, runs) })
+}
+
+// planned returns what is to be written; nil if it is nothing.
+func (c *cli) planned(ctx context.Context, s *setup.State, w wizard) (*setup.Plan, error) {
+	if !w.alone {
+		p, err := setup.Interview(ctx, s, &form.Asker{In: c.in, Out: c.out, Environ: os.Environ()})
+		if errors.Is(err, setup.ErrAborted) {
+			c.note("%v", err)
+			return nil, &quietError{exitFailed}
+		}
+		return p, err
+	}
+	if s.Mended != "" {
+		c.note("%s", s.Mended)
+	}
+	p, err := s.FromFlags(w.Flags)
+	if err != nil || !w.try {
+		return p, err
+	}
+	said, err := p.Try(ctx)
+	for _, line := range said {
+		c.note("%s", text.Line(line))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; nothing is written", err)
+	}
+	return p, nil
+}
+
+// setUp says what was done, and what comes next.
+func (c *cli) setUp(p *setup.Plan, w wizard, runs bool) string {
+	switch {
+	case w.dry:
+		return text.Clean(p.Text()) + "Nothing was written (--dry-run).\n"
+	case len(p.Changes) == 0:
+		return "Everything stays as it is. Next: " + c.next("run") + ".\n"
+	}
+	head := "Written and valid.\n"
+	if w.alone {
+		head = text.Clean(p.Text()) + head
+	}
+	if runs {
+		return head + "A daemon runs: " + c.next("status") + " says what it has taken up, and what waits for its restart.\n"
+	}
+	return head + "Next: " + c.next("run") + " starts the daemon, " + c.next("service install") + " keeps it running, " + c.next("doctor --online") + " looks whether all is well.\n"
+}
+
+// next is a command for this home, as it is to be typed.
+func (c *cli) next(command string) string {
+	home := ""
+	if c.home != "" {
+		home = " --home " + c.home
+	}
+	return "`hermesd " + command + home + "`"
+}

@@ -1,0 +1,92 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAStopUnderLoadLosesNothing has many people write on all platforms while the
+// configuration changes, to what is right and to what is not, and the daemon is
+// told so by SIGHUP; then it is stopped in the middle of that, with turns that end
+// in time and turns that do not.
+func TestAStopUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	const people, most, drain = 8, 120, 500 * time.Millisecond
+	c := settle(t, filepath.Join(t.TempDir(), "home"), people, fmt.Sprintf("gateway:\n  drain_timeout: %s\n", drain))
+	if err := c.Start(c.Context()); err != nil {
+		t.Fatal(err)
+	}
+	process, err := os.FindProcess(c.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hup := func() { _ = process.Signal(syscall.SIGHUP) } // it may have ended
+	var all []string
+	for person := range people { // a bot cannot hear of a direct chat on Discord that began while it was away
+		all = append(all, c.says(person, 1, "hello", ""))
+	}
+	c.answered(all)
+	all = append(all, c.say("hold", "")...) // turns that do not end in time
+	over := make(chan struct{})
+	var load sync.WaitGroup
+	load.Go(func() {
+		tick := time.NewTicker(12 * time.Millisecond)
+		defer tick.Stop()
+		for range most {
+			all = append(all, c.says(1+rand.IntN(people-1), rand.IntN(3), "message", ""))
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+		}
+	})
+	right, err := os.ReadFile(filepath.Join(c.Home(), "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure := func(more string) {
+		if err := os.WriteFile(filepath.Join(c.Home(), "config.yaml"), append(right, more...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hup()
+	}
+	configure("agnet: 1\n")
+	until(t, "the configuration is refused", func() bool { return strings.Contains(c.out.String(), "the one in effect stays") })
+	if s := c.status(); !strings.Contains(s, "the configuration as it is now is not taken") || !strings.Contains(s, "agnet") {
+		t.Errorf("status does not say it:\n%s", s)
+	}
+	configure("agent:\n  ephemeral_system_prompt: Be brief.\n")
+	until(t, "it is taken", func() bool {
+		return strings.Contains(c.status(), "daemon") && !strings.Contains(c.status(), "is not taken")
+	})
+	hup()
+	began := time.Now()
+	if err := c.Stop(20 * time.Second); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if d := time.Since(began); d > drain+5*time.Second {
+		t.Errorf("it stops after %v, with %v for what runs", d, drain)
+	}
+	if !strings.Contains(c.out.String(), "turns are interrupted and kept") {
+		t.Error("it does not say what it has left")
+	}
+	close(over)
+	load.Wait()
+	close(c.hold)
+	if err := c.Start(c.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.answered(all)
+	c.once(all)
+	c.sound()
+}

@@ -1,0 +1,201 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"hermesd/gateway/schedule"
+)
+
+// A Job is a scheduled prompt as the command line is told of it. Live says that
+// a daemon runs, which runs it.
+type Job struct {
+	schedule.View
+	Live bool `json:"live"`
+}
+
+// Cron is the state of scheduled prompts. Live says that a daemon runs.
+type Cron struct {
+	schedule.Status
+	Live bool `json:"live"`
+}
+
+const (
+	maxSlots = 1000
+	// maxJobsFile is the most bytes of a file of jobs.
+	maxJobsFile = 16 << 20
+)
+
+// scheduled registers the requests about scheduled prompts.
+func (h *Handler) scheduled() {
+	h.mux.HandleFunc("GET /cron", booked(h, func(r *http.Request, b *schedule.Book) ([]schedule.View, error) {
+		return b.List(r.Context(), schedule.Machine())
+	}))
+	h.mux.HandleFunc("POST /cron", booked(h, func(r *http.Request, b *schedule.Book) (Job, error) {
+		d, err := draft(r)
+		if err != nil {
+			return Job{}, err
+		}
+		return h.job(b.Create(r.Context(), schedule.Machine(), "", d))
+	}))
+	h.mux.HandleFunc("GET /cron/status", booked(h, func(*http.Request, *schedule.Book) (Cron, error) {
+		if h.o.CronStatus == nil {
+			return Cron{}, nil
+		}
+		return Cron{h.o.CronStatus(), true}, nil
+	}))
+	h.mux.HandleFunc("GET /cron/slots", booked(h, func(r *http.Request, b *schedule.Book) ([]schedule.Slot, error) {
+		most, err := number(r, "max", 50, maxSlots)
+		if err != nil {
+			return nil, err
+		}
+		return b.History(r.Context(), schedule.Machine(), r.FormValue("job"), most)
+	}))
+	h.mux.HandleFunc("POST /cron/import", booked(h, importJobs))
+	h.mux.HandleFunc("POST /cron/{id}/{action}", booked(h, h.changeJob))
+}
+
+// booked answers with what do returns.
+func booked[T any](h *Handler, do func(*http.Request, *schedule.Book) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.o.Cron == nil {
+			h.fail(w, &Error{http.StatusServiceUnavailable, "there are no scheduled prompts here"})
+			return
+		}
+		v, err := do(r, h.o.Cron)
+		switch {
+		case errors.Is(err, schedule.ErrInvalid):
+			h.fail(w, &Error{http.StatusConflict, err.Error()})
+		case err != nil:
+			h.fail(w, err)
+		default:
+			h.reply(w, http.StatusOK, v)
+		}
+	}
+}
+
+// draft reads what a request says of a job.
+func draft(r *http.Request) (schedule.Draft, error) {
+	var d schedule.Draft
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return d, &Error{http.StatusBadRequest, "the job cannot be read: " + err.Error()}
+	}
+	return d, nil
+}
+
+func (h *Handler) job(v schedule.View, err error) (Job, error) {
+	return Job{v, h.o.CronStatus != nil}, err
+}
+
+func (h *Handler) changeJob(r *http.Request, b *schedule.Book) (Job, error) {
+	ctx, me, id := r.Context(), schedule.Machine(), r.PathValue("id")
+	switch action := r.PathValue("action"); action {
+	case "edit":
+		d, err := draft(r)
+		if err != nil {
+			return Job{}, err
+		}
+		return h.job(b.Update(ctx, me, id, d))
+	case "pause":
+		return h.job(b.Pause(ctx, me, id))
+	case "resume":
+		return h.job(b.Resume(ctx, me, id))
+	case "run":
+		return h.job(b.Run(ctx, me, id, ""))
+	case "remove":
+		return h.job(b.Remove(ctx, me, id))
+	default:
+		return Job{}, &Error{http.StatusNotFound, fmt.Sprintf("nothing is called %q; there are edit, pause, resume, run and remove", action)}
+	}
+}
+
+// importJobs takes the jobs of a file on this machine.
+func importJobs(r *http.Request, b *schedule.Book) (schedule.Imported, error) {
+	path := r.FormValue("file")
+	if !filepath.IsAbs(path) {
+		return schedule.Imported{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a whole path", path)}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return schedule.Imported{}, &Error{http.StatusNotFound, err.Error()}
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	raw, err := io.ReadAll(io.LimitReader(f, maxJobsFile+1))
+	switch {
+	case err != nil:
+		return schedule.Imported{}, &Error{http.StatusConflict, err.Error()}
+	case len(raw) > maxJobsFile:
+		return schedule.Imported{}, &Error{http.StatusConflict, fmt.Sprintf("%s is larger than %d MiB", path, maxJobsFile>>20)}
+	}
+	return b.Import(r.Context(), raw)
+}
+
+// Jobs returns all scheduled prompts, those that are due next first.
+func (c *Client) Jobs(ctx context.Context) ([]schedule.View, error) {
+	var list []schedule.View
+	err := c.ask(ctx, http.MethodGet, "/cron", nil, &list)
+	return list, err
+}
+
+// CreateJob makes a scheduled prompt.
+func (c *Client) CreateJob(ctx context.Context, d schedule.Draft) (Job, error) {
+	var j Job
+	err := c.send(ctx, "/cron", d, &j)
+	return j, err
+}
+
+// EditJob changes a scheduled prompt, which id names by its id or name, here and
+// below.
+func (c *Client) EditJob(ctx context.Context, id string, d schedule.Draft) (Job, error) {
+	var j Job
+	err := c.send(ctx, "/cron/"+url.PathEscape(id)+"/edit", d, &j)
+	return j, err
+}
+
+// ChangeJob does one of pause, resume, run and remove with a scheduled prompt.
+func (c *Client) ChangeJob(ctx context.Context, id, action string) (Job, error) {
+	var j Job
+	err := c.ask(ctx, http.MethodPost, "/cron/"+url.PathEscape(id)+"/"+action, nil, &j)
+	return j, err
+}
+
+// Slots returns the newest slots of a job, or of all if id is "".
+func (c *Client) Slots(ctx context.Context, id string, most int) ([]schedule.Slot, error) {
+	var list []schedule.Slot
+	err := c.ask(ctx, http.MethodGet, "/cron/slots", url.Values{"job": {id}, "max": {strconv.Itoa(most)}}, &list)
+	return list, err
+}
+
+// CronStatus returns the state of scheduled prompts.
+func (c *Client) CronStatus(ctx context.Context) (Cron, error) {
+	var s Cron
+	err := c.ask(ctx, http.MethodGet, "/cron/status", nil, &s)
+	return s, err
+}
+
+// ImportJobs takes the jobs of the file at path, which is whole.
+func (c *Client) ImportJobs(ctx context.Context, path string) (schedule.Imported, error) {
+	var done schedule.Imported
+	err := c.ask(ctx, http.MethodPost, "/cron/import", url.Values{"file": {path}}, &done)
+	return done, err
+}
+
+// send posts v as JSON to path.
+func (c *Client) send(ctx context.Context, path string, v, into any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	return c.exchange(ctx, http.MethodPost, path, nil, bytes.NewReader(raw), into)
+}

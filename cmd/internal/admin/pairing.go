@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/chat"
+)
+
+// A Book lets people in by codes, and out again. *pairing.Book is one.
+type Book interface {
+	List() pairing.List
+	Approve(ctx context.Context, platform chat.Platform, code string) (pairing.Person, error)
+	Revoke(ctx context.Context, platform chat.Platform, id string) (pairing.Person, error)
+	Clear(ctx context.Context) ([]pairing.Person, error)
+}
+
+// Approved is somebody who has been let in.
+type Approved struct {
+	pairing.Person
+	// Told says that the person is told of it: now, or once a daemon runs.
+	Told bool `json:"told"`
+}
+
+// welcome is said to who has been let in.
+const welcome = "You are let in. What you wrote before was not read; write it again. `/help` lists the commands."
+
+// pairings registers the requests about pairing.
+func (h *Handler) pairings() {
+	h.mux.HandleFunc("GET /pairing", paired(h, func(_ *http.Request, b Book) (pairing.List, error) { return b.List(), nil }))
+	h.mux.HandleFunc("POST /pairing/approve", paired(h, h.approve))
+	h.mux.HandleFunc("POST /pairing/revoke", paired(h, func(r *http.Request, b Book) (pairing.Person, error) {
+		return b.Revoke(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("id"))
+	}))
+	h.mux.HandleFunc("POST /pairing/clear", paired(h, func(r *http.Request, b Book) ([]pairing.Person, error) {
+		gone, err := b.Clear(r.Context())
+		if gone == nil {
+			gone = []pairing.Person{}
+		}
+		return gone, err
+	}))
+}
+
+// paired answers with what do returns.
+func paired[T any](h *Handler, do func(*http.Request, Book) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.o.Pairing == nil {
+			h.fail(w, &Error{http.StatusServiceUnavailable, "there is no pairing here"})
+			return
+		}
+		v, err := do(r, h.o.Pairing)
+		var no *pairing.Refusal
+		switch {
+		case errors.As(err, &no):
+			h.fail(w, &Error{http.StatusConflict, no.Text})
+		case err != nil:
+			h.fail(w, err)
+		default:
+			h.reply(w, http.StatusOK, v)
+		}
+	}
+}
+
+// approve lets a person in, and says so to the person.
+func (h *Handler) approve(r *http.Request, b Book) (Approved, error) {
+	p, err := b.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
+	if err != nil || h.o.Tell == nil || p.To == (chat.Address{}) {
+		return Approved{Person: p}, err
+	}
+	if err := h.o.Tell(r.Context(), p.To, welcome); err != nil {
+		h.o.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
+		return Approved{Person: p}, nil
+	}
+	return Approved{Person: p, Told: true}, nil
+}
+
+// Pairings returns who is paired and who waits.
+func (c *Client) Pairings(ctx context.Context) (pairing.List, error) {
+	var l pairing.List
+	err := c.ask(ctx, http.MethodGet, "/pairing", nil, &l)
+	return l, err
+}
+
+// Approve lets in the person who was told a code.
+func (c *Client) Approve(ctx context.Context, platform, code string) (Approved, error) {
+	var p Approved
+	err := c.ask(ctx, http.MethodPost, "/pairing/approve", url.Values{"platform": {platform}, "code": {code}}, &p)
+	return p, err
+}
+
+// Revoke takes back what Approve did.
+func (c *Client) Revoke(ctx context.Context, platform, id string) (pairing.Person, error) {
+	var p pairing.Person
+	err := c.ask(ctx, http.MethodPost, "/pairing/revoke", url.Values{"platform": {platform}, "id": {id}}, &p)
+	return p, err
+}
+
+// ClearPending makes all codes that are out worthless, and returns whose they
+// were.
+func (c *Client) ClearPending(ctx context.Context) ([]pairing.Person, error) {
+	var gone []pairing.Person
+	err := c.ask(ctx, http.MethodPost, "/pairing/clear", nil, &gone)
+	return gone, err
+}

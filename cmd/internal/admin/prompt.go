@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/llm/tokens"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/session"
+)
+
+// A Prompt is what a model is told in every call of a session before anybody
+// speaks.
+type Prompt struct {
+	Session session.Record `json:"session"`
+	Hash    string         `json:"hash"`
+	Layers  []prompt.Layer `json:"layers"`
+	Tools   []Tool         `json:"tools"`
+}
+
+// A Tool is the size of one tool in a prompt. Tokens are estimated.
+type Tool struct {
+	Name   string `json:"name"`
+	Bytes  int    `json:"bytes"`
+	Tokens int    `json:"tokens"`
+}
+
+// A Trace is what is known of the calls of a session, the oldest first.
+type Trace struct {
+	Session session.Record `json:"session"`
+	// Calls are without the digests of messages.
+	Calls []ledger.Record `json:"calls"`
+	// Forgotten is how many older calls are not kept any more.
+	Forgotten int `json:"forgotten,omitempty"`
+}
+
+// A Diff says where the prefixes of two calls part.
+type Diff struct {
+	Session session.Record `json:"session"`
+	A       ledger.Record  `json:"a"`
+	B       ledger.Record  `json:"b"`
+	// Where names a layer or a message; "" if the longer prefix extends the
+	// shorter.
+	Where string `json:"where"`
+}
+
+func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	p, err := h.prefix(r, rec.ID)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	out := Prompt{Session: rec, Hash: p.Hash(), Layers: p.Layers(), Tools: []Tool{}}
+	for _, t := range p.Tools() {
+		out.Tools = append(out.Tools, Tool{
+			Name: t.Name, Bytes: len(t.Name) + len(t.Description) + len(t.Schema),
+			Tokens: tokens.Text(t.Name) + tokens.Text(t.Description) + tokens.Text(string(t.Schema)),
+		})
+	}
+	h.reply(w, http.StatusOK, out)
+}
+
+// prefix returns the frozen prompt of a session.
+func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err error) {
+	raw, err := h.o.Store.Prompt(r.Context(), id)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("prompt of %s: %w", id, err)
+	}
+	return p, nil
+}
+
+// calls returns the records of a session that are kept.
+func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error) {
+	rows, err := h.o.Store.Calls(r.Context(), id, 0)
+	if err != nil {
+		return nil, fmt.Errorf("calls of %s: %w", id, err)
+	}
+	records := make([]ledger.Record, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row, &records[i]); err != nil {
+			return nil, fmt.Errorf("calls of %s, number %d: %w", id, i+1, err)
+		}
+	}
+	return records, nil
+}
+
+func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	records, err := h.calls(r, rec.ID)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	out := Trace{Session: rec, Calls: records}
+	if len(records) > 0 {
+		out.Forgotten = max(0, records[0].N-1)
+	}
+	for i := range records {
+		records[i].Hashes = nil
+	}
+	h.reply(w, http.StatusOK, out)
+}
+
+func (h *Handler) diff(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	records, err := h.calls(r, rec.ID)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	out := Diff{Session: rec}
+	for _, call := range []struct {
+		name string
+		to   *ledger.Record
+	}{{"n", &out.A}, {"m", &out.B}} {
+		if *call.to, err = pick(r.FormValue(call.name), records); err != nil {
+			h.fail(w, err)
+			return
+		}
+	}
+	if out.Where, err = ledger.Diff(records, out.A.N, out.B.N); err != nil {
+		h.fail(w, &Error{http.StatusConflict, fmt.Sprintf("these calls cannot be compared: %v; `hermesd prompt trace` shows the calls that are kept", err)})
+		return
+	}
+	out.A.Hashes, out.B.Hashes = nil, nil
+	h.reply(w, http.StatusOK, out)
+}
+
+// pick returns the call with the number in s.
+func pick(s string, records []ledger.Record) (ledger.Record, error) {
+	if len(records) == 0 {
+		return ledger.Record{}, &Error{http.StatusNotFound, "no model was called in this conversation yet"}
+	}
+	for _, c := range records {
+		if fmt.Sprint(c.N) == s {
+			return c, nil
+		}
+	}
+	return ledger.Record{}, &Error{http.StatusNotFound,
+		fmt.Sprintf("there is no call %s; the conversation has calls %d to %d, `hermesd prompt trace` shows them", s, records[0].N, records[len(records)-1].N)}
+}

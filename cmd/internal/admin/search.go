@@ -1,0 +1,88 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermesd/gateway/session"
+)
+
+// Found is one message that a search has found.
+type Found struct {
+	Session session.ID `json:"session"`
+	Row     int        `json:"row"` // its number in the whole conversation, archived messages included
+	Role    string     `json:"role"`
+	Time    time.Time  `json:"time"`
+	Text    string     `json:"text"` // what was found and what stands around it
+}
+
+// maxFound is the most messages that one search returns.
+const maxFound = 200
+
+func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
+	most, err := number(r, "max", 20, maxFound)
+	query := strings.TrimSpace(r.URL.Query().Get("q"))
+	switch {
+	case err != nil:
+	case query == "":
+		err = &Error{http.StatusBadRequest, "there is nothing to search for"}
+	case h.o.Search == nil:
+		err = &Error{http.StatusServiceUnavailable, "the search index is not open; its problem stands in the daemon's log"}
+	}
+	var found []Found
+	if err == nil {
+		found, err = h.o.Search(r.Context(), query, most)
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if found == nil {
+		found = []Found{}
+	}
+	h.reply(w, http.StatusOK, found)
+}
+
+// Search returns at most most messages of all conversations, archived ones
+// included.
+func (c *Client) Search(ctx context.Context, query string, most int) ([]Found, error) {
+	var found []Found
+	err := c.ask(ctx, http.MethodGet, "/search", url.Values{"q": {query}, "max": {strconv.Itoa(most)}}, &found)
+	return found, err
+}
+
+// whole puts into s a page of all messages that were ever said: archived ones
+// first, by the compaction that took them out, then the active ones.
+func (h *Handler) whole(r *http.Request, s *Session, most int) error {
+	rec, at := s.Record, 0
+	spans := append(append([]session.Span(nil), rec.Archive...), session.Span{From: rec.Start, To: rec.Start + rec.Messages})
+	for _, span := range spans {
+		skip := min(max(s.From-at, 0), span.To-span.From)
+		at += span.To - span.From
+		span.From += skip
+		span.To = min(span.To, span.From+most-len(s.Messages))
+		if span.From >= span.To {
+			continue
+		}
+		rows, err := h.o.Store.Rows(r.Context(), rec.ID, span)
+		if err != nil {
+			return err
+		}
+		if len(rows) < span.To-span.From {
+			return errors.New("messages are missing in the store")
+		}
+		for i, row := range rows {
+			m, err := shown(row)
+			if err != nil {
+				return err
+			}
+			s.Rows, s.Messages = append(s.Rows, span.From+i), append(s.Messages, m)
+		}
+	}
+	return nil
+}

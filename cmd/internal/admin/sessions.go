@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"hermesd/gateway/command"
+	"hermesd/gateway/export"
+	"hermesd/gateway/session"
+)
+
+// A Keeper names and deletes conversations.
+type Keeper interface {
+	SetTitle(ctx context.Context, id session.ID, title string) error
+	// Expired returns the sessions that were used last before a time, the oldest
+	// first, at most max (0: all).
+	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
+}
+
+// An Eraser deletes a conversation wherever something of it is kept.
+// *erase.Eraser is one.
+type Eraser interface {
+	Session(ctx context.Context, id session.ID) (session.Forgotten, error)
+}
+
+// keeping registers the requests that change whole conversations, or write them
+// down.
+func (h *Handler) keeping() {
+	h.mux.HandleFunc("POST /sessions/{id}/title", h.rename)
+	h.mux.HandleFunc("GET /sessions/{id}/export", h.export)
+	h.mux.HandleFunc("DELETE /sessions/{id}", h.delete)
+	h.mux.HandleFunc("GET /expired", h.expired)
+}
+
+var errNoKeeper = &Error{http.StatusServiceUnavailable, "conversations cannot be changed from here; is the daemon of another version?"}
+
+// rename names a session; an empty name takes its name away.
+func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err == nil && h.o.Keeper == nil {
+		err = errNoKeeper
+	}
+	if err == nil {
+		rec.Title, rec.TitleAuto = command.CleanTitle(r.FormValue("title")), false
+		err = h.o.Keeper.SetTitle(r.Context(), rec.ID, rec.Title)
+	}
+	if err != nil {
+		h.fail(w, kept(rec.ID, err))
+		return
+	}
+	h.reply(w, http.StatusOK, rec)
+}
+
+// kept is err as a person reads it.
+func kept(id session.ID, err error) error {
+	switch {
+	case errors.Is(err, session.ErrUnknown):
+		return &Error{http.StatusNotFound, fmt.Sprintf("there is no session %s any more", id)}
+	case errors.Is(err, session.ErrBusy):
+		return &Error{http.StatusConflict, fmt.Sprintf("%s: %v", id, session.ErrBusy)}
+	}
+	return err
+}
+
+// Exported is a conversation that was written down.
+type Exported struct {
+	Session session.ID `json:"session"`
+	Text    string     `json:"text"`
+}
+
+func (h *Handler) export(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	var b bytes.Buffer
+	if err == nil {
+		var c export.Conversation
+		if c, err = export.Read(r.Context(), h.o.Store, rec, h.o.Masker.Mask); err == nil {
+			switch format := r.FormValue("format"); format {
+			case "", "markdown":
+				err = c.Markdown(&b)
+			case "jsonl":
+				err = c.JSONL(&b)
+			default:
+				err = &Error{http.StatusBadRequest, fmt.Sprintf("there is no format %q; use markdown or jsonl", format)}
+			}
+		}
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	h.reply(w, http.StatusOK, Exported{rec.ID, b.String()})
+}
+
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
+	rec, err := h.find(r, r.PathValue("id"))
+	if err == nil && h.o.Eraser == nil {
+		err = errNoKeeper
+	}
+	var gone session.Forgotten
+	if err == nil {
+		gone, err = h.o.Eraser.Session(r.Context(), rec.ID)
+	}
+	if err != nil {
+		h.fail(w, kept(rec.ID, err))
+		return
+	}
+	h.reply(w, http.StatusOK, gone)
+}
+
+// expired lists the sessions that were used last before a time.
+func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
+	before, err := time.Parse(time.RFC3339, r.FormValue("before"))
+	switch {
+	case err != nil:
+		err = &Error{http.StatusBadRequest, fmt.Sprintf("before is %q; it must be a time like %s", r.FormValue("before"), time.RFC3339)}
+	case h.o.Keeper == nil:
+		err = errNoKeeper
+	}
+	var ids []session.ID
+	if err == nil {
+		ids, err = h.o.Keeper.Expired(r.Context(), before, 0)
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if ids == nil {
+		ids = []session.ID{}
+	}
+	h.reply(w, http.StatusOK, ids)
+}
+
+// Rename names a session; an empty title takes its name away. id may be a title,
+// or a part of the session's id, here and below.
+func (c *Client) Rename(ctx context.Context, id, title string) (session.Record, error) {
+	var rec session.Record
+	err := c.ask(ctx, http.MethodPost, "/sessions/"+url.PathEscape(id)+"/title", url.Values{"title": {title}}, &rec)
+	return rec, err
+}
+
+// Export returns a session as a text in a format: "markdown" or "jsonl".
+func (c *Client) Export(ctx context.Context, id, format string) (Exported, error) {
+	var e Exported
+	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/export", url.Values{"format": {format}}, &e)
+	return e, err
+}
+
+// Delete deletes a session, and all that is kept of it.
+func (c *Client) Delete(ctx context.Context, id string) (session.Forgotten, error) {
+	var gone session.Forgotten
+	err := c.ask(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil, &gone)
+	return gone, err
+}
+
+// Expired returns the sessions that were used last before a time, the oldest
+// first.
+func (c *Client) Expired(ctx context.Context, before time.Time) ([]session.ID, error) {
+	var ids []session.ID
+	err := c.ask(ctx, http.MethodGet, "/expired", url.Values{"before": {before.UTC().Format(time.RFC3339)}}, &ids)
+	return ids, err
+}

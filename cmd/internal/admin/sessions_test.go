@@ -1,0 +1,134 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/session"
+)
+
+// An archivist is a store of which conversations can be named and deleted.
+type archivist struct {
+	*store
+	gone []session.ID
+}
+
+func (k *archivist) SetTitle(_ context.Context, id session.ID, title string) error {
+	for i := range k.sessions {
+		if k.sessions[i].ID == id {
+			k.sessions[i].Title = title
+			return k.err
+		}
+	}
+	return session.ErrUnknown
+}
+
+func (k *archivist) Expired(_ context.Context, before time.Time, _ int) (ids []session.ID, err error) {
+	for _, s := range k.sessions {
+		if s.Updated.Before(before) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids, k.err
+}
+
+func (k *archivist) Session(_ context.Context, id session.ID) (session.Forgotten, error) {
+	if k.err != nil {
+		return session.Forgotten{}, k.err
+	}
+	k.gone = append(k.gone, id)
+	return session.Forgotten{ID: id, Messages: 3, Files: []string{"f"}}, nil
+}
+
+func newArchivist(t *testing.T) (*archivist, *admin.Client) {
+	t.Helper()
+	k := &archivist{store: filled(t)}
+	c := admin.Local(admin.NewHandler(admin.Options{Store: k, Keeper: k, Eraser: k}))
+	ends(t, c.Close)
+	return k, c
+}
+
+func TestConversationsAreNamedAndDeletedByAnyNameTheyHave(t *testing.T) {
+	k, c := newArchivist(t)
+	rec, err := c.Rename(t.Context(), "aaaa1111", " The\ntrip & more?\u202e ")
+	if err != nil || rec.ID != one || rec.Title != "The trip & more?" || k.sessions[0].Title != rec.Title {
+		t.Errorf("got %+v, %v", rec, err)
+	}
+	gone, err := c.Delete(t.Context(), "the trip & MORE?")
+	if err != nil || gone.ID != one || gone.Messages != 3 {
+		t.Errorf("got %+v, %v", gone, err)
+	}
+	if d := cmp.Diff([]session.ID{one}, k.gone); d != "" {
+		t.Error(d)
+	}
+	_, err = c.Delete(t.Context(), "20261121") // both begin so
+	wantError(t, err, http.StatusConflict, "fits 2 sessions")
+	_, err = c.Rename(t.Context(), "nowhere", "x")
+	wantError(t, err, http.StatusNotFound, "no session")
+	if rec, err = c.Rename(t.Context(), string(one), ""); err != nil || rec.Title != "" {
+		t.Errorf("got %+v, %v", rec, err)
+	}
+}
+
+func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
+	k, _ := newArchivist(t)
+	for want, err := range map[string]error{"/stop": session.ErrBusy, "any more": session.ErrUnknown, "disk on fire": errors.New("disk on fire")} {
+		code := map[error]int{session.ErrBusy: http.StatusConflict, session.ErrUnknown: http.StatusNotFound}[err]
+		if code == 0 {
+			code = http.StatusInternalServerError
+		}
+		failing := &archivist{store: &store{err: err}}
+		fc := admin.Local(admin.NewHandler(admin.Options{Store: k, Keeper: k, Eraser: failing}))
+		_, got := fc.Delete(t.Context(), string(one))
+		wantError(t, got, code, want)
+		ends(t, fc.Close)
+	}
+	none := admin.Local(admin.NewHandler(admin.Options{Store: filled(t)}))
+	ends(t, none.Close)
+	_, err := none.Delete(t.Context(), string(one))
+	wantError(t, err, http.StatusServiceUnavailable, "another version")
+	_, err = none.Rename(t.Context(), string(one), "x")
+	wantError(t, err, http.StatusServiceUnavailable, "another version")
+	_, err = none.Expired(t.Context(), time.Now())
+	wantError(t, err, http.StatusServiceUnavailable, "another version")
+	if len(k.gone) > 0 {
+		t.Errorf("%v are gone", k.gone)
+	}
+}
+
+func TestExportsComeOverTheSocket(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		md, err := c.Export(t.Context(), string(one), "markdown")
+		if err != nil || md.Session != one || !strings.Contains(md.Text, "### 1 assistant\n\nmy key is <secret>\n") {
+			t.Errorf("got %+v, %v", md, err)
+		}
+		lines, err := c.Export(t.Context(), string(one), "jsonl")
+		if err != nil || strings.Count(lines.Text, "\n") != 4 || strings.Contains(lines.Text, "sk-very-secret") {
+			t.Errorf("got %+v, %v", lines, err)
+		}
+		_, err = c.Export(t.Context(), string(one), "docx")
+		wantError(t, err, http.StatusBadRequest, "markdown or jsonl")
+		_, err = c.Export(t.Context(), "nowhere", "jsonl")
+		wantError(t, err, http.StatusNotFound, "nowhere")
+	})
+}
+
+func TestExpiredConversationsAreListed(t *testing.T) {
+	k, c := newArchivist(t)
+	now := time.Now()
+	k.sessions[0].Updated, k.sessions[1].Updated = now, now.Add(-48*time.Hour)
+	ids, err := c.Expired(t.Context(), now.Add(-24*time.Hour))
+	if err != nil || len(ids) != 1 || ids[0] != k.sessions[1].ID {
+		t.Errorf("got %v, %v", ids, err)
+	}
+	if ids, err = c.Expired(t.Context(), now.Add(-72*time.Hour)); err != nil || len(ids) != 0 {
+		t.Errorf("got %v, %v", ids, err)
+	}
+}

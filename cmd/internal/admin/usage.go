@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/llm/pricing"
+	"hermesd/gateway/session"
+)
+
+// Usage is what model calls came to. Calls that make summaries for a compression
+// are not among them: no ledger has them.
+type Usage struct {
+	Since time.Time `json:"since,omitzero"` // zero: from the first call that is kept
+	By    string    `json:"by"`             // session, platform or model
+	Rows  []Spent   `json:"rows"`           // what costs the most first
+	Total Spent     `json:"total"`
+	// Prices says from which day the prices are, and where they were found.
+	Prices string `json:"prices"`
+}
+
+// Spent is one group of calls.
+type Spent struct {
+	Name  string    `json:"name"`
+	Title string    `json:"title,omitempty"` // of a session
+	Calls int       `json:"calls"`
+	Usage llm.Usage `json:"usage"`
+	// Reuse is the share of the prompts that was read from a cache, in per cent.
+	Reuse float64 `json:"reuse_percent"`
+	// Costs are in dollars, of the calls of models with a known price only.
+	Costs Costs `json:"costs_usd"`
+	// Unpriced is how many calls are in no cost, as their models have no price;
+	// those are Unknown.
+	Unpriced int      `json:"unpriced_calls"`
+	Unknown  []string `json:"unknown_prices"`
+}
+
+// Costs are those of calls, by what was paid for.
+type Costs struct {
+	Input      pricing.USD `json:"input"`
+	CacheRead  pricing.USD `json:"cache_read"`
+	CacheWrite pricing.USD `json:"cache_write"`
+	Output     pricing.USD `json:"output"`
+	Paid       pricing.USD `json:"paid"`
+	Uncached   pricing.USD `json:"without_cache"`
+	Floor      pricing.USD `json:"floor"` // an estimate
+}
+
+// Add counts a call too.
+func (s *Spent) Add(r ledger.Record, prices *pricing.Table) {
+	s.Calls++
+	s.Usage = s.Usage.Add(r.Usage)
+	if n := s.Usage.Prompt(); n > 0 {
+		s.Reuse = 100 * float64(s.Usage.CacheRead) / float64(n)
+	}
+	p, ok := prices.Price(r.Model)
+	if !ok {
+		s.Unpriced++
+		if name := ModelOf(r); !slices.Contains(s.Unknown, name) {
+			s.Unknown = append(s.Unknown, name)
+		}
+		return
+	}
+	u, sum := r.Usage, ledger.Price([]ledger.Record{r}, prices)
+	s.Costs.Input += p.Cost(llm.Usage{Input: u.Input})
+	s.Costs.CacheRead += p.Cost(llm.Usage{CacheRead: u.CacheRead})
+	s.Costs.CacheWrite += p.Cost(llm.Usage{CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h})
+	s.Costs.Output += p.Cost(llm.Usage{Output: u.Output})
+	s.Costs.Paid += sum.Paid
+	s.Costs.Uncached += sum.Uncached
+	s.Costs.Floor += sum.Floor
+}
+
+// ModelOf is what answered a call, as provider/model.
+func ModelOf(r ledger.Record) string {
+	if r.Model == "" || r.Model == r.Provider {
+		return r.Provider
+	}
+	return r.Provider + "/" + r.Model
+}
+
+// groups returns how calls can be told apart.
+func groups() map[string]func(session.Record, ledger.Record) (name, title string) {
+	return map[string]func(session.Record, ledger.Record) (name, title string){
+		"session":  func(s session.Record, _ ledger.Record) (string, string) { return string(s.ID), cmp.Or(s.Title, s.Name) },
+		"platform": func(s session.Record, _ ledger.Record) (string, string) { return string(s.At.Platform), "" },
+		"model":    func(_ session.Record, c ledger.Record) (string, string) { return ModelOf(c), "" },
+	}
+}
+
+func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
+	by := cmp.Or(r.FormValue("by"), "session")
+	group, ok := groups()[by]
+	if !ok {
+		h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("calls cannot be told apart by %q; use session, platform or model", by)})
+		return
+	}
+	out := Usage{By: by, Rows: []Spent{}, Total: Spent{Name: "together", Unknown: []string{}}}
+	if s := r.FormValue("since"); s != "" {
+		var err error
+		if out.Since, err = time.Parse(time.RFC3339, s); err != nil {
+			h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("since is %q; it must be a time such as 2026-01-31T15:04:05Z", s)})
+			return
+		}
+	}
+	prices := cmp.Or(h.o.Prices, pricing.Builtin())
+	out.Prices = prices.Date + ", " + prices.Source
+	sessions, err := h.o.Store.Sessions(r.Context(), every)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	rows := make(map[string]*Spent)
+	for _, s := range sessions {
+		if s.Updated.Before(out.Since) {
+			continue
+		}
+		calls, err := h.calls(r, s.ID)
+		if err != nil {
+			h.fail(w, err)
+			return
+		}
+		for _, c := range calls {
+			if c.At.Before(out.Since) {
+				continue
+			}
+			name, title := group(s, c)
+			if rows[name] == nil {
+				rows[name] = &Spent{Name: name, Title: title, Unknown: []string{}}
+			}
+			rows[name].Add(c, prices)
+			out.Total.Add(c, prices)
+		}
+	}
+	for _, s := range rows {
+		out.Rows = append(out.Rows, *s)
+	}
+	slices.SortFunc(out.Rows, func(a, b Spent) int {
+		return cmp.Or(cmp.Compare(b.Costs.Paid, a.Costs.Paid), cmp.Compare(b.Usage.Prompt(), a.Usage.Prompt()), cmp.Compare(a.Name, b.Name))
+	})
+	h.reply(w, http.StatusOK, out)
+}

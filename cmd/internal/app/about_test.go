@@ -1,0 +1,107 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hermesd/adapters/console"
+	"hermesd/cmd/internal/config"
+)
+
+// tells has the person at the terminal, who owns the daemon, say something, and
+// returns the answer once it holds all of the words.
+func (w *world) tells(text string, words ...string) {
+	w.Helper()
+	c, err := w.app.Console().Attach(w.ctx, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Say(w.ctx, "", text); err != nil {
+		w.Fatal(err)
+	}
+	last := ""
+	for {
+		ev, err := c.Next(w.ctx)
+		if err != nil {
+			w.fatal(fmt.Sprintf("%s is not answered with %q but with\n%s\n%v", text, words, last, err))
+		}
+		if ev.Seq != 0 {
+			c.Seen(ev.Seq)
+		}
+		if ev.Kind != console.Message && ev.Kind != console.Edit {
+			continue
+		}
+		last = ev.Text.Text
+		missing := 0
+		for _, word := range words {
+			if !strings.Contains(last, word) {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return
+		}
+	}
+}
+
+// TestWhatTheDaemonKnowsIsTold asks for what stands in the store, in the price
+// table and in the home.
+func TestWhatTheDaemonKnowsIsTold(t *testing.T) {
+	w := newWorld(t, fault{telegram: "none"})
+	for path, text := range map[string]string{
+		"memories/MEMORY.md":         "The server runs Debian",
+		"skills/dev/review/SKILL.md": "---\nname: review\ndescription: How to review\n---\nRead it.",
+		"skills/web/SKILL.md":        "---\nname: web\ndescription: Elsewhere\nmetadata:\n  hermes:\n    requires_tools: [teleport]\n---\nGo.",
+	} {
+		if err := os.MkdirAll(filepath.Join(w.home, filepath.Dir(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.write(path, text)
+	}
+	w.start()
+	w.terminal("hello")
+	w.tells("/context", "claude-sonnet-4-5", "a window of 200000 tokens", "memory ", "tools: ", "messages: 2", "compactions: none yet")
+	w.tells("/usage", "calls: 1 in 1 turns", "cost: $0.", "without a cache it were $0.")
+	w.tells("/memory", "MEMORY.md: 1 entries, 1% — 22/2,200 chars", "USER.md: 0 entries")
+	w.tells("/skills", "Skills (1)", "/review How to review", "web: needs the tool teleport, which is not offered")
+	w.tells("/model claude-opus-4-8", "claude-opus-4-8 answers here", "which costs about $0.")
+	w.tells("/model a-model-nobody-knows", "answers here", "anew, once.")
+	s := w.app.Gateway().Status()
+	if s.Reuse.Calls != 1 || s.Reuse.Paid <= 0 || len(s.Reuse.Unknown) != 0 || !strings.Contains(s.Caching, "5m TTL") {
+		t.Errorf("status: %+v, %q", s.Reuse, s.Caching)
+	}
+}
+
+// TestPricesOfAPersonAreWhatIsTold: a contract's prices go before the built-in
+// ones wherever money is told, and prices that cannot be read are told at once.
+func TestPricesOfAPersonAreWhatIsTold(t *testing.T) {
+	w := newWorld(t, fault{telegram: "none"})
+	w.load = func() (*config.Config, config.Report, error) {
+		return config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})
+	}
+	w.configure("prices_file: prices.yaml", "none")
+	w.write("prices.yaml", "date: 2026-03-01\nmodels:\n- {match: claude-sonnet*, input: 90000, output: 90000}\n- {match: a-model-of-ours, input: 50000, output: 1}\n")
+	w.start()
+	w.terminal("hello")
+	w.tells("/model a-model-of-ours", "answers here", "which costs about $")
+	s := w.app.Gateway().Status()
+	if s.Reuse.Paid < 10 || len(s.Reuse.Unknown) != 0 {
+		t.Errorf("status goes by other prices: %+v", s.Reuse)
+	}
+	w.write("prices.yaml", "date: 2026-03-01\nmodels:\n- {match: claude-sonnet*, input: cheap, output: 90000}\n")
+	if state := w.app.Reload(w.ctx); !strings.Contains(state.Problem, "prices.yaml:3:34") {
+		t.Errorf("reloaded with %+v", state)
+	}
+	if s := w.app.Gateway().Status(); s.Reuse.Paid < 10 {
+		t.Errorf("broken prices took the place of good ones: %+v", s.Reuse)
+	}
+	w.write("prices.yaml", "date: 2026-03-02\nmodels: []\n")
+	if state := w.app.Reload(w.ctx); !slices.Contains(state.Restart, "prices_file") {
+		t.Errorf("new prices are not told of: %+v", state)
+	}
+}

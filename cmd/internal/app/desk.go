@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"hermesd/agent/tools/cronjob"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+)
+
+// A desk is where the tool cronjob makes and changes scheduled prompts, in the
+// name of who speaks in the turn.
+type desk struct{ a *App }
+
+// at returns the book, and who looks into it.
+func (d desk) at(by cronjob.Caller) (*schedule.Book, schedule.Viewer, error) {
+	who, ok := d.a.gateway.Speaker(session.ID(by.Session))
+	if !ok {
+		return nil, schedule.Viewer{}, errors.New("nobody speaks in this conversation now")
+	}
+	return d.a.gateway.Jobs(), schedule.Viewer{By: who.By, At: who.At, AtName: who.Name}, nil
+}
+
+// do has the book do something with one job.
+func (d desk) do(by cronjob.Caller, f func(*schedule.Book, schedule.Viewer) (schedule.View, error)) (cronjob.Job, error) {
+	book, viewer, err := d.at(by)
+	if err != nil {
+		return cronjob.Job{}, err
+	}
+	v, err := f(book, viewer)
+	return told(v), err
+}
+
+// told is a job as the model is told of it.
+func told(v schedule.View) cronjob.Job {
+	return cronjob.Job{
+		ID: string(v.ID), Name: v.Name, Status: v.Status, Schedule: v.Schedule.Text, Zone: v.Schedule.Zone, Next: v.Next,
+		Deliver: v.Deliver, Skills: v.Skills, Repeat: v.Repeat, Runs: v.State.Runs, LastEnded: v.State.Ended, LastResult: string(v.State.Result), Why: v.State.Why,
+	}
+}
+
+// Create implements cronjob.Jobs.
+func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.Draft) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.Draft(dr))
+	})
+}
+
+// List implements cronjob.Jobs.
+func (d desk) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, error) {
+	book, viewer, err := d.at(by)
+	if err != nil {
+		return nil, err
+	}
+	views, err := book.List(ctx, viewer)
+	var jobs []cronjob.Job
+	for _, v := range views {
+		jobs = append(jobs, told(v))
+	}
+	return jobs, err
+}
+
+// Update implements cronjob.Jobs.
+func (d desk) Update(ctx context.Context, by cronjob.Caller, job string, dr cronjob.Draft) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+		return b.Update(ctx, v, job, schedule.Draft(dr))
+	})
+}
+
+// Pause implements cronjob.Jobs.
+func (d desk) Pause(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Pause(ctx, v, job) })
+}
+
+// Resume implements cronjob.Jobs.
+func (d desk) Resume(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Resume(ctx, v, job) })
+}
+
+// Run implements cronjob.Jobs.
+func (d desk) Run(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+		return b.Run(ctx, v, job, by.Session+"/"+by.Call)
+	})
+}
+
+// Remove implements cronjob.Jobs.
+func (d desk) Remove(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
+	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Remove(ctx, v, job) })
+}

@@ -1,0 +1,244 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/compressor"
+	"hermesd/agent/review"
+	"hermesd/agent/shell"
+	"hermesd/agent/tool"
+	"hermesd/agent/tools/clarify"
+	"hermesd/agent/tools/cronjob"
+	"hermesd/agent/tools/delegate"
+	"hermesd/agent/tools/send"
+	"hermesd/agent/tools/terminal"
+	"hermesd/agent/tools/web"
+	"hermesd/gateway/session"
+	"hermesd/internal/dial"
+	"hermesd/internal/spawn"
+	"hermesd/storage"
+)
+
+// hands are the tools that change something, or that reach people and places
+// outside of the conversation.
+func (a *App) hands() ([]tool.Tool, error) {
+	ts := []tool.Tool{clarify.New(), send.New(a.destinations), cronjob.New(desk{a})}
+	pages, err := a.webTools()
+	if err != nil {
+		return nil, err
+	}
+	ts = append(ts, pages...)
+	commands, err := a.terminal()
+	if err != nil {
+		return nil, err
+	}
+	ts = append(ts, commands...)
+	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, Spent: a.charge, OnPanic: a.toolPanic})), nil
+}
+
+// toolPanic tells the operator of a tool that has a bug.
+func (a *App) toolPanic(name string, value any, stack []byte) {
+	a.o.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
+}
+
+// protected says why a file may not be changed by the tools: in the home only
+// the workspace is theirs, also where the workspace is the home itself.
+func (a *App) protected(path string) error {
+	home, err := filepath.EvalSymlinks(a.o.Home)
+	if err != nil {
+		return fmt.Errorf("the home cannot be found: %w", err)
+	}
+	if !below(home, path) {
+		return nil
+	}
+	work, err := filepath.EvalSymlinks(a.mind.workspace)
+	if err == nil && work != home && below(home, work) && below(work, path) {
+		return nil
+	}
+	return errors.New("it belongs to the daemon: settings, keys, memories and the store are not changed by files; tell the person what you want to have changed")
+}
+
+// below reports whether path is dir or in it.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// hidden is what commands in the sandbox do not see: the home, or where they work
+// in the home itself, what they must not know or change there.
+func (a *App) hidden() []string {
+	if work := filepath.Clean(a.mind.workspace); !below(work, filepath.Clean(a.o.Home)) {
+		return []string{a.o.Home}
+	}
+	var names []string
+	for _, n := range []string{".env", "config.yaml", "hermesd.db", "search.db", "http.key", scrapeKeyFile, "hermesd.sock", storage.LockName, "memories", "backups"} {
+		names = append(names, a.home.Path(n))
+	}
+	return names
+}
+
+// webTools read pages and search.
+func (a *App) webTools() ([]tool.Tool, error) {
+	c := a.o.Config.Web.Search
+	w, err := web.New(web.Options{
+		Dial:   dial.Options{Environment: true},
+		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
+		Scan:   scan, Secrets: a.o.Report.Secrets, UserAgent: "hermesd/" + a.o.Version, Log: a.o.Log.Named("web"),
+	})
+	if err != nil {
+		return nil, wrongKey("web.search", err)
+	}
+	a.undo = append(a.undo, func() error { w.Close(); return nil })
+	return w.Tools(), nil
+}
+
+// terminalGrace is how long the processes of commands may take to end with the
+// daemon.
+const terminalGrace = 5 * time.Second
+
+// terminal runs commands in the workspace. Without the sandbox that the
+// configuration requires there is none.
+func (a *App) terminal() ([]tool.Tool, error) {
+	c := a.o.Config.Terminal
+	if !c.Enabled {
+		return nil, nil
+	}
+	spill := a.home.Path("cache", "terminal")
+	if err := os.MkdirAll(spill, 0o700); err != nil {
+		return nil, fmt.Errorf("output of commands: %w", err)
+	}
+	a.sandbox = sync.OnceValues(func() (*spawn.Sandbox, error) { return a.openSandbox(spill) })
+	if c.Sandbox == string(spawn.Require) { // else it is looked for once the daemon is ready
+		if _, err := a.sandbox(); err != nil {
+			return nil, nil
+		}
+	}
+	t, err := terminal.New(terminal.Options{
+		Workspace: a.mind.workspace, Guard: guarded, Mask: a.o.Report.Secrets.Mask, Sandbox: a.sandbox, Pass: c.EnvPassthrough,
+		Spill: spill, Timeout: c.Timeout,
+	}, a.o.Log)
+	if err != nil {
+		return nil, err
+	}
+	a.commands = t
+	a.undo = append(a.undo, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), terminalGrace)
+		defer cancel()
+		return t.Close(ctx)
+	})
+	return t.Tools(), nil
+}
+
+// openSandbox finds out which sandbox works here, and has the operator know.
+func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
+	c := a.o.Config.Terminal
+	box, err := spawn.Open(context.Background(), spawn.Mode(c.Sandbox), spawn.Policy{
+		Write: []string{a.mind.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hidden(),
+		Network: c.Network, Temp: a.home.Path("cache", "tmp"), Processes: c.MaxProcesses,
+	})
+	switch {
+	case err != nil:
+		a.o.Log.Error("the terminal runs nothing", zap.Error(err))
+		a.o.Say(fmt.Sprintf("⚠️ the terminal runs nothing: %v", err))
+		return nil, fmt.Errorf("there is no sandbox for it: %w", err)
+	case box.Status().Wall == spawn.None && c.Sandbox != string(spawn.Off):
+		a.o.Log.Warn(box.Status().String())
+	default:
+		a.o.Log.Info(box.Status().String())
+	}
+	return box, nil
+}
+
+// guarded judges a command before it runs.
+func guarded(_ context.Context, command string) terminal.Verdict {
+	switch v := shell.Judge(command); v.Class {
+	case shell.Allowed:
+		return terminal.Verdict{}
+	case shell.Dangerous:
+		return terminal.Verdict{Why: v.Reasons, Key: v.Key}
+	default:
+		return terminal.Verdict{Blocked: strings.Join(v.Reasons, "; ")}
+	}
+}
+
+// destinations are the places that send_message can name.
+func (a *App) destinations(ctx context.Context, _ string) ([]send.Target, error) {
+	places, err := a.gateway.Destinations(ctx)
+	var ts []send.Target
+	for _, p := range places {
+		ts = append(ts, send.Target{Name: p.Name, Note: p.Note})
+	}
+	return ts, err
+}
+
+// given are the tools of a session, for sub-agents.
+func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
+	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // not stored yet in its first turn
+	if err != nil {
+		return nil, err
+	}
+	if who, ok := a.gateway.Speaker(session.ID(id)); ok {
+		rec.At = who.At
+	}
+	var ts []tool.Tool
+	for _, t := range offered(a.set.Tools(), a.toolsets(rec.At)) {
+		if found, ok := a.set.Lookup(t.Name); ok {
+			ts = append(ts, found)
+		}
+	}
+	return ts, nil
+}
+
+// childModel is what sub-agents of a session are answered by: what answers the
+// session.
+func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error) {
+	rec, _, err := a.store.SessionByID(ctx, session.ID(id))
+	if err != nil {
+		return delegate.Model{}, err
+	}
+	m, err := a.models.Choose(rec.Settings)
+	if err != nil {
+		return delegate.Model{}, err
+	}
+	return delegate.Model{
+		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: a.o.Config.Model.MaxTokens,
+		Window: func() *agent.Window {
+			if !a.o.Config.Compression.Enabled {
+				return nil
+			}
+			return &agent.Window{Engine: compressor.New(a.compressor(m, nil))}
+		},
+	}, nil
+}
+
+// charge puts a call of a sub-agent onto the bill of the session that has made
+// it.
+func (a *App) charge(id string, c agent.Call) { a.gateway.Charge(session.ID(id), c) }
+
+// leaveJudge asks the auxiliary model whether a command is harmless enough to need
+// no person; nil unless approvals.mode is smart.
+func (a *App) leaveJudge() func(context.Context, tool.Request) (bool, error) {
+	if a.o.Config.Approvals.Mode != "smart" {
+		return nil
+	}
+	e, timeout := a.o.Report.Approval, a.o.Config.Auxiliary.Approval.Timeout
+	if e.Provider == "" {
+		e = a.o.Report.Model
+	}
+	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.o.Report.Secrets.Mask}
+	return func(ctx context.Context, r tool.Request) (bool, error) {
+		ok, usage, err := j.Harmless(ctx, r.Run, r.Why)
+		a.gateway.Charge("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
+		return ok, err
+	}
+}

@@ -1,0 +1,245 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/gateway/access"
+	"hermesd/gateway/schedule"
+	"hermesd/internal/sim/telegram"
+)
+
+// use is what has the model use a tool.
+func use(name, args string) string { return "use " + name + " " + args }
+
+// read returns a file of the home.
+func (w *world) read(name string) string {
+	w.Helper()
+	raw, err := os.ReadFile(filepath.Join(w.home, name))
+	if err != nil {
+		w.Errorf("%s: %v", name, err)
+	}
+	return string(raw)
+}
+
+// Each tool, from what the owner says in the chat to what comes of it.
+func TestTheToolsThatActDoSo(t *testing.T) {
+	tests := []struct {
+		sentence string
+		config   string
+		say      string
+		then     func(*world) // answers what is asked
+		sees     string
+		after    func(*world)
+	}{
+		{
+			sentence: "a command runs in the workspace", say: use("terminal", `{"command":"echo hello | tee a.txt"}`), sees: "hello",
+			after: func(w *world) {
+				if got := w.read("workspace/a.txt"); got != "hello\n" {
+					w.Errorf("the file holds %q", got)
+				}
+			},
+		},
+		{
+			sentence: "a dangerous command runs once a person has allowed it", say: use("terminal", `{"command":"mkdir b && rm -rf b && echo gone"}`),
+			then: func(w *world) { w.sees("May I run this?"); w.say("/approve") }, sees: "result: gone",
+		},
+		{
+			sentence: "a dangerous command that is denied does not run", say: use("terminal", `{"command":"touch c && rm -rf c"}`),
+			then: func(w *world) { w.sees("May I run this?"); w.say("no") }, sees: "did not allow it",
+			after: func(w *world) {
+				if _, err := os.Stat(filepath.Join(w.home, "workspace", "c")); err == nil {
+					w.Error("a part of it has run")
+				}
+			},
+		},
+		{
+			sentence: "what is blocked nobody is asked about", say: use("terminal", `{"command":"rm -rf /"}`), sees: "it deletes or moves away the root",
+		},
+		{
+			sentence: "with approvals off a dangerous command runs unasked", config: "approvals:\n  mode: off\n", say: use("terminal", `{"command":"mkdir b && rm -rf b && echo gone"}`), sees: "gone",
+		},
+		{
+			sentence: "without a terminal there is none", config: "terminal:\n  enabled: false\n", say: use("terminal", `{"command":"echo hello"}`), sees: "no tool called",
+		},
+		{
+			sentence: "a command gets no key of the environment", say: use("terminal", `{"command":"env | grep -c -i -E 'key|token|secret' || true"}`), sees: "0",
+		},
+		{
+			sentence: "a file is written into the workspace", say: use("write_file", `{"path":"notes/a.md","content":"buy milk\n"}`), sees: "notes/a.md",
+			after: func(w *world) {
+				if got := w.read("workspace/notes/a.md"); got != "buy milk\n" {
+					w.Errorf("the file holds %q", got)
+				}
+			},
+		},
+		{
+			sentence: "the configuration is no file of the tools, also where they work in the home", config: "terminal:\n  cwd: .\n",
+			say: use("write_file", `{"path":"config.yaml","content":"access: {allow_all: true}"}`), sees: "belongs to the daemon",
+			after: func(w *world) {
+				if strings.Contains(w.read("config.yaml"), "allow_all") {
+					w.Error("it was changed")
+				}
+			},
+		},
+		{
+			sentence: "a question with choices is answered by a number", say: use("clarify", `{"question":"Tea or coffee?","choices":["tea","coffee"]}`),
+			then: func(w *world) { w.sees("Tea or coffee?"); w.say("2") }, sees: "coffee",
+		},
+		{
+			sentence: "a message goes where it is sent", say: use("send_message", `{"action":"send","target":"origin","message":"psst"}`),
+			then: func(w *world) { w.sees("psst") }, sees: "on its way to",
+		},
+		{
+			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "telegram:100001",
+		},
+		{
+			sentence: "a private address is not read", say: use("web_extract", `{"urls":["http://127.0.0.1:1/admin"]}`), sees: "not a place to fetch from",
+		},
+		{
+			sentence: "a sub-agent does a task and reports", say: use("delegate_task", `{"goal":"count the apples"}`), sees: "completed (",
+			after: func(w *world) {
+				if asked := strings.Join(w.asks(), "\n"); !strings.Contains(asked, "Task: count the apples") {
+					w.Errorf("the model was asked %s", asked)
+				}
+			},
+		},
+		{
+			sentence: "a scheduled prompt is made, and comes when it is asked for", say: use("cronjob", `{"action":"create","schedule":"every weekday at 9am","prompt":"tell the news","name":"news"}`), sees: "Created.",
+			after: func(w *world) {
+				w.say("/cron run news")
+				w.sees("echo: tell the news")
+				w.say("thanks") // goes on from it
+				w.sees("thanks")
+				if asked := w.asks(); !strings.Contains(asked[len(asked)-1], "scheduled prompt") {
+					w.Errorf("the conversation does not know of it: %q", asked[len(asked)-1])
+				}
+				out, err := filepath.Glob(filepath.Join(w.home, "cron", "output", "*", "*.md"))
+				if err != nil || len(out) != 1 {
+					w.Errorf("kept are %q, %v", out, err)
+				}
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fault{config: tt.config, sandboxed: true})
+			w.start()
+			w.online()
+			w.say(tt.say)
+			if tt.then != nil {
+				tt.then(w)
+			}
+			w.sees(tt.sees)
+			if tt.after != nil {
+				tt.after(w)
+			}
+			w.stop()
+			w.judgeLog()
+		})
+	}
+}
+
+// A guest is told that a tool is not theirs, and nothing of it happens.
+func TestAGuestHasNoHands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
+	w.start()
+	w.online()
+	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	c := bob.Chat(w.bot)
+	for name, args := range map[string]string{
+		"terminal": `{"command":"touch owned"}`, "write_file": `{"path":"owned","content":"x"}`, "send_message": `{"action":"list"}`,
+		"cronjob": `{"action":"list"}`, "delegate_task": `{"goal":"x"}`, "web_extract": `{"urls":["http://example.com/"]}`,
+	} {
+		c.Say(bob, use(name, args))
+		w.seesIn(c, name+" is for people of level")
+	}
+	if _, err := os.Stat(filepath.Join(w.home, "workspace", "owned")); err == nil {
+		t.Error("it has happened")
+	}
+}
+
+// script puts a file into the folder scripts of the home.
+func (w *world) script(name, text string) {
+	w.Helper()
+	dir := filepath.Join(w.home, "scripts")
+	w.must(os.MkdirAll(dir, 0o700))
+	w.must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+}
+
+func TestScriptsOfScheduledPrompts(t *testing.T) {
+	tests := []struct {
+		sentence, name, text string
+		alone                bool
+		slot, sees           string
+	}{
+		{"what a script writes comes before the prompt", "a.sh", "echo 42 new", false, "ran ok", "42 new"},
+		{"a script alone says what it writes", "a.sh", "echo 42 new", true, "ran ok", "42 new"},
+		{"a script that fails is told", "a.sh", "echo no disk >&2; exit 3", false, "ran failed", "Something went wrong"},
+		{"a script that is not there is told", "b.sh", "", false, "ran failed", "Something went wrong"},
+		{"a file that cannot be run is told", "a.txt", "hello", false, "ran failed", "Something went wrong"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fault{})
+			w.script("a.sh", tt.text)
+			w.script("a.txt", tt.text)
+			w.start()
+			w.online()
+			w.ask("hello")
+			rec, err := w.app.Store().Sessions(w.ctx, 1)
+			w.must(err)
+			when, prompt := "in 3 days", "look at it"
+			draft := schedule.Draft{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}
+			viewer := schedule.Viewer{By: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, At: rec[0].At}
+			j, err := w.app.Gateway().Jobs().Create(w.ctx, viewer, "", draft)
+			w.must(err)
+			_, err = w.app.Gateway().Jobs().Run(w.ctx, viewer, string(j.ID), "now")
+			w.must(err)
+			w.sees(tt.sees)
+			w.await("the slot is "+tt.slot, func() bool {
+				slots, err := w.app.Store().Slots(w.ctx, j.ID, 1)
+				return err == nil && len(slots) == 1 && strings.HasPrefix(string(slots[0].State)+" "+string(slots[0].Result), tt.slot)
+			})
+		})
+	}
+}
+
+// A link does not lead out of the folder of scripts.
+func TestAScriptOutsideOfItsFolderIsNotRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{})
+	w.script("a.sh", "true")
+	w.write("evil.sh", "echo evil")
+	w.must(os.Symlink(filepath.Join(w.home, "evil.sh"), filepath.Join(w.home, "scripts", "link.sh")))
+	w.start()
+	w.online()
+	a := w.app
+	if _, err := a.Script(w.ctx, schedule.Job{Script: "link.sh"}); err == nil || !strings.Contains(err.Error(), "not in the folder") {
+		t.Errorf("got %v", err)
+	}
+	if out, err := a.Script(w.ctx, schedule.Job{Script: "a.sh"}); out != "" || err != nil {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// A hung command does not keep the daemon from stopping.
+func TestACommandThatHangsEndsWithTheDaemon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{config: "gateway:\n  drain_timeout: 1s\n", sandboxed: true})
+	w.start()
+	w.online()
+	w.say(use("terminal", `{"command":"echo $$ > pid; sleep 600"}`))
+	w.await("the command runs", func() bool { _, err := os.Stat(filepath.Join(w.home, "workspace", "pid")); return err == nil })
+	began := time.Now()
+	w.stop()
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+}

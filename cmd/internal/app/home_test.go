@@ -1,0 +1,202 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"hermesd/agent/prompt"
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/session"
+	"hermesd/internal/sim/llm"
+)
+
+var updateHome = flag.Bool("update-home", false, "write testdata/home.prompt.golden")
+
+// A kept file is what a run must leave as it was.
+type kept struct {
+	Text string
+	Mode fs.FileMode
+	Time time.Time
+}
+
+// filesOf returns every file below dir, by its path.
+func filesOf(t *testing.T, dir string) map[string]kept {
+	t.Helper()
+	all := map[string]kept{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		all[filepath.ToSlash(name)] = kept{string(raw), info.Mode(), info.ModTime()}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// anExistingHome copies testdata/home, as somebody has it who comes from
+// upstream Hermes.
+func anExistingHome(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.CopyFS(home, os.DirFS(filepath.Join("testdata", "home"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(home, "env"), filepath.Join(home, ".env")); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for name := range filesOf(t, home) {
+		path := filepath.Join(home, filepath.FromSlash(name))
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return home
+}
+
+// TestAnExistingHomeWorksAsItStands starts a daemon in the home of somebody who
+// comes from upstream Hermes and talks to it: the model is told what stands in
+// that home, byte for byte, and nothing in it is changed.
+func TestAnExistingHomeWorksAsItStands(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	home := anExistingHome(t)
+	before := filesOf(t, home)
+	model, err := llm.Start(llm.Options{Reply: llm.Echo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	env := func(name string) (string, bool) { return model.URL, name == "MODEL_URL" }
+	c, report, err := config.Load(config.Options{Home: home, Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"_config_version", "toolsets", "browser", "checkpoints", "memory.flush_min_turns", "platforms.telegram.reactions"} {
+		if !warnedOf(report.Warnings, key) {
+			t.Errorf("nothing is said of %s, which has no effect: %v", key, report.Warnings)
+		}
+	}
+	w := &world{T: t, ctx: ctx, home: home, book: newLogbook(), model: model}
+	a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: home, ConsoleOnly: true, Version: "test", Log: zap.New(w.book.core(report.Secrets))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.app = a
+	run, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(run) }() // waited for below
+	<-a.Ready()
+	w.terminal("hello")
+	rec, p := onlySession(ctx, t, a)
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	goldenHome(t, promptPage(p, rec, c.Location()))
+	sent := model.Requests()
+	if len(sent) != 1 || sent[0].System != p.System() {
+		t.Errorf("the model was sent %d requests, of which the first has the prompt\n%q\nand not\n%q", len(sent), sent[0].System, p.System())
+	}
+	after := filesOf(t, home)
+	for name, was := range before {
+		if diff := cmp.Diff(was, after[name]); diff != "" {
+			t.Errorf("%s was changed:\n%s", name, diff)
+		}
+	}
+	for name := range after {
+		_, had := before[name]
+		if top, _, _ := strings.Cut(name, "/"); !had && !strings.HasPrefix(top, "hermesd.") && top != "cache" && top != "search.db" {
+			t.Errorf("%s is new in a home that is not ours alone", name)
+		}
+	}
+}
+
+func warnedOf(warnings []config.Problem, key string) bool {
+	for _, w := range warnings {
+		if w.Key == key && w.Line > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// onlySession returns the one session there is, and its prompt.
+func onlySession(ctx context.Context, t *testing.T, a *app.App) (session.Record, prompt.Prefix) {
+	t.Helper()
+	recs, err := a.Store().Sessions(ctx, 2)
+	if err != nil || len(recs) != 1 {
+		t.Fatalf("%d sessions, %v", len(recs), err)
+	}
+	raw, err := a.Store().Prompt(ctx, recs[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p prompt.Prefix
+	if err := json.Unmarshal(raw, &p); err != nil {
+		t.Fatal(err)
+	}
+	return recs[0], p
+}
+
+// promptPage is a prompt with what differs from run to run replaced by its name, and
+// the names of its layers and tools before it.
+func promptPage(p prompt.Prefix, r session.Record, zone *time.Location) []byte {
+	var b bytes.Buffer
+	b.WriteString("layers:")
+	for _, l := range p.Layers() {
+		b.WriteString(" [" + l.Name + "]")
+	}
+	b.WriteString("\ntools:")
+	for _, t := range p.Tools() {
+		b.WriteString(" " + t.Name)
+	}
+	text := strings.ReplaceAll(p.System(), string(r.ID), "{SESSION}")
+	text = strings.ReplaceAll(text, r.Created.In(zone).Format("Monday, January 2, 2006"), "{DATE}")
+	b.WriteString("\n\n" + text + "\n")
+	return b.Bytes()
+}
+
+func goldenHome(t *testing.T, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", "home.prompt.golden")
+	if *updateHome {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the prompt is not %s (go test ./cmd/internal/app -run ExistingHome -update-home):\n%s", path, diff)
+	}
+}

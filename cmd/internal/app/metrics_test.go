@@ -1,0 +1,175 @@
+package app_test
+
+import (
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/telegram"
+)
+
+// figures is what Prometheus makes of a scrape of the daemon.
+func (w *world) figures() map[string]*dto.MetricFamily {
+	w.Helper()
+	key, err := os.ReadFile(w.path("metrics.key"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodGet, "http://"+w.web.address+"/metrics", http.NoBody)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
+	resp, err := w.web.client.Do(r)
+	if err != nil {
+		w.fatal(err.Error())
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		w.fatal("the metrics answer " + resp.Status)
+	}
+	return w.families(resp.Body)
+}
+
+func (w *world) families(r io.Reader) map[string]*dto.MetricFamily {
+	w.Helper()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	f, err := p.TextToMetricFamilies(r)
+	if err != nil {
+		w.fatal(err.Error())
+	}
+	return f
+}
+
+// figure is the sum of all series of a metric with those labels: of counters and
+// gauges, or how often histograms have observed.
+func figure(fs map[string]*dto.MetricFamily, name string, labels ...string) float64 {
+	sum := 0.0
+	for _, m := range fs[name].GetMetric() {
+		fits := true
+		for i := 0; i < len(labels); i += 2 {
+			fits = fits && slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == labels[i] && l.GetValue() == labels[i+1] })
+		}
+		if fits {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum
+}
+
+// TestTheMetricsTellWhatTheDaemonDid has a real daemon lead real turns, and reads
+// its metrics as Prometheus does.
+func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
+	w.start()
+	w.online()
+	w.ask("hello")
+	w.say("tool please")
+	w.sees("done: tool please")
+	w.say("/help")
+	w.await("the help is seen", func() bool { return len(w.visible(w.chat)) >= 3 })
+	eve := w.tg.AddUser(telegram.Person{FirstName: "Eve"})
+	eve.Chat(w.bot).Say(eve, "let me in")
+	w.confirmed()
+	w.web.say("over HTTP")
+	var f map[string]*dto.MetricFamily
+	counted := func() bool { // a delivery is counted after it is seen
+		f = w.figures()
+		return figure(f, "hermesd_delivery_latency_seconds") >= 4 && figure(f, "hermesd_turns_total") >= 4
+	}
+	if err := w.web.changes(w.ctx, counted); err != nil {
+		w.fatal("not all is counted")
+	}
+	for _, c := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{3, "hermesd_messages_total", []string{"platform", "telegram", "verdict", "accepted"}},
+		{1, "hermesd_messages_total", []string{"platform", "http", "verdict", "accepted"}},
+		{3, "hermesd_turns_total", []string{"kind", "message", "result", "replied"}},
+		{1, "hermesd_turns_total", []string{"kind", "command", "result", "replied"}},
+		{4, "hermesd_turn_duration_seconds", nil},
+		{4, "hermesd_turn_wait_seconds", nil},
+		{0, "hermesd_turns_running", nil},
+		{3, "hermesd_delivery_latency_seconds", []string{"platform", "telegram"}},
+		{1, "hermesd_delivery_latency_seconds", []string{"platform", "http"}},
+		{0, "hermesd_outbox_rows", nil},
+		{4, "hermesd_model_calls_total", []string{"provider", "anthropic", "model", "claude-sonnet-4-5", "outcome", "ok"}},
+		{4, "hermesd_model_call_duration_seconds", nil},
+		{1, "hermesd_tool_calls_total", []string{"tool", "todo", "outcome", "ok"}},
+		{0, "hermesd_prefix_breaks_total", []string{"reason", "undeclared"}},
+		{2, "hermesd_prefix_breaks_total", []string{"reason", "new_session"}},
+		{1, "hermesd_account_up", []string{"platform", "telegram"}},
+		{1, "hermesd_store_up", nil},
+		{1, "hermesd_cron_up", nil},
+		{0, "hermesd_store_damaged_records_total", nil},
+		{0, "hermesd_panics_total", nil},
+		{1, "hermesd_build_info", []string{"version", "test"}},
+	} {
+		if got := figure(f, c.name, c.labels...); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s%v is %v, want %v", c.name, c.labels, got, c.want)
+		}
+	}
+	for _, name := range []string{"hermesd_model_cost_dollars_total", "hermesd_model_tokens_total", "hermesd_store_bytes", "hermesd_store_commits_total", "process_resident_memory_bytes", "go_goroutines"} {
+		if figure(f, name) <= 0 {
+			t.Errorf("%s is %v", name, figure(f, name))
+		}
+	}
+	if n := figure(f, "hermesd_messages_total", "platform", "telegram", "verdict", "refused"); n < 1 || figure(f, "hermesd_messages_refused_total") != n {
+		t.Errorf("%v refused, by rules %v", n, figure(f, "hermesd_messages_refused_total"))
+	}
+	w.sameOverTheSocket(f)
+	w.tellsOfNobody(f)
+}
+
+// sameOverTheSocket holds what `hermesd metrics` prints against what Prometheus
+// reads.
+func (w *world) sameOverTheSocket(f map[string]*dto.MetricFamily) {
+	w.Helper()
+	c, err := admin.Dial(w.ctx, w.home)
+	if err != nil {
+		w.Fatal(err)
+	}
+	text, err := c.Metrics(w.ctx)
+	if err := c.Close(w.ctx); err != nil {
+		w.Error(err)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	for name := range w.families(strings.NewReader(text)) {
+		if f[name] == nil {
+			w.Errorf("%s stands in one of both only", name)
+		}
+	}
+}
+
+// tellsOfNobody: no label holds an id of a person, a chat or a conversation, or
+// what was said.
+func (w *world) tellsOfNobody(f map[string]*dto.MetricFamily) {
+	w.Helper()
+	ann, secrets := w.names().Replace("$ANN"), append(w.secrets(), "hello", "Ann", "agent:main")
+	for name, family := range f {
+		for _, m := range family.GetMetric() {
+			for _, l := range m.Label {
+				for _, s := range append(secrets, ann) {
+					if strings.Contains(l.GetValue(), s) {
+						w.Errorf("%s{%s=%q} tells of %q", name, l.GetName(), l.GetValue(), s)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+)
+
+// openPairing reads who is paired, and takes over whom an upstream Hermes of
+// this home has paired.
+func (a *App) openPairing(ctx context.Context) (err error) {
+	if a.pairing, err = pairing.Open(ctx, a.store, a.o.Log.Named("pairing")); err != nil {
+		return err
+	}
+	if err := a.pairing.Import(ctx, os.DirFS(a.o.Home)); err != nil {
+		return fmt.Errorf("take over pairings: %w", err)
+	}
+	return nil
+}
+
+// checker returns who may speak: by a configuration, and by being paired.
+func (a *App) checker(c *config.Config) (*access.Checker, error) {
+	p := c.AccessPolicy()
+	p.Pairing = a.pairing
+	return access.New(p)
+}
+
+// tell says something in a chat, by the outbox.
+func (a *App) tell(ctx context.Context, to chat.Address, text string) error {
+	return a.gateway.Delivery().Say(ctx, text, delivery.Draft{To: to})
+}

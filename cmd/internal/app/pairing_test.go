@@ -1,0 +1,88 @@
+package app_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/slack"
+	"hermesd/internal/sim/telegram"
+)
+
+var toldCode = regexp.MustCompile(`pairing approve ([a-z]+) ([A-HJ-NP-Z2-9]{8})`)
+
+// A newcomer is somebody whom nobody has named, in a direct chat with the bot.
+type newcomer struct {
+	say     func(text string)
+	visible func() []string
+}
+
+func (w *world) newcomer() newcomer {
+	if w.dc != nil {
+		eve := w.dc.srv.AddUser("eve")
+		w.dc.guild.Join(eve)
+		c := eve.DM(w.dc.bot)
+		return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return c.Visible(w.dc.bot.User()) }}
+	}
+	if w.sl != nil {
+		eve := w.sl.team.AddUser(slack.Person{Name: "eve"})
+		c := eve.DM(w.sl.bot)
+		return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return shown(c) }}
+	}
+	eve := w.tg.AddUser(telegram.Person{FirstName: "Eve"})
+	c := eve.Chat(w.bot)
+	return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return w.visible(c) }}
+}
+
+func (n newcomer) reads(w *world, text string) {
+	w.Helper()
+	w.await("the newcomer reads "+text, func() bool { return strings.Contains(strings.Join(n.visible(), "\n"), text) })
+}
+
+// On each platform: a stranger is told a code, the operator approves it over the
+// control socket, and the stranger hears of it and is answered.
+func TestAStrangerIsLetInOnEachPlatform(t *testing.T) {
+	for _, on := range [][]chat.Platform{nil, onDiscord, onSlack} {
+		f := fault{on: on, shows: nil, ends: []string{"replied", "silent: pairing_recent", "replied"}}
+		name := "telegram"
+		if on != nil {
+			name = string(on[0])
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, f)
+			w.start()
+			w.online()
+			eve := w.newcomer()
+			eve.say("let me in")
+			eve.reads(w, "pairing approve")
+			eve.say("please")
+			w.accepted(2)
+			code := toldCode.FindStringSubmatch(strings.Join(eve.visible(), "\n"))
+			if code == nil || code[1] != name || len(eve.visible()) != 1 {
+				t.Fatalf("the newcomer reads %q", eve.visible())
+			}
+			c, err := admin.Dial(w.ctx, w.home)
+			w.must(err)
+			p, err := c.Approve(w.ctx, name, code[2])
+			w.must(err)
+			w.must(c.Close(w.ctx))
+			if !p.Told || p.Platform != chat.Platform(name) {
+				t.Errorf("approved %+v", p)
+			}
+			eve.reads(w, "You are let in.")
+			eve.say("hello")
+			eve.reads(w, "echo: hello")
+			for _, asked := range w.asks() {
+				if strings.Contains(asked, "let me in") || strings.Contains(asked, "please") {
+					t.Errorf("the model was told %q", asked)
+				}
+			}
+			w.ask(last)
+			w.stop()
+			w.judge()
+		})
+	}
+}

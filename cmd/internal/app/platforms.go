@@ -1,0 +1,211 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/discord"
+	"hermesd/adapters/httpapi"
+	"hermesd/adapters/slack"
+	"hermesd/adapters/telegram"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/session"
+	"hermesd/internal/dial"
+)
+
+// A connector builds the adapter of one account of its platform.
+type connector func(*App, chat.Account, config.Account) (chat.Adapter, error)
+
+// connectors are the platforms that people write from.
+func connectors() map[chat.Platform]connector {
+	return map[chat.Platform]connector{
+		chat.Telegram: (*App).telegram, chat.Discord: (*App).discord, chat.Slack: (*App).slack,
+	}
+}
+
+// connect builds the adapters of all accounts. An account whose settings
+// cannot work stays down; the others go on.
+func (a *App) connect() {
+	for account, s := range a.o.Config.Accounts() {
+		ad, err := connectors()[account.Platform](a, account, s)
+		a.add(account, ad, err)
+	}
+	if a.o.Config.Platforms.HTTP.Enabled {
+		ad, err := a.http()
+		a.add(chat.Account{Platform: chat.HTTP}, ad, err)
+	}
+	if len(a.adapters) == 1 {
+		a.o.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
+	}
+}
+
+// add takes up an adapter that could be built, and says so.
+func (a *App) add(account chat.Account, ad chat.Adapter, err error) {
+	if err != nil {
+		a.o.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+		a.o.Say(fmt.Sprintf("❌ %v", err))
+		return
+	}
+	a.adapters[account] = ad
+	a.o.Say("✉️  " + string(account.Platform) + dash(account.Name))
+}
+
+func dash(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+// fileClient returns what downloads the files of an account.
+func fileClient(account chat.Account, s config.Account) (*http.Client, error) {
+	o, err := downloads(s)
+	if err != nil {
+		return nil, &chat.ConfigError{Platform: account.Platform, Reason: err.Error()}
+	}
+	return dial.New(o), nil
+}
+
+func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, error) {
+	fetch, err := fileClient(account, s)
+	if err != nil {
+		return nil, err
+	}
+	return telegram.New(telegram.Config{
+		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
+		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
+		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+	}, telegram.Options{
+		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: fetch,
+	})
+}
+
+func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, error) {
+	fetch, err := fileClient(account, s)
+	if err != nil {
+		return nil, err
+	}
+	return discord.New(discord.Config{
+		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
+		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+		AutoThread: s.AutoThread, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
+	}, discord.Options{
+		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("discord"), Files: fetch,
+	})
+}
+
+func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error) {
+	var names []string
+	for _, c := range command.Builtin() {
+		names = append(append(names, c.Name), c.Aliases...)
+	}
+	return slack.New(slack.Config{
+		Token: s.Token, AppToken: s.AppToken, APIURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention,
+		StrictMention: s.StrictMention, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
+		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+		Reactions: s.Reactions,
+	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Log: a.o.Log.Named("slack")})
+}
+
+// keyFile holds the key of the HTTP API, in the home.
+const keyFile = "http.key"
+
+func (a *App) http() (chat.Adapter, error) {
+	key, created, err := httpapi.LoadKey(a.home.Path(keyFile))
+	if err != nil {
+		return nil, &chat.ConfigError{Platform: chat.HTTP, Reason: err.Error()}
+	}
+	if created {
+		a.o.Say("🔑 The key of the HTTP API is in " + a.home.Path(keyFile))
+	}
+	a.o.Report.Secrets.Add(key)
+	c := a.o.Config
+	o, err := a.scrapes(httpapi.Options{
+		Key: key, Model: a.o.Report.Model.Model, Lookup: a.lookup, Fresh: a.fresh, Keep: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
+		Ready: a.whetherReady, Accounts: a.health, Log: a.o.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ad, err := httpapi.New(c.Platforms.HTTP, o)
+	if err != nil {
+		return nil, err
+	}
+	return ad, nil
+}
+
+// lookup tells the HTTP API what became of a request.
+func (a *App) lookup(ctx context.Context, key string) (k httpapi.Known, err error) {
+	c, ok, err := a.store.ByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
+	k.Accepted = ok
+	if ok {
+		k.Text, k.Why, k.Ended = gateway.Answered(c)
+	}
+	return k, err
+}
+
+// fresh tells the HTTP API whether a conversation has not begun.
+func (a *App) fresh(ctx context.Context, at chat.Address) (bool, error) {
+	rec, ok, err := a.store.Session(ctx, session.KeyFor("", at, "", a.o.Config.SessionPolicy()))
+	return err == nil && (!ok || rec.Messages == 0), err
+}
+
+// keep stores a file that came with a request.
+func (a *App) keep(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
+	return a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}, f)
+}
+
+// download fetches what stands at an address that a client named.
+func download(c *http.Client) func(context.Context, string, int64) ([]byte, error) {
+	return func(ctx context.Context, url string, limit int64) ([]byte, error) {
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.Do(q)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = resp.Body.Close() }() // it was only read
+		if resp.StatusCode != http.StatusOK {
+			return nil, errors.New(resp.Status)
+		}
+		var b bytes.Buffer
+		_, err = dial.Copy(&b, resp, limit)
+		return b.Bytes(), err
+	}
+}
+
+// whetherReady says whether the daemon can answer.
+func (a *App) whetherReady() (bool, string) {
+	select {
+	case <-a.ready:
+	default:
+		return false, "the daemon is starting"
+	}
+	if e := a.store.Stats().Error; e != "" {
+		return false, "the store does not take writes"
+	}
+	return true, ""
+}
+
+// health is the state of all connections.
+func (a *App) health() map[chat.Account]chat.Health {
+	m := make(map[chat.Account]chat.Health)
+	for account, ad := range a.adapters {
+		m[account] = ad.Health()
+	}
+	return m
+}

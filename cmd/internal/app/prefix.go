@@ -1,0 +1,51 @@
+package app
+
+import (
+	"hermesd/agent/prompt"
+	"hermesd/agent/tool"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/session"
+)
+
+// prefix returns what builds the frozen prompt of a session, and says what the
+// person should know of it.
+func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
+	c := a.o.Config
+	a.mind.all, a.mind.jobs = tools.Tools(), a.store.Job
+	return func(r session.Record) (prompt.Prefix, []string) {
+		model, err := a.models.of(r.Settings)
+		if err != nil {
+			model = a.o.Report.Model
+		}
+		in := prompt.Inputs{
+			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
+			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.At.Platform), Shared: r.Shared,
+			Enforce: a.enforce, Tools: offered(tools.Tools(), a.toolsets(r.At)),
+		}
+		notes := a.mind.inputs(&in, r)
+		return prompt.Build(in), notes
+	}
+}
+
+// think reads what shapes the answers: the mind, and the texts of the operator.
+func (a *App) think() (err error) {
+	c := a.o.Config
+	if a.mind, err = newMind(c, a.o.Home, a.o.Log.Named("mind")); err != nil {
+		return err
+	}
+	if a.enforce, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
+		return wrongKey("agent.tool_use_enforcement", err)
+	}
+	if file := c.Agent.PrefillMessagesFile; file != "" {
+		if a.prefill, err = prompt.LoadPrefill(config.InHome(a.o.Home, file)); err != nil {
+			return wrongKey("agent.prefill_messages_file", err)
+		}
+	}
+	return nil
+}
+
+// wrongKey says that a key of the configuration must be set otherwise: a start
+// again cannot help.
+func wrongKey(key string, err error) error {
+	return &config.Error{Problems: []config.Problem{{Key: key, Text: err.Error()}}}
+}

@@ -1,0 +1,94 @@
+package app_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/internal/sim/telegram"
+)
+
+// reloading is a world whose daemon reads its configuration again.
+func reloading(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, fault{sentence: "the configuration changes"})
+	w.load = func() (*config.Config, config.Report, error) {
+		return config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})
+	}
+	return w
+}
+
+func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
+	t.Parallel()
+	w := reloading(t)
+	w.start()
+	w.online()
+	w.ask("hello")
+	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	room := bob.Chat(w.bot)
+	w.configure(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\ndisplay:\n  tool_progress: new\n", bob.ID()), "")
+	w.logs("the configuration was read again") // nobody has asked for it: the file has changed
+	room.Say(bob, "may I")
+	w.seesIn(room, "echo: may I")
+	w.logs("wait for the next start", "display.tool_progress")
+
+	w.configure("agnet: 1", "")
+	w.logs("the configuration has errors; the one in effect stays")
+	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.Restart, []string{"display.tool_progress"}) {
+		t.Errorf("with errors: %+v", s)
+	}
+	room.Say(bob, "still")
+	w.seesIn(room, "echo: still")
+
+	w.configure("agent:\n  personalities:\n    pirate: Arr.\n", "")
+	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.Restart) != 0 || !slices.Contains(s.Taken, "agent.personalities") {
+		t.Errorf("back again: %+v", s)
+	}
+	room.Say(bob, "and now")
+	w.ask("barrier")
+	if said := w.asks(); slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "and now") }) {
+		t.Errorf("somebody who is not allowed any more is answered: %q", said)
+	}
+}
+
+// Settings change again and again while somebody speaks: each message is
+// answered once.
+func TestNothingIsLostWhileSettingsChange(t *testing.T) {
+	t.Parallel()
+	w := reloading(t)
+	w.start()
+	w.online()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				w.configure(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\nlogging:\n  level: %s\n", 1000+n, []string{"info", "debug"}[n%2]), "")
+				w.app.Reload(w.ctx)
+			}
+		}
+	})
+	const messages = 25
+	for i := range messages {
+		w.ask(fmt.Sprintf("message-%02d.", i))
+	}
+	close(stop)
+	wg.Wait()
+	for i := range messages {
+		want, n := fmt.Sprintf("echo: message-%02d.", i), 0
+		for _, m := range w.chat.Messages() {
+			if strings.Contains(m.Text, want) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%q is seen %d times", want, n)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/engine/summary"
+	"hermesd/agent/tool"
+	"hermesd/agent/tools/search"
+	"hermesd/cmd/internal/admin"
+	"hermesd/storage/index"
+	"hermesd/storage/index/recall"
+)
+
+// openIndex opens the full-text index beside the store. It is made anew from the
+// store whenever it is missing or damaged.
+func (a *App) openIndex() (tool.Tool, error) {
+	x, err := index.Open(a.home.Path("search.db"))
+	if err != nil {
+		return nil, err
+	}
+	a.undo = append(a.undo, x.Close)
+	a.found = x
+	a.index = index.NewFollower(x, a.store, search.Name, a.o.Log)
+	return search.New(recall.New(x, a.store, a.index.Wake), search.Options{Summarize: a.summarizer()}), nil
+}
+
+// mostSummary is how many tokens a summary of one conversation that was found may
+// have.
+const mostSummary = 800
+
+// summarizer has the model that writes summaries, or else the one that answers,
+// say what conversations that were found tell; nil if that is not wanted.
+func (a *App) summarizer() func(context.Context, string, string) (string, error) {
+	if !a.o.Config.SessionSearch.Summarize {
+		return nil
+	}
+	e, mask := a.o.Report.Summary, a.o.Report.Secrets.Mask
+	if e.Provider == "" {
+		e = a.o.Report.Model
+	}
+	m := summary.Model(a.endpoint(e), e.Model, 0, a.o.Config.Auxiliary.Compression.Timeout)
+	return func(ctx context.Context, session, prompt string) (string, error) {
+		out, err := m.Summarise(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: mostSummary})
+		a.charge(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
+		if err != nil {
+			a.o.Log.Warn("a conversation that was found is shown as it is, not summarised", zap.Error(err))
+		}
+		return mask(out.Text), err
+	}
+}
+
+// committed has the index follow a commit.
+func (a *App) committed() {
+	if a.index != nil {
+		a.index.Wake()
+	}
+}
+
+// search is what the control socket searches with.
+func (a *App) search() func(context.Context, string, int) ([]admin.Found, error) {
+	if a.found == nil {
+		return nil
+	}
+	return Search(a.found)
+}
+
+// Search returns what finds messages of all conversations in x: for the operator
+// at the machine itself.
+func Search(x *index.Index) func(context.Context, string, int) ([]admin.Found, error) {
+	return func(ctx context.Context, text string, most int) ([]admin.Found, error) {
+		hits, err := x.Search(ctx, index.Query{Text: text, Limit: most, Scope: index.Everything()})
+		var found []admin.Found
+		for _, h := range hits[:min(len(hits), most)] {
+			found = append(found, admin.Found{Session: h.Session, Row: h.Row, Role: string(h.Role), Time: h.Time, Text: h.Snippet})
+		}
+		return found, err
+	}
+}

@@ -1,0 +1,64 @@
+package app_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"hermesd/internal/sim/llm"
+)
+
+// TestConversationsThatAreFoundCanBeSummarised: on request a model says what each
+// tells about the query, on the bill of who asks; where it fails the passages
+// themselves are shown, and the log says so.
+func TestConversationsThatAreFoundCanBeSummarised(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		config, want string
+		fails        bool
+		asks         int
+	}{
+		"not asked for":          {want: "[0 user] the boat is green"},
+		"asked for":              {config: "session_search: {summarize: true}", want: "They painted it.", asks: 1},
+		"the model says nothing": {config: "session_search: {summarize: true}", want: "[0 user] the boat is green", fails: true, asks: 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fault{sentence: sentence})
+			m, err := llm.Start(llm.Options{Reply: func(r llm.Request) llm.Reply {
+				switch said := r.Newest(); {
+				case strings.Contains(said, "<query>") && c.fails:
+					return llm.Reply{Text: " "}
+				case strings.Contains(said, "<query>"):
+					return llm.Reply{Text: "They painted it."}
+				case len(r.Results()) > 0:
+					return llm.Reply{Text: "found: " + r.Results()[0].Text}
+				case said == "which colour":
+					return llm.Reply{Calls: []llm.Call{{Name: "session_search", Args: `{"query":"boat"}`}}}
+				}
+				return llm.Echo(r)
+			}})
+			w.must(err)
+			w.Cleanup(m.Close)
+			w.model = m
+			w.configure(c.config+"\ndisplay:\n  tool_progress: 'off'", "")
+			w.start()
+			w.online()
+			w.say("the boat is green")
+			w.sees("echo: the boat is green")
+			w.say("/new")
+			w.sees("new")
+			w.say("which colour")
+			w.sees(c.want)
+			asked := slices.DeleteFunc(m.Requests(), func(e llm.Entry) bool { return !strings.Contains(e.Newest(), "<query>") })
+			if len(asked) != c.asks {
+				t.Fatalf("the model was asked %d times", len(asked))
+			}
+			if c.asks > 0 && !strings.Contains(asked[0].Newest(), "[0 user] the boat is green") {
+				t.Errorf("it was asked %q", asked[0].Newest())
+			}
+			if c.fails {
+				w.logs("not summarised")
+			}
+		})
+	}
+}

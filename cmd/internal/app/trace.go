@@ -1,0 +1,39 @@
+package app
+
+import (
+	"os"
+
+	"go.uber.org/zap"
+
+	"hermesd/cmd/internal/traces"
+	"hermesd/gateway/observe"
+	"hermesd/internal/secret"
+)
+
+// Observe tells the counters and the traces what happens on the road.
+func (m meter) Observe(e observe.Event) {
+	m.Metrics.Observe(e)
+	m.tracer.Observe(e)
+}
+
+// trace has turns drawn as traces if the environment asks for it. What is wrong
+// there costs traces, and nothing else.
+func (a *App) trace() {
+	s, on, err := traces.Read(os.Getenv)
+	if on {
+		for _, values := range s.Header {
+			for _, v := range values {
+				a.o.Report.Secrets.Add(secret.Value(v))
+			}
+		}
+		a.meter.tracer, err = traces.New(s, a.o.Version, a.o.Log.Named("traces"))
+	}
+	switch {
+	case err != nil:
+		a.o.Log.Error("turns are not traced", zap.Error(err))
+		a.o.Say("⚠️ turns are not traced: " + err.Error())
+	case on:
+		a.undo = append(a.undo, a.meter.tracer.Close)
+		a.o.Log.Info("turns are traced", zap.String("endpoint", s.Shown()))
+	}
+}

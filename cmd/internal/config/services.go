@@ -1,0 +1,20 @@
+package config
+
+// A Service is a provider of models as Load knows it.
+type Service struct {
+	Name     string // as model.provider has it
+	BaseURL  string // its own address; "" if it has none
+	Model    string // its usual model; "" if it has none
+	Variable string // that holds its key; "" if none does
+}
+
+// Services returns the providers that model.provider can name beside auto, in
+// the order in which people look for theirs.
+func Services() []Service {
+	var all []Service
+	for _, name := range []string{"anthropic", "openrouter", "openai", "ollama", "custom", "demo"} {
+		s := services()[name]
+		all = append(all, Service{Name: name, BaseURL: s.baseURL, Model: s.model, Variable: providerKeys()[name]})
+	}
+	return all
+}

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"time"
+
+	"hermesd/internal/secret"
+)
+
+// Terminal says where tools work, and how commands run.
+type Terminal struct {
+	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
+	Enabled        bool          `yaml:"enabled" default:"true" doc:"The agent has a terminal: owners can have it run commands."`
+	Sandbox        string        `yaml:"sandbox" default:"auto" enum:"auto|off|require" doc:"Commands see only the workspace and the system, and change only the workspace (bubblewrap or Landlock): where that is possible, never, or always, else there is no terminal."`
+	Network        bool          `yaml:"network" default:"true" doc:"Commands in the sandbox may speak to other machines."`
+	Timeout        time.Duration `yaml:"timeout" default:"180s" range:"1s..1h" doc:"How long a command may take that the agent waits for. It may ask for up to 10 minutes."`
+	MaxProcesses   int           `yaml:"max_processes" default:"512" range:"16..100000" doc:"Processes that may run at once in the sandbox."`
+	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get, beside PATH, HOME and the like. They may hold secrets: no others are passed."`
+}
+
+// Approvals says who is asked before a dangerous command runs.
+type Approvals struct {
+	Mode    string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a dangerous command runs: a person is asked, the auxiliary model decides whether one has to be asked, or nobody is. What is blocked never runs."`
+	Timeout time.Duration `yaml:"timeout" default:"300s" range:"10s..1h" doc:"How long a request waits for an answer; then it is denied."`
+}
+
+// Web says how the agent searches the web.
+type Web struct {
+	Search WebSearch `yaml:"search"`
+}
+
+// WebSearch is a search service.
+type WebSearch struct {
+	Provider string       `yaml:"provider" enum:"|searxng|brave|tavily" doc:"The service that is asked; empty: the agent cannot search the web."`
+	BaseURL  string       `yaml:"base_url" doc:"Where it is; searxng needs it, such as http://127.0.0.1:8888. Empty: the provider's own address."`
+	APIKey   secret.Value `yaml:"api_key" doc:"Key for it; BRAVE_API_KEY, TAVILY_API_KEY."`
+}
+
+// STT says what writes down voice messages.
+type STT struct {
+	Enabled  bool         `yaml:"enabled" default:"true" doc:"Write down voice messages, once base_url or api_key is set."`
+	BaseURL  string       `yaml:"base_url" doc:"A service with OpenAI's /audio/transcriptions, up to and including /v1; empty: https://api.openai.com/v1."`
+	Model    string       `yaml:"model" default:"gpt-4o-mini-transcribe" doc:"The model that listens."`
+	Language string       `yaml:"language" doc:"What people speak, such as de; empty: it is found out."`
+	APIKey   secret.Value `yaml:"api_key" doc:"Key for it; STT_API_KEY."`
+}
+
+// TTS says what reads answers aloud.
+type TTS struct {
+	BaseURL string       `yaml:"base_url" doc:"A service with OpenAI's /audio/speech, up to and including /v1; empty: https://api.openai.com/v1 if api_key is set, else there is no /voice."`
+	Model   string       `yaml:"model" default:"gpt-4o-mini-tts" doc:"The model that speaks."`
+	Voice   string       `yaml:"voice" default:"alloy" doc:"Whose voice it has."`
+	Format  string       `yaml:"format" default:"opus" enum:"opus|mp3" doc:"opus is shown as a voice message."`
+	APIKey  secret.Value `yaml:"api_key" doc:"Key for it; TTS_API_KEY."`
+}
+
+// openAI is where the speech services are that name no address.
+const openAI = "https://api.openai.com/v1"
+
+// Address returns where voices are sent, "" if nowhere.
+func (s STT) Address() string {
+	if !s.Enabled {
+		return ""
+	}
+	return speechAddress(s.BaseURL, s.APIKey)
+}
+
+// Address returns where answers are sent to be spoken, "" if nowhere.
+func (t TTS) Address() string { return speechAddress(t.BaseURL, t.APIKey) }
+
+func speechAddress(base string, key secret.Value) string {
+	if base == "" && key != "" {
+		return openAI
+	}
+	return base
+}
+
+// Cron says how scheduled prompts run.
+type Cron struct {
+	CatchUp         string `yaml:"catch_up" default:"once" enum:"once|none|all" doc:"What runs of what was due while the daemon was down: the newest, nothing, or all."`
+	MaxParallelJobs int    `yaml:"max_parallel_jobs" default:"4" range:"0..1000" doc:"Scheduled prompts that run at once; others wait. 0: no limit."`
+	AttachToSession bool   `yaml:"attach_to_session" default:"true" doc:"The conversation of a chat knows what scheduled prompts have said there."`
+}
+
+// Sessions says how long conversations are kept.
+type Sessions struct {
+	RetentionDays int `yaml:"retention_days" default:"0" range:"0..36500" doc:"Conversations in which nothing was said for so many days are deleted, with everything that belongs to them; 0: never."`
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package doctor
+
+import "golang.org/x/sys/unix"
+
+// space asks the file system of path.
+func space(path string) (free, all uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return 0, 0, err
+	}
+	size := uint64(s.Bsize) //nolint:unconvert // its type depends on the system
+	return uint64(s.Bavail) * size, uint64(s.Blocks) * size, nil
+}

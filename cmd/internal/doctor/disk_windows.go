@@ -1,0 +1,13 @@
+package doctor
+
+import "golang.org/x/sys/windows"
+
+// space asks the file system of path.
+func space(path string) (free, all uint64, err error) {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = windows.GetDiskFreeSpaceEx(p, &free, &all, nil)
+	return free, all, err
+}

@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unicode/utf8"
+
+	"hermesd/agent/contextfile"
+	"hermesd/agent/memory"
+	"hermesd/cmd/internal/app"
+	"hermesd/gateway/chat"
+)
+
+// people looks whether the agent can be reached, and by whom.
+func (v *visit) people() {
+	c, model := v.o.Config, v.o.Report.Model
+	switch model.Provider {
+	case "demo":
+		v.add("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
+	case "anthropic", "openai", "openrouter":
+		if model.APIKey == "" {
+			v.add("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
+		} else {
+			v.ok("model", "there is a key for %s", model.Provider)
+		}
+	}
+	accounts := c.Accounts()
+	if len(accounts) == 0 && !c.Platforms.HTTP.Enabled {
+		v.add("platforms", Warning, "run `hermesd setup`, or set TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN or SLACK_BOT_TOKEN in .env", "none is configured: only `hermesd chat` reaches the agent")
+	}
+	policy := c.AccessPolicy()
+	for account := range accounts {
+		r := policy.Accounts[account]
+		own := len(r.Owners) + len(r.AllowFrom) + len(r.AllowedChats) + len(r.Roles)
+		if own+len(policy.Owners)+len(policy.Config.AllowFrom) == 0 && !r.AllowAll && !policy.AllowAll && r.UnknownDM != "pair" && policy.UnknownDM != "pair" {
+			v.add("platforms", Warning, fmt.Sprintf("put your own id into platforms.%s.allow_admin_from", account.Platform), "nobody may speak on %s", name(account))
+			continue
+		}
+		v.ok("platforms", "%s has its token", name(account))
+	}
+}
+
+func name(a chat.Account) string {
+	if a.Name == "" {
+		return string(a.Platform)
+	}
+	return string(a.Platform) + " (" + a.Name + ")"
+}
+
+// persona looks at SOUL.md and at the files of the project.
+func (v *visit) persona() {
+	if v.o.Config.Agent.SkipContextFiles {
+		return
+	}
+	text, notes := contextfile.LoadSoul(v.o.Home)
+	for _, n := range notes {
+		level := Warning
+		if n.Level == contextfile.Chat {
+			level = Error // the persona is missing
+		}
+		v.add("persona", level, "correct the file; new conversations take it", "%s", n.Text)
+	}
+	if len(notes) == 0 && text != "" {
+		v.ok("persona", "SOUL.md is used")
+	}
+	work := v.o.Config.Workspace(v.o.Home)
+	if _, err := os.Stat(work); errors.Is(err, fs.ErrNotExist) {
+		return // the daemon makes it
+	}
+	for _, n := range contextfile.LoadProject(work).Notes {
+		v.add("persona", Warning, "correct the file; new conversations take it", "%s", n.Text)
+	}
+}
+
+// memories looks whether the memories fit into prompts.
+func (v *visit) memories() {
+	s := app.Memories(v.o.Config, v.o.Home, "", "")
+	well := true
+	for _, t := range []memory.Target{memory.Notes, memory.User} {
+		entries, err := s.Entries(t)
+		if err != nil {
+			well = false
+			v.add("memory", Error, "make it readable for this user", "%s: %v", s.Path(t), err)
+			continue
+		}
+		n := 0
+		for _, e := range entries {
+			n += utf8.RuneCountInString(e)
+		}
+		if n > s.Limit(t) {
+			well = false
+			v.add("memory", Warning, "`hermesd memory remove`, or raise memory.memory_char_limit or user_char_limit: nothing new is kept meanwhile", "%s is full: %s", s.Path(t), s.Usage(t, entries))
+		}
+		_, blocked, err := s.Snapshot(t)
+		if err != nil {
+			continue // said already
+		}
+		for _, b := range blocked {
+			well = false
+			v.add("memory", Warning, "", "%s", b)
+		}
+	}
+	for _, stray := range s.Strays(v.o.Home) {
+		v.add("memory", Warning, "", "%s", stray)
+	}
+	if well {
+		v.ok("memory", "what is kept fits into prompts")
+	}
+}
+
+// skills looks at all skills.
+func (v *visit) skills() {
+	l, err := app.Library(v.o.Config, v.o.Home)
+	if err != nil {
+		v.add("skills", Error, "correct skills.external_dirs", "%v", err)
+		return
+	}
+	bad := l.Check()
+	for _, p := range bad {
+		v.add("skills", Warning, "correct the file; `hermesd skills check` looks again", "%s: %s", p.Path, p.Text)
+	}
+	if len(bad) == 0 {
+		v.ok("skills", "%d, nothing is wrong with them", len(l.Catalog().Skills()))
+	}
+}
+
+// machine looks at what holds commands, and at the service.
+func (v *visit) machine(ctx context.Context) {
+	if v.o.Sandbox != nil {
+		text, holds := v.o.Sandbox(ctx)
+		if holds {
+			v.ok("sandbox", "%s", text)
+		} else {
+			v.add("sandbox", Warning, "install bubblewrap, or run Linux 5.13 or newer with Landlock", "%s", text)
+		}
+	}
+	if v.o.Service == nil {
+		return
+	}
+	if hint := v.o.Service(ctx); hint != "" {
+		v.add("service", Warning, "", "%s", hint)
+	} else {
+		v.ok("service", "it is installed and runs")
+	}
+}

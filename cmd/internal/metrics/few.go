@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"hermesd/gateway/observe"
+)
+
+// A few is the values of a label. Whatever the world comes up with, there are at
+// most max of them; the rest are "other".
+type few struct {
+	max   int
+	mu    sync.Mutex // guards what follows
+	known map[string]string
+}
+
+func (f *few) name(s string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v, ok := f.known[s]; ok {
+		return v
+	}
+	if len(f.known) >= f.max {
+		return "other"
+	}
+	if f.known == nil {
+		f.known = make(map[string]string)
+	}
+	v := strings.ToValidUTF8(s, "?")
+	f.known[s] = v
+	return v
+}
+
+// A wait is for the first piece of an answer.
+type wait struct {
+	since time.Time
+	kind  observe.Kind
+}
+
+// maxWaits is how many answers are waited for; the oldest are forgotten.
+const maxWaits = 4096
+
+// answers are the turns of which nothing has been delivered yet.
+type answers struct {
+	mu    sync.Mutex // guards what follows
+	since map[string]wait
+	order []string // of since, oldest first; some are gone
+}
+
+func (a *answers) expect(turn string, w wait) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since == nil {
+		a.since = make(map[string]wait)
+	}
+	if _, ok := a.since[turn]; !ok {
+		a.order = append(a.order, turn)
+	}
+	a.since[turn] = w
+	if len(a.order) > maxWaits {
+		half := len(a.order) / 2
+		for _, t := range a.order[:half] {
+			delete(a.since, t)
+		}
+		a.order = append([]string(nil), a.order[half:]...)
+	}
+}
+
+// arrived says since when the turn's answer was waited for, the first time only.
+func (a *answers) arrived(turn string) (w wait, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, ok = a.since[turn]
+	delete(a.since, turn)
+	return w, ok
+}

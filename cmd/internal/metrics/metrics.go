@@ -1,0 +1,196 @@
+// Package metrics counts what the daemon does, for Prometheus.
+//
+// What happens is told to a Metrics as it happens: by the road (Observe), by the
+// providers it wraps (Provider), by the log (Log) and by the store (Damaged). What
+// the daemon knows anyway is read when somebody asks (Watch). A nil *Metrics takes
+// everything and counts nothing.
+package metrics
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"hermesd/agent/llm/pricing"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/observe"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
+)
+
+// A Metrics counts. Its methods may be called from any goroutine, and none waits.
+type Metrics struct {
+	r      prometheus.Registerer
+	prices *pricing.Table
+
+	messages, refusals, turns, attempts, held, calls, tokens, cost, compactions, toolCalls, slots, panics, logged *prometheus.CounterVec
+	turnTime, turnWait, attemptTime, latency, callTime, firstWord, toolTime                                       *prometheus.HistogramVec
+
+	resumed, damage prometheus.Counter
+
+	models, tools, rules, walls few
+	answers                     answers
+}
+
+// New registers the metrics on r, with those of the Go runtime and the process.
+func New(r prometheus.Registerer) *Metrics {
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &Metrics{
+		r: r, prices: pricing.Builtin(),
+		messages: counters(r, messages), refusals: counters(r, refusals), turns: counters(r, turns),
+		attempts: counters(r, attempts), held: counters(r, held), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
+		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), slots: counters(r, slots), panics: counters(r, panics), logged: counters(r, logged),
+		turnTime: histograms(r, turnTime), turnWait: histograms(r, turnWait), attemptTime: histograms(r, attemptTime), latency: histograms(r, latency),
+		callTime: histograms(r, callTime), firstWord: histograms(r, firstWord), toolTime: histograms(r, toolTime),
+		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
+		models: few{max: 32}, tools: few{max: 256}, rules: few{max: 64}, walls: few{max: 16},
+	}
+	m.zero()
+	return m
+}
+
+// zero makes the series of which the first thing counted must be seen: to
+// Prometheus a series that begins at one has never grown.
+func (m *Metrics) zero() {
+	for _, level := range []zapcore.Level{zapcore.WarnLevel, zapcore.ErrorLevel} {
+		m.logged.WithLabelValues(level.String())
+	}
+	for _, where := range []string{"in a turn", "in a tool", "in conversion", "while sending", "in a request"} {
+		m.panics.WithLabelValues(m.walls.name(where))
+	}
+	for _, r := range observe.Results() {
+		for _, k := range observe.Kinds() {
+			m.turns.WithLabelValues(string(k), string(r))
+		}
+		if r != observe.Released {
+			m.slots.WithLabelValues(string(r))
+		}
+	}
+	for _, s := range []schedule.SlotState{schedule.Skipped, schedule.Missed} {
+		m.slots.WithLabelValues(string(s))
+	}
+}
+
+// zeroOn does so for a platform.
+func (m *Metrics) zeroOn(p chat.Platform) {
+	for _, v := range observe.Verdicts() {
+		m.messages.WithLabelValues(string(p), string(v))
+	}
+	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Dead} {
+		m.attempts.WithLabelValues(string(p), string(s))
+	}
+}
+
+func counters(r prometheus.Registerer, d Definition) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
+	r.MustRegister(v)
+	return v
+}
+
+func histograms(r prometheus.Registerer, d Definition) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: d.Buckets}, d.Labels)
+	r.MustRegister(v)
+	return v
+}
+
+// Handler serves what g gathers in the text format of Prometheus.
+func Handler(g prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}
+
+// Observe counts what happens on the road.
+func (m *Metrics) Observe(e observe.Event) {
+	if m == nil {
+		return
+	}
+	switch e := e.(type) {
+	case observe.Accepted:
+		m.accepted(e)
+	case observe.Began:
+		m.turnWait.WithLabelValues(string(e.Kind)).Observe(seconds(e.At.Sub(e.Accepted)))
+		m.answers.expect(e.Turn, wait{e.Accepted, e.Kind})
+		if e.Resumed {
+			m.resumed.Inc()
+		}
+	case observe.Ended:
+		m.turns.WithLabelValues(string(e.Kind), string(e.Result)).Inc()
+		m.turnTime.WithLabelValues(string(e.Kind)).Observe(seconds(e.Took))
+		if e.Kind == observe.Scheduled && e.Result != observe.Released {
+			m.slots.WithLabelValues(string(e.Result)).Inc()
+		}
+	case observe.Used:
+		tool := m.tools.name(e.Tool)
+		m.toolCalls.WithLabelValues(tool, outcome(e.Failed)).Inc()
+		m.toolTime.WithLabelValues(tool).Observe(seconds(e.Took))
+	case observe.Compacted:
+		m.compactions.WithLabelValues(e.Engine, e.Why, outcome(e.Failed)).Inc()
+	case observe.Attempted:
+		m.attempted(e)
+	case observe.Unrun:
+		m.slots.WithLabelValues(e.State).Add(float64(e.Slots))
+	}
+}
+
+func (m *Metrics) accepted(e observe.Accepted) {
+	m.messages.WithLabelValues(string(e.Platform), string(e.Verdict)).Inc()
+	if e.Verdict == observe.Refused {
+		m.refusals.WithLabelValues(string(e.Platform), m.rules.name(e.Rule)).Inc()
+	}
+}
+
+func (m *Metrics) attempted(e observe.Attempted) {
+	on := string(e.Platform)
+	if e.Held {
+		m.held.WithLabelValues(on).Inc()
+		return
+	}
+	m.attempts.WithLabelValues(on, e.State).Inc()
+	m.attemptTime.WithLabelValues(on).Observe(seconds(e.Took))
+	if e.Role != "reply" || e.State != "sent" {
+		return
+	}
+	if w, ok := m.answers.arrived(e.Turn); ok {
+		m.latency.WithLabelValues(on, string(w.kind)).Observe(seconds(time.Since(w.since)))
+	}
+}
+
+func outcome(failed bool) string {
+	if failed {
+		return "failed"
+	}
+	return "ok"
+}
+
+// seconds is d without what a clock that was put back makes of it.
+func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
+
+// Damaged counts a stored record that was set aside.
+func (m *Metrics) Damaged() {
+	if m != nil {
+		m.damage.Inc()
+	}
+}
+
+// Log returns l with its warnings, errors and panics counted. A wall at which a
+// panic ends logs an error whose message begins with "panic".
+func (m *Metrics) Log(l *zap.Logger) *zap.Logger {
+	if m == nil {
+		return l
+	}
+	return l.WithOptions(zap.Hooks(func(e zapcore.Entry) error {
+		if e.Level < zapcore.WarnLevel {
+			return nil
+		}
+		m.logged.WithLabelValues(min(e.Level, zapcore.ErrorLevel).String()).Inc()
+		if where, ok := strings.CutPrefix(e.Message, "panic "); ok {
+			m.panics.WithLabelValues(m.walls.name(where)).Inc()
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,155 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/llm/pricing"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/turn"
+)
+
+// Sources are what a running daemon knows of itself. They are asked at each scrape,
+// so none may take long.
+type Sources struct {
+	Status func() gateway.Status
+	// Outbox returns the rows that are not sent.
+	Outbox func(ctx context.Context) ([]outbox.Row, error)
+	// Config says when the configuration was last read again (zero: never), whether
+	// it had no errors, and how many changed settings wait for a restart.
+	Config func() (read time.Time, ok bool, waiting int)
+	// Prices are what calls cost; nil: what comes with the program.
+	Prices *pricing.Table
+}
+
+// Watch has s asked at each scrape from now on. It is called once, before the
+// first call of a model.
+func (m *Metrics) Watch(s Sources) {
+	if m != nil {
+		m.prices = cmp.Or(s.Prices, m.prices)
+		m.r.MustRegister(&watcher{s})
+		for _, a := range s.Status().Accounts {
+			m.zeroOn(a.Platform)
+		}
+	}
+}
+
+// A watcher reads what the daemon knows when somebody asks. It describes nothing
+// ahead, since what there is depends on the configuration.
+type watcher struct{ s Sources }
+
+// Describe implements prometheus.Collector.
+func (w *watcher) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (w *watcher) Collect(out chan<- prometheus.Metric) {
+	e := emitter{out}
+	s := w.s.Status()
+	e.emit(build, 1, s.Version)
+	e.emit(started, unix(s.Started))
+	e.emit(turnsRunning, float64(s.Running))
+	e.emit(turnsReady, float64(s.Ready))
+	e.emit(paused, truth(s.Paused))
+	e.emit(inboxEntries, float64(s.Store.Waiting), "waiting")
+	e.emit(inboxEntries, float64(s.Store.Claimed), "claimed")
+	e.emit(storeCommits, float64(s.Store.Commits))
+	e.emit(storeWrites, float64(s.Store.Writes))
+	e.emit(storeBytes, float64(s.Store.Bytes))
+	e.emit(storeUp, truth(s.Store.Error == ""))
+	for _, why := range append(ledger.Reasons(), ledger.Undeclared) {
+		e.emit(breaks, float64(s.Breaks[string(why)]), string(why))
+	}
+	e.emit(missed, float64(s.Reuse.Missed))
+	e.emit(jobs, float64(s.Cron.Jobs))
+	e.emit(jobsRunning, float64(s.Cron.Running))
+	e.emit(jobsWaiting, float64(s.Cron.Waiting))
+	e.emit(clock, truth(!s.Cron.Stalled && s.Cron.Error == ""))
+	for _, a := range s.Accounts {
+		e.account(a)
+	}
+	w.outbox(e, s)
+	e.passes(s.Hygiene)
+	read, ok, waiting := w.s.Config()
+	if !read.IsZero() {
+		e.emit(configRead, unix(read))
+	}
+	e.emit(configOK, truth(ok))
+	e.emit(configWaiting, float64(waiting))
+}
+
+func (e emitter) account(a gateway.AccountHealth) {
+	on := []string{string(a.Platform), a.Account.Name}
+	e.emit(accountUp, truth(a.State == chat.Connected), on...)
+	if !a.Proof.IsZero() {
+		e.emit(accountProof, unix(a.Proof), on...)
+	}
+}
+
+// maxRead is how many rows of the outbox are read for a scrape, and readTime how
+// long that may take.
+const (
+	maxRead  = 1000
+	readTime = time.Second
+)
+
+func (w *watcher) outbox(e emitter, s gateway.Status) {
+	live, dead := s.Store.Outbox, s.Store.Dead
+	e.emit(outboxRows, float64(live), "undelivered")
+	e.emit(outboxRows, float64(dead), "dead")
+	if live+dead > maxRead {
+		return
+	}
+	count := map[outbox.State]int{outbox.Queued: 0, outbox.Attempting: 0, outbox.NotSent: 0, outbox.Unsure: 0}
+	if live > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), readTime)
+		defer cancel()
+		rows, err := w.s.Outbox(ctx)
+		if err != nil { // hermesd_store_up tells
+			return
+		}
+		for _, r := range rows {
+			count[r.State]++
+		}
+	}
+	delete(count, outbox.Dead)
+	for state, n := range count {
+		e.emit(undelivered, float64(n), string(state))
+	}
+}
+
+func (e emitter) passes(c turn.Cleanings) {
+	e.emit(passes, float64(c.Begun), "begun")
+	e.emit(passes, float64(c.Failed), "failed")
+	e.emit(passes, float64(c.Adopted), "adopted")
+	e.emit(passes, float64(c.Forgotten), "forgotten")
+	e.emit(passesWaiting, float64(c.Waiting))
+}
+
+type emitter struct{ out chan<- prometheus.Metric }
+
+func (e emitter) emit(d Definition, v float64, values ...string) {
+	kind := prometheus.GaugeValue
+	if d.Kind == Counter {
+		kind = prometheus.CounterValue
+	}
+	m, err := prometheus.NewConstMetric(prometheus.NewDesc(d.Name, d.Help, d.Labels, nil), kind, v, values...)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(prometheus.NewDesc(d.Name, d.Help, d.Labels, nil), err)
+	}
+	e.out <- m
+}
+
+func truth(ok bool) float64 {
+	if ok {
+		return 1
+	}
+	return 0
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,0 +1,226 @@
+package setup
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/secret"
+)
+
+// Flags are the answers of somebody who is not there to be asked. Secrets are
+// named by the file or variable that holds them: what stands on a command line
+// is seen by every user of the machine, and kept by shells.
+type Flags struct {
+	Provider, Model, BaseURL string
+	KeyVariable, KeyFile     string
+	TokenFiles               map[chat.Platform]*string // "": none
+	AppTokenFile             string
+	Owners                   map[chat.Platform]*[]string
+	Workspace                string
+	Replace                  bool // what is set already may be replaced
+}
+
+// Platforms returns those that can be set up.
+func Platforms() []chat.Platform {
+	var all []chat.Platform
+	for _, p := range platforms() {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// maxSecret is the greatest size of a file that holds a secret.
+const maxSecret = 64 << 10
+
+// A reading collects what is wrong with flags.
+type reading struct {
+	s        *State
+	problems []config.Problem
+}
+
+func (r *reading) problem(flag, format string, args ...any) {
+	r.problems = append(r.problems, config.Problem{File: "flag", Key: "--" + flag, Text: fmt.Sprintf(format, args...)})
+}
+
+// FromFlags returns the plan that flags come to. The error is a *config.Error
+// with everything that is missing or wrong.
+func (s *State) FromFlags(f Flags) (*Plan, error) {
+	r := &reading{s: s}
+	a := Answers{Platforms: map[chat.Platform]Login{}}
+	a.Model = r.model(f)
+	for _, p := range platforms() {
+		if l, ok := r.login(p, f); ok {
+			a.Platforms[p.name] = l
+		}
+	}
+	if f.Workspace != "" {
+		if err := s.checkWorkspace(f.Workspace); err != nil {
+			r.problem("workspace", "%v", err)
+		}
+		a.Workspace = &f.Workspace
+	}
+	if len(r.problems) > 0 {
+		return nil, &config.Error{Problems: r.problems}
+	}
+	p, err := s.Plan(a)
+	if err != nil {
+		return nil, err
+	}
+	if !f.Replace {
+		for _, c := range p.Overwrites() {
+			p.problems = append(p.problems, config.Problem{File: c.File, Key: c.Key, Text: "it is " + c.Old + " already; give --replace too, and it becomes " + c.New})
+		}
+	}
+	if len(p.problems) > 0 {
+		return nil, &config.Error{Problems: p.problems}
+	}
+	return p, nil
+}
+
+// model reads who answers; nil if that stays as it is.
+func (r *reading) model(f Flags) *Model {
+	now := r.s.Report.Model
+	key := r.key(f)
+	asked := f.Provider != "" || f.Model != "" || f.BaseURL != "" || key != ""
+	if !asked && (now.Provider != "demo" || r.s.doc.Text("model", "provider") == "demo") {
+		return nil
+	}
+	m := Model{Provider: f.Provider, Name: f.Model, BaseURL: strings.TrimRight(f.BaseURL, "/"), Key: key}
+	if m.Provider == "" && now.Provider != "demo" {
+		m.Provider = now.Provider
+	}
+	v, ok := service(m.Provider)
+	switch {
+	case m.Provider == "":
+		r.problem("provider", "it is missing: one of %s", names())
+		return nil
+	case !ok:
+		r.problem("provider", "there is no provider %q: one of %s", m.Provider, names())
+		return nil
+	case v.Name == "demo":
+		return &m
+	}
+	if now.Provider == v.Name { // what is not said stays
+		if m.Name == "" {
+			m.Name = now.Model
+		}
+		if m.BaseURL == "" && now.BaseURL != v.BaseURL {
+			m.BaseURL = now.BaseURL
+		}
+	}
+	r.lacks(f, v, m)
+	return &m
+}
+
+// lacks notes what a model still needs.
+func (r *reading) lacks(f Flags, v config.Service, m Model) {
+	if m.Name == "" && v.Model == "" {
+		r.problem("model", "it is missing: %s has no usual model", v.Name)
+	}
+	if err := checkLine(m.Name); err != nil {
+		r.problem("model", "%v", err)
+	}
+	switch {
+	case m.BaseURL == "" && v.BaseURL == "":
+		r.problem("base-url", "it is missing: the address of the server, up to and including /v1")
+	case m.BaseURL != "" && checkURL(m.BaseURL) != nil:
+		r.problem("base-url", "%v", checkURL(m.BaseURL))
+	}
+	if v.Variable != "" && m.Key == "" && f.KeyVariable+f.KeyFile == "" && r.s.keyAt(v) == "" {
+		r.problem("api-key-env", "a key for %s is missing: name the variable that holds it here, or its file with --api-key-file", v.Name)
+	}
+}
+
+// key reads the key of the model.
+func (r *reading) key(f Flags) secret.Value {
+	switch {
+	case f.KeyVariable != "" && f.KeyFile != "":
+		r.problem("api-key-file", "one of --api-key-env and --api-key-file is enough")
+		return ""
+	case f.KeyFile != "":
+		return r.file("api-key-file", f.KeyFile, func(v secret.Value) error { return checkKey(v.Reveal()) })
+	case f.KeyVariable == "":
+		return ""
+	}
+	v := secret.Value(strings.TrimSpace(r.s.variable(f.KeyVariable)))
+	if v == "" {
+		r.problem("api-key-env", "the variable is not set, or empty; it takes the name of a variable, never the key itself")
+	} else if err := checkKey(v.Reveal()); err != nil {
+		r.problem("api-key-env", "%v", err)
+	}
+	return v
+}
+
+// login reads the tokens and owners of a platform.
+func (r *reading) login(p platform, f Flags) (l Login, asked bool) {
+	name := string(p.name)
+	file, owners := f.TokenFiles[p.name], f.Owners[p.name]
+	if file != nil && *file != "" {
+		asked = true
+		l.Token = r.file(name+"-token-file", *file, func(v secret.Value) error { return checkToken(p.name, v) })
+	}
+	if p.app != "" && f.AppTokenFile != "" {
+		asked = true
+		l.AppToken = r.file(name+"-app-token-file", f.AppTokenFile, checkAppToken)
+	}
+	if owners != nil && len(*owners) > 0 {
+		asked = true
+		l.Owners = Split(strings.Join(*owners, ","))
+		if err := checkOwners(p.name, l.Owners); err != nil {
+			r.problem(name+"-owner", "%v", err)
+		}
+	}
+	if !asked {
+		return l, false
+	}
+	if (file == nil || *file == "") && r.s.tokenAt(p.name) == "" {
+		r.problem(name+"-token-file", "it is missing: the file that holds the %s of %s", strings.ToLower(p.token[:1])+p.token[1:], p.label)
+	}
+	if p.app != "" && f.AppTokenFile == "" && r.s.appTokenAt() == "" {
+		r.problem(name+"-app-token-file", "it is missing: the file that holds the app token (xapp-…) of Slack")
+	}
+	if id, _ := r.s.sole(); len(l.Owners) == 0 && len(r.s.owners(p.name)) == 0 && id == "" {
+		r.problem(name+"-owner", "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.example, p.id)
+	}
+	return l, true
+}
+
+// file reads the secret that a file holds.
+func (r *reading) file(flag, name string, check func(secret.Value) error) secret.Value {
+	f, err := os.Open(name)
+	if err != nil {
+		r.problem(flag, "%v", err)
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	v := secret.Value(strings.TrimSpace(string(data)))
+	switch {
+	case err != nil:
+		r.problem(flag, "%v", err)
+	case v == "":
+		r.problem(flag, "%s is empty", name)
+	case len(data) > maxSecret:
+		r.problem(flag, "%s is larger than a secret can be", name)
+	default:
+		if err := check(v); err != nil {
+			r.problem(flag, "%s: %v", name, err)
+		}
+	}
+	return v
+}
+
+// Providers returns the names of those that can serve a model.
+func Providers() []string {
+	var ns []string
+	for _, v := range config.Services() {
+		ns = append(ns, v.Name)
+	}
+	return ns
+}
+
+func names() string { return strings.Join(Providers(), ", ") }

@@ -1,0 +1,353 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/secret"
+)
+
+// An interview is one conversation.
+type interview struct {
+	s       *State
+	a       Asker
+	answers Answers
+}
+
+// The parts of a setup.
+const (
+	partModel     = "model"
+	partWorkspace = "workspace"
+)
+
+// Interview asks a person and returns the plan that they have agreed to; nil if
+// nothing is to be changed. The error is ErrAborted if they left.
+func Interview(ctx context.Context, s *State, a Asker) (*Plan, error) {
+	i := &interview{s: s, a: a, answers: Answers{Platforms: map[chat.Platform]Login{}}}
+	i.welcome()
+	parts, err := i.parts(ctx)
+	for err == nil {
+		if err = i.each(ctx, parts); err != nil {
+			break
+		}
+		var p *Plan
+		var next string
+		if p, next, err = i.agree(ctx); err != nil || next == "write" {
+			return p, err
+		}
+		parts, err = i.choose(ctx, "Which part do you want to change?")
+	}
+	return nil, err
+}
+
+func (i *interview) welcome() {
+	what := "is there"
+	if !i.s.Found {
+		what = "will be made, for you alone (mode 0700)"
+	}
+	i.a.Say(fmt.Sprintf("Home: %s %s. Nothing is written before you agree at the end; Ctrl-C leaves.", i.s.Home, what))
+	if i.s.Mended != "" {
+		i.a.Say(i.s.Mended)
+	}
+	if !i.s.Fresh() {
+		i.a.Say("This is what is set up:\n" + i.s.Summary())
+	}
+	for _, p := range i.s.Problems {
+		i.a.Say("Problem: " + p.String())
+	}
+	if len(i.s.Problems) > 0 {
+		i.a.Say("Setup can mend some of this. What it cannot, correct by hand: it writes nothing that is not valid.")
+	}
+}
+
+// parts are what is asked at first: everything in a fresh home, else what the
+// person chooses.
+func (i *interview) parts(ctx context.Context) ([]string, error) {
+	if !i.s.Fresh() {
+		return i.choose(ctx, "Which parts do you want to set up or change?")
+	}
+	f := &Field{Kind: Some, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works."}
+	for _, p := range platforms() {
+		f.Options = append(f.Options, Option{string(p.name), p.label})
+	}
+	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
+		return nil, err
+	}
+	return append(append([]string{partModel}, f.Values...), partWorkspace), nil
+}
+
+// choose asks for any of the parts.
+func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
+	f := &Field{Kind: Some, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
+	for _, p := range platforms() {
+		f.Options = append(f.Options, Option{string(p.name), p.label})
+	}
+	f.Options = append(f.Options, Option{partWorkspace, "The workspace, where tools work"})
+	err := i.a.Ask(ctx, Page{Fields: []*Field{f}})
+	return f.Values, err
+}
+
+// each asks for the parts, one after the other.
+func (i *interview) each(ctx context.Context, parts []string) error {
+	for _, part := range parts {
+		var err error
+		switch part {
+		case partModel:
+			err = i.model(ctx)
+		case partWorkspace:
+			err = i.workspace(ctx)
+		default:
+			n := slices.IndexFunc(platforms(), func(p platform) bool { return string(p.name) == part })
+			err = i.platform(ctx, platforms()[n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agree shows what would be written and asks whether it may be.
+func (i *interview) agree(ctx context.Context) (p *Plan, next string, err error) {
+	p, err = i.s.Plan(i.answers)
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		for _, problem := range bad.Problems {
+			i.a.Say("Problem: " + problem.String())
+		}
+		next, err = i.one(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+	} else if err == nil {
+		if len(p.Changes) == 0 {
+			i.a.Say("Everything stays as it is.")
+			return nil, "write", nil
+		}
+		next, err = i.one(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+	}
+	if err == nil && next == "leave" {
+		err = ErrAborted
+	}
+	return p, next, err
+}
+
+// model asks who answers.
+func (i *interview) model(ctx context.Context) error {
+	labels := map[string]string{
+		"anthropic": "Anthropic (Claude)", "openrouter": "OpenRouter (models of many makers)", "openai": "OpenAI",
+		"ollama": "Ollama, on this machine or another", "custom": "Another server that speaks OpenAI's API (vLLM, llama.cpp, LM Studio, …)",
+		"demo": "None yet: the built-in demo model, which is not intelligent",
+	}
+	f := &Field{Kind: One, Title: "Which model shall answer?", Value: i.s.Report.Model.Provider}
+	if i.s.Fresh() {
+		f.Value = config.Services()[0].Name
+	}
+	for _, v := range config.Services() {
+		f.Options = append(f.Options, Option{v.Name, labels[v.Name]})
+	}
+	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
+		return err
+	}
+	v, _ := service(f.Value)
+	m := Model{Provider: v.Name, Name: v.Model, BaseURL: v.BaseURL}
+	if now := i.s.Report.Model; now.Provider == v.Name {
+		m.Name, m.BaseURL = now.Model, now.BaseURL
+	}
+	if v.Name == "demo" {
+		i.answers.Model = &Model{Provider: "demo"}
+		return nil
+	}
+	for {
+		if err := i.modelPage(ctx, v, &m); err != nil {
+			return err
+		}
+		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.TryModel(ctx, m) })
+		if err != nil {
+			return err
+		}
+		if !again {
+			break
+		}
+	}
+	if m.BaseURL == v.BaseURL {
+		m.BaseURL = ""
+	}
+	i.answers.Model = &m
+	i.a.Say(fmt.Sprintf("Model: %s %s", m.Provider, m.Name))
+	return nil
+}
+
+// modelPage asks for a model's name, address and key.
+func (i *interview) modelPage(ctx context.Context, v config.Service, m *Model) error {
+	name := &Field{Kind: Text, Title: "Name of the model", Help: "As its server knows it.", Value: m.Name, Check: needed(checkLine)}
+	p := Page{Title: "The model", Fields: []*Field{name}}
+	var address, key *Field
+	if v.Name == "ollama" || v.Name == "custom" || m.BaseURL != v.BaseURL {
+		address = &Field{Kind: Text, Title: "Address of the server", Help: "Up to and including /v1; for an Anthropic address without it.", Value: m.BaseURL, Check: needed(checkURL)}
+		p.Fields = append([]*Field{address}, p.Fields...)
+	}
+	if v.Name != "ollama" {
+		replace, err := i.replaces(ctx, "a key for "+v.Name, i.s.keyAt(v), m.Key)
+		if err != nil {
+			return err
+		}
+		if replace {
+			key = &Field{Kind: Secret, Title: "Key", Help: "It goes into .env (mode 0600) and is never shown.", Value: m.Key.Reveal(), Check: needed(checkKey)}
+			if v.Variable == "" {
+				key.Help = "Leave it empty if the server wants none. " + key.Help
+				key.Check = func(s string) error { return checkKey(strings.TrimSpace(s)) }
+			}
+			p.Fields = append(p.Fields, key)
+		}
+	}
+	if err := i.a.Ask(ctx, p); err != nil {
+		return err
+	}
+	m.Name = strings.TrimSpace(name.Value)
+	if address != nil {
+		m.BaseURL = strings.TrimRight(strings.TrimSpace(address.Value), "/")
+	}
+	if key != nil {
+		m.Key = secret.Value(strings.TrimSpace(key.Value))
+	}
+	return nil
+}
+
+// replaces asks whether a secret that is there already is to be replaced. One
+// that was typed a moment ago is.
+func (i *interview) replaces(ctx context.Context, what, where string, typed secret.Value) (bool, error) {
+	if where == "" || typed != "" {
+		return true, nil
+	}
+	replace := "Replace it"
+	if where == environment {
+		replace = "Write one into .env: a service does not have the environment of your shell"
+	}
+	answer, err := i.one(ctx, fmt.Sprintf("There is %s already, in %s.", what, where), "", Option{"keep", "Keep it"}, Option{"replace", replace})
+	return answer == "replace", err
+}
+
+// platform asks for one platform's tokens and its owner.
+func (i *interview) platform(ctx context.Context, p platform) error {
+	l := i.answers.Platforms[p.name]
+	if l.Owners == nil {
+		l.Owners = i.s.owners(p.name)
+	}
+	for {
+		if err := i.loginPage(ctx, p, &l); err != nil {
+			return err
+		}
+		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.Try(ctx, p.name, l) })
+		if err != nil {
+			return err
+		}
+		if !again {
+			break
+		}
+	}
+	i.answers.Platforms[p.name] = l
+	i.a.Say(fmt.Sprintf("%s: owner %s", p.label, strings.Join(l.Owners, ", ")))
+	return nil
+}
+
+func (i *interview) loginPage(ctx context.Context, p platform, l *Login) error {
+	page := Page{Title: p.label, Text: p.steps}
+	if l.Token != "" {
+		page.Text = "" // it was told already
+	}
+	replace, err := i.replaces(ctx, "a token of "+p.label, i.s.tokenAt(p.name), l.Token)
+	if err != nil {
+		return err
+	}
+	var token, app *Field
+	if replace {
+		token = &Field{Kind: Secret, Title: p.token, Help: "It goes into .env and is never shown.", Value: l.Token.Reveal(), Check: needed(func(s string) error { return checkToken(p.name, secret.Value(s)) })}
+		page.Fields = append(page.Fields, token)
+	}
+	if p.app != "" && (replace || i.s.appTokenAt() == "") {
+		app = &Field{Kind: Secret, Title: p.app, Help: "Likewise.", Value: l.AppToken.Reveal(), Check: needed(func(s string) error { return checkAppToken(secret.Value(s)) })}
+		page.Fields = append(page.Fields, app)
+	}
+	who := &Field{
+		Kind: Text, Title: "Who is the owner?", Value: strings.Join(l.Owners, ", "), Check: needed(func(s string) error { return checkOwners(p.name, Split(s)) }),
+		Help: "The id of the person who may do everything, such as " + p.example + "; several with commas. " + p.id,
+	}
+	page.Fields = append(page.Fields, who)
+	if err := i.a.Ask(ctx, page); err != nil {
+		return err
+	}
+	l.Owners = Split(who.Value)
+	if token != nil {
+		l.Token = secret.Value(strings.TrimSpace(token.Value))
+	}
+	if app != nil {
+		l.AppToken = secret.Value(strings.TrimSpace(app.Value))
+	}
+	return nil
+}
+
+// try offers to try what was given, and reports whether the person wants to
+// correct it.
+func (i *interview) try(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
+	answer, err := i.one(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
+	for err == nil && answer == "try" {
+		var text string
+		var failed error
+		if err = i.a.Wait(ctx, "Asking the server", func(ctx context.Context) { text, failed = do(ctx) }); err != nil {
+			break
+		}
+		if failed == nil {
+			i.a.Say("✓ " + text)
+			return false, nil
+		}
+		i.a.Say("✗ " + failed.Error())
+		answer, err = i.one(ctx, "It did not work.", "", Option{"correct", "Correct it"}, Option{"try", "Try again"}, Option{"go", "Go on as it is"})
+	}
+	return answer == "correct", err
+}
+
+// workspace asks where tools work.
+func (i *interview) workspace(ctx context.Context) error {
+	now := filepath.Join(i.s.Home, "workspace")
+	if i.s.Config != nil {
+		now = i.s.Config.Workspace(i.s.Home)
+	}
+	f := &Field{
+		Kind: Text, Title: "Workspace (optional)", Value: now, Check: needed(func(dir string) error { return i.s.checkWorkspace(dir) }),
+		Help: "The directory in which the agent's tools work.",
+	}
+	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
+		return err
+	}
+	if dir := strings.TrimSpace(f.Value); dir != now {
+		i.answers.Workspace = &dir
+	}
+	return nil
+}
+
+// checkWorkspace says what is wrong with a workspace.
+func (s *State) checkWorkspace(dir string) error {
+	if err := checkLine(dir); err != nil {
+		return err
+	}
+	if info, err := os.Stat(config.InHome(s.Home, dir)); err == nil && !info.IsDir() {
+		return errors.New("this is not a directory")
+	}
+	return nil
+}
+
+// needed is check for an answer that must not be empty. Blanks around it do not
+// count.
+func needed(check func(string) error) func(string) error {
+	return func(s string) error {
+		if s = strings.TrimSpace(s); s == "" {
+			return errors.New("this is needed; Ctrl-C leaves")
+		}
+		return check(s)
+	}
+}

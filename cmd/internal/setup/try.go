@@ -1,0 +1,345 @@
+package setup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/secret"
+)
+
+// The bounds on one question to a server.
+const (
+	tryWait = 15 * time.Second
+	tryMost = 8 << 20 // bytes of an answer
+)
+
+// TryModel asks the server of a model for its list of models, with the key. It
+// returns what to tell the person; an error says what is wrong and never shows
+// the key.
+func (s *State) TryModel(ctx context.Context, m Model) (string, error) {
+	e, err := s.endpoint(m)
+	if err != nil {
+		return "", err
+	}
+	text, err := askModel(ctx, e)
+	return text, hidden(err, e.APIKey)
+}
+
+// hidden is an error without secrets: a server may repeat what it was sent.
+func hidden(err error, secrets ...secret.Value) error {
+	if err == nil {
+		return nil
+	}
+	var m secret.Masker
+	m.Add(secrets...)
+	return errors.New(m.Mask(err.Error()))
+}
+
+func askModel(ctx context.Context, e config.Endpoint) (string, error) {
+	if e.Provider == "demo" {
+		return "The demo model needs nothing.", nil
+	}
+	h := http.Header{}
+	switch {
+	case e.Provider == "anthropic":
+		e.BaseURL += "/v1"
+		h.Set("X-Api-Key", e.APIKey.Reveal())
+		h.Set("Anthropic-Version", "2023-06-01")
+	case e.APIKey != "":
+		h.Set("Authorization", "Bearer "+e.APIKey.Reveal())
+	}
+	if e.Provider == "openrouter" { // its list of models needs no key
+		if err := ask(ctx, question{url: e.BaseURL + "/key", header: h}, nil); err != nil {
+			return "", err
+		}
+	}
+	var list struct {
+		Data []struct{ ID string }
+	}
+	if err := ask(ctx, question{url: e.BaseURL + "/models?limit=1000", header: h}, &list); err != nil {
+		return "", err
+	}
+	var names []string
+	for _, d := range list.Data {
+		names = append(names, d.ID)
+	}
+	return among(names, e.Model)
+}
+
+// among says whether a server has a model.
+func among(names []string, model string) (string, error) {
+	switch {
+	case slices.Contains(names, model), slices.Contains(names, model+":latest"):
+		return fmt.Sprintf("It works, and has %s.", model), nil
+	case len(names) == 0:
+		return "It answers, but does not tell its models.", nil
+	}
+	slices.Sort(names)
+	shown := names
+	if part := strings.FieldsFunc(strings.ToLower(model), func(r rune) bool { return strings.ContainsRune("-/:._ ", r) }); len(names) > 12 {
+		shown = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+			return !slices.ContainsFunc(part, func(p string) bool { return len(p) > 2 && strings.Contains(strings.ToLower(n), p) })
+		})
+	}
+	more := ""
+	if len(shown) > 12 {
+		shown, more = shown[:12], ", …"
+	}
+	if len(shown) == 0 {
+		return "", fmt.Errorf("it answers, but has no model %q among its %d", model, len(names))
+	}
+	return "", fmt.Errorf("it answers, but has no model %q; it has %s%s", model, strings.Join(shown, ", "), more)
+}
+
+// endpoint is what a model comes to, with the key that is there already.
+func (s *State) endpoint(m Model) (config.Endpoint, error) {
+	v, ok := service(m.Provider)
+	if !ok {
+		return config.Endpoint{}, fmt.Errorf("there is no provider %q", m.Provider)
+	}
+	e := config.Endpoint{Provider: v.Name, Model: m.Name, BaseURL: strings.TrimRight(m.BaseURL, "/"), APIKey: m.Key}
+	if e.Model == "" {
+		e.Model = v.Model
+	}
+	if v.Name == "anthropic" {
+		e.Model = strings.TrimPrefix(e.Model, "anthropic/")
+	}
+	if e.BaseURL == "" {
+		e.BaseURL = v.BaseURL
+	}
+	if e.APIKey == "" {
+		e.APIKey = s.Report.Model.APIKey
+		if s.Report.Model.Provider != v.Name {
+			e.APIKey = secret.Value(s.variable(v.Variable))
+		}
+	}
+	if e.BaseURL == "" && v.Name != "demo" {
+		return e, errors.New("there is no address to ask")
+	}
+	return e, nil
+}
+
+// variable is what a name means in the environment, or else in .env.
+func (s *State) variable(name string) string {
+	if v, ok := s.o.Env(name); ok || name == "" {
+		return v
+	}
+	return s.vars[name]
+}
+
+// Try asks every server that the plan names, and returns what to tell. The error
+// holds everything that did not work.
+func (p *Plan) Try(ctx context.Context) (said []string, err error) {
+	one := func(what string, text string, bad error) {
+		if bad != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", what, bad))
+			return
+		}
+		said = append(said, what+": "+text)
+	}
+	if m := p.answers.Model; m != nil {
+		text, bad := p.s.TryModel(ctx, *m)
+		one("model", text, bad)
+	}
+	for _, pl := range platforms() {
+		if l, ok := p.answers.Platforms[pl.name]; ok {
+			text, bad := p.s.Try(ctx, pl.name, l)
+			one(string(pl.name), text, bad)
+		}
+	}
+	return said, err
+}
+
+// Try asks a platform whose its token is. It returns what to tell the person; an
+// error says what is wrong and never shows the token.
+func (s *State) Try(ctx context.Context, p chat.Platform, l Login) (string, error) {
+	a := s.account(p)
+	if l.Token == "" {
+		l.Token = a.Token
+	}
+	if l.AppToken == "" {
+		l.AppToken = a.AppToken
+	}
+	base := strings.TrimRight(a.APIURL, "/")
+	q := question{proxy: a.Proxy, header: http.Header{}}
+	do := trySlack
+	switch p {
+	case chat.Telegram:
+		do = tryTelegram
+	case chat.Discord:
+		do = tryDiscord
+	}
+	text, err := do(ctx, q, base, l)
+	return text, hidden(err, l.Token, l.AppToken)
+}
+
+func tryTelegram(ctx context.Context, q question, base string, l Login) (string, error) {
+	if base == "" {
+		base = "https://api.telegram.org"
+	}
+	q.url = base + "/bot" + l.Token.Reveal() + "/getMe"
+	var me struct {
+		Result struct {
+			Username string
+			Reads    bool `json:"can_read_all_group_messages"`
+		}
+	}
+	if err := ask(ctx, q, &me); err != nil {
+		return "", err
+	}
+	if me.Result.Reads {
+		return fmt.Sprintf("It is the token of @%s, which reads all messages of its groups.", me.Result.Username), nil
+	}
+	return fmt.Sprintf("It is the token of @%s. In groups it sees only what mentions it (/setprivacy changes that).", me.Result.Username), nil
+}
+
+func tryDiscord(ctx context.Context, q question, base string, l Login) (string, error) {
+	if base == "" {
+		base = "https://discord.com"
+	}
+	q.header.Set("Authorization", "Bot "+l.Token.Reveal())
+	q.header.Set("User-Agent", "DiscordBot (hermesd, 1)") // Discord refuses others
+	q.url = base + "/api/v10/users/@me"
+	var me struct{ ID, Username string }
+	if err := ask(ctx, q, &me); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+Invite, me.Username, me.ID), nil
+}
+
+func trySlack(ctx context.Context, q question, base string, l Login) (string, error) {
+	if base == "" {
+		base = "https://slack.com/api"
+	}
+	var me struct {
+		OK                bool
+		Error, Team, User string
+	}
+	for _, c := range []struct {
+		method, what string
+		token        secret.Value
+	}{{"apps.connections.open", "app token", l.AppToken}, {"auth.test", "bot token", l.Token}} {
+		q.url, q.method = base+"/"+c.method, http.MethodPost
+		q.header.Set("Authorization", "Bearer "+c.token.Reveal())
+		if err := ask(ctx, q, &me); err != nil {
+			return "", fmt.Errorf("the %s: %w", c.what, err)
+		}
+		if !me.OK {
+			return "", fmt.Errorf("the %s is refused by Slack: %s", c.what, refusal(me.Error))
+		}
+	}
+	return fmt.Sprintf("The tokens are those of %s in %s.", me.User, me.Team), nil
+}
+
+// refusal is Slack's word for what is wrong, and what to do about it.
+func refusal(code string) string {
+	switch code {
+	case "invalid_auth", "not_authed":
+		return code + ": it is not a token of an app; copy it again"
+	case "token_revoked", "account_inactive", "token_expired":
+		return code + ": make a new one"
+	case "missing_scope", "not_allowed_token_type":
+		return code + ": the app token needs the scope connections:write"
+	}
+	return code
+}
+
+// A question is one request to a server that the operator has named.
+type question struct {
+	method, url string
+	header      http.Header
+	proxy       secret.Value
+}
+
+// ask sends a question and reads the JSON of its answer into to, if that is
+// given. Nobody is followed elsewhere: a token is in the address or a header.
+func ask(ctx context.Context, q question, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, tryWait)
+	defer cancel()
+	if q.method == "" {
+		q.method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, q.url, http.NoBody)
+	if err != nil {
+		return errors.New("this is not an address")
+	}
+	r.Header = q.header
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	defer t.CloseIdleConnections()
+	if q.proxy != "" {
+		proxy, err := url.Parse(q.proxy.Reveal())
+		if err != nil {
+			return errors.New("the proxy is not an address")
+		}
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Do(r)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // without the address, which may hold the token
+		}
+		return fmt.Errorf("%s is not reached: %w", r.URL.Host, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, tryMost))
+	if err != nil {
+		return fmt.Errorf("%s breaks off: %w", r.URL.Host, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return answered(r.URL.Host, resp.StatusCode, body)
+	}
+	if to == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, to); err != nil {
+		return fmt.Errorf("%s answers, but not as expected: is the address right?", r.URL.Host)
+	}
+	return nil
+}
+
+// answered says what a refusal means.
+func answered(host string, status int, body []byte) error {
+	why := ""
+	var said struct {
+		Error       json.RawMessage
+		Message     string
+		Description string
+	}
+	if json.Unmarshal(body, &said) == nil {
+		var inner struct{ Message string }
+		_ = json.Unmarshal(said.Error, &inner) // it may be a text
+		for _, s := range []string{inner.Message, said.Message, said.Description} {
+			if s != "" && why == "" {
+				why = ": " + line(s)
+			}
+		}
+	}
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound && strings.Contains(host, "telegram"):
+		return fmt.Errorf("%s refuses it (%d%s)", host, status, why)
+	case status == http.StatusNotFound:
+		return fmt.Errorf("%s has nothing there (404): is the address right?", host)
+	}
+	return fmt.Errorf("%s answers %d%s", host, status, why)
+}
+
+// line makes of what a server says one short line without control characters.
+func line(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f && r < 0xa0 }), " ")
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,108 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/setup/commit"
+)
+
+// check says what keeps the plan from being a valid configuration. It is read
+// as it would be: config.yaml from a file elsewhere, and what stands in .env
+// behind the environment.
+func (p *Plan) check() []config.Problem {
+	dir, err := os.MkdirTemp("", "hermesd-setup-")
+	if err != nil {
+		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it holds nothing that is needed
+	name := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(name, p.doc.Bytes(), 0o600); err != nil {
+		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
+	}
+	_, _, err = config.Load(config.Options{Home: p.s.Home, File: name, Env: func(v string) (string, bool) {
+		if s, ok := p.s.o.Env(v); ok {
+			return s, true
+		}
+		s, ok := p.vars[v]
+		return s, ok
+	}})
+	var bad *config.Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &bad):
+		return []config.Problem{{Text: err.Error()}}
+	}
+	for i := range bad.Problems {
+		if bad.Problems[i].File == name {
+			bad.Problems[i].File = p.s.conf.path
+		}
+	}
+	return bad.Problems
+}
+
+// Write makes the home (mode 0700) and writes both files, or neither. When it
+// returns without an error the configuration was read again and is valid; with
+// one, the files are what they were, or the next Look finishes what a crash has
+// cut off.
+func (p *Plan) Write() error {
+	if len(p.Changes) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(p.s.Home, 0o700); err != nil {
+		return fmt.Errorf("make the home: %w", err)
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(p.s.conf.path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	// .env comes first: keys that nobody asks for yet do no harm, a model without
+	// its key would.
+	files := []commit.File{
+		{Path: p.s.dot.path, Is: p.s.dot.is, Old: p.s.dot.old, New: p.dot, Mode: 0o600},
+		{Path: p.s.conf.path, Is: p.s.conf.is, Old: p.s.conf.old, New: p.doc.Bytes(), Mode: mode},
+	}
+	files = slices.DeleteFunc(files, func(f commit.File) bool { return !f.Is && len(f.New) == 0 })
+	if err := commit.Write(p.s.Home, files...); err != nil {
+		return err //nolint:wrapcheck // it says all
+	}
+	if _, _, err := config.Load(config.Options{Home: p.s.Home, File: p.s.o.File, Env: p.s.o.Env}); err != nil {
+		return errors.Join(fmt.Errorf("what was written is not valid, so the old files are put back: %w", err), back(p.s.Home, files))
+	}
+	return nil
+}
+
+// back puts the old files back.
+func back(home string, files []commit.File) error {
+	var all error
+	var there []commit.File
+	for _, f := range files {
+		if !f.Is {
+			all = errors.Join(all, os.Remove(f.Path))
+			continue
+		}
+		f.Old, f.New = f.New, f.Old
+		there = append(there, f)
+	}
+	return errors.Join(all, commit.Write(home, there...))
+}
+
+// mend finishes what an interrupted Write has left, and says what it has done;
+// "" if there was nothing.
+func mend(home string) (string, error) {
+	done, kept, err := commit.Mend(home)
+	switch {
+	case err != nil || !done:
+		return "", err //nolint:wrapcheck // it says all
+	case len(kept) > 0:
+		return fmt.Sprintf("An earlier setup was cut off, and is over now; %s was changed since and stays as it is.", strings.Join(kept, ", ")), nil
+	}
+	return "An earlier setup was cut off; what it had begun is finished now.", nil
+}

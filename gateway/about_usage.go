@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/memory"
+	"hermesd/agent/skills"
+	"hermesd/gateway/access"
+	"hermesd/gateway/command"
+	"hermesd/gateway/session"
+)
+
+// Usage implements command.Env.
+func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
+	records, err := e.calls(ctx, c.Session.ID)
+	if err != nil {
+		return "", err
+	}
+	if len(records) == 0 {
+		return "No model was called in this conversation yet.", nil
+	}
+	sum := ledger.Summarize(records)
+	u := sum.Usage
+	var b strings.Builder
+	fmt.Fprintf(&b, "**Usage of this conversation**\n\n- calls: %d in %d turns\n", sum.Calls, c.Session.Turns)
+	if n := records[0].N - 1; n > 0 {
+		fmt.Fprintf(&b, "- %d older calls are not kept any more and not counted\n", n)
+	}
+	fmt.Fprintf(&b, "- tokens: %d input, %d read from the cache, %d written to it, %d output\n", u.Input, u.CacheRead, u.CacheWrite, u.Output)
+	last := ledger.Summarize(records[len(records)-1:])
+	fmt.Fprintf(&b, "- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call\n", sum.Reuse(), last.Reuse())
+	b.WriteString(e.costs(records))
+	if all, ok := usageOf(c.Session); ok && records[0].N == 1 {
+		if in, out := all.Prompt()-u.Prompt(), all.Output-u.Output; in > 0 && out >= 0 {
+			fmt.Fprintf(&b, "- besides, summaries: %d tokens in, %d out; they are in no cost\n", in, out)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(sum.Breaks)) {
+		fmt.Fprintf(&b, "- the prefix broke %d times: %s\n", sum.Breaks[why], why)
+	}
+	return b.String(), nil
+}
+
+// costs tells what calls cost, as far as that is known.
+func (e env) costs(records []ledger.Record) string {
+	c := ledger.Price(records, e.g.o.About.prices())
+	var b strings.Builder
+	if c.Paid > 0 || len(c.Unknown) == 0 {
+		fmt.Fprintf(&b, "- cost: %s; without a cache it were %s, at the very least %s\n", c.Paid, c.Uncached, min(c.Floor, c.Paid)) // the floor is an estimate
+	}
+	if len(c.Unknown) > 0 {
+		fmt.Fprintf(&b, "- the price of %s is not known, and in no cost\n", inline(strings.Join(c.Unknown, ", ")))
+	}
+	return b.String()
+}
+
+// Memory implements command.Env.
+func (e env) Memory(_ context.Context, c command.Call) (string, error) {
+	rec := c.Session
+	if rec.ID == "" {
+		rec = session.Record{At: c.In.From, Owner: c.In.Sender.ID}
+	}
+	var store *memory.Store
+	var in []memory.Target
+	if e.g.o.About.Memories != nil {
+		store, in = e.g.o.About.Memories(rec)
+	}
+	if store == nil || len(in) == 0 {
+		return "Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`).", nil
+	}
+	var b strings.Builder
+	b.WriteString("**Memories**\n\n")
+	for _, t := range in {
+		entries, err := store.Entries(t)
+		if err != nil {
+			return "", fmt.Errorf("memories: %w", err)
+		}
+		fmt.Fprintf(&b, "- %s: %d entries, %s\n", t.File(), len(entries), store.Usage(t, entries))
+		_, blocked, err := store.Snapshot(t)
+		if err != nil {
+			return "", fmt.Errorf("memories: %w", err)
+		}
+		if n := len(blocked); n > 0 {
+			fmt.Fprintf(&b, "- ⚠️ %d of them are left out of prompts, because they look like an attack; `hermesd memory show` marks them\n", n)
+		}
+	}
+	b.WriteString("\nA conversation goes on with what it began with; `/reload` reads them again. `hermesd memory show` prints the entries.")
+	return b.String(), nil
+}
+
+// maxSkills is the most skills in one list.
+const maxSkills = 60
+
+// Skills implements command.Env.
+func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
+	if e.g.o.About.Skills == nil {
+		return "There are no skills.", nil
+	}
+	catalog, disabled := e.g.o.About.Skills()
+	f := skills.Filter{Disabled: disabled}
+	if c.Session.ID != "" {
+		p, err := e.frozen(ctx, c.Session.ID)
+		if err != nil {
+			return "", err
+		}
+		f.Tools = []string{}
+		for _, t := range p.Tools() {
+			f.Tools = append(f.Tools, t.Name)
+		}
+	}
+	var offered, hidden []string
+	for _, s := range catalog.Skills() {
+		if why := s.Hidden(f); why != "" {
+			hidden = append(hidden, fmt.Sprintf("- %s: %s\n", inline(s.Name), inline(why)))
+			continue
+		}
+		line := "- " + inline("/"+s.Name)
+		if d := []rune(s.Description); len(d) > 0 {
+			line += " " + inline(string(d[:min(len(d), 100)]))
+		}
+		offered = append(offered, line+"\n")
+	}
+	var b strings.Builder
+	if len(offered) == 0 {
+		b.WriteString("No skill is offered here.\n")
+	} else {
+		fmt.Fprintf(&b, "**Skills** (%d)\n\n%s", len(offered), listed(offered))
+	}
+	if len(hidden) > 0 && c.By.Level >= access.Owner {
+		fmt.Fprintf(&b, "\n**Not offered here** (%d)\n\n%s", len(hidden), listed(hidden))
+	}
+	return b.String(), nil
+}
+
+// listed joins at most maxSkills lines.
+func listed(lines []string) string {
+	if n := len(lines) - maxSkills; n > 0 {
+		return strings.Join(lines[:maxSkills], "") + fmt.Sprintf("- and %d more: `hermesd skills list`\n", n)
+	}
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"strings"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+)
+
+// Answered tells from the story of a message what its sender can be told again,
+// where answers are asked for (chat.Features.Raw): the answer, or else why there
+// is none. ended says that nothing more will come.
+func Answered(c inbox.Chain) (text, why string, ended bool) {
+	o := c.Entry.Outcome
+	if o == nil {
+		return "", "", false
+	}
+	var failure string
+	for _, r := range c.Rows {
+		switch a := r.Msg.About; {
+		case a == nil:
+		case a.As == chat.AsAnswer:
+			text = r.Msg.Text.Text
+		case a.As == chat.AsFailure:
+			failure = r.Msg.Text.Text
+		}
+	}
+	switch {
+	case o.Result == inbox.Replied && o.With != 0:
+		return "", "a newer message took its place, and what it says is answered there", true
+	case o.Result == inbox.Replied:
+		return text, "", true
+	case failure != "":
+		return "", strings.TrimSuffix(failure, "."), true
+	}
+	return "", strings.TrimSuffix(strings.TrimSpace(string(o.Result)+" ("+o.Why+")"), "."), true
+}

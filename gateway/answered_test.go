@@ -1,0 +1,37 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+)
+
+func TestWhatBecameOfAMessageCanBeToldAgain(t *testing.T) {
+	row := func(as chat.Purpose, text string) outbox.Row {
+		return outbox.Row{Msg: chat.Outbound{Text: chat.Plain(text), About: &chat.About{As: as}}}
+	}
+	rows := []outbox.Row{{}, row(chat.AsPreview, "the be"), row(chat.AsNotice, "by the way"), row(chat.AsAnswer, "the beginning"), {Delete: 1}}
+	for name, c := range map[string]struct {
+		chain     inbox.Chain
+		text, why string
+		ended     bool
+	}{
+		"runs":        {inbox.Chain{Rows: rows[:2]}, "", "", false},
+		"answered":    {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
+		"interrupted": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, With: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
+		"failed": {
+			inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Why: "short."}}, Rows: []outbox.Row{row(chat.AsFailure, "⚠️ In full.")}},
+			"", "⚠️ In full", true,
+		},
+		"stopped": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"}}}, "", "cancelled (/stop)", true},
+		"ignored": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Why: "no_sender"}}}, "", "silent (no_sender)", true},
+	} {
+		text, why, ended := gateway.Answered(c.chain)
+		if text != c.text || why != c.why || ended != c.ended {
+			t.Errorf("%s: %q, %q, %v", name, text, why, ended)
+		}
+	}
+}

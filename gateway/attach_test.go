@@ -1,0 +1,64 @@
+package gateway_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+)
+
+func TestPicturesThatAnAnswerLinksToAreSent(t *testing.T) {
+	answer := "See ![the plan](/w/a.png) and ![](file:///w/b.png), not ![web](https://x.test/c.png)\nnor `![code](/w/d.png)`."
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say(answer))
+		w.set = func(o *gateway.Options) {
+			o.Attach = func(path string) (chat.File, error) { return chat.File{Kind: chat.Photo, Name: path, Path: path}, nil }
+		}
+		w.start()
+		defer w.stop()
+		w.say("7", "one")
+		w.settle(time.Minute)
+		want := []string{"See the plan and , not web\nnor ![code](/w/d.png).", "file /w/a.png", "file /w/b.png"}
+		if d := cmp.Diff(want, w.room.visible("7")); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestFilesThatAnAnswerAttachesAreSent(t *testing.T) {
+	answer := "Here is the plan.\n\nMEDIA:/w/plan.pdf\nMEDIA: `/w/plan.pdf`\n  MEDIA:/etc/passwd\n\n```\nMEDIA:/in/code\n```\nand MEDIA:/in/text"
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say(answer), llmtest.Say("MEDIA:/w/plan.pdf"), llmtest.Say(strings.Repeat("MEDIA:/w/plan.pdf\n", 3)+"MEDIA:/w/a\nMEDIA:/w/b"))
+		w.set = func(o *gateway.Options) {
+			o.Attach = func(path string) (chat.File, error) {
+				if !strings.HasPrefix(path, "/w/") {
+					return chat.File{}, errors.New("only files in /w can be sent")
+				}
+				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
+			}
+		}
+		w.start()
+		defer w.stop()
+		for _, text := range []string{"one", "two", "three"} {
+			w.say("7", text)
+			w.settle(time.Minute)
+		}
+		want := []string{
+			"Here is the plan.\n\nMEDIA:/in/code\nand MEDIA:/in/text\n\n⚠️ I could not attach /etc/passwd: only files in /w can be sent.",
+			"file /w/plan.pdf", "file /w/plan.pdf", "file /w/plan.pdf", "file /w/a", "file /w/b",
+		}
+		if d := cmp.Diff(want, w.room.visible("7")); d != "" {
+			t.Error(d)
+		}
+		if got := w.transcript()[1].Text(); got != answer {
+			t.Errorf("the transcript holds %q", got)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/prompt"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// direct decides what a message does to a turn that runs: it answers a question
+// of its, or does what the person says with /queue, /steer or /bg, or what is
+// set for the conversation. It may change what the message says: what follows
+// /queue is the message.
+func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
+	if e.In.Event != chat.Message {
+		return
+	}
+	name, args, ok := command.Parse(e.In.Text)
+	if ok {
+		cmd, known := g.commands.Lookup(name)
+		if known && args != "" && e.By.Level >= cmd.Level {
+			g.as(e, cmd.Name, args)
+		}
+		return
+	}
+	if id := g.yesOrNo(e); id != "" {
+		return
+	}
+	if g.runner.Awaited(e.Lane) {
+		e.Mode = inbox.Steer
+		return
+	}
+	e.Mode = g.mode(ctx, e)
+}
+
+// as makes of what follows /queue, /steer and /bg a message like any other.
+func (g *Gateway) as(e *inbox.Entry, name, text string) {
+	switch name {
+	case "queue":
+		e.Mode = inbox.Queue
+	case "steer":
+		e.Mode = inbox.Steer
+	case "bg":
+		e.Session = session.Background(e.Session, e.In.Key)
+		e.Lane, e.Aside = inbox.LaneOf(e.Session), true
+	default:
+		return
+	}
+	e.In.Text = text
+}
+
+// mode is what a message does that comes while a turn runs or others wait.
+func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
+	mode := g.o.Mode
+	if g.lanes.Active(e.Lane) || g.o.Store.Waiting(e.Lane) > 0 {
+		rec, ok, err := g.o.Store.Session(ctx, e.Session)
+		if err != nil {
+			g.o.Log.Error("busy mode", zap.String("session", string(e.Session)), zap.Error(err))
+		}
+		if ok && rec.Settings.Busy != "" {
+			mode = inbox.Mode(rec.Settings.Busy)
+		}
+	}
+	if mode == inbox.Interrupt {
+		return "" // it is what an entry without one does
+	}
+	return mode
+}
+
+// yesOrNo makes of a plain yes or no the answer to the only request for leave
+// that waits, and returns its id.
+func (g *Gateway) yesOrNo(e *inbox.Entry) string {
+	waiting := g.runner.Leaves(e.Lane)
+	if len(waiting) != 1 {
+		return ""
+	}
+	switch strings.ToLower(strings.Trim(strings.TrimSpace(e.In.Text), ".!")) {
+	case "yes", "y", "ok", "approve", "allow", "ja":
+		e.In.Text = "/approve " + waiting[0]
+	case "no", "n", "deny", "nein":
+		e.In.Text = "/deny " + waiting[0]
+	default:
+		return ""
+	}
+	return waiting[0]
+}
+
+// ackEvery is the least time between two acknowledgements in one conversation.
+const ackEvery = 30 * time.Second
+
+// acks remembers where an acknowledgement was given a moment ago.
+type acks struct {
+	mu   sync.Mutex // guards last
+	last map[inbox.Lane]time.Time
+}
+
+// due reports whether one may be given in l now, and counts it.
+func (a *acks) due(l inbox.Lane) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for l, at := range a.last {
+		if now.Sub(at) >= ackEvery {
+			delete(a.last, l)
+		}
+	}
+	if _, ok := a.last[l]; ok {
+		return false
+	}
+	a.last[l] = now
+	return true
+}
+
+// acknowledge tells who speaks to a busy agent that it was heard.
+func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
+	var text string
+	switch {
+	case e.Lane.Immediate() || e.In.From.Platform == chat.Cron || g.delivery.Raw(e.In.From):
+		return
+	case g.paused.Load():
+		text = "⏸ I am paused: your message waits until `/pause off`."
+	case !g.o.Acknowledge || !g.lanes.Active(e.Lane):
+		return
+	case e.Mode == inbox.Queue:
+		text = "⏳ I work on something else; your message is next. `/stop` ends what runs."
+	case e.Mode == inbox.Steer && g.runner.Awaited(e.Lane): // it is an answer
+		return
+	case e.Mode == inbox.Steer:
+		text = "↪️ I take that into account as soon as the step that runs is done."
+	default:
+		return
+	}
+	if !g.acks.due(e.Lane) {
+		return
+	}
+	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, Quiet: true}); err != nil {
+		g.o.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
+	}
+}
+
+// Decide answers a question that waits in the caller's conversation.
+func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
+	d.Text = prompt.Neutralise(d.Text)
+	return e.g.runner.Decide(inbox.LaneOf(c.Key), id, c.In.Key, leave, d)
+}

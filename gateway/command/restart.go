@@ -1,0 +1,47 @@
+package command
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// askedFor is how long a question stays open. A button that is older does
+// nothing, so that one found again weeks later cannot do what nobody meant.
+const askedFor = 5 * time.Minute
+
+// restart asks, and does it when it is told so: by the button, which carries
+// when it was asked, or in words.
+func restart(_ context.Context, env Env, c Call) (Result, error) {
+	if !env.CanRestart() {
+		return Result{Text: c.T("This daemon cannot restart itself: it ends with its terminal.")}, nil
+	}
+	word, asked, _ := strings.Cut(c.Args, " ")
+	switch {
+	case word == "":
+		now := strconv.FormatInt(time.Now().Unix(), 36)
+		return Result{
+			Text: c.T("Restart the daemon? What runs is finished first, or goes on afterwards; no message is lost. Press the button, or say `/restart now`."),
+			Buttons: [][]chat.Button{{
+				{Label: c.T("Restart"), Data: "/restart now " + now},
+				{Label: c.T("Cancel"), Data: "/restart cancel"},
+			}},
+		}, nil
+	case word == "cancel":
+		return Result{Text: c.T("The daemon goes on.")}, nil
+	case word != "now":
+		return Result{Text: c.T("I know `/restart` and `/restart now`.")}, nil
+	case asked != "" && !fresh(asked):
+		return Result{Text: c.T("That question is too old. Say `/restart` again.")}, nil
+	}
+	return Result{Text: c.T("Restarting."), Restart: true}, nil
+}
+
+// fresh reports whether a question of that moment is still open.
+func fresh(asked string) bool {
+	at, err := strconv.ParseInt(asked, 36, 64)
+	return err == nil && time.Since(time.Unix(at, 0)).Abs() < askedFor
+}

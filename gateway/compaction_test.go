@@ -1,0 +1,278 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/hygiene"
+)
+
+// folder is an engine that puts everything before the newest message of the user
+// into one.
+type folder struct {
+	limit  int
+	passes int
+	delay  time.Duration
+	err    error
+}
+
+func (f *folder) Name() string              { return "folder" }
+func (f *folder) Update(llm.Usage)          {}
+func (f *folder) ShouldCompress(n int) bool { return n >= f.limit }
+func (f *folder) State() json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"passes":%d}`, f.passes))
+}
+func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{Engine: "folder"} }
+func (f *folder) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+	select {
+	case <-time.After(f.delay):
+	case <-ctx.Done():
+		return agent.Pass{}, ctx.Err()
+	}
+	if f.err != nil {
+		return agent.Pass{}, f.err
+	}
+	to := len(v.Messages) - 1
+	for to > 0 && (v.Messages[to].Role != llm.User || v.Messages[to].Text() == "") { // results are no words
+		to--
+	}
+	if to <= 0 {
+		return agent.Pass{}, agent.ErrNotNow
+	}
+	f.passes++
+	ms := []llm.Message{llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+to-1)), llm.AssistantText("Understood.")}
+	return agent.Pass{Messages: append(ms, v.Messages[to:]...), To: to, Note: "[Note: compacted]", Before: v.Tokens, After: 100}, nil
+}
+
+// compressing gives the world an engine and a window.
+func (w *world) compressing(f *folder, window int) {
+	w.set = func(o *gateway.Options) {
+		o.Models = nil
+		o.Window = window
+		o.Compression = turn.Compression{
+			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
+			Engine: func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) { return f, nil },
+		}
+	}
+}
+
+func sized(text string, prompt int) llmtest.Answer {
+	return llmtest.Answer{Text: text, Usage: llm.Usage{Input: prompt, Output: 5}}
+}
+
+// all returns every message of the newest session that was ever said, archived
+// or active, without those that a compaction made.
+func (w *world) all() []string {
+	w.t.Helper()
+	recs, err := w.store.Sessions(w.t.Context(), 1)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.ever(recs[0])
+}
+
+func (w *world) ever(rec session.Record) (texts []string) {
+	w.t.Helper()
+	for _, span := range append(rec.Archive, session.Span{From: rec.Start, To: rec.Start + rec.Messages}) {
+		rows, err := w.store.Rows(w.t.Context(), rec.ID, span)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, row := range rows {
+			var m llm.Message
+			if err := json.Unmarshal(row, &m); err != nil {
+				w.t.Fatal(err)
+			}
+			if text := m.Text(); !strings.HasPrefix(text, "[sum") && text != "Understood." {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+func (w *world) talk(texts ...string) (last string) {
+	for _, text := range texts {
+		w.say("7", text)
+		w.settle(5 * time.Minute)
+	}
+	seen := w.room.visible("7")
+	return seen[len(seen)-1]
+}
+
+func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 310))
+		f := &folder{limit: 1 << 30}
+		w.compressing(f, 100_000)
+		w.start()
+		w.talk("a", "b", "c")
+		if f.passes != 0 {
+			t.Error("it was too early")
+		}
+		if got := w.talk("d"); got != "Four." || f.passes != 1 {
+			t.Errorf("%q after %d passes", got, f.passes)
+		}
+		seen := strings.Join(w.room.visible("7"), "\n")
+		if !strings.Contains(seen, "summarised the older part") || !strings.Contains(seen, "Nothing is deleted") {
+			t.Errorf("nobody was told:\n%s", seen)
+		}
+		w.kill()
+		w.start()
+		defer w.stop()
+		if got := w.talk("e"); got != "Five." {
+			t.Errorf("after the restart: %q", got)
+		}
+		want := []string{"a", "One.", "b", "Two.", "c", "Three.", "d", "Four.", "e", "Five."}
+		if d := cmp.Diff(want, w.all()); d != "" {
+			t.Error(d)
+		}
+		r := w.model.Requests()
+		if len(r[3].Messages) != 5 || !strings.HasSuffix(r[3].System, "[Note: compacted]") || r[4].System != r[3].System {
+			t.Errorf("the fourth request has %d messages and ends its prompt with %q", len(r[3].Messages), r[3].System[len(r[3].System)-40:])
+		}
+	})
+}
+
+func TestAPassThatTakesLongIsAdoptedByALaterTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
+		f := &folder{limit: 1 << 30, delay: time.Minute}
+		w.compressing(f, 100_000)
+		w.start()
+		defer w.stop()
+		w.talk("a", "b")
+		w.say("7", "c")
+		w.settle(40 * time.Second) // the wait ends after 30 s
+		if got := w.room.visible("7"); got[len(got)-1] != "Three." {
+			t.Errorf("the message waited: %q", got)
+		}
+		w.settle(5 * time.Minute)
+		if got := w.talk("d"); got != "Four." || f.passes != 1 {
+			t.Errorf("%q after %d passes", got, f.passes)
+		}
+		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three.", "d", "Four."}, w.all()); d != "" {
+			t.Error(d)
+		}
+		if n := len(w.model.Requests()[3].Messages); n != 7 {
+			t.Errorf("the fourth request has %d messages", n)
+		}
+	})
+}
+
+func TestAFullWindowWaitsForThePassAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 10), sized("Two.", 96_000), sized("Three.", 500))
+		f := &folder{limit: 1 << 30, delay: time.Minute}
+		w.compressing(f, 100_000)
+		w.start()
+		defer w.stop()
+		w.talk("a", "b")
+		w.say("7", "c")
+		w.settle(45 * time.Second)
+		if got := w.room.visible("7"); !strings.Contains(got[len(got)-1], "summarising its older part") {
+			t.Errorf("visible %q", got)
+		}
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); got[len(got)-1] != "Three." || f.passes != 1 {
+			t.Errorf("visible %q", got)
+		}
+	})
+}
+
+func TestAPassThatFailsLeavesEverythingAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 500))
+		f := &folder{limit: 1 << 30, err: errors.New("the summary model is away")}
+		w.compressing(f, 100_000)
+		w.start()
+		defer w.stop()
+		w.talk("a", "b")
+		before := w.transcript()
+		if got := w.talk("c"); got != "Three." {
+			t.Errorf("visible %q", got)
+		}
+		if d := cmp.Diff(before, w.transcript()[:len(before)]); d != "" {
+			t.Error(d)
+		}
+		if seen := strings.Join(w.room.visible("7"), "\n"); !strings.Contains(seen, "the summary model is away") || !strings.Contains(seen, "Nothing is lost") {
+			t.Errorf("visible:\n%s", seen)
+		}
+	})
+}
+
+func TestACompactionInsideTheLoopIsKeptWithItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, sized("Two.", 400), sized("Three.", 420))
+		f := &folder{limit: 50_000}
+		w.compressing(f, 100_000)
+		w.tools = append(w.tools, lookup{})
+		w.start()
+		if got := w.talk("a", "b"); got != "Two." || f.passes != 1 {
+			t.Errorf("%q after %d passes", got, f.passes)
+		}
+		w.kill()
+		w.start()
+		defer w.stop()
+		if got := w.talk("c"); got != "Three." || f.passes != 1 {
+			t.Errorf("%q after %d passes", got, f.passes)
+		}
+		if tr := w.transcript(); !strings.HasPrefix(tr[0].Text(), "[sum") || tr[2].Text() != "b" {
+			t.Errorf("active: %v", tr)
+		}
+		all := strings.Join(w.all(), "|")
+		if !strings.HasPrefix(all, "a|One.|b|") || !strings.HasSuffix(all, "Two.|c|Three.") {
+			t.Errorf("all: %s", all)
+		}
+	})
+}
+
+func TestAPersonMayAskForACompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
+		f := &folder{limit: 1 << 30}
+		w.compressing(f, 100_000)
+		w.start()
+		if got := w.talk("/compress"); !strings.Contains(got, "nothing to make smaller yet") {
+			t.Errorf("in an empty conversation: %q", got)
+		}
+		w.talk("a", "b")
+		if got := w.talk("/compress the trip"); !strings.Contains(got, "2 messages are archived") || f.passes != 1 {
+			t.Errorf("%q after %d passes", got, f.passes)
+		}
+		f.err = errors.New("the summary model is away")
+		if got := w.talk("/compress"); !strings.Contains(got, "the summary model is away") || !strings.Contains(got, "as it was") {
+			t.Errorf("a failure: %q", got)
+		}
+		f.err = agent.ErrNotNow
+		if got := w.talk("/compress"); !strings.Contains(got, "nothing that could be made smaller") {
+			t.Errorf("nothing to do: %q", got)
+		}
+		w.kill()
+		w.start()
+		defer w.stop()
+		if got := w.talk("c"); got != "Three." {
+			t.Errorf("visible %q", got)
+		}
+		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three."}, w.all()); d != "" {
+			t.Error(d)
+		}
+		if r := w.model.Requests(); !strings.HasSuffix(r[2].System, "[Note: compacted]") {
+			t.Error("the prompt has no note")
+		}
+	})
+}

@@ -1,0 +1,299 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+)
+
+// Cron is what scheduled prompts need besides the store.
+type Cron struct {
+	schedule.Options
+	Rules schedule.Rules
+	// Script runs the script of a job and returns what it wrote; nil: there are no
+	// scripts.
+	Script func(ctx context.Context, job schedule.Job) (string, error)
+	// Keep writes what a run has said, and Newest reads the newest such text of a
+	// job. nil: nothing is kept.
+	Keep   func(slot schedule.SlotID, answer string) error
+	Newest func(job schedule.JobID) (string, error)
+	// Attach has what a run said to a chat stand in the chat's own conversation.
+	Attach bool
+}
+
+// crons leads scheduled prompts onto the road.
+type crons struct {
+	g     *Gateway
+	o     Cron
+	clock *schedule.Scheduler
+	book  *schedule.Book
+}
+
+func newCrons(g *Gateway, o Cron) *crons {
+	c := &crons{g: g, o: o}
+	o.Options.Log, o.Options.Decided = g.o.Log.Named("cron"), g.unrun
+	c.clock = schedule.NewScheduler(g.o.Store, c, o.Options)
+	if o.Rules.Target == nil {
+		o.Rules.Target = func(target string) error {
+			_, err := g.Targets(context.Background(), target, chat.Address{Platform: chat.Console})
+			return err
+		}
+	}
+	c.book = schedule.NewBook(g.o.Store, o.Rules, c.clock.Wake)
+	return c
+}
+
+// Jobs is the book of scheduled prompts.
+func (g *Gateway) Jobs() *schedule.Book { return g.crons.book }
+
+// CronStatus is the state of the clock of scheduled prompts.
+func (g *Gateway) CronStatus() schedule.Status { return g.crons.clock.Status() }
+
+// Speaker returns who speaks in the turn of a session that is under way.
+func (g *Gateway) Speaker(id session.ID) (turn.Speaker, bool) { return g.runner.Speaker(id) }
+
+// Charge puts a model call that is none of a conversation's own onto the bill of
+// its turn, and of the daemon; id "" is no conversation's.
+func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.Charge(id, c) }
+
+// Fire implements schedule.Runner: it puts runs into the inbox, each with the
+// rights that the job's maker has now.
+func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+	fired := make([]schedule.Fired, len(runs))
+	var offers []inbox.Firing
+	var at []int // of offers, in runs
+	for i, f := range runs {
+		e, why := c.run(f)
+		if why != "" {
+			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
+			continue
+		}
+		offers, at = append(offers, inbox.Firing{Run: f, Entry: e}), append(at, i)
+	}
+	if len(offers) == 0 {
+		return fired, nil
+	}
+	taken, err := c.g.o.Store.FireSlots(ctx, offers)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range taken {
+		fired[at[i]].Verdict = t.Verdict
+		if t.Verdict == schedule.Begun {
+			c.g.lanes.Wake(offers[i].Entry.Lane)
+		}
+	}
+	return fired, nil
+}
+
+// run is the entry with which a scheduled run begins, or why there is none.
+func (c *crons) run(f schedule.Firing) (e inbox.Entry, why string) {
+	by, why := c.maker(f.Job)
+	if why != "" {
+		return inbox.Entry{}, why
+	}
+	now := time.Now()
+	in := schedule.Inbound(f.Job, f.Slot)
+	in.At, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
+	key := session.KeyFor(c.g.o.Profile, in.From, by.ID, c.g.o.Policy)
+	return inbox.Entry{In: in, By: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
+}
+
+// maker is who made a job, with the rights of today.
+func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
+	if j.By == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console {
+		return j.By, "" // the operator's own
+	}
+	grant, denial := c.g.o.Access.Check(chat.Inbound{Event: chat.Message, From: j.Origin, Sender: chat.Person{ID: j.By.ID}, Addressed: true})
+	if !grant.Valid() {
+		return by, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.By.ID, denial.Rule)
+	}
+	by = grant.Principal()
+	by.Level = min(by.Level, max(j.By.Level, access.Guest)) // never more than the job was made with
+	return by, ""
+}
+
+// Prepare implements turn.Scheduled.
+func (c *crons) Prepare(ctx context.Context, slot schedule.SlotID, resumed bool) (turn.Run, error) {
+	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
+	switch {
+	case err != nil:
+		return turn.Run{}, fmt.Errorf("job %s: %w", slot.Job, err)
+	case !ok:
+		return turn.Run{}, fmt.Errorf("the job %s was removed", slot.Job)
+	}
+	r := turn.Run{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
+	if c.o.Keep != nil {
+		r.Keep = func(answer string) error { return c.o.Keep(slot, answer) }
+	}
+	if resumed {
+		return r, nil
+	}
+	if scan := c.o.Rules.Scan; scan != nil { // the rules of today, also for what was made long ago or imported
+		if why := scan(j.Prompt, len(j.Skills) > 0); why != "" {
+			return r, fmt.Errorf("its prompt looks like an attack (%s); change the job", why)
+		}
+	}
+	return r, c.input(ctx, j, slot, &r)
+}
+
+// input puts into r what the agent reads: skills, what the script wrote, what
+// other jobs have found, and the prompt.
+func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.SlotID, r *turn.Run) error {
+	var parts []string
+	for _, name := range j.Skills {
+		if c.g.o.Skill == nil {
+			return fmt.Errorf("the skill %s cannot be loaded: skills are off", name)
+		}
+		text, ok := c.g.o.Skill(slot.Session(), name, "")
+		if !ok {
+			return fmt.Errorf("there is no skill %s any more; change the job %s", name, j.ID)
+		}
+		parts = append(parts, text)
+	}
+	if j.Script != "" {
+		if c.o.Script == nil {
+			return fmt.Errorf("scripts cannot be run here")
+		}
+		out, err := c.o.Script(ctx, j)
+		if err != nil {
+			return fmt.Errorf("script %s: %w", j.Script, err)
+		}
+		out, wake := wakes(out)
+		if !wake || j.ScriptOnly {
+			r.Done = true
+			if wake || j.ScriptOnly && out != "" {
+				r.Say = out
+			}
+			return nil
+		}
+		parts = append(parts, "[output of the script "+j.Script+"]\n"+out+"\n[end of output]")
+	}
+	for _, id := range j.Context {
+		if c.o.Newest == nil {
+			continue
+		}
+		text, err := c.o.Newest(id)
+		if err != nil {
+			c.g.o.Log.Warn("output of another job", zap.String("job", string(id)), zap.Error(err))
+			continue
+		}
+		parts = append(parts, "[newest output of the job "+string(id)+"]\n"+text+"\n[end of output]")
+	}
+	if j.Prompt != "" {
+		parts = append(parts, j.Prompt)
+	}
+	r.Input = strings.Join(parts, "\n\n")
+	return nil
+}
+
+// wakes takes a last line {"wakeAgent": false} off what a script wrote, and
+// reports whether there is something to do.
+func wakes(out string) (text string, wake bool) {
+	out = strings.TrimSpace(out)
+	head, last := "", out
+	if i := strings.LastIndexByte(out, '\n'); i >= 0 {
+		head, last = out[:i], out[i+1:]
+	}
+	var gate struct {
+		WakeAgent *bool `json:"wakeAgent"`
+	}
+	if json.Unmarshal([]byte(last), &gate) != nil || gate.WakeAgent == nil {
+		return out, true
+	}
+	return strings.TrimSpace(head), *gate.WakeAgent
+}
+
+// Places implements turn.Scheduled.
+func (c *crons) Places(ctx context.Context, slot schedule.SlotID) []chat.Address {
+	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
+	if err != nil || !ok {
+		c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
+		return nil
+	}
+	to, err := c.g.Targets(ctx, strings.Join(j.Deliver, ","), j.Origin)
+	if err == nil {
+		return to
+	}
+	c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
+	if j.Origin.Platform != "" { // its maker hears of it, wherever it was to go
+		return []chat.Address{j.Origin}
+	}
+	return nil
+}
+
+// Ended implements turn.Scheduled.
+func (c *crons) Ended(slot schedule.SlotID) { c.clock.Wake(slot.Job) }
+
+// An announcement is what a scheduled run said to a chat.
+type announcement struct {
+	At   time.Time `json:"at"`
+	Name string    `json:"name"`
+	Text string    `json:"text"`
+}
+
+// What is kept of announcements to one chat: so many, and so much of each.
+const (
+	maxAnnounced = 5
+	maxAnnounce  = 4000 // characters
+)
+
+func announceKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
+
+// Delivered implements turn.Scheduled.
+func (c *crons) Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address) {
+	if !c.o.Attach {
+		return
+	}
+	if r := []rune(text); len(r) > maxAnnounce {
+		text = string(r[:maxAnnounce]) + " …"
+	}
+	for _, at := range to {
+		list := append(c.kept(ctx, at), announcement{At: time.Now().UTC(), Name: name, Text: text})
+		list = list[max(0, len(list)-maxAnnounced):]
+		raw, err := json.Marshal(list)
+		if err == nil {
+			err = c.g.o.Store.SetValue(ctx, announceKey(at), raw)
+		}
+		if err != nil {
+			c.g.o.Log.Error("keep what a scheduled run said", zap.String("job", string(slot.Job)), zap.Error(err))
+		}
+	}
+}
+
+func (c *crons) kept(ctx context.Context, at chat.Address) (list []announcement) {
+	raw, err := c.g.o.Store.Value(ctx, announceKey(at))
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &list)
+	}
+	if err != nil && ctx.Err() == nil { // a turn that is stopped meanwhile needs it no more
+		c.g.o.Log.Error("what scheduled runs have said", zap.Stringer("chat", at), zap.Error(err))
+	}
+	return list
+}
+
+// Announced implements turn.Scheduled.
+func (c *crons) Announced(ctx context.Context, at chat.Address, since time.Time) string {
+	if !c.o.Attach {
+		return ""
+	}
+	var b strings.Builder
+	for _, a := range c.kept(ctx, at) {
+		if age := time.Since(a.At); a.At.After(since) && 0 <= age && age < 7*24*time.Hour {
+			fmt.Fprintf(&b, "[you said here at %s, as the scheduled prompt %q]\n%s\n[end of what was said]\n\n", a.At.In(c.g.o.Location).Format("2006-01-02 15:04"), a.Name, a.Text)
+		}
+	}
+	return b.String()
+}

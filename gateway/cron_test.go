@@ -1,0 +1,226 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/schedule"
+)
+
+// scheduled is a world whose owner, person 7, may schedule prompts.
+func scheduled(t *testing.T, answers ...llmtest.Answer) *world {
+	w := newWorld(t, answers...)
+	w.set = func(o *gateway.Options) {
+		o.Access, o.Cron.Attach = owned(t), true
+		o.Cron.Script = func(_ context.Context, j schedule.Job) (string, error) {
+			switch j.Script {
+			case "quiet.sh":
+				return "nothing new\n{\"wakeAgent\": false}", nil
+			case "broken.sh":
+				return "", errors.New("exit status 3")
+			}
+			return "42 new\n{\"wakeAgent\": true}", nil
+		}
+	}
+	return w
+}
+
+// job makes a job by the book, as person 7.
+func (w *world) job(d schedule.Draft) schedule.JobID {
+	w.t.Helper()
+	in := w.message("7", "")
+	every := "every 1h"
+	if d.Schedule == nil {
+		d.Schedule = &every
+	}
+	g, _ := owned(w.t).Check(in)
+	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Viewer{By: g.Principal(), At: in.From}, "", d)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j.ID
+}
+
+func text(s string) *string { return &s }
+
+// slots is how the slots of a job ended, the oldest first.
+func (w *world) slots(id schedule.JobID) (ended []string) {
+	w.t.Helper()
+	slots, err := w.store.Slots(w.t.Context(), id, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range slots {
+		line := string(s.State)
+		if s.Result != "" {
+			line += " " + string(s.Result)
+		}
+		if s.Why != "" {
+			line += ": " + s.Why
+		}
+		ended = append([]string{line}, ended...)
+	}
+	return ended
+}
+
+func TestAPromptThatAPersonSchedulesComesOnTimeAndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := scheduled(t, llmtest.Say("Good morning."), llmtest.Say("You asked, here it is."))
+		w.start()
+		w.say("7", `/cron add 30m say good morning`)
+		w.settle(29 * time.Minute)
+		if n := len(w.model.Requests()); n != 0 {
+			t.Fatalf("%d calls before it is due", n)
+		}
+		w.kill()
+		w.start()
+		w.settle(2 * time.Minute)
+		w.stop()
+		w.start()
+		w.settle(time.Hour)
+		seen := w.room.visible("7")
+		if len(seen) != 2 || seen[1] != "Good morning." || !strings.Contains(seen[0], "next: ") {
+			t.Errorf("seen: %q", seen)
+		}
+		w.say("7", "what did you say?") // goes on from it
+		w.settle(time.Minute)
+		if got := w.model.Requests()[1].Newest(); !strings.Contains(got, "Good morning.") || !strings.Contains(got, "scheduled prompt") {
+			t.Errorf("the conversation does not know of it: %q", got)
+		}
+		w.stop()
+	})
+}
+
+func TestWhatARunComesTo(t *testing.T) {
+	tests := []struct {
+		name   string
+		job    schedule.Draft
+		answer llmtest.Answer
+		seen   []string
+		slot   string
+		asked  string // what the model reads
+	}{
+		{"an answer", schedule.Draft{Prompt: text("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
+		{"silence", schedule.Draft{Prompt: text("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
+		{"silence inside of words is none", schedule.Draft{Prompt: text("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
+		{"local", schedule.Draft{Prompt: text("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
+		{"a failure is told", schedule.Draft{Prompt: text("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},
+		{"a script that finds nothing", schedule.Draft{Prompt: text("look"), Script: text("quiet.sh")}, llmtest.Answer{}, nil, "ran ok", ""},
+		{"a script before the prompt", schedule.Draft{Prompt: text("look"), Script: text("new.sh")}, llmtest.Say("42."), []string{"42."}, "ran ok", "42 new"},
+		{"a broken script", schedule.Draft{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, []string{"Something went wrong"}, "ran failed", ""},
+		{"a script alone", schedule.Draft{Script: text("new.sh"), ScriptOnly: new(true)}, llmtest.Answer{}, []string{"42 new"}, "ran ok", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := scheduled(t, tt.answer)
+				w.start()
+				defer w.stop()
+				id := w.job(tt.job)
+				w.settle(61 * time.Minute)
+				seen := w.room.visible("7")
+				if len(seen) != len(tt.seen) || len(seen) > 0 && !strings.Contains(seen[0], tt.seen[0]) {
+					t.Errorf("seen: %q", seen)
+				}
+				slots := w.slots(id)
+				if len(slots) != 1 || !strings.HasPrefix(slots[0], tt.slot) {
+					t.Errorf("slots: %q", slots)
+				}
+				asked := ""
+				if rs := w.model.Requests(); len(rs) > 0 {
+					asked = rs[0].Newest()
+				}
+				if (asked == "") != (tt.asked == "") || !strings.Contains(asked, tt.asked) {
+					t.Errorf("the model reads %q", asked)
+				}
+			})
+		})
+	}
+}
+
+func TestARunSurvivesTheProcessAndIsDeliveredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := scheduled(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Second try."))
+		w.start()
+		id := w.job(schedule.Draft{Prompt: text("look")})
+		w.settle(61 * time.Minute)
+		w.kill()
+		w.start()
+		w.settle(time.Minute)
+		w.kill()
+		w.start()
+		w.settle(time.Minute)
+		if d := cmp.Diff([]string{"Second try."}, w.room.visible("7")); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff([]string{"ran ok"}, w.slots(id)); d != "" {
+			t.Error(d)
+		}
+		w.stop()
+	})
+}
+
+// onlyEight lets person 8 speak and nobody else.
+func onlyEight(t *testing.T) *access.Checker {
+	t.Helper()
+	c, err := access.New(access.Policy{Config: access.Config{Owners: []string{"8"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAJobOfSomebodyWhoMayNotSpeakAnyMoreDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := scheduled(t)
+		w.start()
+		id := w.job(schedule.Draft{Prompt: text("look")})
+		w.stop()
+		w.set = func(o *gateway.Options) { o.Access = onlyEight(t) }
+		w.start()
+		w.settle(61 * time.Minute)
+		if got := w.slots(id); len(got) != 1 || !strings.HasPrefix(got[0], "skipped: 7, who made it, may not speak any more") {
+			t.Errorf("slots: %q", got)
+		}
+		w.stop()
+	})
+}
+
+func TestCronInWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := scheduled(t)
+		w.start()
+		defer w.stop()
+		for _, tt := range []struct{ say, want string }{
+			{"/cron", "No prompt is scheduled here."},
+			{`/cron add "every weekday at 9am" look at my calendar`, "next: "},
+			{"/cron", "every weekday at 9am"},
+			{`/cron add "every blue moon" howl`, "That cannot be"},
+			{"/cron add 30m", "/cron add"},
+			{`/cron pause "look at my calendar"`, "no job"},
+			{"/cron pause look at my calendar", "paused"},
+			{"/cron resume look at my calendar", "scheduled"},
+			{"/cron history", "Nothing was due yet."},
+			{"/cron remove look at my calendar", "Removed"},
+			{"/cron show x", "no job"},
+			{"/cron dance", "lists the scheduled prompts"},
+		} {
+			w.say("7", tt.say)
+			w.settle(time.Second)
+			seen := w.room.visible("7")
+			if got := seen[len(seen)-1]; !strings.Contains(got, tt.want) {
+				t.Errorf("%s: %q, want %q", tt.say, got, tt.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,18 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// earlier asks the platform of in what was said in its thread. Platforms that
+// cannot tell have nothing to tell.
+func (g *Gateway) earlier(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+	h, ok := g.o.Adapters[in.From.On()].(chat.Historian)
+	if !ok {
+		return nil, nil
+	}
+	return h.Before(ctx, in, since)
+}

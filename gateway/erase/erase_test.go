@@ -1,0 +1,242 @@
+package erase_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/erase"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/media"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+	"hermesd/storage/index"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const canary = "zyzzyvacanary"
+
+// A home has a store, an index and files as the daemon has them.
+type home struct {
+	*testing.T
+	dir    string
+	store  *bolt.Store
+	index  *index.Index
+	media  *media.Cache
+	eraser *erase.Eraser
+}
+
+func newHome(t *testing.T) *home {
+	h := &home{T: t, dir: t.TempDir()}
+	var err error
+	h.store, err = bolt.Open(t.Context(), filepath.Join(h.dir, "hermesd.db"), bolt.Options{})
+	h.ok(err)
+	t.Cleanup(func() { h.ok(h.store.Close()) })
+	h.index, err = index.Open(filepath.Join(h.dir, "search.db"))
+	h.ok(err)
+	t.Cleanup(func() { h.ok(h.index.Close()) })
+	h.media, err = media.Open(filepath.Join(h.dir, "media"), media.Config{MaxBytes: 1 << 20, CacheBytes: 1 << 24})
+	h.ok(err)
+	h.eraser = erase.New(erase.Options{Store: h.store, Index: h.index, Media: h.media})
+	return h
+}
+
+func (h *home) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// file saves a file that says text.
+func (h *home) file(text string) chat.File {
+	h.Helper()
+	f, err := h.media.Save(h.Context(), func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}, chat.File{Kind: chat.Document, Name: "notes.txt", MIME: "text/plain"})
+	h.ok(err)
+	return f
+}
+
+// tell has one turn in a session: a message with a file that is read out in it.
+func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
+	h.Helper()
+	key := session.Key("agent:" + id)
+	at := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(id)}
+	in := chat.Inbound{Key: string(id), ID: string(id), Event: chat.Message, From: at, Text: text, Files: []chat.File{f}}
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: inbox.LaneOf(key), Session: key, In: in}})
+	h.ok(err)
+	c, err := h.store.Claim(h.Context(), inbox.LaneOf(key), 0)
+	h.ok(err)
+	row, err := json.Marshal(llm.UserText(text + " [file stored at " + f.Path + "]"))
+	h.ok(err)
+	rec := session.Record{ID: id, Key: key, At: at, Owner: "7", Created: used, Updated: used, Messages: 1}
+	_, err = h.store.CommitTurn(h.Context(), c, inbox.Commit{
+		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec, Messages: []json.RawMessage{row},
+		Open: &session.Opening{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
+	})
+	h.ok(err)
+	h.follow()
+}
+
+func (h *home) follow() {
+	h.Helper()
+	_, err := index.NewFollower(h.index, h.store, "", zap.NewNop()).CatchUp(h.Context())
+	h.ok(err)
+}
+
+// holding are the files of the home in which a word stands.
+func (h *home) holding(word string) (names []string) {
+	h.Helper()
+	h.ok(filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if bytes.Contains(raw, []byte(word)) {
+			names = append(names, filepath.Ext(path))
+		}
+		return err
+	}))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (h *home) found(word string) int {
+	h.Helper()
+	hits, err := h.index.Search(h.Context(), index.Query{Text: word, Scope: index.Everything()})
+	h.ok(err)
+	return len(hits)
+}
+
+// TestNothingOfAConversationIsLeftOnTheDisk is the whole promise: no file of the
+// home holds a word of it once all are compacted.
+func TestNothingOfAConversationIsLeftOnTheDisk(t *testing.T) {
+	h := newHome(t)
+	now := time.Now()
+	shared := h.file("of both")
+	h.tell("s1", "the "+canary+" is here", h.file(canary+" in a file"), now)
+	h.tell("s2", "an ordinary word", shared, now)
+	h.tell("s3", "and "+canary+" again", shared, now)
+	if d := cmp.Diff([]string{".db", ".db-wal", ".txt"}, h.holding(canary)); d != "" {
+		t.Fatalf("the test proves nothing: %s", d)
+	}
+	for _, id := range []session.ID{"s1", "s3"} {
+		gone, err := h.eraser.Session(t.Context(), id)
+		h.ok(err)
+		if gone.ID != id || gone.Messages != 1 || gone.Entries != 1 {
+			t.Errorf("got %+v", gone)
+		}
+	}
+	if n := h.found(canary); n > 0 {
+		t.Errorf("it is found %d times", n)
+	}
+	h.ok(h.store.Compact(t.Context()))
+	h.ok(h.index.Compact(t.Context()))
+	if names := h.holding(canary); len(names) > 0 {
+		t.Errorf("it stands in %v", names)
+	}
+	h.ok(h.index.Reset())
+	h.follow()
+	if h.found(canary) > 0 || h.found("ordinary") != 1 {
+		t.Error("a new index finds something else")
+	}
+	if _, err := os.Stat(shared.Path); err != nil {
+		t.Errorf("a file that another conversation uses is gone: %v", err)
+	}
+	h.ok(h.store.Verify(t.Context()))
+}
+
+func TestWhatIsOldEnoughExpires(t *testing.T) {
+	h := newHome(t)
+	now := time.Now()
+	for i := range 5 {
+		h.tell(session.ID(fmt.Sprint("s", i)), "x", chat.File{}, now.Add(-time.Duration(i)*time.Hour))
+	}
+	gone, err := h.eraser.Expired(t.Context(), now.Add(-150*time.Minute))
+	h.ok(err)
+	if d := cmp.Diff([]session.ID{"s4", "s3"}, gone); d != "" {
+		t.Error(d)
+	}
+	left, err := h.store.Sessions(t.Context(), 0)
+	h.ok(err)
+	if len(left) != 3 {
+		t.Errorf("%d are left, want 3", len(left))
+	}
+}
+
+// A faulty is a store of n sessions, every third of which is busy, and an index
+// that fails for one.
+type faulty struct {
+	ids  []session.ID
+	fail session.ID
+}
+
+func (f *faulty) DeleteSession(_ context.Context, id session.ID) (session.Forgotten, error) {
+	i := slices.Index(f.ids, id)
+	switch {
+	case i < 0:
+		return session.Forgotten{}, session.ErrUnknown
+	case id[len(id)-1] == '3':
+		return session.Forgotten{}, session.ErrBusy
+	case id == f.fail:
+		return session.Forgotten{}, errors.New("the disk is full")
+	}
+	f.ids = slices.Delete(f.ids, i, i+1)
+	return session.Forgotten{ID: id}, nil
+}
+
+func (f *faulty) Expired(_ context.Context, _ time.Time, most int) ([]session.ID, error) {
+	return slices.Clone(f.ids[:min(most, len(f.ids))]), nil
+}
+
+func (f *faulty) Forget(_ context.Context, id session.ID) error {
+	if id == "n7" {
+		return errors.New("the index is damaged")
+	}
+	return nil
+}
+
+func TestManyExpireAroundThoseThatAreBusy(t *testing.T) {
+	f := &faulty{}
+	for i := range 1000 {
+		f.ids = append(f.ids, session.ID(fmt.Sprint("n", i)))
+	}
+	cached := 0
+	e := erase.New(erase.Options{Store: f, Index: f, Cached: func(session.ID) { cached++ }})
+	gone, err := e.Expired(t.Context(), time.Time{})
+	var left *erase.LeftError
+	if len(gone) != 900 || len(f.ids) != 100 || cached != 900 || !errors.As(err, &left) || left.ID != "n7" {
+		t.Errorf("%d are gone, %d stay, %d forgotten, %v", len(gone), len(f.ids), cached, err)
+	}
+}
+
+func TestAStoreThatRefusesKeepsAll(t *testing.T) {
+	f := &faulty{ids: []session.ID{"a", "b", "c"}, fail: "b"}
+	e := erase.New(erase.Options{Store: f})
+	gone, err := e.Expired(t.Context(), time.Time{})
+	var left *erase.LeftError
+	if len(gone) != 1 || err == nil || errors.As(err, &left) {
+		t.Errorf("%v are gone, %v", gone, err)
+	}
+	if _, err := e.Session(t.Context(), "zz"); !errors.Is(err, session.ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,391 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/session"
+)
+
+// ranks are a person of each level, as the policy of ranked makes them.
+var ranks = map[access.Level]string{access.Guest: "9", access.Member: "8", access.Owner: "7"}
+
+// ranked lets everybody in as a guest; 8 is a member and 7 the owner.
+func ranked(t *testing.T) *access.Checker {
+	t.Helper()
+	c, err := access.New(access.Policy{
+		Config:   access.Config{Owners: []string{"7"}},
+		Accounts: map[chat.Account]access.Rules{account: {AllowAll: true, AllowFrom: []string{"8"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tooLow(name string, need, has access.Level) string {
+	return fmt.Sprintf("/%s is for people of level %s; you are %s.", name, need, has)
+}
+
+// Each command of the table, given by a person of each level, as text and as a
+// button: who is of a lower level reads that, and nothing happens. A button of
+// somebody else's is no way around it.
+func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
+	for has, id := range ranks {
+		t.Run(has.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
+				w.set = func(o *gateway.Options) {
+					o.Access = ranked(t)
+					o.Restart = func() { t.Error("it restarted") }
+				}
+				w.start()
+				defer w.stop()
+				w.say(id, "hello")
+				w.settle(time.Second)
+				table := w.gw.Commands().All()
+				for _, c := range table {
+					if c.Level <= has {
+						continue
+					}
+					for _, name := range append([]string{c.Name}, c.Aliases...) {
+						w.refusedText(id, "/"+name, tooLow(c.Name, c.Level, has))
+						w.refusedText(id, "/"+strings.ToUpper(name)+"@bot on off all now", tooLow(c.Name, c.Level, has))
+					}
+					press := w.message(id, "/"+c.Name+" now")
+					press.Event = chat.Callback
+					w.refused(press, tooLow(c.Name, c.Level, has))
+				}
+				for _, c := range table {
+					if c.Level <= has && c.Name != "pause" { // it would hold up the others
+						seen := len(w.room.visible(id))
+						w.say(id, "/"+c.Name)
+						w.settle(time.Second)
+						for _, text := range w.room.visible(id)[seen:] {
+							if text == tooLow(c.Name, c.Level, has) {
+								t.Errorf("/%s is refused to a person of level %s", c.Name, has)
+							}
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func (w *world) refusedText(by, text, want string) { w.refused(w.message(by, text), want) }
+
+// refused offers in, and reports whatever but want is said.
+func (w *world) refused(in chat.Inbound, want string) {
+	w.t.Helper()
+	seen := len(w.room.visible(""))
+	w.offer(in)
+	w.settle(time.Second)
+	if got := w.room.visible("")[seen:]; len(got) != 1 || got[0] != want {
+		w.t.Errorf("%q by %s says %q, want %q", in.Text, in.Sender.ID, got, want)
+	}
+}
+
+// A tallied tool knows how often it ran.
+type tallied struct {
+	name string
+	ran  int
+}
+
+func (c *tallied) Spec() tool.Spec {
+	return tool.Spec{Tool: llm.Tool{Name: c.name, Description: "counts", Schema: []byte(`{"type":"object"}`)}, Effect: tool.Pure}
+}
+
+func (c *tallied) Run(context.Context, tool.Call) (string, error) { c.ran++; return "done", nil }
+
+// byLevel is who may use which tool, and nothing else.
+func byLevel(_ session.Record, by access.Principal, name string) error {
+	if need := access.ToolLevel(name); by.Level < need {
+		return fmt.Errorf("%s is for people of level %s; who asks is %s", name, need, by.Level)
+	}
+	return nil
+}
+
+// tooled gives a world a tool of each name in the table, and one that is not in
+// it; the model calls all of them whenever it is told "use".
+func (w *world) tooled() map[string]*tallied {
+	all := map[string]*tallied{}
+	for _, name := range append(slices.Sorted(maps.Keys(access.ToolLevels())), "brand_new") {
+		all[name] = &tallied{name: name}
+		w.tools = append(w.tools, all[name])
+	}
+	w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+		if !strings.Contains(r.Newest(), "use") {
+			return llmtest.Say("Done.")
+		}
+		var a llmtest.Answer
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			a.Calls = append(a.Calls, llmtest.Call{Name: name})
+		}
+		return a
+	}
+	w.set = func(o *gateway.Options) { o.Access, o.May = ranked(w.t), byLevel }
+	return all
+}
+
+// Each tool of the table, called for a person of each level.
+func TestEveryToolIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
+	for has, id := range ranks {
+		t.Run(has.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				all := w.tooled()
+				w.start()
+				defer w.stop()
+				w.say(id, "use them")
+				w.settle(time.Minute)
+				for name, c := range all {
+					if may := access.ToolLevel(name) <= has; may != (c.ran == 1) || c.ran > 1 {
+						t.Errorf("%s ran %d times for a person of level %s", name, c.ran, has)
+					}
+				}
+				if all["brand_new"].ran > 0 != (has == access.Owner) {
+					t.Error("a tool that is in no table is not for owners alone")
+				}
+			})
+		})
+	}
+}
+
+// In a conversation that people share, what waits becomes one input. It may do
+// what the least of those who wrote it may.
+func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
+	for name, order := range map[string][]string{
+		"the owner last": {"9", "7"}, "the owner first": {"7", "9"}, "a member in between": {"7", "9", "8"}, "the owner alone": {"7", "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				all := w.tooled()
+				hold := make(chan struct{})
+				use := w.model.Default
+				w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+					a := use(r)
+					a.Wait = hold
+					return a
+				}
+				w.start()
+				defer w.stop()
+				least := access.Owner
+				for i, id := range order {
+					for level, who := range ranks {
+						if who == id {
+							least = min(least, level)
+						}
+					}
+					in := w.message(id, fmt.Sprintf("use them, I say for the %dth time", i))
+					in.From.Kind, in.From.Chat, in.From.Thread = chat.Thread, "-100", "5"
+					w.offer(in)
+					w.settle(100 * time.Millisecond)
+				}
+				close(hold)
+				w.settle(time.Minute)
+				said := w.transcript()[0].Text()
+				for i := range order {
+					if !strings.Contains(said, fmt.Sprintf("the %dth time", i)) {
+						t.Fatalf("the input is %q", said)
+					}
+				}
+				for name, c := range all {
+					if may := access.ToolLevel(name) <= least; may != (c.ran > 0) {
+						t.Errorf("%s, for people of level %s, ran %d times for a %s", name, access.ToolLevel(name), c.ran, least)
+					}
+				}
+			})
+		})
+	}
+}
+
+// events returns the values of the constants of type chat.Event.
+func events(t *testing.T) (out []chat.Event) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("chat", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			v, ok := n.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				return true
+			}
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == "Event" {
+				out = append(out, chat.Event(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
+			}
+			return true
+		})
+	}
+	if len(out) < 4 {
+		t.Fatalf("only %v", out)
+	}
+	return out
+}
+
+// Whatever kind of thing a stranger does, wherever: nothing of it waits, runs, is
+// said or is kept. Kinds that come later are asked too.
+func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
+	full := func(in *chat.Inbound) { // everything an event can carry
+		in.Text = "/stop canary"
+		in.Files = []chat.File{{Kind: chat.Photo, Ref: "canary", Name: "canary"}}
+		in.ReplyTo = &chat.Quote{ID: "1", Text: "canary"}
+		in.Amends = "7:1"
+		in.Earlier = true
+		in.Part = &chat.Part{Group: "text"}
+		in.Addressed = true
+	}
+	kinds := map[string]func(*chat.Inbound){}
+	for _, e := range events(t) {
+		kinds[string(e)] = func(in *chat.Inbound) { in.Event = e }
+	}
+	kinds["a reaction, which is no event yet"] = func(in *chat.Inbound) { in.Event = "reaction" }
+	kinds["media"] = func(in *chat.Inbound) { in.Text = "" }
+	for name, change := range kinds {
+		for _, place := range []chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel} {
+			t.Run(name+" in a "+string(place), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, llmtest.Say("Yes."))
+					w.start()
+					defer w.stop()
+					w.say("7", "hello")
+					w.settle(time.Second)
+					in := w.message("666", "")
+					full(&in)
+					change(&in)
+					in.From.Kind = place
+					w.offer(in)
+					w.settle(time.Minute)
+					if got := w.outcome(in.Key); !strings.HasPrefix(got, "silent(") {
+						t.Errorf("it ends as %s", got)
+					}
+					chains, err := w.store.Why(t.Context(), in.Key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					e := chains[0].Entry
+					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.By.Level != access.Nobody {
+						t.Errorf("kept of it: %s", kept)
+					}
+					if lanes, rows := w.open(); len(lanes)+len(rows) > 0 {
+						t.Errorf("open: %v, %v", lanes, rows)
+					}
+					if got := w.room.visible(""); len(got) != 1 || len(w.model.Requests()) != 1 {
+						t.Errorf("visible %q after %d requests", got, len(w.model.Requests()))
+					}
+				})
+			})
+		}
+	}
+}
+
+// No function of the gateway makes an entry for the inbox but admit, which asks
+// the check, again, which says once more what a checked person asks for, and run,
+// which checks who made a scheduled prompt; and
+// only Accept offers entries to the store.
+func TestNothingElseMakesAnEntry(t *testing.T) {
+	makers, offers := map[string]bool{}, map[string]bool{}
+	walkFuncs(t, ".", func(name string, n ast.Node) {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if sel, ok := n.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Entry" && len(n.Elts) > 0 {
+				makers[name] = true
+			}
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Accept" {
+				offers[name] = true
+			}
+		}
+	})
+	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"admit", "again", "run"}) {
+		t.Errorf("entries are made in %v; whoever speaks has to pass the check", got)
+	}
+	if got := slices.Sorted(maps.Keys(offers)); !slices.Equal(got, []string{"Accept"}) {
+		t.Errorf("entries are offered in %v", got)
+	}
+}
+
+// walkFuncs visits every node of every function in the packages under dir.
+func walkFuncs(t *testing.T, dir string, visit func(name string, n ast.Node)) {
+	t.Helper()
+	for _, sub := range []string{".", "turn", "command", "delivery"} {
+		files, err := os.ReadDir(filepath.Join(dir, sub))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, sub, f.Name()), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					ast.Inspect(fn, func(n ast.Node) bool {
+						visit(fn.Name.Name, n)
+						return true
+					})
+				}
+			}
+		}
+	}
+}
+
+// Whatever a platform says, nobody changes the words of somebody else.
+func TestAnEditChangesNobodyElsesMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		hold := make(chan struct{})
+		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "Yes.", Wait: hold} }
+		w.set = func(o *gateway.Options) { o.Access, o.Mode = ranked(t), "queue" }
+		w.start()
+		defer w.stop()
+		in := func(by, text string) chat.Inbound {
+			m := w.message(by, text)
+			m.From.Kind, m.From.Chat, m.From.Thread = chat.Thread, "-100", "5"
+			return m
+		}
+		w.offer(in("7", "first"))
+		waits := in("7", "the owner's words")
+		w.offer(waits)
+		w.settle(time.Second)
+		edit := in("9", "the guest's words")
+		edit.Event, edit.Amends = chat.Edit, waits.Key
+		w.offer(edit)
+		close(hold)
+		w.settle(time.Minute)
+		if got := w.outcome(edit.Key); got != "silent(edit_too_late)" {
+			t.Errorf("the edit ends as %s", got)
+		}
+		if got := w.transcript()[2].Text(); !strings.Contains(got, "the owner's words") {
+			t.Errorf("the model reads %q", got)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+)
+
+// Models are those that may answer in a session. Its methods may be called from
+// any goroutine.
+type Models interface {
+	// Choose returns the model that settings name. Its error says in words why it
+	// cannot be had.
+	Choose(session.Settings) (turn.Choice, error)
+	// Names returns the models that people may choose, as provider/name, the
+	// configured one first.
+	Names() []string
+	// Name is what settings choose, as provider/name.
+	Name(session.Settings) string
+	// Resolve finds the model that a person names; "" is the configured one, of
+	// which nothing needs to be kept.
+	Resolve(name string) (provider, model string, err error)
+	// Price says in words what so many tokens cost the model of settings to read
+	// anew; "" if that is not known.
+	Price(s session.Settings, tokens int) string
+}
+
+// choose returns the model of a session.
+func (g *Gateway) choose(s session.Settings) (turn.Choice, error) {
+	if g.o.Models == nil {
+		return turn.Choice{Model: g.o.Model, Effort: g.o.Effort, CacheTTL: g.o.CacheTTL, Vision: g.o.Vision, Window: g.o.Window}, nil
+	}
+	return g.o.Models.Choose(s)
+}
+
+func (e env) Personalities() []string { return slices.Sorted(maps.Keys(e.g.live.Load().Personality)) }
+
+func (e env) Models() []string {
+	if e.g.o.Models == nil {
+		return []string{e.g.o.Model}
+	}
+	return e.g.o.Models.Names()
+}
+
+func (e env) Model(r session.Record) string {
+	if e.g.o.Models == nil {
+		return e.g.o.Model
+	}
+	return e.g.o.Models.Name(r.Settings)
+}
+
+func (e env) Resolve(name string) (string, string, error) {
+	if e.g.o.Models == nil {
+		return "", "", fmt.Errorf("there is only %s", e.g.o.Model)
+	}
+	return e.g.o.Models.Resolve(name)
+}
+
+func (e env) SwitchCost(_ context.Context, from, to session.Record) string {
+	if from.PromptTokens == 0 || e.g.o.Models == nil {
+		return ""
+	}
+	price := e.g.o.Models.Price(to.Settings, from.PromptTokens)
+	if price != "" {
+		price = ", which costs " + price
+	}
+	return fmt.Sprintf("It reads the whole conversation of about %d tokens anew, once%s.", from.PromptTokens, price)
+}

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+)
+
+// refuse ends an event that nobody is allowed to send. To a stranger who writes
+// directly it promises a code, if that is wanted.
+func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
+	if !d.Pair || g.o.Pairing == nil {
+		return ignored(e, d.Rule)
+	}
+	rule := g.o.Pairing.Ask(stranger(e.In))
+	e = ignored(e, rule)
+	if rule == pairing.RuleOffered {
+		e.Outcome.Result = inbox.Replied
+	}
+	return e
+}
+
+// promised reports whether the sender of e is to be told a code.
+func promised(e inbox.Entry) bool {
+	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Why == pairing.RuleOffered
+}
+
+func stranger(in chat.Inbound) pairing.Person {
+	return pairing.Person{Platform: in.From.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.From}
+}
+
+// withdraw takes back what was promised for events that were not taken, or that
+// were taken before.
+func (g *Gateway) withdraw(entries ...inbox.Entry) {
+	for _, e := range entries {
+		if promised(e) {
+			g.o.Pairing.Withdraw(stranger(e.In))
+		}
+	}
+}
+
+// offer tells a stranger a code. It is kept before it is told; if either cannot
+// be done the person's next message gets another one.
+func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
+	p := stranger(e.In)
+	code, err := g.o.Pairing.Code(ctx, p)
+	if err == nil {
+		text := fmt.Sprintf("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
+			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
+		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID}); err != nil {
+			if back := g.o.Pairing.Refund(ctx, p); back != nil {
+				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
+			}
+		}
+	}
+	if err != nil {
+		g.o.Log.Error("a stranger could not be told a code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
+	}
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/command"
+)
+
+// pausedKey is where it is kept that the daemon is paused, so that a restart does
+// not end a pause.
+const pausedKey = "paused"
+
+// Pause stops new turns everywhere, or lets them begin again. What is accepted
+// meanwhile waits.
+func (g *Gateway) Pause(ctx context.Context, on bool) error {
+	var raw []byte
+	if on {
+		raw = []byte(time.Now().UTC().Format(time.RFC3339))
+	}
+	if err := g.o.Store.SetValue(ctx, pausedKey, raw); err != nil {
+		return err
+	}
+	g.paused.Store(on)
+	if on {
+		return nil
+	}
+	return g.takeUp(ctx)
+}
+
+// Paused reports whether the daemon is paused.
+func (g *Gateway) Paused() bool { return g.paused.Load() }
+
+// stillPaused takes up a pause of an earlier process.
+func (g *Gateway) stillPaused(ctx context.Context) error {
+	raw, err := g.o.Store.Value(ctx, pausedKey)
+	if err != nil || raw == nil {
+		return err
+	}
+	g.paused.Store(true)
+	g.o.Log.Warn("paused: no turn begins until /pause off", zap.ByteString("since", raw))
+	return nil
+}
+
+// Pause is Gateway.Pause in words.
+func (e env) Pause(ctx context.Context, c command.Call, on bool) string {
+	switch err := e.g.Pause(ctx, on); {
+	case err != nil:
+		return "That could not be kept: " + err.Error() + "."
+	case on:
+		e.g.o.Log.Warn("paused", zap.String("by", c.By.ID))
+		return "⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one."
+	}
+	e.g.o.Log.Info("the pause is over", zap.String("by", c.By.ID))
+	return "▶️ I go on."
+}
+
+// BusyMode is how it is configured what a message does while a turn runs.
+func (e env) BusyMode() string {
+	if e.g.o.Mode == "" {
+		return "interrupt"
+	}
+	return string(e.g.o.Mode)
+}
+
+// Progress is how it is configured that tool calls are shown.
+func (e env) Progress() string {
+	if e.g.o.Progress == "" {
+		return "off"
+	}
+	return e.g.o.Progress
+}
+
+// NoVoice says why answers cannot be spoken.
+func (e env) NoVoice() string {
+	if e.g.o.Senses.Speak == nil {
+		return "no service for speech is connected"
+	}
+	return ""
+}

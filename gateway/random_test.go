@@ -1,0 +1,242 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/hygiene"
+)
+
+// A plan is a day of a conversation: what is said and done, how long each thing
+// takes, and where the daemon dies.
+type plan struct {
+	mode   inbox.Mode
+	deeds  []deed
+	passes []string // how each compaction goes: "", "fails", "panics", "slow", "rests"
+	kills  []int    // points to die at, each counted from the last death
+	long   int
+	limit  int
+	forget bool // conversations are read from the store for each turn
+}
+
+type deed struct {
+	text string
+	wait time.Duration // after it
+}
+
+var plans = rapid.Custom(func(t *rapid.T) plan {
+	waits := []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, time.Minute, 5 * time.Minute}
+	texts := []string{"talk", "talk", "talk", "work", "work", "bad", "/stop", "/new", "/compress", "/model second", "/model scripted", "/reload"}
+	one := rapid.Custom(func(t *rapid.T) deed {
+		return deed{rapid.SampledFrom(texts).Draw(t, "text"), rapid.SampledFrom(waits).Draw(t, "wait")}
+	})
+	return plan{
+		mode:   rapid.SampledFrom([]inbox.Mode{inbox.Interrupt, inbox.Queue, inbox.Steer}).Draw(t, "mode"),
+		deeds:  rapid.SliceOfN(one, 4, 12).Draw(t, "deeds"),
+		passes: rapid.SliceOfN(rapid.SampledFrom([]string{"", "", "fails", "panics", "slow", "rests"}), 0, 6).Draw(t, "passes"),
+		kills:  rapid.SliceOfN(rapid.IntRange(1, 120), 0, 3).Draw(t, "kills"),
+		long:   rapid.SampledFrom([]int{100, 60_000, 86_000, 96_000}).Draw(t, "long"),
+		limit:  rapid.SampledFrom([]int{1, 50_000, 1 << 30}).Draw(t, "limit"),
+		forget: rapid.Bool().Draw(t, "forget"),
+	}
+})
+
+// A moody engine does as the plan says.
+type moody struct {
+	mortal
+	p *plan
+}
+
+func (m *moody) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+	mood := ""
+	if len(m.p.passes) > 0 {
+		mood, m.p.passes = m.p.passes[0], m.p.passes[1:]
+	}
+	switch mood {
+	case "fails":
+		return agent.Pass{}, errors.New("the summary model is away")
+	case "panics":
+		panic("broken")
+	case "rests":
+		return agent.Pass{}, agent.ErrNotNow
+	case "slow":
+		if err := pause(ctx, 45*time.Second); err != nil {
+			return agent.Pass{}, err
+		}
+	}
+	return m.mortal.Compress(ctx, v)
+}
+
+// day plays a plan, and judges what is left of it.
+func (p plan) day(t *testing.T) {
+	s := scenario{long: p.long, limit: p.limit}.sweep(t, 0)
+	answer := s.model.Default
+	s.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+		if strings.HasPrefix(said(r), "bad") {
+			return llmtest.Fail([]llm.Class{llm.Format, llm.Auth, llm.Overflow}[len(said(r))%3])
+		}
+		a := answer(r)
+		a.Delay = time.Second
+		return a
+	}
+	moods := p
+	moods.passes = slices.Clone(p.passes)
+	set := s.set
+	s.set = func(o *gateway.Options) {
+		set(o)
+		o.Mode = p.mode
+		if p.forget {
+			o.Limits.CacheBytes = 0
+		}
+		o.Compression = turn.Compression{
+			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,
+			Engine: func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) {
+				return &moody{mortal{folder{limit: p.limit}, s.reaper}, &moods}, nil
+			},
+		}
+	}
+	kills := p.kills
+	aim := func() {
+		s.reaper.mu.Lock()
+		defer s.reaper.mu.Unlock()
+		if len(kills) > 0 && !s.reaper.dead && s.reaper.at == 0 {
+			s.reaper.at, kills = s.reaper.n+kills[0], kills[1:]
+		}
+	}
+	s.start()
+	for i, d := range p.deeds {
+		aim()
+		text := d.text
+		if !strings.HasPrefix(text, "/") {
+			text = fmt.Sprintf("%s %s%d", text, strings.Repeat("x", i), i)
+		}
+		if text == "/reload" {
+			s.extra += " more"
+		}
+		m := s.message("7", text)
+		s.offered = append(s.offered, m)
+		s.give(m)
+		s.settle(d.wait)
+		if s.reaper.killed() {
+			s.declared()
+			s.resurrect()
+		}
+	}
+	s.settle(time.Hour)
+	if s.reaper.killed() {
+		s.declared()
+		s.resurrect()
+	}
+	s.reaper.mu.Lock()
+	s.reaper.at = 0
+	s.reaper.mu.Unlock()
+	s.sound()
+	s.stop()
+}
+
+// sound judges what holds after any day.
+func (s *sweep) sound() {
+	s.t.Helper()
+	ids := map[string]int{}
+	recs, err := s.store.Sessions(s.t.Context(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, rec := range recs {
+		s.legal(rec)
+		for _, text := range s.ever(rec) {
+			if strings.HasPrefix(text, "done: ") {
+				ids[text]++
+				continue
+			}
+			for _, m := range s.offered {
+				if !strings.HasPrefix(m.Text, "/") {
+					ids[m.Text] += strings.Count(text+"\n", m.Text+"\n")
+				}
+			}
+		}
+	}
+	shown := map[string]int{}
+	for _, text := range s.room.visible("7") {
+		shown[text]++
+	}
+	for _, m := range s.offered {
+		o := s.outcome(m.Key)
+		if !slices.ContainsFunc([]string{"replied", "failed", "cancelled"}, func(p string) bool { return strings.HasPrefix(o, p) }) {
+			s.t.Errorf("%q ended %q", m.Text, o)
+		}
+		if strings.HasPrefix(m.Text, "/") {
+			continue
+		}
+		if ids[m.Text] > 1 || ids["done: "+m.Text] > 1 || shown["done: "+m.Text] > 1 || o == "replied" && ids[m.Text] != 1 {
+			s.t.Errorf("%q ended %s: it is stored %d times, its answer %d times, and shown %d times", m.Text, o, ids[m.Text], ids["done: "+m.Text], shown["done: "+m.Text])
+		}
+	}
+	for input, n := range s.tool.runs {
+		if n > 1 {
+			s.t.Errorf("the tool that may run once ran %d times with %s", n, input)
+		}
+	}
+	if lanes, rows := s.open(); len(lanes)+len(rows) != 0 {
+		s.t.Errorf("left open: %v, %+v", lanes, rows)
+	}
+	if err := s.store.Verify(s.t.Context()); err != nil {
+		s.t.Errorf("verify: %v", err)
+	}
+}
+
+func (s *sweep) legal(rec session.Record) {
+	s.t.Helper()
+	rows, err := s.store.Transcript(s.t.Context(), rec.ID, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ms := make([]llm.Message, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row, &ms[i]); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := llm.Legal(ms); err != nil {
+		s.t.Errorf("the transcript of %s is not legal: %v", rec.ID, err)
+	}
+	if n := len(ms); n > 0 && ms[n-1].Role != llm.Assistant {
+		s.t.Errorf("the transcript of %s ends with %q", rec.ID, ms[n-1].Text())
+	}
+}
+
+// TestNoDayLosesOrDoublesAnything plays days drawn at random, the same ones each
+// time.
+func TestNoDayLosesOrDoublesAnything(t *testing.T) {
+	for seed := range days {
+		p := plans.Example(seed)
+		t.Run(fmt.Sprint("day ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer func() {
+					if t.Failed() {
+						t.Logf("%+v", p)
+					}
+				}()
+				p.day(t)
+			})
+		})
+	}
+}
+
+const days = 60

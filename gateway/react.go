@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+)
+
+// reacts reports whether an account can put marks on messages.
+func reacts(a chat.Adapter) bool {
+	_, ok := a.(chat.Reactor)
+	return ok
+}
+
+// mark asks for a mark on a person's message that says what has become of it.
+// Marks are decoration: nothing waits for them.
+func (g *Gateway) mark(in chat.Inbound, is chat.Reaction) {
+	on := in.From.On()
+	reactor, ok := g.o.Adapters[on].(chat.Reactor)
+	if !ok || in.Event != chat.Message {
+		return
+	}
+	g.marks.add(on, func(ctx context.Context) {
+		if err := reactor.React(ctx, in.From, in.ID, is); err != nil && ctx.Err() == nil {
+			g.o.Log.Debug("reaction", zap.String("platform", string(on.Platform)), zap.Error(err))
+		}
+	})
+}

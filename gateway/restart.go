@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/outbox"
+)
+
+// restartKey is where it is kept who asked for the restart that is under way.
+const restartKey = "restart"
+
+// restart has the process start again, and notes where to say that it is back.
+// The command that asked is done by now, so it cannot run twice.
+func (g *Gateway) restart(from chat.Address) {
+	raw, err := json.Marshal(from)
+	if err == nil {
+		err = g.o.Store.SetValue(context.Background(), restartKey, raw)
+	}
+	if err != nil {
+		g.o.Log.Error("restart", zap.Error(err))
+	}
+	g.o.Log.Info("a person asked for a restart", zap.Stringer("chat", from))
+	g.o.Restart()
+}
+
+// back says where a restart was asked for that it is done.
+func (g *Gateway) back(ctx context.Context) error {
+	raw, err := g.o.Store.Value(ctx, restartKey)
+	if err != nil || raw == nil {
+		return err
+	}
+	if err := g.o.Store.SetValue(ctx, restartKey, nil); err != nil { // first: a notice that is lost is better than one at each start
+		return err
+	}
+	var to chat.Address
+	if err := json.Unmarshal(raw, &to); err != nil {
+		g.o.Log.Error("restart note", zap.Error(err))
+		return nil
+	}
+	return g.delivery.Say(ctx, "I am back: hermesd "+g.o.Version+".", delivery.Draft{To: to, Role: outbox.Notice})
+}

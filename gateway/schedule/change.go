@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+)
+
+// Update changes a job. A new schedule or zone counts from now on, and its runs
+// anew.
+func (b *Book) Update(ctx context.Context, v Viewer, name string, d Draft) (View, error) {
+	now := b.now()
+	if d.Context != nil { // names become ids before the job is taken
+		probe := Job{}
+		for _, c := range *d.Context {
+			probe.Context = append(probe.Context, JobID(c))
+		}
+		if err := b.context(ctx, v, &probe); err != nil {
+			return View{}, err
+		}
+		ids := make([]string, len(probe.Context))
+		for i, c := range probe.Context {
+			ids[i] = string(c)
+		}
+		d.Context = &ids
+	}
+	return b.edit(ctx, v, name, func(j *Job) error { return b.apply(j, d, now) })
+}
+
+// Pause keeps a job from being due. A run that goes on is not stopped.
+func (b *Book) Pause(ctx context.Context, v Viewer, name string) (View, error) {
+	return b.edit(ctx, v, name, func(j *Job) error {
+		j.Paused, j.Updated = true, b.now().UTC()
+		return nil
+	})
+}
+
+// Resume ends a pause. What was due meanwhile does not run.
+func (b *Book) Resume(ctx context.Context, v Viewer, name string) (View, error) {
+	return b.edit(ctx, v, name, func(j *Job) error {
+		now := b.now()
+		switch {
+		case j.State.Done:
+			return invalid("the job %s is completed; give it another schedule or more runs, or run it now", j.ID)
+		case j.Paused && j.Schedule.Kind == Once && now.Sub(j.Schedule.At) > late:
+			return invalid("the time of %s, %s, has gone by; give it another schedule, or run it now", j.ID, j.Schedule.At.Format("2006-01-02 15:04 MST"))
+		case j.Paused:
+			j.Paused, j.Updated, j.State.Decided = false, now.UTC(), j.Schedule.Before(now).UTC()
+		}
+		if err := b.rules.Validate(*j, now); err != nil { // what was fine then may not be now
+			return err
+		}
+		return nil
+	})
+}
+
+// Run asks for a run now, whatever the schedule says; it is not one of the runs
+// that Repeat counts. ask names the request: the same again is the same run. If
+// no daemon runs, the run begins when one does.
+func (b *Book) Run(ctx context.Context, v Viewer, name, ask string) (View, error) {
+	return b.edit(ctx, v, name, func(j *Job) error {
+		switch {
+		case ask != "" && j.State.Ask == ask:
+			return nil
+		case !j.State.Running.IsZero():
+			return invalid("the job %s is running already", j.ID)
+		case !j.State.Asked.IsZero():
+			return nil
+		}
+		j.State.Asked, j.State.Ask = second(b.now()), ask
+		return b.rules.Validate(*j, b.now())
+	})
+}
+
+// Remove removes a job and its history. A run that goes on is not stopped.
+func (b *Book) Remove(ctx context.Context, v Viewer, name string) (View, error) {
+	f, err := b.find(ctx, v, name)
+	if err != nil {
+		return View{}, err
+	}
+	if err := b.store.RemoveJob(ctx, f.ID); err != nil {
+		return View{}, fmt.Errorf("remove job %s: %w", f.ID, err)
+	}
+	b.wake(f.ID)
+	return f, nil
+}
+
+// History returns the newest slots of a job, or of all that v sees if name is
+// "", newest first.
+func (b *Book) History(ctx context.Context, v Viewer, name string, most int) ([]Slot, error) {
+	if name != "" {
+		f, err := b.find(ctx, v, name)
+		if err != nil {
+			return nil, err
+		}
+		return b.slots(ctx, f.ID, most)
+	}
+	if v.By == Operator() {
+		return b.slots(ctx, "", most)
+	}
+	list, err := b.List(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var all []Slot
+	for _, j := range list {
+		s, err := b.slots(ctx, j.ID, most)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s...)
+	}
+	sortSlots(all)
+	return all[:min(len(all), most)], nil
+}
+
+func (b *Book) slots(ctx context.Context, id JobID, most int) ([]Slot, error) {
+	s, err := b.store.Slots(ctx, id, most)
+	if err != nil {
+		return nil, fmt.Errorf("read slots: %w", err)
+	}
+	if s == nil {
+		s = []Slot{}
+	}
+	return s, nil
+}

@@ -1,0 +1,131 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clock reads the small grammar of days and a time of day:
+//
+//	[every] DAYS [at] TIME
+//
+//	DAYS  day, daily, weekday(s), weekend(s), or names of days, whole, shortened
+//	      to three letters or with an s, with "," or "and" between them
+//	TIME  9am, 9:30pm, 09:30, 18.30, noon, midnight
+func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
+	rest, every := strings.CutPrefix(low, "every ")
+	words := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' })
+	days, n := daysOf(words)
+	if n == 0 {
+		if every {
+			return false, fmt.Errorf("the schedule %q is not understood; write %s", low, Forms)
+		}
+		return false, nil
+	}
+	words = words[n:]
+	if len(words) > 0 && words[0] == "at" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return false, fmt.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
+	}
+	hour, minute, err := timeOfDay(strings.Join(words, ""))
+	if err != nil {
+		return false, err
+	}
+	s.Kind, s.Expr = Cron, fmt.Sprintf("%d %d * * %s", minute, hour, days)
+	return true, nil
+}
+
+// daysOf reads days from the front of words, and says how many words these are.
+// The days are the last field of a cron expression.
+func daysOf(words []string) (days string, n int) {
+	var list []int
+	for n < len(words) {
+		and := n > 0 && words[n] == "and" && n+1 < len(words)
+		if and {
+			n++
+		}
+		from, to, ok := dayOf(words[n])
+		if !ok {
+			if and {
+				n--
+			}
+			break
+		}
+		for d := from; d <= to; d++ {
+			if !slices.Contains(list, d%7) {
+				list = append(list, d%7)
+			}
+		}
+		n++
+	}
+	return cronDays(list), n
+}
+
+func cronDays(list []int) string {
+	if len(list) == 7 {
+		return "*"
+	}
+	slices.Sort(list)
+	text := make([]string, len(list))
+	for i, d := range list {
+		text[i] = strconv.Itoa(d)
+	}
+	return strings.Join(text, ",")
+}
+
+// dayOf reads one word for days, from 0 (Sunday) to 7 (Sunday too).
+func dayOf(w string) (from, to int, ok bool) {
+	switch w {
+	case "day", "days", "daily":
+		return 0, 6, true
+	case "weekday", "weekdays":
+		return 1, 5, true
+	case "weekend", "weekends":
+		return 6, 7, true
+	}
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		name := strings.ToLower(d.String())
+		if w == name || w == name+"s" || w == name[:3] {
+			return int(d), int(d), true
+		}
+	}
+	return 0, 0, false
+}
+
+var timeForm = regexp.MustCompile(`^([0-9]{1,2})(?:[:.]([0-9]{2}))?(am|pm|a\.m\.|p\.m\.)?$`)
+
+var errTime = errors.New("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
+
+// timeOfDay reads a time of day.
+func timeOfDay(s string) (hour, minute int, err error) {
+	switch s {
+	case "noon":
+		return 12, 0, nil
+	case "midnight":
+		return 0, 0, nil
+	}
+	m := timeForm.FindStringSubmatch(s)
+	if m == nil || m[2] == "" && m[3] == "" {
+		return 0, 0, fmt.Errorf("%q: %w", s, errTime)
+	}
+	hour, _ = strconv.Atoi(m[1])
+	if m[2] != "" {
+		minute, _ = strconv.Atoi(m[2])
+	}
+	switch half := m[3]; {
+	case half == "" && hour > 23 || half != "" && (hour < 1 || hour > 12) || minute > 59:
+		return 0, 0, fmt.Errorf("%q: %w", s, errTime)
+	case strings.HasPrefix(half, "p"):
+		hour = hour%12 + 12
+	case strings.HasPrefix(half, "a"):
+		hour %= 12
+	}
+	return hour, minute, nil
+}

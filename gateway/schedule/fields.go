@@ -1,0 +1,196 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// A field is one of the five of a cron expression.
+type field struct {
+	name     string
+	min, max int
+	names    string // in order from min on, three letters each
+}
+
+func fields() []field {
+	return []field{
+		{"minute", 0, 59, ""}, {"hour", 0, 23, ""}, {"day of the month", 1, 31, ""},
+		{"month", 1, 12, "janfebmaraprmayjunjulaugsepoctnovdec"},
+		{"day of the week", 0, 7, "sunmontuewedthufrisatsun"},
+	}
+}
+
+// macros are the names for whole expressions.
+func macros() map[string]string {
+	return map[string]string{
+		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+	}
+}
+
+// normalize returns a cron expression with numbers only, from 0 (Sunday) to 6 in
+// its last field. Its error names the field that is wrong.
+func normalize(text string) (string, error) {
+	parts := strings.Fields(strings.ToLower(text))
+	if len(parts) != 5 {
+		return "", fmt.Errorf("a cron expression has five fields (minute, hour, day of the month, month, day of the week), this one has %d", len(parts))
+	}
+	for i, f := range fields() {
+		part, err := f.normalize(parts[i])
+		if err != nil {
+			return "", fmt.Errorf("the %s is %q: %w", f.name, parts[i], err)
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, " "), nil
+}
+
+func (f field) normalize(part string) (string, error) {
+	var out []string
+	for item := range strings.SplitSeq(part, ",") {
+		n, err := f.item(item)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, n)
+	}
+	return strings.Join(out, ","), nil
+}
+
+var itemForm = regexp.MustCompile(`^(\*|\?|[a-z0-9]+)(?:-([a-z0-9]+))?(?:/([0-9]{1,4}))?$`)
+
+// item returns one entry of a list: *, a, a-b, each with /step.
+func (f field) item(item string) (string, error) {
+	m := itemForm.FindStringSubmatch(item)
+	if m == nil {
+		return "", fmt.Errorf("want *, a number, a range such as %d-%d, a step such as */2, or a list of these", f.min, f.min+2)
+	}
+	step := 1
+	if m[3] != "" {
+		step, _ = strconv.Atoi(m[3])
+		if step < 1 || step > f.max {
+			return "", fmt.Errorf("the step must be from 1 to %d", f.max)
+		}
+	}
+	if m[1] == "*" || m[1] == "?" {
+		if m[2] != "" {
+			return "", errors.New("a range begins with a number")
+		}
+		if step == 1 {
+			return "*", nil
+		}
+		return fmt.Sprintf("*/%d", step), nil
+	}
+	from, err := f.value(m[1])
+	if err != nil {
+		return "", err
+	}
+	to := from
+	switch {
+	case m[2] != "":
+		if to, err = f.value(m[2]); err != nil {
+			return "", err
+		}
+		if to == 0 && f.max == 7 { // a week may end with Sunday
+			to = 7
+		}
+	case m[3] != "":
+		if to = f.max; f.max == 7 {
+			to = 6
+		}
+	}
+	if to < from {
+		return "", errors.New("the range ends before it begins")
+	}
+	return f.list(from, to, step), nil
+}
+
+// list writes the values of a range. One that holds day 7 is written out, since
+// that is day 0.
+func (f field) list(from, to, step int) string {
+	switch {
+	case from == to:
+		return strconv.Itoa(from % f.wrap())
+	case to < f.wrap() && step == 1:
+		return fmt.Sprintf("%d-%d", from, to)
+	case to < f.wrap():
+		return fmt.Sprintf("%d-%d/%d", from, to, step)
+	}
+	var days []string
+	for v := from; v <= to; v += step {
+		if d := strconv.Itoa(v % f.wrap()); !slices.Contains(days, d) {
+			days = append(days, d)
+		}
+	}
+	return strings.Join(days, ",")
+}
+
+// wrap is the number that counts as 0 in the field; one that never comes for
+// fields without such a number.
+func (f field) wrap() int {
+	if f.max == 7 {
+		return 7
+	}
+	return f.max + 1
+}
+
+// value reads a number or a name.
+func (f field) value(s string) (int, error) {
+	if len(s) >= 3 && f.names != "" {
+		if i := strings.Index(f.names, s[:3]); i >= 0 && i%3 == 0 && nameOf(s) {
+			return f.min + i/3, nil
+		}
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || len(s) > 4 {
+		return 0, fmt.Errorf("%q is neither a number nor a name", s)
+	}
+	if n < f.min || n > f.max {
+		return 0, fmt.Errorf("%d is not from %d to %d", n, f.min, f.max)
+	}
+	return n, nil
+}
+
+// nameOf reports whether s is the name of a month or day, whole or its first
+// three letters.
+func nameOf(s string) bool {
+	if len(s) == 3 {
+		return true
+	}
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if strings.ToLower(d.String()) == s {
+			return true
+		}
+	}
+	for m := time.January; m <= time.December; m++ {
+		if strings.ToLower(m.String()) == s {
+			return true
+		}
+	}
+	return false
+}
+
+// parseFields reads a normalized expression. Its wall clock is UTC.
+func parseFields(expr string) (*cron.SpecSchedule, error) {
+	clean, err := normalize(expr) // what the library would panic on is refused here
+	if err != nil {
+		return nil, err
+	}
+	s, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(clean)
+	if err != nil {
+		return nil, fmt.Errorf("the cron expression %q: %w", expr, err)
+	}
+	spec, ok := s.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("the cron expression %q is not one of five fields", expr)
+	}
+	spec.Location = time.UTC
+	return spec, nil
+}

@@ -1,0 +1,216 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How short and how long an interval, and a delay, may be.
+const (
+	MinInterval = time.Minute
+	MaxInterval = 10 * 366 * 24 * time.Hour
+)
+
+// late is how long a time may be past for a job that runs once.
+const late = 2 * time.Minute
+
+// maxText is the most characters of a schedule.
+const maxText = 200
+
+// Forms names the forms of schedules in one line, for error messages.
+const Forms = `"30m" or "in 2h" (once, after that time), "every 2h", "every weekday at 9am", "every monday and friday at 18:30", a cron expression such as "0 9 * * 1-5" or "@daily", or a time such as "2026-12-24T18:00" (once)`
+
+// Parse reads a schedule that a person wrote at now, in the zone called zone
+// ("" is UTC). Its error says what is wrong and what would be right.
+func Parse(text, zoneName string, now time.Time) (Schedule, error) {
+	text = strings.Join(strings.Fields(text), " ")
+	s, err := parse(text, zoneName, now)
+	if err != nil {
+		return Schedule{}, err
+	}
+	p, err := s.Plan()
+	if err != nil {
+		return Schedule{}, err
+	}
+	if _, ok := p.Next(s.Before(now)); !ok {
+		return Schedule{}, fmt.Errorf("the schedule %q never comes: there is no such day", text)
+	}
+	return s, nil
+}
+
+// Before returns the instant after which a job that is made at now is due by s:
+// now, or shortly before its time if that has just gone by.
+func (s Schedule) Before(now time.Time) time.Time {
+	if s.Kind == Once && !s.At.After(now) {
+		return s.At.Add(-time.Second)
+	}
+	return now
+}
+
+func parse(text, zoneName string, now time.Time) (Schedule, error) {
+	switch {
+	case text == "":
+		return Schedule{}, fmt.Errorf("the schedule is empty; write %s", Forms)
+	case len(text) > maxText:
+		return Schedule{}, fmt.Errorf("the schedule is longer than %d characters; write %s", maxText, Forms)
+	}
+	loc, err := zone(zoneName)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if zoneName == "" {
+		zoneName = "UTC"
+	}
+	s := Schedule{Text: text, Zone: zoneName}
+	low := strings.ToLower(text)
+	for _, form := range []func(string, *Schedule, *time.Location, time.Time) (bool, error){macro, delay, interval, instant, clock, expression} {
+		if ok, err := form(low, &s, loc, now); ok || err != nil {
+			return s, err
+		}
+	}
+	return s, fmt.Errorf("the schedule %q is not understood; write %s", text, Forms)
+}
+
+// macro reads @daily and the like.
+func macro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
+	if !strings.HasPrefix(low, "@") {
+		return false, nil
+	}
+	if rest, ok := strings.CutPrefix(low, "@every "); ok {
+		return interval("every "+rest, s, loc, now)
+	}
+	expr, ok := macros()[low]
+	if !ok {
+		return false, fmt.Errorf("there is no schedule %s; there are @hourly, @daily, @weekly, @monthly and @yearly", low)
+	}
+	s.Kind, s.Expr = Cron, expr
+	return true, nil
+}
+
+var spanForm = regexp.MustCompile(`^([0-9]{1,9})? ?(m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|s|secs?|seconds?)$`)
+
+// span reads 30m, 2 hours, 1d, or a unit alone.
+func span(low string) (d time.Duration, ok bool, err error) {
+	m := spanForm.FindStringSubmatch(low)
+	if m == nil {
+		return 0, false, nil
+	}
+	n := int64(1)
+	if m[1] != "" {
+		n, _ = strconv.ParseInt(m[1], 10, 64)
+	}
+	unit := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[m[2][0]]
+	if n > int64(math.MaxInt64/unit) {
+		n = int64(math.MaxInt64 / unit)
+	}
+	d = time.Duration(n) * unit
+	if d < MinInterval || d > MaxInterval {
+		return 0, true, fmt.Errorf("%q is too short or too long; it must be from %s to %s", low, words(MinInterval), words(MaxInterval))
+	}
+	return d, true, nil
+}
+
+// words is a span as people write it.
+func words(d time.Duration) string {
+	for _, u := range []struct {
+		span time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if d >= u.span && d%u.span == 0 {
+			n := d / u.span
+			if n == 1 {
+				return "1 " + u.name
+			}
+			return fmt.Sprintf("%d %ss", n, u.name)
+		}
+	}
+	return d.String()
+}
+
+// delay reads "30m" and "in 30m".
+func delay(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
+	rest, in := strings.CutPrefix(low, "in ")
+	if !in && (rest == "" || rest[0] < '0' || rest[0] > '9') {
+		return false, nil
+	}
+	d, ok, err := span(rest)
+	if !ok || err != nil {
+		return false, err
+	}
+	s.Kind, s.At = Once, second(now.Add(d))
+	return true, nil
+}
+
+// second rounds up to a whole second in UTC.
+func second(t time.Time) time.Time {
+	return t.Add(time.Second - 1).Truncate(time.Second).UTC()
+}
+
+// interval reads "every 2h" and "every hour".
+func interval(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
+	rest, ok := strings.CutPrefix(low, "every ")
+	if !ok {
+		return false, nil
+	}
+	d, ok, err := span(rest)
+	if !ok || err != nil {
+		return false, err
+	}
+	s.Kind, s.Every, s.At = Interval, d, second(now)
+	return true, nil
+}
+
+var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]`)
+
+var errPast = errors.New("is past; a job that runs once needs a time to come")
+
+// instant reads a date, or a date and a time, with an offset or in the zone.
+func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
+	if !dateForm.MatchString(low) {
+		return false, nil
+	}
+	text := strings.Replace(strings.ToUpper(low), " ", "T", 1)
+	at, ok := time.Time{}, false
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z0700"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at, ok = t.UTC(), true
+		}
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil { // its wall clock
+			at, ok = arrival(t, loc), true
+		}
+	}
+	if !ok {
+		return false, fmt.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
+	}
+	at = second(at)
+	if now.Sub(at) > late {
+		return false, fmt.Errorf("%s %w", at.In(loc).Format("2006-01-02 15:04 MST"), errPast)
+	}
+	if at.Sub(now) > MaxInterval {
+		return false, fmt.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), words(MaxInterval))
+	}
+	s.Kind, s.At = Once, at
+	return true, nil
+}
+
+// expression reads five cron fields.
+func expression(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
+	first, _, _ := strings.Cut(low, " ")
+	n := len(strings.Fields(low))
+	if strings.Trim(first, "0123456789*/,-?") != "" || (n < 5 || n > 7) && !strings.Contains(low, "*") {
+		return false, nil
+	}
+	expr, err := normalize(low)
+	if err != nil {
+		return false, err
+	}
+	s.Kind, s.Expr = Cron, expr
+	return true, nil
+}

@@ -1,0 +1,216 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"hermesd/gateway/chat"
+)
+
+// Rules are what Validate judges by. The zero Rules lets pass what is well-formed.
+type Rules struct {
+	// Zone is the zone of schedules that name none; "" is UTC.
+	Zone string
+	// Scan returns what in a prompt looks like an attack, in words; "" if nothing
+	// does. skills: the job loads skills.
+	Scan func(prompt string, skills bool) string
+	// Target says what is wrong with a target that is well-formed, nil if answers
+	// can be delivered to it.
+	Target func(target string) error
+	// Skill reports whether there is a skill of that name; nil: all names pass.
+	Skill func(name string) bool
+}
+
+// The limits of a job.
+const (
+	maxName    = 80
+	maxPrompt  = 16_000 // characters
+	maxList    = 20     // skills, targets, jobs
+	maxWord    = 200    // characters of any other text
+	maxRepeat  = 1_000_000
+	defaultCut = 50 // characters of a prompt that make a name
+)
+
+// ErrInvalid is wrapped by every error about a job that cannot be: its text
+// tells the person what to change.
+var ErrInvalid = errors.New("schedule: not a valid job")
+
+// A wrong says in words what is wrong with a job.
+type wrong struct{ text string }
+
+func (w *wrong) Error() string        { return w.text }
+func (w *wrong) Is(target error) bool { return target == ErrInvalid }
+
+func invalid(format string, args ...any) error { return &wrong{fmt.Sprintf(format, args...)} }
+
+// Validate checks j, which is to be kept at now. All that is wrong with it is in
+// the error, which is ErrInvalid. It does not look at By, Origin and State.
+func (r Rules) Validate(j Job, now time.Time) error {
+	var problems []error
+	note := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	note(checkID(j.ID))
+	note(line("name", j.Name, maxName, true))
+	note(line("model", j.Model, maxWord, false))
+	note(line("provider", j.Provider, maxWord, false))
+	note(r.prompt(j))
+	note(checkSchedule(j, now))
+	note(script(j))
+	note(r.lists(j))
+	if j.Workdir != "" && !filepath.IsAbs(j.Workdir) {
+		note(invalid("the workdir %q is not a whole path; begin it with /", j.Workdir))
+	}
+	if j.Repeat < 0 || j.Repeat > maxRepeat {
+		note(invalid("repeat is %d; it must be from 1 to %d, or 0 for no end", j.Repeat, maxRepeat))
+	}
+	return errors.Join(problems...)
+}
+
+var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+func checkID(id JobID) error {
+	if !idForm.MatchString(string(id)) {
+		return invalid("the id %q is not valid; an id has letters, digits, - and _", id)
+	}
+	return nil
+}
+
+// line checks a text of one line.
+func line(what, s string, most int, needed bool) error {
+	switch {
+	case s == "" && needed:
+		return invalid("the %s is missing", what)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return invalid("the %s must be one line of text", what)
+	case utf8.RuneCountInString(s) > most:
+		return invalid("the %s is longer than %d characters", what, most)
+	}
+	return nil
+}
+
+func (r Rules) prompt(j Job) error {
+	switch {
+	case !utf8.ValidString(j.Prompt) || strings.ContainsRune(j.Prompt, 0):
+		return invalid("the prompt is not text")
+	case utf8.RuneCountInString(j.Prompt) > maxPrompt:
+		return invalid("the prompt is longer than %d characters; put the long part into a skill or a file", maxPrompt)
+	case strings.TrimSpace(j.Prompt) == "" && len(j.Skills) == 0 && j.Script == "":
+		return invalid("there is nothing to do: a job needs a prompt, a skill or a script")
+	case r.Scan == nil:
+		return nil
+	}
+	if found := r.Scan(j.Prompt, len(j.Skills) > 0); found != "" {
+		return invalid("the prompt looks like an attack (%s); say it in other words", found)
+	}
+	return nil
+}
+
+func checkSchedule(j Job, now time.Time) error {
+	p, err := j.Schedule.Plan()
+	if err != nil {
+		return &wrong{err.Error()}
+	}
+	after := j.State.Decided
+	if after.IsZero() {
+		after = j.Schedule.Before(now)
+	}
+	if _, ok := p.Next(after); !ok && !j.State.Done {
+		return invalid("the schedule %q never comes", j.Schedule.Text)
+	}
+	return nil
+}
+
+func script(j Job) error {
+	switch clean := path.Clean(strings.ReplaceAll(j.Script, `\`, "/")); {
+	case j.Script == "" && j.ScriptOnly:
+		return invalid("no_agent needs a script")
+	case j.Script == "":
+		return nil
+	case line("script", j.Script, maxWord, false) != nil:
+		return line("script", j.Script, maxWord, false)
+	case path.IsAbs(clean) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(clean, ':') || !filepath.IsLocal(filepath.FromSlash(clean)):
+		return invalid("the script %q must be a file inside the folder scripts of the home, named relative to it", j.Script)
+	}
+	return nil
+}
+
+func (r Rules) lists(j Job) error {
+	var problems []error
+	if len(j.Skills) > maxList || len(j.Deliver) > maxList || len(j.Context) > maxList {
+		return invalid("a job has at most %d skills, targets and jobs that it follows", maxList)
+	}
+	for _, s := range j.Skills {
+		if err := line("name of a skill", s, maxWord, true); err != nil {
+			problems = append(problems, err)
+		} else if r.Skill != nil && !r.Skill(s) {
+			problems = append(problems, invalid("there is no skill %q", s))
+		}
+	}
+	if len(j.Deliver) == 0 {
+		problems = append(problems, invalid(`there is no target; "local" delivers nowhere and only keeps the output`))
+	}
+	for _, t := range j.Deliver {
+		if err := r.target(t, j.Origin); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	for _, c := range j.Context {
+		if err := checkID(c); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// target checks one target.
+func (r Rules) target(t string, origin chat.Address) error {
+	platform, rest, more := strings.Cut(t, ":")
+	known := []chat.Platform{chat.Telegram, chat.Discord, chat.Slack, chat.Console}
+	switch {
+	case t == "local":
+		return nil
+	case t == "origin" && origin == (chat.Address{}):
+		return invalid(`the target "origin" is where a job is made in a chat, and this one is not; name a platform or a chat, or "local"`)
+	case t == "origin":
+		return nil
+	case line("target", t, maxWord, true) != nil:
+		return line("target", t, maxWord, true)
+	case !slices.Contains(known, chat.Platform(platform)) || more && strings.Trim(rest, ":") == "":
+		return invalid(`there is no target %q; targets are "origin", "local", a platform such as "telegram", or "telegram:<chat>" and "telegram:<chat>:<thread>"`, t)
+	case r.Target == nil:
+		return nil
+	}
+	if err := r.Target(t); err != nil {
+		return invalid("nothing can be delivered to %q: %v", t, err)
+	}
+	return nil
+}
+
+// nameFor makes a name of what a job does.
+func nameFor(j Job) string {
+	text := j.Prompt
+	if strings.TrimSpace(text) == "" && len(j.Skills) > 0 {
+		text = j.Skills[0]
+	}
+	if strings.TrimSpace(text) == "" {
+		text = j.Script
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
+	}), " ")
+	if r := []rune(text); len(r) > defaultCut {
+		text = strings.TrimSpace(string(r[:defaultCut-1])) + "…"
+	}
+	return text
+}

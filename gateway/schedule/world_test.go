@@ -1,0 +1,268 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+)
+
+// A daemon is a scheduler on a real store, and a gateway that only counts: it
+// accepts runs and ends them after a while.
+type daemon struct {
+	t     *testing.T
+	path  string
+	store *bolt.Store
+	s     *schedule.Scheduler
+	book  *schedule.Book
+	o     schedule.Options
+	stop  func()
+
+	takes time.Duration // how long a run takes
+	port  port          // what scheduler and gateway write to; the store, or something that dies
+
+	mu    sync.Mutex // guards what follows
+	began map[string]int
+	full  error // what Fire fails with
+	never map[schedule.JobID]string
+}
+
+// port is what scheduler and gateway need of the store.
+type port interface {
+	schedule.Store
+	FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error)
+	Claim(ctx context.Context, lane inbox.Lane, most int) (inbox.Claim, error)
+	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error
+	Lanes(ctx context.Context) ([]inbox.Lane, error)
+}
+
+// whole is a store as port.
+type whole struct{ *bolt.Store }
+
+func (w whole) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error {
+	_, err := w.Store.CommitTurn(ctx, c, m)
+	return err
+}
+
+// memory is a directory that costs no syncs, if there is such a thing here: the
+// deaths of these tests are those of processes.
+func memory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// inBubble runs f with a daemon that is not started, at 2000-01-01 00:00 UTC.
+func inBubble(t *testing.T, f func(d *daemon)) {
+	dir := memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := &daemon{t: t, path: filepath.Join(dir, "hermesd.db"), began: map[string]int{}, takes: 10 * time.Second, stop: func() {}}
+		d.open()
+		f(d)
+		d.stop()
+		ok(t, d.store.Verify(context.Background()))
+		ok(t, d.store.Close())
+	})
+}
+
+func (d *daemon) open() {
+	d.t.Helper()
+	var err error
+	d.store, err = bolt.Open(context.Background(), d.path, bolt.Options{Lease: time.Hour})
+	ok(d.t, err)
+	d.port = whole{d.store}
+	d.book = schedule.NewBook(d.store, schedule.Rules{}, func(ids ...schedule.JobID) {
+		if d.s != nil {
+			d.s.Wake(ids...)
+		}
+	})
+}
+
+// start runs the scheduler, and goes on with runs that were cut short.
+func (d *daemon) start() {
+	d.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	d.s = schedule.NewScheduler(d.port, d, d.o)
+	var wg sync.WaitGroup
+	wg.Go(func() { d.s.Run(ctx) })
+	lanes, err := d.port.Lanes(ctx)
+	if !errors.Is(err, errDead) {
+		ok(d.t, err)
+	}
+	for _, l := range lanes {
+		wg.Go(func() { d.work(ctx, l) })
+	}
+	d.mu.Lock()
+	d.stop = func() { cancel(); wg.Wait(); d.stop = func() {} }
+	d.mu.Unlock()
+}
+
+// restart is a crash: what is claimed is not ended.
+func (d *daemon) restart(down time.Duration) {
+	d.t.Helper()
+	d.stop()
+	ok(d.t, d.store.Close())
+	<-time.After(down)
+	d.open()
+	d.start()
+}
+
+// Fire accepts runs as the gateway does.
+func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+	d.mu.Lock()
+	full, never := d.full, d.never
+	d.mu.Unlock()
+	if full != nil {
+		return nil, full
+	}
+	fired := make([]schedule.Fired, len(runs))
+	var firings []inbox.Firing
+	for i, r := range runs {
+		if why, no := never[r.Job.ID]; no {
+			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
+			continue
+		}
+		in := schedule.Inbound(r.Job, r.Slot)
+		k := session.KeyFor("", in.From, in.Sender.ID, session.Policy{})
+		firings = append(firings, inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}})
+	}
+	got, err := d.port.FireSlots(ctx, firings)
+	if err != nil {
+		return nil, err
+	}
+	for i := range fired {
+		if fired[i].Verdict != "" {
+			continue
+		}
+		fired[i].Verdict = got[0].Verdict
+		if got[0].Verdict == schedule.Begun {
+			go d.work(ctx, firings[0].Entry.Lane) // ends with ctx; the bubble waits for it
+		}
+		got, firings = got[1:], firings[1:]
+	}
+	return fired, nil
+}
+
+// work claims what waits in a lane, takes a while, and commits.
+func (d *daemon) work(ctx context.Context, l inbox.Lane) {
+	c, err := d.port.Claim(ctx, l, 0)
+	if err != nil || c.Turn == "" {
+		return
+	}
+	slot := c.Entries[0].Slot
+	d.mu.Lock()
+	d.began[slot.String()]++
+	d.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(d.takes):
+	}
+	if d.port.CommitTurn(ctx, c, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}) == nil {
+		d.s.Wake(slot.Job)
+	}
+}
+
+func (d *daemon) create(id schedule.JobID, text string, change ...func(*schedule.Draft)) schedule.View {
+	d.t.Helper()
+	prompt := "look at " + string(id)
+	draft := schedule.Draft{Schedule: &text, Prompt: &prompt}
+	for _, c := range change {
+		c(&draft)
+	}
+	v, err := d.book.Create(context.Background(), schedule.Machine(), id, draft)
+	ok(d.t, err)
+	return v
+}
+
+// history is the slots of a job, oldest first, with times as they differ from
+// the start of the bubble.
+func (d *daemon) history(id schedule.JobID) string {
+	d.t.Helper()
+	slots, err := d.store.Slots(context.Background(), id, 1000)
+	ok(d.t, err)
+	var list []string
+	for _, s := range slices.Backward(slots) {
+		text := fmt.Sprint(s.At.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), " ", s.State)
+		if s.Count > 0 {
+			text += fmt.Sprint(" x", s.Count)
+		}
+		why, _, _ := strings.Cut(s.Why, ":")
+		list = append(list, strings.TrimSpace(text+" "+why))
+	}
+	return strings.Join(list, ", ")
+}
+
+func (d *daemon) want(id schedule.JobID, want string) {
+	d.t.Helper()
+	if got := d.history(id); got != want {
+		d.t.Errorf("history of %s:\n got %s\nwant %s", id, got, want)
+	}
+}
+
+func (d *daemon) wait(span time.Duration) {
+	<-time.After(span)
+	synctest.Wait()
+}
+
+// counter is a Runner that accepts, and closes done when all are in.
+type counter struct {
+	store *bolt.Store
+	left  int
+	done  chan time.Time
+}
+
+func (c *counter) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+	firings := make([]inbox.Firing, len(runs))
+	for i, r := range runs {
+		in := schedule.Inbound(r.Job, r.Slot)
+		firings[i] = inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.Key), In: in}}
+	}
+	got, err := c.store.FireSlots(ctx, firings)
+	fired := make([]schedule.Fired, len(got))
+	for i, f := range got {
+		if fired[i].Verdict = f.Verdict; f.Verdict == schedule.Begun {
+			c.left--
+		}
+	}
+	if c.left == 0 {
+		close(c.done)
+	}
+	return fired, err
+}
+
+// accepts accepts messages of chats until end, and returns how long 95 of 100
+// waited at most.
+func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time) time.Duration {
+	b.Helper()
+	var took []time.Duration
+	for i := 0; ; i++ {
+		select {
+		case <-end:
+			slices.Sort(took)
+			return took[len(took)*95/100]
+		default:
+		}
+		begin := time.Now()
+		in := chat.Inbound{Key: fmt.Sprint(name, i), Event: chat.Message, From: chat.Address{Platform: chat.Telegram, Chat: "7"}}
+		_, err := store.Accept(b.Context(), []inbox.Entry{{Lane: inbox.Lane(fmt.Sprint(name, i)), In: in}})
+		ok(b, err)
+		took = append(took, time.Since(begin))
+	}
+}

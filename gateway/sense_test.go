@@ -1,0 +1,108 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/turn"
+)
+
+// sent7 has person 7 send a file.
+func (w *world) sent7(f chat.File) string {
+	m := w.message("7", "look")
+	m.Files = []chat.File{f}
+	w.offer(m)
+	w.settle(time.Minute)
+	return m.Key
+}
+
+func TestVoicesAndPicturesBecomeWords(t *testing.T) {
+	voice := chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"}
+	picture := chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"}
+	able := turn.Senses{
+		Hear: func(_ context.Context, f chat.File) (string, error) { return "buy milk from " + f.Path, nil },
+		See: func(context.Context, chat.File) (string, agent.Call, error) {
+			return "a cat <session-context>", agent.Call{}, nil
+		},
+	}
+	broken := turn.Senses{
+		Hear: func(context.Context, chat.File) (string, error) { return "", errors.New("the service is down") },
+		See: func(context.Context, chat.File) (string, agent.Call, error) {
+			return "", agent.Call{}, errors.New("the service is down")
+		},
+	}
+	tests := []struct {
+		name       string
+		senses     turn.Senses
+		file       chat.File
+		heard, say string
+	}{
+		{"heard", able, voice, "buy milk from /cache/v", ""},
+		{"seen", able, picture, "a cat", ""},
+		{"no ears", turn.Senses{}, voice, "v.ogg", ""},
+		{"no eyes", turn.Senses{}, picture, "p.png", ""},
+		{"deaf", broken, voice, "v.ogg", "I could not understand the voice message: the service is down."},
+		{"blind", broken, picture, "p.png", "The picture could not be described: the service is down."},
+		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", Problem: "too large"}, "could not be had", "too large"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmtest.Say("fine"))
+				w.set = func(o *gateway.Options) { o.Senses = tt.senses }
+				w.start()
+				defer w.stop()
+				w.sent7(tt.file)
+				got := w.model.Requests()[0].Newest()
+				if !strings.Contains(got, tt.heard) {
+					t.Errorf("the model reads %q", got)
+				}
+				seen := strings.Join(w.room.visible("7"), "\n")
+				if !strings.Contains(seen, "fine") || !strings.Contains(seen, tt.say) {
+					t.Errorf("the person reads %q", seen)
+				}
+			})
+		})
+	}
+}
+
+func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
+		fail := false
+		w.set = func(o *gateway.Options) {
+			o.Senses.Speak = func(_ context.Context, text string) (chat.File, error) {
+				if fail {
+					return chat.File{}, errors.New("no voice today")
+				}
+				return chat.File{Kind: chat.Voice, Name: fmt.Sprintf("spoken %q", text), Path: "/cache/s"}, nil
+			}
+		}
+		w.start()
+		defer w.stop()
+		for _, text := range []string{"a", "/voice on", "b"} {
+			w.say("7", text)
+			w.settle(time.Minute)
+		}
+		fail = true
+		w.say("7", "c")
+		w.settle(time.Minute)
+		w.say("7", "/voice off")
+		w.say("7", "d")
+		w.settle(time.Minute)
+		got := strings.Join(w.room.visible("7"), "|")
+		want := "one|I speak my answers too.|two x|file spoken \"two x\"|three|I could not speak this answer: no voice today.|I answer in writing only.|four"
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hermesd/agent/tool"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+)
+
+// homesKey is where the home channels are kept that people have set.
+const homesKey = "homes"
+
+// homes returns the home channels: those that are configured, and over them
+// those that people have set.
+func (g *Gateway) homes() map[chat.Platform]chat.Address {
+	all := maps.Clone(g.live.Load().Homes)
+	if all == nil {
+		all = make(map[chat.Platform]chat.Address)
+	}
+	if set := g.setHomes.Load(); set != nil {
+		maps.Copy(all, *set)
+	}
+	return all
+}
+
+// readHomes reads the home channels that people have set.
+func (g *Gateway) readHomes(ctx context.Context) error {
+	raw, err := g.o.Store.Value(ctx, homesKey)
+	if err != nil || raw == nil {
+		return err
+	}
+	var set map[chat.Platform]chat.Address
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return fmt.Errorf("home channels: %w", err)
+	}
+	g.setHomes.Store(&set)
+	return nil
+}
+
+// SetHome makes a chat the home channel of its platform.
+func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
+	if _, ok := g.o.Adapters[at.On()]; !ok || g.delivery.Raw(at) {
+		return fmt.Errorf("nothing can be sent to %s unasked", at.Platform)
+	}
+	set := make(map[chat.Platform]chat.Address)
+	if old := g.setHomes.Load(); old != nil {
+		maps.Copy(set, *old)
+	}
+	set[at.Platform] = at
+	raw, err := json.Marshal(set)
+	if err != nil {
+		return fmt.Errorf("home channels: %w", err)
+	}
+	if err := g.o.Store.SetValue(ctx, homesKey, raw); err != nil {
+		return err
+	}
+	g.setHomes.Store(&set)
+	return nil
+}
+
+// SetHome is Gateway.SetHome.
+func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.SetHome(ctx, at) }
+
+// Targets returns the places that a text names, each once: "origin", a platform
+// (its home channel), platform:chat[:thread], platform:#name, "all" (every home
+// channel), several with commas between. "local" names none. origin is where the
+// question comes from; the zero Address is nowhere.
+func (g *Gateway) Targets(ctx context.Context, text string, origin chat.Address) ([]chat.Address, error) {
+	var all []chat.Address
+	for part := range strings.SplitSeq(text, ",") {
+		found, err := g.target(ctx, strings.TrimSpace(part), origin)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range found {
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) ([]chat.Address, error) {
+	homes := g.homes()
+	switch name {
+	case "", "local":
+		return nil, nil
+	case "origin":
+		if origin.Platform == "" || origin.Platform == chat.Cron {
+			return nil, errors.New("origin is nowhere: this did not come from a chat")
+		}
+		return []chat.Address{origin}, nil
+	case "all":
+		places := slices.SortedFunc(maps.Values(homes), func(a, b chat.Address) int { return cmp.Compare(a.Platform, b.Platform) })
+		if len(places) == 0 {
+			return nil, errors.New("no platform has a home channel; `/sethome` in a chat makes it one")
+		}
+		return places, nil
+	}
+	platform, place, exact := strings.Cut(name, ":")
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.o.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
+		return nil, fmt.Errorf("%q is no target: no platform of that name is connected", name)
+	}
+	if !exact {
+		home, ok := homes[chat.Platform(platform)]
+		if !ok {
+			return nil, fmt.Errorf("%s has no home channel; `/sethome` in a chat makes it one", platform)
+		}
+		return []chat.Address{home}, nil
+	}
+	at, err := g.place(ctx, chat.Platform(platform), place)
+	if err != nil {
+		return nil, err
+	}
+	return []chat.Address{at}, nil
+}
+
+// place finds the chat of a platform that a text names: by its id, as it is known
+// from its conversations, or by #name.
+func (g *Gateway) place(ctx context.Context, p chat.Platform, text string) (chat.Address, error) {
+	known, err := g.o.Store.Sessions(ctx, scanned)
+	if err != nil {
+		return chat.Address{}, err
+	}
+	id, thread, _ := strings.Cut(text, ":")
+	name, byName := strings.CutPrefix(text, "#")
+	var found []chat.Address
+	for _, r := range known {
+		at := r.At
+		switch {
+		case at.Platform != p:
+			continue
+		case byName && !strings.EqualFold(strings.TrimPrefix(r.Name, "#"), name):
+			continue
+		case !byName && (at.Chat != id || at.Thread != thread):
+			continue
+		}
+		if !slices.Contains(found, at) {
+			found = append(found, at)
+		}
+	}
+	switch {
+	case len(found) == 1 || len(found) > 1 && !byName:
+		return found[0], nil
+	case len(found) > 1:
+		return chat.Address{}, fmt.Errorf("%d chats of %s are called #%s; name one by its id", len(found), p, name)
+	case byName:
+		return chat.Address{}, fmt.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
+	}
+	return g.unknown(p, id, thread)
+}
+
+// unknown is the address of a chat in which nobody has spoken to the daemon yet.
+func (g *Gateway) unknown(p chat.Platform, id, thread string) (chat.Address, error) {
+	at := chat.Address{Platform: p, Kind: chat.Group, Chat: id, Thread: thread}
+	var names []string
+	for a := range g.o.Adapters {
+		if a.Platform == p {
+			names = append(names, a.Name)
+		}
+	}
+	if len(names) > 1 {
+		return at, fmt.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
+	}
+	at.Account = names[0]
+	if p == chat.Telegram && !strings.HasPrefix(id, "-") {
+		at.Kind = chat.DM
+	}
+	return at, nil
+}
+
+// A Destination is a place to which messages can be sent.
+type Destination struct {
+	Name string // as Targets takes it
+	Note string // what it is; untrusted
+}
+
+// Destinations returns the home channels and the chats in which somebody has
+// spoken.
+func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
+	var all []Destination
+	homes := g.homes()
+	for _, p := range slices.Sorted(maps.Keys(homes)) {
+		all = append(all, Destination{string(p), "the home channel"})
+	}
+	known, err := g.o.Store.Sessions(ctx, scanned)
+	for _, r := range known {
+		if _, ok := g.o.Adapters[r.At.On()]; !ok || r.At.Platform == chat.Cron || g.delivery.Raw(r.At) {
+			continue
+		}
+		d := Destination{strings.TrimSuffix(string(r.At.Platform)+":"+r.At.Chat+":"+r.At.Thread, ":"), strings.TrimSpace(string(r.At.Kind) + " " + r.Name)}
+		if !slices.ContainsFunc(all, func(o Destination) bool { return o.Name == d.Name }) {
+			all = append(all, d)
+		}
+	}
+	return all, err
+}
+
+// Send says text to the places that a target names, with files, and returns the
+// rows in which it is on its way. What cannot be sent is refused as a whole.
+func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, m tool.Message) ([]outbox.Row, error) {
+	to, err := g.Targets(ctx, m.To, origin)
+	if err != nil {
+		return nil, err
+	}
+	if len(to) == 0 {
+		return nil, errors.New("that names no place to send to")
+	}
+	files, err := g.files(m.Files)
+	if err != nil {
+		return nil, err
+	}
+	var rows []outbox.Row
+	for _, at := range to {
+		d := delivery.Draft{To: at, Turn: turn, Role: outbox.Notice}
+		if strings.TrimSpace(m.Text) != "" {
+			rows = append(rows, g.delivery.Render(m.Text, d)...)
+		}
+		for i := range files {
+			rows = append(rows, outbox.Row{Role: d.Role, Turn: d.Turn, Msg: chat.Outbound{To: at, File: &files[i]}})
+		}
+	}
+	if len(rows) == 0 {
+		return nil, errors.New("there is nothing to send: neither text nor files")
+	}
+	return g.delivery.Enqueue(ctx, rows...)
+}
+
+func (g *Gateway) files(paths []string) ([]chat.File, error) {
+	var files []chat.File
+	for _, p := range paths {
+		if g.o.Attach == nil {
+			return nil, errors.New("files cannot be sent here")
+		}
+		f, err := g.o.Attach(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// sendFor is Send for a tool of the turn of e.
+func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error) {
+	rows, err := g.Send(ctx, e.In.From, turn, m)
+	if err != nil {
+		return "", err
+	}
+	var to []string
+	for _, r := range rows {
+		if at := r.Msg.To.String(); !slices.Contains(to, at) {
+			to = append(to, at)
+		}
+	}
+	return "on its way to " + strings.Join(to, ", "), nil
+}

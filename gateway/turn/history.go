@@ -1,0 +1,176 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// takeOut takes the last exchanges out of the conversation, as many as the
+// command says. They are archived. If it is to be tried again, what the person
+// said first of them is said once more.
+func (t *turn) takeOut(ctx context.Context, res command.Result) {
+	e := t.first()
+	s, err := t.r.use(ctx, e, true)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		t.cut(ctx, context.Cause(ctx))
+		return
+	case err != nil:
+		t.fail(ctx, err)
+		return
+	}
+	defer t.r.sole.leave(s.rec.ID)
+	at, said := lastExchanges(s.tr, res.Undo)
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
+	f := t.draft()
+	f.As = chat.AsAnswer
+	if at < 0 {
+		m.Rows = t.r.o.Delivery.Render("There is nothing to take back.", f)
+		t.commit(ctx, m)
+		return
+	}
+	if err := t.archive(s, at); err != nil {
+		t.fail(ctx, err)
+		return
+	}
+	if res.Retry {
+		m.Accept = []inbox.Entry{again(e, said, s.rec.Shared)}
+		t.again = true
+	} else {
+		m.Rows = t.r.o.Delivery.Render("Taken back: "+quoted(said)+" and what followed it. Nothing is deleted; it is in the archive of this conversation.", f)
+	}
+	t.commit(ctx, m)
+}
+
+// archive takes what stands in the conversation from message at on out of it.
+func (t *turn) archive(s *conversation, at int) error {
+	kept, err := rows(s.tr.Since(0))
+	if err != nil {
+		return err
+	}
+	t.s = s
+	t.passes = []inbox.Pass{{Length: len(kept), From: at, To: len(kept), Active: kept[:at:at]}}
+	s.tr.Truncate(at)
+	t.stored = at
+	s.engine, s.kept = nil, nil // it may know of what is not there any more
+	s.rec.PromptTokens, s.rec.PromptAt = 0, 0
+	s.rec.Break = string(ledger.Undo)
+	return nil
+}
+
+// lastExchanges returns where the last n things that a person said begin, and
+// what was said there; -1 if there are not so many.
+func lastExchanges(tr *llm.Transcript, n int) (at int, said llm.Message) {
+	messages := tr.Since(0)
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.Role != llm.User || !spoken(m) {
+			continue
+		}
+		if n--; n == 0 {
+			return i, m
+		}
+	}
+	return -1, llm.Message{}
+}
+
+// spoken reports whether a message of a user is one, and not results of tools.
+func spoken(m llm.Message) bool {
+	for _, b := range m.Blocks {
+		if b.Type == llm.ToolResult {
+			return false
+		}
+	}
+	return len(m.Blocks) > 0
+}
+
+// again is an entry that says m once more, for the person who asked for it.
+func again(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
+	in := e.In
+	in.Key, in.Event, in.ReplyTo, in.Files, in.Text = e.In.Key+"#retry", chat.Message, nil, nil, ""
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case llm.Text:
+			in.Text = b.Text
+		case llm.Image:
+			in.Files = append(in.Files, chat.File{Kind: chat.Photo, MIME: b.MIME, Path: b.Path})
+		}
+	}
+	if shared { // the name is put in front of it anew
+		if _, rest, ok := strings.Cut(in.Text, "] "); ok && strings.HasPrefix(in.Text, "[") {
+			in.Text = rest
+		}
+	}
+	by := e.By
+	if shared { // somebody else may have said it
+		by.Level = min(by.Level, access.Guest)
+	}
+	return inbox.Entry{In: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, By: by, State: inbox.Waiting, Accepted: time.Now()}
+}
+
+// quoted shows the beginning of what a person said.
+func quoted(m llm.Message) string {
+	for _, b := range m.Blocks {
+		if b.Type != llm.Text {
+			continue
+		}
+		text := strings.Join(strings.Fields(strings.ReplaceAll(b.Text, "`", "'")), " ")
+		if r := []rune(text); len(r) > 80 {
+			text = string(r[:80]) + "…"
+		}
+		return "`" + text + "`"
+	}
+	return "your message"
+}
+
+// branch has the conversation go on in a copy of itself.
+func (t *turn) branch(ctx context.Context, rec session.Record, title string) (string, error) {
+	now := time.Now().UTC()
+	to := rec
+	to.ID, to.Title, to.Created, to.Updated = session.NewID(now), title, now, now
+	if title == "" && rec.Title != "" {
+		to.Title = rec.Title + " (copy)"
+	}
+	made, err := t.r.o.Store.Branch(ctx, rec.ID, -1, session.Opening{Record: to})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", made.ID, made.Messages, rec.ID), nil
+}
+
+// forget deletes a session, once nothing of it runs any more, and says what came
+// of it.
+func (r *Runner) forgetSession(ctx context.Context, id session.ID) string {
+	if busy := r.sole.enter(id); busy != nil {
+		select {
+		case <-busy:
+			return r.forgetSession(ctx, id)
+		case <-ctx.Done():
+			return "It could not be deleted: " + context.Cause(ctx).Error()
+		}
+	}
+	defer r.sole.leave(id)
+	r.cache.take(id)
+	gone, err := r.o.Store.DeleteSession(context.WithoutCancel(ctx), id)
+	switch {
+	case errors.Is(err, session.ErrUnknown):
+		return "It is deleted already."
+	case err != nil:
+		return fmt.Sprintf("It could not be deleted: %v.", err)
+	}
+	if r.o.Forgotten != nil {
+		r.o.Forgotten(gone)
+	}
+	return fmt.Sprintf("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", gone.Messages, len(gone.Files))
+}

@@ -1,0 +1,28 @@
+package turn
+
+import (
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+)
+
+// mark shows on the messages of the turn what has become of them.
+func (t *turn) mark(is chat.Reaction) {
+	if t.r.o.Mark == nil {
+		return
+	}
+	for _, e := range t.c.Entries {
+		if !e.Solo {
+			t.r.o.Mark(e.In, is)
+		}
+	}
+}
+
+// settled shows how the turn ended.
+func (t *turn) settled(o inbox.Outcome) {
+	switch o.Result {
+	case inbox.Replied:
+		t.mark(chat.Answered)
+	case inbox.Failed, inbox.Cancelled:
+		t.mark(chat.Lost)
+	}
+}

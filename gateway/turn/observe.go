@@ -1,0 +1,82 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/observe"
+)
+
+// observed runs the turn, and tells that it begins and how it ends.
+func (t *turn) observed(ctx context.Context) {
+	tell := t.r.o.Observe
+	if tell == nil {
+		t.run(ctx)
+		return
+	}
+	e := t.first()
+	began := observe.Began{
+		Turn: t.c.Turn, Kind: observe.Message, Platform: e.In.From.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
+	}
+	switch {
+	case e.Solo:
+		began.Kind = observe.Command
+	case e.Slot != nil:
+		began.Kind = observe.Scheduled
+	}
+	tell(began)
+	t.run(ctx)
+	tell(observe.Ended{Began: began, Result: cmp.Or(t.result, observe.Released), Took: time.Since(began.At)})
+}
+
+// resultOf is an outcome as observers know it.
+func resultOf(o inbox.Outcome) observe.Result {
+	switch {
+	case o.With != 0:
+		return observe.Superseded
+	case o.Result == inbox.Silent:
+		return observe.Silent
+	case o.Result == inbox.Failed:
+		return observe.Failed
+	case o.Result == inbox.Cancelled:
+		return observe.Cancelled
+	}
+	return observe.Replied
+}
+
+// answered tells of a model call that was answered.
+func (t *turn) answered(c agent.Call) {
+	t.r.o.Observe.Tell(observe.Called{Turn: t.c.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
+}
+
+// stumbled tells of a model call that is tried again.
+func (t *turn) stumbled(n agent.Notice) {
+	if n.Kind != agent.Retry && n.Kind != agent.Fallback {
+		return
+	}
+	e := observe.Stumbled{Turn: t.c.Turn, Fallback: n.Fallback}
+	if le, ok := errors.AsType[*llm.Error](n.Err); ok {
+		e.Class = le.Class
+	}
+	t.r.o.Observe.Tell(e)
+}
+
+// used tells of a tool call that is over.
+func (t *turn) used(ev agent.ToolDone) {
+	t.r.o.Observe.Tell(observe.Used{Turn: t.c.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+}
+
+// shrunk tells of a pass of the context engine: one that became part of the turn,
+// or one that could not be made.
+func (t *turn) shrunk(why string, failed bool, p agent.Pass) {
+	name := ""
+	if t.s != nil && t.s.engine != nil {
+		name = t.s.engine.Name()
+	}
+	t.r.o.Observe.Tell(observe.Compacted{Turn: t.c.Turn, Engine: name, Why: why, Failed: failed, Before: p.Before, After: p.After})
+}

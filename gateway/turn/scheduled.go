@@ -1,0 +1,183 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+)
+
+// Scheduled is what the gateway knows of scheduled runs.
+type Scheduled interface {
+	// Prepare returns what the run of a slot is to do. A run that is resumed has
+	// read its input already.
+	Prepare(ctx context.Context, slot schedule.SlotID, resumed bool) (Run, error)
+	// Places are where the run's answer goes, none for nowhere.
+	Places(ctx context.Context, slot schedule.SlotID) []chat.Address
+	// Ended is told that the run of a slot is over. It must not wait.
+	Ended(slot schedule.SlotID)
+	// Delivered keeps what a run said to a place, so that a conversation there can
+	// go on from it.
+	Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address)
+	// Announced returns what runs have said to a place since then, for the next
+	// turn there; "" mostly.
+	Announced(ctx context.Context, at chat.Address, since time.Time) string
+}
+
+// A Run is one run of a scheduled prompt.
+type Run struct {
+	Name  string
+	Input string // what the agent is told
+	// Done says that there is nothing for the agent: Say is the answer, and "" is
+	// silence.
+	Done bool
+	Say  string
+	// Settings choose the model.
+	Settings session.Settings
+	// Keep writes the answer where it can be read without a chat.
+	Keep func(answer string) error
+}
+
+// runInactivity is how long a scheduled run may show no progress.
+const runInactivity = 10 * time.Minute
+
+// silence are answers of a run that mean: nobody is told anything.
+func silence(answer string) bool {
+	switch strings.TrimSpace(answer) {
+	case "", "[SILENT]", "NO_REPLY":
+		return true
+	}
+	return false
+}
+
+// scheduled leads a scheduled run through the agent to its commit.
+func (t *turn) scheduled(ctx context.Context) {
+	slot := *t.first().Slot
+	t.trace.Began, t.trace.Resumed = time.Now(), t.c.Crashed
+	run, err := t.r.o.Scheduled.Prepare(ctx, slot, len(t.c.Steps) > 0)
+	if err != nil {
+		t.unprepared(ctx, err)
+		return
+	}
+	s, err := t.r.use(ctx, t.first(), true)
+	if err != nil {
+		t.unprepared(ctx, err)
+		return
+	}
+	defer t.r.sole.leave(s.rec.ID)
+	defer t.r.present.leave(s.rec.ID)
+	t.s, t.trace.Session, t.stored = s, string(s.rec.ID), s.tr.Len()
+	t.appear()
+	if s.open != nil {
+		s.rec.Title, s.rec.Settings = run.Name, run.Settings
+		s.open.Record.Title, s.open.Record.Settings = run.Name, run.Settings
+	}
+	if run.Done {
+		t.s = nil // no conversation comes of it
+		t.announce(ctx, run, run.Say)
+		return
+	}
+	answer, err := t.work(ctx, run)
+	if err != nil {
+		t.broken(ctx, err, 0)
+		return
+	}
+	t.announce(ctx, run, answer)
+}
+
+// unprepared ends a run that could not even begin.
+func (t *turn) unprepared(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		t.cut(ctx, context.Cause(ctx))
+		return
+	}
+	t.fail(ctx, err)
+}
+
+// work has the agent do what the run says, and returns its answer.
+func (t *turn) work(ctx context.Context, run Run) (string, error) {
+	input, steps, _, err := t.input(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(steps) == 0 {
+		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
+	}
+	var wrong string
+	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != "" {
+		return "", fmt.Errorf("the model %s/%s of this job: %s", t.s.rec.Settings.Provider, t.s.rec.Settings.Model, wrong)
+	}
+	w, _ := t.window(ctx, len(steps) > 0)
+	stream := t.r.o.Delivery.Stream(t.draft(), 0)
+	final, _, err := t.listen(ctx, stream, w, input, steps)
+	stream.Finish()
+	return final.Text, err
+}
+
+// announce ends a run with its answer.
+func (t *turn) announce(ctx context.Context, run Run, answer string) {
+	slot := *t.first().Slot
+	if run.Keep != nil && strings.TrimSpace(answer) != "" {
+		if err := run.Keep(answer); err != nil {
+			t.log.Error("keep the output of a scheduled run", zap.Error(err))
+		}
+	}
+	if silence(answer) {
+		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Why: "[SILENT]"}})
+		return
+	}
+	to := t.r.o.Scheduled.Places(ctx, slot)
+	var rows []outbox.Row
+	for _, at := range to {
+		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, As: chat.AsAnswer}
+		text, files := t.attach(answer, f)
+		if strings.TrimSpace(text) != "" {
+			rows = append(rows, t.r.o.Delivery.Render(text, f)...)
+		}
+		rows = append(rows, files...)
+	}
+	if t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}) && len(to) > 0 {
+		t.r.o.Scheduled.Delivered(context.WithoutCancel(ctx), slot, run.Name, answer, to)
+	}
+}
+
+// render makes the rows of what the turn says besides its answer: a scheduled run
+// says it where its answer goes.
+func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
+	slot := t.first().Slot
+	if slot == nil {
+		return t.r.o.Delivery.Render(text, f)
+	}
+	var rows []outbox.Row
+	for _, at := range t.r.o.Scheduled.Places(context.Background(), *slot) {
+		f.To, f.ReplyTo = at, ""
+		rows = append(rows, t.r.o.Delivery.Render("⏰ Scheduled prompt `"+string(slot.Job)+"`: "+text, f)...)
+	}
+	return rows
+}
+
+// announced is what scheduled runs have said to the chat of the turn since the
+// session last listened.
+func (t *turn) announced(ctx context.Context, rec session.Record) string {
+	if t.r.o.Scheduled == nil || t.first().Slot != nil {
+		return ""
+	}
+	var since time.Time
+	if rec.Turns > 0 {
+		since = rec.Updated
+	}
+	if since.After(time.Now()) { // the clock was set back: rather twice than never
+		since = time.Time{}
+	}
+	return t.r.o.Scheduled.Announced(ctx, t.last().In.From, since)
+}

@@ -1,0 +1,98 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/markup"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+// Senses are services that turn pictures and voices into words, and words into a
+// voice. Each may be nil: then the model is told of the file by its path only.
+type Senses struct {
+	// Hear returns what is said in a recording.
+	Hear func(context.Context, chat.File) (string, error)
+	// See describes a picture, for a model that sees none, and returns the call that
+	// it took.
+	See func(context.Context, chat.File) (string, agent.Call, error)
+	// Speak makes a recording of a text.
+	Speak func(context.Context, string) (chat.File, error)
+}
+
+// perceive tells the model of a file in words, if that is possible. problem is
+// what the person should know.
+func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
+	switch {
+	case f.Path == "" || f.Problem != "":
+		return "", "", false
+	case f.Kind == chat.Voice && r.o.Senses.Hear != nil:
+		said, err := r.o.Senses.Hear(ctx, f)
+		if err != nil {
+			r.o.Log.Warn("transcribe", zap.Error(err))
+			return "", fmt.Sprintf("I could not understand the voice message: %v.", err), false
+		}
+		if strings.TrimSpace(said) == "" {
+			return "[a voice message in which nothing is said]", "", true
+		}
+		return "[voice message]\n" + prompt.Neutralise(said) + "\n[end of voice message]", "", true
+	case isImage(f) && r.o.Senses.See != nil:
+		seen, call, err := r.o.Senses.See(ctx, f)
+		r.Charge(id, call)
+		if err != nil {
+			r.o.Log.Warn("describe a picture", zap.Error(err))
+			return "", fmt.Sprintf("The picture could not be described: %v.", err), false
+		}
+		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.Neutralise(seen)), "", true
+	}
+	return "", "", false
+}
+
+// speak sends an answer as a recording too, if the conversation wants that. The
+// written answer does not wait for it, and it is not made up for after a restart.
+func (t *turn) speak(answer string) {
+	said := markup.PlainText(markup.Parse(answer))
+	if t.r.o.Senses.Speak == nil || !t.s.rec.Settings.Voice || strings.TrimSpace(said) == "" {
+		return
+	}
+	f := delivery.Draft{To: t.last().In.From, Turn: t.c.Turn}
+	t.r.aside(func(ctx context.Context) {
+		file, err := t.r.o.Senses.Speak(ctx, said)
+		if err != nil {
+			t.log.Warn("speak", zap.Error(err))
+			t.tell(fmt.Sprintf("I could not speak this answer: %v.", err))
+			return
+		}
+		row := outbox.Row{Role: outbox.Notice, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}}
+		if _, err := t.r.o.Delivery.Enqueue(ctx, row); err != nil {
+			t.log.Error("send the recording", zap.Error(err))
+		}
+	})
+}
+
+// aside runs f beside the turns; its context ends when the runner is closed, and
+// Wait waits for it.
+func (r *Runner) aside(f func(ctx context.Context)) {
+	r.beside.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() { // ends with stop at the latest
+			select {
+			case <-r.closing:
+				cancel()
+			case <-stop:
+			}
+		}()
+		f(ctx)
+	})
+}

@@ -1,0 +1,225 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/hygiene"
+)
+
+// Compression is what keeps the contexts of sessions small.
+type Compression struct {
+	hygiene.Settings
+	// MaxWait bounds how long a message waits for a pass of hygiene that is not
+	// urgent.
+	MaxWait time.Duration
+	// Engine makes the context engine of a session out of what it had kept; nil:
+	// contexts are not made smaller.
+	Engine func(rec session.Record, model Choice, state json.RawMessage) (agent.Engine, error)
+	// Refresh reads again, at a compaction, what of a prompt is kept in files; nil:
+	// the prompt stays as it is.
+	Refresh func(session.Record, prompt.Prefix) prompt.Prefix
+	// Learn keeps the length of a model's context that an error named.
+	Learn func(provider, model string, window int)
+}
+
+// engine returns the context engine of the turn's session; nil if there is none.
+func (t *turn) engine(ctx context.Context) agent.Engine {
+	if t.r.o.Compression.Engine == nil {
+		return nil
+	}
+	if t.s.engine != nil {
+		t.limit()
+		return t.s.engine
+	}
+	var state json.RawMessage
+	var err error
+	if t.s.open == nil {
+		if state, err = t.r.o.Store.Engine(ctx, t.s.rec.ID); err != nil {
+			t.log.Error("context engine", zap.Error(err))
+			return nil
+		}
+	}
+	made := state
+	if t.noted != nil { // by a run of the turn that died
+		made = t.noted
+	}
+	e, err := t.r.o.Compression.Engine(t.s.rec, t.s.model, made)
+	if err != nil {
+		t.log.Error("context engine", zap.Error(err))
+		return nil
+	}
+	t.s.engine, t.s.kept, t.s.limits = e, state, t.limits()
+	return e
+}
+
+func (t *turn) limits() agent.Limits {
+	return agent.Limits{Model: t.s.model.Model, Window: t.s.model.Window}
+}
+
+// limit tells the engine which model answers now, unless a pass has it.
+func (t *turn) limit() {
+	now := t.limits()
+	if now == t.s.limits || t.r.cleaning.of(t.s.rec.ID) != nil {
+		return
+	}
+	if l, ok := t.s.engine.(agent.Lifecycle); ok {
+		l.Limits(now)
+	}
+	t.s.limits = now
+}
+
+// window returns what the run keeps its context small with, after what hygiene
+// had to do.
+func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbox.Row) {
+	e := t.engine(ctx)
+	if e == nil {
+		return nil, nil
+	}
+	w := t.fresh(e)
+	if resumed { // what was due then is among the steps
+		return w, nil
+	}
+	rows, busy := t.clean(ctx, w)
+	if busy { // the engine is at work for this session already
+		return nil, rows
+	}
+	return w, rows
+}
+
+// fresh is the window of a session as it is stored.
+func (t *turn) fresh(e agent.Engine) *agent.Window {
+	w := &agent.Window{Engine: e, First: t.s.rec.Start, Reported: t.s.rec.PromptTokens, At: t.s.rec.PromptAt}
+	if refresh := t.r.o.Compression.Refresh; refresh != nil {
+		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.s.rec, p) }
+	}
+	return w
+}
+
+// clean has a session compacted before the turn, if hygiene says so. busy: a
+// pass is still under way, and is adopted by a later turn.
+func (t *turn) clean(ctx context.Context, w *agent.Window) (rows []outbox.Row, busy bool) {
+	at := agent.Turn{Prefix: t.s.prefix, Prefill: t.r.o.Prefill, Transcript: t.s.tr}
+	p := t.r.cleaning.of(t.s.rec.ID)
+	facts := hygiene.Facts{
+		Reported: t.s.rec.PromptTokens, Since: tokens.Since(t.s.tr, min(t.s.rec.PromptAt, t.s.tr.Len())),
+		Window: t.s.model.Window, Messages: t.s.tr.Len(), Busy: p != nil, Cooling: w.Engine.Status().Resting != "",
+	}
+	if facts.Reported == 0 {
+		facts.Estimate = w.Size(&at)
+	}
+	d := hygiene.Decide(facts, t.r.o.Compression.Settings)
+	if p == nil && d.Compress {
+		v := w.View(&at, "")
+		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
+		p = t.begun(w.Engine, v, agent.WhyHygiene)
+		t.log.Info("hygiene", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Why))
+	}
+	if p == nil {
+		return nil, false
+	}
+	if !t.await(ctx, p, d.Urgent) {
+		return nil, true
+	}
+	t.take(p)
+	w.Engine = p.engine
+	return t.adopt(w, p, d), false
+}
+
+// await waits for a pass: for one that is urgent until it is there, and says so.
+func (t *turn) await(ctx context.Context, p *cleaningPass, urgent bool) bool {
+	limit := time.NewTimer(t.r.o.Compression.MaxWait)
+	defer limit.Stop()
+	for {
+		select {
+		case <-p.done:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-limit.C:
+			if !urgent {
+				return false
+			}
+			t.tell("This conversation has become very long; I am summarising its older part before I answer.")
+		}
+	}
+}
+
+// adopt makes a pass part of the turn, if nothing has touched what it was made
+// of.
+func (t *turn) adopt(w *agent.Window, p *cleaningPass, d hygiene.Decision) []outbox.Row {
+	switch {
+	case errors.Is(p.err, agent.ErrNotNow):
+		return nil
+	case p.err != nil:
+		t.log.Warn("hygiene", zap.Error(p.err))
+		t.shrunk(p.why, true, p.pass)
+		return t.notices([]string{fmt.Sprintf("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
+	case !p.fits(t.s):
+		t.log.Info("a pass of hygiene came too late: the conversation has changed meanwhile")
+		return nil
+	}
+	w.Adopt, w.AdoptAt, w.Why = &p.pass, len(p.view.Messages), p.why
+	if after := p.pass.After; after >= hygiene.Urgent(t.s.model.Window) {
+		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.s.model.Window))
+	}
+	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
+	text := fmt.Sprintf("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
+	if p.pass.Words != "" {
+		text += " " + p.pass.Words
+	}
+	return t.notices([]string{text})
+}
+
+// compacted takes down that the agent has made the transcript smaller.
+func (t *turn) compacted(ev agent.Compacted) error {
+	added, err := rows(ev.Replaced[min(t.stored, len(ev.Replaced)):])
+	if err != nil {
+		return err
+	}
+	active, err := rows(ev.Messages)
+	if err != nil {
+		return err
+	}
+	t.passes = append(t.passes, inbox.Pass{Length: t.stored, Append: added, From: ev.From, To: ev.To, Active: active})
+	t.stored = len(active)
+	t.s.bytes = 0
+	for _, row := range active {
+		t.s.bytes += int64(len(row))
+	}
+	t.s.rec.PromptTokens, t.s.rec.PromptAt = 0, 0
+	if ev.Prefix.Hash() != t.s.prefix.Hash() {
+		t.s.prefix, t.reprompt = ev.Prefix, true
+	}
+	t.declare(ev.Why)
+	t.shrunk(ev.Why, false, ev.Pass)
+	t.summarised = t.summarised.Add(ev.Usage)
+	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Why, ev.Before, ev.After, ev.To-ev.From))
+	return nil
+}
+
+// rows are messages as they are stored.
+func rows(ms []llm.Message) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, len(ms))
+	for i, m := range ms {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		out[i] = raw
+	}
+	return out, nil
+}

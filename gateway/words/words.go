@@ -1,0 +1,109 @@
+// Package words says the daemon's own sentences in the language of the people
+// who read them.
+//
+// A sentence is named by its English text, so the code can be read in place; the
+// others stand in one file for each language, beside this one. What a file does
+// not have is said in English. Only what people read in a chat goes through here:
+// what models, logs and the command line read is English.
+package words
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/message/catalog"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// A Printer says sentences in one language. The zero Printer speaks English. It
+// may be used by any number of goroutines.
+type Printer struct{ in *message.Printer }
+
+// In returns the Printer of a language: "en", or one that has a file.
+func In(name string) (Printer, error) {
+	if name == "" || name == "en" {
+		return Printer{}, nil
+	}
+	raw, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return Printer{}, fmt.Errorf("words: there are no sentences in the language %q", name)
+	}
+	tag, err := language.Parse(name)
+	if err != nil {
+		return Printer{}, fmt.Errorf("words: %q: %w", name, err)
+	}
+	c, err := read(tag, raw)
+	if err != nil {
+		return Printer{}, fmt.Errorf("words: %s.yaml: %w", name, err)
+	}
+	return Printer{message.NewPrinter(tag, message.Catalog(c))}, nil
+}
+
+// T says an English sentence in the Printer's language. Its verbs are those of
+// package fmt; numbers are written as the language writes them.
+func (p Printer) T(english string, args ...any) string {
+	if p.in == nil {
+		return fmt.Sprintf(english, args...)
+	}
+	return p.in.Sprintf(english, args...)
+}
+
+// Text says a sentence that stands in a table of the code (see N). It has no
+// verbs.
+func (p Printer) Text(english string) string {
+	if p.in == nil || strings.Contains(english, "%") {
+		return english
+	}
+	return p.in.Sprintf(message.Key(english, english))
+}
+
+// N marks a sentence that is said elsewhere, by Text, and returns it as it is.
+func N(english string) string { return english }
+
+// A sentence is what a file says for an English one: a text or, where its numbers
+// matter, a text with names in ${} and what each stands for.
+type sentence struct {
+	Text  string           `yaml:"text"`
+	Forms map[string]forms `yaml:",inline"`
+}
+
+// forms are the words that go with the number of an argument, counted from 1.
+type forms struct {
+	Arg   int    `yaml:"arg"`
+	One   string `yaml:"one"`
+	Other string `yaml:"other"`
+}
+
+// UnmarshalYAML takes a text alone too.
+func (s *sentence) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode(&s.Text)
+	}
+	type plain sentence
+	return n.Decode((*plain)(s))
+}
+
+func read(tag language.Tag, raw []byte) (catalog.Catalog, error) {
+	var all map[string]sentence
+	if err := yaml.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	c := catalog.NewBuilder(catalog.Fallback(tag))
+	for english, s := range all {
+		var m []catalog.Message
+		for name, f := range s.Forms {
+			m = append(m, catalog.Var(name, plural.Selectf(f.Arg, "%d", plural.One, f.One, plural.Other, f.Other)))
+		}
+		if err := c.Set(tag, english, append(m, catalog.String(s.Text))...); err != nil {
+			return nil, fmt.Errorf("%q: %w", english, err)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,326 @@
+package words_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"hermesd/gateway/words"
+)
+
+func printer(t *testing.T, language string) words.Printer {
+	t.Helper()
+	p, err := words.In(language)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTheZeroPrinterSpeaksEnglishAsItStandsInTheCode(t *testing.T) {
+	for _, p := range []words.Printer{{}, printer(t, ""), printer(t, "en")} {
+		if got, want := p.T("about %d tokens, %.1f %%, %v", 12345, 1.5, 90*time.Second), "about 12345 tokens, 1.5 %, 1m30s"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := p.Text("show 100 % of it"); got != "show 100 % of it" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func TestGerman(t *testing.T) {
+	p := printer(t, "de")
+	for _, tt := range []struct{ got, want string }{
+		{p.T("Nothing is running."), "Gerade läuft nichts."},
+		{p.T("- `%s` %s, %d messages", "id", "today", 1), "- `id` today, 1 Nachricht"},
+		{p.T("- `%s` %s, %d messages", "id", "today", 12345), "- `id` today, 12.345 Nachrichten"},
+		{p.T("- `%s` %s, %d messages", "id", "today", 0), "- `id` today, 0 Nachrichten"},
+		{p.T("nobody has translated %s and %d", "this", 5), "nobody has translated this and 5"},
+		{p.Text("a row of a table"), "a row of a table"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
+	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
+		if _, err := words.In(name); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}
+
+func TestAPrinterMayBeUsedByManyAtOnce(t *testing.T) {
+	p := printer(t, "de")
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 200 {
+				if got, want := p.T("nobody has translated %s and %d", "this", i), fmt.Sprintf("nobody has translated this and %d", i); got != want {
+					t.Errorf("got %q, want %q", got, want)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// entry is what a file has for one sentence, as texts.
+type entry struct {
+	main  string
+	forms []string // those for many; those for one need not name the number
+	one   []string
+}
+
+func file(t *testing.T, path string) map[string]entry {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes map[string]any
+	if err := yaml.Unmarshal(raw, &nodes); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]entry)
+	for english, v := range nodes {
+		switch v := v.(type) {
+		case string:
+			all[english] = entry{main: v}
+		case map[string]any:
+			var e entry
+			for name, part := range v {
+				if name == "text" {
+					e.main, _ = part.(string)
+					continue
+				}
+				f, ok := part.(map[string]any)
+				one, _ := f["one"].(string)
+				other, _ := f["other"].(string)
+				if arg, _ := f["arg"].(int); !ok || arg < 1 || one == "" || other == "" {
+					t.Errorf("%q: %s needs arg (from 1 on), one and other", english, name)
+				}
+				if !strings.Contains(v["text"].(string), "${"+name+"}") {
+					t.Errorf("%q: its text does not name ${%s}", english, name)
+				}
+				e.forms, e.one = append(e.forms, other), append(e.one, one)
+			}
+			all[english] = e
+		default:
+			t.Errorf("%q has neither a text nor forms", english)
+		}
+	}
+	return all
+}
+
+var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])`)
+
+// verbs adds which verb each argument of text has, counted from 1.
+func verbs(text string, into map[int]string) error {
+	next := 1
+	for _, m := range verb.FindAllStringSubmatch(text, -1) {
+		if m[2] == "%" {
+			continue
+		}
+		if m[1] != "" {
+			next, _ = strconv.Atoi(m[1])
+		}
+		if was, ok := into[next]; ok && was != m[2] {
+			return fmt.Errorf("argument %d is %%%s and %%%s", next, was, m[2])
+		}
+		into[next] = m[2]
+		next++
+	}
+	return nil
+}
+
+// explicit reports whether each verb of text says which argument it shows.
+func explicit(text string) bool {
+	for _, m := range verb.FindAllStringSubmatch(text, -1) {
+		if m[2] != "%" && m[1] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// said returns the sentences of the code, each with a place where it stands.
+func said(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, root := range []string{"..", "../../cmd/internal/app"} {
+		err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			if d.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return saidIn(t, dir, all)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// saidIn adds what one package says.
+func saidIn(t *testing.T, dir string, all map[string]string) error {
+	set := token.NewFileSet()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	var parsed []*ast.File
+	constants := make(map[string]ast.Expr)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		parsed = append(parsed, f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok {
+				for i := range min(len(v.Names), len(v.Values)) {
+					constants[v.Names[i].Name] = v.Values[i]
+				}
+			}
+			return true
+		})
+	}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			var e ast.Expr
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 0 && (sel.Sel.Name == "T" || sel.Sel.Name == "N") {
+					e = n.Args[0]
+				}
+			case *ast.KeyValueExpr: // the help of a command is one too
+				lit, said := n.Value.(*ast.BasicLit)
+				if id, ok := n.Key.(*ast.Ident); ok && said && id.Name == "Help" && filepath.Base(dir) == "command" {
+					e = lit
+				}
+			}
+			if e == nil {
+				return true
+			}
+			text, err := constant(e, constants)
+			if err != nil {
+				t.Errorf("%s: %v", set.Position(e.Pos()), err)
+				return true
+			}
+			all[text] = set.Position(e.Pos()).String()
+			return true
+		})
+	}
+	return nil
+}
+
+var errNotConstant = errors.New("a sentence must be a constant, so that it can be found")
+
+// constant is the value of a constant text.
+func constant(e ast.Expr, of map[string]ast.Expr) (string, error) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return strconv.Unquote(e.Value)
+	case *ast.BinaryExpr:
+		x, err := constant(e.X, of)
+		if err != nil {
+			return "", err
+		}
+		y, err := constant(e.Y, of)
+		return x + y, err
+	case *ast.Ident:
+		if v, ok := of[e.Name]; ok {
+			return constant(v, of)
+		}
+	}
+	return "", errNotConstant
+}
+
+func TestEachLanguageHasWhatTheCodeSays(t *testing.T) {
+	code := said(t)
+	if len(code) < 100 {
+		t.Fatalf("only %d sentences are found in the code", len(code))
+	}
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		has := file(t, path)
+		for _, english := range slices.Sorted(maps.Keys(code)) {
+			e, ok := has[english]
+			if !ok {
+				t.Errorf("%s has nothing for %q (%s)", path, english, code[english])
+				continue
+			}
+			compare(t, path, english, e)
+		}
+		for english := range has {
+			if _, ok := code[english]; !ok {
+				t.Errorf("%s has %q, which nothing says", path, english)
+			}
+		}
+	}
+}
+
+// compare reports where a translation shows other arguments than the sentence, or
+// begins or ends otherwise.
+func compare(t *testing.T, path, english string, e entry) {
+	t.Helper()
+	want, got, one := map[int]string{}, map[int]string{}, map[int]string{}
+	if err := verbs(english, want); err != nil {
+		t.Errorf("%q: %v", english, err)
+	}
+	for _, text := range append([]string{e.main}, e.forms...) {
+		if len(e.forms) > 0 && !explicit(text) {
+			t.Errorf("%s: %q: where numbers have forms, each verb says its argument: %%[1]d", path, english)
+		}
+		if err := verbs(text, got); err != nil {
+			t.Errorf("%s: %q: %v", path, english, err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: %q shows other arguments:\n%s", path, english, diff)
+	}
+	for _, text := range e.one {
+		if err := verbs(text, one); err != nil || !explicit(text) {
+			t.Errorf("%s: %q: the form for one: %v, or a verb does not say its argument", path, english, err)
+		}
+	}
+	for i, v := range one {
+		if want[i] != v {
+			t.Errorf("%s: %q: the form for one shows argument %d as %%%s", path, english, i, v)
+		}
+	}
+	for _, trim := range []string{"\n", " "} {
+		if strings.HasSuffix(english, trim) != strings.HasSuffix(e.main, trim) || strings.HasPrefix(english, trim) != strings.HasPrefix(e.main, trim) {
+			t.Errorf("%s: %q begins or ends with other white space", path, english)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Sums is the file with the checksums of all others, as sha256sum reads it.
+const Sums = "SHA256SUMS"
+
+// Options say what is made, and where.
+type Options struct {
+	Repo    string   // a clone of the repository
+	Ref     string   // the commit: a tag, a branch, a hash
+	Out     string   // the folder in which one named after the version is made
+	Targets []Target // at least one
+	Cache   string   // where compiled packages are kept; "": where go keeps them
+	Log     io.Writer
+}
+
+// Make makes a release and returns its folder. The folder appears when all is
+// in it, in the place of an older one of the same version.
+func Make(ctx context.Context, o Options) (string, error) {
+	source, err := ReadSource(ctx, o.Repo, o.Ref)
+	if err != nil {
+		return "", err
+	}
+	if o.Out, err = filepath.Abs(o.Out); err == nil {
+		err = os.MkdirAll(o.Out, 0o755)
+	}
+	if err != nil {
+		return "", fmt.Errorf("release: %w", err)
+	}
+	temp, err := os.MkdirTemp(o.Out, ".making-")
+	if err != nil {
+		return "", fmt.Errorf("release: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // what stays says by its name that it is of no use
+	w := work{Options: o, source: source, temp: temp}
+	for _, dir := range []string{w.src(), w.made(), w.out()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return "", fmt.Errorf("release: %w", err)
+		}
+	}
+	if err := w.all(ctx); err != nil {
+		return "", err
+	}
+	if err := WriteSums(w.out()); err != nil {
+		return "", err
+	}
+	final := filepath.Join(o.Out, source.Version)
+	if err := errors.Join(os.RemoveAll(final), os.Rename(w.out(), final)); err != nil {
+		return "", fmt.Errorf("release: %w", err)
+	}
+	return final, nil
+}
+
+// work is one release under way. It lies in temp, beside what it becomes.
+type work struct {
+	Options
+	source Source
+	temp   string
+}
+
+func (w work) src() string             { return filepath.Join(w.temp, "src") }  // the repository's files
+func (w work) made() string            { return filepath.Join(w.temp, "made") } // pages and completions
+func (w work) out() string             { return filepath.Join(w.temp, "out") }
+func (w work) program(t Target) string { return filepath.Join(w.temp, t.OS+"-"+t.Arch, t.Program()) }
+
+func (w work) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(w.Log, format+"\n", args...) // nobody is left to hear of an error here
+}
+
+func (w work) all(ctx context.Context) error {
+	w.say("%s of %s, commit %s, %s", w.source.Version, w.source.Time.Format("2006-01-02"), w.source.Commit, runtime.Version())
+	if err := w.source.Export(ctx, w.src()); err != nil {
+		return err
+	}
+	b := builder{dir: w.src(), cache: w.Cache, source: w.source}
+	host := ""
+	for _, t := range w.Targets {
+		if err := b.program(ctx, t, w.program(t)); err != nil {
+			return fmt.Errorf("release: %s: %w", t, err)
+		}
+		w.say("%-14s is built", t)
+		if t.goes() {
+			host = w.program(t)
+		}
+	}
+	if host == "" {
+		host = filepath.Join(w.temp, "host", Target{OS: runtime.GOOS}.Program())
+		if err := b.host(ctx, host); err != nil {
+			return fmt.Errorf("release: for this machine: %w", err)
+		}
+	}
+	if err := b.describe(ctx, host, w.made()); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	for _, t := range w.Targets {
+		if err := w.one(ctx, t); err != nil {
+			return fmt.Errorf("release: %s: %w", t, err)
+		}
+	}
+	return nil
+}
+
+// one makes the archive and the inventory of a program that is built.
+func (w work) one(ctx context.Context, t Target) error {
+	info, err := buildinfo.ReadFile(w.program(t))
+	if err != nil {
+		return err
+	}
+	texts, err := Licences(ctx, w.src(), info)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(w.made(), licences), []byte(texts), 0o600); err != nil {
+		return err
+	}
+	stage := filepath.Dir(w.program(t))
+	for _, item := range t.Contents()[1:] {
+		if err := w.stage(strings.TrimSuffix(item, "/"), stage); err != nil {
+			return err
+		}
+	}
+	archive := filepath.Join(w.out(), t.Archive(w.source.Version))
+	if err := Pack(archive, stage, w.source.Time); err != nil {
+		return err
+	}
+	hash, err := hashOf(w.program(t))
+	if err != nil {
+		return err
+	}
+	bom, err := Inventory(Program{Version: w.source.Version, SHA256: hash, Time: w.source.Time}, info)
+	if err != nil {
+		return err
+	}
+	size, err := os.Stat(archive)
+	if err != nil {
+		return err
+	}
+	w.say("%-14s %5.1f MB, %d modules", t, float64(size.Size())/1e6, len(info.Deps))
+	return writeTo(filepath.Join(w.out(), t.Name(w.source.Version)+".cdx.json"), func(f io.Writer) error { return WriteInventory(f, bom) })
+}
+
+// stage copies a file or a folder, of what was made or else of the repository,
+// to where the archive is packed.
+func (w work) stage(item, to string) error {
+	from := filepath.Join(w.made(), filepath.FromSlash(item))
+	info, err := os.Stat(from)
+	if errors.Is(err, os.ErrNotExist) {
+		from = filepath.Join(w.src(), filepath.FromSlash(item))
+		info, err = os.Stat(from)
+	}
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(to, filepath.FromSlash(item))
+	if info.IsDir() {
+		return os.CopyFS(at, os.DirFS(from))
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(at, raw, 0o600)
+}
+
+func writeTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+func hashOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
+}
+
+// WriteSums writes the checksums of the files in dir into a file there.
+func WriteSums(dir string) error {
+	sums, err := sumsOf(dir)
+	if err != nil {
+		return fmt.Errorf("release: checksums: %w", err)
+	}
+	var b strings.Builder
+	for _, name := range names(sums) {
+		fmt.Fprintf(&b, "%s  %s\n", sums[name], name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, Sums), []byte(b.String()), 0o644); err != nil {
+		return fmt.Errorf("release: checksums: %w", err)
+	}
+	return nil
+}
+
+// sumsOf returns the checksums of the files in dir, but for their list.
+func sumsOf(dir string) (map[string]string, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]string{}
+	for _, f := range files {
+		if f.Name() == Sums {
+			continue
+		}
+		if sums[f.Name()], err = hashOf(filepath.Join(dir, f.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return sums, nil
+}
+
+func names(sums map[string]string) []string {
+	var all []string
+	for name := range sums {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Differences compares the files of two releases and returns the names of
+// those that are not the same, or only in one.
+func Differences(a, b string) ([]string, error) {
+	one, err := sumsOf(a)
+	if err != nil {
+		return nil, fmt.Errorf("release: compare: %w", err)
+	}
+	other, err := sumsOf(b)
+	if err != nil {
+		return nil, fmt.Errorf("release: compare: %w", err)
+	}
+	var differ []string
+	for _, name := range names(one) {
+		if one[name] != other[name] {
+			differ = append(differ, name)
+		}
+	}
+	for _, name := range names(other) {
+		if one[name] == "" {
+			differ = append(differ, name)
+		}
+	}
+	return differ, nil
+}

@@ -1,0 +1,29 @@
+package bolt_test
+
+import (
+	"testing"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+)
+
+func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
+	s := open(t, t.TempDir())
+	e := event("lane", "k1", "hello")
+	e.In.From.Account = "work"
+	taken, err := s.Accept(t.Context(), []inbox.Entry{event("lane", "k0", "other"), e})
+	ok(t, err)
+	on := e.In.From.On()
+	c, found, err := s.ByKey(t.Context(), on, "k1")
+	if err != nil || !found || c.Entry.ID != taken[1].ID || c.Entry.In.Text != "hello" || c.Entry.Outcome != nil {
+		t.Errorf("got %+v, %v, %v", c.Entry, found, err)
+	}
+	for _, other := range []struct {
+		on  chat.Account
+		key string
+	}{{on, "k0"}, {on, ""}, {chat.Account{Platform: on.Platform}, "k1"}, {chat.Account{Platform: chat.HTTP, Name: "work"}, "k1"}} {
+		if _, found, err := s.ByKey(t.Context(), other.on, other.key); found || err != nil {
+			t.Errorf("%+v: %v, %v", other, found, err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package bolt_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+)
+
+// canary stands in everything that a session can hold.
+const canary = "canary-5f1c"
+
+// confide fills a session with canaries wherever people, models and platforms
+// can put one.
+func confide(t *testing.T, s *bolt.Store, id session.ID) {
+	t.Helper()
+	e := event("lane", "k1", canary+" text")
+	e.In.Sender = chat.Person{ID: "7", Name: canary, Handle: canary}
+	e.In.ReplyTo = &chat.Quote{ID: "1", Text: canary}
+	e.In.Files = []chat.File{{Name: canary, Path: "/media/" + canary}}
+	e.In.Prompt, e.In.ChatName, e.In.Topic = canary, canary, canary
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{e}))
+	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
+	secret := json.RawMessage(`{"text":"` + canary + `"}`)
+	rec := session.Record{ID: id, Key: "lane", At: room, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
+	row := say(room, canary)
+	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
+	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
+	m := inbox.Commit{
+		Outcome: inbox.Outcome{Result: inbox.Failed, Why: canary}, Session: rec, Open: &session.Opening{Record: rec, Prompt: secret},
+		Passes:   []inbox.Pass{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
+		Messages: []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret, Trace: secret, Rows: []outbox.Row{row, row},
+	}
+	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
+	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {
+		r, _, _, err := s.Next(t.Context(), room)
+		ok(t, err)
+		ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: state, Reason: canary, Receipt: &chat.Receipt{ID: "r"}}))
+	}
+	edit := event("lane", "k2", canary+" edited")
+	edit.In.Event, edit.In.Amends = chat.Edit, "k1"
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{edit}))
+}
+
+// count is how often the canary stands in the file.
+func count(t *testing.T, path string) int {
+	t.Helper()
+	return bytes.Count(must[[]byte](t)(os.ReadFile(path)), []byte(canary))
+}
+
+func TestTheFileHoldsNothingOfADeletedSession(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	talk(t, s, "others", "s0", 0)
+	confide(t, s, "s1")
+	if n := count(t, file(dir)); n < 20 {
+		t.Fatalf("%d canaries in the file: the test proves nothing", n)
+	}
+	must[session.Forgotten](t)(s.DeleteSession(t.Context(), "s1"))
+	ok(t, s.Verify(t.Context()))
+	ok(t, s.Compact(t.Context()))
+	if n := count(t, file(dir)); n > 0 {
+		t.Errorf("%d canaries are left", n)
+	}
+	ok(t, s.Verify(t.Context()))
+	ok(t, s.Close())
+	s = open(t, dir)
+	if rows := must[[]json.RawMessage](t)(s.Transcript(t.Context(), "s0", 0)); len(rows) != 2 {
+		t.Errorf("the other session has %d rows, want 2", len(rows))
+	}
+	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k1", "again")}))
+	if accepted[0].Fresh {
+		t.Error("a message of the deleted session is taken for a new one")
+	}
+}
+
+// TestRefusedWritesChangeNothing has the disk full for a deletion and a branch.
+func TestRefusedWritesChangeNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	talk(t, s, "lane", "s1", 0)
+	long := `"` + strings.Repeat("x", 100_000) + `"`
+	for n := range 30 {
+		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", fmt.Sprint("long", n), "x")}))
+		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+		m := turn("lane", "s1", n+1)
+		m.Messages[1], m.Rows = json.RawMessage(long), nil
+		must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
+	}
+	ok(t, s.Compact(t.Context()))
+	ok(t, s.Close())
+	s = openWith(t, dir, bolt.Options{MaxBytes: size(t, file(dir))})
+	to := session.Opening{Record: session.Record{ID: "s2", Key: "lane", At: room, Created: time.Now(), Updated: time.Now()}}
+	if _, err := s.Branch(t.Context(), "s1", -1, to); err == nil {
+		t.Fatal("a branch found room in a full file")
+	}
+	whole := func() {
+		t.Helper()
+		if rows := must[[]json.RawMessage](t)(s.Transcript(t.Context(), "s1", 0)); len(rows) != 62 {
+			t.Errorf("%d rows, want 62", len(rows))
+		}
+		if _, there, err := s.SessionByID(t.Context(), "s2"); there || err != nil {
+			t.Errorf("half a branch is there (%t, %v)", there, err)
+		}
+		ok(t, s.Verify(t.Context()))
+	}
+	whole()
+	ok(t, s.Close())
+	if _, err := s.DeleteSession(t.Context(), "s1"); !errors.Is(err, bolt.ErrClosed) {
+		t.Errorf("delete in a closed store: %v", err)
+	}
+	s = open(t, dir)
+	whole()
+	if rec := must[session.Record](t)(s.Branch(t.Context(), "s1", -1, to)); rec.Messages != 62 {
+		t.Errorf("the branch has %d messages, want 62", rec.Messages)
+	}
+	must[session.Forgotten](t)(s.DeleteSession(t.Context(), "s1"))
+	ok(t, s.Verify(t.Context()))
+}

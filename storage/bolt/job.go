@@ -1,0 +1,139 @@
+package bolt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"hermesd/gateway/schedule"
+)
+
+func (r reader) job(id schedule.JobID) (j schedule.Job, ok bool, err error) {
+	if id == "" {
+		return j, false, nil
+	}
+	ok, err = r.load(bJobs, []byte(id), &j)
+	return j, ok, err
+}
+
+func (b *batch) saveJob(j schedule.Job) error { return b.save(bJobs, []byte(j.ID), j) }
+
+// Jobs returns all jobs that are not removed, by id. One that cannot be read is
+// left out; Verify names it.
+func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
+	var jobs []schedule.Job
+	err := s.view(ctx, "jobs", func(r reader) error {
+		c := r.bucket(bJobs).Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			var j schedule.Job
+			if content, err := unseal(bJobs, k, v); err != nil || json.Unmarshal(content, &j) != nil {
+				continue
+			}
+			if j.Removed.IsZero() {
+				jobs = append(jobs, j)
+			}
+		}
+		return nil
+	})
+	return jobs, err
+}
+
+// Job returns one job; ok is false if there is none or it is removed.
+func (s *Store) Job(ctx context.Context, id schedule.JobID) (j schedule.Job, ok bool, err error) {
+	err = s.view(ctx, "job "+string(id), func(r reader) error {
+		j, ok, err = r.job(id)
+		return err
+	})
+	if err != nil || !ok || !j.Removed.IsZero() {
+		return schedule.Job{}, false, err
+	}
+	return j, true, nil
+}
+
+// AddJobs adds those of jobs whose ids were never used before, and reports which
+// these are.
+func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error) {
+	size := 0
+	for _, j := range jobs {
+		if j.ID == "" {
+			return nil, fmt.Errorf("add job %q: %w", j.Name, errNoID)
+		}
+		size += 1024 + len(j.Prompt)
+	}
+	var added []bool
+	err := s.do(ctx, "add jobs", size, func(b *batch) error {
+		added = make([]bool, len(jobs))
+		for i, j := range jobs {
+			_, ok, err := b.job(j.ID)
+			if err != nil && !isDamage(err) {
+				return err
+			}
+			if ok || err != nil {
+				continue
+			}
+			if j.State.Decided.IsZero() {
+				j.State.Decided = j.Schedule.Before(b.now).UTC()
+			}
+			if err := b.saveJob(j); err != nil {
+				return err
+			}
+			added[i] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return added, nil
+}
+
+var errNoID = errors.New("it has no id")
+
+// EditJob lets change change a job, alone.
+func (s *Store) EditJob(ctx context.Context, id schedule.JobID, change func(*schedule.Job) error) (schedule.Job, error) {
+	var j schedule.Job
+	err := s.do(ctx, "edit job "+string(id), 32<<10, func(b *batch) error {
+		var ok bool
+		var err error
+		j, ok, err = b.job(id)
+		if err != nil {
+			return err
+		}
+		if !ok || !j.Removed.IsZero() {
+			return schedule.ErrNoJob
+		}
+		if err := change(&j); err != nil {
+			return err
+		}
+		j.ID = id
+		j.Revision++
+		return b.saveJob(j)
+	})
+	if err != nil {
+		return schedule.Job{}, err
+	}
+	return j, nil
+}
+
+// RemoveJob removes a job and its slots, but not its id.
+func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
+	return s.do(ctx, "remove job "+string(id), 32<<10, func(b *batch) error {
+		j, ok, err := b.job(id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return schedule.ErrNoJob
+		}
+		if !j.Removed.IsZero() {
+			return nil
+		}
+		for _, k := range b.slotKeys(id) {
+			if err := b.delete(bSlots, k); err != nil {
+				return err
+			}
+		}
+		return b.saveJob(schedule.Job{ID: id, Created: j.Created, Removed: b.now})
+	})
+}

@@ -1,0 +1,81 @@
+package bolt_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/schedule"
+	"hermesd/storage/bolt"
+)
+
+var (
+	_ schedule.Store    = (*bolt.Store)(nil)
+	_ gateway.SlotStore = (*bolt.Store)(nil)
+)
+
+func TestAFileWithoutScheduledPromptsIsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	talk(t, s, "lane", "s1", 0)
+	ok(t, s.Close())
+	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	ok(t, db.Update(func(tx *bbolt.Tx) error {
+		return errors.Join(tx.DeleteBucket([]byte("jobs")), tx.DeleteBucket([]byte("slots")), tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("2")))
+	}))
+	ok(t, db.Close())
+	s = open(t, dir)
+	added := must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{{ID: "a"}}))
+	if !added[0] {
+		t.Error("the job was not added")
+	}
+	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) == 0 {
+		t.Errorf("the transcript has %d rows, %v", len(rows), err)
+	}
+	ok(t, s.Verify(t.Context()))
+	db = must[*bbolt.DB](t)(bbolt.Open(filepath.Join(dir, "hermesd.db.schema2.bak"), 0o600, nil))
+	defer func() { ok(t, db.Close()) }()
+	if got := schema(t, db); got != "2" {
+		t.Errorf("the backup has schema %s, want 2", got)
+	}
+	if _, err := os.Stat(file(dir) + ".schema1.bak"); err == nil {
+		t.Error("there is a backup of a schema that the file never had")
+	}
+}
+
+func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	j := schedule.Job{ID: "a", Schedule: schedule.Schedule{Kind: schedule.Once, At: at}}
+	must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{j}))
+	id := schedule.SlotID{Job: "a", At: at}
+	e := inbox.Entry{Lane: "cron", In: chat.Inbound{Key: id.String(), Text: "the-run", Event: chat.Message}}
+	fired := must[[]inbox.Fired](t)(s.FireSlots(t.Context(), []inbox.Firing{{Run: schedule.Firing{Job: j, Slot: id}, Entry: e}}))
+	if fired[0].Verdict != schedule.Begun {
+		t.Fatalf("the run is %s", fired[0].Verdict)
+	}
+	ok(t, s.Close())
+	s, _, err := restored(t, flip(t, must[[]byte](t)(os.ReadFile(file(dir))), "the-run"))
+	ok(t, err)
+	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "cron", 0)); c.Turn != "" {
+		t.Errorf("the damaged run was claimed: %+v", c)
+	}
+	slots := must[[]schedule.Slot](t)(s.Slots(t.Context(), "a", 10))
+	if len(slots) != 1 || slots[0].State != schedule.Ran || slots[0].Result != schedule.Failed || slots[0].Why != "the stored record is damaged" {
+		t.Errorf("slots %+v", slots)
+	}
+	if j, _, err := s.Job(t.Context(), "a"); err != nil || !j.State.Running.IsZero() {
+		t.Errorf("the job runs since %s, %v", j.State.Running, err)
+	}
+	ok(t, s.Verify(t.Context()))
+}

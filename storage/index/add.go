@@ -1,0 +1,193 @@
+package index
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"hermesd/gateway/session"
+)
+
+// A Doc is one row of a session's transcript, to be found by its text.
+type Doc struct {
+	Row  int
+	Role Role
+	Time time.Time
+	Text string
+}
+
+// A Mark says how far a session is indexed.
+type Mark struct {
+	Start   int       // the first active row, when it was indexed last
+	Next    int       // rows before this one are indexed
+	Updated time.Time // when the session was used last, then
+}
+
+// HighWater returns how far the session is indexed; ok is false if it is not in
+// the index.
+func (x *Index) HighWater(ctx context.Context, id session.ID) (m Mark, ok bool, err error) {
+	err = x.use("search index", func(_, write *sql.DB) error {
+		var at int64
+		err := write.QueryRowContext(ctx, "SELECT start, next, updated FROM sessions WHERE id = ?", string(id)).Scan(&m.Start, &m.Next, &at)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		m.Updated, ok = time.Unix(0, at), err == nil
+		return err
+	})
+	return m, ok, err
+}
+
+// Add indexes rows of the session r, says who may see it, and that all rows
+// before next are indexed: all of this or nothing. Rows that are indexed
+// already stay as they are. Those in drop are forgotten.
+func (x *Index) Add(ctx context.Context, r session.Record, docs []Doc, next int, drop ...session.Span) error {
+	return x.use("add to the search index", func(_, write *sql.DB) error {
+		return inTx(ctx, write, func(tx *sql.Tx) error {
+			if x.forgotten(r.ID) { // asked inside: Delete comes before or after
+				return nil
+			}
+			n, g, err := place(ctx, tx, r, next)
+			if err != nil {
+				return err
+			}
+			for _, s := range drop {
+				if err := forget(ctx, tx, "s = ? AND row >= ? AND row < ?", n, s.From, s.To); err != nil {
+					return err
+				}
+			}
+			return insert(ctx, tx, n, g, docs)
+		})
+	})
+}
+
+func insert(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
+	if len(docs) == 0 {
+		return nil
+	}
+	doc, err := tx.PrepareContext(ctx, "INSERT OR IGNORE INTO docs (s, row, role, at, text) VALUES (?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer doc.Close()
+	fts, err := tx.PrepareContext(ctx, "INSERT INTO fts (rowid, who, text) VALUES (?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer fts.Close()
+	who := groupTerm(g)
+	for _, d := range docs {
+		text := clean(d.Text)
+		if text == "" {
+			continue
+		}
+		res, err := doc.ExecContext(ctx, n, d.Row, roleNumber(d.Role), d.Time.UnixNano(), text)
+		if err != nil {
+			return err
+		}
+		if added, err := res.RowsAffected(); err != nil || added == 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		id, err := res.LastInsertId()
+		if err != nil {
+			return err
+		}
+		if _, err := fts.ExecContext(ctx, id, who, words(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place stores what is known of a session, and returns its number and that of
+// its group. A group whose chat has moved keeps its number.
+func place(ctx context.Context, tx *sql.Tx, r session.Record, next int) (n, g int64, err error) {
+	want := groupOf(r)
+	at := []any{string(want.platform), want.account, want.scope, want.room, want.owner, want.shared}
+	err = tx.QueryRowContext(ctx, "SELECT n, g FROM sessions WHERE id = ?", string(r.ID)).Scan(&n, &g)
+	known := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, err
+	}
+	if !known {
+		err = tx.QueryRowContext(ctx, "SELECT g FROM groups WHERE platform = ? AND account = ? AND scope = ? AND room = ? AND owner = ? AND shared = ?", at...).Scan(&g)
+		if errors.Is(err, sql.ErrNoRows) {
+			var res sql.Result
+			if res, err = tx.ExecContext(ctx, "INSERT INTO groups (platform, account, scope, room, owner, shared) VALUES (?, ?, ?, ?, ?, ?)", at...); err == nil {
+				g, err = res.LastInsertId()
+			}
+		}
+	} else {
+		_, err = tx.ExecContext(ctx, "UPDATE groups SET platform = ?, account = ?, scope = ?, room = ?, owner = ?, shared = ? WHERE g = ?", append(at, g)...)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if known {
+		_, err = tx.ExecContext(ctx, "UPDATE sessions SET updated = ?, start = ?, next = ? WHERE n = ?", r.Updated.UnixNano(), r.Start, next, n)
+		return n, g, err
+	}
+	res, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, g, updated, start, next) VALUES (?, ?, ?, ?, ?)", string(r.ID), g, r.Updated.UnixNano(), r.Start, next)
+	if err == nil {
+		n, err = res.LastInsertId()
+	}
+	return n, g, err
+}
+
+// forget takes the docs that fit out of the index.
+func forget(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM fts WHERE rowid IN (SELECT id FROM docs WHERE "+where+")", args...); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM docs WHERE "+where, args...)
+	return err
+}
+
+// Delete forgets a session. One that is not there is no error.
+func (x *Index) Delete(ctx context.Context, id session.ID) error {
+	return x.use("delete from the search index", func(_, write *sql.DB) error {
+		return inTx(ctx, write, func(tx *sql.Tx) error {
+			if err := forget(ctx, tx, "s = (SELECT n FROM sessions WHERE id = ?)", string(id)); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", string(id))
+			return err
+		})
+	})
+}
+
+// Sessions returns the ids of all sessions that are in the index.
+func (x *Index) Sessions(ctx context.Context) (ids []session.ID, err error) {
+	err = x.use("search index", func(read, _ *sql.DB) error {
+		rows, err := read.QueryContext(ctx, "SELECT id FROM sessions")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id session.ID
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, err
+}
+
+func roleNumber(r Role) int {
+	switch r {
+	case User:
+		return 0
+	case Assistant:
+		return 1
+	}
+	return 2
+}
+
+func roleOf(n int) Role { return [...]Role{User, Assistant, Tool}[min(max(n, 0), 2)] }

@@ -1,0 +1,316 @@
+package index_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/session"
+	"hermesd/storage/index"
+)
+
+func catchUp(t testing.TB, f *index.Follower) int {
+	t.Helper()
+	n, err := f.CatchUp(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAFollowerIndexesWhatIsNew(t *testing.T) {
+	x, w := fresh(t), newWorld()
+	f := follow(x, w)
+	w.say(dm("a", "1"), "the apple", "the pear")
+	w.say(dm("b", "2"), "the plum")
+	if n := catchUp(t, f); n != 3 {
+		t.Errorf("%d messages were indexed, want 3", n)
+	}
+	if n := catchUp(t, f); n != 0 {
+		t.Errorf("%d messages were indexed again", n)
+	}
+	w.say(dm("a", "1"), "the cherry")
+	if n := catchUp(t, f); n != 1 {
+		t.Errorf("%d messages were indexed, want 1", n)
+	}
+	if got := rowsOf(t, x, "cherry"); !slices.Equal(got, []int{2}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestACompactionLeavesEachMessageFoundOnce(t *testing.T) {
+	x, w := fresh(t), newWorld()
+	f := follow(x, w)
+	w.say(dm("a", "1"), "apple zero", "apple one", "apple two", "apple three", "apple four")
+	catchUp(t, f)
+	w.compact("a", 1, 3, "in short: fruit") // 0 and 3, 4 are copied to 5, 7, 8
+	catchUp(t, f)
+	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{1, 2, 5, 7, 8}) {
+		t.Errorf("got %v", got)
+	}
+	w.say(dm("a", "1"), "apple five") // 9
+	w.compact("a", 1, 4, "in short: all fruit")
+	catchUp(t, f)
+	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{1, 2, 7, 8, 10, 12}) {
+		t.Errorf("after two compactions: %v", got)
+	}
+	rebuilt := fresh(t)
+	catchUp(t, follow(rebuilt, w))
+	if got := rowsOf(t, rebuilt, "apple"); !slices.Equal(got, []int{1, 2, 7, 8, 10, 12}) {
+		t.Errorf("built anew: %v", got)
+	}
+	hits := find(t, x, index.Query{Text: "apple", Per: 9, Scope: index.Everything(), Except: "a", Active: w.recs["a"].Start, Sort: index.Newest})
+	if len(hits) != 4 {
+		t.Errorf("%d archived messages are found, want 4: %+v", len(hits), hits)
+	}
+}
+
+func TestToolsAreFoundButNotWhatASearchFound(t *testing.T) {
+	x, w := fresh(t), newWorld()
+	r := dm("a", "1")
+	w.rows["a"] = append(w.rows["a"],
+		encode(llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.Thinking, Text: "secretly"}, {Type: llm.ToolUse, ID: "1", Name: "session_search", Input: []byte(`{"query":"walrus"}`)}, {Type: llm.ToolUse, ID: "2", Name: "read_file", Input: []byte(`{"path":"otter.txt"}`)}}}),
+		encode(llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: "1", Text: "walrus"}, {Type: llm.ToolResult, ID: "2", Text: "otters swim"}}}),
+		[]byte(`not JSON`), encode(llm.UserText("badger")))
+	r.Messages = 4
+	w.recs["a"] = r
+	catchUp(t, follow(x, w))
+	for text, want := range map[string][]int{"walrus": nil, "secretly": nil, "otter.txt": {0}, "otters": {1}, "badger": {3}} {
+		if got := rowsOf(t, x, text); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestAStoreThatWasPutBackIsIndexedAnew(t *testing.T) {
+	x, w := fresh(t), newWorld()
+	f := follow(x, w)
+	w.say(dm("a", "1"), "apple", "pear")
+	w.say(dm("b", "1"), "plum")
+	backup := w.recs["a"]
+	w.say(dm("a", "1"), "cherry")
+	catchUp(t, f)
+	w.recs["a"], w.rows["a"] = backup, w.rows["a"][:2]
+	delete(w.recs, "b")
+	catchUp(t, f)
+	if got := rowsOf(t, x, "cherry OR plum"); got != nil {
+		t.Errorf("found although it is gone: %v", got)
+	}
+	if got := rowsOf(t, x, "apple OR pear"); len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestOneUnreadableSessionDoesNotHideTheOthers(t *testing.T) {
+	x, w := fresh(t), newWorld()
+	for i := range 9 {
+		w.say(dm(fmt.Sprint("s", i), "1"), "apple")
+	}
+	w.fail["s4"] = errors.New("damaged")
+	if _, err := follow(x, w).CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "s4") {
+		t.Errorf("got %v", err)
+	}
+	if got := rowsOf(t, x, "apple"); len(got) != 8 {
+		t.Errorf("%d sessions are found, want 8", len(got))
+	}
+}
+
+// More sessions than a pass looks at changed while nobody listened.
+func TestRunCatchesUpAndFollows(t *testing.T) {
+	x := fresh(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 100 {
+			w.say(dm(fmt.Sprint("s", i), "1"), "apple")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		f, done := follow(x, w), make(chan struct{})
+		go func() { defer close(done); f.Run(ctx) }()
+		settle := func(want int) {
+			t.Helper()
+			for range 600 {
+				<-time.After(time.Second)
+				if len(rowsOf(t, x, "apple")) == want {
+					return
+				}
+			}
+			t.Errorf("%d are found, want %d", len(rowsOf(t, x, "apple")), want)
+		}
+		settle(100)
+		synctest.Wait()
+		for i := range 80 {
+			r := w.recs[session.ID(fmt.Sprint("s", i))]
+			r.Updated = r.Updated.Add(time.Minute)
+			w.recs[r.ID] = r
+			w.say(r, "apple")
+		}
+		f.Wake()
+		f.Wake()
+		settle(180)
+		cancel()
+		<-done
+	})
+}
+
+func TestAnyFileIsOpened(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "search.db")
+	x := open(t, good)
+	put(t, x, dm("s", "1"), "apple")
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, good)
+	if got := rowsOf(t, again, "apple"); len(got) != 1 {
+		t.Errorf("after it was opened again: %v", got)
+	}
+	other := bytes.Clone(whole)
+	other[63]++ // user_version
+	for name, content := range map[string][]byte{
+		"empty": {}, "text": []byte("this is no database"), "cut": whole[:len(whole)/2], "one page": whole[:4096],
+		"zeros behind the header": append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), "another version": other,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "search.db")
+			if err := os.WriteFile(path, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			x, w := open(t, path), newWorld()
+			w.say(dm("s", "1"), "apple", "pear")
+			f := follow(x, w)
+			_, _ = f.CatchUp(t.Context()) // may find the damage
+			catchUp(t, f)
+			if got := rowsOf(t, x, "apple OR pear"); len(got) != 2 {
+				t.Errorf("got %v", got)
+			}
+			if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
+				t.Errorf("others can read it: %v, %v", i.Mode(), err)
+			}
+		})
+	}
+}
+
+// Whatever bytes turn out to be wrong, a search says so at most, and afterwards
+// everything is found again.
+func TestDamageWhileItIsOpen(t *testing.T) {
+	w := newWorld()
+	for i := range 20 {
+		var texts []string
+		for j := range 50 {
+			texts = append(texts, fmt.Sprintf("apple number%d of %d %s", j, i, strings.Repeat("more words ", 20)))
+		}
+		w.say(dm(fmt.Sprint("s", i), "1"), texts...)
+	}
+	found := 0
+	for seed := range 12 {
+		path := filepath.Join(t.TempDir(), "search.db")
+		x, err := index.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, follow(x, w))
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 4096 * (1 + seed%4); at < len(raw); at += 4096 * 4 {
+			for i := range 64 {
+				raw[at+i] ^= byte(seed*31 + i + 1)
+			}
+		}
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		x = open(t, path)
+		for _, q := range []string{"apple", "number7", "words NOT number3"} {
+			if _, err := x.Search(t.Context(), index.Query{Text: q, Scope: index.Everything()}); err != nil && !errors.Is(err, index.ErrDamaged) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if x.Damaged() {
+			found++
+			catchUp(t, follow(x, w))
+			if got := len(rowsOf(t, x, "number7")); got != 20 {
+				t.Errorf("%d of 20 are found after it was built anew", got)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no damage was noticed")
+	}
+}
+
+func TestAKilledIndexIsWholeAndKnowsHowFarItIs(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		said := killed(t, dir)
+		x, err := index.Open(filepath.Join(dir, "search.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, ok, err := x.HighWater(t.Context(), "s")
+		if err != nil || !ok || m.Next <= said {
+			t.Fatalf("row %d was reported, and rows before %d are indexed (%v, %v)", said, m.Next, ok, err)
+		}
+		for n := max(0, m.Next-50); n < m.Next; n++ {
+			if got := rowsOf(t, x, "number"+strconv.Itoa(n)); !slices.Equal(got, []int{n}) {
+				t.Fatalf("row %d is found in %v", n, got)
+			}
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killed lets a process index until it is killed, and returns the last row that
+// it reported.
+func killed(t *testing.T, dir string) int {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "HERMESD_TEST_INDEX="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var seen []byte
+	buf := make([]byte, 256)
+	for bytes.Count(seen, []byte("\n")) < 300 {
+		n, err := out.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, buf[:n]...)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	lines := strings.Split(string(seen), "\n")
+	last, err := strconv.Atoi(lines[len(lines)-2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}

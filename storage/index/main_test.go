@@ -1,0 +1,165 @@
+package index_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/session"
+	"hermesd/storage/index"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("HERMESD_TEST_INDEX"); dir != "" {
+		os.Exit(writeForever(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func open(t testing.TB, path string) *index.Index {
+	t.Helper()
+	x, err := index.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+func fresh(t testing.TB) *index.Index { return open(t, filepath.Join(t.TempDir(), "search.db")) }
+
+// dm is a session of the direct chat of one person.
+func dm(id, owner string) session.Record {
+	return session.Record{ID: session.ID(id), Owner: owner, Updated: noon, At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner}}
+}
+
+func put(t testing.TB, x *index.Index, r session.Record, texts ...string) {
+	t.Helper()
+	var docs []index.Doc
+	for i, text := range texts {
+		docs = append(docs, index.Doc{Row: i, Role: index.User, Time: r.Updated.Add(time.Duration(i) * time.Second), Text: text})
+	}
+	if err := x.Add(t.Context(), r, docs, len(docs)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func find(t testing.TB, x *index.Index, q index.Query) []index.Hit {
+	t.Helper()
+	hits, err := x.Search(context.Background(), q)
+	if err != nil {
+		t.Fatalf("%q: %v", q.Text, err)
+	}
+	return hits
+}
+
+// rowsOf are the rows in which text is found, by anybody who may see all.
+func rowsOf(t testing.TB, x *index.Index, text string) []int {
+	t.Helper()
+	var rows []int
+	for _, h := range find(t, x, index.Query{Text: text, Scope: index.Everything(), Per: 100, Limit: 100}) {
+		rows = append(rows, h.Row)
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// A world is a store in memory.
+type world struct {
+	recs map[session.ID]session.Record
+	rows map[session.ID][]json.RawMessage
+	fail map[session.ID]error
+}
+
+func newWorld() *world {
+	return &world{map[session.ID]session.Record{}, map[session.ID][]json.RawMessage{}, map[session.ID]error{}}
+}
+
+func (w *world) Sessions(_ context.Context, max int) ([]session.Record, error) {
+	var all []session.Record
+	for _, r := range w.recs {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b session.Record) int { return b.Updated.Compare(a.Updated) })
+	if max > 0 && len(all) > max {
+		all = all[:max]
+	}
+	return all, nil
+}
+
+func (w *world) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
+	return w.rows[id][s.From:s.To], w.fail[id]
+}
+
+func encode(m llm.Message) json.RawMessage {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// say appends to a session, an hour after it was used last.
+func (w *world) say(r session.Record, texts ...string) {
+	if old, ok := w.recs[r.ID]; ok {
+		r = old
+	}
+	for _, text := range texts {
+		w.rows[r.ID] = append(w.rows[r.ID], encode(llm.UserText(text)))
+		r.Messages++
+	}
+	r.Updated = r.Updated.Add(time.Hour)
+	w.recs[r.ID] = r
+}
+
+// compact archives the active rows from and to, and puts one text in their place.
+func (w *world) compact(id session.ID, from, to int, summary string) {
+	r := w.recs[id]
+	active := slices.Clone(w.rows[id][r.Start:])
+	r.Archive = append(r.Archive, session.Span{From: r.Start + from, To: r.Start + to})
+	next := append(append(slices.Clone(active[:from]), encode(llm.AssistantText(summary))), active[to:]...)
+	r.Start, r.Messages, r.Updated = len(w.rows[id]), len(next), r.Updated.Add(time.Hour)
+	w.rows[id] = append(w.rows[id], next...)
+	w.recs[id] = r
+}
+
+func follow(x *index.Index, w *world) *index.Follower {
+	return index.NewFollower(x, w, "session_search", zap.NewNop())
+}
+
+// writeForever adds numbered rows and says so, until it is killed.
+func writeForever(dir string) int {
+	x, err := index.Open(filepath.Join(dir, "search.db"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	out := bufio.NewWriter(os.Stdout)
+	r := dm("s", "1")
+	m, _, err := x.HighWater(context.Background(), r.ID)
+	for n := m.Next; err == nil; n++ {
+		err = x.Add(context.Background(), r, []index.Doc{{Row: n, Role: index.User, Time: noon, Text: "fact number" + strconv.Itoa(n)}}, n+1)
+		_, _ = fmt.Fprintln(out, n)
+		_ = out.Flush()
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}

@@ -1,0 +1,189 @@
+// Package recall lets the tool session_search see what is stored: it finds
+// through the index, reads from the store, and asks index.Scope what may be
+// seen from the session that asks.
+package recall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hermesd/agent/tools/search"
+	"hermesd/gateway/session"
+	"hermesd/storage/index"
+)
+
+// A Store is where sessions are kept.
+type Store interface {
+	index.Source
+	SessionByID(ctx context.Context, id session.ID) (session.Record, bool, error)
+}
+
+// A Library implements search.Library.
+type Library struct {
+	x     *index.Index
+	store Store
+	wake  func()
+}
+
+// New returns a Library. wake is called where the index turns out to be
+// damaged; it is that of the index's Follower.
+func New(x *index.Index, s Store, wake func()) *Library { return &Library{x, s, wake} }
+
+// asking returns the session that asks. One that is not stored yet, which has
+// its first turn, sees nothing.
+func (l *Library) asking(ctx context.Context, id string) (session.Record, index.Scope, error) {
+	r, ok, err := l.store.SessionByID(ctx, session.ID(id))
+	if err != nil || !ok {
+		return session.Record{}, index.Scope{}, err
+	}
+	return r, index.ScopeOf(r), nil
+}
+
+// Search implements search.Library.
+func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]search.Found, error) {
+	me, scope, err := l.asking(ctx, asking)
+	if err != nil {
+		return nil, err
+	}
+	query := index.Query{Text: q.Text, Limit: q.Limit, Scope: scope, Except: me.ID, Active: me.Start}
+	if q.Newest {
+		query.Sort = index.Newest
+	}
+	for _, r := range q.Roles {
+		query.Roles = append(query.Roles, index.Role(r))
+	}
+	hits, err := l.x.Search(ctx, query)
+	if errors.Is(err, index.ErrDamaged) {
+		l.wake()
+		return nil, search.ErrNotNow
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []search.Found
+	for len(hits) > 0 {
+		n := 1
+		for n < len(hits) && hits[n].Session == hits[0].Session {
+			n++
+		}
+		r, ok, err := l.store.SessionByID(ctx, hits[0].Session)
+		if err != nil {
+			return nil, err
+		}
+		if ok && scope.Allows(r) { // the index may be behind
+			found = append(found, l.found(ctx, me, r, hits[:n]))
+		}
+		hits = hits[n:]
+	}
+	return found, nil
+}
+
+// found are the hits of one session and their neighbours. Of a row that cannot
+// be read any more there is what the index has.
+func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) search.Found {
+	f := search.Found{Session: describe(r)}
+	snippets := map[int]index.Hit{}
+	var rows []int
+	for _, h := range hits {
+		snippets[h.Row] = h
+		rows = append(rows, h.Row)
+		for _, n := range []int{h.Before, h.After} {
+			if n >= 0 {
+				rows = append(rows, n)
+			}
+		}
+	}
+	slices.Sort(rows)
+	for _, row := range slices.Compact(rows) {
+		if h, hit := snippets[row]; hit {
+			f.Passages = append(f.Passages, search.Passage{Row: row, Role: string(h.Role), Text: h.Snippet, Hit: true})
+			continue
+		}
+		if ps, err := l.rows(ctx, me, r, session.Span{From: row, To: row + 1}); err == nil {
+			f.Passages = append(f.Passages, ps...)
+		}
+	}
+	return f
+}
+
+// Rows implements search.Library.
+func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (search.Session, []search.Passage, error) {
+	me, scope, err := l.asking(ctx, asking)
+	if err != nil {
+		return search.Session{}, nil, err
+	}
+	r, ok, err := l.store.SessionByID(ctx, session.ID(id))
+	if err != nil {
+		return search.Session{}, nil, err
+	}
+	if !ok || !scope.Allows(r) {
+		return search.Session{}, nil, search.ErrUnknown
+	}
+	ps, err := l.rows(ctx, me, r, session.Span{From: from, To: to})
+	return describe(r), ps, err
+}
+
+// rows reads what may be seen of a span: what is archived, and what is active
+// unless it is of the session that asks.
+func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span) ([]search.Passage, error) {
+	seen := slices.Clone(r.Archive)
+	if me.ID != r.ID {
+		seen = append(seen, session.Span{From: r.Start, To: r.Start + r.Messages})
+	}
+	var ps []search.Passage
+	for _, a := range seen {
+		a.From, a.To = max(a.From, s.From), min(a.To, s.To)
+		if a.From >= a.To {
+			continue
+		}
+		rows, err := l.store.Rows(ctx, r.ID, a)
+		if err != nil {
+			return nil, fmt.Errorf("rows of %s: %w", r.ID, err)
+		}
+		for i, row := range rows {
+			ps = append(ps, passage(a.From+i, row))
+		}
+	}
+	return ps, nil
+}
+
+func passage(n int, row json.RawMessage) search.Passage {
+	role, text, err := index.Read(row)
+	if err != nil {
+		return search.Passage{Row: n, Role: "unknown", Text: "[this message cannot be read]"}
+	}
+	return search.Passage{Row: n, Role: string(role), Text: text}
+}
+
+// Recent implements search.Library.
+func (l *Library) Recent(ctx context.Context, asking string, most int) ([]search.Session, error) {
+	me, scope, err := l.asking(ctx, asking)
+	if err != nil {
+		return nil, err
+	}
+	for look := 64; ; look *= 8 {
+		recs, err := l.store.Sessions(ctx, look)
+		if err != nil {
+			return nil, err
+		}
+		var out []search.Session
+		for _, r := range recs {
+			if r.ID != me.ID && scope.Allows(r) && len(out) < most {
+				out = append(out, describe(r))
+			}
+		}
+		if len(out) == most || len(recs) < look {
+			return out, nil
+		}
+	}
+}
+
+func describe(r session.Record) search.Session {
+	return search.Session{
+		ID: string(r.ID), Title: r.Title, Platform: string(r.At.Platform), Place: r.Name,
+		Began: r.Created, Used: r.Updated, Rows: r.Start + r.Messages, Archived: r.Archived(),
+	}
+}

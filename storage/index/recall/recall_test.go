@@ -1,0 +1,289 @@
+package recall_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/tool"
+	"hermesd/agent/tools/search"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
+	"hermesd/storage/index"
+	"hermesd/storage/index/recall"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A house is a store, its index, and the tool that sees into both.
+type house struct {
+	*testing.T
+	store *bolt.Store
+	x     *index.Index
+	f     *index.Follower
+	tool  tool.Tool
+	turns int
+	woken int
+	path  string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	dir := t.TempDir()
+	h := &house{T: t}
+	var err error
+	if h.store, err = bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.ok(h.store.Close()) })
+	h.path = filepath.Join(dir, "search.db")
+	if h.x, err = index.Open(h.path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.ok(h.x.Close()) })
+	h.f = index.NewFollower(h.x, h.store, search.Name, zap.NewNop())
+	h.tool = search.New(recall.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), search.Options{})
+	return h
+}
+
+func (h *house) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// turn commits messages to the session of r, and compactions before them.
+func (h *house) turn(r session.Record, passes []inbox.Pass, texts ...string) {
+	h.Helper()
+	h.turns++
+	lane := inbox.Lane(r.ID)
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{Key: fmt.Sprint(h.turns), ID: "m", Event: chat.Message, From: r.At, Text: "?"}}})
+	h.ok(err)
+	c, err := h.store.Claim(h.Context(), lane, 0)
+	h.ok(err)
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`), Passes: passes}
+	old, known, err := h.store.SessionByID(h.Context(), r.ID)
+	h.ok(err)
+	if known {
+		r = old
+	} else {
+		m.Open = &session.Opening{Record: r, Prompt: json.RawMessage(`{}`)}
+	}
+	for _, p := range passes {
+		r.Messages = len(p.Active)
+	}
+	for i, text := range texts {
+		m.Messages = append(m.Messages, row([]llm.Role{llm.User, llm.Assistant}[i%2], text))
+	}
+	r.Messages += len(texts)
+	r.Updated = noon.Add(time.Duration(h.turns) * time.Minute)
+	m.Session = r
+	_, err = h.store.CommitTurn(h.Context(), c, m)
+	h.ok(err)
+	_, err = h.f.CatchUp(h.Context())
+	h.ok(err)
+}
+
+func row(role llm.Role, text string) json.RawMessage {
+	raw, err := json.Marshal(llm.Message{Role: role, Blocks: []llm.Block{{Type: llm.Text, Text: text}}})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// call runs the tool from a session.
+func (h *house) call(from session.Record, args string) string {
+	h.Helper()
+	out, err := h.tool.Run(h.Context(), tool.Call{ID: "1", Session: string(from.ID), Input: json.RawMessage(args)})
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return out
+}
+
+func (h *house) has(out string, parts ...string) {
+	h.Helper()
+	for _, p := range parts {
+		if !strings.Contains(out, p) {
+			h.Errorf("%q is missing in:\n%s", p, out)
+		}
+	}
+}
+
+func (h *house) hasNot(out string, parts ...string) {
+	h.Helper()
+	for _, p := range parts {
+		if strings.Contains(out, p) {
+			h.Errorf("%q stands in:\n%s", p, out)
+		}
+	}
+}
+
+func person(id string, owner string) session.Record {
+	return session.Record{
+		ID: session.ID(id), Key: session.Key("k" + id), Owner: owner, Created: noon, Updated: noon, Name: "chat of " + owner, Title: "talk " + id,
+		At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner},
+	}
+}
+
+func boss() session.Record {
+	r := person("boss", "1")
+	r.OwnersOnly = true
+	return r
+}
+
+func TestTheShapesOfTheTool(t *testing.T) {
+	h := newHouse(t)
+	h.turn(person("old", "2"), nil, "how do I restart db-01.example.com?", "with systemctl restart postgresql", "谢谢，我喜欢在周末爬山", "fine")
+	h.turn(person("other", "2"), nil, "something else", "indeed")
+	now := person("now", "2")
+	h.turn(now, nil, "what was it about postgresql?", "let me look")
+
+	out := h.call(now, `{"query": "restart db-01.example.com"}`)
+	h.has(out, "1 session was found", `Session old "talk old" (telegram, "chat of 2", from 2026-03-01 12:00`, "4 rows", "> [0 user] how do I restart db-01.example.com?", "  [1 assistant] with systemctl")
+	h.has(h.call(now, `{"query": "爬山", "sort": "newest", "limit": 1}`), "> [2 user] 谢谢")
+	out = h.call(now, `{"query": "postgresql"}`)
+	h.has(out, "> [1 assistant] with systemctl restart postgresql")
+	h.hasNot(out, "what was it about") // its own active message
+	h.has(h.call(now, `{"query": "postgresql", "role_filter": "user"}`), "Nothing was found")
+	h.has(h.call(now, `{"query": "((( \" OR NOT *"}`), "Nothing was found")
+	h.has(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "  [1 assistant]", "> [2 user]", "  [3 assistant]")
+	h.hasNot(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "[0 user]")
+	h.has(h.call(now, `{"session_id": "old", "around": 99}`), "nothing to read around row 99; the rows are 0 to 3")
+	h.has(h.call(now, `{"session_id": "old"}`), "[0 user]", "[3 assistant] fine")
+	out = h.call(now, `{}`)
+	h.has(out, "Session other", "Session old")
+	h.hasNot(out, "Session now")
+	if strings.Index(out, "Session other") > strings.Index(out, "Session old") {
+		t.Errorf("the newest session is not first:\n%s", out)
+	}
+	for args, want := range map[string]string{
+		`{"session_id": "nope"}`:                         `error: there is no session "nope" that can be seen from here`,
+		`{"around": 3}`:                                  "error: around needs the session_id",
+		`{"query": "x", "role_filter": "system"}`:        "error: role_filter takes",
+		`{"query": "x", "sort": "oldest"}`:               "error: sort is best or newest",
+		`{"query": 5}`:                                   `error: the argument "query" does not take a number`,
+		`{"query": "` + strings.Repeat("x", 3000) + `"}`: "error: the query has more than",
+	} {
+		h.has(h.call(now, args), want)
+	}
+}
+
+func TestArchivedMessagesOfTheSessionItselfAreIn(t *testing.T) {
+	h := newHouse(t)
+	me := person("me", "2")
+	h.turn(me, nil, "the code is walrus", "noted", "and the colour is green", "noted too")
+	h.has(h.call(me, `{"query": "walrus"}`), "Nothing was found")
+	h.turn(me, []inbox.Pass{{Length: 4, From: 0, To: 2, Active: []json.RawMessage{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
+	h.has(h.call(me, `{"query": "walrus"}`), "> [0 user] the code is walrus", "2 archived")
+	h.has(h.call(me, `{"query": "green"}`), "Nothing was found")
+	out := h.call(me, `{"session_id": "me"}`)
+	h.has(out, "[0 user] the code is walrus", "[1 assistant] noted")
+	h.hasNot(out, "green", "in short", "what was the code")
+	h.has(h.call(boss(), `{"query": "walrus"}`), "Nothing was found") // it is not stored: it sees nothing
+}
+
+// Whatever a person does, another's canary does not come out.
+func TestCanaries(t *testing.T) {
+	h := newHouse(t)
+	club := person("club", "")
+	club.Shared, club.At = true, chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-5"}
+	annaThere := person("anna-there", "2")
+	annaThere.At = club.At
+	all := []session.Record{boss(), person("anna", "2"), person("bob", "3"), club, annaThere}
+	for _, r := range all {
+		h.turn(r, nil, "canary-"+string(r.ID), "ok")
+	}
+	for from, sees := range map[string][]string{
+		"boss": {"anna", "bob", "club", "anna-there"}, "anna": {"anna-there"}, "bob": nil, "club": nil, "anna-there": {"club"},
+	} {
+		me := all[slices.IndexFunc(all, func(r session.Record) bool { return string(r.ID) == from })]
+		for _, r := range all {
+			if r.ID == me.ID {
+				continue
+			}
+			id := string(r.ID)
+			for shape, args := range map[string]string{
+				"query": `{"query": "canary", "limit": 10}`, "recent": `{}`,
+				"read": `{"session_id": "` + id + `"}`, "scroll": `{"session_id": "` + id + `", "around": 0}`,
+			} {
+				out := h.call(me, args)
+				seen := strings.Contains(out, "canary-"+id+"\n") || shape == "recent" && strings.Contains(out, "Session "+id+" ")
+				if want := slices.Contains(sees, id); seen != want {
+					t.Errorf("%s by %s shows %s: %v, want %v:\n%s", shape, from, id, seen, want, out)
+				}
+			}
+		}
+	}
+}
+
+// A session that the index still shows to somebody is judged by the store.
+func TestTheStoreHasTheLastWord(t *testing.T) {
+	h := newHouse(t)
+	h.turn(person("me", "2"), nil, "hello", "hello")
+	theirs := person("theirs", "3")
+	h.turn(theirs, nil, "canary", "ok")
+	theirs.Owner, theirs.At.Chat = "2", "2"
+	h.ok(h.x.Add(h.Context(), theirs, nil, 2))
+	h.has(h.call(person("me", "2"), `{"query": "canary"}`), "Nothing was found")
+}
+
+// spoil takes a table out of the file while it is open.
+func (h *house) spoil() {
+	h.Helper()
+	db, err := sql.Open("sqlite", h.path)
+	h.ok(err)
+	_, err = db.ExecContext(h.Context(), "DROP TABLE docs")
+	h.ok(err)
+	h.ok(db.Close())
+}
+
+func TestADamagedIndexIsToldAndBuiltAnew(t *testing.T) {
+	h := newHouse(t)
+	h.turn(person("old", "2"), nil, "walrus", "ok")
+	h.turn(person("me", "2"), nil, "hello", "ok")
+	h.spoil()
+	h.has(h.call(person("me", "2"), `{"query": "walrus"}`), "error: the search index is being built anew")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); h.f.Run(ctx) }()
+	for range 1000 {
+		if strings.Contains(h.call(person("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus") {
+			break
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	cancel()
+	<-done
+	h.has(h.call(person("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus")
+	if h.woken == 0 {
+		t.Error("nobody woke the follower")
+	}
+}
+
+func TestAClosedStoreIsAnError(t *testing.T) {
+	h := newHouse(t)
+	h.turn(person("me", "2"), nil, "hello", "ok")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.tool.Run(ctx, tool.Call{Session: "me", Input: json.RawMessage(`{"query": "hello"}`)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,242 @@
+package index
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermesd/gateway/session"
+)
+
+// A Sort says which hits come first.
+type Sort string
+
+// The orders. Of words that are in very many messages the best are the newest.
+const (
+	Best   Sort = "best"
+	Newest Sort = "newest"
+)
+
+// A Query asks for messages.
+type Query struct {
+	// Text is what a person would type: words that must all be there, "a phrase",
+	// a OR b, NOT a, begin*. If nothing has all of it, what has any of it is found.
+	// Any text is a query.
+	Text  string
+	Limit int    // sessions; 0 is 10
+	Per   int    // hits of one session; 0 is 3
+	Roles []Role // none: all
+	Sort  Sort   // "" is Best
+	Scope Scope  // whose sessions
+	// Except leaves out the rows of one session from row Active on: who asks has
+	// them before its eyes.
+	Except session.ID
+	Active int
+}
+
+// A Hit is one message that was found.
+type Hit struct {
+	Session session.ID
+	Row     int
+	Role    Role
+	Time    time.Time // when it was written, or its session was used last
+	Snippet string    // on one line, of what was found and around it
+	// Before and After are the rows of the neighbours that are indexed; -1 for none.
+	Before, After int
+}
+
+// Limits of one search.
+const (
+	rare       = 5000   // up to so many hits are weighed against each other
+	common     = 50_000 // of more, so many of the newest are looked at
+	candidates = 1000   // hits that are sorted by session
+	mostGroups = 200    // of which hits are asked for at once
+)
+
+// Search returns hits, those of one session together, the best session first.
+func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
+	p := parse(q.Text)
+	err = x.use("search", func(read, _ *sql.DB) error {
+		groups, err := visible(ctx, read, q.Scope)
+		if err != nil || len(groups) == 0 && !q.Scope.all {
+			return err
+		}
+		for _, expr := range []string{p.strict(), p.loose()} {
+			if expr == "" {
+				continue
+			}
+			s := search{q: q, p: p, groups: groups, expr: within(groups, expr)}
+			if hits, err = s.run(ctx, read); err != nil || len(hits) > 0 {
+				return err
+			}
+		}
+		return nil
+	})
+	return hits, err
+}
+
+// visible returns the groups that a scope allows, nil for all.
+func visible(ctx context.Context, db *sql.DB, s Scope) ([]int64, error) {
+	if s.all {
+		return nil, nil
+	}
+	me := groupOf(s.from)
+	rows, err := db.QueryContext(ctx, "SELECT g, platform, account, scope, room, owner, shared FROM groups WHERE platform = ? AND account = ?", string(me.platform), me.account)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []int64
+	for rows.Next() {
+		var n int64
+		var g group
+		if err := rows.Scan(&n, &g.platform, &g.account, &g.scope, &g.room, &g.owner, &g.shared); err != nil {
+			return nil, err
+		}
+		if s.allows(g) {
+			out = append(out, n)
+		}
+	}
+	return out, rows.Err()
+}
+
+func groupTerm(g int64) string { return "g" + strconv.FormatInt(g, 10) }
+
+// within asks only for texts of these groups.
+func within(groups []int64, expr string) string {
+	if len(groups) == 0 || len(groups) > mostGroups {
+		return "text : (" + expr + ")"
+	}
+	terms := make([]string, len(groups))
+	for i, g := range groups {
+		terms[i] = groupTerm(g)
+	}
+	return "who : (" + strings.Join(terms, " OR ") + ") AND text : (" + expr + ")"
+}
+
+// A search is one expression that is looked for.
+type search struct {
+	q      Query
+	p      parsed
+	groups []int64
+	expr   string
+}
+
+// A found is a hit whose text was not read yet.
+type found struct {
+	doc, s int64
+	row    int
+	at     int64
+}
+
+func (s search) run(ctx context.Context, db *sql.DB) ([]Hit, error) {
+	var n int
+	err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", s.expr, rare+1).Scan(&n)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	from := fmt.Sprintf("(SELECT rowid AS id, 0 AS score FROM fts WHERE fts MATCH ? ORDER BY rowid DESC LIMIT %d) f", common)
+	order := "d.id DESC"
+	if n <= rare {
+		from = "(SELECT rowid AS id, bm25(fts, 0.0, 1.0) AS score FROM fts WHERE fts MATCH ?) f"
+		order = "f.score, d.id DESC"
+		if s.q.Sort == Newest {
+			order = "d.at DESC, d.id DESC"
+		}
+	}
+	where, args := s.filter()
+	rows, err := db.QueryContext(ctx, "SELECT d.id, d.s, d.row, d.at FROM "+from+" CROSS JOIN docs d ON d.id = f.id CROSS JOIN sessions ON n = d.s WHERE "+where+
+		" ORDER BY "+order+fmt.Sprintf(" LIMIT %d", candidates), append([]any{s.expr}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []found
+	for rows.Next() {
+		var f found
+		if err := rows.Scan(&f.doc, &f.s, &f.row, &f.at); err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return s.show(ctx, db, all)
+}
+
+// filter is what hits must be beside having the words.
+func (s search) filter() (where string, args []any) {
+	where = "1"
+	if len(s.q.Roles) > 0 {
+		var in []string
+		for _, r := range s.q.Roles {
+			in = append(in, strconv.Itoa(roleNumber(r)))
+		}
+		where += " AND d.role IN (" + strings.Join(in, ",") + ")"
+	}
+	if s.q.Except != "" {
+		where += " AND NOT (sessions.id = ? AND d.row >= ?)"
+		args = append(args, string(s.q.Except), s.q.Active)
+	}
+	if len(s.groups) > 0 {
+		var in []string
+		for _, g := range s.groups {
+			in = append(in, strconv.FormatInt(g, 10))
+		}
+		where += " AND sessions.g IN (" + strings.Join(in, ",") + ")"
+	}
+	return where, args
+}
+
+// show reads the texts of the hits that come first, session by session.
+func (s search) show(ctx context.Context, db *sql.DB, all []found) ([]Hit, error) {
+	limit, per := s.q.Limit, s.q.Per
+	if limit <= 0 {
+		limit = 10
+	}
+	if per <= 0 {
+		per = 3
+	}
+	bySession := map[int64][]found{}
+	var order []int64
+	for _, f := range all {
+		if len(bySession[f.s]) == 0 {
+			if len(order) == limit {
+				continue
+			}
+			order = append(order, f.s)
+		}
+		if len(bySession[f.s]) < per {
+			bySession[f.s] = append(bySession[f.s], f)
+		}
+	}
+	var hits []Hit
+	for _, n := range order {
+		for _, f := range bySession[n] {
+			h, err := s.hit(ctx, db, f)
+			if err != nil {
+				return nil, err
+			}
+			hits = append(hits, h)
+		}
+	}
+	return hits, nil
+}
+
+func (s search) hit(ctx context.Context, db *sql.DB, f found) (Hit, error) {
+	h := Hit{Row: f.row, Time: time.Unix(0, f.at).UTC()}
+	var role int
+	var text string
+	err := db.QueryRowContext(ctx, `SELECT sessions.id, d.role, d.text,
+		ifnull((SELECT max(row) FROM docs WHERE s = d.s AND row < d.row), -1), ifnull((SELECT min(row) FROM docs WHERE s = d.s AND row > d.row), -1)
+		FROM docs d JOIN sessions ON n = d.s WHERE d.id = ?`, f.doc).Scan(&h.Session, &role, &text, &h.Before, &h.After)
+	if err != nil {
+		return h, err
+	}
+	h.Role, h.Snippet = roleOf(role), s.p.snippet(text)
+	return h, nil
+}
