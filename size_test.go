@@ -30,15 +30,26 @@ func lines(t *testing.T, path string) []string {
 var (
 	longer = map[string]string{
 		"storage/storagetest": "its functions are lists of named tests, one sentence each",
+		"cmd/internal/admin":  "a request has a method, a path, a query, a body and an answer",
+		"cmd/internal/doctor": "a finding has a check, a level, a repair, a fix and a text",
 	}
 	larger = map[string]struct {
 		lines  int
 		reason string
 	}{
-		"storage/bolt":          {4500, "it implements every port of the gateway over one file, and its types are of no use apart"},
-		"storage/storagetest":   {2500, "one suite, in files by port"},
+		"storage/bolt":          {5800, "it implements every port of the gateway over one file, and its types are of no use apart"},
+		"storage/storagetest":   {3000, "one suite, in files by port"},
+		"cmd/hermesd":           {4000, "one file per command of the command line"},
+		"gateway/turn":          {4300, "one turn from its claim to its commit: every part works on the same claim and conversation"},
+		"gateway":               {2900, "the road, and what commands may ask of it"},
+		"gateway/schedule":      {2700, "one grammar and one clock"},
+		"agent/shell":           {4200, "one shell: every part walks the same script with the same state"},
+		"cmd/internal/admin":    {2800, "one file per part of the control socket"},
+		"cmd/internal/app":      {3200, "where all parts are joined"},
+		"internal/sim/discord":  {6000, "a server with the semantics of a whole platform"},
+		"internal/sim/slack":    {5000, "a server with the semantics of a whole platform"},
 		"internal/sim/telegram": {6500, "a server with the semantics of a whole platform"},
-		"internal/sim/llm":      {2500, "a server with the semantics of two services"},
+		"internal/sim/llm":      {2800, "a server with the semantics of two services, and of what they hear and speak"},
 		"adapters/telegram":     {2500, "every method of a platform that we use, with its refusals"},
 	}
 )

@@ -1,0 +1,213 @@
+package hermesd_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var namedTest = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+
+// Each class of attack on docs/security.md names a test that exists, or says that
+// it is open.
+func TestEveryDefenceOnThePageHasItsTest(t *testing.T) {
+	page := lines(t, filepath.Join("docs", "security.md"))
+	at := slices.Index(page, "## Known attacks, and what defends")
+	if at < 0 {
+		t.Fatal("docs/security.md has no list of attacks")
+	}
+	rows := 0
+	for n, line := range page[at:] {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| class") {
+			continue
+		}
+		rows++
+		found := namedTest.FindAllStringSubmatch(line, -1)
+		if len(found) == 0 && !strings.HasSuffix(line, "| open |") {
+			t.Errorf("docs/security.md:%d names no test", at+n+1)
+		}
+		for _, m := range found {
+			if !exists(t, m[1], m[2]) {
+				t.Errorf("docs/security.md:%d: there is no %s in %s", at+n+1, m[2], m[1])
+			}
+		}
+	}
+	if rows < 25 {
+		t.Errorf("only %d classes are left", rows)
+	}
+}
+
+// exists reports whether a package has a test of that name; "hermesd" is the
+// root.
+func exists(t *testing.T, pkg, name string) bool {
+	if pkg == "hermesd" {
+		pkg = "."
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		for _, line := range lines(t, f) {
+			if strings.HasPrefix(line, "func "+name+"(") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// used returns in which packages an expression of a package's name is used, or a
+// literal of its type.
+func used(t *testing.T, path string, names ...string) []string {
+	t.Helper()
+	in := map[string]bool{}
+	sources(t, func(file, pkg string) {
+		if strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "docs/") {
+			return // servers for tests, and examples
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		local := ""
+		for _, i := range f.Imports {
+			if strings.Trim(i.Path.Value, `"`) == path {
+				local = filepath.Base(path)
+				if i.Name != nil {
+					local = i.Name.Name
+				}
+			}
+		}
+		if local == "" {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.CompositeLit); ok && len(lit.Elts) == 0 { // a zero value says nothing
+				if _, ok := lit.Type.(*ast.SelectorExpr); ok && names[0] == "Principal" {
+					return false
+				}
+			}
+			var e ast.Expr
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				e = n.Type
+			case *ast.CallExpr:
+				e = n.Fun
+			}
+			if s, ok := e.(*ast.SelectorExpr); ok {
+				if id, ok := s.X.(*ast.Ident); ok && id.Name == local && slices.Contains(names, s.Sel.Name) {
+					in[pkg] = true
+				}
+			}
+			return true
+		})
+	})
+	return slices.Sorted(maps.Keys(in))
+}
+
+// reasons compares packages with those that may, each with its reason.
+func reasons(t *testing.T, what string, got []string, may map[string]string) {
+	t.Helper()
+	for _, pkg := range got {
+		if may[pkg] == "" {
+			t.Errorf("%s %s; give the reason here, or go by the package that may", pkg, what)
+		}
+	}
+}
+
+func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
+	got := used(t, "net/http", "Client", "Get", "Post", "Head", "PostForm")
+	if !slices.Contains(got, "internal/dial") {
+		t.Errorf("clients are made in %v: the dialer is not found", got)
+	}
+	reasons(t, "makes an HTTP client", got, map[string]string{
+		"internal/dial":                   "the dialer itself: what people and models name is fetched by it",
+		"agent/llm/internal/wire":         "the provider that the operator has configured",
+		"adapters/telegram":               "the Bot API server that the operator has configured",
+		"adapters/telegram/internal/wire": "the same",
+		"adapters/discord":                "files of Discord, over its transport",
+		"adapters/discord/internal/wire":  "the API that the operator has configured",
+		"adapters/slack/internal/wire":    "the API that the operator has configured",
+		"cmd/internal/admin":              "the control socket",
+		"cmd/internal/doctor":             "asks the configured places whether they answer",
+		"cmd/internal/setup":              "asks the servers that the operator has just named whether a key is theirs",
+		"cmd/internal/traces":             "the collector that the operator has named",
+		"internal/rig":                    "tests and measurements",
+		"internal/bench":                  "tests and measurements",
+		"internal/crashtest":              "tests and measurements",
+	})
+}
+
+func TestOnlyOnePackageStartsCommandsOfModels(t *testing.T) {
+	got := used(t, "os/exec", "Command", "CommandContext", "Cmd")
+	if !slices.Contains(got, "internal/spawn") {
+		t.Errorf("processes are started in %v: the one package is not found", got)
+	}
+	reasons(t, "starts processes", got, map[string]string{
+		"internal/spawn":       "the one place, with the sandbox and the environment",
+		"systemd":              "asks systemd about a unit; nothing of it comes from outside",
+		"cmd/internal/service": "systemctl and journalctl, for the operator",
+		"internal/rig":         "tests and measurements",
+		"internal/release":     "git, the go command and what it built, for those who make a release",
+		"cmd/internal/tour":    "the daemon itself, as a child of the demo",
+	})
+}
+
+func TestOnlyTheCheckMakesPrincipals(t *testing.T) {
+	reasons(t, "says who somebody is", used(t, "hermesd/gateway/access", "Principal"), map[string]string{
+		"gateway/schedule": "the operator, as the author of a job that no person has made",
+	})
+}
+
+// What people and models name is opened below a root that no path and no link
+// leads out of. The packages that open files otherwise have their names from the
+// operator, or made them themselves.
+func TestFilesAreOpenedInKnownPlacesOnly(t *testing.T) {
+	got := used(t, "os", "Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "OpenRoot", "ReadDir")
+	if !slices.Contains(got, "agent/tools/files") {
+		t.Errorf("files are opened in %v: the tools are not found", got)
+	}
+	got = slices.DeleteFunc(got, func(pkg string) bool { // these serve the operator at the machine, or keep what they have named themselves
+		top, _, _ := strings.Cut(pkg, "/")
+		return top == "storage" || top == "internal" || top == "cmd" && pkg != "cmd/internal/app"
+	})
+	reasons(t, "opens files", got, map[string]string{
+		"agent/tools/files":       "the root of the workspace: what models name goes by it",
+		"agent/contextfile":       "roots of the home and of the workspace",
+		"agent/skills":            "roots of the folders with skills, and their cache",
+		"cmd/internal/app":        "roots of the workspace and the media cache, for what answers attach; outputs of jobs under names that lead nowhere",
+		"agent/memory":            "two files of fixed names",
+		"agent/prompt":            "the prefill file that the operator has named",
+		"agent/engine/plugin":     "programs that the operator has put into the home",
+		"adapters/httpapi":        "its key",
+		"adapters/internal/file":  "files of the media cache, by the name that the cache gave them",
+		"agent/llm/internal/wire": "the same",
+		"agent/speech":            "the same, and recordings that it makes there",
+		"agent/vision":            "the same",
+		"gateway/media":           "the media cache itself",
+		"gateway/turn":            "files of the media cache, by the name that the cache gave them",
+	})
+}
+
+// Secrets are masked where log lines leave, so there is one such place.
+func TestThereIsOneSinkForLogs(t *testing.T) {
+	got := append(used(t, "go.uber.org/zap/zapcore", "NewCore", "AddSync", "Lock"), used(t, "go.uber.org/zap", "New", "NewProduction", "NewDevelopment")...)
+	if len(got) == 0 {
+		t.Error("the sink is not found")
+	}
+	reasons(t, "writes logs", got, map[string]string{"cmd/hermesd": "the one sink, which masks secrets"})
+	words := []string{"Print", "Printf", "Println", "Fatal", "Fatalf", "Info", "Warn", "Error", "Debug", "New", "Default"}
+	reasons(t, "logs by another library", append(used(t, "log", words...), used(t, "log/slog", words...)...), map[string]string{
+		"adapters/httpapi":             "net/http wants such a logger; its lines go to ours, or nowhere",
+		"adapters/slack":               "slack-go wants such a logger; its lines go nowhere",
+		"adapters/slack/internal/link": "the same",
+	})
+}
