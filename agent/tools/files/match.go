@@ -38,7 +38,8 @@ var (
 func spaced(l string) string { return strings.TrimSpace(runs.ReplaceAllString(l, " ")) }
 
 // find returns where old stands in a text and what comes in its place, and how it
-// was found, "" if exactly.
+// was found, "" if exactly. Places may overlap: then it is not clear which is
+// meant, as if they were apart.
 func find(file, old, text string) (spans []span, how string) {
 	if spans = exact(file, old, text); len(spans) > 0 {
 		return spans, ""
@@ -64,7 +65,7 @@ func exact(file, old, text string) []span {
 			return out
 		}
 		out = append(out, span{at + i, at + i + len(old), text})
-		at += i + len(old)
+		at += i + 1
 	}
 }
 
@@ -85,16 +86,12 @@ func byLines(file, old, text string, form func(string) string) []span {
 	}
 	var out []span
 	at := 0
-	for i := 0; i < len(lines); {
-		if i+len(forms) > len(lines) || !slices.Equal(have[i:i+len(forms)], forms) {
-			at += len(lines[i])
-			i++
-			continue
+	for i := range len(lines) - len(forms) + 1 {
+		if slices.Equal(have[i:i+len(forms)], forms) {
+			block := strings.Join(lines[i:i+len(forms)], "")
+			out = append(out, span{at, at + len(block), fitted(block, want, text)})
 		}
-		block := strings.Join(lines[i:i+len(forms)], "")
-		out = append(out, span{at, at + len(block), fitted(block, want, text)})
-		at += len(block)
-		i += len(forms)
+		at += len(lines[i])
 	}
 	return out
 }
@@ -131,7 +128,18 @@ func fitted(block string, old []string, text string) string {
 
 func indent(l string) string { return l[:len(l)-len(strings.TrimLeft(l, " \t"))] }
 
-// replaced returns a text with its spans replaced.
+// apart returns the spans that do not overlap one before them.
+func apart(spans []span) (out []span) {
+	end := 0
+	for _, s := range spans {
+		if s.from >= end {
+			out, end = append(out, s), s.to
+		}
+	}
+	return out
+}
+
+// replaced returns a text with its spans replaced, which stand apart.
 func replaced(file string, spans []span) string {
 	var b strings.Builder
 	at := 0

@@ -97,6 +97,7 @@ func (c content) replace(old, text string, all bool) (after []byte, note string,
 	case len(spans) > 1 && !all:
 		return nil, "", fmt.Errorf("the old text stands there %d times, at the lines %s; give more of what is around it, or set replace_all", len(spans), places(file, spans))
 	}
+	spans = apart(spans)
 	if how != "" {
 		note = "; found " + how
 	}

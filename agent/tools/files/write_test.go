@@ -417,6 +417,30 @@ func TestCallsAtTheSameTimeLoseNothing(t *testing.T) {
 	onlyThese(t, dir, "f")
 }
 
+// A text whose places overlap stands there several times: none of them is meant
+// more than another.
+func TestPlacesThatOverlapAreSeveral(t *testing.T) {
+	for name, in := range map[string]map[string]any{
+		"a text":  {"path": "f", "old_string": "bb", "new_string": "c"},
+		"lines":   {"path": "f", "old_string": "x \ny\nx", "new_string": "c"},
+		"a patch": {"patch": "*** Begin Patch\n*** Update File: f\n@@\n-q\n+r\n*** End Patch\n"},
+	} {
+		const file = "bbb\nx\ny\nx\ny\nx\nq\nq\n"
+		dir, _, set := editable(t, files.Options{}, map[string]string{"f": file})
+		if r := use(t, set, "patch", in); !strings.Contains(r, "2 times") {
+			t.Errorf("%s: %s", name, r)
+		}
+		if got := held(t, dir, "f"); got != file {
+			t.Errorf("%s: the file holds %q", name, got)
+		}
+	}
+	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "bbbbb"})
+	r := use(t, set, "patch", map[string]any{"path": "f", "old_string": "bb", "new_string": "c", "replace_all": true})
+	if got := held(t, dir, "f"); got != "ccb" || !strings.Contains(r, "places: 2") {
+		t.Errorf("%q, %s", got, r)
+	}
+}
+
 func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "x"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -439,14 +463,17 @@ func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
 			return err == nil
 		}
 		plain := func(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
-		if strings.Count(plain(file), old) != 1 || old == "" || text == "" || !run(old, text) {
+		once := func(s, part string) bool { // "bb" stands twice in "bbb"
+			return strings.Contains(s, part) && strings.Index(s, part) == strings.LastIndex(s, part)
+		}
+		if !once(plain(file), old) || old == "" || text == "" || !run(old, text) {
 			t.Skip("it does not stand there once")
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "f"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(file, "\n") > 0 != (strings.Count(string(raw), "\n") > 0) || strings.Count(plain(string(raw)), text) != 1 {
+		if strings.Count(file, "\n") > 0 != (strings.Count(string(raw), "\n") > 0) || !once(plain(string(raw)), text) {
 			t.Skip("the way back is not the same")
 		}
 		if !run(text, old) {
