@@ -45,7 +45,7 @@ func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &page{form: huh.NewForm(huh.NewGroup(fields...)).WithTheme(huh.ThemeFunc(huh.ThemeBase16))}
-	program := tea.NewProgram(m, tea.WithInput(ending(a.In, cancel)), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ), tea.WithoutSignalHandler())
+	program := tea.NewProgram(m, tea.WithInput(ending(a.In, cancel)), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ), tea.WithoutSignalHandler(), tea.WithFilter(unasked))
 	// A program that is killed by its context leaves a reader behind, which would
 	// take the next page's keys.
 	stop := context.AfterFunc(ctx, program.Quit)
@@ -61,6 +61,16 @@ func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 		return fmt.Errorf("terminal: %w", err)
 	}
 	return nil
+}
+
+// unasked drops the form's question for the size of the terminal: it is told at
+// the start and at each change, and who answers the question reads the terminal
+// even after the program has ended.
+func unasked(_ tea.Model, msg tea.Msg) tea.Msg {
+	if msg == tea.RequestWindowSize() {
+		return nil
+	}
+	return msg
 }
 
 // A page is a form that is blank at its end.
