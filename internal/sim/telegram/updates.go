@@ -82,8 +82,9 @@ func (c *call) getUpdates() (any, *apiError) {
 	b.lastPoll = pollMark{offset, now}
 	got := b.readLocked(offset, limit)
 	if len(got) > 0 || wait == 0 {
+		answer := updatesAnswer(got) // before Shuffle can change them
 		s.mu.Unlock()
-		return updatesAnswer(got), nil
+		return answer, nil
 	}
 	b.abortPollLocked(terminated)
 	p := &poll{wake: make(chan struct{}, 1), end: make(chan *apiError, 1)}
@@ -118,8 +119,9 @@ func (c *call) await(p *poll, wait time.Duration, read func() []*item) (any, *ap
 		}
 		if over || len(got) > 0 {
 			c.bot.poll = nil
+			answer := updatesAnswer(got)
 			c.s.mu.Unlock()
-			return updatesAnswer(got), nil
+			return answer, nil
 		}
 		c.s.mu.Unlock()
 	}

@@ -226,7 +226,10 @@ func (h *webhook) deliver(it *item) {
 func (h *webhook) post(it *item) (time.Duration, []byte, error) {
 	ctx, cancel := context.WithTimeout(h.ctx, webhookTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(it.encode()))
+	h.b.s.mu.Lock()
+	update := it.encode() // Shuffle may change it
+	h.b.s.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(update))
 	if err != nil {
 		return 0, nil, err
 	}
