@@ -171,7 +171,7 @@ func (w *world) dcWaited(rest time.Duration) (wait time.Duration, early []time.D
 		if c.Route == discord.RouteCreateMessage {
 			return d, early
 		}
-		if d > rest/4 && d < rest { // what was under way when the refusal came does not count
+		if d > rest/2 && d < rest { // what was under way when the refusal came does not count
 			early = append(early, d)
 		}
 	}
@@ -211,7 +211,7 @@ func discordSendFaults() []fault {
 		out = append(out, fault{
 			sentence: fmt.Sprintf("a 429 of Discord (global: %v) is honoured to the letter", global), on: onDiscord,
 			play: func(w *world) {
-				const rest = 1200 * time.Millisecond
+				const rest = 2400 * time.Millisecond
 				w.dc.srv.Inject(discord.Fault{Route: discord.RouteCreateMessage, Kind: discord.Fail, RetryAfter: rest, Global: global})
 				w.ask("hello")
 				if d, early := w.dcWaited(rest); d < rest || d > rest+3*time.Second || global && len(early) > 0 {

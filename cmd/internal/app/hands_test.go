@@ -36,7 +36,7 @@ func TestTheToolsThatActDoSo(t *testing.T) {
 		after    func(*world)
 	}{
 		{
-			sentence: "a command runs in the workspace", say: use("terminal", `{"command":"echo hello | tee a.txt"}`), sees: "hello",
+			sentence: "a command runs in the workspace", say: use("terminal", `{"command":"echo hello | tee a.txt"}`), sees: "result: hello",
 			after: func(w *world) {
 				if got := w.read("workspace/a.txt"); got != "hello\n" {
 					w.Errorf("the file holds %q", got)
@@ -60,13 +60,13 @@ func TestTheToolsThatActDoSo(t *testing.T) {
 			sentence: "what is blocked nobody is asked about", say: use("terminal", `{"command":"rm -rf /"}`), sees: "it deletes or moves away the root",
 		},
 		{
-			sentence: "with approvals off a dangerous command runs unasked", config: "approvals:\n  mode: off\n", say: use("terminal", `{"command":"mkdir b && rm -rf b && echo gone"}`), sees: "gone",
+			sentence: "with approvals off a dangerous command runs unasked", config: "approvals:\n  mode: off\n", say: use("terminal", `{"command":"mkdir b && rm -rf b && echo gone"}`), sees: "result: gone",
 		},
 		{
 			sentence: "without a terminal there is none", config: "terminal:\n  enabled: false\n", say: use("terminal", `{"command":"echo hello"}`), sees: "no tool called",
 		},
 		{
-			sentence: "a command gets no key of the environment", say: use("terminal", `{"command":"env | grep -c -i -E 'key|token|secret' || true"}`), sees: "0",
+			sentence: "a command gets no key of the environment", say: use("terminal", `{"command":"env | grep -c -i -E '^[^=]*(key|token|secret)' || true"}`), sees: "result: 0",
 		},
 		{
 			sentence: "a file is written into the workspace", say: use("write_file", `{"path":"notes/a.md","content":"buy milk\n"}`), sees: "notes/a.md",
@@ -87,14 +87,14 @@ func TestTheToolsThatActDoSo(t *testing.T) {
 		},
 		{
 			sentence: "a question with choices is answered by a number", say: use("clarify", `{"question":"Tea or coffee?","choices":["tea","coffee"]}`),
-			then: func(w *world) { w.sees("Tea or coffee?"); w.say("2") }, sees: "coffee",
+			then: func(w *world) { w.sees("Tea or coffee?"); w.say("2") }, sees: "result: The person chose 2: coffee",
 		},
 		{
 			sentence: "a message goes where it is sent", say: use("send_message", `{"action":"send","target":"origin","message":"psst"}`),
 			then: func(w *world) { w.sees("psst") }, sees: "on its way to",
 		},
 		{
-			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "telegram:100001",
+			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "result: 1 targets:\n• telegram:100001",
 		},
 		{
 			sentence: "a private address is not read", say: use("web_extract", `{"urls":["http://127.0.0.1:1/admin"]}`), sees: "not a place to fetch from",
