@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("SOME_PROVIDER_API_KEY", "sk-nobody-else-sees-this"); err != nil { // looked for by a command of the agent
 		panic(err)
 	}
-	if err := flag.Set("test.parallel", "100"); err != nil {
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
