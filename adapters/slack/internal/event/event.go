@@ -253,24 +253,31 @@ func (c Converter) deleted(b Body) (chat.Inbound, bool) {
 }
 
 // Quarantined is the event that stands for an envelope that cannot be
-// converted: it is recorded as far as it is short, and never asked for again.
+// converted: it is recorded as far as it is short, once also where Slack sends
+// it again in another envelope, and never asked for again.
 func (c Converter) Quarantined(e Envelope, now time.Time) (chat.Inbound, bool) {
-	channel := stub(e.Payload)
+	channel, id := stub(e.Payload)
 	if channel == "" {
 		return chat.Inbound{}, false
+	}
+	key := "event:" + id
+	if id == "" {
+		key = "envelope:" + e.ID
 	}
 	const keep = 4 << 10
 	text := string(e.Payload[:min(len(e.Payload), keep)])
 	return chat.Inbound{
-		Key: "envelope:" + e.ID, ID: e.ID, Event: chat.Message, At: now.UTC(),
+		Key: key, ID: e.ID, Event: chat.Message, At: now.UTC(),
 		From: c.place(Body{Channel: channel}, c.room(channel, ""), false),
 		Text: strings.ToValidUTF8(text, "?"), Rule: RuleUnreadable,
 	}, true
 }
 
-// stub finds the channel of a payload of which nothing else can be read.
-func stub(raw json.RawMessage) string {
+// stub finds the channel of a payload of which nothing else can be read, and the
+// id of its event where it has one.
+func stub(raw json.RawMessage) (channel, event string) {
 	var p struct {
+		ID    json.RawMessage `json:"event_id"`
 		Event struct {
 			Channel json.RawMessage `json:"channel"`
 		} `json:"event"`
@@ -278,19 +285,20 @@ func stub(raw json.RawMessage) string {
 		ChannelID json.RawMessage `json:"channel_id"`
 	}
 	if json.Unmarshal(raw, &p) != nil {
-		return ""
+		return "", ""
 	}
+	_ = json.Unmarshal(p.ID, &event) // none, or none that is one: ""
 	for _, v := range []json.RawMessage{p.Event.Channel, p.ChannelID, p.Channel} {
 		var id string
 		if json.Unmarshal(v, &id) == nil && id != "" {
-			return id
+			return id, event
 		}
 		var obj struct {
 			ID string `json:"id"`
 		}
 		if json.Unmarshal(v, &obj) == nil && obj.ID != "" {
-			return obj.ID
+			return obj.ID, event
 		}
 	}
-	return ""
+	return "", ""
 }

@@ -296,16 +296,17 @@ func TestWhatConcernsNobodyIsSkipped(t *testing.T) {
 
 func TestWhatCannotBeReadIsRecorded(t *testing.T) {
 	c := converter(t)
-	for _, raw := range []string{
-		`{"event":{"type":"message","channel":"C1","ts":"1.0","text":{"not":"text"}}}`,
-		`{"event":{"type":"message","channel":{"id":"C1"},"ts":"1.0"}}`,
+	for raw, key := range map[string]string{
+		`{"event":{"type":"message","channel":"C1","ts":"1.0","text":{"not":"text"}}}`:   "envelope:e9",
+		`{"event_id":7,"event":{"type":"message","channel":{"id":"C1"},"ts":"1.0"}}`:     "envelope:e9",
+		`{"event_id":"Ev1","event":{"type":"message","channel":{"id":"C1"},"ts":"1.0"}}`: "event:Ev1", // in whatever envelope it comes again
 	} {
 		e := event.Envelope{Type: event.EventsAPI, ID: "e9", Payload: json.RawMessage(raw)}
 		if _, ok, err := c.Convert(e, now()); ok || err == nil {
 			t.Errorf("%s can be read", raw)
 		}
 		in, ok := c.Quarantined(e, now())
-		if !ok || in.Rule != event.RuleUnreadable || in.From.Chat != "C1" || in.Key != "envelope:e9" || in.Text != raw {
+		if !ok || in.Rule != event.RuleUnreadable || in.From.Chat != "C1" || in.Key != key || in.Text != raw {
 			t.Errorf("%s: %v %+v", raw, ok, in)
 		}
 	}
