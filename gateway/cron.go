@@ -237,63 +237,14 @@ func (c *crons) Places(ctx context.Context, slot schedule.SlotID) []chat.Address
 // Ended implements turn.Scheduled.
 func (c *crons) Ended(slot schedule.SlotID) { c.clock.Wake(slot.Job) }
 
-// An announcement is what a scheduled run said to a chat.
-type announcement struct {
-	At   time.Time `json:"at"`
-	Name string    `json:"name"`
-	Text string    `json:"text"`
-}
-
-// What is kept of announcements to one chat: so many, and so much of each.
-const (
-	maxAnnounced = 5
-	maxAnnounce  = 4000 // characters
-)
-
-func announceKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
-
 // Delivered implements turn.Scheduled.
-func (c *crons) Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address) {
-	if !c.o.Attach {
-		return
+func (c *crons) Delivered(ctx context.Context, _ schedule.SlotID, name, text string, to []chat.Address) {
+	if c.o.Attach {
+		c.g.announce(ctx, fmt.Sprintf("as the scheduled prompt %q", name), text, to)
 	}
-	if r := []rune(text); len(r) > maxAnnounce {
-		text = string(r[:maxAnnounce]) + " …"
-	}
-	for _, at := range to {
-		list := append(c.kept(ctx, at), announcement{At: time.Now().UTC(), Name: name, Text: text})
-		list = list[max(0, len(list)-maxAnnounced):]
-		raw, err := json.Marshal(list)
-		if err == nil {
-			err = c.g.o.Store.SetValue(ctx, announceKey(at), raw)
-		}
-		if err != nil {
-			c.g.o.Log.Error("keep what a scheduled run said", zap.String("job", string(slot.Job)), zap.Error(err))
-		}
-	}
-}
-
-func (c *crons) kept(ctx context.Context, at chat.Address) (list []announcement) {
-	raw, err := c.g.o.Store.Value(ctx, announceKey(at))
-	if err == nil && raw != nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil && ctx.Err() == nil { // a turn that is stopped meanwhile needs it no more
-		c.g.o.Log.Error("what scheduled runs have said", zap.Stringer("chat", at), zap.Error(err))
-	}
-	return list
 }
 
 // Announced implements turn.Scheduled.
 func (c *crons) Announced(ctx context.Context, at chat.Address, since time.Time) string {
-	if !c.o.Attach {
-		return ""
-	}
-	var b strings.Builder
-	for _, a := range c.kept(ctx, at) {
-		if age := time.Since(a.At); a.At.After(since) && 0 <= age && age < 7*24*time.Hour {
-			fmt.Fprintf(&b, "[you said here at %s, as the scheduled prompt %q]\n%s\n[end of what was said]\n\n", a.At.In(c.g.o.Location).Format("2006-01-02 15:04"), a.Name, a.Text)
-		}
-	}
-	return b.String()
+	return c.g.announced(ctx, at, since)
 }

@@ -114,6 +114,7 @@ type Gateway struct {
 	acks     acks
 	paused   atomic.Bool // no turn begins
 	setHomes atomic.Pointer[map[chat.Platform]chat.Address]
+	said     sync.Mutex               // held while announcements are changed
 	allowed  atomic.Pointer[[]string] // for ever, by owners
 	started  time.Time
 	live     atomic.Pointer[Live]

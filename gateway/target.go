@@ -207,34 +207,49 @@ func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
 	return all, err
 }
 
+// A Parcel is what is sent unasked.
+type Parcel struct {
+	To    string // as Targets takes it
+	Text  string // Markdown
+	Files []chat.File
+}
+
 // Send says text to the places that a target names, with files, and returns the
-// rows in which it is on its way. What cannot be sent is refused as a whole.
-func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, m tool.Message) ([]outbox.Row, error) {
-	to, err := g.Targets(ctx, m.To, origin)
+// rows in which it is on its way. What cannot be sent is refused as a whole. The
+// conversations there know of it, but for that of origin, which says it itself.
+func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p Parcel) ([]outbox.Row, error) {
+	to, err := g.Targets(ctx, p.To, origin)
 	if err != nil {
 		return nil, err
 	}
 	if len(to) == 0 {
 		return nil, errors.New("that names no place to send to")
 	}
-	files, err := g.files(m.Files)
-	if err != nil {
-		return nil, err
-	}
 	var rows []outbox.Row
 	for _, at := range to {
 		d := delivery.Draft{To: at, Turn: turn, Role: outbox.Notice}
-		if strings.TrimSpace(m.Text) != "" {
-			rows = append(rows, g.delivery.Render(m.Text, d)...)
+		if strings.TrimSpace(p.Text) != "" {
+			rows = append(rows, g.delivery.Render(p.Text, d)...)
 		}
-		for i := range files {
-			rows = append(rows, outbox.Row{Role: d.Role, Turn: d.Turn, Msg: chat.Outbound{To: at, File: &files[i]}})
+		for i := range p.Files {
+			rows = append(rows, outbox.Row{Role: d.Role, Turn: d.Turn, Msg: chat.Outbound{To: at, File: &p.Files[i]}})
 		}
 	}
 	if len(rows) == 0 {
 		return nil, errors.New("there is nothing to send: neither text nor files")
 	}
-	return g.delivery.Enqueue(ctx, rows...)
+	if rows, err = g.delivery.Enqueue(ctx, rows...); err != nil {
+		return nil, err
+	}
+	as, said := "sent from another conversation", p.Text
+	if turn == "" {
+		as = "sent by the operator"
+	}
+	for _, f := range p.Files {
+		said = strings.TrimSpace(said + "\n[file " + f.Name + "]")
+	}
+	g.announce(context.WithoutCancel(ctx), as, said, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
+	return rows, nil
 }
 
 func (g *Gateway) files(paths []string) ([]chat.File, error) {
@@ -254,7 +269,11 @@ func (g *Gateway) files(paths []string) ([]chat.File, error) {
 
 // sendFor is Send for a tool of the turn of e.
 func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error) {
-	rows, err := g.Send(ctx, e.In.From, turn, m)
+	files, err := g.files(m.Files)
+	if err != nil {
+		return "", err
+	}
+	rows, err := g.Send(ctx, e.In.From, turn, Parcel{m.To, m.Text, files})
 	if err != nil {
 		return "", err
 	}

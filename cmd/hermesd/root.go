@@ -36,7 +36,7 @@ prompts and a local chat, day and night.
 	f.StringVar(&c.level, "log-level", "", "least important lines that are logged: debug, info, warn, error")
 	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")
 	root.AddCommand(
-		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.outboxCmd(), c.sessionsCmd(),
+		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.sendCmd(), c.outboxCmd(), c.sessionsCmd(),
 		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.pairingCmd(),
 		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.reloadCmd(),
 		c.versionCmd(), c.completionCmd(), c.manCmd(),

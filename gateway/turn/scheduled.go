@@ -29,8 +29,8 @@ type Scheduled interface {
 	// Delivered keeps what a run said to a place, so that a conversation there can
 	// go on from it.
 	Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address)
-	// Announced returns what runs have said to a place since then, for the next
-	// turn there; "" mostly.
+	// Announced returns what was said at a place outside of its conversation since
+	// then, for the next turn there; "" mostly.
 	Announced(ctx context.Context, at chat.Address, since time.Time) string
 }
 

@@ -7,6 +7,8 @@
 //	GET  /outbox?all=&max=     what is not delivered, or all that is kept
 //	POST /outbox/{id}/retry    make a row due now
 //	POST /outbox/{id}/drop     give a row up
+//	GET  /destinations         where messages can be sent
+//	POST /files?name=, /send   take up a file that is to be sent; send a message
 //	GET  /sessions?max=        conversations, newest first
 //	GET  /sessions/{id}        one: record, prompt by layer, a page of messages
 //	GET  /sessions/{id}/prompt the frozen prompt: layers and sizes of tools
@@ -80,6 +82,8 @@ type Options struct {
 	Metrics http.Handler
 	// Wake says that a row for an address is due; nil where nothing is sent.
 	Wake func(chat.Address)
+	// Sender says things in chats; nil where no daemon runs.
+	Sender Sender
 	// Search finds messages of all conversations, the best first.
 	Search func(ctx context.Context, text string, most int) ([]Found, error)
 	// Pairing lets people in; nil: nobody can be. Tell says something in a chat, now
@@ -126,7 +130,7 @@ type Handler struct {
 	attached sync.WaitGroup
 }
 
-// maxBody bounds what a request may carry.
+// maxBody bounds what most requests may carry.
 const maxBody = 64 << 10
 
 // NewHandler returns a Handler.
@@ -159,6 +163,7 @@ func NewHandler(o Options) *Handler {
 	h.mux.HandleFunc("POST /verify", h.verify)
 	h.mux.HandleFunc("POST /reload", h.reload)
 	h.scheduled()
+	h.sending()
 	h.mux.HandleFunc("POST /attach", h.attach)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusNotFound, "the daemon knows no " + r.Method + " " + r.URL.Path + "; is it of another version?"})
@@ -168,7 +173,7 @@ func NewHandler(o Options) *Handler {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r.URL.Path))
 	h.mux.ServeHTTP(w, r)
 }
 

@@ -279,7 +279,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.o.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Upkeep(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.meter.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
+		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"hermesd/gateway"
+	"hermesd/gateway/outbox"
+)
+
+// A Sender says things in chats, unasked.
+type Sender interface {
+	// Destinations are the places that are known.
+	Destinations(ctx context.Context) ([]gateway.Destination, error)
+	// Send returns the rows in which a message is on its way. Its files are paths
+	// that Keep has returned.
+	Send(ctx context.Context, m Message) ([]outbox.Row, error)
+	// Keep takes a file up, to be sent.
+	Keep(ctx context.Context, name string, from io.Reader) (path string, err error)
+}
+
+// A Message is what is said unasked.
+type Message struct {
+	To    string `json:"to"`   // targets, with commas between
+	Text  string `json:"text"` // Markdown
+	Files []File `json:"files,omitempty"`
+}
+
+// A File is one that Keep has taken up.
+type File struct {
+	Path string `json:"path"`
+	Name string `json:"name"`
+}
+
+// Bodies that may be larger than maxBody.
+const (
+	maxMessage = 256 << 10
+	maxFile    = 2 << 30 // what platforms take is less, and Keep says so
+)
+
+// bodyLimit is how many bytes a request to a path may carry.
+func bodyLimit(path string) int64 {
+	switch path {
+	case "/send":
+		return maxMessage
+	case "/files":
+		return maxFile
+	}
+	return maxBody
+}
+
+// sending registers the requests about sending.
+func (h *Handler) sending() {
+	h.mux.HandleFunc("GET /destinations", sent(h, func(r *http.Request, s Sender) (any, error) {
+		all, err := s.Destinations(r.Context())
+		if all == nil {
+			all = []gateway.Destination{}
+		}
+		return all, err
+	}))
+	h.mux.HandleFunc("POST /files", sent(h, func(r *http.Request, s Sender) (any, error) {
+		return s.Keep(r.Context(), r.FormValue("name"), r.Body)
+	}))
+	h.mux.HandleFunc("POST /send", sent(h, func(r *http.Request, s Sender) (any, error) {
+		var m Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			var large *http.MaxBytesError
+			if errors.As(err, &large) {
+				return nil, errors.New("the message is too long; send it as a file")
+			}
+			return nil, fmt.Errorf("the message cannot be read: %w", err)
+		}
+		rows, err := s.Send(context.WithoutCancel(r.Context()), m)
+		return Outbox{Rows: rows}, err
+	}))
+}
+
+// sent answers with what do returns. Its errors are for the one who sends.
+func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.o.Sender == nil {
+			h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
+			return
+		}
+		v, err := do(r, h.o.Sender)
+		if err != nil {
+			h.fail(w, &Error{http.StatusConflict, err.Error()})
+			return
+		}
+		h.reply(w, http.StatusOK, v)
+	}
+}
+
+// Destinations returns the places that messages can be sent to.
+func (c *Client) Destinations(ctx context.Context) ([]gateway.Destination, error) {
+	var all []gateway.Destination
+	err := c.ask(ctx, http.MethodGet, "/destinations", nil, &all)
+	return all, err
+}
+
+// Keep hands a file over, to be sent, and returns its path there.
+func (c *Client) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
+	var path string
+	err := c.exchange(ctx, http.MethodPost, "/files", url.Values{"name": {name}}, from, &path)
+	return path, err
+}
+
+// Send sends a message and returns its rows as they are once each has been sent or
+// given up, at the latest after wait.
+func (c *Client) Send(ctx context.Context, m Message, wait time.Duration) ([]outbox.Row, error) {
+	var out Outbox
+	if err := c.send(ctx, "/send", m, &out); err != nil {
+		return nil, err
+	}
+	late := time.After(wait)
+	for pause := 50 * time.Millisecond; wait > 0; pause = min(2*pause, time.Second) {
+		select {
+		case <-ctx.Done():
+			return out.Rows, ctx.Err()
+		case <-late:
+			return out.Rows, nil
+		case <-time.After(pause):
+		}
+		all, err := c.Outbox(ctx, true)
+		if err != nil {
+			return out.Rows, err
+		}
+		open := false
+		for i, r := range out.Rows {
+			if k := slices.IndexFunc(all.Rows, func(o outbox.Row) bool { return o.ID == r.ID }); k >= 0 {
+				out.Rows[i] = all.Rows[k]
+			}
+			open = open || !out.Rows[i].Terminal()
+		}
+		if !open {
+			break
+		}
+	}
+	return out.Rows, nil
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/media"
+	"hermesd/gateway/outbox"
+)
+
+// A sender sends what the operator says on the command line. It implements
+// admin.Sender.
+type sender struct{ a *App }
+
+func (s sender) Destinations(ctx context.Context) ([]gateway.Destination, error) {
+	return s.a.gateway.Destinations(ctx)
+}
+
+func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
+	p := gateway.Parcel{To: m.To, Text: m.Text}
+	for _, f := range m.Files {
+		file, err := s.a.attach(f.Path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		file.Name = media.Name(f.Name)
+		p.Files = append(p.Files, file)
+	}
+	return s.a.gateway.Send(ctx, chat.Address{}, "", p)
+}
+
+// Keep takes a file into the cache, from where it can be sent.
+func (s sender) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
+	kept, err := s.a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
+		_, err := io.Copy(w, from)
+		return err
+	}, chat.File{Name: name})
+	if err != nil {
+		return "", errors.New(kept.Problem)
+	}
+	return kept.Path, nil
+}

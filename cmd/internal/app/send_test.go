@@ -1,0 +1,136 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/outbox"
+	"hermesd/internal/sim/telegram"
+)
+
+// operator returns the control socket's client.
+func (w *world) operator() *admin.Client {
+	w.Helper()
+	c, err := admin.Dial(w.ctx, w.home)
+	w.must(err)
+	w.Cleanup(func() {
+		if err := c.Close(w.ctx); err != nil {
+			w.Error(err)
+		}
+	})
+	return c
+}
+
+// What the operator says by the command line is read in the chat, with its files,
+// and the conversation there knows of it: once.
+func TestTheOperatorSaysSomethingInAChat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{})
+	w.start()
+	w.online()
+	w.ask("hello")
+	c := w.operator()
+	places, err := c.Destinations(w.ctx)
+	w.must(err)
+	if len(places) != 1 || places[0].Name != "telegram:100001" {
+		t.Fatalf("known are %+v", places)
+	}
+	path, err := c.Keep(w.ctx, "report.txt", strings.NewReader("all is well\n"))
+	w.must(err)
+	rows, err := c.Send(w.ctx, admin.Message{To: places[0].Name, Text: "The **backup** is done.", Files: []admin.File{{Path: path, Name: "report.txt"}}}, 20*time.Second)
+	w.must(err)
+	if len(rows) != 2 || rows[0].State != outbox.Sent || rows[1].State != outbox.Sent {
+		t.Errorf("the rows are %+v", rows)
+	}
+	w.sees("The backup is done.")
+	if ms := w.chat.FromBots(); len(ms) != 3 || ms[2].Media == nil || ms[2].Media.Name != "report.txt" || string(ms[2].Media.Data) != "all is well\n" {
+		t.Errorf("the chat shows %+v", ms)
+	}
+	w.say("what was that?")
+	w.sees("[end of what was said]\n\nwhat was that?")
+	w.ask("and now?")
+	asked := w.asks()
+	if second := asked[1]; !strings.Contains(second, "sent by the operator]\nThe **backup** is done.\n[file report.txt]") {
+		t.Errorf("the conversation was told %q", second)
+	}
+	if third := asked[2]; strings.Contains(third, "backup") {
+		t.Errorf("it was told again: %q", third)
+	}
+}
+
+func TestWhatTheOperatorCannotSend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{})
+	w.start()
+	w.online()
+	c := w.operator()
+	secret := filepath.Join(w.home, "config.yaml")
+	for want, m := range map[string]admin.Message{
+		"no platform of that name":    {To: "signal", Text: "x"},
+		"telegram has no home":        {To: "telegram", Text: "x"},
+		"this did not come from":      {To: "origin", Text: "x"},
+		"names no place":              {To: "local", Text: "x"},
+		"there is nothing to send":    {To: "telegram:100001", Text: " "},
+		"only files in":               {To: "telegram:100001", Files: []admin.File{{Path: secret, Name: "a"}}},
+		"too long; send it as a file": {To: "telegram:100001", Text: strings.Repeat("x", 300<<10)},
+	} {
+		if rows, err := c.Send(w.ctx, m, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v", want, rows, err)
+		}
+	}
+	if _, err := c.Keep(w.ctx, "empty", strings.NewReader("")); err != nil {
+		t.Error(err)
+	}
+	if n := len(w.chat.FromBots()); n != 0 {
+		t.Errorf("%d messages went out", n)
+	}
+	if _, err := os.Stat(secret); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a chat refuses for good is told with its reason.
+func TestWhatIsGivenUpIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{})
+	w.start()
+	w.online()
+	w.ann.Block(w.bot, true)
+	rows, err := w.operator().Send(w.ctx, admin.Message{To: "telegram:100001", Text: "hello"}, 20*time.Second)
+	w.must(err)
+	if len(rows) != 1 || rows[0].State != outbox.Dead || !strings.Contains(rows[0].Reason, "blocked") {
+		t.Errorf("the rows are %+v", rows)
+	}
+}
+
+// A message that the agent sends elsewhere is known there, and not told again
+// where it was sent from.
+func TestWhatIsSentElsewhereIsKnownThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
+	w.start()
+	w.online()
+	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	there := bob.Chat(w.bot)
+	there.Say(bob, "hello")
+	w.seesIn(there, "echo: hello")
+	w.say(use("send_message", `{"action":"send","target":"origin,telegram:`+strconv.FormatInt(there.ID(), 10)+`","message":"the cat is fed"}`))
+	w.seesIn(there, "the cat is fed")
+	w.sees("on its way to")
+	there.Say(bob, "by whom?")
+	w.seesIn(there, "[end of what was said]\n\nby whom?")
+	asked := w.asks()
+	if got := asked[len(asked)-1]; !strings.Contains(got, "sent from another conversation]\nthe cat is fed") {
+		t.Errorf("the conversation there was told %q", got)
+	}
+	w.ask("thanks")
+	asked = w.asks()
+	if got := asked[len(asked)-1]; strings.Contains(got, "the cat") {
+		t.Errorf("the conversation here was told %q", got)
+	}
+}
