@@ -92,6 +92,11 @@ func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
 		if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
 			t.Errorf("outcome is %s", o)
 		}
+		told := len(w.room.visible("7"))
+		w.settle(time.Hour)
+		if n := len(w.room.visible("7")); n > told {
+			t.Errorf("the turn is over, and %d more notices say that it goes on", n-told)
+		}
 	})
 }
 

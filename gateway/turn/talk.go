@@ -401,8 +401,9 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 type watch struct {
 	limit     time.Duration
 	end, warn *time.Timer
-	mu        sync.Mutex // guards notice, which sets itself again
+	mu        sync.Mutex // guards what follows; notice sets itself again
 	notice    *time.Timer
+	over      bool
 }
 
 func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
@@ -413,11 +414,14 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	began := time.Now()
 	w.mu.Lock()
 	w.notice = time.AfterFunc(stillWorking, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.over {
+			return
+		}
 		if !t.r.asking.any(t.c.Lane) { // it waits for the person, who knows
 			t.tell(fmt.Sprintf("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.notice.Reset(stillWorking)
 	})
 	w.mu.Unlock()
@@ -439,6 +443,7 @@ func (w *watch) alive() {
 
 func (w *watch) stop() {
 	w.mu.Lock()
+	w.over = true // also for a notice whose time has come
 	w.notice.Stop()
 	w.mu.Unlock()
 	if w.limit > 0 {
