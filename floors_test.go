@@ -52,7 +52,7 @@ var floors = map[string]string{
 	"agent/tools":          "agent/llm agent/tool agent/memory agent/skills agent/tools",
 	"hygiene":              "agent/llm",
 	"gateway":              "gateway agent hygiene",
-	"gateway/session":      "gateway/chat",
+	"gateway/session":      "gateway/chat gateway/words",
 	"gateway/access":       "gateway/chat gateway/access",
 	"gateway/outbox":       "gateway/chat",
 	"gateway/inbox":        "gateway/schedule gateway/chat gateway/session gateway/access gateway/outbox",

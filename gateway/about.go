@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"hermesd/agent/skills"
 	"hermesd/gateway/command"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // About is what commands tell of the home and of prices. What is nil is said to
@@ -124,10 +124,14 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	}
 	var b strings.Builder
 	window := e.window(c.Session)
-	b.WriteString("**Context of this conversation**\n\n")
-	fmt.Fprintf(&b, "- model: `%s`, %s\n", e.Model(c.Session), cmp.Or(counted(window, "a window of %d tokens"), "the length of its window is not known"))
+	b.WriteString(c.T("**Context of this conversation**") + "\n\n")
+	length := c.T("the length of its window is not known")
+	if window > 0 {
+		length = c.T("a window of %d tokens", window)
+	}
+	fmt.Fprintln(&b, c.T("- model: `%s`, %s", e.Model(c.Session), length))
 	if n := c.Session.PromptTokens; n > 0 {
-		fmt.Fprintf(&b, "- last call: %d tokens%s\n", n, share(n, window))
+		fmt.Fprintln(&b, c.T("- last call: %d tokens%s", n, share(c.Printer, n, window)))
 	}
 	var layers []string
 	told := 0
@@ -137,31 +141,24 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 		layers = append(layers, fmt.Sprintf("%s %d", l.Name, n))
 	}
 	offered := tokens.Tools(p.Tools())
-	fmt.Fprintf(&b, "- prompt: about %d tokens (%s)\n", told, strings.Join(layers, ", "))
-	fmt.Fprintf(&b, "- tools: %d, about %d tokens\n", len(p.Tools()), offered)
-	fmt.Fprintf(&b, "- messages: %d, about %d tokens\n- together: about %d tokens%s\n", len(rows), said, told+offered+said, share(told+offered+said, window))
-	if err := e.compactions(ctx, &b, c.Session); err != nil {
+	fmt.Fprintln(&b, c.T("- prompt: about %d tokens (%s)", told, strings.Join(layers, ", ")))
+	fmt.Fprintln(&b, c.T("- tools: %d, about %d tokens", len(p.Tools()), offered))
+	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(rows), said))
+	fmt.Fprintln(&b, c.T("- together: about %d tokens%s", told+offered+said, share(c.Printer, told+offered+said, window)))
+	if err := e.compactions(ctx, &b, c); err != nil {
 		return "", err
 	}
-	if line := e.g.runner.Cleanings().String(); line != "" {
-		fmt.Fprintf(&b, "- of all conversations: %s\n", line)
+	if line := e.g.runner.Cleanings().Said(c.Printer); line != "" {
+		fmt.Fprintln(&b, c.T("- of all conversations: %s", line))
 	}
 	return b.String(), nil
 }
 
-// counted puts n into a sentence; "" for 0.
-func counted(n int, sentence string) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(sentence, n)
-}
-
-func share(n, window int) string {
+func share(p words.Printer, n, window int) string {
 	if window <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d %% of the window", n*100/window)
+	return p.T(", %d %% of the window", n*100/window)
 }
 
 // window is how many tokens the model of a session takes; 0 if nobody knows.
@@ -176,26 +173,27 @@ func (e env) window(r session.Record) int {
 
 // compactions adds what was archived of a session, and how the last compaction
 // ended.
-func (e env) compactions(ctx context.Context, b *strings.Builder, r session.Record) error {
+func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call) error {
+	r := c.Session
 	calls, err := e.calls(ctx, r.ID)
 	if err != nil {
 		return err
 	}
 	n := 0
-	for _, c := range calls {
-		if c.Break == ledger.Compression || c.Break == ledger.Hygiene {
+	for _, call := range calls {
+		if call.Break == ledger.Compression || call.Break == ledger.Hygiene {
 			n++
 		}
 	}
 	switch {
 	case n == 0 && r.Archived() == 0:
-		b.WriteString("- compactions: none yet\n")
+		fmt.Fprintln(b, c.T("- compactions: none yet"))
 	default:
-		fmt.Fprintf(b, "- compactions: %d, %d messages are archived and can still be found\n", n, r.Archived())
+		fmt.Fprintln(b, c.T("- compactions: %d, %d messages are archived and can still be found", n, r.Archived()))
 	}
 	build := e.g.o.Compression.Engine
 	if build == nil {
-		b.WriteString("- compression is switched off (`compression.enabled`)\n")
+		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
 	}
 	model, err := e.g.choose(r.Settings)
@@ -215,13 +213,13 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, r session.Reco
 	}
 	s := engine.Status()
 	if s.Threshold > 0 {
-		fmt.Fprintf(b, "- the next one comes at about %d tokens (%s)\n", s.Threshold, s.Engine)
+		fmt.Fprintln(b, c.T("- the next one comes at about %d tokens (%s)", s.Threshold, s.Engine))
 	}
 	if s.Last != "" {
-		fmt.Fprintf(b, "- the last one: %s\n", inline(s.Last))
+		fmt.Fprintln(b, c.T("- the last one: %s", inline(s.Last)))
 	}
 	if s.Resting != "" {
-		fmt.Fprintf(b, "- automatic compression rests: %s\n", inline(s.Resting))
+		fmt.Fprintln(b, c.T("- automatic compression rests: %s", inline(s.Resting)))
 	}
 	return nil
 }

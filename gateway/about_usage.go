@@ -13,6 +13,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/command"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // Usage implements command.Env.
@@ -22,39 +23,40 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 		return "", err
 	}
 	if len(records) == 0 {
-		return "No model was called in this conversation yet.", nil
+		return c.T("No model was called in this conversation yet."), nil
 	}
 	sum := ledger.Summarize(records)
 	u := sum.Usage
 	var b strings.Builder
-	fmt.Fprintf(&b, "**Usage of this conversation**\n\n- calls: %d in %d turns\n", sum.Calls, c.Session.Turns)
+	b.WriteString(c.T("**Usage of this conversation**") + "\n\n")
+	fmt.Fprintln(&b, c.T("- calls: %d in %d turns", sum.Calls, c.Session.Turns))
 	if n := records[0].N - 1; n > 0 {
-		fmt.Fprintf(&b, "- %d older calls are not kept any more and not counted\n", n)
+		fmt.Fprintln(&b, c.T("- %d older calls are not kept any more and not counted", n))
 	}
-	fmt.Fprintf(&b, "- tokens: %d input, %d read from the cache, %d written to it, %d output\n", u.Input, u.CacheRead, u.CacheWrite, u.Output)
+	fmt.Fprintln(&b, c.T("- tokens: %d input, %d read from the cache, %d written to it, %d output", u.Input, u.CacheRead, u.CacheWrite, u.Output))
 	last := ledger.Summarize(records[len(records)-1:])
-	fmt.Fprintf(&b, "- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call\n", sum.Reuse(), last.Reuse())
-	b.WriteString(e.costs(records))
+	fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call", sum.Reuse(), last.Reuse()))
+	b.WriteString(e.costs(c.Printer, records))
 	if all, ok := usageOf(c.Session); ok && records[0].N == 1 {
 		if in, out := all.Prompt()-u.Prompt(), all.Output-u.Output; in > 0 && out >= 0 {
-			fmt.Fprintf(&b, "- besides, summaries: %d tokens in, %d out; they are in no cost\n", in, out)
+			fmt.Fprintln(&b, c.T("- besides, summaries: %d tokens in, %d out; they are in no cost", in, out))
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(sum.Breaks)) {
-		fmt.Fprintf(&b, "- the prefix broke %d times: %s\n", sum.Breaks[why], why)
+		fmt.Fprintln(&b, c.T("- the prefix broke %d times: %s", sum.Breaks[why], why))
 	}
 	return b.String(), nil
 }
 
 // costs tells what calls cost, as far as that is known.
-func (e env) costs(records []ledger.Record) string {
+func (e env) costs(p words.Printer, records []ledger.Record) string {
 	c := ledger.Price(records, e.g.o.About.prices())
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
-		fmt.Fprintf(&b, "- cost: %s; without a cache it were %s, at the very least %s\n", c.Paid, c.Uncached, min(c.Floor, c.Paid)) // the floor is an estimate
+		fmt.Fprintln(&b, p.T("- cost: %s; without a cache it were %s, at the very least %s", c.Paid, c.Uncached, min(c.Floor, c.Paid))) // the floor is an estimate
 	}
 	if len(c.Unknown) > 0 {
-		fmt.Fprintf(&b, "- the price of %s is not known, and in no cost\n", inline(strings.Join(c.Unknown, ", ")))
+		fmt.Fprintln(&b, p.T("- the price of %s is not known, and in no cost", inline(strings.Join(c.Unknown, ", "))))
 	}
 	return b.String()
 }
@@ -71,25 +73,25 @@ func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 		store, in = e.g.o.About.Memories(rec)
 	}
 	if store == nil || len(in) == 0 {
-		return "Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`).", nil
+		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
 	}
 	var b strings.Builder
-	b.WriteString("**Memories**\n\n")
+	b.WriteString(c.T("**Memories**") + "\n\n")
 	for _, t := range in {
 		entries, err := store.Entries(t)
 		if err != nil {
 			return "", fmt.Errorf("memories: %w", err)
 		}
-		fmt.Fprintf(&b, "- %s: %d entries, %s\n", t.File(), len(entries), store.Usage(t, entries))
+		fmt.Fprintln(&b, c.T("- %s: %d entries, %s chars", t.File(), len(entries), strings.TrimSuffix(store.Usage(t, entries), " chars")))
 		_, blocked, err := store.Snapshot(t)
 		if err != nil {
 			return "", fmt.Errorf("memories: %w", err)
 		}
 		if n := len(blocked); n > 0 {
-			fmt.Fprintf(&b, "- ⚠️ %d of them are left out of prompts, because they look like an attack; `hermesd memory show` marks them\n", n)
+			fmt.Fprintln(&b, c.T("- ⚠️ %d of them are left out of prompts, because they look like an attack; `hermesd memory show` marks them", n))
 		}
 	}
-	b.WriteString("\nA conversation goes on with what it began with; `/reload` reads them again. `hermesd memory show` prints the entries.")
+	b.WriteString("\n" + c.T("A conversation goes on with what it began with; `/reload` reads them again. `hermesd memory show` prints the entries."))
 	return b.String(), nil
 }
 
@@ -99,7 +101,7 @@ const maxSkills = 60
 // Skills implements command.Env.
 func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	if e.g.o.About.Skills == nil {
-		return "There are no skills.", nil
+		return c.T("There are no skills."), nil
 	}
 	catalog, disabled := e.g.o.About.Skills()
 	f := skills.Filter{Disabled: disabled}
@@ -127,20 +129,20 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	}
 	var b strings.Builder
 	if len(offered) == 0 {
-		b.WriteString("No skill is offered here.\n")
+		fmt.Fprintln(&b, c.T("No skill is offered here."))
 	} else {
-		fmt.Fprintf(&b, "**Skills** (%d)\n\n%s", len(offered), listed(offered))
+		b.WriteString(c.T("**Skills** (%d)", len(offered)) + "\n\n" + listed(c.Printer, offered))
 	}
 	if len(hidden) > 0 && c.By.Level >= access.Owner {
-		fmt.Fprintf(&b, "\n**Not offered here** (%d)\n\n%s", len(hidden), listed(hidden))
+		b.WriteString("\n" + c.T("**Not offered here** (%d)", len(hidden)) + "\n\n" + listed(c.Printer, hidden))
 	}
 	return b.String(), nil
 }
 
 // listed joins at most maxSkills lines.
-func listed(lines []string) string {
+func listed(p words.Printer, lines []string) string {
 	if n := len(lines) - maxSkills; n > 0 {
-		return strings.Join(lines[:maxSkills], "") + fmt.Sprintf("- and %d more: `hermesd skills list`\n", n)
+		return strings.Join(lines[:maxSkills], "") + p.T("- and %d more: `hermesd skills list`", n) + "\n"
 	}
 	return strings.Join(lines, "")
 }

@@ -157,7 +157,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(ctx context.Context, e inbox.Entry) {
-	text := fmt.Sprintf("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
+	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
 	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure, For: []string{e.In.ID}}); err != nil {
 		g.o.Log.Error("overflow notice", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
@@ -179,7 +179,7 @@ func (g *Gateway) answer(e inbox.Entry) {
 	}
 	text := ""
 	if e.State == inbox.Done {
-		text = "This button does nothing."
+		text = g.o.Words.T("This button does nothing.")
 	}
 	g.presses.add(on, func(ctx context.Context) {
 		if err := a.Answer(ctx, e.In, text); err != nil {

@@ -76,7 +76,7 @@ func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
 	return mode
 }
 
-// yesOrNo makes of a plain yes or no the answer to the only request for leave
+// yesOrNo makes of a plain yes or no, in English or German, the answer to the only request for leave
 // that waits, and returns its id.
 func (g *Gateway) yesOrNo(e *inbox.Entry) string {
 	waiting := g.runner.Leaves(e.Lane)
@@ -84,9 +84,9 @@ func (g *Gateway) yesOrNo(e *inbox.Entry) string {
 		return ""
 	}
 	switch strings.ToLower(strings.Trim(strings.TrimSpace(e.In.Text), ".!")) {
-	case "yes", "y", "ok", "approve", "allow", "ja":
+	case "yes", "y", "ok", "okay", "approve", "allow", "ja", "j", "erlauben":
 		e.In.Text = "/approve " + waiting[0]
-	case "no", "n", "deny", "nein":
+	case "no", "n", "deny", "cancel", "nein", "ablehnen", "abbrechen":
 		e.In.Text = "/deny " + waiting[0]
 	default:
 		return ""
@@ -127,15 +127,15 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	case e.Lane.Immediate() || e.In.From.Platform == chat.Cron || g.delivery.Raw(e.In.From):
 		return
 	case g.paused.Load():
-		text = "⏸ I am paused: your message waits until `/pause off`."
+		text = g.o.Words.T("⏸ I am paused: your message waits until `/pause off`.")
 	case !g.o.Acknowledge || !g.lanes.Active(e.Lane):
 		return
 	case e.Mode == inbox.Queue:
-		text = "⏳ I work on something else; your message is next. `/stop` ends what runs."
+		text = g.o.Words.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
 	case e.Mode == inbox.Steer && g.runner.Awaited(e.Lane): // it is an answer
 		return
 	case e.Mode == inbox.Steer:
-		text = "↪️ I take that into account as soon as the step that runs is done."
+		text = g.o.Words.T("↪️ I take that into account as soon as the step that runs is done.")
 	default:
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
 )
 
 var update = flag.Bool("update", false, "write what is said into testdata/turns")
@@ -87,7 +88,7 @@ func playScript(t *testing.T, part map[string]*txtar.File) string {
 }
 
 // ids are the parts of what is said that chance decides.
-var ids = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|is called )[0-9a-z-]+`)
+var ids = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|ausführen\? \(|is called |Eine Frage )[0-9a-z-]+`)
 
 // answer reads one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
 // JSON, fail CLASS, empty.
@@ -119,8 +120,8 @@ func answer(t *testing.T, line string) llmtest.Answer {
 	return llmtest.Answer{}
 }
 
-// act does one line of `input`: CHAT> TEXT, wait DURATION, restart, set KEY
-// VALUE, fault OP KIND. It returns the keys of what was sent.
+// act does one line of `input`: CHAT> TEXT, wait DURATION, restart, queue, owner,
+// speak LANGUAGE, press CHAT N, refuse SECONDS. It returns the keys of what was sent.
 func (w *world) act(line string) []string {
 	w.t.Helper()
 	if line == "" {
@@ -159,6 +160,19 @@ func (w *world) act(line string) []string {
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
 		}
 		w.start()
+	case "speak": // LANGUAGE; it comes after owner
+		w.stop()
+		before := w.set
+		w.set = func(o *gateway.Options) {
+			if before != nil {
+				before(o)
+			}
+			var err error
+			if o.Words, err = words.In(rest); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		w.start()
 	case "press": // CHAT N, the Nth of the newest buttons, counted from 1
 		where, n, _ := strings.Cut(rest, " ")
 		m := w.message(where, w.room.button(w.t, n))
@@ -193,7 +207,7 @@ func (run) Run(ctx context.Context, c tool.Call) (string, error) {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	if err := c.People.Leave(ctx, tool.Request{Tool: "run", Run: in.What, Why: []string{"it deletes files"}, Key: "rm"}); err != nil {
+	if err := c.People.Leave(ctx, tool.Request{Tool: "run", Run: in.What, Why: []string{"it deletes folders with all that is in them"}, Key: "rm"}); err != nil {
 		return "", err
 	}
 	return "ran " + in.What, nil

@@ -8,6 +8,7 @@ import (
 
 	"hermesd/gateway/command"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/words"
 )
 
 const cronUsage = "`/cron` lists the scheduled prompts of this chat. `/cron add \"every weekday at 9am\" <prompt>` makes one; `/cron show|pause|resume|run|remove|history <name>`."
@@ -18,7 +19,7 @@ func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
 	rest = strings.TrimSpace(rest)
 	text, err := e.cron(ctx, c, strings.ToLower(verb), rest)
 	if errors.Is(err, schedule.ErrInvalid) {
-		return "That cannot be: " + err.Error() + ".", nil
+		return c.T("That cannot be: %v.", err), nil
 	}
 	return text, err
 }
@@ -29,11 +30,11 @@ func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (strin
 	var err error
 	switch verb {
 	case "", "list":
-		return cronList(ctx, book, v)
+		return cronList(ctx, c.Printer, book, v)
 	case "add", "create":
 		when, prompt := quotedFirst(rest)
 		if when == "" || prompt == "" {
-			return cronUsage, nil
+			return c.T(cronUsage), nil
 		}
 		j, err = book.Create(ctx, v, schedule.JobIDFor(c.In.Key), schedule.Draft{Schedule: &when, Prompt: &prompt})
 	case "show":
@@ -46,17 +47,17 @@ func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (strin
 		j, err = book.Run(ctx, v, rest, c.In.Key)
 	case "remove", "delete":
 		if j, err = book.Remove(ctx, v, rest); err == nil {
-			return "Removed: " + cronLine(j), nil
+			return c.T("Removed: %s", cronLine(c.Printer, j)), nil
 		}
 	case "history":
-		return cronHistory(ctx, book, v, rest)
+		return cronHistory(ctx, c, book, v, rest)
 	default:
-		return cronUsage, nil
+		return c.T(cronUsage), nil
 	}
 	if err != nil {
 		return "", err
 	}
-	return cronLine(j), nil
+	return cronLine(c.Printer, j), nil
 }
 
 // quotedFirst splits `"a b" c d` and `a c d` into the first and the rest.
@@ -76,47 +77,50 @@ func quotedFirst(s string) (first, rest string) {
 	return first, strings.TrimSpace(rest)
 }
 
-func cronLine(j schedule.View) string {
-	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, j.Status)
+// days are the short names of the days of the week.
+var days = [...]string{words.N("Sun"), words.N("Mon"), words.N("Tue"), words.N("Wed"), words.N("Thu"), words.N("Fri"), words.N("Sat")}
+
+func cronLine(p words.Printer, j schedule.View) string {
+	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, p.Text(j.Status))
 	var next []string
 	for _, t := range j.Next {
-		next = append(next, t.Format("Mon 2006-01-02 15:04 MST"))
+		next = append(next, p.Text(days[t.Weekday()])+t.Format(" 2006-01-02 15:04 MST"))
 	}
 	if len(next) > 0 {
-		s += "; next: " + strings.Join(next, ", ")
+		s += p.T("; next: %s", strings.Join(next, ", "))
 	}
-	return s + "; goes to " + strings.Join(j.Deliver, ", ")
+	return s + p.T("; goes to %s", strings.Join(j.Deliver, ", "))
 }
 
-func cronList(ctx context.Context, book *schedule.Book, v schedule.Viewer) (string, error) {
+func cronList(ctx context.Context, p words.Printer, book *schedule.Book, v schedule.Viewer) (string, error) {
 	jobs, err := book.List(ctx, v)
 	if err != nil {
 		return "", err
 	}
 	if len(jobs) == 0 {
-		return "No prompt is scheduled here. " + cronUsage, nil
+		return p.T("No prompt is scheduled here.") + " " + p.T(cronUsage), nil
 	}
 	var b strings.Builder
-	b.WriteString("**Scheduled prompts**\n\n")
+	b.WriteString(p.T("**Scheduled prompts**") + "\n\n")
 	for _, j := range jobs {
-		b.WriteString("- " + cronLine(j) + "\n")
+		b.WriteString("- " + cronLine(p, j) + "\n")
 	}
 	return b.String(), nil
 }
 
-func cronHistory(ctx context.Context, book *schedule.Book, v schedule.Viewer, name string) (string, error) {
+func cronHistory(ctx context.Context, c command.Call, book *schedule.Book, v schedule.Viewer, name string) (string, error) {
 	slots, err := book.History(ctx, v, name, 15)
 	if err != nil {
 		return "", err
 	}
 	if len(slots) == 0 {
-		return "Nothing was due yet.", nil
+		return c.T("Nothing was due yet."), nil
 	}
 	var b strings.Builder
 	for _, s := range slots {
-		fmt.Fprintf(&b, "- %s `%s` %s", s.At.Format("2006-01-02 15:04 MST"), s.Job, s.State)
+		fmt.Fprintf(&b, "- %s `%s` %s", s.At.Format("2006-01-02 15:04 MST"), s.Job, c.Text(string(s.State)))
 		if s.Result != "" {
-			fmt.Fprintf(&b, ", %s", s.Result)
+			b.WriteString(", " + c.Text(string(s.Result)))
 		}
 		if s.Why != "" {
 			b.WriteString(": " + s.Why)

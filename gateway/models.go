@@ -2,12 +2,12 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
 )
 
 // Models are those that may answer in a session. Its methods may be called from
@@ -24,7 +24,7 @@ type Models interface {
 	// Resolve finds the model that a person names; "" is the configured one, of
 	// which nothing needs to be kept.
 	Resolve(name string) (provider, model string, err error)
-	// Price says in words what so many tokens cost the model of settings to read
+	// Price is about what so many tokens cost the model of settings to read
 	// anew; "" if that is not known.
 	Price(s session.Settings, tokens int) string
 }
@@ -55,7 +55,7 @@ func (e env) Model(r session.Record) string {
 
 func (e env) Resolve(name string) (string, string, error) {
 	if e.g.o.Models == nil {
-		return "", "", fmt.Errorf("there is only %s", e.g.o.Model)
+		return "", "", words.Errorf("there is only %s", e.g.o.Model)
 	}
 	return e.g.o.Models.Resolve(name)
 }
@@ -66,7 +66,7 @@ func (e env) SwitchCost(_ context.Context, from, to session.Record) string {
 	}
 	price := e.g.o.Models.Price(to.Settings, from.PromptTokens)
 	if price != "" {
-		price = ", which costs " + price
+		return e.g.o.Words.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", from.PromptTokens, price)
 	}
-	return fmt.Sprintf("It reads the whole conversation of about %d tokens anew, once%s.", from.PromptTokens, price)
+	return e.g.o.Words.T("It reads the whole conversation of about %d tokens anew, once.", from.PromptTokens)
 }

@@ -69,7 +69,7 @@ func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
 		if e.State != inbox.Waiting || e.In.Event != chat.Message || e.Slot != nil || !g.outage.due(e.In.From) {
 			continue
 		}
-		for _, row := range g.delivery.Render(unstored, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure}) {
+		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure}) {
 			m := row.Msg
 			m.ID = "unstored " + e.In.Key // a repeat of it is known as one
 			g.outages.add(on, func(ctx context.Context) {

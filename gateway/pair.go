@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 
 	"go.uber.org/zap"
 
@@ -52,7 +51,7 @@ func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
 	p := stranger(e.In)
 	code, err := g.o.Pairing.Code(ctx, p)
 	if err == nil {
-		text := fmt.Sprintf("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
+		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
 		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID}); err != nil {
 			if back := g.o.Pairing.Refund(ctx, p); back != nil {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/command"
+	"hermesd/gateway/words"
 )
 
 // pausedKey is where it is kept that the daemon is paused, so that a restart does
@@ -48,13 +49,13 @@ func (g *Gateway) stillPaused(ctx context.Context) error {
 func (e env) Pause(ctx context.Context, c command.Call, on bool) string {
 	switch err := e.g.Pause(ctx, on); {
 	case err != nil:
-		return "That could not be kept: " + err.Error() + "."
+		return c.T("That could not be kept: %v.", err)
 	case on:
 		e.g.o.Log.Warn("paused", zap.String("by", c.By.ID))
-		return "⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one."
+		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one.")
 	}
 	e.g.o.Log.Info("the pause is over", zap.String("by", c.By.ID))
-	return "▶️ I go on."
+	return c.T("▶️ I go on.")
 }
 
 // BusyMode is how it is configured what a message does while a turn runs.
@@ -76,7 +77,7 @@ func (e env) Progress() string {
 // NoVoice says why answers cannot be spoken.
 func (e env) NoVoice() string {
 	if e.g.o.Senses.Speak == nil {
-		return "no service for speech is connected"
+		return words.N("no service for speech is connected")
 	}
 	return ""
 }

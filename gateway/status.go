@@ -108,7 +108,7 @@ func (e env) Why(ctx context.Context, c command.Call, id string) (string, error)
 	}
 	chains = slices.DeleteFunc(chains, func(ch inbox.Chain) bool { return ch.Entry.Session != c.Key })
 	if len(chains) == 0 {
-		return "I know of no such message in this conversation.", nil
+		return c.T("I know of no such message in this conversation."), nil
 	}
 	var b strings.Builder
 	for _, ch := range chains {
@@ -120,38 +120,39 @@ func (e env) Why(ctx context.Context, c command.Call, id string) (string, error)
 func (e env) Status(_ context.Context, c command.Call) (string, error) {
 	s := e.g.Status()
 	var b strings.Builder
-	fmt.Fprintf(&b, "**hermesd %s**, up %s\n\n", s.Version, time.Since(s.Started).Round(time.Second))
+	b.WriteString(c.T("**hermesd %s**, up %s", s.Version, time.Since(s.Started).Round(time.Second)) + "\n\n")
 	if c.Session.ID == "" {
-		b.WriteString("- conversation: none yet\n")
+		fmt.Fprintln(&b, c.T("- conversation: none yet"))
 	} else {
-		fmt.Fprintf(&b, "- conversation: `%s`, %d messages, %d turns\n", c.Session.ID, c.Session.Messages, c.Session.Turns)
+		fmt.Fprintln(&b, c.T("- conversation: `%s`, %d messages, %d turns", c.Session.ID, c.Session.Messages, c.Session.Turns))
 		if c.Session.Title != "" {
-			fmt.Fprintf(&b, "- name: %s\n", strings.ReplaceAll(c.Session.Title, "\n", " "))
+			fmt.Fprintln(&b, c.T("- name: %s", strings.ReplaceAll(c.Session.Title, "\n", " ")))
 		}
 		if u, ok := usageOf(c.Session); ok {
-			fmt.Fprintf(&b, "- tokens: %d in, %d cached, %d out\n", u.Input+u.CacheWrite, u.CacheRead, u.Output)
+			fmt.Fprintln(&b, c.T("- tokens: %d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output))
 		}
 	}
 	if s.Reuse.Calls > 0 {
-		fmt.Fprintf(&b, "- reuse: %.0f %% of what was sent since the start came from the provider's cache\n", s.Reuse.Percent)
+		fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent since the start came from the provider's cache", s.Reuse.Percent))
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
-		fmt.Fprintf(&b, "- ⚠️ %d undeclared breaks of the prefix: a bug; `hermesd prompt trace` shows them\n", n)
+		fmt.Fprintln(&b, c.T("- ⚠️ %d undeclared breaks of the prefix: a bug; `hermesd prompt trace` shows them", n))
 	}
 	if e.g.Paused() {
-		b.WriteString("- ⏸ paused: no turn begins until `/pause off`\n")
+		fmt.Fprintln(&b, c.T("- ⏸ paused: no turn begins until `/pause off`"))
 	}
 	running, waiting := e.Busy(c.Key)
-	state := "idle"
+	state := c.T("idle")
 	if running {
-		state = "a turn is running"
+		state = c.T("a turn is running")
 	}
-	fmt.Fprintf(&b, "- now: %s, %d messages wait\n- model: `%s`\n", state, waiting, s.Model)
+	fmt.Fprintln(&b, c.T("- now: %s, %d messages wait", state, waiting))
+	fmt.Fprintln(&b, c.T("- model: `%s`", s.Model))
 	for _, a := range s.Accounts {
-		fmt.Fprintf(&b, "- %s: %s\n", a.Platform, a.State)
+		fmt.Fprintf(&b, "- %s: %s\n", a.Platform, c.Text(string(a.State)))
 	}
 	if n := s.Store.Outbox; n > 0 {
-		fmt.Fprintf(&b, "- waiting to be delivered: %d\n", n)
+		fmt.Fprintln(&b, c.T("- waiting to be delivered: %d", n))
 	}
 	return b.String(), nil
 }

@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/words"
 )
 
 // homesKey is where the home channels are kept that people have set.
@@ -50,7 +51,7 @@ func (g *Gateway) readHomes(ctx context.Context) error {
 // SetHome makes a chat the home channel of its platform.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
 	if _, ok := g.o.Adapters[at.On()]; !ok || g.delivery.Raw(at) {
-		return fmt.Errorf("nothing can be sent to %s unasked", at.Platform)
+		return words.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
 	if old := g.setHomes.Load(); old != nil {
@@ -98,24 +99,24 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		return nil, nil
 	case "origin":
 		if origin.Platform == "" || origin.Platform == chat.Cron {
-			return nil, errors.New("origin is nowhere: this did not come from a chat")
+			return nil, words.Errorf("origin is nowhere: this did not come from a chat")
 		}
 		return []chat.Address{origin}, nil
 	case "all":
 		places := slices.SortedFunc(maps.Values(homes), func(a, b chat.Address) int { return cmp.Compare(a.Platform, b.Platform) })
 		if len(places) == 0 {
-			return nil, errors.New("no platform has a home channel; `/sethome` in a chat makes it one")
+			return nil, words.Errorf("no platform has a home channel; `/sethome` in a chat makes it one")
 		}
 		return places, nil
 	}
 	platform, place, exact := strings.Cut(name, ":")
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.o.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
-		return nil, fmt.Errorf("%q is no target: no platform of that name is connected", name)
+		return nil, words.Errorf("%q is no target: no platform of that name is connected", name)
 	}
 	if !exact {
 		home, ok := homes[chat.Platform(platform)]
 		if !ok {
-			return nil, fmt.Errorf("%s has no home channel; `/sethome` in a chat makes it one", platform)
+			return nil, words.Errorf("%s has no home channel; `/sethome` in a chat makes it one", platform)
 		}
 		return []chat.Address{home}, nil
 	}
@@ -154,9 +155,9 @@ func (g *Gateway) place(ctx context.Context, p chat.Platform, text string) (chat
 	case len(found) == 1 || len(found) > 1 && !byName:
 		return found[0], nil
 	case len(found) > 1:
-		return chat.Address{}, fmt.Errorf("%d chats of %s are called #%s; name one by its id", len(found), p, name)
+		return chat.Address{}, words.Errorf("%d chats of %s are called #%s; name one by its id", len(found), p, name)
 	case byName:
-		return chat.Address{}, fmt.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
+		return chat.Address{}, words.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
 	}
 	return g.unknown(p, id, thread)
 }
@@ -171,7 +172,7 @@ func (g *Gateway) unknown(p chat.Platform, id, thread string) (chat.Address, err
 		}
 	}
 	if len(names) > 1 {
-		return at, fmt.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
+		return at, words.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
 	}
 	at.Account = names[0]
 	if p == chat.Telegram && !strings.HasPrefix(id, "-") {

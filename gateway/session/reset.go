@@ -1,8 +1,9 @@
 package session
 
 import (
-	"fmt"
 	"time"
+
+	"hermesd/gateway/words"
 )
 
 // A Reset says when a conversation starts over by itself. The zero Reset is
@@ -16,16 +17,16 @@ type Reset struct {
 }
 
 // Due reports whether a session that was last used at last is over at now, and
-// says why in words.
-func (r Reset) Due(last, now time.Time) (why string, due bool) {
+// says why in the words of p.
+func (r Reset) Due(p words.Printer, last, now time.Time) (why string, due bool) {
 	if last.IsZero() {
 		return "", false
 	}
 	if r.Idle > 0 && now.Sub(last) >= r.Idle {
-		return fmt.Sprintf("nothing was said for %s", span(now.Sub(last))), true
+		return p.T("nothing was said for %s", span(p, now.Sub(last))), true
 	}
 	if r.Daily && last.Before(r.boundary(now)) {
-		return fmt.Sprintf("a new day has begun at %d:00", r.Hour), true
+		return p.T("a new day has begun at %d:00", r.Hour), true
 	}
 	return "", false
 }
@@ -44,12 +45,12 @@ func (r Reset) boundary(now time.Time) time.Time {
 	return b
 }
 
-func span(d time.Duration) string {
+func span(p words.Printer, d time.Duration) string {
 	if d < 2*time.Hour {
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+		return p.T("%d minutes", int(d.Minutes()))
 	}
 	if d < 48*time.Hour {
-		return fmt.Sprintf("%d hours", int(d.Hours()))
+		return p.T("%d hours", int(d.Hours()))
 	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
+	return p.T("%d days", int(d.Hours()/24))
 }

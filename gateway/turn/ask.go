@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // answerTime is how long a tool waits for the answer to a question of its own.
@@ -167,27 +168,27 @@ func (r *Runner) Decide(l inbox.Lane, id, key string, leave bool, d command.Deci
 		for i, q := range waiting {
 			ids[i] = "`" + q.id + "`"
 		}
-		return fmt.Sprintf("%d questions wait. Say which: %s.", len(waiting), strings.Join(ids, ", ")), nil
+		return r.o.Words.T("%d questions wait. Say which: %s.", len(waiting), strings.Join(ids, ", ")), nil
 	}
 	i := slices.IndexFunc(waiting, func(q *question) bool { return id == "" || q.id == id })
 	switch {
 	case i < 0 && id == "":
-		return "Nothing waits for that.", nil
+		return r.o.Words.T("Nothing waits for that."), nil
 	case i < 0:
-		return "No question is called `" + id + "` here. It was answered already, or its time is over.", nil
+		return r.o.Words.T("No question is called `%s` here. It was answered already, or its time is over.", id), nil
 	}
 	q := waiting[i]
 	switch {
 	case d.By.Level < q.level:
-		return fmt.Sprintf("That is for people of level %s; you are %s.", q.level, d.By.Level), nil
+		return r.o.Words.T("That is for people of level %s; you are %s.", q.level, d.By.Level), nil
 	case d.For == "always" && d.By.Level < access.Owner:
-		return "Leave for ever is given by an owner only.", nil
+		return r.o.Words.T("Leave for ever is given by an owner only."), nil
 	case !leave && d.Choice >= len(q.choices):
-		return fmt.Sprintf("There are %d choices.", len(q.choices)), nil
+		return r.o.Words.T("There are %d choices.", len(q.choices)), nil
 	case !r.asking.reserve(q, key):
-		return "That was answered already.", nil
+		return r.o.Words.T("That was answered already."), nil
 	}
-	return said(q, d), func() {
+	return said(r.o.Words, q, d), func() {
 		select {
 		case q.decided <- d:
 		default: // this decision was carried out before
@@ -196,20 +197,20 @@ func (r *Runner) Decide(l inbox.Lane, id, key string, leave bool, d command.Deci
 }
 
 // said is what a person is told of a decision.
-func said(q *question, d command.Decision) string {
+func said(p words.Printer, q *question, d command.Decision) string {
 	switch {
 	case !q.leave && d.Choice >= 0:
-		return "Your answer: " + q.choices[d.Choice]
+		return p.T("Your answer: %s", q.choices[d.Choice])
 	case !q.leave:
-		return "I have your answer."
+		return p.T("I have your answer.")
 	case !d.Allow:
-		return "Denied."
+		return p.T("Denied.")
 	case d.For == "":
-		return "Allowed, this once."
+		return p.T("Allowed, this once.")
 	case d.For == "session":
-		return "Allowed, and from now on in this conversation."
+		return p.T("Allowed, and from now on in this conversation.")
 	}
-	return "Allowed, and from now on everywhere."
+	return p.T("Allowed, and from now on everywhere.")
 }
 
 // show sends a question with its buttons, as a message of its own.

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,21 +66,21 @@ func (t *turn) attach(answer string, f delivery.Draft) (string, []outbox.Row) {
 	}
 	var rows []outbox.Row
 	refused := func(path, why string) {
-		text = strings.TrimSpace(fmt.Sprintf("%s\n\n⚠️ I could not attach `%s`: %s.", text, strings.ReplaceAll(path, "`", "'"), why))
+		text = strings.TrimSpace(text + "\n\n" + t.T("⚠️ I could not attach `%s`: %s.", strings.ReplaceAll(path, "`", "'"), why))
 	}
 	for i, path := range paths {
 		if i >= maxAttached {
-			refused(path, fmt.Sprintf("an answer carries %d files at most", maxAttached))
+			refused(path, t.T("an answer carries %d files at most", maxAttached))
 			break
 		}
 		if t.r.o.Attach == nil {
-			refused(path, "files cannot be sent here")
+			refused(path, t.T("files cannot be sent here"))
 			continue
 		}
 		file, err := t.r.o.Attach(path)
 		if err != nil {
 			t.log.Warn("attach", zap.String("path", path), zap.Error(err))
-			refused(path, err.Error())
+			refused(path, t.Why(err))
 			continue
 		}
 		rows = append(rows, outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}})

@@ -12,6 +12,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // A cleaningPass is a pass of hygiene, or one that a person has asked for, under
@@ -55,23 +56,26 @@ type Cleanings struct {
 	Tokens     int `json:"last_after,omitempty"`
 }
 
-// String counts the passes in one line, "" if there were none. Why one failed is
+// String is Said, in English.
+func (n Cleanings) String() string { return n.Said(words.Printer{}) }
+
+// Said counts the passes in one line, "" if there were none. Why one failed is
 // not in it: that may tell of the conversation.
-func (n Cleanings) String() string {
+func (n Cleanings) Said(p words.Printer) string {
 	if n.Begun == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("compactions beside turns since the start: %d; adopted %d", n.Begun, n.Adopted)
+	s := p.T("compactions beside turns since the start: %d; adopted %d", n.Begun, n.Adopted)
 	for _, part := range []struct {
 		what string
 		n    int
-	}{{"waiting", n.Waiting}, {"failed", n.Failed}, {"made for nothing", n.Forgotten}} {
+	}{{words.N("waiting"), n.Waiting}, {words.N("failed"), n.Failed}, {words.N("made for nothing"), n.Forgotten}} {
 		if part.n > 0 {
-			s += fmt.Sprintf(", %s %d", part.what, part.n)
+			s += fmt.Sprintf(", %s %d", p.Text(part.what), part.n)
 		}
 	}
 	if n.LastBefore > 0 {
-		s += fmt.Sprintf("; the newest made %d tokens of %d", n.Tokens, n.LastBefore)
+		s += p.T("; the newest made %d tokens of %d", n.Tokens, n.LastBefore)
 	}
 	return s
 }

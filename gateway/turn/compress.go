@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -43,7 +42,7 @@ func (t *turn) compress(ctx context.Context, focus string) {
 // made, the turn holds s, and its commit makes the pass true.
 func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (string, error) {
 	if s.open != nil || s.tr.Len() == 0 {
-		return "There is nothing to make smaller yet.", nil
+		return t.T("There is nothing to make smaller yet."), nil
 	}
 	s.model, _ = t.r.choose(s.rec.Settings)
 	t.s, t.stored = s, s.tr.Len()
@@ -51,10 +50,10 @@ func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (strin
 	switch {
 	case e == nil:
 		t.s = nil
-		return "Compression is switched off (`compression.enabled`).", nil
+		return t.T("Compression is switched off (`compression.enabled`)."), nil
 	case t.others(focus):
 		t.s = nil
-		return "This conversation is being summarised already; the next answer comes with it.", nil
+		return t.T("This conversation is being summarised already; the next answer comes with it."), nil
 	}
 	w := t.fresh(e)
 	made, err := t.asked(ctx, w, focus)
@@ -66,12 +65,12 @@ func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (strin
 	switch {
 	case errors.Is(err, agent.ErrNotNow):
 		t.s = nil
-		return "There is nothing that could be made smaller.", nil
+		return t.T("There is nothing that could be made smaller."), nil
 	case err != nil:
 		t.shrunk(agent.WhyCompression, true, p)
 		t.s = nil
 		t.log.Warn("compress", zap.Error(err))
-		return fmt.Sprintf("I could not summarise it (%v). Everything is as it was.", err), nil
+		return t.T("I could not summarise it (%v). Everything is as it was.", err), nil
 	}
 	old := s.tr.Since(0)
 	s.tr.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(made.view.Messages):]...))
@@ -80,7 +79,7 @@ func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (strin
 	}
 	s.rec.Break = agent.WhyCompression
 	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
-	text := fmt.Sprintf("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From)
+	text := t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From)
 	if p.Words != "" {
 		text += " " + p.Words
 	}

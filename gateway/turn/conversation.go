@@ -50,10 +50,10 @@ func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conver
 	if !ok {
 		return r.begin(e, "")
 	}
-	if why, due := r.reset(rec.At).Due(rec.Updated, e.Accepted); due && !resumed {
+	if why, due := r.reset(rec.At).Due(r.o.Words, rec.Updated, e.Accepted); due && !resumed {
 		s, err := r.begin(e, "")
 		if err == nil {
-			s.over = fmt.Sprintf("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
+			s.over = r.o.Words.T("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
 		}
 		return s, err
 	}

@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/words"
 )
 
 // broken ends a turn whose run did not reach an answer.
@@ -38,7 +39,7 @@ func (t *turn) broken(ctx context.Context, err error, preview outbox.ID) {
 	rows := t.takeBack()
 	rows = append(rows, t.apology(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // keepHistory leaves what was said in the transcript, closed so that the next
@@ -55,7 +56,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 			t.log.Error("take back what was said", zap.Error(wrong))
 		}
 	}
-	agent.Close(t.s.tr, "[No answer was given: "+sentence(err)+"]")
+	agent.Close(t.s.tr, "[No answer was given: "+sentence(words.Printer{}, err)+"]")
 }
 
 // undo takes back what the turn did to its conversation. Its passes go too: what
@@ -142,7 +143,7 @@ func (t *turn) takeBack() []outbox.Row {
 
 // apology tells the person what went wrong and what to do.
 func (t *turn) apology(err error) []outbox.Row {
-	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(err), t.c.Turn), t.quoting())
+	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(t.Printer, err), t.c.Turn), t.quoting())
 }
 
 // quoting is a draft for why there is no answer. It shows which message it is
@@ -163,17 +164,16 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.trace.Error = err.Error()
 	t.s = nil
 	rows := append(t.takeBack(), t.apology(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // setAside ends a turn that has killed the process before.
 func (t *turn) setAside(ctx context.Context) {
 	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
-	what, it := "this message", "it"
+	text := t.T("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.c.Turn)
 	if n := len(t.c.Entries); n > 1 {
-		what, it = fmt.Sprintf("these %d messages", n), "them"
+		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.c.Turn)
 	}
-	text := fmt.Sprintf("⚠️ I set %s aside: the daemon died %d times while it worked on %s. Send %[3]s again in other words if it matters. (ref %[4]s)", what, t.first().Crashes, it, t.c.Turn)
 	rows := append(t.takeBack(), t.render(text, t.quoting())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
 }

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func (t *turn) takeOut(ctx context.Context, res command.Result) {
 	f := t.draft()
 	f.As = chat.AsAnswer
 	if at < 0 {
-		m.Rows = t.r.o.Delivery.Render("There is nothing to take back.", f)
+		m.Rows = t.r.o.Delivery.Render(t.T("There is nothing to take back."), f)
 		t.commit(ctx, m)
 		return
 	}
@@ -48,7 +47,7 @@ func (t *turn) takeOut(ctx context.Context, res command.Result) {
 		m.Accept = []inbox.Entry{again(e, said, s.rec.Shared)}
 		t.again = true
 	} else {
-		m.Rows = t.r.o.Delivery.Render("Taken back: "+quoted(said)+" and what followed it. Nothing is deleted; it is in the archive of this conversation.", f)
+		m.Rows = t.r.o.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoted(said)), f)
 	}
 	t.commit(ctx, m)
 }
@@ -120,7 +119,7 @@ func again(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 }
 
 // quoted shows the beginning of what a person said.
-func quoted(m llm.Message) string {
+func (t *turn) quoted(m llm.Message) string {
 	for _, b := range m.Blocks {
 		if b.Type != llm.Text {
 			continue
@@ -131,7 +130,7 @@ func quoted(m llm.Message) string {
 		}
 		return "`" + text + "`"
 	}
-	return "your message"
+	return t.T("your message")
 }
 
 // branch has the conversation go on in a copy of itself.
@@ -140,13 +139,13 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 	to := rec
 	to.ID, to.Title, to.Created, to.Updated = session.NewID(now), title, now, now
 	if title == "" && rec.Title != "" {
-		to.Title = rec.Title + " (copy)"
+		to.Title = t.T("%s (copy)", rec.Title)
 	}
 	made, err := t.r.o.Store.Branch(ctx, rec.ID, -1, session.Opening{Record: to})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", made.ID, made.Messages, rec.ID), nil
+	return t.T("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", made.ID, made.Messages, rec.ID), nil
 }
 
 // forget deletes a session, once nothing of it runs any more, and says what came
@@ -157,7 +156,7 @@ func (r *Runner) forgetSession(ctx context.Context, id session.ID) string {
 		case <-busy:
 			return r.forgetSession(ctx, id)
 		case <-ctx.Done():
-			return "It could not be deleted: " + context.Cause(ctx).Error()
+			return r.o.Words.T("It could not be deleted: %v.", context.Cause(ctx))
 		}
 	}
 	defer r.sole.leave(id)
@@ -165,12 +164,12 @@ func (r *Runner) forgetSession(ctx context.Context, id session.ID) string {
 	gone, err := r.o.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {
 	case errors.Is(err, session.ErrUnknown):
-		return "It is deleted already."
+		return r.o.Words.T("It is deleted already.")
 	case err != nil:
-		return fmt.Sprintf("It could not be deleted: %v.", err)
+		return r.o.Words.T("It could not be deleted: %v.", err)
 	}
 	if r.o.Forgotten != nil {
 		r.o.Forgotten(gone)
 	}
-	return fmt.Sprintf("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", gone.Messages, len(gone.Files))
+	return r.o.Words.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", gone.Messages, len(gone.Files))
 }

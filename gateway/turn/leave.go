@@ -73,7 +73,7 @@ func (t *turn) approve(ctx context.Context, to delivery.Draft, e inbox.Entry, re
 	}
 	t.r.asking.ask(q)
 	defer t.r.asking.close(q)
-	if err := t.r.show(ctx, q, requested(q.id, req, a.Timeout), to, leaveButtons(q.id, req)); err != nil {
+	if err := t.r.show(ctx, q, t.requested(q.id, req, a.Timeout), to, t.leaveButtons(q.id, req)); err != nil {
 		return fmt.Errorf("not run: the request for leave could not be shown (%w)", err)
 	}
 	late := time.NewTimer(a.Timeout)
@@ -108,30 +108,30 @@ func (r *Runner) decided(ctx context.Context, id string, req tool.Request, d com
 }
 
 // requested is the message that asks for leave. It shows what would run, whole.
-func requested(id string, req tool.Request, within time.Duration) string {
+func (t *turn) requested(id string, req tool.Request, within time.Duration) string {
 	fence := "```"
 	for strings.Contains(req.Run, fence) {
 		fence += "`"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "⚠️ **May I run this?** (`%s`)\n\n%s\n%s\n%s\n", id, fence, req.Run, fence)
+	b.WriteString(t.T("⚠️ **May I run this?** (`%s`)", id) + "\n\n" + fence + "\n" + req.Run + "\n" + fence + "\n")
 	for _, why := range req.Why {
-		b.WriteString("- " + why + "\n")
+		b.WriteString("- " + t.Text(why) + "\n")
 	}
 	fmt.Fprintf(&b, "\n`/approve %s`", id)
 	if req.Key != "" {
-		fmt.Fprintf(&b, " (or `/approve %[1]s session`, `/approve %[1]s always`: %[2]s)", id, req.Key)
+		b.WriteString(t.T(" (or `/approve %[1]s session`, `/approve %[1]s always`: %[2]s)", id, req.Key))
 	}
-	fmt.Fprintf(&b, ", `/deny %s`. Without an answer it is denied in %v.", id, within)
+	b.WriteString(t.T(", `/deny %s`. Without an answer it is denied in %v.", id, within))
 	return b.String()
 }
 
-func leaveButtons(id string, req tool.Request) [][]chat.Button {
-	first := []chat.Button{{Label: "Allow once", Data: "/approve " + id}, {Label: "Deny", Data: "/deny " + id}}
+func (t *turn) leaveButtons(id string, req tool.Request) [][]chat.Button {
+	first := []chat.Button{{Label: t.T("Allow once"), Data: "/approve " + id}, {Label: t.T("Deny"), Data: "/deny " + id}}
 	if req.Key == "" {
 		return [][]chat.Button{first}
 	}
 	return [][]chat.Button{first, {
-		{Label: "For this conversation", Data: "/approve " + id + " session"}, {Label: "Always", Data: "/approve " + id + " always"},
+		{Label: t.T("For this conversation"), Data: "/approve " + id + " session"}, {Label: t.T("Always"), Data: "/approve " + id + " always"},
 	}}
 }

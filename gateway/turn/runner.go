@@ -226,7 +226,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if c.Turn == "" {
 		return
 	}
-	t := &turn{r: r, c: c, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
+	t := &turn{r: r, c: c, Printer: r.o.Words, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.observed(ctx)
 	// What came between the hand-over and this run has woken nobody.
 	if c.Waiting > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
@@ -278,24 +278,25 @@ func (r *Runner) Joined(l inbox.Lane) bool { return r.holding.poke(l) }
 
 // A turn is one claim on its way to its commit.
 type turn struct {
-	r          *Runner
-	c          inbox.Claim
-	log        *zap.Logger
-	s          *conversation // nil until loaded
-	trace      Trace
-	spent      llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	summarised llm.Usage // by compactions, and by what tools had models do
-	heard      inbox.ID  // the newest entry of which the model has heard
-	stored     int       // how many messages of the transcript are in the store, or in passes
-	passes     []inbox.Pass
-	calls      []json.RawMessage // of models, as the ledger has them
-	kept       int               // how many of calls are in recorded steps
-	noted      json.RawMessage   // what the recorded steps have of the context engine
-	reprompt   bool              // the frozen prompt has changed
-	refused    bool              // a commit of it was refused for good
-	again      bool              // the lane has more to do
-	replies    replies           // to questions of its tools
-	result     observe.Result    // "" unless a commit of it is true
+	words.Printer // says what people read
+	r             *Runner
+	c             inbox.Claim
+	log           *zap.Logger
+	s             *conversation // nil until loaded
+	trace         Trace
+	spent         llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	summarised    llm.Usage // by compactions, and by what tools had models do
+	heard         inbox.ID  // the newest entry of which the model has heard
+	stored        int       // how many messages of the transcript are in the store, or in passes
+	passes        []inbox.Pass
+	calls         []json.RawMessage // of models, as the ledger has them
+	kept          int               // how many of calls are in recorded steps
+	noted         json.RawMessage   // what the recorded steps have of the context engine
+	reprompt      bool              // the frozen prompt has changed
+	refused       bool              // a commit of it was refused for good
+	again         bool              // the lane has more to do
+	replies       replies           // to questions of its tools
+	result        observe.Result    // "" unless a commit of it is true
 }
 
 func (t *turn) first() inbox.Entry { return t.c.Entries[0] }
@@ -316,11 +317,11 @@ func (t *turn) run(ctx context.Context) {
 	case e.Solo:
 		t.command(ctx)
 	case t.c.Crashed && t.suspended(ctx):
-		t.tooLate(ctx, "⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
+		t.tooLate(ctx, t.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`."))
 	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
-		t.tooLate(ctx, "I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
+		t.tooLate(ctx, t.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters."))
 	case t.r.o.Backlog > 0 && time.Since(e.In.At) > t.r.o.Backlog && !t.c.Crashed:
-		t.tooLate(ctx, "I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
+		t.tooLate(ctx, t.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters."))
 	case e.Slot != nil && t.r.o.Scheduled != nil:
 		t.scheduled(ctx)
 	default:

@@ -113,9 +113,9 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 	if len(steps) == 0 {
 		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
 	}
-	var wrong string
-	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != "" {
-		return "", fmt.Errorf("the model %s/%s of this job: %s", t.s.rec.Settings.Provider, t.s.rec.Settings.Model, wrong)
+	var wrong error
+	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != nil {
+		return "", fmt.Errorf("the model %s/%s of this job: %w", t.s.rec.Settings.Provider, t.s.rec.Settings.Model, wrong)
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
 	stream := t.r.o.Delivery.Stream(t.draft(), 0)
@@ -161,7 +161,7 @@ func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 	var rows []outbox.Row
 	for _, at := range t.r.o.Scheduled.Places(context.Background(), *slot) {
 		f.To, f.ReplyTo = at, ""
-		rows = append(rows, t.r.o.Delivery.Render("⏰ Scheduled prompt `"+string(slot.Job)+"`: "+text, f)...)
+		rows = append(rows, t.r.o.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", slot.Job, text), f)...)
 	}
 	return rows
 }

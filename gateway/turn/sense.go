@@ -38,7 +38,7 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 		said, err := r.o.Senses.Hear(ctx, f)
 		if err != nil {
 			r.o.Log.Warn("transcribe", zap.Error(err))
-			return "", fmt.Sprintf("I could not understand the voice message: %v.", err), false
+			return "", r.o.Words.T("I could not understand the voice message: %v.", err), false
 		}
 		if strings.TrimSpace(said) == "" {
 			return "[a voice message in which nothing is said]", "", true
@@ -49,7 +49,7 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 		r.Charge(id, call)
 		if err != nil {
 			r.o.Log.Warn("describe a picture", zap.Error(err))
-			return "", fmt.Sprintf("The picture could not be described: %v.", err), false
+			return "", r.o.Words.T("The picture could not be described: %v.", err), false
 		}
 		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.Neutralise(seen)), "", true
 	}
@@ -68,7 +68,7 @@ func (t *turn) speak(answer string) {
 		file, err := t.r.o.Senses.Speak(ctx, said)
 		if err != nil {
 			t.log.Warn("speak", zap.Error(err))
-			t.tell(fmt.Sprintf("I could not speak this answer: %v.", err))
+			t.tell(t.T("I could not speak this answer: %v.", err))
 			return
 		}
 		row := outbox.Row{Role: outbox.Notice, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}}

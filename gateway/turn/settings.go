@@ -16,17 +16,17 @@ import (
 	"hermesd/gateway/session"
 )
 
-// choose returns the model that answers in a session, and what the person should
-// know if it is not the one that was chosen.
-func (r *Runner) choose(s session.Settings) (Choice, string) {
+// choose returns the model that answers in a session, and why it is not the one
+// that was chosen, if it is not.
+func (r *Runner) choose(s session.Settings) (Choice, error) {
 	if r.o.Choose == nil {
-		return r.o.Model, ""
+		return r.o.Model, nil
 	}
 	c, err := r.o.Choose(s)
 	if err != nil {
-		return r.o.Model, fmt.Sprintf("The model of this conversation cannot be used (%v); %s answers. `/model` chooses another.", err, r.o.Model.Model)
+		return r.o.Model, err
 	}
-	return c, ""
+	return c, nil
 }
 
 // change puts into m what a command changes about the session of e, and returns
@@ -70,7 +70,7 @@ func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string
 		return strings.Join(notes, "\n"), nil
 	}
 	if next.Hash() == old.Hash() {
-		return strings.Join(append(notes, "The prompt is the same as before; nothing is lost of the provider's cache."), "\n"), nil
+		return strings.Join(append(notes, t.T("The prompt is the same as before; nothing is lost of the provider's cache.")), "\n"), nil
 	}
 	raw, err := json.Marshal(next)
 	if err != nil {
@@ -81,11 +81,11 @@ func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string
 	if m.Session.Break == "" {
 		m.Session.Break = why
 	}
-	return strings.Join(append(notes, "The prompt is built anew: "+differences(old, next)+"."), "\n"), nil
+	return strings.Join(append(notes, t.T("The prompt is built anew: %s.", t.differences(old, next))), "\n"), nil
 }
 
 // differences names the layers and tools in which two prompts differ.
-func differences(a, b prompt.Prefix) string {
+func (t *turn) differences(a, b prompt.Prefix) string {
 	layers := func(p prompt.Prefix) map[string]string {
 		m := make(map[string]string)
 		for _, l := range p.Layers() {
@@ -98,14 +98,14 @@ func differences(a, b prompt.Prefix) string {
 	for _, l := range b.Layers() {
 		switch text, had := before[l.Name]; {
 		case !had:
-			parts = append(parts, l.Name+" is new")
+			parts = append(parts, t.T("%s is new", l.Name))
 		case text != l.Text:
-			parts = append(parts, l.Name+" has changed")
+			parts = append(parts, t.T("%s has changed", l.Name))
 		}
 	}
 	for _, l := range a.Layers() {
 		if _, has := after[l.Name]; !has {
-			parts = append(parts, l.Name+" is gone")
+			parts = append(parts, t.T("%s is gone", l.Name))
 		}
 	}
 	names := func(p prompt.Prefix) (out []string) {
@@ -117,16 +117,16 @@ func differences(a, b prompt.Prefix) string {
 	was, is := names(a), names(b)
 	for _, n := range is {
 		if !slices.Contains(was, n) {
-			parts = append(parts, "the tool "+n+" is new")
+			parts = append(parts, t.T("the tool %s is new", n))
 		}
 	}
 	for _, n := range was {
 		if !slices.Contains(is, n) {
-			parts = append(parts, "the tool "+n+" is gone")
+			parts = append(parts, t.T("the tool %s is gone", n))
 		}
 	}
 	if len(parts) == 0 {
-		return "the tools are described anew"
+		return t.T("the tools are described anew")
 	}
 	return strings.Join(parts, ", ")
 }

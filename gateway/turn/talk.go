@@ -71,16 +71,16 @@ func (t *turn) talk(ctx context.Context) {
 	stream := t.r.o.Delivery.Stream(t.draft(), t.prior())
 	switch {
 	case t.c.Crashed && t.r.o.RestartNotice:
-		stream.Note(restarted)
+		stream.Note(t.T(restarted))
 	case t.r.o.EditFirst:
-		stream.Note(placeholder)
+		stream.Note(t.T(placeholder))
 	}
 	if s.over != "" {
 		problems = append([]string{s.over}, problems...)
 	}
-	var wrong string
-	if s.model, wrong = t.r.choose(s.rec.Settings); wrong != "" {
-		problems = append(problems, wrong)
+	var wrong error
+	if s.model, wrong = t.r.choose(s.rec.Settings); wrong != nil {
+		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.Why(wrong), s.model.Model))
 	}
 	problems, s.notes = append(s.notes, problems...), nil
 	w, cleaned := t.window(ctx, len(steps) > 0)
@@ -114,7 +114,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Why: "the daemon was restarted before it was read"}
 		f := t.draft()
 		f.ReplyTo, f.As, f.For = e.In.ID, chat.AsFailure, []string{e.In.ID}
-		m.Rows = append(m.Rows, t.r.o.Delivery.Render("⚠️ I was restarted before I could read this message. Send it again.", f)...)
+		m.Rows = append(m.Rows, t.r.o.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
 
@@ -386,14 +386,14 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	t.stumbled(n)
 	if n.Kind == agent.Crowded {
 		t.shrunk(agent.WhyCompression, true, agent.Pass{})
-		return t.notices([]string{fmt.Sprintf("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
+		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
 	}
 	if n.Fallback == "" {
 		return nil
 	}
 	t.declare(string(ledger.Fallback))
-	why, _, _ := strings.Cut(sentence(n.Err), ". ") // without what the person could do
-	return t.notices([]string{fmt.Sprintf("%s answers this time: %s.", n.Fallback, strings.TrimSuffix(why, "."))})
+	why, _, _ := strings.Cut(sentence(t.Printer, n.Err), ". ") // without what the person could do
+	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, strings.TrimSuffix(why, "."))})
 }
 
 // A watch ends a turn that shows no sign of life, and says that a long one
@@ -420,7 +420,7 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 			return
 		}
 		if !t.r.asking.any(t.c.Lane) { // it waits for the person, who knows
-			t.tell(fmt.Sprintf("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
+			t.tell(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
 		}
 		w.notice.Reset(stillWorking)
 	})
@@ -428,7 +428,7 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	if w.limit > 0 {
 		w.end = time.AfterFunc(w.limit, func() { cancel(ErrInactive) })
 		w.warn = time.AfterFunc(w.limit/2, func() {
-			t.tell(fmt.Sprintf("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
+			t.tell(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
 		})
 	}
 	return w

@@ -153,7 +153,7 @@ func (t *turn) await(ctx context.Context, p *cleaningPass, urgent bool) bool {
 			if !urgent {
 				return false
 			}
-			t.tell("This conversation has become very long; I am summarising its older part before I answer.")
+			t.tell(t.T("This conversation has become very long; I am summarising its older part before I answer."))
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (t *turn) adopt(w *agent.Window, p *cleaningPass, d hygiene.Decision) []out
 	case p.err != nil:
 		t.log.Warn("hygiene", zap.Error(p.err))
 		t.shrunk(p.why, true, p.pass)
-		return t.notices([]string{fmt.Sprintf("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
+		return t.notices([]string{t.T("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
 	case !p.fits(t.s):
 		t.log.Info("a pass of hygiene came too late: the conversation has changed meanwhile")
 		return nil
@@ -177,7 +177,7 @@ func (t *turn) adopt(w *agent.Window, p *cleaningPass, d hygiene.Decision) []out
 		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.s.model.Window))
 	}
 	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
-	text := fmt.Sprintf("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
+	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
 	if p.pass.Words != "" {
 		text += " " + p.pass.Words
 	}

@@ -9,7 +9,9 @@ package words
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -47,12 +49,51 @@ func In(name string) (Printer, error) {
 }
 
 // T says an English sentence in the Printer's language. Its verbs are those of
-// package fmt; numbers are written as the language writes them.
-func (p Printer) T(english string, args ...any) string {
+// package fmt; numbers are written as the language writes them, and errors are
+// said as Why says them.
+func (p Printer) T(english string, args ...any) string { return p.say(english, args) }
+
+func (p Printer) say(english string, args []any) string {
 	if p.in == nil {
 		return fmt.Sprintf(english, args...)
 	}
-	return p.in.Sprintf(english, args...)
+	said := slices.Clone(args)
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			said[i] = p.Why(err)
+		}
+	}
+	return p.in.Sprintf(english, said...)
+}
+
+// Why says an error of Errorf in the Printer's language, and any other as it is.
+// What wraps such an error without a word of its own is said like it.
+func (p Printer) Why(err error) string {
+	var e *failure
+	if p.in == nil || !errors.As(err, &e) || e.Error() != err.Error() {
+		return err.Error()
+	}
+	return p.say(e.english, e.args)
+}
+
+// Errorf returns an error that people may read: its text is English, and Why says
+// it in their language. What is among args and is an error is wrapped.
+func Errorf(english string, args ...any) error { return &failure{english, args} }
+
+type failure struct {
+	english string
+	args    []any
+}
+
+func (e *failure) Error() string { return fmt.Sprintf(e.english, e.args...) }
+
+func (e *failure) Unwrap() (all []error) {
+	for _, a := range e.args {
+		if err, ok := a.(error); ok {
+			all = append(all, err)
+		}
+	}
+	return all
 }
 
 // Text says a sentence that stands in a table of the code (see N). It has no

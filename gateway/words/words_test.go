@@ -21,6 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"hermesd/agent/shell"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/words"
 )
 
@@ -59,6 +62,47 @@ func TestGerman(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
+	p := printer(t, "de")
+	disk := errors.New("disk full")
+	inner := words.Errorf("files cannot be sent here")
+	for _, tt := range []struct {
+		err         error
+		english, de string
+	}{
+		{inner, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
+		{disk, "disk full", "disk full"},
+		{silent{inner}, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
+		{fmt.Errorf("send: %w", inner), "send: files cannot be sent here", "send: files cannot be sent here"},
+		{words.Errorf("It could not be deleted: %v.", inner), "It could not be deleted: files cannot be sent here.", "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken."},
+		{words.Errorf("It could not be deleted: %v.", disk), "It could not be deleted: disk full.", "Es ließ sich nicht löschen: disk full."},
+	} {
+		if got := tt.err.Error(); got != tt.english {
+			t.Errorf("the error is %q, want %q", got, tt.english)
+		}
+		if got := (words.Printer{}).Why(tt.err); got != tt.english {
+			t.Errorf("in English %q, want %q", got, tt.english)
+		}
+		if got := p.Why(tt.err); got != tt.de {
+			t.Errorf("got %q, want %q", got, tt.de)
+		}
+	}
+	if got := p.T("It could not be deleted: %v.", inner); got != "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken." {
+		t.Errorf("an error among the arguments: %q", got)
+	}
+	if !errors.Is(words.Errorf("It could not be deleted: %v.", disk), disk) {
+		t.Error("what is among the arguments is not wrapped")
+	}
+	if got := p.T("Nothing has happened for %v. I give up after %v.", 90*time.Second, 3*time.Minute); got != "Seit 1m30s ist nichts passiert. Nach 3m0s gebe ich auf." {
+		t.Errorf("times: %q", got)
+	}
+}
+
+// silent wraps an error without a word of its own.
+type silent struct{ error }
+
+func (s silent) Unwrap() error { return s.error }
 
 func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
 	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
@@ -181,6 +225,23 @@ func said(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
+	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
+		all[r.Words] = "agent/shell, rule " + r.Name
+	}
+	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {
+		all[string(s)] = "gateway/chat, the states of an account"
+	}
+	for _, s := range []schedule.SlotState{schedule.Running, schedule.Ran, schedule.Skipped, schedule.Missed} {
+		all[string(s)] = "gateway/schedule, the states of a slot"
+	}
+	for _, r := range []schedule.Result{schedule.OK, schedule.Failed, schedule.Pending} {
+		all[string(r)] = "gateway/schedule, the results of runs"
+	}
+	var asked, done schedule.Job
+	asked.State.Asked, done.State.Done = time.Now(), true
+	for _, j := range []schedule.Job{{}, {Paused: true}, asked, done} {
+		all[j.Status()] = "gateway/schedule, the states of a job"
+	}
 	return all
 }
 
@@ -216,7 +277,7 @@ func saidIn(t *testing.T, dir string, all map[string]string) error {
 			var e ast.Expr
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 0 && (sel.Sel.Name == "T" || sel.Sel.Name == "N") {
+				if says(n) {
 					e = n.Args[0]
 				}
 			case *ast.KeyValueExpr: // the help of a command is one too
@@ -238,6 +299,22 @@ func saidIn(t *testing.T, dir string, all map[string]string) error {
 		})
 	}
 	return nil
+}
+
+// says reports whether a call says its first argument.
+func says(n *ast.CallExpr) bool {
+	sel, ok := n.Fun.(*ast.SelectorExpr)
+	if !ok || len(n.Args) == 0 {
+		return false
+	}
+	switch sel.Sel.Name {
+	case "T", "N":
+		return true
+	case "Errorf":
+		in, ok := sel.X.(*ast.Ident)
+		return ok && in.Name == "words"
+	}
+	return false
 }
 
 var errNotConstant = errors.New("a sentence must be a constant, so that it can be found")

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // attach takes a file that an answer attaches into the cache, from where it is
@@ -23,7 +23,7 @@ func (a *App) attach(path string) (chat.File, error) {
 			return f, err
 		}
 	}
-	return chat.File{}, fmt.Errorf("only files in %s can be sent", a.mind.workspace)
+	return chat.File{}, words.Errorf("only files in %s can be sent", a.mind.workspace)
 }
 
 var errOutside = errors.New("outside")
@@ -44,17 +44,17 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 	info, err := root.Stat(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return chat.File{}, errors.New("there is no such file")
+		return chat.File{}, words.Errorf("there is no such file")
 	case err != nil: // a link that leads out, a path that is none
 		return chat.File{}, errOutside
 	case !info.Mode().IsRegular():
-		return chat.File{}, errors.New("it is not a file")
+		return chat.File{}, words.Errorf("it is not a file")
 	case info.Size() == 0:
-		return chat.File{}, errors.New("it is empty")
+		return chat.File{}, words.Errorf("it is empty")
 	}
 	file, err := root.Open(at)
 	if err != nil {
-		return chat.File{}, errors.New("it cannot be read")
+		return chat.File{}, words.Errorf("it cannot be read")
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {

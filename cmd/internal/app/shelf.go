@@ -50,7 +50,7 @@ func (a *App) about() gateway.About {
 	}
 }
 
-// Price implements gateway.Models: what it costs to read tokens anew, which is
+// Price implements gateway.Models: about what it costs to read tokens anew, which is
 // to write them to the cache where calls carry marks.
 func (m *models) Price(s session.Settings, tokens int) string {
 	e, err := m.of(s)
@@ -68,7 +68,7 @@ func (m *models) Price(s session.Settings, tokens int) string {
 			u.CacheWrite1h = tokens
 		}
 	}
-	return "about " + p.Cost(u).String()
+	return p.Cost(u).String()
 }
 
 // Library returns the skills of home. Nothing is read yet.
