@@ -56,7 +56,7 @@ var floors = map[string]string{
 	"gateway/access":       "gateway/chat gateway/access",
 	"gateway/outbox":       "gateway/chat",
 	"gateway/inbox":        "gateway/schedule gateway/chat gateway/session gateway/access gateway/outbox",
-	"gateway/schedule":     "gateway/chat gateway/session gateway/access",
+	"gateway/schedule":     "gateway/words gateway/chat gateway/session gateway/access",
 	"gateway/delivery":     "gateway/chat gateway/markup gateway/observe gateway/outbox gateway/lane",
 	"gateway/command":      "gateway/words gateway/chat gateway/session gateway/access",
 	"gateway/turn":         "gateway/words gateway/schedule gateway/markup agent agent/prompt agent/llm hygiene gateway/chat gateway/session gateway/access gateway/inbox gateway/outbox gateway/command gateway/delivery gateway/lane gateway/observe",

@@ -104,7 +104,7 @@ func after(j Job, now time.Time) time.Time {
 // so that to ask again is to ask once; with "" the job gets a fresh one.
 func (b *Book) Create(ctx context.Context, v Viewer, id JobID, d Draft) (View, error) {
 	if d.Schedule == nil {
-		return View{}, invalid("the schedule is missing; write %s", Forms)
+		return View{}, invalid("the schedule is missing; write %s", errForms)
 	}
 	now := b.now()
 	if id == "" {
@@ -187,7 +187,7 @@ func (b *Book) reschedule(j *Job, d Draft, now time.Time) error {
 	}
 	s, err := Parse(text, zoneName, now)
 	if err != nil {
-		return &wrong{err.Error()}
+		return &wrong{err}
 	}
 	j.Schedule = s
 	j.State.Decided, j.State.Runs, j.State.Done = s.Before(now).UTC(), 0, false

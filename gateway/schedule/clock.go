@@ -1,13 +1,14 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"hermesd/gateway/words"
 )
 
 // clock reads the small grammar of days and a time of day:
@@ -19,22 +20,22 @@ import (
 //	TIME  9am, 9:30pm, 09:30, 18.30, noon, midnight
 func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
 	rest, every := strings.CutPrefix(low, "every ")
-	words := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' })
-	days, n := daysOf(words)
+	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' })
+	days, n := daysOf(parts)
 	if n == 0 {
 		if every {
-			return false, fmt.Errorf("the schedule %q is not understood; write %s", low, Forms)
+			return false, words.Errorf("the schedule %q is not understood; write %s", low, errForms)
 		}
 		return false, nil
 	}
-	words = words[n:]
-	if len(words) > 0 && words[0] == "at" {
-		words = words[1:]
+	parts = parts[n:]
+	if len(parts) > 0 && parts[0] == "at" {
+		parts = parts[1:]
 	}
-	if len(words) == 0 {
-		return false, fmt.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
+	if len(parts) == 0 {
+		return false, words.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
 	}
-	hour, minute, err := timeOfDay(strings.Join(words, ""))
+	hour, minute, err := timeOfDay(strings.Join(parts, ""))
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +102,7 @@ func dayOf(w string) (from, to int, ok bool) {
 
 var timeForm = regexp.MustCompile(`^([0-9]{1,2})(?:[:.]([0-9]{2}))?(am|pm|a\.m\.|p\.m\.)?$`)
 
-var errTime = errors.New("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
+var errTime = words.Errorf("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
 
 // timeOfDay reads a time of day.
 func timeOfDay(s string) (hour, minute int, err error) {
@@ -113,7 +114,7 @@ func timeOfDay(s string) (hour, minute int, err error) {
 	}
 	m := timeForm.FindStringSubmatch(s)
 	if m == nil || m[2] == "" && m[3] == "" {
-		return 0, 0, fmt.Errorf("%q: %w", s, errTime)
+		return 0, 0, words.Errorf("%q: %v", s, errTime)
 	}
 	hour, _ = strconv.Atoi(m[1])
 	if m[2] != "" {
@@ -121,7 +122,7 @@ func timeOfDay(s string) (hour, minute int, err error) {
 	}
 	switch half := m[3]; {
 	case half == "" && hour > 23 || half != "" && (hour < 1 || hour > 12) || minute > 59:
-		return 0, 0, fmt.Errorf("%q: %w", s, errTime)
+		return 0, 0, words.Errorf("%q: %v", s, errTime)
 	case strings.HasPrefix(half, "p"):
 		hour = hour%12 + 12
 	case strings.HasPrefix(half, "a"):

@@ -1,13 +1,13 @@
 package schedule
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"hermesd/gateway/words"
 )
 
 // How short and how long an interval, and a delay, may be.
@@ -25,6 +25,9 @@ const maxText = 200
 // Forms names the forms of schedules in one line, for error messages.
 const Forms = `"30m" or "in 2h" (once, after that time), "every 2h", "every weekday at 9am", "every monday and friday at 18:30", a cron expression such as "0 9 * * 1-5" or "@daily", or a time such as "2026-12-24T18:00" (once)`
 
+// errForms is Forms, to stand in an error.
+var errForms = words.Errorf(Forms)
+
 // Parse reads a schedule that a person wrote at now, in the zone called zone
 // ("" is UTC). Its error says what is wrong and what would be right.
 func Parse(text, zoneName string, now time.Time) (Schedule, error) {
@@ -38,7 +41,7 @@ func Parse(text, zoneName string, now time.Time) (Schedule, error) {
 		return Schedule{}, err
 	}
 	if _, ok := p.Next(s.Before(now)); !ok {
-		return Schedule{}, fmt.Errorf("the schedule %q never comes: there is no such day", text)
+		return Schedule{}, words.Errorf("the schedule %q never comes: there is no such day", text)
 	}
 	return s, nil
 }
@@ -55,9 +58,9 @@ func (s Schedule) Before(now time.Time) time.Time {
 func parse(text, zoneName string, now time.Time) (Schedule, error) {
 	switch {
 	case text == "":
-		return Schedule{}, fmt.Errorf("the schedule is empty; write %s", Forms)
+		return Schedule{}, words.Errorf("the schedule is empty; write %s", errForms)
 	case len(text) > maxText:
-		return Schedule{}, fmt.Errorf("the schedule is longer than %d characters; write %s", maxText, Forms)
+		return Schedule{}, words.Errorf("the schedule is longer than %d characters; write %s", maxText, errForms)
 	}
 	loc, err := zone(zoneName)
 	if err != nil {
@@ -73,7 +76,7 @@ func parse(text, zoneName string, now time.Time) (Schedule, error) {
 			return s, err
 		}
 	}
-	return s, fmt.Errorf("the schedule %q is not understood; write %s", text, Forms)
+	return s, words.Errorf("the schedule %q is not understood; write %s", text, errForms)
 }
 
 // macro reads @daily and the like.
@@ -86,7 +89,7 @@ func macro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, er
 	}
 	expr, ok := macros()[low]
 	if !ok {
-		return false, fmt.Errorf("there is no schedule %s; there are @hourly, @daily, @weekly, @monthly and @yearly", low)
+		return false, words.Errorf("there is no schedule %s; there are @hourly, @daily, @weekly, @monthly and @yearly", low)
 	}
 	s.Kind, s.Expr = Cron, expr
 	return true, nil
@@ -110,26 +113,20 @@ func span(low string) (d time.Duration, ok bool, err error) {
 	}
 	d = time.Duration(n) * unit
 	if d < MinInterval || d > MaxInterval {
-		return 0, true, fmt.Errorf("%q is too short or too long; it must be from %s to %s", low, words(MinInterval), words(MaxInterval))
+		return 0, true, words.Errorf("%q is too short or too long; it must be from %s to %s", low, length(MinInterval), length(MaxInterval))
 	}
 	return d, true, nil
 }
 
-// words is a span as people write it.
-func words(d time.Duration) string {
-	for _, u := range []struct {
-		span time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
-		if d >= u.span && d%u.span == 0 {
-			n := d / u.span
-			if n == 1 {
-				return "1 " + u.name
-			}
-			return fmt.Sprintf("%d %ss", n, u.name)
-		}
+// length is a span as people write it, to stand in an error.
+func length(d time.Duration) error {
+	switch n := int(d / (24 * time.Hour)); {
+	case d == time.Minute:
+		return words.Errorf("1 minute")
+	case n > 1 && d == time.Duration(n)*24*time.Hour:
+		return words.Errorf("%d days", n)
 	}
-	return d.String()
+	return words.Errorf("%d minutes", int(d.Minutes()))
 }
 
 // delay reads "30m" and "in 30m".
@@ -167,8 +164,6 @@ func interval(low string, s *Schedule, _ *time.Location, now time.Time) (bool, e
 
 var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]`)
 
-var errPast = errors.New("is past; a job that runs once needs a time to come")
-
 // instant reads a date, or a date and a time, with an offset or in the zone.
 func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
 	if !dateForm.MatchString(low) {
@@ -187,14 +182,14 @@ func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, 
 		}
 	}
 	if !ok {
-		return false, fmt.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
+		return false, words.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
 	}
 	at = second(at)
 	if now.Sub(at) > late {
-		return false, fmt.Errorf("%s %w", at.In(loc).Format("2006-01-02 15:04 MST"), errPast)
+		return false, words.Errorf("%s is past; a job that runs once needs a time to come", at.In(loc).Format("2006-01-02 15:04 MST"))
 	}
 	if at.Sub(now) > MaxInterval {
-		return false, fmt.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), words(MaxInterval))
+		return false, words.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), length(MaxInterval))
 	}
 	s.Kind, s.At = Once, at
 	return true, nil

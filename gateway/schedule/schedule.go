@@ -1,10 +1,11 @@
 package schedule
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"hermesd/gateway/words"
 )
 
 // A Kind says how the instants of a Schedule are found.
@@ -48,17 +49,17 @@ func (s Schedule) Plan() (Plan, error) {
 	switch s.Kind {
 	case Once:
 		if s.At.IsZero() {
-			return p, fmt.Errorf("the schedule %q has no time", s.Text)
+			return p, words.Errorf("the schedule %q has no time", s.Text)
 		}
 		return p, nil
 	case Interval:
 		if s.At.IsZero() || s.Every < MinInterval || s.Every > MaxInterval {
-			return p, fmt.Errorf("the interval %s is not between %s and %s", s.Every, words(MinInterval), words(MaxInterval))
+			return p, words.Errorf("the interval %s is not between %s and %s", s.Every, length(MinInterval), length(MaxInterval))
 		}
 		return p, nil
 	case Cron:
 	default:
-		return p, fmt.Errorf("there is no kind of schedule %q", s.Kind)
+		return p, words.Errorf("there is no kind of schedule %q", s.Kind)
 	}
 	if noZone != nil {
 		return p, noZone
@@ -167,7 +168,7 @@ func arrival(w time.Time, loc *time.Location) time.Time {
 func zone(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)
+		return nil, words.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)
 	}
 	return loc, nil
 }

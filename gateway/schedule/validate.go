@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // Rules are what Validate judges by. The zero Rules lets pass what is well-formed.
@@ -44,12 +44,13 @@ const (
 var ErrInvalid = errors.New("schedule: not a valid job")
 
 // A wrong says in words what is wrong with a job.
-type wrong struct{ text string }
+type wrong struct{ error }
 
-func (w *wrong) Error() string        { return w.text }
 func (w *wrong) Is(target error) bool { return target == ErrInvalid }
+func (w *wrong) Unwrap() error        { return w.error }
 
-func invalid(format string, args ...any) error { return &wrong{fmt.Sprintf(format, args...)} }
+// invalid is words.Errorf, of a job.
+func invalid(english string, args ...any) error { return &wrong{words.Errorf(english, args...)} }
 
 // Validate checks j, which is to be kept at now. All that is wrong with it is in
 // the error, which is ErrInvalid. It does not look at By, Origin and State.
@@ -119,7 +120,7 @@ func (r Rules) prompt(j Job) error {
 func checkSchedule(j Job, now time.Time) error {
 	p, err := j.Schedule.Plan()
 	if err != nil {
-		return &wrong{err.Error()}
+		return &wrong{err}
 	}
 	after := j.State.Decided
 	if after.IsZero() {

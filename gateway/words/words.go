@@ -67,13 +67,25 @@ func (p Printer) say(english string, args []any) string {
 }
 
 // Why says an error of Errorf in the Printer's language, and any other as it is.
-// What wraps such an error without a word of its own is said like it.
+// What wraps such an error without a word of its own is said like it, and so is
+// what joins some.
 func (p Printer) Why(err error) string {
-	var e *failure
-	if p.in == nil || !errors.As(err, &e) || e.Error() != err.Error() {
+	if p.in == nil {
 		return err.Error()
 	}
-	return p.say(e.english, e.args)
+	var e *failure
+	if errors.As(err, &e) && e.Error() == err.Error() {
+		return p.say(e.english, e.args)
+	}
+	all, ok := err.(interface{ Unwrap() []error })
+	if joined := ok && len(all.Unwrap()) > 0 && errors.Join(all.Unwrap()...).Error() == err.Error(); !joined {
+		return err.Error()
+	}
+	var said []string
+	for _, e := range all.Unwrap() {
+		said = append(said, p.Why(e))
+	}
+	return strings.Join(said, "\n")
 }
 
 // Errorf returns an error that people may read: its text is English, and Why says
