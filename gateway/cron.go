@@ -12,10 +12,12 @@ import (
 	"hermesd/agent"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
 )
 
 // Cron is what scheduled prompts need besides the store.
@@ -132,7 +134,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.SlotID, resumed bool)
 	case err != nil:
 		return turn.Run{}, fmt.Errorf("job %s: %w", slot.Job, err)
 	case !ok:
-		return turn.Run{}, fmt.Errorf("the job %s was removed", slot.Job)
+		return turn.Run{}, &excuse.JobFault{Err: words.Errorf("The job was removed.")}
 	}
 	r := turn.Run{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
 	if c.o.Keep != nil {
@@ -143,7 +145,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.SlotID, resumed bool)
 	}
 	if scan := c.o.Rules.Scan; scan != nil { // the rules of today, also for what was made long ago or imported
 		if why := scan(j.Prompt, len(j.Skills) > 0); why != "" {
-			return r, fmt.Errorf("its prompt looks like an attack (%s); change the job", why)
+			return r, faulty(j, words.Errorf("Its prompt looks like an attack (%s).", why))
 		}
 	}
 	return r, c.input(ctx, j, slot, &r)
@@ -155,21 +157,21 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.SlotID,
 	var parts []string
 	for _, name := range j.Skills {
 		if c.g.o.Skill == nil {
-			return fmt.Errorf("the skill %s cannot be loaded: skills are off", name)
+			return faulty(j, words.Errorf("Its skill %s cannot be loaded: skills are off.", name))
 		}
 		text, ok := c.g.o.Skill(slot.Session(), name, "")
 		if !ok {
-			return fmt.Errorf("there is no skill %s any more; change the job %s", name, j.ID)
+			return faulty(j, words.Errorf("There is no skill %s any more.", name))
 		}
 		parts = append(parts, text)
 	}
 	if j.Script != "" {
 		if c.o.Script == nil {
-			return fmt.Errorf("scripts cannot be run here")
+			return faulty(j, words.Errorf("Scripts cannot be run here."))
 		}
 		out, err := c.o.Script(ctx, j)
 		if err != nil {
-			return fmt.Errorf("script %s: %w", j.Script, err)
+			return &excuse.JobFault{Err: words.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
 		}
 		out, wake := wakes(out)
 		if !wake || j.ScriptOnly {
@@ -197,6 +199,11 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.SlotID,
 	}
 	r.Input = strings.Join(parts, "\n\n")
 	return nil
+}
+
+// faulty is what is wrong with a job, for those who read of it.
+func faulty(j schedule.Job, what error) error {
+	return &excuse.JobFault{Err: words.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
 }
 
 // wakes takes a last line {"wakeAgent": false} off what a script wrote, and

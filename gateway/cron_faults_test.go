@@ -86,6 +86,97 @@ func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
 	}
 }
 
+// TestAFailedRunSaysWhatCanBeDoneWithTheJob: there is no message that could be sent
+// again, and what it says does help.
+func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
+	look := schedule.Draft{Prompt: text("look")}
+	for name, tt := range map[string]struct {
+		job   schedule.Draft
+		fails llmtest.Answer
+		what  string
+		next  string // %s: the job
+	}{
+		"overloaded":    {look, llmtest.Fail(llm.Overloaded), "is overloaded.", "`/cron run %s`"},
+		"a wrong key":   {look, llmtest.Fail(llm.Auth), "refuses the key.", "`/cron run %s`"},
+		"a bad request": {look, llmtest.Fail(llm.Format), "refused the request.", "`/cron run %s`"},
+		"declined":      {look, llmtest.Fail(llm.Policy), "declined this", "`hermesd cron edit %s`"},
+		"too long":      {look, llmtest.Fail(llm.Overflow), "too long", "`hermesd cron edit %s`"},
+		"hanging":       {look, llmtest.Use("stuck", `{}`), "Nothing happened for too long", "`/cron run %s`"},
+		"a script":      {schedule.Draft{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, "broken.sh: exit status 3", "`/cron run %s`"},
+		"a skill":       {schedule.Draft{Prompt: text("look"), Skills: &[]string{"gone"}}, llmtest.Answer{}, "skill gone", "`hermesd cron edit %s`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := scheduled(t, tt.fails)
+				w.tools = append(w.tools, stuck{})
+				w.start()
+				defer w.stop()
+				id := w.job(tt.job)
+				w.settle(59 * time.Minute)
+				minded(w, func(string) llmtest.Answer { return tt.fails })
+				w.settle(13 * time.Minute)
+				seen := w.room.visible("7")
+				if len(seen) != 1 {
+					t.Fatalf("seen: %q", seen)
+				}
+				plain := strings.ReplaceAll(strings.ReplaceAll(tt.next, "%s", string(id)), "`", "")
+				if !strings.Contains(seen[0], tt.what) || !strings.Contains(seen[0], plain) || strings.Contains(seen[0], "again") || strings.Contains(seen[0], "/new") {
+					t.Errorf("it says %q", seen[0])
+				}
+				if slots := w.slots(id); len(slots) != 1 || !strings.Contains(slots[0], tt.what) {
+					t.Errorf("slots: %q", slots)
+				}
+				minded(w, func(string) llmtest.Answer { return llmtest.Say("Now it works.") })
+				w.say("7", "/cron run "+string(id))
+				w.settle(time.Minute)
+				seen = w.room.visible("7")
+				if works := seen[len(seen)-1] == "Now it works."; works == (tt.job.Script != nil || tt.job.Skills != nil) {
+					t.Errorf("after /cron run: %q", seen)
+				}
+			})
+		})
+	}
+}
+
+// TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob is about runs that are not
+// gone on with.
+func TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob(t *testing.T) {
+	for name, tt := range map[string]struct {
+		deaths int
+		away   time.Duration
+		want   string
+	}{
+		"it kills the daemon": {2, 0, "I set it aside: the daemon died 2 times while it ran."},
+		"it is long ago":      {1, 26 * time.Hour, "too long ago to go on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := scheduled(t)
+				never := make(chan struct{})
+				minded(w, func(string) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} })
+				w.start()
+				when := "in 30m"
+				id := w.job(schedule.Draft{Prompt: text("look"), Schedule: &when})
+				w.settle(31 * time.Minute)
+				for range tt.deaths {
+					w.kill()
+					time.Sleep(tt.away)
+					w.start()
+					w.settle(time.Minute)
+				}
+				defer w.stop()
+				seen := w.room.visible("7")
+				if len(seen) != 1 || !strings.Contains(seen[0], tt.want) || !strings.Contains(seen[0], "/cron run "+string(id)) || strings.Contains(seen[0], "again") {
+					t.Errorf("it says %q", seen)
+				}
+				if slots := w.slots(id); len(slots) != 1 || !strings.HasPrefix(slots[0], "ran failed: ") {
+					t.Errorf("slots: %q", slots)
+				}
+			})
+		})
+	}
+}
+
 func TestAJobThatFailsForEverHasARecordAndALineForEachSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := scheduled(t)

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/outbox"
@@ -39,7 +40,7 @@ func (t *turn) broken(ctx context.Context, err error, preview outbox.ID) {
 	rows := t.takeBack()
 	rows = append(rows, t.apology(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // keepHistory leaves what was said in the transcript, closed so that the next
@@ -56,7 +57,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 			t.log.Error("take back what was said", zap.Error(wrong))
 		}
 	}
-	agent.Close(t.s.tr, "[No answer was given: "+sentence(words.Printer{}, err)+"]")
+	agent.Close(t.s.tr, "[No answer was given: "+t.sentence(words.Printer{}, err)+"]")
 }
 
 // undo takes back what the turn did to its conversation. Its passes go too: what
@@ -141,9 +142,17 @@ func (t *turn) takeBack() []outbox.Row {
 	return rows
 }
 
+// sentence is why there is no answer, and what to do.
+func (t *turn) sentence(p words.Printer, err error) string {
+	if slot := t.first().Slot; slot != nil {
+		return excuse.Job(p, err, slot.Job)
+	}
+	return excuse.Message(p, err)
+}
+
 // apology tells the person what went wrong and what to do.
 func (t *turn) apology(err error) []outbox.Row {
-	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", sentence(t.Printer, err), t.c.Turn), t.quoting())
+	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.sentence(t.Printer, err), t.c.Turn), t.quoting())
 }
 
 // quoting is a draft for why there is no answer. It shows which message it is
@@ -164,7 +173,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.trace.Error = err.Error()
 	t.s = nil
 	rows := append(t.takeBack(), t.apology(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // setAside ends a turn that has killed the process before.
@@ -174,12 +183,25 @@ func (t *turn) setAside(ctx context.Context) {
 	if n := len(t.c.Entries); n > 1 {
 		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.c.Turn)
 	}
-	rows := append(t.takeBack(), t.render(text, t.quoting())...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}, Rows: rows})
+	if slot := t.first().Slot; slot != nil {
+		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(slot.Job), t.c.Turn)
+	}
+	t.drop(ctx, text, "set aside")
 }
 
-// tooLate ends a turn that would come too late. What was said is kept.
-func (t *turn) tooLate(ctx context.Context, text string) {
+// drop ends a turn of which no conversation comes, with a text that says so.
+func (t *turn) drop(ctx context.Context, text, why string) {
+	rows := append(t.takeBack(), t.render(text, t.quoting())...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: why}, Rows: rows})
+}
+
+// tooLate ends a turn that would come too late: of a message, which is kept in its
+// conversation, or of a scheduled prompt.
+func (t *turn) tooLate(ctx context.Context, why excuse.Late) {
+	if slot := t.first().Slot; slot != nil {
+		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
+		return
+	}
 	s, err := t.r.use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil: // it waited for another turn of the session
@@ -196,7 +218,7 @@ func (t *turn) tooLate(ctx context.Context, text string) {
 	agent.Close(s.tr, "")
 	s.tr.Append(m)
 	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.takeBack(), t.render(text, t.quoting())...)
+	rows := append(t.takeBack(), t.render(why.Message(t.Printer), t.quoting())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
 }
 

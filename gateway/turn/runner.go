@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
@@ -317,11 +318,11 @@ func (t *turn) run(ctx context.Context) {
 	case e.Solo:
 		t.command(ctx)
 	case t.c.Crashed && t.suspended(ctx):
-		t.tooLate(ctx, t.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`."))
+		t.tooLate(ctx, excuse.Suspended)
 	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
-		t.tooLate(ctx, t.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters."))
+		t.tooLate(ctx, excuse.CutOff)
 	case t.r.o.Backlog > 0 && time.Since(e.In.At) > t.r.o.Backlog && !t.c.Crashed:
-		t.tooLate(ctx, t.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters."))
+		t.tooLate(ctx, excuse.Away)
 	case e.Slot != nil && t.r.o.Scheduled != nil:
 		t.scheduled(ctx)
 	default:

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,10 +10,12 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/words"
 )
 
 // Scheduled is what the gateway knows of scheduled runs.
@@ -115,7 +116,7 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 	}
 	var wrong error
 	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != nil {
-		return "", fmt.Errorf("the model %s/%s of this job: %w", t.s.rec.Settings.Provider, t.s.rec.Settings.Model, wrong)
+		return "", &excuse.JobFault{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Slot.Job))}
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
 	stream := t.r.o.Delivery.Stream(t.draft(), 0)

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,12 +16,10 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
-
-// ErrInactive is the cause with which a turn ends that shows no sign of life.
-var ErrInactive = errors.New("turn: no progress")
 
 // A Newer is the cause with which a run is interrupted by a newer message.
 type Newer struct{ By inbox.ID }
@@ -392,8 +389,7 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.declare(string(ledger.Fallback))
-	why, _, _ := strings.Cut(sentence(t.Printer, n.Err), ". ") // without what the person could do
-	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, strings.TrimSuffix(why, "."))})
+	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Short(t.Printer, n.Err))})
 }
 
 // A watch ends a turn that shows no sign of life, and says that a long one
@@ -426,7 +422,7 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	})
 	w.mu.Unlock()
 	if w.limit > 0 {
-		w.end = time.AfterFunc(w.limit, func() { cancel(ErrInactive) })
+		w.end = time.AfterFunc(w.limit, func() { cancel(excuse.ErrInactive) })
 		w.warn = time.AfterFunc(w.limit/2, func() {
 			t.tell(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
 		})

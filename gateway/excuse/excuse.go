@@ -1,0 +1,188 @@
+// Package excuse says in plain sentences why there is no answer, and what a person
+// can do: with a message, or with a scheduled prompt, of which there is no message
+// to send again.
+//
+// What an error is not known to mean is not described: the details are in the log.
+// What is kept of it (why, outcomes, transcripts) is said by the zero Printer, in
+// English.
+package excuse
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/words"
+)
+
+// ErrInactive is the cause with which a turn ends that shows no sign of life.
+var ErrInactive = errors.New("turn: no progress")
+
+// A JobFault is what is wrong with a scheduled prompt itself, and what to do about
+// it. It is told as it stands.
+type JobFault struct{ Err error } // of words.Errorf
+
+func (f *JobFault) Error() string { return f.Err.Error() }
+
+// Unwrap returns what the fault wraps.
+func (f *JobFault) Unwrap() error { return f.Err }
+
+// Message says what went wrong with a message, and what to do next.
+func Message(p words.Printer, err error) string {
+	var le *llm.Error
+	var fault *JobFault
+	switch {
+	case err == nil:
+		return p.T("It is not known why.")
+	case errors.Is(err, ErrInactive):
+		return p.T("Nothing happened for too long, so I gave up. Send the message again to try once more.")
+	case errors.Is(err, agent.ErrEmpty):
+		return p.T("The model gave an empty answer three times. Ask again, perhaps in other words.")
+	case errors.As(err, &le):
+		return model(p, le)
+	case errors.As(err, &fault):
+		return p.Why(fault.Err)
+	case declined(err):
+		return p.T("The model declined to answer this. Ask in other words, or start over with `/new`.")
+	}
+	return p.T("Something went wrong on my side. Send the message again; if it stays, the operator finds the reason in the log.")
+}
+
+// Short is what went wrong, without what anybody could do.
+func Short(p words.Printer, err error) string {
+	what, _, _ := strings.Cut(Message(p, err), ". ")
+	return strings.TrimSuffix(what, ".")
+}
+
+// Job says what went wrong with a scheduled prompt, and what to do next.
+func Job(p words.Printer, err error, id schedule.JobID) string {
+	var le *llm.Error
+	var fault *JobFault
+	short := Short(p, err) + ". "
+	switch {
+	case errors.As(err, &le):
+		return modelOfJob(p, le, id)
+	case errors.As(err, &fault):
+		return p.Why(fault.Err)
+	case declined(err):
+		return short + reword(p, id)
+	case errors.Is(err, ErrInactive), errors.Is(err, agent.ErrEmpty):
+		return short + runAgain(p, id)
+	}
+	return short + runOrAsk(p, id)
+}
+
+func runAgain(p words.Printer, id schedule.JobID) string {
+	return p.T("`/cron run %s` runs it once more.", id)
+}
+
+func runOrAsk(p words.Printer, id schedule.JobID) string {
+	return p.T("`/cron run %s` runs it once more; if it stays, the operator finds the reason in the log.", id)
+}
+
+func reword(p words.Printer, id schedule.JobID) string {
+	return p.T("Have its words changed: tell me, or use `hermesd cron edit %s`.", id)
+}
+
+func declined(err error) bool {
+	var refused *agent.RefusedError
+	return errors.As(err, &refused)
+}
+
+func model(p words.Printer, e *llm.Error) string {
+	it := e.Provider
+	switch e.Class {
+	case llm.Auth:
+		return p.T("%s refuses the key. The operator must set a valid one (`hermesd config check`).", it)
+	case llm.Billing:
+		return p.T("%s says that the account's credit or limit is used up. The operator must top it up.", it)
+	case llm.RateLimit:
+		return p.T("%s takes no more requests for now%s. Send the message again then.", it, in(p, e.After))
+	case llm.Overloaded:
+		return p.T("%s is overloaded. Send the message again in a few minutes.", it)
+	case llm.Server, llm.Timeout, llm.Network, llm.Garbage:
+		return p.T("%s does not answer properly (%s). Send the message again in a few minutes.", it, trouble(p, e.Class))
+	case llm.Overflow, llm.TooLarge:
+		return p.T("This conversation has become too long for the model. `/new` starts a fresh one; the old one is kept.")
+	case llm.ImageTooLarge:
+		return p.T("The image is too large for the model. Send a smaller one.")
+	case llm.NotFound:
+		return p.T("%s does not know the configured model. The operator must set `model.default`.", it)
+	case llm.Policy:
+		return p.T("%s declined this for its content. Ask in other words, or start over with `/new`.", it)
+	}
+	return p.T("%s refused the request. Send it again; if it stays, the operator finds the reason in the log.", it)
+}
+
+func modelOfJob(p words.Printer, e *llm.Error, id schedule.JobID) string {
+	short := Short(p, e) + ". "
+	switch e.Class {
+	case llm.Auth, llm.Billing, llm.NotFound: // what the operator must do stands there
+		return model(p, e) + " " + p.T("After that `/cron run %s` runs it once more.", id)
+	case llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network, llm.Garbage:
+		return short + p.T("`/cron run %s` runs it once more, in a few minutes.", id)
+	case llm.Overflow, llm.TooLarge:
+		return short + p.T("Have its prompt, or what its script writes, made shorter: `hermesd cron edit %s`.", id)
+	case llm.Policy:
+		return short + reword(p, id)
+	}
+	return short + runOrAsk(p, id)
+}
+
+// trouble names in a word or two why a model does not answer properly.
+func trouble(p words.Printer, c llm.Class) string {
+	switch c {
+	case llm.Server:
+		return p.T("server error")
+	case llm.Timeout:
+		return p.T("timeout")
+	case llm.Network:
+		return p.T("network")
+	}
+	return p.T("garbage")
+}
+
+func in(p words.Printer, d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return p.T(" (about %v)", d.Round(time.Second))
+}
+
+// A Late is why a turn is not gone on with, or not begun.
+type Late int
+
+// The reasons.
+const (
+	Suspended Late = iota // the daemon died over it again and again
+	CutOff                // it was cut off, too long ago
+	Away                  // it came while nobody was there, too long ago
+)
+
+// Message is what the sender of a message reads.
+func (l Late) Message(p words.Printer) string {
+	switch l {
+	case Suspended:
+		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
+	case CutOff:
+		return p.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
+	}
+	return p.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
+}
+
+// Job is what those read to whom a scheduled prompt speaks.
+func (l Late) Job(p words.Printer, id schedule.JobID) string {
+	var what string
+	switch l {
+	case Suspended:
+		what = p.T("⏸ The daemon died three times in a row while it ran, so I do not go on with it by myself.")
+	case CutOff:
+		what = p.T("I was restarted while it ran, too long ago to go on by myself.")
+	default:
+		what = p.T("I was away when it was due, and it is too late to begin by myself now.")
+	}
+	return what + " " + runAgain(p, id)
+}
