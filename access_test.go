@@ -153,7 +153,7 @@ hermesd pairing clear-pending
 ` + "```" + `
 
 The person is told, and is a member from then on, on every account of that platform. A code has 40 random bits, holds for an hour and
-once; only a salted, slow hash of it stands among the pairings. (The message that tells it lies in the outbox as all messages do.) At most
+once; only a salted, slow hash of it stands among the pairings, and the message that tells it keeps no text once it has ended. At most
 %d codes of a platform are out at once, a person gets one in %d minutes, and %d wrong codes in a row lock the platform for an hour. So a
 thousand strangers cost what three do. What a revoked person had said before and what still waits is finished; the next message
 is a stranger's. A home that an upstream Hermes used brings its approved people along, once.

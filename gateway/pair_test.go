@@ -60,6 +60,34 @@ func (w *world) told(in string) string {
 	return m[1]
 }
 
+// TestACodeThatWasToldIsKeptNowhere: while it is not told the row must hold it.
+func TestACodeThatWasToldIsKeptNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pairs(nil)
+		w.busy(1)
+		w.start()
+		defer w.stop()
+		w.offer(w.message("55", "hello?"))
+		holds := func() (texts int) {
+			rows, err := w.store.Outbox(t.Context(), true)
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			return strings.Count(fmt.Sprintf("%+v", rows[0]), "give this code")
+		}
+		synctest.Wait()
+		if holds() != 1 {
+			t.Error("what is not delivered yet is gone")
+		}
+		w.settle(time.Minute)
+		w.told("55")
+		if holds() != 0 {
+			t.Error("what was delivered still stands in the store")
+		}
+	})
+}
+
 func TestAStrangerIsLetInByACode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("Welcome."))

@@ -167,6 +167,7 @@ type Draft struct {
 	ReplyTo string // platform id of the message to quote with the first piece
 	All     bool   // quote with each piece
 	Quiet   bool
+	Secret  bool // what it says is not kept once it has ended; see outbox.Row.Forgotten
 	// For, As and Usage are told to adapters whose clients wait for answers; see
 	// chat.About.
 	For   []string
@@ -182,7 +183,7 @@ const roomForMark = len(outbox.RepeatMark) + 1
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	a, ok := d.o.Adapters[f.To.On()]
 	if d.Raw(f.To) {
-		return []outbox.Row{{Role: f.Role, Turn: f.Turn, Msg: f.raw(d.o.Masker.Mask(md))}}
+		return []outbox.Row{{Role: f.Role, Turn: f.Turn, Forgotten: f.Secret, Msg: f.raw(d.o.Masker.Mask(md))}}
 	}
 	rich := markup.Parse(d.o.Masker.Mask(md))
 	pieces := []chat.Rich{rich}
@@ -192,7 +193,7 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {
-		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
+		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, Forgotten: f.Secret, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
 		if i == 0 || f.All {
 			rows[i].Msg.ReplyTo = f.ReplyTo
 		}

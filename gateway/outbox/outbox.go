@@ -83,8 +83,8 @@ type Row struct {
 	// Repeat says that an earlier attempt may have arrived, so the text says
 	// that it may be a repeat.
 	Repeat bool `json:"repeat,omitempty"`
-	// Forgotten says that the row's conversation was deleted: what it says is gone
-	// once it has ended.
+	// Forgotten says that the row's conversation was deleted, or that it tells a
+	// secret: what it says is gone once it has ended.
 	Forgotten bool `json:"forgotten,omitempty"`
 }
 

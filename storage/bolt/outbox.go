@@ -216,7 +216,7 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 		case old.State == outbox.Sent:
 			return errors.New("it is sent")
 		case old.Forgotten && old.Terminal():
-			return errors.New("its conversation was deleted, and what it said with it")
+			return errors.New("what it said is deleted: it told a secret, or its conversation was forgotten")
 		case old.State == outbox.Attempting:
 			return errors.New("it is being sent")
 		case old.State == outbox.Unsure:
