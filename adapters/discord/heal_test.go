@@ -205,6 +205,35 @@ func TestADayIsAsFarAsGapsAreFilled(t *testing.T) {
 	})
 }
 
+// TestWhereNobodyHasSpokenYetTheNextMessageIsTheFirst holds what docs/platforms.md
+// says of a daemon that was away.
+func TestWhereNobodyHasSpokenYetTheNextMessageIsTheFirst(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		_ = w.start(t).end()
+		room, channel := w.Direct("", 0), w.Group("", 0)
+		me := w.bots[""].User().Mention()
+		room.Say("missed")
+		channel.Say(me + " missed")
+		pass(time.Minute)
+		r := w.start(t)
+		pass(time.Minute)
+		if got := r.inbox.Events(); len(got) != 0 {
+			t.Fatalf("taken in: %+v", got)
+		}
+		room.Say("heard")
+		channel.Say(me + " heard")
+		pass(time.Minute)
+		for _, in := range r.inbox.Events() {
+			if in.Text != "heard" {
+				t.Errorf("taken in: %q", in.Text)
+			}
+		}
+		if n := len(r.inbox.Events()); n != 2 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
 // Marks are written once a second at most, and only when something was said.
 func TestMarksAreWrittenSeldom(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
