@@ -36,6 +36,9 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if err != nil {
 		return "", err
 	}
+	if in.Workdir == "" && t.o.Folder != nil {
+		in.Workdir = t.o.Folder(c.Session)
+	}
 	dir, err := t.folder(in.Workdir)
 	if err != nil {
 		return "", err

@@ -48,8 +48,11 @@ type Guard func(ctx context.Context, command string) Verdict
 type Options struct {
 	Workspace string // where they run; must exist
 	AnyFolder bool   // they may run in other folders too
-	Guard     Guard  // must be set
-	Mask      func(string) string
+	// Folder is where those of a session run that name no folder, "" the workspace;
+	// nil: all in the workspace.
+	Folder func(session string) string
+	Guard  Guard // must be set
+	Mask   func(string) string
 	// Sandbox returns what commands run in; it is asked at each, and without it
 	// none runs. nil: they run without one.
 	Sandbox func() (*spawn.Sandbox, error)

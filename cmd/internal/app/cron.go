@@ -15,7 +15,9 @@ import (
 	"hermesd/agent/guard"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
 	"hermesd/internal/spawn"
 )
 
@@ -50,6 +52,38 @@ func (a *App) cron() gateway.Cron {
 	return gateway.Cron{
 		Options: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
 		Rules:   rules, Attach: c.AttachToSession, Script: a.script, Keep: out.keep, Newest: out.newest,
+	}
+}
+
+// folder is where the commands of a session run that name no folder: those of a
+// scheduled prompt in its folder, as long as that is in the workspace.
+func (a *App) folder(id string) string {
+	who, ok := a.gateway.Speaker(session.ID(id))
+	if !ok || who.At.Platform != chat.Cron {
+		return ""
+	}
+	dir, _ := a.mind.folder(schedule.JobID(who.At.Chat))
+	return dir
+}
+
+// folder returns the folder in the workspace in which the commands of a scheduled
+// prompt run, "" for the workspace itself, and what the prompt is told of it.
+func (m *mind) folder(id schedule.JobID) (dir, note string) {
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	defer cancel()
+	j, _, err := m.jobs(ctx, id)
+	if err != nil || j.Workdir == "" {
+		return "", ""
+	}
+	root, err := filepath.EvalSymlinks(m.workspace)
+	dir, wrong := filepath.EvalSymlinks(j.Workdir)
+	switch rel, far := filepath.Rel(root, dir); {
+	case errors.Join(err, wrong, far) != nil || !filepath.IsLocal(rel):
+		return "", fmt.Sprintf("The folder of this job, %s, is not in the workspace: commands and the tools for files do not reach it.", j.Workdir)
+	case rel == ".":
+		return "", ""
+	default:
+		return dir, fmt.Sprintf("This job works in the folder %s of the workspace: commands run there unless they name another. Paths of the tools for files count from the workspace.", rel)
 	}
 }
 

@@ -125,7 +125,7 @@ func (a *App) terminal() ([]tool.Tool, error) {
 	}
 	t, err := terminal.New(terminal.Options{
 		Workspace: a.mind.workspace, Guard: guarded, Mask: a.o.Report.Secrets.Mask, Sandbox: a.sandbox, Pass: c.EnvPassthrough,
-		Spill: spill, Timeout: c.Timeout,
+		Spill: spill, Timeout: c.Timeout, Folder: a.folder,
 	}, a.o.Log)
 	if err != nil {
 		return nil, err

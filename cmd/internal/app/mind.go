@@ -164,6 +164,11 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 		in.ContextFiles = p.Text
 		note(p.Notes)
 	}
+	if r.At.Platform == chat.Cron {
+		if _, note := m.folder(schedule.JobID(r.At.Chat)); note != "" {
+			in.Guidance = append(in.Guidance, note)
+		}
+	}
 	if m.remembers(r) {
 		m.recall(in, m.memories(r.At.Platform, r.Owner))
 	}
