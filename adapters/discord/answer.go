@@ -169,10 +169,7 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p post) (id stri
 	if !ok || !a.acknowledged(ctx, n) {
 		return "", false, nil
 	}
-	c := change{Content: p.Content, Mentions: p.Mentions, Components: p.Components}
-	if c.Components == nil {
-		c.Components = []component{}
-	}
+	c := edited(p)
 	id, err = a.made(ctx, wire.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID})
 	switch s := outcome.Status(err); {
 	case err == nil:

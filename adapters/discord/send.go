@@ -185,10 +185,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	if err != nil {
 		return err
 	}
-	c := change{Content: p.Content, Mentions: p.Mentions, Components: p.Components}
-	if c.Components == nil {
-		c.Components = []component{}
-	}
+	c := edited(p)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if done, err := a.rewrite(ctx, id, c); done {

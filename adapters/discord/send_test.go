@@ -189,7 +189,7 @@ func TestWhatIsSentIsWhatWasMeant(t *testing.T) {
 			t.Errorf("buttons %+v", got.Buttons)
 		}
 		body := w.srv.Ledger().Calls(sim.RouteCreateMessage)[0].Body
-		if !strings.Contains(body, `"flags":4096`) {
+		if !strings.Contains(body, `"flags":4100`) { // and no previews
 			t.Errorf("it rings: %s", body)
 		}
 		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("done")}); err != nil {
@@ -197,6 +197,37 @@ func TestWhatIsSentIsWhatWasMeant(t *testing.T) {
 		}
 		if got, _ = w.open[0].Message(receipt.ID); len(got.Buttons) != 0 || got.Text != "done" {
 			t.Errorf("after the edit: %+v", got)
+		}
+	})
+}
+
+// A preview would have Discord fetch whatever address a model was made to write.
+func TestNoMessageShowsPreviewsOfLinks(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		r := w.started(t)
+		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
+		link := chat.Plain("see https://example.org/?q=secret")
+		ordinary := r.sent("1", m.From, link.Text)
+		asked := r.next(func() { w.command(t, w.closed, "new") })
+		pass(time.Second)
+		answer, err := r.a.Send(t.Context(), chat.Outbound{ID: "2", To: asked.From, ReplyTo: asked.ID, Text: chat.Plain("begun")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sent := range []struct {
+			what string
+			id   string
+			to   chat.Address
+			in   *sim.Channel
+		}{{"a message", ordinary.ID, m.From, w.open[0]}, {"the answer to a command", answer.ID, asked.From, w.closed}} {
+			for _, when := range []string{"as it was sent", "after an edit"} {
+				if got, ok := sent.in.Message(sent.id); !ok || !got.Bare {
+					t.Errorf("%s shows previews %s: %+v", sent.what, when, got)
+				}
+				if err := r.a.Edit(t.Context(), sent.id, chat.Outbound{To: sent.to, Text: link}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

@@ -24,6 +24,9 @@ const (
 const (
 	flagQuiet     = 1 << 12
 	flagEphemeral = 1 << 6
+	// flagBare shows no previews of links: for a preview Discord fetches the
+	// address, and what a model was made to put into it is gone without a click.
+	flagBare = 1 << 2
 )
 
 // post is a message as it is sent. The library's own type has no nonce.
@@ -42,8 +45,18 @@ type post struct {
 // away buttons that it does not have.
 type change struct {
 	Content    string      `json:"content"`
+	Flags      int         `json:"flags"`
 	Mentions   mentions    `json:"allowed_mentions"`
 	Components []component `json:"components"`
+}
+
+// edited is the change after which a message is as p says.
+func edited(p post) change {
+	c := change{Content: p.Content, Flags: flagBare, Mentions: p.Mentions, Components: p.Components}
+	if c.Components == nil {
+		c.Components = []component{}
+	}
+	return c
 }
 
 type mentions struct {
@@ -89,7 +102,7 @@ func (a *Adapter) mentions() mentions {
 
 // compose writes m as Discord takes it.
 func (a *Adapter) compose(m chat.Outbound) (post, error) {
-	p := post{Content: text.Render(m.Text), Mentions: a.mentions()}
+	p := post{Content: text.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
 	if m.ID != "" {
 		p.Nonce, p.Enforce = nonce(m.ID), true
 	}

@@ -165,6 +165,9 @@ func TestLongTextsAndButtons(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := dm.(*room).c.FromBots()[0]
+		if !m.Bare { // for a preview Slack would fetch whatever address a model was made to write
+			t.Error("it shows previews of links")
+		}
 		if !strings.Contains(m.Shown(), "&lt;angles&gt;") || len(m.Blocks) == 0 || !strings.HasPrefix(m.Text, "a line") {
 			t.Errorf("%s", m.Blocks)
 		}

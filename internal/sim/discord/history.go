@@ -161,6 +161,9 @@ func (c *call) changeLocked(m *message, d *draft, p Permission) *apiError {
 	}
 	m.editLocked(text)
 	m.Embeds, m.components, m.Buttons = embeds, components, buttons
+	if d.Flags != nil {
+		m.Bare = d.bare()
+	}
 	m.mentionLocked(d.Allowed, p)
 	c.storeLocked(m)
 	c.s.ledger.note(func(n *Counts) {

@@ -234,7 +234,7 @@ func (c *call) answerLocked(i *Interaction, a answer) *apiError {
 	case a.Type == CallbackDeferred:
 		const ephemeral = 1 << 6
 		m := i.messageLocked()
-		m.Pending, m.Ephemeral = true, a.Data.Flags&ephemeral != 0
+		m.Pending, m.Ephemeral = true, a.Data.flags()&ephemeral != 0
 		i.answer = m
 		m.announceLocked("MESSAGE_CREATE")
 	case a.Type == CallbackDeferredUpdate && button:

@@ -40,6 +40,7 @@ type Message struct {
 	Reactions   []Reaction
 	Ephemeral   bool // only the person who started the interaction sees it
 	Pending     bool // "is thinking": a deferred answer that has not come
+	Bare        bool // no previews of what it links to
 	Sent        time.Time
 	Edited      time.Time // zero: never
 	Deleted     time.Time // zero: it stands
@@ -245,7 +246,7 @@ func (m *message) wireLocked(v view) obj {
 func (m *message) flags() int {
 	const hasThread, ephemeral, loading = 1 << 5, 1 << 6, 1 << 7
 	flags := 0
-	for flag, on := range map[int]bool{hasThread: m.Thread != "", ephemeral: m.Ephemeral, loading: m.Pending} {
+	for flag, on := range map[int]bool{suppressEmbeds: m.Bare, hasThread: m.Thread != "", ephemeral: m.Ephemeral, loading: m.Pending} {
 		if on {
 			flags |= flag
 		}

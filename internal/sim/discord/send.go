@@ -24,7 +24,7 @@ type draft struct {
 	Reference   *reference        `json:"message_reference"`
 	Nonce       json.RawMessage   `json:"nonce"`
 	Enforce     bool              `json:"enforce_nonce"`
-	Flags       int               `json:"flags"`
+	Flags       *int              `json:"flags"`
 	Attachments *[]struct {
 		ID any `json:"id"`
 	} `json:"attachments"`
@@ -224,9 +224,23 @@ func (c *call) sentByBotLocked(m *message) {
 // fillLocked gives a message what it shows besides its text.
 func (d *draft) fillLocked(m *message) {
 	m.Embeds, m.components, m.Buttons = d.Embeds, d.Components, d.buttons
+	m.Bare = d.bare()
 	const ephemeral = 1 << 6
-	m.Ephemeral = m.Ephemeral || m.Interaction != "" && d.Flags&ephemeral != 0
+	m.Ephemeral = m.Ephemeral || m.Interaction != "" && d.flags()&ephemeral != 0
 }
+
+// suppressEmbeds is the flag of a message that shows no previews of links; the
+// one that an edit can change.
+const suppressEmbeds = 1 << 2
+
+func (d *draft) flags() int {
+	if d.Flags == nil {
+		return 0
+	}
+	return *d.Flags
+}
+
+func (d *draft) bare() bool { return d.flags()&suppressEmbeds != 0 }
 
 // sentLocked is the answer to who made the message.
 func (c *call) sentLocked(m *message) obj {

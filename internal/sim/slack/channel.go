@@ -169,6 +169,7 @@ type Message struct {
 	Metadata    json.RawMessage
 	Files       []*File
 	Reactions   []Reaction
+	Bare        bool     // no previews of what it links to
 	Versions    []string // what it showed before, oldest first
 	Sent        time.Time
 	Changed     time.Time // last edit; zero: none

@@ -26,12 +26,13 @@ type content struct {
 	blocks      json.RawMessage
 	attachments json.RawMessage
 	metadata    json.RawMessage
+	bare        bool
 }
 
 // content reads and checks what the message shall say; a text above limit is
 // refused.
 func (c *call) content(limit int) (content, *apiError) {
-	out := content{text: c.str("text")}
+	out := content{text: c.str("text"), bare: c.str("unfurl_links") == "false" && c.str("unfurl_media") == "false"}
 	markdown := c.str("markdown_text")
 	if markdown != "" {
 		if out.text != "" || c.str("blocks") != "" {
@@ -231,7 +232,7 @@ func postMessage(c *call) (obj, *apiError) {
 func (c *Channel) sayLocked(b *Bot, said content, thread string, broadcast bool) *message {
 	m := c.newLocked(b.user)
 	m.Text, m.Blocks, m.Attachments, m.Metadata = said.text, said.blocks, said.attachments, said.metadata
-	m.Broadcast = broadcast && thread != ""
+	m.Bare, m.Broadcast = said.bare, broadcast && thread != ""
 	m.joinLocked(thread)
 	if m.Broadcast {
 		m.Subtype = "thread_broadcast"
