@@ -10,6 +10,8 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/turn"
 )
 
@@ -56,6 +58,9 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 		"diff": diffText(admin.Diff{A: record, B: record, Where: hostile}), "usage": usageText(admin.Usage{By: "model", Rows: []admin.Spent{spent}, Total: spent, Prices: hostile}),
 		"memory": memoryText(remembered{Target: "memory", File: hostile, Entries: []string{hostile}, Blocked: map[string]string{hostile: "x"}}),
 		"skills": skillsText([]aSkill{{Name: hostile, Category: hostile, Description: hostile, Hidden: hostile}}, 1),
+		"message": rowText(outbox.Row{Reason: hostile, Turn: hostile, Receipt: &chat.Receipt{ID: hostile}, Msg: chat.Outbound{
+			Text: chat.Plain(hostile), File: &chat.File{Name: hostile, MIME: hostile}, Buttons: [][]chat.Button{{{Label: hostile, Data: hostile}}},
+		}}, time.Now()),
 		"status": statusText(admin.Status{Home: hostile}, time.Now()),
 	} {
 		if strings.ContainsAny(out, "\x1b\x07\u202e") || strings.Contains(out, "owned") {

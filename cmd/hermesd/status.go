@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -130,48 +129,4 @@ func (c *cli) whyCmd() *cobra.Command {
 			})
 		},
 	}
-}
-
-func (c *cli) outboxCmd() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "outbox", Short: "Show what waits to be delivered, try it again, give it up"})
-	var all bool
-	list := &cobra.Command{
-		Use: "list", Short: "List what is not delivered, and why", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
-				box, err := client.Outbox(cmd.Context(), all)
-				if err != nil {
-					return err
-				}
-				return c.show(box, func() string { return outboxText(box, time.Now()) })
-			})
-		},
-	}
-	list.Flags().BoolVar(&all, "all", false, "also what was delivered and is still kept")
-	cmd.AddCommand(list,
-		c.change("retry ID...", "Try a message again now", (*admin.Client).Retry, "is tried again now", "is tried again when the daemon starts"),
-		c.change("drop ID...", "Give a message up", (*admin.Client).Drop, "is given up", "is given up"))
-	return cmd
-}
-
-func outboxText(box admin.Outbox, now time.Time) string {
-	if len(box.Rows) == 0 {
-		return "Nothing waits to be delivered.\n"
-	}
-	rows := make([][]string, len(box.Rows))
-	for i, r := range box.Rows {
-		due := "-"
-		if !r.Terminal() && !r.Due.IsZero() {
-			due = text.Ago(r.Due, now)
-		}
-		rows[i] = []string{
-			r.ID.String(), string(r.State), r.Msg.To.String(), string(r.Role), strconv.Itoa(r.Attempts), text.Ago(r.Created, now), due,
-			text.Cut(r.Reason, 50), text.Cut(r.Msg.Text.Text, 40),
-		}
-	}
-	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "TRIES", "MADE", "NEXT", "PROBLEM", "TEXT"}, rows)
-	if box.Left > 0 {
-		s += fmt.Sprintf("%d older ones are not shown.\n", box.Left)
-	}
-	return s
 }

@@ -5,6 +5,7 @@
 //	GET  /metrics              figures, in the text format of Prometheus
 //	GET  /why?id=              what became of a message
 //	GET  /outbox?all=&max=     what is not delivered, or all that is kept
+//	GET  /outbox/{id}          one message, whole
 //	POST /outbox/{id}/retry    make a row due now
 //	POST /outbox/{id}/drop     give a row up
 //	GET  /destinations         where messages can be sent
@@ -147,6 +148,7 @@ func NewHandler(o Options) *Handler {
 	h.mux.HandleFunc("GET /metrics", h.metrics)
 	h.mux.HandleFunc("GET /why", h.why)
 	h.mux.HandleFunc("GET /outbox", h.outbox)
+	h.mux.HandleFunc("GET /outbox/{id}", h.message)
 	h.mux.HandleFunc("POST /outbox/{id}/retry", h.retry)
 	h.mux.HandleFunc("POST /outbox/{id}/drop", h.drop)
 	h.mux.HandleFunc("GET /sessions", h.sessions)

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +65,12 @@ func TestOutboxRowsAreListedRetriedAndDropped(t *testing.T) {
 		if err != nil || len(all.Rows) != 5 {
 			t.Errorf("got %+v, %v", all, err)
 		}
+		one, err := c.Row(t.Context(), "o2")
+		if err != nil || !reflect.DeepEqual(one, r.store.rows[1]) {
+			t.Errorf("got %+v, %v", one, err)
+		}
+		_, err = c.Row(t.Context(), "o77")
+		wantError(t, err, http.StatusNotFound, "o77")
 		for _, id := range []string{"o2", "3", "o5"} {
 			done, err := c.Retry(t.Context(), id)
 			if err != nil || !done.Live {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 )
 
@@ -152,6 +153,13 @@ func (c *Client) Outbox(ctx context.Context, all bool) (Outbox, error) {
 	var list Outbox
 	err := c.ask(ctx, http.MethodGet, "/outbox", url.Values{"all": {strconv.FormatBool(all)}}, &list)
 	return list, err
+}
+
+// Row returns one row, whole.
+func (c *Client) Row(ctx context.Context, id string) (outbox.Row, error) {
+	var row outbox.Row
+	err := c.ask(ctx, http.MethodGet, "/outbox/"+url.PathEscape(id), nil, &row)
+	return row, err
 }
 
 // Retry makes a row due now.

@@ -79,6 +79,15 @@ func (h *Handler) row(r *http.Request) (outbox.Row, error) {
 	return rows[i], nil
 }
 
+func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
+	row, err := h.row(r)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	h.reply(w, http.StatusOK, row)
+}
+
 // Changed says what became of a row.
 type Changed struct {
 	ID outbox.ID `json:"id"`

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/gateway/outbox"
+)
+
+func (c *cli) outboxCmd() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "outbox", Short: "Show what waits to be delivered, try it again, give it up"})
+	var all bool
+	list := &cobra.Command{
+		Use: "list", Short: "List what is not delivered, and why", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				box, err := client.Outbox(cmd.Context(), all)
+				if err != nil {
+					return err
+				}
+				return c.show(box, func() string { return outboxText(box, time.Now()) })
+			})
+		},
+	}
+	list.Flags().BoolVar(&all, "all", false, "also what was delivered and is still kept")
+	cmd.AddCommand(list, c.showRowsCmd(),
+		c.change("retry ID...", "Try a message again now", (*admin.Client).Retry, "is tried again now", "is tried again when the daemon starts"),
+		c.change("drop ID...", "Give a message up", (*admin.Client).Drop, "is given up", "is given up"))
+	return cmd
+}
+
+func outboxText(box admin.Outbox, now time.Time) string {
+	if len(box.Rows) == 0 {
+		return "Nothing waits to be delivered.\n"
+	}
+	rows := make([][]string, len(box.Rows))
+	for i, r := range box.Rows {
+		due := "-"
+		if !r.Terminal() && !r.Due.IsZero() {
+			due = text.Ago(r.Due, now)
+		}
+		rows[i] = []string{
+			r.ID.String(), string(r.State), r.Msg.To.String(), string(r.Role), strconv.Itoa(r.Attempts), text.Ago(r.Created, now), due,
+			text.Cut(r.Reason, 50), text.Cut(r.Msg.Text.Text, 40),
+		}
+	}
+	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "TRIES", "MADE", "NEXT", "PROBLEM", "TEXT"}, rows)
+	if box.Left > 0 {
+		s += fmt.Sprintf("%d older ones are not shown.\n", box.Left)
+	}
+	return s
+}
+
+// showRowsCmd shows messages whole: before one that was given up is tried again or
+// dropped, somebody has to know what it says.
+func (c *cli) showRowsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID...", Short: "Show messages in full: what they say, and what has become of them", Args: args(1, 1000),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return c.ask(cmd.Context(), func(client *admin.Client) error {
+				var rows []outbox.Row
+				for _, id := range ids {
+					r, err := client.Row(cmd.Context(), id)
+					if err != nil {
+						return err
+					}
+					rows = append(rows, r)
+				}
+				return c.show(rows, func() string {
+					shown := make([]string, len(rows))
+					for i, r := range rows {
+						shown[i] = rowText(r, time.Now())
+					}
+					return strings.Join(shown, "\n")
+				})
+			})
+		},
+	}
+}
+
+func rowText(r outbox.Row, now time.Time) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+	}
+	line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
+	line("made", "%s, tried %d times", text.Ago(r.Created, now), r.Attempts)
+	if !r.Terminal() && !r.Due.IsZero() {
+		line("next", "%s", text.Ago(r.Due, now))
+	}
+	if r.Reason != "" {
+		line("problem", "%s", r.Reason)
+	}
+	if r.Turn != "" {
+		line("turn", "%s", r.Turn)
+	}
+	if r.Receipt != nil {
+		line("receipt", "%s, %s", r.Receipt.ID, text.Ago(r.Settled, now))
+	}
+	if f := r.Msg.File; f != nil {
+		line("file", "%s, %s, %s", f.Name, f.MIME, text.Bytes(f.Size))
+	}
+	for _, row := range r.Msg.Buttons {
+		for _, button := range row {
+			line("button", "%s: %s", button.Label, button.Data)
+		}
+	}
+	switch said := text.Render(r.Msg.Text, text.Source, 0); {
+	case said != "":
+		b.WriteString("\n" + said + "\n")
+	case r.Forgotten:
+		b.WriteString("\nWhat it said is deleted.\n")
+	case r.Delete != 0:
+		fmt.Fprintf(&b, "\nIt takes %s back.\n", r.Delete)
+	}
+	return b.String()
+}
