@@ -41,7 +41,7 @@ type Options struct {
 	Discover  func() turn.Discovery                                            // finds project files of folders that tools touch
 	Models    Models                                                           // nil: Model alone
 	About     About                                                            // what commands tell of the home and of prices
-	Fetch     func(context.Context, chat.Account, chat.File) chat.File
+	Fetch     func(context.Context, chat.Account, chat.File) (chat.File, error)
 	Observe   observe.Func                         // told what happens on the road; it must not wait
 	Committed func()                               // called after each commit of a turn; it must not wait
 	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
@@ -137,7 +137,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{o: o, commands: command.NewTable(command.In(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
 	g.delivery = delivery.New(delivery.Options{
-		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Preview: o.Streaming,
+		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Mark: o.Words.Text(outbox.RepeatMark), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.Settled(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))

@@ -1,14 +1,31 @@
 package gateway_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/session"
 	"hermesd/gateway/words"
 )
+
+// german has the daemon speak German.
+func german(t *testing.T) func(*gateway.Options) {
+	return func(o *gateway.Options) {
+		var err error
+		if o.Words, err = words.In("de"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -39,6 +56,78 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 			if c.Name == "help" && c.Help != "die Befehle aufzählen" {
 				t.Errorf("the menu says %q", c.Help)
 			}
+		}
+	})
+}
+
+func TestARepeatSaysSoInTheLanguageOfThePeople(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("Hallo."))
+		w.set = german(t)
+		w.room.fail(fault{op: "send", after: errors.New("no answer")})
+		w.start()
+		defer w.stop()
+		w.say("7", "hi")
+		w.settle(time.Minute)
+		if diff := cmp.Diff([]string{"Hallo.", "(evtl. doppelt)\nHallo."}, w.room.visible("7")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheModel(t *testing.T) {
+	gone := words.Errorf("the file is no longer at Telegram")
+	for _, tt := range []struct {
+		problem string // of the file as it is stored
+		wrong   error  // of the download
+		said    string
+		model   string
+	}{
+		{wrong: words.Errorf("I could not get the file %s: %v.", "a.pdf", gone), said: "Ich konnte die Datei a.pdf nicht holen: die Datei ist nicht mehr bei Telegram.", model: "I could not get the file a.pdf: the file is no longer at Telegram."},
+		{problem: "the file was deleted from Slack", said: "die Datei wurde bei Slack gelöscht", model: "the file was deleted from Slack"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, llmtest.Say("Schade."))
+			w.set = func(o *gateway.Options) {
+				german(t)(o)
+				o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
+					if tt.wrong != nil {
+						f.Problem = tt.wrong.Error()
+					}
+					return f, tt.wrong
+				}
+			}
+			w.start()
+			defer w.stop()
+			m := w.message("7", "lies das")
+			m.Files = []chat.File{{Kind: chat.Document, Name: "a.pdf", Problem: tt.problem}}
+			w.offer(m)
+			w.settle(time.Minute)
+			if diff := cmp.Diff([]string{tt.said, "Schade."}, w.room.visible("7")); diff != "" {
+				t.Error(diff)
+			}
+			if got := w.transcript()[0].Blocks[0].Text; !strings.Contains(got, tt.model) {
+				t.Errorf("the model is told %q", got)
+			}
+		})
+	}
+}
+
+func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
+		w.set = func(o *gateway.Options) {
+			german(t)(o)
+			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+		}
+		w.start()
+		defer w.stop()
+		w.say("7", "eins")
+		w.settle(26 * time.Hour)
+		w.say("7", "zwei")
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 3 || !strings.HasPrefix(got[1], "Ein neues Gespräch beginnt, weil seit 26 Stunden nichts gesagt wurde. Das alte bleibt als ") {
+			t.Errorf("got %q", got)
 		}
 	})
 }

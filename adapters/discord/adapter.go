@@ -51,6 +51,7 @@ import (
 	"hermesd/adapters/internal/health"
 	"hermesd/adapters/internal/transport"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // Options are the ports of an Adapter. All may be left empty.
@@ -68,6 +69,7 @@ type Options struct {
 	// Memory keeps the marks over restarts; nil: what was said while the daemon
 	// was down is not seen.
 	Memory Memory
+	Words  words.Printer // says what people read from the adapter itself
 	Log    *zap.Logger
 }
 

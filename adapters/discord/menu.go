@@ -12,6 +12,7 @@ import (
 	"hermesd/adapters/discord/internal/text"
 	"hermesd/adapters/discord/internal/wire"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // A command is one of the application's commands as Discord keeps it.
@@ -44,7 +45,7 @@ func (a *Adapter) SetMenu(ctx context.Context, commands []chat.MenuItem) error {
 	if err != nil {
 		return fmt.Errorf("ask for the application: %w", err)
 	}
-	path, want := "applications/"+app+"/commands", menu(commands)
+	path, want := "applications/"+app+"/commands", menu(commands, a.o.Words)
 	var have []command
 	if err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: path, Bucket: "commands"}, &have); err != nil {
 		return fmt.Errorf("read the menu: %w", menuError(err))
@@ -93,7 +94,7 @@ func same(a, b command) bool {
 }
 
 // menu returns the commands that Discord can show, under names it takes.
-func menu(items []chat.MenuItem) []command {
+func menu(items []chat.MenuItem, say words.Printer) []command {
 	out := []command{}
 	seen := make(map[string]bool)
 	for _, it := range items {
@@ -108,7 +109,7 @@ func menu(items []chat.MenuItem) []command {
 		}
 		out = append(out, command{
 			Name: name, Help: help, Type: typeSlash,
-			Options: []commandOption{{Type: typeString, Name: "text", Help: "what follows the command"}},
+			Options: []commandOption{{Type: typeString, Name: "text", Help: say.T("what follows the command")}},
 		})
 	}
 	return out

@@ -3,7 +3,6 @@ package discord
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -133,10 +132,10 @@ func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 func (a *Adapter) explain(ctx context.Context, to chat.Address, why *wire.Error) {
 	reason := outcome.Words(why)
 	if why.Code == outcome.MissingPermissions || why.Code == outcome.MissingAccess {
-		reason = "the bot needs the permission Create Public Threads here"
+		reason = a.o.Words.T("the bot needs the permission Create Public Threads here")
 	}
 	p := post{
-		Content:  fmt.Sprintf("(I answer here because I cannot open a thread: %s.)", text.Cut(reason, textLimit/2)),
+		Content:  a.o.Words.T("(I answer here because I cannot open a thread: %s.)", text.Cut(reason, textLimit/2)),
 		Mentions: mentions{Parse: []string{}}, Flags: flagQuiet, Nonce: nonce("thread/" + to.Chat + "/" + to.Thread), Enforce: true,
 	}
 	err := a.wire.Do(ctx, wire.Call{

@@ -7,6 +7,7 @@ import (
 
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	sim "hermesd/internal/sim/discord"
 )
 
@@ -234,6 +235,28 @@ func TestPostsOfAForumAreThreads(t *testing.T) {
 		r.sent("1", m.From, "nothing")
 		if got := w.visible(th); got != "nothing" {
 			t.Errorf("in the post: %q", got)
+		}
+	})
+}
+
+func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		var err error
+		if w.words, err = words.In("de"); err != nil {
+			t.Fatal(err)
+		}
+		w.closed.Deny(w.bots[""].ID(), sim.CreateThreads)
+		r := w.start(t)
+		r.sent("1", r.mention("eins").From, "Antwort")
+		all := w.closed.Visible(w.bots[""].User())
+		if want := "(Ich antworte hier, weil ich keinen Thread öffnen kann: der Bot braucht hier die Berechtigung Öffentliche Threads erstellen.)"; len(all) != 2 || all[0] != want {
+			t.Errorf("in the channel: %q, want %q first", all, want)
+		}
+		if err := r.a.SetMenu(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+		if calls := w.srv.Ledger().Calls(sim.RouteSetCommands); len(calls) != 1 || !strings.Contains(calls[0].Body, `"was auf den Befehl folgt"`) {
+			t.Errorf("the menu is written with %+v", calls)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/discord"
 )
@@ -33,6 +34,7 @@ type world struct {
 	closed *sim.Channel   // in which the bot has to be named
 	forum  *sim.Channel
 	memory *memory
+	words  words.Printer
 
 	mu    sync.Mutex // guards what follows
 	conns []*wireConn
@@ -74,7 +76,7 @@ func (w *world) adapter(c discord.Config, account string) *discord.Adapter {
 	tr := sim.Transport(w.dial)
 	w.t.Cleanup(tr.CloseIdleConnections)
 	a, err := discord.New(c, discord.Options{
-		Account: account, Transport: tr, Dial: w.srv.Dial, Memory: w.memory, Files: &http.Client{Transport: tr},
+		Account: account, Transport: tr, Dial: w.srv.Dial, Memory: w.memory, Files: &http.Client{Transport: tr}, Words: w.words,
 	})
 	if err != nil {
 		w.t.Fatal(err)

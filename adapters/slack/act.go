@@ -24,7 +24,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	err := a.api.SetAssistantThreadsStatusContext(ctx, slack.AssistantThreadsSetStatusParameters{
-		ChannelID: to.Chat, ThreadTS: to.Thread, Status: "is thinking…",
+		ChannelID: to.Chat, ThreadTS: to.Thread, Status: a.o.Words.T("is thinking…"),
 	})
 	if err != nil {
 		return outcome.Of(err)

@@ -46,6 +46,7 @@ import (
 	"hermesd/adapters/slack/internal/place"
 	"hermesd/adapters/slack/internal/wire"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	"hermesd/internal/secret"
 )
 
@@ -63,6 +64,7 @@ type Options struct {
 	// Commands are the names of the daemon's commands, without a slash: what is
 	// a command behind /hermes and behind an exclamation mark.
 	Commands []string
+	Words    words.Printer // says what people read from the adapter itself
 	Log      *zap.Logger
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"hermesd/adapters/slack/internal/event"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // manifestCommands is how many slash commands one app can have.
@@ -19,15 +20,16 @@ type object = map[string]any
 
 // Manifest returns, as JSON, the manifest of an app with which the adapter can
 // do all that it does: to be pasted where a new app is made "from a manifest".
-// Slack keeps its commands there and nowhere else. Commands whose names Slack
+// Slack keeps its commands there and nowhere else. What is not a command's own is
+// said by say. Commands whose names Slack
 // keeps to itself are left out; behind /hermes they all work.
-func Manifest(commands []chat.MenuItem) string {
+func Manifest(commands []chat.MenuItem, say words.Printer) string {
 	out, err := json.MarshalIndent(object{
-		"display_information": object{"name": "Hermes", "description": "Your agent"},
+		"display_information": object{"name": "Hermes", "description": say.T("Your agent")},
 		"features": object{
 			"app_home":       object{"home_tab_enabled": false, "messages_tab_enabled": true, "messages_tab_read_only_enabled": false},
 			"bot_user":       object{"display_name": "hermes", "always_online": true},
-			"slash_commands": slashCommands(commands),
+			"slash_commands": slashCommands(commands, say),
 		},
 		"oauth_config": object{"scopes": object{"bot": scopes()}},
 		"settings": object{
@@ -44,8 +46,8 @@ func Manifest(commands []chat.MenuItem) string {
 	return string(out)
 }
 
-func slashCommands(commands []chat.MenuItem) []object {
-	out := []object{{"command": event.General, "description": "Ask, or give any command", "usage_hint": "[command or question]", "should_escape": false}}
+func slashCommands(commands []chat.MenuItem, say words.Printer) []object {
+	out := []object{{"command": event.General, "description": say.T("Ask, or give any command"), "usage_hint": say.T("[command or question]"), "should_escape": false}}
 	seen := map[string]bool{event.General: true}
 	for _, c := range commands {
 		name := "/" + strings.ToLower(strings.TrimPrefix(c.Name, "/"))

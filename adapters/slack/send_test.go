@@ -15,6 +15,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	sim "hermesd/internal/sim/slack"
 )
 
@@ -474,8 +475,26 @@ func TestEditsOfPeople(t *testing.T) {
 	})
 }
 
+func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
+	de, err := words.In("de")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(t *testing.T, w *world) {
+		w.words = de
+		a := w.Connect("").(*slack.Adapter)
+		dm, root := w.people[0].OpenAssistant(w.bots[""])
+		if err := a.Typing(t.Context(), w.thread(dm, root)); err != nil || dm.Status(root) != "denkt nach …" {
+			t.Errorf("the status is %q, %v", dm.Status(root), err)
+		}
+	})
+	if raw := slack.Manifest(nil, de); !strings.Contains(raw, `"description": "Fragen, oder einen Befehl geben"`) || !strings.Contains(raw, `"usage_hint": "[Befehl oder Frage]"`) {
+		t.Errorf("the manifest:\n%s", raw)
+	}
+}
+
 func TestManifest(t *testing.T) {
-	raw := slack.Manifest([]chat.MenuItem{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}})
+	raw := slack.Manifest([]chat.MenuItem{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}}, words.Printer{})
 	var m struct {
 		Features struct {
 			Commands []struct{ Command, Description string } `json:"slash_commands"`

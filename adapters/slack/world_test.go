@@ -16,6 +16,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/slack"
 )
@@ -34,6 +35,7 @@ type world struct {
 	memory *memory
 	log    *zap.Logger
 	change func(*slack.Config)
+	words  words.Printer
 }
 
 func newWorld(t *testing.T, o sim.Options, app sim.AppOptions) *world {
@@ -76,7 +78,7 @@ func (w *world) adapter(c slack.Config, account string) *slack.Adapter {
 	tr := w.srv.Transport()
 	w.t.Cleanup(tr.CloseIdleConnections)
 	a, err := slack.New(c, slack.Options{
-		Account: account, Transport: tr, Socket: w.srv.Dial, Memory: w.memory, Commands: []string{"help", "new", "status"}, Log: w.log,
+		Account: account, Transport: tr, Socket: w.srv.Dial, Memory: w.memory, Commands: []string{"help", "new", "status"}, Words: w.words, Log: w.log,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"hermesd/adapters/internal/file"
 	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // postFile sends a file with its caption.
@@ -70,28 +71,28 @@ func fileName(f chat.File) string { return entity.Cut(file.Name(f), 128) }
 
 // Fetch implements chat.Fetcher.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	words := file.TooLarge(limit)
+	tooBig := file.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {
-		limit, words = downLimit, errors.New(tooBigDown)
+		limit, tooBig = downLimit, words.Errorf(tooBigDown)
 	}
 	if f.Size > limit {
-		return words
+		return tooBig
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
 	info, err := a.api.GetFile(ctx, &bot.GetFileParams{FileID: f.Ref})
 	switch text := refusal(err); {
 	case strings.Contains(text, "too big"):
-		return errors.New(tooBigDown)
+		return words.Errorf(tooBigDown)
 	case text != "":
-		return errors.New("the file is no longer at Telegram")
+		return words.Errorf("the file is no longer at Telegram")
 	case err != nil:
 		return fmt.Errorf("ask Telegram for the file: %s", sendError(err, chat.Address{}).Reason)
 	}
 	if int64(info.FileSize) > limit {
-		return words
+		return tooBig
 	}
-	return a.download(ctx, info.FilePath, w, limit, words)
+	return a.download(ctx, info.FilePath, w, limit, tooBig)
 }
 
 // download copies a file of the Bot API server to w. No error of it shows the
@@ -128,13 +129,13 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("download the file: %w", ctx.Err())
+		return words.Errorf("download the file: %v", ctx.Err())
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err
 	}
-	return fmt.Errorf("download the file: %s", a.wire.Mask(err.Error()))
+	return words.Errorf("download the file: %s", a.wire.Mask(err.Error()))
 }
 
 // fileURL returns the address of a file on the server. The path comes from the

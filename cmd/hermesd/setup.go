@@ -12,12 +12,14 @@ import (
 
 	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
 	"hermesd/cmd/internal/setup/form"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/words"
 )
 
 // A wizard is how `setup` was asked for.
@@ -78,7 +80,12 @@ kept by the shell.`,
 
 func (c *cli) setup(ctx context.Context, w wizard) error {
 	if w.manifest {
-		return c.print(slack.Manifest(command.NewTable(command.Builtin()...).Menu(access.Owner)) + "\n")
+		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; broken or not
+		var say words.Printer
+		if cfg != nil {
+			say, _ = words.In(cfg.Display.Language)
+		}
+		return c.print(slack.Manifest(command.NewTable(command.In(say, command.Builtin()...)...).Menu(access.Owner), say) + "\n")
 	}
 	if !w.alone && !(isTerminal(c.in) && isTerminal(c.out)) {
 		return &usageError{"setup asks questions, and this is no terminal; give --non-interactive and the answers as flags (`hermesd setup --help` lists them)"}

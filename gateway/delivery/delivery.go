@@ -30,6 +30,9 @@ type Options struct {
 	// Uncertain is the policy for sends of which nobody can say whether they
 	// arrived: resend, hold or drop.
 	Uncertain outbox.Policy
+	// Mark is what outbox.RepeatMark is in the language of the people, and no
+	// longer; "" is that itself.
+	Mark string
 	// Preview shows answers while they are written, where the platform can edit.
 	Preview bool
 	// EditInterval is the least time between two edits of one preview; 0 takes
@@ -73,6 +76,9 @@ func New(o Options) *Delivery {
 	}
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
+	}
+	if o.Mark == "" {
+		o.Mark = outbox.RepeatMark
 	}
 	d := &Delivery{o: o, budget: outbox.NewBudget(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
 	d.lanes = lane.New(maxSenders, d.work)

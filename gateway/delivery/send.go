@@ -119,7 +119,7 @@ func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) out
 	m := row.Msg
 	m.ID = row.ID.String()
 	if row.Repeat {
-		m.Text = outbox.MarkRepeat(m.Text)
+		m.Text = outbox.MarkRepeat(m.Text, d.o.Mark)
 	}
 	r, err := a.Send(ctx, m)
 	if err != nil {

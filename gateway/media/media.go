@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 	"hermesd/internal/dial"
 )
 
@@ -159,9 +160,9 @@ func problem(err error) string {
 	case errors.As(err, &large):
 		return large.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "the file took too long to arrive"
+		return words.N("the file took too long to arrive")
 	}
-	return "the file could not be fetched"
+	return words.N("the file could not be fetched")
 }
 
 func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (_ chat.File, err error) {

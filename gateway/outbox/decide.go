@@ -171,20 +171,20 @@ func clip(s string) string {
 	return s[:n] + "…"
 }
 
-// RepeatMark is the line that stands ahead of a text which may be a repeat.
+// RepeatMark is the line that stands ahead of a text which may be a repeat. In no
+// language is it longer.
 const RepeatMark = "(may be a repeat)"
 
-// MarkRepeat returns t with RepeatMark on a line of its own ahead of it, and
-// every style where it was. Marking twice is marking once. The text grows by
-// len(RepeatMark)+1 bytes, all ASCII, which a piece that fills its platform's
-// limit has no room for.
-func MarkRepeat(t chat.Rich) chat.Rich {
-	const lead = RepeatMark + "\n"
-	if strings.HasPrefix(t.Text, lead) || t.Text == RepeatMark {
+// MarkRepeat returns t with mark on a line of its own ahead of it, and every style
+// where it was. Marking twice is marking once. The text grows by len(mark)+1
+// bytes, all ASCII, which a piece that fills its platform's limit has no room for.
+func MarkRepeat(t chat.Rich, mark string) chat.Rich {
+	lead := mark + "\n"
+	if strings.HasPrefix(t.Text, lead) || t.Text == mark {
 		return t
 	}
 	if t.Text == "" {
-		return chat.Plain(RepeatMark)
+		return chat.Plain(mark)
 	}
 	m := chat.Rich{Text: lead + t.Text}
 	for _, s := range t.Spans {

@@ -167,7 +167,7 @@ func TestMarkRepeat(t *testing.T) {
 			in.Spans = []chat.Span{{Start: 0, End: n, Style: chat.Block}, {Start: a, End: b, Style: chat.Link, Arg: "u"}}
 		}
 		spans := append([]chat.Span(nil), in.Spans...)
-		out := outbox.MarkRepeat(in)
+		out := outbox.MarkRepeat(in, outbox.RepeatMark)
 		if !strings.HasPrefix(out.Text, outbox.RepeatMark) || !strings.HasSuffix(out.Text, text) {
 			t.Fatalf("got %q of %q", out.Text, text)
 		}
@@ -182,7 +182,7 @@ func TestMarkRepeat(t *testing.T) {
 		if d := cmp.Diff(spans, in.Spans); d != "" {
 			t.Fatal("the original was changed:\n" + d)
 		}
-		if d := cmp.Diff(out, outbox.MarkRepeat(out)); d != "" {
+		if d := cmp.Diff(out, outbox.MarkRepeat(out, outbox.RepeatMark)); d != "" {
 			t.Fatal("marked twice:\n" + d)
 		}
 	})

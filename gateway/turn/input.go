@@ -194,20 +194,24 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 	}
 	b.WriteString(prompt.Neutralise(said))
 	for _, f := range e.In.Files {
+		var wrong error
 		if f.Path == "" && r.o.Fetch != nil {
-			f = r.o.Fetch(ctx, e.In.From.On(), f)
+			f, wrong = r.o.Fetch(ctx, e.In.From.On(), f)
 		}
-		if f.Problem != "" {
-			problems = append(problems, f.Problem)
+		switch {
+		case wrong != nil:
+			problems = append(problems, r.o.Words.Why(wrong))
+		case f.Problem != "":
+			problems = append(problems, r.o.Words.Text(f.Problem))
 		}
 		if sees && isImage(f) {
 			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			continue
 		}
 		uses(rec, f)
-		told, wrong, ok := r.perceive(ctx, rec.ID, f)
-		if wrong != "" {
-			problems = append(problems, wrong)
+		told, problem, ok := r.perceive(ctx, rec.ID, f)
+		if problem != "" {
+			problems = append(problems, problem)
 		}
 		if !ok {
 			told = fileNote(f)

@@ -72,8 +72,9 @@ type Options struct {
 	// Attach takes up a file that an answer attaches. Its error says why not, in
 	// words that go on from "I could not attach it:".
 	Attach func(path string) (chat.File, error)
-	// Fetch downloads an attachment. What went wrong stands in its Problem.
-	Fetch func(context.Context, chat.Account, chat.File) chat.File
+	// Fetch downloads an attachment. What went wrong stands in its Problem, and the
+	// error, if any, says it to the person.
+	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
 	// Earlier returns what was said in the thread of a message after since and
 	// before it.
 	Earlier func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)

@@ -17,12 +17,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"hermesd/agent/shell"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/words"
 )
@@ -129,6 +133,52 @@ func TestAPrinterMayBeUsedByManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
+func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		mark := printer(t, strings.TrimSuffix(path, ".yaml")).Text(outbox.RepeatMark)
+		if mark == "" || len(mark) > len(outbox.RepeatMark) || strings.ContainsFunc(mark, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Errorf("%s: %q is longer than the room that each piece leaves, or not ASCII", path, mark)
+		}
+	}
+}
+
+func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
+	// What platforms show at most of it, in characters. Telegram takes 256 of a
+	// description, Discord 100 of it and 80 on a button; Slack 75 on a button, and
+	// its manifest is given 100. We keep to the least.
+	const help, label = 100, 75
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range append(paths, "en") {
+		p := printer(t, strings.TrimSuffix(path, ".yaml"))
+		menu := command.NewTable(command.In(p, command.Builtin()...)...).Menu(access.Owner)
+		if len(menu) < 30 {
+			t.Fatalf("the menu has only %d commands", len(menu))
+		}
+		for _, it := range menu {
+			if n := utf8.RuneCountInString(it.Help); n == 0 || n > help || strings.ContainsAny(it.Help, "\n\t") {
+				t.Errorf("%s: /%s is described in %d characters, or not in one line: %q", path, it.Name, n, it.Help)
+			}
+		}
+		for _, english := range []string{"what follows the command", "Ask, or give any command", "[command or question]", "Your agent"} {
+			if n := utf8.RuneCountInString(p.Text(english)); n > help {
+				t.Errorf("%s: %q has %d characters", path, p.Text(english), n)
+			}
+		}
+		for _, english := range []string{"Allow once", "Deny", "For this conversation", "Always", "Delete it", "Keep it", "Restart", "Cancel"} {
+			if n := utf8.RuneCountInString(p.Text(english)); n > label {
+				t.Errorf("%s: the button %q has %d characters", path, p.Text(english), n)
+			}
+		}
+	}
+}
+
 // entry is what a file has for one sentence, as texts.
 type entry struct {
 	main  string
@@ -212,7 +262,7 @@ func explicit(text string) bool {
 func said(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	for _, root := range []string{"..", "../../cmd/internal/app"} {
+	for _, root := range []string{"..", "../../adapters", "../../cmd/internal/app"} {
 		err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return err
@@ -229,6 +279,7 @@ func said(t *testing.T) map[string]string {
 	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
 		all[r.Words] = "agent/shell, rule " + r.Name
 	}
+	all[outbox.RepeatMark] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {
 		all[string(s)] = "gateway/chat, the states of an account"
 	}
@@ -315,9 +366,9 @@ func says(n *ast.CallExpr) bool {
 		return false
 	}
 	switch sel.Sel.Name {
-	case "T", "N":
+	case "T":
 		return true
-	case "Errorf":
+	case "N", "Errorf":
 		in, ok := sel.X.(*ast.Ident)
 		return ok && in.Name == "words"
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // Name returns the name under which a file is sent: one path element of
@@ -71,11 +72,11 @@ func rejected(reason string, err error) error {
 
 // TooLarge says that a file has more than limit bytes.
 func TooLarge(limit int64) error {
-	words := fmt.Sprintf("%d MB", limit>>20)
+	size := fmt.Sprintf("%d MB", limit>>20)
 	if limit < 1<<20 {
-		words = fmt.Sprintf("%d KB", (limit+1023)>>10)
+		size = fmt.Sprintf("%d KB", (limit+1023)>>10)
 	}
-	return fmt.Errorf("the file is larger than %s, the most that is taken", words)
+	return words.Errorf("the file is larger than %s, the most that is taken", size)
 }
 
 // Copy copies r to w, at most limit bytes. Where there are more, whole is false.

@@ -68,6 +68,7 @@ type App struct {
 	store     *bolt.Store
 	files     *files.Workspace
 	set       tool.Set
+	words     words.Printer                  // says what people read
 	commands  *terminal.Terminal             // nil: there is none
 	sandbox   func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
 	meter     meter
@@ -146,6 +147,9 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.agent = agent.New(a.o.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
+	if a.words, err = words.In(a.o.Config.Display.Language); err != nil {
+		return wrongKey("display.language", err)
+	}
 	a.console = console.New(console.Options{OnAttach: a.attached})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
 	if !a.o.ConsoleOnly {
@@ -193,10 +197,6 @@ func (a *App) join(tools tool.Set) error {
 	if a.o.CanRestart {
 		restart = a.again
 	}
-	say, err := words.In(c.Display.Language)
-	if err != nil {
-		return wrongKey("display.language", err)
-	}
 	senses, err := a.senses()
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (a *App) join(tools tool.Set) error {
 	a.gateway = gateway.New(gateway.Options{
 		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
-		Cron: a.cron(), Words: say, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
+		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
 		Attach: a.attach, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher(a.cache), Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),

@@ -99,7 +99,7 @@ func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, err
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		AutoThread: s.AutoThread, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
 	}, discord.Options{
-		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("discord"), Files: fetch,
+		Account: account.Name, Memory: a.store, Words: a.words, Log: a.o.Log.Named("discord"), Files: fetch,
 	})
 }
 
@@ -113,7 +113,7 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 		StrictMention: s.StrictMention, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
-	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Log: a.o.Log.Named("slack")})
+	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.words, Log: a.o.Log.Named("slack")})
 }
 
 // keyFile holds the key of the HTTP API, in the home.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
+	"hermesd/gateway/words"
 	"hermesd/internal/dial"
 )
 
@@ -80,12 +82,12 @@ func withPort(u *url.URL) string {
 }
 
 // fetcher downloads what people send into the cache.
-func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, chat.File) chat.File {
-	return func(ctx context.Context, account chat.Account, f chat.File) chat.File {
+func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, chat.File) (chat.File, error) {
+	return func(ctx context.Context, account chat.Account, f chat.File) (chat.File, error) {
 		fetch, ok := a.adapters[account].(chat.Fetcher)
 		if !ok {
-			f.Problem = "this platform gives no files"
-			return f
+			f.Problem = words.N("this platform gives no files")
+			return f, nil
 		}
 		var said error // by the adapter: it knows the platform's own limits
 		kept, err := cache.Save(ctx, func(ctx context.Context, w io.Writer) error {
@@ -95,10 +97,15 @@ func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, ch
 		if err != nil {
 			a.o.Log.Warn("file", zap.String("platform", string(account.Platform)), zap.String("err", a.o.Report.Secrets.Mask(err.Error())))
 			if said != nil {
-				kept.Problem = fmt.Sprintf("I could not get the file %s: %s.", media.Name(f.Name), strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."))
+				if plain := strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."); plain != said.Error() {
+					said = errors.New(plain)
+				}
+				wrong := words.Errorf("I could not get the file %s: %v.", media.Name(f.Name), said)
+				kept.Problem = wrong.Error()
+				return kept, wrong
 			}
 		}
-		return kept
+		return kept, nil
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/words"
 	"hermesd/internal/rig"
 	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/slack"
@@ -110,7 +111,7 @@ func manifested() (o slack.AppOptions, err error) {
 
 // manifest is that of the Slack app, with the commands that everybody has.
 func manifest() string {
-	return slackadapter.Manifest(command.NewTable(command.Builtin()...).Menu(access.Owner))
+	return slackadapter.Manifest(command.NewTable(command.Builtin()...).Menu(access.Owner), words.Printer{})
 }
 
 // addSlack makes a workspace with an app and a person, and returns the

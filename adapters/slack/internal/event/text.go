@@ -5,6 +5,7 @@ import (
 
 	"hermesd/adapters/slack/internal/mrkdwn"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // text returns what a message says to the agent. The bot's own name is taken
@@ -96,11 +97,11 @@ func files(in []file) []chat.File {
 		}
 		switch {
 		case f.Mode == "tombstone":
-			g.Problem = "the file was deleted from Slack"
+			g.Problem = words.N("the file was deleted from Slack")
 		case f.Mode == "hidden_by_limit":
-			g.Problem = "Slack hides this file because the workspace is over the limit of its plan"
+			g.Problem = words.N("Slack hides this file because the workspace is over the limit of its plan")
 		case f.External:
-			g.Problem = "the file is not at Slack but at another service"
+			g.Problem = words.N("the file is not at Slack but at another service")
 		case f.Download != "" || f.Private != "":
 			g.Ref = f.Download
 			if g.Ref == "" {
@@ -109,7 +110,7 @@ func files(in []file) []chat.File {
 		case f.ID != "":
 			g.Ref = FileID + f.ID // of another workspace: its address has to be asked for
 		default:
-			g.Problem = "Slack does not say where the file is"
+			g.Problem = words.N("Slack does not say where the file is")
 		}
 		out = append(out, g)
 	}
