@@ -70,6 +70,10 @@ func (g *Gateway) Speaker(id session.ID) (turn.Speaker, bool) { return g.runner.
 // its turn, and of the daemon; id "" is no conversation's.
 func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.Charge(id, c) }
 
+// Used tells those who watch of a tool call that a sub-agent made in the turn of a
+// session.
+func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.Used(id, ev) }
+
 // Fire implements schedule.Runner: it puts runs into the inbox, each with the
 // rights that the job's maker has now.
 func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {

@@ -61,6 +61,8 @@ func (o *watcher) note(e observe.Event) {
 		if e.Failed {
 			line += " failed"
 		}
+	case observe.Sensed:
+		line = fmt.Sprintf("%s, failed %t, in %v", e.Sense, e.Failed, e.Took)
 	case observe.Compacted:
 		line = fmt.Sprintf("%s: %s by %s, %d to %d", o.turn(e.Turn), e.Why, e.Engine, e.Before, e.After)
 		if e.Failed {

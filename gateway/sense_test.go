@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hermesd/agent"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
@@ -73,6 +75,45 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWatchersAreToldOfVoicesAndPictures: each call, whatever comes of it, and how
+// long it took.
+func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
+		w.set = func(o *gateway.Options) {
+			o.Senses = turn.Senses{
+				Hear: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
+				See: func(context.Context, chat.File) (string, agent.Call, error) {
+					return "", agent.Call{}, errors.New("the service is down")
+				},
+				Speak: func(context.Context, string) (chat.File, error) {
+					time.Sleep(2 * time.Second)
+					return chat.File{Kind: chat.Voice, Path: "/cache/s"}, nil
+				},
+			}
+		}
+		o := w.watch()
+		w.start()
+		defer w.stop()
+		w.say("7", "/voice on")
+		w.settle(time.Minute)
+		w.sent7(chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"})
+		w.sent7(chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"})
+		w.settle(time.Minute)
+		var got []string
+		for _, line := range strings.Split(o.told(), "\n") {
+			if strings.Contains(line, ", failed ") {
+				got = append(got, line)
+			}
+		}
+		want := []string{"hearing, failed false, in 1s", "seeing, failed true, in 0s", "speaking, failed false, in 2s", "speaking, failed false, in 2s"}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	})
 }
 
 func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {

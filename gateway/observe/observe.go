@@ -21,8 +21,8 @@ func (f Func) Tell(e Event) {
 	}
 }
 
-// An Event is one of Accepted, Began, Called, Stumbled, Used, Compacted, Ended,
-// Attempted and Unrun.
+// An Event is one of Accepted, Began, Called, Stumbled, Used, Sensed, Compacted,
+// Ended, Attempted and Unrun.
 type Event interface{ event() }
 
 // A Verdict is what became of an event that a platform has offered.
@@ -112,11 +112,32 @@ type Stumbled struct {
 	Fallback string    // "provider/model" that takes over; "" for the same again
 }
 
-// Used tells of a tool call that is over.
+// Used tells of a tool call that is over, also of a sub-agent's.
 type Used struct {
 	Turn, Tool string
 	Failed     bool
 	Took       time.Duration // up to now
+}
+
+// A Sense is a service that turns voices and pictures into words, or words into a
+// voice.
+type Sense string
+
+// The senses.
+const (
+	Hearing  Sense = "hearing"  // what is said in a recording
+	Seeing   Sense = "seeing"   // what a picture shows, for a model that sees none
+	Speaking Sense = "speaking" // a recording of an answer
+)
+
+// Senses returns all of them.
+func Senses() []Sense { return []Sense{Hearing, Seeing, Speaking} }
+
+// Sensed tells of a call of such a service that is over.
+type Sensed struct {
+	Sense  Sense
+	Failed bool
+	Took   time.Duration // up to now
 }
 
 // Compacted tells of a pass that made a conversation smaller, or could not.
@@ -151,6 +172,7 @@ func (Began) event()     {}
 func (Called) event()    {}
 func (Stumbled) event()  {}
 func (Used) event()      {}
+func (Sensed) event()    {}
 func (Compacted) event() {}
 func (Ended) event()     {}
 func (Attempted) event() {}

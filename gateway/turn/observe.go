@@ -10,6 +10,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/session"
 )
 
 // observed runs the turn, and tells that it begins and how it ends.
@@ -69,6 +70,23 @@ func (t *turn) stumbled(n agent.Notice) {
 // used tells of a tool call that is over.
 func (t *turn) used(ev agent.ToolDone) {
 	t.r.o.Observe.Tell(observe.Used{Turn: t.c.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+}
+
+// Used tells of a tool call that a sub-agent made in the turn of a session.
+func (r *Runner) Used(id session.ID, ev agent.ToolDone) {
+	r.present.mu.Lock()
+	at, ok := r.present.of[id]
+	turn := ""
+	if ok {
+		turn = at.turn
+	}
+	r.present.mu.Unlock()
+	r.o.Observe.Tell(observe.Used{Turn: turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+}
+
+// sensed tells of a call of a service for voices and pictures.
+func (r *Runner) sensed(s observe.Sense, began time.Time, err error) {
+	r.o.Observe.Tell(observe.Sensed{Sense: s, Failed: err != nil, Took: time.Since(began)})
 }
 
 // shrunk tells of a pass of the context engine: one that became part of the turn,

@@ -34,20 +34,21 @@ type present struct {
 
 type presence struct {
 	who   Speaker
+	turn  string
 	spent llm.Usage
 }
 
-func (p *present) enter(id session.ID, who Speaker) {
+func (p *present) enter(id session.ID, turn string, who Speaker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
 		p.of = make(map[session.ID]*presence)
 	}
 	if at, ok := p.of[id]; ok {
-		at.who = who
+		at.who, at.turn = who, turn
 		return
 	}
-	p.of[id] = &presence{who: who}
+	p.of[id] = &presence{who: who, turn: turn}
 }
 
 // leave ends the presence of a session and returns what was spent beside its own
@@ -95,7 +96,7 @@ func (r *Runner) Charge(id session.ID, c agent.Call) {
 // appear says who speaks now. It is said again whenever somebody joins the turn.
 func (t *turn) appear() {
 	in := t.last().In
-	t.r.present.enter(t.s.rec.ID, Speaker{By: t.least(), At: in.From, Name: in.ChatName})
+	t.r.present.enter(t.s.rec.ID, t.c.Turn, Speaker{By: t.least(), At: in.From, Name: in.ChatName})
 }
 
 // title has a name made for a conversation whose first answer is told, beside

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -12,6 +13,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/markup"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 )
@@ -31,11 +33,13 @@ type Senses struct {
 // perceive tells the model of a file in words, if that is possible. problem is
 // what the person should know.
 func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
+	began := time.Now()
 	switch {
 	case f.Path == "" || f.Problem != "":
 		return "", "", false
 	case f.Kind == chat.Voice && r.o.Senses.Hear != nil:
 		said, err := r.o.Senses.Hear(ctx, f)
+		r.sensed(observe.Hearing, began, err)
 		if err != nil {
 			r.o.Log.Warn("transcribe", zap.Error(err))
 			return "", r.o.Words.T("I could not understand the voice message: %v.", err), false
@@ -46,6 +50,7 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 		return "[voice message]\n" + prompt.Neutralise(said) + "\n[end of voice message]", "", true
 	case isImage(f) && r.o.Senses.See != nil:
 		seen, call, err := r.o.Senses.See(ctx, f)
+		r.sensed(observe.Seeing, began, err)
 		r.Charge(id, call)
 		if err != nil {
 			r.o.Log.Warn("describe a picture", zap.Error(err))
@@ -65,7 +70,9 @@ func (t *turn) speak(answer string) {
 	}
 	f := delivery.Draft{To: t.last().In.From, Turn: t.c.Turn}
 	t.r.aside(func(ctx context.Context) {
+		began := time.Now()
 		file, err := t.r.o.Senses.Speak(ctx, said)
+		t.r.sensed(observe.Speaking, began, err)
 		if err != nil {
 			t.log.Warn("speak", zap.Error(err))
 			t.tell(t.T("I could not speak this answer: %v.", err))

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -180,6 +182,34 @@ func TestManyWritersShareCommits(t *testing.T) {
 	if st.Writes != n || st.Commits > n/4 {
 		t.Errorf("%d writes in %d commits, want %d in at most %d", st.Writes, st.Commits, n, n/4)
 	}
+}
+
+// TestEachTransactionIsMeasured also by what it writes: a large one more.
+func TestEachTransactionIsMeasured(t *testing.T) {
+	t.Parallel()
+	var commits, bytes int64
+	s := must[*bolt.Store](t)(bolt.Open(t.Context(), file(t.TempDir()), bolt.Options{OnCommit: func(took time.Duration, n int64) {
+		if took <= 0 || n <= 0 {
+			t.Errorf("%v, %d bytes", took, n)
+		}
+		commits, bytes = commits+1, bytes+n
+	}}))
+	opened, told := s.Stats().Commits, commits
+	accept := func(key, text string) (grown int64) {
+		before := bytes
+		_, err := s.Accept(t.Context(), []inbox.Entry{event("lane", key, text)})
+		ok(t, err)
+		return bytes - before
+	}
+	small := accept("1", "x")
+	if large := accept("2", strings.Repeat("x", 100_000)); large < small+100_000 {
+		t.Errorf("a small one writes %d bytes, a large one %d", small, large)
+	}
+	n := s.Stats().Commits - opened
+	if commits-told != int64(n) || n != 2 {
+		t.Errorf("%d of %d are measured", commits-told, n)
+	}
+	ok(t, s.Close())
 }
 
 // TestTheTimeToOpenDoesNotDependOnWhatIsKept opens a store with many sessions,

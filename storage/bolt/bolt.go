@@ -30,6 +30,9 @@ type Options struct {
 	// a queue could go on. It is called by the writer and must not call the
 	// store.
 	OnDamage func(error)
+	// OnCommit is told of each transaction that was written: how long it took, and
+	// how many bytes of pages it has. It is called as OnDamage is, and must not wait.
+	OnCommit func(took time.Duration, bytes int64)
 }
 
 // A Store is one open file. Its methods may be called from any goroutine.

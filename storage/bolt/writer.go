@@ -7,6 +7,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
 
 	"hermesd/storage"
 )
@@ -151,6 +154,7 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 		s.noteFailure(err, ops...)
 		return nil, err
 	}
+	began := time.Now()
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		s.noteFailure(err, ops...)
@@ -191,6 +195,7 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 	s.writes.Add(uint64(wrote))
 	s.mirror.apply(b)
 	s.note(nil)
+	s.measure(tx, began)
 	s.tell(b.damage)
 	return nil, nil
 }
@@ -233,6 +238,14 @@ func (s *Store) note(err error) {
 	}
 	text := err.Error()
 	s.last.Store(&text)
+}
+
+// measure reports a transaction that was written.
+func (s *Store) measure(tx *bbolt.Tx, began time.Time) {
+	if s.o.OnCommit != nil {
+		stats := tx.Stats()
+		s.o.OnCommit(time.Since(began), stats.GetPageAlloc())
+	}
 }
 
 // tell reports damage that was set aside.

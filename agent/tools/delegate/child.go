@@ -91,6 +91,8 @@ func (k *child) take(ev agent.Event) {
 	case agent.ToolCall:
 		k.tools++
 		k.said = ""
+	case agent.ToolDone:
+		k.o.Used(k.turn.Session, ev)
 	case agent.Final:
 		k.text, k.over = ev.Text, ev.OverBudget
 	}

@@ -76,6 +76,8 @@ type Options struct {
 	// it; from several goroutines, and before the call of the tool returns. Its
 	// Request is nil.
 	Spent func(session string, c agent.Call)
+	// Used is told of each tool call of a sub-agent, when it is over; as Spent.
+	Used func(session string, ev agent.ToolDone)
 	// MaxIterations is the most model calls of one sub-agent; 0: 50.
 	MaxIterations int
 	// OnPanic is told of what a sub-agent or one of its tools died of, as by
@@ -87,6 +89,9 @@ type Options struct {
 func New(o Options) tool.Tool {
 	if o.Spent == nil {
 		o.Spent = func(string, agent.Call) {}
+	}
+	if o.Used == nil {
+		o.Used = func(string, agent.ToolDone) {}
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any, []byte) {}

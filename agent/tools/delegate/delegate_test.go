@@ -45,6 +45,7 @@ type family struct {
 	mu     sync.Mutex // guards what follows
 	spent  llm.Usage
 	panics []string
+	used   []string
 }
 
 // newFamily has the parent delegate as in says, and then answer. child answers
@@ -85,6 +86,11 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 			if session != "s1" || c.Request != nil {
 				t.Errorf("session %q, request %v", session, c.Request)
 			}
+		},
+		Used: func(session string, ev agent.ToolDone) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.used = append(f.used, fmt.Sprint(session, " ", ev.Name, " ", ev.Failed))
 		},
 		OnPanic: func(name string, v any, _ []byte) {
 			f.mu.Lock()
@@ -165,6 +171,24 @@ func TestASubAgentMayDoWhatThePersonMayDo(t *testing.T) {
 	f.want(t, true, `task 2: the tool "terminal" cannot be given away; these can: read_file`)
 	if n := len(f.model.Requests()); n != 2 {
 		t.Errorf("%d calls, want the parent's 2: a bad task costs nothing", n)
+	}
+}
+
+func TestWhoCountsIsToldOfTheToolsOfSubAgents(t *testing.T) {
+	f := newFamily(`{"goal":"look"}`, func(_ string, r llmtest.Recorded) llmtest.Answer {
+		switch len(r.Messages) {
+		case 1:
+			return llmtest.Use("read_file", `{}`)
+		case 3:
+			return llmtest.Use("broken", `{}`)
+		}
+		return llmtest.Say("looked")
+	})
+	broken := named("broken", func(context.Context, tool.Call) (string, error) { return "", errors.New("no") })
+	f.tools = []tool.Tool{quiet("read_file"), broken}
+	f.want(t, false, "3 model calls, 2 tool calls)\nlooked")
+	if d := cmp.Diff([]string{"s1 read_file false", "s1 broken true"}, f.used); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -124,7 +124,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		a.meter.Damaged()
 		a.o.Log.Error("a stored record is damaged and was set aside", zap.Error(err))
 	}
-	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged}); err != nil {
+	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnCommit: a.meter.Committed}); err != nil {
 		return err
 	}
 	a.undo = append(a.undo, a.store.Close)

@@ -43,7 +43,7 @@ func (a *App) hands() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, Spent: a.charge, OnPanic: a.toolPanic})), nil
+	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, Spent: a.charge, Used: a.used, OnPanic: a.toolPanic})), nil
 }
 
 // toolPanic tells the operator of a tool that has a bug.
@@ -224,6 +224,9 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 // charge puts a call of a sub-agent onto the bill of the session that has made
 // it.
 func (a *App) charge(id string, c agent.Call) { a.gateway.Charge(session.ID(id), c) }
+
+// used tells those who count of a tool call of a sub-agent.
+func (a *App) used(id string, ev agent.ToolDone) { a.gateway.Used(session.ID(id), ev) }
 
 // leaveJudge asks the auxiliary model whether a command is harmless enough to need
 // no person; nil unless approvals.mode is smart.

@@ -122,7 +122,7 @@ func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
 			t.Errorf("%s%v is %v, want %v", c.name, c.labels, got, c.want)
 		}
 	}
-	for _, name := range []string{"hermesd_model_cost_dollars_total", "hermesd_model_tokens_total", "hermesd_store_bytes", "hermesd_store_commits_total", "process_resident_memory_bytes", "go_goroutines"} {
+	for _, name := range []string{"hermesd_model_cost_dollars_total", "hermesd_model_tokens_total", "hermesd_store_bytes", "hermesd_store_commits_total", "hermesd_store_commit_duration_seconds", "hermesd_store_written_bytes_total", "process_resident_memory_bytes", "go_goroutines"} {
 		if figure(f, name) <= 0 {
 			t.Errorf("%s is %v", name, figure(f, name))
 		}
@@ -132,6 +132,21 @@ func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
 	}
 	w.sameOverTheSocket(f)
 	w.tellsOfNobody(f)
+}
+
+func TestTheToolsOfSubAgentsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
+	w.start()
+	w.online()
+	w.say(use("delegate_task", `{"goal":"tool please"}`))
+	w.sees("1 tool calls)")
+	f := w.figures()
+	for name, want := range map[string]float64{"todo": 1, "delegate_task": 1} {
+		if got := figure(f, "hermesd_tool_calls_total", "tool", name, "outcome", "ok"); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is counted %v times", name, got)
+		}
+	}
 }
 
 // sameOverTheSocket holds what `hermesd metrics` prints against what Prometheus

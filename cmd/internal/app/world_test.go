@@ -92,7 +92,7 @@ func (w *world) mind(r llm.Request) llm.Reply {
 	if _, after, ok := strings.Cut(said, "] "); ok && strings.HasPrefix(said, "[") {
 		said = after // in a conversation of several people
 	}
-	word, _, _ := strings.Cut(said, " ")
+	word, _, _ := strings.Cut(strings.TrimPrefix(said, "Task: "), " ") // a sub-agent has a task
 	if word == "hold" || word == "pages" {
 		select {
 		case <-w.open:

@@ -29,6 +29,7 @@ var (
 	untilBegun = []float64{.005, .025, .1, .5, 1, 5, 15, 60, 300, 1800}
 	ofCall     = []float64{.25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320}
 	ofRequest  = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	ofCommit   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}
 	ofTool     = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900}
 )
 
@@ -101,8 +102,11 @@ var (
 	passesWaiting = Definition{"hermesd_background_passes", Gauge, nil, nil,
 		"Passes that are under way, or made and not adopted yet."}
 	toolCalls = Definition{"hermesd_tool_calls_total", Counter, labels("tool", "outcome"), nil,
-		"Tool calls that are over. outcome: ok, failed (the model reads why)."}
-	toolTime = Definition{"hermesd_tool_duration_seconds", Histogram, labels("tool"), ofTool, "How long tool calls took."}
+		"Tool calls that are over, those of sub-agents included. outcome: ok, failed (the model reads why)."}
+	toolTime   = Definition{"hermesd_tool_duration_seconds", Histogram, labels("tool"), ofTool, "How long tool calls took."}
+	senseCalls = Definition{"hermesd_sense_calls_total", Counter, labels("sense", "outcome"), nil,
+		"Calls for voices and pictures. sense: hearing (what is said in a recording), speaking (a recording of an answer), seeing (what a picture shows, for a model that sees none). outcome: ok, failed (the person is told)."}
+	senseTime = Definition{"hermesd_sense_duration_seconds", Histogram, labels("sense"), ofCall, "How long calls for voices and pictures took."}
 )
 
 // Scheduled prompts.
@@ -124,9 +128,12 @@ var (
 	storeCommits = Definition{"hermesd_store_commits_total", Counter, nil, nil, "Transactions written to disk."}
 	storeWrites  = Definition{"hermesd_store_writes_total", Counter, nil, nil,
 		"Operations that these transactions carried; the quotient is how many share a commit."}
-	storeBytes = Definition{"hermesd_store_bytes", Gauge, nil, nil, "Size of the store's file."}
-	storeUp    = Definition{"hermesd_store_up", Gauge, nil, nil, "0 after a write that failed, until one succeeds: page somebody."}
-	damage     = Definition{"hermesd_store_damaged_records_total", Counter, nil, nil,
+	storeTime = Definition{"hermesd_store_commit_duration_seconds", Histogram, nil, ofCommit,
+		"How long it took to make and write a transaction: accepting, beginning and ending a turn wait for it."}
+	storeWritten = Definition{"hermesd_store_written_bytes_total", Counter, nil, nil, "Pages that these transactions wrote, in bytes; by their number, the size of one."}
+	storeBytes   = Definition{"hermesd_store_bytes", Gauge, nil, nil, "Size of the store's file."}
+	storeUp      = Definition{"hermesd_store_up", Gauge, nil, nil, "0 after a write that failed, until one succeeds: page somebody."}
+	damage       = Definition{"hermesd_store_damaged_records_total", Counter, nil, nil,
 		"Stored records that were damaged and set aside: page somebody, and run `hermesd doctor --verify`."}
 )
 
@@ -153,9 +160,9 @@ func Definitions() []Definition {
 		turns, resumed, turnTime, turnWait, turnsRunning, turnsReady, paused,
 		attempts, held, attemptTime, latency, outboxRows, undelivered,
 		calls, callTime, firstWord, tokens, cost, breaks, missed,
-		compactions, passes, passesWaiting, toolCalls, toolTime,
+		compactions, passes, passesWaiting, toolCalls, toolTime, senseCalls, senseTime,
 		slots, jobs, jobsRunning, jobsWaiting, clock,
-		accountUp, accountProof, storeCommits, storeWrites, storeBytes, storeUp, damage,
+		accountUp, accountProof, storeCommits, storeWrites, storeTime, storeWritten, storeBytes, storeUp, damage,
 		build, started, panics, logged, configRead, configOK, configWaiting,
 	}
 }

@@ -1,7 +1,7 @@
 // Package metrics counts what the daemon does, for Prometheus.
 //
 // What happens is told to a Metrics as it happens: by the road (Observe), by the
-// providers it wraps (Provider), by the log (Log) and by the store (Damaged). What
+// providers it wraps (Provider), by the log (Log) and by the store (Damaged, Committed). What
 // the daemon knows anyway is read when somebody asks (Watch). A nil *Metrics takes
 // everything and counts nothing.
 package metrics
@@ -29,10 +29,11 @@ type Metrics struct {
 	r      prometheus.Registerer
 	prices *pricing.Table
 
-	messages, refusals, turns, attempts, held, calls, tokens, cost, compactions, toolCalls, slots, panics, logged *prometheus.CounterVec
-	turnTime, turnWait, attemptTime, latency, callTime, firstWord, toolTime                                       *prometheus.HistogramVec
+	messages, refusals, turns, attempts, held, calls, tokens, cost, compactions, toolCalls, senseCalls, slots, panics, logged *prometheus.CounterVec
+	turnTime, turnWait, attemptTime, latency, callTime, firstWord, toolTime, senseTime                                        *prometheus.HistogramVec
 
-	resumed, damage prometheus.Counter
+	resumed, damage, storeWritten prometheus.Counter
+	storeTime                     prometheus.Observer
 
 	models, tools, rules, walls few
 	answers                     answers
@@ -47,8 +48,9 @@ func New(r prometheus.Registerer) *Metrics {
 		attempts: counters(r, attempts), held: counters(r, held), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
 		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), slots: counters(r, slots), panics: counters(r, panics), logged: counters(r, logged),
 		turnTime: histograms(r, turnTime), turnWait: histograms(r, turnWait), attemptTime: histograms(r, attemptTime), latency: histograms(r, latency),
-		callTime: histograms(r, callTime), firstWord: histograms(r, firstWord), toolTime: histograms(r, toolTime),
+		callTime: histograms(r, callTime), firstWord: histograms(r, firstWord), toolTime: histograms(r, toolTime), senseCalls: counters(r, senseCalls), senseTime: histograms(r, senseTime),
 		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
+		storeWritten: counters(r, storeWritten).WithLabelValues(), storeTime: histograms(r, storeTime).WithLabelValues(),
 		models: few{max: 32}, tools: few{max: 256}, rules: few{max: 64}, walls: few{max: 16},
 	}
 	m.zero()
@@ -71,6 +73,10 @@ func (m *Metrics) zero() {
 		if r != observe.Released {
 			m.slots.WithLabelValues(string(r))
 		}
+	}
+	for _, s := range observe.Senses() {
+		m.senseCalls.WithLabelValues(string(s), outcome(true))
+		m.senseCalls.WithLabelValues(string(s), outcome(false))
 	}
 	for _, s := range []schedule.SlotState{schedule.Skipped, schedule.Missed} {
 		m.slots.WithLabelValues(string(s))
@@ -128,6 +134,9 @@ func (m *Metrics) Observe(e observe.Event) {
 		tool := m.tools.name(e.Tool)
 		m.toolCalls.WithLabelValues(tool, outcome(e.Failed)).Inc()
 		m.toolTime.WithLabelValues(tool).Observe(seconds(e.Took))
+	case observe.Sensed:
+		m.senseCalls.WithLabelValues(string(e.Sense), outcome(e.Failed)).Inc()
+		m.senseTime.WithLabelValues(string(e.Sense)).Observe(seconds(e.Took))
 	case observe.Compacted:
 		m.compactions.WithLabelValues(e.Engine, e.Why, outcome(e.Failed)).Inc()
 	case observe.Attempted:
@@ -174,6 +183,14 @@ func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
 func (m *Metrics) Damaged() {
 	if m != nil {
 		m.damage.Inc()
+	}
+}
+
+// Committed counts a transaction of the store.
+func (m *Metrics) Committed(took time.Duration, bytes int64) {
+	if m != nil {
+		m.storeTime.Observe(seconds(took))
+		m.storeWritten.Add(float64(max(bytes, 0)))
 	}
 }
 

@@ -83,6 +83,8 @@ func TestTheRoadIsCounted(t *testing.T) {
 		began,
 		observe.Used{Turn: "t1", Tool: "todo", Took: time.Second},
 		observe.Used{Turn: "t1", Tool: "todo", Failed: true},
+		observe.Sensed{Sense: observe.Hearing, Took: time.Second},
+		observe.Sensed{Sense: observe.Speaking, Failed: true},
 		observe.Compacted{Turn: "t1", Engine: "lcm", Why: "hygiene"},
 		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", Held: true},
 		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent"},
@@ -95,6 +97,8 @@ func TestTheRoadIsCounted(t *testing.T) {
 		m.Observe(e)
 	}
 	m.Damaged()
+	m.Committed(time.Millisecond, 4096)
+	m.Committed(time.Second, 8192)
 	p := scrape(t, r)
 	p.wants(t, 1, "hermesd_messages_total", "platform", "slack", "verdict", "accepted")
 	p.wants(t, 1, "hermesd_messages_refused_total", "platform", "slack", "rule", "bot")
@@ -105,6 +109,12 @@ func TestTheRoadIsCounted(t *testing.T) {
 	p.wants(t, 1, "hermesd_tool_calls_total", "tool", "todo", "outcome", "ok")
 	p.wants(t, 1, "hermesd_tool_calls_total", "tool", "todo", "outcome", "failed")
 	p.wants(t, 1, "hermesd_compactions_total", "engine", "lcm", "why", "hygiene", "outcome", "ok")
+	p.wants(t, 1, "hermesd_sense_calls_total", "sense", "hearing", "outcome", "ok")
+	p.wants(t, 1, "hermesd_sense_calls_total", "sense", "speaking", "outcome", "failed")
+	p.wants(t, 0, "hermesd_sense_calls_total", "sense", "seeing", "outcome", "failed")
+	p.wants(t, 1, "hermesd_sense_duration_seconds", "sense", "hearing")
+	p.wants(t, 2, "hermesd_store_commit_duration_seconds")
+	p.wants(t, 4096+8192, "hermesd_store_written_bytes_total")
 	p.wants(t, 1, "hermesd_delivery_held_total", "platform", "slack")
 	p.wants(t, 1, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "known_not_sent")
 	p.wants(t, 2, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "sent")
@@ -316,6 +326,7 @@ func TestNobodyNeedsMetrics(t *testing.T) {
 	var m *metrics.Metrics
 	m.Observe(observe.Used{})
 	m.Damaged()
+	m.Committed(1, 1)
 	m.Watch(metrics.Sources{})
 	m.Log(zap.NewNop()).Error("panic in a tool")
 	if p := llmtest.NewScripted(); m.Provider(p) != llm.Provider(p) {
