@@ -40,6 +40,7 @@ var floors = map[string]string{
 	"agent":                "agent",
 	"agent/llm":            "agent/llm",
 	"agent/llm/llmtest":    "agent/llm internal/sim/llm",
+	"agent/llm/catalog":    "",
 	"docs/examples":        "",
 	"storage/index/recall": "storage agent/tools/search gateway/session",
 	"agent/guard":          "",

@@ -128,6 +128,7 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 		t.Errorf("clients are made in %v: the dialer is not found", got)
 	}
 	reasons(t, "makes an HTTP client", got, map[string]string{
+		"agent/llm/catalog":               "asks the services of models, which the operator has named, about these",
 		"internal/dial":                   "the dialer itself: what people and models name is fetched by it",
 		"agent/llm/internal/wire":         "the provider that the operator has configured",
 		"adapters/telegram":               "the Bot API server that the operator has configured",

@@ -197,19 +197,28 @@ func NewLearned(before map[string]int) *Learned {
 
 func learnedKey(model, baseURL string) string { return model + "@" + strings.TrimRight(baseURL, "/") }
 
-// Context returns what is known of model at baseURL.
+// listed stands behind the key of what a list of models has named.
+const listed = "#list"
+
+// Context returns what is known of model at baseURL: what a list of models has
+// named, or the limit of a refusal since, which is lower.
 func (l *Learned) Context(model, baseURL string) (tokens int, ok bool) {
 	if l == nil {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, ok := l.known[learnedKey(model, baseURL)]
+	key := learnedKey(model, baseURL)
+	n, ok := l.known[key]
+	if !ok {
+		n, ok = l.known[key+listed]
+	}
 	return n, ok
 }
 
 // Told notes the length that a provider's list of models names, and reports
-// whether that is new. Lengths that cannot be are not believed.
+// whether that is new: then what a refusal named before holds no more. Lengths
+// that cannot be are not believed.
 func (l *Learned) Told(model, baseURL string, tokens int) bool {
 	if checkLength(tokens) != nil {
 		return false
@@ -217,15 +226,26 @@ func (l *Learned) Told(model, baseURL string, tokens int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := learnedKey(model, baseURL)
-	changed := l.known[key] != tokens
-	l.known[key] = tokens
-	return changed
+	if l.known[key+listed] == tokens {
+		return false
+	}
+	l.known[key+listed] = tokens
+	delete(l.known, key)
+	return true
 }
 
 // Refused notes the limit that a refusal named (llm.Error.Limit), if it is lower
 // than current, the length that was gone by, and reports whether it was noted.
 func (l *Learned) Refused(model, baseURL string, limit, current int) bool {
-	return limit < current && l.Told(model, baseURL, limit)
+	if limit >= current || checkLength(limit) != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := learnedKey(model, baseURL)
+	changed := l.known[key] != limit
+	l.known[key] = limit
+	return changed
 }
 
 // All returns what was learned, to be stored.

@@ -110,6 +110,23 @@ func TestLimitsAreLearnedFromRefusals(t *testing.T) {
 	}
 }
 
+func TestAListThatSaysTheSameDoesNotTakeBackWhatARefusalTaught(t *testing.T) {
+	l := tokens.NewLearned(nil)
+	l.Told("m", "u", 200_000)
+	l.Refused("m", "u", 150_000, 200_000)
+	l = tokens.NewLearned(l.All()) // the next start, at which the list is asked again
+	if l.Told("m", "u", 200_000) {
+		t.Error("the same is told as news")
+	}
+	if n, _ := l.Context("m", "u"); n != 150_000 {
+		t.Errorf("%d: a request of that length was refused before", n)
+	}
+	l.Told("m", "u", 100_000) // the server was set otherwise
+	if n, _ := l.Context("m", "u"); n != 100_000 {
+		t.Errorf("%d, though the server says otherwise now", n)
+	}
+}
+
 func TestLengthsThatPeopleWrite(t *testing.T) {
 	for in, want := range map[string]int{"200000": 200_000, " 16384 ": 16_384} {
 		if got, err := tokens.ParseLength(in); got != want || err != nil {

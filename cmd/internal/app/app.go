@@ -333,6 +333,7 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 		running.Go(func() { a.index.Run(ctx) })
 	}
 	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.alive)) })
+	running.Go(func() { a.windows.ask(ctx) })
 	running.Go(func() { a.follow(ctx) })
 	running.Go(func() { a.expire(ctx) })
 	if a.sandbox != nil {

@@ -118,7 +118,7 @@ func (a *App) summaries() summary.Summariser {
 		return nil
 	}
 	task := a.o.Config.Auxiliary.Compression
-	window, _ := a.windows.resolve(e, task.ContextLength)
+	window := a.windows.of(e)
 	if main := a.windows.of(a.o.Report.Model); window < main {
 		a.o.Log.Warn("the model that writes summaries takes less than the one that answers: long conversations are summarised in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))

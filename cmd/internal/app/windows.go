@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"go.uber.org/zap"
 
+	"hermesd/agent/llm/catalog"
 	"hermesd/agent/llm/tokens"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
@@ -52,7 +54,7 @@ func (a *App) openWindows(ctx context.Context) error {
 	return w.check()
 }
 
-// check refuses a main model that is too small, and warns of a guess.
+// check refuses a main model that is too small.
 func (w *windows) check() error {
 	main := w.a.o.Report.Model
 	n, from := w.resolve(main, w.a.o.Config.Model.ContextLength)
@@ -60,23 +62,82 @@ func (w *windows) check() error {
 	case main.Provider == "demo":
 	case n < leastWindow:
 		return &chat.ConfigError{Platform: "model", Reason: fmt.Sprintf("%s takes %d tokens (%s), fewer than the %d an agent needs: set model.context_length if that is wrong, or choose another model", main.Model, n, from, leastWindow)}
-	case from == tokens.FromNowhere:
-		w.a.o.Log.Warn("the context length of the model is not known; 128,000 is assumed: set model.context_length", zap.String("model", main.Model))
 	}
 	return nil
 }
 
+// ask has the services of all models tell how many tokens these take, where the
+// operator has not said it. It runs beside the start, and what is told counts
+// from the next turn on; a service that does not tell is no fault.
+func (w *windows) ask(ctx context.Context) {
+	asked := map[string]bool{}
+	for _, e := range append(slices.Clone(w.a.models.endpoints), w.a.o.Report.Summary) {
+		name := e.Model + "@" + e.BaseURL
+		n, from := w.resolve(e, w.said(e))
+		if e.BaseURL == "" || asked[name] || from == tokens.FromConfig || from == tokens.FromCustom {
+			continue
+		}
+		asked[name] = true
+		told, err := catalog.Window(ctx, catalog.Question{Provider: e.Provider, Model: e.Model, BaseURL: e.BaseURL, Key: e.APIKey})
+		model := zap.String("model", nameOf(e))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			w.told(ctx, e, told)
+		case from == tokens.FromNowhere:
+			w.a.o.Log.Warn("the context length of the model is not known; 128,000 is assumed: set model.context_length", model, zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
+		default:
+			w.a.o.Log.Debug("the context length of the model is not told; what is known holds", model, zap.Int("tokens", n), zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
+		}
+	}
+}
+
+// told keeps what a service has told of a model.
+func (w *windows) told(ctx context.Context, e config.Endpoint, n int) {
+	model, before := zap.String("model", nameOf(e)), w.of(e)
+	if !w.learned.Told(e.Model, e.BaseURL, n) {
+		return
+	}
+	w.store(ctx)
+	if now := w.of(e); now != before {
+		w.a.o.Log.Info("the provider has told the context length of a model", model, zap.Int("tokens", now), zap.Int("before", before))
+	}
+	if err := w.check(); err != nil {
+		w.a.o.Log.Error("the next start will be refused", zap.Error(err))
+	}
+}
+
+// store keeps what was learned for the next start.
+func (w *windows) store(ctx context.Context) {
+	raw, err := json.Marshal(w.learned.All())
+	if err == nil {
+		err = w.a.store.SetValue(ctx, windowsKey, raw)
+	}
+	if err != nil {
+		w.a.o.Log.Error("context length", zap.Error(err))
+	}
+}
+
 func (w *windows) resolve(e config.Endpoint, said int) (int, tokens.Source) {
-	return w.table.Resolve(tokens.Question{Model: e.Model, BaseURL: e.BaseURL, Config: said}, w.learned)
+	return w.table.Resolve(tokens.Question{Model: e.Model, BaseURL: e.BaseURL, Config: said, Custom: w.a.o.Config.ContextOf(e)}, w.learned)
+}
+
+// said is what the configuration says of the model itself; 0 for nothing.
+func (w *windows) said(e config.Endpoint) int {
+	main, summary := w.a.o.Report.Model, w.a.o.Report.Summary
+	switch {
+	case e.Model == main.Model && e.Provider == main.Provider && w.a.o.Config.Model.ContextLength > 0:
+		return w.a.o.Config.Model.ContextLength
+	case e == summary:
+		return w.a.o.Config.Auxiliary.Compression.ContextLength
+	}
+	return 0
 }
 
 // of is how many tokens e takes.
 func (w *windows) of(e config.Endpoint) int {
-	said := 0
-	if main := w.a.o.Report.Model; e.Model == main.Model && e.Provider == main.Provider {
-		said = w.a.o.Config.Model.ContextLength
-	}
-	n, _ := w.resolve(e, said)
+	n, _ := w.resolve(e, w.said(e))
 	return n
 }
 
@@ -91,13 +152,7 @@ func (w *windows) learn(provider, model string, limit int) {
 			return
 		}
 		w.a.o.Log.Info("learned the context length of a model", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))
-		raw, err := json.Marshal(w.learned.All())
-		if err == nil {
-			err = w.a.store.SetValue(context.Background(), windowsKey, raw)
-		}
-		if err != nil {
-			w.a.o.Log.Error("context length", zap.Error(err))
-		}
+		w.store(context.Background())
 		return
 	}
 }

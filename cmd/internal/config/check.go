@@ -28,6 +28,13 @@ func (l *loader) check(c *Config) {
 	for i, f := range c.FallbackProviders {
 		l.modelURL(fmt.Sprintf("fallback_providers[%d].base_url", i), f.Provider, f.BaseURL)
 	}
+	for i, p := range c.CustomProviders {
+		path := fmt.Sprintf("custom_providers[%d].base_url", i)
+		l.address(path, p.BaseURL, "http", "https")
+		if p.BaseURL == "" {
+			l.WarnAt(path, "without an address nothing belongs to this entry: it has no effect")
+		}
+	}
 	l.known("reset_by_type", slices.Sorted(maps.Keys(c.ResetByType)), []string{"dm", "group", "thread", "channel"})
 	l.known("reset_by_platform", slices.Sorted(maps.Keys(c.ResetByPlatform)), []string{"telegram", "discord", "slack", "console", "http"})
 	l.service("stt.base_url", c.STT.BaseURL, c.STT.APIKey)

@@ -16,18 +16,19 @@ import (
 
 // Config is the whole configuration, with defaults filled in.
 type Config struct {
-	Model             Model         `yaml:"model" short:"default"`
-	FallbackProviders []Fallback    `yaml:"fallback_providers" doc:"Models to fall back to, in this order, while the main one cannot answer."`
-	Agent             Agent         `yaml:"agent"`
-	PromptCaching     PromptCaching `yaml:"prompt_caching"`
-	Compression       Compression   `yaml:"compression"`
-	Context           Context       `yaml:"context"`
-	Auxiliary         Auxiliary     `yaml:"auxiliary"`
-	Memory            Memory        `yaml:"memory"`
-	Skills            Skills        `yaml:"skills"`
-	SessionSearch     SessionSearch `yaml:"session_search"`
-	PricesFile        string        `yaml:"prices_file" doc:"File of prices that go before the built-in ones, YAML or JSON, relative to the home; see docs/caching.md#prices. Empty: none."`
-	Timezone          string        `yaml:"timezone" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
+	Model             Model            `yaml:"model" short:"default"`
+	FallbackProviders []Fallback       `yaml:"fallback_providers" doc:"Models to fall back to, in this order, while the main one cannot answer."`
+	CustomProviders   []CustomProvider `yaml:"custom_providers" doc:"Servers of your own, and how many tokens their models take."`
+	Agent             Agent            `yaml:"agent"`
+	PromptCaching     PromptCaching    `yaml:"prompt_caching"`
+	Compression       Compression      `yaml:"compression"`
+	Context           Context          `yaml:"context"`
+	Auxiliary         Auxiliary        `yaml:"auxiliary"`
+	Memory            Memory           `yaml:"memory"`
+	Skills            Skills           `yaml:"skills"`
+	SessionSearch     SessionSearch    `yaml:"session_search"`
+	PricesFile        string           `yaml:"prices_file" doc:"File of prices that go before the built-in ones, YAML or JSON, relative to the home; see docs/caching.md#prices. Empty: none."`
+	Timezone          string           `yaml:"timezone" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
 
 	Display   Display   `yaml:"display"`
 	Streaming Streaming `yaml:"streaming"`

@@ -43,6 +43,7 @@ type loader struct {
 	env     func(string) (string, bool)
 	dot     map[string]dotVar
 	secrets *secret.Masker
+	custom  []CustomProvider
 }
 
 // look returns what a variable is in the environment, or else in .env.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -45,6 +46,7 @@ func services() map[string]service {
 
 // endpoints resolves the main model and those to fall back to.
 func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
+	l.custom = c.CustomProviders
 	main = l.endpoint("model", "default", Fallback{Provider: c.Model.Provider, Model: c.Model.Default, BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey})
 	for i, f := range c.FallbackProviders {
 		path := fmt.Sprintf("fallback_providers[%d]", i)
@@ -93,6 +95,28 @@ func (l *loader) aside(path string, c *Config, t Aside) Endpoint {
 	return l.endpoint(path, "model", said)
 }
 
+// custom returns the entry of custom_providers for an address.
+func custom(all []CustomProvider, baseURL string) (p CustomProvider, ok bool) {
+	for _, p := range all {
+		if at := strings.TrimRight(p.BaseURL, "/"); at != "" && at == strings.TrimRight(baseURL, "/") {
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// ContextOf returns how many tokens e takes by the entry of a fallback or of a
+// custom provider; 0 if nothing is said of it.
+func (c *Config) ContextOf(e Endpoint) int {
+	for _, f := range c.FallbackProviders {
+		if f.ContextLength > 0 && cmp.Or(f.Model, services()[e.Provider].model) == e.Model && (f.Provider == e.Provider || f.Provider == "auto") {
+			return f.ContextLength
+		}
+	}
+	p, _ := custom(c.CustomProviders, e.BaseURL)
+	return p.Models[e.Model].ContextLength
+}
+
 // endpoint resolves one model. path is its section, modelKey the key of its
 // name there.
 func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
@@ -109,6 +133,10 @@ func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
 	}
 	if e.Model == "" || e.Provider == "demo" {
 		e.Model = s.model
+	}
+	if own, ok := custom(l.custom, e.BaseURL); ok {
+		e.Reason += ", " + cmp.Or(own.Name, "custom_providers")
+		e.APIKey = cmp.Or(e.APIKey, own.APIKey)
 	}
 	variable := providerKeys()[e.Provider]
 	if e.APIKey == "" && variable != "" {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,6 +80,26 @@ func TestFallbacks(t *testing.T) {
 		got = append(got, f.Provider+" "+f.Model+" "+f.BaseURL+" "+f.APIKey.Reveal())
 	}
 	want := "anthropic claude-opus-4-6 https://api.anthropic.com key-a|openai gpt-x https://api.openai.com/v1 key-o|ollama m http://10.0.0.5:11434/v1 |demo demo  "
+	if strings.Join(got, "|") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
+
+func TestServersOfOnesOwnAreKnownByTheirAddress(t *testing.T) {
+	c, r := setup{
+		yaml: "model: {provider: custom, default: m, base_url: 'http://10.0.0.5:8000/v1'}\n" +
+			"fallback_providers:\n- {provider: custom, model: n, base_url: 'http://10.0.0.6/v1', api_key: mine-0123456789, context_length: 65536}\n- {provider: ollama, model: o}\n" +
+			"custom_providers:\n- {name: rack, base_url: 'http://10.0.0.5:8000/v1/', api_key: rack-0123456789, models: {m: {context_length: 32768}}}\n" +
+			"- {name: attic, base_url: 'http://10.0.0.6/v1', api_key: attic-0123456789, models: {n: {context_length: 16384}}, api_mode: chat}\n",
+	}.good(t)
+	if w := texts(r.Warnings); !strings.Contains(w, "custom_providers[1].api_mode") {
+		t.Errorf("what has no effect is not told: %s", w)
+	}
+	var got []string
+	for _, e := range append([]config.Endpoint{r.Model}, r.Fallbacks...) {
+		got = append(got, fmt.Sprint(e.Model, " ", e.APIKey.Reveal(), " ", c.ContextOf(e), " ", e.Reason))
+	}
+	want := "m rack-0123456789 32768 model.provider, rack|n mine-0123456789 65536 fallback_providers[0].provider, attic|o  0 fallback_providers[1].provider"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
 	}

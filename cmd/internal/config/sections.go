@@ -27,6 +27,21 @@ type Fallback struct {
 	Model    string       `yaml:"model" doc:"As model.default."`
 	BaseURL  string       `yaml:"base_url" doc:"As model.base_url."`
 	APIKey   secret.Value `yaml:"api_key" doc:"As model.api_key."`
+	// ContextLength is of this model at this provider.
+	ContextLength int `yaml:"context_length" default:"0" range:"0..10000000" doc:"As model.context_length."`
+}
+
+// CustomProvider is a server of one's own, as upstream lists them.
+type CustomProvider struct {
+	Name    string                 `yaml:"name" doc:"What you call it."`
+	BaseURL string                 `yaml:"base_url" doc:"Where it is: this is the entry of models with that base_url."`
+	APIKey  secret.Value           `yaml:"api_key" doc:"Key of models there that have none of their own."`
+	Models  map[string]CustomModel `yaml:"models" doc:"What its models take, by their names: NAME: {context_length: 32768}."`
+}
+
+// CustomModel is what a server of one's own has.
+type CustomModel struct {
+	ContextLength int `yaml:"context_length" default:"0" range:"0..10000000" doc:"As model.context_length."`
 }
 
 // Agent is the agent's own section and what the gateway adds to its prompts.

@@ -2,6 +2,7 @@ package config
 
 import (
 	_ "embed" // the table
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,7 +41,7 @@ func upstreamKey(path string) (note string, ok bool) {
 			path = "platforms." + path
 		}
 	}
-	parts := strings.Split(path, ".")
+	parts := strings.Split(element.ReplaceAllString(path, "[]"), ".")
 	for _, k := range upstreamKeys() {
 		pattern, note, _ := strings.Cut(k, " ")
 		if matches(strings.Split(pattern, "."), parts) {
@@ -52,6 +53,9 @@ func upstreamKey(path string) (note string, ok bool) {
 	}
 	return "", false
 }
+
+// element is the number of an element of a list.
+var element = regexp.MustCompile(`\[\d+\]`)
 
 // matches reports whether parts are what pattern says. A star is any one part.
 func matches(pattern, parts []string) bool {

@@ -24,6 +24,9 @@ import (
 type Options struct {
 	Keys   []string // that are accepted; none: every key that is not empty
 	Models []string // that exist; none: every model
+	// Windows are how many tokens models take, as the lists of models tell it; of
+	// others they tell nothing.
+	Windows map[string]int
 	// Reply makes the answers; nil is Echo.
 	Reply func(Request) Reply
 	// Hear makes the text of a transcription; nil: what Sound has put into the file.
@@ -135,8 +138,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveAudio(w, r, listener{chatAPI{s}})
 	case r.URL.Path == "/v1/audio/speech" && r.Method == http.MethodPost:
 		s.serveAudio(w, r, speaker{chatAPI{s}})
-	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
-		s.models(w, r)
+	case (r.URL.Path == "/v1/models" || strings.HasPrefix(r.URL.Path, "/v1/models/")) && r.Method == http.MethodGet:
+		s.models(w, r, strings.TrimPrefix(r.URL.Path[len("/v1/models"):], "/"))
+	case r.URL.Path == "/api/show" && r.Method == http.MethodPost:
+		s.show(w, r)
 	default:
 		writeJSON(w, http.StatusNotFound, messagesError("not_found_error", "Not Found"))
 	}
@@ -228,33 +233,3 @@ func (s *Server) Count() int { return s.ledger.count() }
 
 // Await returns when at least n requests came, or ctx ends.
 func (s *Server) Await(ctx context.Context, n int) error { return s.ledger.await(ctx, n) }
-
-// models serves the list of models in the form of the asking dialect.
-func (s *Server) models(w http.ResponseWriter, r *http.Request) {
-	names := s.o.Models
-	if len(names) == 0 {
-		names = []string{"sim"}
-	}
-	key := r.Header.Get("X-Api-Key")
-	if r.Header.Get("Anthropic-Version") != "" {
-		if !s.keyOK(key) {
-			writeJSON(w, http.StatusUnauthorized, messagesError("authentication_error", "invalid x-api-key"))
-			return
-		}
-		list := make([]any, 0, len(names))
-		for _, n := range names {
-			list = append(list, map[string]any{"type": "model", "id": n, "display_name": n, "created_at": "2026-01-01T00:00:00Z"})
-		}
-		writeJSON(w, http.StatusOK, map[string]any{"data": list, "has_more": false, "first_id": names[0], "last_id": names[len(names)-1]})
-		return
-	}
-	if no := (chatAPI{s}).key(r.Header); no != nil {
-		writeJSON(w, no.status, no.body)
-		return
-	}
-	list := make([]any, 0, len(names))
-	for _, n := range names {
-		list = append(list, map[string]any{"id": n, "object": "model", "created": 1767225600, "owned_by": "sim"})
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
-}

@@ -1,0 +1,72 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/internal/sim/llm"
+)
+
+// ownServer has a model asked that no table knows, on a server of one's own.
+func ownServer(model string) *strings.Replacer {
+	return strings.NewReplacer("provider: anthropic", "provider: custom", "claude-sonnet-4-5", model, "\n  api_key", "/v1\n  api_key")
+}
+
+// until waits for a line of the operator's.
+func (w *world) until(words string) {
+	w.Helper()
+	for w.said(words) == 0 {
+		if w.ctx.Err() != nil {
+			w.fatal("nobody says " + words)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestTheServerTellsHowMuchItsModelTakesAndThatOutlivesIt(t *testing.T) {
+	w := newTalk(t, "fallback_providers:\n- {provider: custom, model: spare-1, base_url: 'http://127.0.0.1:1/v1', api_key: sk-simulated-1111111111}\n",
+		ownServer("own-model-1"), llm.Options{Models: []string{"own-model-1"}, Windows: map[string]int{"own-model-1": 262_144}})
+	w.start()
+	w.until("the provider has told the context length")
+	w.until("the context length of the model is not known") // of the fallback, which is not reached
+	w.tells("hello", "hello")
+	w.tells("/context", "a window of 262144 tokens")
+	w.stop()
+	w.model.Close()
+	w.start()
+	w.tells("/context", "a window of 262144 tokens")
+	w.stop()
+}
+
+func TestAModelThatTakesTooLittleIsSaidOnceItsServerTellsAndThenRefused(t *testing.T) {
+	w := newTalk(t, "", ownServer("tiny"), llm.Options{Models: []string{"tiny"}, Windows: map[string]int{"tiny": 4096}})
+	w.start()
+	w.until("the next start will be refused")
+	w.stop()
+	w.refused("tiny takes 4096 tokens (learned from the provider)", "set model.context_length")
+}
+
+func TestWhatTheOperatorSaysOfAModelGoesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		more, edit string
+		want       string
+	}{
+		"custom provider": {"custom_providers:\n- {name: shelf, base_url: 'URL/v1/', models: {own-model-1: {context_length: 40000}}}\n", "", "a window of 40000 tokens"},
+		"the model":       {"custom_providers:\n- {name: shelf, base_url: 'URL/v1/', models: {own-model-1: {context_length: 40000}}}\n", "\n  context_length: 50000", "a window of 50000 tokens"},
+		"another server":  {"custom_providers:\n- {name: shelf, base_url: 'http://127.0.0.1:1/v1', models: {own-model-1: {context_length: 40000}}}\n", "", "a window of 262144 tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTalk(t, "", strings.NewReplacer(), llm.Options{Windows: map[string]int{"own-model-1": 262_144}, Models: []string{"own-model-1"}})
+			w.configure(strings.ReplaceAll(c.more, "URL", w.model.URL), "")
+			w.write("config.yaml", strings.NewReplacer("\n  api_key", c.edit+"\n  api_key").Replace(ownServer("own-model-1").Replace(w.read("config.yaml"))))
+			w.start()
+			if c.want == "a window of 262144 tokens" {
+				w.until("the provider has told the context length")
+			}
+			w.tells("hello", "hello")
+			w.tells("/context", c.want)
+			w.stop()
+		})
+	}
+}
