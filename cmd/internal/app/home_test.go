@@ -99,7 +99,7 @@ func TestAnExistingHomeWorksAsItStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"_config_version", "toolsets", "browser", "checkpoints", "memory.flush_min_turns", "platforms.telegram.reactions"} {
+	for _, key := range []string{"_config_version", "browser", "checkpoints", "memory.flush_min_turns", "platforms.telegram.reactions"} {
 		if !warnedOf(report.Warnings, key) {
 			t.Errorf("nothing is said of %s, which has no effect: %v", key, report.Warnings)
 		}

@@ -245,7 +245,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	if rec, ok, err := of(ctx, id); err == nil && ok {
-		return m.filter(offered(slices.Clone(m.all), m.c.Accounts()[rec.At.On()].Toolsets))
+		return m.filter(offered(slices.Clone(m.all), toolsetsOn(m.c, rec.At)))
 	}
 	return f
 }

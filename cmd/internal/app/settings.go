@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
@@ -17,7 +18,7 @@ func offered(tools []llm.Tool, names []string) []llm.Tool {
 	if len(names) == 0 {
 		return tools
 	}
-	sets := toolsets()
+	sets := tool.Toolsets()
 	return slices.DeleteFunc(tools, func(t llm.Tool) bool {
 		return !slices.ContainsFunc(names, func(n string) bool { return n == t.Name || slices.Contains(sets[n], t.Name) })
 	})
@@ -25,7 +26,20 @@ func offered(tools []llm.Tool, names []string) []llm.Tool {
 
 // toolsets are the names of the tools that conversations at a place get; none:
 // all.
-func (a *App) toolsets(at chat.Address) []string { return a.o.Config.Accounts()[at.On()].Toolsets }
+func (a *App) toolsets(at chat.Address) []string { return toolsetsOn(a.o.Config, at) }
+
+// toolsetsOn is toolsets: what the account at a place says, or else what holds
+// everywhere.
+func toolsetsOn(c *config.Config, at chat.Address) []string {
+	names := c.Accounts()[at.On()].Toolsets
+	if len(names) == 0 {
+		names = c.Toolsets
+	}
+	if slices.ContainsFunc(names, tool.AllTools) {
+		return nil
+	}
+	return names
+}
 
 // resets is when conversations of a place start over by themselves: its platform
 // goes before its type.

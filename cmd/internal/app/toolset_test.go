@@ -3,11 +3,13 @@ package app_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 )
 
@@ -54,4 +56,54 @@ func TestSkillsForOtherTools(t *testing.T) {
 			t.Errorf("%s is offered: %v, want %v", name, got, want)
 		}
 	}
+}
+
+// TestToolsetsChooseTheTools: which tools a conversation is offered, by what the
+// configuration names.
+func TestToolsetsChooseTheTools(t *testing.T) {
+	phone := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}
+	work, desk := phone, chat.Address{Platform: chat.Console, Kind: chat.DM, Chat: "local"}
+	work.Account = "work"
+	const every = "memory skill_manage skill_view skills_list"
+	for yaml, want := range map[string]map[chat.Address]string{
+		"":                                 {phone: every, work: every, desk: every},
+		"toolsets: [memory]\n":             {phone: "memory", work: "memory", desk: "memory"},
+		"toolsets: [all]\n":                {phone: every, desk: every},
+		"toolsets: [hermes-cli]\n":         {phone: every, desk: every},
+		"toolsets: [skill_view, memory]\n": {phone: "memory skill_view"},
+		"toolsets: [web]\n":                {phone: "", desk: ""},
+		"platforms: {telegram: {toolsets: [skills], accounts: {work: {token: 2:token}}}}\n":                                          {phone: "skill_manage skill_view skills_list", work: "skill_manage skill_view skills_list", desk: every},
+		"toolsets: [memory]\nplatforms: {telegram: {toolsets: [all], accounts: {work: {token: 2:token, toolsets: [skill_view]}}}}\n": {phone: every, work: "skill_view", desk: "memory"},
+	} {
+		c, report, home := configured(t, "model: {provider: demo}\n"+yaml)
+		build, err := app.Prompts(c, report, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range want {
+			var names []string
+			for _, tool := range build(session.Record{ID: "s", At: at}).Tools() {
+				names = append(names, tool.Name)
+			}
+			slices.Sort(names)
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%q on %s %s offers %q, want %q", yaml, at.Platform, at.Account, got, want)
+			}
+		}
+	}
+}
+
+// configured is a home with a configuration; Telegram is switched on.
+func configured(t *testing.T, yaml string) (*config.Config, config.Report, string) {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := func(name string) (string, bool) { return "1:token", name == "TELEGRAM_BOT_TOKEN" }
+	c, report, err := config.Load(config.Options{Home: home, Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, report, home
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones must be known on machines that have no list of them
 
+	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
@@ -43,6 +44,7 @@ func (l *loader) check(c *Config) {
 	if c.Web.Search.Provider == "searxng" && c.Web.Search.BaseURL == "" {
 		l.ProblemAt("web.search.provider", "searxng needs web.search.base_url: where the instance is, such as http://127.0.0.1:8888")
 	}
+	l.toolsets("toolsets", c.Toolsets)
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
 	for _, p := range c.Platforms.all() {
@@ -78,6 +80,7 @@ func (l *loader) everybody(c *Config) {
 
 // account checks one account.
 func (l *loader) account(p chat.Platform, path string, a Account) {
+	l.toolsets(path+".toolsets", a.Toolsets)
 	l.ids(path+".allow_from", p, a.AllowFrom)
 	l.owners(path+".allow_admin_from", p, a.AllowAdminFrom)
 	for i, m := range a.MentionPatterns {
@@ -211,5 +214,17 @@ func (l *loader) modelURL(path, provider, s string) {
 		l.ProblemAt(path, "an OpenAI-compatible address goes up to and including /v1")
 	case !version.MatchString(p):
 		l.WarnAt(path, "an OpenAI-compatible address usually ends in /v1")
+	}
+}
+
+// toolsets warns of names that no tool and no toolset has: a conversation would
+// silently have fewer tools than was meant.
+func (l *loader) toolsets(path string, names []string) {
+	for i, n := range names {
+		_, set := tool.Toolsets()[n]
+		_, known := access.ToolLevels()[n]
+		if !set && !known && !tool.AllTools(n) {
+			l.WarnAt(l.Element(path, i), "there is no tool or toolset called %q", n)
+		}
 	}
 }

@@ -45,7 +45,7 @@ type Account struct {
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
 	ReplyToMode       string            `yaml:"reply_to_mode" default:"first" enum:"off|first|all" doc:"Which pieces of a reply in a group quote the message they answer."`
 	ChannelPrompts    map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
-	Toolsets          []string          `yaml:"toolsets" doc:"Tools that sessions of this platform get; empty: all."`
+	Toolsets          []string          `yaml:"toolsets" doc:"Tools that conversations on this platform get; empty: what toolsets at the top says."`
 
 	IgnoredChats  []string `yaml:"ignored_chats" on:"discord|slack" alias:"ignored_channels" own:"true" doc:"Ids of the channels that are never listened to."`
 	AutoThread    bool     `yaml:"auto_thread" on:"discord" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`

@@ -159,7 +159,6 @@ display: {personality: kawaii, tool_progress: false}
 browser: {inactivity_timeout: 120, nested: {anything: goes}}
 `}.good(t)
 	want := `config.yaml:1:1: _config_version: Hermes has this key, hermesd does not: it has no effect
-config.yaml:2:1: toolsets: Hermes has this key, hermesd does not: it has no effect; use platforms.<platform>.toolsets
 config.yaml:4:1: whatsapp: Hermes has this key, hermesd does not: it has no effect; hermesd has no adapter for it
 config.yaml:6:12: platforms.telegram.reactions: Hermes has this key, hermesd does not: it has no effect
 config.yaml:6:29: platforms.telegram.extra: Hermes has this key, hermesd does not: it has no effect; write its keys one level up
