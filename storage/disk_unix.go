@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,21 +14,11 @@ func system() disk {
 	return disk{lock: flock, sync: (*os.File).Sync, mapped: mapped}
 }
 
-// A lock that was let go of may be held for a moment still: by a process that is
-// just being started, until it becomes another program.
-const (
-	lockTries = 10
-	lockRest  = 20 * time.Millisecond
-)
-
 func flock(f *os.File) (held bool, err error) {
-	for tries := 1; ; {
+	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK) && tries < lockTries:
-			tries++
-			time.Sleep(lockRest)
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return true, nil
 		default:

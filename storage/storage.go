@@ -102,10 +102,24 @@ func open(path string, sys disk) (*Home, error) {
 	return h, nil
 }
 
+// A lock that was let go of may be held for a moment still: by a process that is
+// just being started, until it becomes another program.
+const (
+	lockTries = 10
+	lockRest  = 20 * time.Millisecond
+)
+
 // take locks the directory, says so in the lock file, and probes the file
 // system.
 func (h *Home) take(sys disk) error {
 	held, err := sys.lock(h.lock)
+	for range lockTries {
+		if err != nil || !held {
+			break
+		}
+		time.Sleep(lockRest)
+		held, err = sys.lock(h.lock)
+	}
 	if err != nil {
 		return &HomeError{h.path, "its file system cannot lock files; use a local disk", err}
 	}

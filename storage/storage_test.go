@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hermesd/storage"
@@ -85,6 +86,46 @@ func TestASecondOpenerLearnsWhoHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, path)
+}
+
+func TestAHomeThatIsFreeIsOpenedWithoutWaiting(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		h, err := storage.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it waited for %v", took)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process that is just being started may hold what its parent has let go of.
+func TestALockThatIsLetGoOfInAMomentIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		first, err := storage.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(100*time.Millisecond, func() {
+			if err := first.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		second, err := storage.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALockFileOfADeadProcessIsNoLock(t *testing.T) {
