@@ -11,7 +11,7 @@ CHECKS ?= 10000
 REF ?= HEAD
 TARGET ?= linux/amd64
 
-.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks engines fuzz interop example release reproducible check
+.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile engines fuzz interop example release reproducible check
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
@@ -48,6 +48,9 @@ restarts: ## a thousand lives of the daemon, each taking a message and ended at 
 
 disks: ## an ext4 that turns read-only under the daemon; as root
 	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd
+
+hostile: ## what is hostile in one chat, and how long others wait for being accepted meanwhile: docs/benchmarks.md
+	HERMESD_HOSTILE=5s $(GO) test -count=1 -v -timeout 30m -run 'TestNobodyIsSlowed' ./cmd/internal/app
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
 	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS)

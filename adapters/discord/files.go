@@ -140,6 +140,9 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 
 // downloadError is without the address, which is signed.
 func downloadError(ctx context.Context, err error) error {
+	if file.Late(ctx, err) {
+		return file.ErrLate
+	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())
 	}

@@ -187,6 +187,9 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
+	if file.Late(ctx, err) {
+		return file.ErrLate
+	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())
 	}

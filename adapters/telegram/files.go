@@ -128,6 +128,9 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
+	if file.Late(ctx, err) {
+		return file.ErrLate
+	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())
 	}

@@ -463,3 +463,20 @@ func TestAPersonsClientSplitsAndAlbums(t *testing.T) {
 		}
 	})
 }
+
+func TestADownloadThatNeverComesIsGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		inbox, r := adaptertest.NewInbox(t), w.direct()
+		a := w.bot()
+		running(t, a, inbox)
+		r.c.Post(sim.Post{From: r.by, Media: &sim.Media{Kind: sim.Document, Name: "a.bin", Data: []byte("x")}})
+		pass(time.Minute)
+		w.srv.Inject(sim.Fault{Kind: sim.Hang, Method: "file"})
+		began := time.Now()
+		all := inbox.Events() // the first is about the forum
+		err := a.Fetch(t.Context(), all[len(all)-1].Files[0], &strings.Builder{}, 1<<20)
+		if err == nil || err.Error() != "it did not come in time" || time.Since(began) > 6*time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

@@ -146,23 +146,25 @@ func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer)
 	f.Name, f.Path, f.Problem = Name(f.Name), "", ""
 	saved, err := c.save(ctx, fetch, f)
 	if err != nil {
-		f.Problem = problem(err)
+		f.Problem = Why(err).Error()
 		return f, fmt.Errorf("save incoming file: %w", err)
 	}
 	return saved, nil
 }
 
-// problem says for people why a file could not be had. Other errors may name
-// addresses with tokens in them.
-func problem(err error) string {
-	var large *dial.TooLarge
+// Why says for people why Save has failed. Other errors may name addresses with
+// tokens in them.
+func Why(err error) error {
+	large, ok := errors.AsType[*dial.TooLarge](err)
 	switch {
-	case errors.As(err, &large):
-		return large.Error()
+	case ok && large.Size > 0:
+		return words.Errorf("the file has %s and at most %s can be taken", dial.Size(large.Size), dial.Size(large.Limit))
+	case ok:
+		return words.Errorf("the file is larger than the %s that can be taken", dial.Size(large.Limit))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return words.N("the file took too long to arrive")
+		return words.Errorf("the file took too long to arrive")
 	}
-	return words.N("the file could not be fetched")
+	return words.Errorf("the file could not be fetched")
 }
 
 func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (_ chat.File, err error) {

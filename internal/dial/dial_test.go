@@ -1,14 +1,11 @@
 package dial_test
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -16,9 +13,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/net/dns/dnsmessage"
 
 	"hermesd/internal/dial"
+	"hermesd/internal/sim/dns"
 )
 
 // environment is the proxy that the environment of these tests names; it
@@ -158,52 +155,9 @@ func TestAllowListIsExact(t *testing.T) {
 // time it is asked, and the last one from then on.
 func names(t *testing.T, addrs map[string][]string) *net.Resolver {
 	t.Helper()
-	asked := map[string]int{}
-	mu := make(chan struct{}, 1)
-	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		done := make(chan struct{})
-		t.Cleanup(func() { _ = ours.Close(); <-done })
-		go func() { // the cleanup waits for it
-			defer close(done)
-			defer func() { _ = ours.Close() }()
-			mu <- struct{}{}
-			defer func() { <-mu }()
-			answerDNS(ours, addrs, asked)
-		}()
-		return theirs, nil
-	}}
-}
-
-func answerDNS(c net.Conn, addrs map[string][]string, asked map[string]int) {
-	var size [2]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
-		return
-	}
-	raw := make([]byte, binary.BigEndian.Uint16(size[:]))
-	if _, err := io.ReadFull(c, raw); err != nil {
-		return
-	}
-	var m dnsmessage.Message
-	if err := m.Unpack(raw); err != nil {
-		return
-	}
-	m.Response, m.Authoritative, m.Additionals = true, true, nil
-	q := m.Questions[0]
-	list := addrs[strings.TrimSuffix(q.Name.String(), ".")]
-	if q.Type == dnsmessage.TypeA && len(list) > 0 {
-		i := min(asked[q.Name.String()], len(list)-1)
-		asked[q.Name.String()]++
-		for a := range strings.FieldsSeq(list[i]) {
-			m.Answers = append(m.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
-				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(a).As4()},
-			})
-		}
-	}
-	if raw, err := m.Pack(); err == nil {
-		_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(raw))), raw...))
-	}
+	s := dns.New(addrs)
+	t.Cleanup(s.Close)
+	return s.Resolver()
 }
 
 // A name that was public when somebody looked and is not when the connection is

@@ -4,8 +4,11 @@
 package file
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,4 +93,13 @@ func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
 		return extra == 0, nil
 	}
 	return true, nil
+}
+
+// ErrLate says to people that a file was waited for in vain.
+var ErrLate = words.Errorf("it did not come in time")
+
+// Late reports whether a download with ctx that has failed with err was too slow.
+func Late(ctx context.Context, err error) bool {
+	slow, ok := errors.AsType[net.Error](err)
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ok && slow.Timeout()
 }

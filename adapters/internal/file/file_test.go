@@ -2,8 +2,10 @@ package file_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +90,27 @@ func TestCopyEndsAtTheLimit(t *testing.T) {
 	for n, want := range map[int64]string{1: "1 KB", 1024: "1 KB", 1025: "2 KB", 20 << 20: "20 MB"} {
 		if err := file.TooLarge(n); !strings.Contains(err.Error(), "than "+want+",") {
 			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func TestLate(t *testing.T) {
+	over, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		late bool
+	}{
+		{over, io.ErrUnexpectedEOF, true},
+		{t.Context(), &url.Error{Op: "Get", URL: "/", Err: os.ErrDeadlineExceeded}, true},
+		{t.Context(), io.ErrUnexpectedEOF, false},
+		{gone, context.Canceled, false},
+	} {
+		if got := file.Late(c.ctx, c.err); got != c.late {
+			t.Errorf("%v, %v: %v", c.ctx.Err(), c.err, got)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"hermesd/agent/tools/files"
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/todo"
+	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
@@ -57,6 +58,8 @@ type Options struct {
 	Level   func(level string)
 	Version string
 	Log     *zap.Logger
+	// Web changes how pages are read, for tests; nil: nothing is changed.
+	Web func(*web.Options)
 	// Say tells a person at the terminal one line about the start; nil: nobody.
 	Say func(line string)
 }

@@ -122,6 +122,19 @@ func scrub(texts []string) []string {
 
 func (w *world) judgeStore() {
 	w.Helper()
+	ends, dead := w.left()
+	if n := len(ends); n == 0 || ends[n-1] != "replied" {
+		w.Errorf("the last message did not end as replied: %q", ends)
+	} else {
+		same(w.T, "messages ended as", w.f.ends, ends[:n-1])
+	}
+	same(w.T, "rows died of", w.f.dead, dead)
+}
+
+// left is how each message has ended, in order of acceptance, and why rows were
+// given up. No row is still to be sent.
+func (w *world) left() (ends, dead []string) {
+	w.Helper()
 	s, err := bolt.Open(w.Context(), filepath.Join(w.home, "hermesd.db"), bolt.Options{})
 	if err != nil {
 		w.Fatal(err)
@@ -131,7 +144,6 @@ func (w *world) judgeStore() {
 			w.Error(err)
 		}
 	}()
-	var ends, dead []string
 	for id := inbox.ID(1); ; id++ {
 		chains, err := s.Why(w.Context(), id.String())
 		if err != nil {
@@ -141,11 +153,6 @@ func (w *world) judgeStore() {
 			break
 		}
 		ends = append(ends, ending(chains[0].Entry))
-	}
-	if n := len(ends); n == 0 || ends[n-1] != "replied" {
-		w.Errorf("the last message did not end as replied: %q", ends)
-	} else {
-		same(w.T, "messages ended as", w.f.ends, ends[:n-1])
 	}
 	rows, err := s.Outbox(w.Context(), true)
 	if err != nil {
@@ -160,7 +167,7 @@ func (w *world) judgeStore() {
 		}
 	}
 	slices.Sort(dead)
-	same(w.T, "rows died of", w.f.dead, dead)
+	return ends, dead
 }
 
 // ending says how an entry ended: the reason too, where it is a rule.

@@ -90,11 +90,15 @@ func (a *App) hidden() []string {
 // webTools read pages and search.
 func (a *App) webTools() ([]tool.Tool, error) {
 	c := a.o.Config.Web.Search
-	w, err := web.New(web.Options{
+	o := web.Options{
 		Dial:   dial.Options{Environment: true},
 		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
 		Scan:   scan, Secrets: a.o.Report.Secrets, UserAgent: "hermesd/" + a.o.Version, Log: a.o.Log.Named("web"),
-	})
+	}
+	if a.o.Web != nil {
+		a.o.Web(&o)
+	}
+	w, err := web.New(o)
 	if err != nil {
 		return nil, wrongKey("web.search", err)
 	}

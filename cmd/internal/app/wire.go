@@ -96,14 +96,15 @@ func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, ch
 		}, f)
 		if err != nil {
 			a.o.Log.Warn("file", zap.String("platform", string(account.Platform)), zap.String("err", a.o.Report.Secrets.Mask(err.Error())))
-			if said != nil {
-				if plain := strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."); plain != said.Error() {
-					said = errors.New(plain)
-				}
-				wrong := words.Errorf("I could not get the file %s: %v.", media.Name(f.Name), said)
-				kept.Problem = wrong.Error()
-				return kept, wrong
+			if said == nil {
+				said = media.Why(err)
 			}
+			if plain := strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."); plain != said.Error() {
+				said = errors.New(plain)
+			}
+			wrong := words.Errorf("I could not get the file %s: %v.", media.Name(f.Name), said)
+			kept.Problem = wrong.Error()
+			return kept, wrong
 		}
 		return kept, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/console"
+	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
@@ -47,10 +48,11 @@ type world struct {
 	model *llm.Server
 	spare *llm.Server // a second model
 
-	load func() (*config.Config, config.Report, error) // reads the configuration again; nil: it never changes
-	app  *app.App
-	stop func()        // ends the life of the daemon; nil between lives
-	over chan struct{} // closed when the life has ended
+	reach func(*web.Options)                            // changes how pages are read; nil: nothing is changed
+	load  func() (*config.Config, config.Report, error) // reads the configuration again; nil: it never changes
+	app   *app.App
+	stop  func()        // ends the life of the daemon; nil between lives
+	over  chan struct{} // closed when the life has ended
 
 	once sync.Once
 	open chan struct{} // closed when the model goes on with what it holds
@@ -179,7 +181,7 @@ func (w *world) build() (*app.App, error) {
 		return nil, err
 	}
 	return app.New(w.ctx, app.Options{
-		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.f.restarts, Load: w.load, Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
+		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.f.restarts, Load: w.load, Web: w.reach, Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
 	})
 }
 

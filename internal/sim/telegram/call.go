@@ -248,7 +248,9 @@ func (c *call) write(w http.ResponseWriter, status int, body []byte, over time.D
 
 func (c *call) writeFile(w http.ResponseWriter, m *Media) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.FormatInt(m.size(), 10))
+	if !m.Unsaid {
+		w.Header().Set("Content-Length", strconv.FormatInt(m.size(), 10))
+	}
 	_, err := w.Write(m.Data)
 	if rest := m.size() - int64(len(m.Data)); err == nil && rest > 0 {
 		_, err = io.CopyN(w, zeros{}, rest)

@@ -33,6 +33,7 @@ type Media struct {
 	MIME     string
 	Data     []byte
 	Size     int64 // claimed size; 0: the length of Data
+	Unsaid   bool  // the server tells the size nowhere, as it may
 	Width    int
 	Height   int
 	Seconds  int
@@ -42,12 +43,20 @@ type Media struct {
 	unique string
 }
 
-// size is what the server says about the size.
+// size is how large the file is, as the server has it.
 func (m *Media) size() int64 {
 	if m.Size > 0 {
 		return m.Size
 	}
 	return int64(len(m.Data))
+}
+
+// said is what the server says about the size; 0: nothing.
+func (m *Media) said() int64 {
+	if m.Unsaid {
+		return 0
+	}
+	return m.size()
 }
 
 // store gives the media its place on the server; it is called under s.mu.
@@ -91,7 +100,7 @@ func (m *Media) attach(w *wireMessage, b *Bot) {
 		return
 	}
 	x := wireMedia{
-		FileID: m.fileID(b), FileUniqueID: m.unique, FileSize: m.size(), FileName: m.Name, MIMEType: m.MIME,
+		FileID: m.fileID(b), FileUniqueID: m.unique, FileSize: m.said(), FileName: m.Name, MIMEType: m.MIME,
 		Width: m.Width, Height: m.Height, Emoji: m.Emoji,
 	}
 	switch m.Kind {

@@ -322,10 +322,10 @@ func (c *call) getFile() (any, *apiError) {
 		return nil, badRequest("invalid file_id")
 	case m == nil:
 		return nil, badRequest("wrong file_id or the file is temporarily unavailable")
-	case m.size() > maxDownload:
+	case m.said() > maxDownload:
 		return nil, badRequest("file is too big")
 	}
-	w := wireFile{FileID: id, FileUniqueID: m.unique, FileSize: m.size()}
+	w := wireFile{FileID: id, FileUniqueID: m.unique, FileSize: m.said()}
 	for path, g := range c.bot.granted {
 		if g.media == m {
 			w.FilePath = path

@@ -1,0 +1,303 @@
+package app_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"hermesd/agent/tools/web"
+	"hermesd/internal/sim/dns"
+	"hermesd/internal/sim/telegram"
+)
+
+// running returns what runs here with mark in its command line.
+func (w *world) running(mark string) (out []string) {
+	w.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	w.must(err)
+	for _, path := range lines {
+		raw, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(raw, []byte(mark)) {
+			out = append(out, string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
+		}
+	}
+	return out
+}
+
+// gone returns once nothing runs here with mark in its command line.
+func (w *world) gone(mark string) {
+	w.Helper()
+	w.await("nothing of "+mark+" runs", func() bool { return len(w.running(mark)) == 0 })
+}
+
+// mark is in the command lines of a world, and in nobody else's.
+func (w *world) mark() string { return fmt.Sprintf("%d.%d", 600+os.Getpid(), w.ann.ID()) }
+
+func hungHands() []hostile {
+	hang := func(words ...string) func(*world) {
+		return func(w *world) {
+			w.answers(use("terminal", fmt.Sprintf(`{"command":"setsid sleep %s & sleep %s"}`, w.mark(), w.mark())), words...)
+			w.gone(w.mark())
+		}
+	}
+	return []hostile{
+		{
+			name: "a command that hangs", walls: true, config: "terminal:\n  timeout: 1s\n",
+			play:  hang("result: ", "it took longer than its timeout of 1s, and all that it had started was ended with it"),
+			limit: 10 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "a turn that hangs in a tool", walls: true, config: "gateway:\n  turn_timeout: 2s\n", failed: true,
+			play:  hang("⚠️ Nothing happened for too long, so I gave up."),
+			limit: 10 * time.Second, memory: little, disk: small,
+		},
+	}
+}
+
+// bomb starts two copies of itself, as those do, and burns the processor.
+const bomb = "sh \"$0\" \"$1\" & sh \"$0\" \"$1\" & while :; do :; done\n"
+
+func wildHands() []hostile {
+	return []hostile{
+		{
+			name: "a shell that floods",
+			play: func(w *world) {
+				w.answers(use("terminal", `{"command":"yes I am here to stay"}`), "result: I am here", "it wrote more than 64 MiB", "is in "+w.path("cache/terminal"))
+			},
+			limit: 20 * time.Second, memory: 2 * little, disk: 64<<20 + small,
+		},
+		{
+			name: "a fork bomb in the sandbox", walls: true, config: "terminal:\n  timeout: 3s\n  max_processes: 301\n",
+			before: func(w *world) {
+				w.must(os.MkdirAll(w.path("workspace"), 0o700))
+				w.write("workspace/bomb.sh", bomb)
+			},
+			play: func(w *world) {
+				w.answers(use("terminal", `{"command":":(){ :|:& };:"}`), "result: ", "it starts copies of itself without end")
+				w.answers(use("terminal", `{"command":"sh bomb.sh `+w.mark()+`; sleep `+w.mark()+`"}`), "result: ", "fork", "it took longer than its timeout of 3s")
+				w.gone(w.mark())
+			},
+			limit: 20 * time.Second, memory: little, disk: small,
+		},
+	}
+}
+
+// A trap is a place in the web.
+type trap struct {
+	*httptest.Server
+	hits atomic.Int64
+}
+
+func newTrap(w *world, h http.HandlerFunc) *trap {
+	t := &trap{}
+	t.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		t.hits.Add(1)
+		h(rw, r)
+	}))
+	w.Cleanup(func() { t.CloseClientConnections(); t.Close() })
+	return t
+}
+
+func (t *trap) host() string { return strings.TrimPrefix(t.URL, "http://") }
+
+// extract has ann let the address be read.
+func (w *world) extract(address string, words ...string) {
+	w.Helper()
+	w.answers(use("web_extract", fmt.Sprintf(`{"urls":[%q]}`, address)), append(words, "result: ")...)
+}
+
+// pouring writes text until nobody reads it any more.
+func pouring(piece string, pause time.Duration) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain")
+		for r.Context().Err() == nil {
+			if _, err := rw.Write([]byte(piece)); err != nil {
+				return
+			}
+			_ = http.NewResponseController(rw).Flush()
+			select {
+			case <-time.After(pause):
+			case <-r.Context().Done():
+			}
+		}
+	}
+}
+
+// lead has the daemon of w read pages of a trap, which is as good as public, with
+// more that it may do.
+func (w *world) lead(h http.HandlerFunc, more func(*web.Options)) *trap {
+	t := newTrap(w, h)
+	w.reach = func(o *web.Options) {
+		o.Dial.Allow = []string{t.host()}
+		if more != nil {
+			more(o)
+		}
+	}
+	return t
+}
+
+func webTraps() []hostile {
+	var at, inner *trap // of the world that is played
+	var names *dns.Server
+	read := func(words ...string) func(*world) { return func(w *world) { w.extract(at.URL, words...) } }
+	return []hostile{
+		{
+			name:   "a page that never ends, fast",
+			before: func(w *world) { at = w.lead(pouring(strings.Repeat("more ", 2000), 0), nil) },
+			play:   read("only its first 2 MB were read", "more more"),
+			limit:  20 * time.Second, memory: 2 * little, disk: small,
+		},
+		{
+			name: "a page that never ends, slow",
+			before: func(w *world) {
+				at = w.lead(pouring("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
+			},
+			play:  read("the page did not come within 2s"),
+			limit: 10 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "a redirect to a private address",
+			before: func(w *world) {
+				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
+				at = w.lead(func(rw http.ResponseWriter, r *http.Request) {
+					http.Redirect(rw, r, map[string]string{"/": inner.URL, "/cloud": "http://169.254.169.254/latest/meta-data/"}[r.URL.Path], http.StatusFound)
+				}, nil)
+			},
+			play: func(w *world) {
+				w.extract(at.URL+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
+				w.extract(at.URL+"/cloud", `"169.254.169.254" is not a place to fetch from`)
+				if at.hits.Load() == 0 || inner.hits.Load() != 0 {
+					w.Errorf("%d requests to the page, %d to where it leads", at.hits.Load(), inner.hits.Load())
+				}
+			},
+			limit: 5 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "DNS that changes its answer",
+			before: func(w *world) {
+				// The first answer, for who looks before it connects, is public.
+				names = dns.New(map[string][]string{"turns.test": {"93.184.216.34", "127.0.0.1"}, "both.test": {"127.0.0.1 10.0.0.1"}})
+				w.Cleanup(names.Close)
+				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
+				w.reach = func(o *web.Options) { o.Dial.Resolver = names.Resolver() }
+				if first, err := names.Resolver().LookupHost(w.ctx, "turns.test"); err != nil || !slices.Equal(first, []string{"93.184.216.34"}) {
+					w.Fatalf("%v, %v", first, err)
+				}
+			},
+			play: func(w *world) {
+				_, port, _ := strings.Cut(inner.host(), ":")
+				asked := names.Asked("turns.test")
+				w.extract("http://turns.test:"+port+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
+				w.extract("http://both.test:"+port+"/", "is not a place to fetch from")
+				if names.Asked("turns.test") == asked || inner.hits.Load() != 0 {
+					w.Errorf("asked %d times, %d requests", names.Asked("turns.test")-asked, inner.hits.Load())
+				}
+			},
+			limit: 5 * time.Second, memory: little, disk: small,
+		},
+	}
+}
+
+// posts has ann send a file, and returns the message of the bot after it that has
+// all of the words.
+func (w *world) posts(m telegram.Media, words ...string) string {
+	w.Helper()
+	before := len(w.chat.FromBots())
+	w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &m})
+	return w.heard(before, words...)
+}
+
+// archived is an archive that puts files where they do not belong, for whoever
+// unpacks it without looking.
+func archived(names ...string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, n := range names {
+		f, err := z.Create(n)
+		if err == nil {
+			_, err = f.Write([]byte("owned"))
+		}
+		if err != nil {
+			panic(err) // it is a writer into memory
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// outside lists what is in and around the home, but not in its cache of files that
+// people send, and what is in there under a name that is none of ours.
+func (w *world) outside() (names []string) {
+	w.Helper()
+	media := w.path("cache/media")
+	err := filepath.WalkDir(filepath.Dir(w.home), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := e.Name(); {
+		case path == filepath.Join(media, name) && len(name) > 64 && strings.Trim(name[:64], "0123456789abcdef") == "":
+		case e.IsDir() || strings.HasPrefix(name, "search.db"), strings.HasPrefix(name, "hermesd"):
+		default:
+			names = append(names, path)
+		}
+		return nil
+	})
+	w.must(err)
+	return names
+}
+
+func filesThatLie() []hostile {
+	const gigabyte = 1 << 30
+	hostileNames := []string{"../../../owned", "/etc/cron.d/owned", `..\..\owned.exe`, "a/../../../../owned"}
+	return []hostile{
+		{
+			name: "a download that never ends",
+			play: func(w *world) {
+				in := w.tg.Inject(telegram.Fault{Method: "file", Kind: telegram.Hang})
+				w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &telegram.Media{Kind: telegram.Document, Name: "a.bin", Data: []byte("x")}})
+				w.await("the file is asked for", func() bool { return in.Hits() == 1 })
+				w.answers("and this?", "and this?")
+			},
+			limit: 5 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "an attachment of 1 GB",
+			play: func(w *world) {
+				w.posts(telegram.Media{Kind: telegram.Document, Name: "huge.bin", Size: gigabyte, Data: []byte("x")},
+					"I could not get the file huge.bin: the file has 1 GB and at most 50 MB can be taken.")
+			},
+			limit: 5 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "an attachment of 1 GB that does not say so",
+			play: func(w *world) {
+				w.posts(telegram.Media{Kind: telegram.Document, Name: "sly.bin", Size: gigabyte, Unsaid: true, Data: []byte("x")},
+					"I could not get the file sly.bin: the file is larger than 20 MB, the most a bot can download from Telegram.")
+			},
+			limit: 10 * time.Second, memory: little, disk: small,
+		},
+		{
+			name: "a zip of names with ..",
+			play: func(w *world) {
+				before := w.outside()
+				w.posts(telegram.Media{Kind: telegram.Document, Name: "a.zip", MIME: "application/zip", Data: archived(hostileNames...)}, "echo: look", `[file "a.zip", application/zip, `, "stored at "+w.path("cache/media"))
+				for _, n := range hostileNames {
+					w.posts(telegram.Media{Kind: telegram.Document, Name: n, Data: []byte("owned " + n)}, "echo: look", "owned")
+				}
+				same(w.T, "files", before, w.outside())
+			},
+			limit: 10 * time.Second, memory: little, disk: small,
+		},
+	}
+}
