@@ -27,7 +27,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 	if rec.Shared {
 		b.WriteString("Several people speak here; each message begins with the [name] of its sender.\n")
 	} else if e.In.Sender.Name != "" {
-		fmt.Fprintf(&b, "User: %s\n", prompt.Quote(e.In.Sender.Name))
+		fmt.Fprintf(&b, "User: %s%s\n", prompt.Quote(e.In.Sender.Name), g.userID(e.In))
 	}
 	fmt.Fprintf(&b, "Connected platforms: %s\n", strings.Join(g.platforms(), ", "))
 	targets := []string{"origin", "local"}
@@ -37,11 +37,13 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 		targets = append(targets, string(p))
 	}
 	fmt.Fprintf(&b, "Delivery targets: %s, platform:chat[:thread]\n", strings.Join(targets, ", "))
+	b.WriteString(platformNote(e.In.From.Platform))
 	m := prompt.Moment{
 		Context: b.String(), Channel: e.In.Prompt, Ephemeral: live.Ephemeral,
 		Notes: []string{
 			live.Personality[rec.Settings.Personality],
 			g.note(rec),
+			g.voiceNote(rec),
 			"Now: " + time.Now().In(g.o.Location).Format("Monday, 2006-01-02 15:04 MST"),
 		},
 	}
@@ -49,6 +51,39 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 		m.Channel, m.Client = "", e.In.Prompt // the client's own system message
 	}
 	return m
+}
+
+// userID is the id of who speaks, where one is needed to name somebody.
+func (g *Gateway) userID(in chat.Inbound) string {
+	switch in.From.Platform {
+	case chat.Console, chat.HTTP, chat.Cron:
+		return ""
+	}
+	id := in.Sender.ID
+	if g.o.RedactPII && in.From.Platform == chat.Telegram {
+		id = prompt.HashedUser(id)
+	}
+	return ", id " + prompt.Quote(id)
+}
+
+// platformNote says what cannot be done on a platform, so that nobody is promised
+// it.
+func platformNote(p chat.Platform) string {
+	switch p {
+	case chat.Discord:
+		return "Note: what you see of Discord is what you are sent. You cannot search its history, pin or delete messages, or manage channels, roles and members: do not promise it.\n"
+	case chat.Slack:
+		return "Note: what you see of Slack is what you are sent. You cannot search its history, pin or delete messages, or manage channels and members: do not promise it.\n"
+	}
+	return ""
+}
+
+// voiceNote says that answers are heard, where they are.
+func (g *Gateway) voiceNote(rec session.Record) string {
+	if !rec.Settings.Voice || g.o.Senses.Speak == nil {
+		return ""
+	}
+	return "Your answer is also spoken aloud: write what can be heard, in short sentences, without tables and long code."
 }
 
 // note is what Options.Note says of a session.

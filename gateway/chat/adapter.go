@@ -61,6 +61,9 @@ type Health struct {
 	Proof time.Time `json:"proof"`
 	Name  string    `json:"name,omitempty"` // the account's own name on the platform
 	Error string    `json:"error,omitempty"`
+	// Note is what the operator should know of the account although nothing is
+	// wrong.
+	Note string `json:"note,omitempty"`
 }
 
 // A State is a stage in the life of a connection.
