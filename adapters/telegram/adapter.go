@@ -161,6 +161,10 @@ func (a *Adapter) Features() chat.Features {
 // Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
 	h := a.health.Now()
-	h.Name = a.me.get().Username
+	id := a.me.get()
+	h.Name = id.Username
+	if id.Username != "" && !id.ReadsAll {
+		h.Note = "privacy mode is on: in groups it gets only commands, replies to it and what mentions it (/setprivacy of @BotFather changes that)"
+	}
 	return h
 }

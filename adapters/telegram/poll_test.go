@@ -205,6 +205,21 @@ func TestGroupsWaitForTheNameAndDirectChatsDoNot(t *testing.T) {
 	})
 }
 
+func TestPrivacyModeIsNoted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for private, want := range map[bool]string{true: "privacy mode is on: in groups it gets only commands", false: ""} {
+			w.bots[""].SetPrivacy(private)
+			a := w.Connect("")
+			end := running(t, a, adaptertest.NewInbox(t))
+			pass(5 * time.Second)
+			if h := a.Health(); h.Name == "" || !strings.HasPrefix(h.Note, want) || (h.Note == "") != (want == "") {
+				t.Errorf("privacy %v: %+v", private, h)
+			}
+			_ = end()
+		}
+	})
+}
+
 func TestAnotherProcessThatPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		inbox, r := adaptertest.NewInbox(t), w.direct()

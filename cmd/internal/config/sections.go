@@ -151,7 +151,7 @@ func (c *Config) LogFile(home string) string {
 // configuration is read.
 func (c *Config) Location() *time.Location {
 	if c.Timezone == "" {
-		return time.Local
+		return machineZone()
 	}
 	l, err := time.LoadLocation(c.Timezone)
 	if err != nil {

@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,7 @@ func Run(ctx context.Context, o Options) []Finding {
 	v.store(ctx)
 	if o.Config != nil {
 		v.people()
+		v.windows()
 		v.persona()
 		v.memories()
 		v.skills()
@@ -183,6 +185,9 @@ func (v *visit) daemon(ctx context.Context) {
 		v.add("daemon", Error, "make space, or look at the disk; it goes on by itself", "its store cannot be written: %s", s.Store.Error)
 	}
 	for _, a := range s.Accounts {
+		if a.Note != "" {
+			v.ok("daemon", "%s %s: %s", a.Platform, cmp.Or(a.Account.Name, a.Health.Name), a.Note)
+		}
 		if a.Error != "" {
 			v.add("daemon", Warning, "", "%s %s is %s: %s", a.Platform, a.Account.Name, a.State, a.Error)
 		}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"unicode/utf8"
 
 	"hermesd/agent/contextfile"
+	"hermesd/agent/llm/tokens"
 	"hermesd/agent/memory"
 	"hermesd/cmd/internal/app"
 	"hermesd/gateway/chat"
@@ -40,6 +42,31 @@ func (v *visit) people() {
 			continue
 		}
 		v.ok("platforms", "%s has its token", name(account))
+	}
+}
+
+// windows compares the model that writes summaries with the one that answers, as
+// far as it is known without asking what they take.
+func (v *visit) windows() {
+	c, main, summary := v.o.Config, v.o.Report.Model, v.o.Report.Summary
+	if summary.Provider == "" {
+		return
+	}
+	table := tokens.Builtin()
+	if f, err := os.Open(filepath.Join(v.o.Home, "models.json")); err == nil {
+		own, err := table.With(f)
+		_ = f.Close() // it was only read
+		if err != nil {
+			v.add("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
+			return
+		}
+		table = own
+	}
+	takes, from := table.Resolve(tokens.Question{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
+	less, of := table.Resolve(tokens.Question{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
+	if from != tokens.FromNowhere && of != tokens.FromNowhere && less < takes {
+		v.add("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
+			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, less, main.Model, takes)
 	}
 }
 

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// machineZone is the zone of the machine by its IANA name, where that can be
+// found out; else the same without a name.
+var machineZone = sync.OnceValue(func() *time.Location { return zoneNamed(time.Local, zoneNames("/")) })
+
+// zoneNames are the names that the machine below root has for its zone, the
+// surest first.
+func zoneNames(root string) []string {
+	names := []string{strings.TrimPrefix(os.Getenv("TZ"), ":")}
+	if to, err := os.Readlink(filepath.Join(root, "etc", "localtime")); err == nil {
+		if _, name, ok := strings.Cut(filepath.ToSlash(to), "/zoneinfo/"); ok {
+			names = append(names, strings.TrimPrefix(name, "posix/"))
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(root, "etc", "timezone")); err == nil && len(raw) < 100 {
+		names = append(names, strings.TrimSpace(string(raw)))
+	}
+	return names
+}
+
+// zoneNamed returns the first of names whose clock goes as that of local, else local.
+func zoneNamed(local *time.Location, names []string) *time.Location {
+	for _, name := range names {
+		zone, err := time.LoadLocation(name)
+		if name != "" && name != "Local" && err == nil && alike(zone, local) {
+			return zone
+		}
+	}
+	return local
+}
+
+// alike reports whether two zones have the same time in each month of some years.
+func alike(a, b *time.Location) bool {
+	for year := 2015; year < 2030; year++ {
+		for month := time.January; month <= time.December; month++ {
+			t := time.Date(year, month, 15, 12, 0, 0, 0, time.UTC)
+			_, x := t.In(a).Zone()
+			_, y := t.In(b).Zone()
+			if x != y {
+				return false
+			}
+		}
+	}
+	return true
+}
