@@ -29,10 +29,13 @@ const (
 	Chat     Level = "chat"
 )
 
-// A Note is a sentence about a file that was not used, or not as it is.
+// A Note is a sentence about a file that was not used, or not as it is. One for
+// the chat is there in its parts too, so that it can be said in another language.
 type Note struct {
-	Level Level
-	Text  string
+	Level  Level
+	Text   string
+	Format string // for package fmt; "" of a note for the operator
+	Args   []any
 }
 
 // MaxChars is the most characters of a file that enter a prompt whole.
@@ -97,7 +100,7 @@ func (r *Reader) Project(dir string) Project {
 }
 
 func (p *Project) note(format string, args ...any) {
-	p.Notes = append(p.Notes, Note{Operator, fmt.Sprintf(format, args...)})
+	p.Notes = append(p.Notes, Note{Level: Operator, Text: fmt.Sprintf(format, args...)})
 }
 
 func resolve(dir string) (string, error) {

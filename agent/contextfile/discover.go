@@ -88,7 +88,7 @@ func (d *Discovery) After(input json.RawMessage) (string, []Note) {
 	}
 	root, err := os.OpenRoot(d.dir)
 	if err != nil {
-		return "", []Note{{Operator, fmt.Sprintf("Project files of folders are not read: %v.", err)}}
+		return "", []Note{{Level: Operator, Text: fmt.Sprintf("Project files of folders are not read: %v.", err)}}
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	var out strings.Builder
@@ -152,7 +152,7 @@ func within(dir, p string) (string, bool) {
 func look(root *os.Root, folder string) (string, []Note) {
 	var notes []Note
 	note := func(format string, args ...any) {
-		notes = append(notes, Note{Operator, fmt.Sprintf(format, args...)})
+		notes = append(notes, Note{Level: Operator, Text: fmt.Sprintf(format, args...)})
 	}
 	for _, name := range []string{"AGENTS.md", "agents.md", "CLAUDE.md", "claude.md", ".cursorrules"} {
 		at := path.Join(folder, name)

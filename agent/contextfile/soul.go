@@ -21,37 +21,36 @@ func LoadSoul(home string) (string, []Note) { return new(Reader).Soul(home) }
 // identity is to be used: there is no file, it is empty, it cannot be read, or
 // it looks like an attack. The last two are noted, also for the chat.
 func (r *Reader) Soul(home string) (string, []Note) {
-	const instead = "The built-in identity is used instead."
-	note := func(format string, args ...any) []Note {
-		return []Note{{Chat, fmt.Sprintf(format, args...)}}
+	instead := func(format string, args ...any) []Note {
+		return []Note{{Level: Chat, Text: fmt.Sprintf(format, args...), Format: format, Args: args}}
 	}
 	root, err := os.OpenRoot(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
-		return "", note("%s cannot be read: %v. %s", SoulFile, plainError(err), instead)
+		return "", instead("%s cannot be read: %v. The built-in identity is used instead.", SoulFile, plainError(err))
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	text, broken, err := readText(root, SoulFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if link, err := root.Lstat(SoulFile); err == nil && link.Mode()&fs.ModeSymlink != 0 {
-			return "", note("%s is a link to a file that does not exist. %s", SoulFile, instead)
+			return "", instead("%s is a link to a file that does not exist. The built-in identity is used instead.", SoulFile)
 		}
 		return "", nil
 	case err != nil:
-		return "", note("%s cannot be read: %v. %s", SoulFile, plainError(err), instead)
+		return "", instead("%s cannot be read: %v. The built-in identity is used instead.", SoulFile, plainError(err))
 	case strings.TrimSpace(text) == "":
 		return "", nil
 	}
 	if found := r.memo.Scan(text); len(found) > 0 {
-		return "", note("%s is not used, because it looks like prompt injection (%s): %q. %s Correct the file and start a new session.",
-			SoulFile, guard.List(found), found[0].Excerpt, instead)
+		return "", instead("%s is not used, because it looks like prompt injection (%s): %q. The built-in identity is used instead. Correct the file and start a new session.",
+			SoulFile, guard.List(found), found[0].Excerpt)
 	}
 	var notes []Note
 	if broken {
-		notes = append(notes, Note{Operator, SoulFile + " is not valid UTF-8; what could not be read is shown as \uFFFD."})
+		notes = append(notes, Note{Level: Operator, Text: SoulFile + " is not valid UTF-8; what could not be read is shown as \uFFFD."})
 	}
 	return strings.TrimSpace(Truncate(SoulFile, text)), notes
 }

@@ -258,11 +258,14 @@ func explicit(text string) bool {
 	return true
 }
 
+// roots are where the daemon speaks to people.
+var roots = []string{"..", "../../adapters", "../../cmd/internal/app", "../../cmd/internal/admin"}
+
 // said returns the sentences of the code, each with a place where it stands.
 func said(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	for _, root := range []string{"..", "../../adapters", "../../cmd/internal/app"} {
+	for _, root := range roots {
 		err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return err
@@ -275,6 +278,9 @@ func said(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := saidIn(t, "../../agent/contextfile", all, "soul.go"); err != nil {
+		t.Fatal(err)
 	}
 	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
 		all[r.Words] = "agent/shell, rule " + r.Name
@@ -297,8 +303,8 @@ func said(t *testing.T) map[string]string {
 	return all
 }
 
-// saidIn adds what one package says.
-func saidIn(t *testing.T, dir string, all map[string]string) error {
+// saidIn adds what one package says, or some files of it.
+func saidIn(t *testing.T, dir string, all map[string]string, only ...string) error {
 	set := token.NewFileSet()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -307,7 +313,7 @@ func saidIn(t *testing.T, dir string, all map[string]string) error {
 	var parsed []*ast.File
 	constants := make(map[string]ast.Expr)
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || len(only) > 0 && !slices.Contains(only, filepath.Base(name)) {
 			continue
 		}
 		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
@@ -359,7 +365,7 @@ func says(n *ast.CallExpr) bool {
 		return false
 	}
 	if id, ok := n.Fun.(*ast.Ident); ok {
-		return id.Name == "invalid" // of gateway/schedule
+		return id.Name == "invalid" || id.Name == "instead" // of gateway/schedule, of Reader.Soul
 	}
 	sel, ok := n.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -373,6 +379,93 @@ func says(n *ast.CallExpr) bool {
 		return ok && in.Name == "words"
 	}
 	return false
+}
+
+// shown returns what a node shows to people: a text that is sent, noted on a
+// preview or stands on a button.
+func shown(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		sel, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return nil
+		}
+		if x, ok := sel.X.(*ast.SelectorExpr); ok && isName(x.Sel, "o") && sel.Sel.Name == "Say" {
+			return nil // Options.Say of the app: the terminal of the operator
+		}
+		switch sel.Sel.Name {
+		case "Say", "tell", "tooLate", "Note", "notices", "render", "Render":
+			return n.Args
+		}
+	case *ast.CompositeLit:
+		var of []ast.Expr
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok && isName(kv.Key, "Label") || ok && isName(kv.Key, "Text") && isName(n.Type, "Result") {
+				of = append(of, kv.Value)
+			}
+		}
+		return of
+	}
+	return nil
+}
+
+func isName(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+var english = regexp.MustCompile(`[A-Za-z]{2,} [A-Za-z]{2,}|^[A-Z][a-z]+`)
+
+// TestNothingIsShownPastTheWords finds English that is sent as it stands in the
+// code. What comes in a variable it does not see.
+func TestNothingIsShownPastTheWords(t *testing.T) {
+	places := 0
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if d.Name() == "adaptertest" {
+				return filepath.SkipDir
+			}
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				for _, e := range shown(n) {
+					places++
+					literals(e, func(lit *ast.BasicLit) {
+						t.Errorf("%s: %s is shown in no language but English", set.Position(lit.Pos()), lit.Value)
+					})
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if places < 100 {
+		t.Errorf("only %d places are found at which something is shown", places)
+	}
+}
+
+// literals calls bad for each English text in e that does not go through the words.
+func literals(e ast.Expr, bad func(*ast.BasicLit)) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return !says(n)
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && english.MatchString(text) {
+				bad(n)
+			}
+		}
+		return true
+	})
 }
 
 var errNotConstant = errors.New("a sentence must be a constant, so that it can be found")

@@ -10,6 +10,7 @@ import (
 
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/words"
 )
 
 // A Book lets people in by codes, and out again. *pairing.Book is one.
@@ -72,7 +73,7 @@ func (h *Handler) approve(r *http.Request, b Book) (Approved, error) {
 	if err != nil || h.o.Tell == nil || p.To == (chat.Address{}) {
 		return Approved{Person: p}, err
 	}
-	if err := h.o.Tell(r.Context(), p.To, welcome); err != nil {
+	if err := h.o.Tell(r.Context(), p.To, words.N(welcome)); err != nil {
 		h.o.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
 		return Approved{Person: p}, nil
 	}

@@ -138,9 +138,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.openWindows(ctx); err != nil {
 		return err
 	}
+	if a.words, err = words.In(a.o.Config.Display.Language); err != nil {
+		return wrongKey("display.language", err)
+	}
 	if err := a.think(); err != nil {
 		return err
 	}
+	a.mind.words = a.words
 	tools, err := a.tools()
 	if err != nil {
 		return err
@@ -150,9 +154,6 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.agent = agent.New(a.o.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
-	if a.words, err = words.In(a.o.Config.Display.Language); err != nil {
-		return wrongKey("display.language", err)
-	}
 	a.console = console.New(console.Options{OnAttach: a.attached})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
 	if !a.o.ConsoleOnly {

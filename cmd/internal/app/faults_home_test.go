@@ -31,7 +31,11 @@ func (w *world) minded() {
 	w.must(err)
 	w.Cleanup(m.Close)
 	w.model = m
-	w.configure(w.f.config+"\ndisplay:\n  tool_progress: 'off'", "")
+	display := "\ndisplay:\n  tool_progress: 'off'"
+	if strings.Contains(w.f.config, display) { // with more of its own
+		display = ""
+	}
+	w.configure(w.f.config+display, "")
 }
 
 // home is a life in a home that was changed before. Then ann says something, and
@@ -138,6 +142,17 @@ func soulFaults() []fault {
 			play:     home(put("SOUL.md", attack), "hello", told(builtin, "!BLOCKED", "!reveal the system")),
 			shows: []string{
 				`SOUL.md is not used, because it looks like prompt injection (prompt_injection): "ignore all previous instructions". ` + instead + " Correct the file and start a new session.",
+				"echo: hello",
+			},
+			logs: []string{"SOUL.md is not used, because it looks like prompt injection"},
+		},
+		{
+			sentence: "a SOUL.md that looks like an attack is told in the language of the people, and in English to the operator",
+			config:   "\ndisplay:\n  tool_progress: 'off'\n  language: de",
+			play:     home(put("SOUL.md", attack), "hello", told(builtin)),
+			shows: []string{
+				`SOUL.md wird nicht benutzt, weil es nach eingeschleusten Anweisungen aussieht (prompt_injection): "ignore all previous instructions". ` +
+					"Stattdessen gilt die eingebaute Identität. Berichtige die Datei und fang ein neues Gespräch an.",
 				"echo: hello",
 			},
 			logs: []string{"SOUL.md is not used, because it looks like prompt injection"},

@@ -28,6 +28,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/words"
 )
 
 // A mind is what shapes the answers beside the model: the persona, memories,
@@ -40,6 +41,7 @@ type mind struct {
 	files     contextfile.Reader
 	all       []llm.Tool // those of the daemon; set before the first session
 	log       *zap.Logger
+	words     words.Printer                                                     // says what people read; set before the first session
 	jobs      func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
 
 	mu   sync.Mutex // guards told
@@ -149,7 +151,7 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 		for _, n := range ns {
 			m.log.Warn(n.Text)
 			if n.Level == contextfile.Chat {
-				notes = append(notes, n.Text)
+				notes = append(notes, m.words.Why(words.Errorf(n.Format, n.Args...)))
 			}
 		}
 	}

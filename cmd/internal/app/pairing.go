@@ -31,7 +31,7 @@ func (a *App) checker(c *config.Config) (*access.Checker, error) {
 	return access.New(p)
 }
 
-// tell says something in a chat, by the outbox.
+// tell says a sentence of the daemon (see words.N) in a chat, by the outbox.
 func (a *App) tell(ctx context.Context, to chat.Address, text string) error {
-	return a.gateway.Delivery().Say(ctx, text, delivery.Draft{To: to})
+	return a.gateway.Delivery().Say(ctx, a.words.Text(text), delivery.Draft{To: to})
 }

@@ -45,7 +45,11 @@ func (n newcomer) reads(w *world, text string) {
 // control socket, and the stranger hears of it and is answered.
 func TestAStrangerIsLetInOnEachPlatform(t *testing.T) {
 	for _, on := range [][]chat.Platform{nil, onDiscord, onSlack} {
-		f := fault{on: on, shows: nil, ends: []string{"replied", "silent: pairing_recent", "replied"}}
+		language, welcome := "en", "You are let in."
+		if on == nil {
+			language, welcome = "de", "Du darfst jetzt mit mir sprechen."
+		}
+		f := fault{on: on, config: "display: {language: " + language + "}", shows: nil, ends: []string{"replied", "silent: pairing_recent", "replied"}}
 		name := "telegram"
 		if on != nil {
 			name = string(on[0])
@@ -72,7 +76,7 @@ func TestAStrangerIsLetInOnEachPlatform(t *testing.T) {
 			if !p.Told || p.Platform != chat.Platform(name) {
 				t.Errorf("approved %+v", p)
 			}
-			eve.reads(w, "You are let in.")
+			eve.reads(w, welcome)
 			eve.say("hello")
 			eve.reads(w, "echo: hello")
 			for _, asked := range w.asks() {
