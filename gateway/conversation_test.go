@@ -49,7 +49,7 @@ func TestConversations(t *testing.T) {
 				part[ar.Files[i].Name] = &ar.Files[i]
 			}
 			var got string
-			synctest.Test(t, func(t *testing.T) { got = playScript(t, part) })
+			synctest.Test(t, func(t *testing.T) { got = playScript(t, part, "") })
 			if *update {
 				part["want"].Data = []byte(got)
 				if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
@@ -64,7 +64,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-func playScript(t *testing.T, part map[string]*txtar.File) string {
+// playScript plays a conversation in a language, "" for the one of the script.
+func playScript(t *testing.T, part map[string]*txtar.File, language string) string {
 	var answers []llmtest.Answer
 	for line := range strings.Lines(string(part["model"].Data)) {
 		answers = append(answers, answer(t, strings.TrimSpace(line)))
@@ -72,6 +73,9 @@ func playScript(t *testing.T, part map[string]*txtar.File) string {
 	w := newWorld(t, answers...)
 	w.tools = []tool.Tool{lookup{}, run{}, wonder{}}
 	w.start()
+	if language != "" {
+		w.act("speak " + language)
+	}
 	var keys []string
 	for line := range strings.Lines(string(part["input"].Data)) {
 		keys = append(keys, w.act(strings.TrimSpace(line))...)
@@ -150,29 +154,19 @@ func (w *world) act(line string) []string {
 		w.stop()
 		w.start()
 	case "queue":
-		w.stop()
-		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
-		w.start()
+		w.also(func(o *gateway.Options) { o.Mode = inbox.Queue })
 	case "owner":
-		w.stop()
-		w.set = func(o *gateway.Options) {
+		w.also(func(o *gateway.Options) {
 			o.Access, o.Acknowledge = owned(w.t), true
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
-		}
-		w.start()
-	case "speak": // LANGUAGE; it comes after owner
-		w.stop()
-		before := w.set
-		w.set = func(o *gateway.Options) {
-			if before != nil {
-				before(o)
-			}
+		})
+	case "speak": // LANGUAGE
+		w.also(func(o *gateway.Options) {
 			var err error
 			if o.Words, err = words.In(rest); err != nil {
 				w.t.Fatal(err)
 			}
-		}
-		w.start()
+		})
 	case "press": // CHAT N, the Nth of the newest buttons, counted from 1
 		where, n, _ := strings.Cut(rest, " ")
 		m := w.message(where, w.room.button(w.t, n))
@@ -190,6 +184,19 @@ func (w *world) act(line string) []string {
 		w.t.Fatalf("input cannot %q", line)
 	}
 	return nil
+}
+
+// also starts a daemon with one more setting.
+func (w *world) also(set func(*gateway.Options)) {
+	w.stop()
+	before := w.set
+	w.set = func(o *gateway.Options) {
+		if before != nil {
+			before(o)
+		}
+		set(o)
+	}
+	w.start()
 }
 
 // run is a tool that asks for leave before it does anything.

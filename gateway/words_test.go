@@ -3,12 +3,17 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.yaml.in/yaml/v3"
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
@@ -130,4 +135,66 @@ func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// TestNoConversationInGermanHoldsAnEnglishSentence plays all conversations of
+// testdata/turns in German.
+func TestNoConversationInGermanHoldsAnEnglishSentence(t *testing.T) {
+	sentences := english(t)
+	files, err := filepath.Glob("testdata/turns/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conversations: %v", err)
+	}
+	shown := 0
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := map[string]*txtar.File{}
+		for i := range ar.Files {
+			part[ar.Files[i].Name] = &ar.Files[i]
+		}
+		var got string
+		synctest.Test(t, func(t *testing.T) { got = playScript(t, part, "de") })
+		for line := range strings.Lines(got) {
+			_, text, ok := strings.Cut(line, " < ")
+			if !ok { // how a message ended: that stays English
+				continue
+			}
+			shown++
+			for key, form := range sentences {
+				if form.MatchString(text) {
+					t.Errorf("%s: %q is said in English: %s", file, key, line)
+				}
+			}
+		}
+	}
+	if shown < 100 {
+		t.Errorf("only %d messages are shown", shown)
+	}
+}
+
+var verbs = regexp.MustCompile(`%(?:\[\d+\])?[.0-9]*[a-z]`)
+
+// english returns what finds the sentences of three words and more in what is
+// shown, by the sentence.
+func english(t *testing.T) map[string]*regexp.Regexp {
+	t.Helper()
+	raw, err := os.ReadFile("words/de.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := yaml.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	forms := make(map[string]*regexp.Regexp)
+	for key := range all {
+		plain := strings.NewReplacer("`", "", "**", "", "- ", "", "%%", "%", "\n", " | ").Replace(strings.TrimSpace(key))
+		if len(strings.Fields(verbs.ReplaceAllString(plain, ""))) >= 3 {
+			forms[key] = regexp.MustCompile(verbs.ReplaceAllString(regexp.QuoteMeta(plain), ".*"))
+		}
+	}
+	return forms
 }
