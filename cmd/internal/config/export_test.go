@@ -11,9 +11,3 @@ func ParseDotenv(data []byte) (names, values []string, problems []Problem) {
 	}
 	return names, values, problems
 }
-
-// Named and ZoneNames find the name of the machine's zone.
-var (
-	Named     = zoneNamed
-	ZoneNames = zoneNames
-)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hermesd/agent"
+	"hermesd/cmd/internal/config/zone"
 	"hermesd/internal/secret"
 )
 
@@ -151,7 +152,7 @@ func (c *Config) LogFile(home string) string {
 // configuration is read.
 func (c *Config) Location() *time.Location {
 	if c.Timezone == "" {
-		return machineZone()
+		return zone.Machine()
 	}
 	l, err := time.LoadLocation(c.Timezone)
 	if err != nil {

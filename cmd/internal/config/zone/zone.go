@@ -1,4 +1,5 @@
-package config
+// Package zone finds out what the time zone of the machine is called.
+package zone
 
 import (
 	"os"
@@ -8,28 +9,28 @@ import (
 	"time"
 )
 
-// machineZone is the zone of the machine by its IANA name, where that can be
-// found out; else the same without a name.
-var machineZone = sync.OnceValue(func() *time.Location { return zoneNamed(time.Local, zoneNames("/")) })
+// Machine is the zone of the machine by its IANA name, where that can be found
+// out; else the same without a name.
+var Machine = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
 
-// zoneNames are the names that the machine below root has for its zone, the
+// names are the names that the machine below root has for its zone, the
 // surest first.
-func zoneNames(root string) []string {
-	names := []string{strings.TrimPrefix(os.Getenv("TZ"), ":")}
+func names(root string) []string {
+	found := []string{strings.TrimPrefix(os.Getenv("TZ"), ":")}
 	if to, err := os.Readlink(filepath.Join(root, "etc", "localtime")); err == nil {
 		if _, name, ok := strings.Cut(filepath.ToSlash(to), "/zoneinfo/"); ok {
-			names = append(names, strings.TrimPrefix(name, "posix/"))
+			found = append(found, strings.TrimPrefix(name, "posix/"))
 		}
 	}
 	if raw, err := os.ReadFile(filepath.Join(root, "etc", "timezone")); err == nil && len(raw) < 100 {
-		names = append(names, strings.TrimSpace(string(raw)))
+		found = append(found, strings.TrimSpace(string(raw)))
 	}
-	return names
+	return found
 }
 
-// zoneNamed returns the first of names whose clock goes as that of local, else local.
-func zoneNamed(local *time.Location, names []string) *time.Location {
-	for _, name := range names {
+// named returns the first of the candidates whose clock goes as that of local, else local.
+func named(local *time.Location, candidates []string) *time.Location {
+	for _, name := range candidates {
 		zone, err := time.LoadLocation(name)
 		if name != "" && name != "Local" && err == nil && alike(zone, local) {
 			return zone

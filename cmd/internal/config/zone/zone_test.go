@@ -1,4 +1,4 @@
-package config_test
+package zone_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/zone"
 )
 
 func TestTheZoneOfTheMachineHasItsName(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTheZoneOfTheMachineHasItsName(t *testing.T) {
 				}
 			}
 			local := *berlin // one whose name says nothing
-			got := config.Named(&local, config.ZoneNames(root))
+			got := zone.Named(&local, zone.Names(root))
 			if c.want == "CET" && got != &local || c.want != "CET" && got.String() != c.want {
 				t.Errorf("got %s", got)
 			}
