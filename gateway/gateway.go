@@ -55,6 +55,10 @@ type Options struct {
 	Quote     map[chat.Account]string                                                     // reply_to_mode
 	Ceilings  map[chat.Account]outbox.Ceiling
 
+	// Only is the one platform whose turns may begin, and no scheduled prompt does;
+	// "": all.
+	Only chat.Platform
+
 	Profile      string
 	Model        string
 	Effort       string
@@ -148,7 +152,7 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, Quote: o.Quote,
-		Attach: o.Attach, Commanded: g.commanded, Paused: g.paused.Load, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
+		Attach: o.Attach, Commanded: g.commanded, Paused: g.held, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
 		Model: turn.Choice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Words: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -179,7 +183,9 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.marks.run(chores)
 	g.presses.run(context.WithoutCancel(ctx)) // people press buttons while turns end
 	g.outages.run(context.WithoutCancel(ctx))
-	g.idle.Go(func() { g.crons.clock.Run(chores) })
+	if g.o.Only == "" {
+		g.idle.Go(func() { g.crons.clock.Run(chores) })
+	}
 	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/command"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
 	"hermesd/gateway/words"
 )
 
@@ -33,6 +35,11 @@ func (g *Gateway) Pause(ctx context.Context, on bool) error {
 
 // Paused reports whether the daemon is paused.
 func (g *Gateway) Paused() bool { return g.paused.Load() }
+
+// held reports whether no turn may begin in a lane.
+func (g *Gateway) held(l inbox.Lane) bool {
+	return g.paused.Load() || g.o.Only != "" && !session.Key(l).On(g.o.Profile, g.o.Only)
+}
 
 // stillPaused takes up a pause of an earlier process.
 func (g *Gateway) stillPaused(ctx context.Context) error {

@@ -27,6 +27,12 @@ func (c *cli) chatCmd() *cobra.Command {
 		Long: `Talk to the agent in this terminal: the same conversation whether a daemon runs
 or not. Without a terminal each line of the input is a message.
 
+Where no daemon runs, the agent works in the directory that this is started in,
+as long as terminal.cwd names no other and it is not one that holds everything:
+files, commands and project files (AGENTS.md and the like) are those of this
+directory. A conversation keeps the project files that it began with; /reload
+reads them again. The daemon works in its own directory.
+
   hermesd chat
   hermesd chat -q "What is the capital of France?"
   git diff | hermesd chat -q -
@@ -67,6 +73,9 @@ func (c *cli) chat(ctx context.Context, conversation, question string) error {
 	}
 	client, err := admin.Dial(ctx, home)
 	if err == nil {
+		if question == "" {
+			o.Notice = c.beginning(ctx, client, "The daemon works in")
+		}
 		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
 		return errors.Join(err, client.Close(ctx))
 	}
@@ -78,13 +87,55 @@ func (c *cli) chat(ctx context.Context, conversation, question string) error {
 		if err != nil {
 			return err
 		}
-		o.Notice = alone
+		o.Notice = alone + "\n" + c.beginning(ctx, client, "It works in")
 		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
 		return errors.Join(err, client.Close(ctx))
 	})
 }
 
 const alone = "No daemon is running: this terminal runs one of its own, for as long as it is open."
+
+// beginning tells how a conversation begins: where the agent works, and whether
+// its prompts are cached.
+func (c *cli) beginning(ctx context.Context, client *admin.Client, words string) string {
+	s, err := client.Status(ctx)
+	if err != nil {
+		return "" // the conversation says what is wrong
+	}
+	where := words + " " + s.Workspace + "."
+	if cwd, err := os.Getwd(); err == nil && same(cwd, s.Workspace) {
+		where = words + " this directory, " + s.Workspace + "."
+	}
+	return strings.TrimSpace(where + "\n" + s.Caching)
+}
+
+// here returns the directory that this was started in, if an agent may work
+// there: none is configured, and it does not hold everything that the person has.
+func here(cfg *config.Config, home string) string {
+	cwd, err := os.Getwd()
+	if err != nil || cfg.Terminal.CWD != "" || filepath.Dir(cwd) == cwd {
+		return ""
+	}
+	if own, err := os.UserHomeDir(); err == nil && within(cwd, own) || within(cwd, home) || within(home, cwd) {
+		return ""
+	}
+	return cwd
+}
+
+// within reports whether path is dir or in it, once links are followed.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(real(dir), real(path))
+	return err == nil && filepath.IsLocal(rel)
+}
+
+func same(a, b string) bool { return real(a) == real(b) }
+
+func real(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return filepath.Clean(path)
+}
 
 // attaching returns how a conversation is joined. A daemon that was restarted
 // has a new socket, so a client that fails is made anew.
@@ -140,7 +191,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line was written when it was logged
-	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Version: version, Log: log})
+	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Here: here(cfg, report.Home), Version: version, Log: log})
 	if err != nil {
 		return mute(err)
 	}

@@ -37,6 +37,9 @@ func statusText(s admin.Status, now time.Time) string {
 	}
 	line("daemon", "hermesd %s, process %d, up %s", s.Version, s.PID, text.Span(now.Sub(s.Started)))
 	line("home", "%s", s.Home)
+	if s.Workspace != "" {
+		line("workspace", "%s", s.Workspace)
+	}
 	line("model", "%s", s.Model)
 	line("turns", "%d running, %d waiting for their turn", s.Running, s.Ready)
 	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)

@@ -84,6 +84,12 @@ func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
 	return Key(strings.Join(parts, ":"))
 }
 
+// On reports whether k is a key of the platform p.
+func (k Key) On(profile string, p chat.Platform) bool {
+	at := "agent:" + profileName(profile) + ":" + escape(string(p))
+	return strings.HasPrefix(string(k), at+":") || strings.HasPrefix(string(k), at+"/")
+}
+
 // Background returns the key of a conversation beside the one of k: what runs in
 // it does not wait for k's turns. name tells several apart.
 func Background(k Key, name string) Key { return k + ":bg:" + Key(escape(name)) }

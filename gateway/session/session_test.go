@@ -195,3 +195,22 @@ func TestSpeakerIsAlwaysHarmless(t *testing.T) {
 		}
 	})
 }
+
+func TestAKeyIsOfItsPlatform(t *testing.T) {
+	for _, profile := range []string{"", "main", "work"} {
+		for _, at := range []chat.Address{
+			{Platform: chat.Console, Kind: chat.DM, Chat: "local"}, {Platform: chat.Telegram, Kind: chat.DM, Chat: "console"},
+			{Platform: chat.Telegram, Account: "console", Kind: chat.Group, Chat: "1"}, {Platform: chat.Discord, Account: "two", Kind: chat.DM, Chat: "1"},
+		} {
+			k := session.KeyFor(profile, at, "7", standard)
+			for _, p := range []chat.Platform{chat.Console, chat.Telegram, chat.Discord, "consol", "tele"} {
+				if k.On(profile, p) != (p == at.Platform) || session.Background(k, "x").On(profile, p) != (p == at.Platform) {
+					t.Errorf("%s on %s", k, p)
+				}
+			}
+			if k.On("other", at.Platform) {
+				t.Errorf("%s is of another profile", k)
+			}
+		}
+	}
+}

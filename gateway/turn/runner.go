@@ -59,9 +59,9 @@ type Options struct {
 	// Commanded reports whether immediate commands of the lane's session wait or
 	// run; nil: there are none.
 	Commanded func(inbox.Lane) bool
-	// Paused reports whether no turn may begin; only immediate commands run then.
+	// Paused reports whether no turn may begin in a lane; only immediate commands run then.
 	// nil: never.
-	Paused func() bool
+	Paused func(inbox.Lane) bool
 	// Forgotten is told what a session took with it that was deleted; nil: nobody
 	// is.
 	Forgotten func(session.Forgotten)
@@ -212,7 +212,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 		time.AfterFunc(commandWait, func() { r.o.Wake(l) })
 		return
 	}
-	if r.o.Paused != nil && r.o.Paused() && !l.Immediate() {
+	if r.o.Paused != nil && r.o.Paused(l) && !l.Immediate() {
 		return // the end of the pause wakes it
 	}
 	c, handed := r.take(l)

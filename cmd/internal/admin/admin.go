@@ -111,7 +111,9 @@ type Options struct {
 	// Console takes terminals; nil: none can attach.
 	Console *console.Adapter
 	Home    string
-	Version string
+	// Workspace is where tools work.
+	Workspace string
+	Version   string
 	// Masker hides secrets in all that is answered.
 	Masker *secret.Masker
 	Log    *zap.Logger
@@ -230,6 +232,7 @@ func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
 type Status struct {
 	gateway.Status
 	Home      string `json:"home"`
+	Workspace string `json:"workspace,omitempty"` // where tools work
 	PID       int    `json:"pid"`
 	Terminals int    `json:"terminals"` // attached
 	Config    Config `json:"config,omitzero"`
@@ -240,7 +243,7 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
 		return
 	}
-	s := Status{Status: h.o.Status(), Home: h.o.Home, PID: os.Getpid()}
+	s := Status{Status: h.o.Status(), Home: h.o.Home, Workspace: h.o.Workspace, PID: os.Getpid()}
 	if h.o.Console != nil {
 		s.Terminals = h.o.Console.Attached()
 	}

@@ -49,6 +49,10 @@ type Options struct {
 	Home   string
 	// ConsoleOnly connects no platform: the local chat alone.
 	ConsoleOnly bool
+	// Here is the directory that the person at the terminal works in, in the place of
+	// terminal.cwd. Nobody else may work there, so only the local chat has turns, and
+	// scheduled prompts wait. "": as configured.
+	Here string
 	// CanRestart says that whoever runs the App starts it again when Run returns
 	// ErrRestart.
 	CanRestart bool
@@ -108,6 +112,10 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Here != "" {
+		c := *o.Config
+		c.Terminal.CWD, o.Config = o.Here, &c
 	}
 	pace()
 	a := &App{o: o, meter: newMeter(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
@@ -210,7 +218,12 @@ func (a *App) join(tools tool.Set) error {
 	if err != nil {
 		return err
 	}
+	only := chat.Platform("")
+	if a.o.Here != "" {
+		only = chat.Console
+	}
 	a.gateway = gateway.New(gateway.Options{
+		Only:  only,
 		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
 		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
@@ -283,7 +296,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.o.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Upkeep(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.meter.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
+		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Workspace: a.mind.workspace, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -1,0 +1,51 @@
+package gateway_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermesd/gateway"
+	"hermesd/gateway/chat"
+)
+
+// Turns of other platforms, also those that were under way when a daemon died,
+// wait for one that has them all.
+func TestWhatIsForOtherPlatformsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.say("7", "before")
+		w.kill()
+		w.set = func(o *gateway.Options) { o.Only = chat.Console }
+		w.start()
+		w.say("7", "meanwhile")
+		w.settle(time.Hour)
+		if n := len(w.model.Requests()); n > 1 {
+			t.Errorf("the model was asked %d times", n-1)
+		}
+		if got := w.room.visible("7"); len(got) > 0 {
+			t.Errorf("answered: %q", got)
+		}
+		w.stop()
+		for _, only := range []chat.Platform{chat.Telegram, ""} {
+			w.set = func(o *gateway.Options) { o.Only = only }
+			w.start()
+			w.say("7", "last")
+			w.settle(time.Hour)
+			if only == "" {
+				break
+			}
+			w.stop()
+		}
+		if got := w.room.visible("7"); len(got) == 0 {
+			t.Error("nothing is answered")
+		}
+		for _, key := range []string{"7:1", "7:2", "7:3", "7:4"} {
+			if o := w.outcome(key); o == "waiting" || o == "claimed" {
+				t.Errorf("%s is %s", key, o)
+			}
+		}
+		w.stop()
+	})
+}
