@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
@@ -95,12 +97,31 @@ type Pass struct {
 	// Words say in one sentence what was done, where a person should know of it:
 	// a summary without a model, a tail that had to be pruned.
 	Words string `json:"words,omitempty"`
+	// Said are the sentences of Words, so that they can be said in another language;
+	// none: Words are the engine's own.
+	Said []Sentence `json:"said,omitempty"`
 	// Before and After are the estimates of the request, in tokens.
 	Before int `json:"before"`
 	After  int `json:"after"`
 	// Usage is what the summary cost; Model made it, "" for none.
 	Usage llm.Usage `json:"usage,omitzero"`
 	Model string    `json:"model,omitempty"`
+}
+
+// A Sentence is an English text, and what its %s stand for.
+type Sentence struct {
+	English string   `json:"english"`
+	Args    []string `json:"args,omitempty"`
+}
+
+// Explain adds a sentence to the Words of p.
+func (p *Pass) Explain(english string, args ...string) {
+	said := make([]any, len(args))
+	for i, a := range args {
+		said[i] = a
+	}
+	p.Words = strings.TrimSpace(p.Words + " " + fmt.Sprintf(english, said...))
+	p.Said = append(p.Said, Sentence{english, args})
 }
 
 // EngineStatus tells people how compression goes.

@@ -28,6 +28,7 @@ type folder struct {
 	passes int
 	delay  time.Duration
 	err    error
+	says   func(*agent.Pass) // what it says of a pass; nil: nothing
 }
 
 func (f *folder) Name() string              { return "folder" }
@@ -55,7 +56,11 @@ func (f *folder) Compress(ctx context.Context, v agent.View) (agent.Pass, error)
 	}
 	f.passes++
 	ms := []llm.Message{llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+to-1)), llm.AssistantText("Understood.")}
-	return agent.Pass{Messages: append(ms, v.Messages[to:]...), To: to, Note: "[Note: compacted]", Before: v.Tokens, After: 100}, nil
+	p := agent.Pass{Messages: append(ms, v.Messages[to:]...), To: to, Note: "[Note: compacted]", Before: v.Tokens, After: 100}
+	if f.says != nil {
+		f.says(&p)
+	}
+	return p, nil
 }
 
 // compressing gives the world an engine and a window.

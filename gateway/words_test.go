@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
 
+	"hermesd/agent"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
@@ -135,6 +137,38 @@ func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
+	const failed = "The summary model failed (%s), so the main model wrote the summary."
+	for language, want := range map[string]string{
+		"de": "Ich habe den älteren Teil dieses Gesprächs zusammengefasst: aus etwa 86.008 Tokens wurden 100. Nichts ist gelöscht. Das Modell für Zusammenfassungen hat versagt (no credit), darum hat das Hauptmodell sie geschrieben.",
+		"en": "I have summarised the older part of this conversation: about 86008 tokens became 100. Nothing is deleted. The summary model failed (no credit), so the main model wrote the summary.",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 90_000), sized("Six.", 300))
+			f := &folder{limit: 1 << 30, says: func(p *agent.Pass) { p.Explain(failed, "no credit") }}
+			w.compressing(f, 100_000)
+			compressing := w.set
+			w.set = func(o *gateway.Options) {
+				compressing(o)
+				var err error
+				if o.Words, err = words.In(language); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.start()
+			defer w.stop()
+			w.talk("a", "b", "c", "d")
+			if seen := w.room.visible("7"); !slices.Contains(seen, want) {
+				t.Errorf("nobody was told %q:\n%s", want, strings.Join(seen, "\n"))
+			}
+			f.says = func(p *agent.Pass) { p.Words = "In its own words." }
+			if got := w.talk("e", "f", "/compress"); !strings.HasSuffix(got, " In its own words.") {
+				t.Errorf("of a pass that a person asks for: %q", got)
+			}
+		})
+	}
 }
 
 // TestNoConversationInGermanHoldsAnEnglishSentence plays all conversations of

@@ -79,11 +79,7 @@ func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (strin
 	}
 	s.rec.Break = agent.WhyCompression
 	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
-	text := t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From)
-	if p.Words != "" {
-		text += " " + p.Words
-	}
-	return text, nil
+	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.told(p), nil
 }
 
 // others reports whether a pass is under way that is not what is asked for now.

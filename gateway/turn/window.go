@@ -178,10 +178,22 @@ func (t *turn) adopt(w *agent.Window, p *cleaningPass, d hygiene.Decision) []out
 	}
 	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
 	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
-	if p.pass.Words != "" {
-		text += " " + p.pass.Words
+	return t.notices([]string{text + t.told(p.pass)})
+}
+
+// told is what an engine says of its pass, to follow a sentence.
+func (t *turn) told(p agent.Pass) (text string) {
+	if len(p.Said) == 0 && p.Words != "" {
+		return " " + p.Words
 	}
-	return t.notices([]string{text})
+	for _, s := range p.Said {
+		args := make([]any, len(s.Args))
+		for i, a := range s.Args {
+			args[i] = a
+		}
+		text += " " + t.T(s.English, args...)
+	}
+	return text
 }
 
 // compacted takes down that the agent has made the transcript smaller.

@@ -164,13 +164,14 @@ func (e *Engine) ask(ctx context.Context, v agent.View) (a answer, err error) {
 
 // stepIn makes the pass with the built-in engine.
 func (e *Engine) stepIn(ctx context.Context, v agent.View, why error) (agent.Pass, error) {
-	words := fmt.Sprintf("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, short(why.Error()), e.backup.Name())
 	p, err := e.backup.Compress(ctx, v)
 	if err != nil {
 		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, short(why.Error()), e.backup.Name(), err)
 	}
-	p.Words = strings.TrimSpace(words + " " + p.Words)
-	e.done(p, words)
+	var first agent.Pass
+	first.Explain("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, short(why.Error()), e.backup.Name())
+	e.done(p, first.Words)
+	p.Words, p.Said = strings.TrimSpace(first.Words+" "+p.Words), append(first.Said, p.Said...)
 	return p, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -178,10 +179,11 @@ func (j *job) summarise(ctx context.Context, p *agent.Pass) (body, banner string
 		return "", "", err
 	}
 	if w.Fault != nil {
-		p.Words = fmt.Sprintf("The summary model failed (%v), so the main model wrote the summary.", w.Fault)
+		p.Explain("The summary model failed (%s), so the main model wrote the summary.", w.Fault.Error())
 	}
 	if j.v.Plain {
-		p.Words = "No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived."
+		p.Words, p.Said = "", nil
+		p.Explain("No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived.")
 	}
 	banner = fmt.Sprintf(frame, first, part.To-1, body)
 	p.Messages = shape.Assemble(head, j.plan, banner, j.tail)
@@ -217,7 +219,7 @@ func (j *job) known(first *int) (body string) {
 // done takes the pass down.
 func (j *job) done(p *agent.Pass, body, banner string) {
 	if j.cleared > 0 {
-		p.Words = strings.TrimSpace(p.Words + fmt.Sprintf(" The newest messages alone were too long, so %d older tool results among them were cleared; they are archived.", j.cleared))
+		p.Explain("The newest messages alone were too long, so %s older tool results among them were cleared; they are archived.", strconv.Itoa(j.cleared))
 	}
 	kept := j.e.s.Save()
 	j.e.with(func(s *state) {
