@@ -27,7 +27,7 @@ func happens() map[chat.Event][2]string {
 		chat.Message:  {"a text, a file, an album, a voice", "a turn, or a command"},
 		chat.Edit:     {"an earlier message is changed", "replaces the text of a message that still waits"},
 		chat.Callback: {"a button of ours is pressed", "the command that the button holds, by who presses it"},
-		chat.Moved:    {"a chat has a new id, as the platform says", "sessions, rows and waiting messages follow; nobody speaks by it"},
+		chat.Moved:    {"a chat has a new id, as the platform says", "conversations, scheduled prompts, what waits and what is to be sent follow, and lists that name the old id; nobody speaks by it"},
 	}
 }
 

@@ -36,6 +36,7 @@ var floors = map[string]string{
 	"gateway/markup":       "gateway/chat",
 	"gateway/words":        "",
 	"gateway/media":        "gateway/chat gateway/words",
+	"gateway/moves":        "gateway/chat",
 	"gateway/observe":      "gateway/chat agent/llm",
 	"agent":                "agent",
 	"agent/llm":            "agent/llm",

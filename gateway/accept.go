@@ -206,6 +206,12 @@ func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
 	if err := g.o.Store.Move(ctx, in.From, *in.MovedTo, rekey); err != nil {
 		return fmt.Errorf("move %s to %s: %w", in.From, *in.MovedTo, err)
 	}
+	if err := g.o.Moves.Add(ctx, in.From, *in.MovedTo); err != nil {
+		return err
+	}
+	if err := g.crons.book.Follow(ctx, g.o.Moves.Now); err != nil {
+		return err
+	}
 	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.From), zap.Stringer("to", *in.MovedTo))
 	return g.takeUp(ctx) // what waited does so elsewhere now
 }

@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
+	"hermesd/gateway/moves"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -34,6 +35,7 @@ type Options struct {
 	Agent     *agent.Agent
 	Adapters  map[chat.Account]chat.Adapter
 	Access    Access
+	Moves     *moves.Book                                                      // chats that have a new id; nil: they are not remembered
 	Pairing   *pairing.Book                                                    // offers strangers a code; nil: they get no answer
 	Prefix    func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
 	May       func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool

@@ -31,6 +31,9 @@ func (g *Gateway) homes() map[chat.Platform]chat.Address {
 	if set := g.setHomes.Load(); set != nil {
 		maps.Copy(all, *set)
 	}
+	for p, at := range all {
+		all[p] = g.o.Moves.Now(at)
+	}
 	return all
 }
 
@@ -124,7 +127,7 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 	if err != nil {
 		return nil, err
 	}
-	return []chat.Address{at}, nil
+	return []chat.Address{g.o.Moves.Now(at)}, nil
 }
 
 // place finds the chat of a platform that a text names: by its id, as it is known

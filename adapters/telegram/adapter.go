@@ -49,6 +49,9 @@ type Options struct {
 	Files *http.Client
 	// Memory keeps the bot's own name over restarts; nil: it is asked each time.
 	Memory Memory
+	// Was returns the ids that a chat had before it moved, by which the
+	// configuration may name it; nil: none is known.
+	Was func(id string) []string
 	// Listen opens the webhook's socket; nil: net.Listen.
 	Listen func(network, address string) (net.Listener, error)
 	Log    *zap.Logger

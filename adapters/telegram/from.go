@@ -26,6 +26,9 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 		switch v {
 		case update.Taken:
 			batch = append(batch, in)
+			if in.Event == chat.Moved { // what follows may be of the chat's new id
+				c = c.After(in.From.Chat, in.MovedTo.Chat)
+			}
 		case update.Waits:
 			n = min(n, i)
 		}
@@ -40,7 +43,7 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 }
 
 func (a *Adapter) converter() update.Converter {
-	return update.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules}
+	return update.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules, Was: a.o.Was}
 }
 
 // convert converts one update. Whatever is wrong with it, it ends there: an

@@ -416,6 +416,25 @@ func TestAGroupThatMovedIsFollowed(t *testing.T) {
 	})
 }
 
+// What was said in the new group comes in the batch that tells of the move: the
+// settings name the group by its old id only.
+func TestWhatIsSaidRightBehindAMoveIsHeard(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		inbox := adaptertest.NewInbox(t)
+		old := w.srv.AddChat(sim.ChatOptions{Type: sim.Group, Members: w.people, Bots: []*sim.Bot{w.bots[""]}})
+		c, id := w.config(""), strconv.FormatInt(old.ID(), 10)
+		c.AllowedChats, c.FreeResponseChats = []string{id}, []string{id}
+		next := old.Upgrade(w.people[0])
+		next.Say(w.people[0], "hello")
+		running(t, w.adapter(c, ""), inbox)
+		pass(time.Second)
+		all := inbox.Events()
+		if last := all[len(all)-1]; len(all) != 4 || last.Text != "hello" || last.Rule != "" || !last.Addressed {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 func TestAConnectionIsProvenAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.Connect("second")

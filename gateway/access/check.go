@@ -63,6 +63,7 @@ type Checker struct {
 	accounts map[chat.Account]rules
 	unknown  UnknownDM
 	pairing  Pairing
+	was      func(chat.Address) []string
 
 	mu   sync.Mutex // guards what follows
 	bots map[chat.Address][]time.Time
@@ -71,7 +72,7 @@ type Checker struct {
 // New returns a Checker for p, or an error that names every entry which cannot
 // stand where it stands.
 func New(p Policy) (*Checker, error) {
-	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, bots: make(map[chat.Address][]time.Time)}
+	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, was: p.Was, bots: make(map[chat.Address][]time.Time)}
 	var err error
 	wrap := func(what string, bad error) {
 		if bad != nil {
@@ -179,7 +180,14 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 	case c.all:
 		return RuleGlobalAllowAll
 	}
-	if in.From.Kind != chat.DM && some(func(r rules) bool { return r.chats[in.From.Chat] || r.chats[everybody] }) {
+	if in.From.Kind == chat.DM {
+		return ""
+	}
+	names := []string{in.From.Chat, everybody}
+	if c.was != nil {
+		names = append(names, c.was(in.From)...)
+	}
+	if some(func(r rules) bool { return slices.ContainsFunc(names, func(id string) bool { return r.chats[id] }) }) {
 		return RuleAllowedChat
 	}
 	return ""

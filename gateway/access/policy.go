@@ -66,6 +66,9 @@ type Policy struct {
 	Accounts  map[chat.Account]Rules
 	UnknownDM UnknownDM
 	Pairing   Pairing // nil: nobody is paired
+	// Was returns the ids that a chat had before: lists go on naming it by them.
+	// nil: none.
+	Was func(chat.Address) []string
 }
 
 // everybody in an allowlist is the same as allowing all.

@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"fmt"
+
+	"hermesd/gateway/chat"
 )
 
 // Update changes a job. A new schedule or zone counts from now on, and its runs
@@ -24,6 +26,28 @@ func (b *Book) Update(ctx context.Context, v Viewer, name string, d Draft) (View
 		d.Context = &ids
 	}
 	return b.edit(ctx, v, name, func(j *Job) error { return b.apply(j, d, now) })
+}
+
+// Follow lets jobs that were made in a chat belong to the chat that now says it
+// has become.
+func (b *Book) Follow(ctx context.Context, now func(chat.Address) chat.Address) error {
+	jobs, err := b.store.Jobs(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs of a chat that has moved: %w", err)
+	}
+	for _, j := range jobs {
+		if now(j.Origin) == j.Origin {
+			continue
+		}
+		_, err := b.store.EditJob(ctx, j.ID, func(j *Job) error {
+			j.Origin = now(j.Origin)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("job %s of a chat that has moved: %w", j.ID, err)
+		}
+	}
+	return nil
 }
 
 // Pause keeps a job from being due. A run that goes on is not stopped.

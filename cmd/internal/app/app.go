@@ -32,6 +32,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
+	"hermesd/gateway/moves"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/turn"
 	"hermesd/gateway/words"
@@ -91,6 +92,7 @@ type App struct {
 	windows   *windows
 	mind      *mind
 	pairing   *pairing.Book
+	moves     *moves.Book
 	enforce   prompt.Enforcement
 	prefill   []llm.Message
 	ready     chan struct{}
@@ -141,6 +143,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.undo = append(a.undo, a.store.Close)
 	a.trace()
 	if err := a.openPairing(ctx); err != nil {
+		return err
+	}
+	if a.moves, err = moves.Open(ctx, a.store); err != nil {
 		return err
 	}
 	if err := a.openWindows(ctx); err != nil {
@@ -224,7 +229,7 @@ func (a *App) join(tools tool.Set) error {
 	}
 	a.gateway = gateway.New(gateway.Options{
 		Only:  only,
-		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing,
+		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
 		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),

@@ -86,6 +86,9 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 	}, telegram.Options{
 		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: fetch,
+		Was: func(id string) []string {
+			return a.moves.Was(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
+		},
 	})
 }
 

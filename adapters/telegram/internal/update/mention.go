@@ -3,6 +3,7 @@ package update
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -51,14 +52,29 @@ func NewRules(s Settings) (Rules, error) {
 }
 
 // allows reports whether a chat is listened to at all. Direct chats are.
-func (r Rules) allows(at chat.Address) bool {
-	return at.Kind == chat.DM || len(r.allowed) == 0 || r.allowed[at.Chat]
+func (c Converter) allows(at chat.Address) bool {
+	return at.Kind == chat.DM || len(c.Rules.allowed) == 0 || c.in(c.Rules.allowed, at)
+}
+
+// in reports whether a list names the chat of at, by the id that it has or had.
+func (c Converter) in(list map[string]bool, at chat.Address) bool {
+	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return list[id] })
+}
+
+// prompt is the extra prompt of the chat of at.
+func (c Converter) prompt(at chat.Address) string {
+	for _, id := range c.ids(at.Chat) {
+		if p, ok := c.Rules.prompts[id]; ok {
+			return p
+		}
+	}
+	return ""
 }
 
 // groupRule names the rule by which a message of a group is left alone.
 func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
 	switch {
-	case !c.Rules.allows(at):
+	case !c.allows(at):
 		return ruleChatNotIn
 	case c.named(m).other:
 		return ruleOtherBot
@@ -89,7 +105,7 @@ func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 			return true
 		}
 	}
-	return !c.Rules.requireMention || c.Rules.free[at.Chat]
+	return !c.Rules.requireMention || c.in(c.Rules.free, at)
 }
 
 // names says whom a message names.

@@ -5,6 +5,7 @@ package update
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,32 @@ type Converter struct {
 	Account string
 	Me      Identity // Username "": not known yet
 	Rules   Rules
+	// Was returns the ids that a chat had before, by which Rules may name it; nil:
+	// none.
+	Was func(id string) []string
+}
+
+// After returns c for what comes after a move of a chat.
+func (c Converter) After(from, to string) Converter {
+	was := c.Was
+	if was == nil {
+		was = func(string) []string { return nil }
+	}
+	c.Was = func(id string) []string {
+		if id != to {
+			return was(id)
+		}
+		return slices.Concat(was(to), []string{from}, was(from))
+	}
+	return c
+}
+
+// ids are the names that a chat has and had, the present one first.
+func (c Converter) ids(id string) []string {
+	if c.Was == nil {
+		return []string{id}
+	}
+	return append([]string{id}, c.Was(id)...)
 }
 
 // An Identity is what Telegram says of the bot itself.
@@ -108,7 +135,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Verdic
 		At:       time.Unix(int64(m.Date), 0).UTC(),
 		ChatName: m.Chat.Title,
 		Topic:    topicName(m),
-		Prompt:   c.Rules.prompts[at.Chat],
+		Prompt:   c.prompt(at),
 		Files:    files(m),
 		ReplyTo:  c.quote(m),
 	}
@@ -197,7 +224,7 @@ func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inboun
 		Key: q.ID, ID: strconv.Itoa(id), Event: chat.Callback, From: at,
 		Sender: person(&q.From), At: now.UTC(), Text: q.Data, Addressed: true,
 	}
-	if !c.Rules.allows(at) {
+	if !c.allows(at) {
 		in.Rule = ruleChatNotIn
 	}
 	return in, Taken

@@ -232,6 +232,34 @@ func TestAGroupThatMoves(t *testing.T) {
 	}
 }
 
+// What the settings say of a chat goes on holding under its new id.
+func TestSettingsFollowAChatThatMoves(t *testing.T) {
+	rules, err := update.NewRules(update.Settings{RequireMention: true, Free: []string{"-5"}, Allowed: []string{"-5"}, Prompts: map[string]string{"-5": "cats"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := update.Converter{Me: me, Rules: rules}
+	said := func(c update.Converter, id string) chat.Inbound {
+		in, _, err := c.Convert(json.RawMessage(`{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":`+id+`,"type":"supergroup"},"from":{"id":3,"first_name":"B"},"text":"x"}}`), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	if in := said(before, "-1005"); in.Rule == "" {
+		t.Errorf("a chat of another id is listened to: %+v", in)
+	}
+	twice := before.After("-5", "-1005").After("-1005", "-1006")
+	for _, id := range []string{"-5", "-1005", "-1006"} {
+		if in := said(twice, id); in.Rule != "" || !in.Addressed || in.Prompt != "cats" {
+			t.Errorf("%s: %+v", id, in)
+		}
+	}
+	if in := said(twice, "-1007"); in.Rule == "" || in.Prompt != "" {
+		t.Errorf("a chat of another id is listened to: %+v", in)
+	}
+}
+
 func TestSendersAreWhoSpeaks(t *testing.T) {
 	for _, c := range []struct {
 		name, fields string
