@@ -1,6 +1,11 @@
 package tool
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+)
 
 // Toolsets are the groups of tools by name. Skills say by them what they need, or
 // stand in for; so some have tools that hermesd does not.
@@ -30,4 +35,29 @@ func Toolsets() map[string][]string {
 // of upstream Hermes that are called after it (hermes-cli, hermes-telegram).
 func AllTools(name string) bool {
 	return name == "all" || name == "*" || strings.HasPrefix(name, "hermes-")
+}
+
+// Offered are those of tools that are named, by their own name or that of a
+// toolset; all of them if nothing is named.
+func Offered(tools []llm.Tool, names []string) []llm.Tool {
+	if len(names) == 0 {
+		return tools
+	}
+	sets := Toolsets()
+	return slices.DeleteFunc(tools, func(t llm.Tool) bool {
+		return !slices.ContainsFunc(names, func(n string) bool { return n == t.Name || slices.Contains(sets[n], t.Name) })
+	})
+}
+
+// ToolsetsOf are the toolsets of which one of the tools is offered, in order. It
+// is never nil: a session without tools has none.
+func ToolsetsOf(tools []llm.Tool) []string {
+	sets := []string{}
+	for set, names := range Toolsets() {
+		if slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) }) {
+			sets = append(sets, set)
+		}
+	}
+	slices.Sort(sets)
+	return sets
 }

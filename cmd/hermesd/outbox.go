@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,20 +66,15 @@ func (c *cli) showRowsCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return c.ask(cmd.Context(), func(client *admin.Client) error {
 				var rows []outbox.Row
+				var shown []string
 				for _, id := range ids {
 					r, err := client.Row(cmd.Context(), id)
 					if err != nil {
 						return err
 					}
-					rows = append(rows, r)
+					rows, shown = append(rows, r), append(shown, rowText(r, time.Now()))
 				}
-				return c.show(rows, func() string {
-					shown := make([]string, len(rows))
-					for i, r := range rows {
-						shown[i] = rowText(r, time.Now())
-					}
-					return strings.Join(shown, "\n")
-				})
+				return c.show(rows, func() string { return strings.Join(shown, "\n") })
 			})
 		},
 	}
@@ -106,10 +102,8 @@ func rowText(r outbox.Row, now time.Time) string {
 	if f := r.Msg.File; f != nil {
 		line("file", "%s, %s, %s", f.Name, f.MIME, text.Bytes(f.Size))
 	}
-	for _, row := range r.Msg.Buttons {
-		for _, button := range row {
-			line("button", "%s: %s", button.Label, button.Data)
-		}
+	for _, button := range slices.Concat(r.Msg.Buttons...) {
+		line("button", "%s: %s", button.Label, button.Data)
 	}
 	switch said := text.Render(r.Msg.Text, text.Source, 0); {
 	case said != "":

@@ -195,7 +195,7 @@ func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
 		rec.At = who.At
 	}
 	var ts []tool.Tool
-	for _, t := range offered(a.set.Tools(), a.toolsets(rec.At)) {
+	for _, t := range tool.Offered(a.set.Tools(), a.toolsets(rec.At)) {
 		if found, ok := a.set.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}

@@ -247,7 +247,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	if rec, ok, err := of(ctx, id); err == nil && ok {
-		return m.filter(offered(slices.Clone(m.all), toolsetsOn(m.c, rec.At)))
+		return m.filter(tool.Offered(slices.Clone(m.all), toolsetsOn(m.c, rec.At)))
 	}
 	return f
 }
@@ -256,7 +256,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 const storePatience = 5 * time.Second
 
 func (m *mind) filter(tools []llm.Tool) skills.Filter {
-	f := skills.Filter{Disabled: m.c.Skills.Disabled, Tools: []string{}, Toolsets: toolsetsOf(tools)}
+	f := skills.Filter{Disabled: m.c.Skills.Disabled, Tools: []string{}, Toolsets: tool.ToolsetsOf(tools)}
 	for _, t := range tools {
 		f.Tools = append(f.Tools, t.Name)
 	}

@@ -4,25 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	"hermesd/internal/secret"
 )
-
-// offered are the tools that a session gets: all, or those that are named, by
-// their own name or that of a toolset.
-func offered(tools []llm.Tool, names []string) []llm.Tool {
-	if len(names) == 0 {
-		return tools
-	}
-	sets := tool.Toolsets()
-	return slices.DeleteFunc(tools, func(t llm.Tool) bool {
-		return !slices.ContainsFunc(names, func(n string) bool { return n == t.Name || slices.Contains(sets[n], t.Name) })
-	})
-}
 
 // toolsets are the names of the tools that conversations at a place get; none:
 // all.
