@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/media"
 	"hermesd/gateway/words"
+	"hermesd/internal/dial"
 )
 
 // attach takes a file that an answer attaches into the cache, from where it is
@@ -51,6 +53,8 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 		return chat.File{}, words.Errorf("it is not a file")
 	case info.Size() == 0:
 		return chat.File{}, words.Errorf("it is empty")
+	case info.Size() > maxFile: // before it is copied
+		return chat.File{}, words.Errorf("it has %s, and at most %s can be sent", dial.Size(info.Size()), dial.Size(maxFile))
 	}
 	file, err := root.Open(at)
 	if err != nil {
@@ -62,7 +66,7 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 		return err
 	}, chat.File{Name: filepath.Base(at)})
 	if err != nil {
-		return chat.File{}, errors.New(kept.Problem)
+		return chat.File{}, media.Why(err)
 	}
 	kept.Kind = presented(kept.MIME)
 	return kept, nil

@@ -15,6 +15,8 @@ func TestOnlyFilesOfTheWorkspaceAreSent(t *testing.T) {
 	for name, text := range map[string]string{"plan.txt": "the plan", "sub/more.txt": "more", "empty.txt": ""} {
 		w.must(os.WriteFile(filepath.Join(work, name), []byte(text), 0o600))
 	}
+	w.must(os.WriteFile(filepath.Join(work, "large.bin"), nil, 0o600))
+	w.must(os.Truncate(filepath.Join(work, "large.bin"), 51<<20)) // takes no room
 	w.must(os.Symlink(w.path("config.yaml"), filepath.Join(work, "link.txt")))
 	w.must(os.Symlink(w.home, filepath.Join(work, "up")))
 	w.start()
@@ -30,6 +32,7 @@ func TestOnlyFilesOfTheWorkspaceAreSent(t *testing.T) {
 		{filepath.Join(work, "none.txt"), "there is no such file"},
 		{filepath.Join(work, "empty.txt"), "it is empty"},
 		{filepath.Join(work, "sub"), "it is not a file"},
+		{"large.bin", "it has 51 MB, and at most 50 MB can be sent"},
 	} {
 		before := len(w.tg.Ledger().Calls("sendDocument"))
 		w.say("attach " + c.path)
