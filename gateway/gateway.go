@@ -48,6 +48,7 @@ type Options struct {
 	Committed func()                               // called after each commit of a turn; it must not wait
 	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
 	Forgotten func(session.Forgotten)              // told what a deleted conversation leaves to be deleted
+	Running   func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
 	Senses    turn.Senses
 	Title     func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
 	Cron      Cron                                                                        // scheduled prompts
@@ -154,7 +155,7 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, Quote: o.Quote,
-		Attach: o.Attach, Commanded: g.commanded, Paused: g.held, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
+		Attach: o.Attach, Running: o.Running, Commanded: g.commanded, Paused: g.held, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
 		Model: turn.Choice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Words: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,

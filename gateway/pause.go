@@ -82,6 +82,13 @@ func (e env) Progress() string {
 }
 
 // NoVoice says why answers cannot be spoken.
+func (e env) Background(id session.ID) (running int, end func()) {
+	if e.g.o.Running == nil {
+		return 0, nil
+	}
+	return e.g.o.Running(id)
+}
+
 func (e env) NoVoice() string {
 	if e.g.o.Senses.Speak == nil {
 		return words.N("no service for speech is connected")

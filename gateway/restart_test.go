@@ -192,6 +192,31 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 	})
 }
 
+// Somebody will come back for what runs in the background.
+func TestAConversationThatRunsSomethingInTheBackgroundDoesNotStartOverByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
+		var running atomic.Int64
+		running.Store(1)
+		w.set = func(o *gateway.Options) {
+			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+			o.Running = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
+		}
+		w.start()
+		defer w.stop()
+		for _, said := range []string{"first", "second"} {
+			w.say("7", said)
+			w.settle(2 * time.Hour)
+		}
+		running.Store(0)
+		w.say("7", "third")
+		w.settle(time.Minute)
+		if got := w.room.visible("7"); len(got) != 4 || got[1] != "Two." || !strings.HasPrefix(got[2], "A new conversation begins,") {
+			t.Errorf("the person reads %q", got)
+		}
+	})
+}
+
 func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))

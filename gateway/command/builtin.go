@@ -98,7 +98,14 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 	if running, waiting := env.Busy(c.Key); running || waiting > 0 {
 		text += " " + stopped(c, running, waiting)
 	}
-	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true}, nil
+	n, end := env.Background(c.Session.ID)
+	switch {
+	case n == 1:
+		text += " " + c.T("The command that it runs in the background is ended.")
+	case n > 1:
+		text += " " + c.T("The %d commands that it runs in the background are ended.", n)
+	}
+	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true, Then: end}, nil
 }
 
 func stop(_ context.Context, env Env, c Call) (Result, error) {

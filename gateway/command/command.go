@@ -121,6 +121,9 @@ type Env interface {
 	// turn runs, and how tool calls are shown.
 	BusyMode() string
 	Progress() string
+	// Background returns how many commands run in the background of a session, and
+	// what ends them.
+	Background(id session.ID) (running int, end func())
 	// NoVoice says why answers cannot be spoken; "" if they can.
 	NoVoice() string
 	// Pause stops new turns everywhere, or lets them begin again, and says in words

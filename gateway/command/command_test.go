@@ -69,6 +69,8 @@ type fake struct {
 	recs    []session.Record
 	titled  string
 	err     error
+	// background is how many commands run in the background.
+	background int
 }
 
 func (f *fake) Status(context.Context, command.Call) (string, error) { return "all is well", f.err }
@@ -94,6 +96,7 @@ func (f *fake) Resolve(name string) (string, string, error) {
 func (f *fake) SwitchCost(context.Context, session.Record, session.Record) string { return "It costs." }
 func (f *fake) BusyMode() string                                                  { return "interrupt" }
 func (f *fake) Progress() string                                                  { return "off" }
+func (f *fake) Background(session.ID) (int, func())                               { return f.background, func() { f.background = 0 } }
 func (f *fake) NoVoice() string                                                   { return "there is no voice" }
 func (f *fake) Decide(_ command.Call, id string, leave bool, d command.Decision) (string, func()) {
 	return fmt.Sprintf("decided %q %v %v %q %d %q", id, leave, d.Allow, d.For, d.Choice, d.Text), nil
@@ -234,6 +237,14 @@ func TestStopAndNewSayWhatTheyEnd(t *testing.T) {
 	r, err = table.Run(t.Context(), env, call("/reset  A\x07 new\nday "))
 	if err != nil || !r.Stop || !r.Open || r.Title != "A new day" || !strings.Contains(r.Text, "2 waiting messages are cancelled") {
 		t.Errorf("/reset gives %+v, %v", r, err)
+	}
+	env = &fake{background: 2}
+	r, err = table.Run(t.Context(), env, call("/new"))
+	if err != nil || !strings.HasSuffix(r.Text, "The 2 commands that it runs in the background are ended.") || env.background != 2 {
+		t.Errorf("/new gives %+v, %v", r, err)
+	}
+	if r.Then(); env.background != 0 {
+		t.Error("they are not ended")
 	}
 }
 

@@ -41,7 +41,7 @@ type conversation struct {
 // still what the store has, else from the store, else a new one.
 //
 // A session that is over by the reset policy is left for a new one, unless
-// the turn is resumed in it.
+// the turn is resumed in it, or something runs in its background.
 func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conversation, error) {
 	rec, ok, err := r.o.Store.Session(ctx, e.Session)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conver
 	if !ok {
 		return r.begin(e, "")
 	}
-	if why, due := r.reset(rec.At).Due(r.o.Words, rec.Updated, e.Accepted); due && !resumed {
+	if why, due := r.reset(rec.At).Due(r.o.Words, rec.Updated, e.Accepted); due && !resumed && !r.working(rec.ID) {
 		s, err := r.begin(e, "")
 		if err == nil {
 			s.over = r.o.Words.T("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
@@ -197,4 +197,14 @@ func (r *Runner) reset(at chat.Address) session.Reset {
 		return session.Reset{}
 	}
 	return r.o.Reset(at)
+}
+
+// working reports whether something that a session has started runs in the
+// background. Somebody will come back for it.
+func (r *Runner) working(id session.ID) bool {
+	if r.o.Running == nil {
+		return false
+	}
+	n, _ := r.o.Running(id)
+	return n > 0
 }

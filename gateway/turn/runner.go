@@ -62,6 +62,9 @@ type Options struct {
 	// Paused reports whether no turn may begin in a lane; only immediate commands run then.
 	// nil: never.
 	Paused func(inbox.Lane) bool
+	// Running returns how many commands run in the background of a session, and what
+	// ends them; nil: none do.
+	Running func(session.ID) (n int, end func())
 	// Forgotten is told what a session took with it that was deleted; nil: nobody
 	// is.
 	Forgotten func(session.Forgotten)

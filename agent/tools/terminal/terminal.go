@@ -194,6 +194,19 @@ func (t *Terminal) EndSession(session string) {
 	t.jobs = kept
 }
 
+// Background returns how many processes of a session run in the background.
+func (t *Terminal) Background(session string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, j := range t.jobs {
+		if j.session == session && !j.ended() {
+			n++
+		}
+	}
+	return n
+}
+
 // Running returns how many processes run in the background.
 func (t *Terminal) Running() int {
 	t.mu.Lock()

@@ -34,6 +34,15 @@ func (a *App) endCommands(id session.ID) {
 	}
 }
 
+// background returns how many commands run in the background of a conversation,
+// and what ends them.
+func (a *App) background(id session.ID) (running int, end func()) {
+	if a.commands == nil {
+		return 0, nil
+	}
+	return a.commands.Background(string(id)), func() { a.endCommands(id) }
+}
+
 // forgotten deletes what a conversation that was deleted in a chat has left
 // outside of the store.
 func (a *App) forgotten(gone session.Forgotten) {

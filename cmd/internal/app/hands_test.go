@@ -243,3 +243,27 @@ func TestACommandThatHangsEndsWithTheDaemon(t *testing.T) {
 		t.Errorf("the stop took %v", took)
 	}
 }
+
+// A new conversation does not inherit what the old one has left running, and
+// nobody could look after it there.
+func TestANewConversationEndsWhatTheOldOneRunsInTheBackground(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fault{config: onlyOwner, telegram: "allow_all: true"})
+	w.start()
+	w.online()
+	bob := w.talker(time.Hour) // another conversation, which has nothing to do with it
+	w.answers(use("terminal", `{"background":true,"command":"sleep `+w.mark()+`"}`), "result: p1 runs in the background")
+	bob.end()
+	bob.answered()
+	bob.chat.Say(bob.who, "/new")
+	w.seesIn(bob.chat, "A new conversation begins.")
+	if n := len(w.running(w.mark())); n == 0 {
+		t.Error("somebody else's /new has ended it")
+	}
+	w.answers("/new", "A new conversation begins.", "The command that it runs in the background is ended.")
+	w.gone(w.mark())
+	w.answers(use("process", `{"action":"list"}`), "result: This conversation has no background processes.")
+	if said := w.answers("/new", "A new conversation begins."); strings.Contains(said, "background") {
+		t.Errorf("it says %q", said)
+	}
+}
