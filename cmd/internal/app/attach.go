@@ -12,7 +12,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
 	"hermesd/gateway/words"
-	"hermesd/internal/dial"
 )
 
 // attach takes a file that an answer attaches into the cache, from where it is
@@ -53,8 +52,6 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 		return chat.File{}, words.Errorf("it is not a file")
 	case info.Size() == 0:
 		return chat.File{}, words.Errorf("it is empty")
-	case info.Size() > maxFile: // before it is copied
-		return chat.File{}, words.Errorf("it has %s, and at most %s can be sent", dial.Size(info.Size()), dial.Size(maxFile))
 	}
 	file, err := root.Open(at)
 	if err != nil {
@@ -64,7 +61,7 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {
 		_, err := io.Copy(w, file)
 		return err
-	}, chat.File{Name: filepath.Base(at)})
+	}, chat.File{Name: filepath.Base(at), Size: info.Size()}) // if that is too much, it is not copied
 	if err != nil {
 		return chat.File{}, media.Why(err)
 	}

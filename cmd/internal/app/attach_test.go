@@ -32,7 +32,7 @@ func TestOnlyFilesOfTheWorkspaceAreSent(t *testing.T) {
 		{filepath.Join(work, "none.txt"), "there is no such file"},
 		{filepath.Join(work, "empty.txt"), "it is empty"},
 		{filepath.Join(work, "sub"), "it is not a file"},
-		{"large.bin", "it has 51 MB, and at most 50 MB can be sent"},
+		{"large.bin", "the file has 51 MB and at most 50 MB can be taken"},
 	} {
 		before := len(w.tg.Ledger().Calls("sendDocument"))
 		w.say("attach " + c.path)

@@ -34,8 +34,7 @@ func (a *App) endCommands(id session.ID) {
 	}
 }
 
-// background returns how many commands run in the background of a conversation,
-// and what ends them.
+// background implements gateway.Options.Running.
 func (a *App) background(id session.ID) (running int, end func()) {
 	if a.commands == nil {
 		return 0, nil
