@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 )
@@ -13,9 +14,11 @@ import (
 // wait for one that has them all.
 func TestWhatIsForOtherPlatformsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
 		w.start()
 		w.say("7", "before")
+		w.settle(time.Second)
 		w.kill()
 		w.set = func(o *gateway.Options) { o.Only = chat.Console }
 		w.start()

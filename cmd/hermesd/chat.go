@@ -102,11 +102,10 @@ func (c *cli) beginning(ctx context.Context, client *admin.Client, words string)
 	if err != nil {
 		return "" // the conversation says what is wrong
 	}
-	where := words + " " + s.Workspace + "."
-	if cwd, err := os.Getwd(); err == nil && same(cwd, s.Workspace) {
-		where = words + " this directory, " + s.Workspace + "."
+	if cwd, err := os.Getwd(); err == nil && real(cwd) == real(s.Workspace) {
+		words += " this directory,"
 	}
-	return strings.TrimSpace(where + "\n" + s.Caching)
+	return words + " " + s.Workspace + ".\n" + s.Caching
 }
 
 // here returns the directory that this was started in, if an agent may work
@@ -127,8 +126,6 @@ func within(dir, path string) bool {
 	rel, err := filepath.Rel(real(dir), real(path))
 	return err == nil && filepath.IsLocal(rel)
 }
-
-func same(a, b string) bool { return real(a) == real(b) }
 
 func real(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {

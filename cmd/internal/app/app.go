@@ -102,6 +102,7 @@ type App struct {
 	gate      gate
 	reload    reloader
 	pulse     pulse
+	only      chat.Platform  // whose turns may begin; "": all
 	undo      []func() error // what New has done, to be undone in reverse
 }
 
@@ -115,13 +116,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	if o.Here != "" {
-		c := *o.Config
-		c.Terminal.CWD, o.Config = o.Here, &c
-	}
 	pace()
 	a := &App{o: o, meter: newMeter(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
 	a.o.Log = a.meter.Log(o.Log)
+	if o.Here != "" {
+		c := *o.Config
+		c.Terminal.CWD, a.o.Config, a.only = o.Here, &c, chat.Console
+	}
 	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.unwind())
 	}
@@ -223,13 +224,8 @@ func (a *App) join(tools tool.Set) error {
 	if err != nil {
 		return err
 	}
-	only := chat.Platform("")
-	if a.o.Here != "" {
-		only = chat.Console
-	}
 	a.gateway = gateway.New(gateway.Options{
-		Only:  only,
-		Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
+		Only: a.only, Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
 		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
