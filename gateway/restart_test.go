@@ -217,6 +217,36 @@ func TestAConversationThatRunsSomethingInTheBackgroundDoesNotStartOverByItself(t
 	})
 }
 
+// TestHowOldAMessageIsThePlatformSays: our clock may be wrong by days.
+func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ahead, stamp time.Duration // of our clock; of the message, by it
+		late         bool
+	}{
+		"our clock is right":                   {0, -48 * time.Hour, true},
+		"it is ahead, and the message is new":  {25 * time.Hour, -25 * time.Hour, false},
+		"it is ahead, and the message is old":  {25 * time.Hour, -50 * time.Hour, true},
+		"it is behind, and the message is old": {-48 * time.Hour, -time.Hour, true},
+		"it is behind, and the message is new": {-48 * time.Hour, 48 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, llmtest.Say("Here I am."))
+				w.room.ahead = tt.ahead
+				w.start()
+				defer w.stop()
+				m := w.message("7", "are you there?")
+				m.At = time.Now().Add(tt.stamp)
+				w.offer(m)
+				w.settle(time.Minute)
+				if got := w.room.visible("7"); len(got) != 1 || strings.Contains(got[0], "too old to answer") != tt.late {
+					t.Errorf("the person reads %q", got)
+				}
+			})
+		})
+	}
+}
+
 func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))

@@ -24,6 +24,7 @@ type room struct {
 	faults []fault
 	next   int
 	typing int
+	ahead  time.Duration // of our clock
 
 	buttons [][]chat.Button // of the last message that had any
 	answers []string        // to presses
@@ -111,7 +112,7 @@ func (r *room) note(format string, args ...any) {
 
 func (r *room) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
 
-func (r *room) Health() chat.Health { return chat.Health{State: chat.Connected} }
+func (r *room) Health() chat.Health { return chat.Health{State: chat.Connected, Ahead: r.ahead} }
 
 func (r *room) Features() chat.Features {
 	return chat.Features{Limit: 4096, Size: markup.UTF16, CaptionLimit: 1024, EditInterval: time.Second}

@@ -65,6 +65,14 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
+// ahead is by how much our clock is ahead of that of an account's platform.
+func (g *Gateway) ahead(a chat.Account) time.Duration {
+	if ad, ok := g.o.Adapters[a]; ok {
+		return ad.Health().Ahead
+	}
+	return 0
+}
+
 // since is a time of this process by the clock as it is now: how long ago it was
 // is right, also when the clock has been changed.
 func since(t time.Time) time.Time {

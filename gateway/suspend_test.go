@@ -49,3 +49,46 @@ func TestASessionThatWasUnderWayInThreeCrashesIsNotGoneOnWith(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestWhatIsNotGoneOnWithIsToldOfAllMessages that were one input: who wrote several
+// must not take one for answered.
+func TestWhatIsNotGoneOnWithIsToldOfAllMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		hang := make(chan struct{})
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if strings.Contains(r.Newest(), "hello") {
+				return llmtest.Say("hi")
+			}
+			return llmtest.Answer{Text: "never", Wait: hang}
+		}
+		w.start()
+		w.say("7", "hello")
+		w.settle(time.Second)
+		w.say("7", "one")
+		w.settle(time.Second)
+		for range 2 {
+			w.kill()
+			w.start()
+			w.settle(time.Second)
+		}
+		if err := w.gw.Pause(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		w.say("7", "two")
+		w.say("7", "three")
+		w.settle(time.Second)
+		if err := w.gw.Pause(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Second)
+		w.kill()
+		w.start()
+		w.settle(time.Minute)
+		seen := w.room.visible("7")
+		if last := seen[len(seen)-1]; !strings.Contains(last, "died three times in a row") || !strings.Contains(last, "these 2 messages") {
+			t.Errorf("%q", seen)
+		}
+		w.stop()
+	})
+}

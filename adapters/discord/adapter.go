@@ -147,7 +147,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 		o.Files = &http.Client{Transport: o.Transport}
 	}
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: event.NewDirectory(), most: feedItems, health: health.New(o.Log)}
-	if a.wire, err = wire.New(cfg.Token, cfg.BaseURL, o.Transport); err != nil {
+	if a.wire, err = wire.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -138,6 +138,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 			return wrong(err)
 		}
 	}
+	a.wire.RT = a.health.Clock(a.wire.RT)
 	a.api = a.client(a.wire)
 	a.people = people.New(a.api, o.Log)
 	a.places = place.New(a.memoryKey(), o.Memory, o.Log)

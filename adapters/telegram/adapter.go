@@ -114,6 +114,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if a.files == nil {
 		a.files = &http.Client{Transport: a.wire.RT}
 	}
+	a.wire.RT = a.health.Clock(a.wire.RT)
 	if a.api, err = a.newBot(a.wire); err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: a.wire.Mask(err.Error())}
 	}

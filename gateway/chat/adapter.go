@@ -64,6 +64,9 @@ type Health struct {
 	// Note is what the operator should know of the account although nothing is
 	// wrong.
 	Note string `json:"note,omitempty"`
+	// Ahead is by how much our clock is ahead of the platform's: 0 if that is not
+	// known, or little.
+	Ahead time.Duration `json:"ahead,omitempty"`
 }
 
 // A State is a stage in the life of a connection.

@@ -162,8 +162,11 @@ const (
 	Away                  // it came while nobody was there, too long ago
 )
 
-// Message is what the sender of a message reads.
-func (l Late) Message(p words.Printer) string {
+// Message is what the sender of n messages reads.
+func (l Late) Message(p words.Printer, n int) string {
+	if n > 1 {
+		return l.messages(p, n)
+	}
 	switch l {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
@@ -171,6 +174,16 @@ func (l Late) Message(p words.Printer) string {
 		return p.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
 	}
 	return p.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
+}
+
+func (l Late) messages(p words.Printer, n int) string {
+	switch l {
+	case Suspended:
+		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or begin anew with `/new`.", n)
+	case CutOff:
+		return p.T("I was restarted while I worked on these %d messages, too long ago to go on by myself. Send them again if they still matter.", n)
+	}
+	return p.T("I was away when these %d messages came, and they are too old to answer by myself now. Send them again if they still matter.", n)
 }
 
 // Job is what those read to whom a scheduled prompt speaks.

@@ -218,7 +218,7 @@ func (t *turn) tooLate(ctx context.Context, why excuse.Late) {
 	agent.Close(s.tr, "")
 	s.tr.Append(m)
 	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.takeBack(), t.render(why.Message(t.Printer), t.quoting())...)
+	rows := append(t.takeBack(), t.render(why.Message(t.Printer, len(t.c.Entries)), t.quoting())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
 }
 

@@ -112,9 +112,12 @@ type Options struct {
 	EditFirst     bool
 	Freshness     time.Duration // of a turn that was cut short
 	Backlog       time.Duration // greatest age of a message that is answered
-	Inactivity    time.Duration // of a turn, before it is given up
-	CacheBytes    int64
-	Log           *zap.Logger
+	// Ahead is by how much our clock is ahead of that of an account's platform, which
+	// says how old its messages are; nil: not at all.
+	Ahead      func(chat.Account) time.Duration
+	Inactivity time.Duration // of a turn, before it is given up
+	CacheBytes int64
+	Log        *zap.Logger
 }
 
 // A Choice is the model that answers in a session.
@@ -325,13 +328,22 @@ func (t *turn) run(ctx context.Context) {
 		t.tooLate(ctx, excuse.Suspended)
 	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
 		t.tooLate(ctx, excuse.CutOff)
-	case t.r.o.Backlog > 0 && time.Since(e.In.At) > t.r.o.Backlog && !t.c.Crashed:
+	case t.r.o.Backlog > 0 && t.r.age(e) > t.r.o.Backlog && !t.c.Crashed:
 		t.tooLate(ctx, excuse.Away)
 	case e.Slot != nil && t.r.o.Scheduled != nil:
 		t.scheduled(ctx)
 	default:
 		t.talk(ctx)
 	}
+}
+
+// age is how old a message is by the clock of its platform.
+func (r *Runner) age(e inbox.Entry) time.Duration {
+	age := time.Since(e.In.At)
+	if r.o.Ahead != nil && e.Slot == nil {
+		age -= r.o.Ahead(e.In.From.On())
+	}
+	return age
 }
 
 // inARow is in how many crashes in a row a session may have had a turn under way

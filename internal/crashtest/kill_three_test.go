@@ -7,9 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,20 +78,6 @@ func (l *threefold) findings() []finding {
 		}
 	}
 	return out
-}
-
-var asideMany = regexp.MustCompile(`^⚠️ I set these (\d+) messages aside`)
-
-// toldAside is how many messages a text says that were set aside after crashes.
-func toldAside(text string) int {
-	if m := asideMany.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1]) // only digits
-		return n
-	}
-	if strings.HasPrefix(text, "⚠️ I set this message aside") {
-		return 1
-	}
-	return 0
 }
 
 // settled waits until everything is accounted for, or nothing comes for long.
