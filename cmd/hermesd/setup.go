@@ -10,16 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
 	"hermesd/cmd/internal/setup/form"
 	"hermesd/cmd/internal/tui/text"
-	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
-	"hermesd/gateway/words"
 )
 
 // A wizard is how `setup` was asked for.
@@ -81,11 +77,7 @@ kept by the shell.`,
 func (c *cli) setup(ctx context.Context, w wizard) error {
 	if w.manifest {
 		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; broken or not
-		var say words.Printer
-		if cfg != nil {
-			say, _ = words.In(cfg.Display.Language)
-		}
-		return c.print(slack.Manifest(command.NewTable(command.In(say, command.Builtin()...)...).Menu(access.Owner), say) + "\n")
+		return c.print(setup.SlackManifest(cfg) + "\n")
 	}
 	if !w.alone && !(isTerminal(c.in) && isTerminal(c.out)) {
 		return &usageError{"setup asks questions, and this is no terminal; give --non-interactive and the answers as flags (`hermesd setup --help` lists them)"}

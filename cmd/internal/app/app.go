@@ -229,7 +229,7 @@ func (a *App) join(tools tool.Set) error {
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
 		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, Running: a.background, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher(a.cache), Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
+		Attach: a.attach, Running: a.background, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
 		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.Policy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,

@@ -1,15 +1,10 @@
 package app
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
-
-	"go.uber.org/zap"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/anthropic"
@@ -18,7 +13,6 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
-	"hermesd/gateway/words"
 	"hermesd/internal/dial"
 )
 
@@ -82,32 +76,9 @@ func withPort(u *url.URL) string {
 }
 
 // fetcher downloads what people send into the cache.
-func (a *App) fetcher(cache *media.Cache) func(context.Context, chat.Account, chat.File) (chat.File, error) {
-	return func(ctx context.Context, account chat.Account, f chat.File) (chat.File, error) {
-		fetch, ok := a.adapters[account].(chat.Fetcher)
-		if !ok {
-			f.Problem = words.N("this platform gives no files")
-			return f, nil
-		}
-		var said error // by the adapter: it knows the platform's own limits
-		kept, err := cache.Save(ctx, func(ctx context.Context, w io.Writer) error {
-			said = fetch.Fetch(ctx, f, w, maxFile)
-			return said
-		}, f)
-		if err != nil {
-			a.o.Log.Warn("file", zap.String("platform", string(account.Platform)), zap.String("err", a.o.Report.Secrets.Mask(err.Error())))
-			if said == nil {
-				said = media.Why(err)
-			}
-			if plain := strings.TrimSuffix(a.o.Report.Secrets.Mask(said.Error()), "."); plain != said.Error() {
-				said = errors.New(plain)
-			}
-			wrong := words.Errorf("I could not get the file %s: %v.", media.Name(f.Name), said)
-			kept.Problem = wrong.Error()
-			return kept, wrong
-		}
-		return kept, nil
-	}
+func (a *App) fetcher() media.Fetcher {
+	from := func(on chat.Account) chat.Fetcher { f, _ := a.adapters[on].(chat.Fetcher); return f }
+	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.o.Report.Secrets.Mask, Log: a.o.Log}
 }
 
 // homes are the home channels of the platforms.

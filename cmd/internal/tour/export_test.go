@@ -3,6 +3,7 @@ package tour
 import (
 	"io"
 
+	"hermesd/cmd/internal/setup"
 	"hermesd/gateway/chat"
 )
 
@@ -32,4 +33,4 @@ func Columns(out io.Writer, width int, text string) {
 const Permissions = permissions
 
 // Manifest is that of the app on Slack.
-func Manifest() string { return manifest() }
+func Manifest() string { return setup.SlackManifest(nil) }

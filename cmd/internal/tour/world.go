@@ -6,11 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	slackadapter "hermesd/adapters/slack"
-	"hermesd/gateway/access"
+	"hermesd/cmd/internal/setup"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
-	"hermesd/gateway/words"
 	"hermesd/internal/rig"
 	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/slack"
@@ -99,7 +96,7 @@ func manifested() (o slack.AppOptions, err error) {
 			} `json:"event_subscriptions"`
 		}
 	}
-	if err := json.Unmarshal([]byte(manifest()), &m); err != nil {
+	if err := json.Unmarshal([]byte(setup.SlackManifest(nil)), &m); err != nil {
 		return o, fmt.Errorf("the manifest of the Slack app: %w", err)
 	}
 	for _, c := range m.Features.Commands {
@@ -107,11 +104,6 @@ func manifested() (o slack.AppOptions, err error) {
 	}
 	o.Scopes, o.Events = m.OAuth.Scopes.Bot, m.Settings.Subscriptions.Events
 	return o, nil
-}
-
-// manifest is that of the Slack app, with the commands that everybody has.
-func manifest() string {
-	return slackadapter.Manifest(command.NewTable(command.Builtin()...).Menu(access.Owner), words.Printer{})
 }
 
 // addSlack makes a workspace with an app and a person, and returns the

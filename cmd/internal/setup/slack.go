@@ -1,0 +1,19 @@
+package setup
+
+import (
+	"hermesd/adapters/slack"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/access"
+	"hermesd/gateway/command"
+	"hermesd/gateway/words"
+)
+
+// SlackManifest is the manifest of the Slack app, with the commands that owners
+// have, in the language of c; nil: in English.
+func SlackManifest(c *config.Config) string {
+	var say words.Printer
+	if c != nil {
+		say, _ = words.In(c.Display.Language) // an unknown language is English here
+	}
+	return slack.Manifest(command.NewTable(command.In(say, command.Builtin()...)...).Menu(access.Owner), say)
+}
