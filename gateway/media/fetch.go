@@ -10,6 +10,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/words"
+	"hermesd/internal/dial"
 )
 
 // A Fetcher downloads what people send into a cache.
@@ -40,7 +41,7 @@ func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.
 		return kept, nil
 	}
 	g.Log.Warn("file", zap.String("platform", string(on.Platform)), zap.String("err", g.Mask(err.Error())))
-	if said == nil {
+	if _, large := errors.AsType[*dial.TooLarge](err); said == nil || large { // our own limit
 		said = Why(err)
 	}
 	if plain := strings.TrimSuffix(g.Mask(said.Error()), "."); plain != said.Error() {
