@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 	spent := admin.Spent{Name: hostile, Title: hostile, Calls: 2, Unpriced: 1, Unknown: []string{hostile}}
 	for name, out := range map[string]string{
 		"prompt": promptText(p, true), "trace": traceText(admin.Trace{Calls: []ledger.Record{record}}),
-		"diff": diffText(admin.Diff{A: record, B: record, Where: hostile}), "usage": usageText(admin.Usage{By: "model", Rows: []admin.Spent{spent}, Total: spent, Prices: hostile}),
+		"diff": diffText(admin.Diff{A: record, B: record, Where: hostile}), "usage": usageText(admin.Usage{By: "model", Compacted: []admin.Compacted{{Session: hostile, Title: hostile}}, Rows: []admin.Spent{spent}, Total: spent, Prices: hostile}),
 		"memory": memoryText(remembered{Target: "memory", File: hostile, Entries: []string{hostile}, Blocked: map[string]string{hostile: "x"}}),
 		"skills": skillsText([]aSkill{{Name: hostile, Category: hostile, Description: hostile, Hidden: hostile}}, 1),
 		"message": rowText(outbox.Row{Reason: hostile, Turn: hostile, Receipt: &chat.Receipt{ID: hostile}, Msg: chat.Outbound{
@@ -98,6 +99,20 @@ func TestStatusTellsReuseAndBreaks(t *testing.T) {
 	out = statusText(admin.Status{Status: gateway.Status{Breaks: map[string]int{"new_session": 9}}}, time.Now())
 	if !strings.Contains(out, "no model was called since the start") || strings.Contains(out, "breaks") || strings.Contains(out, "hygiene") || strings.Contains(out, "PROBLEM") {
 		t.Errorf("of a daemon that has done nothing:\n%s", out)
+	}
+}
+
+func TestUsageListsWhatWasCompacted(t *testing.T) {
+	row := admin.Spent{Name: "a", Calls: 1}
+	u := admin.Usage{By: "session", Rows: []admin.Spent{row}, Total: row, Compacted: []admin.Compacted{
+		{Session: "a", Title: "The trip", Context: 900, Compactions: 2, Archived: 58, Summaries: &llm.Usage{Input: 5000, Output: 300}}, {Session: "b", Archived: 7},
+	}}
+	if out := usageText(u); !regexp.MustCompile(`COMPACTED +CONTEXT +TIMES +ARCHIVED +TOKENS OF SUMMARIES\na The trip +900 +2 +58 +5000 in, 300 out\nb +0 +0 +7 +unknown\n`).MatchString(out) {
+		t.Error(out)
+	}
+	u.Compacted = nil
+	if out := usageText(u); strings.Contains(out, "COMPACTED") {
+		t.Error(out)
 	}
 }
 

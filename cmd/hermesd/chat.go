@@ -17,6 +17,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/place"
 	"hermesd/cmd/internal/tui"
 )
 
@@ -102,36 +103,10 @@ func (c *cli) beginning(ctx context.Context, client *admin.Client, words string)
 	if err != nil {
 		return "" // the conversation says what is wrong
 	}
-	if cwd, err := os.Getwd(); err == nil && real(cwd) == real(s.Workspace) {
+	if cwd, err := os.Getwd(); err == nil && place.Same(cwd, s.Workspace) {
 		words += " this directory,"
 	}
 	return words + " " + s.Workspace + ".\n" + s.Caching
-}
-
-// here returns the directory that this was started in, if an agent may work
-// there: none is configured, and it does not hold everything that the person has.
-func here(cfg *config.Config, home string) string {
-	cwd, err := os.Getwd()
-	if err != nil || cfg.Terminal.CWD != "" || filepath.Dir(cwd) == cwd {
-		return ""
-	}
-	if own, err := os.UserHomeDir(); err == nil && within(cwd, own) || within(cwd, home) || within(home, cwd) {
-		return ""
-	}
-	return cwd
-}
-
-// within reports whether path is dir or in it, once links are followed.
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(real(dir), real(path))
-	return err == nil && filepath.IsLocal(rel)
-}
-
-func real(path string) string {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		return to
-	}
-	return filepath.Clean(path)
 }
 
 // attaching returns how a conversation is joined. A daemon that was restarted
@@ -188,7 +163,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line was written when it was logged
-	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Here: here(cfg, report.Home), Version: version, Log: log})
+	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Here: place.Here(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
 	if err != nil {
 		return mute(err)
 	}

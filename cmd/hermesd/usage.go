@@ -21,8 +21,8 @@ func (c *cli) usageCmd() *cobra.Command {
 the same calls would have cost without a cache, and the floor: each token written
 to the cache once and read from it afterwards.
 
-Calls that make summaries for a compression are not counted, nor those of
-conversations that were deleted. Models without a known price are named.`,
+Calls that make summaries for a compression are not counted but listed by
+conversation, those of conversations that were deleted not at all. Models without a known price are named.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch by {
 			case "session", "platform", "model":
@@ -95,6 +95,9 @@ func usageText(u admin.Usage) string {
 		})
 	}
 	out := text.Table([]string{strings.ToUpper(u.By), "CALLS", "INPUT", "READ", "WRITE", "OUTPUT", "REUSE", "PAID", "UNCACHED", "FLOOR"}, rows)
+	if len(u.Compacted) > 0 {
+		out += "\n" + compactedTable(u.Compacted)
+	}
 	t := u.Total
 	if t.Unpriced < t.Calls {
 		out += fmt.Sprintf("\nPaid %s: input %s, cache read %s, cache write %s, output %s.\n",
@@ -105,6 +108,19 @@ func usageText(u admin.Usage) string {
 		out += fmt.Sprintf("\nThe price of %s is not known: %d of %d calls are in no cost.\n", text.Line(strings.Join(t.Unknown, ", ")), t.Unpriced, t.Calls)
 	}
 	return out
+}
+
+// compactedTable tells which conversations were made smaller.
+func compactedTable(all []admin.Compacted) string {
+	rows := make([][]string, len(all))
+	for i, c := range all {
+		summaries := "unknown"
+		if c.Summaries != nil {
+			summaries = fmt.Sprintf("%d in, %d out", c.Summaries.Input, c.Summaries.Output)
+		}
+		rows[i] = []string{string(c.Session) + " " + text.Cut(c.Title, 30), strconv.Itoa(c.Context), strconv.Itoa(c.Compactions), strconv.Itoa(c.Archived), summaries}
+	}
+	return text.Table([]string{"COMPACTED", "CONTEXT", "TIMES", "ARCHIVED", "TOKENS OF SUMMARIES"}, rows)
 }
 
 // money is a cost of calls, as far as it is known.

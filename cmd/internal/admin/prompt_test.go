@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -152,6 +153,39 @@ func TestUsageIsPricedAndUnknownPricesAreSaid(t *testing.T) {
 		un := u.Rows[1]
 		if un.Unpriced != 1 || !slices.Equal(un.Unknown, []string{"anthropic/unheard-of"}) || un.Costs.Paid != 0 || u.Total.Unpriced != 1 {
 			t.Errorf("a model without a price: %+v", un)
+		}
+	})
+}
+
+func TestUsageTellsWhatWasCompacted(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		spent(t, r)
+		u, err := c.Usage(t.Context(), time.Time{}, "session")
+		if err != nil || len(u.Compacted) != 0 {
+			t.Fatalf("nothing is archived: %+v, %v", u.Compacted, err)
+		}
+		s := &r.store.sessions[0]
+		s.Archive, s.PromptTokens = []session.Span{{From: 0, To: 40}, {From: 42, To: 60}}, 12_345
+		s.Usage = json.RawMessage(`{"in":1005200,"read":1000000,"write":1000000,"out":320}`)
+		var call ledger.Record
+		if err := json.Unmarshal(r.store.called[one][1], &call); err != nil {
+			t.Fatal(err)
+		}
+		call.Break = ledger.Compression
+		if r.store.called[one][1], err = json.Marshal(call); err != nil {
+			t.Fatal(err)
+		}
+		var all llm.Usage
+		if err := json.Unmarshal(s.Usage, &all); err != nil || all.Prompt() != 3_005_200 {
+			t.Fatalf("the test's own figures: %+v, %v", all, err)
+		}
+		want := admin.Compacted{Session: one, Title: "The trip", Context: 12_345, Compactions: 1, Archived: 58, Summaries: &llm.Usage{Input: 5000, Output: 300}}
+		if u, err = c.Usage(t.Context(), time.Time{}, "model"); err != nil || len(u.Compacted) != 1 || !reflect.DeepEqual(u.Compacted[0], want) {
+			t.Errorf("%+v, %v", u.Compacted, err)
+		}
+		r.store.called[one] = r.store.called[one][1:] // older calls are not kept
+		if u, err = c.Usage(t.Context(), time.Time{}, "session"); err != nil || len(u.Compacted) != 1 || u.Compacted[0].Summaries != nil {
+			t.Errorf("what cannot be known: %+v, %v", u.Compacted, err)
 		}
 	})
 }

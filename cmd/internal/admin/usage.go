@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,12 +15,15 @@ import (
 )
 
 // Usage is what model calls came to. Calls that make summaries for a compression
-// are not among them: no ledger has them.
+// are not among them: no ledger has them. Compacted tells of them.
 type Usage struct {
 	Since time.Time `json:"since,omitzero"` // zero: from the first call that is kept
 	By    string    `json:"by"`             // session, platform or model
 	Rows  []Spent   `json:"rows"`           // what costs the most first
 	Total Spent     `json:"total"`
+	// Compacted are the conversations of which something was archived, whenever that
+	// was.
+	Compacted []Compacted `json:"compacted"`
 	// Prices says from which day the prices are, and where they were found.
 	Prices string `json:"prices"`
 }
@@ -49,6 +53,37 @@ type Costs struct {
 	Paid       pricing.USD `json:"paid"`
 	Uncached   pricing.USD `json:"without_cache"`
 	Floor      pricing.USD `json:"floor"` // an estimate
+}
+
+// Compacted is how often a conversation was made smaller.
+type Compacted struct {
+	Session     session.ID `json:"session"`
+	Title       string     `json:"title,omitempty"`
+	Context     int        `json:"context_tokens"` // of the last call; 0 if they are not known
+	Compactions int        `json:"compactions"`    // among the calls that are kept
+	Archived    int        `json:"archived_messages"`
+	// Summaries is what their summaries took; nil if that is not known.
+	Summaries *llm.Usage `json:"summaries,omitempty"`
+}
+
+// compacted is what calls, those of the session that are kept, tell of s.
+func compacted(s session.Record, calls []ledger.Record) Compacted {
+	c := Compacted{Session: s.ID, Title: cmp.Or(s.Title, s.Name), Context: s.PromptTokens, Archived: s.Archived()}
+	sum := ledger.Summarize(calls)
+	for _, r := range calls {
+		if r.Break == ledger.Compression || r.Break == ledger.Hygiene {
+			c.Compactions++
+		}
+	}
+	var all llm.Usage
+	if len(calls) == 0 || calls[0].N != 1 || json.Unmarshal(s.Usage, &all) != nil {
+		return c
+	}
+	u := llm.Usage{Input: all.Prompt() - sum.Usage.Prompt(), Output: all.Output - sum.Usage.Output}
+	if u.Input >= 0 && u.Output >= 0 {
+		c.Summaries = &u
+	}
+	return c
 }
 
 // Add counts a call too.
@@ -100,7 +135,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("calls cannot be told apart by %q; use session, platform or model", by)})
 		return
 	}
-	out := Usage{By: by, Rows: []Spent{}, Total: Spent{Name: "together", Unknown: []string{}}}
+	out := Usage{By: by, Rows: []Spent{}, Compacted: []Compacted{}, Total: Spent{Name: "together", Unknown: []string{}}}
 	if s := r.FormValue("since"); s != "" {
 		var err error
 		if out.Since, err = time.Parse(time.RFC3339, s); err != nil {
@@ -124,6 +159,9 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			h.fail(w, err)
 			return
+		}
+		if s.Archived() > 0 {
+			out.Compacted = append(out.Compacted, compacted(s, calls))
 		}
 		for _, c := range calls {
 			if c.At.Before(out.Since) {
