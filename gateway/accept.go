@@ -13,6 +13,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 )
@@ -113,6 +114,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	if e.In.Event == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
 		e.State, e.Ended = inbox.Done, e.Accepted
 		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Why: "too many messages wait"}
+		e.Notice = g.overflow(e)
 	}
 	return e
 }
@@ -139,7 +141,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.In.Event == chat.Message:
 		g.dismiss(e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
-		g.overflow(ctx, e)
+		g.delivery.WakeRows(e.Notice)
 	case e.State == inbox.Done || e.In.Event == chat.Edit:
 	default:
 		g.acknowledge(ctx, e)
@@ -156,11 +158,9 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 }
 
 // overflow tells the sender that the message was not taken.
-func (g *Gateway) overflow(ctx context.Context, e inbox.Entry) {
+func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
 	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
-	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure, For: []string{e.In.ID}}); err != nil {
-		g.o.Log.Error("overflow notice", zap.Stringer("entry", e.ID), zap.Error(err))
-	}
+	return g.delivery.Render(text, delivery.Draft{To: e.In.From, Role: outbox.Notice, ReplyTo: e.In.ID, As: chat.AsFailure, For: []string{e.In.ID}})
 }
 
 // answers reports whether an account can tell that a press was seen.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -122,6 +123,45 @@ func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
 		}
 		w.say("7", "/stop")
 		w.settle(time.Minute)
+	})
+}
+
+// A dying store takes what comes in, and nothing that is said after that.
+type dying struct{ gateway.Store }
+
+func (dying) Enqueue(context.Context, []outbox.Row) ([]outbox.Row, error) {
+	return nil, errors.New("the process dies here")
+}
+
+// TestARefusalIsToldAlsoIfTheProcessDiesBehindIt: the platform was told that the
+// message is ours, so nobody else will say it.
+func TestARefusalIsToldAlsoIfTheProcessDiesBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		never := make(chan struct{})
+		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} }
+		w.set = func(o *gateway.Options) {
+			o.Mode, o.Limits.MaxWaiting, o.Streaming, o.Store = inbox.Queue, 1, false, dying{o.Store}
+		}
+		w.start()
+		for range 3 {
+			w.say("7", "hello")
+			synctest.Wait()
+		}
+		w.kill()
+		w.set = func(o *gateway.Options) { o.Mode, o.Streaming = inbox.Queue, false }
+		w.start()
+		defer w.stop()
+		w.settle(time.Minute)
+		var told int
+		for _, s := range w.room.visible("7") {
+			if strings.Contains(s, "I did not take this one") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%d of 1 were told: %q", told, w.room.visible("7"))
+		}
 	})
 }
 

@@ -32,7 +32,8 @@ type Store interface {
 	// In.Event is chat.Edit replaces the text and files of the entry that it
 	// Amends if that still waits unclaimed, and is done at once: silent
 	// "edit_applied", or "edit_too_late". An entry that asks for it is claimed in
-	// the same write, if it is alone in its lane.
+	// the same write, if it is alone in its lane. The Notice of a fresh entry is
+	// enqueued in that write, as by Enqueue.
 	Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error)
 	// Lanes returns the lanes that have entries which are not done, in the order
 	// of their oldest entry.

@@ -80,6 +80,9 @@ type Entry struct {
 	// Claim asks the store to claim the entry as it is accepted, if nothing else
 	// is in its lane. It is not stored.
 	Claim bool `json:"-"`
+	// Notice is what its sender is told at once: the store enqueues it in the write
+	// that accepts the entry, if that is fresh. It is not stored with the entry.
+	Notice []outbox.Row `json:"-"`
 	// Turn is set by the first claim and stays: the steps of a turn that was cut
 	// short are found by it.
 	Turn  string    `json:"turn,omitempty"`

@@ -20,7 +20,7 @@ func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acce
 		if e.In.Key == "" {
 			return nil, fmt.Errorf("accept message %q of %s: %w", e.In.ID, e.In.From, errNoKey)
 		}
-		size += 1024 + len(e.In.Text)
+		size += 1024 + len(e.In.Text) + 2048*len(e.Notice)
 	}
 	var taken []inbox.Acceptance
 	err := s.do(ctx, "accept", size, func(b *batch) error {
@@ -100,6 +100,9 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	}
 	age := binary.BigEndian.AppendUint64(nil, uint64(b.now.UnixNano()))
 	if err := b.put(bAges, idKey(id), append(age, key...)); err != nil {
+		return inbox.Acceptance{}, err
+	}
+	if _, err := b.enqueue(e.Notice, ""); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	b.fresh++

@@ -6,6 +6,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 )
 
 func inboxTests() map[string]func(*world) {
@@ -41,6 +42,25 @@ func inboxTests() map[string]func(*world) {
 			equal(w, "waiting", w.Waiting(lane), 1)
 			w.commit(*taken[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
 			w.claim(0, "second")
+		},
+		"what the sender is told at once is enqueued in the same write, and once": func(w *world) {
+			e := w.entry("one too many")
+			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Why: "too many"}
+			e.Notice = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.In.From, Text: chat.Plain("not taken")}}}
+			before := w.Stats().Commits
+			for range 2 { // the second is no news
+				_, err := w.Accept(w.Context(), []inbox.Entry{e})
+				w.ok(err)
+			}
+			if n := w.Stats().Commits - before; n != 1 {
+				w.Errorf("%d commits", n)
+			}
+			w.crash()
+			rows, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			if len(rows) != 1 || rows[0].Msg.Text.Text != "not taken" || rows[0].Terminal() {
+				w.Fatalf("rows %+v", rows)
+			}
 		},
 		"a claim that came with its acceptance expires with its process": func(w *world) {
 			e := w.entry("hello")
