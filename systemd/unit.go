@@ -17,8 +17,14 @@ var systemUnit string
 //go:embed hermesd-user.service
 var userUnit string
 
-// UnitName is the name under which either unit is installed.
-const UnitName = "hermesd.service"
+// UnitName is the name under which either unit is installed: each profile has one
+// of its own.
+func UnitName(profile string) string {
+	if profile == "" {
+		return "hermesd.service"
+	}
+	return "hermesd-" + profile + ".service"
+}
 
 // Settings say what a unit file is for. Zero fields leave what the file in this
 // folder has.

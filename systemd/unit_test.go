@@ -146,7 +146,7 @@ func TestUnitRefusesWhatItCannotWrite(t *testing.T) {
 // verify checks a unit with the manager's own tool, or skips the test.
 func verify(t *testing.T, text string, user bool) systemd.Verdict {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), systemd.UnitName)
+	path := filepath.Join(t.TempDir(), systemd.UnitName(""))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

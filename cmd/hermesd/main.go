@@ -50,8 +50,8 @@ type cli struct {
 	signals   <-chan os.Signal
 	exit      func(code int) // leaves at once, after a second signal
 
-	home, file, level string // common flags
-	json              bool
+	home, profile, file, level string // common flags
+	json                       bool
 }
 
 // execute runs the command in args and returns the exit code.

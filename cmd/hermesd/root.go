@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
 )
 
 // root returns the whole tree of commands.
@@ -22,6 +23,18 @@ prompts and a local chat, day and night.
   hermesd chat      talk to it here
   hermesd run       start the daemon`,
 	})
+	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
+		if c.profile == "" {
+			return nil
+		}
+		if c.home, err = config.ResolveHome(c.home, c.env); err != nil {
+			return err
+		}
+		if c.home, err = profile.Home(c.home, c.profile); err != nil {
+			return &usageError{err.Error()}
+		}
+		return nil
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(c.in)
@@ -32,6 +45,7 @@ prompts and a local chat, day and night.
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&c.home, "home", "", "home `directory` (else $HERMES_HOME, else ~/.hermes)")
+	f.StringVar(&c.profile, "profile", "", "`name` of a home below that directory, with settings, conversations and a daemon of its own")
 	f.StringVar(&c.file, "config", "", "configuration `file` (else config.yaml in the home directory)")
 	f.StringVar(&c.level, "log-level", "", "least important lines that are logged: debug, info, warn, error")
 	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")

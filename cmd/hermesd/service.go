@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
 	"hermesd/cmd/internal/service"
 	"hermesd/cmd/internal/tui/text"
 )
@@ -76,7 +77,7 @@ func (c *cli) service(u unit) (*service.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("where this program is: %w", err)
 	}
-	return service.New(service.Options{User: mine, Binary: self, Home: home, Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
+	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.Of(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
 }
 
 // stopMargin is how much longer than its drain timeout a daemon may take to

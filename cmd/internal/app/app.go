@@ -26,6 +26,7 @@ import (
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
@@ -225,7 +226,7 @@ func (a *App) join(tools tool.Set) error {
 		return err
 	}
 	a.gateway = gateway.New(gateway.Options{
-		Only: a.only, Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
+		Only: a.only, Profile: profile.Of(a.o.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
 		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),

@@ -15,6 +15,7 @@ import (
 	"hermesd/adapters/slack"
 	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -158,7 +159,7 @@ func (a *App) lookup(ctx context.Context, key string) (k httpapi.Known, err erro
 
 // fresh tells the HTTP API whether a conversation has not begun.
 func (a *App) fresh(ctx context.Context, at chat.Address) (bool, error) {
-	rec, ok, err := a.store.Session(ctx, session.KeyFor("", at, "", a.o.Config.SessionPolicy()))
+	rec, ok, err := a.store.Session(ctx, session.KeyFor(profile.Of(a.o.Home), at, "", a.o.Config.SessionPolicy()))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 

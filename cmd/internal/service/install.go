@@ -57,7 +57,7 @@ func (s *Service) Install(ctx context.Context, how How) (r Report, err error) {
 	if err := s.put(ctx, &r); err != nil {
 		return r, err
 	}
-	if _, err := s.ctl(ctx, "enable", systemd.UnitName); err != nil {
+	if _, err := s.ctl(ctx, "enable", s.unit); err != nil {
 		return r, err
 	}
 	if s.o.User {
@@ -75,7 +75,7 @@ func (s *Service) Install(ctx context.Context, how How) (r Report, err error) {
 // cannot start it at all is left out, one group after the other.
 func (s *Service) begin(ctx context.Context, r *Report) error {
 	for {
-		_, err := s.ctl(ctx, "restart", systemd.UnitName)
+		_, err := s.ctl(ctx, "restart", s.unit)
 		if err == nil {
 			return nil
 		}
@@ -175,7 +175,7 @@ func (s *Service) judge(ctx context.Context, r *Report) error {
 		return fmt.Errorf("check the unit file: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
-	path := filepath.Join(dir, systemd.UnitName)
+	path := filepath.Join(dir, s.unit)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("check the unit file: %w", err)
 	}
@@ -274,7 +274,7 @@ func (s *Service) Uninstall(ctx context.Context, force bool) error {
 	if !strings.Contains(string(raw), mark) && !force {
 		return fmt.Errorf("%s is not of hermesd's making; look at it, and use --force to remove it", s.path)
 	}
-	if _, err := s.ctl(ctx, "disable", "--now", systemd.UnitName); err != nil {
+	if _, err := s.ctl(ctx, "disable", "--now", s.unit); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path); err != nil {

@@ -35,6 +35,7 @@ type Options struct {
 	User    bool   // of the user who asks, not of the machine
 	Binary  string // absolute path of hermesd
 	Home    string // absolute path of its home directory
+	Profile string // of the home
 	Account string // service of the machine only: under which it runs
 	// Stop is how long it may take to stop.
 	Stop time.Duration
@@ -51,6 +52,7 @@ type Options struct {
 // A Service is one service, installed or not.
 type Service struct {
 	o    Options
+	unit string // its name
 	path string // of its unit file
 }
 
@@ -72,7 +74,7 @@ func New(o Options) (*Service, error) {
 		}
 		o.Dir = dir
 	}
-	return &Service{o: o, path: filepath.Join(o.Dir, systemd.UnitName)}, nil
+	return &Service{o: o, unit: systemd.UnitName(o.Profile), path: filepath.Join(o.Dir, systemd.UnitName(o.Profile))}, nil
 }
 
 // unitDir is where the manager looks for units that an operator has made.
@@ -157,7 +159,7 @@ func (s *Service) control(ctx context.Context, verb string) error {
 	if _, err := os.Stat(s.path); err != nil {
 		return fmt.Errorf("%s: %w", s.path, ErrNotInstalled)
 	}
-	if _, err := s.ctl(ctx, verb, systemd.UnitName); err != nil {
+	if _, err := s.ctl(ctx, verb, s.unit); err != nil {
 		st, stateErr := s.State(ctx)
 		if stateErr == nil && st.Hint() != "" {
 			return fmt.Errorf("%w; %s", err, st.Hint())
@@ -170,9 +172,9 @@ func (s *Service) control(ctx context.Context, verb string) error {
 // Logs writes the last lines of the service's journal to out; follow: and each
 // new one, until ctx ends.
 func (s *Service) Logs(ctx context.Context, out io.Writer, lines int, follow bool) error {
-	unit := "--unit=" + systemd.UnitName
+	unit := "--unit=" + s.unit
 	if s.o.User {
-		unit = "--user-unit=" + systemd.UnitName
+		unit = "--user-unit=" + s.unit
 	}
 	args := []string{unit, "--no-pager", "--output=cat", fmt.Sprintf("--lines=%d", lines)}
 	if follow {

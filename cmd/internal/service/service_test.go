@@ -142,6 +142,19 @@ func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
 	}
 }
 
+// Each profile is a service beside the others.
+func TestAProfileHasAUnitOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	w.o.Profile = "work"
+	r, err := w.install(service.How{Start: true})
+	if err != nil || r.Unit != filepath.Join(w.dir, "unit", "hermesd-work.service") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if calls := w.read("calls"); !strings.Contains(calls, "--user enable hermesd-work.service") || strings.Contains(calls, "hermesd.service") {
+		t.Errorf("called were\n%s", calls)
+	}
+}
+
 func TestWhereLingeringCannotBeSwitchedOnTheWayIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.put("deny", "enable-linger\n")

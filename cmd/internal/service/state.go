@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"hermesd/systemd"
 )
 
 // A State is what the manager says of the service.
@@ -53,7 +51,7 @@ func (s State) Hint() string {
 
 // State asks the manager for the state of the service.
 func (s *Service) State(ctx context.Context) (State, error) {
-	out, err := s.ctl(ctx, "show", systemd.UnitName, "--property="+strings.Join([]string{
+	out, err := s.ctl(ctx, "show", s.unit, "--property="+strings.Join([]string{
 		"LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "StatusText", "ActiveEnterTimestamp",
 		"MainPID", "ExecMainStatus", "NRestarts", "NeedDaemonReload", "FragmentPath",
 	}, ","))
