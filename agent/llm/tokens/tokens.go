@@ -7,7 +7,7 @@
 // picture whatever its bytes. Signatures of thinking count nothing.
 //
 // Against o200k, the tokenizer of OpenAI's newer models, it is 23 % high for
-// plain English, 6 to 19 % low for technical prose, 18 % low for code, 41 % low
+// plain English, 6 to 19 % low for technical prose, 20 % low for code, 41 % low
 // for JSON full of numbers, 38 to 53 % high for Chinese, Japanese and Korean,
 // 65 % high for Russian and 38 % high for emoji; the tests print these figures
 // and hold their bounds. Other tokenizers cut finer. An estimate is never a
