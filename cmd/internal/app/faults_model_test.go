@@ -104,10 +104,10 @@ func modelFaults() []fault {
 		},
 		{
 			sentence: "a model that does not answer at all is given up after the turn timeout, with a warning at half of it",
-			config:   "gateway:\n  turn_timeout: 3s",
+			config:   "gateway:\n  turn_timeout: 6s",
 			play:     asking(hello, "gave up", llm.Fault{Kind: llm.NoAnswer}),
 			shows: []string{
-				"Nothing has happened for 1.5s. I give up after 3s.",
+				"Nothing has happened for 3s. I give up after 6s.",
 				"⚠️ Nothing happened for too long, so I gave up. Send the message again to try once more.",
 			},
 			ends: []string{"failed"},
@@ -115,10 +115,10 @@ func modelFaults() []fault {
 		},
 		{
 			sentence: "a stream that stalls is given up after the turn timeout, and what was shown of it is taken back",
-			config:   "gateway:\n  turn_timeout: 3s",
+			config:   "gateway:\n  turn_timeout: 6s",
 			play:     asking("long story", "gave up", llm.Fault{Kind: llm.Stall, At: 15}),
 			shows: []string{
-				"Nothing has happened for 1.5s. I give up after 3s.",
+				"Nothing has happened for 3s. I give up after 6s.",
 				"⚠️ Nothing happened for too long, so I gave up. Send the message again to try once more.",
 			},
 			ends: []string{"failed"},
