@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"hermesd/agent/tools/cronjob"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
@@ -13,18 +14,27 @@ import (
 // name of who speaks in the turn.
 type desk struct{ a *App }
 
-// at returns the book, and who looks into it.
-func (d desk) at(by cronjob.Caller) (*schedule.Book, schedule.Viewer, error) {
+// at returns the book, and who looks into it: in a scheduled run who made that, from
+// the chat in which it was made.
+func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Book, schedule.Viewer, error) {
 	who, ok := d.a.gateway.Speaker(session.ID(by.Session))
 	if !ok {
 		return nil, schedule.Viewer{}, errors.New("nobody speaks in this conversation now")
 	}
-	return d.a.gateway.Jobs(), schedule.Viewer{By: who.By, At: who.At, AtName: who.Name}, nil
+	v := schedule.Viewer{By: who.By, At: who.At, AtName: who.Name}
+	if who.At.Platform == chat.Cron {
+		j, known, err := d.a.store.Job(ctx, schedule.JobID(who.At.Chat))
+		if err != nil || !known {
+			return nil, v, errors.Join(errors.New("the job of this run cannot be found"), err)
+		}
+		v.At, v.AtName = j.Origin, j.OriginName
+	}
+	return d.a.gateway.Jobs(), v, nil
 }
 
 // do has the book do something with one job.
-func (d desk) do(by cronjob.Caller, f func(*schedule.Book, schedule.Viewer) (schedule.View, error)) (cronjob.Job, error) {
-	book, viewer, err := d.at(by)
+func (d desk) do(ctx context.Context, by cronjob.Caller, f func(*schedule.Book, schedule.Viewer) (schedule.View, error)) (cronjob.Job, error) {
+	book, viewer, err := d.at(ctx, by)
 	if err != nil {
 		return cronjob.Job{}, err
 	}
@@ -42,14 +52,14 @@ func told(v schedule.View) cronjob.Job {
 
 // Create implements cronjob.Jobs.
 func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.Draft) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
 		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.Draft(dr))
 	})
 }
 
 // List implements cronjob.Jobs.
 func (d desk) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, error) {
-	book, viewer, err := d.at(by)
+	book, viewer, err := d.at(ctx, by)
 	if err != nil {
 		return nil, err
 	}
@@ -63,29 +73,29 @@ func (d desk) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, error
 
 // Update implements cronjob.Jobs.
 func (d desk) Update(ctx context.Context, by cronjob.Caller, job string, dr cronjob.Draft) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
 		return b.Update(ctx, v, job, schedule.Draft(dr))
 	})
 }
 
 // Pause implements cronjob.Jobs.
 func (d desk) Pause(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Pause(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Pause(ctx, v, job) })
 }
 
 // Resume implements cronjob.Jobs.
 func (d desk) Resume(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Resume(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Resume(ctx, v, job) })
 }
 
 // Run implements cronjob.Jobs.
 func (d desk) Run(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
 		return b.Run(ctx, v, job, by.Session+"/"+by.Call)
 	})
 }
 
 // Remove implements cronjob.Jobs.
 func (d desk) Remove(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Remove(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Remove(ctx, v, job) })
 }

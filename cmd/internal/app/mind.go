@@ -131,7 +131,7 @@ func (m *mind) may(r session.Record, by access.Principal, name string) error {
 	if name == memorytool.Name && !m.remembers(r) {
 		return fmt.Errorf("the memories belong to the owner, and are not used in this conversation")
 	}
-	if name == cronjob.Name && r.At.Platform == chat.Cron {
+	if name == cronjob.Name && r.At.Platform == chat.Cron && !m.c.Cron.AllowAgentScheduling {
 		return errors.New("a scheduled prompt does not schedule others")
 	}
 	need := access.ToolLevel(name)

@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"hermesd/gateway/access"
@@ -33,6 +35,43 @@ func TestTheToolsOfAScheduledPromptWorkInItsFolder(t *testing.T) {
 			w.must(err)
 			w.sees(c.sees)
 			told(c.told)(w, w.model.Requests()[0].Request)
+		})
+	}
+}
+
+// TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed: then for the chat and in
+// the name of who made it.
+func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
+	child := `use cronjob {\"action\":\"create\",\"schedule\":\"every 5h\",\"prompt\":\"tell the news\",\"name\":\"child\"}`
+	for name, c := range map[string]struct{ config, sees string }{
+		"as it is":            {"", "result: Refused: a scheduled prompt does not schedule others"},
+		"where it is allowed": {"cron: {allow_agent_scheduling: true}", "result: Created."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fault{config: c.config})
+			w.start()
+			w.online()
+			w.say(use("cronjob", `{"action":"create","schedule":"every 12h","name":"parent","prompt":"`+child+`"}`))
+			w.sees("result: Created.")
+			w.say("/cron pause parent")
+			w.sees("paused")
+			before := len(w.visible(w.chat))
+			w.say("/cron run parent")
+			w.await("the run is told", func() bool {
+				return slices.ContainsFunc(w.visible(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
+			})
+			jobs, err := w.app.Gateway().Jobs().List(w.ctx, schedule.Machine())
+			w.must(err)
+			made := map[string]schedule.View{}
+			for _, j := range jobs {
+				made[j.Name] = j
+			}
+			if _, ok := made["child"]; ok != (c.config != "") {
+				t.Fatalf("jobs: %+v", made)
+			} else if ok && (made["child"].Origin != made["parent"].Origin || made["child"].By != made["parent"].By) {
+				t.Errorf("made at %v by %+v", made["child"].Origin, made["child"].By)
+			}
 		})
 	}
 }
