@@ -146,6 +146,9 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 	if said := t.announced(ctx, t.s.rec); said != "" {
 		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: said}}, m.Blocks...)
 	}
+	if len(problems) > 1 { // one message: the answer waits until all that is ahead of it is sent
+		problems = []string{strings.Join(problems, "\n")}
+	}
 	return m, nil, problems, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"hermesd/agent/tools/web"
@@ -299,5 +300,37 @@ func filesThatLie() []hostile {
 			},
 			limit: 10 * time.Second, memory: little, disk: small,
 		},
+	}
+}
+
+// What is said of one file must not delay the answer for as long as a platform
+// makes sixty messages wait.
+func TestManyFilesThatAreRefusedAreToldTogether(t *testing.T) {
+	t.Parallel()
+	const many = 60
+	w := newWorld(t, fault{})
+	w.start()
+	w.online()
+	w.hold("on")
+	var names []string
+	for i := range many {
+		names = append(names, fmt.Sprintf("the file h%d.bin: the file has 1 GB", i))
+		w.chat.Post(telegram.Post{From: w.ann, Media: &telegram.Media{Kind: telegram.Document, Name: fmt.Sprintf("h%d.bin", i), Size: 1 << 30}})
+	}
+	w.say("and now?")
+	w.release()
+	w.await("the model is asked", func() bool { return strings.Contains(w.newest().Newest(), "and now?") })
+	w.ask(last)
+	var told []string
+	for _, m := range w.chat.FromBots() {
+		if strings.Contains(m.Text, "I could not get the file") && !strings.HasPrefix(m.Text, "echo") {
+			told = append(told, m.Text)
+		}
+	}
+	if n := len(told); n == 0 || n > many/3 {
+		t.Errorf("%d messages", n)
+	}
+	if all := (line{text: strings.Join(told, "\n")}); !all.has(names...) {
+		t.Errorf("not all are told: %q", told)
 	}
 }
