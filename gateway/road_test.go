@@ -338,6 +338,31 @@ func TestToolCallsAreShownAsLongAsThereIsNoAnswer(t *testing.T) {
 	}
 }
 
+// What the model writes ahead of a tool call stays, and what follows begins a new
+// message; where tool calls are not shown, the answer takes its place.
+func TestAToolCallBeginsANewMessage(t *testing.T) {
+	for mode, want := range map[string][]string{
+		"off": {"They go at nine."}, "new": {"Let me look.", "They go at nine."}, "all": {"Let me look.", "They go at nine."},
+	} {
+		for _, slow := range []time.Duration{0, 3 * time.Second} { // without and with a preview
+			synctest.Test(t, func(t *testing.T) {
+				ahead := llmtest.Use("lookup", `{"query":"trains"}`)
+				ahead.Text, ahead.Delay = "Let me look.", slow
+				w := newWorld(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
+				w.tools = []tool.Tool{lookup{}}
+				w.set = func(o *gateway.Options) { o.Progress = mode }
+				w.start()
+				defer w.stop()
+				w.say("7", "when?")
+				w.settle(time.Hour)
+				if diff := cmp.Diff(want, w.room.visible("7")); diff != "" {
+					t.Errorf("%s, after %v: %s\n%s", mode, slow, diff, w.room.history())
+				}
+			})
+		}
+	}
+}
+
 func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

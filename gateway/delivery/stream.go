@@ -21,6 +21,7 @@ const (
 	typingEvery = 4 * time.Second
 	minVisible  = 4               // characters worth a message of their own
 	decoration  = 5 * time.Second // longest request for decoration
+	settling    = 2 * time.Second // longest wait for an edit that is under way
 	maxStrikes  = 3               // refused edits before a preview is left alone
 )
 
@@ -107,6 +108,40 @@ func (s *Stream) Aside() {
 	s.text.Reset()
 }
 
+// Part ends a message of what is written so far, where what follows can be shown
+// in another one. It returns the text, "" if there is none or it cannot be ended
+// now, and the preview that is to become it, 0 if there is none. Like Finish it
+// waits only briefly for an edit that is under way.
+func (s *Stream) Part() (text string, preview outbox.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text = strings.TrimSpace(s.text.String())
+	if s.editor == nil || s.raw || s.finished || text == "" {
+		return "", 0
+	}
+	s.finished = true // no tick begins meanwhile
+	s.timer.Stop()
+	if busy := s.busy; busy != nil {
+		s.mu.Unlock()
+		wait := time.NewTimer(settling)
+		select {
+		case <-busy:
+		case <-wait.C:
+		}
+		wait.Stop()
+		s.mu.Lock()
+	}
+	s.finished = false
+	s.timer.Reset(max(s.interval, 100*time.Millisecond))
+	if s.busy != nil {
+		return "", 0
+	}
+	preview = s.preview
+	s.preview, s.receipt, s.shown, s.note = 0, "", "", ""
+	s.text.Reset()
+	return text, preview
+}
+
 // Whole is the final text that answer makes together with what stands ahead of
 // it.
 func (s *Stream) Whole(answer string) string {
@@ -156,7 +191,7 @@ func (s *Stream) Finish() (preview outbox.ID, settled bool) {
 	if busy == nil {
 		return preview, true
 	}
-	wait := time.NewTimer(2 * time.Second)
+	wait := time.NewTimer(settling)
 	defer wait.Stop()
 	select {
 	case <-busy:

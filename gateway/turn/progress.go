@@ -2,50 +2,61 @@ package turn
 
 import (
 	"cmp"
-	"encoding/json"
+	"context"
 	"fmt"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent"
+	"hermesd/agent/tool"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/outbox"
 )
 
-// shownInput is how many characters of a tool's input are shown.
-const shownInput = 60
+// shows is how tool calls are shown in the conversation.
+func (t *turn) shows() string { return cmp.Or(t.s.rec.Settings.Progress, t.r.o.Progress, "off") }
+
+// part makes a message of its own of what the model has written ahead of a tool
+// call, where tool calls are shown: what follows begins a new one. The step is on
+// disk, so a turn that is resumed does not say it again.
+func (t *turn) part(ctx context.Context, stream *delivery.Stream) {
+	text, preview := "", outbox.ID(0)
+	if t.shows() != "off" {
+		text, preview = stream.Part()
+	}
+	if text == "" {
+		stream.Aside()
+		return
+	}
+	f := t.draft()
+	f.Role, f.Quiet = outbox.Notice, true
+	_, err := t.r.o.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply(f, text, preview, true)...)
+	switch {
+	case err == nil:
+		t.c.Previews = nil
+	case preview != 0: // the answer takes it back
+		t.c.Previews = append(t.c.Previews, outbox.Row{ID: preview})
+	}
+	if err != nil {
+		t.log.Error("say what stands ahead of a tool call", zap.Error(err))
+	}
+}
 
 // progress is the line that shows a tool call while the answer is on its way;
 // "" for none.
 func (t *turn) progress(c agent.ToolCall) string {
 	n := len(t.trace.Tools)
-	switch cmp.Or(t.s.rec.Settings.Progress, t.r.o.Progress) {
+	switch t.shows() {
 	case "new":
 		if n > 0 && t.trace.Tools[n-1] == c.Name {
 			return ""
 		}
 		return "🔧 " + c.Name
 	case "all":
-		return strings.TrimSpace("🔧 " + c.Name + " " + gist(c.Input))
+		return strings.TrimSpace("🔧 " + c.Name + " " + tool.Gist(c.Input))
 	case "verbose":
 		return fmt.Sprintf("🔧 %s `%s`", c.Name, strings.ReplaceAll(string(c.Input), "`", "'"))
-	}
-	return ""
-}
-
-// gist is the first string in a tool's input, shortened.
-func gist(input json.RawMessage) string {
-	var m map[string]any
-	if json.Unmarshal(input, &m) != nil {
-		return ""
-	}
-	for _, key := range []string{"path", "query", "pattern", "command", "url", "name"} {
-		s, ok := m[key].(string)
-		if !ok || s == "" {
-			continue
-		}
-		s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "`", "'")
-		if r := []rune(s); len(r) > shownInput {
-			s = string(r[:shownInput]) + "…"
-		}
-		return "`" + s + "`"
 	}
 	return ""
 }

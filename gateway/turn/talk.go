@@ -89,7 +89,7 @@ func (t *turn) talk(ctx context.Context) {
 		t.broken(ctx, err, preview)
 		return
 	}
-	rows = append(rows, t.reply(stream.Whole(final.Text), preview, settled)...)
+	rows = append(rows, t.reply(t.answering(), stream.Whole(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.unheard(&m)
 	if t.commit(ctx, m) {
@@ -213,7 +213,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.W
 		case agent.Notice:
 			said = append(said, t.noticed(ev)...)
 		case agent.ToolCall:
-			stream.Aside()
+			t.part(ctx, stream)
 			stream.Progress(t.progress(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.ToolDone:
@@ -337,11 +337,16 @@ func (t *turn) prior() outbox.ID {
 	return 0
 }
 
-// reply makes the rows of an answer. The first becomes an edit of the preview
-// if there is one; other previews are taken back.
-func (t *turn) reply(text string, preview outbox.ID, settled bool) []outbox.Row {
+// answering is the draft of the turn's answer.
+func (t *turn) answering() delivery.Draft {
 	f := t.draft()
 	f.As, f.For, f.Usage = chat.AsAnswer, t.about(t.listened), t.cost()
+	return f
+}
+
+// reply makes the rows of an answer, or of a part of one. The first becomes an
+// edit of the preview if there is one; other previews are taken back.
+func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
 	if !t.r.o.Delivery.Raw(f.To) {
 		text, files = t.attach(text, f)
