@@ -37,3 +37,6 @@ func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) { retu
 
 // Resets is when conversations of a place start over.
 func Resets(c *config.Config) func(chat.Address) session.Reset { return resets(c) }
+
+// Homes are the home channels that a configuration names.
+func Homes(c *config.Config) map[chat.Platform]chat.Address { return homes(c) }

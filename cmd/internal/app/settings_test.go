@@ -33,3 +33,24 @@ func TestWhereConversationsStartOver(t *testing.T) {
 		}
 	}
 }
+
+// A platform has one home channel, on whichever of its accounts that is.
+func TestHomeChannelsOfAccounts(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"platforms: {telegram: {home_channel: '7'}}\n":                                                                          "dm /7/",
+		"platforms: {telegram: {home_channel: '-1:5'}}\n":                                                                       "group /-1/5",
+		"platforms: {telegram: {accounts: {work: {token: 2:t, home_channel: '-2'}}}}\n":                                         "group work/-2/",
+		"platforms: {telegram: {home_channel: '-1', accounts: {work: {token: 2:t, home_channel: '-2'}}}}\n":                     "group /-1/",
+		"platforms: {telegram: {accounts: {work: {token: 2:t, home_channel: '-2'}, club: {token: 3:t, home_channel: '-3'}}}}\n": "group club/-3/",
+		"platforms: {telegram: {enabled: false, home_channel: '-1', accounts: {work: {token: 2:t}, club: {token: 3:t}}}}\n":     "",
+	} {
+		c, _, _ := configured(t, "model: {provider: demo}\n"+yaml)
+		got := ""
+		if at, ok := app.Homes(c)[chat.Telegram]; ok {
+			got = string(at.Kind) + " " + at.Account + "/" + at.Chat + "/" + at.Thread
+		}
+		if got != want {
+			t.Errorf("%s has the home %q, want %q", yaml, got, want)
+		}
+	}
+}

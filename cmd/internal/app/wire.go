@@ -81,15 +81,20 @@ func (a *App) fetcher() media.Fetcher {
 	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.o.Report.Secrets.Mask, Log: a.o.Log}
 }
 
-// homes are the home channels of the platforms.
+// homes are the home channels of the platforms: the platform's own, or else that
+// of the first of its accounts that has one.
 func homes(c *config.Config) map[chat.Platform]chat.Address {
 	m := make(map[chat.Platform]chat.Address)
 	for account, s := range c.Accounts() {
-		if s.HomeChannel == "" || account.Name != "" {
+		if was, ok := m[account.Platform]; s.HomeChannel == "" || ok && was.Account < account.Name {
 			continue
 		}
-		room, thread, _ := strings.Cut(s.HomeChannel, ":")
-		m[account.Platform] = chat.Address{Platform: account.Platform, Kind: chat.Group, Chat: room, Thread: thread}
+		at := chat.Address{Platform: account.Platform, Account: account.Name, Kind: chat.Group}
+		at.Chat, at.Thread, _ = strings.Cut(s.HomeChannel, ":")
+		if at.Platform == chat.Telegram && !strings.HasPrefix(at.Chat, "-") {
+			at.Kind = chat.DM // as the person's own messages have it: answers and what is sent here keep one order
+		}
+		m[account.Platform] = at
 	}
 	return m
 }

@@ -55,10 +55,10 @@ func Changed(old, now *Config, oldReport, nowReport Report) []string {
 // name. All others wait for the next start.
 func live() []string {
 	ks := []string{"logging.level", "agent.ephemeral_system_prompt", "agent.personalities", "agent.personalities.*", "access.*", "unauthorized_dm_behavior"}
-	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior"} {
+	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior", "home_channel"} {
 		ks = append(ks, "platforms.*."+k, "platforms.*.accounts.*."+k)
 	}
-	return append(ks, "platforms.*.home_channel")
+	return ks
 }
 
 // IsLive says whether a running daemon takes a change of the key at once.
