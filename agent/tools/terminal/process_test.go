@@ -17,6 +17,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/terminal"
+	"hermesd/internal/spawn"
 )
 
 // shows polls until all that was polled holds word.
@@ -261,5 +262,24 @@ func TestATurnThatEndsDoesNotWaitForAProcess(t *testing.T) {
 	}
 	if _, err := terminal.New(terminal.Options{}, zap.NewNop()); err == nil {
 		t.Error("nothing is enough")
+	}
+}
+
+// What is given up while the sandbox is being looked for would belong to a
+// conversation that is over.
+func TestNothingIsStartedForACallThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b := open(t, func(o *terminal.Options) {
+		o.Sandbox = func() (*spawn.Sandbox, error) { cancel(errors.New("/new")); return nil, nil }
+	})
+	if got := b.call(ctx, "s", "terminal", args{"command": "touch ran; sleep 600", "background": true}); got != "error: /new" {
+		t.Errorf("got %q", got)
+	}
+	if n := b.term.Background("s"); n != 0 {
+		t.Errorf("%d processes run", n)
+	}
+	if _, err := os.Stat(filepath.Join(b.workspace, "ran")); err == nil {
+		t.Error("it has begun")
 	}
 }

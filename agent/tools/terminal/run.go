@@ -60,6 +60,9 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 		Timeout: limit, Grace: t.o.Grace, Keep: 4 * t.o.Cap, Spill: t.o.Spill, Sandbox: box,
 	}
 	t.prune()
+	if ctx.Err() != nil { // while the folder and the sandbox were looked at
+		return "", context.Cause(ctx)
+	}
 	if in.Background {
 		return t.background(c, cmd)
 	}

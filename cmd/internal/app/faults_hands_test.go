@@ -54,12 +54,12 @@ func hungHands() []hostile {
 		{
 			name: "a command that hangs", walls: true, config: "terminal:\n  timeout: 1s\n",
 			play:  hang("result: ", "it took longer than its timeout of 1s, and all that it had started was ended with it"),
-			limit: 10 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "a turn that hangs in a tool", walls: true, config: "gateway:\n  turn_timeout: 2s\n", failed: true,
 			play:  hang("⚠️ Nothing happened for too long, so I gave up."),
-			limit: 10 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 	}
 }
@@ -163,7 +163,7 @@ func webTraps() []hostile {
 				at = w.lead(pouring("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
 			},
 			play:  read("the page did not come within 2s"),
-			limit: 10 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "a redirect to a private address",
@@ -180,7 +180,7 @@ func webTraps() []hostile {
 					w.Errorf("%d requests to the page, %d to where it leads", at.hits.Load(), inner.hits.Load())
 				}
 			},
-			limit: 5 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "DNS that changes its answer",
@@ -203,7 +203,7 @@ func webTraps() []hostile {
 					w.Errorf("asked %d times, %d requests", names.Asked("turns.test")-asked, inner.hits.Load())
 				}
 			},
-			limit: 5 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 	}
 }
@@ -270,7 +270,7 @@ func filesThatLie() []hostile {
 				w.await("the file is asked for", func() bool { return in.Hits() == 1 })
 				w.answers("and this?", "and this?")
 			},
-			limit: 5 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB",
@@ -278,7 +278,7 @@ func filesThatLie() []hostile {
 				w.posts(telegram.Media{Kind: telegram.Document, Name: "huge.bin", Size: gigabyte, Data: []byte("x")},
 					"I could not get the file huge.bin: the file has 1 GB and at most 50 MB can be taken.")
 			},
-			limit: 5 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB that does not say so",
@@ -286,7 +286,7 @@ func filesThatLie() []hostile {
 				w.posts(telegram.Media{Kind: telegram.Document, Name: "sly.bin", Size: gigabyte, Unsaid: true, Data: []byte("x")},
 					"I could not get the file sly.bin: the file is larger than 20 MB, the most a bot can download from Telegram.")
 			},
-			limit: 10 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "a zip of names with ..",
@@ -298,7 +298,7 @@ func filesThatLie() []hostile {
 				}
 				same(w.T, "files", before, w.outside())
 			},
-			limit: 10 * time.Second, memory: little, disk: small,
+			limit: 15 * time.Second, memory: little, disk: small,
 		},
 	}
 }
