@@ -27,8 +27,8 @@ type Options struct {
 	Fallback func(state json.RawMessage) agent.Engine
 }
 
-// An Engine is the context engine of one session, and implements agent.Engine
-// and agent.Lifecycle.
+// An Engine is the context engine of one session, and implements agent.Engine,
+// agent.Lifecycle and agent.Preflighter.
 type Engine struct {
 	h       *Host
 	session string
@@ -154,12 +154,18 @@ func (e *Engine) ask(ctx context.Context, v agent.View) (a answer, err error) {
 	e.mu.Lock()
 	l, state := e.limits, e.kept.Own
 	e.mu.Unlock()
-	w := wireView{Messages: slices.Clone(v.Messages), First: v.First, Fixed: v.Fixed, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.Plain}
-	for i := range w.Messages {
-		w.Messages[i].Raw, w.Messages[i].Dialect = nil, ""
-	}
+	w := wireView{Messages: plain(v.Messages), First: v.First, Fixed: v.Fixed, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.Plain}
 	err = e.h.call(ctx, "compress", map[string]any{"session": e.session, "limits": wireLimits(l), "state": state, "view": w}, &a)
 	return a, err
+}
+
+// plain are messages without what only providers read.
+func plain(ms []llm.Message) []llm.Message {
+	ms = slices.Clone(ms)
+	for i := range ms {
+		ms[i].Raw, ms[i].Dialect = nil, ""
+	}
+	return ms
 }
 
 // stepIn makes the pass with the built-in engine.

@@ -58,6 +58,8 @@ func rogue(mode string, args []string) {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"no"}}`+"\n", *r.ID)
 		case r.Method == "threshold":
 			say(`{"tokens":1000}`)
+		case r.Method == "tool" || r.Method == "preflight":
+			aside(mode, r.Method, *r.ID, r.Params, say)
 		case mode == "swap": // answers come in the other order
 			held = append(held, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, *r.ID, good(fmt.Sprint("for ", session(r.Params)))))
 			if len(held) == 2 {
@@ -66,6 +68,29 @@ func rogue(mode string, args []string) {
 		default:
 			misbehave(mode, args, *r.ID, say)
 		}
+	}
+}
+
+// aside answers a tool and a preflight.
+func aside(mode, method string, id int64, params json.RawMessage, say func(string)) {
+	var p struct {
+		Session, Name string
+		Input, State  json.RawMessage
+		Messages      []llm.Message
+	}
+	_ = json.Unmarshal(params, &p) // the test sees what comes out
+	switch {
+	case mode == "hang":
+		select {}
+	case mode == "error":
+		fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":7,"message":"no such shelf"}}`+"\n", id)
+	case mode == "silent":
+		say(`{}`)
+	case method == "preflight":
+		say(fmt.Sprintf(`{"compress":%v}`, len(p.Messages) == 20 && p.Messages[1].Raw == nil && p.Session == "s"))
+	default:
+		text, _ := json.Marshal(fmt.Sprintf("%s for %s: %s after %s", p.Name, p.Session, p.Input, p.State))
+		say(fmt.Sprintf(`{"text":%s}`, text))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermesd/agent/llm"
 )
 
 // DefaultTimeout is how long one answer of an engine may take unless its
@@ -30,6 +32,9 @@ type Manifest struct {
 	Command []string // a name with a slash in it stands in Dir
 	Timeout time.Duration
 	Dir     string
+	// Tools are offered to the model; Preflight asks the program before each turn.
+	Tools     []llm.Tool
+	Preflight bool
 }
 
 // A FormError says why a directory holds no engine of ours.
@@ -67,9 +72,12 @@ func Load(dir string) (Manifest, error) {
 
 func (m *Manifest) parse(raw []byte) error {
 	var in struct {
-		Name    string    `yaml:"name"`
-		Command yaml.Node `yaml:"command"`
-		Timeout string    `yaml:"timeout"`
+		Name    string     `yaml:"name"`
+		Command yaml.Node  `yaml:"command"`
+		Timeout string     `yaml:"timeout"`
+		Tools   []declared `yaml:"tools"`
+		// Preflight is asked for, since it sends the whole conversation each time.
+		Preflight bool `yaml:"preflight"`
 	}
 	if err := yaml.Unmarshal(raw, &in); err != nil {
 		return &FormError{m.Dir, []string{fileName + " cannot be read: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
@@ -102,7 +110,10 @@ func (m *Manifest) parse(raw []byte) error {
 		}
 		m.Timeout = d
 	}
-	if missing != nil {
+	m.Preflight = in.Preflight
+	var bad []string
+	m.Tools, bad = tools(in.Tools)
+	if missing = append(missing, bad...); missing != nil {
 		return &FormError{m.Dir, missing}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"hermesd/adapters/console"
 	"hermesd/agent"
+	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
@@ -72,39 +73,41 @@ type Options struct {
 
 // An App is the daemon. Run is called once.
 type App struct {
-	o         Options
-	home      *storage.Home
-	store     *bolt.Store
-	files     *files.Workspace
-	set       tool.Set
-	words     words.Printer                  // says what people read
-	commands  *terminal.Terminal             // nil: there is none
-	sandbox   func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
-	meter     meter
-	summarise summary.Summariser // what is configured for summaries; nil: what answers
-	cache     *media.Cache
-	index     *index.Follower
-	found     *index.Index
-	console   *console.Adapter
-	adapters  map[chat.Account]chat.Adapter
-	gateway   *gateway.Gateway
-	agent     *agent.Agent
-	models    *models
-	windows   *windows
-	mind      *mind
-	pairing   *pairing.Book
-	moves     *moves.Book
-	enforce   prompt.Enforcement
-	prefill   []llm.Message
-	ready     chan struct{}
-	restart   chan struct{} // closed when a person asks for a restart
-	asked     sync.Once     // guards restart
-	notifier  systemd.Notifier
-	gate      gate
-	reload    reloader
-	pulse     pulse
-	only      chat.Platform  // whose turns may begin; "": all
-	undo      []func() error // what New has done, to be undone in reverse
+	o          Options
+	home       *storage.Home
+	store      *bolt.Store
+	files      *files.Workspace
+	set        tool.Set
+	words      words.Printer                  // says what people read
+	commands   *terminal.Terminal             // nil: there is none
+	sandbox    func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
+	meter      meter
+	makeEngine engineMaker
+	host       *plugin.Host       // the program that is the context engine; nil: there is none
+	summarise  summary.Summariser // what is configured for summaries; nil: what answers
+	cache      *media.Cache
+	index      *index.Follower
+	found      *index.Index
+	console    *console.Adapter
+	adapters   map[chat.Account]chat.Adapter
+	gateway    *gateway.Gateway
+	agent      *agent.Agent
+	models     *models
+	windows    *windows
+	mind       *mind
+	pairing    *pairing.Book
+	moves      *moves.Book
+	enforce    prompt.Enforcement
+	prefill    []llm.Message
+	ready      chan struct{}
+	restart    chan struct{} // closed when a person asks for a restart
+	asked      sync.Once     // guards restart
+	notifier   systemd.Notifier
+	gate       gate
+	reload     reloader
+	pulse      pulse
+	only       chat.Platform  // whose turns may begin; "": all
+	undo       []func() error // what New has done, to be undone in reverse
 }
 
 // New opens the home, which it takes for itself, and builds the daemon. Nothing
@@ -198,6 +201,9 @@ func (a *App) tools() (tool.Set, error) {
 	}
 	act, err := a.hands()
 	if err != nil {
+		return tool.Set{}, err
+	}
+	if a.makeEngine, err = a.engine(a.o.Config.Context.Engine); err != nil {
 		return tool.Set{}, err
 	}
 	ts = slices.Concat(ts, act, a.recallTools())

@@ -36,7 +36,12 @@ func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) 
 // where the engine has such. They see what is stored: what the turn under way has
 // compacted comes with its end.
 func (a *App) recallTools() []tool.Tool {
-	if a.o.Config.Context.Engine != lcm.Name || !a.o.Config.Compression.Enabled {
+	switch {
+	case !a.o.Config.Compression.Enabled:
+		return nil
+	case a.host != nil:
+		return a.host.Tools(func(ctx context.Context, id string) (json.RawMessage, error) { return a.store.Engine(ctx, session.ID(id)) })
+	case a.o.Config.Context.Engine != lcm.Name:
 		return nil
 	}
 	return lcm.Tools(func(ctx context.Context, id string) (json.RawMessage, lcm.Archive, error) {

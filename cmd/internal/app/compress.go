@@ -51,6 +51,7 @@ func (a *App) engine(name string) (engineMaker, error) {
 			return nil, wrong(err.Error())
 		}
 		h := plugin.NewHost(m, a.o.Log.Named("engine"))
+		a.host = h
 		a.undo = append(a.undo, func() error { h.Close(); return nil })
 		return func(rec session.Record, o compressor.Options) (agent.Engine, error) {
 			stepIn := func(state json.RawMessage) agent.Engine {
@@ -71,8 +72,7 @@ func (a *App) engine(name string) (engineMaker, error) {
 	return nil, wrong(fmt.Sprintf("there is no context engine %q; known are %s", name, strings.Join(known, ", ")))
 }
 
-// compression is how contexts are kept small. An engine that nobody knows is an
-// error that names those that are known.
+// compression is how contexts are kept small.
 func (a *App) compression() (turn.Compression, error) {
 	c := a.o.Config.Compression
 	t := turn.Compression{
@@ -82,13 +82,12 @@ func (a *App) compression() (turn.Compression, error) {
 	if c.RefreshMemory {
 		t.Refresh = a.mind.refresh
 	}
-	makeEngine, err := a.engine(a.o.Config.Context.Engine)
-	if err != nil || !c.Enabled {
-		return t, err
+	if !c.Enabled {
+		return t, nil
 	}
 	a.summarise = a.summaries()
 	t.Engine = func(rec session.Record, model turn.Choice, state json.RawMessage) (agent.Engine, error) {
-		return makeEngine(rec, a.compressor(model, state))
+		return a.makeEngine(rec, a.compressor(model, state))
 	}
 	return t, nil
 }
