@@ -175,8 +175,9 @@ func (l *load) setAside(v telegram.Verdict) map[spot]bool {
 			}
 		}
 		for _, m := range c.FromBots() {
-			i, many := slices.Index(said, m.ReplyTo), toldAside(strings.TrimPrefix(m.Text, mark))
-			if many == 0 && strings.HasPrefix(m.Text, "⚠️") {
+			text := strings.TrimPrefix(m.Text, mark)
+			i, many := slices.Index(said, m.ReplyTo), toldAside(text)
+			if many == 0 && strings.HasPrefix(text, "⚠️") {
 				many = 1
 			}
 			if i < 0 {
