@@ -240,6 +240,14 @@ func TestWatchersAreToldOfCallsThatFail(t *testing.T) {
 		if told := o.told(); !strings.Contains(told, `turn 1: overloaded, then "other/model"`) {
 			t.Errorf("told:\n%s", told)
 		}
+		got := w.gw.Status().Fallbacks
+		if got.Count != 1 || got.By != "other/model" || got.Why != "first is overloaded" || got.At.IsZero() || time.Since(got.At) > time.Hour {
+			t.Errorf("the status says %+v", got)
+		}
+		w.talk("and now?") // the first model again
+		if n := w.gw.Status().Fallbacks.Count; n != 1 {
+			t.Errorf("then %d", n)
+		}
 	})
 }
 

@@ -38,7 +38,8 @@ type Status struct {
 	Caching string `json:"prompt_caching"`
 	Reuse   Reuse  `json:"prefix_reuse"`
 	// Hygiene counts the compactions that are made beside turns.
-	Hygiene turn.Cleanings `json:"hygiene"`
+	Hygiene   turn.Cleanings `json:"hygiene"`
+	Fallbacks turn.Fallbacks `json:"fallbacks"`
 }
 
 // AccountHealth is the state of one account.
@@ -53,7 +54,7 @@ func (g *Gateway) Status() Status {
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.Running, s.Ready = g.lanes.Running()
 	s.Breaks, s.Caching, s.Reuse = g.runner.Breaks(), g.o.About.Caching, g.reuse()
-	s.Hygiene = g.runner.Cleanings()
+	s.Hygiene, s.Fallbacks = g.runner.Cleanings(), g.runner.Fallbacks()
 	for a, ad := range g.o.Adapters {
 		h := ad.Health()
 		h.Since, h.Proof = since(h.Since), since(h.Proof)

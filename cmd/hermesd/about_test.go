@@ -83,13 +83,15 @@ func TestAnUndeclaredBreakIsCalledAProblem(t *testing.T) {
 func TestStatusTellsReuseAndBreaks(t *testing.T) {
 	s := admin.Status{Status: gateway.Status{
 		Caching: "💾 Prompt caching: ENABLED (native Anthropic, 5m TTL)", Breaks: map[string]int{"new_session": 9, "compression": 2, "undeclared": 3},
-		Hygiene: turn.Cleanings{Begun: 5, Adopted: 2, Failed: 1, Forgotten: 1, Waiting: 1, Last: "the model is asleep", LastBefore: 9000, Tokens: 100},
-		Reuse:   gateway.Reuse{Calls: 4, Prompt: 1000, Read: 930, Percent: 93, Missed: 12, Paid: 0.5, Unknown: []string{"x/y"}},
+		Hygiene:   turn.Cleanings{Begun: 5, Adopted: 2, Failed: 1, Forgotten: 1, Waiting: 1, Last: "the model is asleep", LastBefore: 9000, Tokens: 100},
+		Fallbacks: turn.Fallbacks{Count: 3, By: "custom/spare", Why: "anthropic is overloaded", At: time.Now().Add(-2 * time.Minute)},
+		Reuse:     gateway.Reuse{Calls: 4, Prompt: 1000, Read: 930, Percent: 93, Missed: 12, Paid: 0.5, Unknown: []string{"x/y"}},
 	}}
 	out := statusText(s, time.Now())
 	for _, want := range []string{
 		"caching    💾 ENABLED (native Anthropic, 5m TTL)", "reuse      93 % of 1000 tokens in 4 calls since the start came from the provider's cache, 12 more should have; paid $0.5000; the price of x/y is not known",
 		"hygiene    compactions beside turns since the start: 5; adopted 2, waiting 1, failed 1, made for nothing 1; the newest made 100 tokens of 9000; the last one: the model is asleep\n",
+		"fallback   custom/spare answered 2 min ago (anthropic is overloaded); 3 times since the start that another model did\n",
 		"breaks     compression 2\n", "PROBLEM    3 prefixes broke and nobody declared why",
 	} {
 		if !strings.Contains(out, want) {
@@ -97,7 +99,7 @@ func TestStatusTellsReuseAndBreaks(t *testing.T) {
 		}
 	}
 	out = statusText(admin.Status{Status: gateway.Status{Breaks: map[string]int{"new_session": 9}}}, time.Now())
-	if !strings.Contains(out, "no model was called since the start") || strings.Contains(out, "breaks") || strings.Contains(out, "hygiene") || strings.Contains(out, "PROBLEM") {
+	if !strings.Contains(out, "no model was called since the start") || strings.Contains(out, "breaks") || strings.Contains(out, "fallback") || strings.Contains(out, "hygiene") || strings.Contains(out, "PROBLEM") {
 		t.Errorf("of a daemon that has done nothing:\n%s", out)
 	}
 }

@@ -158,8 +158,9 @@ type Runner struct {
 	beside   sync.WaitGroup // what runs beside turns; see aside
 	once     sync.Once
 
-	mu     sync.Mutex // guards what follows
-	handed map[inbox.Lane]inbox.Claim
+	mu        sync.Mutex // guards what follows
+	handed    map[inbox.Lane]inbox.Claim
+	fallbacks Fallbacks
 }
 
 // New returns a Runner.
