@@ -13,6 +13,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/excuse"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -38,8 +39,8 @@ type Status struct {
 	Caching string `json:"prompt_caching"`
 	Reuse   Reuse  `json:"prefix_reuse"`
 	// Hygiene counts the compactions that are made beside turns.
-	Hygiene   turn.Cleanings `json:"hygiene"`
-	Fallbacks turn.Fallbacks `json:"fallbacks"`
+	Hygiene   turn.Cleanings   `json:"hygiene"`
+	Fallbacks excuse.Fallbacks `json:"fallbacks"`
 }
 
 // AccountHealth is the state of one account.

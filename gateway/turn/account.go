@@ -14,7 +14,6 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/excuse"
-	"hermesd/gateway/words"
 )
 
 // knownCalls is how many of a session's last calls are read to know its prefix
@@ -132,24 +131,5 @@ func (b *breaks) counts() map[string]int {
 // reason; "undeclared" are bugs.
 func (r *Runner) Breaks() map[string]int { return r.breaks.counts() }
 
-// Fallbacks counts how often since the start another model answered than the one
-// that was asked, with the newest time.
-type Fallbacks struct {
-	Count int       `json:"count"`
-	By    string    `json:"by,omitempty"` // provider/model
-	Why   string    `json:"why,omitempty"`
-	At    time.Time `json:"at,omitzero"`
-}
-
-// Fallbacks returns the count of now.
-func (r *Runner) Fallbacks() Fallbacks {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fallbacks
-}
-
-func (r *Runner) fellBack(n agent.Notice) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fallbacks = Fallbacks{r.fallbacks.Count + 1, n.Fallback, excuse.Short(words.Printer{}, n.Err), time.Now()}
-}
+// Fallbacks returns how often another model answered.
+func (r *Runner) Fallbacks() excuse.Fallbacks { return r.fallbacks.Now() }

@@ -74,14 +74,8 @@ func (t *turn) used(ev agent.ToolDone) {
 
 // Used tells of a tool call that a sub-agent made in the turn of a session.
 func (r *Runner) Used(id session.ID, ev agent.ToolDone) {
-	r.present.mu.Lock()
-	at, ok := r.present.of[id]
-	turn := ""
-	if ok {
-		turn = at.turn
-	}
-	r.present.mu.Unlock()
-	r.o.Observe.Tell(observe.Used{Turn: turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	who, _ := r.Speaker(id)
+	r.o.Observe.Tell(observe.Used{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // sensed tells of a call of a service for voices and pictures.

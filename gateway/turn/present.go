@@ -23,6 +23,7 @@ type Speaker struct {
 	By   access.Principal
 	At   chat.Address
 	Name string // of the chat; untrusted
+	Turn string
 }
 
 // present are the sessions that have a turn under way, with what its tools may
@@ -34,21 +35,20 @@ type present struct {
 
 type presence struct {
 	who   Speaker
-	turn  string
 	spent llm.Usage
 }
 
-func (p *present) enter(id session.ID, turn string, who Speaker) {
+func (p *present) enter(id session.ID, who Speaker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
 		p.of = make(map[session.ID]*presence)
 	}
 	if at, ok := p.of[id]; ok {
-		at.who, at.turn = who, turn
+		at.who = who
 		return
 	}
-	p.of[id] = &presence{who: who, turn: turn}
+	p.of[id] = &presence{who: who}
 }
 
 // leave ends the presence of a session and returns what was spent beside its own
@@ -96,7 +96,7 @@ func (r *Runner) Charge(id session.ID, c agent.Call) {
 // appear says who speaks now. It is said again whenever somebody joins the turn.
 func (t *turn) appear() {
 	in := t.last().In
-	t.r.present.enter(t.s.rec.ID, t.c.Turn, Speaker{By: t.least(), At: in.From, Name: in.ChatName})
+	t.r.present.enter(t.s.rec.ID, Speaker{Turn: t.c.Turn, By: t.least(), At: in.From, Name: in.ChatName})
 }
 
 // title has a name made for a conversation whose first answer is told, beside

@@ -145,22 +145,22 @@ func (c Choice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
 // A Runner leads claims through their turns. Run may be called for several
 // lanes at once, for one lane only once at a time.
 type Runner struct {
-	o        Options
-	cache    *cache
-	holding  *holds
-	sole     sole
-	closing  chan struct{} // closed by Close
-	breaks   breaks
-	spending spending
-	present  present
-	cleaning cleaning
-	asking   *questions
-	beside   sync.WaitGroup // what runs beside turns; see aside
-	once     sync.Once
+	o         Options
+	cache     *cache
+	holding   *holds
+	sole      sole
+	closing   chan struct{} // closed by Close
+	breaks    breaks
+	spending  spending
+	fallbacks excuse.Tally
+	present   present
+	cleaning  cleaning
+	asking    *questions
+	beside    sync.WaitGroup // what runs beside turns; see aside
+	once      sync.Once
 
-	mu        sync.Mutex // guards what follows
-	handed    map[inbox.Lane]inbox.Claim
-	fallbacks Fallbacks
+	mu     sync.Mutex // guards what follows
+	handed map[inbox.Lane]inbox.Claim
 }
 
 // New returns a Runner.

@@ -397,7 +397,7 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.declare(string(ledger.Fallback))
-	t.r.fellBack(n)
+	t.r.fallbacks.Note(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Short(t.Printer, n.Err))})
 }
 
