@@ -75,3 +75,28 @@ func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyIsAskedInAScheduledRun: what is dangerous is denied there, and what is
+// not runs.
+func TestNobodyIsAskedInAScheduledRun(t *testing.T) {
+	for command, sees := range map[string]string{
+		"mkdir b && rm -rf b && echo gone": "Nobody is there to allow it in this unattended turn",
+		"echo harmless":                    "harmless",
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fault{sandboxed: true})
+			w.start()
+			w.online()
+			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.names().Replace("telegram:$ANN")}
+			jobs := w.app.Gateway().Jobs()
+			_, err := jobs.Create(w.ctx, schedule.Viewer{By: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.Draft{Schedule: &when, Prompt: &text, Deliver: &to})
+			w.must(err)
+			_, err = jobs.Run(w.ctx, schedule.Machine(), "job", "")
+			w.must(err)
+			w.await("the run is told", func() bool {
+				return slices.ContainsFunc(w.visible(w.chat), func(s string) bool { return strings.HasPrefix(s, "result: ") && strings.Contains(s, sees) })
+			})
+		})
+	}
+}
