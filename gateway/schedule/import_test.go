@@ -161,6 +161,42 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 	}
 }
 
+// TestTenThousandJobsOfOneMinuteHaveARecordEach; BenchmarkTenThousandJobs tells how
+// long that takes, and how long chats wait meanwhile.
+func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
+	dir := memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
+		ok(t, err)
+		jobs := make([]schedule.Job, 10_000)
+		for i := range jobs { // at each second of a minute
+			at := time.Now().Add(time.Minute + time.Duration(i%60)*time.Second)
+			jobs[i] = schedule.Job{ID: schedule.JobID(fmt.Sprintf("%012d", i)), Revision: 1, Schedule: schedule.Schedule{Kind: schedule.Once, At: at}}
+		}
+		_, err = store.AddJobs(t.Context(), jobs)
+		ok(t, err)
+		done := make(chan time.Time, 1)
+		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { s.Run(ctx); close(ended) }()
+		<-done
+		time.Sleep(time.Hour) // nothing comes of any of them again
+		cancel()
+		<-ended
+		slots, err := store.Slots(t.Context(), "", 2*len(jobs))
+		ok(t, err)
+		of := map[schedule.JobID]int{}
+		for _, slot := range slots {
+			of[slot.Job]++
+		}
+		if len(slots) != len(jobs) || len(of) != len(jobs) {
+			t.Errorf("%d slots of %d jobs", len(slots), len(of))
+		}
+		ok(t, store.Close())
+	})
+}
+
 func TestOneTransactionHoldsABatch(t *testing.T) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
