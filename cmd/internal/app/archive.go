@@ -40,7 +40,9 @@ func (a *App) recallTools() []tool.Tool {
 	case !a.o.Config.Compression.Enabled:
 		return nil
 	case a.host != nil:
-		return a.host.Tools(func(ctx context.Context, id string) (json.RawMessage, error) { return a.store.Engine(ctx, session.ID(id)) })
+		return a.host.Tools(func(ctx context.Context, id string) (json.RawMessage, error) {
+			return a.store.Engine(ctx, session.ID(id))
+		})
 	case a.o.Config.Context.Engine != lcm.Name:
 		return nil
 	}

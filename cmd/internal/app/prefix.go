@@ -1,6 +1,7 @@
 package app
 
 import (
+	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
@@ -36,12 +37,21 @@ func (a *App) think() (err error) {
 	if a.enforce, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
 		return wrongKey("agent.tool_use_enforcement", err)
 	}
+	a.prefill, err = a.readPrefill(c)
+	return err
+}
+
+// prefillKey names the file of prefill messages.
+const prefillKey = "agent.prefill_messages_file"
+
+// readPrefill returns the prefill messages that c names.
+func (a *App) readPrefill(c *config.Config) (ms []llm.Message, err error) {
 	if file := c.Agent.PrefillMessagesFile; file != "" {
-		if a.prefill, err = prompt.LoadPrefill(config.InHome(a.o.Home, file)); err != nil {
-			return wrongKey("agent.prefill_messages_file", err)
+		if ms, err = prompt.LoadPrefill(config.InHome(a.o.Home, file)); err != nil {
+			return nil, wrongKey(prefillKey, err)
 		}
 	}
-	return nil
+	return ms, nil
 }
 
 // wrongKey says that a key of the configuration must be set otherwise: a start

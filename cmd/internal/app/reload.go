@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,13 @@ func (a *App) Reload(context.Context) admin.Config {
 				next.Restart = append(next.Restart, key)
 			}
 		}
-		err = a.take(c)
+		prefill, wrong := a.readPrefill(c)
+		if wrong == nil && !slices.Contains(next.Restart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
+			next.Restart = append(next.Restart, prefillKey) // the same file says something else
+		}
+		if err = wrong; err == nil {
+			err = a.take(c)
+		}
 	}
 	was := a.configState()
 	if err != nil {

@@ -92,3 +92,34 @@ func TestNothingIsLostWhileSettingsChange(t *testing.T) {
 		}
 	}
 }
+
+// The messages ahead of a conversation are those of the start as long as the
+// daemon runs, and a file that is no good any more is told then and not at the
+// next start.
+func TestPrefillThatChangesUnderTheDaemonIsTold(t *testing.T) {
+	t.Parallel()
+	w := reloading(t)
+	said := func(s string) string {
+		return `[{"role":"user","content":"` + s + `"},{"role":"assistant","content":"Yes."}]`
+	}
+	w.write("prefill.json", said("Tea?"))
+	w.configure("agent:\n  prefill_messages_file: prefill.json\n", "")
+	w.start()
+	w.online()
+	w.write("prefill.json", "[{")
+	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agent.prefill_messages_file") || !strings.Contains(s.Problem, "prefill.json") {
+		t.Errorf("a broken file: %+v", s)
+	}
+	w.write("prefill.json", said("Coffee?"))
+	if s := w.app.Reload(t.Context()); s.Problem != "" || !slices.Equal(s.Restart, []string{"agent.prefill_messages_file"}) {
+		t.Errorf("another text: %+v", s)
+	}
+	w.ask("hello")
+	if body := string(w.model.Requests()[0].Body); !strings.Contains(body, "Tea?") || strings.Contains(body, "Coffee?") {
+		t.Errorf("the model is asked with %s", body)
+	}
+	w.write("prefill.json", said("Tea?"))
+	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.Restart) != 0 {
+		t.Errorf("back again: %+v", s)
+	}
+}

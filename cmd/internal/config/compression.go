@@ -16,7 +16,7 @@ type Compression struct {
 	MinThresholdTokens      int           `yaml:"min_threshold_tokens" default:"64000" range:"0..10000000" doc:"The threshold is at least this, and at most 0.8 of the context: half of a small one is mostly prompt. 0: exactly threshold."`
 	HygieneHardMessageLimit int           `yaml:"hygiene_hard_message_limit" default:"5000" range:"0..10000000" doc:"Messages from which on a conversation is compacted before a turn whatever its tokens are; 0: no such limit."`
 	HygieneMaxWait          time.Duration `yaml:"hygiene_max_wait" default:"30s" range:"0s..10m" doc:"How long a message waits for a compaction before its turn, unless the context is nearly full."`
-	RefreshMemory           bool          `yaml:"refresh_memory" default:"false" doc:"Read memories and skills again at a compaction, as part of the same break of the provider's cache."`
+	RefreshMemory           bool          `yaml:"refresh_memory" default:"false" doc:"Read memories again at a compaction, as part of the same break of the provider's cache."`
 }
 
 // Context says who keeps contexts small.
