@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,4 +62,44 @@ func TestFilesThatAnAnswerAttachesAreSent(t *testing.T) {
 			t.Errorf("the transcript holds %q", got)
 		}
 	})
+}
+
+// An answer carries so many files and no more; the rest is told.
+func TestAnAnswerCarriesTenFiles(t *testing.T) {
+	var b strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&b, "MEDIA:/w/%d\n", i)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, llmtest.Say(b.String()))
+		w.set = func(o *gateway.Options) {
+			o.Attach = func(path string) (chat.File, error) {
+				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
+			}
+		}
+		w.start()
+		defer w.stop()
+		w.say("7", "all of them")
+		w.settle(time.Minute)
+		seen := w.room.visible("7")
+		if len(seen) != 11 || seen[0] != "⚠️ I could not attach /w/10: an answer carries 10 files at most." || seen[10] != "file /w/9" {
+			t.Errorf("seen: %q", seen)
+		}
+	})
+}
+
+// Silence is for scheduled prompts: a person gets something.
+func TestAPersonIsNotAnsweredWithSilence(t *testing.T) {
+	for _, word := range []string{"[SILENT]", "NO_REPLY"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, llmtest.Say(word))
+			w.start()
+			defer w.stop()
+			key := w.say("7", "hello")
+			w.settle(time.Minute)
+			if seen := w.room.visible("7"); len(seen) != 1 || w.outcome("7:"+key) != "replied" {
+				t.Errorf("%s: seen %q", word, seen)
+			}
+		})
+	}
 }

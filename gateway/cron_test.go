@@ -112,6 +112,7 @@ func TestWhatARunComesTo(t *testing.T) {
 	}{
 		{"an answer", schedule.Draft{Prompt: text("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
 		{"silence", schedule.Draft{Prompt: text("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
+		{"silence in another word", schedule.Draft{Prompt: text("look")}, llmtest.Say("NO_REPLY"), nil, "ran ok", "look"},
 		{"silence inside of words is none", schedule.Draft{Prompt: text("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
 		{"local", schedule.Draft{Prompt: text("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
 		{"a failure is told", schedule.Draft{Prompt: text("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,33 @@ func TestEachCommandAnswers(t *testing.T) {
 		r, err := table.Run(t.Context(), env, c)
 		if err != nil || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%s says %q, %v; want %q", tt.text, r.Text, err, tt.want)
+		}
+	}
+}
+
+// A conversation of several people is deleted by an owner only, and a button
+// deletes the conversation about which it was asked.
+func TestWhoForgetsWhichConversation(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	stamp := strconv.FormatInt(time.Now().Unix(), 36)
+	for _, tt := range []struct {
+		text, want string
+		shared     bool
+		level      access.Level
+		forgets    bool
+	}{
+		{"/forget now", "only an owner deletes", true, access.Member, false},
+		{"/forget", "only an owner deletes", true, access.Guest, false},
+		{"/forget now", "I delete", true, access.Owner, true},
+		{"/forget now", "I delete", false, access.Guest, true},
+		{"/forget now s1 " + stamp, "I delete", false, access.Guest, true},
+		{"/forget now s2 " + stamp, "about another conversation", false, access.Owner, false},
+	} {
+		c := call(tt.text)
+		c.Session, c.By.Level = session.Record{ID: "s1", Messages: 4, Shared: tt.shared}, tt.level
+		got, err := table.Run(t.Context(), &fake{}, c)
+		if err != nil || !strings.Contains(got.Text, tt.want) || got.Forget != tt.forgets {
+			t.Errorf("%s by a %s, shared %v: %+v, %v", tt.text, tt.level, tt.shared, got, err)
 		}
 	}
 }
