@@ -363,6 +363,29 @@ func TestAToolCallBeginsANewMessage(t *testing.T) {
 	}
 }
 
+// A tool call that comes at once does not keep people from seeing that the agent
+// works.
+func TestATurnWithAToolAtOnceShowsThatItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := llmtest.Use("lookup", `{"query":"trains"}`)
+		ahead.Text = "Let me look."
+		w := newWorld(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 900 * time.Millisecond})
+		w.tools = []tool.Tool{lookup{}}
+		w.set = func(o *gateway.Options) { o.Progress, o.EditInterval = "all", time.Second }
+		w.start()
+		defer w.stop()
+		w.say("7", "when?")
+		w.settle(500 * time.Millisecond)
+		w.room.mu.Lock()
+		n := w.room.typing
+		w.room.mu.Unlock()
+		if n == 0 {
+			t.Error("nobody sees that a turn runs")
+		}
+		w.settle(time.Hour)
+	})
+}
+
 func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

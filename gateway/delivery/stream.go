@@ -132,7 +132,11 @@ func (s *Stream) Part() (text string, preview outbox.ID) {
 		s.mu.Lock()
 	}
 	s.finished = false
-	s.timer.Reset(max(s.interval, 100*time.Millisecond))
+	if s.typed.IsZero() { // nobody has seen yet that the agent works
+		s.timer.Reset(max(0, firstTick-time.Since(s.since)))
+	} else {
+		s.timer.Reset(max(s.interval, 100*time.Millisecond))
+	}
 	if s.busy != nil {
 		return "", 0
 	}

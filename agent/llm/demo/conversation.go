@@ -74,6 +74,9 @@ func (c conversation) answer() answer {
 	if c.r.Effort != "" && c.r.Effort != "none" {
 		a.thinking = "(demo) I look for the first rule that fits."
 	}
+	if len(a.calls) > 0 { // this is not the answer yet
+		return a
+	}
 	for _, t := range tokensIn(c.newest) {
 		if !strings.Contains(a.text, t) {
 			a.text += " " + t

@@ -208,3 +208,27 @@ func FuzzArithmeticAndTools(f *testing.F) {
 		}
 	})
 }
+
+// The number of a question is in its answer once, not in what stands ahead of a
+// tool call: that may stay as a message of its own.
+func TestTheNumberIsInTheAnswerOnly(t *testing.T) {
+	r := &llm.Request{Model: "demo", Transcript: llm.NewTranscript(llm.UserText("please read file shopping.txt #7")), Tools: []llm.Tool{{Name: "read_file", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)}}}
+	said := func() (text string, calls []llm.Block) {
+		t.Helper()
+		got := llmtest.Collect(demo.New(demo.Options{}).Stream(t.Context(), r))
+		if got.Done == nil {
+			t.Fatal(got.Err)
+		}
+		m := got.Done.Message
+		r.Transcript.Append(m)
+		return m.Text(), m.ToolUses()
+	}
+	ahead, calls := said()
+	if len(calls) != 1 || strings.Contains(ahead, "#7") {
+		t.Fatalf("%q, %d calls", ahead, len(calls))
+	}
+	r.Transcript.Append(llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: calls[0].ID, Text: "milk"}}})
+	if text, _ := said(); !strings.Contains(text, "milk") || strings.Count(text, "#7") != 1 {
+		t.Errorf("%q", text)
+	}
+}
