@@ -51,7 +51,7 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 		{"heard", able, voice, "buy milk from /cache/v", ""},
 		{"seen", able, picture, "a cat", ""},
 		{"no ears", turn.Senses{}, voice, "v.ogg", ""},
-		{"no eyes", turn.Senses{}, picture, "p.png", ""},
+		{"no eyes", turn.Senses{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
 		{"deaf", broken, voice, "v.ogg", "I could not understand the voice message: the service is down."},
 		{"blind", broken, picture, "p.png", "The picture could not be described: the service is down."},
 		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", Problem: "too large"}, "could not be had", "too large"},

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -245,15 +246,14 @@ func isImage(f chat.File) bool {
 // fileNote tells the model of a file: a short text in full, anything else by
 // its path.
 func fileNote(f chat.File) string {
-	name := prompt.Quote(f.Name)
-	if f.Name == "" {
-		name = string(f.Kind)
-	}
+	name := prompt.Quote(cmp.Or(f.Name, string(f.Kind)))
 	switch {
 	case f.Problem != "":
 		return fmt.Sprintf("[file %s could not be had: %s]", name, prompt.Quote(f.Problem))
 	case f.Path == "":
 		return fmt.Sprintf("[file %s, not downloaded]", name)
+	case isImage(f): // the model has no eyes, and nobody else has looked for it
+		return fmt.Sprintf("[picture %s, %s, %d bytes, stored at %s; you cannot see it: say so instead of guessing]", name, f.MIME, f.Size, f.Path)
 	}
 	if strings.HasPrefix(f.MIME, "text/") && f.Size <= maxInline {
 		if raw, err := os.ReadFile(f.Path); err == nil && len(raw) <= maxInline && utf8.Valid(raw) {
