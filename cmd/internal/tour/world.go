@@ -133,9 +133,11 @@ const window = 16_000
 
 // settings let messages wait for the turn that runs. The context engine leaves
 // a full context to what looks at a conversation between turns, and little of a
-// conversation stays as it is then.
+// conversation stays as it is then. What the model says ahead of a tool call is no
+// message of its own: the verdict counts one answer to each number.
 const settings = `display:
   busy_input_mode: queue
+  tool_progress: 'off'
 compression:
   threshold: 1
   min_threshold_tokens: 0
