@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,28 +18,31 @@ import (
 type announcement struct {
 	At   time.Time
 	As   string // what it was said as
-	Name string // of the scheduled prompt, in rows of older versions
 	Text string
 }
 
-// What is kept of announcements to one chat: so many, and so much of each.
 const (
-	maxAnnounced = 5
-	maxAnnounce  = 4000 // characters
+	maxAnnounced = 5    // announcements to one chat that are kept
+	maxAnnounce  = 4000 // characters of each
 )
 
 func announceKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
 
 // announce keeps what was said in chats, so that the conversations there know of
-// it: somebody may answer.
+// it: somebody may answer. The same twice is kept once.
 func (g *Gateway) announce(ctx context.Context, as, text string, to []chat.Address) {
+	g.said.Lock()
+	defer g.said.Unlock()
+	g.announceLocked(ctx, as, text, to)
+}
+
+func (g *Gateway) announceLocked(ctx context.Context, as, text string, to []chat.Address) {
 	if r := []rune(text); len(r) > maxAnnounce {
 		text = string(r[:maxAnnounce]) + " …"
 	}
-	g.said.Lock()
-	defer g.said.Unlock()
 	for _, at := range to {
-		list := append(g.announcements(ctx, at), announcement{At: time.Now().UTC(), As: as, Text: text})
+		list := slices.DeleteFunc(g.announcements(ctx, at), func(a announcement) bool { return a.As == as && a.Text == text })
+		list = append(list, announcement{At: time.Now().UTC(), As: as, Text: text})
 		list = list[max(0, len(list)-maxAnnounced):]
 		raw, err := json.Marshal(list)
 		if err == nil {
@@ -63,11 +67,10 @@ func (g *Gateway) announcements(ctx context.Context, at chat.Address) (list []an
 
 // announced is what was said at a place after a time, as the model is told of it.
 func (g *Gateway) announced(ctx context.Context, at chat.Address, since time.Time) string {
+	g.said.Lock() // what is being said is waited for
+	defer g.said.Unlock()
 	var b strings.Builder
 	for _, a := range g.announcements(ctx, at) {
-		if a.As == "" {
-			a.As = fmt.Sprintf("as the scheduled prompt %q", a.Name)
-		}
 		if age := time.Since(a.At); a.At.After(since) && 0 <= age && age < 7*24*time.Hour {
 			fmt.Fprintf(&b, "[you said here at %s, %s]\n%s\n[end of what was said]\n\n", a.At.In(g.o.Location).Format("2006-01-02 15:04"), a.As, a.Text)
 		}

@@ -242,6 +242,8 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	if len(rows) == 0 {
 		return nil, errors.New("there is nothing to send: neither text nor files")
 	}
+	g.said.Lock() // until the conversations there know
+	defer g.said.Unlock()
 	if rows, err = g.delivery.Enqueue(ctx, rows...); err != nil {
 		return nil, err
 	}
@@ -252,7 +254,7 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	for _, f := range p.Files {
 		said = strings.TrimSpace(said + "\n[file " + f.Name + "]")
 	}
-	g.announce(context.WithoutCancel(ctx), as, said, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
+	g.announceLocked(context.WithoutCancel(ctx), as, said, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
 	return rows, nil
 }
 

@@ -27,7 +27,7 @@ type Scheduled interface {
 	Places(ctx context.Context, slot schedule.SlotID) []chat.Address
 	// Ended is told that the run of a slot is over. It must not wait.
 	Ended(slot schedule.SlotID)
-	// Delivered keeps what a run said to a place, so that a conversation there can
+	// Delivered keeps what a run says to a place, so that a conversation there can
 	// go on from it.
 	Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address)
 	// Announced returns what was said at a place outside of its conversation since
@@ -147,9 +147,10 @@ func (t *turn) announce(ctx context.Context, run Run, answer string) {
 		}
 		rows = append(rows, files...)
 	}
-	if t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}) && len(to) > 0 {
+	if len(to) > 0 { // ahead of the commit: somebody may answer at once
 		t.r.o.Scheduled.Delivered(context.WithoutCancel(ctx), slot, run.Name, answer, to)
 	}
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
 
 // render makes the rows of what the turn says besides its answer: a scheduled run
