@@ -61,6 +61,9 @@ func (a *App) Reload(context.Context) admin.Config {
 	defer func() { a.notify(a.notifier.Ready()) }()
 	c, report, err := a.o.Load()
 	next := admin.Config{Read: time.Now()}
+	if err == nil && report.Blank { // an editor or a script is about to write it; nobody is shut out meanwhile
+		err = errors.New("the file is empty; remove it if the defaults are meant")
+	}
 	if err == nil {
 		for _, key := range config.Changed(a.o.Config, c, a.o.Report, report) {
 			if config.IsLive(key) {

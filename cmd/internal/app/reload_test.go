@@ -40,6 +40,10 @@ func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.Restart, []string{"display.tool_progress"}) {
 		t.Errorf("with errors: %+v", s)
 	}
+	w.write("config.yaml", " \n") // as when somebody is about to write it
+	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "empty") || !slices.Contains(s.Taken, "access.allow_from") {
+		t.Errorf("of an empty file: %+v", s)
+	}
 	room.Say(bob, "still")
 	w.seesIn(room, "echo: still")
 

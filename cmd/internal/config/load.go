@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,7 @@ type Report struct {
 	File    string // the config file; "" if there is none
 	Dotenv  string // the .env file; "" if there is none
 	Missing string // where a config file would have been read; "" if there is one
+	Blank   bool   // the config file says nothing: perhaps it is being written
 
 	Warnings []Problem
 	// Origins say where values come from, by path. Keys that are not here have
@@ -164,6 +166,7 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 		l.Problems = append(l.Problems, Problem{File: l.file, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return
 	}
+	r.Blank = len(bytes.TrimSpace(data)) == 0
 	l.Decode(data)
 	info, err := os.Stat(l.file)
 	if err != nil || !keys.Readable(info) {
