@@ -92,6 +92,7 @@ func (p *Process) start() (err error) {
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("it does not start: %w", err)
 	}
+	yield(p.cmd)
 	p.serve(sinks)
 	return nil
 }

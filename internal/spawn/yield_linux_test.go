@@ -1,0 +1,34 @@
+package spawn_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"hermesd/internal/spawn"
+)
+
+// What a command does never keeps us from our own work: on a processor it comes
+// after us.
+func TestACommandComesAfterUs(t *testing.T) {
+	t.Parallel()
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := 20 - raw
+	behind := func(t *testing.T, r spawn.Result) {
+		got, err := strconv.Atoi(strings.TrimSpace(text(t, r)))
+		if err != nil || got <= ours && ours < 19 {
+			t.Errorf("its niceness is %d, and ours %d (%v)", got, ours, err)
+		}
+	}
+	const asks = "sleep 0.2; nice"
+	behind(t, run(t, spawn.Command{Shell: asks}))
+	t.Run("in a sandbox", func(t *testing.T) {
+		g := enclose(t, nil)
+		behind(t, g.run(t, asks))
+	})
+}
