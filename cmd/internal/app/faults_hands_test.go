@@ -320,6 +320,10 @@ func TestManyFilesThatAreRefusedAreToldTogether(t *testing.T) {
 	w.say("and now?")
 	w.release()
 	w.await("the model is asked", func() bool { return strings.Contains(w.newest().Newest(), "and now?") })
+	w.await("the turn is over", func() bool { // else what comes next is a part of it
+		st := w.app.Gateway().Status()
+		return st.Running == 0 && st.Ready == 0
+	})
 	w.ask(last)
 	var told []string
 	for _, m := range w.chat.FromBots() {
