@@ -280,7 +280,7 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 
 // told are the sentences that answer commands or end a message without an
 // answer.
-var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |Nothing is running|The running turn|\d+ waiting|A new conversation|Still working|Nothing has happened|Unknown command|There is no command)`)
+var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |⏸ |Nothing is running|The running turn|\d+ waiting|A new conversation|Still working|Nothing has happened|Unknown command|There is no command)`)
 
 // unheard are the messages that the platform has and of which no receipt
 // reached the store.
