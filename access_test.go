@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func kinds(t *testing.T) (out []chat.Event) {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == "Event" {
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.Event]().Name() {
 				out = append(out, chat.Event(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
 			}
 		}

@@ -16,9 +16,9 @@ import (
 // An announcement is what was said in a chat outside of its conversation: by a
 // scheduled run, from another chat, or by the operator.
 type announcement struct {
-	At   time.Time
-	As   string // what it was said as
-	Text string
+	At   time.Time `json:"At"`
+	As   string    `json:"As"` // what it was said as
+	Text string    `json:"Text"`
 }
 
 const (

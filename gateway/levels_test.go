@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
 
@@ -236,7 +238,7 @@ func events(t *testing.T) (out []chat.Event) {
 			if !ok || len(v.Values) != 1 {
 				return true
 			}
-			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == "Event" {
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.Event]().Name() {
 				out = append(out, chat.Event(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
 			}
 			return true
@@ -313,7 +315,7 @@ func TestNothingElseMakesAnEntry(t *testing.T) {
 	walkFuncs(t, ".", func(name string, n ast.Node) {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
-			if sel, ok := n.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Entry" && len(n.Elts) > 0 {
+			if sel, ok := n.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == reflect.TypeFor[inbox.Entry]().Name() && len(n.Elts) > 0 {
 				makers[name] = true
 			}
 		case *ast.CallExpr:
