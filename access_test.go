@@ -23,17 +23,17 @@ import (
 
 // happens says of each kind of event what a stranger's comes to, and what that
 // of somebody who may speak does.
-func happens() map[chat.Event][2]string {
-	return map[chat.Event][2]string{
+func happens() map[chat.EventKind][2]string {
+	return map[chat.EventKind][2]string{
 		chat.Message:  {"a text, a file, an album, a voice", "a turn, or a command"},
 		chat.Edit:     {"an earlier message is changed", "replaces the text of a message that still waits"},
 		chat.Callback: {"a button of ours is pressed", "the command that the button holds, by who presses it"},
-		chat.Moved:    {"a chat has a new id, as the platform says", "conversations, scheduled prompts, what waits and what is to be sent follow, and lists that name the old id; nobody speaks by it"},
+		chat.Migrated: {"a chat has a new id, as the platform says", "conversations, scheduled prompts, what waits and what is to be sent follow, and lists that name the old id; nobody speaks by it"},
 	}
 }
 
 // kinds returns the values of the constants of type chat.Event, in order.
-func kinds(t *testing.T) (out []chat.Event) {
+func kinds(t *testing.T) (out []chat.EventKind) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("gateway", "chat", "chat.go"), nil, 0)
 	if err != nil {
@@ -41,8 +41,8 @@ func kinds(t *testing.T) (out []chat.Event) {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.Event]().Name() {
-				out = append(out, chat.Event(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.EventKind]().Name() {
+				out = append(out, chat.EventKind(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
 			}
 		}
 		return true

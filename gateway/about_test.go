@@ -172,7 +172,7 @@ func TestMemoriesAndSkillsAreTold(t *testing.T) {
 			}
 		}
 		in := w.message("7", "/memory") // in a group that the owner is in
-		in.From.Kind, in.From.Chat = chat.Group, "-100"
+		in.Address.Kind, in.Address.Chat = chat.Group, "-100"
 		w.offer(in)
 		w.settle(time.Minute)
 		seen := w.room.visible("-100")

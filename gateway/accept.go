@@ -26,7 +26,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	}
 	entries := make([]inbox.Entry, len(batch))
 	for i, in := range batch {
-		if in.Event == chat.Moved && in.MovedTo != nil {
+		if in.Kind == chat.Migrated && in.MigratedTo != nil {
 			if err := g.move(ctx, in); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		if !a.Fresh {
 			g.withdraw(entries[i])
 			g.offered(entries[i], observe.Duplicate)
-			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].From.Platform)))
+			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
 			continue
 		}
 		entries[i].ID = a.ID
@@ -66,10 +66,10 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 // ends at once by a rule.
 func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
 	e := inbox.Entry{In: in, State: inbox.Waiting, Accepted: time.Now()}
-	if in.Rule != "" {
-		return ignored(e, in.Rule)
+	if in.IgnoreRule != "" {
+		return ignored(e, in.IgnoreRule)
 	}
-	if in.Event == chat.Moved {
+	if in.Kind == chat.Migrated {
 		return ignored(e, "moved")
 	}
 	grant, denial := g.o.Access.Check(in)
@@ -91,27 +91,27 @@ func ignored(e inbox.Entry, rule string) inbox.Entry {
 // route puts an event of somebody who may speak into its lane.
 func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
 	e.By = grant.Principal()
-	e.Session = session.KeyFor(g.o.Profile, e.In.From, e.In.Sender.ID, g.o.Policy)
+	e.Session = session.KeyFor(g.o.Profile, e.In.Address, e.In.Sender.ID, g.o.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
 	g.direct(ctx, &e)
 	e.Claim = g.lanes.Free() && !g.paused.Load()
 	name, args, ok := command.Parse(e.In.Text)
-	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.In.Event == chat.Message {
+	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.In.Kind == chat.Message {
 		if _, skill := g.o.Skill("", name, args); skill { // it is a message like any other
 			ok = false
 		}
 	}
-	if e.In.Event == chat.Callback && !ok {
+	if e.In.Kind == chat.Callback && !ok {
 		return ignored(e, "no_such_button")
 	}
-	if ok && e.In.Event != chat.Edit { // to press a button is to say what it holds
+	if ok && e.In.Kind != chat.Edit { // to press a button is to say what it holds
 		e.Solo = true
 		if g.commands.Immediate(name) {
 			e.Lane = inbox.Now(e.Session)
 		}
 		return e
 	}
-	if e.In.Event == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
+	if e.In.Kind == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
 		e.State, e.Ended = inbox.Done, e.Accepted
 		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Why: "too many messages wait"}
 		e.Notice = g.overflow(e)
@@ -132,17 +132,17 @@ func (g *Gateway) commanded(l inbox.Lane) bool {
 
 // wake sets to work what was accepted.
 func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
-	if e.In.Event == chat.Callback {
+	if e.In.Kind == chat.Callback {
 		g.answer(e)
 	}
 	switch {
 	case promised(e):
 		g.offer(ctx, e)
-	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.In.Event == chat.Message:
+	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.In.Kind == chat.Message:
 		g.dismiss(e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
 		g.delivery.WakeRows(e.Notice)
-	case e.State == inbox.Done || e.In.Event == chat.Edit:
+	case e.State == inbox.Done || e.In.Kind == chat.Edit:
 	default:
 		g.acknowledge(ctx, e)
 		joined := g.runner.Joined(e.Lane)
@@ -160,20 +160,20 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
 	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
-	return g.delivery.Render(text, delivery.Draft{To: e.In.From, Role: outbox.Notice, ReplyTo: e.In.ID, As: chat.AsFailure, For: []string{e.In.ID}})
+	return g.delivery.Render(text, delivery.Draft{To: e.In.Address, Role: outbox.Notice, ReplyTo: e.In.ID, As: chat.PurposeFailure, For: []string{e.In.ID}})
 }
 
 // answers reports whether an account can tell that a press was seen.
 func answers(a chat.Adapter) bool {
-	_, ok := a.(chat.Answerer)
+	_, ok := a.(chat.CallbackAnswerer)
 	return ok
 }
 
 // answer tells the platform that a press on a button was seen, once Accept has
 // returned: some platforms have to hear first that it was taken.
 func (g *Gateway) answer(e inbox.Entry) {
-	on := e.In.From.On()
-	a, ok := g.o.Adapters[on].(chat.Answerer)
+	on := e.In.Address.AccountID()
+	a, ok := g.o.Adapters[on].(chat.CallbackAnswerer)
 	if !ok {
 		return
 	}
@@ -182,7 +182,7 @@ func (g *Gateway) answer(e inbox.Entry) {
 		text = g.o.Words.T("This button does nothing.")
 	}
 	g.presses.add(on, func(ctx context.Context) {
-		if err := a.Answer(ctx, e.In, text); err != nil {
+		if err := a.AnswerCallback(ctx, e.In, text); err != nil {
 			g.o.Log.Warn("answer callback", zap.Error(err))
 		}
 	})
@@ -191,7 +191,7 @@ func (g *Gateway) answer(e inbox.Entry) {
 // dismiss tells the platform of a message that ends by a rule that nobody is
 // going to answer it.
 func (g *Gateway) dismiss(e inbox.Entry) {
-	if a, ok := g.o.Adapters[e.In.From.On()].(chat.Dismisser); ok {
+	if a, ok := g.o.Adapters[e.In.Address.AccountID()].(chat.Dismisser); ok {
 		a.Dismiss(e.In)
 	}
 }
@@ -200,18 +200,18 @@ func (g *Gateway) dismiss(e inbox.Entry) {
 func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
 	rekey := func(r session.Record) session.Key {
 		at := r.At
-		at.Chat, at.Kind = in.MovedTo.Chat, in.MovedTo.Kind
+		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
 		return session.KeyFor(g.o.Profile, at, r.Owner, g.o.Policy)
 	}
-	if err := g.o.Store.Move(ctx, in.From, *in.MovedTo, rekey); err != nil {
-		return fmt.Errorf("move %s to %s: %w", in.From, *in.MovedTo, err)
+	if err := g.o.Store.Move(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
+		return fmt.Errorf("move %s to %s: %w", in.Address, *in.MigratedTo, err)
 	}
-	if err := g.o.Moves.Add(ctx, in.From, *in.MovedTo); err != nil {
+	if err := g.o.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
 	if err := g.crons.book.Follow(ctx, g.o.Moves.Now); err != nil {
 		return err
 	}
-	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.From), zap.Stringer("to", *in.MovedTo))
+	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
 	return g.takeUp(ctx) // what waited does so elsewhere now
 }

@@ -17,11 +17,11 @@ func Answered(c inbox.Chain) (text, why string, ended bool) {
 	}
 	var failure string
 	for _, r := range c.Rows {
-		switch a := r.Msg.About; {
+		switch a := r.Msg.ReplyContext; {
 		case a == nil:
-		case a.As == chat.AsAnswer:
+		case a.Purpose == chat.PurposeAnswer:
 			text = r.Msg.Text.Text
-		case a.As == chat.AsFailure:
+		case a.Purpose == chat.PurposeFailure:
 			failure = r.Msg.Text.Text
 		}
 	}

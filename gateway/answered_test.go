@@ -11,9 +11,9 @@ import (
 
 func TestWhatBecameOfAMessageCanBeToldAgain(t *testing.T) {
 	row := func(as chat.Purpose, text string) outbox.Row {
-		return outbox.Row{Msg: chat.Outbound{Text: chat.Plain(text), About: &chat.About{As: as}}}
+		return outbox.Row{Msg: chat.Outbound{Text: chat.PlainText(text), ReplyContext: &chat.ReplyContext{Purpose: as}}}
 	}
-	rows := []outbox.Row{{}, row(chat.AsPreview, "the be"), row(chat.AsNotice, "by the way"), row(chat.AsAnswer, "the beginning"), {Delete: 1}}
+	rows := []outbox.Row{{}, row(chat.PurposePreview, "the be"), row(chat.PurposeNotice, "by the way"), row(chat.PurposeAnswer, "the beginning"), {Delete: 1}}
 	for name, c := range map[string]struct {
 		chain     inbox.Chain
 		text, why string
@@ -23,7 +23,7 @@ func TestWhatBecameOfAMessageCanBeToldAgain(t *testing.T) {
 		"answered":    {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
 		"interrupted": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, With: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
 		"failed": {
-			inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Why: "short."}}, Rows: []outbox.Row{row(chat.AsFailure, "⚠️ In full.")}},
+			inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Why: "short."}}, Rows: []outbox.Row{row(chat.PurposeFailure, "⚠️ In full.")}},
 			"", "⚠️ In full", true,
 		},
 		"stopped": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"}}}, "", "cancelled (/stop)", true},

@@ -85,8 +85,8 @@ func BenchmarkTurnInALongSession(b *testing.B) {
 			defer func() { _ = gw.Stop(context.Background()) }()
 			say := func(i int) {
 				err := gw.Accept(b.Context(), []chat.Inbound{{
-					Key: fmt.Sprint("7:", i), ID: fmt.Sprint(i), Event: chat.Message, Text: "and now?", At: time.Now(), Addressed: true,
-					From: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Sender: chat.Person{ID: "7"},
+					IdempotencyKey: fmt.Sprint("7:", i), ID: fmt.Sprint(i), Kind: chat.Message, Text: "and now?", SentAt: time.Now(), Addressed: true,
+					Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Sender: chat.Person{ID: "7"},
 				}})
 				if err != nil {
 					b.Fatal(err)
@@ -112,7 +112,7 @@ func fill(b *testing.B, store *bolt.Store, n int) {
 		b.Fatal(len(recs), err)
 	}
 	rec := recs[0]
-	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, Claim: true, In: chat.Inbound{Key: "7:fill", ID: "fill", From: rec.At}}
+	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, Claim: true, In: chat.Inbound{IdempotencyKey: "7:fill", ID: "fill", Address: rec.At}}
 	taken, err := store.Accept(ctx, []inbox.Entry{e})
 	if err != nil {
 		b.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // set for the conversation. It may change what the message says: what follows
 // /queue is the message.
 func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
-	if e.In.Event != chat.Message {
+	if e.In.Kind != chat.Message {
 		return
 	}
 	name, args, ok := command.Parse(e.In.Text)
@@ -50,7 +50,7 @@ func (g *Gateway) as(e *inbox.Entry, name, text string) {
 	case "steer":
 		e.Mode = inbox.Steer
 	case "bg":
-		e.Session = session.Background(e.Session, e.In.Key)
+		e.Session = session.Background(e.Session, e.In.IdempotencyKey)
 		e.Lane, e.Aside = inbox.LaneOf(e.Session), true
 	default:
 		return
@@ -124,7 +124,7 @@ func (a *acks) due(l inbox.Lane) bool {
 func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	var text string
 	switch {
-	case e.Lane.Immediate() || e.In.From.Platform == chat.Cron || g.delivery.Raw(e.In.From):
+	case e.Lane.Immediate() || e.In.Address.Platform == chat.Cron || g.delivery.Raw(e.In.Address):
 		return
 	case g.paused.Load():
 		text = g.o.Words.T("⏸ I am paused: your message waits until `/pause off`.")
@@ -142,7 +142,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	if !g.acks.due(e.Lane) {
 		return
 	}
-	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, Quiet: true}); err != nil {
+	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.Address, Quiet: true}); err != nil {
 		g.o.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }
@@ -150,5 +150,5 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 // Decide answers a question that waits in the caller's conversation.
 func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
 	d.Text = prompt.Neutralise(d.Text)
-	return e.g.runner.Decide(inbox.LaneOf(c.Key), id, c.In.Key, leave, d)
+	return e.g.runner.Decide(inbox.LaneOf(c.Key), id, c.In.IdempotencyKey, leave, d)
 }

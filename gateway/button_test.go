@@ -29,9 +29,9 @@ func owned(t *testing.T) *access.Checker {
 // press has somebody press a button.
 func (w *world) press(by, data string) string {
 	in := w.message("7", data)
-	in.Key, in.Event, in.Sender.ID = "press-"+in.ID, chat.Callback, by
+	in.IdempotencyKey, in.Kind, in.Sender.ID = "press-"+in.ID, chat.Callback, by
 	w.offer(in)
-	return in.Key
+	return in.IdempotencyKey
 }
 
 func TestARestartAsksFirstAndIsDoneOnce(t *testing.T) {
@@ -50,7 +50,7 @@ func TestARestartAsksFirstAndIsDoneOnce(t *testing.T) {
 			t.Errorf("the button holds %d bytes", len(yes.Data))
 		}
 		press := w.message("7", yes.Data)
-		press.Key, press.Event = "press-1", chat.Callback
+		press.IdempotencyKey, press.Kind = "press-1", chat.Callback
 		for range 3 { // the platform delivers the press again
 			w.offer(press)
 			w.settle(time.Second)
@@ -167,7 +167,7 @@ func TestAThreadIsToldFromItsBeginning(t *testing.T) {
 		defer w.stop()
 		for _, text := range []string{"what is this about?", "and now?"} {
 			in := w.message("7", text)
-			in.Earlier = true
+			in.HasEarlierMessages = true
 			w.offer(in)
 			w.settle(time.Minute)
 			w.room.deaf = errors.New("the app has no scope channels:history")

@@ -156,7 +156,7 @@ func (a *aviary) canary(kind string, at spot) string {
 func (a *aviary) does(at spot, text string) {
 	a.t.Helper()
 	in := a.message(at.who, text)
-	in.From = at.address()
+	in.Address = at.address()
 	in.Sender.Name = a.canary("n", at)
 	a.offer(in)
 	a.settle(5 * time.Second)

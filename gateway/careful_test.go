@@ -110,7 +110,7 @@ func TestAStopBehindAPassLeavesATranscriptThatCanGoOn(t *testing.T) {
 			t.Errorf("the transcript ends with %q", tr[len(tr)-1].Text())
 		}
 		old := w.message("7", "from long ago")
-		old.At = time.Now().Add(-48 * time.Hour)
+		old.SentAt = time.Now().Add(-48 * time.Hour)
 		w.offer(old)
 		w.settle(time.Minute)
 		w.transcript() // is legal

@@ -35,7 +35,7 @@ func life(t *testing.T, dir string, f func(w *world)) {
 // busy refuses the next sends.
 func (w *world) busy(times int) {
 	for range times {
-		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Refused, Reason: "busy"}})
+		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "busy"}})
 	}
 }
 
@@ -60,7 +60,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 		w.say("9", "done before")
 		told = w.message("9", "done before")
 		w.sent--
-		told.ID, told.Key = fmt.Sprint(w.sent), fmt.Sprint("9:", w.sent)
+		told.ID, told.IdempotencyKey = fmt.Sprint(w.sent), fmt.Sprint("9:", w.sent)
 		w.settle(time.Minute)
 		w.busy(1000)
 		w.say("7", "refused") // its answer waits to be tried again

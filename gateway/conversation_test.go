@@ -134,13 +134,13 @@ func (w *world) act(line string) []string {
 	if where, text, ok := strings.Cut(line, "> "); ok {
 		m := w.message(where, text)
 		if group, who, ok := strings.Cut(where, "/"); ok {
-			m.From.Chat, m.From.Kind, m.ChatName = group, chat.Group, "Group "+group
+			m.Address.Chat, m.Address.Kind, m.ChatName = group, chat.Group, "Group "+group
 			m.Sender = chat.Person{ID: who, Name: "Ann " + who}
-			m.Key = group + ":" + m.ID
+			m.IdempotencyKey = group + ":" + m.ID
 		}
 		w.offer(m)
 		w.settle(100 * time.Millisecond)
-		return []string{m.Key}
+		return []string{m.IdempotencyKey}
 	}
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
@@ -170,10 +170,10 @@ func (w *world) act(line string) []string {
 	case "press": // CHAT N, the Nth of the newest buttons, counted from 1
 		where, n, _ := strings.Cut(rest, " ")
 		m := w.message(where, w.room.button(w.t, n))
-		m.Key, m.Event = "press:"+m.ID, chat.Callback
+		m.IdempotencyKey, m.Kind = "press:"+m.ID, chat.Callback
 		w.offer(m)
 		w.settle(100 * time.Millisecond)
-		return []string{m.Key}
+		return []string{m.IdempotencyKey}
 	case "refuse":
 		secs, err := strconv.Atoi(rest)
 		if err != nil {

@@ -112,8 +112,8 @@ func (c *crons) run(f schedule.Firing) (e inbox.Entry, why string) {
 	}
 	now := time.Now()
 	in := schedule.Inbound(f.Job, f.Slot)
-	in.At, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
-	key := session.KeyFor(c.g.o.Profile, in.From, by.ID, c.g.o.Policy)
+	in.SentAt, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
+	key := session.KeyFor(c.g.o.Profile, in.Address, by.ID, c.g.o.Policy)
 	return inbox.Entry{In: in, By: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
 }
 
@@ -122,7 +122,7 @@ func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
 	if j.By == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console {
 		return j.By, "" // the operator's own
 	}
-	grant, denial := c.g.o.Access.Check(chat.Inbound{Event: chat.Message, From: j.Origin, Sender: chat.Person{ID: j.By.ID}, Addressed: true})
+	grant, denial := c.g.o.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.By.ID}, Addressed: true})
 	if !grant.Valid() {
 		return by, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.By.ID, denial.Rule)
 	}

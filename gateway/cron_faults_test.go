@@ -218,7 +218,7 @@ func TestAPlatformThatIsDownStopsNoScheduledPrompt(t *testing.T) {
 		minded(w, func(asked string) llmtest.Answer { return llmtest.Say("echo: " + asked) })
 		down := newRoom()
 		for range 10_000 {
-			down.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Refused, Reason: "no connection"}})
+			down.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "no connection"}})
 		}
 		inner := w.set
 		w.set = func(o *gateway.Options) {

@@ -44,7 +44,7 @@ func (w *world) job(d schedule.Draft) schedule.JobID {
 		d.Schedule = &every
 	}
 	g, _ := owned(w.t).Check(in)
-	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Viewer{By: g.Principal(), At: in.From}, "", d)
+	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Viewer{By: g.Principal(), At: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
 	}

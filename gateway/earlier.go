@@ -10,9 +10,9 @@ import (
 // earlier asks the platform of in what was said in its thread. Platforms that
 // cannot tell have nothing to tell.
 func (g *Gateway) earlier(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
-	h, ok := g.o.Adapters[in.From.On()].(chat.Historian)
+	h, ok := g.o.Adapters[in.Address.AccountID()].(chat.ThreadReader)
 	if !ok {
 		return nil, nil
 	}
-	return h.Before(ctx, in, since)
+	return h.MessagesBefore(ctx, in, since)
 }

@@ -33,7 +33,7 @@ func TestAPlatformThatDoesNotTellHoldsRepliesUpForAWhileOnly(t *testing.T) {
 		wait time.Duration
 		asks bool // more than once
 	}{
-		{"it never will", &chat.SendError{Outcome: chat.Rejected, Reason: "the app has no scope channels:history"}, time.Minute, false},
+		{"it never will", &chat.SendError{Outcome: chat.Permanent, Reason: "the app has no scope channels:history"}, time.Minute, false},
 		{"it does not now", errors.New("away"), 40 * time.Minute, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // inThread is what somebody says in a thread that all share.
 func (w *world) inThread(who, text string) chat.Inbound {
 	m := w.message(who, text)
-	m.From.Kind, m.From.Chat, m.From.Thread = chat.Thread, "-100", "5"
+	m.Address.Kind, m.Address.Chat, m.Address.Thread = chat.Thread, "-100", "5"
 	return m
 }
 
@@ -42,7 +42,7 @@ func TestOnlyWhoMayGivesLeave(t *testing.T) {
 		w.offer(w.inThread("7", "clean up"))
 		w.settle(time.Second)
 		press := w.inThread("8", w.room.button(t, "1"))
-		press.Event = chat.Callback
+		press.Kind = chat.Callback
 		w.refused(press, "That is for people of level owner; you are member.")
 		w.refused(w.inThread("9", "/approve"), "That is for people of level owner; you are guest.")
 		w.refused(w.inThread("9", "yes"), "That is for people of level owner; you are guest.")
@@ -99,7 +99,7 @@ func TestAPlainWordAnswersTheOnlyRequest(t *testing.T) {
 		yes := w.message("7", "yes")
 		w.offer(yes)
 		w.settle(time.Second)
-		if got := w.outcome(yes.Key); got != "waiting" {
+		if got := w.outcome(yes.IdempotencyKey); got != "waiting" {
 			t.Errorf("a yes to nothing ended %s", got)
 		}
 		seen := len(w.room.visible("7"))
@@ -188,7 +188,7 @@ func TestANameOfTwoChatsIsNoTarget(t *testing.T) {
 		defer w.stop()
 		for id, name := range map[string]string{"-1": "#news", "-2": "News", "-3": "cats"} {
 			m := w.message("7", "hello")
-			m.From.Kind, m.From.Chat, m.ChatName = chat.Group, id, name
+			m.Address.Kind, m.Address.Chat, m.ChatName = chat.Group, id, name
 			w.offer(m)
 			w.settle(time.Second)
 		}

@@ -73,7 +73,7 @@ func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 						w.refusedText(id, "/"+strings.ToUpper(name)+"@bot on off all now", tooLow(c.Name, c.Level, has))
 					}
 					press := w.message(id, "/"+c.Name+" now")
-					press.Event = chat.Callback
+					press.Kind = chat.Callback
 					w.refused(press, tooLow(c.Name, c.Level, has))
 				}
 				for _, c := range table {
@@ -199,7 +199,7 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 						}
 					}
 					in := w.message(id, fmt.Sprintf("use them, I say for the %dth time", i))
-					in.From.Kind, in.From.Chat, in.From.Thread = chat.Thread, "-100", "5"
+					in.Address.Kind, in.Address.Chat, in.Address.Thread = chat.Thread, "-100", "5"
 					w.offer(in)
 					w.settle(100 * time.Millisecond)
 				}
@@ -222,7 +222,7 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 }
 
 // events returns the values of the constants of type chat.Event.
-func events(t *testing.T) (out []chat.Event) {
+func events(t *testing.T) (out []chat.EventKind) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("chat", "*.go"))
 	if err != nil || len(files) == 0 {
@@ -238,8 +238,8 @@ func events(t *testing.T) (out []chat.Event) {
 			if !ok || len(v.Values) != 1 {
 				return true
 			}
-			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.Event]().Name() {
-				out = append(out, chat.Event(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == reflect.TypeFor[chat.EventKind]().Name() {
+				out = append(out, chat.EventKind(strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)))
 			}
 			return true
 		})
@@ -257,16 +257,16 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 		in.Text = "/stop canary"
 		in.Files = []chat.File{{Kind: chat.Photo, Ref: "canary", Name: "canary"}}
 		in.ReplyTo = &chat.Quote{ID: "1", Text: "canary"}
-		in.Amends = "7:1"
-		in.Earlier = true
+		in.EditedKey = "7:1"
+		in.HasEarlierMessages = true
 		in.Part = &chat.Part{Group: "text"}
 		in.Addressed = true
 	}
 	kinds := map[string]func(*chat.Inbound){}
 	for _, e := range events(t) {
-		kinds[string(e)] = func(in *chat.Inbound) { in.Event = e }
+		kinds[string(e)] = func(in *chat.Inbound) { in.Kind = e }
 	}
-	kinds["a reaction, which is no event yet"] = func(in *chat.Inbound) { in.Event = "reaction" }
+	kinds["a reaction, which is no event yet"] = func(in *chat.Inbound) { in.Kind = "reaction" }
 	kinds["media"] = func(in *chat.Inbound) { in.Text = "" }
 	for name, change := range kinds {
 		for _, place := range []chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel} {
@@ -280,13 +280,13 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 					in := w.message("666", "")
 					full(&in)
 					change(&in)
-					in.From.Kind = place
+					in.Address.Kind = place
 					w.offer(in)
 					w.settle(time.Minute)
-					if got := w.outcome(in.Key); !strings.HasPrefix(got, "silent(") {
+					if got := w.outcome(in.IdempotencyKey); !strings.HasPrefix(got, "silent(") {
 						t.Errorf("it ends as %s", got)
 					}
-					chains, err := w.store.Why(t.Context(), in.Key)
+					chains, err := w.store.Why(t.Context(), in.IdempotencyKey)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -371,7 +371,7 @@ func TestAnEditChangesNobodyElsesMessage(t *testing.T) {
 		defer w.stop()
 		in := func(by, text string) chat.Inbound {
 			m := w.message(by, text)
-			m.From.Kind, m.From.Chat, m.From.Thread = chat.Thread, "-100", "5"
+			m.Address.Kind, m.Address.Chat, m.Address.Thread = chat.Thread, "-100", "5"
 			return m
 		}
 		w.offer(in("7", "first"))
@@ -379,11 +379,11 @@ func TestAnEditChangesNobodyElsesMessage(t *testing.T) {
 		w.offer(waits)
 		w.settle(time.Second)
 		edit := in("9", "the guest's words")
-		edit.Event, edit.Amends = chat.Edit, waits.Key
+		edit.Kind, edit.EditedKey = chat.Edit, waits.IdempotencyKey
 		w.offer(edit)
 		close(hold)
 		w.settle(time.Minute)
-		if got := w.outcome(edit.Key); got != "silent(edit_too_late)" {
+		if got := w.outcome(edit.IdempotencyKey); got != "silent(edit_too_late)" {
 			t.Errorf("the edit ends as %s", got)
 		}
 		if got := w.transcript()[2].Text(); !strings.Contains(got, "the owner's words") {

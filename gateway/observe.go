@@ -8,7 +8,7 @@ import (
 
 // offered tells what became of an event that a platform has offered.
 func (g *Gateway) offered(e inbox.Entry, v observe.Verdict) {
-	a := observe.Accepted{Platform: e.In.From.Platform, Verdict: v}
+	a := observe.Accepted{Platform: e.In.Address.Platform, Verdict: v}
 	switch {
 	case v != observe.Taken || e.State != inbox.Done:
 	case e.Outcome.Result == inbox.Failed:

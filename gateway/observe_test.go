@@ -297,7 +297,7 @@ func TestWatchersAreToldOfDeliveries(t *testing.T) {
 		o := w.watch()
 		w.start()
 		defer w.stop()
-		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Refused, Reason: "try later", After: time.Minute}})
+		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "try later", RetryAfter: time.Minute}})
 		w.say("7", "a")
 		w.settle(10 * time.Second)
 		if told := o.told(); !strings.Contains(told, "turn 1: reply known_not_sent") {
@@ -307,7 +307,7 @@ func TestWatchersAreToldOfDeliveries(t *testing.T) {
 		if told := o.told(); !strings.Contains(told, "turn 1: reply sent") {
 			t.Errorf("told:\n%s", told)
 		}
-		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Rejected, Reason: "you are blocked"}})
+		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Permanent, Reason: "you are blocked"}})
 		w.say("7", "b")
 		w.settle(10 * time.Minute)
 		if told := o.told(); !strings.Contains(told, "turn 2: reply dead") {

@@ -53,7 +53,7 @@ func (o *outage) over() {
 // message. Who writes at a terminal or through the API gets an error at once.
 func speaks(adapters map[chat.Account]chat.Adapter) func(chat.Adapter) bool {
 	return func(a chat.Adapter) bool {
-		return !a.Features().Raw && a != adapters[chat.Account{Platform: chat.Console}]
+		return !a.Capabilities().RawMarkdown && a != adapters[chat.Account{Platform: chat.Console}]
 	}
 }
 
@@ -65,13 +65,13 @@ func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
 		return
 	}
 	for _, e := range entries {
-		on := e.In.From.On()
-		if e.State != inbox.Waiting || e.In.Event != chat.Message || e.Slot != nil || !g.outage.due(e.In.From) {
+		on := e.In.Address.AccountID()
+		if e.State != inbox.Waiting || e.In.Kind != chat.Message || e.Slot != nil || !g.outage.due(e.In.Address) {
 			continue
 		}
-		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, As: chat.AsFailure}) {
+		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.In.Address, ReplyTo: e.In.ID, As: chat.PurposeFailure}) {
 			m := row.Msg
-			m.ID = "unstored " + e.In.Key // a repeat of it is known as one
+			m.ID = "unstored " + e.In.IdempotencyKey // a repeat of it is known as one
 			g.outages.add(on, func(ctx context.Context) {
 				if _, err := g.o.Adapters[on].Send(ctx, m); err != nil {
 					g.o.Log.Warn("somebody is not told that messages cannot be stored", zap.String("platform", string(on.Platform)), zap.Error(err))

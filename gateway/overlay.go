@@ -37,7 +37,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 		targets = append(targets, string(p))
 	}
 	fmt.Fprintf(&b, "Delivery targets: %s, platform:chat[:thread]\n", strings.Join(targets, ", "))
-	b.WriteString(platformNote(e.In.From.Platform))
+	b.WriteString(platformNote(e.In.Address.Platform))
 	m := prompt.Moment{
 		Context: b.String(), Channel: e.In.Prompt, Ephemeral: live.Ephemeral,
 		Notes: []string{
@@ -47,7 +47,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 			"Now: " + time.Now().In(g.o.Location).Format("Monday, 2006-01-02 15:04 MST"),
 		},
 	}
-	if e.In.From.Platform == chat.HTTP {
+	if e.In.Address.Platform == chat.HTTP {
 		m.Channel, m.Client = "", e.In.Prompt // the client's own system message
 	}
 	return m
@@ -55,12 +55,12 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 
 // userID is the id of who speaks, where one is needed to name somebody.
 func (g *Gateway) userID(in chat.Inbound) string {
-	switch in.From.Platform {
+	switch in.Address.Platform {
 	case chat.Console, chat.HTTP, chat.Cron:
 		return ""
 	}
 	id := in.Sender.ID
-	if g.o.RedactPII && in.From.Platform == chat.Telegram {
+	if g.o.RedactPII && in.Address.Platform == chat.Telegram {
 		id = prompt.HashedUser(id)
 	}
 	return ", id " + prompt.Quote(id)
@@ -105,14 +105,14 @@ func (g *Gateway) shown(a chat.Address) string {
 func source(in chat.Inbound) string {
 	where := prompt.Quote(in.ChatName)
 	switch {
-	case in.From.Platform == chat.Console:
+	case in.Address.Platform == chat.Console:
 		return "the terminal of the machine that runs this agent"
-	case in.From.Kind == chat.DM:
-		return fmt.Sprintf("%s, direct chat with %s", in.From.Platform, prompt.Quote(in.Sender.Name))
-	case in.From.Thread != "":
-		return fmt.Sprintf("%s, thread in %s %s", in.From.Platform, in.From.Kind, where)
+	case in.Address.Kind == chat.DM:
+		return fmt.Sprintf("%s, direct chat with %s", in.Address.Platform, prompt.Quote(in.Sender.Name))
+	case in.Address.Thread != "":
+		return fmt.Sprintf("%s, thread in %s %s", in.Address.Platform, in.Address.Kind, where)
 	}
-	return fmt.Sprintf("%s, %s %s", in.From.Platform, in.From.Kind, where)
+	return fmt.Sprintf("%s, %s %s", in.Address.Platform, in.Address.Kind, where)
 }
 
 func (g *Gateway) platforms() []string {

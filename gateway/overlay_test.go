@@ -59,7 +59,7 @@ func TestTheOverlayByPlace(t *testing.T) {
 				}
 				w.start()
 				in := w.message("7", "hi")
-				in.From, in.ChatName, in.Topic, in.Sender.Name = c.at, "tea room", "tea", `Ann "7"`
+				in.Address, in.ChatName, in.Topic, in.Sender.Name = c.at, "tea room", "tea", `Ann "7"`
 				w.offer(in)
 				w.settle(0)
 				reqs := w.model.Requests()

@@ -32,7 +32,7 @@ func promised(e inbox.Entry) bool {
 }
 
 func stranger(in chat.Inbound) pairing.Person {
-	return pairing.Person{Platform: in.From.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.From}
+	return pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address}
 }
 
 // withdraw takes back what was promised for events that were not taken, or that
@@ -53,7 +53,7 @@ func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
 	if err == nil {
 		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
-		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.From, ReplyTo: e.In.ID, Secret: true}); err != nil {
+		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.Address, ReplyTo: e.In.ID, Secret: true}); err != nil {
 			if back := g.o.Pairing.Refund(ctx, p); back != nil {
 				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
 			}

@@ -107,7 +107,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 		if n := len(w.room.visible("55")); n != 1 {
 			t.Errorf("%d answers", n)
 		}
-		for key, want := range map[string]string{first.Key: "replied(pairing_offered)", second.Key: "silent(pairing_recent)"} {
+		for key, want := range map[string]string{first.IdempotencyKey: "replied(pairing_offered)", second.IdempotencyKey: "silent(pairing_recent)"} {
 			if got := w.outcome(key); got != want {
 				t.Errorf("%s: %s, want %s", key, got, want)
 			}
@@ -147,13 +147,13 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 // Only a message that somebody writes directly is offered a code.
 func TestNothingElseGetsACode(t *testing.T) {
 	for name, change := range map[string]func(*chat.Inbound){
-		"a group":       func(in *chat.Inbound) { in.From.Kind = chat.Group },
+		"a group":       func(in *chat.Inbound) { in.Address.Kind = chat.Group },
 		"a bot":         func(in *chat.Inbound) { in.Sender.Bot = true },
 		"nobody":        func(in *chat.Inbound) { in.Sender.ID = "" },
-		"an edit":       func(in *chat.Inbound) { in.Event, in.Amends = chat.Edit, "x" },
-		"a button":      func(in *chat.Inbound) { in.Event = chat.Callback },
-		"who is left":   func(in *chat.Inbound) { in.Rule = "not_addressed" },
-		"another bot's": func(in *chat.Inbound) { in.From.Account = "quiet" },
+		"an edit":       func(in *chat.Inbound) { in.Kind, in.EditedKey = chat.Edit, "x" },
+		"a button":      func(in *chat.Inbound) { in.Kind = chat.Callback },
+		"who is left":   func(in *chat.Inbound) { in.IgnoreRule = "not_addressed" },
+		"another bot's": func(in *chat.Inbound) { in.Address.Account = "quiet" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -177,7 +177,7 @@ func (s *sweep) sound() {
 		shown[text]++
 	}
 	for _, m := range s.offered {
-		o := s.outcome(m.Key)
+		o := s.outcome(m.IdempotencyKey)
 		if !slices.ContainsFunc([]string{"replied", "failed", "cancelled"}, func(p string) bool { return strings.HasPrefix(o, p) }) {
 			s.t.Errorf("%q ended %q", m.Text, o)
 		}

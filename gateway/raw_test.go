@@ -26,8 +26,8 @@ type rawRoom struct {
 	shown []chat.Outbound
 }
 
-func (r *rawRoom) Features() chat.Features {
-	return chat.Features{Limit: 10, Size: func(t chat.Rich) int { return len(t.Text) }, EditInterval: 50 * time.Millisecond, Raw: true}
+func (r *rawRoom) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: 10, TextSize: func(t chat.RichText) int { return len(t.Text) }, EditInterval: 50 * time.Millisecond, RawMarkdown: true}
 }
 
 func (r *rawRoom) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
@@ -73,15 +73,15 @@ func TestARawPlatformIsShownBeginningsOfTheFinalMarkdown(t *testing.T) {
 		if want := "Let me *look*.\n\n" + md; final.Text.Text != want || len(final.Text.Spans) > 0 {
 			t.Errorf("final %q, want %q", final.Text.Text, want)
 		}
-		if d := cmp.Diff(&chat.About{As: chat.AsAnswer, IDs: []string{"1"}, Usage: &chat.Usage{Prompt: 90, Cached: 30, Output: 24}}, final.About); d != "" {
+		if d := cmp.Diff(&chat.ReplyContext{Purpose: chat.PurposeAnswer, IDs: []string{"1"}, Usage: &chat.Usage{Prompt: 90, Cached: 30, Output: 24}}, final.ReplyContext); d != "" {
 			t.Error(d)
 		}
 		if len(shown) < 4 {
 			t.Errorf("%d previews are not a stream", len(shown)-1)
 		}
 		for i, m := range shown[:len(shown)-1] {
-			if m.About.As != chat.AsPreview || !strings.HasPrefix(final.Text.Text, m.Text.Text) {
-				t.Errorf("preview %d (%s) %q is not a beginning of the final text", i, m.About.As, m.Text.Text)
+			if m.ReplyContext.Purpose != chat.PurposePreview || !strings.HasPrefix(final.Text.Text, m.Text.Text) {
+				t.Errorf("preview %d (%s) %q is not a beginning of the final text", i, m.ReplyContext.Purpose, m.Text.Text)
 			}
 			if i > 0 && len(m.Text.Text) <= len(shown[i-1].Text.Text) {
 				t.Errorf("preview %d %q brings nothing new", i, m.Text.Text)
@@ -110,7 +110,7 @@ func TestARawPreviewStopsAheadOfASecret(t *testing.T) {
 func TestARawPlatformIsToldWhatAFailureIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shown := playRaw(t, nil, llmtest.Fail(llm.Auth))
-		if len(shown) != 1 || shown[0].About.As != chat.AsFailure || shown[0].About.IDs[0] != "1" || !strings.Contains(shown[0].Text.Text, "refuses the key") {
+		if len(shown) != 1 || shown[0].ReplyContext.Purpose != chat.PurposeFailure || shown[0].ReplyContext.IDs[0] != "1" || !strings.Contains(shown[0].Text.Text, "refuses the key") {
 			t.Errorf("got %+v", shown)
 		}
 	})
@@ -123,7 +123,7 @@ func TestOtherPlatformsAreToldNothingOfIt(t *testing.T) {
 		w.say("7", "hello")
 		w.settle(time.Minute)
 		rows, err := w.store.Outbox(t.Context(), true)
-		if err != nil || len(rows) != 1 || rows[0].Msg.About != nil || rows[0].Role != outbox.Reply {
+		if err != nil || len(rows) != 1 || rows[0].Msg.ReplyContext != nil || rows[0].Role != outbox.Reply {
 			t.Errorf("rows %+v, %v", rows, err)
 		}
 		w.stop()

@@ -17,13 +17,13 @@ func reacts(a chat.Adapter) bool {
 // mark asks for a mark on a person's message that says what has become of it.
 // Marks are decoration: nothing waits for them.
 func (g *Gateway) mark(in chat.Inbound, is chat.Reaction) {
-	on := in.From.On()
+	on := in.Address.AccountID()
 	reactor, ok := g.o.Adapters[on].(chat.Reactor)
-	if !ok || in.Event != chat.Message {
+	if !ok || in.Kind != chat.Message {
 		return
 	}
 	g.marks.add(on, func(ctx context.Context) {
-		if err := reactor.React(ctx, in.From, in.ID, is); err != nil && ctx.Err() == nil {
+		if err := reactor.React(ctx, in.Address, in.ID, is); err != nil && ctx.Err() == nil {
 			g.o.Log.Debug("reaction", zap.String("platform", string(on.Platform)), zap.Error(err))
 		}
 	})

@@ -180,7 +180,7 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 		w.start()
 		defer w.stop()
 		m := w.message("7", "from the day before yesterday")
-		m.At = time.Now().Add(-48 * time.Hour)
+		m.SentAt = time.Now().Add(-48 * time.Hour)
 		w.offer(m)
 		w.settle(time.Minute)
 		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
@@ -236,7 +236,7 @@ func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
 				w.start()
 				defer w.stop()
 				m := w.message("7", "are you there?")
-				m.At = time.Now().Add(tt.stamp)
+				m.SentAt = time.Now().Add(tt.stamp)
 				w.offer(m)
 				w.settle(time.Minute)
 				if got := w.room.visible("7"); len(got) != 1 || strings.Contains(got[0], "too old to answer") != tt.late {

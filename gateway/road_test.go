@@ -82,7 +82,7 @@ func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 		}
 		w.say("7", "hi")
 		w.settle(time.Minute)
-		if want := []string{chains[0].Entry.In.Key}; !slices.Equal(w.room.dropped, want) {
+		if want := []string{chains[0].Entry.In.IdempotencyKey}; !slices.Equal(w.room.dropped, want) {
 			t.Errorf("%q get no answer, want %q", w.room.dropped, want)
 		}
 	})
@@ -267,7 +267,7 @@ func TestTheFinalTextIsDeliveredOnceWhateverHappensToThePreview(t *testing.T) {
 }
 
 func refused(after time.Duration) error {
-	return &chat.SendError{Outcome: chat.Refused, After: after, Reason: "Too Many Requests"}
+	return &chat.SendError{Outcome: chat.Transient, RetryAfter: after, Reason: "Too Many Requests"}
 }
 
 func TestARetryAfterIsHonouredToTheLetter(t *testing.T) {
@@ -398,10 +398,10 @@ func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 		w.settle(time.Second)
 		w.say("7", "secnod")
 		edit := w.message("7", "second")
-		edit.Event, edit.Key, edit.Amends = chat.Edit, "7:2:1", "7:2"
+		edit.Kind, edit.IdempotencyKey, edit.EditedKey = chat.Edit, "7:2:1", "7:2"
 		w.offer(edit)
 		late := w.message("7", "frist")
-		late.Event, late.Key, late.Amends = chat.Edit, "7:1:1", "7:1"
+		late.Kind, late.IdempotencyKey, late.EditedKey = chat.Edit, "7:1:1", "7:1"
 		w.offer(late)
 		close(hold)
 		w.settle(time.Minute)

@@ -34,7 +34,7 @@ type room struct {
 	deaf    error           // why it cannot tell what was said
 }
 
-func (r *room) Answer(ctx context.Context, press chat.Inbound, text string) error {
+func (r *room) AnswerCallback(ctx context.Context, press chat.Inbound, text string) error {
 	if err := pause(ctx, r.take("answer").delay); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (r *room) Answer(ctx context.Context, press chat.Inbound, text string) erro
 func (r *room) Dismiss(in chat.Inbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropped = append(r.dropped, in.Key)
+	r.dropped = append(r.dropped, in.IdempotencyKey)
 }
 
 func (r *room) React(_ context.Context, to chat.Address, id string, is chat.Reaction) error {
@@ -57,7 +57,7 @@ func (r *room) React(_ context.Context, to chat.Address, id string, is chat.Reac
 	return nil
 }
 
-func (r *room) Before(_ context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+func (r *room) MessagesBefore(_ context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !since.IsZero() {
@@ -112,10 +112,10 @@ func (r *room) note(format string, args ...any) {
 
 func (r *room) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
 
-func (r *room) Health() chat.Health { return chat.Health{State: chat.Connected, Ahead: r.ahead} }
+func (r *room) Health() chat.Health { return chat.Health{State: chat.Connected, ClockAhead: r.ahead} }
 
-func (r *room) Features() chat.Features {
-	return chat.Features{Limit: 4096, Size: markup.UTF16, CaptionLimit: 1024, EditInterval: time.Second}
+func (r *room) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: markup.UTF16, CaptionLimit: 1024, EditInterval: time.Second}
 }
 
 func (r *room) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
@@ -131,7 +131,7 @@ func (r *room) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) 
 	r.next++
 	id := fmt.Sprint(100 + r.next)
 	if m.File != nil {
-		m.Text = chat.Plain("file " + m.File.Name)
+		m.Text = chat.PlainText("file " + m.File.Name)
 	}
 	if m.Buttons != nil {
 		r.buttons = m.Buttons

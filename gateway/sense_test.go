@@ -24,7 +24,7 @@ func (w *world) sent7(f chat.File) string {
 	m.Files = []chat.File{f}
 	w.offer(m)
 	w.settle(time.Minute)
-	return m.Key
+	return m.IdempotencyKey
 }
 
 func TestVoicesAndPicturesBecomeWords(t *testing.T) {
@@ -54,7 +54,7 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 		{"no eyes", turn.Senses{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
 		{"deaf", broken, voice, "v.ogg", "I could not understand the voice message: the service is down."},
 		{"blind", broken, picture, "p.png", "The picture could not be described: the service is down."},
-		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", Problem: "too large"}, "could not be had", "too large"},
+		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", FetchError: "too large"}, "could not be had", "too large"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

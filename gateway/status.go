@@ -58,7 +58,7 @@ func (g *Gateway) Status() Status {
 	s.Hygiene, s.Fallbacks = g.runner.Cleanings(), g.runner.Fallbacks()
 	for a, ad := range g.o.Adapters {
 		h := ad.Health()
-		h.Since, h.Proof = since(h.Since), since(h.Proof)
+		h.Since, h.LastContact = since(h.Since), since(h.LastContact)
 		s.Accounts = append(s.Accounts, AccountHealth{a, h})
 	}
 	slices.SortFunc(s.Accounts, func(a, b AccountHealth) int {
@@ -70,7 +70,7 @@ func (g *Gateway) Status() Status {
 // ahead is by how much our clock is ahead of that of an account's platform.
 func (g *Gateway) ahead(a chat.Account) time.Duration {
 	if ad, ok := g.o.Adapters[a]; ok {
-		return ad.Health().Ahead
+		return ad.Health().ClockAhead
 	}
 	return 0
 }

@@ -120,7 +120,7 @@ func (s *sweep) whole() {
 		shown[text]++
 	}
 	for _, m := range s.offered {
-		if o := s.outcome(m.Key); o != "replied" {
+		if o := s.outcome(m.IdempotencyKey); o != "replied" {
 			s.t.Errorf("%q ended %s", m.Text, o)
 		}
 		if strings.HasPrefix(m.Text, "/") {

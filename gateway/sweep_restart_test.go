@@ -28,7 +28,7 @@ func restarted(t *testing.T, at int) (points int) {
 		s.settle(time.Second)
 		if len(s.room.buttons) > 0 && !s.reaper.killed() {
 			press := s.message("7", s.room.buttons[0][0].Data)
-			press.Key, press.Event = "press", chat.Callback
+			press.IdempotencyKey, press.Kind = "press", chat.Callback
 			s.offered = append(s.offered, press)
 			s.give(press)
 			s.settle(time.Second)
@@ -38,7 +38,7 @@ func restarted(t *testing.T, at int) (points int) {
 			s.resurrect()
 		}
 		for _, m := range s.offered {
-			if o := s.outcome(m.Key); o != "replied" {
+			if o := s.outcome(m.IdempotencyKey); o != "replied" {
 				t.Errorf("%q ended %s", m.Text, o)
 			}
 		}

@@ -275,7 +275,7 @@ func (s *sweep) play() {
 
 func (s *sweep) give(m chat.Inbound) {
 	if s.gw.Accept(context.Background(), []chat.Inbound{m}) == nil {
-		s.acked[m.Key] = true
+		s.acked[m.IdempotencyKey] = true
 	}
 }
 
@@ -295,7 +295,7 @@ func (s *sweep) resurrect() {
 	s.reaper.mu.Unlock()
 	s.start()
 	for _, m := range s.offered {
-		if !s.acked[m.Key] {
+		if !s.acked[m.IdempotencyKey] {
 			s.give(m)
 		}
 	}
@@ -309,7 +309,7 @@ func (s *sweep) resurrect() {
 func (s *sweep) judge() (repeats, orphans int) {
 	s.t.Helper()
 	for _, m := range s.offered {
-		if o := s.outcome(m.Key); o != "replied" {
+		if o := s.outcome(m.IdempotencyKey); o != "replied" {
 			s.t.Errorf("%q ended %s", m.Text, o)
 		}
 		r, o := s.shown(m, "done: ", whole(m.Text), true)
@@ -340,7 +340,7 @@ func (s *sweep) judge() (repeats, orphans int) {
 func (s *sweep) shown(m chat.Inbound, prefix, whole string, must bool) (repeats, orphans int) {
 	s.t.Helper()
 	plain, marked := 0, 0
-	for _, text := range s.room.visible(m.From.Chat) {
+	for _, text := range s.room.visible(m.Address.Chat) {
 		switch {
 		case text == whole:
 			plain++

@@ -53,7 +53,7 @@ func (g *Gateway) readHomes(ctx context.Context) error {
 
 // SetHome makes a chat the home channel of its platform.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
-	if _, ok := g.o.Adapters[at.On()]; !ok || g.delivery.Raw(at) {
+	if _, ok := g.o.Adapters[at.AccountID()]; !ok || g.delivery.Raw(at) {
 		return words.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
@@ -200,7 +200,7 @@ func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
 	}
 	known, err := g.o.Store.Sessions(ctx, scanned)
 	for _, r := range known {
-		if _, ok := g.o.Adapters[r.At.On()]; !ok || r.At.Platform == chat.Cron || g.delivery.Raw(r.At) {
+		if _, ok := g.o.Adapters[r.At.AccountID()]; !ok || r.At.Platform == chat.Cron || g.delivery.Raw(r.At) {
 			continue
 		}
 		d := Destination{strings.TrimSuffix(string(r.At.Platform)+":"+r.At.Chat+":"+r.At.Thread, ":"), strings.TrimSpace(string(r.At.Kind) + " " + r.Name)}
@@ -279,7 +279,7 @@ func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m too
 	if err != nil {
 		return "", err
 	}
-	rows, err := g.Send(ctx, e.In.From, turn, Parcel{m.To, m.Text, files})
+	rows, err := g.Send(ctx, e.In.Address, turn, Parcel{m.To, m.Text, files})
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 func Story(c inbox.Chain) string {
 	var b strings.Builder
 	e := c.Entry
-	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.In.ID, e.In.Sender.ID, e.In.From, stamp(e.In.At))
+	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.In.ID, e.In.Sender.ID, e.In.Address, stamp(e.In.SentAt))
 	fmt.Fprintf(&b, "  accepted  %s\n", stamp(e.Accepted))
 	if e.Turn != "" {
 		fmt.Fprintf(&b, "  turn      %s\n", e.Turn)

@@ -99,7 +99,7 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 				german(t)(o)
 				o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
 					if tt.wrong != nil {
-						f.Problem = tt.wrong.Error()
+						f.FetchError = tt.wrong.Error()
 					}
 					return f, tt.wrong
 				}
@@ -107,7 +107,7 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 			w.start()
 			defer w.stop()
 			m := w.message("7", "lies das")
-			m.Files = []chat.File{{Kind: chat.Document, Name: "a.pdf", Problem: tt.problem}}
+			m.Files = []chat.File{{Kind: chat.Document, Name: "a.pdf", FetchError: tt.problem}}
 			w.offer(m)
 			w.settle(time.Minute)
 			if diff := cmp.Diff([]string{tt.said, "Schade."}, w.room.visible("7")); diff != "" {

@@ -148,9 +148,9 @@ func (w *world) message(chatID, text string) chat.Inbound {
 	w.sent++
 	id := fmt.Sprint(w.sent)
 	return chat.Inbound{
-		Key: chatID + ":" + id, ID: id, Event: chat.Message, Text: text, At: time.Now(), Addressed: true,
-		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: chatID},
-		Sender: chat.Person{ID: chatID, Name: "Ann " + chatID},
+		IdempotencyKey: chatID + ":" + id, ID: id, Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
+		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: chatID},
+		Sender:  chat.Person{ID: chatID, Name: "Ann " + chatID},
 	}
 }
 

@@ -106,14 +106,14 @@ func (s *stage) delivery() {
 	}
 	d, r, room := ds[i], s.start(""), s.w.Direct("", 0)
 	in, ok := s.next(r, func() { room.Say("hello") })
-	if !ok || !d.Key.MatchString(in.Key) {
-		s.Errorf("the key of a message is %q, promised is %s", in.Key, d.KeyIn)
+	if !ok || !d.Key.MatchString(in.IdempotencyKey) {
+		s.Errorf("the key of a message is %q, promised is %s", in.IdempotencyKey, d.KeyIn)
 	}
 	_, finds := r.a.(chat.Finder)
-	if f := r.a.Features(); f.Lookup != d.Lookup || finds != d.Lookup {
-		s.Errorf("it can be asked: features say %v, the adapter %v, promised is %v", f.Lookup, finds, d.Lookup)
+	if f := r.a.Capabilities(); f.CanFind != d.Lookup || finds != d.Lookup {
+		s.Errorf("it can be asked: features say %v, the adapter %v, promised is %v", f.CanFind, finds, d.Lookup)
 	}
-	m := chat.Outbound{ID: "o1", To: room.At(), Text: chat.Plain("the same again")}
+	m := chat.Outbound{ID: "o1", To: room.At(), Text: chat.PlainText("the same again")}
 	for range 2 {
 		if _, err := r.a.Send(s.Context(), m); err != nil {
 			s.Fatal(err)
@@ -132,7 +132,7 @@ func (s *stage) delivery() {
 	if _, ok, err := finder.Find(s.Context(), m); err != nil || !ok {
 		s.Errorf("a message that arrived is not found: %v", err)
 	}
-	never := chat.Outbound{ID: "o2", To: room.At(), Text: chat.Plain("never sent")}
+	never := chat.Outbound{ID: "o2", To: room.At(), Text: chat.PlainText("never sent")}
 	if _, ok, err := finder.Find(s.Context(), never); err != nil || ok {
 		s.Errorf("a message that was never sent is found: %v, %v", ok, err)
 	}

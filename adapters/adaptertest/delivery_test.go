@@ -60,8 +60,8 @@ func TestOwnSurfacesDeliverAsPromised(t *testing.T) {
 			continue
 		}
 		seen++
-		if _, finds := a.(chat.Finder); a.Features().Lookup != d.Lookup || finds != d.Lookup {
-			t.Errorf("%s can be asked: %v, promised is %v", d.Platform, a.Features().Lookup, d.Lookup)
+		if _, finds := a.(chat.Finder); a.Capabilities().CanFind != d.Lookup || finds != d.Lookup {
+			t.Errorf("%s can be asked: %v, promised is %v", d.Platform, a.Capabilities().CanFind, d.Lookup)
 		}
 	}
 	if seen != len(own) {

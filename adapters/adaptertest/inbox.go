@@ -43,7 +43,7 @@ func (b *Inbox) Accept(_ context.Context, batch []chat.Inbound) error {
 	for _, in := range batch {
 		b.offered++
 		b.check(in)
-		key := string(in.From.Platform) + "/" + in.From.Account + "/" + in.Key
+		key := string(in.Address.Platform) + "/" + in.Address.Account + "/" + in.IdempotencyKey
 		if !b.seen[key] {
 			b.seen[key] = true
 			b.events = append(b.events, in)
@@ -61,14 +61,14 @@ func (b *Inbox) check(in chat.Inbound) {
 	}
 	switch {
 	case err != nil:
-		b.t.Errorf("event %q cannot be stored: %v", in.Key, err)
+		b.t.Errorf("event %q cannot be stored: %v", in.IdempotencyKey, err)
 	case !reflect.DeepEqual(in, again):
 		b.t.Errorf("event changes when it is stored:\n%+v\n%+v", in, again)
-	case in.Key == "" || in.From.Chat == "" || in.From.Platform == "" || in.From.Kind == "":
+	case in.IdempotencyKey == "" || in.Address.Chat == "" || in.Address.Platform == "" || in.Address.Kind == "":
 		b.t.Errorf("event without key or place: %+v", in)
-	case in.Rule == "" && in.Sender.ID == "":
+	case in.IgnoreRule == "" && in.Sender.ID == "":
 		b.t.Errorf("event of nobody: %+v", in)
-	case in.At.IsZero():
+	case in.SentAt.IsZero():
 		b.t.Errorf("event without a time: %+v", in)
 	}
 }
@@ -105,7 +105,7 @@ func (b *Inbox) Events() []chat.Inbound {
 func (b *Inbox) Texts(at chat.Address) []string {
 	var out []string
 	for _, in := range b.Events() {
-		if in.Event == chat.Message && in.Rule == "" && in.From == at {
+		if in.Kind == chat.Message && in.IgnoreRule == "" && in.Address == at {
 			out = append(out, in.Text)
 		}
 	}

@@ -147,7 +147,7 @@ func (s *stage) accounts() {
 		s.Errorf("they hear each other: %q, %q", n, m)
 	}
 	for r, room := range map[*run]Room{one: here, two: there} {
-		if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "o1", To: room.At(), Text: chat.Plain("I am <" + room.At().Account + ">")}); err != nil {
+		if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "o1", To: room.At(), Text: chat.PlainText("I am <" + room.At().Account + ">")}); err != nil {
 			s.Error(err)
 		}
 		if got := room.Visible(); len(got) != 1 || got[0] != "I am <"+room.At().Account+">" {

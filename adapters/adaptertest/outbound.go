@@ -22,7 +22,7 @@ func (s *stage) outcomes() {
 		f.Inject()
 		begin := time.Now()
 		text := "after " + f.Name
-		_, err := r.a.Send(s.Context(), chat.Outbound{ID: "o" + f.Name, To: room.At(), Text: chat.Plain(text)})
+		_, err := r.a.Send(s.Context(), chat.Outbound{ID: "o" + f.Name, To: room.At(), Text: chat.PlainText(text)})
 		took := time.Since(begin)
 		visible := slices.Contains(room.Visible(), text)
 		var se *chat.SendError
@@ -36,8 +36,8 @@ func (s *stage) outcomes() {
 		case se.Outcome != chat.Uncertain && visible:
 			s.Errorf("%s: outcome %v, but people can read it", f.Name, se.Outcome)
 		}
-		if se.Outcome != f.Outcome || se.After != f.After || se.Reason == "" {
-			s.Errorf("%s: outcome %v after %v (%q), want %v after %v", f.Name, se.Outcome, se.After, se.Reason, f.Outcome, f.After)
+		if se.Outcome != f.Outcome || se.RetryAfter != f.After || se.Reason == "" {
+			s.Errorf("%s: outcome %v after %v (%q), want %v after %v", f.Name, se.Outcome, se.RetryAfter, se.Reason, f.Outcome, f.After)
 		}
 		if se.Outcome != chat.Uncertain && took > 5*time.Second {
 			s.Errorf("%s: the send waited for %v", f.Name, took)
@@ -50,7 +50,7 @@ func (s *stage) outcomes() {
 	room := s.w.Direct("", 99)
 	room.Say("hello")
 	pass(time.Second)
-	if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "last", To: room.At(), Text: chat.Plain("well again")}); err != nil {
+	if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "last", To: room.At(), Text: chat.PlainText("well again")}); err != nil {
 		s.Errorf("after all faults: %v", err)
 	}
 }
@@ -61,22 +61,22 @@ func (s *stage) size() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	room.Say("hello")
 	pass(time.Second)
-	f := r.a.Features()
+	f := r.a.Capabilities()
 	for _, unit := range []string{"a", "é", "漢", "😀", "👩‍👩‍👧"} {
-		text := strings.Repeat(unit, f.Limit/f.Size(chat.Plain(unit)))
-		text += strings.Repeat("z", f.Limit-f.Size(chat.Plain(text)))
-		if got := f.Size(chat.Plain(text)); got != f.Limit {
-			s.Fatalf("size of a full text of %q is %d, not %d", unit, got, f.Limit)
+		text := strings.Repeat(unit, f.MaxTextSize/f.TextSize(chat.PlainText(unit)))
+		text += strings.Repeat("z", f.MaxTextSize-f.TextSize(chat.PlainText(text)))
+		if got := f.TextSize(chat.PlainText(text)); got != f.MaxTextSize {
+			s.Fatalf("size of a full text of %q is %d, not %d", unit, got, f.MaxTextSize)
 		}
-		if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "full" + unit, To: room.At(), Text: chat.Plain(text)}); err != nil {
+		if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "full" + unit, To: room.At(), Text: chat.PlainText(text)}); err != nil {
 			s.Errorf("a full text of %q: %v", unit, err)
 		} else if got := room.Visible(); got[len(got)-1] != text {
 			s.Errorf("a full text of %q came out changed", unit)
 		}
 		n := len(room.Visible())
-		_, err := r.a.Send(s.Context(), chat.Outbound{ID: "over" + unit, To: room.At(), Text: chat.Plain(text + "z")})
+		_, err := r.a.Send(s.Context(), chat.Outbound{ID: "over" + unit, To: room.At(), Text: chat.PlainText(text + "z")})
 		var se *chat.SendError
-		if !errors.As(err, &se) || se.Outcome != chat.Rejected || len(room.Visible()) != n {
+		if !errors.As(err, &se) || se.Outcome != chat.Permanent || len(room.Visible()) != n {
 			s.Errorf("a text of %q that is too long: %v", unit, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *stage) edits() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	room.Say("hello")
 	pass(time.Second)
-	m := chat.Outbound{ID: "o1", To: room.At(), Text: chat.Plain("first")}
+	m := chat.Outbound{ID: "o1", To: room.At(), Text: chat.PlainText("first")}
 	receipt, err := r.a.Send(s.Context(), m)
 	if err != nil {
 		s.Fatal(err)
@@ -96,7 +96,7 @@ func (s *stage) edits() {
 		s.Skip("the platform has no edits")
 	}
 	for range 2 { // the second changes nothing and succeeds
-		m.Text = chat.Plain("second")
+		m.Text = chat.PlainText("second")
 		if err := e.Edit(s.Context(), receipt.ID, m); err != nil {
 			s.Errorf("edit: %v", err)
 		}
@@ -119,7 +119,7 @@ func (s *stage) edits() {
 		}
 	}
 	room.Remove(receipt.ID)
-	m.Text = chat.Plain("third")
+	m.Text = chat.PlainText("third")
 	if err := e.Edit(s.Context(), receipt.ID, m); !errors.Is(err, chat.ErrGone) {
 		s.Errorf("edit of a message that is gone: %v", err)
 	}
@@ -133,8 +133,8 @@ func (s *stage) mentions() {
 			s.Errorf("%s: nothing arrives", c.Name)
 			continue
 		}
-		if in.Addressed != c.Addressed || (in.Rule == "") != c.Addressed {
-			s.Errorf("%s: addressed %v rule %q, want addressed %v", c.Name, in.Addressed, in.Rule, c.Addressed)
+		if in.Addressed != c.Addressed || (in.IgnoreRule == "") != c.Addressed {
+			s.Errorf("%s: addressed %v rule %q, want addressed %v", c.Name, in.Addressed, in.IgnoreRule, c.Addressed)
 		}
 		if c.Text != "" && in.Text != c.Text {
 			s.Errorf("%s: text %q, want %q", c.Name, in.Text, c.Text)
@@ -166,7 +166,7 @@ func (s *stage) keys() {
 		if c.Key != nil {
 			c.Want = c.Key()
 		}
-		if got := session.KeyFor("", in.From, in.Sender.ID, c.Policy); got != c.Want {
+		if got := session.KeyFor("", in.Address, in.Sender.ID, c.Policy); got != c.Want {
 			s.Errorf("%s: key %q, want %q", c.Name, got, c.Want)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *stage) keys() {
 // that come from outside lead nowhere else.
 func (s *stage) files() {
 	r := s.start("")
-	fetcher, ok := r.a.(chat.Fetcher)
+	fetcher, ok := r.a.(chat.FileFetcher)
 	if !ok {
 		s.Skip("the platform has no files")
 	}

@@ -140,17 +140,17 @@ func (s *stage) keepsSecret(what string, text any) {
 func (s *stage) connects() {
 	r := s.start("")
 	h := r.a.Health()
-	if h.Proof.IsZero() || h.Since.IsZero() || h.Error != "" {
+	if h.LastContact.IsZero() || h.Since.IsZero() || h.Error != "" {
 		s.Errorf("connected without proof: %+v", h)
 	}
 	for range 3 { // nobody speaks, and still it shows that it lives
 		pass(s.p.Period * 3 / 2)
-		if age := time.Since(r.a.Health().Proof); age > 2*s.p.Period {
+		if age := time.Since(r.a.Health().LastContact); age > 2*s.p.Period {
 			s.Errorf("the last proof is %v old", age)
 		}
 	}
-	f := r.a.Features()
-	if f.Limit <= 0 || f.Size == nil {
+	f := r.a.Capabilities()
+	if f.MaxTextSize <= 0 || f.TextSize == nil {
 		s.Errorf("features: %+v", f)
 	}
 	if err := r.end(); err != nil {

@@ -25,14 +25,14 @@ const (
 
 // An Event is one thing for a client to show.
 type Event struct {
-	Seq     uint64     `json:"seq,omitempty"` // for Seen
-	Kind    Kind       `json:"kind"`
-	ID      string     `json:"id,omitempty"` // of the message
-	Text    chat.Rich  `json:"text,omitzero"`
-	ReplyTo string     `json:"re,omitempty"`
-	File    *chat.File `json:"file,omitempty"`
-	Quiet   bool       `json:"quiet,omitempty"`
-	At      time.Time  `json:"at,omitzero"`
+	Seq     uint64        `json:"seq,omitempty"` // for Seen
+	Kind    Kind          `json:"kind"`
+	ID      string        `json:"id,omitempty"` // of the message
+	Text    chat.RichText `json:"text,omitzero"`
+	ReplyTo string        `json:"re,omitempty"`
+	File    *chat.File    `json:"file,omitempty"`
+	Quiet   bool          `json:"quiet,omitempty"`
+	At      time.Time     `json:"at,omitzero"`
 }
 
 // maxLine is the greatest length of what can be said at once, in bytes.
@@ -170,7 +170,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 	}
 	at := time.Now()
 	err := sink.Accept(ctx, []chat.Inbound{{
-		Key: "line:" + id, ID: id, Event: chat.Message, From: Address(c.name), At: at, Text: text, Addressed: true,
+		IdempotencyKey: "line:" + id, ID: id, Kind: chat.Message, Address: Address(c.name), SentAt: at, Text: text, Addressed: true,
 		Sender: chat.Person{ID: User}, ChatName: "terminal",
 	}})
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 	defer c.a.mu.Unlock()
 	for other := range c.a.clients[c.name] {
 		if other != c {
-			c.a.pushLocked(other, item{ev: Event{Kind: Said, ID: id, Text: chat.Plain(text), At: at}})
+			c.a.pushLocked(other, item{ev: Event{Kind: Said, ID: id, Text: chat.PlainText(text), At: at}})
 		}
 	}
 	return id, nil

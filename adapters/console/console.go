@@ -127,11 +127,11 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Features tells what a terminal can carry.
-func (a *Adapter) Features() chat.Features {
-	return chat.Features{
-		Limit: limit, Size: func(r chat.Rich) int { return len(r.Text) }, CaptionLimit: limit,
-		EditInterval: editInterval, Lookup: true,
+// Capabilities tells what a terminal can carry.
+func (a *Adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{
+		MaxTextSize: limit, TextSize: func(r chat.RichText) int { return len(r.Text) }, CaptionLimit: limit,
+		EditInterval: editInterval, CanFind: true,
 	}
 }
 
@@ -139,7 +139,7 @@ func (a *Adapter) Features() chat.Features {
 func (a *Adapter) Health() chat.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := chat.Health{State: chat.Connected, Since: a.began, Proof: time.Now(), Name: Default}
+	h := chat.Health{State: chat.Connected, Since: a.began, LastContact: time.Now(), Name: Default}
 	switch {
 	case a.ended:
 		h.State, h.Error = chat.Failed, "the daemon stops"

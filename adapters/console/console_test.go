@@ -81,7 +81,7 @@ func next(t *testing.T, c *console.Client) console.Event {
 var here = console.Address(console.Default)
 
 func out(id, text string) chat.Outbound {
-	return chat.Outbound{ID: id, To: here, Text: chat.Plain(text)}
+	return chat.Outbound{ID: id, To: here, Text: chat.PlainText(text)}
 }
 
 type sent struct {
@@ -132,7 +132,7 @@ func TestWithNobodyAttachedASendIsRefusedAndTheNextAttachIsTold(t *testing.T) {
 		a, _ := start(t, console.Options{OnAttach: func(to chat.Address) { woken <- to }})
 		_, err := a.Send(t.Context(), out("o1", "x"))
 		var se *chat.SendError
-		if !errors.As(err, &se) || se.Outcome != chat.Refused || se.After != 0 || se.Reason != "no terminal is attached" {
+		if !errors.As(err, &se) || se.Outcome != chat.Transient || se.RetryAfter != 0 || se.Reason != "no terminal is attached" {
 			t.Fatalf("got %#v", err)
 		}
 		attach(t, a)
@@ -160,7 +160,7 @@ func TestAClientThatDoesNotDrainIsDetached(t *testing.T) {
 		take bool // the client is handed the message and never shows it
 		want chat.Outcome
 	}{
-		{"never asked", false, chat.Refused},
+		{"never asked", false, chat.Transient},
 		{"asked and did not show", true, chat.Uncertain},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestAClientThatLeavesSaysWhatIsKnown(t *testing.T) {
 		res := send(a, out("o1", "x"))
 		synctest.Wait()
 		c.Close()
-		if got := outcome(t, (<-res).err); got != chat.Refused {
+		if got := outcome(t, (<-res).err); got != chat.Transient {
 			t.Errorf("not handed out: got %v, want refused", got)
 		}
 		c = attach(t, a)
@@ -251,7 +251,7 @@ func TestACancelledSendIsTakenBack(t *testing.T) {
 		c := attach(t, a)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := a.Send(ctx, out("o1", "first")); outcome(t, err) != chat.Refused {
+		if _, err := a.Send(ctx, out("o1", "first")); outcome(t, err) != chat.Transient {
 			t.Errorf("got %v, want refused", err)
 		}
 		res := send(a, out("o1", "again"))
@@ -268,7 +268,7 @@ func TestEditsReachWhoHasTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := start(t, console.Options{})
 		edit := func() error { return a.Edit(t.Context(), "o1", out("", "second")) }
-		if err := edit(); outcome(t, err) != chat.Refused || errors.Is(err, chat.ErrGone) {
+		if err := edit(); outcome(t, err) != chat.Transient || errors.Is(err, chat.ErrGone) {
 			t.Errorf("nobody attached: got %v, want to wait", err)
 		}
 		c := attach(t, a)
@@ -340,8 +340,8 @@ func TestALineIsAcceptedAndShownToTheOthers(t *testing.T) {
 		}
 		got := s.taken()
 		want := []chat.Inbound{{
-			Key: "line:" + id, ID: id, Event: chat.Message, From: here, Sender: chat.Person{ID: "local"},
-			At: time.Now(), Text: "héllo", ChatName: "terminal", Addressed: true,
+			IdempotencyKey: "line:" + id, ID: id, Kind: chat.Message, Address: here, Sender: chat.Person{ID: "local"},
+			SentAt: time.Now(), Text: "héllo", ChatName: "terminal", Addressed: true,
 		}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -349,7 +349,7 @@ func TestALineIsAcceptedAndShownToTheOthers(t *testing.T) {
 		if ev := next(t, other); ev.Kind != console.Said || ev.Text.Text != "héllo" || ev.ID != id {
 			t.Errorf("got %+v", ev)
 		}
-		if again, err := c.Say(t.Context(), id, "héllo"); err != nil || again != id || s.taken()[1].Key != got[0].Key {
+		if again, err := c.Say(t.Context(), id, "héllo"); err != nil || again != id || s.taken()[1].IdempotencyKey != got[0].IdempotencyKey {
 			t.Errorf("a repeat must keep its key: %v, %v", again, err)
 		}
 	})
@@ -392,7 +392,7 @@ func TestConversationsDoNotHearEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := a.Send(t.Context(), out("o1", "x")); outcome(t, err) != chat.Refused {
+		if _, err := a.Send(t.Context(), out("o1", "x")); outcome(t, err) != chat.Transient {
 			t.Errorf("got %v, want refused: only another conversation has a terminal", err)
 		}
 	})
@@ -417,7 +417,7 @@ func TestAStopDetachesEverybody(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got := outcome(t, (<-res).err); got != chat.Refused {
+		if got := outcome(t, (<-res).err); got != chat.Transient {
 			t.Errorf("got %v, want refused", got)
 		}
 		if _, err := early.Next(t.Context()); !errors.Is(err, console.ErrStopped) {

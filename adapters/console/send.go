@@ -40,7 +40,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	}
 	a.mu.Unlock()
 	if gone {
-		return &chat.SendError{Outcome: chat.Refused, Reason: "no attached terminal has the message", Err: chat.ErrGone}
+		return &chat.SendError{Outcome: chat.Transient, Reason: "no attached terminal has the message", Err: chat.ErrGone}
 	}
 	return a.carry(ctx, m.To, Event{Kind: Edit, ID: id, Text: m.Text, ReplyTo: m.ReplyTo, File: m.File, Quiet: m.Quiet, At: time.Now()})
 }
@@ -99,7 +99,7 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	if len(cs) == 0 {
 		a.missed[to.Chat] = time.Now()
 		a.mu.Unlock()
-		return &chat.SendError{Outcome: chat.Refused, Reason: Nobody, Err: errNobody}
+		return &chat.SendError{Outcome: chat.Transient, Reason: Nobody, Err: errNobody}
 	}
 	a.seq++
 	ev.Seq = a.seq
@@ -128,7 +128,7 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	case len(a.clients[to.Chat]) == 0:
 		a.missed[to.Chat] = time.Now()
 	}
-	return &chat.SendError{Outcome: chat.Refused, Reason: "the terminal was closed or did not take the message", Err: errNobody}
+	return &chat.SendError{Outcome: chat.Transient, Reason: "the terminal was closed or did not take the message", Err: errNobody}
 }
 
 // giveUp stops waiting for p: clients that were not handed it never will be.

@@ -108,11 +108,11 @@ var _ interface {
 	chat.Editor
 	chat.Deleter
 	chat.Typer
-	chat.Fetcher
+	chat.FileFetcher
 	chat.Finder
-	chat.Answerer
+	chat.CallbackAnswerer
 	chat.Dismisser
-	chat.MenuSetter
+	chat.CommandPublisher
 	chat.Reactor
 } = (*Adapter)(nil)
 
@@ -222,24 +222,24 @@ func (a *Adapter) converter() event.Converter {
 func (a *Adapter) expect(e intake.Event) {
 	in := e.In
 	switch {
-	case in.Rule != "":
+	case in.IgnoreRule != "":
 	case e.Interaction.ID != "":
-		a.answers.add(&answer{Interaction: e.Interaction, at: in.From, until: time.Now().Add(tokenLife), acked: make(chan struct{}), once: new(sync.Once)})
-	case in.Event == chat.Message && in.From.Thread == in.ID && e.Place.ID != in.ID:
+		a.answers.add(&answer{Interaction: e.Interaction, at: in.Address, until: time.Now().Add(tokenLife), acked: make(chan struct{}), once: new(sync.Once)})
+	case in.Kind == chat.Message && in.Address.Thread == in.ID && e.Place.ID != in.ID:
 		a.threads.expect(in.ID, in.Text)
 	}
 }
 
 // taken tells Discord that an interaction is on disk.
 func (a *Adapter) taken(ctx context.Context, e intake.Event) {
-	if n, ok := a.answers.byID(e.Interaction.ID); ok && e.In.Rule == "" {
+	if n, ok := a.answers.byID(e.Interaction.ID); ok && e.In.IgnoreRule == "" {
 		a.acknowledge(ctx, n)
 	}
 }
 
-// Features implements chat.Adapter.
-func (a *Adapter) Features() chat.Features {
-	return chat.Features{Limit: textLimit, Size: Size, CaptionLimit: textLimit, EditInterval: editInterval, Lookup: true}
+// Capabilities implements chat.Adapter.
+func (a *Adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: textLimit, EditInterval: editInterval, CanFind: true}
 }
 
 // Identity returns what is known of the account itself; its ID is empty until

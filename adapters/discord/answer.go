@@ -239,11 +239,11 @@ func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt,
 	return chat.Receipt{}, true, nil // still waiting; the next attempt changes it
 }
 
-// Answer implements chat.Answerer: the person who pressed sees text, nobody
+// AnswerCallback implements chat.Answerer: the person who pressed sees text, nobody
 // else does. A press that can no longer be answered counts as answered: nobody
 // waits for it any more.
-func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string) error {
-	n, ok := a.answers.byID(callback.Key)
+func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
+	n, ok := a.answers.byID(callback.IdempotencyKey)
 	if !ok || text == "" {
 		return nil
 	}

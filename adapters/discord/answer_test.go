@@ -10,7 +10,7 @@ import (
 	sim "hermesd/internal/sim/discord"
 )
 
-var items = []chat.MenuItem{{Name: "status", Help: "show the state"}, {Name: "new", Help: "begin again"}}
+var items = []chat.CommandInfo{{Name: "status", Help: "show the state"}, {Name: "new", Help: "begin again"}}
 
 // command lets a person use a command of the menu.
 func (w *world) command(t *testing.T, c *sim.Channel, name string, options ...sim.Option) *sim.Interaction {
@@ -40,7 +40,7 @@ func answers(i *sim.Interaction) string {
 func (w *world) started(t *testing.T) *run {
 	t.Helper()
 	r := w.start(t)
-	if err := r.a.SetMenu(t.Context(), items); err != nil {
+	if err := r.a.PublishCommands(t.Context(), items); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -57,25 +57,25 @@ func TestACommandOfTheMenuIsAnsweredInPlace(t *testing.T) {
 				}
 				var i *sim.Interaction
 				m := r.next(func() { i = w.command(t, c, "new", sim.Option{Name: "text", Value: "my talk"}) })
-				if m.Text != "/new my talk" || !m.Addressed || m.Event != chat.Message || m.Key != i.State().ID || m.Sender.ID != w.people[0].ID {
+				if m.Text != "/new my talk" || !m.Addressed || m.Kind != chat.Message || m.IdempotencyKey != i.State().ID || m.Sender.ID != w.people[0].ID {
 					t.Errorf("%+v", m)
 				}
 				pass(time.Second)
 				if st := i.State(); st.Callback != sim.CallbackDeferred || answers(i) != "(thinking)" {
 					t.Fatalf("%+v %s", st, answers(i))
 				}
-				if err := r.a.Typing(t.Context(), m.From); err != nil || c.Typed() != 0 {
+				if err := r.a.Typing(t.Context(), m.Address); err != nil || c.Typed() != 0 {
 					t.Errorf("typing beside a command: %v", err)
 				}
-				if err := r.a.React(t.Context(), m.From, m.ID, chat.Seen); err != nil {
+				if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen); err != nil {
 					t.Errorf("a mark on a command: %v", err)
 				}
-				receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.From, ReplyTo: m.ID, Text: chat.Plain("begun")})
+				receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.Address, ReplyTo: m.ID, Text: chat.PlainText("begun")})
 				if err != nil || answers(i) != "begun" {
 					t.Fatalf("%s, %v", answers(i), err)
 				}
-				r.sent("2", m.From, "and more")
-				if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("begun!")}); err != nil {
+				r.sent("2", m.Address, "and more")
+				if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("begun!")}); err != nil {
 					t.Error(err)
 				}
 				if got := w.visible(c); got != "begun! | and more" {
@@ -92,11 +92,11 @@ func TestACommandIsAnsweredWhereTheBotMayNotWrite(t *testing.T) {
 		r := w.started(t)
 		var i *sim.Interaction
 		m := r.next(func() { i = w.command(t, w.closed, "status") })
-		receipt := r.sent("1", m.From, "a beginning")
-		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("all of it")}); err != nil || answers(i) != "all of it" {
+		receipt := r.sent("1", m.Address, "a beginning")
+		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("all of it")}); err != nil || answers(i) != "all of it" {
 			t.Errorf("%s, %v", answers(i), err)
 		}
-		if _, err := r.send("2", m.From, "more"); sendError(t, err).Outcome != chat.Rejected {
+		if _, err := r.send("2", m.Address, "more"); sendError(t, err).Outcome != chat.Permanent {
 			t.Error(err)
 		}
 	})
@@ -108,7 +108,7 @@ func TestAnAnswerThatGotLostIsGivenAgainInPlace(t *testing.T) {
 		private := w.people[0].DM(w.bots[""])
 		var i *sim.Interaction
 		m := r.next(func() { i = w.command(t, private, "status") })
-		out := chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("fine")}
+		out := chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("fine")}
 		w.srv.Inject(sim.Fault{Kind: sim.Cut, Route: sim.RouteEditFollowUp})
 		if _, err := r.a.Send(t.Context(), out); sendError(t, err).Outcome != chat.Uncertain {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestWhereTheTokenIsGoneTheAnswerIsAnOrdinaryMessage(t *testing.T) {
 				m := r.next(func() { i = w.command(t, private, "status") })
 				pass(time.Second)
 				r = c.lose(t, r, i)
-				if _, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.From, ReplyTo: m.ID, Text: chat.Plain("fine")}); err != nil {
+				if _, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.Address, ReplyTo: m.ID, Text: chat.PlainText("fine")}); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.visible(private); !strings.HasSuffix(got, "fine") || len(private.Visible(w.bots[""].User())) != 2 {
@@ -171,7 +171,7 @@ func TestACommandIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 		}
 		r.inbox.Fail(false)
 		r.until("taken", time.Minute, func() bool { return len(r.inbox.Events()) == 1 })
-		r.sent("1", r.inbox.Events()[0].From, "fine")
+		r.sent("1", r.inbox.Events()[0].Address, "fine")
 		if got := w.visible(private); got != "fine" {
 			t.Errorf("visible: %q", got)
 		}
@@ -185,7 +185,7 @@ func TestAnInteractionThatDiscordDoesNotKnow(t *testing.T) {
 		w.srv.Inject(sim.Fault{Kind: sim.Fail, Status: 404, Code: 10062, Message: "Unknown interaction", Route: sim.RouteCallback})
 		m := r.next(func() { w.command(t, private, "status") })
 		pass(time.Second)
-		r.sent("1", m.From, "fine")
+		r.sent("1", m.Address, "fine")
 		if got := w.visible(private); got != "fine" {
 			t.Errorf("visible: %q", got)
 		}
@@ -197,7 +197,7 @@ func TestButtons(t *testing.T) {
 		r := w.start(t)
 		private := w.people[0].DM(w.bots[""])
 		hello := r.next(func() { private.Say(w.people[0], "x") })
-		receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: hello.From, Text: chat.Plain("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok:1"}}}})
+		receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: hello.Address, Text: chat.PlainText("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok:1"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,25 +207,25 @@ func TestButtons(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if m.Event != chat.Callback || m.Text != "ok:1" || m.ID != receipt.ID || m.From != hello.From || m.Key != i.State().ID {
+		if m.Kind != chat.Callback || m.Text != "ok:1" || m.ID != receipt.ID || m.Address != hello.Address || m.IdempotencyKey != i.State().ID {
 			t.Errorf("%+v", m)
 		}
 		pass(time.Second)
 		if st := i.State(); st.Callback != sim.CallbackDeferredUpdate || st.Failed {
 			t.Errorf("%+v", st)
 		}
-		if err := r.a.Answer(t.Context(), m, ""); err != nil || answers(i) != "sure?" {
+		if err := r.a.AnswerCallback(t.Context(), m, ""); err != nil || answers(i) != "sure?" {
 			t.Errorf("%s, %v", answers(i), err)
 		}
-		if err := r.a.Answer(t.Context(), m, "This button does nothing."); err != nil || answers(i) != "sure? | (only you) This button does nothing." {
+		if err := r.a.AnswerCallback(t.Context(), m, "This button does nothing."); err != nil || answers(i) != "sure? | (only you) This button does nothing." {
 			t.Errorf("%s, %v", answers(i), err)
 		}
 		i.Expire()
-		if err := r.a.Answer(t.Context(), m, "late"); err != nil {
+		if err := r.a.AnswerCallback(t.Context(), m, "late"); err != nil {
 			t.Errorf("a press that is too old: %v", err)
 		}
 		pass(20 * time.Minute)
-		if err := r.a.Answer(t.Context(), m, "later"); err != nil {
+		if err := r.a.AnswerCallback(t.Context(), m, "later"); err != nil {
 			t.Errorf("a press that is forgotten: %v", err)
 		}
 	})
@@ -234,15 +234,15 @@ func TestButtons(t *testing.T) {
 func TestTheMenuIsWrittenOnlyWhereItDiffers(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.start(t)
-		set := func(items []chat.MenuItem) int {
+		set := func(items []chat.CommandInfo) int {
 			t.Helper()
 			before := len(w.srv.Ledger().Calls(sim.RouteSetCommands))
-			if err := r.a.SetMenu(t.Context(), items); err != nil {
+			if err := r.a.PublishCommands(t.Context(), items); err != nil {
 				t.Fatal(err)
 			}
 			return len(w.srv.Ledger().Calls(sim.RouteSetCommands)) - before
 		}
-		if set(items) != 1 || set(items) != 0 || set([]chat.MenuItem{items[1], items[0]}) != 0 {
+		if set(items) != 1 || set(items) != 0 || set([]chat.CommandInfo{items[1], items[0]}) != 0 {
 			t.Error("the same menu is written again, or the first one was not")
 		}
 		_ = r.end()
@@ -250,7 +250,7 @@ func TestTheMenuIsWrittenOnlyWhereItDiffers(t *testing.T) {
 		if set(items) != 0 {
 			t.Error("a new process writes what is there")
 		}
-		changed := []chat.MenuItem{items[0], {Name: "new", Help: "start afresh"}}
+		changed := []chat.CommandInfo{items[0], {Name: "new", Help: "start afresh"}}
 		if set(changed) != 1 || set(changed) != 0 || set(items[:1]) != 1 {
 			t.Error("a change is not written, or a menu that did not change is")
 		}
@@ -263,15 +263,15 @@ func TestTheMenuIsWrittenOnlyWhereItDiffers(t *testing.T) {
 func TestTheMenuOfAnAccountThatIsNotConnected(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		a := w.adapter(w.config(""), "")
-		odd := []chat.MenuItem{{Name: "/Status", Help: strings.Repeat("é", 200)}, {Name: "status"}, {Name: "a b"}, {Name: ""}, {Name: "no-help"}}
-		if err := a.SetMenu(t.Context(), odd); err != nil {
+		odd := []chat.CommandInfo{{Name: "/Status", Help: strings.Repeat("é", 200)}, {Name: "status"}, {Name: "a b"}, {Name: ""}, {Name: "no-help"}}
+		if err := a.PublishCommands(t.Context(), odd); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.bots[""].Commands(""); len(got) != 2 || got[0].Name != "no-help" || got[1].Name != "status" {
 			t.Errorf("%+v", got)
 		}
 		var ce *chat.ConfigError
-		if err := w.Wrong().(chat.MenuSetter).SetMenu(t.Context(), items); !errors.As(err, &ce) {
+		if err := w.Wrong().(chat.CommandPublisher).PublishCommands(t.Context(), items); !errors.As(err, &ce) {
 			t.Errorf("with a bad token: %v", err)
 		}
 	})

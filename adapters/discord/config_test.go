@@ -56,12 +56,12 @@ func TestFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := a.Features()
-	if f.Limit != 2000 || f.Raw || !f.Lookup || f.EditInterval <= 0 || f.CaptionLimit != 2000 {
+	f := a.Capabilities()
+	if f.MaxTextSize != 2000 || f.RawMarkdown || !f.CanFind || f.EditInterval <= 0 || f.CaptionLimit != 2000 {
 		t.Errorf("%+v", f)
 	}
 	for text, want := range map[string]int{"abc": 3, "é漢😀": 3, "a*b": 4} {
-		if got := f.Size(chat.Plain(text)); got != want {
+		if got := f.TextSize(chat.PlainText(text)); got != want {
 			t.Errorf("size of %q is %d, want %d", text, got, want)
 		}
 	}

@@ -6,7 +6,7 @@ import "hermesd/gateway/chat"
 // acknowledged, so that Discord itself says that nobody answers it, and no
 // message to its place takes the place of that answer.
 func (a *Adapter) Dismiss(in chat.Inbound) {
-	n, ok := a.answers.byID(in.Key)
+	n, ok := a.answers.byID(in.IdempotencyKey)
 	if !ok {
 		return
 	}

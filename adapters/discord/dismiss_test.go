@@ -28,7 +28,7 @@ func (w *world) startFor(t *testing.T, person string) *run {
 	}()
 	t.Cleanup(func() { _ = r.end() })
 	r.until("connected", time.Minute, func() bool { return r.a.Health().State == chat.Connected })
-	if err := r.a.SetMenu(t.Context(), items); err != nil {
+	if err := r.a.PublishCommands(t.Context(), items); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -50,11 +50,11 @@ func TestACommandThatGetsNoAnswerIsNotLeftPending(t *testing.T) {
 		var i *sim.Interaction
 		m := r.next(func() { i = w.command(t, w.closed, "new") })
 		pass(time.Second)
-		r.sent("1", m.From, "begun")
+		r.sent("1", m.Address, "begun")
 		if answers(theirs) != "" || answers(i) != "begun" {
 			t.Errorf("the stranger sees %q, the other %q", answers(theirs), answers(i))
 		}
-		r.a.Dismiss(chat.Inbound{Key: "what nobody knows"})
+		r.a.Dismiss(chat.Inbound{IdempotencyKey: "what nobody knows"})
 	})
 }
 
@@ -65,7 +65,7 @@ func TestAPressIsAnsweredOnceDiscordKnowsOfIt(t *testing.T) {
 		r := w.start(t)
 		private := w.people[0].DM(w.bots[""])
 		hello := r.next(func() { private.Say(w.people[0], "x") })
-		sure, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: hello.From, Text: chat.Plain("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok:1"}}}})
+		sure, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: hello.Address, Text: chat.PlainText("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok:1"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestAPressIsAnsweredOnceDiscordKnowsOfIt(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if err := r.a.Answer(t.Context(), m, "This button does nothing."); err != nil || answers(i) != "sure? | (only you) This button does nothing." {
+		if err := r.a.AnswerCallback(t.Context(), m, "This button does nothing."); err != nil || answers(i) != "sure? | (only you) This button does nothing." {
 			t.Errorf("%s, %v", answers(i), err)
 		}
 	})

@@ -117,7 +117,7 @@ func TestThreadsAndRolesComeFromTheHistoryToo(t *testing.T) {
 		w.guild.Give(w.people[1], role)
 		r := w.start(t)
 		m := r.mention("question")
-		r.sent("1", m.From, "answer")
+		r.sent("1", m.Address, "answer")
 		pass(2 * time.Second)
 		_ = r.end()
 		th := w.onlyThread(t)
@@ -127,19 +127,19 @@ func TestThreadsAndRolesComeFromTheHistoryToo(t *testing.T) {
 		pass(time.Hour)
 		r = w.start(t)
 		r.until("taken in", time.Minute, func() bool {
-			return len(r.inbox.Texts(m.From)) == 1 && len(r.inbox.Events()) >= 3
+			return len(r.inbox.Texts(m.Address)) == 1 && len(r.inbox.Events()) >= 3
 		})
 		got := map[string]chat.Inbound{}
 		for _, in := range r.inbox.Events() {
 			got[in.Text] = in
 		}
-		if in := got["go on"]; !in.Addressed || in.From != m.From || !slices.Equal(in.Sender.Roles, []string{role.ID}) {
+		if in := got["go on"]; !in.Addressed || in.Address != m.Address || !slices.Equal(in.Sender.Roles, []string{role.ID}) {
 			t.Errorf("in the thread: %+v", in)
 		}
-		if in := got["another question"]; in.From.Thread != opener.ID || !slices.Contains(in.Sender.Roles, role.ID) {
+		if in := got["another question"]; in.Address.Thread != opener.ID || !slices.Contains(in.Sender.Roles, role.ID) {
 			t.Errorf("a new mention: %+v", in)
 		}
-		if in := got["not for you"]; in.Rule == "" {
+		if in := got["not for you"]; in.IgnoreRule == "" {
 			t.Errorf("what is for nobody: %+v", in)
 		}
 	})
@@ -266,7 +266,7 @@ func TestACrashForgetsNoConversation(t *testing.T) {
 		th.Say(w.people[0], "are you there?")
 		w.memory = dead
 		r = w.start(t)
-		r.until("taken in", time.Minute, func() bool { return len(r.inbox.Texts(m.From)) > 0 })
+		r.until("taken in", time.Minute, func() bool { return len(r.inbox.Texts(m.Address)) > 0 })
 	})
 }
 

@@ -41,7 +41,7 @@ func TestOverTheNetwork(t *testing.T) {
 	private.Say(ann, "hello")
 	select {
 	case in := <-taken:
-		if _, err := a.Send(ctx, chat.Outbound{ID: "1", To: in.From, Text: chat.Plain("hello, ann")}); err != nil {
+		if _, err := a.Send(ctx, chat.Outbound{ID: "1", To: in.Address, Text: chat.PlainText("hello, ann")}); err != nil {
 			t.Error(err)
 		}
 	case <-ctx.Done():

@@ -36,9 +36,9 @@ const (
 	typeString = 3
 )
 
-// SetMenu implements chat.MenuSetter. It reads what is there and writes only if
+// PublishCommands implements chat.MenuSetter. It reads what is there and writes only if
 // that differs.
-func (a *Adapter) SetMenu(ctx context.Context, commands []chat.MenuItem) error {
+func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	app, err := a.application(ctx)
@@ -94,7 +94,7 @@ func same(a, b command) bool {
 }
 
 // menu returns the commands that Discord can show, under names it takes.
-func menu(items []chat.MenuItem, say words.Printer) []command {
+func menu(items []chat.CommandInfo, say words.Printer) []command {
 	out := []command{}
 	seen := make(map[string]bool)
 	for _, it := range items {

@@ -14,7 +14,7 @@ import (
 )
 
 // The marks that stand for what has become of a message.
-var emojis = map[chat.Reaction]string{chat.Seen: "👀", chat.Answered: "✅", chat.Lost: "❌"}
+var emojis = map[chat.Reaction]string{chat.ReactionSeen: "👀", chat.ReactionAnswered: "✅", chat.ReactionFailed: "❌"}
 
 const (
 	// markWait is the longest pause that a mark waits for; Discord takes a few
@@ -53,8 +53,8 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if r != chat.Seen {
-		if err := a.mark(ctx, http.MethodDelete, to, id, emojis[chat.Seen]); err != nil {
+	if r != chat.ReactionSeen {
+		if err := a.mark(ctx, http.MethodDelete, to, id, emojis[chat.ReactionSeen]); err != nil {
 			return err
 		}
 	}
@@ -75,10 +75,10 @@ func (a *Adapter) mark(ctx context.Context, method string, to chat.Address, id, 
 		case outcome.Status(err) == http.StatusForbidden:
 			a.unmarked.add(to.Chat)
 			return err
-		case !errors.As(err, &se) || se.After <= 0 || se.After > markWait || try == markTries:
+		case !errors.As(err, &se) || se.RetryAfter <= 0 || se.RetryAfter > markWait || try == markTries:
 			return err
 		}
-		if err := pause.For(ctx, se.After); err != nil {
+		if err := pause.For(ctx, se.RetryAfter); err != nil {
 			return err
 		}
 	}

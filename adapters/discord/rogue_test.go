@@ -130,7 +130,7 @@ func TestARogueGatewayDoesNoHarm(t *testing.T) {
 				inbox, a, g := against(t, 2*time.Minute, c.odd, []string{rogueHello, rogueReady, say(2, "hello")})
 				var got []string
 				for _, in := range inbox.Events() {
-					if in.Rule == "" {
+					if in.IgnoreRule == "" {
 						got = append(got, in.Text)
 					}
 				}

@@ -95,7 +95,7 @@ func (r *run) next(say func()) chat.Inbound {
 	var got *chat.Inbound
 	r.until("an event", 10*time.Second, func() bool {
 		for _, in := range r.inbox.Events()[n:] {
-			if in.Rule == "" && got == nil {
+			if in.IgnoreRule == "" && got == nil {
 				got = &in
 			}
 		}
@@ -105,7 +105,7 @@ func (r *run) next(say func()) chat.Inbound {
 }
 
 func (r *run) send(id string, to chat.Address, text string) (chat.Receipt, error) {
-	return r.a.Send(r.t.Context(), chat.Outbound{ID: id, To: to, Text: chat.Plain(text)})
+	return r.a.Send(r.t.Context(), chat.Outbound{ID: id, To: to, Text: chat.PlainText(text)})
 }
 
 // sent sends what has to arrive.

@@ -57,7 +57,7 @@ func TestAnUncertainSendIsClearedUp(t *testing.T) {
 					_ = r.end()
 				}
 				w.srv.Inject(sim.Fault{Kind: c.kind, Route: sim.RouteCreateMessage})
-				m := chat.Outbound{ID: "1", To: room.At(), Text: chat.Plain(c.text)}
+				m := chat.Outbound{ID: "1", To: room.At(), Text: chat.PlainText(c.text)}
 				if _, err := r.a.Send(t.Context(), m); sendError(t, err).Outcome != chat.Uncertain {
 					t.Fatal(err)
 				}
@@ -84,13 +84,13 @@ func TestWhatCannotBeLookedUpStaysUnknown(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r, room := w.start(t), w.Direct("", 0)
 		w.srv.Inject(sim.Fault{Kind: sim.Fail, Status: 500, Route: sim.RouteMessages})
-		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "1", To: room.At(), Text: chat.Plain("x")}); ok || err == nil {
+		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "1", To: room.At(), Text: chat.PlainText("x")}); ok || err == nil {
 			t.Errorf("found %v, %v", ok, err)
 		}
 		for range 600 {
 			room.Say("x")
 		}
-		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "1", To: room.At(), Text: chat.Plain("x")}); ok || err == nil || !strings.Contains(err.Error(), "further back") {
+		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "1", To: room.At(), Text: chat.PlainText("x")}); ok || err == nil || !strings.Contains(err.Error(), "further back") {
 			t.Errorf("found %v, %v", ok, err)
 		}
 	})
@@ -106,7 +106,7 @@ func TestRateLimitsAreSaidAndNotWaitedFor(t *testing.T) {
 		r.sent("2", room.At(), "two")
 		calls := len(w.srv.Ledger().Calls(sim.RouteCreateMessage))
 		_, err := r.send("3", room.At(), "three")
-		if se := sendError(t, err); se.Outcome != chat.Refused || se.After != 5*time.Second || se.Global {
+		if se := sendError(t, err); se.Outcome != chat.Transient || se.RetryAfter != 5*time.Second || se.AccountWide {
 			t.Errorf("%+v", se)
 		}
 		if n := len(w.srv.Ledger().Calls(sim.RouteCreateMessage)); n != calls {
@@ -129,12 +129,12 @@ func TestAGlobalLimitHoldsEverywhere(t *testing.T) {
 		r, room, other := w.start(t), w.Direct("", 0), w.Direct("", 1)
 		w.srv.Inject(sim.Fault{RetryAfter: 1500 * time.Millisecond, Global: true, Kind: sim.Fail, Route: sim.RouteCreateMessage})
 		_, err := r.send("1", room.At(), "one")
-		if se := sendError(t, err); se.Outcome != chat.Refused || se.After != 1500*time.Millisecond || !se.Global {
+		if se := sendError(t, err); se.Outcome != chat.Transient || se.RetryAfter != 1500*time.Millisecond || !se.AccountWide {
 			t.Errorf("%+v", se)
 		}
 		pass(time.Second)
 		_, err = r.send("2", other.At(), "two")
-		if se := sendError(t, err); se.Outcome != chat.Refused || se.After != 500*time.Millisecond || !se.Global {
+		if se := sendError(t, err); se.Outcome != chat.Transient || se.RetryAfter != 500*time.Millisecond || !se.AccountWide {
 			t.Errorf("%+v", se)
 		}
 		pass(500 * time.Millisecond)
@@ -148,14 +148,14 @@ func TestABanIsRespected(t *testing.T) {
 		r, room := w.start(t), w.Direct("", 0)
 		w.srv.Ban(10 * time.Minute)
 		_, err := r.send("1", room.At(), "one")
-		if se := sendError(t, err); se.Outcome != chat.Refused || !se.Global || se.After < 10*time.Minute || !strings.Contains(se.Reason, "keeps this address out") {
+		if se := sendError(t, err); se.Outcome != chat.Transient || !se.AccountWide || se.RetryAfter < 10*time.Minute || !strings.Contains(se.Reason, "keeps this address out") {
 			t.Errorf("%+v", se)
 		}
 		w.srv.Ban(0)
 		n := len(w.srv.Ledger().Calls())
 		for range 5 {
 			pass(time.Minute)
-			if _, err := r.send("1", room.At(), "one"); sendError(t, err).Outcome != chat.Refused {
+			if _, err := r.send("1", room.At(), "one"); sendError(t, err).Outcome != chat.Transient {
 				t.Error(err)
 			}
 			if err := r.a.Typing(t.Context(), room.At()); err == nil {
@@ -175,7 +175,7 @@ func TestWhatIsSentIsWhatWasMeant(t *testing.T) {
 		r := w.start(t)
 		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
 		receipt, err := r.a.Send(t.Context(), chat.Outbound{
-			ID: "1", To: m.From, ReplyTo: m.ID, Quiet: true, Text: chat.Plain("@everyone " + w.people[1].Mention() + " *"),
+			ID: "1", To: m.Address, ReplyTo: m.ID, Quiet: true, Text: chat.PlainText("@everyone " + w.people[1].Mention() + " *"),
 			Buttons: [][]chat.Button{{{Label: "Yes", Data: "y"}, {Label: "No", Data: "n"}}},
 		})
 		if err != nil {
@@ -192,7 +192,7 @@ func TestWhatIsSentIsWhatWasMeant(t *testing.T) {
 		if !strings.Contains(body, `"flags":4100`) { // and no previews
 			t.Errorf("it rings: %s", body)
 		}
-		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("done")}); err != nil {
+		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("done")}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ = w.open[0].Message(receipt.ID); len(got.Buttons) != 0 || got.Text != "done" {
@@ -206,11 +206,11 @@ func TestNoMessageShowsPreviewsOfLinks(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.started(t)
 		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
-		link := chat.Plain("see https://example.org/?q=secret")
-		ordinary := r.sent("1", m.From, link.Text)
+		link := chat.PlainText("see https://example.org/?q=secret")
+		ordinary := r.sent("1", m.Address, link.Text)
 		asked := r.next(func() { w.command(t, w.closed, "new") })
 		pass(time.Second)
-		answer, err := r.a.Send(t.Context(), chat.Outbound{ID: "2", To: asked.From, ReplyTo: asked.ID, Text: chat.Plain("begun")})
+		answer, err := r.a.Send(t.Context(), chat.Outbound{ID: "2", To: asked.Address, ReplyTo: asked.ID, Text: chat.PlainText("begun")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestNoMessageShowsPreviewsOfLinks(t *testing.T) {
 			id   string
 			to   chat.Address
 			in   *sim.Channel
-		}{{"a message", ordinary.ID, m.From, w.open[0]}, {"the answer to a command", answer.ID, asked.From, w.closed}} {
+		}{{"a message", ordinary.ID, m.Address, w.open[0]}, {"the answer to a command", answer.ID, asked.Address, w.closed}} {
 			for _, when := range []string{"as it was sent", "after an edit"} {
 				if got, ok := sent.in.Message(sent.id); !ok || !got.Bare {
 					t.Errorf("%s shows previews %s: %+v", sent.what, when, got)
@@ -237,7 +237,7 @@ func TestEveryoneIsPingedOnlyWhereThatIsAllowed(t *testing.T) {
 		w.open[0].Allow(w.bots[""].ID(), sim.MentionEveryone)
 		r := w.start(t, func(c *discord.Config) { c.AllowMentions = []string{"everyone"} })
 		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
-		receipt := r.sent("1", m.From, "@everyone look")
+		receipt := r.sent("1", m.Address, "@everyone look")
 		if got, _ := w.open[0].Message(receipt.ID); !got.Everyone {
 			t.Error("it was allowed")
 		}
@@ -251,7 +251,7 @@ func TestAReplyThatIsRefusedGoesWithoutIt(t *testing.T) {
 		join := w.open[0].Joined(w.people[1])
 		reply := func(id, to string) {
 			t.Helper()
-			if _, err := r.a.Send(t.Context(), chat.Outbound{ID: id, To: m.From, ReplyTo: to, Text: chat.Plain("answer " + id)}); err != nil {
+			if _, err := r.a.Send(t.Context(), chat.Outbound{ID: id, To: m.Address, ReplyTo: to, Text: chat.PlainText("answer " + id)}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -281,14 +281,14 @@ func TestWhatCannotBeSentIsRefusedBeforeItLeaves(t *testing.T) {
 			m    chat.Outbound
 			has  string
 		}{
-			{"too long", chat.Outbound{Text: chat.Plain(strings.Repeat("a", 2001))}, "2,000"},
-			{"too long once it is escaped", chat.Outbound{Text: chat.Plain(strings.Repeat("*", 1001))}, "2,000"},
-			{"empty", chat.Outbound{Text: chat.Plain(" \n")}, "empty"},
-			{"a chat of another platform", chat.Outbound{To: chat.Address{Chat: "@name"}, Text: chat.Plain("x")}, "not the id"},
-			{"no chat", chat.Outbound{To: chat.Address{Thread: "5"}, Text: chat.Plain("x")}, "not the id"},
-			{"a path for a chat", chat.Outbound{To: chat.Address{Chat: "1/../2"}, Text: chat.Plain("x")}, "not the id"},
-			{"a long button", chat.Outbound{Text: chat.Plain("x"), Buttons: [][]chat.Button{{{Label: "a", Data: long}}}}, "button"},
-			{"too many buttons", chat.Outbound{Text: chat.Plain("x"), Buttons: [][]chat.Button{make26()}}, "at most"},
+			{"too long", chat.Outbound{Text: chat.PlainText(strings.Repeat("a", 2001))}, "2,000"},
+			{"too long once it is escaped", chat.Outbound{Text: chat.PlainText(strings.Repeat("*", 1001))}, "2,000"},
+			{"empty", chat.Outbound{Text: chat.PlainText(" \n")}, "empty"},
+			{"a chat of another platform", chat.Outbound{To: chat.Address{Chat: "@name"}, Text: chat.PlainText("x")}, "not the id"},
+			{"no chat", chat.Outbound{To: chat.Address{Thread: "5"}, Text: chat.PlainText("x")}, "not the id"},
+			{"a path for a chat", chat.Outbound{To: chat.Address{Chat: "1/../2"}, Text: chat.PlainText("x")}, "not the id"},
+			{"a long button", chat.Outbound{Text: chat.PlainText("x"), Buttons: [][]chat.Button{{{Label: "a", Data: long}}}}, "button"},
+			{"too many buttons", chat.Outbound{Text: chat.PlainText("x"), Buttons: [][]chat.Button{make26()}}, "at most"},
 			{"no such file", chat.Outbound{File: &chat.File{Path: "/nowhere/a"}}, "cannot be read"},
 			{"a folder", chat.Outbound{File: &chat.File{Path: t.TempDir()}}, "cannot be read"},
 			{"an empty file", chat.Outbound{File: &chat.File{Path: empty}}, "empty"},
@@ -299,7 +299,7 @@ func TestWhatCannotBeSentIsRefusedBeforeItLeaves(t *testing.T) {
 				c.m.To = room.At()
 			}
 			_, err := r.a.Send(t.Context(), c.m)
-			if se := sendError(t, err); se.Outcome != chat.Rejected || !strings.Contains(se.Reason, c.has) {
+			if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, c.has) {
 				t.Errorf("%s: %+v", c.name, se)
 			}
 			if len(w.srv.Ledger().Calls(sim.RouteCreateMessage)) != n {
@@ -325,7 +325,7 @@ func TestFilesGoOut(t *testing.T) {
 		if err := os.WriteFile(path, []byte("content \r\n--not the border\r\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m := chat.Outbound{ID: "1", To: room.At(), Text: chat.Plain("look"), File: &chat.File{Kind: chat.Document, Path: path, Name: "../a\"b\n.txt"}}
+		m := chat.Outbound{ID: "1", To: room.At(), Text: chat.PlainText("look"), File: &chat.File{Kind: chat.Document, Path: path, Name: "../a\"b\n.txt"}}
 		receipt, err := r.a.Send(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)
@@ -363,8 +363,8 @@ func TestMarksOnMessages(t *testing.T) {
 		for _, c := range []struct {
 			r    chat.Reaction
 			want string
-		}{{chat.Seen, "👀"}, {chat.Seen, "👀"}, {chat.Answered, "✅"}, {chat.Answered, "✅"}} {
-			if err := r.a.React(t.Context(), m.From, m.ID, c.r); err != nil {
+		}{{chat.ReactionSeen, "👀"}, {chat.ReactionSeen, "👀"}, {chat.ReactionAnswered, "✅"}, {chat.ReactionAnswered, "✅"}} {
+			if err := r.a.React(t.Context(), m.Address, m.ID, c.r); err != nil {
 				t.Errorf("%s: %v", c.r, err)
 			}
 			if got := marks(); got != c.want {
@@ -374,7 +374,7 @@ func TestMarksOnMessages(t *testing.T) {
 		if err := private.Delete(m.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.a.React(t.Context(), m.From, m.ID, chat.Lost); err != nil {
+		if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionFailed); err != nil {
 			t.Errorf("a message that is gone: %v", err)
 		}
 	})
@@ -386,7 +386,7 @@ func TestAChannelThatRefusesMarksIsLeftAlone(t *testing.T) {
 		r := w.start(t)
 		for range 5 {
 			m := r.next(func() { w.open[0].Say(w.people[0], "x") })
-			_ = r.a.React(t.Context(), m.From, m.ID, chat.Seen) // the first one says that it may not
+			_ = r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen) // the first one says that it may not
 		}
 		if n := w.srv.Ledger().Counts().Invalid; n != 1 {
 			t.Errorf("%d refused calls", n)
@@ -398,7 +398,7 @@ func TestMarksCanBeSwitchedOff(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.start(t, func(c *discord.Config) { c.Reactions = false })
 		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
-		if err := r.a.React(t.Context(), m.From, m.ID, chat.Seen); err != nil {
+		if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen); err != nil {
 			t.Error(err)
 		}
 		if n := len(w.srv.Ledger().Calls(sim.RouteReact)); n != 0 {

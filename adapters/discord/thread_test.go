@@ -25,13 +25,13 @@ func TestAMentionOpensAThreadOnlyWhenItIsAnswered(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.start(t)
 		m := r.mention("  what is\nthis?")
-		if m.From.Kind != chat.Thread || m.From.Thread != m.ID || m.From.Chat != w.closed.ID() || m.From.Scope != w.guild.ID() {
-			t.Fatalf("from %+v", m.From)
+		if m.Address.Kind != chat.Thread || m.Address.Thread != m.ID || m.Address.Chat != w.closed.ID() || m.Address.Scope != w.guild.ID() {
+			t.Fatalf("from %+v", m.Address)
 		}
 		if n := len(w.closed.Threads()); n != 0 {
 			t.Fatalf("%d threads before the answer", n)
 		}
-		receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("this"), ReplyTo: m.ID})
+		receipt, err := r.a.Send(t.Context(), chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("this"), ReplyTo: m.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,19 +40,19 @@ func TestAMentionOpensAThreadOnlyWhenItIsAnswered(t *testing.T) {
 			t.Errorf("thread %s %q: %q", th.ID(), th.Name(), w.visible(th))
 		}
 		again := r.next(func() { th.Say(w.people[1], "go on") })
-		if again.From != m.From || !again.Addressed {
-			t.Errorf("what is said in the thread is from %+v, addressed %v", again.From, again.Addressed)
+		if again.Address != m.Address || !again.Addressed {
+			t.Errorf("what is said in the thread is from %+v, addressed %v", again.Address, again.Addressed)
 		}
-		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("that")}); err != nil {
+		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("that")}); err != nil {
 			t.Error(err)
 		}
-		if err := r.a.React(t.Context(), m.From, m.ID, chat.Seen); err != nil {
+		if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen); err != nil {
 			t.Error(err)
 		}
 		if opener, _ := w.closed.Message(m.ID); len(opener.Reactions) != 1 {
 			t.Errorf("the message that opened the thread has the marks %v", opener.Reactions)
 		}
-		if err := r.a.Delete(t.Context(), m.From, receipt.ID); err != nil {
+		if err := r.a.Delete(t.Context(), m.Address, receipt.ID); err != nil {
 			t.Error(err)
 		}
 		if w.visible(w.closed) != "" {
@@ -66,7 +66,7 @@ func TestTypingOpensTheThread(t *testing.T) {
 		r := w.start(t)
 		m := r.mention("x")
 		for range 2 {
-			if err := r.a.Typing(t.Context(), m.From); err != nil {
+			if err := r.a.Typing(t.Context(), m.Address); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestAThreadThatIsThereAlreadyIsASuccess(t *testing.T) {
 		if _, err := w.closed.Thread(w.people[0], "by hand", m.ID); err != nil {
 			t.Fatal(err)
 		}
-		r.sent("1", m.From, "answer")
+		r.sent("1", m.Address, "answer")
 		if got := w.visible(w.onlyThread(t)); !strings.Contains(got, "answer") {
 			t.Errorf("in the thread: %q", got)
 		}
@@ -114,12 +114,12 @@ func TestAnAnswerWaitsUntilItsThreadCanBeOpened(t *testing.T) {
 					r = w.start(t)
 				}
 				w.srv.Inject(c.fault)
-				_, err := r.send("1", m.From, "answer")
-				if se := sendError(t, err); se.Outcome != chat.Refused || se.After != c.after {
+				_, err := r.send("1", m.Address, "answer")
+				if se := sendError(t, err); se.Outcome != chat.Transient || se.RetryAfter != c.after {
 					t.Errorf("%+v", se)
 				}
 				pass(10 * time.Second)
-				r.sent("1", m.From, "answer")
+				r.sent("1", m.Address, "answer")
 				if got := w.visible(w.onlyThread(t)); !strings.HasSuffix(got, "answer") || strings.Count(got, "answer") != 1 {
 					t.Errorf("in the thread: %q", got)
 				}
@@ -134,7 +134,7 @@ func TestARestartedProcessOpensTheThread(t *testing.T) {
 		m := r.mention("the question")
 		_ = r.end()
 		r = w.start(t)
-		r.sent("1", m.From, "answer")
+		r.sent("1", m.Address, "answer")
 		if th := w.onlyThread(t); th.Name() != "the question" || !strings.Contains(w.visible(th), "answer") {
 			t.Errorf("thread %q: %q", th.Name(), w.visible(th))
 		}
@@ -146,9 +146,9 @@ func TestWhereNoThreadCanBeOpenedTheAnswerStandsInTheChannel(t *testing.T) {
 		w.closed.Deny(w.bots[""].ID(), sim.CreateThreads)
 		r := w.start(t)
 		one, two := r.mention("one"), r.mention("two")
-		receipt := r.sent("1", one.From, "answer one")
-		r.sent("2", two.From, "answer two")
-		r.sent("3", one.From, "more of one")
+		receipt := r.sent("1", one.Address, "answer one")
+		r.sent("2", two.Address, "answer two")
+		r.sent("3", one.Address, "more of one")
 		all := w.closed.Visible(w.bots[""].User())
 		if len(all) != 4 || !strings.Contains(all[0], "Create Public Threads") || all[1] != "answer one" || all[2] != "answer two" || all[3] != "more of one" {
 			t.Fatalf("in the channel: %q", all)
@@ -158,10 +158,10 @@ func TestWhereNoThreadCanBeOpenedTheAnswerStandsInTheChannel(t *testing.T) {
 		}
 		_ = r.end() // and a new process finds its own messages
 		r = w.start(t)
-		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: one.From, Text: chat.Plain("changed")}); err != nil {
+		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: one.Address, Text: chat.PlainText("changed")}); err != nil {
 			t.Error(err)
 		}
-		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "3", To: one.From, Text: chat.Plain("more of one")}); !ok || err != nil {
+		if _, ok, err := r.a.Find(t.Context(), chat.Outbound{ID: "3", To: one.Address, Text: chat.PlainText("more of one")}); !ok || err != nil {
 			t.Errorf("found %v, %v", ok, err)
 		}
 	})
@@ -178,8 +178,8 @@ func TestAThreadThatIsGoneIsNotAnsweredInTheChannel(t *testing.T) {
 		m := r.next(func() { th.Say(w.people[0], w.bots[""].User().Mention()+" secret?") })
 		th.Remove()
 		pass(time.Second)
-		_, err = r.send("1", m.From, "secret")
-		if se := sendError(t, err); se.Outcome != chat.Rejected || !strings.Contains(se.Reason, "no longer exists") {
+		_, err = r.send("1", m.Address, "secret")
+		if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, "no longer exists") {
 			t.Errorf("%+v", se)
 		}
 		if got := w.visible(w.closed); got != "" {
@@ -192,20 +192,20 @@ func TestAnArchivedThreadIsOpenedAgain(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.start(t)
 		m := r.mention("x")
-		receipt := r.sent("1", m.From, "one")
+		receipt := r.sent("1", m.Address, "one")
 		th := w.onlyThread(t)
 		th.Archive(false)
-		r.sent("2", m.From, "two")
+		r.sent("2", m.Address, "two")
 		th.Archive(false)
-		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.From, Text: chat.Plain("one, changed")}); err != nil {
+		if err := r.a.Edit(t.Context(), receipt.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("one, changed")}); err != nil {
 			t.Error(err)
 		}
 		if got := w.visible(th); !strings.HasSuffix(got, "one, changed | two") {
 			t.Errorf("in the thread: %q", got)
 		}
 		th.Archive(true)
-		_, err := r.send("3", m.From, "three")
-		if se := sendError(t, err); se.Outcome != chat.Rejected || !strings.Contains(se.Reason, "Manage Threads") {
+		_, err := r.send("3", m.Address, "three")
+		if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, "Manage Threads") {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -217,8 +217,8 @@ func TestADeletedChannelIsSaidSo(t *testing.T) {
 		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
 		w.open[0].Remove()
 		pass(time.Second)
-		_, err := r.send("1", m.From, "answer")
-		if se := sendError(t, err); se.Outcome != chat.Rejected || !strings.Contains(se.Reason, "no longer exists") {
+		_, err := r.send("1", m.Address, "answer")
+		if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, "no longer exists") {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -229,10 +229,10 @@ func TestPostsOfAForumAreThreads(t *testing.T) {
 		r := w.start(t, func(c *discord.Config) { c.FreeResponseChats = []string{w.forum.ID()} })
 		var th *sim.Channel
 		m := r.next(func() { th = w.forum.ForumPost(w.people[0], "news", "what is new?") })
-		if m.From.Kind != chat.Thread || m.From.Chat != w.forum.ID() || m.From.Thread != th.ID() || m.Topic != "news" {
+		if m.Address.Kind != chat.Thread || m.Address.Chat != w.forum.ID() || m.Address.Thread != th.ID() || m.Topic != "news" {
 			t.Fatalf("%+v", m)
 		}
-		r.sent("1", m.From, "nothing")
+		r.sent("1", m.Address, "nothing")
 		if got := w.visible(th); got != "nothing" {
 			t.Errorf("in the post: %q", got)
 		}
@@ -247,12 +247,12 @@ func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 		}
 		w.closed.Deny(w.bots[""].ID(), sim.CreateThreads)
 		r := w.start(t)
-		r.sent("1", r.mention("eins").From, "Antwort")
+		r.sent("1", r.mention("eins").Address, "Antwort")
 		all := w.closed.Visible(w.bots[""].User())
 		if want := "(Ich antworte hier, weil ich keinen Thread öffnen kann: der Bot braucht hier die Berechtigung Öffentliche Threads erstellen.)"; len(all) != 2 || all[0] != want {
 			t.Errorf("in the channel: %q, want %q first", all, want)
 		}
-		if err := r.a.SetMenu(t.Context(), items); err != nil {
+		if err := r.a.PublishCommands(t.Context(), items); err != nil {
 			t.Fatal(err)
 		}
 		if calls := w.srv.Ledger().Calls(sim.RouteSetCommands); len(calls) != 1 || !strings.Contains(calls[0].Body, `"was auf den Befehl folgt"`) {

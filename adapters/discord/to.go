@@ -13,7 +13,7 @@ import (
 
 // Size returns the length of r in code points as it is sent, in which Discord's
 // limit counts.
-func Size(r chat.Rich) int { return text.Len(text.Render(r)) }
+func Size(r chat.RichText) int { return text.Len(text.Render(r)) }
 
 const (
 	pingEveryone = "everyone"

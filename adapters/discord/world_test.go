@@ -180,16 +180,16 @@ func (w *world) Faults() []adaptertest.Fault {
 		return inject(sim.Fault{Kind: sim.Fail, Status: status, Code: code, Message: "refused"})
 	}
 	return []adaptertest.Fault{
-		{Name: "rate of the channel", Inject: inject(sim.Fault{Kind: sim.Fail, RetryAfter: 149 * time.Second}), Outcome: chat.Refused, After: 149 * time.Second},
+		{Name: "rate of the channel", Inject: inject(sim.Fault{Kind: sim.Fail, RetryAfter: 149 * time.Second}), Outcome: chat.Transient, After: 149 * time.Second},
 		{Name: "internal error", Inject: fail(500, 0), Outcome: chat.Uncertain},
 		{Name: "bad gateway", Inject: fail(502, 0), Outcome: chat.Uncertain},
 		{Name: "bad gateway after it was sent", Inject: inject(sim.Fault{Kind: sim.FailAfter, Status: 502}), Outcome: chat.Uncertain},
 		{Name: "a page of a proxy", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 504, NoJSON: true}), Outcome: chat.Uncertain},
-		{Name: "a page that refuses", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 403, NoJSON: true}), Outcome: chat.Refused},
-		{Name: "no direct messages", Inject: fail(403, 50007), Outcome: chat.Rejected},
-		{Name: "no such channel", Inject: fail(404, 10003), Outcome: chat.Rejected},
-		{Name: "no rights", Inject: fail(403, 50013), Outcome: chat.Rejected},
-		{Name: "bad token", Inject: fail(401, 0), Outcome: chat.Refused},
+		{Name: "a page that refuses", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 403, NoJSON: true}), Outcome: chat.Transient},
+		{Name: "no direct messages", Inject: fail(403, 50007), Outcome: chat.Permanent},
+		{Name: "no such channel", Inject: fail(404, 10003), Outcome: chat.Permanent},
+		{Name: "no rights", Inject: fail(403, 50013), Outcome: chat.Permanent},
+		{Name: "bad token", Inject: fail(401, 0), Outcome: chat.Transient},
 		{Name: "hangs", Inject: inject(sim.Fault{Kind: sim.Hang}), Outcome: chat.Uncertain},
 		{Name: "hangs after it was sent", Inject: inject(sim.Fault{Kind: sim.HangAfter}), Outcome: chat.Uncertain},
 		{Name: "cut", Inject: inject(sim.Fault{Kind: sim.Cut}), Outcome: chat.Uncertain},

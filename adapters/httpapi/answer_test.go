@@ -19,7 +19,7 @@ import (
 func TestAnAnswerIsOpenAIsObject(t *testing.T) {
 	d := start(t, nil)
 	d.answers(func(in chat.Inbound) {
-		if err := d.says(in, chat.AsNotice, "the image was too large"); err != nil {
+		if err := d.says(in, chat.PurposeNotice, "the image was too large"); err != nil {
 			t.Error(err)
 		}
 		d.echo(in)
@@ -39,10 +39,10 @@ func TestAnAnswerIsOpenAIsObject(t *testing.T) {
 	}
 	in := d.taken()[0]
 	want := chat.Inbound{
-		Key: in.Key, ID: in.ID, At: in.At, Event: chat.Message, From: httpapi.Address("work"), Sender: chat.Person{ID: "key", Name: "HTTP client"},
+		IdempotencyKey: in.IdempotencyKey, ID: in.ID, SentAt: in.SentAt, Kind: chat.Message, Address: httpapi.Address("work"), Sender: chat.Person{ID: "key", Name: "HTTP client"},
 		Text: "hi", Prompt: "Be brief.\n\nAnd kind.", ChatName: "work", Addressed: true,
 	}
-	if diff := cmp.Diff(want, in); diff != "" || in.Key == "" || in.ID == "" {
+	if diff := cmp.Diff(want, in); diff != "" || in.IdempotencyKey == "" || in.ID == "" {
 		t.Error(diff)
 	}
 }
@@ -58,7 +58,7 @@ func TestSessionsAreNamedByHeaderOrUser(t *testing.T) {
 			r.Header.Set("X-Hermes-Session", c.header)
 		}
 		a := d.do(r)
-		got := d.taken()[len(d.taken())-1].From
+		got := d.taken()[len(d.taken())-1].Address
 		if !strings.HasPrefix(got.Chat, c.want) || got.Kind != chat.DM || a.Hermes.Session != got.Chat {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -85,12 +85,12 @@ func TestDeltasMakeTheAnswer(t *testing.T) {
 				}
 				for _, p := range previews {
 					<-time.After(time.Millisecond)
-					if err := d.says(in, chat.AsPreview, p); err != nil {
+					if err := d.says(in, chat.PurposePreview, p); err != nil {
 						t.Errorf("preview: %v", err)
 					}
 				}
 				<-time.After(time.Millisecond)
-				if err := d.says(in, chat.AsAnswer, final); err != nil {
+				if err := d.says(in, chat.PurposeAnswer, final); err != nil {
 					t.Errorf("answer: %v", err)
 				}
 			})
@@ -122,7 +122,7 @@ func TestAStreamIsAliveWhileTheTurnRuns(t *testing.T) {
 		d := start(t, nil)
 		d.answers(func(in chat.Inbound) {
 			<-time.After(35 * time.Second)
-			_ = d.says(in, chat.AsNotice, "Still working.")
+			_ = d.says(in, chat.PurposeNotice, "Still working.")
 			d.echo(in)
 		})
 		a := d.do(ask(t, streamed("hi")))
@@ -139,10 +139,10 @@ func TestAFailedTurnIsAnError(t *testing.T) {
 		const sorry = "⚠️ The model is overloaded. (ref t1)"
 		d.answers(func(in chat.Inbound) {
 			if strings.Contains(in.Text, "begin") {
-				_ = d.says(in, chat.AsPreview, "I beg")
+				_ = d.says(in, chat.PurposePreview, "I beg")
 				synctest.Wait()
 			}
-			if err := d.says(in, chat.AsFailure, sorry); err != nil {
+			if err := d.says(in, chat.PurposeFailure, sorry); err != nil {
 				t.Error(err)
 			}
 		})
@@ -217,7 +217,7 @@ func TestImagesAreStoredBeforeTheMessageCounts(t *testing.T) {
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
 		o.Keep = func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
 			if string(content) == "bad" {
-				f.Problem = "the file is larger than 1 MB"
+				f.FetchError = "the file is larger than 1 MB"
 				return f, errors.New("no")
 			}
 			kept = append(kept, f.MIME+" "+string(content))
@@ -287,7 +287,7 @@ func TestHealthNeedsNoKeyAndTellsNoSecret(t *testing.T) {
 		o.Ready = func() (bool, string) { return ready, "the store does not write" }
 		o.Accounts = func() map[chat.Account]chat.Health {
 			return map[chat.Account]chat.Health{
-				{Platform: chat.Telegram}:                {State: chat.Connected, Proof: time.Now().Add(-3 * time.Second), Name: "@bot", Error: "token 123:abc"},
+				{Platform: chat.Telegram}:                {State: chat.Connected, LastContact: time.Now().Add(-3 * time.Second), Name: "@bot", Error: "token 123:abc"},
 				{Platform: chat.Slack, Name: "workshop"}: {State: chat.Connecting},
 			}
 		}
@@ -317,7 +317,7 @@ func TestAClientThatDoesNotReadHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, nil)
 		sent := make(chan error, 1)
-		d.answers(func(in chat.Inbound) { sent <- d.says(in, chat.AsAnswer, strings.Repeat("x", 1<<20)) })
+		d.answers(func(in chat.Inbound) { sent <- d.says(in, chat.PurposeAnswer, strings.Repeat("x", 1<<20)) })
 		began := time.Now()
 		resp, err := d.web.Do(ask(t, streamed("hi")))
 		if err != nil {

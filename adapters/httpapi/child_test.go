@@ -42,11 +42,11 @@ func (s *scripted) Accept(_ context.Context, batch []chat.Inbound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range batch {
-		if s.seen[in.Key] {
+		if s.seen[in.IdempotencyKey] {
 			continue
 		}
 		text := s.answerLocked(in)
-		s.seen[in.Key] = true
+		s.seen[in.IdempotencyKey] = true
 		s.got = append(s.got, in)
 		s.work.Go(func() { s.answer(in, text) })
 	}
@@ -75,18 +75,18 @@ func (s *scripted) answer(in chat.Inbound, text string) {
 		}
 	}
 	if strings.Contains(text, "begin") {
-		say(chat.AsPreview, "I be")
+		say(chat.PurposePreview, "I be")
 		<-time.After(50 * time.Millisecond)
 	}
 	if strings.Contains(text, "fail") {
-		say(chat.AsFailure, "⚠️ The model is overloaded. (ref t1)")
+		say(chat.PurposeFailure, "⚠️ The model is overloaded. (ref t1)")
 		return
 	}
 	for n := range min(20, len([]rune(text))) {
-		say(chat.AsPreview, string([]rune(text)[:n]))
+		say(chat.PurposePreview, string([]rune(text)[:n]))
 		<-time.After(time.Millisecond)
 	}
-	say(chat.AsAnswer, text)
+	say(chat.PurposeAnswer, text)
 }
 
 // child serves the API until the input ends.

@@ -37,10 +37,10 @@ func crowd(t *testing.T, chance *rand.Rand) {
 		text := "you said: " + in.Text
 		for n := 0; n < len(text) && roll(3) > 0; n += 3 {
 			<-time.After(time.Duration(roll(50)) * time.Millisecond)
-			_ = d.says(in, chat.AsPreview, text[:n]) // perhaps nobody is there any more
+			_ = d.says(in, chat.PurposePreview, text[:n]) // perhaps nobody is there any more
 		}
 		var se *chat.SendError
-		if err := d.says(in, chat.AsAnswer, text); err != nil && (!errors.As(err, &se) || se.Outcome != chat.Rejected) {
+		if err := d.says(in, chat.PurposeAnswer, text); err != nil && (!errors.As(err, &se) || se.Outcome != chat.Permanent) {
 			t.Errorf("%q: %v", in.Text, err)
 		}
 	})
@@ -73,7 +73,7 @@ func crowd(t *testing.T, chance *rand.Rand) {
 	clients.Wait()
 	taken := map[string]int{}
 	for _, in := range d.taken() {
-		if taken[in.Text+in.From.Chat]++; taken[in.Text+in.From.Chat] > 1 {
+		if taken[in.Text+in.Address.Chat]++; taken[in.Text+in.Address.Chat] > 1 {
 			t.Errorf("%q was taken twice", in.Text)
 		}
 	}

@@ -46,7 +46,7 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
 		o.Listen = func(string, string) (net.Listener, error) { return l, nil }
 		o.Accounts = func() map[chat.Account]chat.Health {
-			return map[chat.Account]chat.Health{{Platform: chat.Telegram}: {State: chat.Connected, Proof: time.Now()}}
+			return map[chat.Account]chat.Health{{Platform: chat.Telegram}: {State: chat.Connected, LastContact: time.Now()}}
 		}
 	})
 	orders := 0
@@ -54,13 +54,13 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 		text := map[string]string{"What time is it?": "It is noon.", "Count to three.": "One, two, three.", "Hello": "Hi."}[in.Text]
 		switch in.Text {
 		case "Count to three.":
-			_ = d.says(in, chat.AsPreview, "One, two")
+			_ = d.says(in, chat.PurposePreview, "One, two")
 			<-time.After(200 * time.Millisecond)
 		case "Order one coffee.":
 			orders++
 			text = fmt.Sprintf("Ordered (%d so far).", orders)
 		}
-		if err := d.says(in, chat.AsAnswer, text); err != nil {
+		if err := d.says(in, chat.PurposeAnswer, text); err != nil {
 			t.Errorf("%q: %v", in.Text, err)
 		}
 	})

@@ -79,7 +79,7 @@ func TestAClientThatLeavesLeavesTheAnswerInTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, nil)
 		in := leave(t, d, ask(t, user("hi")))
-		for _, as := range []chat.Purpose{chat.AsPreview, chat.AsNotice, chat.AsAnswer, chat.AsFailure} {
+		for _, as := range []chat.Purpose{chat.PurposePreview, chat.PurposeNotice, chat.PurposeAnswer, chat.PurposeFailure} {
 			if err := d.says(in, as, "x"); !rejected(err) || !strings.Contains(err.Error(), httpapi.Nobody) {
 				t.Errorf("%s for nobody: %v", as, err)
 			}
@@ -87,7 +87,7 @@ func TestAClientThatLeavesLeavesTheAnswerInTheSession(t *testing.T) {
 				t.Errorf("edit for nobody: %v", err)
 			}
 		}
-		if _, ok, err := d.a.Find(t.Context(), out(in, chat.AsAnswer, "x")); ok || err != nil {
+		if _, ok, err := d.a.Find(t.Context(), out(in, chat.PurposeAnswer, "x")); ok || err != nil {
 			t.Errorf("found %v, %v", ok, err)
 		}
 		d.answers(d.echo)
@@ -101,7 +101,7 @@ func TestAClientWithAKeyGetsItsAnswerWhenItComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, nil)
 		in := leave(t, d, keyed(t, "k", user("hi")))
-		if err := d.says(in, chat.AsPreview, "you"); err != nil {
+		if err := d.says(in, chat.PurposePreview, "you"); err != nil {
 			t.Error(err)
 		}
 		d.echo(in)
@@ -122,7 +122,7 @@ func TestWhatWasWrittenIsFoundAndNotSentAgain(t *testing.T) {
 	d := start(t, nil)
 	d.answers(d.echo)
 	a := d.do(ask(t, user("hi")))
-	m := out(d.taken()[0], chat.AsAnswer, "you said: hi")
+	m := out(d.taken()[0], chat.PurposeAnswer, "you said: hi")
 	r, ok, err := d.a.Find(t.Context(), m)
 	if !ok || err != nil || !strings.Contains(a.body, `"id":"`+r.ID+`"`) {
 		t.Errorf("find: %+v %v %v", r, ok, err)
@@ -135,10 +135,10 @@ func TestWhatWasWrittenIsFoundAndNotSentAgain(t *testing.T) {
 func TestOnlyAnswersToRequestsAreCarried(t *testing.T) {
 	d := start(t, nil)
 	for name, m := range map[string]chat.Outbound{
-		"a message by itself": {To: httpapi.Address("default"), Text: chat.Plain("good morning")},
-		"too long":            {To: httpapi.Address("default"), Text: chat.Plain(strings.Repeat("x", d.a.Features().Limit+1)), About: &chat.About{IDs: []string{"r1"}}},
+		"a message by itself": {To: httpapi.Address("default"), Text: chat.PlainText("good morning")},
+		"too long":            {To: httpapi.Address("default"), Text: chat.PlainText(strings.Repeat("x", d.a.Capabilities().MaxTextSize+1)), ReplyContext: &chat.ReplyContext{IDs: []string{"r1"}}},
 		"a file":              {To: httpapi.Address("default"), File: &chat.File{Path: "/x"}},
-		"for a stranger":      {To: httpapi.Address("default"), Text: chat.Plain("x"), About: &chat.About{As: chat.AsAnswer, IDs: []string{"r123"}}},
+		"for a stranger":      {To: httpapi.Address("default"), Text: chat.PlainText("x"), ReplyContext: &chat.ReplyContext{Purpose: chat.PurposeAnswer, IDs: []string{"r123"}}},
 	} {
 		if _, err := d.a.Send(t.Context(), m); !rejected(err) {
 			t.Errorf("%s: %v", name, err)
@@ -180,8 +180,8 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 		_ = first.stop()
 
 		d := start(t, withStore(k))
-		k.set(in.Key, httpapi.Known{Accepted: true})
-		d.seen[in.Key] = true
+		k.set(in.IdempotencyKey, httpapi.Known{Accepted: true})
+		d.seen[in.IdempotencyKey] = true
 		one := d.later(keyed(t, "k", user("hi")))
 		synctest.Wait()
 		d.echo(in) // the turn was taken up again
@@ -191,8 +191,8 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 		_ = d.stop()
 
 		d = start(t, withStore(k))
-		k.set(in.Key, httpapi.Known{Accepted: true, Ended: true, Text: "you said: hi"})
-		k.set(failed.Key, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
+		k.set(in.IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Text: "you said: hi"})
+		k.set(failed.IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
 		if a := d.do(keyed(t, "k", user("hi"))); a.text() != "you said: hi" || a.Usage != nil {
 			t.Errorf("once it has ended: %d %s", a.status, a.body)
 		}
@@ -202,7 +202,7 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 		if n := len(d.taken()); n != 0 {
 			t.Errorf("%d were taken again", n)
 		}
-		if r, err := d.a.Send(t.Context(), out(in, chat.AsAnswer, "x")); err != nil || r.ID == "" {
+		if r, err := d.a.Send(t.Context(), out(in, chat.PurposeAnswer, "x")); err != nil || r.ID == "" {
 			t.Errorf("an answer that can be asked for: %v", err)
 		}
 	})
@@ -214,7 +214,7 @@ func TestATurnThatEndsWithoutAWordEndsTheWaiting(t *testing.T) {
 		d := start(t, withStore(k))
 		res := d.later(ask(t, user("hi")))
 		<-time.After(12 * time.Second)
-		k.set(d.taken()[0].Key, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
+		k.set(d.taken()[0].IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
 		began := time.Now()
 		a := <-res
 		if a.status != 409 || a.code() != "no_answer" || time.Since(began) > 10*time.Second {
@@ -328,14 +328,14 @@ func TestAnAnswerThatIsNotTakenInTimeIsUncertain(t *testing.T) {
 		in := d.taken()[0]
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		_, err := d.a.Send(ctx, out(in, chat.AsAnswer, strings.Repeat("x", 1<<20)))
+		_, err := d.a.Send(ctx, out(in, chat.PurposeAnswer, strings.Repeat("x", 1<<20)))
 		var se *chat.SendError
 		if !errors.As(err, &se) || se.Outcome != chat.Uncertain {
 			t.Errorf("got %v", err)
 		}
 		_ = (<-resp).Body.Close()
 		<-time.After(time.Minute)
-		if _, ok, err := d.a.Find(t.Context(), out(in, chat.AsAnswer, "x")); ok || err != nil {
+		if _, ok, err := d.a.Find(t.Context(), out(in, chat.PurposeAnswer, "x")); ok || err != nil {
 			t.Errorf("the client left without it, but %v, %v", ok, err)
 		}
 	})

@@ -43,8 +43,8 @@ func (a *Adapter) readyz(w http.ResponseWriter, _ *http.Request) {
 	if a.o.Accounts != nil {
 		for account, h := range a.o.Accounts() {
 			p := proof{State: h.State}
-			if !h.Proof.IsZero() {
-				age := time.Since(h.Proof).Round(time.Millisecond).Seconds()
+			if !h.LastContact.IsZero() {
+				age := time.Since(h.LastContact).Round(time.Millisecond).Seconds()
 				p.Age = &age
 			}
 			name := string(account.Platform)

@@ -238,11 +238,11 @@ func (a *Adapter) waiting() (n int) {
 	return n
 }
 
-// Features tells what a client can carry: Markdown, in one piece.
-func (a *Adapter) Features() chat.Features {
-	return chat.Features{
-		Limit: textLimit, Size: func(r chat.Rich) int { return len(r.Text) },
-		EditInterval: editPace, Raw: true, Lookup: true,
+// Capabilities tells what a client can carry: Markdown, in one piece.
+func (a *Adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{
+		MaxTextSize: textLimit, TextSize: func(r chat.RichText) int { return len(r.Text) },
+		EditInterval: editPace, RawMarkdown: true, CanFind: true,
 	}
 }
 
@@ -252,7 +252,7 @@ func (a *Adapter) Health() chat.Health {
 	defer a.mu.Unlock()
 	h := a.health
 	if h.State == chat.Connected {
-		h.Proof = time.Now() // there is no connection to lose
+		h.LastContact = time.Now() // there is no connection to lose
 	}
 	return h
 }

@@ -32,7 +32,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wir
 		}
 		f, err := a.o.Keep(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
-			text := f.Problem
+			text := f.FetchError
 			if text == "" {
 				text = "it could not be stored"
 			}

@@ -103,10 +103,10 @@ func (d *daemon) Accept(_ context.Context, batch []chat.Inbound) error {
 		return d.refuse
 	}
 	for _, in := range batch {
-		if d.seen[in.Key] {
+		if d.seen[in.IdempotencyKey] {
 			continue
 		}
-		d.seen[in.Key] = true
+		d.seen[in.IdempotencyKey] = true
 		d.got = append(d.got, in)
 		if d.reply != nil {
 			d.work.Go(func() { d.reply(in) })
@@ -136,9 +136,9 @@ func (d *daemon) refuses(err error) {
 
 // out is a message about in.
 func out(in chat.Inbound, as chat.Purpose, text string) chat.Outbound {
-	m := chat.Outbound{ID: "o1", To: in.From, Text: chat.Plain(text), About: &chat.About{As: as, IDs: []string{in.ID}}}
-	if as == chat.AsAnswer {
-		m.About.Usage = &chat.Usage{Prompt: 100, Cached: 80, Output: 5}
+	m := chat.Outbound{ID: "o1", To: in.Address, Text: chat.PlainText(text), ReplyContext: &chat.ReplyContext{Purpose: as, IDs: []string{in.ID}}}
+	if as == chat.PurposeAnswer {
+		m.ReplyContext.Usage = &chat.Usage{Prompt: 100, Cached: 80, Output: 5}
 	}
 	return m
 }
@@ -151,7 +151,7 @@ func (d *daemon) says(in chat.Inbound, as chat.Purpose, text string) error {
 
 // echo answers with what was said.
 func (d *daemon) echo(in chat.Inbound) {
-	if err := d.says(in, chat.AsAnswer, "you said: "+in.Text); err != nil {
+	if err := d.says(in, chat.PurposeAnswer, "you said: "+in.Text); err != nil {
 		d.t.Errorf("echo of %q: %v", in.Text, err)
 	}
 }
@@ -326,5 +326,5 @@ func events(t *testing.T, body []byte) transcript {
 
 func rejected(err error) bool {
 	var se *chat.SendError
-	return errors.As(err, &se) && se.Outcome == chat.Rejected
+	return errors.As(err, &se) && se.Outcome == chat.Permanent
 }

@@ -20,14 +20,14 @@ func completionID(id string) string { return "chatcmpl-" + id }
 // Idempotency-Key and gets it when it asks again; that of a preview or a notice,
 // that it goes out with what follows.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
-	about := m.About
+	about := m.ReplyContext
 	switch {
 	case m.File != nil:
-		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the HTTP API carries no files"}
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: "the HTTP API carries no files"}
 	case about == nil || len(about.IDs) == 0:
-		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the HTTP API only carries answers to requests"}
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: "the HTTP API only carries answers to requests"}
 	case len(m.Text.Text) > textLimit:
-		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: "the text is too long for one answer"}
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: "the text is too long for one answer"}
 	}
 	if r, ok := a.delivered(about.IDs); ok {
 		return r, nil
@@ -41,11 +41,11 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 		}
 	}
 	a.mu.Unlock()
-	switch final := about.As == chat.AsAnswer || about.As == chat.AsFailure; {
+	switch final := about.Purpose == chat.PurposeAnswer || about.Purpose == chat.PurposeFailure; {
 	case len(open) == 0 && final && a.canAsk(about.IDs):
 		return receipt(about.IDs[len(about.IDs)-1]), nil
 	case len(open) == 0:
-		return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: Nobody}
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: Nobody}
 	case final:
 		return a.arrived(ctx, open)
 	}
@@ -55,19 +55,19 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 // takeLocked has an exchange take what m says.
 func (a *Adapter) takeLocked(e *exchange, m chat.Outbound) {
 	v := verdict{said: true}
-	switch m.About.As {
-	case chat.AsPreview:
+	switch m.ReplyContext.Purpose {
+	case chat.PurposePreview:
 		e.text = m.Text.Text
 		e.changedLocked()
 		return
-	case chat.AsNotice:
+	case chat.PurposeNotice:
 		e.notices = append(e.notices[:len(e.notices):len(e.notices)], m.Text.Text)
 		e.changedLocked()
 		return
-	case chat.AsFailure:
+	case chat.PurposeFailure:
 		v.err = failed(m.Text.Text)
 	default:
-		v.text, v.usage = m.Text.Text, m.About.Usage
+		v.text, v.usage = m.Text.Text, m.ReplyContext.Usage
 	}
 	if e.over != nil && e.over.err != nil && !e.over.said {
 		e.over = &v // for who asks again; who has been told of our own reason keeps it
@@ -123,14 +123,14 @@ func (a *Adapter) arrived(ctx context.Context, open []*exchange) (chat.Receipt, 
 	if kept != "" {
 		return receipt(kept), nil
 	}
-	return chat.Receipt{}, &chat.SendError{Outcome: chat.Rejected, Reason: Nobody}
+	return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: Nobody}
 }
 
 // Edit gives a preview a new text, or makes it the answer.
 func (a *Adapter) Edit(ctx context.Context, _ string, m chat.Outbound) error {
 	_, err := a.Send(ctx, m)
-	if se, ok := err.(*chat.SendError); ok && se.Outcome == chat.Rejected {
-		return &chat.SendError{Outcome: chat.Refused, Reason: se.Reason, Err: chat.ErrGone}
+	if se, ok := err.(*chat.SendError); ok && se.Outcome == chat.Permanent {
+		return &chat.SendError{Outcome: chat.Transient, Reason: se.Reason, Err: chat.ErrGone}
 	}
 	return err
 }
@@ -142,9 +142,9 @@ func (a *Adapter) Delete(context.Context, chat.Address, string) error { return n
 // Find tells whether a client has got an answer. A process that has died has
 // left no client waiting, so what is not known here can be sent again.
 func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
-	if m.About == nil {
+	if m.ReplyContext == nil {
 		return chat.Receipt{}, false, nil
 	}
-	r, ok := a.delivered(m.About.IDs)
+	r, ok := a.delivered(m.ReplyContext.IDs)
 	return r, ok, nil
 }

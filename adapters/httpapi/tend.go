@@ -151,7 +151,7 @@ func (a *Adapter) unavailable(what string, err error) *wire.Failure {
 // inbound makes the exchange's event.
 func (a *Adapter) inbound(ctx context.Context, e *exchange, r *wire.Request) (chat.Inbound, *wire.Failure) {
 	in := chat.Inbound{
-		Key: e.inboundKey(), ID: e.id, Event: chat.Message, From: Address(e.session), Sender: sender, At: time.Now(),
+		IdempotencyKey: e.inboundKey(), ID: e.id, Kind: chat.Message, Address: Address(e.session), Sender: sender, SentAt: time.Now(),
 		Text: r.Text, Prompt: r.Prompt, ChatName: e.session, Addressed: true,
 	}
 	var f *wire.Failure
@@ -161,7 +161,7 @@ func (a *Adapter) inbound(ctx context.Context, e *exchange, r *wire.Request) (ch
 	if len(r.History) == 0 || e.command || a.o.Fresh == nil {
 		return in, nil
 	}
-	fresh, err := a.o.Fresh(ctx, in.From)
+	fresh, err := a.o.Fresh(ctx, in.Address)
 	if err != nil {
 		return in, a.unavailable("look for the session", err)
 	}

@@ -41,13 +41,13 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	ref := slack.NewRefToMessage(to.Chat, id)
-	if r != chat.Seen {
+	if r != chat.ReactionSeen {
 		err := a.api.RemoveReactionContext(ctx, "eyes", ref)
 		if c := outcome.Code(err); err != nil && c != "no_reaction" && c != "message_not_found" {
 			return outcome.Of(err)
 		}
 	}
-	name := map[chat.Reaction]string{chat.Seen: "eyes", chat.Answered: "white_check_mark", chat.Lost: "x"}[r]
+	name := map[chat.Reaction]string{chat.ReactionSeen: "eyes", chat.ReactionAnswered: "white_check_mark", chat.ReactionFailed: "x"}[r]
 	if name == "" {
 		return nil
 	}
@@ -58,23 +58,23 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	return nil
 }
 
-// Answer implements chat.Answerer: a message that only the one who pressed can
+// AnswerCallback implements chat.Answerer: a message that only the one who pressed can
 // see. Slack was told that the press was taken when it was stored.
-func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string) error {
+func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
 	if text == "" {
 		return nil
 	}
-	l, err := newLetter(chat.Outbound{To: callback.From, Text: chat.Plain(text)})
+	l, err := newLetter(chat.Outbound{To: callback.Address, Text: chat.PlainText(text)})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	o := []slack.MsgOption{slack.MsgOptionText(l.text, false)}
-	if callback.From.Thread != "" {
-		o = append(o, slack.MsgOptionTS(callback.From.Thread))
+	if callback.Address.Thread != "" {
+		o = append(o, slack.MsgOptionTS(callback.Address.Thread))
 	}
-	if _, err = a.api.PostEphemeralContext(ctx, callback.From.Chat, callback.Sender.ID, o...); err != nil {
+	if _, err = a.api.PostEphemeralContext(ctx, callback.Address.Chat, callback.Sender.ID, o...); err != nil {
 		return outcome.Of(err)
 	}
 	return nil

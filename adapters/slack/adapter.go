@@ -107,10 +107,10 @@ var _ interface {
 	chat.Editor
 	chat.Deleter
 	chat.Typer
-	chat.Fetcher
+	chat.FileFetcher
 	chat.Finder
-	chat.Answerer
-	chat.Historian
+	chat.CallbackAnswerer
+	chat.ThreadReader
 	chat.Reactor
 } = (*Adapter)(nil)
 
@@ -194,9 +194,9 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Features implements chat.Adapter.
-func (a *Adapter) Features() chat.Features {
-	return chat.Features{Limit: textLimit, Size: Size, CaptionLimit: captionLimit, EditInterval: editInterval, Lookup: true}
+// Capabilities implements chat.Adapter.
+func (a *Adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval, CanFind: true}
 }
 
 // Health implements chat.Adapter.

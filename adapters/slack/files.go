@@ -33,12 +33,12 @@ func (a *Adapter) postFile(ctx context.Context, l *letter) (string, error) {
 	if err != nil {
 		se := outcome.Of(err)
 		if se.Outcome == chat.Uncertain { // nobody can see it yet
-			se.Outcome = chat.Refused
+			se.Outcome = chat.Transient
 		}
 		return "", se
 	}
 	if err := a.places.Uploading(ctx, l.m.ID, id); err != nil {
-		return "", &chat.SendError{Outcome: chat.Refused, Reason: "the file could not be noted down before it was sent", Err: err}
+		return "", &chat.SendError{Outcome: chat.Transient, Reason: "the file could not be noted down before it was sent", Err: err}
 	}
 	_, err = a.api.CompleteUploadExternalContext(ctx, slack.CompleteUploadExternalParameters{
 		Files: []slack.FileSummary{{ID: id, Title: name}}, Channel: l.m.To.Chat, ThreadTimestamp: l.m.To.Thread, InitialComment: l.text,

@@ -137,7 +137,7 @@ func (n *intake) visit(ctx context.Context, v *visit, m *missed) {
 	defer cancel()
 	err := n.a.history(ctx, v)
 	for err != nil && ctx.Err() == nil && passing(err) {
-		if pause.For(ctx, max(outcome.Of(err).After, healPause)) == nil {
+		if pause.For(ctx, max(outcome.Of(err).RetryAfter, healPause)) == nil {
 			err = n.a.history(ctx, v)
 		}
 	}

@@ -196,7 +196,7 @@ func TestAThreadIsOursAfterARestart(t *testing.T) {
 		other := w.closed.Say(w.people[0], "not for us").TS
 		at := chat.Address{Platform: chat.Slack, Kind: chat.Thread, Scope: w.team.ID(), Chat: w.closed.ID()}
 		at.Thread = other
-		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: at, Text: chat.Plain("of my own accord")}); err != nil {
+		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: at, Text: chat.PlainText("of my own accord")}); err != nil {
 			t.Fatal(err)
 		}
 		pass(5 * time.Second)
@@ -235,7 +235,7 @@ func TestEarlierMessagesOfAThread(t *testing.T) {
 		pass(time.Second)
 		var in chat.Inbound
 		for _, e := range inbox.Events() {
-			if e.Earlier {
+			if e.HasEarlierMessages {
 				in = e
 			}
 		}
@@ -250,7 +250,7 @@ func TestEarlierMessagesOfAThread(t *testing.T) {
 			{middle, "bob: [file: trace.txt]"},
 			{time.Now(), ""},
 		} {
-			qs, err := a.Before(t.Context(), in, c.since)
+			qs, err := a.MessagesBefore(t.Context(), in, c.since)
 			var got []string
 			for _, q := range qs {
 				got = append(got, q.Author+": "+q.Text)
@@ -259,12 +259,12 @@ func TestEarlierMessagesOfAThread(t *testing.T) {
 				t.Errorf("since %v: %q, %v", c.since, got, err)
 			}
 		}
-		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: in.From, Text: chat.Plain("I think so")}); err != nil {
+		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: in.Address, Text: chat.PlainText("I think so")}); err != nil {
 			t.Fatal(err)
 		}
 		last := in
 		last.ID = fmt.Sprintf("%d.000000", time.Now().Add(time.Minute).Unix())
-		qs, err := a.Before(t.Context(), last, middle)
+		qs, err := a.MessagesBefore(t.Context(), last, middle)
 		if err != nil || len(qs) != 3 || qs[2].Text != "later" {
 			t.Errorf("our own words are told to us: %+v, %v", qs, err)
 		}
@@ -272,22 +272,22 @@ func TestEarlierMessagesOfAThread(t *testing.T) {
 			w.closed.Reply(bob, root, fmt.Sprint("more ", i))
 		}
 		pass(time.Second)
-		qs, err = a.Before(t.Context(), last, time.Time{})
+		qs, err = a.MessagesBefore(t.Context(), last, time.Time{})
 		if len(qs) != 50 || qs[49].Text != "more 119" || err == nil || !strings.Contains(err.Error(), "left out") {
 			t.Errorf("%d quotes, the last %+v, %v", len(qs), qs[len(qs)-1], err)
 		}
 		bot.SetScopes("chat:write")
-		if _, err := a.Before(t.Context(), last, time.Time{}); err == nil || !strings.Contains(err.Error(), "channels:history") {
+		if _, err := a.MessagesBefore(t.Context(), last, time.Time{}); err == nil || !strings.Contains(err.Error(), "channels:history") {
 			t.Errorf("a missing scope is told as %v", err)
 		}
 		bot.SetScopes(sim.AllScopes()...)
 		w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: "conversations.replies", Error: "ratelimited", RetryAfter: time.Minute})
-		if _, err := a.Before(t.Context(), last, time.Time{}); err == nil || !strings.Contains(err.Error(), "1m0s") {
+		if _, err := a.MessagesBefore(t.Context(), last, time.Time{}); err == nil || !strings.Contains(err.Error(), "1m0s") {
 			t.Errorf("a limit is told as %v", err)
 		}
 		top := in
-		top.From.Thread = top.ID
-		if qs, err := a.Before(t.Context(), top, time.Time{}); qs != nil || err != nil {
+		top.Address.Thread = top.ID
+		if qs, err := a.MessagesBefore(t.Context(), top, time.Time{}); qs != nil || err != nil {
 			t.Errorf("before the first message of a thread: %v %v", qs, err)
 		}
 	})

@@ -18,15 +18,15 @@ const (
 	threadPages  = 4
 )
 
-// Before implements chat.Historian. It asks Slack once, for at most some
+// MessagesBefore implements chat.Historian. It asks Slack once, for at most some
 // hundred messages, and returns the last fifty of them.
-func (a *Adapter) Before(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
-	if in.From.Thread == "" || in.From.Thread == in.ID {
+func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+	if in.Address.Thread == "" || in.Address.Thread == in.ID {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	v := &visit{Visit: place.Visit{Channel: in.From.Chat, Thread: in.From.Thread}}
+	v := &visit{Visit: place.Visit{Channel: in.Address.Chat, Thread: in.Address.Thread}}
 	if !since.IsZero() {
 		v.Seen = event.TS(since)
 	}

@@ -44,7 +44,7 @@ func (a *Adapter) identify(ctx context.Context) error {
 		se := outcome.Of(err)
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
 		a.health.Set(chat.Retrying, se.Reason)
-		if err := pause.For(ctx, max(se.After, b.Next())); err != nil {
+		if err := pause.For(ctx, max(se.RetryAfter, b.Next())); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func (o *owner) Lost(since time.Time)                    { o.in.lost(since) }
 func (o *owner) Set(s chat.State, why string)            { o.a.health.Set(s, why) }
 func (o *owner) Shared(why string)                       { o.a.note(&o.a.shared, why) }
 func (o *owner) Alive()                                  { o.a.health.Proved() }
-func (o *owner) Proof() time.Time                        { return o.a.health.Now().Proof }
+func (o *owner) Proof() time.Time                        { return o.a.health.Now().LastContact }
 
 // put takes an item. It never waits.
 func (n *intake) put(it item) {
@@ -222,7 +222,7 @@ func (n *intake) convert(ctx context.Context, c event.Converter, it item) (in ch
 		return quarantine(err)
 	}
 	if ok && about.ResponseURL != "" {
-		a.urls.put(in.From, about.ResponseURL)
+		a.urls.put(in.Address, about.ResponseURL)
 	}
 	return in, ok
 }

@@ -114,9 +114,9 @@ func TestATokenThatIsRevokedWhileItRuns(t *testing.T) {
 		a := w.Connect("")
 		end := running(t, a, adaptertest.NewInbox(t))
 		w.bots[""].Refuse("token_revoked")
-		_, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: w.Direct("", 0).At(), Text: chat.Plain("x")})
+		_, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: w.Direct("", 0).At(), Text: chat.PlainText("x")})
 		var se *chat.SendError
-		if !errors.As(err, &se) || se.Outcome != chat.Refused || !se.Global || !strings.Contains(se.Reason, "revoked") {
+		if !errors.As(err, &se) || se.Outcome != chat.Transient || !se.AccountWide || !strings.Contains(se.Reason, "revoked") {
 			t.Errorf("send: %v", err)
 		}
 		w.Cut()
@@ -139,7 +139,7 @@ func TestAConversionThatPanicsTakesNothingElseWithIt(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		all := inbox.Events()
-		if len(all) != 3 || all[1].Rule != "unreadable_event" || !strings.Contains(all[1].Text, "poison") || all[2].Text != "two" || inbox.Offered() != 3 {
+		if len(all) != 3 || all[1].IgnoreRule != "unreadable_event" || !strings.Contains(all[1].Text, "poison") || all[2].Text != "two" || inbox.Offered() != 3 {
 			t.Errorf("%q in %d offers", said(inbox), inbox.Offered())
 		}
 	})
@@ -271,7 +271,7 @@ func TestAStoreThatHangsStallsNothingElse(t *testing.T) {
 			dm.Say(want[i])
 		}
 		pass(10 * time.Minute)
-		if h := a.Health(); h.State != chat.Connected || time.Since(h.Proof) > 30*time.Second {
+		if h := a.Health(); h.State != chat.Connected || time.Since(h.LastContact) > 30*time.Second {
 			t.Errorf("the socket suffers: %+v", h)
 		}
 		if n := len(w.srv.Ledger().Links()); n != 1 {
@@ -340,7 +340,7 @@ func TestAMentionIsOneWhateverComesFirst(t *testing.T) {
 			m := w.closed.Say(w.people[0], w.bots[""].User().Mention()+" hello")
 			pass(10 * time.Minute)
 			all := inbox.Events()
-			if len(all) != 1 || all[0].Text != "hello" || all[0].From.Thread != m.TS || all[0].From.Kind != chat.Thread || all[0].Rule != "" {
+			if len(all) != 1 || all[0].Text != "hello" || all[0].Address.Thread != m.TS || all[0].Address.Kind != chat.Thread || all[0].IgnoreRule != "" {
 				t.Errorf("%s: %+v", c.name, all)
 			}
 			for _, o := range w.srv.Ledger().Offers("message", "app_mention") {

@@ -23,7 +23,7 @@ type object = map[string]any
 // Slack keeps its commands there and nowhere else. What is not a command's own is
 // said by say. Commands whose names Slack
 // keeps to itself are left out; behind /hermes they all work.
-func Manifest(commands []chat.MenuItem, say words.Printer) string {
+func Manifest(commands []chat.CommandInfo, say words.Printer) string {
 	out, err := json.MarshalIndent(object{
 		"display_information": object{"name": "Hermes", "description": say.T("Your agent")},
 		"features": object{
@@ -46,7 +46,7 @@ func Manifest(commands []chat.MenuItem, say words.Printer) string {
 	return string(out)
 }
 
-func slashCommands(commands []chat.MenuItem, say words.Printer) []object {
+func slashCommands(commands []chat.CommandInfo, say words.Printer) []object {
 	out := []object{{"command": event.General, "description": say.T("Ask, or give any command"), "usage_hint": say.T("[command or question]"), "should_escape": false}}
 	seen := map[string]bool{event.General: true}
 	for _, c := range commands {

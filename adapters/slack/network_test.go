@@ -46,13 +46,13 @@ func TestOverTheNetwork(t *testing.T) {
 	dm.Say(w.people[0], "two")
 	acked(2)
 	at := chat.Address{Platform: chat.Slack, Kind: chat.DM, Scope: w.team.ID(), Chat: dm.ID()}
-	if _, err := a.Send(ctx, chat.Outbound{ID: "o1", To: at, Text: chat.Plain("hello")}); err != nil {
+	if _, err := a.Send(ctx, chat.Outbound{ID: "o1", To: at, Text: chat.PlainText("hello")}); err != nil {
 		t.Error(err)
 	}
 	if got := fmt.Sprint(inbox.Texts(at), visible(dm)); got != "[one two] [hello]" {
 		t.Errorf("got %s", got)
 	}
-	if h := a.Health(); h.State != chat.Connected || h.Error != "" || time.Since(h.Proof) > 10*time.Second {
+	if h := a.Health(); h.State != chat.Connected || h.Error != "" || time.Since(h.LastContact) > 10*time.Second {
 		t.Errorf("%+v", h)
 	}
 	stop()

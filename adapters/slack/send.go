@@ -112,7 +112,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	case "msg_too_long", "msg_blocks_too_long":
 		return tooLongToChange(err)
 	case "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "is_inactive":
-		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be changed", Err: chat.ErrGone}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be changed", Err: chat.ErrGone}
 	case "message_not_modified", "not_modified":
 		return nil
 	}
@@ -125,7 +125,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 // tooLongToChange says that a text fits into a new message, but not into one
 // that is there: the caller sends it as a new one.
 func tooLongToChange(err error) error {
-	return &chat.SendError{Outcome: chat.Rejected, Reason: "the text is too long for a message that is changed", Err: errors.Join(chat.ErrGone, err)}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: "the text is too long for a message that is changed", Err: errors.Join(chat.ErrGone, err)}
 }
 
 // Delete implements chat.Deleter.
@@ -143,7 +143,7 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	case "message_not_found":
 		return nil
 	case "cant_delete_message", "compliance_exports_prevent_deletion":
-		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
 	}
 	if err != nil {
 		return outcome.Of(err)
@@ -153,7 +153,7 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 
 func checkID(id string) error {
 	if _, ok := event.Time(id); !ok {
-		return &chat.SendError{Outcome: chat.Rejected, Reason: fmt.Sprintf("%q is not a Slack message that can be changed", id), Err: chat.ErrGone}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf("%q is not a Slack message that can be changed", id), Err: chat.ErrGone}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (w *world) thread(c *sim.Channel, ts string) chat.Address {
 }
 
 func text(id string, to chat.Address, s string) chat.Outbound {
-	return chat.Outbound{ID: id, To: to, Text: chat.Plain(s)}
+	return chat.Outbound{ID: id, To: to, Text: chat.PlainText(s)}
 }
 
 func outcome(t *testing.T, err error) *chat.SendError {
@@ -57,7 +57,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		}
 		w.bots[""].SetScopes("im:history")
 		_, err := a.Send(t.Context(), text("o1", dm, "x"))
-		if se := outcome(t, err); se.Outcome != chat.Refused || !strings.Contains(se.Reason, "chat:write") {
+		if se := outcome(t, err); se.Outcome != chat.Transient || !strings.Contains(se.Reason, "chat:write") {
 			t.Errorf("a missing scope: %v", err)
 		}
 	})
@@ -74,7 +74,7 @@ func TestChannelsThatTakeNothing(t *testing.T) {
 			"no channel": {Platform: chat.Slack}, "no thread": w.thread(w.open, "yesterday"), "a name": {Platform: chat.Slack, Chat: "x y"},
 		} {
 			_, err := a.Send(t.Context(), text("o1", at, "x"))
-			if se := outcome(t, err); se.Outcome != chat.Rejected {
+			if se := outcome(t, err); se.Outcome != chat.Permanent {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -84,10 +84,10 @@ func TestChannelsThatTakeNothing(t *testing.T) {
 		}
 		for name, m := range map[string]chat.Outbound{
 			"empty":               text("o1", to(w.open), " \n"),
-			"a button of nothing": {ID: "o1", To: to(w.open), Text: chat.Plain("x"), Buttons: [][]chat.Button{{{Label: "x"}}}},
-			"a button too large":  {ID: "o1", To: to(w.open), Text: chat.Plain("x"), Buttons: [][]chat.Button{{{Label: "x", Data: strings.Repeat("x", 65)}}}},
+			"a button of nothing": {ID: "o1", To: to(w.open), Text: chat.PlainText("x"), Buttons: [][]chat.Button{{{Label: "x"}}}},
+			"a button too large":  {ID: "o1", To: to(w.open), Text: chat.PlainText("x"), Buttons: [][]chat.Button{{{Label: "x", Data: strings.Repeat("x", 65)}}}},
 		} {
-			if _, err := a.Send(t.Context(), m); outcome(t, err).Outcome != chat.Rejected {
+			if _, err := a.Send(t.Context(), m); outcome(t, err).Outcome != chat.Permanent {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -130,7 +130,7 @@ func TestAnUncertainSendIsFoundOrNot(t *testing.T) {
 			}
 			m := text("o0", at, "x")
 			w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: "conversations.*", Error: "ratelimited", RetryAfter: time.Minute})
-			if _, _, err := a.Find(t.Context(), m); outcome(t, err).After != time.Minute {
+			if _, _, err := a.Find(t.Context(), m); outcome(t, err).RetryAfter != time.Minute {
 				t.Errorf("a limit: %v", err)
 			}
 			w.bots[""].SetScopes("chat:write")
@@ -207,8 +207,8 @@ func TestAButtonIsPressedAndAnswered(t *testing.T) {
 		running(t, a, inbox)
 		root := w.closed.Say(ann, w.bots[""].User().Mention()+" do it").TS
 		pass(time.Second)
-		at := inbox.Events()[0].From
-		r, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: at, Text: chat.Plain("May I?"), Buttons: [][]chat.Button{
+		at := inbox.Events()[0].Address
+		r, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: at, Text: chat.PlainText("May I?"), Buttons: [][]chat.Button{
 			{{Label: "Yes <b>", Data: "ok:1"}, {Label: "No", Data: "no:1"}}, {{Label: strings.Repeat("long ", 40), Data: "always:1"}},
 		}})
 		if err != nil {
@@ -221,16 +221,16 @@ func TestAButtonIsPressedAndAnswered(t *testing.T) {
 		pass(time.Second)
 		all := inbox.Events()
 		in := all[len(all)-1]
-		if in.Event != chat.Callback || in.Text != "no:1" || in.From != at || in.ID != r.ID || in.Sender.ID != ann.ID() || at.Thread != root {
+		if in.Kind != chat.Callback || in.Text != "no:1" || in.Address != at || in.ID != r.ID || in.Sender.ID != ann.ID() || at.Thread != root {
 			t.Errorf("%+v", in)
 		}
 		if _, ok := press.Acked(); !ok || press.Failed() != "" {
 			t.Errorf("the press is not acknowledged: %s", press.Failed())
 		}
-		if err := a.Answer(t.Context(), in, "noted <!channel>"); err != nil {
+		if err := a.AnswerCallback(t.Context(), in, "noted <!channel>"); err != nil {
 			t.Error(err)
 		}
-		if err := a.Answer(t.Context(), in, ""); err != nil {
+		if err := a.AnswerCallback(t.Context(), in, ""); err != nil {
 			t.Error(err)
 		}
 		e := w.closed.Ephemeral()
@@ -267,13 +267,13 @@ func TestACommandWhereTheBotIsNot(t *testing.T) {
 		private := w.team.AddChannel(sim.ChannelOptions{Private: true, Members: w.people})
 		private.Slash(w.bots[""], ann, "/hermes", "status")
 		pass(time.Second)
-		to := inbox.Events()[0].From
+		to := inbox.Events()[0].Address
 		for i := range 5 {
 			if _, err := a.Send(t.Context(), text(fmt.Sprint("o", i), to, "well")); err != nil {
 				t.Errorf("answer %d: %v", i, err)
 			}
 		}
-		if _, err := a.Send(t.Context(), text("o6", to, "once more")); outcome(t, err).Outcome != chat.Rejected || !strings.Contains(err.Error(), "/invite") {
+		if _, err := a.Send(t.Context(), text("o6", to, "once more")); outcome(t, err).Outcome != chat.Permanent || !strings.Contains(err.Error(), "/invite") {
 			t.Errorf("a sixth answer: %v", err)
 		}
 		e := private.Ephemeral()
@@ -282,13 +282,13 @@ func TestACommandWhereTheBotIsNot(t *testing.T) {
 		}
 		private.Slash(w.bots[""], ann, "/hermes", "status")
 		pass(31 * time.Minute)
-		if _, err := a.Send(t.Context(), text("o7", to, "late")); outcome(t, err).Outcome != chat.Rejected || !strings.Contains(err.Error(), "/invite") {
+		if _, err := a.Send(t.Context(), text("o7", to, "late")); outcome(t, err).Outcome != chat.Permanent || !strings.Contains(err.Error(), "/invite") {
 			t.Errorf("half an hour later: %v", err)
 		}
 		private.Slash(w.bots[""], ann, "/hermes", "status")
 		pass(time.Second)
 		w.srv.Inject(sim.Fault{Kind: sim.Fail, Match: func(c sim.Call) bool { return strings.Contains(c.Method, "response") }, Error: "expired_url", Status: 404})
-		if _, err := a.Send(t.Context(), text("o8", to, "expired")); err == nil || outcome(t, err).Outcome != chat.Rejected || !strings.Contains(err.Error(), "too late") {
+		if _, err := a.Send(t.Context(), text("o8", to, "expired")); err == nil || outcome(t, err).Outcome != chat.Permanent || !strings.Contains(err.Error(), "too late") {
 			t.Errorf("an address that has expired: %v", err)
 		}
 		if h := w.srv.Ledger().Calls(); len(h) == 0 || !slices.ContainsFunc(h, func(c sim.Call) bool { return strings.Contains(c.Method, "response") }) {
@@ -320,25 +320,25 @@ func TestReactions(t *testing.T) {
 			is   chat.Reaction
 			want []string
 		}{
-			{chat.Seen, []string{"eyes"}}, {chat.Seen, []string{"eyes"}},
-			{chat.Answered, []string{"white_check_mark"}}, {chat.Answered, []string{"white_check_mark"}},
+			{chat.ReactionSeen, []string{"eyes"}}, {chat.ReactionSeen, []string{"eyes"}},
+			{chat.ReactionAnswered, []string{"white_check_mark"}}, {chat.ReactionAnswered, []string{"white_check_mark"}},
 		} {
 			if err := a.React(t.Context(), to, m.TS, c.is); err != nil || !slices.Equal(marks(), c.want) {
 				t.Errorf("%s: %v, %v", c.is, marks(), err)
 			}
 		}
-		if err := a.React(t.Context(), to, m.TS, chat.Lost); err != nil || !slices.Contains(marks(), "x") {
+		if err := a.React(t.Context(), to, m.TS, chat.ReactionFailed); err != nil || !slices.Contains(marks(), "x") {
 			t.Errorf("lost: %v, %v", marks(), err)
 		}
-		if err := a.React(t.Context(), to, "slash.1.2", chat.Seen); err != nil {
+		if err := a.React(t.Context(), to, "slash.1.2", chat.ReactionSeen); err != nil {
 			t.Errorf("a command: %v", err)
 		}
 		w.bots[""].SetScopes("chat:write")
-		if err := a.React(t.Context(), to, m.TS, chat.Seen); err == nil || !strings.Contains(err.Error(), "reactions:write") {
+		if err := a.React(t.Context(), to, m.TS, chat.ReactionSeen); err == nil || !strings.Contains(err.Error(), "reactions:write") {
 			t.Errorf("a missing scope: %v", err)
 		}
 		w.change = func(c *slack.Config) { c.Reactions = false }
-		if err := w.Connect("").(*slack.Adapter).React(t.Context(), to, m.TS, chat.Seen); err != nil {
+		if err := w.Connect("").(*slack.Adapter).React(t.Context(), to, m.TS, chat.ReactionSeen); err != nil {
 			t.Errorf("switched off: %v", err)
 		}
 	})
@@ -390,7 +390,7 @@ func TestFilesGoOut(t *testing.T) {
 		a := w.Connect("").(*slack.Adapter)
 		at := w.thread(w.open, w.open.Say(w.people[0], "root").TS)
 		file := func(id, path string) chat.Outbound {
-			return chat.Outbound{ID: id, To: at, Text: chat.Plain("look <here>"), File: &chat.File{Kind: chat.Document, Path: path, Name: `../a"b.txt`}}
+			return chat.Outbound{ID: id, To: at, Text: chat.PlainText("look <here>"), File: &chat.File{Kind: chat.Document, Path: path, Name: `../a"b.txt`}}
 		}
 		r, err := a.Send(t.Context(), file("o1", path))
 		m := w.open.FromBots()
@@ -399,7 +399,7 @@ func TestFilesGoOut(t *testing.T) {
 			t.Fatalf("%+v, %v, %+v", r, err, m)
 		}
 		for name, path := range map[string]string{"none": filepath.Join(dir, "none"), "a folder": dir, "empty": filepath.Join(dir, "empty")} {
-			if _, err := a.Send(t.Context(), file("o2", path)); outcome(t, err).Outcome != chat.Rejected {
+			if _, err := a.Send(t.Context(), file("o2", path)); outcome(t, err).Outcome != chat.Permanent {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -409,12 +409,12 @@ func TestFilesGoOut(t *testing.T) {
 			want  chat.Outcome
 			there bool
 		}{
-			{"before the upload", sim.Fault{Kind: sim.Cut, Method: "files.getUploadURLExternal"}, chat.Refused, false},
-			{"after the address", sim.Fault{Kind: sim.CutAfter, Method: "files.getUploadURLExternal"}, chat.Refused, false},
+			{"before the upload", sim.Fault{Kind: sim.Cut, Method: "files.getUploadURLExternal"}, chat.Transient, false},
+			{"after the address", sim.Fault{Kind: sim.CutAfter, Method: "files.getUploadURLExternal"}, chat.Transient, false},
 			{"before it is made known", sim.Fault{Kind: sim.Cut, Method: "files.completeUploadExternal"}, chat.Uncertain, false},
 			{"after it is made known", sim.Fault{Kind: sim.CutAfter, Method: "files.completeUploadExternal"}, chat.Uncertain, true},
-			{"a limit", sim.Fault{Kind: sim.Fail, Method: "files.completeUploadExternal", Error: "ratelimited", RetryAfter: time.Minute}, chat.Refused, false},
-			{"a type that is not taken", sim.Fault{Kind: sim.Fail, Method: "files.completeUploadExternal", Error: "blocked_file_type"}, chat.Rejected, false},
+			{"a limit", sim.Fault{Kind: sim.Fail, Method: "files.completeUploadExternal", Error: "ratelimited", RetryAfter: time.Minute}, chat.Transient, false},
+			{"a type that is not taken", sim.Fault{Kind: sim.Fail, Method: "files.completeUploadExternal", Error: "blocked_file_type"}, chat.Permanent, false},
 		} {
 			w.srv.Inject(c.fault)
 			n, out := len(w.open.FromBots()), file("file "+c.name, path)
@@ -469,7 +469,7 @@ func TestEditsOfPeople(t *testing.T) {
 		}
 		pass(time.Second)
 		all := inbox.Events()
-		if len(all) != 3 || all[1].Event != chat.Edit || all[1].Amends != all[0].Key || all[1].Text != "two" || all[1].From != all[0].From || all[2].Rule != "message_deleted" {
+		if len(all) != 3 || all[1].Kind != chat.Edit || all[1].EditedKey != all[0].IdempotencyKey || all[1].Text != "two" || all[1].Address != all[0].Address || all[2].IgnoreRule != "message_deleted" {
 			t.Errorf("%q", said(inbox))
 		}
 	})
@@ -494,7 +494,7 @@ func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 }
 
 func TestManifest(t *testing.T) {
-	raw := slack.Manifest([]chat.MenuItem{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}}, words.Printer{})
+	raw := slack.Manifest([]chat.CommandInfo{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}}, words.Printer{})
 	var m struct {
 		Features struct {
 			Commands []struct{ Command, Description string } `json:"slash_commands"`

@@ -13,7 +13,7 @@ import (
 )
 
 // Size returns the length of r as it is sent: as mrkdwn, in UTF-16 units.
-func Size(r chat.Rich) int { return mrkdwn.Size(r) }
+func Size(r chat.RichText) int { return mrkdwn.Size(r) }
 
 // eventType marks the metadata of our messages.
 const eventType = "hermesd"

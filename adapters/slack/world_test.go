@@ -145,21 +145,21 @@ func (w *world) Faults() []adaptertest.Fault {
 	}
 	fail := func(code string) func() { return inject(sim.Fault{Kind: sim.Fail, Error: code}) }
 	return []adaptertest.Fault{
-		{Name: "flood", Inject: inject(sim.Fault{Kind: sim.Fail, Error: "ratelimited", RetryAfter: 149 * time.Second}), Outcome: chat.Refused, After: 149 * time.Second},
-		{Name: "a flood without a time", Inject: fail("ratelimited"), Outcome: chat.Refused},
+		{Name: "flood", Inject: inject(sim.Fault{Kind: sim.Fail, Error: "ratelimited", RetryAfter: 149 * time.Second}), Outcome: chat.Transient, After: 149 * time.Second},
+		{Name: "a flood without a time", Inject: fail("ratelimited"), Outcome: chat.Transient},
 		{Name: "internal error", Inject: fail("internal_error"), Outcome: chat.Uncertain},
 		{Name: "fatal error after it was sent", Inject: inject(sim.Fault{Kind: sim.FailAfter, Error: "fatal_error"}), Outcome: chat.Uncertain},
-		{Name: "service unavailable", Inject: inject(sim.Fault{Kind: sim.Fail, Error: "service_unavailable", Status: 503}), Outcome: chat.Refused},
+		{Name: "service unavailable", Inject: inject(sim.Fault{Kind: sim.Fail, Error: "service_unavailable", Status: 503}), Outcome: chat.Transient},
 		{Name: "bad gateway", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 502}), Outcome: chat.Uncertain},
 		{Name: "bad gateway after it was sent", Inject: inject(sim.Fault{Kind: sim.FailAfter, Status: 504}), Outcome: chat.Uncertain},
-		{Name: "a proxy's refusal", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 407}), Outcome: chat.Refused},
-		{Name: "archived", Inject: fail("is_archived"), Outcome: chat.Rejected},
-		{Name: "no such channel", Inject: fail("channel_not_found"), Outcome: chat.Rejected},
-		{Name: "too long", Inject: fail("msg_too_long"), Outcome: chat.Rejected},
-		{Name: "restricted", Inject: fail("restricted_action"), Outcome: chat.Rejected},
-		{Name: "a scope is missing", Inject: fail("missing_scope"), Outcome: chat.Refused},
-		{Name: "token revoked", Inject: fail("token_revoked"), Outcome: chat.Refused},
-		{Name: "never heard of", Inject: fail("some_new_error"), Outcome: chat.Rejected},
+		{Name: "a proxy's refusal", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 407}), Outcome: chat.Transient},
+		{Name: "archived", Inject: fail("is_archived"), Outcome: chat.Permanent},
+		{Name: "no such channel", Inject: fail("channel_not_found"), Outcome: chat.Permanent},
+		{Name: "too long", Inject: fail("msg_too_long"), Outcome: chat.Permanent},
+		{Name: "restricted", Inject: fail("restricted_action"), Outcome: chat.Permanent},
+		{Name: "a scope is missing", Inject: fail("missing_scope"), Outcome: chat.Transient},
+		{Name: "token revoked", Inject: fail("token_revoked"), Outcome: chat.Transient},
+		{Name: "never heard of", Inject: fail("some_new_error"), Outcome: chat.Permanent},
 		{Name: "hangs", Inject: inject(sim.Fault{Kind: sim.Hang}), Outcome: chat.Uncertain},
 		{Name: "hangs after it was sent", Inject: inject(sim.Fault{Kind: sim.HangAfter}), Outcome: chat.Uncertain},
 		{Name: "cut", Inject: inject(sim.Fault{Kind: sim.Cut}), Outcome: chat.Uncertain},
@@ -292,7 +292,7 @@ func eventually(t *testing.T, what string, d time.Duration, ok func() bool) {
 func said(b *adaptertest.Inbox) []string {
 	var out []string
 	for _, in := range b.Events() {
-		out = append(out, fmt.Sprintf("%s %s %q rule=%s", in.Event, in.From.Kind, in.Text, in.Rule))
+		out = append(out, fmt.Sprintf("%s %s %q rule=%s", in.Kind, in.Address.Kind, in.Text, in.IgnoreRule))
 	}
 	return out
 }

@@ -85,9 +85,9 @@ var _ interface {
 	chat.Editor
 	chat.Deleter
 	chat.Typer
-	chat.Fetcher
-	chat.Answerer
-	chat.MenuSetter
+	chat.FileFetcher
+	chat.CallbackAnswerer
+	chat.CommandPublisher
 } = (*Adapter)(nil)
 
 // New returns an adapter that has not connected to anything yet. Its errors
@@ -157,9 +157,9 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Features implements chat.Adapter.
-func (a *Adapter) Features() chat.Features {
-	return chat.Features{Limit: textLimit, Size: Size, CaptionLimit: captionLimit, EditInterval: editInterval}
+// Capabilities implements chat.Adapter.
+func (a *Adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval}
 }
 
 // Health implements chat.Adapter.

@@ -22,10 +22,10 @@ func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}, Text: chat.Plain("hello")}); err == nil {
+	if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}, Text: chat.PlainText("hello")}); err == nil {
 		t.Error("it is sent")
 	}
-	if got := a.Health().Ahead.Round(time.Hour); got != 24*time.Hour {
+	if got := a.Health().ClockAhead.Round(time.Hour); got != 24*time.Hour {
 		t.Errorf("ahead by %v", got)
 	}
 }

@@ -41,20 +41,20 @@ func sendError(err error, to chat.Address) *chat.SendError {
 	case errors.As(err, &we) && we.MovedTo != 0:
 		dest := to
 		dest.Chat, dest.Thread = strconv.FormatInt(we.MovedTo, 10), ""
-		return &chat.SendError{Outcome: chat.Refused, MovedTo: &dest, Reason: "the group has become a supergroup", Err: we}
+		return &chat.SendError{Outcome: chat.Transient, MigratedTo: &dest, Reason: "the group has become a supergroup", Err: we}
 	case errors.As(err, &we):
 		return wireOutcome(we)
 	case errors.As(err, &flood):
 		after := time.Duration(flood.RetryAfter) * time.Second
-		return &chat.SendError{Outcome: chat.Refused, After: after, Reason: fmt.Sprintf("Telegram asks to wait %v before writing to this chat again", after), Err: flood}
+		return &chat.SendError{Outcome: chat.Transient, RetryAfter: after, Reason: fmt.Sprintf("Telegram asks to wait %v before writing to this chat again", after), Err: flood}
 	case errors.Is(err, bot.ErrorForbidden):
-		return &chat.SendError{Outcome: chat.Rejected, Reason: forbiddenReason(err), Err: err}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: forbiddenReason(err), Err: err}
 	case errors.Is(err, bot.ErrorBadRequest):
-		return &chat.SendError{Outcome: chat.Rejected, Reason: badReason(err), Err: err}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: badReason(err), Err: err}
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
-		return &chat.SendError{Outcome: chat.Refused, Global: true, Reason: badToken, Err: err}
+		return &chat.SendError{Outcome: chat.Transient, AccountWide: true, Reason: badToken, Err: err}
 	case errors.Is(err, bot.ErrorConflict):
-		return &chat.SendError{Outcome: chat.Refused, Reason: "Telegram reports a conflict with another process", Err: err}
+		return &chat.SendError{Outcome: chat.Transient, Reason: "Telegram reports a conflict with another process", Err: err}
 	}
 	return &chat.SendError{Outcome: chat.Uncertain, Reason: "Telegram's answer could not be understood", Err: err}
 }
@@ -65,19 +65,19 @@ func wireOutcome(e *wire.Error) *chat.SendError {
 	case e.API && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):
 		out.Reason = "Telegram's own gateway gave no result"
 	case e.API && e.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Rejected, tooBigUp
+		out.Outcome, out.Reason = chat.Permanent, tooBigUp
 	case e.API && e.Status >= 400 && e.Status < 500:
-		out.Outcome, out.Reason = chat.Rejected, "Telegram refuses this message"
+		out.Outcome, out.Reason = chat.Permanent, "Telegram refuses this message"
 	case e.API:
-		out.Outcome, out.Reason = chat.Refused, "Telegram has an internal problem"
+		out.Outcome, out.Reason = chat.Transient, "Telegram has an internal problem"
 	case e.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Rejected, tooBigUp
+		out.Outcome, out.Reason = chat.Permanent, tooBigUp
 	case e.Status >= 300 && e.Status < 500:
-		out.Outcome, out.Reason = chat.Refused, "something between here and Telegram answered instead of it"
+		out.Outcome, out.Reason = chat.Transient, "something between here and Telegram answered instead of it"
 	case e.Status != 0:
 		out.Reason = "the answer did not come from Telegram"
 	case !e.Sent:
-		out.Outcome, out.Reason = chat.Refused, "Telegram could not be reached"
+		out.Outcome, out.Reason = chat.Transient, "Telegram could not be reached"
 	case errors.Is(e, context.DeadlineExceeded):
 		out.Reason = "Telegram did not answer in time"
 	default:

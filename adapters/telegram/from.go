@@ -26,8 +26,8 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 		switch v {
 		case update.Taken:
 			batch = append(batch, in)
-			if in.Event == chat.Moved { // what follows may be of the chat's new id
-				c = c.After(in.From.Chat, in.MovedTo.Chat)
+			if in.Kind == chat.Migrated { // what follows may be of the chat's new id
+				c = c.After(in.Address.Chat, in.MigratedTo.Chat)
 			}
 		case update.Waits:
 			n = min(n, i)

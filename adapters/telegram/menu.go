@@ -13,9 +13,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// SetMenu implements chat.MenuSetter, for direct chats and for groups. It
+// PublishCommands implements chat.MenuSetter, for direct chats and for groups. It
 // writes only where the menu differs from what is there.
-func (a *Adapter) SetMenu(ctx context.Context, commands []chat.MenuItem) error {
+func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	want := menu(commands)
@@ -37,7 +37,7 @@ func (a *Adapter) SetMenu(ctx context.Context, commands []chat.MenuItem) error {
 }
 
 // menu returns the commands that Telegram can show, under names it takes.
-func menu(items []chat.MenuItem) []models.BotCommand {
+func menu(items []chat.CommandInfo) []models.BotCommand {
 	out := make([]models.BotCommand, 0, len(items))
 	seen := make(map[string]bool)
 	for _, it := range items {

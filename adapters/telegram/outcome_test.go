@@ -50,7 +50,7 @@ func adapter(t *testing.T, cfg telegram.Config, o telegram.Options) *telegram.Ad
 
 var dm = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "5"}
 
-func hello() chat.Outbound { return chat.Outbound{ID: "o1", To: dm, Text: chat.Plain("hello")} }
+func hello() chat.Outbound { return chat.Outbound{ID: "o1", To: dm, Text: chat.PlainText("hello")} }
 
 // reply answers with a status and a body once the request is read.
 func reply(status int, body string) http.HandlerFunc {
@@ -86,25 +86,25 @@ func TestWhatIsKnownOfAFailedSend(t *testing.T) {
 		outcome chat.Outcome
 		reason  string
 	}{
-		{"flood", refuse(429, "Too Many Requests: retry after 149", `,"parameters":{"retry_after":149}`), chat.Refused, "wait 2m29s"},
-		{"blocked", refuse(403, "Forbidden: bot was blocked by the user", ""), chat.Rejected, "blocked"},
-		{"kicked", refuse(403, "Forbidden: bot was kicked from the supergroup chat", ""), chat.Rejected, "removed"},
-		{"deactivated", refuse(403, "Forbidden: user is deactivated", ""), chat.Rejected, "no longer exists"},
-		{"may not begin", refuse(403, "Forbidden: bot can't initiate conversation with a user", ""), chat.Rejected, "cannot write first"},
-		{"no such chat", refuse(400, "Bad Request: chat not found", ""), chat.Rejected, "no such chat"},
-		{"too long", refuse(400, "Bad Request: message is too long", ""), chat.Rejected, "4,096"},
-		{"no right", refuse(400, "Bad Request: not enough rights to send text messages to the chat", ""), chat.Rejected, "right"},
-		{"token withdrawn", refuse(401, "Unauthorized", ""), chat.Refused, "token"},
-		{"internal", refuse(500, "Internal Server Error", ""), chat.Refused, "internal"},
-		{"unavailable", refuse(503, "Service Unavailable", ""), chat.Refused, "internal"},
+		{"flood", refuse(429, "Too Many Requests: retry after 149", `,"parameters":{"retry_after":149}`), chat.Transient, "wait 2m29s"},
+		{"blocked", refuse(403, "Forbidden: bot was blocked by the user", ""), chat.Permanent, "blocked"},
+		{"kicked", refuse(403, "Forbidden: bot was kicked from the supergroup chat", ""), chat.Permanent, "removed"},
+		{"deactivated", refuse(403, "Forbidden: user is deactivated", ""), chat.Permanent, "no longer exists"},
+		{"may not begin", refuse(403, "Forbidden: bot can't initiate conversation with a user", ""), chat.Permanent, "cannot write first"},
+		{"no such chat", refuse(400, "Bad Request: chat not found", ""), chat.Permanent, "no such chat"},
+		{"too long", refuse(400, "Bad Request: message is too long", ""), chat.Permanent, "4,096"},
+		{"no right", refuse(400, "Bad Request: not enough rights to send text messages to the chat", ""), chat.Permanent, "right"},
+		{"token withdrawn", refuse(401, "Unauthorized", ""), chat.Transient, "token"},
+		{"internal", refuse(500, "Internal Server Error", ""), chat.Transient, "internal"},
+		{"unavailable", refuse(503, "Service Unavailable", ""), chat.Transient, "internal"},
 		{"own gateway", refuse(502, "Bad Gateway", ""), chat.Uncertain, "gateway"},
 		{"own gateway, late", refuse(504, "Gateway Timeout", ""), chat.Uncertain, "gateway"},
-		{"too large", refuse(413, "Request Entity Too Large", ""), chat.Rejected, "50 MB"},
+		{"too large", refuse(413, "Request Entity Too Large", ""), chat.Permanent, "50 MB"},
 		{"a balancer's 502", reply(502, "<html>bad gateway</html>"), chat.Uncertain, "not come from Telegram"},
-		{"a portal's 403", reply(403, "<html>log in</html>"), chat.Refused, "between"},
+		{"a portal's 403", reply(403, "<html>log in</html>"), chat.Transient, "between"},
 		{"a portal's redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://login.invalid/", http.StatusTemporaryRedirect)
-		}, chat.Refused, "between"},
+		}, chat.Transient, "between"},
 		{"a 200 of something else", reply(200, "<html>hello</html>"), chat.Uncertain, "not come from Telegram"},
 		{"half an answer", hangUp("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"ok\":true"), chat.Uncertain, "broke"},
 		{"no answer", hangUp(""), chat.Uncertain, "broke"},
@@ -121,8 +121,8 @@ func TestWhatIsKnownOfAFailedSend(t *testing.T) {
 			if n := calls.Load(); n != 1 {
 				t.Errorf("%d requests for one send", n)
 			}
-			if c.name == "flood" && (se.After != 149*time.Second || se.Global) {
-				t.Errorf("after %v global %v", se.After, se.Global)
+			if c.name == "flood" && (se.RetryAfter != 149*time.Second || se.AccountWide) {
+				t.Errorf("after %v global %v", se.RetryAfter, se.AccountWide)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestAGroupThatHasMovedIsNamed(t *testing.T) {
 	m.To = chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-5"}
 	_, err := a.Send(t.Context(), m)
 	want := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1005"}
-	if se := sendError(t, err); se.Outcome != chat.Refused || se.MovedTo == nil || *se.MovedTo != want {
+	if se := sendError(t, err); se.Outcome != chat.Transient || se.MigratedTo == nil || *se.MigratedTo != want {
 		t.Errorf("%+v", se)
 	}
 }
@@ -162,7 +162,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		address := l.Addr().String()
 		_ = l.Close()
 		_, err = adapter(t, telegram.Config{BaseURL: "http://" + address}, telegram.Options{}).Send(t.Context(), hello())
-		if se := sendError(t, err); se.Outcome != chat.Refused {
+		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -171,7 +171,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 			return nil, &net.DNSError{Err: "no such host", Name: "api.invalid"}
 		}}
 		_, err := adapter(t, telegram.Config{BaseURL: "http://api.invalid"}, telegram.Options{Transport: tr}).Send(t.Context(), hello())
-		if se := sendError(t, err); se.Outcome != chat.Refused {
+		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -181,7 +181,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		srv.StartTLS()
 		defer srv.Close()
 		_, err := adapter(t, telegram.Config{BaseURL: srv.URL}, telegram.Options{}).Send(t.Context(), hello())
-		if se := sendError(t, err); se.Outcome != chat.Refused {
+		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -198,7 +198,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		m := hello()
 		m.File = &chat.File{Kind: chat.Document, Path: bigFile(t, 8<<20)}
 		_, err := a.Send(t.Context(), m)
-		if se := sendError(t, err); se.Outcome != chat.Refused {
+		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
 	})

@@ -121,7 +121,7 @@ func TestUpdatesThatCannotBeConvertedDoNotStopTheRest(t *testing.T) {
 func TestAnUpdateThatIsUnreadableIsRecordedWhereItHappened(t *testing.T) {
 	a := adapter(t, telegram.Config{}, telegram.Options{})
 	in, ok := a.Take([]byte(`{"update_id":5,"message":{"message_id":9,"date":1,"chat":{"id":3,"type":"private","first_name":7},"from":{"id":3,"is_bot":"no"},"text":"hi"}}`))
-	if !ok || in.Rule != "" || in.From.Chat != "3" || in.Sender.ID != "3" || in.Text != "hi" {
+	if !ok || in.IgnoreRule != "" || in.Address.Chat != "3" || in.Sender.ID != "3" || in.Text != "hi" {
 		t.Errorf("odd fields of chat and sender: %+v %v", in, ok)
 	}
 	in, ok = a.Take([]byte(`{"update_id":5,"message":{"message_id":9000000000000000000000,"date":1,"chat":{"id":3,"type":"private"}}}`))
@@ -129,7 +129,7 @@ func TestAnUpdateThatIsUnreadableIsRecordedWhereItHappened(t *testing.T) {
 		t.Errorf("an update without a message id is taken: %+v", in)
 	}
 	in, ok = a.Take([]byte(`{"update_id":"x","edited_message":{"message_id":9,"date":1,"chat":{"id":3,"type":"private"}}}`))
-	if !ok || in.From.Chat != "3" {
+	if !ok || in.Address.Chat != "3" {
 		t.Errorf("%+v %v", in, ok)
 	}
 	if _, ok := a.Take([]byte(`{"update_id":5,"message":"gone"}`)); ok {
@@ -150,11 +150,11 @@ func TestAPanicInConversionIsRecordedAndNotTriedAgain(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		events := inbox.Events()
-		i := slices.IndexFunc(events, func(in chat.Inbound) bool { return in.Rule == "unreadable_update" })
+		i := slices.IndexFunc(events, func(in chat.Inbound) bool { return in.IgnoreRule == "unreadable_update" })
 		if i < 0 {
 			t.Fatal("nothing is recorded")
 		}
-		if q := events[i]; q.From != r.At() || !strings.Contains(q.Text, "poison") {
+		if q := events[i]; q.Address != r.At() || !strings.Contains(q.Text, "poison") {
 			t.Errorf("recorded: %+v", q)
 		}
 		if n := w.bots[""].Pending(); n != 0 {
@@ -368,8 +368,8 @@ func TestTheTokenIsInNoLog(t *testing.T) {
 		pass(30 * time.Second)
 		w.srv.Down()
 		pass(30 * time.Second)
-		_, err = a.Send(t.Context(), chat.Outbound{ID: "o", To: dm, Text: chat.Plain("x")})
-		if se := sendError(t, err); se.Outcome != chat.Refused || strings.Contains(err.Error(), "Canary") {
+		_, err = a.Send(t.Context(), chat.Outbound{ID: "o", To: dm, Text: chat.PlainText("x")})
+		if se := sendError(t, err); se.Outcome != chat.Transient || strings.Contains(err.Error(), "Canary") {
 			t.Errorf("%v", err)
 		}
 		if err := a.Fetch(t.Context(), chat.File{Ref: "x"}, &strings.Builder{}, 1<<20); err == nil || strings.Contains(err.Error(), "Canary") {
@@ -397,7 +397,7 @@ func TestAGroupThatMovedIsFollowed(t *testing.T) {
 		pass(time.Second)
 		moved := 0
 		for _, in := range inbox.Events() {
-			if in.Event == chat.Moved && in.From.Chat == strconv.FormatInt(old.ID(), 10) && in.MovedTo.Chat == strconv.FormatInt(next.ID(), 10) {
+			if in.Kind == chat.Migrated && in.Address.Chat == strconv.FormatInt(old.ID(), 10) && in.MigratedTo.Chat == strconv.FormatInt(next.ID(), 10) {
 				moved++
 			}
 		}
@@ -405,12 +405,12 @@ func TestAGroupThatMovedIsFollowed(t *testing.T) {
 			t.Errorf("%d of 2 events tell of the move: %+v", moved, inbox.Events())
 		}
 		to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: strconv.FormatInt(old.ID(), 10)}
-		_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: to, Text: chat.Plain("x")})
+		_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: to, Text: chat.PlainText("x")})
 		se := sendError(t, err)
-		if se.Outcome != chat.Refused || se.MovedTo == nil || se.MovedTo.Chat != strconv.FormatInt(next.ID(), 10) {
+		if se.Outcome != chat.Transient || se.MigratedTo == nil || se.MigratedTo.Chat != strconv.FormatInt(next.ID(), 10) {
 			t.Fatalf("%+v", se)
 		}
-		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: *se.MovedTo, Text: chat.Plain("x")}); err != nil {
+		if _, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: *se.MigratedTo, Text: chat.PlainText("x")}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -429,7 +429,7 @@ func TestWhatIsSaidRightBehindAMoveIsHeard(t *testing.T) {
 		running(t, w.adapter(c, ""), inbox)
 		pass(time.Second)
 		all := inbox.Events()
-		if last := all[len(all)-1]; len(all) != 4 || last.Text != "hello" || last.Rule != "" || !last.Addressed {
+		if last := all[len(all)-1]; len(all) != 4 || last.Text != "hello" || last.IgnoreRule != "" || !last.Addressed {
 			t.Errorf("%+v", all)
 		}
 	})
@@ -439,7 +439,7 @@ func TestAConnectionIsProvenAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.Connect("second")
 		running(t, a, adaptertest.NewInbox(t))
-		if h := a.Health(); h.State != chat.Connected || h.Proof.IsZero() {
+		if h := a.Health(); h.State != chat.Connected || h.LastContact.IsZero() {
 			t.Errorf("although nobody speaks: %+v", h)
 		}
 	})
@@ -450,14 +450,14 @@ func TestSendsDoNotUseConnectionsThatDied(t *testing.T) {
 		r, a := w.direct(), w.bot()
 		r.Say("hello")
 		running(t, a, adaptertest.NewInbox(t))
-		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.Plain("one")})
+		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.PlainText("one")})
 		pass(time.Second)
 		w.Swallow()
 		for a.Health().State == chat.Connected { // until the poll notices
 			pass(100 * time.Millisecond)
 		}
 		begin := time.Now()
-		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.Plain("two")})
+		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.PlainText("two")})
 		if d := time.Since(begin); d > time.Second {
 			t.Errorf("the send took %v", d)
 		}

@@ -52,7 +52,7 @@ func targetOf(to chat.Address) (target, error) {
 }
 
 func rejected(reason string) *chat.SendError {
-	return &chat.SendError{Outcome: chat.Rejected, Reason: reason}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }
 
 // A letter is one message on its way: what can be changed about it when
@@ -205,7 +205,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 		case err == nil, strings.Contains(text, "message is not modified"):
 			return nil
 		case gone(text):
-			return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be changed", Err: chat.ErrGone}
+			return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be changed", Err: chat.ErrGone}
 		case strings.Contains(text, "entit") && l.entities != nil:
 			l.entities = nil
 		default:
@@ -232,7 +232,7 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	case err == nil, strings.Contains(text, "message to delete not found"), strings.Contains(text, "message_id_invalid"):
 		return nil
 	case gone(text):
-		return &chat.SendError{Outcome: chat.Rejected, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
+		return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
 	}
 	return sendError(err, to)
 }
@@ -254,16 +254,16 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	return nil
 }
 
-// Answer implements chat.Answerer. A press that is too old to be answered
+// AnswerCallback implements chat.Answerer. A press that is too old to be answered
 // counts as answered: nobody waits for it any more.
-func (a *Adapter) Answer(ctx context.Context, callback chat.Inbound, text string) error {
+func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := a.api.AnswerCallbackQuery(ctx, &bot.AnswerCallbackQueryParams{
-		CallbackQueryID: callback.Key, Text: entity.Cut(text, 200),
+		CallbackQueryID: callback.IdempotencyKey, Text: entity.Cut(text, 200),
 	})
 	if t := refusal(err); err == nil || strings.Contains(t, "query is too old") || strings.Contains(t, "query_id_invalid") {
 		return nil
 	}
-	return sendError(err, callback.From)
+	return sendError(err, callback.Address)
 }

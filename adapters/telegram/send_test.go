@@ -42,7 +42,7 @@ func TestAMessageLeavesAsItWasMeant(t *testing.T) {
 		asked := r.c.Say(w.people[0], "hello")
 		c := w.send(t, w.bot(), chat.Outbound{
 			To: r.At(), ReplyTo: strconv.Itoa(asked.ID), Quiet: true,
-			Text:    chat.Rich{Text: "😀 see https://x.org & <b>", Spans: []chat.Span{{Start: 5, End: 8, Style: chat.Bold}}},
+			Text:    chat.RichText{Text: "😀 see https://x.org & <b>", Spans: []chat.Span{{Start: 5, End: 8, Style: chat.Bold}}},
 			Buttons: [][]chat.Button{{{Label: "Yes", Data: "y:1"}, {Label: "No", Data: "n:1"}}},
 		})
 		got := map[string]string{}
@@ -70,26 +70,26 @@ func TestTopics(t *testing.T) {
 		a := w.bot()
 		at := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: strconv.FormatInt(w.forum.ID(), 10)}
 		at.Thread = strconv.Itoa(w.topic)
-		if c := w.send(t, a, chat.Outbound{To: at, Text: chat.Plain("in the topic")}); c.Params["message_thread_id"] != at.Thread {
+		if c := w.send(t, a, chat.Outbound{To: at, Text: chat.PlainText("in the topic")}); c.Params["message_thread_id"] != at.Thread {
 			t.Errorf("thread %q", c.Params["message_thread_id"])
 		}
 		if err := a.Typing(t.Context(), at); err != nil {
 			t.Error(err)
 		}
 		at.Thread = "1"
-		if c := w.send(t, a, chat.Outbound{To: at, Text: chat.Plain("in General")}); c.Params["message_thread_id"] != "" {
+		if c := w.send(t, a, chat.Outbound{To: at, Text: chat.PlainText("in General")}); c.Params["message_thread_id"] != "" {
 			t.Errorf("thread of General %q", c.Params["message_thread_id"])
 		}
 		at.Thread = "77"
-		w.send(t, a, chat.Outbound{To: at, Text: chat.Plain("the topic is gone")})
+		w.send(t, a, chat.Outbound{To: at, Text: chat.PlainText("the topic is gone")})
 		if m := w.forum.FromBots(); len(m) != 3 || m[2].Thread != 0 {
 			t.Errorf("%+v", m)
 		}
 		private := w.direct().At()
 		w.direct().Say("hello")
 		private.Thread = "77" // a direct topic is another conversation: nothing goes elsewhere
-		_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: private, Text: chat.Plain("x")})
-		if se := sendError(t, err); se.Outcome != chat.Rejected || len(w.direct().Visible()) != 0 {
+		_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: private, Text: chat.PlainText("x")})
+		if se := sendError(t, err); se.Outcome != chat.Permanent || len(w.direct().Visible()) != 0 {
 			t.Errorf("%+v", se)
 		}
 	})
@@ -108,7 +108,7 @@ func TestRefusedFormsGoInAnotherOne(t *testing.T) {
 				r := w.direct()
 				r.Say("hello")
 				w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: "sendMessage", Status: 400, Description: c.text})
-				call := w.send(t, w.bot(), chat.Outbound{To: r.At(), ReplyTo: "1", Text: chat.Rich{Text: "bold", Spans: []chat.Span{{End: 4, Style: chat.Bold}}}})
+				call := w.send(t, w.bot(), chat.Outbound{To: r.At(), ReplyTo: "1", Text: chat.RichText{Text: "bold", Spans: []chat.Span{{End: 4, Style: chat.Bold}}}})
 				if !c.check(call) || len(r.Visible()) != 1 {
 					t.Errorf("%+v visible %q", call.Params, r.Visible())
 				}
@@ -125,7 +125,7 @@ func TestOtherErrorsAreNeverTakenForRefusedStyles(t *testing.T) {
 			f.Method = "sendMessage"
 			w.srv.Inject(f)
 			n := w.srv.Ledger().Counts().ByMethod["sendmessage"]
-			_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: r.At(), Text: chat.Rich{Text: "bold", Spans: []chat.Span{{End: 4, Style: chat.Bold}}}})
+			_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: r.At(), Text: chat.RichText{Text: "bold", Spans: []chat.Span{{End: 4, Style: chat.Bold}}}})
 			sendError(t, err)
 			if got := w.srv.Ledger().Counts().ByMethod["sendmessage"] - n; got != 1 {
 				t.Errorf("%v: %d calls", f.Kind, got)
@@ -144,17 +144,17 @@ func TestWhatCannotBeSentIsSaidBeforehand(t *testing.T) {
 			m    chat.Outbound
 			want string
 		}{
-			{"empty", chat.Outbound{To: r.At(), Text: chat.Plain(" \n")}, "empty"},
-			{"no chat", chat.Outbound{To: at("x", ""), Text: chat.Plain("x")}, "not a Telegram chat"},
-			{"no topic", chat.Outbound{To: at("5", "abc"), Text: chat.Plain("x")}, "not a Telegram topic"},
-			{"button", chat.Outbound{To: r.At(), Text: chat.Plain("x"), Buttons: [][]chat.Button{{{Label: "a", Data: strings.Repeat("x", 65)}}}}, "64 bytes"},
+			{"empty", chat.Outbound{To: r.At(), Text: chat.PlainText(" \n")}, "empty"},
+			{"no chat", chat.Outbound{To: at("x", ""), Text: chat.PlainText("x")}, "not a Telegram chat"},
+			{"no topic", chat.Outbound{To: at("5", "abc"), Text: chat.PlainText("x")}, "not a Telegram topic"},
+			{"button", chat.Outbound{To: r.At(), Text: chat.PlainText("x"), Buttons: [][]chat.Button{{{Label: "a", Data: strings.Repeat("x", 65)}}}}, "64 bytes"},
 			{"large file", chat.Outbound{To: r.At(), File: file(50<<20+1, chat.Document)}, "50 MB"},
 			{"empty file", chat.Outbound{To: r.At(), File: file(0, chat.Document)}, "empty"},
 			{"no file", chat.Outbound{To: r.At(), File: &chat.File{Path: "/nowhere/x"}}, "cannot be read"},
 			{"a folder", chat.Outbound{To: r.At(), File: &chat.File{Path: t.TempDir()}}, "cannot be read"},
 		} {
 			_, err := a.Send(t.Context(), c.m)
-			if se := sendError(t, err); se.Outcome != chat.Rejected || !strings.Contains(se.Reason, c.want) {
+			if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, c.want) {
 				t.Errorf("%s: %+v", c.name, se)
 			}
 		}
@@ -185,7 +185,7 @@ func TestFilesLeaveAsWhatTheyAre(t *testing.T) {
 			{chat.File{Kind: chat.Sticker, Path: path}, sim.Document, "senddocument"},
 			{chat.File{Kind: chat.Photo, Path: bigFile(t, 10<<20+1)}, sim.Document, "senddocument"},
 		} {
-			call := w.send(t, a, chat.Outbound{To: r.At(), File: &c.f, Text: chat.Rich{Text: "see", Spans: []chat.Span{{End: 3, Style: chat.Italic}}}})
+			call := w.send(t, a, chat.Outbound{To: r.At(), File: &c.f, Text: chat.RichText{Text: "see", Spans: []chat.Span{{End: 3, Style: chat.Italic}}}})
 			sent := r.c.FromBots()
 			m := sent[len(sent)-1]
 			if call.Method != c.call || m.Media == nil || m.Media.Kind != c.want || m.Text != "see" || len(m.Entities) != 1 {
@@ -209,7 +209,7 @@ func TestAButtonComesBackAndIsAnswered(t *testing.T) {
 		inbox, r, a := adaptertest.NewInbox(t), w.direct(), w.bot()
 		running(t, a, inbox)
 		r.Say("hello")
-		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.Plain("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok"}}}})
+		w.send(t, a, chat.Outbound{To: r.At(), Text: chat.PlainText("sure?"), Buttons: [][]chat.Button{{{Label: "Yes", Data: "ok"}}}})
 		id, err := r.c.Press(w.people[0], r.c.FromBots()[0].ID, "ok")
 		if err != nil {
 			t.Fatal(err)
@@ -217,11 +217,11 @@ func TestAButtonComesBackAndIsAnswered(t *testing.T) {
 		pass(time.Second)
 		all := inbox.Events()
 		in := all[len(all)-1]
-		if in.Event != chat.Callback || in.Key != id || in.Text != "ok" || in.From != r.At() {
+		if in.Kind != chat.Callback || in.IdempotencyKey != id || in.Text != "ok" || in.Address != r.At() {
 			t.Fatalf("%+v", in)
 		}
 		for range 2 { // too late the second time
-			if err := a.Answer(t.Context(), in, strings.Repeat("done ", 60)); err != nil {
+			if err := a.AnswerCallback(t.Context(), in, strings.Repeat("done ", 60)); err != nil {
 				t.Error(err)
 			}
 			pass(2 * time.Minute)
@@ -232,9 +232,9 @@ func TestAButtonComesBackAndIsAnswered(t *testing.T) {
 func TestTheMenuIsWrittenOnlyWhenItChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.bot()
-		items := []chat.MenuItem{{Name: "new", Help: "start over"}, {Name: "bg-run", Help: ""}, {Name: "bg_run", Help: "again"}, {Name: "Über", Help: "no"}}
+		items := []chat.CommandInfo{{Name: "new", Help: "start over"}, {Name: "bg-run", Help: ""}, {Name: "bg_run", Help: "again"}, {Name: "Über", Help: "no"}}
 		for range 3 {
-			if err := a.SetMenu(t.Context(), items); err != nil {
+			if err := a.PublishCommands(t.Context(), items); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -246,7 +246,7 @@ func TestTheMenuIsWrittenOnlyWhenItChanges(t *testing.T) {
 		if n := w.srv.Ledger().Counts().ByMethod["setmycommands"]; n != 2 {
 			t.Errorf("written %d times", n)
 		}
-		if err := a.SetMenu(t.Context(), items[:1]); err != nil {
+		if err := a.PublishCommands(t.Context(), items[:1]); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.srv.Ledger().Counts().ByMethod["setmycommands"]; n != 4 {
@@ -257,7 +257,7 @@ func TestTheMenuIsWrittenOnlyWhenItChanges(t *testing.T) {
 
 // TestTheServerHasNothingToMend: what render makes is what the server keeps.
 func TestTheServerHasNothingToMend(t *testing.T) {
-	styles := []chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Spoiler, chat.Code, chat.Pre, chat.Link, chat.Block}
+	styles := []chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Spoiler, chat.Code, chat.CodeBlock, chat.Link, chat.BlockQuote}
 	rapid.Check(t, func(rt *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "😀", "漢字", "é"}), 1, 8).Draw(rt, "words")
 		text := strings.Join(words, " ")
@@ -265,7 +265,7 @@ func TestTheServerHasNothingToMend(t *testing.T) {
 		for i, n := 0, rapid.IntRange(0, 4).Draw(rt, "n"); i < n; i++ {
 			from, to := wordRange(words, rapid.IntRange(0, len(words)-1).Draw(rt, "from"), rapid.IntRange(0, len(words)-1).Draw(rt, "to"))
 			s := chat.Span{Start: from, End: to, Style: rapid.SampledFrom(styles).Draw(rt, "style"), Arg: "https://x.org/"}
-			if s.Style == chat.Pre {
+			if s.Style == chat.CodeBlock {
 				s.Arg = "go"
 			}
 			if !slices.ContainsFunc(spans, func(o chat.Span) bool { return crosses(o, s) || o.Style == s.Style && meets(o, s) }) {
@@ -276,10 +276,10 @@ func TestTheServerHasNothingToMend(t *testing.T) {
 			w := newWorld(t, sim.Options{})
 			r := w.direct()
 			r.Say("hello")
-			w.send(t, w.bot(), chat.Outbound{To: r.At(), Text: chat.Rich{Text: text, Spans: spans}})
+			w.send(t, w.bot(), chat.Outbound{To: r.At(), Text: chat.RichText{Text: text, Spans: spans}})
 			if m := r.c.FromBots()[0]; m.Mended != 0 || m.Text != text {
 				kept, _ := json.Marshal(m.Entities)
-				_, es := entity.Render(chat.Rich{Text: text, Spans: spans})
+				_, es := entity.Render(chat.RichText{Text: text, Spans: spans})
 				given, _ := json.Marshal(es)
 				rt.Errorf("%q %+v: the server changed %d of %s to %s", text, spans, m.Mended, given, kept)
 			}

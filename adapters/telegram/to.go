@@ -9,10 +9,10 @@ import (
 
 // Size returns the length of r in UTF-16 units, in which Telegram's limits
 // count; styles cost nothing.
-func Size(r chat.Rich) int { return entity.Units(r.Text) }
+func Size(r chat.RichText) int { return entity.Units(r.Text) }
 
 // render returns r as the library takes it.
-func render(r chat.Rich) (string, []models.MessageEntity) {
+func render(r chat.RichText) (string, []models.MessageEntity) {
 	text, es := entity.Render(r)
 	var out []models.MessageEntity
 	for _, e := range es {

@@ -110,7 +110,7 @@ func TestAWebhookIsConfirmedOnlyWhatIsStored(t *testing.T) {
 		if got := inbox.Texts(r.At()); !slices.Equal(got, want) || len(inbox.Texts(g.At())) != 1 {
 			t.Errorf("%q and %q", got, inbox.Texts(g.At()))
 		}
-		if h := a.Health(); h.State != chat.Connected || time.Since(h.Proof) > 2*time.Minute {
+		if h := a.Health(); h.State != chat.Connected || time.Since(h.LastContact) > 2*time.Minute {
 			t.Errorf("health %+v", h)
 		}
 		set := w.srv.Ledger().Calls("setWebhook")

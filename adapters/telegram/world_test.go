@@ -147,13 +147,13 @@ func (w *world) Faults() []adaptertest.Fault {
 		return func() { f.Method = "sendMessage"; w.srv.Inject(f) }
 	}
 	return []adaptertest.Fault{
-		{Name: "flood", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 429, RetryAfter: 149 * time.Second}), Outcome: chat.Refused, After: 149 * time.Second},
-		{Name: "internal error", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 500}), Outcome: chat.Refused},
+		{Name: "flood", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 429, RetryAfter: 149 * time.Second}), Outcome: chat.Transient, After: 149 * time.Second},
+		{Name: "internal error", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 500}), Outcome: chat.Transient},
 		{Name: "bad gateway", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 502}), Outcome: chat.Uncertain},
 		{Name: "bad gateway after it was sent", Inject: inject(sim.Fault{Kind: sim.FailAfter, Status: 502}), Outcome: chat.Uncertain},
 		{Name: "a proxy's page", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 504, NoJSON: true}), Outcome: chat.Uncertain},
-		{Name: "blocked", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 403, Description: "Forbidden: bot was blocked by the user"}), Outcome: chat.Rejected},
-		{Name: "no such chat", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 400, Description: "Bad Request: chat not found"}), Outcome: chat.Rejected},
+		{Name: "blocked", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 403, Description: "Forbidden: bot was blocked by the user"}), Outcome: chat.Permanent},
+		{Name: "no such chat", Inject: inject(sim.Fault{Kind: sim.Fail, Status: 400, Description: "Bad Request: chat not found"}), Outcome: chat.Permanent},
 		{Name: "hangs", Inject: inject(sim.Fault{Kind: sim.Hang}), Outcome: chat.Uncertain},
 		{Name: "hangs after it was sent", Inject: inject(sim.Fault{Kind: sim.HangAfter}), Outcome: chat.Uncertain},
 		{Name: "cut", Inject: inject(sim.Fault{Kind: sim.Cut}), Outcome: chat.Uncertain},

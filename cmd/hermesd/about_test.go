@@ -61,7 +61,7 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 		"memory": memoryText(remembered{Target: "memory", File: hostile, Entries: []string{hostile}, Blocked: map[string]string{hostile: "x"}}),
 		"skills": skillsText([]aSkill{{Name: hostile, Category: hostile, Description: hostile, Hidden: hostile}}, 1),
 		"message": rowText(outbox.Row{Reason: hostile, Turn: hostile, Receipt: &chat.Receipt{ID: hostile}, Msg: chat.Outbound{
-			Text: chat.Plain(hostile), File: &chat.File{Name: hostile, MIME: hostile}, Buttons: [][]chat.Button{{{Label: hostile, Data: hostile}}},
+			Text: chat.PlainText(hostile), File: &chat.File{Name: hostile, MIME: hostile}, Buttons: [][]chat.Button{{{Label: hostile, Data: hostile}}},
 		}}, time.Now()),
 		"status": statusText(admin.Status{Home: hostile}, time.Now()),
 	} {

@@ -80,7 +80,7 @@ func statusText(s admin.Status, now time.Time) string {
 	}
 	rows := make([][]string, len(s.Accounts))
 	for i, a := range s.Accounts {
-		rows[i] = []string{string(a.Platform), a.Account.Name, string(a.State), text.Ago(a.Since, now), text.Ago(a.Proof, now), a.Health.Name, a.Error}
+		rows[i] = []string{string(a.Platform), a.Account.Name, string(a.State), text.Ago(a.Since, now), text.Ago(a.LastContact, now), a.Health.Name, a.Error}
 	}
 	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST SIGN", "NAME", "PROBLEM"}, rows))
 	return b.String()

@@ -117,12 +117,12 @@ func New(p Policy) (*Checker, error) {
 // or paired are members, and who is let in only together with everybody is a
 // guest.
 func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
-	who := Principal{Platform: in.From.Platform, ID: in.Sender.ID}
+	who := Principal{Platform: in.Address.Platform, ID: in.Sender.ID}
 	if rule, ours := local[who.Platform]; ours {
 		who.Level = Owner
 		return Grant{who, rule}, Denial{}
 	}
-	rs := c.rulesOf(in.From.On())
+	rs := c.rulesOf(in.Address.AccountID())
 	if in.Sender.Bot && !botAdmitted(rs, in) {
 		return Grant{}, Denial{Rule: RuleBot}
 	}
@@ -130,7 +130,7 @@ func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
 	if rule == "" {
 		return Grant{}, c.deny(rs, in)
 	}
-	if in.Sender.Bot && !c.botMay(in.From.Room()) {
+	if in.Sender.Bot && !c.botMay(in.Address.WithoutThread()) {
 		return Grant{}, Denial{Rule: RuleBotLoop}
 	}
 	who.Level = c.level(rs, who)
@@ -152,7 +152,7 @@ func (c *Checker) rulesOf(a chat.Account) (rs []rules) {
 // match returns the first rule that lets the sender of in speak, "" if there is
 // none.
 func (c *Checker) match(rs []rules, in chat.Inbound) string {
-	p, who := in.From.Platform, in.Sender.ID
+	p, who := in.Address.Platform, in.Sender.ID
 	some := func(f func(rules) bool) bool {
 		for _, r := range rs {
 			if f(r) {
@@ -180,12 +180,12 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 	case c.all:
 		return RuleGlobalAllowAll
 	}
-	if in.From.Kind == chat.DM {
+	if in.Address.Kind == chat.DM {
 		return ""
 	}
-	names := []string{in.From.Chat, everybody}
+	names := []string{in.Address.Chat, everybody}
 	if c.was != nil {
-		names = append(names, c.was(in.From)...)
+		names = append(names, c.was(in.Address)...)
 	}
 	if some(func(r rules) bool { return slices.ContainsFunc(names, func(id string) bool { return r.chats[id] }) }) {
 		return RuleAllowedChat
@@ -221,7 +221,7 @@ func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 	switch {
 	case in.Sender.ID == "":
 		return Denial{Rule: RuleNoSender}
-	case in.From.Kind != chat.DM || in.Sender.Bot || in.Event != chat.Message:
+	case in.Address.Kind != chat.DM || in.Sender.Bot || in.Kind != chat.Message:
 		return Denial{Rule: RuleNotAllowed}
 	}
 	unknown := c.unknown

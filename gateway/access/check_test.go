@@ -19,12 +19,12 @@ type paired map[string]bool
 func (p paired) Paired(on chat.Platform, id string) bool { return on == chat.Telegram && p[id] }
 
 func dm(id string) chat.Inbound {
-	return chat.Inbound{Event: chat.Message, From: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: id}, Sender: chat.Person{ID: id}}
+	return chat.Inbound{Kind: chat.Message, Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: id}, Sender: chat.Person{ID: id}}
 }
 
 func group(chatID, id string) chat.Inbound {
 	in := dm(id)
-	in.From.Kind, in.From.Chat = chat.Group, chatID
+	in.Address.Kind, in.Address.Chat = chat.Group, chatID
 	return in
 }
 
@@ -45,7 +45,7 @@ func (everyone) Paired(chat.Platform, string) bool { return true }
 
 // withRoles is a message in a Discord channel.
 func withRoles(roles ...string) chat.Inbound {
-	return change(group("100", "7"), func(in *chat.Inbound) { in.From.Platform, in.Sender.Roles = chat.Discord, roles })
+	return change(group("100", "7"), func(in *chat.Inbound) { in.Address.Platform, in.Sender.Roles = chat.Discord, roles })
 }
 
 func checker(t *testing.T, p access.Policy) *access.Checker {
@@ -60,8 +60,8 @@ func checker(t *testing.T, p access.Policy) *access.Checker {
 func TestCheck(t *testing.T) {
 	type policy = access.Policy
 	two := access.Config{AllowFrom: []string{"1", "2"}}
-	onDiscord := change(dm("7"), func(in *chat.Inbound) { in.From.Platform = chat.Discord })
-	second := change(dm("7"), func(in *chat.Inbound) { in.From.Account = "second" })
+	onDiscord := change(dm("7"), func(in *chat.Inbound) { in.Address.Platform = chat.Discord })
+	second := change(dm("7"), func(in *chat.Inbound) { in.Address.Account = "second" })
 	bot := change(group("-100", "7"), func(in *chat.Inbound) { in.Sender.Bot = true })
 	called := change(bot, func(in *chat.Inbound) { in.Addressed = true })
 	for _, c := range []struct {
@@ -74,8 +74,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{name: "nothing configured", in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
 		{name: "nothing configured, in a group", in: group("-100", "7"), deny: access.Denial{Rule: "not_allowed"}},
-		{name: "the console is the owner", in: chat.Inbound{From: chat.Address{Platform: chat.Console, Kind: chat.DM}}, rule: "console", lvl: access.Owner},
-		{name: "who has the key of the http surface is the owner", in: change(dm("x"), func(in *chat.Inbound) { in.From.Platform = chat.HTTP }), rule: "http_key", lvl: access.Owner},
+		{name: "the console is the owner", in: chat.Inbound{Address: chat.Address{Platform: chat.Console, Kind: chat.DM}}, rule: "console", lvl: access.Owner},
+		{name: "who has the key of the http surface is the owner", in: change(dm("x"), func(in *chat.Inbound) { in.Address.Platform = chat.HTTP }), rule: "http_key", lvl: access.Owner},
 
 		{name: "a role lets in, as a guest", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44", "55"), rule: "allowed_role", lvl: access.Guest},
 		{name: "another role does not", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44"), deny: access.Denial{Rule: "not_allowed"}},
@@ -142,14 +142,14 @@ func TestCheck(t *testing.T) {
 		{name: "all bots", p: policy{Accounts: telegram(access.Rules{AllowAll: true, AllowBots: "all"})}, in: bot, rule: "platform_allow_all", lvl: access.Guest},
 		{name: "a bot that is heard still has to be allowed", p: policy{Accounts: telegram(access.Rules{AllowBots: "all"})}, in: bot, deny: access.Denial{Rule: "not_allowed"}},
 		{name: "an account's word on bots goes first", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram}: {AllowAll: true, AllowBots: "all"}, {Platform: chat.Telegram, Name: "second"}: {AllowBots: "none"}}},
-			in: change(bot, func(in *chat.Inbound) { in.From.Account = "second" }), deny: access.Denial{Rule: "bot"}},
+			in: change(bot, func(in *chat.Inbound) { in.Address.Account = "second" }), deny: access.Denial{Rule: "bot"}},
 		{name: "a bot is offered no code", p: policy{Accounts: telegram(access.Rules{AllowBots: "all"})}, in: change(dm("7"), func(in *chat.Inbound) { in.Sender.Bot = true }), deny: access.Denial{Rule: "not_allowed"}},
 
 		{name: "silent to strangers", p: policy{UnknownDM: "ignore"}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true}},
 		{name: "silent on this platform", p: policy{Accounts: telegram(access.Rules{UnknownDM: "ignore"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true}},
 		{name: "not silent on this platform", p: policy{UnknownDM: "ignore", Accounts: telegram(access.Rules{UnknownDM: "pair"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "a button is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Event = chat.Callback }), deny: access.Denial{Rule: "not_allowed"}},
-		{name: "an edit is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Event = chat.Edit }), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "a button is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Kind = chat.Callback }), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "an edit is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Kind = chat.Edit }), deny: access.Denial{Rule: "not_allowed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, d := checker(t, c.p).Check(c.in)
@@ -175,9 +175,9 @@ func TestOnlyTheIDCounts(t *testing.T) {
 	c := checker(t, access.Policy{Config: access.Config{Owners: []string{"7"}, AllowFrom: []string{"8"}}, Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})})
 	for _, s := range []string{"7", "8", "*", "-100", "telegram:7", " 7", "7 ", "07", "7\x00"} {
 		in := dm("666")
-		in.Sender.Name, in.Sender.Handle, in.ChatName, in.Topic, in.Text, in.ID, in.Key = s, s, s, s, s, s, s
-		in.From.Scope, in.From.Thread, in.From.Chat = s, s, s
-		in.ReplyTo = &chat.Quote{Author: s, Own: true}
+		in.Sender.Name, in.Sender.Handle, in.ChatName, in.Topic, in.Text, in.ID, in.IdempotencyKey = s, s, s, s, s, s, s
+		in.Address.Scope, in.Address.Thread, in.Address.Chat = s, s, s
+		in.ReplyTo = &chat.Quote{Author: s, FromBot: true}
 		if g, _ := c.Check(in); g.Valid() {
 			t.Errorf("let in by %q: %s", s, g.Rule())
 		}

@@ -91,7 +91,7 @@ func TestEveryRefusalIsInTheTable(t *testing.T) {
 				for range 25 {
 					for _, check := range []*access.Checker{c, none} {
 						in := withRoles()
-						in.From.Kind, in.Sender.ID, in.Sender.Bot = kind, id, bot
+						in.Address.Kind, in.Sender.ID, in.Sender.Bot = kind, id, bot
 						if g, d := check.Check(in); !g.Valid() {
 							seen[d.Rule] = true
 						}

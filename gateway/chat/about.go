@@ -5,16 +5,16 @@ type Purpose string
 
 // The purposes.
 const (
-	AsNotice  Purpose = ""        // something said by the way
-	AsPreview Purpose = "preview" // a beginning of the answer
-	AsAnswer  Purpose = "answer"  // the answer
-	AsFailure Purpose = "failure" // why there is no answer
+	PurposeNotice  Purpose = ""        // something said by the way
+	PurposePreview Purpose = "preview" // a beginning of the answer
+	PurposeAnswer  Purpose = "answer"  // the answer
+	PurposeFailure Purpose = "failure" // why there is no answer
 )
 
-// An About tells an adapter whose clients wait for their answers which of them
+// An ReplyContext tells an adapter whose clients wait for their answers which of them
 // a message is for, and what it is to them.
-type About struct {
-	As Purpose `json:"as,omitempty"`
+type ReplyContext struct {
+	Purpose Purpose `json:"as,omitempty"`
 	// IDs are those (Inbound.ID) of the messages that it is about, the oldest
 	// first.
 	IDs []string `json:"ids,omitempty"`

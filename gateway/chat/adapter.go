@@ -26,47 +26,47 @@ type Adapter interface {
 	// what is known; any other error leaves it unknown whether m arrived. Send
 	// never sleeps to respect a rate limit.
 	Send(ctx context.Context, m Outbound) (Receipt, error)
-	// Features tells what the platform can carry. It does not change.
-	Features() Features
+	// Capabilities tells what the platform can carry. It does not change.
+	Capabilities() Capabilities
 	// Health tells how the connection is. It never blocks.
 	Health() Health
 }
 
-// Features are the properties of a platform that matter to delivery.
-type Features struct {
-	// Limit is the greatest Size of one message's text.
-	Limit int
-	// Size measures text in the platform's own unit, as it will be sent.
-	Size func(Rich) int
+// Capabilities are the properties of a platform that matter to delivery.
+type Capabilities struct {
+	// MaxTextSize is the greatest Size of one message's text.
+	MaxTextSize int
+	// TextSize measures text in the platform's own unit, as it will be sent.
+	TextSize func(RichText) int
 	// CaptionLimit is the greatest Size of a file's caption; 0: no captions.
 	CaptionLimit int
 	// EditInterval is the least time between two preview edits in one room.
 	EditInterval time.Duration
-	// Raw says that the platform's clients read the agent's Markdown themselves:
+	// RawMarkdown says that the platform's clients read the agent's Markdown themselves:
 	// Outbound.Text is then that Markdown as the model wrote it, without spans,
 	// in one piece, and each preview is a beginning of the final text. What the
 	// model says ahead of its tool calls is part of that. Outbound.About is set.
-	Raw bool
-	// Lookup says that an uncertain send can be cleared up by asking the
+	RawMarkdown bool
+	// CanFind says that an uncertain send can be cleared up by asking the
 	// platform (the adapter is then a Finder).
-	Lookup bool
+	CanFind bool
 }
 
 // Health is the state of an adapter's connection.
 type Health struct {
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
-	// Proof is when the platform last showed that it reaches us: a poll that
+	// LastContact is when the platform last showed that it reaches us: a poll that
 	// returned, a heartbeat that was acknowledged.
-	Proof time.Time `json:"proof"`
-	Name  string    `json:"name,omitempty"` // the account's own name on the platform
-	Error string    `json:"error,omitempty"`
+	LastContact time.Time `json:"proof"`
+	Name        string    `json:"name,omitempty"` // the account's own name on the platform
+	Error       string    `json:"error,omitempty"`
 	// Note is what the operator should know of the account although nothing is
 	// wrong.
 	Note string `json:"note,omitempty"`
-	// Ahead is by how much our clock is ahead of the platform's: 0 if that is not
+	// ClockAhead is by how much our clock is ahead of the platform's: 0 if that is not
 	// known, or little.
-	Ahead time.Duration `json:"ahead,omitempty"`
+	ClockAhead time.Duration `json:"ahead,omitempty"`
 }
 
 // A State is a stage in the life of a connection.
@@ -100,9 +100,9 @@ type Typer interface {
 	Typing(ctx context.Context, to Address) error
 }
 
-// A Fetcher can download an incoming file. It writes at most limit bytes to w
+// A FileFetcher can download an incoming file. It writes at most limit bytes to w
 // and returns an error in words a person understands when there are more.
-type Fetcher interface {
+type FileFetcher interface {
 	Fetch(ctx context.Context, f File, w io.Writer, limit int64) error
 }
 
@@ -113,11 +113,11 @@ type Finder interface {
 	Find(ctx context.Context, m Outbound) (r Receipt, ok bool, err error)
 }
 
-// An Answerer can tell the platform that a button press was taken, and show a
+// An CallbackAnswerer can tell the platform that a button press was taken, and show a
 // short text for it. Answer is not called before the Accept that took the press
 // has it on disk, and may wait for that Accept to return.
-type Answerer interface {
-	Answer(ctx context.Context, callback Inbound, text string) error
+type CallbackAnswerer interface {
+	AnswerCallback(ctx context.Context, callback Inbound, text string) error
 }
 
 // A Dismisser shows people that what they gave is being answered, and stops
@@ -128,13 +128,13 @@ type Dismisser interface {
 	Dismiss(in Inbound)
 }
 
-// A Historian can tell what others have said in a thread before a message that
+// A ThreadReader can tell what others have said in a thread before a message that
 // has Earlier set.
-type Historian interface {
-	// Before returns the messages after since, the oldest first; ours are not
+type ThreadReader interface {
+	// MessagesBefore returns the messages after since, the oldest first; ours are not
 	// among them. An error says in words for the agent what could not be seen; it
 	// may come with messages.
-	Before(ctx context.Context, in Inbound, since time.Time) ([]Quote, error)
+	MessagesBefore(ctx context.Context, in Inbound, since time.Time) ([]Quote, error)
 }
 
 // A Reaction is what a mark on a person's message says about it.
@@ -142,9 +142,9 @@ type Reaction string
 
 // The reactions. Seen takes the place of nothing, Answered and Lost that of Seen.
 const (
-	Seen     Reaction = "seen"
-	Answered Reaction = "answered"
-	Lost     Reaction = "lost"
+	ReactionSeen     Reaction = "seen"
+	ReactionAnswered Reaction = "answered"
+	ReactionFailed   Reaction = "lost"
 )
 
 // A Reactor can mark a person's message with what has become of it. Marking it
@@ -153,13 +153,13 @@ type Reactor interface {
 	React(ctx context.Context, to Address, id string, r Reaction) error
 }
 
-// A MenuSetter can publish the list of commands to people's clients.
-type MenuSetter interface {
-	SetMenu(ctx context.Context, commands []MenuItem) error
+// A CommandPublisher can publish the list of commands to people's clients.
+type CommandPublisher interface {
+	PublishCommands(ctx context.Context, commands []CommandInfo) error
 }
 
-// A MenuItem is one command in a platform's menu.
-type MenuItem struct {
+// A CommandInfo is one command in a platform's menu.
+type CommandInfo struct {
 	Name string // without the slash
 	Help string
 }

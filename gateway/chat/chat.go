@@ -47,9 +47,9 @@ type Address struct {
 	Thread   string   `json:"t,omitempty"` // topic or thread inside the chat
 }
 
-// Room returns the address without its thread and kind: the unit to which
+// WithoutThread returns the address without its thread and kind: the unit to which
 // platforms apply their rate limits and in which sends keep their order.
-func (a Address) Room() Address {
+func (a Address) WithoutThread() Address {
 	return Address{Platform: a.Platform, Account: a.Account, Scope: a.Scope, Chat: a.Chat}
 }
 
@@ -59,8 +59,8 @@ type Account struct {
 	Name     string   `json:"a,omitempty"` // "" is the only one
 }
 
-// On returns the account to which a belongs.
-func (a Address) On() Account { return Account{a.Platform, a.Account} }
+// AccountID returns the account to which a belongs.
+func (a Address) AccountID() Account { return Account{a.Platform, a.Account} }
 
 // String returns the form that `send` and `deliver` accept as a target:
 // platform:chat or platform:chat:thread.
@@ -84,30 +84,30 @@ type Person struct {
 	Roles []string `json:"r,omitempty"`
 }
 
-// An Event says what kind of thing happened.
-type Event string
+// An EventKind says what kind of thing happened.
+type EventKind string
 
 // The events that adapters report.
 const (
-	Message  Event = "message"  // somebody wrote, or sent a file
-	Edit     Event = "edit"     // somebody changed an earlier message
-	Callback Event = "callback" // somebody pressed a button of ours
-	Moved    Event = "moved"    // the chat has a new id: Inbound.MovedTo
+	Message  EventKind = "message"  // somebody wrote, or sent a file
+	Edit     EventKind = "edit"     // somebody changed an earlier message
+	Callback EventKind = "callback" // somebody pressed a button of ours
+	Migrated EventKind = "moved"    // the chat has a new id: Inbound.MovedTo
 )
 
 // An Inbound is one normalised event. It is stored as JSON before the platform
 // hears that we have it, so every field survives a restart.
 type Inbound struct {
-	// Key is the idempotency key, unique within platform and account: the same
+	// IdempotencyKey is the idempotency key, unique within platform and account: the same
 	// event delivered again has the same key.
-	Key string `json:"key"`
+	IdempotencyKey string `json:"key"`
 	// ID is the platform's id of the message, unique within the chat.
-	ID     string    `json:"id"`
-	Event  Event     `json:"ev"`
-	From   Address   `json:"from"`
-	Sender Person    `json:"by"`
-	At     time.Time `json:"at"` // the platform's own clock
-	Text   string    `json:"text,omitempty"`
+	ID      string    `json:"id"`
+	Kind    EventKind `json:"ev"`
+	Address Address   `json:"from"`
+	Sender  Person    `json:"by"`
+	SentAt  time.Time `json:"at"` // the platform's own clock
+	Text    string    `json:"text,omitempty"`
 
 	ChatName string `json:"chat,omitempty"`  // untrusted
 	Topic    string `json:"topic,omitempty"` // untrusted
@@ -115,21 +115,21 @@ type Inbound struct {
 	// the overlay.
 	Prompt string `json:"prompt,omitempty"`
 
-	Files   []File   `json:"files,omitempty"`
-	ReplyTo *Quote   `json:"reply,omitempty"`
-	MovedTo *Address `json:"moved,omitempty"` // of a Moved event
+	Files      []File   `json:"files,omitempty"`
+	ReplyTo    *Quote   `json:"reply,omitempty"`
+	MigratedTo *Address `json:"moved,omitempty"` // of a Moved event
 
 	// Addressed: the message is meant for us: a direct chat, a mention, a
 	// reply to one of ours, or a chat in which we answer everything.
 	Addressed bool `json:"addr,omitempty"`
-	// Rule, if set, names the rule by which the adapter wants this event left
+	// IgnoreRule, if set, names the rule by which the adapter wants this event left
 	// unanswered. It is recorded for `why` and ends there.
-	Rule string `json:"rule,omitempty"`
-	// Earlier: there may be messages before this one in its thread that the agent
+	IgnoreRule string `json:"rule,omitempty"`
+	// HasEarlierMessages: there may be messages before this one in its thread that the agent
 	// was not shown. The adapter, a Historian, can tell them.
-	Earlier bool `json:"earlier,omitempty"`
-	// Amends is the Key of the message that an Edit changes.
-	Amends string `json:"amends,omitempty"`
+	HasEarlierMessages bool `json:"earlier,omitempty"`
+	// EditedKey is the Key of the message that an Edit changes.
+	EditedKey string `json:"amends,omitempty"`
 	// Part, if set, says that more pieces of the same thing may follow.
 	Part *Part `json:"part,omitempty"`
 }
@@ -144,10 +144,10 @@ type Part struct {
 
 // A Quote is the message to which somebody replied.
 type Quote struct {
-	ID     string `json:"id"`
-	Text   string `json:"text,omitempty"`
-	Author string `json:"by,omitempty"`
-	Own    bool   `json:"own,omitempty"` // it was one of ours
+	ID      string `json:"id"`
+	Text    string `json:"text,omitempty"`
+	Author  string `json:"by,omitempty"`
+	FromBot bool   `json:"own,omitempty"` // it was one of ours
 }
 
 // A FileKind says how a platform presents a file.
@@ -173,6 +173,6 @@ type File struct {
 	MIME string   `json:"m,omitempty"`
 	Size int64    `json:"s,omitempty"`    // bytes; 0 if unknown
 	Path string   `json:"path,omitempty"` // where it lies on our disk
-	// Problem, if set, says in words why the file could not be had.
-	Problem string `json:"problem,omitempty"`
+	// FetchError, if set, says in words why the file could not be had.
+	FetchError string `json:"problem,omitempty"`
 }

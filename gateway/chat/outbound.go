@@ -13,14 +13,14 @@ type Outbound struct {
 	// idempotency key, this is it.
 	ID      string     `json:"id"`
 	To      Address    `json:"to"`
-	Text    Rich       `json:"text,omitzero"`
+	Text    RichText   `json:"text,omitzero"`
 	ReplyTo string     `json:"re,omitempty"` // platform id of the message to quote
 	File    *File      `json:"file,omitempty"`
 	Buttons [][]Button `json:"btn,omitempty"`
 	// Quiet asks for no notification sound, for notices and progress.
 	Quiet bool `json:"quiet,omitempty"`
-	// About is set where Features.Raw is.
-	About *About `json:"about,omitempty"`
+	// ReplyContext is set where Features.Raw is.
+	ReplyContext *ReplyContext `json:"about,omitempty"`
 }
 
 // A Button is one choice under a message. Data comes back in a Callback and is
@@ -39,13 +39,13 @@ type Receipt struct {
 // succeed. Any other error from Send, Edit or Delete counts as uncertain.
 type SendError struct {
 	Outcome Outcome
-	// After is how long the platform asks to wait, to the letter; 0 if it does
+	// RetryAfter is how long the platform asks to wait, to the letter; 0 if it does
 	// not say.
-	After time.Duration
-	// Global says that After holds for the whole account and not for one chat.
-	Global bool
-	// MovedTo is the chat's new address, when the platform says that it moved.
-	MovedTo *Address
+	RetryAfter time.Duration
+	// AccountWide says that After holds for the whole account and not for one chat.
+	AccountWide bool
+	// MigratedTo is the chat's new address, when the platform says that it moved.
+	MigratedTo *Address
 	// Reason is for people: what happened, and where possible what to do.
 	Reason string
 	Err    error
@@ -58,8 +58,8 @@ type Outcome int
 // will never take this message (blocked by the user, chat gone).
 const (
 	Uncertain Outcome = iota // it may or may not have arrived
-	Refused                  // it certainly did not arrive; try again later
-	Rejected                 // it certainly did not arrive and never will
+	Transient                // it certainly did not arrive; try again later
+	Permanent                // it certainly did not arrive and never will
 )
 
 func (e *SendError) Error() string {

@@ -1,8 +1,8 @@
 package chat
 
-// Rich is text with styles, independent of any platform's markup. Markdown is
+// RichText is text with styles, independent of any platform's markup. Markdown is
 // parsed into it once; adapters turn it into their platform's own form.
-type Rich struct {
+type RichText struct {
 	Text  string `json:"t"`
 	Spans []Span `json:"s,omitempty"` // ordered by Start; nested or disjoint, never crossing
 }
@@ -12,14 +12,14 @@ type Style string
 
 // The styles. Block styles (Pre, Block) start and end at line boundaries.
 const (
-	Bold    Style = "b"
-	Italic  Style = "i"
-	Strike  Style = "s"
-	Code    Style = "c"
-	Pre     Style = "p" // Span.Arg is the language
-	Link    Style = "a" // Span.Arg is the URL
-	Block   Style = "q" // block quotation
-	Spoiler Style = "x"
+	Bold       Style = "b"
+	Italic     Style = "i"
+	Strike     Style = "s"
+	Code       Style = "c"
+	CodeBlock  Style = "p" // Span.Arg is the language
+	Link       Style = "a" // Span.Arg is the URL
+	BlockQuote Style = "q" // block quotation
+	Spoiler    Style = "x"
 )
 
 // A Span styles Text[Start:End]; offsets are in bytes and lie on the
@@ -31,5 +31,5 @@ type Span struct {
 	Arg   string `json:"v,omitempty"`
 }
 
-// Plain returns text without any style.
-func Plain(text string) Rich { return Rich{Text: text} }
+// PlainText returns text without any style.
+func PlainText(text string) RichText { return RichText{Text: text} }

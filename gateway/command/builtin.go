@@ -224,8 +224,8 @@ func why(ctx context.Context, env Env, c Call) (Result, error) {
 
 func whoami(_ context.Context, _ Env, c Call) (Result, error) {
 	s := c.T("You are %s on %s, level **%s**.", quote(c.By.ID), c.By.Platform, c.By.Level)
-	if c.In.From.Chat != "" {
-		s += " " + c.T("This chat is %s.", quote(c.In.From.String()))
+	if c.In.Address.Chat != "" {
+		s += " " + c.T("This chat is %s.", quote(c.In.Address.String()))
 	}
 	return Result{Text: s}, nil
 }

@@ -94,10 +94,10 @@ func pause(ctx context.Context, env Env, c Call) (Result, error) {
 
 // setHome makes the chat the one where the daemon speaks unasked on its platform.
 func setHome(ctx context.Context, env Env, c Call) (Result, error) {
-	if err := env.SetHome(ctx, c.In.From); err != nil {
+	if err := env.SetHome(ctx, c.In.Address); err != nil {
 		return Result{Text: c.T("That cannot be: %v.", err)}, nil
 	}
-	return Result{Text: c.T("This chat (%s) is now the home channel of %s: what goes to `%s` comes here.", quote(c.In.From.String()), c.In.From.Platform, c.In.From.Platform)}, nil
+	return Result{Text: c.T("This chat (%s) is now the home channel of %s: what goes to `%s` comes here.", quote(c.In.Address.String()), c.In.Address.Platform, c.In.Address.Platform)}, nil
 }
 
 // steps are the forms in which tool calls are shown.

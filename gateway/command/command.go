@@ -227,11 +227,11 @@ func (t *Table) Lookup(name string) (Command, bool) {
 }
 
 // Menu returns what platforms show in their clients for people of level.
-func (t *Table) Menu(level access.Level) []chat.MenuItem {
-	var items []chat.MenuItem
+func (t *Table) Menu(level access.Level) []chat.CommandInfo {
+	var items []chat.CommandInfo
 	for _, c := range t.list {
 		if c.Level <= level {
-			items = append(items, chat.MenuItem{Name: c.Name, Help: c.Help})
+			items = append(items, chat.CommandInfo{Name: c.Name, Help: c.Help})
 		}
 	}
 	return items

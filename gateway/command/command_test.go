@@ -130,7 +130,7 @@ func call(text string) command.Call {
 	name, args, _ := command.Parse(text)
 	return command.Call{
 		Name: name, Args: args, By: access.Principal{Platform: chat.Telegram, ID: "7", Level: access.Member},
-		In: chat.Inbound{From: chat.Address{Platform: chat.Telegram, Chat: "7"}},
+		In: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "7"}},
 	}
 }
 
@@ -357,14 +357,14 @@ func TestMemoriesAreShownToAnOwnerAloneOnly(t *testing.T) {
 		{access.Guest, chat.Group, true, "for people of level owner"},
 	} {
 		c := call("/memory")
-		c.By.Level, c.In.From.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared
+		c.By.Level, c.In.Address.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared
 		if r, err := table.Run(t.Context(), &fake{}, c); err != nil || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%+v: %q, %v", tt, r.Text, err)
 		}
 	}
 	broken := errors.New("disk is gone")
 	c := call("/memory")
-	c.By.Level, c.In.From.Kind = access.Owner, chat.DM
+	c.By.Level, c.In.Address.Kind = access.Owner, chat.DM
 	if _, err := table.Run(t.Context(), &fake{err: broken}, c); !errors.Is(err, broken) {
 		t.Errorf("/memory returns %v", err)
 	}

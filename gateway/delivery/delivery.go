@@ -187,15 +187,15 @@ const roomForMark = len(outbox.RepeatMark) + 1
 // Render makes rows of Markdown: parsed once, split where the platform needs
 // it, secrets masked. On a platform that is Raw it stays one piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
-	a, ok := d.o.Adapters[f.To.On()]
+	a, ok := d.o.Adapters[f.To.AccountID()]
 	if d.Raw(f.To) {
 		return []outbox.Row{{Role: f.Role, Turn: f.Turn, Forgotten: f.Secret, Msg: f.raw(d.o.Masker.Mask(md))}}
 	}
 	rich := markup.Parse(d.o.Masker.Mask(md))
-	pieces := []chat.Rich{rich}
+	pieces := []chat.RichText{rich}
 	if ok {
-		ft := a.Features()
-		pieces = markup.Split(rich, ft.Limit-roomForMark, ft.Size)
+		ft := a.Capabilities()
+		pieces = markup.Split(rich, ft.MaxTextSize-roomForMark, ft.TextSize)
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {
@@ -209,15 +209,15 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 
 // Raw reports whether the clients at an address read Markdown themselves.
 func (d *Delivery) Raw(to chat.Address) bool {
-	a, ok := d.o.Adapters[to.On()]
-	return ok && a.Features().Raw
+	a, ok := d.o.Adapters[to.AccountID()]
+	return ok && a.Capabilities().RawMarkdown
 }
 
 // raw is the message that carries md to a platform whose clients read Markdown.
 func (f Draft) raw(md string) chat.Outbound {
 	return chat.Outbound{
-		To: f.To, Text: chat.Plain(md), ReplyTo: f.ReplyTo, Quiet: f.Quiet,
-		About: &chat.About{As: f.As, IDs: f.For, Usage: f.Usage},
+		To: f.To, Text: chat.PlainText(md), ReplyTo: f.ReplyTo, Quiet: f.Quiet,
+		ReplyContext: &chat.ReplyContext{Purpose: f.As, IDs: f.For, Usage: f.Usage},
 	}
 }
 

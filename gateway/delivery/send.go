@@ -92,9 +92,9 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 			s = d.decide(row, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	a, ok := d.o.Adapters[row.Msg.To.On()]
+	a, ok := d.o.Adapters[row.Msg.To.AccountID()]
 	if !ok {
-		return d.decide(row, &chat.SendError{Outcome: chat.Refused, Reason: string(row.Msg.To.Platform) + " is not configured"})
+		return d.decide(row, &chat.SendError{Outcome: chat.Transient, Reason: string(row.Msg.To.Platform) + " is not configured"})
 	}
 	now := time.Now()
 	if row.State == outbox.Unsure {
@@ -183,7 +183,7 @@ func again(err error) error {
 	if errors.As(err, &se) && se.Outcome != chat.Uncertain {
 		return err
 	}
-	return &chat.SendError{Outcome: chat.Refused, Reason: "no answer to the edit", Err: err}
+	return &chat.SendError{Outcome: chat.Transient, Reason: "no answer to the edit", Err: err}
 }
 
 // askingTime is how long a platform is asked whether it has a message. Later
@@ -194,7 +194,7 @@ const askingTime = 15 * time.Minute
 // tell, for want of a permission, is not asked again.
 func answerable(err error) bool {
 	se, ok := errors.AsType[*chat.SendError](err)
-	return !ok || se.Outcome != chat.Rejected
+	return !ok || se.Outcome != chat.Permanent
 }
 
 // resolve clears up a row of which it is not known whether it arrived.
@@ -237,7 +237,7 @@ func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 func (d *Delivery) learn(to chat.Address, err error, now time.Time) {
 	var se *chat.SendError
 	if errors.As(err, &se) {
-		d.budget.Learn(to, se.After, se.Global, now)
+		d.budget.Learn(to, se.RetryAfter, se.AccountWide, now)
 	}
 }
 

@@ -59,15 +59,15 @@ type Stream struct {
 // left for the same turn, or 0. The caller must call Finish.
 func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
 	s := &Stream{d: d, f: f, preview: prior, since: time.Now(), interval: d.o.EditInterval}
-	s.adapter = d.o.Adapters[f.To.On()]
+	s.adapter = d.o.Adapters[f.To.AccountID()]
 	if s.adapter != nil {
 		if d.o.Preview {
 			s.editor, _ = s.adapter.(chat.Editor)
 		}
 		s.typer, _ = s.adapter.(chat.Typer)
-		ft := s.adapter.Features()
+		ft := s.adapter.Capabilities()
 		s.interval = max(s.interval, ft.EditInterval)
-		if s.raw = ft.Raw; s.raw {
+		if s.raw = ft.RawMarkdown; s.raw {
 			s.interval = ft.EditInterval
 		}
 	}
@@ -362,12 +362,12 @@ func (s *Stream) message(text string) chat.Outbound {
 	text = s.d.o.Masker.Mask(text)
 	if s.raw {
 		f := s.f
-		f.As = chat.AsPreview
+		f.As = chat.PurposePreview
 		return f.raw(text)
 	}
 	m := chat.Outbound{To: s.f.To, Text: markup.Parse(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
-	ft := s.adapter.Features()
-	if pieces := markup.Split(m.Text, ft.Limit, ft.Size); len(pieces) > 0 {
+	ft := s.adapter.Capabilities()
+	if pieces := markup.Split(m.Text, ft.MaxTextSize, ft.TextSize); len(pieces) > 0 {
 		m.Text = pieces[0]
 	}
 	return m

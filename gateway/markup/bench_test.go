@@ -129,7 +129,7 @@ func BenchmarkParseHostile(b *testing.B) {
 
 func BenchmarkSplit(b *testing.B) {
 	r := markup.Parse(repeat(answer, 1<<20))
-	for name, size := range map[string]func(chat.Rich) int{"utf16": markup.UTF16, "runes": markup.Runes} {
+	for name, size := range map[string]func(chat.RichText) int{"utf16": markup.UTF16, "runes": markup.Runes} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(r.Text)))
 			for b.Loop() {

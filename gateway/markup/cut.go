@@ -116,7 +116,7 @@ func (s *splitter) ownCluster(i int, r rune) bool {
 func (s *splitter) besideCode(i int) bool {
 	n := sort.Search(len(s.spans), func(k int) bool { return s.spans[k].Start > i })
 	for k := range n {
-		if sp := s.spans[k]; sp.Style == chat.Pre && (sp.Start == i || sp.End == i-1) {
+		if sp := s.spans[k]; sp.Style == chat.CodeBlock && (sp.Start == i || sp.End == i-1) {
 			return true
 		}
 	}
@@ -125,7 +125,7 @@ func (s *splitter) besideCode(i int) bool {
 
 // inCode says that i lies inside a code block.
 func (s *splitter) inCode(i int) bool {
-	_, ok := s.around(i, chat.Pre, chat.Pre)
+	_, ok := s.around(i, chat.CodeBlock, chat.CodeBlock)
 	return ok
 }
 
@@ -137,7 +137,7 @@ func (s *splitter) atom(i int) (chat.Span, bool) {
 		return sp, false
 	}
 	if s.atomAt != sp {
-		whole := chat.Rich{Text: s.text[sp.Start:sp.End], Spans: clip(nil, s.spans, sp.Start, sp.End)}
+		whole := chat.RichText{Text: s.text[sp.Start:sp.End], Spans: clip(nil, s.spans, sp.Start, sp.End)}
 		s.atomAt, s.atomFits = sp, s.size(whole) <= s.limit
 	}
 	return sp, s.atomFits

@@ -19,7 +19,7 @@ import (
 // UTF-8, or spans that are empty, out of range, out of order, off the
 // boundaries of runes, or crossing. Everything this package returns for well
 // formed input is well formed.
-func Check(r chat.Rich) error {
+func Check(r chat.RichText) error {
 	if !utf8.ValidString(r.Text) {
 		return fmt.Errorf("markup: text is not UTF-8")
 	}
@@ -50,7 +50,7 @@ func Check(r chat.Rich) error {
 // Slice returns r.Text[from:to] with the spans that lie in it, cut to it.
 // Offsets out of range are moved into it, offsets inside a rune to the inner
 // side.
-func Slice(r chat.Rich, from, to int) chat.Rich {
+func Slice(r chat.RichText, from, to int) chat.RichText {
 	from, to = max(from, 0), min(to, len(r.Text))
 	for from < to && !boundary(r.Text, from) {
 		from++
@@ -59,9 +59,9 @@ func Slice(r chat.Rich, from, to int) chat.Rich {
 		to--
 	}
 	if from >= to {
-		return chat.Rich{}
+		return chat.RichText{}
 	}
-	return chat.Rich{Text: r.Text[from:to], Spans: clip(nil, r.Spans, from, to)}
+	return chat.RichText{Text: r.Text[from:to], Spans: clip(nil, r.Spans, from, to)}
 }
 
 // clip appends to dst what of spans lies in [from, to), relative to from.
@@ -79,7 +79,7 @@ func clip(dst, spans []chat.Span, from, to int) []chat.Span {
 }
 
 // Concat returns the parts one after another, each with its own spans.
-func Concat(parts ...chat.Rich) chat.Rich {
+func Concat(parts ...chat.RichText) chat.RichText {
 	var text strings.Builder
 	var spans []chat.Span
 	for _, p := range parts {
@@ -90,7 +90,7 @@ func Concat(parts ...chat.Rich) chat.Rich {
 			spans = append(spans, s)
 		}
 	}
-	return chat.Rich{Text: text.String(), Spans: spans}
+	return chat.RichText{Text: text.String(), Spans: spans}
 }
 
 // A Visitor takes a Rich apart in order; any of its functions may be nil.
@@ -102,7 +102,7 @@ type Visitor struct {
 
 // Walk calls v for the spans and the text of r from left to right, so that
 // opens and closes nest: what a renderer for tagged markup needs.
-func Walk(r chat.Rich, v Visitor) {
+func Walk(r chat.RichText, v Visitor) {
 	pos := 0
 	text := func(to int) {
 		if to > pos && v.Text != nil {
@@ -136,7 +136,7 @@ func Walk(r chat.Rich, v Visitor) {
 // PlainText returns r without styles, for platforms and places that have none:
 // a link is written as "text (url)" unless its text says the same already, code
 // stands as it is.
-func PlainText(r chat.Rich) string {
+func PlainText(r chat.RichText) string {
 	var b strings.Builder
 	Walk(r, Visitor{
 		Text: func(s string) { b.WriteString(s) },
@@ -168,10 +168,10 @@ func boundary(text string, i int) bool {
 }
 
 // Runes measures r in code points of its text, as Discord does.
-func Runes(r chat.Rich) int { return utf8.RuneCountInString(r.Text) }
+func Runes(r chat.RichText) int { return utf8.RuneCountInString(r.Text) }
 
 // UTF16 measures r in UTF-16 code units of its text, as Telegram does.
-func UTF16(r chat.Rich) int { return utf16Len(r.Text) }
+func UTF16(r chat.RichText) int { return utf16Len(r.Text) }
 
 func utf16Len(s string) int {
 	n := 0
@@ -189,7 +189,7 @@ func utf16Len(s string) int {
 
 // UTF16Offsets returns the spans of r with Start and End counted in UTF-16 code
 // units, in the same order.
-func UTF16Offsets(r chat.Rich) []chat.Span {
+func UTF16Offsets(r chat.RichText) []chat.Span {
 	if len(r.Spans) == 0 {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		{"inside a rune", "é", spans(0, 1), false},
 		{"not UTF-8", "\xff", nil, false},
 	} {
-		if err := markup.Check(chat.Rich{Text: c.text, Spans: c.spans}); (err == nil) != c.ok {
+		if err := markup.Check(chat.RichText{Text: c.text, Spans: c.spans}); (err == nil) != c.ok {
 			t.Errorf("%s: got %v", c.name, err)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 // literal; a fence that is open is code. HTML is literal text. Links lead to
 // web, mail, telephone and chat targets only; any other target is written out.
 // Where a line follows a line in md, it does so in the result.
-func Parse(md string) chat.Rich {
+func Parse(md string) chat.RichText {
 	md = clean(md)
 	tail := ""
 	if len(md) > maxParsed {
@@ -53,7 +53,7 @@ func Parse(md string) chat.Rich {
 		b.out = append(b.out, '\n')
 	}
 	b.out = append(b.out, tail...)
-	return chat.Rich{Text: string(b.out), Spans: b.spans}
+	return chat.RichText{Text: string(b.out), Spans: b.spans}
 }
 
 // clean returns s as valid UTF-8 with line feeds as line ends and without

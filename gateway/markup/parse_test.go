@@ -15,7 +15,7 @@ import (
 )
 
 // show writes spans as tags, so that a case reads as what one would see.
-func show(r chat.Rich) string {
+func show(r chat.RichText) string {
 	var b strings.Builder
 	markup.Walk(r, markup.Visitor{
 		Open: func(s chat.Span) {
@@ -178,7 +178,7 @@ func same(t *testing.T, md, want string) {
 }
 
 // sound checks what Parse promises of every result.
-func sound(r chat.Rich) error {
+func sound(r chat.RichText) error {
 	if err := markup.Check(r); err != nil {
 		return err
 	}
@@ -191,14 +191,14 @@ func sound(r chat.Rich) error {
 			open = open[:len(open)-1]
 		}
 		for _, o := range open {
-			if o.Style == s.Style || o.Style == chat.Pre || o.Style == chat.Code {
+			if o.Style == s.Style || o.Style == chat.CodeBlock || o.Style == chat.Code {
 				return fmt.Errorf("%s inside %s in %q", s.Style, o.Style, r.Text)
 			}
 		}
 		open = append(open, s)
 		starts := s.Start == 0 || r.Text[s.Start-1] == '\n'
 		ends := s.End == len(r.Text) || r.Text[s.End] == '\n'
-		if (s.Style == chat.Pre || s.Style == chat.Block) && !(starts && ends) {
+		if (s.Style == chat.CodeBlock || s.Style == chat.BlockQuote) && !(starts && ends) {
 			return fmt.Errorf("%s [%d,%d) is not whole lines of %q", s.Style, s.Start, s.End, r.Text)
 		}
 		if s.Arg != "" && (!utf8.ValidString(s.Arg) || strings.ContainsFunc(s.Arg, unicode.IsControl)) {

@@ -26,15 +26,15 @@ import (
 // size is the platform's measure (see chat.Features); it should not shrink as
 // text grows. If not even one rune without style has size limit, that rune is a
 // piece nevertheless.
-func Split(r chat.Rich, limit int, size func(chat.Rich) int) []chat.Rich {
+func Split(r chat.RichText, limit int, size func(chat.RichText) int) []chat.RichText {
 	if blank(r.Text) {
 		return nil
 	}
 	if size(r) <= limit {
-		return []chat.Rich{r}
+		return []chat.RichText{r}
 	}
 	s := splitter{text: r.Text, spans: slices.Clone(r.Spans), limit: limit, size: size, guess: max(limit, 1)}
-	var pieces []chat.Rich
+	var pieces []chat.RichText
 	for s.from < len(s.text) {
 		hi := s.reach()
 		if hi <= s.from {
@@ -54,7 +54,7 @@ type splitter struct {
 	text  string
 	spans []chat.Span
 	limit int
-	size  func(chat.Rich) int
+	size  func(chat.RichText) int
 	from  int
 	guess int // length of the last piece
 
@@ -64,15 +64,15 @@ type splitter struct {
 
 // slice returns text[from:to] with its spans. Spans before from have been
 // removed, so the work is that of the piece.
-func (s *splitter) slice(to int) chat.Rich {
+func (s *splitter) slice(to int) chat.RichText {
 	n := sort.Search(len(s.spans), func(i int) bool { return s.spans[i].Start >= to })
-	return chat.Rich{Text: s.text[s.from:to], Spans: clip(nil, s.spans[:n], s.from, to)}
+	return chat.RichText{Text: s.text[s.from:to], Spans: clip(nil, s.spans[:n], s.from, to)}
 }
 
 func (s *splitter) fits(to int) bool { return s.size(s.slice(to)) <= s.limit }
 
 // piece returns what a cut leaves on its left, without the white space there.
-func (s *splitter) piece(cut int) chat.Rich {
+func (s *splitter) piece(cut int) chat.RichText {
 	if cut == len(s.text) {
 		return s.slice(cut)
 	}

@@ -18,21 +18,21 @@ import (
 
 // marked measures as a platform does whose markup counts: each style costs, and
 // so does a link's target.
-func marked(r chat.Rich) int {
+func marked(r chat.RichText) int {
 	n := utf8.RuneCountInString(r.Text)
 	for _, s := range r.Spans {
 		n += 4 + utf8.RuneCountInString(s.Arg)
-		if s.Style == chat.Pre {
+		if s.Style == chat.CodeBlock {
 			n += 4
 		}
 	}
 	return n
 }
 
-var sizes = map[string]func(chat.Rich) int{
+var sizes = map[string]func(chat.RichText) int{
 	"utf16":  markup.UTF16,
 	"runes":  markup.Runes,
-	"bytes":  func(r chat.Rich) int { return len(r.Text) },
+	"bytes":  func(r chat.RichText) int { return len(r.Text) },
 	"marked": marked,
 }
 
@@ -103,10 +103,10 @@ func TestSplitDropsALinkThatCannotBeCarried(t *testing.T) {
 func TestSplitEndsWithAnyMeasure(t *testing.T) {
 	r := markup.Parse(repeat(answer, 5000))
 	n := 0
-	for name, size := range map[string]func(chat.Rich) int{
-		"always too long": func(chat.Rich) int { return 99 },
-		"odd":             func(r chat.Rich) int { return len(r.Text) % 97 },
-		"random":          func(r chat.Rich) int { n = n*1103515245 + 12345; return n >> 16 & 31 },
+	for name, size := range map[string]func(chat.RichText) int{
+		"always too long": func(chat.RichText) int { return 99 },
+		"odd":             func(r chat.RichText) int { return len(r.Text) % 97 },
+		"random":          func(r chat.RichText) int { n = n*1103515245 + 12345; return n >> 16 & 31 },
 	} {
 		pieces := markup.Split(r, 10, size)
 		if got, want := squeeze(join(pieces)), squeeze(r.Text); got != want {
@@ -115,7 +115,7 @@ func TestSplitEndsWithAnyMeasure(t *testing.T) {
 	}
 }
 
-func join(pieces []chat.Rich) string { return markup.Concat(pieces...).Text }
+func join(pieces []chat.RichText) string { return markup.Concat(pieces...).Text }
 
 // squeeze removes all white space.
 func squeeze(s string) string {
@@ -128,7 +128,7 @@ func squeeze(s string) string {
 }
 
 // styles lists, for each rune that is not white space, the styles it has.
-func styles(r chat.Rich) []string {
+func styles(r chat.RichText) []string {
 	var all []string
 	var open []string
 	markup.Walk(r, markup.Visitor{
@@ -146,7 +146,7 @@ func styles(r chat.Rich) []string {
 func squeezeRunes(s string) []rune { return []rune(squeeze(s)) }
 
 // soundPieces checks what Split promises.
-func soundPieces(r chat.Rich, pieces []chat.Rich, limit int, size func(chat.Rich) int) error {
+func soundPieces(r chat.RichText, pieces []chat.RichText, limit int, size func(chat.RichText) int) error {
 	for i, p := range pieces {
 		if err := markup.Check(p); err != nil {
 			return fmt.Errorf("piece %d: %w", i, err)
@@ -154,7 +154,7 @@ func soundPieces(r chat.Rich, pieces []chat.Rich, limit int, size func(chat.Rich
 		if squeeze(p.Text) == "" {
 			return fmt.Errorf("piece %d is blank", i)
 		}
-		plain := chat.Plain(p.Text)
+		plain := chat.PlainText(p.Text)
 		if size(p) > limit && (len(p.Spans) > 0 || utf8.RuneCountInString(plain.Text) > 1) {
 			return fmt.Errorf("piece %d has size %d over %d: %q", i, size(p), limit, p.Text)
 		}
@@ -201,7 +201,7 @@ func TestSplitKeepsWholeWhatFits(t *testing.T) {
 		r := markup.Parse(markdown().Draw(t, "md"))
 		const limit = 60
 		pieces := markup.Split(r, limit, markup.UTF16)
-		count := func(rs ...chat.Rich) (n int) {
+		count := func(rs ...chat.RichText) (n int) {
 			for _, r := range rs {
 				for _, s := range r.Spans {
 					atom := s.Style == chat.Link || s.Style == chat.Code
@@ -227,14 +227,14 @@ func TestSplitKeepsWholeWhatFits(t *testing.T) {
 }
 
 // nestedAtom says that s lies in another link or inline code.
-func nestedAtom(r chat.Rich, s chat.Span) bool {
+func nestedAtom(r chat.RichText, s chat.Span) bool {
 	return slices.ContainsFunc(r.Spans, func(o chat.Span) bool {
 		return o != s && (o.Style == chat.Link || o.Style == chat.Code) && o.Start <= s.Start && o.End >= s.End
 	})
 }
 
 // clustersWhole checks that the pieces begin where clusters of the text begin.
-func clustersWhole(text string, pieces []chat.Rich, limit int) error {
+func clustersWhole(text string, pieces []chat.RichText, limit int) error {
 	starts := map[int]bool{0: true}
 	at := 0
 	for g := uniseg.NewGraphemes(text); g.Next(); {

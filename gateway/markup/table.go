@@ -12,7 +12,7 @@ import (
 
 // A grid is a table whose cells are rendered: the header is row 0.
 type grid struct {
-	rows   [][]chat.Rich
+	rows   [][]chat.RichText
 	align  []extast.Alignment
 	widths []int // of the columns, in columns of monospace text
 	linked bool  // a cell has a link whose target its text does not show
@@ -28,7 +28,7 @@ func (b *builder) table(n *extast.Table) {
 	}
 	if total <= wideTable && !g.linked {
 		b.bare()
-		b.styled(chat.Pre, "", func() { b.text(g.aligned()) })
+		b.styled(chat.CodeBlock, "", func() { b.text(g.aligned()) })
 		return
 	}
 	b.records(g)
@@ -37,7 +37,7 @@ func (b *builder) table(n *extast.Table) {
 func (b *builder) grid(n *extast.Table) grid {
 	g := grid{align: n.Alignments, widths: make([]int, len(n.Alignments))}
 	for r := n.FirstChild(); r != nil; r = r.NextSibling() {
-		row := make([]chat.Rich, 0, len(g.widths))
+		row := make([]chat.RichText, 0, len(g.widths))
 		for c := r.FirstChild(); c != nil && len(row) < len(g.widths); c = c.NextSibling() {
 			cell := b.cell(c)
 			g.widths[len(row)] = max(g.widths[len(row)], uniseg.StringWidth(cell.Text))
@@ -52,7 +52,7 @@ func (b *builder) grid(n *extast.Table) grid {
 }
 
 // cell renders one cell as a single line.
-func (b *builder) cell(n ast.Node) chat.Rich {
+func (b *builder) cell(n ast.Node) chat.RichText {
 	sub := &builder{src: b.src, styles: b.styles[:len(b.styles):len(b.styles)], budget: b.budget}
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		if html, ok := c.(*ast.RawHTML); ok && lineBreak(html, b.src) {
@@ -68,7 +68,7 @@ func (b *builder) cell(n ast.Node) chat.Rich {
 		}
 		return r
 	}, string(sub.out))
-	return chat.Rich{Text: line, Spans: sub.spans}
+	return chat.RichText{Text: line, Spans: sub.spans}
 }
 
 func lineBreak(n *ast.RawHTML, src []byte) bool {
@@ -137,7 +137,7 @@ func (b *builder) records(g grid) {
 	}
 }
 
-func (b *builder) record(header, row []chat.Rich) {
+func (b *builder) record(header, row []chat.RichText) {
 	for j, cell := range row {
 		if blank(cell.Text) {
 			continue
@@ -157,7 +157,7 @@ func (b *builder) record(header, row []chat.Rich) {
 }
 
 // rich writes r, without the styles that are open already.
-func (b *builder) rich(r chat.Rich) {
+func (b *builder) rich(r chat.RichText) {
 	base := len(b.out)
 	b.out = append(b.out, r.Text...)
 	for _, s := range r.Spans {

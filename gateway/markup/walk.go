@@ -166,7 +166,7 @@ func (b *builder) code(lines *text.Segments, language string) {
 		return
 	}
 	b.bare()
-	b.styled(chat.Pre, language, func() { b.text(string(s)) })
+	b.styled(chat.CodeBlock, language, func() { b.text(string(s)) })
 }
 
 // language returns the name of a fence's language if it is one that any
@@ -204,7 +204,7 @@ func (b *builder) html(n *ast.HTMLBlock) {
 // quote writes a quotation as a span; one inside another is marked by hand,
 // because no platform nests them.
 func (b *builder) quote(n *ast.Blockquote) {
-	if slices.Contains(b.styles, chat.Block) {
+	if slices.Contains(b.styles, chat.BlockQuote) {
 		b.within("> ", func() { b.blocks(n) })
 		return
 	}
@@ -214,7 +214,7 @@ func (b *builder) quote(n *ast.Blockquote) {
 	indent, lists := b.indent, b.lists
 	b.bare()
 	b.indent, b.lists = "", 0
-	b.styled(chat.Block, "", func() { b.blocks(n) })
+	b.styled(chat.BlockQuote, "", func() { b.blocks(n) })
 	b.indent, b.lists = indent, lists
 	b.need, b.marker = 0, false
 }

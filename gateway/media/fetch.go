@@ -18,7 +18,7 @@ type Fetcher struct {
 	Cache *Cache
 	// From returns what downloads the files of an account; nil: its platform gives
 	// none.
-	From  func(chat.Account) chat.Fetcher
+	From  func(chat.Account) chat.FileFetcher
 	Limit int64               // bytes of one file
 	Mask  func(string) string // takes secrets out of what a platform's error says
 	Log   *zap.Logger
@@ -29,7 +29,7 @@ type Fetcher struct {
 func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.File, error) {
 	fetch := g.From(on)
 	if fetch == nil {
-		f.Problem = words.N("this platform gives no files")
+		f.FetchError = words.N("this platform gives no files")
 		return f, nil
 	}
 	var said error // by the adapter: it knows the platform's own limits
@@ -48,6 +48,6 @@ func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.
 		said = errors.New(plain)
 	}
 	wrong := words.Errorf("I could not get the file %s: %v.", Name(f.Name), said)
-	kept.Problem = wrong.Error()
+	kept.FetchError = wrong.Error()
 	return kept, wrong
 }

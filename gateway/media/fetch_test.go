@@ -34,7 +34,7 @@ func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		from             chat.Fetcher
+		from             chat.FileFetcher
 		problem, said    string // English, for the model; German, for the person
 		told, downloaded bool
 	}{
@@ -46,12 +46,12 @@ func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := media.Fetcher{
-				Cache: open(t, t.TempDir(), limits), From: func(chat.Account) chat.Fetcher { return tt.from }, Limit: 1 << 20,
+				Cache: open(t, t.TempDir(), limits), From: func(chat.Account) chat.FileFetcher { return tt.from }, Limit: 1 << 20,
 				Mask: func(s string) string { return strings.ReplaceAll(s, "sk-secret", "***") }, Log: zap.NewNop(),
 			}
 			f, wrong := g.Fetch(t.Context(), chat.Account{Platform: chat.Slack}, chat.File{Name: "a.txt"})
-			if f.Problem != tt.problem || (f.Path != "") != tt.downloaded || (wrong != nil) != tt.told {
-				t.Errorf("problem %q, path %q, error %v", f.Problem, f.Path, wrong)
+			if f.FetchError != tt.problem || (f.Path != "") != tt.downloaded || (wrong != nil) != tt.told {
+				t.Errorf("problem %q, path %q, error %v", f.FetchError, f.Path, wrong)
 			}
 			if wrong != nil && de.Why(wrong) != tt.said {
 				t.Errorf("the person reads %q, want %q", de.Why(wrong), tt.said)

@@ -143,10 +143,10 @@ func (c *Cache) Dir() string { return c.dir }
 // fetched if f says how large it is, else when the limit is reached; the error
 // is then a *dial.TooLarge.
 func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (chat.File, error) {
-	f.Name, f.Path, f.Problem = Name(f.Name), "", ""
+	f.Name, f.Path, f.FetchError = Name(f.Name), "", ""
 	saved, err := c.save(ctx, fetch, f)
 	if err != nil {
-		f.Problem = Why(err).Error()
+		f.FetchError = Why(err).Error()
 		return f, fmt.Errorf("save incoming file: %w", err)
 	}
 	return saved, nil

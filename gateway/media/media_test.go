@@ -180,7 +180,7 @@ func TestSaveKeepsNothingOfAFailure(t *testing.T) {
 			if err == nil {
 				t.Fatal("there is no error")
 			}
-			if diff := cmp.Diff(chat.File{Name: "n", Ref: "r", Size: c.size, Problem: c.problem}, f); diff != "" {
+			if diff := cmp.Diff(chat.File{Name: "n", Ref: "r", Size: c.size, FetchError: c.problem}, f); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			var large *dial.TooLarge

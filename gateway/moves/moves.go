@@ -55,7 +55,7 @@ func Open(ctx context.Context, store Values) (*Book, error) {
 // Add notes that the chat of from is the chat of to now. It returns once that is
 // kept. To be told twice is to be told once.
 func (b *Book) Add(ctx context.Context, from, to chat.Address) error {
-	if b == nil || from.Room() == to.Room() {
+	if b == nil || from.WithoutThread() == to.WithoutThread() {
 		return nil
 	}
 	b.mu.Lock()
@@ -63,9 +63,9 @@ func (b *Book) Add(ctx context.Context, from, to chat.Address) error {
 	list := make([]move, 0, len(b.list)+1)
 	for _, m := range b.list {
 		switch {
-		case m.From.Room() == from.Room() && m.To.Room() == to.Room():
+		case m.From.WithoutThread() == from.WithoutThread() && m.To.WithoutThread() == to.WithoutThread():
 			return nil
-		case m.From.Room() == from.Room(), m.From.Room() == to.Room(): // a chat that comes back has not left
+		case m.From.WithoutThread() == from.WithoutThread(), m.From.WithoutThread() == to.WithoutThread(): // a chat that comes back has not left
 		default:
 			list = append(list, m)
 		}
@@ -97,7 +97,7 @@ func (b *Book) Now(at chat.Address) chat.Address {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for range b.list { // each move leads on once
-		i := b.leaving(at.Room())
+		i := b.leaving(at.WithoutThread())
 		if i < 0 {
 			break
 		}
@@ -112,7 +112,7 @@ func (b *Book) Now(at chat.Address) chat.Address {
 
 func (b *Book) leaving(room chat.Address) int {
 	for i, m := range b.list {
-		if m.From.Room() == room {
+		if m.From.WithoutThread() == room {
 			return i
 		}
 	}
@@ -126,10 +126,10 @@ func (b *Book) Was(at chat.Address) (ids []string) {
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	room := at.Room()
+	room := at.WithoutThread()
 	for i := len(b.list) - 1; i >= 0; i-- { // who came last has left first
-		if m := b.list[i]; m.To.Room() == room {
-			ids, room = append(ids, m.From.Chat), m.From.Room()
+		if m := b.list[i]; m.To.WithoutThread() == room {
+			ids, room = append(ids, m.From.Chat), m.From.WithoutThread()
 		}
 	}
 	return ids

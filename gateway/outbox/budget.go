@@ -86,12 +86,12 @@ func (b *Budget) Learn(to chat.Address, after time.Duration, global bool, now ti
 	b.sweep(now)
 	until := now.Add(after)
 	if global {
-		if a := to.On(); until.After(b.accounts[a]) {
+		if a := to.AccountID(); until.After(b.accounts[a]) {
 			b.accounts[a] = until
 		}
 		return
 	}
-	if r := to.Room(); until.After(b.rooms[r]) {
+	if r := to.WithoutThread(); until.After(b.rooms[r]) {
 		b.rooms[r] = until
 	}
 }
@@ -111,19 +111,19 @@ func (b *Budget) Take(to chat.Address, now time.Time) time.Duration {
 	if wait > 0 {
 		return wait
 	}
-	c := b.ceilings[to.On()]
+	c := b.ceilings[to.AccountID()]
 	b.count(whole(to), c.Account, now)
-	b.count(to.Room(), c.Room, now)
+	b.count(to.WithoutThread(), c.Room, now)
 	return 0
 }
 
 func (b *Budget) waitLocked(to chat.Address, now time.Time) time.Duration {
-	c := b.ceilings[to.On()]
+	c := b.ceilings[to.AccountID()]
 	return max(0,
-		b.rooms[to.Room()].Sub(now),
-		b.accounts[to.On()].Sub(now),
+		b.rooms[to.WithoutThread()].Sub(now),
+		b.accounts[to.AccountID()].Sub(now),
 		full(b.sent[whole(to)], c.Account, now),
-		full(b.sent[to.Room()], c.Room, now))
+		full(b.sent[to.WithoutThread()], c.Room, now))
 }
 
 // whole is the key under which the sends of a whole account are counted; no
@@ -173,7 +173,7 @@ func (b *Budget) sweep(now time.Time) {
 		}
 	}
 	for k, s := range b.sent {
-		c := b.ceilings[k.On()]
+		c := b.ceilings[k.AccountID()]
 		per := c.Room.Per
 		if k == whole(k) {
 			per = c.Account.Per

@@ -77,18 +77,18 @@ func Decide(r Row, err error, now time.Time, p Policy) Settlement {
 	s.Reason = reason(err)
 	se := known(err)
 	switch {
-	case se.MovedTo != nil && *se.MovedTo != r.Msg.To && se.Outcome != chat.Uncertain:
-		s.MovedTo = se.MovedTo
+	case se.MigratedTo != nil && *se.MigratedTo != r.Msg.To && se.Outcome != chat.Uncertain:
+		s.MovedTo = se.MigratedTo
 		if r.Attempts <= moveTries {
 			return tryAgain(s, r, now, now)
 		}
 		return tryAgain(s, r, now, now.Add(r.Backoff()))
-	case se.Outcome == chat.Rejected:
+	case se.Outcome == chat.Permanent:
 		s.State = Dead
 		return s
-	case se.Outcome == chat.Refused && se.After > 0:
-		return tryAgain(s, r, now, now.Add(se.After))
-	case se.Outcome == chat.Refused:
+	case se.Outcome == chat.Transient && se.RetryAfter > 0:
+		return tryAgain(s, r, now, now.Add(se.RetryAfter))
+	case se.Outcome == chat.Transient:
 		return tryAgain(s, r, now, now.Add(r.Backoff()))
 	case r.State == Unsure:
 		q := Resolve(r, now, p)
@@ -145,7 +145,7 @@ func known(err error) chat.SendError {
 	case errors.As(err, &se) && se != nil:
 		return *se
 	case errors.Is(err, chat.ErrGone):
-		return chat.SendError{Outcome: chat.Refused}
+		return chat.SendError{Outcome: chat.Transient}
 	}
 	return chat.SendError{Outcome: chat.Uncertain}
 }
@@ -178,15 +178,15 @@ const RepeatMark = "(may be a repeat)"
 // MarkRepeat returns t with mark on a line of its own ahead of it, and every style
 // where it was. Marking twice is marking once. The text grows by len(mark)+1
 // bytes, all ASCII, which a piece that fills its platform's limit has no room for.
-func MarkRepeat(t chat.Rich, mark string) chat.Rich {
+func MarkRepeat(t chat.RichText, mark string) chat.RichText {
 	lead := mark + "\n"
 	if strings.HasPrefix(t.Text, lead) || t.Text == mark {
 		return t
 	}
 	if t.Text == "" {
-		return chat.Plain(mark)
+		return chat.PlainText(mark)
 	}
-	m := chat.Rich{Text: lead + t.Text}
+	m := chat.RichText{Text: lead + t.Text}
 	for _, s := range t.Spans {
 		s.Start += len(lead)
 		s.End += len(lead)

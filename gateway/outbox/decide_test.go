@@ -23,8 +23,8 @@ func at(c string) chat.Address {
 
 func TestDecide(t *testing.T) {
 	moved := at("-100200")
-	refused := &chat.SendError{Outcome: chat.Refused, Reason: "flood"}
-	wait := &chat.SendError{Outcome: chat.Refused, Reason: "flood", After: 149*time.Second + 7*time.Millisecond}
+	refused := &chat.SendError{Outcome: chat.Transient, Reason: "flood"}
+	wait := &chat.SendError{Outcome: chat.Transient, Reason: "flood", RetryAfter: 149*time.Second + 7*time.Millisecond}
 	row := outbox.Row{ID: 7, Role: outbox.Reply, State: outbox.Attempting, Attempts: 2, Created: t0, Msg: chat.Outbound{To: at("1")}}
 	with := func(f func(*outbox.Row)) outbox.Row { r := row; f(&r); return r }
 	now := t0.Add(time.Hour)
@@ -49,19 +49,19 @@ func TestDecide(t *testing.T) {
 		{"refused a moment before 24 h", row, refused, t0.Add(outbox.Life - 1),
 			outbox.Settlement{State: outbox.NotSent, Due: t0.Add(outbox.Life - 1 + row.Backoff()), Reason: "flood"}},
 		{"refused after 24 h", row, refused, t0.Add(outbox.Life), outbox.Settlement{State: outbox.Dead, Reason: "flood; given up after 24 h"}},
-		{"rejected", row, &chat.SendError{Outcome: chat.Rejected, Reason: "blocked by the user"}, now,
+		{"rejected", row, &chat.SendError{Outcome: chat.Permanent, Reason: "blocked by the user"}, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "blocked by the user"}},
-		{"rejected because the chat moved", row, &chat.SendError{Outcome: chat.Rejected, Reason: "moved", MovedTo: &moved}, now,
+		{"rejected because the chat moved", row, &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.NotSent, Due: now, Reason: "moved", MovedTo: &moved}},
-		{"moved for the fourth time", with(func(r *outbox.Row) { r.Attempts = 4 }), &chat.SendError{Outcome: chat.Refused, Reason: "moved", MovedTo: &moved}, now,
+		{"moved for the fourth time", with(func(r *outbox.Row) { r.Attempts = 4 }), &chat.SendError{Outcome: chat.Transient, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.NotSent, Due: now.Add(with(func(r *outbox.Row) { r.Attempts = 4 }).Backoff()), Reason: "moved", MovedTo: &moved}},
-		{"moved to where it is", with(func(r *outbox.Row) { r.Msg.To = moved }), &chat.SendError{Outcome: chat.Rejected, Reason: "moved", MovedTo: &moved}, now,
+		{"moved to where it is", with(func(r *outbox.Row) { r.Msg.To = moved }), &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "moved"}},
 		{"uncertain", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer"}, now,
 			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
 		{"an error that says nothing", row, errors.New("unexpected EOF"), now,
 			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "unexpected EOF"}},
-		{"uncertain, at a chat that moved", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer", MovedTo: &moved}, now,
+		{"uncertain, at a chat that moved", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
 		{"died", row, outbox.ErrDied, now, outbox.Settlement{State: outbox.Unsure, Due: now, Reason: outbox.ErrDied.Error()}},
 		{"asking failed", with(func(r *outbox.Row) { r.State = outbox.Unsure }), errors.New("no network"), now,
@@ -124,7 +124,7 @@ func TestResolve(t *testing.T) {
 func TestReasonIsBounded(t *testing.T) {
 	row := outbox.Row{State: outbox.Attempting, Created: t0}
 	for _, text := range []string{strings.Repeat("ä", 400), strings.Repeat("x", 10_000), "bad \xff bytes"} {
-		got := outbox.Decide(row, &chat.SendError{Outcome: chat.Refused, Reason: text}, t0.Add(outbox.Life), outbox.Resend).Reason
+		got := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, Reason: text}, t0.Add(outbox.Life), outbox.Resend).Reason
 		if len(got) > 500 || !utf8.ValidString(got) {
 			t.Errorf("reason of %d bytes, valid %v", len(got), utf8.ValidString(got))
 		}
@@ -160,11 +160,11 @@ func TestBackoff(t *testing.T) {
 func TestMarkRepeat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 40, 200).Draw(t, "text")
-		in := chat.Rich{Text: text}
+		in := chat.RichText{Text: text}
 		if n := len(text); n > 0 {
 			a := rapid.IntRange(0, n).Draw(t, "start")
 			b := rapid.IntRange(a, n).Draw(t, "end")
-			in.Spans = []chat.Span{{Start: 0, End: n, Style: chat.Block}, {Start: a, End: b, Style: chat.Link, Arg: "u"}}
+			in.Spans = []chat.Span{{Start: 0, End: n, Style: chat.BlockQuote}, {Start: a, End: b, Style: chat.Link, Arg: "u"}}
 		}
 		spans := append([]chat.Span(nil), in.Spans...)
 		out := outbox.MarkRepeat(in, outbox.RepeatMark)
@@ -175,7 +175,7 @@ func TestMarkRepeat(t *testing.T) {
 			if got, want := out.Text[s.Start:s.End], text[spans[i].Start:spans[i].End]; got != want {
 				t.Fatalf("span %d covers %q, was %q", i, got, want)
 			}
-			if s.Style == chat.Block && s.Start > 0 && out.Text[s.Start-1] != '\n' {
+			if s.Style == chat.BlockQuote && s.Start > 0 && out.Text[s.Start-1] != '\n' {
 				t.Fatal("a block no longer starts a line")
 			}
 		}

@@ -35,12 +35,12 @@ type ending struct {
 }
 
 func endings() []ending {
-	refused := &chat.SendError{Outcome: chat.Refused, Reason: "refused"}
+	refused := &chat.SendError{Outcome: chat.Transient, Reason: "refused"}
 	return []ending{
 		{"ok", true, nil},
 		{"refused", false, refused},
-		{"flood", false, &chat.SendError{Outcome: chat.Refused, Reason: "flood", After: 7 * time.Hour}},
-		{"rejected", false, &chat.SendError{Outcome: chat.Rejected, Reason: "blocked"}},
+		{"flood", false, &chat.SendError{Outcome: chat.Transient, Reason: "flood", RetryAfter: 7 * time.Hour}},
+		{"rejected", false, &chat.SendError{Outcome: chat.Permanent, Reason: "blocked"}},
 		{"lost answer", true, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer"}},
 		{"lost request", false, errors.New("connection reset")},
 		{"died after", true, outbox.ErrDied},
@@ -173,7 +173,7 @@ func TestRowsEnd(t *testing.T) {
 		now := t0
 		for row.State != outbox.Dead {
 			row.Attempts++
-			s := outbox.Decide(row, &chat.SendError{Outcome: chat.Refused, After: after, Reason: "no"}, now, outbox.Resend)
+			s := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, RetryAfter: after, Reason: "no"}, now, outbox.Resend)
 			if s.State == outbox.NotSent && !s.Due.After(now) {
 				t.Fatalf("attempt %d is due at once: a busy loop", row.Attempts)
 			}

@@ -200,9 +200,9 @@ type Ending struct {
 // must be checked as for any other event.
 func Inbound(j Job, slot SlotID) chat.Inbound {
 	return chat.Inbound{
-		Key: slot.String(), ID: slot.String(), Event: chat.Message, At: slot.At, Addressed: true,
-		From:   chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: slot.At.UTC().Format("20060102T150405Z")},
-		Sender: chat.Person{ID: j.By.ID}, Text: j.Prompt, ChatName: j.Name,
+		IdempotencyKey: slot.String(), ID: slot.String(), Kind: chat.Message, SentAt: slot.At, Addressed: true,
+		Address: chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: slot.At.UTC().Format("20060102T150405Z")},
+		Sender:  chat.Person{ID: j.By.ID}, Text: j.Prompt, ChatName: j.Name,
 	}
 }
 

@@ -139,7 +139,7 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 			continue
 		}
 		in := schedule.Inbound(r.Job, r.Slot)
-		k := session.KeyFor("", in.From, in.Sender.ID, session.Policy{})
+		k := session.KeyFor("", in.Address, in.Sender.ID, session.Policy{})
 		firings = append(firings, inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}})
 	}
 	got, err := d.port.FireSlots(ctx, firings)
@@ -232,7 +232,7 @@ func (c *counter) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.
 	firings := make([]inbox.Firing, len(runs))
 	for i, r := range runs {
 		in := schedule.Inbound(r.Job, r.Slot)
-		firings[i] = inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.Key), In: in}}
+		firings[i] = inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), In: in}}
 	}
 	got, err := c.store.FireSlots(ctx, firings)
 	fired := make([]schedule.Fired, len(got))
@@ -260,7 +260,7 @@ func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time)
 		default:
 		}
 		begin := time.Now()
-		in := chat.Inbound{Key: fmt.Sprint(name, i), Event: chat.Message, From: chat.Address{Platform: chat.Telegram, Chat: "7"}}
+		in := chat.Inbound{IdempotencyKey: fmt.Sprint(name, i), Kind: chat.Message, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}}
 		_, err := store.Accept(b.Context(), []inbox.Entry{{Lane: inbox.Lane(fmt.Sprint(name, i)), In: in}})
 		ok(b, err)
 		took = append(took, time.Since(begin))

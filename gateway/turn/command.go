@@ -56,7 +56,7 @@ func (t *turn) command(cut context.Context) {
 		res.Text = strings.TrimSpace(res.Text + "\n" + more)
 	}
 	f := t.draft()
-	f.As = chat.AsAnswer
+	f.As = chat.PurposeAnswer
 	m.Rows = t.r.o.Delivery.Render(res.Text, f)
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
@@ -102,6 +102,6 @@ func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Rec
 		}
 	}
 	if res.Restart {
-		t.r.o.Restart(e.In.From)
+		t.r.o.Restart(e.In.Address)
 	}
 }

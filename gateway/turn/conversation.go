@@ -111,8 +111,8 @@ func (r *Runner) prompt(ctx context.Context, id session.ID) (p prompt.Prefix, er
 func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 	now := time.Now().UTC()
 	rec := session.Record{
-		ID: session.NewID(now), Key: e.Session, At: e.In.From, Title: title,
-		Shared: r.o.Policy.Shared(e.In.From), Created: now, Updated: now, Name: e.In.ChatName,
+		ID: session.NewID(now), Key: e.Session, At: e.In.Address, Title: title,
+		Shared: r.o.Policy.Shared(e.In.Address), Created: now, Updated: now, Name: e.In.ChatName,
 	}
 	if e.Slot != nil {
 		rec.ID = e.Slot.Session()

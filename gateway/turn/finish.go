@@ -137,7 +137,7 @@ func (t *turn) release(ctx context.Context) {
 func (t *turn) takeBack() []outbox.Row {
 	var rows []outbox.Row
 	for _, p := range t.c.Previews {
-		rows = append(rows, delivery.Gone(t.last().In.From, t.c.Turn, p.ID))
+		rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, p.ID))
 	}
 	return rows
 }
@@ -159,7 +159,7 @@ func (t *turn) apology(err error) []outbox.Row {
 // about, wherever it is.
 func (t *turn) quoting() delivery.Draft {
 	f := t.draft()
-	f.ReplyTo, f.As = t.first().In.ID, chat.AsFailure
+	f.ReplyTo, f.As = t.first().In.ID, chat.PurposeFailure
 	return f
 }
 

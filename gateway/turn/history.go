@@ -33,7 +33,7 @@ func (t *turn) takeOut(ctx context.Context, res command.Result) {
 	at, said := lastExchanges(s.tr, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
-	f.As = chat.AsAnswer
+	f.As = chat.PurposeAnswer
 	if at < 0 {
 		m.Rows = t.r.o.Delivery.Render(t.T("There is nothing to take back."), f)
 		t.commit(ctx, m)
@@ -97,7 +97,7 @@ func spoken(m llm.Message) bool {
 // again is an entry that says m once more, for the person who asked for it.
 func again(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 	in := e.In
-	in.Key, in.Event, in.ReplyTo, in.Files, in.Text = e.In.Key+"#retry", chat.Message, nil, nil, ""
+	in.IdempotencyKey, in.Kind, in.ReplyTo, in.Files, in.Text = e.In.IdempotencyKey+"#retry", chat.Message, nil, nil, ""
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case llm.Text:

@@ -118,7 +118,7 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *sessio
 		if i > 0 {
 			text.WriteString(between(entries[i-1], e))
 		}
-		if e.In.Earlier && r.o.Earlier != nil {
+		if e.In.HasEarlierMessages && r.o.Earlier != nil {
 			text.WriteString(r.earlier(ctx, e.In, *rec))
 		}
 		body, images, wrong := r.say(ctx, e, rec, model.Vision)
@@ -153,7 +153,7 @@ func (r *Runner) earlier(ctx context.Context, in chat.Inbound, rec session.Recor
 	}
 	quotes, err := r.o.Earlier(ctx, in, since)
 	if err != nil {
-		r.o.Log.Warn("earlier messages", zap.String("platform", string(in.From.Platform)), zap.Error(err))
+		r.o.Log.Warn("earlier messages", zap.String("platform", string(in.Address.Platform)), zap.Error(err))
 	}
 	var b strings.Builder
 	for _, q := range quotes {
@@ -182,7 +182,7 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 	var b strings.Builder
 	if q := e.In.ReplyTo; q != nil && q.Text != "" {
 		who := "a message of " + prompt.Quote(q.Author)
-		if q.Own {
+		if q.FromBot {
 			who = "your message"
 		}
 		fmt.Fprintf(&b, "[in reply to %s: %s]\n", who, prompt.Quote(q.Text))
@@ -197,13 +197,13 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 	for _, f := range e.In.Files {
 		var wrong error
 		if f.Path == "" && r.o.Fetch != nil {
-			f, wrong = r.o.Fetch(ctx, e.In.From.On(), f)
+			f, wrong = r.o.Fetch(ctx, e.In.Address.AccountID(), f)
 		}
 		switch {
 		case wrong != nil:
 			problems = append(problems, r.o.Words.Why(wrong))
-		case f.Problem != "":
-			problems = append(problems, r.o.Words.Text(f.Problem))
+		case f.FetchError != "":
+			problems = append(problems, r.o.Words.Text(f.FetchError))
 		}
 		if sees && isImage(f) {
 			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
@@ -238,7 +238,7 @@ func uses(rec *session.Record, f chat.File) {
 func isImage(f chat.File) bool {
 	switch f.MIME {
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		return f.Path != "" && f.Problem == ""
+		return f.Path != "" && f.FetchError == ""
 	}
 	return false
 }
@@ -248,8 +248,8 @@ func isImage(f chat.File) bool {
 func fileNote(f chat.File) string {
 	name := prompt.Quote(cmp.Or(f.Name, string(f.Kind)))
 	switch {
-	case f.Problem != "":
-		return fmt.Sprintf("[file %s could not be had: %s]", name, prompt.Quote(f.Problem))
+	case f.FetchError != "":
+		return fmt.Sprintf("[file %s could not be had: %s]", name, prompt.Quote(f.FetchError))
 	case f.Path == "":
 		return fmt.Sprintf("[file %s, not downloaded]", name)
 	case isImage(f): // the model has no eyes, and nobody else has looked for it

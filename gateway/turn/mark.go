@@ -21,8 +21,8 @@ func (t *turn) mark(is chat.Reaction) {
 func (t *turn) settled(o inbox.Outcome) {
 	switch o.Result {
 	case inbox.Replied:
-		t.mark(chat.Answered)
+		t.mark(chat.ReactionAnswered)
 	case inbox.Failed, inbox.Cancelled:
-		t.mark(chat.Lost)
+		t.mark(chat.ReactionFailed)
 	}
 }

@@ -22,7 +22,7 @@ func (t *turn) observed(ctx context.Context) {
 	}
 	e := t.first()
 	began := observe.Began{
-		Turn: t.c.Turn, Kind: observe.Message, Platform: e.In.From.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
+		Turn: t.c.Turn, Kind: observe.Message, Platform: e.In.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
 	}
 	switch {
 	case e.Solo:

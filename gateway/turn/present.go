@@ -96,7 +96,7 @@ func (r *Runner) Charge(id session.ID, c agent.Call) {
 // appear says who speaks now. It is said again whenever somebody joins the turn.
 func (t *turn) appear() {
 	in := t.last().In
-	t.r.present.enter(t.s.rec.ID, Speaker{Turn: t.c.Turn, By: t.least(), At: in.From, Name: in.ChatName})
+	t.r.present.enter(t.s.rec.ID, Speaker{Turn: t.c.Turn, By: t.least(), At: in.Address, Name: in.ChatName})
 }
 
 // title has a name made for a conversation whose first answer is told, beside

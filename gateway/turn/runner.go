@@ -340,9 +340,9 @@ func (t *turn) run(ctx context.Context) {
 
 // age is how old a message is by the clock of its platform.
 func (r *Runner) age(e inbox.Entry) time.Duration {
-	age := time.Since(e.In.At)
+	age := time.Since(e.In.SentAt)
 	if r.o.Ahead != nil && e.Slot == nil {
-		age -= r.o.Ahead(e.In.From.On())
+		age -= r.o.Ahead(e.In.Address.AccountID())
 	}
 	return age
 }

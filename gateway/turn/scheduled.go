@@ -140,7 +140,7 @@ func (t *turn) announce(ctx context.Context, run Run, answer string) {
 	to := t.r.o.Scheduled.Places(ctx, slot)
 	var rows []outbox.Row
 	for _, at := range to {
-		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, As: chat.AsAnswer}
+		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, As: chat.PurposeAnswer}
 		text, files := t.attach(answer, f)
 		if strings.TrimSpace(text) != "" {
 			rows = append(rows, t.r.o.Delivery.Render(text, f)...)
@@ -181,5 +181,5 @@ func (t *turn) announced(ctx context.Context, rec session.Record) string {
 	if since.After(time.Now()) { // the clock was set back: rather twice than never
 		since = time.Time{}
 	}
-	return t.r.o.Scheduled.Announced(ctx, t.last().In.From, since)
+	return t.r.o.Scheduled.Announced(ctx, t.last().In.Address, since)
 }

@@ -35,7 +35,7 @@ type Senses struct {
 func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
 	began := time.Now()
 	switch {
-	case f.Path == "" || f.Problem != "":
+	case f.Path == "" || f.FetchError != "":
 		return "", "", false
 	case f.Kind == chat.Voice && r.o.Senses.Hear != nil:
 		said, err := r.o.Senses.Hear(ctx, f)
@@ -68,7 +68,7 @@ func (t *turn) speak(answer string) {
 	if t.r.o.Senses.Speak == nil || !t.s.rec.Settings.Voice || strings.TrimSpace(said) == "" {
 		return
 	}
-	f := delivery.Draft{To: t.last().In.From, Turn: t.c.Turn}
+	f := delivery.Draft{To: t.last().In.Address, Turn: t.c.Turn}
 	t.r.aside(func(ctx context.Context) {
 		began := time.Now()
 		file, err := t.r.o.Senses.Speak(ctx, said)

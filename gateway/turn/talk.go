@@ -59,7 +59,7 @@ func (t *turn) talk(ctx context.Context) {
 	t.s, t.trace.Session = s, string(s.rec.ID)
 	t.appear()
 	t.stored = s.tr.Len()
-	t.mark(chat.Seen)
+	t.mark(chat.ReactionSeen)
 	input, steps, problems, err := t.input(ctx)
 	if err != nil {
 		t.fail(ctx, err)
@@ -110,7 +110,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 		}
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Why: "the daemon was restarted before it was read"}
 		f := t.draft()
-		f.ReplyTo, f.As, f.For = e.In.ID, chat.AsFailure, []string{e.In.ID}
+		f.ReplyTo, f.As, f.For = e.In.ID, chat.PurposeFailure, []string{e.In.ID}
 		m.Rows = append(m.Rows, t.r.o.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
@@ -321,9 +321,9 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 // draft says where the turn's answer goes and what it quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
-	mode := t.r.o.Quote[e.In.From.On()]
-	f := delivery.Draft{To: e.In.From, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
-	if e.Aside || mode != "off" && (e.In.From.Kind != chat.DM || t.c.Waiting > 0) {
+	mode := t.r.o.Quote[e.In.Address.AccountID()]
+	f := delivery.Draft{To: e.In.Address, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
+	if e.Aside || mode != "off" && (e.In.Address.Kind != chat.DM || t.c.Waiting > 0) {
 		f.ReplyTo = e.In.ID
 	}
 	return f
@@ -340,7 +340,7 @@ func (t *turn) prior() outbox.ID {
 // answering is the draft of the turn's answer.
 func (t *turn) answering() delivery.Draft {
 	f := t.draft()
-	f.As, f.For, f.Usage = chat.AsAnswer, t.about(t.listened), t.cost()
+	f.As, f.For, f.Usage = chat.PurposeAnswer, t.about(t.listened), t.cost()
 	return f
 }
 
@@ -357,7 +357,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	}
 	for _, p := range t.c.Previews {
 		if p.ID != preview {
-			rows = append(rows, delivery.Gone(t.last().In.From, t.c.Turn, p.ID))
+			rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, p.ID))
 		}
 	}
 	switch {
@@ -365,7 +365,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	case settled && len(rows) > 0:
 		rows[0].Replaces = preview
 	default:
-		rows = append(rows, delivery.Gone(t.last().In.From, t.c.Turn, preview))
+		rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, preview))
 	}
 	return append(rows, files...)
 }

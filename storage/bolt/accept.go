@@ -17,8 +17,8 @@ var errNoKey = errors.New("the event has no idempotency key")
 func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
 	size := 0
 	for _, e := range entries {
-		if e.In.Key == "" {
-			return nil, fmt.Errorf("accept message %q of %s: %w", e.In.ID, e.In.From, errNoKey)
+		if e.In.IdempotencyKey == "" {
+			return nil, fmt.Errorf("accept message %q of %s: %w", e.In.ID, e.In.Address, errNoKey)
 		}
 		size += 1024 + len(e.In.Text) + 2048*len(e.Notice)
 	}
@@ -72,7 +72,7 @@ type seen struct {
 }
 
 func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
-	key := seenKey(e.In.From, e.In.Key)
+	key := seenKey(e.In.Address, e.In.IdempotencyKey)
 	var before seen
 	switch ok, err := b.load(bKeys, key, &before); {
 	case isDamage(err): // that it is there says enough
@@ -114,9 +114,9 @@ func (b *batch) enter(e *inbox.Entry) error {
 	switch {
 	case e.State == inbox.Done:
 		if e.Outcome == nil {
-			e.Outcome = &inbox.Outcome{Result: inbox.Silent, Why: e.In.Rule}
+			e.Outcome = &inbox.Outcome{Result: inbox.Silent, Why: e.In.IgnoreRule}
 		}
-	case e.In.Event == chat.Edit:
+	case e.In.Kind == chat.Edit:
 		applied, err := b.amend(e.In)
 		if err != nil {
 			return err
@@ -138,11 +138,11 @@ func (b *batch) enter(e *inbox.Entry) error {
 // amend replaces text and files of the entry that edit amends, if nothing has
 // been done with it yet.
 func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
-	if edit.Amends == "" {
+	if edit.EditedKey == "" {
 		return false, nil
 	}
 	var first seen
-	ok, err := b.load(bKeys, seenKey(edit.From, edit.Amends), &first)
+	ok, err := b.load(bKeys, seenKey(edit.Address, edit.EditedKey), &first)
 	if !ok || isDamage(err) {
 		return false, nil
 	}

@@ -91,12 +91,12 @@ var room = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
 func event(lane inbox.Lane, key, text string) inbox.Entry {
 	return inbox.Entry{
 		Lane: lane, Session: session.Key(lane),
-		In: chat.Inbound{Key: key, ID: "id-" + key, Event: chat.Message, From: room, Text: text},
+		In: chat.Inbound{IdempotencyKey: key, ID: "id-" + key, Kind: chat.Message, Address: room, Text: text},
 	}
 }
 
 func say(to chat.Address, text string) outbox.Row {
-	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.Plain(text)}}
+	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.PlainText(text)}}
 }
 
 // talk is one whole turn: accepted, claimed, one message added to the session,

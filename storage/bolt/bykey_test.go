@@ -10,10 +10,10 @@ import (
 func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
 	s := open(t, t.TempDir())
 	e := event("lane", "k1", "hello")
-	e.In.From.Account = "work"
+	e.In.Address.Account = "work"
 	taken, err := s.Accept(t.Context(), []inbox.Entry{event("lane", "k0", "other"), e})
 	ok(t, err)
-	on := e.In.From.On()
+	on := e.In.Address.AccountID()
 	c, found, err := s.ByKey(t.Context(), on, "k1")
 	if err != nil || !found || c.Entry.ID != taken[1].ID || c.Entry.In.Text != "hello" || c.Entry.Outcome != nil {
 		t.Errorf("got %+v, %v, %v", c.Entry, found, err)

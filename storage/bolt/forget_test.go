@@ -49,7 +49,7 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 		ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: state, Reason: canary, Receipt: &chat.Receipt{ID: "r"}}))
 	}
 	edit := event("lane", "k2", canary+" edited")
-	edit.In.Event, edit.In.Amends = chat.Edit, "k1"
+	edit.In.Kind, edit.In.EditedKey = chat.Edit, "k1"
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{edit}))
 }
 

@@ -35,7 +35,7 @@ func (s *Store) Move(ctx context.Context, from, to chat.Address, rekey func(sess
 // readdress returns what an address becomes when the chat at from moves to to;
 // ok is false if it does not belong to that chat.
 func readdress(a, from, to chat.Address) (moved chat.Address, ok bool) {
-	if a.Room() != from.Room() || from.Thread != "" && a.Thread != from.Thread {
+	if a.WithoutThread() != from.WithoutThread() || from.Thread != "" && a.Thread != from.Thread {
 		return a, false
 	}
 	moved = a
@@ -135,7 +135,7 @@ func (m *move) entries() error {
 				return err
 			}
 			if ok && p.claimed { // what its turn commits follows the chat
-				if at, ok := readdress(e.In.From, m.from, m.to); ok {
+				if at, ok := readdress(e.In.Address, m.from, m.to); ok {
 					if _, err := m.key(e, at); err != nil {
 						return err
 					}
@@ -164,7 +164,7 @@ func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
 
 // entry moves an entry that waits to its new session and lane.
 func (m *move) entry(e inbox.Entry) error {
-	at, ok := readdress(e.In.From, m.from, m.to)
+	at, ok := readdress(e.In.Address, m.from, m.to)
 	if !ok {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (m *move) entry(e inbox.Entry) error {
 	if suffix, ok := strings.CutPrefix(string(e.Lane), string(e.Session)); ok {
 		e.Lane = inbox.Lane(string(key) + suffix)
 	}
-	e.Session, e.In.From = key, at
+	e.Session, e.In.Address = key, at
 	if err := m.b.putEntry(e, ""); err != nil {
 		return err
 	}

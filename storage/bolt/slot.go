@@ -64,7 +64,7 @@ func (b *batch) addSlot(j *schedule.Job, sl schedule.Slot, fresh bool) error {
 func (s *Store) FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error) {
 	size := 0
 	for _, f := range runs {
-		if f.Entry.In.Key == "" {
+		if f.Entry.In.IdempotencyKey == "" {
 			return nil, errNoKey
 		}
 		size += 3072 + len(f.Entry.In.Text) + len(f.Run.Job.Prompt)

@@ -107,7 +107,7 @@ func (r reader) mentioned(ctx context.Context, id string) ([]inbox.Chain, error)
 	var chains []inbox.Chain
 	err = r.search(ctx, bEntries, needle, func(content []byte) bool {
 		var e inbox.Entry
-		if json.Unmarshal(content, &e) == nil && (e.In.ID == id || e.In.Key == id) {
+		if json.Unmarshal(content, &e) == nil && (e.In.ID == id || e.In.IdempotencyKey == id) {
 			chains = append(chains, r.chain(e))
 		}
 		return len(chains) < maxChains

@@ -53,7 +53,7 @@ func forgetTests() map[string]func(*world) {
 		"what was said beside the turns of a deleted session is silent too": func(w *world) {
 			w.open2("s1", 0)
 			ignored := w.entry("overheard")
-			ignored.State, ignored.In.Rule = inbox.Done, "not_addressed"
+			ignored.State, ignored.In.IgnoreRule = inbox.Done, "not_addressed"
 			entries := w.accept(ignored)
 			cancelled := w.say("cancelled")[0]
 			command := w.entry("/stop it")

@@ -20,9 +20,9 @@ func inboxTests() map[string]func(*world) {
 				w.crash()
 			}
 			elsewhere := e
-			elsewhere.In.From.Account = "second"
+			elsewhere.In.Address.Account = "second"
 			another := e
-			another.In.From.Platform = chat.Discord
+			another.In.Address.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
 		"an entry that asks for it is claimed in the same write, if it is alone": func(w *world) {
@@ -46,7 +46,7 @@ func inboxTests() map[string]func(*world) {
 		"what the sender is told at once is enqueued in the same write, and once": func(w *world) {
 			e := w.entry("one too many")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Why: "too many"}
-			e.Notice = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.In.From, Text: chat.Plain("not taken")}}}
+			e.Notice = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.In.Address, Text: chat.PlainText("not taken")}}}
 			before := w.Stats().Commits
 			for range 2 { // the second is no news
 				_, err := w.Accept(w.Context(), []inbox.Entry{e})
@@ -84,7 +84,7 @@ func inboxTests() map[string]func(*world) {
 		},
 		"an event without a key is refused, with all of its batch": func(w *world) {
 			good, bad := w.entry("good"), w.entry("bad")
-			bad.In.Key = ""
+			bad.In.IdempotencyKey = ""
 			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
 				w.Fatal("it was accepted")
 			}
@@ -160,7 +160,7 @@ func inboxTests() map[string]func(*world) {
 			ids := make([]inbox.ID, n)
 			for i := range n {
 				wg.Go(func() {
-					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), In: chat.Inbound{Key: fmt.Sprint("p", i), Event: chat.Message, From: room}}
+					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), In: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: room}}
 					taken, err := w.Accept(w.Context(), []inbox.Entry{e})
 					if err != nil || !taken[0].Fresh {
 						w.Errorf("accept %d: %+v, %v", i, taken, err)
@@ -172,7 +172,7 @@ func inboxTests() map[string]func(*world) {
 			wg.Wait()
 			w.crash()
 			for i, id := range ids {
-				equal(w, "key", w.chain(id).Entry.In.Key, fmt.Sprint("p", i))
+				equal(w, "key", w.chain(id).Entry.In.IdempotencyKey, fmt.Sprint("p", i))
 			}
 			equal(w, "waiting", w.Stats().Waiting, n)
 		},
@@ -182,6 +182,6 @@ func inboxTests() map[string]func(*world) {
 // edit is the event that e was edited.
 func (w *world) edit(e inbox.Entry, text string) inbox.Entry {
 	ed := w.entry(text)
-	ed.In.Event, ed.In.Amends, ed.In.ID = chat.Edit, e.In.Key, e.In.ID
+	ed.In.Kind, ed.In.EditedKey, ed.In.ID = chat.Edit, e.In.IdempotencyKey, e.In.ID
 	return ed
 }

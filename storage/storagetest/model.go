@@ -123,13 +123,13 @@ func (m *model) accept(t *rapid.T) {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Entry{Lane: e.lane, In: chat.Inbound{Key: e.key, From: room, Event: chat.Message}})
+			batch = append(batch, inbox.Entry{Lane: e.lane, In: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message}})
 			want = append(want, inbox.Acceptance{ID: e.id})
 			continue
 		}
 		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, solo: rapid.IntRange(0, 5).Draw(t, "solo") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Entry{Lane: l, Solo: e.solo, In: chat.Inbound{Key: e.key, From: room, Event: chat.Message, Text: e.text}})
+		batch = append(batch, inbox.Entry{Lane: l, Solo: e.solo, In: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message, Text: e.text}})
 		want = append(want, inbox.Acceptance{ID: e.id, Fresh: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
@@ -142,7 +142,7 @@ func (m *model) edit(t *rapid.T) {
 	n := len(m.entries) + 1
 	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
 	text := fmt.Sprint("edited ", n)
-	_, err := m.s.Accept(context.Background(), []inbox.Entry{{In: chat.Inbound{Key: ed.key, From: room, Event: chat.Edit, Amends: e.key, Text: text}}})
+	_, err := m.s.Accept(context.Background(), []inbox.Entry{{In: chat.Inbound{IdempotencyKey: ed.key, Address: room, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
 	m.ok(err)
 	m.entries = append(m.entries, ed)
 	if e.outcome == "" && (e.turn == nil || !e.turn.live && len(e.turn.steps) == 0) {

@@ -117,8 +117,8 @@ func movesAlong(w *world) {
 	now.Lane = inbox.Now(key)
 	w.accept(now)
 	unopened := w.entry("first words")
-	unopened.In.From.Thread, unopened.In.From.Kind = "5", chat.Thread
-	unopened.Session = rekey(session.Record{At: unopened.In.From})
+	unopened.In.Address.Thread, unopened.In.Address.Kind = "5", chat.Thread
+	unopened.Session = rekey(session.Record{At: unopened.In.Address})
 	unopened.Lane = inbox.LaneOf(unopened.Session)
 	w.accept(unopened)
 	w.enqueue(message(room, "1"), message(other, "x"))
@@ -145,7 +145,7 @@ func movesAlong(w *world) {
 		c, err := w.Claim(w.Context(), l, 0)
 		w.ok(err)
 		equal(w, "in lane "+string(l), texts(c.Entries), []string{want})
-		equal(w, "chat", c.Entries[0].In.From.Chat, "-1007")
+		equal(w, "chat", c.Entries[0].In.Address.Chat, "-1007")
 	}
 	equal(w, "left behind", w.Waiting(lane), 0)
 	equal(w, "state", w.next(to, "1").State, outbox.Unsure)

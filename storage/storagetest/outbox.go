@@ -252,7 +252,7 @@ func outboxTests() map[string]func(*world) {
 			m.Rows = []outbox.Row{message(room, "because")}
 			r := w.commit(c, m)[0]
 			w.settle(sent(w.next(room, "because").ID))
-			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.In.Key, e.In.ID, e.ID.String()} {
+			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.In.IdempotencyKey, e.In.ID, e.ID.String()} {
 				chains, err := w.Why(w.Context(), id)
 				w.ok(err)
 				if len(chains) != 1 || chains[0].Entry.ID != e.ID || len(chains[0].Rows) != 1 || chains[0].Rows[0].ID != r.ID {

@@ -113,7 +113,7 @@ func (w *world) entry(text string) inbox.Entry {
 	id := fmt.Sprintf("k%d", w.keys)
 	return inbox.Entry{
 		Lane: lane, Session: key,
-		In: chat.Inbound{Key: id, ID: "p" + id, Event: chat.Message, From: room, Sender: chat.Person{ID: "7"}, Text: text, At: time.Now().UTC()},
+		In: chat.Inbound{IdempotencyKey: id, ID: "p" + id, Kind: chat.Message, Address: room, Sender: chat.Person{ID: "7"}, Text: text, SentAt: time.Now().UTC()},
 	}
 }
 
@@ -194,7 +194,7 @@ func (w *world) outcome(id inbox.ID) inbox.Outcome {
 }
 
 func message(to chat.Address, text string) outbox.Row {
-	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.Plain(text)}}
+	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.PlainText(text)}}
 }
 
 func (w *world) enqueue(rows ...outbox.Row) []outbox.Row {

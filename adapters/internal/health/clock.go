@@ -44,5 +44,5 @@ func (r *Record) clock(date time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.health.Ahead = ahead
+	r.health.ClockAhead = ahead
 }

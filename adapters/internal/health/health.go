@@ -51,5 +51,5 @@ func (r *Record) Set(s chat.State, why string) {
 func (r *Record) Proved() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.health.Proof = time.Now()
+	r.health.LastContact = time.Now()
 }

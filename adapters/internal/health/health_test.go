@@ -28,7 +28,7 @@ func TestARecordTellsHowLongAStateHasLastedAndTheNewestReason(t *testing.T) {
 		<-time.After(time.Second)
 		r.Set(chat.Retrying, "still none")
 		r.Proved()
-		want := chat.Health{State: chat.Retrying, Since: begin.Add(time.Second), Error: "still none", Proof: begin.Add(2 * time.Second)}
+		want := chat.Health{State: chat.Retrying, Since: begin.Add(time.Second), Error: "still none", LastContact: begin.Add(2 * time.Second)}
 		if got := r.Now(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}

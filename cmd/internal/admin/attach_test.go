@@ -62,7 +62,7 @@ func TestATerminalSpeaksHearsAndLearnsTheOutcome(t *testing.T) {
 		}
 		receipt := make(chan error, 1)
 		go func() {
-			_, err := r.console.Send(context.Background(), chat.Outbound{ID: "o9", To: here, Text: chat.Plain("it is sk-very-secret")})
+			_, err := r.console.Send(context.Background(), chat.Outbound{ID: "o9", To: here, Text: chat.PlainText("it is sk-very-secret")})
 			receipt <- err
 		}()
 		if d := next(t, ch); d.Event == nil || d.Event.ID != "o9" || d.Event.Text.Text != "it is <secret>" {
@@ -73,7 +73,7 @@ func TestATerminalSpeaksHearsAndLearnsTheOutcome(t *testing.T) {
 		}
 		r.store.end(inbox.Outcome{Result: inbox.Replied},
 			outbox.Row{ID: 8, Role: outbox.Preview, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o8"}},
-			outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o9"}, Msg: chat.Outbound{Text: chat.Plain("answer")}})
+			outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o9"}, Msg: chat.Outbound{Text: chat.PlainText("answer")}})
 		o := next(t, ch).Outcome
 		if o == nil || o.ID != "l1" || o.Result != inbox.Replied || len(o.Text) != 1 || o.Text[0].Text != "answer" ||
 			strings.Join(o.Messages, " ") != "o8 o9" || o.Trace.Session != "s1" || len(o.Trace.Calls) != 1 {

@@ -79,7 +79,7 @@ func (t *terminal) chain(ctx context.Context, id string) (c inbox.Chain, ok bool
 		if err != nil {
 			return c, false, err
 		}
-		i := slices.IndexFunc(chains, func(c inbox.Chain) bool { return c.Entry.In.From.Platform == chat.Console })
+		i := slices.IndexFunc(chains, func(c inbox.Chain) bool { return c.Entry.In.Address.Platform == chat.Console })
 		if i < 0 {
 			return c, false, nil
 		}

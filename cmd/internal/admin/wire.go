@@ -70,7 +70,7 @@ type Outcome struct {
 	Result inbox.Result `json:"result"`
 	Why    string       `json:"why,omitempty"`
 	// Text is the answer: what was said in reply, piece by piece.
-	Text []chat.Rich `json:"text,omitempty"`
+	Text []chat.RichText `json:"text,omitempty"`
 	// Messages are the ids of all messages that the turn has sent, previews and
 	// notices too.
 	Messages []string   `json:"messages,omitempty"`

@@ -350,7 +350,7 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 				a.o.Say(fmt.Sprintf("❌ %v", err))
 			}
 		})
-		if m, ok := ad.(chat.MenuSetter); ok {
+		if m, ok := ad.(chat.CommandPublisher); ok {
 			running.Go(func() { a.menu(ctx, account, m) })
 		}
 	}
@@ -367,13 +367,13 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 }
 
 // menu publishes the commands, again and again until the platform takes them.
-func (a *App) menu(ctx context.Context, account chat.Account, m chat.MenuSetter) {
+func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPublisher) {
 	level := access.Member
 	if account.Platform == chat.Discord { // where what is not in the menu cannot be given
 		level = access.Owner
 	}
 	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
-		err := m.SetMenu(ctx, a.gateway.Commands().Menu(level))
+		err := m.PublishCommands(ctx, a.gateway.Commands().Menu(level))
 		var config *chat.ConfigError
 		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
 			return

@@ -30,8 +30,8 @@ func (quiet) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return 
 func (quiet) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {
 	return chat.Receipt{ID: m.ID}, nil
 }
-func (quiet) Features() chat.Features {
-	return chat.Features{Limit: 4096, Size: func(r chat.Rich) int { return len(r.Text) }}
+func (quiet) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(r.Text) }}
 }
 func (quiet) Health() chat.Health { return chat.Health{State: chat.Connected} }
 
@@ -116,9 +116,9 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
 	t.Helper()
 	in := chat.Inbound{
-		Key: fmt.Sprint("k", n), ID: fmt.Sprint(n), Event: chat.Message, Text: text, At: time.Now(), Addressed: true,
-		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: fmt.Sprint(10_000 + n)},
-		Sender: chat.Person{ID: fmt.Sprint(10_000 + n), Name: "Ann"},
+		IdempotencyKey: fmt.Sprint("k", n), ID: fmt.Sprint(n), Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
+		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: fmt.Sprint(10_000 + n)},
+		Sender:  chat.Person{ID: fmt.Sprint(10_000 + n), Name: "Ann"},
 	}
 	began := time.Now()
 	if err := g.Accept(t.Context(), []chat.Inbound{in}); err != nil {

@@ -41,7 +41,7 @@ func (s sender) Keep(ctx context.Context, name string, from io.Reader) (string, 
 		return err
 	}, chat.File{Name: name})
 	if err != nil {
-		return "", errors.New(kept.Problem)
+		return "", errors.New(kept.FetchError)
 	}
 	return kept.Path, nil
 }

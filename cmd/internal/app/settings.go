@@ -18,7 +18,7 @@ func (a *App) toolsets(at chat.Address) []string { return toolsetsOn(a.o.Config,
 // toolsetsOn is toolsets: what the account at a place says, or else what holds
 // everywhere.
 func toolsetsOn(c *config.Config, at chat.Address) []string {
-	names := c.Accounts()[at.On()].Toolsets
+	names := c.Accounts()[at.AccountID()].Toolsets
 	if len(names) == 0 {
 		names = c.Toolsets
 	}

@@ -77,7 +77,7 @@ func withPort(u *url.URL) string {
 
 // fetcher downloads what people send into the cache.
 func (a *App) fetcher() media.Fetcher {
-	from := func(on chat.Account) chat.Fetcher { f, _ := a.adapters[on].(chat.Fetcher); return f }
+	from := func(on chat.Account) chat.FileFetcher { f, _ := a.adapters[on].(chat.FileFetcher); return f }
 	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.o.Report.Secrets.Mask, Log: a.o.Log}
 }
 

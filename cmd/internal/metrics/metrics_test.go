@@ -252,7 +252,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 			return gateway.Status{
 				Version: "1.2.3", Started: time.Unix(1000, 0), Running: 3, Ready: 2, Paused: true, Breaks: map[string]int{"undeclared": 1, "hygiene": 4},
 				Accounts: []gateway.AccountHealth{
-					{Account: chat.Account{Platform: chat.Telegram}, Health: chat.Health{State: chat.Connected, Proof: time.Unix(2000, 0)}},
+					{Account: chat.Account{Platform: chat.Telegram}, Health: chat.Health{State: chat.Connected, LastContact: time.Unix(2000, 0)}},
 					{Account: chat.Account{Platform: chat.Telegram, Name: "second"}, Health: chat.Health{State: chat.Failed}},
 				},
 				Store: inbox.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},

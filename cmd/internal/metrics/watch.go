@@ -86,8 +86,8 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 func (e emitter) account(a gateway.AccountHealth) {
 	on := []string{string(a.Platform), a.Account.Name}
 	e.emit(accountUp, truth(a.State == chat.Connected), on...)
-	if !a.Proof.IsZero() {
-		e.emit(accountProof, unix(a.Proof), on...)
+	if !a.LastContact.IsZero() {
+		e.emit(accountProof, unix(a.LastContact), on...)
 	}
 }
 

@@ -127,7 +127,7 @@ func event(k console.Kind, id, md string) admin.Down {
 func outcome(id string, r inbox.Result, answer string, messages ...string) admin.Down {
 	o := &admin.Outcome{ID: id, Result: r, Messages: messages}
 	if answer != "" {
-		o.Text = []chat.Rich{markup.Parse(answer)}
+		o.Text = []chat.RichText{markup.Parse(answer)}
 	}
 	return admin.Down{Outcome: o}
 }

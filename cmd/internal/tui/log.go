@@ -24,7 +24,7 @@ const (
 type entry struct {
 	kind    kind
 	id      string
-	text    chat.Rich
+	text    chat.RichText
 	problem string // why it was not taken
 	drawn   string // for width; "" if it must be drawn
 	width   int
@@ -43,12 +43,12 @@ func (m *model) add(e *entry) {
 // note puts in what this program itself says.
 func (m *model) note(s string) {
 	if s = strings.TrimSpace(s); s != "" {
-		m.add(&entry{kind: aside, text: chat.Plain(s)})
+		m.add(&entry{kind: aside, text: chat.PlainText(s)})
 	}
 }
 
 // show gives the message id the text t; it is put in if it is not there.
-func (m *model) show(id string, t chat.Rich) {
+func (m *model) show(id string, t chat.RichText) {
 	i := m.find(id)
 	if i < 0 {
 		m.add(&entry{kind: theirs, id: id, text: t})
@@ -93,7 +93,7 @@ func (m *model) draw(e *entry) string {
 		}
 		body = hang(mark, lipgloss.NewStyle().Bold(true), body)
 		if e.problem != "" {
-			body += "\n" + hang("✗ ", lipgloss.NewStyle(), text.Render(chat.Plain("not taken: "+e.problem), m.look, m.width-2))
+			body += "\n" + hang("✗ ", lipgloss.NewStyle(), text.Render(chat.PlainText("not taken: "+e.problem), m.look, m.width-2))
 		}
 	case theirs:
 		body = hang("  ", lipgloss.NewStyle(), body)

@@ -208,7 +208,7 @@ func (m *model) ended(o *admin.Outcome) {
 // send puts s into the queue of what is to be said.
 func (m *model) send(s string) tea.Cmd {
 	ln := line{console.NewID(), s}
-	m.add(&entry{kind: mine, id: ln.id, text: chat.Plain(s)})
+	m.add(&entry{kind: mine, id: ln.id, text: chat.PlainText(s)})
 	m.open[ln.id] = m.now()
 	m.scroll.GotoBottom()
 	m.queue = append(m.queue, ln)

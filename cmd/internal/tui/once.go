@@ -79,7 +79,7 @@ type asker struct {
 
 type message struct {
 	id   string
-	text chat.Rich
+	text chat.RichText
 }
 
 func newAsker(ctx context.Context, o Options) (*asker, func(), error) {
@@ -95,7 +95,7 @@ func newAsker(ctx context.Context, o Options) (*asker, func(), error) {
 	a := &asker{ctx: ctx, l: l, o: o, look: o.look(), said: make(chan error, 1), patience: time.NewTimer(o.Patience)}
 	a.patience.Stop()
 	if o.Notice != "" {
-		a.aside(chat.Plain(o.Notice))
+		a.aside(chat.PlainText(o.Notice))
 	}
 	return a, func() { cancel(); l.wait() }, nil
 }
@@ -186,7 +186,7 @@ func (a *asker) end(o *admin.Outcome) error {
 			a.aside(t)
 		}
 		if len(o.Text) == 0 {
-			a.aside(chat.Plain(fmt.Sprintf("%s: %s", o.Result, o.Why)))
+			a.aside(chat.PlainText(fmt.Sprintf("%s: %s", o.Result, o.Why)))
 		}
 		return ErrUnanswered
 	}
@@ -199,13 +199,13 @@ func (a *asker) end(o *admin.Outcome) error {
 }
 
 // aside tells what is no answer.
-func (a *asker) aside(t chat.Rich) {
+func (a *asker) aside(t chat.RichText) {
 	_ = a.print(a.o.Errs, t, text.Source) // nobody is left to hear of an error here
 }
 
 const pageWidth = 100
 
-func (a *asker) print(w io.Writer, t chat.Rich, look text.Look) error {
+func (a *asker) print(w io.Writer, t chat.RichText, look text.Look) error {
 	s := strings.TrimRight(text.Render(t, look, pageWidth), "\n")
 	if s == "" {
 		return nil

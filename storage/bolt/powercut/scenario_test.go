@@ -86,7 +86,7 @@ var (
 )
 
 func event(lane inbox.Lane, key string) inbox.Entry {
-	in := chat.Inbound{Key: key, Event: chat.Message, From: room, Text: "text of " + key}
+	in := chat.Inbound{IdempotencyKey: key, Kind: chat.Message, Address: room, Text: "text of " + key}
 	return inbox.Entry{Lane: lane, Session: session.Key(lane), In: in}
 }
 
@@ -150,7 +150,7 @@ func (p *script) turn(lane inbox.Lane, n int) {
 		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec,
 		Open:     &session.Opening{Record: rec, Prompt: json.RawMessage(`{}`)},
 		Messages: []json.RawMessage{json.RawMessage(fmt.Sprint(n))},
-		Rows:     []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: room, Text: chat.Plain(key)}}},
+		Rows:     []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: room, Text: chat.PlainText(key)}}},
 	})
 	p.must(err)
 	p.said("turn of "+key, func(s *bolt.Store) error {

@@ -73,7 +73,7 @@ func (h *house) turn(r session.Record, passes []inbox.Pass, texts ...string) {
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
-	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{Key: fmt.Sprint(h.turns), ID: "m", Event: chat.Message, From: r.At, Text: "?"}}})
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.At, Text: "?"}}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)

@@ -71,26 +71,26 @@ func (c Converter) Message(raw json.RawMessage, p Place, edit, joined bool) (cha
 		return chat.Inbound{}, Skipped, errUnreadable
 	}
 	in := chat.Inbound{
-		Key: m.Channel + ":" + m.ID, ID: m.ID, Event: chat.Message,
-		Sender: c.sender(m.Author, m.Member, m.Webhook), At: when(m.At, m.ID),
+		IdempotencyKey: m.Channel + ":" + m.ID, ID: m.ID, Kind: chat.Message,
+		Sender: c.sender(m.Author, m.Member, m.Webhook), SentAt: when(m.At, m.ID),
 		Prompt: c.Rules.prompt(p), Files: files(&m), ReplyTo: c.quote(&m),
 	}
 	c.place(&in, p, c.thread(&m, p))
 	if edit {
-		in.Event, in.Amends = chat.Edit, in.Key
-		in.Key += ":" + m.Edited
-		in.At = when(m.Edited, m.ID)
+		in.Kind, in.EditedKey = chat.Edit, in.IdempotencyKey
+		in.IdempotencyKey += ":" + m.Edited
+		in.SentAt = when(m.Edited, m.ID)
 	}
-	in.Addressed, in.Rule = c.judge(&m, p, joined)
+	in.Addressed, in.IgnoreRule = c.judge(&m, p, joined)
 	in.Text = c.words(&m, p)
 	switch {
 	case m.Author.ID == c.Me.ID:
-		in.Rule = ruleOwn
+		in.IgnoreRule = ruleOwn
 		return in, Own, nil
 	case m.Type != typeDefault && m.Type != typeReply:
-		in.Rule = ruleService
-	case in.Rule == "" && in.Text == "" && len(in.Files) == 0:
-		in.Rule = ruleEmpty
+		in.IgnoreRule = ruleService
+	case in.IgnoreRule == "" && in.Text == "" && len(in.Files) == 0:
+		in.IgnoreRule = ruleEmpty
 	}
 	return in, Taken, nil
 }
@@ -108,7 +108,7 @@ func (c Converter) thread(m *message, p Place) string {
 
 // place fills in where an event happened.
 func (c Converter) place(in *chat.Inbound, p Place, thread string) {
-	in.From = c.address(p, thread)
+	in.Address = c.address(p, thread)
 	if p.Direct() {
 		return
 	}
@@ -143,7 +143,7 @@ func (c Converter) quote(m *message) *chat.Quote {
 	if r := m.Referenced; r != nil {
 		q.Text = c.words(r, Place{})
 		if r.Author != nil {
-			q.Author, q.Own = r.Author.name(), r.Author.ID == c.Me.ID
+			q.Author, q.FromBot = r.Author.name(), r.Author.ID == c.Me.ID
 		}
 	}
 	return q
@@ -187,11 +187,11 @@ func (c Converter) Interaction(raw json.RawMessage, p Place, now time.Time) (cha
 		return chat.Inbound{}, Interaction{}, Skipped, errUnreadable
 	}
 	in := chat.Inbound{
-		Key: i.ID, ID: i.ID, Event: chat.Message, Sender: c.sender(u, i.Member, ""), At: Time(i.ID),
-		Prompt: c.Rules.prompt(p), Addressed: true, Rule: c.Rules.closed(p),
+		IdempotencyKey: i.ID, ID: i.ID, Kind: chat.Message, Sender: c.sender(u, i.Member, ""), SentAt: Time(i.ID),
+		Prompt: c.Rules.prompt(p), Addressed: true, IgnoreRule: c.Rules.closed(p),
 	}
-	if in.At.After(now.Add(time.Hour)) {
-		in.At = now.UTC()
+	if in.SentAt.After(now.Add(time.Hour)) {
+		in.SentAt = now.UTC()
 	}
 	c.place(&in, p, "")
 	answer := Interaction{ID: i.ID, Token: i.Token, App: i.Application, Command: i.Kind == kindCommand}
@@ -199,7 +199,7 @@ func (c Converter) Interaction(raw json.RawMessage, p Place, now time.Time) (cha
 		in.Text = commandText(&i)
 		return in, answer, Taken, nil
 	}
-	in.Event, in.Text = chat.Callback, i.Data.CustomID
+	in.Kind, in.Text = chat.Callback, i.Data.CustomID
 	if i.Message != nil && i.Message.ID != "" {
 		in.ID = i.Message.ID
 	}
@@ -244,6 +244,6 @@ func (c Converter) Quarantined(raw json.RawMessage, p Place, now time.Time) (in 
 		at = now.UTC()
 	}
 	return chat.Inbound{
-		Key: channel + ":" + id + ":" + RuleUnreadable, ID: id, Event: chat.Message, From: c.address(p, ""), At: at, Rule: RuleUnreadable,
+		IdempotencyKey: channel + ":" + id + ":" + RuleUnreadable, ID: id, Kind: chat.Message, Address: c.address(p, ""), SentAt: at, IgnoreRule: RuleUnreadable,
 	}, true
 }

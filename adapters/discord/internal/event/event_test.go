@@ -49,10 +49,10 @@ func TestADirectMessage(t *testing.T) {
 		t.Fatal(v, err)
 	}
 	want := chat.Inbound{
-		Key: "10:1000", ID: "1000", Event: chat.Message,
-		From:   chat.Address{Platform: chat.Discord, Account: "work", Kind: chat.DM, Chat: "10"},
-		Sender: chat.Person{ID: "5", Name: "Ann", Handle: "ann"},
-		At:     time.Date(2026, 11, 22, 11, 59, 0, 123000000, time.UTC), Text: "hello", Addressed: true,
+		IdempotencyKey: "10:1000", ID: "1000", Kind: chat.Message,
+		Address: chat.Address{Platform: chat.Discord, Account: "work", Kind: chat.DM, Chat: "10"},
+		Sender:  chat.Person{ID: "5", Name: "Ann", Handle: "ann"},
+		SentAt:  time.Date(2026, 11, 22, 11, 59, 0, 123000000, time.UTC), Text: "hello", Addressed: true,
 	}
 	if d := cmp.Diff(want, in); d != "" {
 		t.Error(d)
@@ -117,8 +117,8 @@ func TestWhomAMessageIsFor(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.name, v, err)
 			continue
 		}
-		if in.Rule != c.rule || c.rule == "" && !in.Addressed {
-			t.Errorf("%s: rule %q addressed %v, want rule %q", c.name, in.Rule, in.Addressed, c.rule)
+		if in.IgnoreRule != c.rule || c.rule == "" && !in.Addressed {
+			t.Errorf("%s: rule %q addressed %v, want rule %q", c.name, in.IgnoreRule, in.Addressed, c.rule)
 		}
 		want := chat.Address{Platform: chat.Discord, Account: "work", Kind: chat.Group, Scope: "1", Chat: "20"}
 		switch {
@@ -129,8 +129,8 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		case c.thread != "":
 			want.Kind, want.Thread = chat.Thread, c.thread
 		}
-		if c.rule == "" && in.From != want {
-			t.Errorf("%s: from %+v, want %+v", c.name, in.From, want)
+		if c.rule == "" && in.Address != want {
+			t.Errorf("%s: from %+v, want %+v", c.name, in.Address, want)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestWhoAndWhatIsWithAMessage(t *testing.T) {
 	if d := cmp.Diff([]chat.File{{Kind: chat.Photo, Ref: "20 1000 1 https://cdn.discordapp.com/a.png?ex=1", Name: "a.png", MIME: "image/png", Size: 3}}, in.Files); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(&chat.Quote{ID: "999", Text: "before", Author: "hermes", Own: true}, in.ReplyTo); d != "" {
+	if d := cmp.Diff(&chat.Quote{ID: "999", Text: "before", Author: "hermes", FromBot: true}, in.ReplyTo); d != "" {
 		t.Error(d)
 	}
 	if in.Prompt != "be kind" || in.ChatName != "G / general" {
@@ -208,14 +208,14 @@ func TestEdits(t *testing.T) {
 		t.Errorf("a preview counts as an edit: %v, %v", v, err)
 	}
 	in, _, err := c.Message(message("10", "y", `"edited_timestamp":"2026-11-22T12:00:00Z"`), direct, true, false)
-	if err != nil || in.Event != chat.Edit || in.Amends != "10:1000" || in.Key != "10:1000:2026-11-22T12:00:00Z" || in.Text != "y" {
+	if err != nil || in.Kind != chat.Edit || in.EditedKey != "10:1000" || in.IdempotencyKey != "10:1000:2026-11-22T12:00:00Z" || in.Text != "y" {
 		t.Errorf("%+v, %v", in, err)
 	}
 	// The message that opened a thread keeps its place although it names nobody any more.
 	c = converter(t, event.Settings{AutoThread: true})
 	in, _, _ = c.Message(message("20", "y", `"edited_timestamp":"2026-11-22T12:00:00Z","flags":32`), place, true, false)
-	if in.From.Thread != "1000" {
-		t.Errorf("the edit moved to %+v", in.From)
+	if in.Address.Thread != "1000" {
+		t.Errorf("the edit moved to %+v", in.Address)
 	}
 }
 
@@ -229,24 +229,24 @@ func TestInteractions(t *testing.T) {
 		command   bool
 	}{
 		{"a button", `{` + head + `,"type":3,"data":{"custom_id":"ok:1"},"message":{"id":"1500"}}`, place,
-			chat.Inbound{ID: "1500", Event: chat.Callback, Text: "ok:1", Addressed: true}, false},
+			chat.Inbound{ID: "1500", Kind: chat.Callback, Text: "ok:1", Addressed: true}, false},
 		{"a command", `{` + head + `,"type":2,"data":{"name":"title","options":[{"name":"text","value":"my talk"}]}}`, place,
-			chat.Inbound{ID: "2000", Event: chat.Message, Text: "/title my talk", Addressed: true}, true},
+			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/title my talk", Addressed: true}, true},
 		{"a command with numbers", `{` + head + `,"type":2,"data":{"name":"undo","options":[{"name":"n","value":2},null]}}`, place,
-			chat.Inbound{ID: "2000", Event: chat.Message, Text: "/undo 2", Addressed: true}, true},
+			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/undo 2", Addressed: true}, true},
 		{"a command of commands", `{` + head + `,"type":2,"data":{"name":"cron","options":[{"name":"list","options":[{"name":"a","value":"b"}]}]}}`, place,
-			chat.Inbound{ID: "2000", Event: chat.Message, Text: "/cron list b", Addressed: true}, true},
+			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/cron list b", Addressed: true}, true},
 		{"in an ignored channel", `{` + head + `,"type":2,"data":{"name":"x"}}`, event.Place{ID: "21", Guild: "1"},
-			chat.Inbound{ID: "2000", Event: chat.Message, Text: "/x", Addressed: true, Rule: "chat_in_ignored_channels"}, true},
+			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/x", Addressed: true, IgnoreRule: "chat_in_ignored_channels"}, true},
 	} {
 		in, answer, v, err := c.Interaction(json.RawMessage(k.raw), k.p, now)
 		if err != nil || v != event.Taken {
 			t.Errorf("%s: %v, %v", k.name, v, err)
 			continue
 		}
-		k.want.Key, k.want.At, k.want.ChatName = "2000", event.Time("2000"), in.ChatName
+		k.want.IdempotencyKey, k.want.SentAt, k.want.ChatName = "2000", event.Time("2000"), in.ChatName
 		k.want.Sender = chat.Person{ID: "5", Name: "Annie", Handle: "ann", Roles: []string{"70"}}
-		k.want.From = chat.Address{Platform: chat.Discord, Account: "work", Kind: chat.Group, Scope: "1", Chat: k.p.ID}
+		k.want.Address = chat.Address{Platform: chat.Discord, Account: "work", Kind: chat.Group, Scope: "1", Chat: k.p.ID}
 		if d := cmp.Diff(k.want, in); d != "" {
 			t.Errorf("%s: %s", k.name, d)
 		}
@@ -273,7 +273,7 @@ func TestMalformedEvents(t *testing.T) {
 		}
 	}
 	in, ok := c.Quarantined(json.RawMessage(`{"id":"1","channel_id":"20","author":null}`), place, now)
-	if !ok || in.Rule != event.RuleUnreadable || in.From.Chat != "20" || in.Key == "20:1" {
+	if !ok || in.IgnoreRule != event.RuleUnreadable || in.Address.Chat != "20" || in.IdempotencyKey == "20:1" {
 		t.Errorf("%+v, %v", in, ok)
 	}
 	if _, ok := c.Quarantined(json.RawMessage(`{"id":"1"}`), place, now); ok {
@@ -350,7 +350,7 @@ func storable(t *testing.T, in chat.Inbound) {
 	if err == nil {
 		err = json.Unmarshal(raw, &again)
 	}
-	if err != nil || !reflect.DeepEqual(in, again) || in.Key == "" || in.At.IsZero() {
+	if err != nil || !reflect.DeepEqual(in, again) || in.IdempotencyKey == "" || in.SentAt.IsZero() {
 		t.Errorf("%+v\nbecomes %+v (%v)", in, again, err)
 	}
 }

@@ -103,7 +103,7 @@ func (t *intake) read(ctx context.Context, id string, m mark) {
 				late = true
 				t.hand(ctx, page{channel: id, late: true})
 			}
-			if pause.For(ctx, max(outcome.Of(got.err).After, b.Next())) != nil {
+			if pause.For(ctx, max(outcome.Of(got.err).RetryAfter, b.Next())) != nil {
 				return
 			}
 		}
@@ -145,7 +145,7 @@ func (t *intake) fetch(ctx context.Context, p event.Place, after string, joined 
 		if !ok {
 			continue
 		}
-		if e.In.Rule == "" && p.Guild != "" {
+		if e.In.IgnoreRule == "" && p.Guild != "" {
 			if e.In.Sender.Roles, out.err = t.roles(ctx, p.Guild, e.In.Sender.ID, roles); out.err != nil {
 				return out
 			}

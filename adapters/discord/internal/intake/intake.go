@@ -217,15 +217,15 @@ func (t *intake) mark(e Event) {
 	in := e.In
 	switch {
 	case e.Interaction.ID != "":
-		if in.Rule == "" {
+		if in.IgnoreRule == "" {
 			t.marks.reach(e.Place, e.Interaction.ID, true)
 		}
 		return
-	case in.Event != chat.Message:
+	case in.Kind != chat.Message:
 		return
 	}
-	t.marks.reach(e.Place, in.ID, in.Rule == "")
-	if in.Rule == "" && in.From.Thread != "" && in.From.Thread != e.Place.ID { // it opens a thread
-		t.marks.reach(event.Place{ID: in.From.Thread, Guild: e.Place.Guild, Parent: e.Place.ID, Type: event.PublicThread}, in.ID, true)
+	t.marks.reach(e.Place, in.ID, in.IgnoreRule == "")
+	if in.IgnoreRule == "" && in.Address.Thread != "" && in.Address.Thread != e.Place.ID { // it opens a thread
+		t.marks.reach(event.Place{ID: in.Address.Thread, Guild: e.Place.Guild, Parent: e.Place.ID, Type: event.PublicThread}, in.ID, true)
 	}
 }

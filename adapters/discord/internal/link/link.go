@@ -121,7 +121,7 @@ func (l *line) begin(ctx context.Context) error {
 		se := outcome.Of(err)
 		l.o.Log.Warn("connect", zap.Error(err))
 		l.o.State(chat.Retrying, se.Reason)
-		_ = pause.For(ctx, max(se.After, l.back.Next())) // ends early with ctx
+		_ = pause.For(ctx, max(se.RetryAfter, l.back.Next())) // ends early with ctx
 		return err
 	}
 	s := &session{o: l.o, lost: make(chan struct{}, 1)}

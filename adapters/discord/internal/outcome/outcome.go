@@ -65,16 +65,16 @@ func Of(err error) *chat.SendError {
 	out := &chat.SendError{Outcome: chat.Uncertain, Err: we}
 	switch {
 	case we.Status == http.StatusTooManyRequests:
-		out.Outcome, out.After, out.Global = chat.Refused, we.After, true
+		out.Outcome, out.RetryAfter, out.AccountWide = chat.Transient, we.After, true
 		out.Reason = fmt.Sprintf("Discord keeps this address out for %v because of too many refused requests", we.After)
 	case we.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Rejected, TooBig
+		out.Outcome, out.Reason = chat.Permanent, TooBig
 	case we.Status >= 300 && we.Status < 500:
-		out.Outcome, out.Reason = chat.Refused, "something between here and Discord answered instead of it"
+		out.Outcome, out.Reason = chat.Transient, "something between here and Discord answered instead of it"
 	case we.Status != 0:
 		out.Reason = "the answer did not come from Discord's API"
 	case !we.Sent:
-		out.Outcome, out.Reason = chat.Refused, "Discord could not be reached"
+		out.Outcome, out.Reason = chat.Transient, "Discord could not be reached"
 	case errors.Is(we, context.DeadlineExceeded):
 		out.Reason = "Discord did not answer in time"
 	default:
@@ -85,17 +85,17 @@ func Of(err error) *chat.SendError {
 
 // refusal says what an answer of Discord's API means.
 func refusal(e *wire.Error) *chat.SendError {
-	out := &chat.SendError{Outcome: chat.Rejected, Reason: Words(e), Err: e}
+	out := &chat.SendError{Outcome: chat.Permanent, Reason: Words(e), Err: e}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		out.Outcome, out.After, out.Global = chat.Refused, e.After, e.Global
+		out.Outcome, out.RetryAfter, out.AccountWide = chat.Transient, e.After, e.Global
 		where := "in this channel"
 		if e.Global {
 			where = "anywhere"
 		}
 		out.Reason = fmt.Sprintf("Discord asks to wait %v before writing %s again", e.After.Round(time.Millisecond), where)
 	case e.Status == http.StatusUnauthorized:
-		out.Outcome, out.Global, out.Reason = chat.Refused, true, BadToken
+		out.Outcome, out.AccountWide, out.Reason = chat.Transient, true, BadToken
 	case e.Status >= 500:
 		out.Outcome, out.Reason = chat.Uncertain, "Discord has an internal problem and gave no result"
 	}
@@ -163,7 +163,7 @@ func Vanished() *chat.SendError { return Rejected("%s", reasons[UnknownChannel])
 
 // Rejected returns the error of what Discord would never take.
 func Rejected(format string, args ...any) *chat.SendError {
-	return &chat.SendError{Outcome: chat.Rejected, Reason: fmt.Sprintf(format, args...)}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Before returns the error of a message that was not sent because a call before
@@ -171,14 +171,14 @@ func Rejected(format string, args ...any) *chat.SendError {
 func Before(err error) *chat.SendError {
 	se := *Of(err)
 	if se.Outcome == chat.Uncertain {
-		se.Outcome = chat.Refused
+		se.Outcome = chat.Transient
 	}
 	return &se
 }
 
 // Gone is that of an edit or deletion of what is not there any more.
 func Gone(err error) *chat.SendError {
-	return &chat.SendError{Outcome: chat.Rejected, Reason: "the message no longer exists", Err: errors.Join(chat.ErrGone, err)}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: "the message no longer exists", Err: errors.Join(chat.ErrGone, err)}
 }
 
 // Status returns the HTTP status of a refusal by the API, 0 if err is none.

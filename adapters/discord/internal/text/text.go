@@ -31,7 +31,7 @@ func Cut(s string, n int) string {
 }
 
 // Render returns r in Discord's Markdown.
-func Render(r chat.Rich) string {
+func Render(r chat.RichText) string {
 	if !utf8.ValidString(r.Text) {
 		return escape(strings.ToValidUTF8(r.Text, "\uFFFD"), true)
 	}
@@ -42,7 +42,7 @@ func Render(r chat.Rich) string {
 
 // usable returns the spans that lie inside the text and do not cross an outer
 // one, outer before inner.
-func usable(r chat.Rich) []chat.Span {
+func usable(r chat.RichText) []chat.Span {
 	all := slices.Clone(r.Spans)
 	slices.SortStableFunc(all, func(a, b chat.Span) int {
 		if a.Start != b.Start {
@@ -104,11 +104,11 @@ func (w *writer) span(s chat.Span, inner []chat.Span) {
 	switch {
 	case s.Style == chat.Code:
 		w.out.WriteString(code(body))
-	case s.Style == chat.Pre:
+	case s.Style == chat.CodeBlock:
 		w.line(s.Start)
 		w.out.WriteString(fence(body, s.Arg))
 		w.endLine(s.End)
-	case s.Style == chat.Block:
+	case s.Style == chat.BlockQuote:
 		w.quote(s, inner)
 	case s.Style == chat.Link:
 		w.link(s, inner)
@@ -186,12 +186,12 @@ func linkable(s string) bool {
 
 // quote writes a block quotation: a mark before each of its lines.
 func (w *writer) quote(s chat.Span, inner []chat.Span) {
-	if slices.Contains(w.open, chat.Block) {
+	if slices.Contains(w.open, chat.BlockQuote) {
 		w.write(s.Start, s.End, inner)
 		return
 	}
 	w.line(s.Start)
-	q := writer{text: w.text, open: append(slices.Clone(w.open), chat.Block)}
+	q := writer{text: w.text, open: append(slices.Clone(w.open), chat.BlockQuote)}
 	q.write(s.Start, s.End, inner)
 	body := q.out.String()
 	end := strings.HasSuffix(body, "\n")

@@ -12,7 +12,7 @@ import (
 )
 
 // styled makes a text of pieces, each with the styles that stand before it.
-func styled(s string, spans ...chat.Span) chat.Rich { return chat.Rich{Text: s, Spans: spans} }
+func styled(s string, spans ...chat.Span) chat.RichText { return chat.RichText{Text: s, Spans: spans} }
 
 func span(style chat.Style, from, to int, arg ...string) chat.Span {
 	return chat.Span{Start: from, End: to, Style: style, Arg: strings.Join(arg, "")}
@@ -21,28 +21,28 @@ func span(style chat.Style, from, to int, arg ...string) chat.Span {
 func TestRender(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		r    chat.Rich
+		r    chat.RichText
 		want string
 	}{
-		{"plain", chat.Plain("hello"), "hello"},
-		{"stars", chat.Plain("2 * 3 ** 4"), `2 \* 3 \*\* 4`},
-		{"underscores in words stay", chat.Plain("snake_case_name"), "snake_case_name"},
-		{"underscores around words", chat.Plain("_no_ __no__"), `\_no\_ \_\_no\_\_`},
-		{"backticks", chat.Plain("a `b`"), "a \\`b\\`"},
-		{"a backslash", chat.Plain(`C:\*`), `C:\\\*`},
-		{"one tilde stays", chat.Plain("~5 minutes, ~~no~~"), `~5 minutes, \~\~no\~\~`},
-		{"one bar stays", chat.Plain("a|b ||c||"), `a|b \|\|c\|\|`},
-		{"heading", chat.Plain("# one\n## two\n#three"), "\\# one\n\\## two\n#three"},
-		{"small text", chat.Plain("-# x"), `\-# x`},
-		{"quotation", chat.Plain("> x\n>>> y\n>z"), "\\> x\n\\>>> y\n>z"},
-		{"a list of dashes stays", chat.Plain("- a\n- b"), "- a\n- b"},
-		{"a list of stars", chat.Plain("* a"), `\* a`},
-		{"a link that is none", chat.Plain("[a](b)"), `[a\](b)`},
-		{"an address stays", chat.Plain("see https://x.test/a_b_c*d_?q=_1_ now_"), `see https://x.test/a_b_c\*d\_?q=\_1\_ now\_`},
-		{"an address with underscores", chat.Plain("https://x.test/__init__.py"), "https://x.test/__init__.py"},
-		{"a mention stays", chat.Plain("<@12> <@&34> <#56>"), "<@12> <@&34> <#56>"},
-		{"an emoji stays", chat.Plain("<:a_b_:12>"), "<:a_b_:12>"},
-		{"html stays", chat.Plain("<second>"), "<second>"},
+		{"plain", chat.PlainText("hello"), "hello"},
+		{"stars", chat.PlainText("2 * 3 ** 4"), `2 \* 3 \*\* 4`},
+		{"underscores in words stay", chat.PlainText("snake_case_name"), "snake_case_name"},
+		{"underscores around words", chat.PlainText("_no_ __no__"), `\_no\_ \_\_no\_\_`},
+		{"backticks", chat.PlainText("a `b`"), "a \\`b\\`"},
+		{"a backslash", chat.PlainText(`C:\*`), `C:\\\*`},
+		{"one tilde stays", chat.PlainText("~5 minutes, ~~no~~"), `~5 minutes, \~\~no\~\~`},
+		{"one bar stays", chat.PlainText("a|b ||c||"), `a|b \|\|c\|\|`},
+		{"heading", chat.PlainText("# one\n## two\n#three"), "\\# one\n\\## two\n#three"},
+		{"small text", chat.PlainText("-# x"), `\-# x`},
+		{"quotation", chat.PlainText("> x\n>>> y\n>z"), "\\> x\n\\>>> y\n>z"},
+		{"a list of dashes stays", chat.PlainText("- a\n- b"), "- a\n- b"},
+		{"a list of stars", chat.PlainText("* a"), `\* a`},
+		{"a link that is none", chat.PlainText("[a](b)"), `[a\](b)`},
+		{"an address stays", chat.PlainText("see https://x.test/a_b_c*d_?q=_1_ now_"), `see https://x.test/a_b_c\*d\_?q=\_1\_ now\_`},
+		{"an address with underscores", chat.PlainText("https://x.test/__init__.py"), "https://x.test/__init__.py"},
+		{"a mention stays", chat.PlainText("<@12> <@&34> <#56>"), "<@12> <@&34> <#56>"},
+		{"an emoji stays", chat.PlainText("<:a_b_:12>"), "<:a_b_:12>"},
+		{"html stays", chat.PlainText("<second>"), "<second>"},
 		{"bold", styled("a bold b", span(chat.Bold, 2, 6)), "a **bold** b"},
 		{"italic", styled("a b", span(chat.Italic, 0, 1)), "*a* b"},
 		{"bold and italic", styled("ab", span(chat.Bold, 0, 2), span(chat.Italic, 0, 2)), "**_ab_**"},
@@ -54,24 +54,24 @@ func TestRender(t *testing.T) {
 		{"twice the same style", styled("abc", span(chat.Bold, 0, 3), span(chat.Bold, 1, 2)), "**abc**"},
 		{"code", styled("run a*b now", span(chat.Code, 4, 7)), "run `a*b` now"},
 		{"code with a backtick", styled("a`b", span(chat.Code, 0, 3)), "`` a`b ``"},
-		{"a block", styled("x\nint a;\ny", span(chat.Pre, 2, 8, "go")), "x\n```go\nint a;\n```\ny"},
-		{"a block at the end of a line", styled("x code", span(chat.Pre, 2, 6)), "x \n```\ncode\n```"},
-		{"a block with a fence", styled("a```b", span(chat.Pre, 0, 5)), "```\na`\u200b``b\n```"},
-		{"a block of a strange language", styled("a", span(chat.Pre, 0, 1, "a b`")), "```\na\n```"},
+		{"a block", styled("x\nint a;\ny", span(chat.CodeBlock, 2, 8, "go")), "x\n```go\nint a;\n```\ny"},
+		{"a block at the end of a line", styled("x code", span(chat.CodeBlock, 2, 6)), "x \n```\ncode\n```"},
+		{"a block with a fence", styled("a```b", span(chat.CodeBlock, 0, 5)), "```\na`\u200b``b\n```"},
+		{"a block of a strange language", styled("a", span(chat.CodeBlock, 0, 1, "a b`")), "```\na\n```"},
 		{"a link", styled("see this now", span(chat.Link, 4, 8, "https://x.test/")), "see [this](<https://x.test/>) now"},
 		{"a link to itself", styled("https://x.test/", span(chat.Link, 0, 15, "https://x.test/")), "https://x.test/"},
 		{"a link named like another", styled("https://a.test", span(chat.Link, 0, 14, "https://b.test/")), "https://a.test (<https://b.test/>)"},
 		{"a link that Discord does not follow", styled("mail", span(chat.Link, 0, 4, "mailto:a@b.test")), "mail"},
 		{"a link that would break out", styled("a", span(chat.Link, 0, 1, "https://x.test/>)[b](")), "a"},
 		{"bold in a link", styled("ab", span(chat.Link, 0, 2, "https://x.test/"), span(chat.Bold, 0, 1)), "[**a**b](<https://x.test/>)"},
-		{"a quotation", styled("one\ntwo\nthree", span(chat.Block, 0, 7)), "> one\n> two\nthree"},
-		{"a quotation with its line feed", styled("one\ntwo", span(chat.Block, 0, 4)), "> one\ntwo"},
-		{"bold in a quotation", styled("ab\nc", span(chat.Block, 0, 4), span(chat.Bold, 0, 2)), "> **ab**\n> c"},
-		{"code in a quotation", styled("a\nb", span(chat.Block, 0, 3), span(chat.Pre, 2, 3)), "> a\n> ```\n> b\n> ```"},
+		{"a quotation", styled("one\ntwo\nthree", span(chat.BlockQuote, 0, 7)), "> one\n> two\nthree"},
+		{"a quotation with its line feed", styled("one\ntwo", span(chat.BlockQuote, 0, 4)), "> one\ntwo"},
+		{"bold in a quotation", styled("ab\nc", span(chat.BlockQuote, 0, 4), span(chat.Bold, 0, 2)), "> **ab**\n> c"},
+		{"code in a quotation", styled("a\nb", span(chat.BlockQuote, 0, 3), span(chat.CodeBlock, 2, 3)), "> a\n> ```\n> b\n> ```"},
 		{"a crossing span", styled("abcd", span(chat.Bold, 0, 3), span(chat.Italic, 2, 4)), "**abc**d"},
 		{"a span outside the text", styled("ab", span(chat.Bold, 1, 9)), "ab"},
 		{"a span inside a character", styled("é", span(chat.Bold, 0, 1)), "é"},
-		{"broken text", chat.Plain("a\xffb"), "a\ufffdb"},
+		{"broken text", chat.PlainText("a\xffb"), "a\ufffdb"},
 	} {
 		if got := text.Render(c.r); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -90,11 +90,11 @@ func TestRenderKeepsTheWords(t *testing.T) {
 			s += w
 		}
 		at = append(at, len(s))
-		r := chat.Rich{Text: s}
+		r := chat.RichText{Text: s}
 		for range rapid.IntRange(0, 6).Draw(t, "spans") {
 			i := rapid.IntRange(0, len(at)-2).Draw(t, "from")
 			j := rapid.IntRange(i+1, len(at)-1).Draw(t, "to")
-			style := rapid.SampledFrom([]chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Code, chat.Pre, chat.Link, chat.Block, chat.Spoiler}).Draw(t, "style")
+			style := rapid.SampledFrom([]chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Code, chat.CodeBlock, chat.Link, chat.BlockQuote, chat.Spoiler}).Draw(t, "style")
 			r.Spans = append(r.Spans, chat.Span{Start: at[i], End: at[j], Style: style, Arg: "https://x.test"})
 		}
 		got := text.Render(r)
@@ -131,7 +131,7 @@ func TestCut(t *testing.T) {
 func FuzzRender(f *testing.F) {
 	f.Add("a *b* `c`\n> d", 0, 5, "b")
 	f.Fuzz(func(t *testing.T, s string, from, to int, style string) {
-		got := text.Render(chat.Rich{Text: s, Spans: []chat.Span{{Start: from, End: to, Style: chat.Style(style), Arg: s}}})
+		got := text.Render(chat.RichText{Text: s, Spans: []chat.Span{{Start: from, End: to, Style: chat.Style(style), Arg: s}}})
 		if !utf8.ValidString(got) {
 			t.Errorf("%q is no text", got)
 		}

@@ -25,17 +25,17 @@ func (c Converter) press(p press, now time.Time) (chat.Inbound, bool) {
 	ts := cmp.Or(p.Container.MessageTS, p.Message.TS)
 	key := cmp.Or(p.TriggerID, channel+":"+ts+":"+p.User.ID+":"+act.ActionTS)
 	in := chat.Inbound{
-		Key: "press:" + key, ID: ts, Event: chat.Callback, Text: act.Value, At: now.UTC(), Addressed: true,
+		IdempotencyKey: "press:" + key, ID: ts, Kind: chat.Callback, Text: act.Value, SentAt: now.UTC(), Addressed: true,
 		Sender: c.actor(p.User.ID, cmp.Or(p.User.Username, p.User.Name)),
 	}
 	if at, ok := Time(act.ActionTS); ok {
-		in.At = at
+		in.SentAt = at
 	}
 	room := c.room(channel, "")
 	b := Body{Channel: channel, TS: ts, ThreadTS: cmp.Or(p.Container.ThreadTS, p.Message.ThreadTS)}
-	in.From, in.ChatName = c.place(b, room, false), room.Name
+	in.Address, in.ChatName = c.place(b, room, false), room.Name
 	if !c.Rules.allows(channel, room) {
-		in.Rule = ruleChatNotIn
+		in.IgnoreRule = ruleChatNotIn
 	}
 	return in, true
 }
@@ -58,15 +58,15 @@ func (c Converter) slash(p slash, now time.Time) (chat.Inbound, bool) {
 	}
 	room := c.room(p.ChannelID, p.kind())
 	in := chat.Inbound{
-		Key:  "slash:" + cmp.Or(p.TriggerID, p.ChannelID+":"+p.UserID+":"+p.Command+":"+TS(now)),
-		ID:   cmp.Or(p.TriggerID, TS(now)),
-		From: c.place(Body{Channel: p.ChannelID}, room, false), Event: chat.Message,
-		Sender: c.actor(p.UserID, p.UserName), At: now.UTC(), ChatName: room.Name,
+		IdempotencyKey: "slash:" + cmp.Or(p.TriggerID, p.ChannelID+":"+p.UserID+":"+p.Command+":"+TS(now)),
+		ID:             cmp.Or(p.TriggerID, TS(now)),
+		Address:        c.place(Body{Channel: p.ChannelID}, room, false), Kind: chat.Message,
+		Sender: c.actor(p.UserID, p.UserName), SentAt: now.UTC(), ChatName: room.Name,
 		Text: c.Rules.slashText(p), Addressed: true,
 	}
-	in.Prompt = c.Rules.prompt(in.From)
+	in.Prompt = c.Rules.prompt(in.Address)
 	if !c.Rules.allows(p.ChannelID, room) {
-		in.Rule = ruleChatNotIn
+		in.IgnoreRule = ruleChatNotIn
 	}
 	return in, true
 }

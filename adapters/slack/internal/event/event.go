@@ -112,26 +112,26 @@ func (c Converter) said(b Body) (chat.Inbound, bool) {
 	}
 	room := c.room(b.Channel, b.ChannelType)
 	in := chat.Inbound{
-		Key: Key(b.Channel, b.TS), ID: b.TS, Event: chat.Message, At: at,
+		IdempotencyKey: Key(b.Channel, b.TS), ID: b.TS, Kind: chat.Message, SentAt: at,
 		Sender: c.sender(b), ChatName: room.Name,
 		Text: c.text(b), Files: files(b.Files),
 	}
 	n := c.look(b)
 	in.Addressed = c.addressed(b, room, n)
-	in.From = c.place(b, room, in.Addressed)
-	in.Prompt = c.Rules.prompt(in.From)
-	in.Rule = noise(b)
-	if in.Rule == "" && in.Text == "" && len(in.Files) == 0 {
+	in.Address = c.place(b, room, in.Addressed)
+	in.Prompt = c.Rules.prompt(in.Address)
+	in.IgnoreRule = noise(b)
+	if in.IgnoreRule == "" && in.Text == "" && len(in.Files) == 0 {
 		if room.Kind == chat.DM {
 			in.Text = "[a kind of message that this bot cannot read]"
 		} else {
-			in.Rule = RuleUnsupported
+			in.IgnoreRule = RuleUnsupported
 		}
 	}
-	if in.Rule == "" {
-		in.Rule = c.groupRule(in, room)
+	if in.IgnoreRule == "" {
+		in.IgnoreRule = c.groupRule(in, room)
 	}
-	in.Earlier = in.Rule == "" && room.Kind != chat.DM && reply(b) && (!n.joined || c.Rules.strict)
+	in.HasEarlierMessages = in.IgnoreRule == "" && room.Kind != chat.DM && reply(b) && (!n.joined || c.Rules.strict)
 	return in, true
 }
 
@@ -226,11 +226,11 @@ func (c Converter) changed(b Body) (chat.Inbound, bool) {
 	if !ok {
 		return chat.Inbound{}, false
 	}
-	in.Event, in.Amends = chat.Edit, in.Key
-	in.Key += ":" + m.Edited.TS
-	in.Earlier = false
+	in.Kind, in.EditedKey = chat.Edit, in.IdempotencyKey
+	in.IdempotencyKey += ":" + m.Edited.TS
+	in.HasEarlierMessages = false
 	if at, ok := Time(m.Edited.TS); ok {
-		in.At = at
+		in.SentAt = at
 	}
 	return in, true
 }
@@ -247,8 +247,8 @@ func (c Converter) deleted(b Body) (chat.Inbound, bool) {
 	if !ok {
 		return chat.Inbound{}, false
 	}
-	in.Key += ":deleted"
-	in.Text, in.Files, in.Earlier, in.Addressed, in.Rule = "[a message was deleted]", nil, false, false, ruleDeleted
+	in.IdempotencyKey += ":deleted"
+	in.Text, in.Files, in.HasEarlierMessages, in.Addressed, in.IgnoreRule = "[a message was deleted]", nil, false, false, ruleDeleted
 	return in, true
 }
 
@@ -267,9 +267,9 @@ func (c Converter) Quarantined(e Envelope, now time.Time) (chat.Inbound, bool) {
 	const keep = 4 << 10
 	text := string(e.Payload[:min(len(e.Payload), keep)])
 	return chat.Inbound{
-		Key: key, ID: e.ID, Event: chat.Message, At: now.UTC(),
-		From: c.place(Body{Channel: channel}, c.room(channel, ""), false),
-		Text: strings.ToValidUTF8(text, "?"), Rule: RuleUnreadable,
+		IdempotencyKey: key, ID: e.ID, Kind: chat.Message, SentAt: now.UTC(),
+		Address: c.place(Body{Channel: channel}, c.room(channel, ""), false),
+		Text:    strings.ToValidUTF8(text, "?"), IgnoreRule: RuleUnreadable,
 	}, true
 }
 

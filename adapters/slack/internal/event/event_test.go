@@ -109,7 +109,7 @@ func TestMessages(t *testing.T) {
 			if got := short(in); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if in.Key != in.From.Chat+":200.000002" || in.ID != "200.000002" || in.Event != chat.Message || in.From.Scope != "T1" {
+			if in.IdempotencyKey != in.Address.Chat+":200.000002" || in.ID != "200.000002" || in.Kind != chat.Message || in.Address.Scope != "T1" {
 				t.Errorf("%+v", in)
 			}
 		})
@@ -117,18 +117,18 @@ func TestMessages(t *testing.T) {
 }
 
 func short(in chat.Inbound) string {
-	thread := in.From.Thread
+	thread := in.Address.Thread
 	if thread == "" {
 		thread = "-"
 	}
-	s := fmt.Sprintf("%s %s %q", in.From.Kind, thread, in.Text)
+	s := fmt.Sprintf("%s %s %q", in.Address.Kind, thread, in.Text)
 	if in.Addressed {
 		s += " addressed"
 	}
-	if in.Rule != "" {
-		s += " rule=" + in.Rule
+	if in.IgnoreRule != "" {
+		s += " rule=" + in.IgnoreRule
 	}
-	if in.Earlier {
+	if in.HasEarlierMessages {
 		s += " earlier"
 	}
 	return s
@@ -161,8 +161,8 @@ func TestBots(t *testing.T) {
 		`"user":"","subtype":"bot_message","username":"Webhook","text":"<@UME> x","channel_type":"channel"`: {ID: "C1", Name: "Webhook", Bot: true},
 	} {
 		in, ok, err := c.Convert(message(fields), now())
-		if diff := cmp.Diff(want, in.Sender); !ok || err != nil || diff != "" || in.Rule != "" {
-			t.Errorf("%s: %v %v %s %s", fields, ok, err, in.Rule, diff)
+		if diff := cmp.Diff(want, in.Sender); !ok || err != nil || diff != "" || in.IgnoreRule != "" {
+			t.Errorf("%s: %v %v %s %s", fields, ok, err, in.IgnoreRule, diff)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestEditsAndDeletions(t *testing.T) {
 			"message":{"type":"message","user":"U1","ts":"200.000002",` + now + `},"previous_message":{"type":"message","user":"U1","ts":"200.000002",` + before + `}}`)
 	}
 	in, ok, _ := c.Convert(change(`"text":"<@UME> two","edited":{"user":"U1","ts":"299.000000"}`, `"text":"<@UME> one"`), now())
-	if !ok || in.Event != chat.Edit || in.Key != "C1:200.000002:299.000000" || in.Amends != "C1:200.000002" || in.Text != "two" || in.From.Thread != "200.000002" || in.Rule != "" {
+	if !ok || in.Kind != chat.Edit || in.IdempotencyKey != "C1:200.000002:299.000000" || in.EditedKey != "C1:200.000002" || in.Text != "two" || in.Address.Thread != "200.000002" || in.IgnoreRule != "" {
 		t.Errorf("%v %+v", ok, in)
 	}
 	for name, e := range map[string]event.Envelope{
@@ -190,7 +190,7 @@ func TestEditsAndDeletions(t *testing.T) {
 	}
 	gone, ok, _ := c.Convert(envelope(`{"type":"message","subtype":"message_deleted","hidden":true,"channel":"C1","channel_type":"channel","ts":"301.0","deleted_ts":"200.000002",
 		"previous_message":{"type":"message","user":"U1","ts":"200.000002","text":"<@UME> one"}}`), now())
-	if !ok || gone.Rule != "message_deleted" || gone.Key != "C1:200.000002:deleted" || gone.Sender.ID != "U1" {
+	if !ok || gone.IgnoreRule != "message_deleted" || gone.IdempotencyKey != "C1:200.000002:deleted" || gone.Sender.ID != "U1" {
 		t.Errorf("%v %+v", ok, gone)
 	}
 }
@@ -205,11 +205,11 @@ func TestFiles(t *testing.T) {
 	want := []chat.File{
 		{Kind: chat.Photo, Ref: "https://files.slack.com/d", Name: "a.png", MIME: "image/png", Size: 3},
 		{Kind: chat.Voice, Ref: "https://files.slack.com/v", Name: "v.m4a", MIME: "audio/mp4"},
-		{Kind: chat.Document, Problem: "the file was deleted from Slack"},
-		{Kind: chat.Document, Problem: "Slack hides this file because the workspace is over the limit of its plan"},
-		{Kind: chat.Document, Problem: "the file is not at Slack but at another service"},
+		{Kind: chat.Document, FetchError: "the file was deleted from Slack"},
+		{Kind: chat.Document, FetchError: "Slack hides this file because the workspace is over the limit of its plan"},
+		{Kind: chat.Document, FetchError: "the file is not at Slack but at another service"},
 		{Kind: chat.Document, Ref: "id:F6"},
-		{Kind: chat.Video, Name: "t", MIME: "video/mp4", Problem: "Slack does not say where the file is"},
+		{Kind: chat.Video, Name: "t", MIME: "video/mp4", FetchError: "Slack does not say where the file is"},
 	}
 	if diff := cmp.Diff(want, in.Files); err != nil || diff != "" || in.Text != "" {
 		t.Errorf("%v %q %s", err, in.Text, diff)
@@ -224,8 +224,8 @@ func TestPresses(t *testing.T) {
 			"actions":[{"type":"button","action_id":"hermesd_1","value":"ok:7","action_ts":"220.5"}]` + fields + `}`)}
 	}
 	in, ok, err := c.Convert(press(""), now())
-	if err != nil || !ok || in.Event != chat.Callback || in.Text != "ok:7" || in.Key != "press:tr1" || in.ID != "210.0" || in.From.Thread != "100.000001" ||
-		in.From.Kind != chat.Thread || in.Sender.ID != "U1" || !in.Addressed || in.At.Unix() != 220 {
+	if err != nil || !ok || in.Kind != chat.Callback || in.Text != "ok:7" || in.IdempotencyKey != "press:tr1" || in.ID != "210.0" || in.Address.Thread != "100.000001" ||
+		in.Address.Kind != chat.Thread || in.Sender.ID != "U1" || !in.Addressed || in.SentAt.Unix() != 220 {
 		t.Errorf("%v %v %+v", ok, err, in)
 	}
 	for name, e := range map[string]event.Envelope{
@@ -259,15 +259,15 @@ func TestSlashCommands(t *testing.T) {
 		{"/usage", "", "/usage"},
 	} {
 		in, ok, err := c.Convert(slash(s.command, s.text, ""), now())
-		if err != nil || !ok || in.Text != s.want || in.Key != "slash:tr2" || in.Event != chat.Message || !in.Addressed || in.From.Kind != chat.Group || in.From.Thread != "" {
+		if err != nil || !ok || in.Text != s.want || in.IdempotencyKey != "slash:tr2" || in.Kind != chat.Message || !in.Addressed || in.Address.Kind != chat.Group || in.Address.Thread != "" {
 			t.Errorf("%+v: %v %v %+v", s, ok, err, in)
 		}
 	}
 	in, _, _ := c.Convert(slash("/hermes", "x", `,"channel_id":"D9","channel_name":"directmessage"`), now())
-	if in.From.Kind != chat.DM {
-		t.Errorf("%+v", in.From)
+	if in.Address.Kind != chat.DM {
+		t.Errorf("%+v", in.Address)
 	}
-	if in, _, _ := c.Convert(slash("/hermes", "x", `,"channel_id":"CIGN"`), now()); in.Rule == "" {
+	if in, _, _ := c.Convert(slash("/hermes", "x", `,"channel_id":"CIGN"`), now()); in.IgnoreRule == "" {
 		t.Error("a command in a channel that is ignored is answered")
 	}
 	if _, ok, _ := c.Convert(slash("", "x", ""), now()); ok {
@@ -306,7 +306,7 @@ func TestWhatCannotBeReadIsRecorded(t *testing.T) {
 			t.Errorf("%s can be read", raw)
 		}
 		in, ok := c.Quarantined(e, now())
-		if !ok || in.Rule != event.RuleUnreadable || in.From.Chat != "C1" || in.Key != key || in.Text != raw {
+		if !ok || in.IgnoreRule != event.RuleUnreadable || in.Address.Chat != "C1" || in.IdempotencyKey != key || in.Text != raw {
 			t.Errorf("%s: %v %+v", raw, ok, in)
 		}
 	}
@@ -362,7 +362,7 @@ func FuzzConvert(f *testing.F) {
 		if !ok {
 			return
 		}
-		if in.Key == "" || in.From.Chat == "" || in.From.Kind == "" || in.At.IsZero() || in.Rule == "" && in.Sender.ID == "" {
+		if in.IdempotencyKey == "" || in.Address.Chat == "" || in.Address.Kind == "" || in.SentAt.IsZero() || in.IgnoreRule == "" && in.Sender.ID == "" {
 			t.Errorf("%s becomes %+v", raw, in)
 		}
 		if _, err := json.Marshal(in); err != nil {

@@ -71,7 +71,7 @@ func (r Rules) prompt(at chat.Address) string {
 
 func (c Converter) groupRule(in chat.Inbound, room Room) string {
 	switch {
-	case !c.Rules.allows(in.From.Chat, room):
+	case !c.Rules.allows(in.Address.Chat, room):
 		return ruleChatNotIn
 	case !in.Addressed:
 		return ruleNotAddressed

@@ -10,7 +10,7 @@ import (
 // Sections returns r as mrkdwn in pieces of at most limit UTF-16 units each,
 // cut at line ends where possible. A style, a link or preformatted text that is
 // cut is whole in each of its pieces.
-func Sections(r chat.Rich, limit int) []string {
+func Sections(r chat.RichText, limit int) []string {
 	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
 	var out []string
 	for from := 0; from < len(r.Text); {
@@ -24,7 +24,7 @@ func Sections(r chat.Rich, limit int) []string {
 }
 
 // next returns where the piece that begins at from ends.
-func next(r chat.Rich, from, limit int) int {
+func next(r chat.RichText, from, limit int) int {
 	fits := func(to int) bool { return Size(part(r, from, to)) <= limit }
 	if fits(len(r.Text)) {
 		return len(r.Text)
@@ -69,8 +69,8 @@ func last(places []int, fits func(int) bool) int {
 }
 
 // part returns r.Text[from:to] with its styles.
-func part(r chat.Rich, from, to int) chat.Rich {
-	out := chat.Rich{Text: r.Text[from:to]}
+func part(r chat.RichText, from, to int) chat.RichText {
+	out := chat.RichText{Text: r.Text[from:to]}
 	for _, s := range r.Spans {
 		s.Start, s.End = max(s.Start, from)-from, min(s.End, to)-from
 		if s.Start < s.End {

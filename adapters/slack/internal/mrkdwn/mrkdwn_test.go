@@ -13,7 +13,7 @@ import (
 )
 
 // rich marks up s: each span is found by its text.
-func rich(s string, spans ...chat.Span) chat.Rich { return chat.Rich{Text: s, Spans: spans} }
+func rich(s string, spans ...chat.Span) chat.RichText { return chat.RichText{Text: s, Spans: spans} }
 
 func span(s, part string, st chat.Style, arg string) chat.Span {
 	i := strings.Index(s, part)
@@ -43,10 +43,10 @@ func TestRender(t *testing.T) {
 		{"a link that is none", "run", []chat.Span{{Start: 0, End: 3, Style: chat.Link, Arg: "javascript:alert(1)"}}, "run (javascript:alert(1))"},
 		{"a link that would be a mention", "run", []chat.Span{{Start: 0, End: 3, Style: chat.Link, Arg: "!channel"}}, "run (!channel)"},
 		{"label with a bar", "a|b>", []chat.Span{{Start: 0, End: 4, Style: chat.Link, Arg: "https://e.com"}}, "<https://e.com|a¦b&gt;>"},
-		{"pre", "x\ncode\n<b>\ny", []chat.Span{{Start: 2, End: 11, Style: chat.Pre, Arg: "go"}}, "x\n```\ncode\n&lt;b&gt;\n```\ny"},
-		{"pre without a line feed", "code\ny", []chat.Span{{Start: 0, End: 4, Style: chat.Pre}}, "```\ncode\n```\ny"},
-		{"pre with a fence", "a```b", []chat.Span{{Start: 0, End: 5, Style: chat.Pre}}, "```\na``\u200b`b\n```"},
-		{"quote", "a\nb\nc", []chat.Span{{Start: 0, End: 4, Style: chat.Block}}, "> a\n> b\nc"},
+		{"pre", "x\ncode\n<b>\ny", []chat.Span{{Start: 2, End: 11, Style: chat.CodeBlock, Arg: "go"}}, "x\n```\ncode\n&lt;b&gt;\n```\ny"},
+		{"pre without a line feed", "code\ny", []chat.Span{{Start: 0, End: 4, Style: chat.CodeBlock}}, "```\ncode\n```\ny"},
+		{"pre with a fence", "a```b", []chat.Span{{Start: 0, End: 5, Style: chat.CodeBlock}}, "```\na``\u200b`b\n```"},
+		{"quote", "a\nb\nc", []chat.Span{{Start: 0, End: 4, Style: chat.BlockQuote}}, "> a\n> b\nc"},
 		{"spoiler", "a b", []chat.Span{span("a b", "b", chat.Spoiler, "")}, "a b"},
 		{"crossing spans", "abcd", []chat.Span{{Start: 0, End: 3, Style: chat.Bold}, {Start: 1, End: 4, Style: chat.Italic}}, "*abc*\u200bd"},
 		{"outside", "ab", []chat.Span{{Start: 1, End: 9, Style: chat.Bold}, {Start: -1, End: 1, Style: chat.Bold}}, "ab"},
@@ -86,12 +86,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-var styles = []chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Code, chat.Pre, chat.Link, chat.Block, chat.Spoiler}
+var styles = []chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Code, chat.CodeBlock, chat.Link, chat.BlockQuote, chat.Spoiler}
 
 // drawn is any text with any spans, also such as nobody should make.
-func drawn(t *rapid.T) chat.Rich {
+func drawn(t *rapid.T) chat.RichText {
 	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "word ", "\n", "<", "&", ">", "*", "_", "`", "```", "|", "漢", "😀", "long line of words "}), 0, 60).Draw(t, "parts")
-	r := chat.Rich{Text: strings.Join(parts, "")}
+	r := chat.RichText{Text: strings.Join(parts, "")}
 	for range rapid.IntRange(0, 8).Draw(t, "spans") {
 		r.Spans = append(r.Spans, chat.Span{
 			Start: rapid.IntRange(-1, len(r.Text)+1).Draw(t, "start"), End: rapid.IntRange(-1, len(r.Text)+1).Draw(t, "end"),
@@ -116,7 +116,7 @@ func TestWhateverIsRenderedNamesNobodyAndIsText(t *testing.T) {
 func TestPlainTextComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
-		if got := mrkdwn.Read(mrkdwn.Render(chat.Plain(s)), func(mrkdwn.Reference) string { return "" }); got != strings.ToValidUTF8(s, "\uFFFD") {
+		if got := mrkdwn.Read(mrkdwn.Render(chat.PlainText(s)), func(mrkdwn.Reference) string { return "" }); got != strings.ToValidUTF8(s, "\uFFFD") {
 			t.Fatalf("%q came back as %q", s, got)
 		}
 	})
@@ -143,15 +143,15 @@ func TestSectionsFitAndLoseNothing(t *testing.T) {
 
 func TestSections(t *testing.T) {
 	line := strings.Repeat("x", 50) + "\n"
-	got := mrkdwn.Sections(chat.Rich{Text: strings.Repeat(line, 5), Spans: []chat.Span{{Start: 0, End: 5 * len(line), Style: chat.Pre}}}, 130)
+	got := mrkdwn.Sections(chat.RichText{Text: strings.Repeat(line, 5), Spans: []chat.Span{{Start: 0, End: 5 * len(line), Style: chat.CodeBlock}}}, 130)
 	if len(got) != 3 || got[2] != "```\n"+line+"```" {
 		t.Errorf("preformatted text is cut into %q", got)
 	}
-	got = mrkdwn.Sections(chat.Plain(strings.Repeat("word ", 50)), 99)
+	got = mrkdwn.Sections(chat.PlainText(strings.Repeat("word ", 50)), 99)
 	if len(got) != 3 || !strings.HasSuffix(strings.TrimRight(got[0], " "), "word") {
 		t.Errorf("a long line is cut into %q", got)
 	}
-	if got := mrkdwn.Sections(chat.Plain("\n \n"), 99); got != nil {
+	if got := mrkdwn.Sections(chat.PlainText("\n \n"), 99); got != nil {
 		t.Errorf("nothing is cut into %q", got)
 	}
 }

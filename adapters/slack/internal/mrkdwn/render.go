@@ -26,7 +26,7 @@ func Escape(s string) string {
 
 // Render returns r as mrkdwn. Styles that Slack lacks fall away and leave their
 // text; a span that is not inside the text or crosses another is none.
-func Render(r chat.Rich) string {
+func Render(r chat.RichText) string {
 	t := newText(r)
 	var b strings.Builder
 	for pos := 0; pos < len(t.s); {
@@ -49,7 +49,7 @@ func Render(r chat.Rich) string {
 
 // Size returns the length of r as it is sent, in UTF-16 units: never less than
 // what Slack counts.
-func Size(r chat.Rich) int { return units(Render(r)) }
+func Size(r chat.RichText) int { return units(Render(r)) }
 
 func units(s string) int {
 	n := 0
@@ -70,7 +70,7 @@ type text struct {
 	quotes []chat.Span
 }
 
-func newText(r chat.Rich) text {
+func newText(r chat.RichText) text {
 	t := text{s: strings.ToValidUTF8(r.Text, "\uFFFD")}
 	if t.s != r.Text {
 		return t
@@ -95,11 +95,11 @@ func newText(r chat.Rich) text {
 		}
 		open = append(open, s.End)
 		switch s.Style {
-		case chat.Pre:
+		case chat.CodeBlock:
 			if n := len(t.pres); n == 0 || t.pres[n-1].End <= s.Start {
 				t.pres = append(t.pres, s)
 			}
-		case chat.Block:
+		case chat.BlockQuote:
 			t.quotes = append(t.quotes, s)
 		case chat.Spoiler: // Slack has none
 		default:

@@ -42,7 +42,7 @@ func Of(err error) *chat.SendError {
 	case errors.As(err, &chosen):
 		return chosen
 	case errors.As(err, &flood):
-		return &chat.SendError{Outcome: chat.Refused, After: flood.RetryAfter, Err: err, Reason: fmt.Sprintf("Slack asks to wait %v before the next message", flood.RetryAfter)}
+		return &chat.SendError{Outcome: chat.Transient, RetryAfter: flood.RetryAfter, Err: err, Reason: fmt.Sprintf("Slack asks to wait %v before the next message", flood.RetryAfter)}
 	case errors.As(err, &said):
 		return refusal(said)
 	case errors.As(err, &lost):
@@ -59,7 +59,7 @@ func lostOutcome(e *wire.Error) *chat.SendError {
 	case e.Status != 0:
 		return statusOutcome(out, e.Status)
 	case !e.Sent:
-		out.Outcome, out.Reason = chat.Refused, "Slack could not be reached"
+		out.Outcome, out.Reason = chat.Transient, "Slack could not be reached"
 	case errors.Is(e, context.DeadlineExceeded):
 		out.Reason = "Slack did not answer in time"
 	default:
@@ -72,9 +72,9 @@ func lostOutcome(e *wire.Error) *chat.SendError {
 func statusOutcome(out *chat.SendError, status int) *chat.SendError {
 	switch {
 	case status == http.StatusTooManyRequests:
-		out.Outcome, out.Reason = chat.Refused, "Slack asks to wait and does not say for how long"
+		out.Outcome, out.Reason = chat.Transient, "Slack asks to wait and does not say for how long"
 	case status >= 300 && status < 500:
-		out.Outcome, out.Reason = chat.Refused, fmt.Sprintf("something between here and Slack answered instead of it (status %d); check api_url and proxy", status)
+		out.Outcome, out.Reason = chat.Transient, fmt.Sprintf("something between here and Slack answered instead of it (status %d); check api_url and proxy", status)
 	default:
 		out.Outcome, out.Reason = chat.Uncertain, fmt.Sprintf("Slack's servers gave no result (status %d)", status)
 	}
@@ -83,20 +83,20 @@ func statusOutcome(out *chat.SendError, status int) *chat.SendError {
 
 // refusal says what an error of the Web API means and what to do about it.
 func refusal(e slack.SlackErrorResponse) *chat.SendError {
-	out := &chat.SendError{Outcome: chat.Rejected, Err: e}
+	out := &chat.SendError{Outcome: chat.Permanent, Err: e}
 	if words, ok := tokenWords(e.Err); ok {
-		out.Outcome, out.Global, out.Reason = chat.Refused, true, words
+		out.Outcome, out.AccountWide, out.Reason = chat.Transient, true, words
 		return out
 	}
 	switch e.Err {
 	case "ratelimited", "rate_limited", "message_limit_exceeded":
-		out.Outcome, out.Reason = chat.Refused, "Slack asks to wait and does not say for how long"
+		out.Outcome, out.Reason = chat.Transient, "Slack asks to wait and does not say for how long"
 	case "internal_error", "fatal_error":
 		out.Outcome, out.Reason = chat.Uncertain, "Slack has an internal problem and does not know whether it did what was asked"
 	case "service_unavailable", "request_timeout", "team_added_to_org", "channel_migration_in_progress":
-		out.Outcome, out.Reason = chat.Refused, "Slack is not available at the moment"
+		out.Outcome, out.Reason = chat.Transient, "Slack is not available at the moment"
 	case "missing_scope", "no_permission":
-		out.Outcome, out.Reason = chat.Refused, scopeWords(e.Needed)
+		out.Outcome, out.Reason = chat.Transient, scopeWords(e.Needed)
 	default:
 		out.Reason = Words(e.Err)
 		if out.Reason == "" {
@@ -202,5 +202,5 @@ func Socket(err error) error {
 
 // Rejected says that a message never goes out as it is.
 func Rejected(reason string) *chat.SendError {
-	return &chat.SendError{Outcome: chat.Rejected, Reason: reason}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }

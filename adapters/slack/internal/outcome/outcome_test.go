@@ -15,7 +15,7 @@ import (
 
 func TestOf(t *testing.T) {
 	said := func(code string) error { return fmt.Errorf("call: %w", slack.SlackErrorResponse{Err: code}) }
-	chosen := &chat.SendError{Outcome: chat.Rejected, Reason: "no"}
+	chosen := &chat.SendError{Outcome: chat.Permanent, Reason: "no"}
 	for _, c := range []struct {
 		err    error
 		want   chat.Outcome
@@ -23,25 +23,25 @@ func TestOf(t *testing.T) {
 		global bool
 		has    string
 	}{
-		{chosen, chat.Rejected, 0, false, "no"},
-		{&slack.RateLimitedError{RetryAfter: 7 * time.Second}, chat.Refused, 7 * time.Second, false, "7s"},
-		{said("ratelimited"), chat.Refused, 0, false, "does not say"},
-		{said("invalid_auth"), chat.Refused, 0, true, "SLACK_BOT_TOKEN"},
-		{said("token_revoked"), chat.Refused, 0, true, "revoked"},
+		{chosen, chat.Permanent, 0, false, "no"},
+		{&slack.RateLimitedError{RetryAfter: 7 * time.Second}, chat.Transient, 7 * time.Second, false, "7s"},
+		{said("ratelimited"), chat.Transient, 0, false, "does not say"},
+		{said("invalid_auth"), chat.Transient, 0, true, "SLACK_BOT_TOKEN"},
+		{said("token_revoked"), chat.Transient, 0, true, "revoked"},
 		{said("fatal_error"), chat.Uncertain, 0, false, "internal"},
-		{said("request_timeout"), chat.Refused, 0, false, "not available"},
-		{slack.SlackErrorResponse{Err: "missing_scope", Needed: "chat:write"}, chat.Refused, 0, false, "chat:write"},
-		{said("missing_scope"), chat.Refused, 0, false, "OAuth & Permissions"},
-		{said("is_archived"), chat.Rejected, 0, false, "archived"},
-		{slack.SlackErrorResponse{Err: "invalid_blocks", ResponseMetadata: slack.ResponseMetadata{Messages: []string{"[ERROR] x"}}}, chat.Rejected, 0, false, "[ERROR] x"},
-		{said("who_knows"), chat.Rejected, 0, false, "who_knows"},
+		{said("request_timeout"), chat.Transient, 0, false, "not available"},
+		{slack.SlackErrorResponse{Err: "missing_scope", Needed: "chat:write"}, chat.Transient, 0, false, "chat:write"},
+		{said("missing_scope"), chat.Transient, 0, false, "OAuth & Permissions"},
+		{said("is_archived"), chat.Permanent, 0, false, "archived"},
+		{slack.SlackErrorResponse{Err: "invalid_blocks", ResponseMetadata: slack.ResponseMetadata{Messages: []string{"[ERROR] x"}}}, chat.Permanent, 0, false, "[ERROR] x"},
+		{said("who_knows"), chat.Permanent, 0, false, "who_knows"},
 		{slack.StatusCodeError{Code: 502}, chat.Uncertain, 0, false, "502"},
-		{slack.StatusCodeError{Code: 407}, chat.Refused, 0, false, "proxy"},
-		{slack.StatusCodeError{Code: 429}, chat.Refused, 0, false, "wait"},
+		{slack.StatusCodeError{Code: 407}, chat.Transient, 0, false, "proxy"},
+		{slack.StatusCodeError{Code: 429}, chat.Transient, 0, false, "wait"},
 		{errors.New("unexpected end of JSON"), chat.Uncertain, 0, false, "understood"},
 	} {
 		got := outcome.Of(c.err)
-		if got.Outcome != c.want || got.After != c.after || got.Global != c.global || !strings.Contains(got.Reason, c.has) {
+		if got.Outcome != c.want || got.RetryAfter != c.after || got.AccountWide != c.global || !strings.Contains(got.Reason, c.has) {
 			t.Errorf("%v: %+v", c.err, got)
 		}
 	}

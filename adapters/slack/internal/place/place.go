@@ -178,27 +178,27 @@ func (p *Set) Joined(channel, thread string) bool {
 
 // Saw notes a message that is stored.
 func (p *Set) Saw(in chat.Inbound) {
-	if _, ok := event.Time(in.ID); !ok || in.Event != chat.Message {
+	if _, ok := event.Time(in.ID); !ok || in.Kind != chat.Message {
 		return // a slash command is no message
 	}
-	meant := in.Addressed && in.Rule == ""
+	meant := in.Addressed && in.IgnoreRule == ""
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pl := p.rec.Places[in.From.Chat]
+	pl := p.rec.Places[in.Address.Chat]
 	if pl == nil {
 		if !meant {
 			return
 		}
-		pl = p.addLocked(in.From)
+		pl = p.addLocked(in.Address)
 	}
-	thread := in.From.Thread
+	thread := in.Address.Thread
 	if thread == "" || thread == in.ID {
 		pl.Seen = later(pl.Seen, in.ID)
 	}
 	if thread != "" && (meant || pl.Threads[thread] != "") {
 		p.joinLocked(pl, thread, in.ID)
 	}
-	pl.Used = max(pl.Used, in.At.Unix())
+	pl.Used = max(pl.Used, in.SentAt.Unix())
 	p.changed()
 }
 

@@ -41,7 +41,7 @@ func said(channel, thread string, n int) chat.Inbound {
 		at.Kind = chat.Thread
 	}
 	when, _ := event.Time(ts(n))
-	return chat.Inbound{ID: ts(n), Event: chat.Message, From: at, At: when, Addressed: true}
+	return chat.Inbound{ID: ts(n), Kind: chat.Message, Address: at, SentAt: when, Addressed: true}
 }
 
 func TestItSurvivesARestart(t *testing.T) {
@@ -50,9 +50,9 @@ func TestItSurvivesARestart(t *testing.T) {
 	p.Saw(said("D1", "", 1))
 	p.Saw(said("C1", ts(2), 2)) // opens a thread
 	other := said("C1", ts(2), 5)
-	other.Addressed, other.Rule = false, "not_addressed"
+	other.Addressed, other.IgnoreRule = false, "not_addressed"
 	p.Saw(other) // in a thread of ours
-	p.Saw(chat.Inbound{Event: chat.Message, ID: "slash.1", From: said("C9", "", 1).From, Addressed: true})
+	p.Saw(chat.Inbound{Kind: chat.Message, ID: "slash.1", Address: said("C9", "", 1).Address, Addressed: true})
 	stranger := said("C2", "", 3)
 	stranger.Addressed = false
 	p.Saw(stranger)

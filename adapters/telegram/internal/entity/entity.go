@@ -51,7 +51,7 @@ type rang struct{ from, to int }
 // stands inside or around code, no link in a link, no quotation in a
 // quotation; all other styles may overlap. Where two styles exclude each
 // other, code gives way to a link and everything else to code.
-func Render(r chat.Rich) (string, []Entity) {
+func Render(r chat.RichText) (string, []Entity) {
 	if !utf8.ValidString(r.Text) {
 		return strings.ToValidUTF8(r.Text, "\uFFFD"), nil
 	}
@@ -76,7 +76,7 @@ func Render(r chat.Rich) (string, []Entity) {
 				add(g, Entity{Type: "code"})
 				left = drop(left, g)
 			}
-		case chat.Pre:
+		case chat.CodeBlock:
 			if slices.Contains(left, g) {
 				add(g, Entity{Type: "pre", Language: s.Arg})
 				left = drop(left, g)
@@ -86,7 +86,7 @@ func Render(r chat.Rich) (string, []Entity) {
 				links = g
 				add(g, Entity{Type: "text_link", URL: s.Arg})
 			}
-		case chat.Block:
+		case chat.BlockQuote:
 			if g.from >= blocks.to && holds(g, append(linked(spans), coded...)) {
 				blocks = g
 				add(g, Entity{Type: "blockquote"})
@@ -117,7 +117,7 @@ func plainStyles(s chat.Style) (string, bool) {
 }
 
 // usable returns the spans that lie inside the text, outer before inner.
-func usable(r chat.Rich) []chat.Span {
+func usable(r chat.RichText) []chat.Span {
 	var out []chat.Span
 	for _, s := range r.Spans {
 		if s.Start >= 0 && s.Start < s.End && s.End <= len(r.Text) {
@@ -140,7 +140,7 @@ func code(spans []chat.Span) []rang {
 	for _, s := range spans {
 		g := rang{s.Start, s.End}
 		switch {
-		case s.Style != chat.Code && s.Style != chat.Pre:
+		case s.Style != chat.Code && s.Style != chat.CodeBlock:
 		case slices.ContainsFunc(links, func(l rang) bool { return l.from <= g.from && g.to <= l.to }):
 		case len(out) > 0 && g.from < out[len(out)-1].to:
 		default:
@@ -194,7 +194,7 @@ func within(in, others []rang) []rang {
 func quoted(spans []chat.Span) []rang {
 	var out []rang
 	for _, s := range spans {
-		if s.Style == chat.Block {
+		if s.Style == chat.BlockQuote {
 			out = append(out, rang{s.Start, s.End})
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-func styled(t *testing.T, r chat.Rich) string {
+func styled(t *testing.T, r chat.RichText) string {
 	t.Helper()
 	_, es := entity.Render(r)
 	if es == nil {
@@ -40,18 +40,18 @@ func TestStylesBecomeEntities(t *testing.T) {
 		{"none", "abc", nil, ""},
 		{"behind an emoji", "😀 bold", []chat.Span{sp(5, 9, chat.Bold)}, `[{"type":"bold","offset":3,"length":4}]`},
 		{"nested", "abcd", []chat.Span{sp(0, 4, chat.Bold), sp(1, 2, chat.Italic)}, `[{"type":"bold","offset":0,"length":4},{"type":"italic","offset":1,"length":1}]`},
-		{"language", "x=1", []chat.Span{sp(0, 3, chat.Pre, "go")}, `[{"type":"pre","offset":0,"length":3,"language":"go"}]`},
+		{"language", "x=1", []chat.Span{sp(0, 3, chat.CodeBlock, "go")}, `[{"type":"pre","offset":0,"length":3,"language":"go"}]`},
 		{"nothing around code", "a b c", []chat.Span{sp(0, 5, chat.Bold), sp(2, 3, chat.Code)}, `[{"type":"bold","offset":0,"length":2},{"type":"bold","offset":3,"length":2},{"type":"code","offset":2,"length":1}]`},
-		{"nothing inside code", "abc", []chat.Span{sp(0, 3, chat.Pre), sp(1, 2, chat.Bold), sp(1, 2, chat.Code)}, `[{"type":"pre","offset":0,"length":3}]`},
+		{"nothing inside code", "abc", []chat.Span{sp(0, 3, chat.CodeBlock), sp(1, 2, chat.Bold), sp(1, 2, chat.Code)}, `[{"type":"pre","offset":0,"length":3}]`},
 		{"code in a link gives way", "abc", []chat.Span{sp(0, 3, chat.Link, "https://x.org"), sp(0, 3, chat.Code)}, `[{"type":"text_link","offset":0,"length":3,"url":"https://x.org"}]`},
-		{"a link inside code", "a b c", []chat.Span{sp(0, 5, chat.Pre), sp(2, 3, chat.Link, "https://x.org")}, `[{"type":"pre","offset":0,"length":5}]`},
+		{"a link inside code", "a b c", []chat.Span{sp(0, 5, chat.CodeBlock), sp(2, 3, chat.Link, "https://x.org")}, `[{"type":"pre","offset":0,"length":5}]`},
 		{"a link nobody can follow", "abc", []chat.Span{sp(0, 3, chat.Link, "javascript:1"), sp(0, 3, chat.Code)}, `[{"type":"code","offset":0,"length":3}]`},
-		{"quotation in a quotation", "abc", []chat.Span{sp(0, 3, chat.Block), sp(1, 2, chat.Block)}, `[{"type":"blockquote","offset":0,"length":3}]`},
-		{"code in a quotation", "abc", []chat.Span{sp(0, 3, chat.Block), sp(1, 2, chat.Code)}, `[{"type":"blockquote","offset":0,"length":3},{"type":"code","offset":1,"length":1}]`},
+		{"quotation in a quotation", "abc", []chat.Span{sp(0, 3, chat.BlockQuote), sp(1, 2, chat.BlockQuote)}, `[{"type":"blockquote","offset":0,"length":3}]`},
+		{"code in a quotation", "abc", []chat.Span{sp(0, 3, chat.BlockQuote), sp(1, 2, chat.Code)}, `[{"type":"blockquote","offset":0,"length":3},{"type":"code","offset":1,"length":1}]`},
 		{"out of the text", "abc", []chat.Span{sp(-1, 2, chat.Bold), sp(2, 9, chat.Bold), sp(2, 2, chat.Bold)}, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, styled(t, chat.Rich{Text: c.text, Spans: c.spans})); d != "" {
+			if d := cmp.Diff(c.want, styled(t, chat.RichText{Text: c.text, Spans: c.spans})); d != "" {
 				t.Error(d)
 			}
 		})
@@ -59,7 +59,7 @@ func TestStylesBecomeEntities(t *testing.T) {
 }
 
 func TestTextThatIsNotUTF8GoesPlain(t *testing.T) {
-	text, es := entity.Render(chat.Rich{Text: "a\xffb", Spans: []chat.Span{{Start: 0, End: 3, Style: chat.Bold}}})
+	text, es := entity.Render(chat.RichText{Text: "a\xffb", Spans: []chat.Span{{Start: 0, End: 3, Style: chat.Bold}}})
 	if text != "a\uFFFDb" || es != nil {
 		t.Errorf("%q %v", text, es)
 	}
@@ -79,10 +79,10 @@ func TestEntitiesAreAlwaysAllowed(t *testing.T) {
 			a, b := rapid.SampledFrom(cuts).Draw(t, "a"), rapid.SampledFrom(cuts).Draw(t, "b")
 			return chat.Span{
 				Start: min(a, b), End: max(a, b), Arg: "https://x.org/",
-				Style: rapid.SampledFrom([]chat.Style{chat.Bold, chat.Italic, chat.Code, chat.Pre, chat.Link, chat.Block}).Draw(t, "style"),
+				Style: rapid.SampledFrom([]chat.Style{chat.Bold, chat.Italic, chat.Code, chat.CodeBlock, chat.Link, chat.BlockQuote}).Draw(t, "style"),
 			}
 		}), 0, 6).Draw(t, "spans")
-		got, es := entity.Render(chat.Rich{Text: text, Spans: spans})
+		got, es := entity.Render(chat.RichText{Text: text, Spans: spans})
 		if got != text {
 			t.Fatalf("text changed: %q", got)
 		}

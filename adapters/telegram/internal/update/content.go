@@ -178,7 +178,7 @@ func (c Converter) quote(m *models.Message) *chat.Quote {
 		by := sender(r)
 		q = chat.Quote{
 			ID: strconv.Itoa(r.ID), Author: by.Name,
-			Own: c.Me.ID != 0 && r.From != nil && r.From.ID == c.Me.ID,
+			FromBot: c.Me.ID != 0 && r.From != nil && r.From.ID == c.Me.ID,
 		}
 		q.Text, _ = content(r, Identity{})
 		if q.Text == "" {

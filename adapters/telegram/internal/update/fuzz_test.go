@@ -28,7 +28,7 @@ func FuzzConvert(f *testing.F) {
 			if err != nil || r.V != update.Taken {
 				continue
 			}
-			if r.In.Key == "" || r.In.From.Chat == "" {
+			if r.In.IdempotencyKey == "" || r.In.Address.Chat == "" {
 				t.Fatalf("taken without key or chat: %+v", r.In)
 			}
 			if !utf8.ValidString(r.In.Text) {
@@ -38,7 +38,7 @@ func FuzzConvert(f *testing.F) {
 				t.Fatalf("cannot be stored: %v", err)
 			}
 		}
-		if in, ok := (update.Converter{}).Quarantined([]byte(raw), 1); ok && (in.Key == "" || in.Rule == "" || in.From.Chat == "") {
+		if in, ok := (update.Converter{}).Quarantined([]byte(raw), 1); ok && (in.IdempotencyKey == "" || in.IgnoreRule == "" || in.Address.Chat == "") {
 			t.Fatalf("%+v", in)
 		}
 	})

@@ -50,8 +50,8 @@ func TestWhoIsAddressedInAGroup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := convert(t, c.cfg, me, group(c.fields)).In
-			if got.Rule != c.rule || got.Text != c.text {
-				t.Errorf("rule %q text %q, want %q and %q", got.Rule, got.Text, c.rule, c.text)
+			if got.IgnoreRule != c.rule || got.Text != c.text {
+				t.Errorf("rule %q text %q, want %q and %q", got.IgnoreRule, got.Text, c.rule, c.text)
 			}
 			if silent := c.rule == "not_addressed" || c.rule == "addressed_to_another_bot"; silent && got.Addressed {
 				t.Error("addressed although it is not for us")

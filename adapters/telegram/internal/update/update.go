@@ -127,44 +127,44 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Verdic
 		return chat.Inbound{}, Waits
 	}
 	in := chat.Inbound{
-		Key:      messageKey(m.Chat.ID, m.ID),
-		ID:       strconv.Itoa(m.ID),
-		Event:    chat.Message,
-		From:     at,
-		Sender:   sender(m),
-		At:       time.Unix(int64(m.Date), 0).UTC(),
-		ChatName: m.Chat.Title,
-		Topic:    topicName(m),
-		Prompt:   c.prompt(at),
-		Files:    files(m),
-		ReplyTo:  c.quote(m),
+		IdempotencyKey: messageKey(m.Chat.ID, m.ID),
+		ID:             strconv.Itoa(m.ID),
+		Kind:           chat.Message,
+		Address:        at,
+		Sender:         sender(m),
+		SentAt:         time.Unix(int64(m.Date), 0).UTC(),
+		ChatName:       m.Chat.Title,
+		Topic:          topicName(m),
+		Prompt:         c.prompt(at),
+		Files:          files(m),
+		ReplyTo:        c.quote(m),
 	}
 	if edited {
-		in.Event, in.Amends = chat.Edit, in.Key
-		in.Key += ":" + strconv.Itoa(m.EditDate)
+		in.Kind, in.EditedKey = chat.Edit, in.IdempotencyKey
+		in.IdempotencyKey += ":" + strconv.Itoa(m.EditDate)
 		if m.EditDate != 0 {
-			in.At = time.Unix(int64(m.EditDate), 0).UTC()
+			in.SentAt = time.Unix(int64(m.EditDate), 0).UTC()
 		}
 	}
 	if to, ok := c.moved(m, &in); ok {
-		in.Event, in.MovedTo = chat.Moved, to
+		in.Kind, in.MigratedTo = chat.Migrated, to
 		return in, Taken
 	}
-	in.Rule = c.noise(m)
+	in.IgnoreRule = c.noise(m)
 	text, known := content(m, c.Me)
 	in.Text = text
-	if in.Rule == "" && !known && len(in.Files) == 0 {
+	if in.IgnoreRule == "" && !known && len(in.Files) == 0 {
 		if at.Kind == chat.DM {
 			in.Text = "[a kind of message that this bot cannot read]"
 		} else {
-			in.Rule = RuleUnsupported
+			in.IgnoreRule = RuleUnsupported
 		}
 	}
 	in.Addressed = c.addressed(m, at)
-	if in.Rule == "" && at.Kind != chat.DM {
-		in.Rule = c.groupRule(m, at, in.Addressed)
+	if in.IgnoreRule == "" && at.Kind != chat.DM {
+		in.IgnoreRule = c.groupRule(m, at, in.Addressed)
 	}
-	if in.Rule == "" && !edited {
+	if in.IgnoreRule == "" && !edited {
 		in.Part = part(m, in)
 	}
 	return in, Taken
@@ -187,13 +187,13 @@ func (c Converter) noise(m *models.Message) string {
 func (c Converter) moved(m *models.Message, in *chat.Inbound) (*chat.Address, bool) {
 	switch {
 	case m.MigrateToChatID != 0:
-		to := in.From
+		to := in.Address
 		to.Chat, to.Thread = strconv.FormatInt(m.MigrateToChatID, 10), ""
 		return &to, true
 	case m.MigrateFromChatID != 0:
-		to := in.From
+		to := in.Address
 		to.Thread = ""
-		in.From.Chat, in.From.Thread = strconv.FormatInt(m.MigrateFromChatID, 10), ""
+		in.Address.Chat, in.Address.Thread = strconv.FormatInt(m.MigrateFromChatID, 10), ""
 		return &to, true
 	}
 	return nil, false
@@ -221,11 +221,11 @@ func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inboun
 		return chat.Inbound{}, Waits
 	}
 	in := chat.Inbound{
-		Key: q.ID, ID: strconv.Itoa(id), Event: chat.Callback, From: at,
-		Sender: person(&q.From), At: now.UTC(), Text: q.Data, Addressed: true,
+		IdempotencyKey: q.ID, ID: strconv.Itoa(id), Kind: chat.Callback, Address: at,
+		Sender: person(&q.From), SentAt: now.UTC(), Text: q.Data, Addressed: true,
 	}
 	if !c.allows(at) {
-		in.Rule = ruleChatNotIn
+		in.IgnoreRule = ruleChatNotIn
 	}
 	return in, Taken
 }
@@ -239,11 +239,11 @@ func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, Verdic
 		return chat.Inbound{}, Waits
 	}
 	return chat.Inbound{
-		Key:   fmt.Sprintf("%d:member:%d:%s", u.Chat.ID, u.Date, u.NewChatMember.Type),
-		Event: chat.Message, From: at, Sender: person(&u.From),
-		At: time.Unix(int64(u.Date), 0).UTC(), ChatName: u.Chat.Title,
-		Text: "[the bot is now " + string(u.NewChatMember.Type) + " here]",
-		Rule: ruleMembership,
+		IdempotencyKey: fmt.Sprintf("%d:member:%d:%s", u.Chat.ID, u.Date, u.NewChatMember.Type),
+		Kind:           chat.Message, Address: at, Sender: person(&u.From),
+		SentAt: time.Unix(int64(u.Date), 0).UTC(), ChatName: u.Chat.Title,
+		Text:       "[the bot is now " + string(u.NewChatMember.Type) + " here]",
+		IgnoreRule: ruleMembership,
 	}, Taken
 }
 
@@ -257,9 +257,9 @@ func (c Converter) Quarantined(raw json.RawMessage, update int64) (chat.Inbound,
 	const keep = 4 << 10
 	text := string(raw[:min(len(raw), keep)])
 	return chat.Inbound{
-		Key: fmt.Sprintf("%d:%d#%d", m.Chat.ID, m.ID, update), ID: strconv.FormatInt(m.ID, 10), Event: chat.Message,
-		From: c.address(models.Chat{ID: m.Chat.ID, Type: models.ChatType(m.Chat.Type)}, ""),
-		At:   time.Unix(m.Date, 0).UTC(), Text: strings.ToValidUTF8(text, "?"), Rule: RuleUnreadable,
+		IdempotencyKey: fmt.Sprintf("%d:%d#%d", m.Chat.ID, m.ID, update), ID: strconv.FormatInt(m.ID, 10), Kind: chat.Message,
+		Address: c.address(models.Chat{ID: m.Chat.ID, Type: models.ChatType(m.Chat.Type)}, ""),
+		SentAt:  time.Unix(m.Date, 0).UTC(), Text: strings.ToValidUTF8(text, "?"), IgnoreRule: RuleUnreadable,
 	}, true
 }
 

@@ -52,10 +52,10 @@ func group(fields string) string {
 func TestADirectMessageIsTakenWhole(t *testing.T) {
 	got := convert(t, update.Settings{Prompts: map[string]string{"5": "be brief"}}, update.Identity{}, private("message", `"text":"hi"`)).In
 	want := chat.Inbound{
-		Key: "5:7", ID: "7", Event: chat.Message,
-		From:   chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "5"},
-		Sender: chat.Person{ID: "5", Name: "Ann Lee", Handle: "ann"},
-		At:     time.Unix(1700000000, 0).UTC(), Text: "hi", Addressed: true, Prompt: "be brief",
+		IdempotencyKey: "5:7", ID: "7", Kind: chat.Message,
+		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "5"},
+		Sender:  chat.Person{ID: "5", Name: "Ann Lee", Handle: "ann"},
+		SentAt:  time.Unix(1700000000, 0).UTC(), Text: "hi", Addressed: true, Prompt: "be brief",
 		Part: &chat.Part{Group: "text"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -79,8 +79,8 @@ func TestWhatIsNotTextIsPutIntoWords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := convert(t, update.Settings{}, me, private("message", c.fields)).In
-			if got.Text != c.text || got.Rule != "" {
-				t.Errorf("text %q rule %q, want %q and no rule", got.Text, got.Rule, c.text)
+			if got.Text != c.text || got.IgnoreRule != "" {
+				t.Errorf("text %q rule %q, want %q and no rule", got.Text, got.IgnoreRule, c.text)
 			}
 		})
 	}
@@ -138,9 +138,9 @@ func TestReplies(t *testing.T) {
 		name, fields string
 		want         *chat.Quote
 	}{
-		{"to one of ours", reply(`"text":"the answer"`), &chat.Quote{ID: "3", Text: "the answer", Author: "Hermes", Own: true}},
-		{"marked words", reply(`"text":"the answer"`) + `,"quote":{"text":"answer","is_manual":true}`, &chat.Quote{ID: "3", Text: "answer", Author: "Hermes", Own: true}},
-		{"to a photo", reply(`"photo":[{"file_id":"x"}]`), &chat.Quote{ID: "3", Text: "[photo]", Author: "Hermes", Own: true}},
+		{"to one of ours", reply(`"text":"the answer"`), &chat.Quote{ID: "3", Text: "the answer", Author: "Hermes", FromBot: true}},
+		{"marked words", reply(`"text":"the answer"`) + `,"quote":{"text":"answer","is_manual":true}`, &chat.Quote{ID: "3", Text: "answer", Author: "Hermes", FromBot: true}},
+		{"to a photo", reply(`"photo":[{"file_id":"x"}]`), &chat.Quote{ID: "3", Text: "[photo]", Author: "Hermes", FromBot: true}},
 		{"to another chat", `"text":"x","external_reply":{"origin":{"type":"hidden_user","sender_user_name":"Zed"},"message_id":4},"quote":{"text":"his words"}`, &chat.Quote{ID: "4", Text: "his words", Author: "Zed"}},
 		{"the root of a topic is no reply", `"text":"x","is_topic_message":true,"message_thread_id":3,` + reply(`"forum_topic_created":{"name":"News"}`)[len(`"text":"and?",`):], nil},
 	} {
@@ -154,7 +154,7 @@ func TestReplies(t *testing.T) {
 
 func TestEditsAmendTheirMessage(t *testing.T) {
 	got := convert(t, update.Settings{}, me, private("edited_message", `"edit_date":1700000050,"text":"new"`)).In
-	if got.Event != chat.Edit || got.Key != "5:7:1700000050" || got.Amends != "5:7" || got.Part != nil || got.At.Unix() != 1700000050 {
+	if got.Kind != chat.Edit || got.IdempotencyKey != "5:7:1700000050" || got.EditedKey != "5:7" || got.Part != nil || got.SentAt.Unix() != 1700000050 {
 		t.Errorf("edit = %+v", got)
 	}
 }
@@ -182,8 +182,8 @@ func TestCallbacks(t *testing.T) {
 				return
 			}
 			want := chat.Inbound{
-				Key: "cb1", ID: "7", Event: chat.Callback, Text: "ok:1", Addressed: true, At: time.Unix(42, 0).UTC(),
-				From: chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-100", Thread: c.thread}, Sender: chat.Person{ID: "5"},
+				IdempotencyKey: "cb1", ID: "7", Kind: chat.Callback, Text: "ok:1", Addressed: true, SentAt: time.Unix(42, 0).UTC(),
+				Address: chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-100", Thread: c.thread}, Sender: chat.Person{ID: "5"},
 			}
 			if d := cmp.Diff(want, r.In); d != "" {
 				t.Error(d)
@@ -214,7 +214,7 @@ func TestAddresses(t *testing.T) {
 		{"channel", `{"update_id":1,"channel_post":{"message_id":7,"date":1,"text":"x","chat":{"id":-9,"type":"channel","title":"C"}}}`, at(chat.Channel, "-9", "")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, c.raw).In.From); d != "" {
+			if d := cmp.Diff(c.want, convert(t, update.Settings{}, me, c.raw).In.Address); d != "" {
 				t.Error(d)
 			}
 		})
@@ -223,11 +223,11 @@ func TestAddresses(t *testing.T) {
 
 func TestAGroupThatMoves(t *testing.T) {
 	got := convert(t, update.Settings{}, me, `{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":-5,"type":"group"},"migrate_to_chat_id":-1005}}`).In
-	if got.Event != chat.Moved || got.From.Chat != "-5" || got.MovedTo == nil || got.MovedTo.Chat != "-1005" {
+	if got.Kind != chat.Migrated || got.Address.Chat != "-5" || got.MigratedTo == nil || got.MigratedTo.Chat != "-1005" {
 		t.Errorf("to: %+v", got)
 	}
 	got = convert(t, update.Settings{}, me, `{"update_id":1,"message":{"message_id":1,"date":1,"chat":{"id":-1005,"type":"supergroup"},"migrate_from_chat_id":-5}}`).In
-	if got.Event != chat.Moved || got.From.Chat != "-5" || got.MovedTo == nil || got.MovedTo.Chat != "-1005" || got.Key != "-1005:1" {
+	if got.Kind != chat.Migrated || got.Address.Chat != "-5" || got.MigratedTo == nil || got.MigratedTo.Chat != "-1005" || got.IdempotencyKey != "-1005:1" {
 		t.Errorf("from: %+v", got)
 	}
 }
@@ -246,16 +246,16 @@ func TestSettingsFollowAChatThatMoves(t *testing.T) {
 		}
 		return in
 	}
-	if in := said(before, "-1005"); in.Rule == "" {
+	if in := said(before, "-1005"); in.IgnoreRule == "" {
 		t.Errorf("a chat of another id is listened to: %+v", in)
 	}
 	twice := before.After("-5", "-1005").After("-1005", "-1006")
 	for _, id := range []string{"-5", "-1005", "-1006"} {
-		if in := said(twice, id); in.Rule != "" || !in.Addressed || in.Prompt != "cats" {
+		if in := said(twice, id); in.IgnoreRule != "" || !in.Addressed || in.Prompt != "cats" {
 			t.Errorf("%s: %+v", id, in)
 		}
 	}
-	if in := said(twice, "-1007"); in.Rule == "" || in.Prompt != "" {
+	if in := said(twice, "-1007"); in.IgnoreRule == "" || in.Prompt != "" {
 		t.Errorf("a chat of another id is listened to: %+v", in)
 	}
 }
@@ -295,7 +295,7 @@ func TestNewerFieldsDoNotHideAMessage(t *testing.T) {
 		`"text":"hi","entities":[{"type":"bold","offset":"0"}]`,
 	} {
 		got := convert(t, update.Settings{}, me, private("message", fields))
-		if got.V != update.Taken || !strings.HasSuffix(got.In.Text, "hi") || got.In.Rule != "" {
+		if got.V != update.Taken || !strings.HasSuffix(got.In.Text, "hi") || got.In.IgnoreRule != "" {
 			t.Errorf("%s: %+v", fields, got)
 		}
 	}

@@ -22,13 +22,13 @@ const (
 
 // Render returns r for a terminal of width columns, or for a pipe. Text in it
 // is cleaned. Source is not wrapped.
-func Render(r chat.Rich, look Look, width int) string {
+func Render(r chat.RichText, look Look, width int) string {
 	return strings.Join(blocks(r, look, max(width, 10)), "\n")
 }
 
 // blocks renders r piece by piece: quotations and code are pieces of their own,
 // because their lines are set off and wrapped in their own way.
-func blocks(r chat.Rich, look Look, width int) []string {
+func blocks(r chat.RichText, look Look, width int) []string {
 	var out []string
 	pos := 0
 	flow := func(to int) {
@@ -38,14 +38,14 @@ func blocks(r chat.Rich, look Look, width int) []string {
 		}
 	}
 	for _, s := range r.Spans {
-		if s.Start < pos || s.Style != chat.Pre && s.Style != chat.Block {
+		if s.Start < pos || s.Style != chat.CodeBlock && s.Style != chat.BlockQuote {
 			continue
 		}
 		if s.Start > pos {
 			flow(s.Start)
 		}
 		inner := markup.Slice(r, s.Start, s.End)
-		if s.Style == chat.Pre {
+		if s.Style == chat.CodeBlock {
 			out = append(out, code(inner.Text, s.Arg, look, width))
 		} else {
 			out = append(out, quote(without(inner, s), look, width))
@@ -60,7 +60,7 @@ func blocks(r chat.Rich, look Look, width int) []string {
 
 // trim takes one line feed off each end of a piece between blocks: the join of
 // the pieces puts it back.
-func trim(r chat.Rich) chat.Rich {
+func trim(r chat.RichText) chat.RichText {
 	from, to := 0, len(r.Text)
 	if strings.HasPrefix(r.Text, "\n") {
 		from++
@@ -72,7 +72,7 @@ func trim(r chat.Rich) chat.Rich {
 }
 
 // without returns the inside of a block without the span of the block itself.
-func without(r chat.Rich, s chat.Span) chat.Rich {
+func without(r chat.RichText, s chat.Span) chat.RichText {
 	for i, t := range r.Spans {
 		if t.Style == s.Style && t.Start == 0 && t.End == len(r.Text) {
 			r.Spans = append(append([]chat.Span{}, r.Spans[:i]...), r.Spans[i+1:]...)
@@ -104,10 +104,10 @@ func code(s, lang string, look Look, width int) string {
 		}
 		return fence + Line(lang) + "\n" + s + "\n" + fence
 	}
-	return bar("│ ", ansi.Hardwrap(s, max(width-2, 4), true), style(chat.Pre, look), look)
+	return bar("│ ", ansi.Hardwrap(s, max(width-2, 4), true), style(chat.CodeBlock, look), look)
 }
 
-func quote(r chat.Rich, look Look, width int) string {
+func quote(r chat.RichText, look Look, width int) string {
 	inner := strings.Join(blocks(r, look, max(width-2, 4)), "\n")
 	if look == Source {
 		return bar("> ", inner, lipgloss.NewStyle(), look)
@@ -136,7 +136,7 @@ func faint(look Look) lipgloss.Style {
 }
 
 // inline renders text without blocks.
-func inline(r chat.Rich, look Look) string {
+func inline(r chat.RichText, look Look) string {
 	if look == Source {
 		return source(r)
 	}
@@ -190,7 +190,7 @@ func style(s chat.Style, look Look) lipgloss.Style {
 		return st.Underline(true)
 	case chat.Spoiler:
 		return st.Reverse(true)
-	case chat.Code, chat.Pre:
+	case chat.Code, chat.CodeBlock:
 		if look == Colour {
 			return st.Foreground(lipgloss.Cyan)
 		}
@@ -199,7 +199,7 @@ func style(s chat.Style, look Look) lipgloss.Style {
 }
 
 // source writes the inside of a block as Markdown.
-func source(r chat.Rich) string {
+func source(r chat.RichText) string {
 	marks := map[chat.Style]string{chat.Bold: "**", chat.Italic: "*", chat.Strike: "~~", chat.Code: "`", chat.Spoiler: "||"}
 	var b strings.Builder
 	plain := func(s chat.Span) bool { return s.Style == chat.Link && shows(r.Text[s.Start:s.End], s.Arg) }
