@@ -56,16 +56,16 @@ func accessPage(t *testing.T) string {
 	b.WriteString(accessTop)
 	line("rule", "who", "level")
 	line("---", "---", "---")
-	for _, r := range access.Entries() {
-		line("`"+r.Name+"`", r.Means, r.Level)
+	for _, r := range access.AllowRules() {
+		line("`"+r.Name+"`", r.Description, r.Level)
 	}
 	b.WriteString("\nWhom nothing lets in is kept out by one of these:\n\n")
 	line("rule", "why")
 	line("---", "---")
-	for _, r := range access.Refusals() {
-		line("`"+r.Name+"`", r.Means)
+	for _, r := range access.DenyRules() {
+		line("`"+r.Name+"`", r.Description)
 	}
-	fmt.Fprintf(&b, pairingText, pairing.MaxPending, int(pairing.Apart.Minutes()), pairing.MaxWrong)
+	fmt.Fprintf(&b, pairingText, pairing.MaxPending, int(pairing.CodeInterval.Minutes()), pairing.MaxWrongCodes)
 	line("rule", "why")
 	line("---", "---")
 	line("`"+pairing.RuleOffered+"`", "the person was told a code")

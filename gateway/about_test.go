@@ -31,7 +31,7 @@ func (w *world) telling() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	check, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{account: {Owners: []string{"7"}, AllowFrom: []string{"8"}}}})
+	check, err := access.New(access.Policy{Accounts: map[chat.Account]access.AccountRules{account: {Owners: []string{"7"}, AllowFrom: []string{"8"}}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

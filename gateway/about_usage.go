@@ -65,7 +65,7 @@ func (e env) costs(p words.Printer, records []ledger.Record) string {
 func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 	rec := c.Session
 	if rec.ID == "" {
-		rec = session.Record{At: c.In.Address, Owner: c.In.Sender.ID}
+		rec = session.Record{Address: c.In.Address, Owner: c.In.Sender.ID}
 	}
 	var store *memory.Store
 	var in []memory.Target

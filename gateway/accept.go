@@ -199,7 +199,7 @@ func (g *Gateway) dismiss(e inbox.Entry) {
 // move lets everything of a chat follow it to its new id.
 func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
 	rekey := func(r session.Record) session.Key {
-		at := r.At
+		at := r.Address
 		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
 		return session.KeyFor(g.o.Profile, at, r.Owner, g.o.Policy)
 	}

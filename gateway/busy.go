@@ -50,7 +50,7 @@ func (g *Gateway) as(e *inbox.Entry, name, text string) {
 	case "steer":
 		e.Mode = inbox.Steer
 	case "bg":
-		e.Session = session.Background(e.Session, e.In.IdempotencyKey)
+		e.Session = session.BackgroundKey(e.Session, e.In.IdempotencyKey)
 		e.Lane, e.Aside = inbox.LaneOf(e.Session), true
 	default:
 		return
@@ -66,8 +66,8 @@ func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
 		if err != nil {
 			g.o.Log.Error("busy mode", zap.String("session", string(e.Session)), zap.Error(err))
 		}
-		if ok && rec.Settings.Busy != "" {
-			mode = inbox.Mode(rec.Settings.Busy)
+		if ok && rec.Settings.BusyMode != "" {
+			mode = inbox.Mode(rec.Settings.BusyMode)
 		}
 	}
 	if mode == inbox.Interrupt {

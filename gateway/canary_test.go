@@ -111,7 +111,7 @@ func newAviary(t *testing.T) *aviary {
 		build := o.Prefix
 		o.Prefix = func(r session.Record) (prompt.Prefix, []string) { // the prompt says whose it is
 			p, notes := build(r)
-			return p.With(prompt.LayerMemory, fmt.Sprintf("PERCH(%s,%s)", r.Owner, r.At.Kind)), notes
+			return p.With(prompt.LayerMemory, fmt.Sprintf("PERCH(%s,%s)", r.Owner, r.Address.Kind)), notes
 		}
 	}
 	a.start()

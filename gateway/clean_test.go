@@ -165,8 +165,8 @@ func (w *world) renew() session.ID {
 		w.t.Fatal(err)
 	}
 	now := time.Now().UTC()
-	rec := session.Record{ID: session.NewID(now), Key: old.Key, At: old.At, Created: now, Updated: now, Owner: old.Owner, OwnersOnly: old.OwnersOnly}
-	if _, err := store.Branch(ctx, old.ID, 0, session.Opening{Record: rec, Prompt: raw}); err != nil {
+	rec := session.Record{ID: session.NewID(now), Key: old.Key, Address: old.Address, Created: now, Updated: now, Owner: old.Owner, OwnersOnly: old.OwnersOnly}
+	if _, err := store.Branch(ctx, old.ID, 0, session.Creation{Record: rec, Prompt: raw}); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

@@ -36,7 +36,7 @@ type Options struct {
 	Adapters  map[chat.Account]chat.Adapter
 	Access    Access
 	Moves     *moves.Book                                                      // chats that have a new id; nil: they are not remembered
-	Pairing   *pairing.Book                                                    // offers strangers a code; nil: they get no answer
+	Pairing   *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
 	Prefix    func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
 	May       func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
 	Skill     func(id session.ID, name, args string) (text string, ok bool)    // what /name says, if it is a skill
@@ -47,7 +47,7 @@ type Options struct {
 	Observe   observe.Func                         // told what happens on the road; it must not wait
 	Committed func()                               // called after each commit of a turn; it must not wait
 	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
-	Forgotten func(session.Forgotten)              // told what a deleted conversation leaves to be deleted
+	Forgotten func(session.Deleted)                // told what a deleted conversation leaves to be deleted
 	Running   func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
 	Senses    turn.Senses
 	Title     func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
@@ -73,13 +73,13 @@ type Options struct {
 	Placement    prompt.Placement            // of overlays
 	Prefill      []llm.Message               // between the prompt and the transcript of every call
 	Compression  turn.Compression
-	Personality  map[string]string                // texts by name, for /personality
-	Reset        func(chat.Address) session.Reset // when sessions of a place start over by themselves; nil: never
-	Progress     string                           // display.tool_progress
-	Acknowledge  bool                             // tell who speaks to a busy agent that it was heard
-	RedactPII    bool                             // ids of people and chats are hashed where the model needs none
+	Personality  map[string]string                      // texts by name, for /personality
+	Reset        func(chat.Address) session.ResetPolicy // when sessions of a place start over by themselves; nil: never
+	Progress     string                                 // display.tool_progress
+	Acknowledge  bool                                   // tell who speaks to a busy agent that it was heard
+	RedactPII    bool                                   // ids of people and chats are hashed where the model needs none
 	Mode         inbox.Mode
-	Policy       session.Policy
+	Policy       session.KeyPolicy
 	Uncertain    outbox.Policy
 	Streaming    bool
 	EditInterval time.Duration

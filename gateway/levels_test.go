@@ -34,7 +34,7 @@ func ranked(t *testing.T) *access.Checker {
 	t.Helper()
 	c, err := access.New(access.Policy{
 		Config:   access.Config{Owners: []string{"7"}},
-		Accounts: map[chat.Account]access.Rules{account: {AllowAll: true, AllowFrom: []string{"8"}}},
+		Accounts: map[chat.Account]access.AccountRules{account: {AllowAll: true, AllowFrom: []string{"8"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

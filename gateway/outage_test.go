@@ -57,7 +57,7 @@ func (s *fullStore) Release(ctx context.Context, c inbox.Claim) error {
 	return s.Store.Release(ctx, c)
 }
 
-func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Opening, st inbox.Step) error {
+func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Creation, st inbox.Step) error {
 	if err := s.err(); err != nil {
 		return err
 	}

@@ -47,9 +47,9 @@ func TestTheOverlayByPlace(t *testing.T) {
 				w.set = func(o *gateway.Options) {
 					o.RedactPII = c.redact
 					o.Homes = map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}}
-					rules := map[chat.Account]access.Rules{}
+					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
-						o.Adapters[chat.Account{Platform: p}], rules[chat.Account{Platform: p}] = w.room, access.Rules{AllowAll: true}
+						o.Adapters[chat.Account{Platform: p}], rules[chat.Account{Platform: p}] = w.room, access.AccountRules{AllowAll: true}
 					}
 					check, err := access.New(access.Policy{Accounts: rules})
 					if err != nil {

@@ -15,10 +15,10 @@ import (
 // refuse ends an event that nobody is allowed to send. To a stranger who writes
 // directly it promises a code, if that is wanted.
 func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
-	if !d.Pair || g.o.Pairing == nil {
+	if !d.OfferPairing || g.o.Pairing == nil {
 		return ignored(e, d.Rule)
 	}
-	rule := g.o.Pairing.Ask(stranger(e.In))
+	rule := g.o.Pairing.Request(stranger(e.In))
 	e = ignored(e, rule)
 	if rule == pairing.RuleOffered {
 		e.Outcome.Result = inbox.Replied
@@ -40,7 +40,7 @@ func stranger(in chat.Inbound) pairing.Person {
 func (g *Gateway) withdraw(entries ...inbox.Entry) {
 	for _, e := range entries {
 		if promised(e) {
-			g.o.Pairing.Withdraw(stranger(e.In))
+			g.o.Pairing.CancelRequest(stranger(e.In))
 		}
 	}
 }
@@ -49,12 +49,12 @@ func (g *Gateway) withdraw(entries ...inbox.Entry) {
 // be done the person's next message gets another one.
 func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
 	p := stranger(e.In)
-	code, err := g.o.Pairing.Code(ctx, p)
+	code, err := g.o.Pairing.IssueCode(ctx, p)
 	if err == nil {
 		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
 		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.Address, ReplyTo: e.In.ID, Secret: true}); err != nil {
-			if back := g.o.Pairing.Refund(ctx, p); back != nil {
+			if back := g.o.Pairing.RevokeCode(ctx, p); back != nil {
 				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
 			}
 		}

@@ -22,8 +22,8 @@ import (
 
 // pairs has a world offer codes to strangers; person 7 is on a list. It returns
 // the book of the daemon that runs.
-func (w *world) pairs(rules map[chat.Account]access.Rules) func() *pairing.Book {
-	var b *pairing.Book
+func (w *world) pairs(rules map[chat.Account]access.AccountRules) func() *pairing.Manager {
+	var b *pairing.Manager
 	before := w.set
 	w.set = func(o *gateway.Options) {
 		if before != nil {
@@ -34,14 +34,14 @@ func (w *world) pairs(rules map[chat.Account]access.Rules) func() *pairing.Book 
 			w.t.Fatal(err)
 		}
 		if rules == nil {
-			rules = map[chat.Account]access.Rules{account: {AllowFrom: []string{"7"}}}
+			rules = map[chat.Account]access.AccountRules{account: {AllowFrom: []string{"7"}}}
 		}
 		if o.Access, err = access.New(access.Policy{Accounts: rules, Pairing: b}); err != nil {
 			w.t.Fatal(err)
 		}
 		o.Pairing = b
 	}
-	return func() *pairing.Book { return b }
+	return func() *pairing.Manager { return b }
 }
 
 var codeIn = regexp.MustCompile("\n([A-HJ-NP-Z2-9]{8})\n")
@@ -135,7 +135,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 		if _, err := book().Revoke(t.Context(), chat.Telegram, "55"); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(pairing.Apart)
+		w.settle(pairing.CodeInterval)
 		w.say("55", "still there?")
 		w.settle(time.Second)
 		if again := w.told("55"); again == code {
@@ -158,7 +158,7 @@ func TestNothingElseGetsACode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				book := w.pairs(map[chat.Account]access.Rules{{Platform: chat.Telegram, Name: "quiet"}: {UnknownDM: access.Ignore}})
+				book := w.pairs(map[chat.Account]access.AccountRules{{Platform: chat.Telegram, Name: "quiet"}: {UnknownDM: access.Ignore}})
 				w.start()
 				defer w.stop()
 				in := w.message("55", "hello")

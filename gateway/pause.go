@@ -38,7 +38,7 @@ func (g *Gateway) Paused() bool { return g.paused.Load() }
 
 // held reports whether no turn may begin in a lane.
 func (g *Gateway) held(l inbox.Lane) bool {
-	return g.paused.Load() || g.o.Only != "" && !session.Key(l).On(g.o.Profile, g.o.Only)
+	return g.paused.Load() || g.o.Only != "" && !session.Key(l).HasPlatform(g.o.Profile, g.o.Only)
 }
 
 // stillPaused takes up a pause of an earlier process.

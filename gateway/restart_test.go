@@ -199,7 +199,7 @@ func TestAConversationThatRunsSomethingInTheBackgroundDoesNotStartOverByItself(t
 		var running atomic.Int64
 		running.Store(1)
 		w.set = func(o *gateway.Options) {
-			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 			o.Running = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
 		}
 		w.start()
@@ -251,7 +251,7 @@ func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.set = func(o *gateway.Options) {
-			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
 		w.start()
 		defer w.stop()

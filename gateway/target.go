@@ -141,7 +141,7 @@ func (g *Gateway) place(ctx context.Context, p chat.Platform, text string) (chat
 	name, byName := strings.CutPrefix(text, "#")
 	var found []chat.Address
 	for _, r := range known {
-		at := r.At
+		at := r.Address
 		switch {
 		case at.Platform != p:
 			continue
@@ -200,10 +200,10 @@ func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
 	}
 	known, err := g.o.Store.Sessions(ctx, scanned)
 	for _, r := range known {
-		if _, ok := g.o.Adapters[r.At.AccountID()]; !ok || r.At.Platform == chat.Cron || g.delivery.Raw(r.At) {
+		if _, ok := g.o.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.Raw(r.Address) {
 			continue
 		}
-		d := Destination{strings.TrimSuffix(string(r.At.Platform)+":"+r.At.Chat+":"+r.At.Thread, ":"), strings.TrimSpace(string(r.At.Kind) + " " + r.Name)}
+		d := Destination{strings.TrimSuffix(string(r.Address.Platform)+":"+r.Address.Chat+":"+r.Address.Thread, ":"), strings.TrimSpace(string(r.Address.Kind) + " " + r.Name)}
 		if !slices.ContainsFunc(all, func(o Destination) bool { return o.Name == d.Name }) {
 			all = append(all, d)
 		}

@@ -125,7 +125,7 @@ func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T
 		w := newWorld(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
 		w.set = func(o *gateway.Options) {
 			german(t)(o)
-			o.Reset = func(chat.Address) session.Reset { return session.Reset{Idle: time.Hour} }
+			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
 		w.start()
 		defer w.stop()

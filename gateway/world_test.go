@@ -83,10 +83,10 @@ func (w *world) start() {
 		Adapters: map[chat.Account]chat.Adapter{account: w.room},
 		Access:   allowed(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools(), SystemMessage: w.extra}), w.notes
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.extra}), w.notes
 		},
 		Quote: map[chat.Account]string{account: "first"}, Model: "scripted",
-		Mode: inbox.Interrupt, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute,
@@ -233,7 +233,7 @@ func allowed(t testing.TB) *access.Checker {
 	for i := range 200 {
 		ids = append(ids, fmt.Sprint(1000+i))
 	}
-	c, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{account: {AllowFrom: ids}}})
+	c, err := access.New(access.Policy{Accounts: map[chat.Account]access.AccountRules{account: {AllowFrom: ids}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ type Mention struct {
 type Key struct {
 	Name   string
 	Say    func()
-	Policy session.Policy
+	Policy session.KeyPolicy
 	Want   session.Key
 	// Key returns what is wanted once Say was called; nil: it is Want.
 	Key func() session.Key

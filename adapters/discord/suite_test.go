@@ -40,7 +40,7 @@ func (w *world) Mentions() []adaptertest.Mention {
 }
 
 func (w *world) Keys() []adaptertest.Key {
-	perUser := session.Policy{GroupPerUser: true}
+	perUser := session.KeyPolicy{GroupPerUser: true}
 	ann, bob, bot := w.people[0], w.people[1], w.bots[""].User()
 	private := ann.DM(w.bots[""])
 	const base = "agent:main:discord:"
@@ -70,7 +70,7 @@ func (w *world) Keys() []adaptertest.Key {
 			Key: func() session.Key { return session.Key(closed + opener) },
 		},
 		{Name: "a thread that stood", Policy: perUser, Say: func() { standing.Say(ann, bot.Mention()+" x") }, Want: session.Key(closed + standing.ID())},
-		{Name: "a thread, per user", Policy: session.Policy{ThreadPerUser: true}, Say: func() { standing.Say(ann, bot.Mention()+" x") }, Want: session.Key(closed + standing.ID() + ":" + ann.ID)},
+		{Name: "a thread, per user", Policy: session.KeyPolicy{ThreadPerUser: true}, Say: func() { standing.Say(ann, bot.Mention()+" x") }, Want: session.Key(closed + standing.ID() + ":" + ann.ID)},
 		{
 			Name: "a post of a forum", Policy: perUser,
 			Say: func() { post = w.forum.ForumPost(ann, "news", bot.Mention()+" x").ID() },

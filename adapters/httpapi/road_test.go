@@ -72,7 +72,7 @@ func (h *house) open(t *testing.T) {
 	gw := gateway.New(gateway.Options{
 		Store: store, Agent: agent.New(agent.Config{}, h.model, tools), Adapters: map[chat.Account]chat.Adapter{account: a}, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()}), nil
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
 		Model: "scripted", Mode: inbox.Interrupt, Uncertain: outbox.Resend, Streaming: true, Version: "test", Location: time.UTC, Masker: masker,
 		Limits: gateway.Config{
@@ -120,7 +120,7 @@ func (h *house) lookup(ctx context.Context, key string) (k httpapi.Known, err er
 }
 
 func (h *house) fresh(ctx context.Context, at chat.Address) (bool, error) {
-	rec, ok, err := h.store.Session(ctx, session.KeyFor("", at, "key", session.Policy{}))
+	rec, ok, err := h.store.Session(ctx, session.KeyFor("", at, "key", session.KeyPolicy{}))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 

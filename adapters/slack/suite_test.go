@@ -48,7 +48,7 @@ func (w *world) Mentions() []adaptertest.Mention {
 }
 
 func (w *world) Keys() []adaptertest.Key {
-	perUser := session.Policy{GroupPerUser: true}
+	perUser := session.KeyPolicy{GroupPerUser: true}
 	ann, bot := w.people[0], w.bots[""]
 	team := w.team.ID()
 	key := func(parts ...string) session.Key {
@@ -65,7 +65,7 @@ func (w *world) Keys() []adaptertest.Key {
 	in, first := w.open.Say(ann, "root").TS, private.Say(ann, "first").TS
 	return append(keys,
 		adaptertest.Key{Name: "thread", Policy: perUser, Say: func() { w.open.Reply(ann, in, "x") }, Want: key("thread", team, w.open.ID(), in)},
-		adaptertest.Key{Name: "thread, per user", Policy: session.Policy{ThreadPerUser: true}, Say: func() { w.open.Reply(ann, in, "x") }, Want: key("thread", team, w.open.ID(), in, ann.ID())},
+		adaptertest.Key{Name: "thread, per user", Policy: session.KeyPolicy{ThreadPerUser: true}, Say: func() { w.open.Reply(ann, in, "x") }, Want: key("thread", team, w.open.ID(), in, ann.ID())},
 		adaptertest.Key{Name: "a thread of a direct chat", Policy: perUser, Say: func() { private.Reply(ann, first, "x") }, Want: key("dm", team, private.ID(), first)},
 	)
 }

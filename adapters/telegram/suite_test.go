@@ -40,7 +40,7 @@ func (w *world) Mentions() []adaptertest.Mention {
 }
 
 func (w *world) Keys() []adaptertest.Key {
-	perUser := session.Policy{GroupPerUser: true}
+	perUser := session.KeyPolicy{GroupPerUser: true}
 	ann := w.people[0]
 	id := func(c *sim.Chat) string { return fmt.Sprint(c.ID()) }
 	private := ann.Chat(w.bots[""])
@@ -49,7 +49,7 @@ func (w *world) Keys() []adaptertest.Key {
 		{Name: "group, per user", Policy: perUser, Say: func() { w.groups[0].Say(ann, "x") }, Want: session.Key("agent:main:telegram:group:" + id(w.groups[0]) + ":" + fmt.Sprint(ann.ID()))},
 		{Name: "group, shared", Say: func() { w.groups[0].Say(ann, "x") }, Want: session.Key("agent:main:telegram:group:" + id(w.groups[0]))},
 		{Name: "topic", Policy: perUser, Say: func() { w.forum.Post(sim.Post{From: ann, Text: "x", Thread: w.topic}) }, Want: session.Key("agent:main:telegram:group:" + id(w.forum) + ":" + fmt.Sprint(w.topic))},
-		{Name: "topic, per user", Policy: session.Policy{ThreadPerUser: true}, Say: func() { w.forum.Post(sim.Post{From: ann, Text: "x", Thread: w.topic}) }, Want: session.Key("agent:main:telegram:group:" + id(w.forum) + ":" + fmt.Sprint(w.topic) + ":" + fmt.Sprint(ann.ID()))},
+		{Name: "topic, per user", Policy: session.KeyPolicy{ThreadPerUser: true}, Say: func() { w.forum.Post(sim.Post{From: ann, Text: "x", Thread: w.topic}) }, Want: session.Key("agent:main:telegram:group:" + id(w.forum) + ":" + fmt.Sprint(w.topic) + ":" + fmt.Sprint(ann.ID()))},
 		{Name: "general topic", Policy: perUser, Say: func() { w.forum.Say(ann, "x") }, Want: session.Key("agent:main:telegram:group:" + id(w.forum) + ":" + fmt.Sprint(ann.ID()))},
 	}
 }

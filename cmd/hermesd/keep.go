@@ -147,7 +147,7 @@ func sessionName(r session.Record) string {
 
 // deleted deletes conversations one by one, and says what went.
 func (c *cli) deleted(ctx context.Context, client *admin.Client, ids []string) error {
-	done := []session.Forgotten{}
+	done := []session.Deleted{}
 	var failed []error
 	for _, id := range ids {
 		gone, err := client.Delete(ctx, id)

@@ -110,7 +110,7 @@ func sessionsText(all []session.Record, now time.Time) string {
 	rows := make([][]string, len(all))
 	for i, r := range all {
 		rows[i] = []string{
-			string(r.ID), r.At.String(), text.Cut(cmp.Or(r.Title, r.Name), 40), strconv.Itoa(r.Messages), strconv.Itoa(r.Turns), text.Ago(r.Updated, now),
+			string(r.ID), r.Address.String(), text.Cut(cmp.Or(r.Title, r.Name), 40), strconv.Itoa(r.Messages), strconv.Itoa(r.Turns), text.Ago(r.Updated, now),
 		}
 	}
 	return text.Table([]string{"ID", "WHERE", "NAME", "MESSAGES", "TURNS", "LAST"}, rows)
@@ -156,7 +156,7 @@ func sessionText(s admin.Session, full bool) string {
 	r := s.Record
 	line("session", "%s", r.ID)
 	line("key", "%s", r.Key)
-	line("where", "%s", r.At)
+	line("where", "%s", r.Address)
 	if r.Title != "" {
 		line("title", "%s", r.Title)
 	}

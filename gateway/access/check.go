@@ -47,10 +47,10 @@ const (
 // A Denial says why somebody may not speak. Its zero value goes with a Grant.
 type Denial struct {
 	Rule string
-	// Unknown says that a person who is not allowed wrote to us directly.
-	Unknown bool
-	// Pair says that this person is to be offered a pairing code.
-	Pair bool
+	// UnknownDM says that a person who is not allowed wrote to us directly.
+	UnknownDM bool
+	// OfferPairing says that this person is to be offered a pairing code.
+	OfferPairing bool
 }
 
 // A Checker decides who may speak. Its methods may be called from any
@@ -61,7 +61,7 @@ type Checker struct {
 	all      bool
 	sole     bool
 	accounts map[chat.Account]rules
-	unknown  UnknownDM
+	unknown  UnknownDMPolicy
 	pairing  Pairing
 	was      func(chat.Address) []string
 
@@ -72,7 +72,7 @@ type Checker struct {
 // New returns a Checker for p, or an error that names every entry which cannot
 // stand where it stands.
 func New(p Policy) (*Checker, error) {
-	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, was: p.Was, bots: make(map[chat.Address][]time.Time)}
+	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, was: p.PreviousIDs, bots: make(map[chat.Address][]time.Time)}
 	var err error
 	wrap := func(what string, bad error) {
 		if bad != nil {
@@ -230,7 +230,7 @@ func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 			unknown = r.unknown
 		}
 	}
-	return Denial{Rule: RuleUnknownDM, Unknown: true, Pair: unknown != Ignore}
+	return Denial{Rule: RuleUnknownDM, UnknownDM: true, OfferPairing: unknown != Ignore}
 }
 
 // botAdmitted reports whether a bot is heard at all. What an account says of

@@ -30,12 +30,12 @@ func group(chatID, id string) chat.Inbound {
 
 func change(in chat.Inbound, f func(*chat.Inbound)) chat.Inbound { f(&in); return in }
 
-func telegram(r access.Rules) map[chat.Account]access.Rules {
-	return map[chat.Account]access.Rules{{Platform: chat.Telegram}: r}
+func telegram(r access.AccountRules) map[chat.Account]access.AccountRules {
+	return map[chat.Account]access.AccountRules{{Platform: chat.Telegram}: r}
 }
 
-func discord(r access.Rules) map[chat.Account]access.Rules {
-	return map[chat.Account]access.Rules{{Platform: chat.Discord}: r}
+func discord(r access.AccountRules) map[chat.Account]access.AccountRules {
+	return map[chat.Account]access.AccountRules{{Platform: chat.Discord}: r}
 }
 
 // everyone is a Pairing that knows everybody.
@@ -72,43 +72,43 @@ func TestCheck(t *testing.T) {
 		lvl  access.Level
 		deny access.Denial
 	}{
-		{name: "nothing configured", in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
+		{name: "nothing configured", in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
 		{name: "nothing configured, in a group", in: group("-100", "7"), deny: access.Denial{Rule: "not_allowed"}},
 		{name: "the console is the owner", in: chat.Inbound{Address: chat.Address{Platform: chat.Console, Kind: chat.DM}}, rule: "console", lvl: access.Owner},
 		{name: "who has the key of the http surface is the owner", in: change(dm("x"), func(in *chat.Inbound) { in.Address.Platform = chat.HTTP }), rule: "http_key", lvl: access.Owner},
 
-		{name: "a role lets in, as a guest", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44", "55"), rule: "allowed_role", lvl: access.Guest},
-		{name: "another role does not", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}})}, in: withRoles("44"), deny: access.Denial{Rule: "not_allowed"}},
-		{name: "a role of another platform does not", p: policy{Accounts: telegram(access.Rules{Roles: []string{"55"}})}, in: withRoles("55"), deny: access.Denial{Rule: "not_allowed"}},
-		{name: "the list goes before the role", p: policy{Accounts: discord(access.Rules{AllowFrom: []string{"7"}, Roles: []string{"55"}})}, in: withRoles("55"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "the role goes before pairing", p: policy{Accounts: discord(access.Rules{Roles: []string{"55"}}), Pairing: everyone{}}, in: withRoles("55"), rule: "allowed_role", lvl: access.Member},
+		{name: "a role lets in, as a guest", p: policy{Accounts: discord(access.AccountRules{Roles: []string{"55"}})}, in: withRoles("44", "55"), rule: "allowed_role", lvl: access.Guest},
+		{name: "another role does not", p: policy{Accounts: discord(access.AccountRules{Roles: []string{"55"}})}, in: withRoles("44"), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "a role of another platform does not", p: policy{Accounts: telegram(access.AccountRules{Roles: []string{"55"}})}, in: withRoles("55"), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "the list goes before the role", p: policy{Accounts: discord(access.AccountRules{AllowFrom: []string{"7"}, Roles: []string{"55"}})}, in: withRoles("55"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "the role goes before pairing", p: policy{Accounts: discord(access.AccountRules{Roles: []string{"55"}}), Pairing: everyone{}}, in: withRoles("55"), rule: "allowed_role", lvl: access.Member},
 
-		{name: "platform allow-all", p: policy{Accounts: telegram(access.Rules{AllowAll: true})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},
-		{name: "platform allow-all, as a star", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"*"}})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},
-		{name: "platform allow-all is of that platform", p: policy{Accounts: telegram(access.Rules{AllowAll: true})}, in: onDiscord,
-			deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "allow-all goes before the list, the level does not fall", p: policy{Accounts: telegram(access.Rules{AllowAll: true, AllowFrom: []string{"7"}})}, in: dm("7"),
+		{name: "platform allow-all", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},
+		{name: "platform allow-all, as a star", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"*"}})}, in: dm("7"), rule: "platform_allow_all", lvl: access.Guest},
+		{name: "platform allow-all is of that platform", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true})}, in: onDiscord,
+			deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
+		{name: "allow-all goes before the list, the level does not fall", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowFrom: []string{"7"}})}, in: dm("7"),
 			rule: "platform_allow_all", lvl: access.Member},
-		{name: "platform list", p: policy{Config: two, Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: group("-100", "7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "platform list goes before pairing", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7", "8"}}), Pairing: paired{"7": true}}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "platform list of another platform", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: onDiscord,
-			deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "somebody else", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"77"}})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "platform rules hold for its accounts", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7", "8"}})}, in: second, rule: "platform_allow_from", lvl: access.Member},
-		{name: "an account's rules are its own", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram, Name: "second"}: {AllowFrom: []string{"7", "8"}}}}, in: second,
+		{name: "platform list", p: policy{Config: two, Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: group("-100", "7"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "platform list goes before pairing", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7", "8"}}), Pairing: paired{"7": true}}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "platform list of another platform", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: onDiscord,
+			deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
+		{name: "somebody else", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"77"}})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
+		{name: "platform rules hold for its accounts", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7", "8"}})}, in: second, rule: "platform_allow_from", lvl: access.Member},
+		{name: "an account's rules are its own", p: policy{Accounts: map[chat.Account]access.AccountRules{{Platform: chat.Telegram, Name: "second"}: {AllowFrom: []string{"7", "8"}}}}, in: second,
 			rule: "platform_allow_from", lvl: access.Member},
-		{name: "another account's rules", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram, Name: "second"}: {AllowFrom: []string{"7", "8"}}}}, in: dm("7"),
-			deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
+		{name: "another account's rules", p: policy{Accounts: map[chat.Account]access.AccountRules{{Platform: chat.Telegram, Name: "second"}: {AllowFrom: []string{"7", "8"}}}}, in: dm("7"),
+			deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
 
 		{name: "paired", p: policy{Pairing: paired{"7": true}}, in: dm("7"), rule: "paired", lvl: access.Member},
 		{name: "paired goes before the global list", p: policy{Config: access.Config{AllowFrom: []string{"7", "8"}}, Pairing: paired{"7": true}}, in: dm("7"), rule: "paired", lvl: access.Member},
-		{name: "not paired", p: policy{Pairing: paired{"8": true}}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
+		{name: "not paired", p: policy{Pairing: paired{"8": true}}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
 
 		{name: "owner", p: policy{Config: access.Config{Owners: []string{"7"}}}, in: dm("7"), rule: "owner", lvl: access.Owner},
 		{name: "owner by platform", p: policy{Config: access.Config{Owners: []string{"telegram:7"}}}, in: dm("7"), rule: "owner", lvl: access.Owner},
-		{name: "owner of another platform", p: policy{Config: access.Config{Owners: []string{"discord:7"}}}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "owner in the platform's section", p: policy{Accounts: telegram(access.Rules{Owners: []string{"7"}})}, in: dm("7"), rule: "owner", lvl: access.Owner},
-		{name: "owner who is on a list", p: policy{Config: access.Config{Owners: []string{"7"}}, Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
+		{name: "owner of another platform", p: policy{Config: access.Config{Owners: []string{"discord:7"}}}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
+		{name: "owner in the platform's section", p: policy{Accounts: telegram(access.AccountRules{Owners: []string{"7"}})}, in: dm("7"), rule: "owner", lvl: access.Owner},
+		{name: "owner who is on a list", p: policy{Config: access.Config{Owners: []string{"7"}}, Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
 		{name: "others beside an owner", p: policy{Config: access.Config{Owners: []string{"1"}, AllowFrom: []string{"7"}}}, in: dm("7"), rule: "global_allow_from", lvl: access.Member},
 
 		{name: "global list", p: policy{Config: access.Config{AllowFrom: []string{"7", "8"}}}, in: onDiscord, rule: "global_allow_from", lvl: access.Member},
@@ -116,38 +116,38 @@ func TestCheck(t *testing.T) {
 		{name: "global list goes before global allow-all", p: policy{Config: access.Config{AllowFrom: []string{"7", "8"}, AllowAll: true}}, in: dm("7"), rule: "global_allow_from", lvl: access.Member},
 		{name: "global allow-all", p: policy{Config: access.Config{AllowAll: true}}, in: dm("7"), rule: "global_allow_all", lvl: access.Guest},
 
-		{name: "the only id", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
-		{name: "the only id, named twice", p: policy{Config: access.Config{AllowFrom: []string{"7"}}, Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
-		{name: "one of two", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7", "8"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "one on each of two platforms", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram}: {AllowFrom: []string{"7"}}, {Platform: chat.Discord}: {AllowFrom: []string{"7"}}}},
+		{name: "the only id", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
+		{name: "the only id, named twice", p: policy{Config: access.Config{AllowFrom: []string{"7"}}, Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
+		{name: "one of two", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7", "8"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "one on each of two platforms", p: policy{Accounts: map[chat.Account]access.AccountRules{{Platform: chat.Telegram}: {AllowFrom: []string{"7"}}, {Platform: chat.Discord}: {AllowFrom: []string{"7"}}}},
 			in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "the only id, but everybody may speak elsewhere", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram}: {AllowFrom: []string{"7"}}, {Platform: chat.Discord}: {AllowAll: true}}},
+		{name: "the only id, but everybody may speak elsewhere", p: policy{Accounts: map[chat.Account]access.AccountRules{{Platform: chat.Telegram}: {AllowFrom: []string{"7"}}, {Platform: chat.Discord}: {AllowAll: true}}},
 			in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "the only id, but everybody may speak", p: policy{Config: access.Config{AllowAll: true}, Accounts: telegram(access.Rules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
-		{name: "the only id, but an owner is named", p: policy{Accounts: telegram(access.Rules{AllowFrom: []string{"7"}, Owners: []string{"8"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "the only id, but everybody may speak", p: policy{Config: access.Config{AllowAll: true}, Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
+		{name: "the only id, but an owner is named", p: policy{Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}, Owners: []string{"8"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Member},
 		{name: "paired is never owner by being alone", p: policy{Config: access.Config{AllowFrom: []string{"1"}}, Pairing: paired{"7": true}}, in: dm("7"), rule: "paired", lvl: access.Member},
 
-		{name: "allowed chat", p: policy{Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})}, in: group("-100", "7"), rule: "allowed_chat", lvl: access.Guest},
-		{name: "another chat", p: policy{Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})}, in: group("-200", "7"), deny: access.Denial{Rule: "not_allowed"}},
-		{name: "every chat", p: policy{Accounts: telegram(access.Rules{AllowedChats: []string{"*"}})}, in: group("-200", "7"), rule: "allowed_chat", lvl: access.Guest},
-		{name: "every chat is no direct chat", p: policy{Accounts: telegram(access.Rules{AllowedChats: []string{"*", "7"}})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
-		{name: "a member in an allowed chat stays one", p: policy{Pairing: paired{"7": true}, Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})}, in: group("-100", "7"), rule: "paired", lvl: access.Member},
-		{name: "no sender", p: policy{Config: access.Config{AllowAll: true}, Accounts: telegram(access.Rules{AllowAll: true})}, in: group("-100", ""), deny: access.Denial{Rule: "no_sender"}},
-		{name: "no sender in a direct chat", p: policy{Accounts: telegram(access.Rules{AllowAll: true})}, in: dm(""), deny: access.Denial{Rule: "no_sender"}},
-		{name: "no sender in an allowed chat", p: policy{Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})}, in: group("-100", ""), rule: "allowed_chat", lvl: access.Guest},
+		{name: "allowed chat", p: policy{Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})}, in: group("-100", "7"), rule: "allowed_chat", lvl: access.Guest},
+		{name: "another chat", p: policy{Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})}, in: group("-200", "7"), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "every chat", p: policy{Accounts: telegram(access.AccountRules{AllowedChats: []string{"*"}})}, in: group("-200", "7"), rule: "allowed_chat", lvl: access.Guest},
+		{name: "every chat is no direct chat", p: policy{Accounts: telegram(access.AccountRules{AllowedChats: []string{"*", "7"}})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
+		{name: "a member in an allowed chat stays one", p: policy{Pairing: paired{"7": true}, Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})}, in: group("-100", "7"), rule: "paired", lvl: access.Member},
+		{name: "no sender", p: policy{Config: access.Config{AllowAll: true}, Accounts: telegram(access.AccountRules{AllowAll: true})}, in: group("-100", ""), deny: access.Denial{Rule: "no_sender"}},
+		{name: "no sender in a direct chat", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true})}, in: dm(""), deny: access.Denial{Rule: "no_sender"}},
+		{name: "no sender in an allowed chat", p: policy{Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})}, in: group("-100", ""), rule: "allowed_chat", lvl: access.Guest},
 
-		{name: "bot", p: policy{Accounts: telegram(access.Rules{AllowAll: true})}, in: called, deny: access.Denial{Rule: "bot"}},
-		{name: "bot, by mention only", p: policy{Accounts: telegram(access.Rules{AllowAll: true, AllowBots: "mentions"})}, in: bot, deny: access.Denial{Rule: "bot"}},
-		{name: "bot that means us", p: policy{Accounts: telegram(access.Rules{AllowAll: true, AllowBots: "mentions"})}, in: called, rule: "platform_allow_all", lvl: access.Guest},
-		{name: "all bots", p: policy{Accounts: telegram(access.Rules{AllowAll: true, AllowBots: "all"})}, in: bot, rule: "platform_allow_all", lvl: access.Guest},
-		{name: "a bot that is heard still has to be allowed", p: policy{Accounts: telegram(access.Rules{AllowBots: "all"})}, in: bot, deny: access.Denial{Rule: "not_allowed"}},
-		{name: "an account's word on bots goes first", p: policy{Accounts: map[chat.Account]access.Rules{{Platform: chat.Telegram}: {AllowAll: true, AllowBots: "all"}, {Platform: chat.Telegram, Name: "second"}: {AllowBots: "none"}}},
+		{name: "bot", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true})}, in: called, deny: access.Denial{Rule: "bot"}},
+		{name: "bot, by mention only", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowBots: "mentions"})}, in: bot, deny: access.Denial{Rule: "bot"}},
+		{name: "bot that means us", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowBots: "mentions"})}, in: called, rule: "platform_allow_all", lvl: access.Guest},
+		{name: "all bots", p: policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowBots: "all"})}, in: bot, rule: "platform_allow_all", lvl: access.Guest},
+		{name: "a bot that is heard still has to be allowed", p: policy{Accounts: telegram(access.AccountRules{AllowBots: "all"})}, in: bot, deny: access.Denial{Rule: "not_allowed"}},
+		{name: "an account's word on bots goes first", p: policy{Accounts: map[chat.Account]access.AccountRules{{Platform: chat.Telegram}: {AllowAll: true, AllowBots: "all"}, {Platform: chat.Telegram, Name: "second"}: {AllowBots: "none"}}},
 			in: change(bot, func(in *chat.Inbound) { in.Address.Account = "second" }), deny: access.Denial{Rule: "bot"}},
-		{name: "a bot is offered no code", p: policy{Accounts: telegram(access.Rules{AllowBots: "all"})}, in: change(dm("7"), func(in *chat.Inbound) { in.Sender.Bot = true }), deny: access.Denial{Rule: "not_allowed"}},
+		{name: "a bot is offered no code", p: policy{Accounts: telegram(access.AccountRules{AllowBots: "all"})}, in: change(dm("7"), func(in *chat.Inbound) { in.Sender.Bot = true }), deny: access.Denial{Rule: "not_allowed"}},
 
-		{name: "silent to strangers", p: policy{UnknownDM: "ignore"}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true}},
-		{name: "silent on this platform", p: policy{Accounts: telegram(access.Rules{UnknownDM: "ignore"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true}},
-		{name: "not silent on this platform", p: policy{UnknownDM: "ignore", Accounts: telegram(access.Rules{UnknownDM: "pair"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", Unknown: true, Pair: true}},
+		{name: "silent to strangers", p: policy{UnknownDM: "ignore"}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true}},
+		{name: "silent on this platform", p: policy{Accounts: telegram(access.AccountRules{UnknownDM: "ignore"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true}},
+		{name: "not silent on this platform", p: policy{UnknownDM: "ignore", Accounts: telegram(access.AccountRules{UnknownDM: "pair"})}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
 		{name: "a button is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Kind = chat.Callback }), deny: access.Denial{Rule: "not_allowed"}},
 		{name: "an edit is no request for a code", in: change(dm("7"), func(in *chat.Inbound) { in.Kind = chat.Edit }), deny: access.Denial{Rule: "not_allowed"}},
 	} {
@@ -172,7 +172,7 @@ func TestCheck(t *testing.T) {
 // Names, handles and texts come from outside: whatever they say, they open
 // nothing.
 func TestOnlyTheIDCounts(t *testing.T) {
-	c := checker(t, access.Policy{Config: access.Config{Owners: []string{"7"}, AllowFrom: []string{"8"}}, Accounts: telegram(access.Rules{AllowedChats: []string{"-100"}})})
+	c := checker(t, access.Policy{Config: access.Config{Owners: []string{"7"}, AllowFrom: []string{"8"}}, Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})})
 	for _, s := range []string{"7", "8", "*", "-100", "telegram:7", " 7", "7 ", "07", "7\x00"} {
 		in := dm("666")
 		in.Sender.Name, in.Sender.Handle, in.ChatName, in.Topic, in.Text, in.ID, in.IdempotencyKey = s, s, s, s, s, s, s
@@ -242,7 +242,7 @@ func TestNewNamesEveryBadEntry(t *testing.T) {
 	_, err := access.New(access.Policy{
 		Config:    access.Config{Owners: []string{"*", "boss"}, AllowFrom: []string{"1", "friend"}},
 		UnknownDM: "shout",
-		Accounts: map[chat.Account]access.Rules{
+		Accounts: map[chat.Account]access.AccountRules{
 			{Platform: chat.Telegram, Name: "second"}: {AllowFrom: []string{"@anna"}, Owners: []string{"*"}, AllowedChats: []string{""}, AllowBots: "some", UnknownDM: "shout"},
 		},
 	})
@@ -263,7 +263,7 @@ func TestNewNamesEveryBadEntry(t *testing.T) {
 // heard in any five minutes.
 func TestBotsFallSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := checker(t, access.Policy{Accounts: telegram(access.Rules{AllowAll: true, AllowBots: "all"})})
+		c := checker(t, access.Policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowBots: "all"})})
 		say := func(room string, bot bool) bool {
 			in := group(room, "7")
 			in.Sender.Bot = bot

@@ -18,36 +18,36 @@ type Config struct {
 	AllowAll  bool     `yaml:"allow_all" default:"false" doc:"Everybody may speak, on every platform, as a guest."`
 }
 
-// Rules are what one account of a platform allows beyond Config.
-type Rules struct {
+// AccountRules are what one account of a platform allows beyond Config.
+type AccountRules struct {
 	Owners       []string // who of this platform may do everything
 	AllowFrom    []string // immutable ids; "*" is AllowAll
 	AllowAll     bool
 	AllowedChats []string // chats in which everybody may speak as a guest; "*" is every chat but direct ones
 	Roles        []string // roles of the platform whose holders may speak as guests
-	AllowBots    Bots
-	UnknownDM    UnknownDM // "": Policy.UnknownDM
+	AllowBots    BotPolicy
+	UnknownDM    UnknownDMPolicy // "": Policy.UnknownDM
 }
 
-// Bots says whether other bots are heard.
-type Bots string
+// BotPolicy says whether other bots are heard.
+type BotPolicy string
 
 // The choices of Bots. A bot that is heard still has to be allowed like
 // anybody else.
 const (
-	NoBots        Bots = "none"     // also ""
-	BotsAddressed Bots = "mentions" // only where they mean us
-	AllBots       Bots = "all"
+	NoBots        BotPolicy = "none"     // also ""
+	BotsAddressed BotPolicy = "mentions" // only where they mean us
+	AllBots       BotPolicy = "all"
 )
 
-// UnknownDM says what becomes of direct messages from people who are not
+// UnknownDMPolicy says what becomes of direct messages from people who are not
 // allowed.
-type UnknownDM string
+type UnknownDMPolicy string
 
 // The choices of UnknownDM.
 const (
-	Pair   UnknownDM = "pair"   // offer a pairing code; also ""
-	Ignore UnknownDM = "ignore" // stay silent
+	Pair   UnknownDMPolicy = "pair"   // offer a pairing code; also ""
+	Ignore UnknownDMPolicy = "ignore" // stay silent
 )
 
 // A Pairing knows who has been let in by a pairing code.
@@ -63,12 +63,12 @@ type Policy struct {
 	Config
 	// Accounts are the rules of platforms and of single accounts. Those of the
 	// account "" hold for all accounts of their platform.
-	Accounts  map[chat.Account]Rules
-	UnknownDM UnknownDM
+	Accounts  map[chat.Account]AccountRules
+	UnknownDM UnknownDMPolicy
 	Pairing   Pairing // nil: nobody is paired
-	// Was returns the ids that a chat had before: lists go on naming it by them.
+	// PreviousIDs returns the ids that a chat had before: lists go on naming it by them.
 	// nil: none.
-	Was func(chat.Address) []string
+	PreviousIDs func(chat.Address) []string
 }
 
 // everybody in an allowlist is the same as allowing all.
@@ -173,11 +173,11 @@ type rules struct {
 	all             bool
 	chats           map[string]bool
 	roles           map[string]bool
-	bots            Bots
-	unknown         UnknownDM
+	bots            BotPolicy
+	unknown         UnknownDMPolicy
 }
 
-func parseRules(a chat.Account, r Rules) (p rules, err error) {
+func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
 	where := string(a.Platform)
 	if a.Name != "" {
 		where += " account " + a.Name

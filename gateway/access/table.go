@@ -6,14 +6,14 @@ func ToolLevels() map[string]Level { return toolLevels() }
 
 // A Rule is one of those by which somebody is let in or kept out.
 type Rule struct {
-	Name  string // as `why` shows it
-	Means string
-	Level string // of who is let in by it and by nothing else
+	Name        string // as `why` shows it
+	Description string
+	Level       string // of who is let in by it and by nothing else
 }
 
-// Entries returns the rules that let people in, in the order in which Check asks
+// AllowRules returns the rules that let people in, in the order in which Check asks
 // them.
-func Entries() []Rule {
+func AllowRules() []Rule {
 	return []Rule{
 		{RuleConsole, "the local terminal: who may open the socket in the home directory", "owner"},
 		{RuleHTTPKey, "the HTTP API: who has its key", "owner"},
@@ -28,13 +28,13 @@ func Entries() []Rule {
 	}
 }
 
-// Refusals returns the rules that keep people out.
-func Refusals() []Rule {
+// DenyRules returns the rules that keep people out.
+func DenyRules() []Rule {
 	return []Rule{
-		{Name: RuleBot, Means: "a bot, and `allow_bots` does not admit it"},
-		{Name: RuleNoSender, Means: "nobody knows who speaks: an anonymous administrator, a channel's own post"},
-		{Name: RuleNotAllowed, Means: "nothing lets this person in"},
-		{Name: RuleUnknownDM, Means: "the same, in a direct chat, where strangers get no code (`unauthorized_dm_behavior: ignore`)"},
-		{Name: RuleBotLoop, Means: "bots have said 20 things in this chat in five minutes"},
+		{Name: RuleBot, Description: "a bot, and `allow_bots` does not admit it"},
+		{Name: RuleNoSender, Description: "nobody knows who speaks: an anonymous administrator, a channel's own post"},
+		{Name: RuleNotAllowed, Description: "nothing lets this person in"},
+		{Name: RuleUnknownDM, Description: "the same, in a direct chat, where strangers get no code (`unauthorized_dm_behavior: ignore`)"},
+		{Name: RuleBotLoop, Description: "bots have said 20 things in this chat in five minutes"},
 	}
 }

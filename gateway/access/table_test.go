@@ -11,16 +11,16 @@ import (
 )
 
 // grants are what makes each rule let person 7 into a Discord channel.
-func grants() map[string]func(*access.Policy, *access.Rules, *paired7) {
-	return map[string]func(*access.Policy, *access.Rules, *paired7){
-		access.RulePlatformAllowAll: func(_ *access.Policy, r *access.Rules, _ *paired7) { r.AllowAll = true },
-		access.RulePlatformList:     func(_ *access.Policy, r *access.Rules, _ *paired7) { r.AllowFrom = []string{"7", "8"} },
-		access.RuleRole:             func(_ *access.Policy, r *access.Rules, _ *paired7) { r.Roles = []string{"55"} },
-		access.RulePaired:           func(_ *access.Policy, _ *access.Rules, p *paired7) { *p = true },
-		access.RuleOwner:            func(p *access.Policy, _ *access.Rules, _ *paired7) { p.Owners = []string{"7"} },
-		access.RuleGlobalList:       func(p *access.Policy, _ *access.Rules, _ *paired7) { p.AllowFrom = []string{"7", "8"} },
-		access.RuleGlobalAllowAll:   func(p *access.Policy, _ *access.Rules, _ *paired7) { p.AllowAll = true },
-		access.RuleAllowedChat:      func(_ *access.Policy, r *access.Rules, _ *paired7) { r.AllowedChats = []string{"100"} },
+func grants() map[string]func(*access.Policy, *access.AccountRules, *paired7) {
+	return map[string]func(*access.Policy, *access.AccountRules, *paired7){
+		access.RulePlatformAllowAll: func(_ *access.Policy, r *access.AccountRules, _ *paired7) { r.AllowAll = true },
+		access.RulePlatformList:     func(_ *access.Policy, r *access.AccountRules, _ *paired7) { r.AllowFrom = []string{"7", "8"} },
+		access.RuleRole:             func(_ *access.Policy, r *access.AccountRules, _ *paired7) { r.Roles = []string{"55"} },
+		access.RulePaired:           func(_ *access.Policy, _ *access.AccountRules, p *paired7) { *p = true },
+		access.RuleOwner:            func(p *access.Policy, _ *access.AccountRules, _ *paired7) { p.Owners = []string{"7"} },
+		access.RuleGlobalList:       func(p *access.Policy, _ *access.AccountRules, _ *paired7) { p.AllowFrom = []string{"7", "8"} },
+		access.RuleGlobalAllowAll:   func(p *access.Policy, _ *access.AccountRules, _ *paired7) { p.AllowAll = true },
+		access.RuleAllowedChat:      func(_ *access.Policy, r *access.AccountRules, _ *paired7) { r.AllowedChats = []string{"100"} },
 	}
 }
 
@@ -36,7 +36,7 @@ func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
 	var names []string
 	level := map[string]access.Level{"guest": access.Guest, "member": access.Member, "owner": access.Owner}
 	of := map[string]access.Level{}
-	for _, r := range access.Entries() {
+	for _, r := range access.AllowRules() {
 		if r.Name == access.RuleConsole || r.Name == access.RuleHTTPKey { // these are by the surface, not by the person
 			continue
 		}
@@ -48,7 +48,7 @@ func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		var p access.Policy
-		var r access.Rules
+		var r access.AccountRules
 		var paired paired7
 		first, most := "", access.Nobody
 		for _, n := range names {
@@ -79,11 +79,11 @@ func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
 // Who is kept out is so by a rule of the table, whatever it was.
 func TestEveryRefusalIsInTheTable(t *testing.T) {
 	var names []string
-	for _, r := range access.Refusals() {
+	for _, r := range access.DenyRules() {
 		names = append(names, r.Name)
 	}
 	seen := map[string]bool{}
-	c := checker(t, access.Policy{Accounts: discord(access.Rules{AllowedChats: []string{"100"}, AllowBots: access.AllBots})})
+	c := checker(t, access.Policy{Accounts: discord(access.AccountRules{AllowedChats: []string{"100"}, AllowBots: access.AllBots})})
 	none := checker(t, access.Policy{})
 	for _, kind := range []chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel} {
 		for _, id := range []string{"", "7"} {

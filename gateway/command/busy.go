@@ -30,15 +30,15 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 	set := c.Session.Settings
 	switch mode {
 	case "":
-		now := set.Busy
+		now := set.BusyMode
 		if now == "" {
 			now = c.T("%s (as configured)", env.BusyMode())
 		}
 		return Result{Text: c.T("While a turn runs, a new message does: %s. `/busy interrupt` stops the turn, `/busy queue` waits for it, `/busy steer` tells it after its next tool; `/busy default` is as configured.", now)}, nil
 	case "interrupt", "queue", "steer":
-		set.Busy = mode
+		set.BusyMode = mode
 	case "default":
-		set.Busy, mode = "", env.BusyMode()
+		set.BusyMode, mode = "", env.BusyMode()
 	default:
 		return Result{Text: c.T("I know the modes `interrupt`, `queue` and `steer`, and `default`.")}, nil
 	}
@@ -106,7 +106,7 @@ func steps() []string { return []string{"off", "new", "all", "verbose"} }
 // verbose shows or sets how tool calls are shown in this conversation.
 func verbose(_ context.Context, env Env, c Call) (Result, error) {
 	set := c.Session.Settings
-	now := set.Progress
+	now := set.ToolProgress
 	if now == "" {
 		now = env.Progress()
 	}
@@ -117,7 +117,7 @@ func verbose(_ context.Context, env Env, c Call) (Result, error) {
 	if !slices.Contains(steps(), next) {
 		return Result{Text: c.T("Tool calls can be shown: %s.", strings.Join(steps(), ", "))}, nil
 	}
-	set.Progress = next
+	set.ToolProgress = next
 	return Result{Text: c.T("Tool calls are now shown: %s (it was %s).", next, now), Settings: &set}, nil
 }
 

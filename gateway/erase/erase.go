@@ -18,7 +18,7 @@ import (
 
 // A Store deletes sessions.
 type Store interface {
-	DeleteSession(ctx context.Context, id session.ID) (session.Forgotten, error)
+	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
 	// Expired returns the sessions that were used last before a time, the oldest
 	// first, at most max (0: all).
 	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
@@ -53,7 +53,7 @@ func New(o Options) *Eraser { return &Eraser{o} }
 // Session deletes one session. Its error is that of the store, with nothing
 // deleted; or it says what of a session that the store has deleted could not be
 // deleted elsewhere, and is a *LeftError then.
-func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Forgotten, error) {
+func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, error) {
 	gone, err := e.o.Store.DeleteSession(ctx, id)
 	if err != nil && gone.ID == "" {
 		return gone, err
@@ -66,14 +66,14 @@ func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Forgotten,
 
 // Rest deletes what a session that was deleted from the store has left elsewhere.
 // Its error is a *LeftError.
-func (e *Eraser) Rest(ctx context.Context, gone session.Forgotten) error {
+func (e *Eraser) Rest(ctx context.Context, gone session.Deleted) error {
 	if err := e.rest(ctx, gone); err != nil {
 		return &LeftError{gone.ID, err}
 	}
 	return nil
 }
 
-func (e *Eraser) rest(ctx context.Context, gone session.Forgotten) error {
+func (e *Eraser) rest(ctx context.Context, gone session.Deleted) error {
 	ctx = context.WithoutCancel(ctx) // there is no way back
 	var errs []error
 	if e.o.Cached != nil {
@@ -109,7 +109,7 @@ func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, e
 			_, err := e.Session(ctx, id)
 			var rest *LeftError
 			switch {
-			case errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrUnknown):
+			case errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrNotFound):
 				continue
 			case errors.As(err, &rest):
 				left = append(left, err)

@@ -87,10 +87,10 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	h.ok(err)
 	row, err := json.Marshal(llm.UserText(text + " [file stored at " + f.Path + "]"))
 	h.ok(err)
-	rec := session.Record{ID: id, Key: key, At: at, Owner: "7", Created: used, Updated: used, Messages: 1}
+	rec := session.Record{ID: id, Key: key, Address: at, Owner: "7", Created: used, Updated: used, Messages: 1}
 	_, err = h.store.CommitTurn(h.Context(), c, inbox.Commit{
 		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec, Messages: []json.RawMessage{row},
-		Open: &session.Opening{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
+		Open: &session.Creation{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
 	})
 	h.ok(err)
 	h.follow()
@@ -189,18 +189,18 @@ type faulty struct {
 	fail session.ID
 }
 
-func (f *faulty) DeleteSession(_ context.Context, id session.ID) (session.Forgotten, error) {
+func (f *faulty) DeleteSession(_ context.Context, id session.ID) (session.Deleted, error) {
 	i := slices.Index(f.ids, id)
 	switch {
 	case i < 0:
-		return session.Forgotten{}, session.ErrUnknown
+		return session.Deleted{}, session.ErrNotFound
 	case id[len(id)-1] == '3':
-		return session.Forgotten{}, session.ErrBusy
+		return session.Deleted{}, session.ErrBusy
 	case id == f.fail:
-		return session.Forgotten{}, errors.New("the disk is full")
+		return session.Deleted{}, errors.New("the disk is full")
 	}
 	f.ids = slices.Delete(f.ids, i, i+1)
-	return session.Forgotten{ID: id}, nil
+	return session.Deleted{ID: id}, nil
 }
 
 func (f *faulty) Expired(_ context.Context, _ time.Time, most int) ([]session.ID, error) {
@@ -236,7 +236,7 @@ func TestAStoreThatRefusesKeepsAll(t *testing.T) {
 	if len(gone) != 1 || err == nil || errors.As(err, &left) {
 		t.Errorf("%v are gone, %v", gone, err)
 	}
-	if _, err := e.Session(t.Context(), "zz"); !errors.Is(err, session.ErrUnknown) {
+	if _, err := e.Session(t.Context(), "zz"); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func told(t *testing.T) (store, session.Record) {
 		s.calls = append(s.calls, raw(t, ledger.Record{N: i + 1, Messages: n, At: noon.Add(time.Duration(i) * time.Minute)}))
 	}
 	return s, session.Record{
-		ID: "20260301_120000_aaaa1111", At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Title: "Notes\n# of sk-very-secret",
+		ID: "20260301_120000_aaaa1111", Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Title: "Notes\n# of sk-very-secret",
 		Created: noon, Updated: noon.Add(time.Hour), Start: 3, Messages: 6, Archive: []session.Span{{From: 0, To: 2}},
 	}
 }

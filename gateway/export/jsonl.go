@@ -50,7 +50,7 @@ func (c Conversation) JSONL(w io.Writer) error {
 	out.SetEscapeHTML(false)
 	r := c.Record
 	err := out.Encode(Header{
-		Session: r.ID, Where: c.mask(r.At.String()), Title: c.mask(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
+		Session: r.ID, Where: c.mask(r.Address.String()), Title: c.mask(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
 		Messages: r.Messages, Archived: r.Archived(),
 	})
 	for _, m := range c.Messages {

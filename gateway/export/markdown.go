@@ -37,7 +37,7 @@ func (c Conversation) head(b *bufio.Writer) {
 	r := c.Record
 	fmt.Fprintf(b, "# %s\n\n", oneLine(c.mask(cmp.Or(r.Title, r.Name, string(r.ID)))))
 	fmt.Fprintf(b, "- session: `%s`\n- where: `%s`\n- begun: %s\n- last: %s\n- messages: %d, %d archived\n",
-		r.ID, oneLine(c.mask(r.At.String())), stamp(r.Created), stamp(r.Updated), r.Messages, r.Archived())
+		r.ID, oneLine(c.mask(r.Address.String())), stamp(r.Created), stamp(r.Updated), r.Messages, r.Archived())
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -168,7 +168,7 @@ type Commit struct {
 	Outcome  Outcome
 	Outcomes map[ID]Outcome
 	// Open, if set, is the session's opening; it becomes the key's current one.
-	Open *session.Opening
+	Open *session.Creation
 	// Session, if its ID is set, replaces the session's record.
 	Session session.Record
 	// Passes are compactions of the transcript of Session, in order. They come

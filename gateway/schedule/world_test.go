@@ -139,7 +139,7 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 			continue
 		}
 		in := schedule.Inbound(r.Job, r.Slot)
-		k := session.KeyFor("", in.Address, in.Sender.ID, session.Policy{})
+		k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
 		firings = append(firings, inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}})
 	}
 	got, err := d.port.FireSlots(ctx, firings)

@@ -6,9 +6,9 @@ import (
 	"hermesd/gateway/words"
 )
 
-// A Reset says when a conversation starts over by itself. The zero Reset is
+// A ResetPolicy says when a conversation starts over by itself. The zero Reset is
 // never. Nothing is deleted by it.
-type Reset struct {
+type ResetPolicy struct {
 	Idle  time.Duration // without a message; 0: never
 	Daily bool
 	Hour  int // of the day at which a new one begins, if Daily
@@ -18,7 +18,7 @@ type Reset struct {
 
 // Due reports whether a session that was last used at last is over at now, and
 // says why in the words of p.
-func (r Reset) Due(p words.Printer, last, now time.Time) (why string, due bool) {
+func (r ResetPolicy) Due(p words.Printer, last, now time.Time) (why string, due bool) {
 	if last.IsZero() {
 		return "", false
 	}
@@ -32,7 +32,7 @@ func (r Reset) Due(p words.Printer, last, now time.Time) (why string, due bool) 
 }
 
 // boundary is the latest beginning of a day at or before now.
-func (r Reset) boundary(now time.Time) time.Time {
+func (r ResetPolicy) boundary(now time.Time) time.Time {
 	zone := r.Zone
 	if zone == nil {
 		zone = time.Local

@@ -20,16 +20,16 @@ func TestResetIsDue(t *testing.T) {
 		}
 		return v
 	}
-	idle := session.Reset{Idle: 24 * time.Hour}
-	daily := session.Reset{Daily: true, Hour: 4, Zone: berlin}
-	both := session.Reset{Idle: time.Hour, Daily: true, Hour: 4, Zone: berlin}
+	idle := session.ResetPolicy{Idle: 24 * time.Hour}
+	daily := session.ResetPolicy{Daily: true, Hour: 4, Zone: berlin}
+	both := session.ResetPolicy{Idle: time.Hour, Daily: true, Hour: 4, Zone: berlin}
 	tests := []struct {
 		name      string
-		r         session.Reset
+		r         session.ResetPolicy
 		last, now string
 		why       string
 	}{
-		{"never", session.Reset{}, "2026-01-01 12:00", "2027-01-01 12:00", ""},
+		{"never", session.ResetPolicy{}, "2026-01-01 12:00", "2027-01-01 12:00", ""},
 		{"idle, a minute early", idle, "2026-01-01 12:00", "2026-01-02 11:59", ""},
 		{"idle, just", idle, "2026-01-01 12:00", "2026-01-02 12:00", "nothing was said for 24 hours"},
 		{"idle, days", idle, "2026-01-01 12:00", "2026-01-09 12:00", "nothing was said for 8 days"},

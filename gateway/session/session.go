@@ -34,14 +34,14 @@ func NewID(now time.Time) ID {
 	return ID(now.UTC().Format("20060102_150405_") + hex.EncodeToString(b[:]))
 }
 
-// Policy says which conversations are per user.
-type Policy struct {
+// KeyPolicy says which conversations are per user.
+type KeyPolicy struct {
 	GroupPerUser  bool
 	ThreadPerUser bool
 }
 
 // Shared reports whether several people speak in the sessions at a.
-func (p Policy) Shared(a chat.Address) bool {
+func (p KeyPolicy) Shared(a chat.Address) bool {
 	switch {
 	case a.Kind == chat.DM:
 		return false
@@ -59,7 +59,7 @@ func (p Policy) Shared(a chat.Address) bool {
 // far as a platform keeps its ids for topics and for people apart: the table of
 // forms that hermes users know writes a group's topic and a group's member the
 // same way.
-func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
+func KeyFor(profile string, a chat.Address, user string, p KeyPolicy) Key {
 	platform := escape(string(a.Platform))
 	if a.Account != "" {
 		platform += "/" + escape(a.Account)
@@ -84,15 +84,15 @@ func KeyFor(profile string, a chat.Address, user string, p Policy) Key {
 	return Key(strings.Join(parts, ":"))
 }
 
-// On reports whether k is a key of the platform p.
-func (k Key) On(profile string, p chat.Platform) bool {
+// HasPlatform reports whether k is a key of the platform p.
+func (k Key) HasPlatform(profile string, p chat.Platform) bool {
 	at := "agent:" + profileName(profile) + ":" + escape(string(p))
 	return strings.HasPrefix(string(k), at+":") || strings.HasPrefix(string(k), at+"/")
 }
 
-// Background returns the key of a conversation beside the one of k: what runs in
+// BackgroundKey returns the key of a conversation beside the one of k: what runs in
 // it does not wait for k's turns. name tells several apart.
-func Background(k Key, name string) Key { return k + ":bg:" + Key(escape(name)) }
+func BackgroundKey(k Key, name string) Key { return k + ":bg:" + Key(escape(name)) }
 
 // profileName returns how a profile stands in keys. One that is really called
 // main must not be taken for having none.
@@ -128,11 +128,11 @@ func escape(s string) string {
 
 // A Record is what is kept of one session id.
 type Record struct {
-	ID     ID           `json:"id"`
-	Key    Key          `json:"key"`
-	At     chat.Address `json:"at"`
-	Owner  string       `json:"owner,omitempty"` // user id, of a session that is not shared
-	Shared bool         `json:"shared,omitempty"`
+	ID      ID           `json:"id"`
+	Key     Key          `json:"key"`
+	Address chat.Address `json:"at"`
+	Owner   string       `json:"owner,omitempty"` // user id, of a session that is not shared
+	Shared  bool         `json:"shared,omitempty"`
 	// OwnersOnly says that nobody but an owner of the gateway speaks here.
 	OwnersOnly bool   `json:"owners_only,omitempty"`
 	Name       string `json:"name,omitempty"` // of the chat or the person; untrusted
@@ -153,17 +153,17 @@ type Record struct {
 	Calls int `json:"calls,omitempty"`
 	// Revision counts how often the frozen prompt was replaced, and Break says why
 	// the prefix of the next call may differ from that of the last one.
-	Revision int    `json:"revision,omitempty"`
-	Break    string `json:"break,omitempty"`
+	Revision     int    `json:"revision,omitempty"`
+	PendingBreak string `json:"break,omitempty"`
 	// Settings are what people have chosen for this session.
 	Settings Settings `json:"settings,omitzero"`
 	// PromptTokens is what the provider reported for the last call; 0 if it
 	// reported nothing.
 	PromptTokens int `json:"prompt_tokens,omitempty"`
-	// PromptAt is how many active messages that call was sent, and Beside stands
+	// PromptMessages is how many active messages that call was sent, and Beside stands
 	// for what it was sent beside the stored prompt.
-	PromptAt int    `json:"prompt_at,omitempty"`
-	Beside   string `json:"beside,omitempty"`
+	PromptMessages int    `json:"prompt_at,omitempty"`
+	UnstoredDigest string `json:"beside,omitempty"`
 	// Files are the names of the files in the media cache with which its messages
 	// came; they go with it.
 	Files []string `json:"files,omitempty"`
@@ -191,18 +191,18 @@ func (r Record) Archived() int {
 // Settings are what people choose for one session; what is empty is as
 // configured.
 type Settings struct {
-	Provider    string `json:"provider,omitempty"`
-	Model       string `json:"model,omitempty"`
-	Effort      string `json:"effort,omitempty"`
-	Personality string `json:"personality,omitempty"`
-	Busy        string `json:"busy,omitempty"`     // interrupt, queue or steer
-	Progress    string `json:"progress,omitempty"` // off, new, all or verbose
-	Voice       bool   `json:"voice,omitempty"`    // answers are spoken too
+	Provider     string `json:"provider,omitempty"`
+	Model        string `json:"model,omitempty"`
+	Effort       string `json:"effort,omitempty"`
+	Personality  string `json:"personality,omitempty"`
+	BusyMode     string `json:"busy,omitempty"`     // interrupt, queue or steer
+	ToolProgress string `json:"progress,omitempty"` // off, new, all or verbose
+	Voice        bool   `json:"voice,omitempty"`    // answers are spoken too
 }
 
-// An Opening is a session's first appearance in the store: its record and its
+// An Creation is a session's first appearance in the store: its record and its
 // frozen prompt, which changes only by a Commit that says so.
-type Opening struct {
+type Creation struct {
 	Record Record
 	Prompt json.RawMessage
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // standard is the policy that holds unless the operator changes it.
-var standard = session.Policy{GroupPerUser: true, ThreadPerUser: false}
+var standard = session.KeyPolicy{GroupPerUser: true, ThreadPerUser: false}
 
 func TestKeyFor(t *testing.T) {
 	type addr = chat.Address
-	shared := session.Policy{}
-	private := session.Policy{GroupPerUser: true, ThreadPerUser: true}
-	threads := session.Policy{ThreadPerUser: true}
+	shared := session.KeyPolicy{}
+	private := session.KeyPolicy{GroupPerUser: true, ThreadPerUser: true}
+	threads := session.KeyPolicy{ThreadPerUser: true}
 	for _, c := range []struct {
 		name    string
 		profile string
 		at      addr
 		user    string
-		p       session.Policy
+		p       session.KeyPolicy
 		want    session.Key
 	}{
 		{"telegram direct chat", "", addr{Platform: "telegram", Kind: "dm", Chat: "42"}, "42", standard, "agent:main:telegram:dm:42"},
@@ -77,7 +77,7 @@ func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 			profile, account, scope, chat, thread, user string
 		}
 		kind := rapid.SampledFrom([]chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel}).Draw(t, "kind")
-		p := session.Policy{GroupPerUser: rapid.Bool().Draw(t, "group per user"), ThreadPerUser: rapid.Bool().Draw(t, "thread per user")}
+		p := session.KeyPolicy{GroupPerUser: rapid.Bool().Draw(t, "group per user"), ThreadPerUser: rapid.Bool().Draw(t, "thread per user")}
 		tokens := rapid.SliceOfN(rapid.SampledFrom([]string{"x", ":", ":x", "/", "!", "%", "3A", "\n", "\xff"}), 1, 4).Draw(t, "text")
 		has := rapid.SliceOfN(rapid.Bool(), 6, 6).Draw(t, "has")
 		key := func(x place) session.Key {
@@ -124,18 +124,18 @@ func TestShared(t *testing.T) {
 	at := func(k chat.Kind, thread string) chat.Address { return chat.Address{Kind: k, Chat: "1", Thread: thread} }
 	for _, c := range []struct {
 		at     chat.Address
-		p      session.Policy
+		p      session.KeyPolicy
 		shared bool
 	}{
-		{at(chat.DM, ""), session.Policy{}, false},
-		{at(chat.DM, "7"), session.Policy{}, false},
+		{at(chat.DM, ""), session.KeyPolicy{}, false},
+		{at(chat.DM, "7"), session.KeyPolicy{}, false},
 		{at(chat.Group, ""), standard, false},
-		{at(chat.Group, ""), session.Policy{}, true},
+		{at(chat.Group, ""), session.KeyPolicy{}, true},
 		{at(chat.Group, "7"), standard, true},
 		{at(chat.Thread, "7"), standard, true},
 		{at(chat.Thread, ""), standard, true},
-		{at(chat.Thread, "7"), session.Policy{ThreadPerUser: true}, false},
-		{at(chat.Channel, ""), session.Policy{}, true},
+		{at(chat.Thread, "7"), session.KeyPolicy{ThreadPerUser: true}, false},
+		{at(chat.Channel, ""), session.KeyPolicy{}, true},
 	} {
 		if got := c.p.Shared(c.at); got != c.shared {
 			t.Errorf("%+v.Shared(%+v) = %v", c.p, c.at, got)
@@ -176,7 +176,7 @@ func TestSpeaker(t *testing.T) {
 		strings.Repeat("ab ", 100):            strings.Repeat("ab ", 13) + "a",
 		strings.Repeat("x", 39) + " y":        strings.Repeat("x", 39) + "y",
 	} {
-		if got := session.Speaker(in); got != want {
+		if got := session.CleanSpeakerName(in); got != want {
 			t.Errorf("Speaker(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -185,12 +185,12 @@ func TestSpeaker(t *testing.T) {
 func TestSpeakerIsAlwaysHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
-		got := session.Speaker(in)
+		got := session.CleanSpeakerName(in)
 		if got == "" || utf8.RuneCountInString(got) > 40 || !utf8.ValidString(got) ||
 			strings.ContainsAny(got, "[]{}<>\n\r\t\u2028\u2029") || strings.ContainsFunc(got, unicode.IsControl) || strings.TrimSpace(got) != got {
 			t.Fatalf("Speaker(%q) = %q", in, got)
 		}
-		if again := session.Speaker(got); again != got {
+		if again := session.CleanSpeakerName(got); again != got {
 			t.Fatalf("Speaker(%q) = %q, and again %q", in, got, again)
 		}
 	})
@@ -204,11 +204,11 @@ func TestAKeyIsOfItsPlatform(t *testing.T) {
 		} {
 			k := session.KeyFor(profile, at, "7", standard)
 			for _, p := range []chat.Platform{chat.Console, chat.Telegram, chat.Discord, "consol", "tele"} {
-				if k.On(profile, p) != (p == at.Platform) || session.Background(k, "x").On(profile, p) != (p == at.Platform) {
+				if k.HasPlatform(profile, p) != (p == at.Platform) || session.BackgroundKey(k, "x").HasPlatform(profile, p) != (p == at.Platform) {
 					t.Errorf("%s on %s", k, p)
 				}
 			}
-			if k.On("other", at.Platform) {
+			if k.HasPlatform("other", at.Platform) {
 				t.Errorf("%s is of another profile", k)
 			}
 		}

@@ -11,12 +11,12 @@ const maxSpeaker = 40
 // nameless stands for somebody whose name has nothing that can be shown.
 const nameless = "somebody"
 
-// Speaker returns name as it may stand in the `[name] ` ahead of a message in a
+// CleanSpeakerName returns name as it may stand in the `[name] ` ahead of a message in a
 // shared session: on one line, at most 40 characters, without brackets and
 // without characters that cannot be seen. A name comes from outside; what is
 // left of it cannot end the bracket, begin a line or pose as a tag. It is never
 // empty.
-func Speaker(name string) string {
+func CleanSpeakerName(name string) string {
 	var b strings.Builder
 	n, space := 0, false
 	for _, r := range name {

@@ -59,7 +59,7 @@ func (t *turn) called(c agent.Call) {
 	t.trace.Calls = append(t.trace.Calls, Call{c.Provider, c.Model, c.Took, c.Usage})
 	t.spent = t.spent.Add(c.Usage)
 	if n := c.Usage.Prompt(); n > 0 {
-		t.s.rec.PromptTokens, t.s.rec.PromptAt = n, t.s.tr.Len()
+		t.s.rec.PromptTokens, t.s.rec.PromptMessages = n, t.s.tr.Len()
 	}
 	now := target(c.Provider, c.Model)
 	if t.s.asked != "" && t.s.asked != now && t.s.ledger.Declared() == "" {
@@ -67,7 +67,7 @@ func (t *turn) called(c agent.Call) {
 	}
 	t.s.asked = now
 	rec := t.s.ledger.Call(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
-	t.s.rec.Break = ""
+	t.s.rec.PendingBreak = ""
 	t.r.breaks.add(rec.Break)
 	t.r.spending.add(rec)
 	if rec.Break == ledger.Undeclared {
@@ -91,7 +91,7 @@ func (t *turn) beside(system string) string {
 		prefill = prefill.Message(m)
 	}
 	now := prefill.String() + " " + llm.Digest{}.Add(system).String()
-	if was, _, ok := strings.Cut(t.s.rec.Beside, " "); ok && t.s.rec.Beside != now {
+	if was, _, ok := strings.Cut(t.s.rec.UnstoredDigest, " "); ok && t.s.rec.UnstoredDigest != now {
 		if t.declare(string(ledger.Overlay)); was != prefill.String() {
 			t.declare(string(ledger.Prefill))
 		}

@@ -77,7 +77,7 @@ func (t *turn) shrink(ctx context.Context, s *conversation, focus string) (strin
 	if err := t.compacted(agent.Compacted{Pass: p, Length: len(old), Replaced: old, Prefix: w.Noted(s.prefix, p), Why: agent.WhyCompression}); err != nil {
 		return "", err
 	}
-	s.rec.Break = agent.WhyCompression
+	s.rec.PendingBreak = agent.WhyCompression
 	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
 	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.told(p), nil
 }

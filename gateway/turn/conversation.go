@@ -24,10 +24,10 @@ type conversation struct {
 	rec    session.Record
 	prefix prompt.Prefix
 	tr     *llm.Transcript
-	open   *session.Opening // set until the session is in the store
-	bytes  int64            // of the stored prompt and rows
-	over   string           // why the session before this one is over; "" if it is not
-	model  Choice           // that answers the turn
+	open   *session.Creation // set until the session is in the store
+	bytes  int64             // of the stored prompt and rows
+	over   string            // why the session before this one is over; "" if it is not
+	model  Choice            // that answers the turn
 	ledger *ledger.Ledger
 	asked  string          // who answered last, as provider/model
 	found  Discovery       // nil until it is needed
@@ -50,7 +50,7 @@ func (r *Runner) load(ctx context.Context, e inbox.Entry, resumed bool) (*conver
 	if !ok {
 		return r.begin(e, "")
 	}
-	if why, due := r.reset(rec.At).Due(r.o.Words, rec.Updated, e.Accepted); due && !resumed && !r.working(rec.ID) {
+	if why, due := r.reset(rec.Address).Due(r.o.Words, rec.Updated, e.Accepted); due && !resumed && !r.working(rec.ID) {
 		s, err := r.begin(e, "")
 		if err == nil {
 			s.over = r.o.Words.T("A new conversation begins, because %s. The old one is kept as `%s`.", why, rec.ID)
@@ -111,7 +111,7 @@ func (r *Runner) prompt(ctx context.Context, id session.ID) (p prompt.Prefix, er
 func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 	now := time.Now().UTC()
 	rec := session.Record{
-		ID: session.NewID(now), Key: e.Session, At: e.In.Address, Title: title,
+		ID: session.NewID(now), Key: e.Session, Address: e.In.Address, Title: title,
 		Shared: r.o.Policy.Shared(e.In.Address), Created: now, Updated: now, Name: e.In.ChatName,
 	}
 	if e.Slot != nil {
@@ -126,7 +126,7 @@ func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prompt of %s: %w", rec.ID, err)
 	}
-	s.open, s.bytes = &session.Opening{Record: rec, Prompt: raw}, int64(len(raw))
+	s.open, s.bytes = &session.Creation{Record: rec, Prompt: raw}, int64(len(raw))
 	return s, nil
 }
 
@@ -192,9 +192,9 @@ func (c *cache) drop(e *list.Element) *conversation {
 }
 
 // reset is when sessions of a place start over by themselves.
-func (r *Runner) reset(at chat.Address) session.Reset {
+func (r *Runner) reset(at chat.Address) session.ResetPolicy {
 	if r.o.Reset == nil {
-		return session.Reset{}
+		return session.ResetPolicy{}
 	}
 	return r.o.Reset(at)
 }

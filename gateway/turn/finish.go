@@ -74,10 +74,10 @@ func (t *turn) undo(ctx context.Context) error {
 		t.s.engine, t.s.kept = nil, nil // it has taken down passes that are none
 		t.passes, t.reprompt, t.stored = nil, false, was.tr.Len()
 	}
-	if t.s.rec.PromptAt == 0 || t.s.rec.PromptAt > t.stored {
-		t.s.rec.PromptTokens, t.s.rec.PromptAt = 0, 0
+	if t.s.rec.PromptMessages == 0 || t.s.rec.PromptMessages > t.stored {
+		t.s.rec.PromptTokens, t.s.rec.PromptMessages = 0, 0
 	}
-	t.s.rec.Break = string(ledger.Undo)
+	t.s.rec.PendingBreak = string(ledger.Undo)
 	return nil
 }
 
@@ -295,8 +295,8 @@ func (t *turn) complete(m *inbox.Commit) (err error) {
 			m.Engine, t.s.kept = state, state
 		}
 	}
-	if t.s.rec.Break == "" { // declared for a call that was never made
-		t.s.rec.Break = string(t.s.ledger.Declared())
+	if t.s.rec.PendingBreak == "" { // declared for a call that was never made
+		t.s.rec.PendingBreak = string(t.s.ledger.Declared())
 	}
 	t.summarised = t.summarised.Add(t.r.present.leave(t.s.rec.ID))
 	m.Open = t.s.open

@@ -63,8 +63,8 @@ func (t *turn) archive(s *conversation, at int) error {
 	s.tr.Truncate(at)
 	t.stored = at
 	s.engine, s.kept = nil, nil // it may know of what is not there any more
-	s.rec.PromptTokens, s.rec.PromptAt = 0, 0
-	s.rec.Break = string(ledger.Undo)
+	s.rec.PromptTokens, s.rec.PromptMessages = 0, 0
+	s.rec.PendingBreak = string(ledger.Undo)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 	if title == "" && rec.Title != "" {
 		to.Title = t.T("%s (copy)", rec.Title)
 	}
-	made, err := t.r.o.Store.Branch(ctx, rec.ID, -1, session.Opening{Record: to})
+	made, err := t.r.o.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +163,7 @@ func (r *Runner) forgetSession(ctx context.Context, id session.ID) string {
 	r.cache.take(id)
 	gone, err := r.o.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {
-	case errors.Is(err, session.ErrUnknown):
+	case errors.Is(err, session.ErrNotFound):
 		return r.o.Words.T("It is deleted already.")
 	case err != nil:
 		return r.o.Words.T("It could not be deleted: %v.", err)

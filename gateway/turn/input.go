@@ -123,7 +123,7 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *sessio
 		}
 		body, images, wrong := r.say(ctx, e, rec, model.Vision)
 		if rec.Shared {
-			text.WriteString("[" + session.Speaker(e.In.Sender.Name) + "] ")
+			text.WriteString("[" + session.CleanSpeakerName(e.In.Sender.Name) + "] ")
 		}
 		text.WriteString(body)
 		blocks = append(blocks, images...)
@@ -157,7 +157,7 @@ func (r *Runner) earlier(ctx context.Context, in chat.Inbound, rec session.Recor
 	}
 	var b strings.Builder
 	for _, q := range quotes {
-		b.WriteString("[" + session.Speaker(q.Author) + "] " + prompt.Neutralise(q.Text) + "\n")
+		b.WriteString("[" + session.CleanSpeakerName(q.Author) + "] " + prompt.Neutralise(q.Text) + "\n")
 	}
 	if b.Len() == 0 && err == nil {
 		return ""

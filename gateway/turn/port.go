@@ -30,7 +30,7 @@ type Store interface {
 	Release(ctx context.Context, c inbox.Claim) error
 	// RecordStep keeps s with the claim's turn, and opens the session if open is
 	// not nil and it is not open yet.
-	RecordStep(ctx context.Context, c inbox.Claim, open *session.Opening, s inbox.Step) error
+	RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, s inbox.Step) error
 	// CommitTurn makes all of m true at once, or none, and ends the claim. What
 	// contradicts the store it refuses for good with inbox.ErrRefused. It
 	// returns the rows with their ids, those attempted already marked so.
@@ -39,13 +39,13 @@ type Store interface {
 	// Branch opens the session to as a copy of another one, up to and without its
 	// active message rows (-1: all), and makes the conversation of to point to it.
 	// It returns the record as it is stored.
-	Branch(ctx context.Context, from session.ID, rows int, to session.Opening) (session.Record, error)
+	Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error)
 	// SuggestTitle names a session that no person has named, and reports whether it
 	// did.
 	SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error)
 	// DeleteSession forgets all of a session, and returns session.ErrUnknown if
 	// there is none, session.ErrBusy while a turn of its conversation is under way.
-	DeleteSession(ctx context.Context, id session.ID) (session.Forgotten, error)
+	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
 
 	// Session returns the session to which key points; ok is false if there is
 	// none yet.

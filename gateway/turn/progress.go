@@ -15,7 +15,7 @@ import (
 )
 
 // shows is how tool calls are shown in the conversation.
-func (t *turn) shows() string { return cmp.Or(t.s.rec.Settings.Progress, t.r.o.Progress, "off") }
+func (t *turn) shows() string { return cmp.Or(t.s.rec.Settings.ToolProgress, t.r.o.Progress, "off") }
 
 // part makes a message of its own of what the model has written ahead of a tool
 // call, where tool calls are shown: what follows begins a new one. The step is on

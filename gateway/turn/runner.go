@@ -67,7 +67,7 @@ type Options struct {
 	Running func(session.ID) (n int, end func())
 	// Forgotten is told what a session took with it that was deleted; nil: nobody
 	// is.
-	Forgotten func(session.Forgotten)
+	Forgotten func(session.Deleted)
 	// Committed is called after each commit; it must not wait. nil: nobody is told.
 	Committed func()
 	// Observe is told of turns. It must not wait.
@@ -104,9 +104,9 @@ type Options struct {
 	// Words says what people read from the daemon itself.
 	Words  words.Printer
 	Model  Choice
-	Policy session.Policy
+	Policy session.KeyPolicy
 	// Reset says when sessions of a place start over by themselves; nil: never.
-	Reset         func(chat.Address) session.Reset
+	Reset         func(chat.Address) session.ResetPolicy
 	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool

@@ -64,7 +64,7 @@ func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string
 	next, notes := t.r.o.Prefix(m.Session)
 	switched := why == string(ledger.ModelSwitch)
 	if switched { // another model has nothing of it, whatever the prompt is
-		m.Session.Break = why
+		m.Session.PendingBreak = why
 	}
 	if next.Hash() == old.Hash() && switched {
 		return strings.Join(notes, "\n"), nil
@@ -78,8 +78,8 @@ func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string
 	}
 	m.Prompt = raw
 	m.Session.Revision++
-	if m.Session.Break == "" {
-		m.Session.Break = why
+	if m.Session.PendingBreak == "" {
+		m.Session.PendingBreak = why
 	}
 	return strings.Join(append(notes, t.T("The prompt is built anew: %s.", t.differences(old, next))), "\n"), nil
 }

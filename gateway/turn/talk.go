@@ -169,12 +169,12 @@ func (t *turn) begin(ctx context.Context, win *agent.Window, input llm.Message, 
 	if t.r.o.Overlay != nil {
 		run.Overlay = t.r.o.Overlay(t.s.rec, t.last()).Place(t.r.o.Placement, t.s.model.Reasons())
 	}
-	t.s.rec.Beside = t.beside(run.Overlay.System)
+	t.s.rec.UnstoredDigest = t.beside(run.Overlay.System)
 	if !run.Overlay.Turn.Empty() && t.s.asked != "" {
 		t.declare(string(ledger.Overlay)) // that of the turn before is left out now
 	}
-	if t.s.rec.Break != "" {
-		t.declare(t.s.rec.Break)
+	if t.s.rec.PendingBreak != "" {
+		t.declare(t.s.rec.PendingBreak)
 	}
 	return run
 }

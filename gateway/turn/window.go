@@ -102,7 +102,7 @@ func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbo
 
 // fresh is the window of a session as it is stored.
 func (t *turn) fresh(e agent.Engine) *agent.Window {
-	w := &agent.Window{Engine: e, First: t.s.rec.Start, Reported: t.s.rec.PromptTokens, At: t.s.rec.PromptAt}
+	w := &agent.Window{Engine: e, First: t.s.rec.Start, Reported: t.s.rec.PromptTokens, At: t.s.rec.PromptMessages}
 	if refresh := t.r.o.Compression.Refresh; refresh != nil {
 		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.s.rec, p) }
 	}
@@ -115,7 +115,7 @@ func (t *turn) clean(ctx context.Context, w *agent.Window) (rows []outbox.Row, b
 	at := agent.Turn{Prefix: t.s.prefix, Prefill: t.r.o.Prefill, Transcript: t.s.tr}
 	p := t.r.cleaning.of(t.s.rec.ID)
 	facts := hygiene.Facts{
-		Reported: t.s.rec.PromptTokens, Since: tokens.Since(t.s.tr, min(t.s.rec.PromptAt, t.s.tr.Len())),
+		Reported: t.s.rec.PromptTokens, Since: tokens.Since(t.s.tr, min(t.s.rec.PromptMessages, t.s.tr.Len())),
 		Window: t.s.model.Window, Messages: t.s.tr.Len(), Busy: p != nil, Cooling: w.Engine.Status().Resting != "",
 	}
 	if facts.Reported == 0 {
@@ -212,7 +212,7 @@ func (t *turn) compacted(ev agent.Compacted) error {
 	for _, row := range active {
 		t.s.bytes += int64(len(row))
 	}
-	t.s.rec.PromptTokens, t.s.rec.PromptAt = 0, 0
+	t.s.rec.PromptTokens, t.s.rec.PromptMessages = 0, 0
 	if ev.Prefix.Hash() != t.s.prefix.Hash() {
 		t.s.prefix, t.reprompt = ev.Prefix, true
 	}

@@ -173,7 +173,7 @@ func (s mortalStore) Release(ctx context.Context, c inbox.Claim) error {
 	return s.l.pass("release", func() error { return s.Store.Release(ctx, c) })
 }
 
-func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Opening, st inbox.Step) error {
+func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Creation, st inbox.Step) error {
 	return s.l.pass("step", func() error { return s.Store.RecordStep(ctx, c, o, st) })
 }
 

@@ -130,10 +130,10 @@ func (w *world) start(at int) {
 	l.gateway = gateway.New(gateway.Options{
 		Store: store, Agent: l.agent, Adapters: map[chat.Account]chat.Adapter{account: l.adapter}, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.At.Platform), Tools: tools.Tools()}), nil
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
 		Quote: map[chat.Account]string{account: "first"}, Model: "claude", CacheTTL: "5m",
-		Mode: w.mode, Policy: session.Policy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: w.streaming, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute,
@@ -165,7 +165,7 @@ func (w *world) access() *access.Checker {
 	for _, u := range w.people {
 		ids = append(ids, strconv.FormatInt(u.ID(), 10))
 	}
-	c, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{account: {AllowFrom: ids}}})
+	c, err := access.New(access.Policy{Accounts: map[chat.Account]access.AccountRules{account: {AllowFrom: ids}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func talk(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
 
 // turn is what the nth turn of a session commits.
 func turn(lane inbox.Lane, id session.ID, n int) inbox.Commit {
-	rec := session.Record{ID: id, Key: session.Key(lane), At: room, Updated: time.Now(), Messages: 2 * (n + 1)}
+	rec := session.Record{ID: id, Key: session.Key(lane), Address: room, Updated: time.Now(), Messages: 2 * (n + 1)}
 	m := inbox.Commit{
 		Outcome:  inbox.Outcome{Result: inbox.Replied},
 		Session:  rec,
@@ -125,7 +125,7 @@ func turn(lane inbox.Lane, id session.ID, n int) inbox.Commit {
 		Trace:    json.RawMessage(`{}`),
 	}
 	if n == 0 {
-		m.Open = &session.Opening{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
+		m.Open = &session.Creation{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
 	}
 	return m
 }

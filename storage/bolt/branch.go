@@ -19,7 +19,7 @@ import (
 // Of to.Record the store counts the messages itself; the ledger and what was spent
 // begin anew. It returns the record as it is stored. An id that is taken, or a cut
 // behind the end, is refused with inbox.ErrRefused.
-func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Opening) (session.Record, error) {
+func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error) {
 	var made session.Record
 	err := s.do(ctx, "branch "+string(from), s.o.MaxBatch, func(b *batch) error {
 		var err error
@@ -32,14 +32,14 @@ func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to sessio
 	return made, nil
 }
 
-func (b *batch) branch(from session.ID, rows int, to session.Opening) (session.Record, error) {
+func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.Record, error) {
 	none := session.Record{}
 	old, ok, err := b.session(from)
 	if err != nil {
 		return none, err
 	}
 	if !ok {
-		return none, session.ErrUnknown
+		return none, session.ErrNotFound
 	}
 	if rows < 0 {
 		rows = old.Messages
@@ -80,9 +80,9 @@ func (b *batch) grown(id session.ID, old sessionRecord, rows int) (session.Recor
 		return session.Record{}, err
 	}
 	rec.Messages, rec.Start, rec.Archive = rows, old.Start, slices.Clone(old.Archive)
-	rec.PromptTokens, rec.PromptAt, rec.Beside = old.PromptTokens, old.PromptAt, old.Beside
-	if rec.PromptAt > rows {
-		rec.PromptTokens, rec.PromptAt = 0, 0
+	rec.PromptTokens, rec.PromptMessages, rec.UnstoredDigest = old.PromptTokens, old.PromptMessages, old.UnstoredDigest
+	if rec.PromptMessages > rows {
+		rec.PromptTokens, rec.PromptMessages = 0, 0
 	}
 	state, err := b.get(bEngines, []byte(old.ID))
 	if err != nil {

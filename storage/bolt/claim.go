@@ -270,7 +270,7 @@ func (b *batch) unfinished(t turnRecord) ([]inbox.Entry, error) {
 
 // RecordStep keeps s with the claim's turn and renews the claim's lease. It
 // opens the session if open is not nil and it is not open yet.
-func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Opening, step inbox.Step) error {
+func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, step inbox.Step) error {
 	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step), func(b *batch) error {
 		t, err := b.held(c)
 		if err != nil {

@@ -172,7 +172,7 @@ func (b *batch) keepSession(m inbox.Commit) error {
 		}
 	}
 	for k, id := range m.Point {
-		k, _, err := b.resolve(k, m.Session.At)
+		k, _, err := b.resolve(k, m.Session.Address)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (b *batch) replaceSession(rec session.Record, passes []inbox.Pass, messages
 		return err
 	}
 	next := sessionRecord{Record: rec}
-	if next.Key, next.At, err = b.resolve(rec.Key, rec.At); err != nil {
+	if next.Key, next.Address, err = b.resolve(rec.Key, rec.Address); err != nil {
 		return err
 	}
 	if known { // whoever names a session does so from outside of its turns

@@ -22,14 +22,14 @@ import (
 // It returns session.ErrUnknown if there is no such session, and session.ErrBusy
 // while a turn of its conversation is under way. The bytes are in the file until
 // Compact.
-func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Forgotten, error) {
+func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
 	var f forgetting
 	err := s.do(ctx, "delete "+string(id), s.o.MaxBatch, func(b *batch) error {
-		f = forgetting{b: b, id: id, told: session.Forgotten{ID: id}, files: newFiles()}
+		f = forgetting{b: b, id: id, told: session.Deleted{ID: id}, files: newFiles()}
 		return f.run()
 	})
 	if err != nil {
-		return session.Forgotten{}, err
+		return session.Deleted{}, err
 	}
 	unused, err := s.unused(ctx, f.files)
 	if err != nil { // it is gone; of its files it is not known whether they are used
@@ -69,7 +69,7 @@ func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]sessi
 type forgetting struct {
 	b     *batch
 	id    session.ID
-	told  session.Forgotten
+	told  session.Deleted
 	files files // that it names
 }
 
@@ -79,7 +79,7 @@ func (f *forgetting) run() error {
 		return err
 	}
 	if !ok {
-		return session.ErrUnknown
+		return session.ErrNotFound
 	}
 	keys, err := f.b.ways(rec.Key)
 	if err != nil {

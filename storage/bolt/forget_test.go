@@ -33,12 +33,12 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
 	secret := json.RawMessage(`{"text":"` + canary + `"}`)
-	rec := session.Record{ID: id, Key: "lane", At: room, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
+	rec := session.Record{ID: id, Key: "lane", Address: room, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
 	row := say(room, canary)
 	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
 	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
 	m := inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Failed, Why: canary}, Session: rec, Open: &session.Opening{Record: rec, Prompt: secret},
+		Outcome: inbox.Outcome{Result: inbox.Failed, Why: canary}, Session: rec, Open: &session.Creation{Record: rec, Prompt: secret},
 		Passes:   []inbox.Pass{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
 		Messages: []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret, Trace: secret, Rows: []outbox.Row{row, row},
 	}
@@ -68,7 +68,7 @@ func TestTheFileHoldsNothingOfADeletedSession(t *testing.T) {
 	if n := count(t, file(dir)); n < 20 {
 		t.Fatalf("%d canaries in the file: the test proves nothing", n)
 	}
-	must[session.Forgotten](t)(s.DeleteSession(t.Context(), "s1"))
+	must[session.Deleted](t)(s.DeleteSession(t.Context(), "s1"))
 	ok(t, s.Verify(t.Context()))
 	ok(t, s.Compact(t.Context()))
 	if n := count(t, file(dir)); n > 0 {
@@ -103,7 +103,7 @@ func TestRefusedWritesChangeNothing(t *testing.T) {
 	ok(t, s.Compact(t.Context()))
 	ok(t, s.Close())
 	s = openWith(t, dir, bolt.Options{MaxBytes: size(t, file(dir))})
-	to := session.Opening{Record: session.Record{ID: "s2", Key: "lane", At: room, Created: time.Now(), Updated: time.Now()}}
+	to := session.Creation{Record: session.Record{ID: "s2", Key: "lane", Address: room, Created: time.Now(), Updated: time.Now()}}
 	if _, err := s.Branch(t.Context(), "s1", -1, to); err == nil {
 		t.Fatal("a branch found room in a full file")
 	}
@@ -127,6 +127,6 @@ func TestRefusedWritesChangeNothing(t *testing.T) {
 	if rec := must[session.Record](t)(s.Branch(t.Context(), "s1", -1, to)); rec.Messages != 62 {
 		t.Errorf("the branch has %d messages, want 62", rec.Messages)
 	}
-	must[session.Forgotten](t)(s.DeleteSession(t.Context(), "s1"))
+	must[session.Deleted](t)(s.DeleteSession(t.Context(), "s1"))
 	ok(t, s.Verify(t.Context()))
 }

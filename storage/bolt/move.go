@@ -69,13 +69,13 @@ func (m *move) sessions() error {
 		if decode(bSessions, k, content, &rec) != nil {
 			continue
 		}
-		if _, ok := readdress(rec.At, m.from, m.to); ok {
+		if _, ok := readdress(rec.Address, m.from, m.to); ok {
 			found = append(found, rec)
 		}
 	}
 	for _, rec := range found {
 		old := rec.Key
-		rec.At, _ = readdress(rec.At, m.from, m.to)
+		rec.Address, _ = readdress(rec.Address, m.from, m.to)
 		rec.Key = m.rekey(rec.shown())
 		m.keys[old] = rec.Key
 		if err := m.b.putSession(rec); err != nil {
@@ -157,7 +157,7 @@ func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
 	if key, ok := m.keys[e.Session]; ok {
 		return key, nil
 	}
-	key := m.rekey(session.Record{Key: e.Session, At: at, Owner: e.In.Sender.ID})
+	key := m.rekey(session.Record{Key: e.Session, Address: at, Owner: e.In.Sender.ID})
 	m.keys[e.Session] = key
 	return key, m.point(e.Session, key)
 }

@@ -30,7 +30,7 @@ type movedKey struct {
 }
 
 var (
-	errNoSession = session.ErrUnknown
+	errNoSession = session.ErrNotFound
 	errGap       = errors.New("the transcript is not whole")
 )
 
@@ -99,13 +99,13 @@ func (b *batch) putSession(rec sessionRecord) error {
 // to it; with point also if it is stored already. A key that points to a session
 // which began later stays: a turn that was under way while somebody asked for a
 // new session does not undo that.
-func (b *batch) openSession(o session.Opening, point bool) error {
+func (b *batch) openSession(o session.Creation, point bool) error {
 	_, ok, err := b.session(o.Record.ID)
 	if err != nil {
 		return err
 	}
 	rec := o.Record
-	if rec.Key, rec.At, err = b.resolve(rec.Key, rec.At); err != nil {
+	if rec.Key, rec.Address, err = b.resolve(rec.Key, rec.Address); err != nil {
 		return err
 	}
 	if !ok {

@@ -48,7 +48,7 @@ func fresh(t testing.TB) *index.Index { return open(t, filepath.Join(t.TempDir()
 
 // dm is a session of the direct chat of one person.
 func dm(id, owner string) session.Record {
-	return session.Record{ID: session.ID(id), Owner: owner, Updated: noon, At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner}}
+	return session.Record{ID: session.ID(id), Owner: owner, Updated: noon, Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner}}
 }
 
 func put(t testing.TB, x *index.Index, r session.Record, texts ...string) {

@@ -22,7 +22,7 @@ func Everything() Scope { return Scope{all: true} }
 //   - elsewhere, where others read the answers: the sessions of this one chat
 //     that are shared or of the same person.
 func ScopeOf(r session.Record) Scope {
-	return Scope{all: r.OwnersOnly && !r.Shared && r.At.Kind == chat.DM, from: r}
+	return Scope{all: r.OwnersOnly && !r.Shared && r.Address.Kind == chat.DM, from: r}
 }
 
 // Allows reports whether the session r may be seen.
@@ -44,7 +44,7 @@ type group struct {
 }
 
 func groupOf(r session.Record) group {
-	return group{r.At.Platform, r.At.Account, r.At.Scope, r.At.Chat, r.Owner, r.Shared}
+	return group{r.Address.Platform, r.Address.Account, r.Address.Scope, r.Address.Chat, r.Owner, r.Shared}
 }
 
 func (s Scope) allows(g group) bool {
@@ -56,7 +56,7 @@ func (s Scope) allows(g group) bool {
 		return false // people are known by workspace
 	}
 	own := !g.shared && !me.shared && me.owner != "" && g.owner == me.owner
-	if s.from.At.Kind == chat.DM && !me.shared {
+	if s.from.Address.Kind == chat.DM && !me.shared {
 		return own
 	}
 	return g.room == me.room && g.scope == me.scope && (own || g.shared)

@@ -15,7 +15,7 @@ import (
 type place = chat.Address
 
 func record(id, owner string, shared bool, at place) session.Record {
-	return session.Record{ID: session.ID(id), Owner: owner, Shared: shared, At: at, Updated: noon}
+	return session.Record{ID: session.ID(id), Owner: owner, Shared: shared, Address: at, Updated: noon}
 }
 
 func people() []session.Record {
@@ -108,7 +108,7 @@ func TestSearchFindsWhatAllowsAllows(t *testing.T) {
 				Kind:     rapid.SampledFrom([]chat.Kind{chat.DM, chat.Group}).Draw(t, "kind"),
 				Chat:     rapid.SampledFrom([]string{"1", "2"}).Draw(t, "chat"),
 			})
-			if r.At.Kind != chat.DM && rapid.Bool().Draw(t, "shared") {
+			if r.Address.Kind != chat.DM && rapid.Bool().Draw(t, "shared") {
 				r.Shared, r.Owner = true, ""
 			}
 			return r

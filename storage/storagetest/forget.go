@@ -15,8 +15,8 @@ import (
 
 // A Keeper is what a store does with whole sessions.
 type Keeper interface {
-	DeleteSession(ctx context.Context, id session.ID) (session.Forgotten, error)
-	Branch(ctx context.Context, from session.ID, rows int, to session.Opening) (session.Record, error)
+	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
+	Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error)
 	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
 	SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error)
 }
@@ -44,7 +44,7 @@ func forgetTests() map[string]func(*world) {
 			rows, err := w.Transcript(w.Context(), "s2", 0)
 			w.ok(err)
 			equal(w, "transcript", rowTexts(rows), []string{`1`, `2`})
-			if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrUnknown) {
+			if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrNotFound) {
 				w.Fatalf("deleted twice: %v", err)
 			}
 		},
@@ -122,7 +122,7 @@ func forgetTests() map[string]func(*world) {
 			equal(w, "title", []any{rec.Title, rec.TitleAuto}, []any{"Mine", false})
 			w.ok(w.SetTitle(w.Context(), "s1", ""))
 			suggest("Made up", true)
-			if _, err := w.SuggestTitle(w.Context(), "nowhere", "x"); !errors.Is(err, session.ErrUnknown) {
+			if _, err := w.SuggestTitle(w.Context(), "nowhere", "x"); !errors.Is(err, session.ErrNotFound) {
 				w.Fatalf("a session that is not there: %v", err)
 			}
 		},
@@ -141,7 +141,7 @@ func deletesAll(w *world) {
 
 	f, err := w.DeleteSession(w.Context(), "s1")
 	w.ok(err)
-	equal(w, "what went", f, session.Forgotten{ID: "s1", Messages: 3, Entries: 1, Rows: 1})
+	equal(w, "what went", f, session.Deleted{ID: "s1", Messages: 3, Entries: 1, Rows: 1})
 	for range 2 {
 		_, ok, err := w.SessionByID(w.Context(), "s1")
 		w.ok(err)
@@ -218,7 +218,7 @@ func sendsAndForgets(w *world) {
 	w.settle(outbox.Settlement{ID: dead.ID, State: outbox.Dead, Reason: "blocked: 3"})
 	_, err := w.DeleteSession(w.Context(), "s1")
 	w.ok(err)
-	if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrUnknown) {
+	if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrNotFound) {
 		w.Fatalf("got %v", err)
 	}
 	r := w.row(dead.ID)
@@ -262,7 +262,7 @@ func filesGo(w *world) {
 func branches(w *world) {
 	w.say("a")
 	m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `, `3`, `4`)
-	m.Open, m.Engine, m.Session.PromptAt = opening("s1"), json.RawMessage(`{"e":1}`), 3
+	m.Open, m.Engine, m.Session.PromptMessages = opening("s1"), json.RawMessage(`{"e":1}`), 3
 	m.Calls, m.Session.Calls = raws(`{"n":0}`), 1
 	w.commit(w.claim(0, "a"), m)
 	to := *opening("s2")
@@ -271,7 +271,7 @@ func branches(w *world) {
 	w.ok(err)
 	w.crash()
 	equal(w, "record", w.session("s2"), rec)
-	equal(w, "counts", []int{rec.Messages, rec.Start, rec.Calls, rec.PromptAt}, []int{2, 0, 0, 0})
+	equal(w, "counts", []int{rec.Messages, rec.Start, rec.Calls, rec.PromptMessages}, []int{2, 0, 0, 0})
 	rows, err := w.Transcript(w.Context(), "s2", 0)
 	w.ok(err)
 	equal(w, "transcript", rowTexts(rows), []string{`{"b":1, "a": "\u003c"}`, ` [2] `})
@@ -295,7 +295,7 @@ func branches(w *world) {
 			w.Fatalf("%s: %v", why, err)
 		}
 	}
-	if _, err := w.Branch(w.Context(), "s0", 0, *opening("s3")); !errors.Is(err, session.ErrUnknown) {
+	if _, err := w.Branch(w.Context(), "s0", 0, *opening("s3")); !errors.Is(err, session.ErrNotFound) {
 		w.Fatalf("of nothing: %v", err)
 	}
 	_, err = w.DeleteSession(w.Context(), "s1")

@@ -79,9 +79,9 @@ func otherTests() map[string]func(*world) {
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
 			w.ok(w.Move(w.Context(), room, to, rekey))
 			w.commit(c, said("s1", 1, `2`))
-			rec, ok, err := w.Session(w.Context(), rekey(session.Record{At: to}))
+			rec, ok, err := w.Session(w.Context(), rekey(session.Record{Address: to}))
 			w.ok(err)
-			if !ok || rec.ID != "s1" || rec.Messages != 2 || rec.At != to {
+			if !ok || rec.ID != "s1" || rec.Messages != 2 || rec.Address != to {
 				w.Fatalf("got %+v (%t)", rec, ok)
 			}
 			w.claim(0)
@@ -94,7 +94,7 @@ func otherTests() map[string]func(*world) {
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
 			w.ok(w.Move(w.Context(), room, to, rekey))
 			w.claim(0)
-			k := rekey(session.Record{At: to})
+			k := rekey(session.Record{Address: to})
 			again, err := w.Claim(w.Context(), inbox.LaneOf(k), 0)
 			w.ok(err)
 			equal(w, "turn", again.Turn, c.Turn)
@@ -107,7 +107,7 @@ func otherTests() map[string]func(*world) {
 
 // rekey is how these tests make keys.
 func rekey(r session.Record) session.Key {
-	return session.KeyFor("", r.At, r.Owner, session.Policy{})
+	return session.KeyFor("", r.Address, r.Owner, session.KeyPolicy{})
 }
 
 func movesAlong(w *world) {
@@ -118,7 +118,7 @@ func movesAlong(w *world) {
 	w.accept(now)
 	unopened := w.entry("first words")
 	unopened.In.Address.Thread, unopened.In.Address.Kind = "5", chat.Thread
-	unopened.Session = rekey(session.Record{At: unopened.In.Address})
+	unopened.Session = rekey(session.Record{Address: unopened.In.Address})
 	unopened.Lane = inbox.LaneOf(unopened.Session)
 	w.accept(unopened)
 	w.enqueue(message(room, "1"), message(other, "x"))
@@ -128,10 +128,10 @@ func movesAlong(w *world) {
 	w.ok(w.Move(w.Context(), room, to, rekey))
 	w.crash()
 
-	k := rekey(session.Record{At: to})
+	k := rekey(session.Record{Address: to})
 	rec, ok, err := w.Session(w.Context(), k)
 	w.ok(err)
-	if !ok || rec.ID != "s1" || rec.At != to || rec.Key != k {
+	if !ok || rec.ID != "s1" || rec.Address != to || rec.Key != k {
 		w.Fatalf("got %+v (%t)", rec, ok)
 	}
 	if rec, ok, err := w.Session(w.Context(), key); err != nil || ok && rec.ID != "s1" {
@@ -140,7 +140,7 @@ func movesAlong(w *world) {
 	thread := to
 	thread.Thread, thread.Kind = "5", chat.Thread
 	for l, want := range map[inbox.Lane]string{
-		inbox.LaneOf(k): "waits", inbox.Now(k): "/status", inbox.LaneOf(rekey(session.Record{At: thread})): "first words",
+		inbox.LaneOf(k): "waits", inbox.Now(k): "/status", inbox.LaneOf(rekey(session.Record{Address: thread})): "first words",
 	} {
 		c, err := w.Claim(w.Context(), l, 0)
 		w.ok(err)

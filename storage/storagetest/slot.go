@@ -31,7 +31,7 @@ func hourly(id schedule.JobID) schedule.Job {
 func firing(j schedule.Job, at time.Time) inbox.Firing {
 	id := schedule.SlotID{Job: j.ID, At: at}
 	in := schedule.Inbound(j, id)
-	k := session.KeyFor("", in.Address, in.Sender.ID, session.Policy{})
+	k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
 	return inbox.Firing{Run: schedule.Firing{Job: j, Slot: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}}
 }
 

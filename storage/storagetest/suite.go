@@ -243,10 +243,10 @@ func (w *world) row(id outbox.ID) outbox.Row {
 }
 
 // opening is a session that begins.
-func opening(id session.ID) *session.Opening {
+func opening(id session.ID) *session.Creation {
 	now := time.Now().UTC()
-	return &session.Opening{
-		Record: session.Record{ID: id, Key: key, At: room, Owner: "7", Created: now, Updated: now},
+	return &session.Creation{
+		Record: session.Record{ID: id, Key: key, Address: room, Owner: "7", Created: now, Updated: now},
 		Prompt: json.RawMessage(`{"frozen": "` + string(id) + `"}`),
 	}
 }

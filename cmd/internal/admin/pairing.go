@@ -18,7 +18,7 @@ type Book interface {
 	List() pairing.List
 	Approve(ctx context.Context, platform chat.Platform, code string) (pairing.Person, error)
 	Revoke(ctx context.Context, platform chat.Platform, id string) (pairing.Person, error)
-	Clear(ctx context.Context) ([]pairing.Person, error)
+	ClearPending(ctx context.Context) ([]pairing.Person, error)
 }
 
 // Approved is somebody who has been let in.
@@ -39,7 +39,7 @@ func (h *Handler) pairings() {
 		return b.Revoke(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("id"))
 	}))
 	h.mux.HandleFunc("POST /pairing/clear", paired(h, func(r *http.Request, b Book) ([]pairing.Person, error) {
-		gone, err := b.Clear(r.Context())
+		gone, err := b.ClearPending(r.Context())
 		if gone == nil {
 			gone = []pairing.Person{}
 		}
@@ -55,7 +55,7 @@ func paired[T any](h *Handler, do func(*http.Request, Book) (T, error)) http.Han
 			return
 		}
 		v, err := do(r, h.o.Pairing)
-		var no *pairing.Refusal
+		var no *pairing.UserError
 		switch {
 		case errors.As(err, &no):
 			h.fail(w, &Error{http.StatusConflict, no.Text})

@@ -28,7 +28,7 @@ func (b *book) List() pairing.List {
 func (b *book) Approve(_ context.Context, on chat.Platform, code string) (pairing.Person, error) {
 	b.calls = append(b.calls, "approve "+string(on)+" "+code)
 	if code != "GOOD CODE" {
-		return pairing.Person{}, &pairing.Refusal{Text: "that is not a code"}
+		return pairing.Person{}, &pairing.UserError{Text: "that is not a code"}
 	}
 	return seven, b.err
 }
@@ -38,7 +38,7 @@ func (b *book) Revoke(_ context.Context, on chat.Platform, id string) (pairing.P
 	return seven, b.err
 }
 
-func (b *book) Clear(context.Context) ([]pairing.Person, error) {
+func (b *book) ClearPending(context.Context) ([]pairing.Person, error) {
 	b.calls = append(b.calls, "clear")
 	return nil, b.err
 }

@@ -53,8 +53,8 @@ func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usa
 // spent returns a rig whose two sessions have called models: one of a known
 // price, and one of which nobody knows it.
 func spent(t *testing.T, r *rig) {
-	r.store.sessions[0].Title, r.store.sessions[0].At, r.store.sessions[0].Updated = "The trip", chat.Address{Platform: chat.Telegram}, noon.Add(9*time.Hour)
-	r.store.sessions[1].At, r.store.sessions[1].Updated = chat.Address{Platform: chat.Slack}, noon.Add(9*time.Hour)
+	r.store.sessions[0].Title, r.store.sessions[0].Address, r.store.sessions[0].Updated = "The trip", chat.Address{Platform: chat.Telegram}, noon.Add(9*time.Hour)
+	r.store.sessions[1].Address, r.store.sessions[1].Updated = chat.Address{Platform: chat.Slack}, noon.Add(9*time.Hour)
 	spend(t, r.store, one, "claude-opus-4-8", true,
 		llm.Usage{Input: 100, CacheWrite: 1_000_000, Output: 10}, llm.Usage{Input: 100, CacheRead: 1_000_000, Output: 10}, llm.Usage{Input: 1_000_000})
 	spend(t, r.store, two, "unheard-of", false, llm.Usage{Input: 500, Output: 5})

@@ -25,7 +25,7 @@ type Keeper interface {
 // An Eraser deletes a conversation wherever something of it is kept.
 // *erase.Eraser is one.
 type Eraser interface {
-	Session(ctx context.Context, id session.ID) (session.Forgotten, error)
+	Session(ctx context.Context, id session.ID) (session.Deleted, error)
 }
 
 // keeping registers the requests that change whole conversations, or write them
@@ -59,7 +59,7 @@ func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
 // kept is err as a person reads it.
 func kept(id session.ID, err error) error {
 	switch {
-	case errors.Is(err, session.ErrUnknown):
+	case errors.Is(err, session.ErrNotFound):
 		return &Error{http.StatusNotFound, fmt.Sprintf("there is no session %s any more", id)}
 	case errors.Is(err, session.ErrBusy):
 		return &Error{http.StatusConflict, fmt.Sprintf("%s: %v", id, session.ErrBusy)}
@@ -101,7 +101,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
 	if err == nil && h.o.Eraser == nil {
 		err = errNoKeeper
 	}
-	var gone session.Forgotten
+	var gone session.Deleted
 	if err == nil {
 		gone, err = h.o.Eraser.Session(r.Context(), rec.ID)
 	}
@@ -151,8 +151,8 @@ func (c *Client) Export(ctx context.Context, id, format string) (Exported, error
 }
 
 // Delete deletes a session, and all that is kept of it.
-func (c *Client) Delete(ctx context.Context, id string) (session.Forgotten, error) {
-	var gone session.Forgotten
+func (c *Client) Delete(ctx context.Context, id string) (session.Deleted, error) {
+	var gone session.Deleted
 	err := c.ask(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil, &gone)
 	return gone, err
 }

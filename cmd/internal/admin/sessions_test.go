@@ -27,7 +27,7 @@ func (k *archivist) SetTitle(_ context.Context, id session.ID, title string) err
 			return k.err
 		}
 	}
-	return session.ErrUnknown
+	return session.ErrNotFound
 }
 
 func (k *archivist) Expired(_ context.Context, before time.Time, _ int) (ids []session.ID, err error) {
@@ -39,12 +39,12 @@ func (k *archivist) Expired(_ context.Context, before time.Time, _ int) (ids []s
 	return ids, k.err
 }
 
-func (k *archivist) Session(_ context.Context, id session.ID) (session.Forgotten, error) {
+func (k *archivist) Session(_ context.Context, id session.ID) (session.Deleted, error) {
 	if k.err != nil {
-		return session.Forgotten{}, k.err
+		return session.Deleted{}, k.err
 	}
 	k.gone = append(k.gone, id)
-	return session.Forgotten{ID: id, Messages: 3, Files: []string{"f"}}, nil
+	return session.Deleted{ID: id, Messages: 3, Files: []string{"f"}}, nil
 }
 
 func newArchivist(t *testing.T) (*archivist, *admin.Client) {
@@ -79,8 +79,8 @@ func TestConversationsAreNamedAndDeletedByAnyNameTheyHave(t *testing.T) {
 
 func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 	k, _ := newArchivist(t)
-	for want, err := range map[string]error{"/stop": session.ErrBusy, "any more": session.ErrUnknown, "disk on fire": errors.New("disk on fire")} {
-		code := map[error]int{session.ErrBusy: http.StatusConflict, session.ErrUnknown: http.StatusNotFound}[err]
+	for want, err := range map[string]error{"/stop": session.ErrBusy, "any more": session.ErrNotFound, "disk on fire": errors.New("disk on fire")} {
+		code := map[error]int{session.ErrBusy: http.StatusConflict, session.ErrNotFound: http.StatusNotFound}[err]
 		if code == 0 {
 			code = http.StatusInternalServerError
 		}

@@ -123,7 +123,7 @@ func ModelOf(r ledger.Record) string {
 func groups() map[string]func(session.Record, ledger.Record) (name, title string) {
 	return map[string]func(session.Record, ledger.Record) (name, title string){
 		"session":  func(s session.Record, _ ledger.Record) (string, string) { return string(s.ID), cmp.Or(s.Title, s.Name) },
-		"platform": func(s session.Record, _ ledger.Record) (string, string) { return string(s.At.Platform), "" },
+		"platform": func(s session.Record, _ ledger.Record) (string, string) { return string(s.Address.Platform), "" },
 		"model":    func(_ session.Record, c ledger.Record) (string, string) { return ModelOf(c), "" },
 	}
 }

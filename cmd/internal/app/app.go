@@ -95,7 +95,7 @@ type App struct {
 	models     *models
 	windows    *windows
 	mind       *mind
-	pairing    *pairing.Book
+	pairing    *pairing.Manager
 	moves      *moves.Book
 	enforce    prompt.Enforcement
 	prefill    []llm.Message

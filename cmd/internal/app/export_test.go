@@ -36,7 +36,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) { return a.script(ctx, j) }
 
 // Resets is when conversations of a place start over.
-func Resets(c *config.Config) func(chat.Address) session.Reset { return resets(c) }
+func Resets(c *config.Config) func(chat.Address) session.ResetPolicy { return resets(c) }
 
 // Homes are the home channels that a configuration names.
 func Homes(c *config.Config) map[chat.Platform]chat.Address { return homes(c) }

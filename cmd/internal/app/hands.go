@@ -192,10 +192,10 @@ func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
 		return nil, err
 	}
 	if who, ok := a.gateway.Speaker(session.ID(id)); ok {
-		rec.At = who.At
+		rec.Address = who.At
 	}
 	var ts []tool.Tool
-	for _, t := range tool.Offered(a.set.Tools(), a.toolsets(rec.At)) {
+	for _, t := range tool.Offered(a.set.Tools(), a.toolsets(rec.Address)) {
 		if found, ok := a.set.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}

@@ -197,7 +197,7 @@ func TestScriptsOfScheduledPrompts(t *testing.T) {
 			w.must(err)
 			when, prompt := "in 3 days", "look at it"
 			draft := schedule.Draft{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}
-			viewer := schedule.Viewer{By: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, At: rec[0].At}
+			viewer := schedule.Viewer{By: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, At: rec[0].Address}
 			j, err := w.app.Gateway().Jobs().Create(w.ctx, viewer, "", draft)
 			w.must(err)
 			_, err = w.app.Gateway().Jobs().Run(w.ctx, viewer, string(j.ID), "now")

@@ -78,7 +78,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 		return llmtest.Say("fine")
 	}
 	on := chat.Account{Platform: chat.Telegram}
-	check, err := access.New(access.Policy{Accounts: map[chat.Account]access.Rules{on: {AllowAll: true}}})
+	check, err := access.New(access.Policy{Accounts: map[chat.Account]access.AccountRules{on: {AllowAll: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}

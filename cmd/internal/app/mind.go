@@ -119,7 +119,7 @@ func (r remember) Run(ctx context.Context, c tool.Call) (string, error) {
 	case !ok:
 		return "", errors.New("the memories of this conversation cannot be found: it is not stored")
 	}
-	s := r.m.memories(rec.At.Platform, rec.Owner)
+	s := r.m.memories(rec.Address.Platform, rec.Owner)
 	refused := func(t memory.Target, res memory.Result) {
 		r.m.log.Warn("a memory is not kept: "+res.Error, zap.String("path", s.Path(t)))
 	}
@@ -131,7 +131,7 @@ func (m *mind) may(r session.Record, by access.Principal, name string) error {
 	if name == memorytool.Name && !m.remembers(r) {
 		return fmt.Errorf("the memories belong to the owner, and are not used in this conversation")
 	}
-	if name == cronjob.Name && r.At.Platform == chat.Cron && !m.c.Cron.AllowAgentScheduling {
+	if name == cronjob.Name && r.Address.Platform == chat.Cron && !m.c.Cron.AllowAgentScheduling {
 		return errors.New("a scheduled prompt does not schedule others")
 	}
 	need := access.ToolLevel(name)
@@ -166,13 +166,13 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 		in.ContextFiles = p.Text
 		note(p.Notes)
 	}
-	if r.At.Platform == chat.Cron {
-		if _, note := m.folder(schedule.JobID(r.At.Chat)); note != "" {
+	if r.Address.Platform == chat.Cron {
+		if _, note := m.folder(schedule.JobID(r.Address.Chat)); note != "" {
 			in.Guidance = append(in.Guidance, note)
 		}
 	}
 	if m.remembers(r) {
-		m.recall(in, m.memories(r.At.Platform, r.Owner))
+		m.recall(in, m.memories(r.Address.Platform, r.Owner))
 	}
 	catalog := m.library.Catalog()
 	m.tell(catalog.Problems())
@@ -184,9 +184,9 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 // folder project files are: "" for none, which a scheduled prompt has that names
 // no folder.
 func (m *mind) sources(r session.Record) (soul bool, project string) {
-	job, dir := r.At.Platform == chat.Cron, m.workspace
+	job, dir := r.Address.Platform == chat.Cron, m.workspace
 	if job {
-		dir = m.folderOfJob(schedule.JobID(r.At.Chat))
+		dir = m.folderOfJob(schedule.JobID(r.Address.Chat))
 	}
 	soul, files := prompt.Sources(m.c.Agent.SkipContextFiles || dir == "", job && m.c.Agent.LoadSoul)
 	if !files {
@@ -247,7 +247,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	if rec, ok, err := of(ctx, id); err == nil && ok {
-		return m.filter(tool.Offered(slices.Clone(m.all), toolsetsOn(m.c, rec.At)))
+		return m.filter(tool.Offered(slices.Clone(m.all), toolsetsOn(m.c, rec.Address)))
 	}
 	return f
 }
@@ -287,7 +287,7 @@ func (m *mind) refresh(r session.Record, p prompt.Prefix) prompt.Prefix {
 		return p
 	}
 	var in prompt.Inputs
-	m.recall(&in, m.memories(r.At.Platform, r.Owner))
+	m.recall(&in, m.memories(r.Address.Platform, r.Owner))
 	return p.With(prompt.LayerMemory, in.Memory).With(prompt.LayerUserProfile, in.UserProfile)
 }
 

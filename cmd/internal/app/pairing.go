@@ -27,7 +27,7 @@ func (a *App) openPairing(ctx context.Context) (err error) {
 // checker returns who may speak: by a configuration, and by being paired.
 func (a *App) checker(c *config.Config) (*access.Checker, error) {
 	p := c.AccessPolicy()
-	p.Pairing, p.Was = a.pairing, a.moves.Was
+	p.Pairing, p.PreviousIDs = a.pairing, a.moves.Was
 	return access.New(p)
 }
 

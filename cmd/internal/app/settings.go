@@ -30,8 +30,8 @@ func toolsetsOn(c *config.Config, at chat.Address) []string {
 
 // resets is when conversations of a place start over by themselves: its platform
 // goes before its type.
-func resets(c *config.Config) func(chat.Address) session.Reset {
-	return func(at chat.Address) session.Reset {
+func resets(c *config.Config) func(chat.Address) session.ResetPolicy {
+	return func(at chat.Address) session.ResetPolicy {
 		said := c.SessionReset
 		if own, ok := c.ResetByType[string(at.Kind)]; ok {
 			said = own
@@ -39,7 +39,7 @@ func resets(c *config.Config) func(chat.Address) session.Reset {
 		if own, ok := c.ResetByPlatform[string(at.Platform)]; ok {
 			said = own
 		}
-		r := session.Reset{Daily: said.Mode == "daily" || said.Mode == "both", Hour: said.AtHour, Zone: c.Location()}
+		r := session.ResetPolicy{Daily: said.Mode == "daily" || said.Mode == "both", Hour: said.AtHour, Zone: c.Location()}
 		if said.Mode == "idle" || said.Mode == "both" {
 			r.Idle = time.Duration(said.IdleMinutes) * time.Minute
 		}

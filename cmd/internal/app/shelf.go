@@ -42,7 +42,7 @@ func (a *App) about() gateway.About {
 	main := a.o.Report.Model
 	return gateway.About{
 		Memories: func(r session.Record) (*memory.Store, []memory.Target) {
-			return a.mind.memories(r.At.Platform, r.Owner), a.mind.targets()
+			return a.mind.memories(r.Address.Platform, r.Owner), a.mind.targets()
 		},
 		Skills:  func() (*skills.Catalog, []string) { return a.mind.library.Catalog(), a.o.Config.Skills.Disabled },
 		Prices:  a.o.Report.Prices,

@@ -97,11 +97,11 @@ func (c *Config) Accounts() map[chat.Account]Account {
 
 // AccessPolicy returns who may speak, without pairing.
 func (c *Config) AccessPolicy() access.Policy {
-	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDM(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.Rules)}
-	rules := func(a Account) access.Rules {
-		return access.Rules{
+	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDMPolicy(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.AccountRules)}
+	rules := func(a Account) access.AccountRules {
+		return access.AccountRules{
 			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats, Roles: a.AllowedRoles,
-			AllowBots: access.Bots(a.AllowBots), UnknownDM: access.UnknownDM(a.UnauthorizedDMBehavior),
+			AllowBots: access.BotPolicy(a.AllowBots), UnknownDM: access.UnknownDMPolicy(a.UnauthorizedDMBehavior),
 		}
 	}
 	for _, s := range c.Platforms.all() {
@@ -114,8 +114,8 @@ func (c *Config) AccessPolicy() access.Policy {
 }
 
 // SessionPolicy returns which conversations are per user.
-func (c *Config) SessionPolicy() session.Policy {
-	return session.Policy{GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
+func (c *Config) SessionPolicy() session.KeyPolicy {
+	return session.KeyPolicy{GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
 }
 
 // Ceilings returns the fixed ceilings for sends.

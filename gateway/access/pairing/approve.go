@@ -10,12 +10,12 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Refusal says in a sentence why something was not done.
-type Refusal struct{ Text string }
+// A UserError says in a sentence why something was not done.
+type UserError struct{ Text string }
 
-func (r *Refusal) Error() string { return r.Text }
+func (r *UserError) Error() string { return r.Text }
 
-func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+func refuse(format string, args ...any) error { return &UserError{fmt.Sprintf(format, args...)} }
 
 // Platforms are those on which people can be paired.
 func Platforms() []chat.Platform { return []chat.Platform{chat.Discord, chat.Slack, chat.Telegram} }
@@ -32,11 +32,11 @@ func known(p chat.Platform) error {
 // not out counts as wrong; after MaxWrong of them in a row no code of the
 // platform is taken or given for a while. What goes wrong is a *Refusal, or an
 // error of the store.
-func (b *Book) Approve(ctx context.Context, platform chat.Platform, code string) (p Person, err error) {
+func (b *Manager) Approve(ctx context.Context, platform chat.Platform, code string) (p Person, err error) {
 	if err := known(platform); err != nil {
 		return p, err
 	}
-	code, ok := tidy(code)
+	code, ok := normalizeCode(code)
 	if !ok {
 		return p, refuse("that is not a code: it has %d characters of %s", size, alphabet)
 	}
@@ -44,11 +44,11 @@ func (b *Book) Approve(ctx context.Context, platform chat.Platform, code string)
 		c := s.Counts[platform]
 		if !c.Until.IsZero() {
 			return refuse("%d wrong codes were entered: no code is taken for %s until %s. `hermesd pairing list` shows ids; who is in allow_from needs no code",
-				MaxWrong, platform, c.Until.Local().Format("15:04:05"))
+				MaxWrongCodes, platform, c.Until.Local().Format("15:04:05"))
 		}
 		found := -1
 		for i, r := range s.Pending { // all of them, so that the time does not tell which
-			if r.Platform == platform && r.Hash.fits(code) {
+			if r.Platform == platform && r.Hash.matches(code) {
 				found = i
 			}
 		}
@@ -67,12 +67,12 @@ func (b *Book) Approve(ctx context.Context, platform chat.Platform, code string)
 
 // wrong counts a wrong code.
 func (s *state) wrong(platform chat.Platform, c count, now time.Time) error {
-	if c.Wrong++; c.Wrong >= MaxWrong {
-		s.Counts[platform] = count{Until: now.Add(Locked)}
-		return refuse("that is not a code of anybody who waits, the %dth in a row: no code is taken for %s until %s", c.Wrong, platform, now.Add(Locked).Local().Format("15:04:05"))
+	if c.Wrong++; c.Wrong >= MaxWrongCodes {
+		s.Counts[platform] = count{Until: now.Add(LockDuration)}
+		return refuse("that is not a code of anybody who waits, the %dth in a row: no code is taken for %s until %s", c.Wrong, platform, now.Add(LockDuration).Local().Format("15:04:05"))
 	}
 	s.Counts[platform] = c
-	return refuse("that is not a code of anybody who waits on %s: codes hold for an hour, and once. %d more wrong ones lock it for an hour", platform, MaxWrong-c.Wrong)
+	return refuse("that is not a code of anybody who waits on %s: codes hold for an hour, and once. %d more wrong ones lock it for an hour", platform, MaxWrongCodes-c.Wrong)
 }
 
 // admit adds p, in the place of what was known of p before.
@@ -81,12 +81,12 @@ func (s *state) admit(p Person) {
 }
 
 // Revoke takes back what Approve did: the person's next message is a stranger's.
-func (b *Book) Revoke(ctx context.Context, platform chat.Platform, id string) (p Person, err error) {
+func (b *Manager) Revoke(ctx context.Context, platform chat.Platform, id string) (p Person, err error) {
 	if err := known(platform); err != nil {
 		return p, err
 	}
 	err = b.change(ctx, func(s *state, _ time.Time) error {
-		i := slices.IndexFunc(s.People, func(q Person) bool { return q.who() == who{platform, id} })
+		i := slices.IndexFunc(s.People, func(q Person) bool { return q.who() == personKey{platform, id} })
 		if i < 0 {
 			return refuse("%s:%s is not paired; `hermesd pairing list` shows who is. Who is in a list of the configuration is let in by that", platform, id)
 		}
@@ -97,9 +97,9 @@ func (b *Book) Revoke(ctx context.Context, platform chat.Platform, id string) (p
 	return p, err
 }
 
-// Clear makes all codes that are out worthless, and returns whose they were.
+// ClearPending makes all codes that are out worthless, and returns whose they were.
 // These people can ask again as if their codes still held.
-func (b *Book) Clear(ctx context.Context) (gone []Person, err error) {
+func (b *Manager) ClearPending(ctx context.Context) (gone []Person, err error) {
 	err = b.change(ctx, func(s *state, _ time.Time) error {
 		for _, r := range s.Pending {
 			gone = append(gone, r.Person)
@@ -118,7 +118,7 @@ type List struct {
 }
 
 // List returns what is known now, by platform and id.
-func (b *Book) List() List {
+func (b *Manager) List() List {
 	s := b.now.Load().draft(time.Now())
 	l := List{Paired: s.People, Pending: []Person{}, Locked: make(map[chat.Platform]time.Time)}
 	if l.Paired == nil {

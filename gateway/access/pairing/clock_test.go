@@ -18,7 +18,7 @@ func TestAClockThatIsSetBackLengthensNothing(t *testing.T) {
 		<-time.After(10 * time.Hour)
 		b := open(t, d)
 		c = code(t, b, person(chat.Telegram, "7"))
-		for range pairing.MaxWrong {
+		for range pairing.MaxWrongCodes {
 			if _, err := b.Approve(t.Context(), chat.Slack, "AAAAAAAA"); err == nil {
 				t.Fatal("a wrong code was taken")
 			}
@@ -35,7 +35,7 @@ func TestAClockThatIsSetBackLengthensNothing(t *testing.T) {
 		if _, err := b.Approve(t.Context(), chat.Telegram, again); err != nil {
 			t.Error(err)
 		}
-		if rule := b.Ask(person(chat.Slack, "U1")); rule != pairing.RuleOffered {
+		if rule := b.Request(person(chat.Slack, "U1")); rule != pairing.RuleOffered {
 			t.Errorf("a stranger ends by %s", rule)
 		}
 	})

@@ -25,9 +25,9 @@ func random() string {
 	return string(b)
 }
 
-// tidy returns a code as it was meant, and whether it can be one at all: people
+// normalizeCode returns a code as it was meant, and whether it can be one at all: people
 // write small letters, and spaces and hyphens in between.
-func tidy(code string) (string, bool) {
+func normalizeCode(code string) (string, bool) {
 	code = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || unicode.IsSpace(r) {
 			return -1
@@ -63,9 +63,9 @@ func (h hash) sum(code string) []byte {
 	return sum
 }
 
-// fits reports whether h stands for code, in a time that does not tell how much
+// matches reports whether h stands for code, in a time that does not tell how much
 // of it is right.
-func (h hash) fits(code string) bool {
+func (h hash) matches(code string) bool {
 	return len(h.Sum) == sha256.Size && 0 < h.Rounds && h.Rounds <= 100*rounds && subtle.ConstantTimeCompare(h.Sum, h.sum(code)) == 1
 }
 

@@ -31,11 +31,11 @@ import (
 
 // The limits of pairing.
 const (
-	Valid      = time.Hour        // how long a code holds
-	Apart      = 10 * time.Minute // between two codes for one person
-	MaxPending = 3                // codes of a platform that are out at once
-	MaxWrong   = 5                // wrong codes in a row; the platform is locked by the last one
-	Locked     = time.Hour        // how long then
+	CodeLifetime  = time.Hour        // how long a code holds
+	CodeInterval  = 10 * time.Minute // between two codes for one person
+	MaxPending    = 3                // codes of a platform that are out at once
+	MaxWrongCodes = 5                // wrong codes in a row; the platform is locked by the last one
+	LockDuration  = time.Hour        // how long then
 )
 
 // The rules by which a direct message of a stranger ends. Only the first has
@@ -65,13 +65,13 @@ type Person struct {
 	To chat.Address `json:"to,omitzero"`
 }
 
-// A who is a person's place in the tables.
-type who struct {
+// A personKey is a person's place in the tables.
+type personKey struct {
 	platform chat.Platform
 	id       string
 }
 
-func (p Person) who() who { return who{p.Platform, p.ID} }
+func (p Person) who() personKey { return personKey{p.Platform, p.ID} }
 
 // A request is a code that is out.
 type request struct {
@@ -93,12 +93,12 @@ type state struct {
 	Counts   map[chat.Platform]count `json:"counts,omitempty"`
 	Imported []string                `json:"imported,omitempty"` // files
 
-	paired map[who]bool // of People
+	paired map[personKey]bool // of People
 }
 
 // index makes paired.
 func (s *state) index() *state {
-	s.paired = make(map[who]bool, len(s.People))
+	s.paired = make(map[personKey]bool, len(s.People))
 	for _, p := range s.People {
 		s.paired[p.who()] = true
 	}
@@ -109,12 +109,12 @@ func (s *state) index() *state {
 func (s *state) draft(now time.Time) *state {
 	d := &state{People: slices.Clone(s.People), Imported: slices.Clone(s.Imported), Counts: make(map[chat.Platform]count)}
 	for _, r := range s.Pending {
-		if holds(r.At, now, Valid) {
+		if stillValid(r.At, now, CodeLifetime) {
 			d.Pending = append(d.Pending, r)
 		}
 	}
 	for _, p := range s.Asked {
-		if holds(p.At, now, Apart) {
+		if stillValid(p.At, now, CodeInterval) {
 			d.Asked = append(d.Asked, p)
 		}
 	}
@@ -126,20 +126,20 @@ func (s *state) draft(now time.Time) *state {
 	return d
 }
 
-// A Book knows who is paired and who asks to be. Its methods may be called from
+// A Manager knows who is paired and who asks to be. Its methods may be called from
 // any goroutine.
-type Book struct {
+type Manager struct {
 	store Store
 	log   *zap.Logger
 	turn  chan struct{} // holds a token while nobody writes
 	price int           // of a hash, in rounds
 	now   atomic.Pointer[state]
 
-	mu       sync.Mutex   // guards what follows
-	reserved map[who]bool // asked, and the code is not kept yet
+	mu       sync.Mutex         // guards what follows
+	reserved map[personKey]bool // asked, and the code is not kept yet
 }
 
-var _ access.Pairing = (*Book)(nil)
+var _ access.Pairing = (*Manager)(nil)
 
 const (
 	key     = "pairing"
@@ -148,11 +148,11 @@ const (
 
 // Open reads what store keeps. If that is damaged nobody is paired: it is set
 // aside, and log says so.
-func Open(ctx context.Context, store Store, log *zap.Logger) (*Book, error) {
+func Open(ctx context.Context, store Store, log *zap.Logger) (*Manager, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	b := &Book{store: store, log: log, turn: make(chan struct{}, 1), price: rounds, reserved: make(map[who]bool)}
+	b := &Manager{store: store, log: log, turn: make(chan struct{}, 1), price: rounds, reserved: make(map[personKey]bool)}
 	b.turn <- struct{}{}
 	raw, err := store.Value(ctx, key)
 	if err != nil {
@@ -174,17 +174,19 @@ func Open(ctx context.Context, store Store, log *zap.Logger) (*Book, error) {
 
 // Paired reports whether a person has been let in and not been revoked since. It
 // does not block.
-func (b *Book) Paired(p chat.Platform, id string) bool { return b.now.Load().paired[who{p, id}] }
+func (b *Manager) Paired(p chat.Platform, id string) bool {
+	return b.now.Load().paired[personKey{p, id}]
+}
 
-// Ask takes note that a stranger has written directly, and returns the rule by
+// Request takes note that a stranger has written directly, and returns the rule by
 // which the message ends. After RuleOffered the caller calls Code, or Withdraw.
 // It does not block.
-func (b *Book) Ask(p Person) (rule string) {
+func (b *Manager) Request(p Person) (rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, now, others := b.now.Load(), time.Now(), 0
 	for _, r := range s.Pending {
-		if r.Platform == p.Platform && r.ID != p.ID && holds(r.At, now, Valid) {
+		if r.Platform == p.Platform && r.ID != p.ID && stillValid(r.At, now, CodeLifetime) {
 			others++
 		}
 	}
@@ -196,7 +198,7 @@ func (b *Book) Ask(p Person) (rule string) {
 	switch {
 	case s.Counts[p.Platform].locked(now):
 		return RuleLocked
-	case b.reserved[p.who()], slices.ContainsFunc(s.Asked, func(q Person) bool { return q.who() == p.who() && holds(q.At, now, Apart) }):
+	case b.reserved[p.who()], slices.ContainsFunc(s.Asked, func(q Person) bool { return q.who() == p.who() && stillValid(q.At, now, CodeInterval) }):
 		return RuleRecent
 	case others >= MaxPending:
 		return RuleFull
@@ -209,30 +211,32 @@ func (b *Book) Ask(p Person) (rule string) {
 // thought of it.
 const clockSlack = time.Minute
 
-// holds reports whether what began at a time and lasts for a span goes on. What
+// stillValid reports whether what began at a time and lasts for a span goes on. What
 // begins in times to come was noted by a clock that has been set back since, and
 // is over: nobody knows how long it has lasted.
-func holds(at, now time.Time, span time.Duration) bool {
+func stillValid(at, now time.Time, span time.Duration) bool {
 	d := now.Sub(at)
 	return -clockSlack < d && d < span
 }
 
 // locked reports whether the lock goes on, which no lock does for longer than the
 // longest.
-func (c count) locked(now time.Time) bool { return holds(c.Until.Add(-Locked), now, Locked) }
+func (c count) locked(now time.Time) bool {
+	return stillValid(c.Until.Add(-LockDuration), now, LockDuration)
+}
 
-// Withdraw forgets an Ask that came to nothing.
-func (b *Book) Withdraw(p Person) {
+// CancelRequest forgets an Ask that came to nothing.
+func (b *Manager) CancelRequest(p Person) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.reserved, p.who())
 }
 
-// Code makes the code for somebody whose Ask returned RuleOffered. An earlier
+// IssueCode makes the code for somebody whose Ask returned RuleOffered. An earlier
 // code of the same person no longer holds. If it fails the person may ask again
 // at once.
-func (b *Book) Code(ctx context.Context, p Person) (code string, err error) {
-	defer b.Withdraw(p) // it is kept by then, or came to nothing
+func (b *Manager) IssueCode(ctx context.Context, p Person) (code string, err error) {
+	defer b.CancelRequest(p) // it is kept by then, or came to nothing
 	code = random()
 	h := hashOf(code, b.price)
 	err = b.change(ctx, func(s *state, now time.Time) error {
@@ -245,8 +249,8 @@ func (b *Book) Code(ctx context.Context, p Person) (code string, err error) {
 	return code, err
 }
 
-// Refund forgets the code of somebody who could not be told it.
-func (b *Book) Refund(ctx context.Context, p Person) error {
+// RevokeCode forgets the code of somebody who could not be told it.
+func (b *Manager) RevokeCode(ctx context.Context, p Person) error {
 	mine := func(q Person) bool { return q.who() == p.who() }
 	return b.change(ctx, func(s *state, _ time.Time) error {
 		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return mine(r.Person) })
@@ -258,7 +262,7 @@ func (b *Book) Refund(ctx context.Context, p Person) error {
 // change lets f change a copy of the state, and publishes that once it is on
 // disk. One change happens at a time; what f returns is returned, and what it
 // has changed is kept even so.
-func (b *Book) change(ctx context.Context, f func(s *state, now time.Time) error) error {
+func (b *Manager) change(ctx context.Context, f func(s *state, now time.Time) error) error {
 	select {
 	case <-b.turn:
 		defer func() { b.turn <- struct{}{} }()

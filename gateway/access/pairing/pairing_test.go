@@ -57,7 +57,7 @@ func (d *disk) all() string {
 
 func newDisk() *disk { return &disk{values: map[string][]byte{}} }
 
-func open(t testing.TB, d *disk) *pairing.Book {
+func open(t testing.TB, d *disk) *pairing.Manager {
 	t.Helper()
 	b, err := pairing.Open(t.Context(), d, nil)
 	if err != nil {
@@ -87,12 +87,12 @@ func person(on chat.Platform, id string) pairing.Person {
 }
 
 // code has a person ask for a code.
-func code(t testing.TB, b *pairing.Book, p pairing.Person) string {
+func code(t testing.TB, b *pairing.Manager, p pairing.Person) string {
 	t.Helper()
-	if rule := b.Ask(p); rule != pairing.RuleOffered {
+	if rule := b.Request(p); rule != pairing.RuleOffered {
 		t.Fatalf("%s asks and ends by %s", p.ID, rule)
 	}
-	c, err := b.Code(t.Context(), p)
+	c, err := b.IssueCode(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func code(t testing.TB, b *pairing.Book, p pairing.Person) string {
 
 func refused(t testing.TB, err error, part string) {
 	t.Helper()
-	var r *pairing.Refusal
+	var r *pairing.UserError
 	if !errors.As(err, &r) || !strings.Contains(r.Text, part) {
 		t.Errorf("got %v, want a refusal with %q", err, part)
 	}
@@ -124,7 +124,7 @@ func TestWhoIsApprovedIsPairedAndStaysSo(t *testing.T) {
 		if err != nil || got.ID != "7" || got.To != p.To {
 			t.Errorf("approved %+v, %v", got, err)
 		}
-		for _, b := range []*pairing.Book{b, open(t, d)} {
+		for _, b := range []*pairing.Manager{b, open(t, d)} {
 			if !b.Paired(on, "7") || b.Paired(on, "8") || b.Paired(chat.Console, "7") {
 				t.Errorf("%s: 7 is not the one who is paired", on)
 			}
@@ -181,15 +181,15 @@ func TestAPersonGetsOneCodeInTenMinutes(t *testing.T) {
 		b := open(t, d)
 		first := code(t, b, person(chat.Telegram, "7"))
 		<-time.After(10*time.Minute - time.Second)
-		for _, b := range []*pairing.Book{b, open(t, d)} { // also after a restart
-			if rule := b.Ask(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
+		for _, b := range []*pairing.Manager{b, open(t, d)} { // also after a restart
+			if rule := b.Request(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
 				t.Error(rule)
 			}
 		}
-		if _, err := b.Clear(t.Context()); err != nil {
+		if _, err := b.ClearPending(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if rule := b.Ask(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
+		if rule := b.Request(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
 			t.Errorf("cleared, and %s", rule)
 		}
 		<-time.After(time.Second)
@@ -207,27 +207,27 @@ func TestThreeCodesAreOutAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, newDisk())
 		for i := range 3 {
-			if rule := b.Ask(person(chat.Slack, fmt.Sprint("U", i))); rule != pairing.RuleOffered {
+			if rule := b.Request(person(chat.Slack, fmt.Sprint("U", i))); rule != pairing.RuleOffered {
 				t.Fatal(rule)
 			}
 		}
-		if rule := b.Ask(person(chat.Slack, "U3")); rule != pairing.RuleFull { // also while they are made
+		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull { // also while they are made
 			t.Error(rule)
 		}
 		for i := range 3 {
-			if _, err := b.Code(t.Context(), person(chat.Slack, fmt.Sprint("U", i))); err != nil {
+			if _, err := b.IssueCode(t.Context(), person(chat.Slack, fmt.Sprint("U", i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		<-time.After(11 * time.Minute)
-		if rule := b.Ask(person(chat.Slack, "U3")); rule != pairing.RuleFull {
+		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull {
 			t.Error(rule)
 		}
 		code(t, b, person(chat.Slack, "U1")) // in the place of the one before
-		if rule := b.Ask(person(chat.Telegram, "3")); rule != pairing.RuleOffered {
+		if rule := b.Request(person(chat.Telegram, "3")); rule != pairing.RuleOffered {
 			t.Errorf("another platform: %s", rule)
 		}
-		if gone, err := b.Clear(t.Context()); err != nil || len(gone) != 3 {
+		if gone, err := b.ClearPending(t.Context()); err != nil || len(gone) != 3 {
 			t.Errorf("cleared %v, %v", gone, err)
 		}
 		code(t, b, person(chat.Slack, "U3"))
@@ -253,7 +253,7 @@ func TestFiveWrongCodesLockAPlatformForAnHour(t *testing.T) {
 		refused(t, guess(5), "no code is taken for telegram until")
 		<-time.After(time.Hour - time.Second)
 		b = open(t, d) // a restart does not help
-		if rule := b.Ask(person(chat.Telegram, "9")); rule != pairing.RuleLocked {
+		if rule := b.Request(person(chat.Telegram, "9")); rule != pairing.RuleLocked {
 			t.Errorf("a stranger ends by %s", rule)
 		}
 		_, err := b.Approve(t.Context(), chat.Telegram, c)
@@ -261,7 +261,7 @@ func TestFiveWrongCodesLockAPlatformForAnHour(t *testing.T) {
 		if l := b.List(); l.Locked[chat.Telegram].IsZero() || !l.Locked[chat.Discord].IsZero() {
 			t.Errorf("locked: %v", l.Locked)
 		}
-		if rule := b.Ask(person(chat.Discord, "9")); rule != pairing.RuleOffered {
+		if rule := b.Request(person(chat.Discord, "9")); rule != pairing.RuleOffered {
 			t.Errorf("another platform: %s", rule)
 		}
 		<-time.After(time.Second)
@@ -278,9 +278,9 @@ func TestWhatIsNotOnDiskHasNotHappened(t *testing.T) {
 	d, full := newDisk(), errors.New("no space left on device")
 	b := open(t, d)
 	p := person(chat.Telegram, "7")
-	b.Ask(p)
+	b.Request(p)
 	d.fail(full)
-	if _, err := b.Code(t.Context(), p); !errors.Is(err, full) {
+	if _, err := b.IssueCode(t.Context(), p); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
 	d.fail(nil)
@@ -290,7 +290,7 @@ func TestWhatIsNotOnDiskHasNotHappened(t *testing.T) {
 		t.Errorf("approved: %v", err)
 	}
 	d.fail(nil)
-	if err := b.Refund(t.Context(), p); err != nil {
+	if err := b.RevokeCode(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	c = code(t, b, p)
@@ -314,16 +314,16 @@ func TestPairedDoesNotWaitForTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := person(chat.Telegram, "7")
-		s.Ask(p)
+		s.Request(p)
 		done := make(chan error, 1)
-		go func() { _, err := s.Code(t.Context(), p); done <- err }() // waited for below
+		go func() { _, err := s.IssueCode(t.Context(), p); done <- err }() // waited for below
 		synctest.Wait()
-		if s.Paired(chat.Telegram, "7") || s.Ask(p) != pairing.RuleRecent || len(s.List().Pending) != 0 {
+		if s.Paired(chat.Telegram, "7") || s.Request(p) != pairing.RuleRecent || len(s.List().Pending) != 0 {
 			t.Error("answered wrongly while a write is under way")
 		}
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Clear(late); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.ClearPending(late); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a second write does not wait: %v", err)
 		}
 		close(slow.until)

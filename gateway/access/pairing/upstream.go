@@ -25,7 +25,7 @@ const maxUpstream = 4 << 20
 // Each file is read once in the life of a home and never written; so who is
 // revoked here stays revoked. A file that cannot be read is named in the log and
 // tried again at the next start.
-func (b *Book) Import(ctx context.Context, home fs.FS) error {
+func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 	type file struct {
 		name   string
 		people []Person
@@ -65,7 +65,7 @@ func (b *Book) Import(ctx context.Context, home fs.FS) error {
 	})
 }
 
-func (b *Book) read(home fs.FS, name string, p chat.Platform) (people []Person, err error) {
+func (b *Manager) read(home fs.FS, name string, p chat.Platform) (people []Person, err error) {
 	f, err := home.Open(name)
 	if err != nil {
 		return nil, err

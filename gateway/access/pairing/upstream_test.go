@@ -110,8 +110,8 @@ func TestOnlyTheApprovedArePaired(t *testing.T) {
 			p := person(chat.Telegram, id)
 			switch rapid.SampledFrom([]string{"ask", "ask", "approve", "guess", "revoke", "clear", "restart", "fail"}).Draw(r, "what") {
 			case "ask":
-				if b.Ask(p) == pairing.RuleOffered {
-					c, err := b.Code(context.Background(), p)
+				if b.Request(p) == pairing.RuleOffered {
+					c, err := b.IssueCode(context.Background(), p)
 					if err != nil {
 						r.Fatal(err)
 					}
@@ -137,7 +137,7 @@ func TestOnlyTheApprovedArePaired(t *testing.T) {
 				}
 				delete(paired, id)
 			case "clear":
-				if _, err := b.Clear(context.Background()); err != nil {
+				if _, err := b.ClearPending(context.Background()); err != nil {
 					r.Fatal(err)
 				}
 				clear(told)
@@ -145,7 +145,7 @@ func TestOnlyTheApprovedArePaired(t *testing.T) {
 				b = open(t, d)
 			case "fail":
 				d.fail(errors.New("no space"))
-				_, _ = b.Clear(context.Background()) // nothing of it happens
+				_, _ = b.ClearPending(context.Background()) // nothing of it happens
 				d.fail(nil)
 			}
 			for i := range 7 {

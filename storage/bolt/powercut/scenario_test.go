@@ -148,7 +148,7 @@ func (p *script) turn(lane inbox.Lane, n int) {
 	rec := session.Record{ID: id, Key: session.Key(lane), Updated: time.Now(), Messages: n + 1}
 	rows, err := p.s.CommitTurn(ctx, c, inbox.Commit{
 		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec,
-		Open:     &session.Opening{Record: rec, Prompt: json.RawMessage(`{}`)},
+		Open:     &session.Creation{Record: rec, Prompt: json.RawMessage(`{}`)},
 		Messages: []json.RawMessage{json.RawMessage(fmt.Sprint(n))},
 		Rows:     []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: room, Text: chat.PlainText(key)}}},
 	})

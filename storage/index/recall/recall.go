@@ -183,7 +183,7 @@ func (l *Library) Recent(ctx context.Context, asking string, most int) ([]search
 
 func describe(r session.Record) search.Session {
 	return search.Session{
-		ID: string(r.ID), Title: r.Title, Platform: string(r.At.Platform), Place: r.Name,
+		ID: string(r.ID), Title: r.Title, Platform: string(r.Address.Platform), Place: r.Name,
 		Began: r.Created, Used: r.Updated, Rows: r.Start + r.Messages, Archived: r.Archived(),
 	}
 }

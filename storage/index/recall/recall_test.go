@@ -73,7 +73,7 @@ func (h *house) turn(r session.Record, passes []inbox.Pass, texts ...string) {
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
-	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.At, Text: "?"}}})
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.Address, Text: "?"}}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)
@@ -83,7 +83,7 @@ func (h *house) turn(r session.Record, passes []inbox.Pass, texts ...string) {
 	if known {
 		r = old
 	} else {
-		m.Open = &session.Opening{Record: r, Prompt: json.RawMessage(`{}`)}
+		m.Open = &session.Creation{Record: r, Prompt: json.RawMessage(`{}`)}
 	}
 	for _, p := range passes {
 		r.Messages = len(p.Active)
@@ -139,7 +139,7 @@ func (h *house) hasNot(out string, parts ...string) {
 func person(id string, owner string) session.Record {
 	return session.Record{
 		ID: session.ID(id), Key: session.Key("k" + id), Owner: owner, Created: noon, Updated: noon, Name: "chat of " + owner, Title: "talk " + id,
-		At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner},
+		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner},
 	}
 }
 
@@ -204,9 +204,9 @@ func TestArchivedMessagesOfTheSessionItselfAreIn(t *testing.T) {
 func TestCanaries(t *testing.T) {
 	h := newHouse(t)
 	club := person("club", "")
-	club.Shared, club.At = true, chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-5"}
+	club.Shared, club.Address = true, chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-5"}
 	annaThere := person("anna-there", "2")
-	annaThere.At = club.At
+	annaThere.Address = club.Address
 	all := []session.Record{boss(), person("anna", "2"), person("bob", "3"), club, annaThere}
 	for _, r := range all {
 		h.turn(r, nil, "canary-"+string(r.ID), "ok")
@@ -240,7 +240,7 @@ func TestTheStoreHasTheLastWord(t *testing.T) {
 	h.turn(person("me", "2"), nil, "hello", "hello")
 	theirs := person("theirs", "3")
 	h.turn(theirs, nil, "canary", "ok")
-	theirs.Owner, theirs.At.Chat = "2", "2"
+	theirs.Owner, theirs.Address.Chat = "2", "2"
 	h.ok(h.x.Add(h.Context(), theirs, nil, 2))
 	h.has(h.call(person("me", "2"), `{"query": "canary"}`), "Nothing was found")
 }
