@@ -49,7 +49,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		}
 	}
 	for i, a := range taken {
-		if !a.Fresh {
+		if !a.IsNew {
 			g.withdraw(entries[i])
 			g.offered(entries[i], observe.Duplicate)
 			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
@@ -65,7 +65,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 // admit makes an entry of an event: one that will be worked on, or one that
 // ends at once by a rule.
 func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
-	e := inbox.Entry{In: in, State: inbox.Waiting, Accepted: time.Now()}
+	e := inbox.Entry{Inbound: in, State: inbox.Waiting, Accepted: time.Now()}
 	if in.IgnoreRule != "" {
 		return ignored(e, in.IgnoreRule)
 	}
@@ -83,38 +83,38 @@ func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
 func ignored(e inbox.Entry, rule string) inbox.Entry {
 	e.State = inbox.Done
 	e.Ended = e.Accepted
-	e.Outcome = &inbox.Outcome{Result: inbox.Silent, Why: rule}
-	e.In.Text, e.In.ReplyTo, e.In.Files = "", nil, nil
+	e.Outcome = &inbox.Outcome{Result: inbox.Silent, Reason: rule}
+	e.Inbound.Text, e.Inbound.ReplyTo, e.Inbound.Files = "", nil, nil
 	return e
 }
 
 // route puts an event of somebody who may speak into its lane.
 func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
-	e.By = grant.Principal()
-	e.Session = session.KeyFor(g.o.Profile, e.In.Address, e.In.Sender.ID, g.o.Policy)
+	e.Principal = grant.Principal()
+	e.Session = session.KeyFor(g.o.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.o.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
 	g.direct(ctx, &e)
-	e.Claim = g.lanes.Free() && !g.paused.Load()
-	name, args, ok := command.Parse(e.In.Text)
-	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.In.Kind == chat.Message {
+	e.ClaimOnAccept = g.lanes.Free() && !g.paused.Load()
+	name, args, ok := command.Parse(e.Inbound.Text)
+	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.Inbound.Kind == chat.Message {
 		if _, skill := g.o.Skill("", name, args); skill { // it is a message like any other
 			ok = false
 		}
 	}
-	if e.In.Kind == chat.Callback && !ok {
+	if e.Inbound.Kind == chat.Callback && !ok {
 		return ignored(e, "no_such_button")
 	}
-	if ok && e.In.Kind != chat.Edit { // to press a button is to say what it holds
-		e.Solo = true
+	if ok && e.Inbound.Kind != chat.Edit { // to press a button is to say what it holds
+		e.Exclusive = true
 		if g.commands.Immediate(name) {
-			e.Lane = inbox.Now(e.Session)
+			e.Lane = inbox.ImmediateLaneOf(e.Session)
 		}
 		return e
 	}
-	if e.In.Kind == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
+	if e.Inbound.Kind == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
 		e.State, e.Ended = inbox.Done, e.Accepted
-		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Why: "too many messages wait"}
-		e.Notice = g.overflow(e)
+		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
+		e.Notices = g.overflow(e)
 	}
 	return e
 }
@@ -123,7 +123,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 // turns l leads. A turn begins behind them: what is said after a /new belongs to
 // the new conversation.
 func (g *Gateway) commanded(l inbox.Lane) bool {
-	now := inbox.Now(session.Key(l))
+	now := inbox.ImmediateLaneOf(session.Key(l))
 	if now == l || l.Immediate() {
 		return false
 	}
@@ -132,22 +132,22 @@ func (g *Gateway) commanded(l inbox.Lane) bool {
 
 // wake sets to work what was accepted.
 func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
-	if e.In.Kind == chat.Callback {
+	if e.Inbound.Kind == chat.Callback {
 		g.answer(e)
 	}
 	switch {
 	case promised(e):
 		g.offer(ctx, e)
-	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.In.Kind == chat.Message:
+	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
 		g.dismiss(e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
-		g.delivery.WakeRows(e.Notice)
-	case e.State == inbox.Done || e.In.Kind == chat.Edit:
+		g.delivery.WakeRows(e.Notices)
+	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
 	default:
 		g.acknowledge(ctx, e)
 		joined := g.runner.Joined(e.Lane)
 		switch {
-		case e.Solo || joined:
+		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
 			g.runner.Said(e.Lane)
 		case e.Mode != inbox.Queue:
@@ -160,7 +160,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
 	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
-	return g.delivery.Render(text, delivery.Draft{To: e.In.Address, Role: outbox.Notice, ReplyTo: e.In.ID, As: chat.PurposeFailure, For: []string{e.In.ID}})
+	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, As: chat.PurposeFailure, For: []string{e.Inbound.ID}})
 }
 
 // answers reports whether an account can tell that a press was seen.
@@ -172,7 +172,7 @@ func answers(a chat.Adapter) bool {
 // answer tells the platform that a press on a button was seen, once Accept has
 // returned: some platforms have to hear first that it was taken.
 func (g *Gateway) answer(e inbox.Entry) {
-	on := e.In.Address.AccountID()
+	on := e.Inbound.Address.AccountID()
 	a, ok := g.o.Adapters[on].(chat.CallbackAnswerer)
 	if !ok {
 		return
@@ -182,7 +182,7 @@ func (g *Gateway) answer(e inbox.Entry) {
 		text = g.o.Words.T("This button does nothing.")
 	}
 	g.presses.add(on, func(ctx context.Context) {
-		if err := a.AnswerCallback(ctx, e.In, text); err != nil {
+		if err := a.AnswerCallback(ctx, e.Inbound, text); err != nil {
 			g.o.Log.Warn("answer callback", zap.Error(err))
 		}
 	})
@@ -191,8 +191,8 @@ func (g *Gateway) answer(e inbox.Entry) {
 // dismiss tells the platform of a message that ends by a rule that nobody is
 // going to answer it.
 func (g *Gateway) dismiss(e inbox.Entry) {
-	if a, ok := g.o.Adapters[e.In.Address.AccountID()].(chat.Dismisser); ok {
-		a.Dismiss(e.In)
+	if a, ok := g.o.Adapters[e.Inbound.Address.AccountID()].(chat.Dismisser); ok {
+		a.Dismiss(e.Inbound)
 	}
 }
 

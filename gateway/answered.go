@@ -10,7 +10,7 @@ import (
 // Answered tells from the story of a message what its sender can be told again,
 // where answers are asked for (chat.Features.Raw): the answer, or else why there
 // is none. ended says that nothing more will come.
-func Answered(c inbox.Chain) (text, why string, ended bool) {
+func Answered(c inbox.MessageHistory) (text, why string, ended bool) {
 	o := c.Entry.Outcome
 	if o == nil {
 		return "", "", false
@@ -26,12 +26,12 @@ func Answered(c inbox.Chain) (text, why string, ended bool) {
 		}
 	}
 	switch {
-	case o.Result == inbox.Replied && o.With != 0:
+	case o.Result == inbox.Replied && o.MergedInto != 0:
 		return "", "a newer message took its place, and what it says is answered there", true
 	case o.Result == inbox.Replied:
 		return text, "", true
 	case failure != "":
 		return "", strings.TrimSuffix(failure, "."), true
 	}
-	return "", strings.TrimSuffix(strings.TrimSpace(string(o.Result)+" ("+o.Why+")"), "."), true
+	return "", strings.TrimSuffix(strings.TrimSpace(string(o.Result)+" ("+o.Reason+")"), "."), true
 }

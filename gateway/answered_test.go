@@ -15,19 +15,19 @@ func TestWhatBecameOfAMessageCanBeToldAgain(t *testing.T) {
 	}
 	rows := []outbox.Row{{}, row(chat.PurposePreview, "the be"), row(chat.PurposeNotice, "by the way"), row(chat.PurposeAnswer, "the beginning"), {Delete: 1}}
 	for name, c := range map[string]struct {
-		chain     inbox.Chain
+		chain     inbox.MessageHistory
 		text, why string
 		ended     bool
 	}{
-		"runs":        {inbox.Chain{Rows: rows[:2]}, "", "", false},
-		"answered":    {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
-		"interrupted": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, With: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
+		"runs":        {inbox.MessageHistory{Rows: rows[:2]}, "", "", false},
+		"answered":    {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
+		"interrupted": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, MergedInto: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
 		"failed": {
-			inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Why: "short."}}, Rows: []outbox.Row{row(chat.PurposeFailure, "⚠️ In full.")}},
+			inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Reason: "short."}}, Rows: []outbox.Row{row(chat.PurposeFailure, "⚠️ In full.")}},
 			"", "⚠️ In full", true,
 		},
-		"stopped": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"}}}, "", "cancelled (/stop)", true},
-		"ignored": {inbox.Chain{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Why: "no_sender"}}}, "", "silent (no_sender)", true},
+		"stopped": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"}}}, "", "cancelled (/stop)", true},
+		"ignored": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Reason: "no_sender"}}}, "", "silent (no_sender)", true},
 	} {
 		text, why, ended := gateway.Answered(c.chain)
 		if text != c.text || why != c.why || ended != c.ended {

@@ -21,13 +21,13 @@ import (
 // set for the conversation. It may change what the message says: what follows
 // /queue is the message.
 func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
-	if e.In.Kind != chat.Message {
+	if e.Inbound.Kind != chat.Message {
 		return
 	}
-	name, args, ok := command.Parse(e.In.Text)
+	name, args, ok := command.Parse(e.Inbound.Text)
 	if ok {
 		cmd, known := g.commands.Lookup(name)
-		if known && args != "" && e.By.Level >= cmd.Level {
+		if known && args != "" && e.Principal.Level >= cmd.Level {
 			g.as(e, cmd.Name, args)
 		}
 		return
@@ -50,12 +50,12 @@ func (g *Gateway) as(e *inbox.Entry, name, text string) {
 	case "steer":
 		e.Mode = inbox.Steer
 	case "bg":
-		e.Session = session.BackgroundKey(e.Session, e.In.IdempotencyKey)
-		e.Lane, e.Aside = inbox.LaneOf(e.Session), true
+		e.Session = session.BackgroundKey(e.Session, e.Inbound.IdempotencyKey)
+		e.Lane, e.Background = inbox.LaneOf(e.Session), true
 	default:
 		return
 	}
-	e.In.Text = text
+	e.Inbound.Text = text
 }
 
 // mode is what a message does that comes while a turn runs or others wait.
@@ -83,11 +83,11 @@ func (g *Gateway) yesOrNo(e *inbox.Entry) string {
 	if len(waiting) != 1 {
 		return ""
 	}
-	switch strings.ToLower(strings.Trim(strings.TrimSpace(e.In.Text), ".!")) {
+	switch strings.ToLower(strings.Trim(strings.TrimSpace(e.Inbound.Text), ".!")) {
 	case "yes", "y", "ok", "okay", "approve", "allow", "ja", "j", "erlauben":
-		e.In.Text = "/approve " + waiting[0]
+		e.Inbound.Text = "/approve " + waiting[0]
 	case "no", "n", "deny", "cancel", "nein", "ablehnen", "abbrechen":
-		e.In.Text = "/deny " + waiting[0]
+		e.Inbound.Text = "/deny " + waiting[0]
 	default:
 		return ""
 	}
@@ -124,7 +124,7 @@ func (a *acks) due(l inbox.Lane) bool {
 func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	var text string
 	switch {
-	case e.Lane.Immediate() || e.In.Address.Platform == chat.Cron || g.delivery.Raw(e.In.Address):
+	case e.Lane.Immediate() || e.Inbound.Address.Platform == chat.Cron || g.delivery.Raw(e.Inbound.Address):
 		return
 	case g.paused.Load():
 		text = g.o.Words.T("⏸ I am paused: your message waits until `/pause off`.")
@@ -142,7 +142,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	if !g.acks.due(e.Lane) {
 		return
 	}
-	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.In.Address, Quiet: true}); err != nil {
+	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
 		g.o.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }

@@ -78,7 +78,7 @@ func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.Used(id, ev)
 // rights that the job's maker has now.
 func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
 	fired := make([]schedule.Fired, len(runs))
-	var offers []inbox.Firing
+	var offers []inbox.ScheduledRun
 	var at []int // of offers, in runs
 	for i, f := range runs {
 		e, why := c.run(f)
@@ -86,7 +86,7 @@ func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fi
 			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
 			continue
 		}
-		offers, at = append(offers, inbox.Firing{Run: f, Entry: e}), append(at, i)
+		offers, at = append(offers, inbox.ScheduledRun{Run: f, Entry: e}), append(at, i)
 	}
 	if len(offers) == 0 {
 		return fired, nil
@@ -96,8 +96,8 @@ func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fi
 		return nil, err
 	}
 	for i, t := range taken {
-		fired[at[i]].Verdict = t.Verdict
-		if t.Verdict == schedule.Begun {
+		fired[at[i]].Verdict = t.Status
+		if t.Status == schedule.Begun {
 			c.g.lanes.Wake(offers[i].Entry.Lane)
 		}
 	}
@@ -114,7 +114,7 @@ func (c *crons) run(f schedule.Firing) (e inbox.Entry, why string) {
 	in := schedule.Inbound(f.Job, f.Slot)
 	in.SentAt, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
 	key := session.KeyFor(c.g.o.Profile, in.Address, by.ID, c.g.o.Policy)
-	return inbox.Entry{In: in, By: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
+	return inbox.Entry{Inbound: in, Principal: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
 }
 
 // maker is who made a job, with the rights of today.

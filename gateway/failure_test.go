@@ -184,7 +184,7 @@ type refusing struct {
 
 func (s *refusing) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
 	if s.left.Add(-1) >= 0 {
-		return nil, fmt.Errorf("commit: %w", inbox.ErrRefused)
+		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
 	}
 	return s.Store.CommitTurn(ctx, c, m)
 }

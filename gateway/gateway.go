@@ -56,7 +56,7 @@ type Options struct {
 	Restart   func()                                                                      // has the process stop in good order and start again; nil: it cannot
 	Homes     map[chat.Platform]chat.Address                                              // home channels
 	Quote     map[chat.Account]string                                                     // reply_to_mode
-	Ceilings  map[chat.Account]outbox.Ceiling
+	Ceilings  map[chat.Account]outbox.RateLimit
 
 	// Only is the one platform whose turns may begin, and no scheduled prompt does;
 	// "": all.
@@ -80,7 +80,7 @@ type Options struct {
 	RedactPII    bool                                   // ids of people and chats are hashed where the model needs none
 	Mode         inbox.Mode
 	Policy       session.KeyPolicy
-	Uncertain    outbox.Policy
+	Uncertain    outbox.UncertainPolicy
 	Streaming    bool
 	EditInterval time.Duration
 	EditFirst    bool
@@ -144,7 +144,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{o: o, commands: command.NewTable(command.In(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
 	g.delivery = delivery.New(delivery.Options{
-		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Mark: o.Words.Text(outbox.RepeatMark), Preview: o.Streaming,
+		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Mark: o.Words.Text(outbox.RepeatNotice), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.Settled(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))

@@ -291,7 +291,7 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 						t.Fatal(err)
 					}
 					e := chains[0].Entry
-					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.By.Level != access.Nobody {
+					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.Principal.Level != access.Nobody {
 						t.Errorf("kept of it: %s", kept)
 					}
 					if lanes, rows := w.open(); len(lanes)+len(rows) > 0 {

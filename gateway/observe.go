@@ -8,13 +8,13 @@ import (
 
 // offered tells what became of an event that a platform has offered.
 func (g *Gateway) offered(e inbox.Entry, v observe.Verdict) {
-	a := observe.Accepted{Platform: e.In.Address.Platform, Verdict: v}
+	a := observe.Accepted{Platform: e.Inbound.Address.Platform, Verdict: v}
 	switch {
 	case v != observe.Taken || e.State != inbox.Done:
 	case e.Outcome.Result == inbox.Failed:
 		a.Verdict = observe.Overflow
 	default:
-		a.Verdict, a.Rule = observe.Refused, e.Outcome.Why
+		a.Verdict, a.Rule = observe.Refused, e.Outcome.Reason
 	}
 	g.o.Observe.Tell(a)
 }

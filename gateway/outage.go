@@ -65,13 +65,13 @@ func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
 		return
 	}
 	for _, e := range entries {
-		on := e.In.Address.AccountID()
-		if e.State != inbox.Waiting || e.In.Kind != chat.Message || e.Slot != nil || !g.outage.due(e.In.Address) {
+		on := e.Inbound.Address.AccountID()
+		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.outage.due(e.Inbound.Address) {
 			continue
 		}
-		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.In.Address, ReplyTo: e.In.ID, As: chat.PurposeFailure}) {
+		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, As: chat.PurposeFailure}) {
 			m := row.Msg
-			m.ID = "unstored " + e.In.IdempotencyKey // a repeat of it is known as one
+			m.ID = "unstored " + e.Inbound.IdempotencyKey // a repeat of it is known as one
 			g.outages.add(on, func(ctx context.Context) {
 				if _, err := g.o.Adapters[on].Send(ctx, m); err != nil {
 					g.o.Log.Warn("somebody is not told that messages cannot be stored", zap.String("platform", string(on.Platform)), zap.Error(err))

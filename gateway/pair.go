@@ -18,7 +18,7 @@ func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
 	if !d.OfferPairing || g.o.Pairing == nil {
 		return ignored(e, d.Rule)
 	}
-	rule := g.o.Pairing.Request(stranger(e.In))
+	rule := g.o.Pairing.Request(stranger(e.Inbound))
 	e = ignored(e, rule)
 	if rule == pairing.RuleOffered {
 		e.Outcome.Result = inbox.Replied
@@ -28,7 +28,7 @@ func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
 
 // promised reports whether the sender of e is to be told a code.
 func promised(e inbox.Entry) bool {
-	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Why == pairing.RuleOffered
+	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Reason == pairing.RuleOffered
 }
 
 func stranger(in chat.Inbound) pairing.Person {
@@ -40,7 +40,7 @@ func stranger(in chat.Inbound) pairing.Person {
 func (g *Gateway) withdraw(entries ...inbox.Entry) {
 	for _, e := range entries {
 		if promised(e) {
-			g.o.Pairing.CancelRequest(stranger(e.In))
+			g.o.Pairing.CancelRequest(stranger(e.Inbound))
 		}
 	}
 }
@@ -48,12 +48,12 @@ func (g *Gateway) withdraw(entries ...inbox.Entry) {
 // offer tells a stranger a code. It is kept before it is told; if either cannot
 // be done the person's next message gets another one.
 func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
-	p := stranger(e.In)
+	p := stranger(e.Inbound)
 	code, err := g.o.Pairing.IssueCode(ctx, p)
 	if err == nil {
 		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
-		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.In.Address, ReplyTo: e.In.ID, Secret: true}); err != nil {
+		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
 			if back := g.o.Pairing.RevokeCode(ctx, p); back != nil {
 				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
 			}

@@ -112,7 +112,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 				t.Errorf("%s: %s, want %s", key, got, want)
 			}
 			chains, err := w.store.Why(t.Context(), key)
-			if err != nil || len(chains) != 1 || chains[0].Entry.In.Text != "" {
+			if err != nil || len(chains) != 1 || chains[0].Entry.Inbound.Text != "" {
 				t.Errorf("what the stranger wrote is kept: %+v, %v", chains, err)
 			}
 		}

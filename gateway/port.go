@@ -24,7 +24,7 @@ type Store interface {
 
 	// FireSlots accepts the entries of scheduled runs, each in one transaction with
 	// the record of its slot.
-	FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error)
+	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 
 	// Accept adds entries, in order and all at once. An entry whose In.Key was
 	// accepted before (on the same platform and account) is reported as not
@@ -51,7 +51,7 @@ type Store interface {
 
 	// Why returns what is known of one message by our id ("m12", "o7"), by the
 	// platform's message id or by its whole key.
-	Why(ctx context.Context, id string) ([]inbox.Chain, error)
+	Why(ctx context.Context, id string) ([]inbox.MessageHistory, error)
 	// Outbox returns the rows that are not sent; all: also the sent ones that are
 	// still kept.
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)

@@ -77,12 +77,12 @@ func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 		if err != nil || len(chains) != 1 || chains[0].Entry.Outcome.Result != "silent" {
 			t.Fatalf("why knows %+v, %v", chains, err)
 		}
-		if chains[0].Entry.In.Text != "" {
+		if chains[0].Entry.Inbound.Text != "" {
 			t.Error("what a stranger wrote was kept")
 		}
 		w.say("7", "hi")
 		w.settle(time.Minute)
-		if want := []string{chains[0].Entry.In.IdempotencyKey}; !slices.Equal(w.room.dropped, want) {
+		if want := []string{chains[0].Entry.Inbound.IdempotencyKey}; !slices.Equal(w.room.dropped, want) {
 			t.Errorf("%q get no answer, want %q", w.room.dropped, want)
 		}
 	})
@@ -292,7 +292,7 @@ func TestARetryAfterIsHonouredToTheLetter(t *testing.T) {
 }
 
 func TestAnUncertainReplyIsRepeatedMarkedHeldOrDropped(t *testing.T) {
-	for policy, want := range map[outbox.Policy][]string{
+	for policy, want := range map[outbox.UncertainPolicy][]string{
 		outbox.Resend: {"Hello.", "(may be a repeat)\nHello.", "Again."},
 		outbox.Hold:   {"Hello.", "Again."},
 		outbox.Drop:   {"Hello.", "Again."},

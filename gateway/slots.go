@@ -13,5 +13,5 @@ type SlotStore interface {
 	// slot has no record yet (or one that says it was missed) and its job is what
 	// the run says, so that a slot runs once at most. When an entry ends its slot
 	// ends with it.
-	FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error)
+	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 }

@@ -116,7 +116,7 @@ func (e env) Why(ctx context.Context, c command.Call, id string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	chains = slices.DeleteFunc(chains, func(ch inbox.Chain) bool { return ch.Entry.Session != c.Key })
+	chains = slices.DeleteFunc(chains, func(ch inbox.MessageHistory) bool { return ch.Entry.Session != c.Key })
 	if len(chains) == 0 {
 		return c.T("I know of no such message in this conversation."), nil
 	}

@@ -279,7 +279,7 @@ func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m too
 	if err != nil {
 		return "", err
 	}
-	rows, err := g.Send(ctx, e.In.Address, turn, Parcel{m.To, m.Text, files})
+	rows, err := g.Send(ctx, e.Inbound.Address, turn, Parcel{m.To, m.Text, files})
 	if err != nil {
 		return "", err
 	}

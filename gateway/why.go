@@ -11,10 +11,10 @@ import (
 )
 
 // Story tells in lines of text what became of one message.
-func Story(c inbox.Chain) string {
+func Story(c inbox.MessageHistory) string {
 	var b strings.Builder
 	e := c.Entry
-	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.In.ID, e.In.Sender.ID, e.In.Address, stamp(e.In.SentAt))
+	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.Inbound.ID, e.Inbound.Sender.ID, e.Inbound.Address, stamp(e.Inbound.SentAt))
 	fmt.Fprintf(&b, "  accepted  %s\n", stamp(e.Accepted))
 	if e.Turn != "" {
 		fmt.Fprintf(&b, "  turn      %s\n", e.Turn)
@@ -41,10 +41,10 @@ func outcome(e inbox.Entry) string {
 	switch {
 	case e.Outcome == nil:
 		return "none yet: " + string(e.State)
-	case e.Outcome.With != 0:
-		return fmt.Sprintf("%s(with %s)", e.Outcome.Result, e.Outcome.With)
-	case e.Outcome.Why != "":
-		return fmt.Sprintf("%s(%s)", e.Outcome.Result, e.Outcome.Why)
+	case e.Outcome.MergedInto != 0:
+		return fmt.Sprintf("%s(with %s)", e.Outcome.Result, e.Outcome.MergedInto)
+	case e.Outcome.Reason != "":
+		return fmt.Sprintf("%s(%s)", e.Outcome.Result, e.Outcome.Reason)
 	}
 	return string(e.Outcome.Result)
 }

@@ -179,10 +179,10 @@ func (w *world) outcome(key string) string {
 	switch {
 	case o == nil:
 		return string(chains[0].Entry.State)
-	case o.With != 0:
-		return fmt.Sprintf("%s(with %s)", o.Result, o.With)
-	case o.Why != "":
-		return fmt.Sprintf("%s(%s)", o.Result, o.Why)
+	case o.MergedInto != 0:
+		return fmt.Sprintf("%s(with %s)", o.Result, o.MergedInto)
+	case o.Reason != "":
+		return fmt.Sprintf("%s(%s)", o.Result, o.Reason)
 	}
 	return string(o.Result)
 }

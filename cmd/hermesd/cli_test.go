@@ -123,7 +123,7 @@ func TestAnAnswerThatCameWhileNobodyWasAttachedIsShownOnceAtTheNextAttach(t *tes
 		}
 	}
 	chains, err := c.Why(ctx, id)
-	if err != nil || len(chains) != 1 || chains[0].Rows[0].Repeat {
+	if err != nil || len(chains) != 1 || chains[0].Rows[0].MayBeRepeat {
 		t.Errorf("got %+v, %v", chains, err)
 	}
 	if err := c.Close(ctx); err != nil {

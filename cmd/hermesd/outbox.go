@@ -43,8 +43,8 @@ func outboxText(box admin.Outbox, now time.Time) string {
 	rows := make([][]string, len(box.Rows))
 	for i, r := range box.Rows {
 		due := "-"
-		if !r.Terminal() && !r.Due.IsZero() {
-			due = text.Ago(r.Due, now)
+		if !r.Terminal() && !r.NextAttempt.IsZero() {
+			due = text.Ago(r.NextAttempt, now)
 		}
 		rows[i] = []string{
 			r.ID.String(), string(r.State), r.Msg.To.String(), string(r.Role), strconv.Itoa(r.Attempts), text.Ago(r.Created, now), due,
@@ -87,8 +87,8 @@ func rowText(r outbox.Row, now time.Time) string {
 	}
 	line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
 	line("made", "%s, tried %d times", text.Ago(r.Created, now), r.Attempts)
-	if !r.Terminal() && !r.Due.IsZero() {
-		line("next", "%s", text.Ago(r.Due, now))
+	if !r.Terminal() && !r.NextAttempt.IsZero() {
+		line("next", "%s", text.Ago(r.NextAttempt, now))
 	}
 	if r.Reason != "" {
 		line("problem", "%s", r.Reason)
@@ -108,7 +108,7 @@ func rowText(r outbox.Row, now time.Time) string {
 	switch said := text.Render(r.Msg.Text, text.Source, 0); {
 	case said != "":
 		b.WriteString("\n" + said + "\n")
-	case r.Forgotten:
+	case r.RedactWhenDone:
 		b.WriteString("\nWhat it said is deleted.\n")
 	case r.Delete != 0:
 		fmt.Fprintf(&b, "\nIt takes %s back.\n", r.Delete)

@@ -29,7 +29,7 @@ func TestAMessageIsShownInFull(t *testing.T) {
 			t.Errorf("%q is missing in\n%.600s", want, got)
 		}
 	}
-	if gone := rowText(outbox.Row{ID: 1, State: outbox.Sent, Forgotten: true}, now); !strings.Contains(gone, "What it said is deleted.") {
+	if gone := rowText(outbox.Row{ID: 1, State: outbox.Sent, RedactWhenDone: true}, now); !strings.Contains(gone, "What it said is deleted.") {
 		t.Error(gone)
 	}
 }

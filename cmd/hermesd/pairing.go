@@ -124,7 +124,7 @@ const later = 2 * time.Second
 // tellLater stores what the next daemon is to say.
 func tellLater(store *bolt.Store) func(context.Context, chat.Address, string) error {
 	return func(ctx context.Context, to chat.Address, say string) error {
-		row := outbox.Row{Role: outbox.Notice, Msg: chat.Outbound{To: to, Text: markup.Parse(say)}, Due: time.Now().Add(later)}
+		row := outbox.Row{Role: outbox.Notice, Msg: chat.Outbound{To: to, Text: markup.Parse(say)}, NextAttempt: time.Now().Add(later)}
 		_, err := store.Enqueue(ctx, []outbox.Row{row})
 		return err
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	Adapters map[chat.Account]chat.Adapter
 	// Uncertain is the policy for sends of which nobody can say whether they
 	// arrived: resend, hold or drop.
-	Uncertain outbox.Policy
+	Uncertain outbox.UncertainPolicy
 	// Mark is what outbox.RepeatMark is in the language of the people, and no
 	// longer; "" is that itself.
 	Mark string
@@ -40,7 +40,7 @@ type Options struct {
 	EditInterval time.Duration
 	// Ceilings are the operator's own limits. Without one, only what the
 	// platform's answers say holds a send back.
-	Ceilings map[chat.Account]outbox.Ceiling
+	Ceilings map[chat.Account]outbox.RateLimit
 	// SendTimeout ends a request that gets no answer; 0 is 60 s.
 	SendTimeout time.Duration
 	// Settled is told of each attempt's result once it is stored; it must not wait.
@@ -63,7 +63,7 @@ type Delivery struct {
 	stop  sync.Once
 	done  chan struct{} // closed when no new row is taken up
 
-	budget *outbox.Budget
+	budget *outbox.Throttle
 
 	mu     sync.Mutex                   // guards what follows
 	timers map[chat.Address]*time.Timer // addresses that wait for their head to be due
@@ -78,9 +78,9 @@ func New(o Options) *Delivery {
 		o.Masker = &secret.Masker{}
 	}
 	if o.Mark == "" {
-		o.Mark = outbox.RepeatMark
+		o.Mark = outbox.RepeatNotice
 	}
-	d := &Delivery{o: o, budget: outbox.NewBudget(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
+	d := &Delivery{o: o, budget: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
 	d.lanes = lane.New(maxSenders, d.work)
 	return d
 }
@@ -182,14 +182,14 @@ type Draft struct {
 }
 
 // roomForMark is what each piece leaves free for the mark of a possible repeat.
-const roomForMark = len(outbox.RepeatMark) + 1
+const roomForMark = len(outbox.RepeatNotice) + 1
 
 // Render makes rows of Markdown: parsed once, split where the platform needs
 // it, secrets masked. On a platform that is Raw it stays one piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	a, ok := d.o.Adapters[f.To.AccountID()]
 	if d.Raw(f.To) {
-		return []outbox.Row{{Role: f.Role, Turn: f.Turn, Forgotten: f.Secret, Msg: f.raw(d.o.Masker.Mask(md))}}
+		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.raw(d.o.Masker.Mask(md))}}
 	}
 	rich := markup.Parse(d.o.Masker.Mask(md))
 	pieces := []chat.RichText{rich}
@@ -199,7 +199,7 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {
-		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, Forgotten: f.Secret, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
+		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
 		if i == 0 || f.All {
 			rows[i].Msg.ReplyTo = f.ReplyTo
 		}

@@ -48,8 +48,8 @@ func (d *Delivery) work(_ context.Context, to chat.Address) {
 		if d.o.Settled != nil {
 			d.o.Settled(row, s)
 		}
-		if s.MovedTo != nil { // the rows wait in another queue now
-			d.lanes.Wake(*s.MovedTo)
+		if s.MigratedTo != nil { // the rows wait in another queue now
+			d.lanes.Wake(*s.MigratedTo)
 		}
 	}
 }
@@ -97,11 +97,11 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 		return d.decide(row, &chat.SendError{Outcome: chat.Transient, Reason: string(row.Msg.To.Platform) + " is not configured"})
 	}
 	now := time.Now()
-	if row.State == outbox.Unsure {
+	if row.State == outbox.Uncertain {
 		return d.resolve(ctx, a, row)
 	}
-	if wait := d.budget.Take(row.Msg.To, now); wait > 0 {
-		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: now.Add(wait), Reason: overLimit, Repeat: row.Repeat}
+	if wait := d.budget.Reserve(row.Msg.To, now); wait > 0 {
+		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: overLimit, MayBeRepeat: row.MayBeRepeat}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
 	defer cancel()
@@ -118,14 +118,14 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	m := row.Msg
 	m.ID = row.ID.String()
-	if row.Repeat {
-		m.Text = outbox.MarkRepeat(m.Text, d.o.Mark)
+	if row.MayBeRepeat {
+		m.Text = outbox.AddRepeatNotice(m.Text, d.o.Mark)
 	}
 	r, err := a.Send(ctx, m)
 	if err != nil {
 		return d.decide(row, err)
 	}
-	return outbox.Arrived(row, r)
+	return outbox.Delivered(row, r)
 }
 
 // replace makes the row an edit of the preview it replaces, or a message of its
@@ -139,7 +139,7 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	err = ed.Edit(ctx, p.Receipt.ID, row.Msg)
 	switch {
 	case err == nil:
-		return outbox.Arrived(row, *p.Receipt)
+		return outbox.Delivered(row, *p.Receipt)
 	case errors.Is(err, chat.ErrGone):
 		s := d.send(ctx, a, row)
 		if s.State == outbox.Sent { // the preview may be there still: it could only not become this
@@ -173,7 +173,7 @@ func (d *Delivery) takeBack(ctx context.Context, a chat.Adapter, row outbox.Row)
 	if err := del.Delete(ctx, row.Msg.To, p.Receipt.ID); err != nil && !errors.Is(err, chat.ErrGone) {
 		return d.decide(row, again(err))
 	}
-	return outbox.Arrived(row, *p.Receipt)
+	return outbox.Delivered(row, *p.Receipt)
 }
 
 // again turns an uncertain outcome of an edit or a deletion into one that can
@@ -200,7 +200,7 @@ func answerable(err error) bool {
 // resolve clears up a row of which it is not known whether it arrived.
 func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	if row.Delete != 0 || row.Replaces != 0 && d.canEdit(ctx, a, row) {
-		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: time.Now(), Reason: row.Reason}
+		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason}
 	}
 	if f, ok := a.(chat.Finder); ok {
 		ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
@@ -210,14 +210,14 @@ func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) 
 		r, found, err := f.Find(ctx, m)
 		switch {
 		case err == nil && found:
-			return outbox.Arrived(row, r)
+			return outbox.Delivered(row, r)
 		case err == nil:
-			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, Due: time.Now(), Reason: "the platform does not have it"}
+			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: "the platform does not have it"}
 		case answerable(err) && time.Since(row.Created) < askingTime:
-			return outbox.Settlement{ID: row.ID, State: outbox.Unsure, Due: time.Now().Add(row.Backoff()), Reason: err.Error()}
+			return outbox.Settlement{ID: row.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(row.Backoff()), Reason: err.Error()}
 		}
 	}
-	return outbox.Resolve(row, time.Now(), d.o.Uncertain)
+	return outbox.ResolveUncertain(row, time.Now(), d.o.Uncertain)
 }
 
 func (d *Delivery) canEdit(ctx context.Context, a chat.Adapter, row outbox.Row) bool {
@@ -237,7 +237,7 @@ func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 func (d *Delivery) learn(to chat.Address, err error, now time.Time) {
 	var se *chat.SendError
 	if errors.As(err, &se) {
-		d.budget.Learn(to, se.RetryAfter, se.AccountWide, now)
+		d.budget.RecordRetryAfter(to, se.RetryAfter, se.AccountWide, now)
 	}
 }
 
@@ -248,6 +248,6 @@ func (d *Delivery) logSettled(row outbox.Row, s outbox.Settlement) {
 	case outbox.Dead:
 		d.o.Log.Error("given up", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("turn", row.Turn), zap.String("err", d.o.Masker.Mask(s.Reason)))
 	default:
-		d.o.Log.Warn("not sent", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("state", string(s.State)), zap.Time("due", s.Due), zap.String("err", d.o.Masker.Mask(s.Reason)))
+		d.o.Log.Warn("not sent", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("state", string(s.State)), zap.Time("due", s.NextAttempt), zap.String("err", d.o.Masker.Mask(s.Reason)))
 	}
 }

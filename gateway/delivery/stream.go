@@ -275,7 +275,7 @@ func (s *Stream) next() time.Duration {
 }
 
 func (s *Stream) showTyping() {
-	if s.d.budget.Wait(s.f.To, time.Now()) > 0 {
+	if s.d.budget.Delay(s.f.To, time.Now()) > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, decoration)
@@ -293,7 +293,7 @@ func (s *Stream) show(text string) {
 	s.mu.Lock()
 	preview, receipt, strikes := s.preview, s.receipt, s.strikes
 	s.mu.Unlock()
-	if strikes >= maxStrikes || s.d.budget.Wait(s.f.To, time.Now()) > 0 {
+	if strikes >= maxStrikes || s.d.budget.Delay(s.f.To, time.Now()) > 0 {
 		return
 	}
 	m := s.message(text)

@@ -81,7 +81,7 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	key := session.Key("agent:" + id)
 	at := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(id)}
 	in := chat.Inbound{IdempotencyKey: string(id), ID: string(id), Kind: chat.Message, Address: at, Text: text, Files: []chat.File{f}}
-	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: inbox.LaneOf(key), Session: key, In: in}})
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: inbox.LaneOf(key), Session: key, Inbound: in}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), inbox.LaneOf(key), 0)
 	h.ok(err)
@@ -90,7 +90,7 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	rec := session.Record{ID: id, Key: key, Address: at, Owner: "7", Created: used, Updated: used, Messages: 1}
 	_, err = h.store.CommitTurn(h.Context(), c, inbox.Commit{
 		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec, Messages: []json.RawMessage{row},
-		Open: &session.Creation{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
+		Create: &session.Creation{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
 	})
 	h.ok(err)
 	h.follow()

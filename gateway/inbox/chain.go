@@ -6,8 +6,8 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A Chain is the story of one message.
-type Chain struct {
+// A MessageHistory is the story of one message.
+type MessageHistory struct {
 	Entry Entry           `json:"entry"`
 	Trace json.RawMessage `json:"trace,omitempty"` // of the turn; see turn.Trace
 	Rows  []outbox.Row    `json:"rows,omitempty"`

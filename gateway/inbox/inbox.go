@@ -33,9 +33,9 @@ type Lane string
 // LaneOf returns the lane of a session's turns.
 func LaneOf(k session.Key) Lane { return Lane(k) }
 
-// Now returns the lane of the session's immediate commands, which do not wait
+// ImmediateLaneOf returns the lane of the session's immediate commands, which do not wait
 // for its turns.
-func Now(k session.Key) Lane { return Lane(k) + "!" }
+func ImmediateLaneOf(k session.Key) Lane { return Lane(k) + "!" }
 
 // Immediate reports whether l is a lane of immediate commands.
 func (l Lane) Immediate() bool { return strings.HasSuffix(string(l), "!") }
@@ -62,53 +62,53 @@ const (
 
 // An Entry is one accepted event and what became of it.
 type Entry struct {
-	ID      ID               `json:"id"`
-	Lane    Lane             `json:"lane"`
-	Session session.Key      `json:"session"`
-	In      chat.Inbound     `json:"in"`
-	By      access.Principal `json:"by"`
-	// Solo entries (commands) are claimed alone; a batch ends before one.
-	Solo bool `json:"solo,omitempty"`
+	ID        ID               `json:"id"`
+	Lane      Lane             `json:"lane"`
+	Session   session.Key      `json:"session"`
+	Inbound   chat.Inbound     `json:"in"`
+	Principal access.Principal `json:"by"`
+	// Exclusive entries (commands) are claimed alone; a batch ends before one.
+	Exclusive bool `json:"solo,omitempty"`
 	// Mode is what it does to a turn that runs. Queued entries are claimed alone
 	// too, but for pieces of one text.
 	Mode Mode `json:"mode,omitempty"`
-	// Aside says that it is worked on beside the conversation of its chat: what
+	// Background says that it is worked on beside the conversation of its chat: what
 	// comes of it quotes it.
-	Aside    bool      `json:"aside,omitempty"`
-	State    State     `json:"state"`
-	Accepted time.Time `json:"accepted"`
-	// Claim asks the store to claim the entry as it is accepted, if nothing else
+	Background bool      `json:"aside,omitempty"`
+	State      State     `json:"state"`
+	Accepted   time.Time `json:"accepted"`
+	// ClaimOnAccept asks the store to claim the entry as it is accepted, if nothing else
 	// is in its lane. It is not stored.
-	Claim bool `json:"-"`
-	// Notice is what its sender is told at once: the store enqueues it in the write
+	ClaimOnAccept bool `json:"-"`
+	// Notices is what its sender is told at once: the store enqueues it in the write
 	// that accepts the entry, if that is fresh. It is not stored with the entry.
-	Notice []outbox.Row `json:"-"`
+	Notices []outbox.Row `json:"-"`
 	// Turn is set by the first claim and stays: the steps of a turn that was cut
 	// short are found by it.
-	Turn  string    `json:"turn,omitempty"`
-	Epoch uint64    `json:"epoch,omitempty"` // of the claim
-	Lease time.Time `json:"lease,omitzero"`  // end of the claim
+	Turn       string    `json:"turn,omitempty"`
+	Epoch      uint64    `json:"epoch,omitempty"` // of the claim
+	LeaseUntil time.Time `json:"lease,omitzero"`  // end of the claim
 	// Crashes counts the processes that died while they worked on the entry.
 	Crashes int `json:"crashes,omitempty"`
-	// Company is how many turns were under way when the last of them died. The
+	// TurnsAtCrash is how many turns were under way when the last of them died. The
 	// more there were, the less it says about this one.
-	Company int `json:"company,omitempty"`
-	// Slot, if set, is the slot of which the entry is the run. It ends in the
+	TurnsAtCrash int `json:"company,omitempty"`
+	// Occurrence, if set, is the slot of which the entry is the run. It ends in the
 	// transaction in which the entry ends.
-	Slot    *schedule.SlotID `json:"slot,omitempty"`
-	Outcome *Outcome         `json:"outcome,omitempty"`
-	Ended   time.Time        `json:"ended,omitzero"`
+	Occurrence *schedule.SlotID `json:"slot,omitempty"`
+	Outcome    *Outcome         `json:"outcome,omitempty"`
+	Ended      time.Time        `json:"ended,omitzero"`
 }
 
-// Together reports whether b, which follows e, may be part of the same input.
-func (e Entry) Together(b Entry) bool {
-	if e.Solo || b.Solo {
+// CanMergeWith reports whether b, which follows e, may be part of the same input.
+func (e Entry) CanMergeWith(b Entry) bool {
+	if e.Exclusive || b.Exclusive {
 		return false
 	}
 	if e.Mode != Queue && b.Mode != Queue {
 		return true
 	}
-	return e.In.Part != nil && e.In.Part.Wait > 0 && b.In.Part != nil && e.In.Part.Group == b.In.Part.Group
+	return e.Inbound.Part != nil && e.Inbound.Part.Wait > 0 && b.Inbound.Part != nil && e.Inbound.Part.Group == b.Inbound.Part.Group
 }
 
 // A Result is the kind of an outcome.
@@ -125,15 +125,15 @@ const (
 // An Outcome is how an entry ended.
 type Outcome struct {
 	Result Result `json:"result"`
-	Why    string `json:"why,omitempty"`
-	// With is the newer entry whose turn answered this one too.
-	With ID `json:"with,omitempty"`
+	Reason string `json:"why,omitempty"`
+	// MergedInto is the newer entry whose turn answered this one too.
+	MergedInto ID `json:"with,omitempty"`
 }
 
 // An Acceptance says what became of an entry that was offered to the store.
 type Acceptance struct {
 	ID    ID   // of the entry, or of the one that has its key already
-	Fresh bool // false: this key was accepted before
+	IsNew bool // false: this key was accepted before
 	// Claim is the claim that was asked for, nil if there is none.
 	Claim *Claim
 }
@@ -157,8 +157,8 @@ type Claim struct {
 	// Previews are the rows of earlier previews of this turn that are not
 	// deleted or replaced yet.
 	Previews []outbox.Row
-	// Waiting is how many entries of the lane stay behind.
-	Waiting int
+	// Remaining is how many entries of the lane stay behind.
+	Remaining int
 }
 
 // A Commit is all that a finished claim makes true, at once or not at all.
@@ -167,13 +167,13 @@ type Commit struct {
 	// not named get Outcome.
 	Outcome  Outcome
 	Outcomes map[ID]Outcome
-	// Open, if set, is the session's opening; it becomes the key's current one.
-	Open *session.Creation
+	// Create, if set, is the session's opening; it becomes the key's current one.
+	Create *session.Creation
 	// Session, if its ID is set, replaces the session's record.
 	Session session.Record
-	// Passes are compactions of the transcript of Session, in order. They come
+	// Compactions are compactions of the transcript of Session, in order. They come
 	// before Messages.
-	Passes []Pass
+	Compactions []Compaction
 	// Messages are appended to the transcript of Session, which must have
 	// Session.Messages - len(Messages) rows before.
 	Messages []json.RawMessage
@@ -191,24 +191,24 @@ type Commit struct {
 	Rows []outbox.Row
 	// Cancel ends the entries of these lanes that wait, and are older than the
 	// claim's newest one, with CancelWhy.
-	Cancel    []Lane
-	CancelWhy string
-	// Point, if set, makes keys point to other session ids.
-	Point map[session.Key]session.ID
+	Cancel       []Lane
+	CancelReason string
+	// SetCurrent, if set, makes keys point to other session ids.
+	SetCurrent map[session.Key]session.ID
 	// Settings, by session, take the place of what was chosen before. Nothing else
 	// changes them, so they can be set beside a turn that runs.
 	Settings map[session.ID]session.Settings
 	// Accept are entries that begin to wait with this commit.
 	Accept []Entry
-	// Slot, if set, is how the slots of the claim's entries end, in the place of
+	// RunOutcome, if set, is how the slots of the claim's entries end, in the place of
 	// what their outcomes say.
-	Slot *schedule.Ending
+	RunOutcome *schedule.Ending
 	// Trace is kept with the turn for `why`.
 	Trace json.RawMessage
 }
 
-// A Pass is one compaction of an active transcript. Nothing is deleted by it.
-type Pass struct {
+// A Compaction is one compaction of an active transcript. Nothing is deleted by it.
+type Compaction struct {
 	// Length is how many rows the transcript must have before.
 	Length int
 	// Append are rows that are appended first.
@@ -223,6 +223,6 @@ type Pass struct {
 // later claim, has its entries.
 var ErrStale = errors.New("inbox: the claim is stale")
 
-// ErrRefused says that a commit contradicts what is stored. It will never be
+// ErrConflict says that a commit contradicts what is stored. It will never be
 // taken, however often it is tried.
-var ErrRefused = errors.New("inbox: the commit contradicts what is stored")
+var ErrConflict = errors.New("inbox: the commit contradicts what is stored")

@@ -42,20 +42,20 @@ func ParseRate(s string) (Rate, error) {
 	return Rate{N: n, Per: d}, nil
 }
 
-// A Ceiling is what an operator allows at most, whatever the platform would
+// A RateLimit is what an operator allows at most, whatever the platform would
 // take.
-type Ceiling struct {
-	Account Rate // all sends of the account together
-	Room    Rate // the sends to one room
+type RateLimit struct {
+	PerAccount Rate // all sends of the account together
+	PerChat    Rate // the sends to one room
 }
 
-// A Budget knows when the platforms take sends again. It has learned that from
+// A Throttle knows when the platforms take sends again. It has learned that from
 // their answers: without a Ceiling it never holds back a send before a platform
 // has said so, and then exactly as long as the platform named. Its methods may
 // be called from any goroutine. It is not kept across restarts: a platform that
 // still refuses says so again.
-type Budget struct {
-	ceilings map[chat.Account]Ceiling // does not change
+type Throttle struct {
+	ceilings map[chat.Account]RateLimit // does not change
 
 	mu       sync.Mutex // guards what follows
 	rooms    map[chat.Address]time.Time
@@ -64,9 +64,9 @@ type Budget struct {
 	sweepAt  int                          // number of keys over which it is time to sweep
 }
 
-// NewBudget returns a Budget that has learned nothing yet.
-func NewBudget(ceilings map[chat.Account]Ceiling) *Budget {
-	return &Budget{
+// NewThrottle returns a Budget that has learned nothing yet.
+func NewThrottle(ceilings map[chat.Account]RateLimit) *Throttle {
+	return &Throttle{
 		ceilings: ceilings,
 		rooms:    make(map[chat.Address]time.Time),
 		accounts: make(map[chat.Account]time.Time),
@@ -74,10 +74,10 @@ func NewBudget(ceilings map[chat.Account]Ceiling) *Budget {
 	}
 }
 
-// Learn takes in that a platform asked at now to wait for after: before the
+// RecordRetryAfter takes in that a platform asked at now to wait for after: before the
 // next send to the room of to, or global: before the next send of its account.
 // An earlier answer that reaches further holds on.
-func (b *Budget) Learn(to chat.Address, after time.Duration, global bool, now time.Time) {
+func (b *Throttle) RecordRetryAfter(to chat.Address, after time.Duration, global bool, now time.Time) {
 	if after <= 0 {
 		return
 	}
@@ -96,15 +96,15 @@ func (b *Budget) Learn(to chat.Address, after time.Duration, global bool, now ti
 	}
 }
 
-// Wait returns how long a send to to has to wait at now; 0: it may leave.
-func (b *Budget) Wait(to chat.Address, now time.Time) time.Duration {
+// Delay returns how long a send to to has to wait at now; 0: it may leave.
+func (b *Throttle) Delay(to chat.Address, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waitLocked(to, now)
 }
 
-// Take is Wait, and counts the send against its ceilings if it may leave.
-func (b *Budget) Take(to chat.Address, now time.Time) time.Duration {
+// Reserve is Wait, and counts the send against its ceilings if it may leave.
+func (b *Throttle) Reserve(to chat.Address, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := b.waitLocked(to, now)
@@ -112,36 +112,36 @@ func (b *Budget) Take(to chat.Address, now time.Time) time.Duration {
 		return wait
 	}
 	c := b.ceilings[to.AccountID()]
-	b.count(whole(to), c.Account, now)
-	b.count(to.WithoutThread(), c.Room, now)
+	b.count(accountScope(to), c.PerAccount, now)
+	b.count(to.WithoutThread(), c.PerChat, now)
 	return 0
 }
 
-func (b *Budget) waitLocked(to chat.Address, now time.Time) time.Duration {
+func (b *Throttle) waitLocked(to chat.Address, now time.Time) time.Duration {
 	c := b.ceilings[to.AccountID()]
 	return max(0,
 		b.rooms[to.WithoutThread()].Sub(now),
 		b.accounts[to.AccountID()].Sub(now),
-		full(b.sent[whole(to)], c.Account, now),
-		full(b.sent[to.WithoutThread()], c.Room, now))
+		windowWait(b.sent[accountScope(to)], c.PerAccount, now),
+		windowWait(b.sent[to.WithoutThread()], c.PerChat, now))
 }
 
-// whole is the key under which the sends of a whole account are counted; no
+// accountScope is the key under which the sends of a whole account are counted; no
 // room has it, because a room has a chat.
-func whole(to chat.Address) chat.Address {
+func accountScope(to chat.Address) chat.Address {
 	return chat.Address{Platform: to.Platform, Account: to.Account}
 }
 
-// full returns how long it takes until a window that ends now has room for one
+// windowWait returns how long it takes until a window that ends now has room for one
 // more send.
-func full(sent []time.Time, r Rate, now time.Time) time.Duration {
+func windowWait(sent []time.Time, r Rate, now time.Time) time.Duration {
 	if r.N <= 0 || len(sent) < r.N {
 		return 0
 	}
 	return sent[len(sent)-r.N].Add(r.Per).Sub(now)
 }
 
-func (b *Budget) count(k chat.Address, r Rate, now time.Time) {
+func (b *Throttle) count(k chat.Address, r Rate, now time.Time) {
 	if r.N <= 0 {
 		return
 	}
@@ -157,7 +157,7 @@ func (b *Budget) count(k chat.Address, r Rate, now time.Time) {
 
 // sweep forgets what no longer holds anything back, whenever the number of
 // things remembered has doubled.
-func (b *Budget) sweep(now time.Time) {
+func (b *Throttle) sweep(now time.Time) {
 	if len(b.rooms)+len(b.accounts)+len(b.sent) < b.sweepAt {
 		return
 	}
@@ -174,9 +174,9 @@ func (b *Budget) sweep(now time.Time) {
 	}
 	for k, s := range b.sent {
 		c := b.ceilings[k.AccountID()]
-		per := c.Room.Per
-		if k == whole(k) {
-			per = c.Account.Per
+		per := c.PerChat.Per
+		if k == accountScope(k) {
+			per = c.PerAccount.Per
 		}
 		if !s[len(s)-1].Add(per).After(now) {
 			delete(b.sent, k)

@@ -12,9 +12,9 @@ import (
 )
 
 func TestBudgetHoldsNothingBackByItself(t *testing.T) {
-	b := outbox.NewBudget(nil)
+	b := outbox.NewThrottle(nil)
 	for i := range 10_000 {
-		if w := b.Take(at(fmt.Sprint(i%3)), t0); w != 0 {
+		if w := b.Reserve(at(fmt.Sprint(i%3)), t0); w != 0 {
 			t.Fatalf("send %d waits %v though no platform has asked", i, w)
 		}
 	}
@@ -36,23 +36,23 @@ func TestBudgetLearns(t *testing.T) {
 		{"account", true, []chat.Address{at("1"), at("2"), thread}, []chat.Address{other, discord}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := outbox.NewBudget(nil)
-			b.Learn(at("1"), after, c.global, t0)
-			b.Learn(at("1"), time.Second, c.global, t0) // a shorter wish takes nothing back
-			b.Learn(at("1"), 0, c.global, t0)           // no wish
+			b := outbox.NewThrottle(nil)
+			b.RecordRetryAfter(at("1"), after, c.global, t0)
+			b.RecordRetryAfter(at("1"), time.Second, c.global, t0) // a shorter wish takes nothing back
+			b.RecordRetryAfter(at("1"), 0, c.global, t0)           // no wish
 			for _, a := range c.held {
-				if w := b.Wait(a, t0); w != after {
+				if w := b.Delay(a, t0); w != after {
 					t.Errorf("%v waits %v, want %v", a, w, after)
 				}
-				if w := b.Take(a, t0.Add(after-1)); w != 1 {
+				if w := b.Reserve(a, t0.Add(after-1)); w != 1 {
 					t.Errorf("%v waits %v a nanosecond before, want 1ns", a, w)
 				}
-				if w := b.Take(a, t0.Add(after)); w != 0 {
+				if w := b.Reserve(a, t0.Add(after)); w != 0 {
 					t.Errorf("%v still waits %v at the time named", a, w)
 				}
 			}
 			for _, a := range c.free {
-				if w := b.Wait(a, t0); w != 0 {
+				if w := b.Delay(a, t0); w != 0 {
 					t.Errorf("%v waits %v for somebody else's limit", a, w)
 				}
 			}
@@ -61,11 +61,11 @@ func TestBudgetLearns(t *testing.T) {
 }
 
 func TestBudgetForgets(t *testing.T) {
-	b := outbox.NewBudget(nil)
+	b := outbox.NewThrottle(nil)
 	now := t0
 	for i := range 100_000 {
 		now = now.Add(time.Second)
-		b.Learn(at(fmt.Sprint(i)), 10*time.Second, false, now)
+		b.RecordRetryAfter(at(fmt.Sprint(i)), 10*time.Second, false, now)
 	}
 	if n := b.Remembered(); n > 300 {
 		t.Errorf("%d rooms are remembered, of which 10 are held back", n)
@@ -78,7 +78,7 @@ func TestCeilingIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		account := outbox.Rate{N: rapid.IntRange(0, 6).Draw(t, "account"), Per: 10 * time.Second}
 		room := outbox.Rate{N: rapid.IntRange(0, 4).Draw(t, "room"), Per: 15 * time.Second}
-		b := outbox.NewBudget(map[chat.Account]outbox.Ceiling{{Platform: chat.Telegram}: {Account: account, Room: room}})
+		b := outbox.NewThrottle(map[chat.Account]outbox.RateLimit{{Platform: chat.Telegram}: {PerAccount: account, PerChat: room}})
 		sent := make(map[string][]time.Time)
 		inWindow := func(k string, r outbox.Rate, now time.Time) (n int) {
 			for _, s := range sent[k] {
@@ -93,12 +93,12 @@ func TestCeilingIsExact(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
 			chat := rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "room")
 			full := account.N > 0 && inWindow("", account, now) >= account.N || room.N > 0 && inWindow(chat, room, now) >= room.N
-			wait := b.Take(at(chat), now)
+			wait := b.Reserve(at(chat), now)
 			if full != (wait > 0) {
 				t.Fatalf("window full: %v, but the send waits %v", full, wait)
 			}
 			if wait > 0 {
-				if w := b.Wait(at(chat), now.Add(wait)); w != 0 {
+				if w := b.Delay(at(chat), now.Add(wait)); w != 0 {
 					t.Fatalf("told to wait %v, then to wait %v more", wait, w)
 				}
 				continue

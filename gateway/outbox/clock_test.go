@@ -17,17 +17,17 @@ func TestNothingWaitsForLongerThanItWasToldTo(t *testing.T) {
 		{"on its way", 5 * time.Minute, 3 * time.Minute, 3 * time.Minute},
 		{"a clock that was corrected", 5 * time.Second, 35 * time.Second, 35 * time.Second},
 		{"a clock that was set back", 5 * time.Second, time.Hour + 5*time.Second, 0},
-		{"asked for at once, and a clock that was set back", outbox.Wait(t0, t0), time.Hour, 0},
+		{"asked for at once, and a clock that was set back", outbox.DelayUntil(t0, t0), time.Hour, 0},
 		{"stored by an older version", 0, time.Hour, time.Hour},
 		{"stored by an older version, and a clock that was set back", 0, 25 * time.Hour, 0},
 		{"what a platform asks for", 7 * time.Hour, 7 * time.Hour, 7 * time.Hour},
 	} {
-		row := outbox.Row{State: outbox.NotSent, Due: t0.Add(c.due), Wait: c.wait}
-		if got := row.Left(t0); got != c.want {
+		row := outbox.Row{State: outbox.NotSent, NextAttempt: t0.Add(c.due), Delay: c.wait}
+		if got := row.TimeUntilDue(t0); got != c.want {
 			t.Errorf("%s: %v are left, want %v", c.name, got, c.want)
 		}
 	}
-	if got := (outbox.Row{}).Left(t0); got != 0 {
+	if got := (outbox.Row{}).TimeUntilDue(t0); got != 0 {
 		t.Errorf("a row that waits for nothing waits %v", got)
 	}
 }
@@ -35,7 +35,7 @@ func TestNothingWaitsForLongerThanItWasToldTo(t *testing.T) {
 func TestOnlyTheTimeInWhichARowWasTriedCounts(t *testing.T) {
 	row := outbox.Row{State: outbox.Queued, Created: t0}
 	r := row.Attempt(t0, 1)
-	r.State, r.Due = outbox.NotSent, t0.Add(time.Minute)
+	r.State, r.NextAttempt = outbox.NotSent, t0.Add(time.Minute)
 	late := r.Attempt(t0.Add(25*time.Hour), 2) // the clock was put forward, or nothing ran
 	for _, c := range []struct {
 		name string
@@ -54,7 +54,7 @@ func TestOnlyTheTimeInWhichARowWasTriedCounts(t *testing.T) {
 			t.Errorf("%s: expired is %t", c.name, got)
 		}
 	}
-	if r.Attempts != 1 || r.State != outbox.NotSent || late.Attempts != 2 || late.Epoch != 2 || !late.Due.IsZero() || late.State != outbox.Attempting {
+	if r.Attempts != 1 || r.State != outbox.NotSent || late.Attempts != 2 || late.Epoch != 2 || !late.NextAttempt.IsZero() || late.State != outbox.Attempting {
 		t.Errorf("%+v", late)
 	}
 }

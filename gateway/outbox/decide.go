@@ -9,47 +9,47 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Life is how long an outbound message is tried before it is given up.
-const Life = 24 * time.Hour
+// MaxRetryTime is how long an outbound message is tried before it is given up.
+const MaxRetryTime = 24 * time.Hour
 
-// takeBackTries bounds how often the deletion of a preview is tried: it stands
+// maxDeleteAttempts bounds how often the deletion of a preview is tried: it stands
 // in the queue ahead of replies.
-const takeBackTries = 5
+const maxDeleteAttempts = 5
 
-// moveTries is how many attempts follow a chat to its new address without a
+// maxMigrationAttempts is how many attempts follow a chat to its new address without a
 // pause; two chats that point to each other must not be followed for ever.
-const moveTries = 3
+const maxMigrationAttempts = 3
 
 // reasonLimit is the greatest length of a Reason in bytes.
 const reasonLimit = 500
 
-// ErrDied is what became of an attempt whose process died: nobody knows.
-var ErrDied = errors.New("outbox: the process died during the attempt")
+// ErrProcessDied is what became of an attempt whose process died: nobody knows.
+var ErrProcessDied = errors.New("outbox: the process died during the attempt")
 
-// A Policy says what becomes of a message when nobody can say whether it
+// A UncertainPolicy says what becomes of a message when nobody can say whether it
 // arrived.
-type Policy string
+type UncertainPolicy string
 
 // The policies, as they stand in the configuration at delivery.uncertain.
 const (
-	Resend Policy = "resend" // send it again, marked as a possible repeat
-	Hold   Policy = "hold"   // keep it until the operator decides
-	Drop   Policy = "drop"   // give it up
+	Resend UncertainPolicy = "resend" // send it again, marked as a possible repeat
+	Hold   UncertainPolicy = "hold"   // keep it until the operator decides
+	Drop   UncertainPolicy = "drop"   // give it up
 )
 
-// leastLife is for how long a row is tried at least, however long it had to wait
+// minRetryTime is for how long a row is tried at least, however long it had to wait
 // for its first attempt.
-const leastLife = 15 * time.Minute
+const minRetryTime = 15 * time.Minute
 
 // Expired reports whether r was tried for too long to be tried again after a
 // failure. Time in which it was due and nobody tried it does not count.
 func Expired(r Row, now time.Time) bool {
-	now = now.Add(-r.Idle)
-	return now.Sub(r.Created) >= Life && (r.Began.IsZero() || now.Sub(r.Began) >= leastLife)
+	now = now.Add(-r.IdleFor)
+	return now.Sub(r.Created) >= MaxRetryTime && (r.FirstAttempt.IsZero() || now.Sub(r.FirstAttempt) >= minRetryTime)
 }
 
-// Arrived settles a row whose message the platform has.
-func Arrived(r Row, receipt chat.Receipt) Settlement {
+// Delivered settles a row whose message the platform has.
+func Delivered(r Row, receipt chat.Receipt) Settlement {
 	return Settlement{ID: r.ID, State: Sent, Receipt: &receipt}
 }
 
@@ -68,70 +68,70 @@ func Arrived(r Row, receipt chat.Receipt) Settlement {
 // refusal of the second attempt says nothing about the first. Of a Preview only
 // its deletion is tried again. An edit whose answer is missing is not uncertain,
 // because it can be repeated: callers turn it into a refusal first.
-func Decide(r Row, err error, now time.Time, p Policy) Settlement {
-	s := Settlement{ID: r.ID, Repeat: r.Repeat}
+func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
+	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
 	if err == nil || r.Delete != 0 && errors.Is(err, chat.ErrGone) {
-		s.State, s.Repeat = Sent, false
+		s.State, s.MayBeRepeat = Sent, false
 		return s
 	}
 	s.Reason = reason(err)
 	se := known(err)
 	switch {
 	case se.MigratedTo != nil && *se.MigratedTo != r.Msg.To && se.Outcome != chat.Uncertain:
-		s.MovedTo = se.MigratedTo
-		if r.Attempts <= moveTries {
-			return tryAgain(s, r, now, now)
+		s.MigratedTo = se.MigratedTo
+		if r.Attempts <= maxMigrationAttempts {
+			return retry(s, r, now, now)
 		}
-		return tryAgain(s, r, now, now.Add(r.Backoff()))
+		return retry(s, r, now, now.Add(r.Backoff()))
 	case se.Outcome == chat.Permanent:
 		s.State = Dead
 		return s
 	case se.Outcome == chat.Transient && se.RetryAfter > 0:
-		return tryAgain(s, r, now, now.Add(se.RetryAfter))
+		return retry(s, r, now, now.Add(se.RetryAfter))
 	case se.Outcome == chat.Transient:
-		return tryAgain(s, r, now, now.Add(r.Backoff()))
-	case r.State == Unsure:
-		q := Resolve(r, now, p)
+		return retry(s, r, now, now.Add(r.Backoff()))
+	case r.State == Uncertain:
+		q := ResolveUncertain(r, now, p)
 		q.Reason = s.Reason
 		return q
 	}
-	s.State, s.Due = Unsure, now
+	s.State, s.NextAttempt = Uncertain, now
 	return s
 }
 
-// Resolve settles by policy a row of which nobody can say whether it arrived.
+// ResolveUncertain settles by policy a row of which nobody can say whether it arrived.
 // Under Resend it becomes NotSent, due after a backoff and marked as a possible
 // repeat. Under Hold it stays Unsure with a zero Due: it is the operator's, and
 // later rows of its queue do not wait for it. Under Drop, once it has Expired, or
 // if it is a Preview, it is Dead.
-func Resolve(r Row, now time.Time, p Policy) Settlement {
-	s := Settlement{ID: r.ID, Reason: "no answer: it may or may not have arrived", Repeat: r.Repeat}
+func ResolveUncertain(r Row, now time.Time, p UncertainPolicy) Settlement {
+	s := Settlement{ID: r.ID, Reason: "no answer: it may or may not have arrived", MayBeRepeat: r.MayBeRepeat}
 	switch {
 	case r.Delete != 0:
-		return tryAgain(s, r, now, now.Add(r.Backoff()))
+		return retry(s, r, now, now.Add(r.Backoff()))
 	case r.Role == Preview:
 		s.State = Dead
 	case p == Hold:
-		s.State, s.Repeat = Unsure, true
+		s.State, s.MayBeRepeat = Uncertain, true
 	case p == Drop:
 		s.State, s.Reason = Dead, s.Reason+"; dropped by delivery.uncertain"
 	default:
-		s.Repeat = true
-		return tryAgain(s, r, now, now.Add(r.Backoff()))
+		s.MayBeRepeat = true
+		return retry(s, r, now, now.Add(r.Backoff()))
 	}
 	return s
 }
 
-// tryAgain makes s the settlement of a row that needs another attempt, at due,
+// retry makes s the settlement of a row that needs another attempt, at due,
 // or gives it up where there has been enough of them.
-func tryAgain(s Settlement, r Row, now, due time.Time) Settlement {
+func retry(s Settlement, r Row, now, due time.Time) Settlement {
 	switch {
 	case Expired(r, now):
 		s.State, s.Reason = Dead, clip(s.Reason+"; given up after 24 h")
-	case r.Role == Preview && (r.Delete == 0 || r.Attempts >= takeBackTries):
+	case r.Role == Preview && (r.Delete == 0 || r.Attempts >= maxDeleteAttempts):
 		s.State = Dead
 	default:
-		s.State, s.Due = NotSent, due
+		s.State, s.NextAttempt = NotSent, due
 	}
 	return s
 }
@@ -171,14 +171,14 @@ func clip(s string) string {
 	return s[:n] + "…"
 }
 
-// RepeatMark is the line that stands ahead of a text which may be a repeat. In no
+// RepeatNotice is the line that stands ahead of a text which may be a repeat. In no
 // language is it longer.
-const RepeatMark = "(may be a repeat)"
+const RepeatNotice = "(may be a repeat)"
 
-// MarkRepeat returns t with mark on a line of its own ahead of it, and every style
+// AddRepeatNotice returns t with mark on a line of its own ahead of it, and every style
 // where it was. Marking twice is marking once. The text grows by len(mark)+1
 // bytes, all ASCII, which a piece that fills its platform's limit has no room for.
-func MarkRepeat(t chat.RichText, mark string) chat.RichText {
+func AddRepeatNotice(t chat.RichText, mark string) chat.RichText {
 	lead := mark + "\n"
 	if strings.HasPrefix(t.Text, lead) || t.Text == mark {
 		return t

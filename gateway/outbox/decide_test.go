@@ -38,42 +38,42 @@ func TestDecide(t *testing.T) {
 		want outbox.Settlement
 	}{
 		{"success", row, nil, now, outbox.Settlement{State: outbox.Sent}},
-		{"success ends the repeat", with(func(r *outbox.Row) { r.Repeat = true }), nil, now, outbox.Settlement{State: outbox.Sent}},
-		{"refused", row, refused, now, outbox.Settlement{State: outbox.NotSent, Due: soon, Reason: "flood"}},
+		{"success ends the repeat", with(func(r *outbox.Row) { r.MayBeRepeat = true }), nil, now, outbox.Settlement{State: outbox.Sent}},
+		{"refused", row, refused, now, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "flood"}},
 		{"refused with a time, to the letter", row, wait, now,
-			outbox.Settlement{State: outbox.NotSent, Due: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
 		{"refused, wrapped", row, fmt.Errorf("send: %w", wait), now,
-			outbox.Settlement{State: outbox.NotSent, Due: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
-		{"refused keeps the mark of an earlier attempt", with(func(r *outbox.Row) { r.Repeat = true }), refused, now,
-			outbox.Settlement{State: outbox.NotSent, Due: soon, Reason: "flood", Repeat: true}},
-		{"refused a moment before 24 h", row, refused, t0.Add(outbox.Life - 1),
-			outbox.Settlement{State: outbox.NotSent, Due: t0.Add(outbox.Life - 1 + row.Backoff()), Reason: "flood"}},
-		{"refused after 24 h", row, refused, t0.Add(outbox.Life), outbox.Settlement{State: outbox.Dead, Reason: "flood; given up after 24 h"}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
+		{"refused keeps the mark of an earlier attempt", with(func(r *outbox.Row) { r.MayBeRepeat = true }), refused, now,
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "flood", MayBeRepeat: true}},
+		{"refused a moment before 24 h", row, refused, t0.Add(outbox.MaxRetryTime - 1),
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: t0.Add(outbox.MaxRetryTime - 1 + row.Backoff()), Reason: "flood"}},
+		{"refused after 24 h", row, refused, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Dead, Reason: "flood; given up after 24 h"}},
 		{"rejected", row, &chat.SendError{Outcome: chat.Permanent, Reason: "blocked by the user"}, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "blocked by the user"}},
 		{"rejected because the chat moved", row, &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
-			outbox.Settlement{State: outbox.NotSent, Due: now, Reason: "moved", MovedTo: &moved}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: now, Reason: "moved", MigratedTo: &moved}},
 		{"moved for the fourth time", with(func(r *outbox.Row) { r.Attempts = 4 }), &chat.SendError{Outcome: chat.Transient, Reason: "moved", MigratedTo: &moved}, now,
-			outbox.Settlement{State: outbox.NotSent, Due: now.Add(with(func(r *outbox.Row) { r.Attempts = 4 }).Backoff()), Reason: "moved", MovedTo: &moved}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(with(func(r *outbox.Row) { r.Attempts = 4 }).Backoff()), Reason: "moved", MigratedTo: &moved}},
 		{"moved to where it is", with(func(r *outbox.Row) { r.Msg.To = moved }), &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "moved"}},
 		{"uncertain", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer"}, now,
-			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
+			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "no answer"}},
 		{"an error that says nothing", row, errors.New("unexpected EOF"), now,
-			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "unexpected EOF"}},
+			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "unexpected EOF"}},
 		{"uncertain, at a chat that moved", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer", MigratedTo: &moved}, now,
-			outbox.Settlement{State: outbox.Unsure, Due: now, Reason: "no answer"}},
-		{"died", row, outbox.ErrDied, now, outbox.Settlement{State: outbox.Unsure, Due: now, Reason: outbox.ErrDied.Error()}},
-		{"asking failed", with(func(r *outbox.Row) { r.State = outbox.Unsure }), errors.New("no network"), now,
-			outbox.Settlement{State: outbox.NotSent, Due: soon, Reason: "no network", Repeat: true}},
+			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "no answer"}},
+		{"died", row, outbox.ErrProcessDied, now, outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: outbox.ErrProcessDied.Error()}},
+		{"asking failed", with(func(r *outbox.Row) { r.State = outbox.Uncertain }), errors.New("no network"), now,
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "no network", MayBeRepeat: true}},
 		{"an edit of what is gone", row, fmt.Errorf("edit: %w", chat.ErrGone), now,
-			outbox.Settlement{State: outbox.NotSent, Due: soon, Reason: "edit: chat: message is gone"}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "edit: chat: message is gone"}},
 		{"a deletion of what is gone", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), fmt.Errorf("delete: %w", chat.ErrGone), now,
 			outbox.Settlement{State: outbox.Sent}},
 		{"a preview is not tried again", with(func(r *outbox.Row) { r.Role = outbox.Preview }), wait, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
 		{"a deletion is tried again", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), wait, now,
-			outbox.Settlement{State: outbox.NotSent, Due: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
+			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
 		{"a deletion is not tried for ever", with(func(r *outbox.Row) { r.Role, r.Delete, r.Attempts = outbox.Preview, 3, 5 }), refused, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
 	} {
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	row := outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Unsure, Attempts: 1, Created: t0}
+	row := outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Uncertain, Attempts: 1, Created: t0}
 	preview, takeBack := row, row
 	preview.Role = outbox.Preview
 	takeBack.Role, takeBack.Delete = outbox.Preview, 4
@@ -95,21 +95,21 @@ func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		row  outbox.Row
-		p    outbox.Policy
+		p    outbox.UncertainPolicy
 		at   time.Time
 		want outbox.Settlement
 	}{
-		{"resend", row, outbox.Resend, t0, outbox.Settlement{State: outbox.NotSent, Due: soon, Repeat: true}},
-		{"no policy is resend", row, "", t0, outbox.Settlement{State: outbox.NotSent, Due: soon, Repeat: true}},
-		{"resend after 24 h", row, outbox.Resend, t0.Add(outbox.Life), outbox.Settlement{State: outbox.Dead, Repeat: true}},
-		{"hold", row, outbox.Hold, t0, outbox.Settlement{State: outbox.Unsure, Repeat: true}},
-		{"hold after 24 h", row, outbox.Hold, t0.Add(outbox.Life), outbox.Settlement{State: outbox.Unsure, Repeat: true}},
+		{"resend", row, outbox.Resend, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, MayBeRepeat: true}},
+		{"no policy is resend", row, "", t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, MayBeRepeat: true}},
+		{"resend after 24 h", row, outbox.Resend, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Dead, MayBeRepeat: true}},
+		{"hold", row, outbox.Hold, t0, outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
+		{"hold after 24 h", row, outbox.Hold, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
 		{"drop", row, outbox.Drop, t0, outbox.Settlement{State: outbox.Dead}},
 		{"preview", preview, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead}},
-		{"deletion", takeBack, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, Due: soon}},
+		{"deletion", takeBack, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := outbox.Resolve(c.row, c.at, c.p)
+			got := outbox.ResolveUncertain(c.row, c.at, c.p)
 			if got.Reason == "" {
 				t.Error("the settlement has no reason")
 			}
@@ -124,7 +124,7 @@ func TestResolve(t *testing.T) {
 func TestReasonIsBounded(t *testing.T) {
 	row := outbox.Row{State: outbox.Attempting, Created: t0}
 	for _, text := range []string{strings.Repeat("ä", 400), strings.Repeat("x", 10_000), "bad \xff bytes"} {
-		got := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, Reason: text}, t0.Add(outbox.Life), outbox.Resend).Reason
+		got := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, Reason: text}, t0.Add(outbox.MaxRetryTime), outbox.Resend).Reason
 		if len(got) > 500 || !utf8.ValidString(got) {
 			t.Errorf("reason of %d bytes, valid %v", len(got), utf8.ValidString(got))
 		}
@@ -167,8 +167,8 @@ func TestMarkRepeat(t *testing.T) {
 			in.Spans = []chat.Span{{Start: 0, End: n, Style: chat.BlockQuote}, {Start: a, End: b, Style: chat.Link, Arg: "u"}}
 		}
 		spans := append([]chat.Span(nil), in.Spans...)
-		out := outbox.MarkRepeat(in, outbox.RepeatMark)
-		if !strings.HasPrefix(out.Text, outbox.RepeatMark) || !strings.HasSuffix(out.Text, text) {
+		out := outbox.AddRepeatNotice(in, outbox.RepeatNotice)
+		if !strings.HasPrefix(out.Text, outbox.RepeatNotice) || !strings.HasSuffix(out.Text, text) {
 			t.Fatalf("got %q of %q", out.Text, text)
 		}
 		for i, s := range out.Spans {
@@ -182,7 +182,7 @@ func TestMarkRepeat(t *testing.T) {
 		if d := cmp.Diff(spans, in.Spans); d != "" {
 			t.Fatal("the original was changed:\n" + d)
 		}
-		if d := cmp.Diff(out, outbox.MarkRepeat(out, outbox.RepeatMark)); d != "" {
+		if d := cmp.Diff(out, outbox.AddRepeatNotice(out, outbox.RepeatNotice)); d != "" {
 			t.Fatal("marked twice:\n" + d)
 		}
 	})

@@ -1,4 +1,4 @@
 package outbox
 
 // Remembered returns how many things b keeps in memory.
-func (b *Budget) Remembered() int { return len(b.rooms) + len(b.accounts) + len(b.sent) }
+func (b *Throttle) Remembered() int { return len(b.rooms) + len(b.accounts) + len(b.sent) }

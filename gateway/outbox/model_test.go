@@ -23,7 +23,7 @@ type world struct {
 
 // key makes worlds comparable: what differs only in how it came about is one.
 func (w world) key() string {
-	return fmt.Sprint(w.row.State, w.row.Attempts, w.row.Repeat, w.row.Due.Sub(t0), w.now.Sub(t0), w.visible, w.unmarked)
+	return fmt.Sprint(w.row.State, w.row.Attempts, w.row.MayBeRepeat, w.row.NextAttempt.Sub(t0), w.now.Sub(t0), w.visible, w.unmarked)
 }
 
 // An ending is how one attempt can end: what the platform did, and what came
@@ -43,15 +43,15 @@ func endings() []ending {
 		{"rejected", false, &chat.SendError{Outcome: chat.Permanent, Reason: "blocked"}},
 		{"lost answer", true, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer"}},
 		{"lost request", false, errors.New("connection reset")},
-		{"died after", true, outbox.ErrDied},
-		{"died before", false, outbox.ErrDied},
+		{"died after", true, outbox.ErrProcessDied},
+		{"died before", false, outbox.ErrProcessDied},
 	}
 }
 
 // A rig is one configuration of the machine.
 type rig struct {
 	role    outbox.Role
-	policy  outbox.Policy
+	policy  outbox.UncertainPolicy
 	canFind bool
 }
 
@@ -63,23 +63,23 @@ func (g rig) next(w world) (all []world) {
 		if f != nil {
 			f(&n)
 		}
-		n.row.State, n.row.Due, n.row.Repeat = s.State, s.Due, s.Repeat
-		if s.Due.After(n.now) {
-			n.now = s.Due
+		n.row.State, n.row.NextAttempt, n.row.MayBeRepeat = s.State, s.NextAttempt, s.MayBeRepeat
+		if s.NextAttempt.After(n.now) {
+			n.now = s.NextAttempt
 		}
 		all = append(all, n)
 	}
-	if w.row.State == outbox.Unsure {
+	if w.row.State == outbox.Uncertain {
 		if !g.canFind {
-			step("resolve", outbox.Resolve(w.row, w.now, g.policy), nil)
+			step("resolve", outbox.ResolveUncertain(w.row, w.now, g.policy), nil)
 			return all
 		}
 		step("cannot ask", outbox.Decide(w.row, errors.New("no network"), w.now, g.policy), nil)
 		if w.visible > 0 {
-			step("found", outbox.Arrived(w.row, chat.Receipt{ID: "1"}), nil)
+			step("found", outbox.Delivered(w.row, chat.Receipt{ID: "1"}), nil)
 			return all
 		}
-		step("not found", outbox.Settlement{State: outbox.NotSent, Due: w.now}, nil)
+		step("not found", outbox.Settlement{State: outbox.NotSent, NextAttempt: w.now}, nil)
 		return all
 	}
 	for _, e := range endings() {
@@ -91,7 +91,7 @@ func (g rig) next(w world) (all []world) {
 			if !e.arrives {
 				return
 			}
-			if n.visible > 0 && !r.Repeat {
+			if n.visible > 0 && !r.MayBeRepeat {
 				n.unmarked++
 			}
 			n.visible++
@@ -100,7 +100,7 @@ func (g rig) next(w world) (all []world) {
 	return all
 }
 
-func (g rig) held(r outbox.Row) bool { return r.State == outbox.Unsure && r.Due.IsZero() }
+func (g rig) held(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
 
 // check says what must hold in w, whatever has happened.
 func (g rig) check(t *testing.T, w world) {
@@ -115,11 +115,11 @@ func (g rig) check(t *testing.T, w world) {
 		fail("two copies though the policy forbids it")
 	case g.role == outbox.Preview && w.visible > 1:
 		fail("a preview was repeated")
-	case w.row.State == outbox.NotSent && w.row.Due.IsZero():
+	case w.row.State == outbox.NotSent && w.row.NextAttempt.IsZero():
 		fail("waits without a time")
 	case g.held(w.row) && g.policy != outbox.Hold:
 		fail("held without the policy")
-	case w.row.State != outbox.Sent && w.row.State != outbox.NotSent && w.row.State != outbox.Unsure && w.row.State != outbox.Dead && w.row.State != outbox.Queued:
+	case w.row.State != outbox.Sent && w.row.State != outbox.NotSent && w.row.State != outbox.Uncertain && w.row.State != outbox.Dead && w.row.State != outbox.Queued:
 		fail("settled as " + string(w.row.State))
 	}
 }
@@ -129,7 +129,7 @@ func (g rig) check(t *testing.T, w world) {
 func TestEveryLifeOfARow(t *testing.T) {
 	const deepest = 7 // attempts; seven hours of flood each are more than a life
 	for _, role := range []outbox.Role{outbox.Reply, outbox.Preview, outbox.Notice} {
-		for _, policy := range []outbox.Policy{outbox.Resend, outbox.Hold, outbox.Drop} {
+		for _, policy := range []outbox.UncertainPolicy{outbox.Resend, outbox.Hold, outbox.Drop} {
 			for _, canFind := range []bool{false, true} {
 				g := rig{role, policy, canFind}
 				seen := map[string]bool{}
@@ -147,7 +147,7 @@ func TestEveryLifeOfARow(t *testing.T) {
 					if w.row.Terminal() || g.held(w.row) {
 						continue
 					}
-					if w.now.Sub(t0) > outbox.Life+7*time.Hour {
+					if w.now.Sub(t0) > outbox.MaxRetryTime+7*time.Hour {
 						t.Fatalf("%+v: still alive after %v:%s", g, w.now.Sub(t0), w.trail)
 					}
 					if w.row.Attempts < deepest {
@@ -174,11 +174,11 @@ func TestRowsEnd(t *testing.T) {
 		for row.State != outbox.Dead {
 			row.Attempts++
 			s := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, RetryAfter: after, Reason: "no"}, now, outbox.Resend)
-			if s.State == outbox.NotSent && !s.Due.After(now) {
+			if s.State == outbox.NotSent && !s.NextAttempt.After(now) {
 				t.Fatalf("attempt %d is due at once: a busy loop", row.Attempts)
 			}
-			row.State, now = s.State, s.Due
-			if row.State == outbox.NotSent && now.Sub(t0) > outbox.Life+max(after, 5*time.Minute) {
+			row.State, now = s.State, s.NextAttempt
+			if row.State == outbox.NotSent && now.Sub(t0) > outbox.MaxRetryTime+max(after, 5*time.Minute) {
 				t.Fatalf("after=%v: tried again %v after it was made", after, now.Sub(t0))
 			}
 		}

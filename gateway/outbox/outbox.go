@@ -33,7 +33,7 @@ const (
 	Queued     State = "queued"
 	Attempting State = "attempting"
 	NotSent    State = "known_not_sent"
-	Unsure     State = "uncertain"
+	Uncertain  State = "uncertain"
 	Sent       State = "sent"
 	Dead       State = "dead"
 )
@@ -67,40 +67,40 @@ type Row struct {
 	Attempts int       `json:"n,omitempty"`
 	Epoch    uint64    `json:"epoch,omitempty"` // of the process that attempts
 	Created  time.Time `json:"created"`
-	// Began is when the row was first tried, and Idle for how long nobody has tried
+	// FirstAttempt is when the row was first tried, and Idle for how long nobody has tried
 	// it since although it was due: nothing ran, or the clock was put forward.
-	Began time.Time     `json:"began,omitzero"`
-	Idle  time.Duration `json:"idle,omitempty"`
-	// Due is when the row may be worked on again, not before. A row that is
+	FirstAttempt time.Time     `json:"began,omitzero"`
+	IdleFor      time.Duration `json:"idle,omitempty"`
+	// NextAttempt is when the row may be worked on again, not before. A row that is
 	// Unsure with a zero Due is held: it is the operator's, and later rows of its
 	// queue do not wait for it.
-	Due time.Time `json:"due,omitzero"`
-	// Wait is how long it was until Due when Due was set; see Left.
-	Wait    time.Duration `json:"wait,omitempty"`
+	NextAttempt time.Time `json:"due,omitzero"`
+	// Delay is how long it was until Due when Due was set; see Left.
+	Delay   time.Duration `json:"wait,omitempty"`
 	Settled time.Time     `json:"settled,omitzero"`
 	Receipt *chat.Receipt `json:"receipt,omitempty"`
 	Reason  string        `json:"reason,omitempty"` // last failure, in words
-	// Repeat says that an earlier attempt may have arrived, so the text says
+	// MayBeRepeat says that an earlier attempt may have arrived, so the text says
 	// that it may be a repeat.
-	Repeat bool `json:"repeat,omitempty"`
-	// Forgotten says that the row's conversation was deleted, or that it tells a
+	MayBeRepeat bool `json:"repeat,omitempty"`
+	// RedactWhenDone says that the row's conversation was deleted, or that it tells a
 	// secret: what it says is gone once it has ended.
-	Forgotten bool `json:"forgotten,omitempty"`
+	RedactWhenDone bool `json:"forgotten,omitempty"`
 }
 
 // clockSlack is by how much the clock may be corrected without anything being
 // thought of it.
 const clockSlack = time.Minute
 
-// Left returns how long r has to wait at now; 0: it is due. What is to wait for
+// TimeUntilDue returns how long r has to wait at now; 0: it is due. What is to wait for
 // longer than it was told to was told by a clock that has been set back since,
 // and is due.
-func (r Row) Left(now time.Time) time.Duration {
-	longest := r.Wait + clockSlack
-	if r.Wait == 0 { // it was stored before Wait was
-		longest = Life
+func (r Row) TimeUntilDue(now time.Time) time.Duration {
+	longest := r.Delay + clockSlack
+	if r.Delay == 0 { // it was stored before Wait was
+		longest = MaxRetryTime
 	}
-	left := r.Due.Sub(now)
+	left := r.NextAttempt.Sub(now)
 	if left < 0 || left > longest {
 		return 0
 	}
@@ -113,19 +113,19 @@ const idleLong = time.Hour
 // Attempt returns r with an attempt registered at now, in the process of that
 // epoch.
 func (r Row) Attempt(now time.Time, epoch uint64) Row {
-	switch late := now.Sub(r.Due); {
-	case r.Began.IsZero():
-		r.Began = now
-	case !r.Due.IsZero() && late > idleLong:
-		r.Idle += late
+	switch late := now.Sub(r.NextAttempt); {
+	case r.FirstAttempt.IsZero():
+		r.FirstAttempt = now
+	case !r.NextAttempt.IsZero() && late > idleLong:
+		r.IdleFor += late
 	}
-	r.State, r.Epoch, r.Due = Attempting, epoch, time.Time{}
+	r.State, r.Epoch, r.NextAttempt = Attempting, epoch, time.Time{}
 	r.Attempts++
 	return r
 }
 
-// Wait returns the Wait of a row that is made due at now.
-func Wait(due, now time.Time) time.Duration {
+// DelayUntil returns the Wait of a row that is made due at now.
+func DelayUntil(due, now time.Time) time.Duration {
 	if due.IsZero() {
 		return 0
 	}
@@ -137,23 +137,23 @@ func (r Row) Terminal() bool { return r.State == Sent || r.State == Dead }
 
 // DeadLetter reports whether r was given up and somebody may care: a preview
 // that was given up is made up for by the reply.
-func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview && !r.Forgotten }
+func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview && !r.RedactWhenDone }
 
-// Silenced is r without anything that it says, and without what is known of its
+// Redacted is r without anything that it says, and without what is known of its
 // failures: platforms quote what they refuse.
-func (r Row) Silenced() Row {
+func (r Row) Redacted() Row {
 	r.Msg = chat.Outbound{ID: r.Msg.ID, To: r.Msg.To, ReplyTo: r.Msg.ReplyTo, Quiet: r.Msg.Quiet}
-	r.Question, r.Reason, r.Forgotten = "", "", true
+	r.Question, r.Reason, r.RedactWhenDone = "", "", true
 	return r
 }
 
 // A Settlement is what an attempt came to.
 type Settlement struct {
-	ID      ID
-	State   State // Sent, NotSent, Unsure or Dead
-	Due     time.Time
-	Receipt *chat.Receipt
-	Reason  string
-	Repeat  bool          // the next attempt may be a repeat
-	MovedTo *chat.Address // the chat's new address, for this and all later rows
+	ID          ID
+	State       State // Sent, NotSent, Unsure or Dead
+	NextAttempt time.Time
+	Receipt     *chat.Receipt
+	Reason      string
+	MayBeRepeat bool          // the next attempt may be a repeat
+	MigratedTo  *chat.Address // the chat's new address, for this and all later rows
 }

@@ -64,7 +64,7 @@ func (r *reaper) point(name string) bool {
 	return true
 }
 
-func (r *reaper) FireSlots(ctx context.Context, runs []inbox.Firing) (f []inbox.Fired, err error) {
+func (r *reaper) FireSlots(ctx context.Context, runs []inbox.ScheduledRun) (f []inbox.ScheduledRunResult, err error) {
 	err = r.pass("fire", func() (err error) { f, err = r.port.FireSlots(ctx, runs); return err })
 	return f, err
 }

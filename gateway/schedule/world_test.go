@@ -43,7 +43,7 @@ type daemon struct {
 // port is what scheduler and gateway need of the store.
 type port interface {
 	schedule.Store
-	FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error)
+	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 	Claim(ctx context.Context, lane inbox.Lane, most int) (inbox.Claim, error)
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
@@ -132,7 +132,7 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 		return nil, full
 	}
 	fired := make([]schedule.Fired, len(runs))
-	var firings []inbox.Firing
+	var firings []inbox.ScheduledRun
 	for i, r := range runs {
 		if why, no := never[r.Job.ID]; no {
 			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
@@ -140,7 +140,7 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 		}
 		in := schedule.Inbound(r.Job, r.Slot)
 		k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
-		firings = append(firings, inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}})
+		firings = append(firings, inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}})
 	}
 	got, err := d.port.FireSlots(ctx, firings)
 	if err != nil {
@@ -150,8 +150,8 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 		if fired[i].Verdict != "" {
 			continue
 		}
-		fired[i].Verdict = got[0].Verdict
-		if got[0].Verdict == schedule.Begun {
+		fired[i].Verdict = got[0].Status
+		if got[0].Status == schedule.Begun {
 			go d.work(ctx, firings[0].Entry.Lane) // ends with ctx; the bubble waits for it
 		}
 		got, firings = got[1:], firings[1:]
@@ -165,7 +165,7 @@ func (d *daemon) work(ctx context.Context, l inbox.Lane) {
 	if err != nil || c.Turn == "" {
 		return
 	}
-	slot := c.Entries[0].Slot
+	slot := c.Entries[0].Occurrence
 	d.mu.Lock()
 	d.began[slot.String()]++
 	d.mu.Unlock()
@@ -229,15 +229,15 @@ type counter struct {
 }
 
 func (c *counter) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
-	firings := make([]inbox.Firing, len(runs))
+	firings := make([]inbox.ScheduledRun, len(runs))
 	for i, r := range runs {
 		in := schedule.Inbound(r.Job, r.Slot)
-		firings[i] = inbox.Firing{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), In: in}}
+		firings[i] = inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), Inbound: in}}
 	}
 	got, err := c.store.FireSlots(ctx, firings)
 	fired := make([]schedule.Fired, len(got))
 	for i, f := range got {
-		if fired[i].Verdict = f.Verdict; f.Verdict == schedule.Begun {
+		if fired[i].Verdict = f.Status; f.Status == schedule.Begun {
 			c.left--
 		}
 	}
@@ -261,7 +261,7 @@ func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time)
 		}
 		begin := time.Now()
 		in := chat.Inbound{IdempotencyKey: fmt.Sprint(name, i), Kind: chat.Message, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}}
-		_, err := store.Accept(b.Context(), []inbox.Entry{{Lane: inbox.Lane(fmt.Sprint(name, i)), In: in}})
+		_, err := store.Accept(b.Context(), []inbox.Entry{{Lane: inbox.Lane(fmt.Sprint(name, i)), Inbound: in}})
 		ok(b, err)
 		took = append(took, time.Since(begin))
 	}

@@ -114,7 +114,7 @@ func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 		if !utf8.ValidString(string(ka)) || strings.ContainsFunc(string(ka), unicode.IsControl) {
 			t.Fatalf("the key %q cannot be shown", ka)
 		}
-		if inbox.Now(ka) == inbox.LaneOf(kb) {
+		if inbox.ImmediateLaneOf(ka) == inbox.LaneOf(kb) {
 			t.Fatalf("the lane of %q is the immediate lane of %q", kb, ka)
 		}
 	})

@@ -10,7 +10,7 @@ func (t *turn) about(keep func(inbox.Entry) bool) []string {
 	ids := make([]string, 0, len(t.c.Entries))
 	for _, e := range t.c.Entries {
 		if keep == nil || keep(e) {
-			ids = append(ids, e.In.ID)
+			ids = append(ids, e.Inbound.ID)
 		}
 	}
 	return ids

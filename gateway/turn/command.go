@@ -20,13 +20,13 @@ import (
 func (t *turn) command(cut context.Context) {
 	ctx := context.WithoutCancel(cut)
 	e := t.first()
-	name, args, _ := command.Parse(e.In.Text)
+	name, args, _ := command.Parse(e.Inbound.Text)
 	rec, _, err := t.r.o.Store.Session(ctx, e.Session)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, In: e.In, By: e.By, Key: e.Session, Session: rec, Printer: t.r.o.Words}
+	call := command.Call{Name: name, Args: args, In: e.Inbound, By: e.Principal, Key: e.Session, Session: rec, Printer: t.r.o.Words}
 	res, err := t.r.o.Commands.Run(ctx, t.r.o.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
@@ -46,7 +46,7 @@ func (t *turn) command(cut context.Context) {
 			return
 		}
 	}
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Point: pointed(e.Session, res.Resume)}
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, SetCurrent: pointed(e.Session, res.Resume)}
 	if res.Settings != nil || res.Rebuild != "" {
 		more, err := t.change(ctx, &m, rec, res)
 		if err != nil {
@@ -62,7 +62,7 @@ func (t *turn) command(cut context.Context) {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
 	if res.Stop {
-		m.Cancel, m.CancelWhy = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
+		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {
 		s, err := t.r.begin(e, res.Title)
@@ -70,7 +70,7 @@ func (t *turn) command(cut context.Context) {
 			t.fail(ctx, err)
 			return
 		}
-		m.Open, m.Session = s.open, session.Record{}
+		m.Create, m.Session = s.open, session.Record{}
 	}
 	if t.commit(ctx, m) { // else it runs again, or somebody else runs it
 		t.carryOut(ctx, res, rec, f)
@@ -88,9 +88,9 @@ func pointed(k session.Key, id session.ID) map[session.Key]session.ID {
 // carryOut does what a command that is marked done wants.
 func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
 	e := t.first()
-	name, _, _ := command.Parse(e.In.Text)
+	name, _, _ := command.Parse(e.Inbound.Text)
 	if res.Stop && t.r.o.Stop(inbox.LaneOf(e.Session), Stopped{By: "/" + name}) {
-		t.log.Info("stopped", zap.String("by", e.By.ID))
+		t.log.Info("stopped", zap.String("by", e.Principal.ID))
 	}
 	if res.Then != nil {
 		res.Then()
@@ -102,6 +102,6 @@ func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Rec
 		}
 	}
 	if res.Restart {
-		t.r.o.Restart(e.In.Address)
+		t.r.o.Restart(e.Inbound.Address)
 	}
 }

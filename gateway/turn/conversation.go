@@ -111,14 +111,14 @@ func (r *Runner) prompt(ctx context.Context, id session.ID) (p prompt.Prefix, er
 func (r *Runner) begin(e inbox.Entry, title string) (*conversation, error) {
 	now := time.Now().UTC()
 	rec := session.Record{
-		ID: session.NewID(now), Key: e.Session, Address: e.In.Address, Title: title,
-		Shared: r.o.Policy.Shared(e.In.Address), Created: now, Updated: now, Name: e.In.ChatName,
+		ID: session.NewID(now), Key: e.Session, Address: e.Inbound.Address, Title: title,
+		Shared: r.o.Policy.Shared(e.Inbound.Address), Created: now, Updated: now, Name: e.Inbound.ChatName,
 	}
-	if e.Slot != nil {
-		rec.ID = e.Slot.Session()
+	if e.Occurrence != nil {
+		rec.ID = e.Occurrence.Session()
 	}
 	if !rec.Shared {
-		rec.Owner, rec.OwnersOnly = e.In.Sender.ID, e.By.Level == access.Owner
+		rec.Owner, rec.OwnersOnly = e.Inbound.Sender.ID, e.Principal.Level == access.Owner
 	}
 	s := &conversation{rec: rec, tr: llm.NewTranscript(), ledger: ledger.New()}
 	s.prefix, s.notes = r.o.Prefix(rec)

@@ -40,7 +40,7 @@ func (t *turn) broken(ctx context.Context, err error, preview outbox.ID) {
 	rows := t.takeBack()
 	rows = append(rows, t.apology(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: t.sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // keepHistory leaves what was said in the transcript, closed so that the next
@@ -94,12 +94,12 @@ func (t *turn) cut(ctx context.Context, cause error) {
 			agent.Close(t.s.tr, "[Stopped by the user.]")
 		}
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Cancelled, Why: stopped.By}, Rows: t.takeBack(),
+			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.By}, Rows: t.takeBack(),
 		})
 	case errors.As(cause, &newer) && len(t.c.Steps) > 0 && t.s != nil:
 		agent.Close(t.s.tr, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Replied, With: newer.By}, Rows: t.takeBack(),
+			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.By}, Rows: t.takeBack(),
 		})
 		t.again = true
 	case errors.As(cause, &newer):
@@ -128,7 +128,7 @@ func (t *turn) release(ctx context.Context) {
 	}
 	// A claim that is not given back would hold its lane until the lease ends.
 	err := t.insist(context.WithoutCancel(ctx), "release", func() {}, func(ctx context.Context) error { return t.r.o.Store.Release(ctx, t.c) })
-	if errors.Is(err, inbox.ErrRefused) {
+	if errors.Is(err, inbox.ErrConflict) {
 		t.log.Error("release", zap.Error(err))
 	}
 }
@@ -137,14 +137,14 @@ func (t *turn) release(ctx context.Context) {
 func (t *turn) takeBack() []outbox.Row {
 	var rows []outbox.Row
 	for _, p := range t.c.Previews {
-		rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, p.ID))
+		rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, p.ID))
 	}
 	return rows
 }
 
 // sentence is why there is no answer, and what to do.
 func (t *turn) sentence(p words.Printer, err error) string {
-	if slot := t.first().Slot; slot != nil {
+	if slot := t.first().Occurrence; slot != nil {
 		return excuse.Job(p, err, slot.Job)
 	}
 	return excuse.Message(p, err)
@@ -159,7 +159,7 @@ func (t *turn) apology(err error) []outbox.Row {
 // about, wherever it is.
 func (t *turn) quoting() delivery.Draft {
 	f := t.draft()
-	f.ReplyTo, f.As = t.first().In.ID, chat.PurposeFailure
+	f.ReplyTo, f.As = t.first().Inbound.ID, chat.PurposeFailure
 	return f
 }
 
@@ -173,7 +173,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.trace.Error = err.Error()
 	t.s = nil
 	rows := append(t.takeBack(), t.apology(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: t.sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
 
 // setAside ends a turn that has killed the process before.
@@ -183,7 +183,7 @@ func (t *turn) setAside(ctx context.Context) {
 	if n := len(t.c.Entries); n > 1 {
 		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.c.Turn)
 	}
-	if slot := t.first().Slot; slot != nil {
+	if slot := t.first().Occurrence; slot != nil {
 		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(slot.Job), t.c.Turn)
 	}
 	t.drop(ctx, text, "set aside")
@@ -192,13 +192,13 @@ func (t *turn) setAside(ctx context.Context) {
 // drop ends a turn of which no conversation comes, with a text that says so.
 func (t *turn) drop(ctx context.Context, text, why string) {
 	rows := append(t.takeBack(), t.render(text, t.quoting())...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: why}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: why}, Rows: rows})
 }
 
 // tooLate ends a turn that would come too late: of a message, which is kept in its
 // conversation, or of a scheduled prompt.
 func (t *turn) tooLate(ctx context.Context, why excuse.Late) {
-	if slot := t.first().Slot; slot != nil {
+	if slot := t.first().Occurrence; slot != nil {
 		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
 		return
 	}
@@ -219,7 +219,7 @@ func (t *turn) tooLate(ctx context.Context, why excuse.Late) {
 	s.tr.Append(m)
 	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
 	rows := append(t.takeBack(), t.render(why.Message(t.Printer, len(t.c.Entries)), t.quoting())...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "too late"}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
 }
 
 // commit makes m true, with what the turn added to its transcript, and sends
@@ -244,7 +244,7 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 			t.r.o.Delivery.WakeRows(rows)
 			t.result = resultOf(m.Outcome)
 			t.settled(m.Outcome)
-			if slot := t.first().Slot; slot != nil && t.r.o.Scheduled != nil {
+			if slot := t.first().Occurrence; slot != nil && t.r.o.Scheduled != nil {
 				t.r.o.Scheduled.Ended(*slot)
 			}
 			if t.r.o.Committed != nil {
@@ -257,7 +257,7 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 			return false
 		}
 		t.log.Error("commit", zap.Error(err))
-		if errors.Is(err, inbox.ErrRefused) && !t.refused {
+		if errors.Is(err, inbox.ErrConflict) && !t.refused {
 			t.refused = true
 			t.fail(ctx, err) // without the conversation: what memory had of it is wrong
 			return false
@@ -281,7 +281,7 @@ func (t *turn) complete(m *inbox.Commit) (err error) {
 	if m.Messages, err = rows(t.s.tr.Since(t.stored)); err != nil {
 		return err
 	}
-	m.Passes, m.Calls = t.passes, t.calls
+	m.Compactions, m.Calls = t.passes, t.calls
 	if t.reprompt {
 		if m.Prompt, err = json.Marshal(t.s.prefix); err != nil {
 			return fmt.Errorf("prompt of %s: %w", t.s.rec.ID, err)
@@ -299,7 +299,7 @@ func (t *turn) complete(m *inbox.Commit) (err error) {
 		t.s.rec.PendingBreak = string(t.s.ledger.Declared())
 	}
 	t.summarised = t.summarised.Add(t.r.present.leave(t.s.rec.ID))
-	m.Open = t.s.open
+	m.Create = t.s.open
 	m.Session = t.s.rec
 	m.Session.Messages = t.s.tr.Len()
 	m.Session.Turns++

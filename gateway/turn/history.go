@@ -59,7 +59,7 @@ func (t *turn) archive(s *conversation, at int) error {
 		return err
 	}
 	t.s = s
-	t.passes = []inbox.Pass{{Length: len(kept), From: at, To: len(kept), Active: kept[:at:at]}}
+	t.passes = []inbox.Compaction{{Length: len(kept), From: at, To: len(kept), Active: kept[:at:at]}}
 	s.tr.Truncate(at)
 	t.stored = at
 	s.engine, s.kept = nil, nil // it may know of what is not there any more
@@ -96,8 +96,8 @@ func spoken(m llm.Message) bool {
 
 // again is an entry that says m once more, for the person who asked for it.
 func again(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
-	in := e.In
-	in.IdempotencyKey, in.Kind, in.ReplyTo, in.Files, in.Text = e.In.IdempotencyKey+"#retry", chat.Message, nil, nil, ""
+	in := e.Inbound
+	in.IdempotencyKey, in.Kind, in.ReplyTo, in.Files, in.Text = e.Inbound.IdempotencyKey+"#retry", chat.Message, nil, nil, ""
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case llm.Text:
@@ -111,11 +111,11 @@ func again(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 			in.Text = rest
 		}
 	}
-	by := e.By
+	by := e.Principal
 	if shared { // somebody else may have said it
 		by.Level = min(by.Level, access.Guest)
 	}
-	return inbox.Entry{In: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, By: by, State: inbox.Waiting, Accepted: time.Now()}
+	return inbox.Entry{Inbound: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, Principal: by, State: inbox.Waiting, Accepted: time.Now()}
 }
 
 // quoted shows the beginning of what a person said.

@@ -29,7 +29,7 @@ const maxInline = 100 << 10
 // gather waits for the pieces that belong to the claim's last entry: the rest
 // of an album, or of a text that the person's client has split.
 func (t *turn) gather(ctx context.Context) error {
-	if len(t.c.Steps) > 0 || t.last().In.Part == nil || t.last().In.Part.Wait == 0 {
+	if len(t.c.Steps) > 0 || t.last().Inbound.Part == nil || t.last().Inbound.Part.Wait == 0 {
 		return nil
 	}
 	poked := t.r.holding.enter(t.c.Lane)
@@ -62,10 +62,10 @@ const follow = 300 * time.Millisecond
 // holdUntil is when the pieces are complete if no other comes.
 func holdUntil(entries []inbox.Entry) time.Time {
 	last := entries[len(entries)-1]
-	if last.In.Part == nil {
+	if last.Inbound.Part == nil {
 		return time.Time{}
 	}
-	wait := last.In.Part.Wait
+	wait := last.Inbound.Part.Wait
 	if wait == 0 && len(entries) > 1 {
 		wait = follow
 	}
@@ -118,12 +118,12 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *sessio
 		if i > 0 {
 			text.WriteString(between(entries[i-1], e))
 		}
-		if e.In.HasEarlierMessages && r.o.Earlier != nil {
-			text.WriteString(r.earlier(ctx, e.In, *rec))
+		if e.Inbound.HasEarlierMessages && r.o.Earlier != nil {
+			text.WriteString(r.earlier(ctx, e.Inbound, *rec))
 		}
 		body, images, wrong := r.say(ctx, e, rec, model.Vision)
 		if rec.Shared {
-			text.WriteString("[" + session.CleanSpeakerName(e.In.Sender.Name) + "] ")
+			text.WriteString("[" + session.CleanSpeakerName(e.Inbound.Sender.Name) + "] ")
 		}
 		text.WriteString(body)
 		blocks = append(blocks, images...)
@@ -171,7 +171,7 @@ func (r *Runner) earlier(ctx context.Context, in chat.Inbound, rec session.Recor
 // between is what stands between the texts of two entries: pieces of one split
 // text are lines of one text.
 func between(a, b inbox.Entry) string {
-	if a.In.Part != nil && b.In.Part != nil && a.In.Part.Group == b.In.Part.Group {
+	if a.Inbound.Part != nil && b.Inbound.Part != nil && a.Inbound.Part.Group == b.Inbound.Part.Group {
 		return "\n"
 	}
 	return "\n\n"
@@ -180,24 +180,24 @@ func between(a, b inbox.Entry) string {
 // say returns what an entry says to a model, and its images if it sees them.
 func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, sees bool) (text string, images []llm.Block, problems []string) {
 	var b strings.Builder
-	if q := e.In.ReplyTo; q != nil && q.Text != "" {
+	if q := e.Inbound.ReplyTo; q != nil && q.Text != "" {
 		who := "a message of " + prompt.Quote(q.Author)
 		if q.FromBot {
 			who = "your message"
 		}
 		fmt.Fprintf(&b, "[in reply to %s: %s]\n", who, prompt.Quote(q.Text))
 	}
-	said := e.In.Text
+	said := e.Inbound.Text
 	if name, args, ok := command.Parse(said); ok && r.o.Skill != nil {
 		if text, ok := r.o.Skill(rec.ID, name, args); ok {
 			said = text
 		}
 	}
 	b.WriteString(prompt.Neutralise(said))
-	for _, f := range e.In.Files {
+	for _, f := range e.Inbound.Files {
 		var wrong error
 		if f.Path == "" && r.o.Fetch != nil {
-			f, wrong = r.o.Fetch(ctx, e.In.Address.AccountID(), f)
+			f, wrong = r.o.Fetch(ctx, e.Inbound.Address.AccountID(), f)
 		}
 		switch {
 		case wrong != nil:

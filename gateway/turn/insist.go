@@ -16,7 +16,7 @@ import (
 func (t *turn) insist(ctx context.Context, what string, waits func(), write func(context.Context) error) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := write(context.WithoutCancel(ctx))
-		if err == nil || errors.Is(err, inbox.ErrStale) || errors.Is(err, inbox.ErrRefused) {
+		if err == nil || errors.Is(err, inbox.ErrStale) || errors.Is(err, inbox.ErrConflict) {
 			return err
 		}
 		t.log.Error(what, zap.Error(err))

@@ -11,8 +11,8 @@ func (t *turn) mark(is chat.Reaction) {
 		return
 	}
 	for _, e := range t.c.Entries {
-		if !e.Solo {
-			t.r.o.Mark(e.In, is)
+		if !e.Exclusive {
+			t.r.o.Mark(e.Inbound, is)
 		}
 	}
 }

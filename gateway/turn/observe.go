@@ -22,12 +22,12 @@ func (t *turn) observed(ctx context.Context) {
 	}
 	e := t.first()
 	began := observe.Began{
-		Turn: t.c.Turn, Kind: observe.Message, Platform: e.In.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
+		Turn: t.c.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
 	}
 	switch {
-	case e.Solo:
+	case e.Exclusive:
 		began.Kind = observe.Command
-	case e.Slot != nil:
+	case e.Occurrence != nil:
 		began.Kind = observe.Scheduled
 	}
 	tell(began)
@@ -38,7 +38,7 @@ func (t *turn) observed(ctx context.Context) {
 // resultOf is an outcome as observers know it.
 func resultOf(o inbox.Outcome) observe.Result {
 	switch {
-	case o.With != 0:
+	case o.MergedInto != 0:
 		return observe.Superseded
 	case o.Result == inbox.Silent:
 		return observe.Silent

@@ -95,7 +95,7 @@ func (r *Runner) Charge(id session.ID, c agent.Call) {
 
 // appear says who speaks now. It is said again whenever somebody joins the turn.
 func (t *turn) appear() {
-	in := t.last().In
+	in := t.last().Inbound
 	t.r.present.enter(t.s.rec.ID, Speaker{Turn: t.c.Turn, By: t.least(), At: in.Address, Name: in.ChatName})
 }
 
@@ -124,7 +124,7 @@ func (t *turn) title(answer string) {
 func written(entries []inbox.Entry) string {
 	var b strings.Builder
 	for _, e := range entries {
-		b.WriteString(e.In.Text + "\n")
+		b.WriteString(e.Inbound.Text + "\n")
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -202,7 +202,7 @@ const (
 
 // poisoned reports whether e seems to kill the process.
 func poisoned(e inbox.Entry) bool {
-	return e.Crashes >= maxCrashes && e.Company <= fewTurns || e.Crashes >= mostCrashes
+	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurns || e.Crashes >= mostCrashes
 }
 
 // commandWait is how long a turn waits before it looks again whether the commands
@@ -238,7 +238,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	t := &turn{r: r, c: c, Printer: r.o.Words, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.observed(ctx)
 	// What came between the hand-over and this run has woken nobody.
-	if c.Waiting > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
+	if c.Remaining > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
 		r.o.Wake(l)
 	}
 }
@@ -297,7 +297,7 @@ type turn struct {
 	summarised    llm.Usage // by compactions, and by what tools had models do
 	heard         inbox.ID  // the newest entry of which the model has heard
 	stored        int       // how many messages of the transcript are in the store, or in passes
-	passes        []inbox.Pass
+	passes        []inbox.Compaction
 	calls         []json.RawMessage // of models, as the ledger has them
 	kept          int               // how many of calls are in recorded steps
 	noted         json.RawMessage   // what the recorded steps have of the context engine
@@ -323,7 +323,7 @@ func (t *turn) run(ctx context.Context) {
 	switch e := t.first(); {
 	case poisoned(e):
 		t.setAside(ctx)
-	case e.Solo:
+	case e.Exclusive:
 		t.command(ctx)
 	case t.c.Crashed && t.suspended(ctx):
 		t.tooLate(ctx, excuse.Suspended)
@@ -331,7 +331,7 @@ func (t *turn) run(ctx context.Context) {
 		t.tooLate(ctx, excuse.CutOff)
 	case t.r.o.Backlog > 0 && t.r.age(e) > t.r.o.Backlog && !t.c.Crashed:
 		t.tooLate(ctx, excuse.Away)
-	case e.Slot != nil && t.r.o.Scheduled != nil:
+	case e.Occurrence != nil && t.r.o.Scheduled != nil:
 		t.scheduled(ctx)
 	default:
 		t.talk(ctx)
@@ -340,9 +340,9 @@ func (t *turn) run(ctx context.Context) {
 
 // age is how old a message is by the clock of its platform.
 func (r *Runner) age(e inbox.Entry) time.Duration {
-	age := time.Since(e.In.SentAt)
-	if r.o.Ahead != nil && e.Slot == nil {
-		age -= r.o.Ahead(e.In.Address.AccountID())
+	age := time.Since(e.Inbound.SentAt)
+	if r.o.Ahead != nil && e.Occurrence == nil {
+		age -= r.o.Ahead(e.Inbound.Address.AccountID())
 	}
 	return age
 }

@@ -63,7 +63,7 @@ func silence(answer string) bool {
 
 // scheduled leads a scheduled run through the agent to its commit.
 func (t *turn) scheduled(ctx context.Context) {
-	slot := *t.first().Slot
+	slot := *t.first().Occurrence
 	t.trace.Began, t.trace.Resumed = time.Now(), t.c.Crashed
 	run, err := t.r.o.Scheduled.Prepare(ctx, slot, len(t.c.Steps) > 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 	}
 	var wrong error
 	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != nil {
-		return "", &excuse.JobFault{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Slot.Job))}
+		return "", &excuse.JobFault{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
 	stream := t.r.o.Delivery.Stream(t.draft(), 0)
@@ -127,14 +127,14 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 
 // announce ends a run with its answer.
 func (t *turn) announce(ctx context.Context, run Run, answer string) {
-	slot := *t.first().Slot
+	slot := *t.first().Occurrence
 	if run.Keep != nil && strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
 			t.log.Error("keep the output of a scheduled run", zap.Error(err))
 		}
 	}
 	if silence(answer) {
-		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Why: "[SILENT]"}})
+		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
 		return
 	}
 	to := t.r.o.Scheduled.Places(ctx, slot)
@@ -156,7 +156,7 @@ func (t *turn) announce(ctx context.Context, run Run, answer string) {
 // render makes the rows of what the turn says besides its answer: a scheduled run
 // says it where its answer goes.
 func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
-	slot := t.first().Slot
+	slot := t.first().Occurrence
 	if slot == nil {
 		return t.r.o.Delivery.Render(text, f)
 	}
@@ -171,7 +171,7 @@ func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 // announced is what scheduled runs have said to the chat of the turn since the
 // session last listened.
 func (t *turn) announced(ctx context.Context, rec session.Record) string {
-	if t.r.o.Scheduled == nil || t.first().Slot != nil {
+	if t.r.o.Scheduled == nil || t.first().Occurrence != nil {
 		return ""
 	}
 	var since time.Time
@@ -181,5 +181,5 @@ func (t *turn) announced(ctx context.Context, rec session.Record) string {
 	if since.After(time.Now()) { // the clock was set back: rather twice than never
 		since = time.Time{}
 	}
-	return t.r.o.Scheduled.Announced(ctx, t.last().In.Address, since)
+	return t.r.o.Scheduled.Announced(ctx, t.last().Inbound.Address, since)
 }

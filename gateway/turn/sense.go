@@ -68,7 +68,7 @@ func (t *turn) speak(answer string) {
 	if t.r.o.Senses.Speak == nil || !t.s.rec.Settings.Voice || strings.TrimSpace(said) == "" {
 		return
 	}
-	f := delivery.Draft{To: t.last().In.Address, Turn: t.c.Turn}
+	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.c.Turn}
 	t.r.aside(func(ctx context.Context) {
 		began := time.Now()
 		file, err := t.r.o.Senses.Speak(ctx, said)

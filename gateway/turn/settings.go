@@ -40,7 +40,7 @@ func (t *turn) change(ctx context.Context, m *inbox.Commit, rec session.Record, 
 		if res.Settings != nil {
 			s.open.Record.Settings = *res.Settings
 		}
-		m.Open = s.open
+		m.Create = s.open
 		return "", nil
 	}
 	if res.Settings != nil {

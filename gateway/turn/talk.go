@@ -108,9 +108,9 @@ func (t *turn) unheard(m *inbox.Commit) {
 		if m.Outcomes == nil {
 			m.Outcomes = make(map[inbox.ID]inbox.Outcome)
 		}
-		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Why: "the daemon was restarted before it was read"}
+		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Reason: "the daemon was restarted before it was read"}
 		f := t.draft()
-		f.ReplyTo, f.As, f.For = e.In.ID, chat.PurposeFailure, []string{e.In.ID}
+		f.ReplyTo, f.As, f.For = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
 		m.Rows = append(m.Rows, t.r.o.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
@@ -182,10 +182,10 @@ func (t *turn) begin(ctx context.Context, win *agent.Window, input llm.Message, 
 // least is who may least of those whose words the turn has: what one of them may
 // not do is not done because another has spoken too.
 func (t *turn) least() access.Principal {
-	by := t.first().By
+	by := t.first().Principal
 	for _, e := range t.c.Entries {
-		if e.By.Level < by.Level {
-			by = e.By
+		if e.Principal.Level < by.Level {
+			by = e.Principal
 		}
 	}
 	return by
@@ -321,10 +321,10 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 // draft says where the turn's answer goes and what it quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
-	mode := t.r.o.Quote[e.In.Address.AccountID()]
-	f := delivery.Draft{To: e.In.Address, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
-	if e.Aside || mode != "off" && (e.In.Address.Kind != chat.DM || t.c.Waiting > 0) {
-		f.ReplyTo = e.In.ID
+	mode := t.r.o.Quote[e.Inbound.Address.AccountID()]
+	f := delivery.Draft{To: e.Inbound.Address, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
+	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.c.Remaining > 0) {
+		f.ReplyTo = e.Inbound.ID
 	}
 	return f
 }
@@ -357,7 +357,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	}
 	for _, p := range t.c.Previews {
 		if p.ID != preview {
-			rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, p.ID))
+			rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, p.ID))
 		}
 	}
 	switch {
@@ -365,14 +365,14 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	case settled && len(rows) > 0:
 		rows[0].Replaces = preview
 	default:
-		rows = append(rows, delivery.Gone(t.last().In.Address, t.c.Turn, preview))
+		rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, preview))
 	}
 	return append(rows, files...)
 }
 
 // notices are rows for what the person should know besides the answer.
 func (t *turn) notices(texts []string) []outbox.Row {
-	if t.first().Slot != nil { // nobody listens; it is in the log
+	if t.first().Occurrence != nil { // nobody listens; it is in the log
 		return nil
 	}
 	var rows []outbox.Row
@@ -413,7 +413,7 @@ type watch struct {
 
 func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	w := &watch{limit: t.r.o.Inactivity}
-	if t.first().Slot != nil {
+	if t.first().Occurrence != nil {
 		w.limit = runInactivity
 	}
 	began := time.Now()
@@ -459,7 +459,7 @@ func (w *watch) stop() {
 
 // tell says something by the way, if somebody is there.
 func (t *turn) tell(text string) {
-	if t.first().Slot != nil {
+	if t.first().Occurrence != nil {
 		return
 	}
 	f := t.draft()

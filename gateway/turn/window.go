@@ -206,7 +206,7 @@ func (t *turn) compacted(ev agent.Compacted) error {
 	if err != nil {
 		return err
 	}
-	t.passes = append(t.passes, inbox.Pass{Length: t.stored, Append: added, From: ev.From, To: ev.To, Active: active})
+	t.passes = append(t.passes, inbox.Compaction{Length: t.stored, Append: added, From: ev.From, To: ev.To, Active: active})
 	t.stored = len(active)
 	t.s.bytes = 0
 	for _, row := range active {

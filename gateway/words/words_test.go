@@ -139,8 +139,8 @@ func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
 		t.Fatal(paths, err)
 	}
 	for _, path := range paths {
-		mark := printer(t, strings.TrimSuffix(path, ".yaml")).Text(outbox.RepeatMark)
-		if mark == "" || len(mark) > len(outbox.RepeatMark) || strings.ContainsFunc(mark, func(r rune) bool { return r < ' ' || r > '~' }) {
+		mark := printer(t, strings.TrimSuffix(path, ".yaml")).Text(outbox.RepeatNotice)
+		if mark == "" || len(mark) > len(outbox.RepeatNotice) || strings.ContainsFunc(mark, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%s: %q is longer than the room that each piece leaves, or not ASCII", path, mark)
 		}
 	}
@@ -287,7 +287,7 @@ func said(t *testing.T) map[string]string {
 	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
 		all[r.Words] = "agent/shell, rule " + r.Name
 	}
-	all[outbox.RepeatMark] = "gateway/outbox"
+	all[outbox.RepeatNotice] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {
 		all[string(s)] = "gateway/chat, the states of an account"
 	}

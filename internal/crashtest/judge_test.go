@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	mark       = outbox.RepeatMark + "\n"
+	mark       = outbox.RepeatNotice + "\n"
 	resumeNote = "I was restarted, working on your message again."
 )
 
@@ -102,7 +102,9 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 }
 
 // excuses reports whether a message that ended so needs no answer of its own.
-func excuses(o *inbox.Outcome) bool { return o != nil && (o.Result != inbox.Replied || o.With != 0) }
+func excuses(o *inbox.Outcome) bool {
+	return o != nil && (o.Result != inbox.Replied || o.MergedInto != 0)
+}
 
 // keptBack are the previews that were to be taken back and could not be.
 func (w *world) keptBack() (n int) {
@@ -149,7 +151,7 @@ func (w *world) outcomes() map[post]*inbox.Outcome {
 				w.t.Errorf("%q has no outcome: it is %s", m.Text, e.State)
 				continue
 			}
-			if r := e.Outcome.Result; r != inbox.Replied && r != inbox.Cancelled && e.Outcome.Why != "set aside" && !w.rough {
+			if r := e.Outcome.Result; r != inbox.Replied && r != inbox.Cancelled && e.Outcome.Reason != "set aside" && !w.rough {
 				w.t.Errorf("%q ended %+v", m.Text, e.Outcome)
 			}
 			out[post{m.Chat, m.ID}] = e.Outcome
@@ -177,12 +179,12 @@ func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
 	}
 	out := map[post]bool{}
 	for p, o := range outcomes {
-		if o.Why == "set aside" {
+		if o.Reason == "set aside" {
 			out[p] = true
 			notices[p.chat]--
 		}
 		if o.Result == inbox.Failed && apologies[p.chat] == 0 {
-			w.t.Errorf("%s failed (%s) and nobody was told", w.tokenOf(p), o.Why)
+			w.t.Errorf("%s failed (%s) and nobody was told", w.tokenOf(p), o.Reason)
 		}
 	}
 	for chat, n := range notices {

@@ -181,7 +181,7 @@ func (w *world) countUnsure() {
 		w.t.Fatal(err)
 	}
 	for _, r := range rows {
-		if r.Role != outbox.Preview && (r.State == outbox.Attempting || r.State == outbox.Unsure) {
+		if r.Role != outbox.Preview && (r.State == outbox.Attempting || r.State == outbox.Uncertain) {
 			w.unsure++
 		}
 	}

@@ -17,10 +17,10 @@ var errNoKey = errors.New("the event has no idempotency key")
 func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
 	size := 0
 	for _, e := range entries {
-		if e.In.IdempotencyKey == "" {
-			return nil, fmt.Errorf("accept message %q of %s: %w", e.In.ID, e.In.Address, errNoKey)
+		if e.Inbound.IdempotencyKey == "" {
+			return nil, fmt.Errorf("accept message %q of %s: %w", e.Inbound.ID, e.Inbound.Address, errNoKey)
 		}
-		size += 1024 + len(e.In.Text) + 2048*len(e.Notice)
+		size += 1024 + len(e.Inbound.Text) + 2048*len(e.Notices)
 	}
 	var taken []inbox.Acceptance
 	err := s.do(ctx, "accept", size, func(b *batch) error {
@@ -44,7 +44,7 @@ func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acce
 // in their lanes.
 func (b *batch) claimAccepted(entries []inbox.Entry, taken []inbox.Acceptance) error {
 	for i, e := range entries {
-		if !e.Claim || !taken[i].Fresh {
+		if !e.ClaimOnAccept || !taken[i].IsNew {
 			continue
 		}
 		places, err := b.lane(e.Lane)
@@ -72,7 +72,7 @@ type seen struct {
 }
 
 func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
-	key := seenKey(e.In.Address, e.In.IdempotencyKey)
+	key := seenKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
 	var before seen
 	switch ok, err := b.load(bKeys, key, &before); {
 	case isDamage(err): // that it is there says enough
@@ -91,7 +91,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if e.Accepted.IsZero() {
 		e.Accepted = b.now
 	}
-	e.Turn, e.Epoch, e.Lease, e.Crashes = "", 0, time.Time{}, 0
+	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes = "", 0, time.Time{}, 0
 	if err := b.enter(&e); err != nil {
 		return inbox.Acceptance{}, err
 	}
@@ -102,11 +102,11 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if err := b.put(bAges, idKey(id), append(age, key...)); err != nil {
 		return inbox.Acceptance{}, err
 	}
-	if _, err := b.enqueue(e.Notice, ""); err != nil {
+	if _, err := b.enqueue(e.Notices, ""); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	b.fresh++
-	return inbox.Acceptance{ID: e.ID, Fresh: true}, b.putEntry(e, "")
+	return inbox.Acceptance{ID: e.ID, IsNew: true}, b.putEntry(e, "")
 }
 
 // enter sets the state in which e begins, and carries out an edit.
@@ -114,16 +114,16 @@ func (b *batch) enter(e *inbox.Entry) error {
 	switch {
 	case e.State == inbox.Done:
 		if e.Outcome == nil {
-			e.Outcome = &inbox.Outcome{Result: inbox.Silent, Why: e.In.IgnoreRule}
+			e.Outcome = &inbox.Outcome{Result: inbox.Silent, Reason: e.Inbound.IgnoreRule}
 		}
-	case e.In.Kind == chat.Edit:
-		applied, err := b.amend(e.In)
+	case e.Inbound.Kind == chat.Edit:
+		applied, err := b.amend(e.Inbound)
 		if err != nil {
 			return err
 		}
-		e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Why: "edit_too_late"}
+		e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Reason: "edit_too_late"}
 		if applied {
-			e.Outcome.Why = "edit_applied"
+			e.Outcome.Reason = "edit_applied"
 		}
 	default:
 		e.State, e.Outcome, e.Ended = inbox.Waiting, nil, time.Time{}
@@ -153,7 +153,7 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 	if !ok || isDamage(err) {
 		return false, nil
 	}
-	if err != nil || e.State != inbox.Waiting || e.In.Sender.ID != edit.Sender.ID { // nobody changes the words of others
+	if err != nil || e.State != inbox.Waiting || e.Inbound.Sender.ID != edit.Sender.ID { // nobody changes the words of others
 		return false, err
 	}
 	if e.Turn != "" {
@@ -162,7 +162,7 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 			return false, err
 		}
 	}
-	e.In.Text, e.In.Files = edit.Text, edit.Files
+	e.Inbound.Text, e.Inbound.Files = edit.Text, edit.Files
 	return true, b.putEntry(e, inbox.Waiting)
 }
 

@@ -91,7 +91,7 @@ var room = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
 func event(lane inbox.Lane, key, text string) inbox.Entry {
 	return inbox.Entry{
 		Lane: lane, Session: session.Key(lane),
-		In: chat.Inbound{IdempotencyKey: key, ID: "id-" + key, Kind: chat.Message, Address: room, Text: text},
+		Inbound: chat.Inbound{IdempotencyKey: key, ID: "id-" + key, Kind: chat.Message, Address: room, Text: text},
 	}
 }
 
@@ -125,7 +125,7 @@ func turn(lane inbox.Lane, id session.ID, n int) inbox.Commit {
 		Trace:    json.RawMessage(`{}`),
 	}
 	if n == 0 {
-		m.Open = &session.Creation{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
+		m.Create = &session.Creation{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
 	}
 	return m
 }

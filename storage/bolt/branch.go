@@ -49,7 +49,7 @@ func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.
 	}
 	if _, taken, err := b.session(to.Record.ID); err != nil || taken {
 		if err == nil {
-			err = fmt.Errorf("%w: the session %s is there already", inbox.ErrRefused, to.Record.ID)
+			err = fmt.Errorf("%w: the session %s is there already", inbox.ErrConflict, to.Record.ID)
 		}
 		return none, err
 	}

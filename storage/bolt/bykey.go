@@ -10,7 +10,7 @@ import (
 // ByKey returns the story of the message that was accepted from an account
 // under an idempotency key. ok is false if the key is not known, or not any
 // more. Unlike Why it does not search.
-func (s *Store) ByKey(ctx context.Context, on chat.Account, key string) (c inbox.Chain, ok bool, err error) {
+func (s *Store) ByKey(ctx context.Context, on chat.Account, key string) (c inbox.MessageHistory, ok bool, err error) {
 	err = s.view(ctx, "look up a key", func(r reader) error {
 		var before seen
 		known, err := r.load(bKeys, seenKey(chat.Address{Platform: on.Platform, Account: on.Name}, key), &before)

@@ -10,12 +10,12 @@ import (
 func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
 	s := open(t, t.TempDir())
 	e := event("lane", "k1", "hello")
-	e.In.Address.Account = "work"
+	e.Inbound.Address.Account = "work"
 	taken, err := s.Accept(t.Context(), []inbox.Entry{event("lane", "k0", "other"), e})
 	ok(t, err)
-	on := e.In.Address.AccountID()
+	on := e.Inbound.Address.AccountID()
 	c, found, err := s.ByKey(t.Context(), on, "k1")
-	if err != nil || !found || c.Entry.ID != taken[1].ID || c.Entry.In.Text != "hello" || c.Entry.Outcome != nil {
+	if err != nil || !found || c.Entry.ID != taken[1].ID || c.Entry.Inbound.Text != "hello" || c.Entry.Outcome != nil {
 		t.Errorf("got %+v, %v, %v", c.Entry, found, err)
 	}
 	for _, other := range []struct {

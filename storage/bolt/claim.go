@@ -32,7 +32,7 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 		}
 		taken, err := b.taken(places)
 		if err != nil || taken {
-			return inbox.Claim{Lane: l, Waiting: waiting(places)}, err
+			return inbox.Claim{Lane: l, Remaining: waiting(places)}, err
 		}
 		t, entries, err := b.choose(l, places, max)
 		if err != nil {
@@ -58,7 +58,7 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 		}
 		c.Crashed = slices.ContainsFunc(entries, func(e inbox.Entry) bool { return e.Crashes > 0 })
 		places, err = b.lane(l)
-		c.Waiting = waiting(places)
+		c.Remaining = waiting(places)
 		return c, err
 	}
 }
@@ -131,7 +131,7 @@ func (b *batch) front(l inbox.Lane, places []place, max int) ([]inbox.Entry, err
 		if !ok {
 			continue
 		}
-		if n := len(entries); n > 0 && !entries[n-1].Together(e) {
+		if n := len(entries); n > 0 && !entries[n-1].CanMergeWith(e) {
 			break
 		}
 		entries = append(entries, e)
@@ -145,7 +145,7 @@ func (b *batch) hold(t *turnRecord, entries []inbox.Entry) ([]inbox.Entry, error
 	held := make([]inbox.Entry, 0, len(entries))
 	for _, e := range entries {
 		from := e.State
-		e.State, e.Turn, e.Epoch, e.Lease = inbox.Claimed, t.ID, t.Epoch, t.Lease
+		e.State, e.Turn, e.Epoch, e.LeaseUntil = inbox.Claimed, t.ID, t.Epoch, t.Lease
 		if err := b.putEntry(e, from); err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (b *batch) hold(t *turnRecord, entries []inbox.Entry) ([]inbox.Entry, error
 func (b *batch) abandon(t turnRecord, entries []inbox.Entry, why error) error {
 	b.damage = append(b.damage, why)
 	for _, e := range entries {
-		if err := b.finishEntry(e, inbox.Outcome{Result: inbox.Failed, Why: "what was done for it is damaged"}); err != nil {
+		if err := b.finishEntry(e, inbox.Outcome{Result: inbox.Failed, Reason: "what was done for it is damaged"}); err != nil {
 			return err
 		}
 	}
@@ -195,11 +195,11 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 				entries = entries[:n]
 			}
 		}
-		if err != nil || len(entries) == 0 || entries[0].Solo {
+		if err != nil || len(entries) == 0 || entries[0].Exclusive {
 			return err
 		}
 		last, ok, err := b.entry(t.Entries[len(t.Entries)-1])
-		if err != nil || ok && last.Solo || !steering && ok && !last.Together(entries[0]) {
+		if err != nil || ok && last.Exclusive || !steering && ok && !last.CanMergeWith(entries[0]) {
 			return err
 		}
 		joined, err = b.hold(&t, entries)
@@ -231,7 +231,7 @@ func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 		}
 		for _, e := range entries {
 			from := e.State
-			e.State, e.Epoch, e.Lease = inbox.Waiting, 0, time.Time{}
+			e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
 			if !keep {
 				e.Turn = ""
 			}

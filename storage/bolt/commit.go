@@ -12,7 +12,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-var errNoOutcome = fmt.Errorf("%w: an entry would end without an outcome", inbox.ErrRefused)
+var errNoOutcome = fmt.Errorf("%w: an entry would end without an outcome", inbox.ErrConflict)
 
 // CommitTurn makes all of m true at once, or none, and ends the claim. It
 // refuses a transcript whose stored length is not what m expects. Outcomes of
@@ -25,7 +25,7 @@ func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) (
 	for _, call := range m.Calls {
 		size += len(call) + 64
 	}
-	for _, p := range m.Passes {
+	for _, p := range m.Compactions {
 		for _, msg := range append(p.Append[:len(p.Append):len(p.Append)], p.Active...) {
 			size += len(msg) + 64
 		}
@@ -69,9 +69,9 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		if o.Result == "" {
 			return nil, fmt.Errorf("%s: %w", e.ID, errNoOutcome)
 		}
-		end := o.Ending()
-		if m.Slot != nil {
-			end = *m.Slot
+		end := o.RunOutcome()
+		if m.RunOutcome != nil {
+			end = *m.RunOutcome
 		}
 		if err := b.finishRun(e, o, end); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		}
 	}
 	for _, l := range m.Cancel {
-		if err := b.cancel(l, newestOf(c), inbox.Outcome{Result: inbox.Cancelled, Why: m.CancelWhy}); err != nil {
+		if err := b.cancel(l, newestOf(c), inbox.Outcome{Result: inbox.Cancelled, Reason: m.CancelReason}); err != nil {
 			return nil, err
 		}
 	}
@@ -99,23 +99,23 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 
 // sessionOf is the session to which a commit belongs, "" if to none.
 func sessionOf(m inbox.Commit) session.ID {
-	if m.Session.ID == "" && m.Open != nil {
-		return m.Open.Record.ID
+	if m.Session.ID == "" && m.Create != nil {
+		return m.Create.Record.ID
 	}
 	return m.Session.ID
 }
 
 // check finds what is wrong with m before anything is written.
 func (b *batch) check(m inbox.Commit) error {
-	for k, id := range m.Point {
-		opened := m.Open != nil && m.Open.Record.ID == id
+	for k, id := range m.SetCurrent {
+		opened := m.Create != nil && m.Create.Record.ID == id
 		if _, ok, err := b.session(id); err != nil || !ok && !opened && m.Session.ID != id {
 			return errors.Join(err, fmt.Errorf("point %s to %q: %w", k, id, errNoSession))
 		}
 	}
 	if m.Session.ID == "" {
-		if len(m.Messages) > 0 || len(m.Calls) > 0 || len(m.Passes) > 0 || m.Prompt != nil || m.Engine != nil {
-			return fmt.Errorf("%w: messages, calls or a prompt without a session", inbox.ErrRefused)
+		if len(m.Messages) > 0 || len(m.Calls) > 0 || len(m.Compactions) > 0 || m.Prompt != nil || m.Engine != nil {
+			return fmt.Errorf("%w: messages, calls or a prompt without a session", inbox.ErrConflict)
 		}
 		return nil
 	}
@@ -123,7 +123,7 @@ func (b *batch) check(m inbox.Commit) error {
 	if err != nil {
 		return err
 	}
-	have, err := afterPasses(m.Session.ID, old.Messages, m.Passes)
+	have, err := afterPasses(m.Session.ID, old.Messages, m.Compactions)
 	if err != nil {
 		return err
 	}
@@ -131,20 +131,20 @@ func (b *batch) check(m inbox.Commit) error {
 		return wrongLength(m.Session.ID, have, want)
 	}
 	if want := m.Session.Calls - len(m.Calls); old.Calls != want {
-		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", inbox.ErrRefused, m.Session.ID, old.Calls, want)
+		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", inbox.ErrConflict, m.Session.ID, old.Calls, want)
 	}
 	return nil
 }
 
 // keepSession stores what m says of sessions.
 func (b *batch) keepSession(m inbox.Commit) error {
-	if m.Open != nil {
-		if err := b.openSession(*m.Open, true); err != nil {
+	if m.Create != nil {
+		if err := b.openSession(*m.Create, true); err != nil {
 			return err
 		}
 	}
 	if m.Session.ID != "" {
-		if err := b.replaceSession(m.Session, m.Passes, m.Messages); err != nil {
+		if err := b.replaceSession(m.Session, m.Compactions, m.Messages); err != nil {
 			return err
 		}
 		if err := b.keepCalls(m.Session, m.Calls); err != nil {
@@ -171,7 +171,7 @@ func (b *batch) keepSession(m inbox.Commit) error {
 			return err
 		}
 	}
-	for k, id := range m.Point {
+	for k, id := range m.SetCurrent {
 		k, _, err := b.resolve(k, m.Session.Address)
 		if err != nil {
 			return err
@@ -185,13 +185,13 @@ func (b *batch) keepSession(m inbox.Commit) error {
 
 // afterPasses returns how long an active transcript is once passes are done, or
 // an error if one does not fit what it meets.
-func afterPasses(id session.ID, length int, passes []inbox.Pass) (int, error) {
+func afterPasses(id session.ID, length int, passes []inbox.Compaction) (int, error) {
 	for i, p := range passes {
 		if p.Length != length {
 			return 0, wrongLength(id, length, p.Length)
 		}
 		if length += len(p.Append); p.From < 0 || p.From > p.To || p.To > length {
-			return 0, fmt.Errorf("%w: pass %d archives rows %d to %d of %d", inbox.ErrRefused, i, p.From, p.To, length)
+			return 0, fmt.Errorf("%w: pass %d archives rows %d to %d of %d", inbox.ErrConflict, i, p.From, p.To, length)
 		}
 		length = len(p.Active)
 	}
@@ -200,7 +200,7 @@ func afterPasses(id session.ID, length int, passes []inbox.Pass) (int, error) {
 
 // compact writes the new active transcript behind the old one, whose rows stay
 // where they are.
-func (b *batch) compact(rec *session.Record, p inbox.Pass) error {
+func (b *batch) compact(rec *session.Record, p inbox.Compaction) error {
 	end := rec.Start + p.Length
 	if err := b.putRows(rec.ID, end, p.Append); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (b *batch) putRows(id session.ID, first int, rows []json.RawMessage) error 
 // replaceSession stores rec over the session's record, does passes and appends
 // messages. What came from outside while the turn ran stays: a title, a move of
 // the chat.
-func (b *batch) replaceSession(rec session.Record, passes []inbox.Pass, messages []json.RawMessage) error {
+func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, messages []json.RawMessage) error {
 	old, known, err := b.session(rec.ID)
 	if err != nil {
 		return err

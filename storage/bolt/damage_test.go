@@ -118,18 +118,18 @@ func TestADamagedEntryEndsAndItsLaneGoesOn(t *testing.T) {
 		t.Errorf("verify says %v, want entry m5 named", err)
 	}
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "entry", 0))
-	if len(c.Entries) != 1 || c.Entries[0].In.Text != "behind it" {
+	if len(c.Entries) != 1 || c.Entries[0].Inbound.Text != "behind it" {
 		t.Fatalf("claimed %+v, want what stands behind the damaged entry", c.Entries)
 	}
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "entry m5") {
 		t.Errorf("told of %q, want entry m5", *damage)
 	}
-	chains := must[[]inbox.Chain](t)(s.Why(t.Context(), "m5"))
+	chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), "m5"))
 	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
 	again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("entry", "k2", "again")}))
-	if again[0].Fresh {
+	if again[0].IsNew {
 		t.Error("its key was forgotten")
 	}
 	ok(t, s.Verify(t.Context()))
@@ -145,7 +145,7 @@ func TestATurnWithDamagedStepsEndsAndIsNotRunAgain(t *testing.T) {
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "number 0") {
 		t.Errorf("told of %q, want step number 0", *damage)
 	}
-	chains := must[[]inbox.Chain](t)(s.Why(t.Context(), "k1"))
+	chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), "k1"))
 	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}

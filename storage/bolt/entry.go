@@ -100,15 +100,15 @@ func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 
 // finishEntry ends e, and the slot of which it is the run.
 func (b *batch) finishEntry(e inbox.Entry, o inbox.Outcome) error {
-	return b.finishRun(e, o, o.Ending())
+	return b.finishRun(e, o, o.RunOutcome())
 }
 
 // finishRun is finishEntry with an end of the slot that o does not say.
 func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.Ending) error {
 	from := e.State
 	e.State, e.Outcome, e.Ended = inbox.Done, &o, b.now
-	if e.Slot != nil {
-		if err := b.endSlot(*e.Slot, e.Turn, end); err != nil {
+	if e.Occurrence != nil {
+		if err := b.endSlot(*e.Occurrence, e.Turn, end); err != nil {
 			return err
 		}
 	}
@@ -136,8 +136,8 @@ func (b *batch) at(l inbox.Lane, p place) (e inbox.Entry, ok bool, err error) {
 		from = inbox.Claimed
 	}
 	stub := inbox.Entry{ID: p.id, Lane: l, Turn: p.turn, State: from, Accepted: b.now}
-	o := inbox.Outcome{Result: inbox.Failed, Why: "the stored record is damaged"}
-	if err := b.endLost(p.id, o.Ending()); err != nil {
+	o := inbox.Outcome{Result: inbox.Failed, Reason: "the stored record is damaged"}
+	if err := b.endLost(p.id, o.RunOutcome()); err != nil {
 		return inbox.Entry{}, false, err
 	}
 	return inbox.Entry{}, false, b.finishEntry(stub, o)

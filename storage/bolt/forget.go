@@ -126,7 +126,7 @@ func (r reader) ways(k session.Key) (map[session.Key]bool, error) {
 // be the one that asks.
 func (r reader) underWay(keys map[session.Key]bool) (bool, error) {
 	for k := range keys {
-		for _, l := range []inbox.Lane{inbox.LaneOf(k), inbox.Now(k)} {
+		for _, l := range []inbox.Lane{inbox.LaneOf(k), inbox.ImmediateLaneOf(k)} {
 			places, err := r.lane(l)
 			if err != nil {
 				return false, err
@@ -150,7 +150,7 @@ func (r reader) works(p place) (bool, error) {
 		return err == nil, err
 	}
 	e, ok, err := r.entry(p.id)
-	return err == nil && ok && p.claimed && !e.Solo, err
+	return err == nil && ok && p.claimed && !e.Exclusive, err
 }
 
 // turns silences the turns of the session.
@@ -223,12 +223,12 @@ func (f *forgetting) rows(t turnRecord) error {
 		if err != nil && !isDamage(err) {
 			return err
 		}
-		if err == nil && ok && !row.Forgotten {
+		if err == nil && ok && !row.RedactWhenDone {
 			if row.Msg.File != nil {
 				f.files.find([]byte(row.Msg.File.Path))
 			}
 			old := row
-			row.Forgotten = true
+			row.RedactWhenDone = true
 			f.told.Rows++
 			if err := f.b.putRow(&old, row); err != nil {
 				return err
@@ -243,15 +243,15 @@ func (f *forgetting) rows(t turnRecord) error {
 
 // entry takes from an entry that is done what it said and who said it.
 func (f *forgetting) entry(e inbox.Entry) error {
-	for _, file := range e.In.Files {
+	for _, file := range e.Inbound.Files {
 		f.files.find([]byte(file.Path))
 	}
-	in := e.In
-	e.In.Text, e.In.Files, e.In.ReplyTo, e.In.Prompt, e.In.ChatName, e.In.Topic = "", nil, nil, "", "", ""
-	e.In.Sender.Name, e.In.Sender.Handle = "", ""
+	in := e.Inbound
+	e.Inbound.Text, e.Inbound.Files, e.Inbound.ReplyTo, e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = "", nil, nil, "", "", ""
+	e.Inbound.Sender.Name, e.Inbound.Sender.Handle = "", ""
 	if e.Outcome != nil && e.Outcome.Result == inbox.Failed {
 		o := *e.Outcome
-		o.Why, e.Outcome = "", &o
+		o.Reason, e.Outcome = "", &o
 	}
 	if in.Text != "" || len(in.Files) > 0 || in.ReplyTo != nil {
 		f.told.Entries++

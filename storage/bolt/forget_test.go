@@ -25,10 +25,10 @@ const canary = "canary-5f1c"
 func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	t.Helper()
 	e := event("lane", "k1", canary+" text")
-	e.In.Sender = chat.Person{ID: "7", Name: canary, Handle: canary}
-	e.In.ReplyTo = &chat.Quote{ID: "1", Text: canary}
-	e.In.Files = []chat.File{{Name: canary, Path: "/media/" + canary}}
-	e.In.Prompt, e.In.ChatName, e.In.Topic = canary, canary, canary
+	e.Inbound.Sender = chat.Person{ID: "7", Name: canary, Handle: canary}
+	e.Inbound.ReplyTo = &chat.Quote{ID: "1", Text: canary}
+	e.Inbound.Files = []chat.File{{Name: canary, Path: "/media/" + canary}}
+	e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = canary, canary, canary
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{e}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
@@ -38,9 +38,9 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
 	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
 	m := inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Failed, Why: canary}, Session: rec, Open: &session.Creation{Record: rec, Prompt: secret},
-		Passes:   []inbox.Pass{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
-		Messages: []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret, Trace: secret, Rows: []outbox.Row{row, row},
+		Outcome: inbox.Outcome{Result: inbox.Failed, Reason: canary}, Session: rec, Create: &session.Creation{Record: rec, Prompt: secret},
+		Compactions: []inbox.Compaction{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
+		Messages:    []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret, Trace: secret, Rows: []outbox.Row{row, row},
 	}
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {
@@ -49,7 +49,7 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 		ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: state, Reason: canary, Receipt: &chat.Receipt{ID: "r"}}))
 	}
 	edit := event("lane", "k2", canary+" edited")
-	edit.In.Kind, edit.In.EditedKey = chat.Edit, "k1"
+	edit.Inbound.Kind, edit.Inbound.EditedKey = chat.Edit, "k1"
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{edit}))
 }
 
@@ -81,7 +81,7 @@ func TestTheFileHoldsNothingOfADeletedSession(t *testing.T) {
 		t.Errorf("the other session has %d rows, want 2", len(rows))
 	}
 	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k1", "again")}))
-	if accepted[0].Fresh {
+	if accepted[0].IsNew {
 		t.Error("a message of the deleted session is taken for a new one")
 	}
 }

@@ -93,9 +93,9 @@ func (m *mirror) take(to chat.Address, now time.Time) (r outbox.Row, wait time.D
 	case r.State == outbox.Attempting:
 		m.handed[r.ID] = true
 		return r, 0, true, false
-	case r.Left(now) > 0:
-		return outbox.Row{}, r.Left(now), false, false
-	case r.State == outbox.Unsure:
+	case r.TimeUntilDue(now) > 0:
+		return outbox.Row{}, r.TimeUntilDue(now), false, false
+	case r.State == outbox.Uncertain:
 		return r, 0, true, false
 	}
 	return outbox.Row{}, 0, false, true

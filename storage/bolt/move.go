@@ -135,7 +135,7 @@ func (m *move) entries() error {
 				return err
 			}
 			if ok && p.claimed { // what its turn commits follows the chat
-				if at, ok := readdress(e.In.Address, m.from, m.to); ok {
+				if at, ok := readdress(e.Inbound.Address, m.from, m.to); ok {
 					if _, err := m.key(e, at); err != nil {
 						return err
 					}
@@ -157,14 +157,14 @@ func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
 	if key, ok := m.keys[e.Session]; ok {
 		return key, nil
 	}
-	key := m.rekey(session.Record{Key: e.Session, Address: at, Owner: e.In.Sender.ID})
+	key := m.rekey(session.Record{Key: e.Session, Address: at, Owner: e.Inbound.Sender.ID})
 	m.keys[e.Session] = key
 	return key, m.point(e.Session, key)
 }
 
 // entry moves an entry that waits to its new session and lane.
 func (m *move) entry(e inbox.Entry) error {
-	at, ok := readdress(e.In.Address, m.from, m.to)
+	at, ok := readdress(e.Inbound.Address, m.from, m.to)
 	if !ok {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (m *move) entry(e inbox.Entry) error {
 	if suffix, ok := strings.CutPrefix(string(e.Lane), string(e.Session)); ok {
 		e.Lane = inbox.Lane(string(key) + suffix)
 	}
-	e.Session, e.In.Address = key, at
+	e.Session, e.Inbound.Address = key, at
 	if err := m.b.putEntry(e, ""); err != nil {
 		return err
 	}

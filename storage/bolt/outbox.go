@@ -77,7 +77,7 @@ func (s *Store) Settle(ctx context.Context, t outbox.Settlement) error {
 
 func (b *batch) settle(t outbox.Settlement) error {
 	switch t.State {
-	case outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Dead:
+	case outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead:
 	default:
 		return fmt.Errorf("a row cannot be settled as %q", t.State)
 	}
@@ -89,12 +89,12 @@ func (b *batch) settle(t outbox.Settlement) error {
 		return errNoRow
 	}
 	r := old
-	r.State, r.Due, r.Reason, r.Repeat, r.Settled = t.State, t.Due, t.Reason, t.Repeat, time.Time{}
+	r.State, r.NextAttempt, r.Reason, r.MayBeRepeat, r.Settled = t.State, t.NextAttempt, t.Reason, t.MayBeRepeat, time.Time{}
 	if t.Receipt != nil {
 		r.Receipt = t.Receipt
 	}
 	if r.Terminal() {
-		r.Settled, r.Due = b.now, time.Time{}
+		r.Settled, r.NextAttempt = b.now, time.Time{}
 	}
 	b.handed[r.ID] = false
 	if old.Terminal() && (old.State == outbox.Sent || t.State != outbox.Sent || t.Receipt == nil) {
@@ -104,11 +104,11 @@ func (b *batch) settle(t outbox.Settlement) error {
 		return err
 	}
 	to := old.Msg.To
-	if t.MovedTo != nil && *t.MovedTo != to {
-		if err := b.moveQueue(to, *t.MovedTo); err != nil {
+	if t.MigratedTo != nil && *t.MigratedTo != to {
+		if err := b.moveQueue(to, *t.MigratedTo); err != nil {
 			return err
 		}
-		to = *t.MovedTo
+		to = *t.MigratedTo
 	}
 	return b.advance(to)
 }
@@ -215,17 +215,17 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 			return errNoRow
 		case old.State == outbox.Sent:
 			return errors.New("it is sent")
-		case old.Forgotten && old.Terminal():
+		case old.RedactWhenDone && old.Terminal():
 			return errors.New("what it said is deleted: it told a secret, or its conversation was forgotten")
 		case old.State == outbox.Attempting:
 			return errors.New("it is being sent")
-		case old.State == outbox.Unsure:
-			r.State, r.Repeat = outbox.NotSent, true
+		case old.State == outbox.Uncertain:
+			r.State, r.MayBeRepeat = outbox.NotSent, true
 		default:
 			r.State = outbox.NotSent
 		}
-		r.Due, r.Created, r.Settled = b.now, b.now, time.Time{}
-		r.Began, r.Idle = time.Time{}, 0
+		r.NextAttempt, r.Created, r.Settled = b.now, b.now, time.Time{}
+		r.FirstAttempt, r.IdleFor = time.Time{}, 0
 		return b.putRow(&old, r)
 	})
 }
@@ -246,7 +246,7 @@ func (s *Store) DropRow(ctx context.Context, id outbox.ID, why string) error {
 			return nil
 		}
 		r := old
-		r.State, r.Reason, r.Settled, r.Due = outbox.Dead, why, b.now, time.Time{}
+		r.State, r.Reason, r.Settled, r.NextAttempt = outbox.Dead, why, b.now, time.Time{}
 		return b.putRow(&old, r)
 	})
 }

@@ -28,7 +28,7 @@ func (r reader) row(id outbox.ID) (row outbox.Row, ok bool, err error) {
 }
 
 // held reports whether a row is the operator's, and later ones pass it.
-func held(r outbox.Row) bool { return r.State == outbox.Unsure && r.Due.IsZero() }
+func held(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
 
 // headOf returns the head of a queue. The error is a *damagedRow if it cannot
 // be read.
@@ -84,11 +84,11 @@ func (b *batch) bury(a chat.Address, id outbox.ID, why error) error {
 
 // putRow stores r, which was old (nil: it is new), and its place in its queue.
 func (b *batch) putRow(old *outbox.Row, r outbox.Row) error {
-	if r.Forgotten && r.Terminal() {
-		r = r.Silenced()
+	if r.RedactWhenDone && r.Terminal() {
+		r = r.Redacted()
 	}
-	if old == nil || !r.Due.Equal(old.Due) {
-		r.Wait = outbox.Wait(r.Due, b.now)
+	if old == nil || !r.NextAttempt.Equal(old.NextAttempt) {
+		r.Delay = outbox.DelayUntil(r.NextAttempt, b.now)
 	}
 	if err := b.save(bRows, idKey(uint64(r.ID)), r); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (b *batch) inFlight(id outbox.ID) bool {
 
 // sendable reports whether an attempt at r may be registered.
 func (b *batch) sendable(r outbox.Row) bool {
-	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && r.Left(b.now) == 0
+	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && r.TimeUntilDue(b.now) == 0
 }
 
 // attempt registers an attempt at r.
@@ -272,7 +272,7 @@ func (b *batch) expireQueue(a chat.Address) error {
 			continue
 		}
 		old := r
-		r.State, r.Due, r.Reason = outbox.Unsure, b.now, outbox.ErrDied.Error()
+		r.State, r.NextAttempt, r.Reason = outbox.Uncertain, b.now, outbox.ErrProcessDied.Error()
 		if err := b.putRow(&old, r); err != nil {
 			return err
 		}

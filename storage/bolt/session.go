@@ -344,5 +344,5 @@ func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 }
 
 func wrongLength(id session.ID, have, want int) error {
-	return fmt.Errorf("%w: transcript of %s has %d rows, not %d", inbox.ErrRefused, id, have, want)
+	return fmt.Errorf("%w: transcript of %s has %d rows, not %d", inbox.ErrConflict, id, have, want)
 }

@@ -61,17 +61,17 @@ func (b *batch) addSlot(j *schedule.Job, sl schedule.Slot, fresh bool) error {
 
 // FireSlots accepts the entries of scheduled runs, each with the record of its
 // slot.
-func (s *Store) FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fired, error) {
+func (s *Store) FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error) {
 	size := 0
 	for _, f := range runs {
-		if f.Entry.In.IdempotencyKey == "" {
+		if f.Entry.Inbound.IdempotencyKey == "" {
 			return nil, errNoKey
 		}
-		size += 3072 + len(f.Entry.In.Text) + len(f.Run.Job.Prompt)
+		size += 3072 + len(f.Entry.Inbound.Text) + len(f.Run.Job.Prompt)
 	}
-	var fired []inbox.Fired
+	var fired []inbox.ScheduledRunResult
 	err := s.do(ctx, "begin runs", size, func(b *batch) error {
-		fired = make([]inbox.Fired, len(runs))
+		fired = make([]inbox.ScheduledRunResult, len(runs))
 		for i, f := range runs {
 			var err error
 			if fired[i], err = b.fire(f); err != nil {
@@ -86,42 +86,42 @@ func (s *Store) FireSlots(ctx context.Context, runs []inbox.Firing) ([]inbox.Fir
 	return fired, nil
 }
 
-func (b *batch) fire(f inbox.Firing) (inbox.Fired, error) {
+func (b *batch) fire(f inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
 	j, ok, err := b.job(f.Run.Job.ID)
 	if err != nil && !isDamage(err) {
-		return inbox.Fired{}, err
+		return inbox.ScheduledRunResult{}, err
 	}
 	asked := f.Run.Asked && j.State.Asked.Equal(f.Run.Slot.At)
 	if !ok || j.Revision != f.Run.Job.Revision || !j.State.Running.IsZero() || !asked && (f.Run.Asked || !j.Live()) {
-		return inbox.Fired{Verdict: schedule.Changed}, nil
+		return inbox.ScheduledRunResult{Status: schedule.Changed}, nil
 	}
 	id := schedule.SlotID{Job: j.ID, At: f.Run.Slot.At.UTC().Truncate(time.Second)}
 	old, seen, err := b.slot(id)
 	if err != nil && !isDamage(err) {
-		return inbox.Fired{}, err
+		return inbox.ScheduledRunResult{}, err
 	}
 	if err != nil || seen && old.State != schedule.Missed {
-		return inbox.Fired{Verdict: schedule.Known}, b.decided(&j, id.At, asked)
+		return inbox.ScheduledRunResult{Status: schedule.Known}, b.decided(&j, id.At, asked)
 	}
 	e := f.Entry
-	e.Slot = &id
+	e.Occurrence = &id
 	a, err := b.accept(e)
 	if err != nil {
-		return inbox.Fired{}, err
+		return inbox.ScheduledRunResult{}, err
 	}
-	if !a.Fresh {
-		return inbox.Fired{Verdict: schedule.Known}, b.decided(&j, id.At, asked)
+	if !a.IsNew {
+		return inbox.ScheduledRunResult{Status: schedule.Known}, b.decided(&j, id.At, asked)
 	}
 	sl := schedule.Slot{SlotID: id, State: schedule.Running, Asked: asked, Entry: a.ID.String(), Began: b.now}
 	if err := b.addSlot(&j, sl, !seen); err != nil {
-		return inbox.Fired{}, err
+		return inbox.ScheduledRunResult{}, err
 	}
 	j.State.Running = id.At
 	if !asked {
 		j.State.Done = j.Last(j.State.Runs)
 		j.State.Runs++
 	}
-	return inbox.Fired{Verdict: schedule.Begun, Acceptance: a}, b.decided(&j, id.At, asked)
+	return inbox.ScheduledRunResult{Status: schedule.Begun, Acceptance: a}, b.decided(&j, id.At, asked)
 }
 
 // decided stores j, whose slots up to at have records: of a run that was asked
@@ -224,10 +224,10 @@ func (b *batch) undelivered(r outbox.Row) error {
 		if err != nil && !isDamage(err) {
 			return err
 		}
-		if !ok || e.Slot == nil {
+		if !ok || e.Occurrence == nil {
 			continue
 		}
-		if err := b.failSlot(*e.Slot, "not delivered to "+r.Msg.To.String()+": "+r.Reason); err != nil {
+		if err := b.failSlot(*e.Occurrence, "not delivered to "+r.Msg.To.String()+": "+r.Reason); err != nil {
 			return err
 		}
 	}

@@ -59,10 +59,10 @@ func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
 	j := schedule.Job{ID: "a", Schedule: schedule.Schedule{Kind: schedule.Once, At: at}}
 	must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{j}))
 	id := schedule.SlotID{Job: "a", At: at}
-	e := inbox.Entry{Lane: "cron", In: chat.Inbound{IdempotencyKey: id.String(), Text: "the-run", Kind: chat.Message}}
-	fired := must[[]inbox.Fired](t)(s.FireSlots(t.Context(), []inbox.Firing{{Run: schedule.Firing{Job: j, Slot: id}, Entry: e}}))
-	if fired[0].Verdict != schedule.Begun {
-		t.Fatalf("the run is %s", fired[0].Verdict)
+	e := inbox.Entry{Lane: "cron", Inbound: chat.Inbound{IdempotencyKey: id.String(), Text: "the-run", Kind: chat.Message}}
+	fired := must[[]inbox.ScheduledRunResult](t)(s.FireSlots(t.Context(), []inbox.ScheduledRun{{Run: schedule.Firing{Job: j, Slot: id}, Entry: e}}))
+	if fired[0].Status != schedule.Begun {
+		t.Fatalf("the run is %s", fired[0].Status)
 	}
 	ok(t, s.Close())
 	s, _, err := restored(t, flip(t, must[[]byte](t)(os.ReadFile(file(dir))), "the-run"))

@@ -212,15 +212,15 @@ func (b *batch) expireClaims() error {
 		if !ok {
 			continue
 		}
-		if !e.Solo && len(under) <= fewTurns { // with more of them it says nothing of this one
+		if !e.Exclusive && len(under) <= fewTurns { // with more of them it says nothing of this one
 			crashed[e.Session] = true
 		}
 		e.Crashes++
 		if t.Steps > t.Crashed { // it came further than the last time
 			e.Crashes = 1
 		}
-		e.Company = len(under)
-		e.State, e.Epoch, e.Lease = inbox.Waiting, 0, time.Time{}
+		e.TurnsAtCrash = len(under)
+		e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
 		if err := b.putEntry(e, inbox.Claimed); err != nil {
 			return err
 		}

@@ -18,8 +18,8 @@ const maxChains = 100
 // Why returns what is known of one message by our id ("m12", "o7"), by the id of
 // its turn, by the platform's message id (its own, or that of our answer) or by
 // its whole key, oldest first.
-func (s *Store) Why(ctx context.Context, id string) ([]inbox.Chain, error) {
-	var chains []inbox.Chain
+func (s *Store) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
+	var chains []inbox.MessageHistory
 	err := s.view(ctx, "why "+id, func(r reader) error {
 		var err error
 		if chains, err = r.named(id); err != nil || len(chains) > 0 {
@@ -32,13 +32,13 @@ func (s *Store) Why(ctx context.Context, id string) ([]inbox.Chain, error) {
 }
 
 // named answers for ids of ours.
-func (r reader) named(id string) ([]inbox.Chain, error) {
+func (r reader) named(id string) ([]inbox.MessageHistory, error) {
 	if n, ok := number64(id, "m"); ok {
 		e, ok, err := r.entry(inbox.ID(n))
 		if err != nil || !ok {
 			return nil, err
 		}
-		return []inbox.Chain{r.chain(e)}, nil
+		return []inbox.MessageHistory{r.chain(e)}, nil
 	}
 	if n, ok := number64(id, "o"); ok {
 		row, ok, err := r.row(outbox.ID(n))
@@ -63,8 +63,8 @@ func number64(id, prefix string) (uint64, bool) {
 }
 
 // chain tells the story of an entry, as far as it can be read.
-func (r reader) chain(e inbox.Entry) inbox.Chain {
-	c := inbox.Chain{Entry: e}
+func (r reader) chain(e inbox.Entry) inbox.MessageHistory {
+	c := inbox.MessageHistory{Entry: e}
 	t, ok, err := r.turn(e.Turn)
 	if e.Turn == "" || err != nil || !ok {
 		return c
@@ -78,8 +78,8 @@ func (r reader) chain(e inbox.Entry) inbox.Chain {
 	return c
 }
 
-func (r reader) turnChains(t turnRecord) []inbox.Chain {
-	var chains []inbox.Chain
+func (r reader) turnChains(t turnRecord) []inbox.MessageHistory {
+	var chains []inbox.MessageHistory
 	for _, id := range t.Entries {
 		if e, ok, err := r.entry(id); err == nil && ok {
 			chains = append(chains, r.chain(e))
@@ -88,26 +88,26 @@ func (r reader) turnChains(t turnRecord) []inbox.Chain {
 	return chains
 }
 
-func (r reader) rowChains(row outbox.Row) []inbox.Chain {
+func (r reader) rowChains(row outbox.Row) []inbox.MessageHistory {
 	if t, ok, err := r.turn(row.Turn); row.Turn != "" && err == nil && ok {
 		if chains := r.turnChains(t); len(chains) > 0 {
 			return chains
 		}
 	}
-	return []inbox.Chain{{Rows: []outbox.Row{row}}}
+	return []inbox.MessageHistory{{Rows: []outbox.Row{row}}}
 }
 
 // mentioned looks through all that is kept for a platform's message id or key.
 // Only records that contain it are decoded.
-func (r reader) mentioned(ctx context.Context, id string) ([]inbox.Chain, error) {
+func (r reader) mentioned(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
 	needle, err := json.Marshal(id)
 	if err != nil {
 		return nil, err
 	}
-	var chains []inbox.Chain
+	var chains []inbox.MessageHistory
 	err = r.search(ctx, bEntries, needle, func(content []byte) bool {
 		var e inbox.Entry
-		if json.Unmarshal(content, &e) == nil && (e.In.ID == id || e.In.IdempotencyKey == id) {
+		if json.Unmarshal(content, &e) == nil && (e.Inbound.ID == id || e.Inbound.IdempotencyKey == id) {
 			chains = append(chains, r.chain(e))
 		}
 		return len(chains) < maxChains

@@ -37,7 +37,7 @@ func forgetTests() map[string]func(*world) {
 			w.commit(w.claim(0, "of the other"), said("s2", 1, `2`))
 			_, err := w.DeleteSession(w.Context(), "s1")
 			w.ok(err)
-			equal(w, "text of another session", w.chain(entry.ID).Entry.In.Text, "of the other")
+			equal(w, "text of another session", w.chain(entry.ID).Entry.Inbound.Text, "of the other")
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "the key's session", []any{rec.ID, ok}, []any{session.ID("s2"), true})
@@ -53,16 +53,16 @@ func forgetTests() map[string]func(*world) {
 		"what was said beside the turns of a deleted session is silent too": func(w *world) {
 			w.open2("s1", 0)
 			ignored := w.entry("overheard")
-			ignored.State, ignored.In.IgnoreRule = inbox.Done, "not_addressed"
+			ignored.State, ignored.Inbound.IgnoreRule = inbox.Done, "not_addressed"
 			entries := w.accept(ignored)
 			cancelled := w.say("cancelled")[0]
 			command := w.entry("/stop it")
-			command.Solo, command.Lane = true, inbox.Now(key)
+			command.Exclusive, command.Lane = true, inbox.ImmediateLaneOf(key)
 			command = w.accept(command)[0]
-			c, err := w.Claim(w.Context(), inbox.Now(key), 0)
+			c, err := w.Claim(w.Context(), inbox.ImmediateLaneOf(key), 0)
 			w.ok(err)
 			m := replied()
-			m.Cancel, m.CancelWhy = []inbox.Lane{lane}, "/stop"
+			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
 			m.Rows = []outbox.Row{message(room, "stopped it")}
 			w.commit(c, m)
 			w.settle(sent(w.next(room, "stopped it").ID))
@@ -73,10 +73,10 @@ func forgetTests() map[string]func(*world) {
 				for _, r := range w.chain(id).Rows {
 					equal(w, "text of "+r.ID.String(), r.Msg.Text.Text, "")
 				}
-				equal(w, "text of "+id.String(), w.chain(id).Entry.In.Text, "")
+				equal(w, "text of "+id.String(), w.chain(id).Entry.Inbound.Text, "")
 				w.outcome(id)
 			}
-			equal(w, "text of what waits", w.chain(waiting.ID).Entry.In.Text, "waits")
+			equal(w, "text of what waits", w.chain(waiting.ID).Entry.Inbound.Text, "waits")
 			w.claim(0, "waits")
 		},
 		"files go with the last session that uses them":        filesGo,
@@ -132,9 +132,9 @@ func forgetTests() map[string]func(*world) {
 func deletesAll(w *world) {
 	entry := w.say("my secret")[0]
 	m := said("s1", 0, `"0"`, `"my secret"`)
-	m.Open, m.Engine, m.Trace = opening("s1"), json.RawMessage(`{"passes":1}`), json.RawMessage(`{"error":"my secret"}`)
+	m.Create, m.Engine, m.Trace = opening("s1"), json.RawMessage(`{"passes":1}`), json.RawMessage(`{"error":"my secret"}`)
 	m.Calls, m.Session.Calls = raws(`{"n":0}`), 1
-	m.Passes = []inbox.Pass{{Append: raws(`"archived secret"`), To: 1}}
+	m.Compactions = []inbox.Compaction{{Append: raws(`"archived secret"`), To: 1}}
 	m.Rows = []outbox.Row{message(room, "your secret")}
 	row := w.commit(w.claim(0, "my secret"), m)[0]
 	w.settle(sent(w.next(room, "your secret").ID))
@@ -165,14 +165,14 @@ func deletesAll(w *world) {
 			w.Fatal("its prompt is there")
 		}
 		chain := w.chain(entry.ID)
-		equal(w, "text and trace", []string{chain.Entry.In.Text, string(chain.Trace)}, []string{"", ""})
+		equal(w, "text and trace", []string{chain.Entry.Inbound.Text, string(chain.Trace)}, []string{"", ""})
 		equal(w, "outcome", chain.Entry.Outcome.Result, inbox.Replied)
 		equal(w, "receipt", w.row(row.ID).Receipt.ID, "r"+row.ID.String())
 		equal(w, "answer", w.row(row.ID).Msg.Text.Text, "")
 		entry.ID = 0
 		again, err := w.Accept(w.Context(), []inbox.Entry{entry})
 		w.ok(err)
-		equal(w, "the same message again", again[0].Fresh, false)
+		equal(w, "the same message again", again[0].IsNew, false)
 		entry.ID = chain.Entry.ID
 		w.crash()
 	}
@@ -199,7 +199,7 @@ func busyStays(w *world) {
 	busy("a turn goes on later")
 	w.commit(w.claim(0, "a"), said("s1", 1, `2`))
 	command := w.entry("/forget")
-	command.Solo = true
+	command.Exclusive = true
 	w.accept(command)
 	c = w.claim(0, "/forget")
 	_, err := w.DeleteSession(w.Context(), "s1") // it is the command that asks
@@ -210,7 +210,7 @@ func busyStays(w *world) {
 func sendsAndForgets(w *world) {
 	w.say("a")
 	m := said("s1", 0, `1`)
-	m.Open = opening("s1")
+	m.Create = opening("s1")
 	m.Rows = []outbox.Row{message(room, "1"), message(room, "2"), message(other, "3"), message(other, "4")}
 	rows := w.commit(w.claim(0, "a"), m)
 	first := w.next(room, "1")
@@ -242,10 +242,10 @@ func filesGo(w *world) {
 	withFile := func(id session.ID, names ...string) {
 		w.Helper()
 		e := w.entry("look")
-		e.In.Files = []chat.File{{Kind: chat.Photo, Path: "/home/x/media/" + names[0]}}
+		e.Inbound.Files = []chat.File{{Kind: chat.Photo, Path: "/home/x/media/" + names[0]}}
 		w.accept(e)
 		m := said(id, 0, `{"blocks":[{"type":"image","path":"/home/x/media/`+names[0]+`"},{"text":"stored at /home/x/media/`+names[1]+`]"}]}`)
-		m.Open = opening(id)
+		m.Create = opening(id)
 		m.Session.Files = names[2:]
 		w.commit(w.claim(0, "look"), m)
 	}
@@ -262,7 +262,7 @@ func filesGo(w *world) {
 func branches(w *world) {
 	w.say("a")
 	m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `, `3`, `4`)
-	m.Open, m.Engine, m.Session.PromptMessages = opening("s1"), json.RawMessage(`{"e":1}`), 3
+	m.Create, m.Engine, m.Session.PromptMessages = opening("s1"), json.RawMessage(`{"e":1}`), 3
 	m.Calls, m.Session.Calls = raws(`{"n":0}`), 1
 	w.commit(w.claim(0, "a"), m)
 	to := *opening("s2")
@@ -291,7 +291,7 @@ func branches(w *world) {
 		"an id that is taken": func() error { _, err := w.Branch(w.Context(), "s2", 1, *opening("s1")); return err },
 		"behind the end":      func() error { _, err := w.Branch(w.Context(), "s1", 5, *opening("s3")); return err },
 	} {
-		if err := call(); !errors.Is(err, inbox.ErrRefused) {
+		if err := call(); !errors.Is(err, inbox.ErrConflict) {
 			w.Fatalf("%s: %v", why, err)
 		}
 	}
@@ -309,11 +309,11 @@ func branches(w *world) {
 func branchesCompacted(w *world) {
 	w.say("a")
 	m := said("s1", 0, `0`, `1`, `2`)
-	m.Open = opening("s1")
+	m.Create = opening("s1")
 	w.commit(w.claim(0, "a"), m)
 	w.say("b")
 	m = said("s1", 2, `5`, `6`)
-	m.Passes = []inbox.Pass{{Length: 3, From: 0, To: 2, Active: raws(`"sum"`, `2`)}}
+	m.Compactions = []inbox.Compaction{{Length: 3, From: 0, To: 2, Active: raws(`"sum"`, `2`)}}
 	m.Engine = json.RawMessage(`{"leaf":[0,2]}`)
 	w.commit(w.claim(0, "b"), m)
 	was := w.session("s1")

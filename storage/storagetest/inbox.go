@@ -20,14 +20,14 @@ func inboxTests() map[string]func(*world) {
 				w.crash()
 			}
 			elsewhere := e
-			elsewhere.In.Address.Account = "second"
+			elsewhere.Inbound.Address.Account = "second"
 			another := e
-			another.In.Address.Platform = chat.Discord
+			another.Inbound.Address.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
 		"an entry that asks for it is claimed in the same write, if it is alone": func(w *world) {
 			first, second := w.entry("first"), w.entry("second")
-			first.Claim, second.Claim = true, true
+			first.ClaimOnAccept, second.ClaimOnAccept = true, true
 			before := w.Stats().Commits
 			taken, err := w.Accept(w.Context(), []inbox.Entry{first})
 			w.ok(err)
@@ -45,8 +45,8 @@ func inboxTests() map[string]func(*world) {
 		},
 		"what the sender is told at once is enqueued in the same write, and once": func(w *world) {
 			e := w.entry("one too many")
-			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Why: "too many"}
-			e.Notice = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.In.Address, Text: chat.PlainText("not taken")}}}
+			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
+			e.Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.Inbound.Address, Text: chat.PlainText("not taken")}}}
 			before := w.Stats().Commits
 			for range 2 { // the second is no news
 				_, err := w.Accept(w.Context(), []inbox.Entry{e})
@@ -64,7 +64,7 @@ func inboxTests() map[string]func(*world) {
 		},
 		"a claim that came with its acceptance expires with its process": func(w *world) {
 			e := w.entry("hello")
-			e.Claim = true
+			e.ClaimOnAccept = true
 			taken, err := w.Accept(w.Context(), []inbox.Entry{e})
 			w.ok(err)
 			w.crash()
@@ -77,14 +77,14 @@ func inboxTests() map[string]func(*world) {
 			e := w.entry("x")
 			taken, err := w.Accept(w.Context(), []inbox.Entry{e, e})
 			w.ok(err)
-			if !taken[0].Fresh || taken[1].Fresh || taken[0].ID != taken[1].ID {
+			if !taken[0].IsNew || taken[1].IsNew || taken[0].ID != taken[1].ID {
 				w.Fatalf("got %+v", taken)
 			}
 			equal(w, "waiting", w.Waiting(lane), 1)
 		},
 		"an event without a key is refused, with all of its batch": func(w *world) {
 			good, bad := w.entry("good"), w.entry("bad")
-			bad.In.IdempotencyKey = ""
+			bad.Inbound.IdempotencyKey = ""
 			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
 				w.Fatal("it was accepted")
 			}
@@ -100,11 +100,11 @@ func inboxTests() map[string]func(*world) {
 		},
 		"what is offered as done is kept for why only": func(w *world) {
 			e := w.entry("spam")
-			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Why: "not_allowed"}
+			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Reason: "not_allowed"}
 			e = w.accept(e)[0]
 			equal(w, "waiting", w.Waiting(lane), 0)
 			w.claim(0)
-			equal(w, "outcome", w.outcome(e.ID), inbox.Outcome{Result: inbox.Silent, Why: "not_allowed"})
+			equal(w, "outcome", w.outcome(e.ID), inbox.Outcome{Result: inbox.Silent, Reason: "not_allowed"})
 			lanes, err := w.Lanes(w.Context())
 			w.ok(err)
 			equal(w, "lanes", lanes, nil)
@@ -112,12 +112,12 @@ func inboxTests() map[string]func(*world) {
 		"an edit changes what waits": func(w *world) {
 			e := w.say("teh")[0]
 			edit := w.edit(e, "the")
-			edit.In.Files = []chat.File{{Kind: chat.Photo, Ref: "f"}}
+			edit.Inbound.Files = []chat.File{{Kind: chat.Photo, Ref: "f"}}
 			edit = w.accept(edit)[0]
-			equal(w, "outcome of the edit", w.outcome(edit.ID), inbox.Outcome{Result: inbox.Silent, Why: "edit_applied"})
+			equal(w, "outcome of the edit", w.outcome(edit.ID), inbox.Outcome{Result: inbox.Silent, Reason: "edit_applied"})
 			w.crash()
 			c := w.claim(0, "the")
-			equal(w, "files", c.Entries[0].In.Files, edit.In.Files)
+			equal(w, "files", c.Entries[0].Inbound.Files, edit.Inbound.Files)
 		},
 		"an edit of what is claimed, done or unknown comes too late": func(w *world) {
 			e := w.say("teh")[0]
@@ -128,16 +128,16 @@ func inboxTests() map[string]func(*world) {
 			w.commit(c, replied())
 			late = append(late, w.accept(w.edit(e, "done"))...)
 			for _, l := range late {
-				equal(w, "outcome of "+l.In.Text, w.outcome(l.ID), inbox.Outcome{Result: inbox.Silent, Why: "edit_too_late"})
+				equal(w, "outcome of "+l.Inbound.Text, w.outcome(l.ID), inbox.Outcome{Result: inbox.Silent, Reason: "edit_too_late"})
 			}
-			equal(w, "text", w.chain(e.ID).Entry.In.Text, "teh")
+			equal(w, "text", w.chain(e.ID).Entry.Inbound.Text, "teh")
 		},
 		"an edit of a turn that has recorded a step comes too late": func(w *world) {
 			e := w.say("teh")[0]
 			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), nil, inbox.Step(`1`)))
 			w.crash()
 			edit := w.accept(w.edit(e, "the"))[0]
-			equal(w, "outcome", w.outcome(edit.ID).Why, "edit_too_late")
+			equal(w, "outcome", w.outcome(edit.ID).Reason, "edit_too_late")
 			w.claim(0, "teh")
 		},
 		"lanes come in the order of their oldest entry": func(w *world) {
@@ -160,9 +160,9 @@ func inboxTests() map[string]func(*world) {
 			ids := make([]inbox.ID, n)
 			for i := range n {
 				wg.Go(func() {
-					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), In: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: room}}
+					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: room}}
 					taken, err := w.Accept(w.Context(), []inbox.Entry{e})
-					if err != nil || !taken[0].Fresh {
+					if err != nil || !taken[0].IsNew {
 						w.Errorf("accept %d: %+v, %v", i, taken, err)
 						return
 					}
@@ -172,7 +172,7 @@ func inboxTests() map[string]func(*world) {
 			wg.Wait()
 			w.crash()
 			for i, id := range ids {
-				equal(w, "key", w.chain(id).Entry.In.IdempotencyKey, fmt.Sprint("p", i))
+				equal(w, "key", w.chain(id).Entry.Inbound.IdempotencyKey, fmt.Sprint("p", i))
 			}
 			equal(w, "waiting", w.Stats().Waiting, n)
 		},
@@ -182,6 +182,6 @@ func inboxTests() map[string]func(*world) {
 // edit is the event that e was edited.
 func (w *world) edit(e inbox.Entry, text string) inbox.Entry {
 	ed := w.entry(text)
-	ed.In.Kind, ed.In.EditedKey, ed.In.ID = chat.Edit, e.In.IdempotencyKey, e.In.ID
+	ed.Inbound.Kind, ed.Inbound.EditedKey, ed.Inbound.ID = chat.Edit, e.Inbound.IdempotencyKey, e.Inbound.ID
 	return ed
 }

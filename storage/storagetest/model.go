@@ -123,14 +123,14 @@ func (m *model) accept(t *rapid.T) {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Entry{Lane: e.lane, In: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message}})
+			batch = append(batch, inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message}})
 			want = append(want, inbox.Acceptance{ID: e.id})
 			continue
 		}
 		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, solo: rapid.IntRange(0, 5).Draw(t, "solo") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Entry{Lane: l, Solo: e.solo, In: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message, Text: e.text}})
-		want = append(want, inbox.Acceptance{ID: e.id, Fresh: true})
+		batch = append(batch, inbox.Entry{Lane: l, Exclusive: e.solo, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message, Text: e.text}})
+		want = append(want, inbox.Acceptance{ID: e.id, IsNew: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
 	m.ok(err)
@@ -142,7 +142,7 @@ func (m *model) edit(t *rapid.T) {
 	n := len(m.entries) + 1
 	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
 	text := fmt.Sprint("edited ", n)
-	_, err := m.s.Accept(context.Background(), []inbox.Entry{{In: chat.Inbound{IdempotencyKey: ed.key, Address: room, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
+	_, err := m.s.Accept(context.Background(), []inbox.Entry{{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: room, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
 	m.ok(err)
 	m.entries = append(m.entries, ed)
 	if e.outcome == "" && (e.turn == nil || !e.turn.live && len(e.turn.steps) == 0) {
@@ -211,7 +211,7 @@ func (m *model) claimed(l inbox.Lane, most int) *modelTurn {
 	}
 	m.same("crashed", c.Crashed, crashed)
 	turn.claim, turn.live = c, true
-	m.same("left", c.Waiting, m.s.Waiting(l))
+	m.same("left", c.Remaining, m.s.Waiting(l))
 	return turn
 }
 
@@ -224,7 +224,7 @@ type brief struct {
 func ofEntries(list []inbox.Entry) []brief {
 	var b []brief
 	for _, e := range list {
-		b = append(b, brief{e.ID, e.In.Text, e.Crashes})
+		b = append(b, brief{e.ID, e.Inbound.Text, e.Crashes})
 	}
 	return b
 }
@@ -313,8 +313,8 @@ func (m *model) committed(turn *modelTurn, to []chat.Address, cancel []inbox.Lan
 	s := m.session(turn.claim.Lane)
 	c := a.commit(s)
 	for _, bad := range a.spoiled(c) {
-		if _, err := m.s.CommitTurn(context.Background(), turn.claim, bad); !errors.Is(err, inbox.ErrRefused) {
-			m.Fatalf("a commit that does not fit: %v, want %v", err, inbox.ErrRefused)
+		if _, err := m.s.CommitTurn(context.Background(), turn.claim, bad); !errors.Is(err, inbox.ErrConflict) {
+			m.Fatalf("a commit that does not fit: %v, want %v", err, inbox.ErrConflict)
 		}
 	}
 	c.Cancel = cancel

@@ -73,9 +73,9 @@ func (m *model) taken(a chat.Address) *modelRow {
 }
 
 func (m *model) settle(t *rapid.T) {
-	r := pick(t, slices.DeleteFunc(slices.Clone(m.rows), func(r *modelRow) bool { return !r.handed && r.state != outbox.Unsure }), "row")
-	s := rapid.SampledFrom([]outbox.State{outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Dead}).Draw(t, "state")
-	hold := s == outbox.Unsure && rapid.Bool().Draw(t, "hold")
+	r := pick(t, slices.DeleteFunc(slices.Clone(m.rows), func(r *modelRow) bool { return !r.handed && r.state != outbox.Uncertain }), "row")
+	s := rapid.SampledFrom([]outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead}).Draw(t, "state")
+	hold := s == outbox.Uncertain && rapid.Bool().Draw(t, "hold")
 	m.settled(r, s, hold)
 }
 
@@ -84,8 +84,8 @@ func (m *model) settled(r *modelRow, s outbox.State, hold bool) {
 	if s == outbox.Sent {
 		t = sent(r.id)
 	}
-	if s == outbox.Unsure && !hold {
-		t.Due = time.Now()
+	if s == outbox.Uncertain && !hold {
+		t.NextAttempt = time.Now()
 	}
 	m.ok(m.s.Settle(context.Background(), t))
 	r.handed = false
@@ -124,7 +124,7 @@ func (m *model) drop(t *rapid.T) {
 func (m *model) crashRows() {
 	for _, r := range m.rows {
 		if r.state == outbox.Attempting {
-			r.state = outbox.Unsure
+			r.state = outbox.Uncertain
 		}
 		r.handed = false
 	}

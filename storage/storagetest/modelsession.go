@@ -37,7 +37,7 @@ func (m *model) session(l inbox.Lane) *modelSession {
 
 // An addition is what a commit adds to a session.
 type addition struct {
-	passes   []inbox.Pass
+	passes   []inbox.Compaction
 	messages int
 	calls    int
 	prompt   bool
@@ -59,7 +59,7 @@ func drawn(t *rapid.T, s *modelSession) addition {
 		return rows
 	}
 	for range max(0, rapid.IntRange(-2, 2).Draw(t, "passes")) {
-		p := inbox.Pass{Length: length, Append: fresh("append", 2)}
+		p := inbox.Compaction{Length: length, Append: fresh("append", 2)}
 		length += len(p.Append)
 		p.From = rapid.IntRange(0, length).Draw(t, "from")
 		p.To = rapid.IntRange(p.From, length).Draw(t, "to")
@@ -81,9 +81,9 @@ func (a addition) commit(s *modelSession) inbox.Commit {
 		texts = append(texts, fmt.Sprintf(`{"message": %d}`, n+i))
 	}
 	c := said(s.id, length, texts...)
-	c.Open = opening(s.id)
-	c.Session.Key, c.Open.Record.Key = session.Key(s.id[2:]), session.Key(s.id[2:])
-	c.Passes, c.Session.Calls, c.Session.Revision = a.passes, len(s.calls)+a.calls, s.revision
+	c.Create = opening(s.id)
+	c.Session.Key, c.Create.Record.Key = session.Key(s.id[2:]), session.Key(s.id[2:])
+	c.Compactions, c.Session.Calls, c.Session.Revision = a.passes, len(s.calls)+a.calls, s.revision
 	for i := range a.calls {
 		c.Calls = append(c.Calls, json.RawMessage(fmt.Sprintf(`{"n": %d}`, len(s.calls)+i)))
 	}
@@ -102,11 +102,11 @@ func (a addition) spoiled(c inbox.Commit) []inbox.Commit {
 	bad := []inbox.Commit{c, c, c}
 	bad[0].Session.Messages++
 	bad[1].Session.Calls++
-	bad[2].Passes = append(slices.Clone(c.Passes), inbox.Pass{Length: c.Session.Messages + 7})
-	if n := len(c.Passes); n > 0 {
+	bad[2].Compactions = append(slices.Clone(c.Compactions), inbox.Compaction{Length: c.Session.Messages + 7})
+	if n := len(c.Compactions); n > 0 {
 		late := c
-		late.Passes = slices.Clone(c.Passes)
-		late.Passes[n-1].Length++
+		late.Compactions = slices.Clone(c.Compactions)
+		late.Compactions[n-1].Length++
 		bad = append(bad, late)
 	}
 	return bad
@@ -116,7 +116,7 @@ func (a addition) spoiled(c inbox.Commit) []inbox.Commit {
 func (s *modelSession) add(a addition) {
 	c := a.commit(s)
 	write := func(rows []json.RawMessage) { s.rows = append(s.rows, rowTexts(rows)...) }
-	for _, p := range c.Passes {
+	for _, p := range c.Compactions {
 		start := len(s.rows) - s.active
 		write(p.Append)
 		if p.From < p.To {

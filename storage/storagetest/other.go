@@ -54,12 +54,12 @@ func otherTests() map[string]func(*world) {
 			w.ok(w.Prune(w.Context(), now.Add(71*time.Hour)))
 			again, err := w.Accept(w.Context(), []inbox.Entry{done})
 			w.ok(err)
-			equal(w, "key after 71 h", again[0].Fresh, false)
+			equal(w, "key after 71 h", again[0].IsNew, false)
 			w.ok(w.Prune(w.Context(), now.Add(6*24*time.Hour)))
 			equal(w, "outcome after 6 days", w.outcome(done.ID).Result, inbox.Replied)
 			again, err = w.Accept(w.Context(), []inbox.Entry{done})
 			w.ok(err)
-			equal(w, "key after 6 days", again[0].Fresh, true)
+			equal(w, "key after 6 days", again[0].IsNew, true)
 			w.ok(w.Prune(w.Context(), now.Add(8*24*time.Hour)))
 			chains, err := w.Why(w.Context(), done.ID.String())
 			w.ok(err)
@@ -114,11 +114,11 @@ func movesAlong(w *world) {
 	w.open2("s1", 0)
 	w.say("waits")
 	now := w.entry("/status")
-	now.Lane = inbox.Now(key)
+	now.Lane = inbox.ImmediateLaneOf(key)
 	w.accept(now)
 	unopened := w.entry("first words")
-	unopened.In.Address.Thread, unopened.In.Address.Kind = "5", chat.Thread
-	unopened.Session = rekey(session.Record{Address: unopened.In.Address})
+	unopened.Inbound.Address.Thread, unopened.Inbound.Address.Kind = "5", chat.Thread
+	unopened.Session = rekey(session.Record{Address: unopened.Inbound.Address})
 	unopened.Lane = inbox.LaneOf(unopened.Session)
 	w.accept(unopened)
 	w.enqueue(message(room, "1"), message(other, "x"))
@@ -140,15 +140,15 @@ func movesAlong(w *world) {
 	thread := to
 	thread.Thread, thread.Kind = "5", chat.Thread
 	for l, want := range map[inbox.Lane]string{
-		inbox.LaneOf(k): "waits", inbox.Now(k): "/status", inbox.LaneOf(rekey(session.Record{Address: thread})): "first words",
+		inbox.LaneOf(k): "waits", inbox.ImmediateLaneOf(k): "/status", inbox.LaneOf(rekey(session.Record{Address: thread})): "first words",
 	} {
 		c, err := w.Claim(w.Context(), l, 0)
 		w.ok(err)
 		equal(w, "in lane "+string(l), texts(c.Entries), []string{want})
-		equal(w, "chat", c.Entries[0].In.Address.Chat, "-1007")
+		equal(w, "chat", c.Entries[0].Inbound.Address.Chat, "-1007")
 	}
 	equal(w, "left behind", w.Waiting(lane), 0)
-	equal(w, "state", w.next(to, "1").State, outbox.Unsure)
+	equal(w, "state", w.next(to, "1").State, outbox.Uncertain)
 	w.nothing(room)
 	equal(w, "other chats stay", w.next(other, "x").Msg.To, other)
 }

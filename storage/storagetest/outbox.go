@@ -66,7 +66,7 @@ func outboxTests() map[string]func(*world) {
 		"a refused row waits until it is due, and those behind it": func(w *world) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
-			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now().Add(time.Hour), Reason: "429"})
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now().Add(time.Hour), Reason: "429"})
 			if wait := w.nothing(room); wait < 59*time.Minute || wait > time.Hour {
 				w.Fatalf("waits %s, want an hour", wait)
 			}
@@ -77,25 +77,25 @@ func outboxTests() map[string]func(*world) {
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
 			r := w.next(room, "1")
 			equal(w, "attempts", r.Attempts, 2)
-			equal(w, "repeat", r.Repeat, false)
+			equal(w, "repeat", r.MayBeRepeat, false)
 		},
 		"a refused row that is due is attempted again at once": func(w *world) {
 			rows := w.enqueue(message(room, "1"))
 			w.next(room, "1")
-			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now(), Repeat: true})
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now(), MayBeRepeat: true})
 			r := w.next(room, "1")
 			equal(w, "attempts", r.Attempts, 2)
-			equal(w, "repeat", r.Repeat, true)
+			equal(w, "repeat", r.MayBeRepeat, true)
 		},
 		"what was being sent at a crash is uncertain, and nothing else is": func(w *world) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.crash()
-			equal(w, "states", []outbox.State{w.row(rows[0].ID).State, w.row(rows[1].ID).State}, []outbox.State{outbox.Unsure, outbox.Queued})
+			equal(w, "states", []outbox.State{w.row(rows[0].ID).State, w.row(rows[1].ID).State}, []outbox.State{outbox.Uncertain, outbox.Queued})
 			r := w.next(room, "1")
-			equal(w, "state", r.State, outbox.Unsure)
+			equal(w, "state", r.State, outbox.Uncertain)
 			equal(w, "attempts", r.Attempts, 1)
-			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, Due: time.Now(), Repeat: true})
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now(), MayBeRepeat: true})
 			r = w.next(room, "1")
 			equal(w, "state", r.State, outbox.Attempting)
 			equal(w, "attempts", r.Attempts, 2)
@@ -103,7 +103,7 @@ func outboxTests() map[string]func(*world) {
 		"an uncertain row that is not due waits": func(w *world) {
 			r := w.enqueue(message(room, "1"), message(room, "2"))[0]
 			w.next(room, "1")
-			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Unsure, Due: time.Now().Add(time.Hour)})
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(time.Hour)})
 			if wait := w.nothing(room); wait < 59*time.Minute {
 				w.Fatalf("waits %s", wait)
 			}
@@ -111,7 +111,7 @@ func outboxTests() map[string]func(*world) {
 		"a held row lets others pass": func(w *world) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
-			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Unsure})
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Uncertain})
 			second := w.next(room, "2")
 			w.settle(sent(second.ID))
 			w.crash()
@@ -120,7 +120,7 @@ func outboxTests() map[string]func(*world) {
 			equal(w, "state", third.State, outbox.Attempting)
 			w.settle(sent(w.next(room, "3").ID))
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
-			equal(w, "repeat", w.next(room, "1").Repeat, true)
+			equal(w, "repeat", w.next(room, "1").MayBeRepeat, true)
 		},
 		"a dead row lets others pass, and can be retried": func(w *world) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
@@ -147,7 +147,7 @@ func outboxTests() map[string]func(*world) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.ok(w.DropRow(w.Context(), rows[0].ID, "not needed"))
-			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now()})
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now()})
 			r := w.row(rows[0].ID)
 			equal(w, "state", r.State, outbox.Dead)
 			equal(w, "reason", r.Reason, "not needed")
@@ -165,12 +165,12 @@ func outboxTests() map[string]func(*world) {
 			w.ok(w.DropRow(w.Context(), r.ID, "not needed"))
 			w.ok(w.RetryRow(w.Context(), r.ID))
 			w.nothing(room)
-			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, Due: time.Now()})
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now()})
 			equal(w, "attempts", w.next(room, "1").Attempts, 2)
 		},
 		"a row that is due later does not leave now": func(w *world) {
 			r := message(room, "1")
-			r.Due = time.Now().Add(time.Hour)
+			r.NextAttempt = time.Now().Add(time.Hour)
 			equal(w, "state", w.enqueue(r)[0].State, outbox.Queued)
 			w.nothing(room)
 		},
@@ -179,7 +179,7 @@ func outboxTests() map[string]func(*world) {
 			w.next(room, "1")
 			to := room
 			to.Chat = "-1007"
-			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, Due: time.Now(), MovedTo: &to})
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now(), MigratedTo: &to})
 			w.nothing(room)
 			r := w.next(to, "1")
 			equal(w, "address", r.Msg.To, to)
@@ -252,7 +252,7 @@ func outboxTests() map[string]func(*world) {
 			m.Rows = []outbox.Row{message(room, "because")}
 			r := w.commit(c, m)[0]
 			w.settle(sent(w.next(room, "because").ID))
-			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.In.IdempotencyKey, e.In.ID, e.ID.String()} {
+			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.Inbound.IdempotencyKey, e.Inbound.ID, e.ID.String()} {
 				chains, err := w.Why(w.Context(), id)
 				w.ok(err)
 				if len(chains) != 1 || chains[0].Entry.ID != e.ID || len(chains[0].Rows) != 1 || chains[0].Rows[0].ID != r.ID {
@@ -273,7 +273,7 @@ func outboxTests() map[string]func(*world) {
 		},
 		"what ends an entry keeps nobody from the next": func(w *world) {
 			w.say("a")
-			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Why: "set aside"}})
+			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "set aside"}})
 			w.say("b")
 			w.claim(0, "b")
 		},

@@ -22,7 +22,7 @@ func sessionTests() map[string]func(*world) {
 		"a transcript only grows, byte for byte": func(w *world) {
 			w.say("a")
 			m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `)
-			m.Open = opening("s1")
+			m.Create = opening("s1")
 			w.commit(w.claim(0, "a"), m)
 			w.say("b")
 			w.commit(w.claim(0, "b"), said("s1", 2, `3`))
@@ -44,7 +44,7 @@ func sessionTests() map[string]func(*world) {
 			for i, id := range []session.ID{"s1", "s10", "s"} {
 				w.say("a")
 				m := said(id, 0, fmt.Sprint(i))
-				m.Open = opening(id)
+				m.Create = opening(id)
 				w.commit(w.claim(0, "a"), m)
 			}
 			rows, err := w.Transcript(w.Context(), "s1", 0)
@@ -66,7 +66,7 @@ func sessionTests() map[string]func(*world) {
 			c = w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, changed, inbox.Step(`2`)))
 			m := said("s1", 0, `1`)
-			m.Open = changed
+			m.Create = changed
 			w.commit(c, m)
 			prompt, err := w.Prompt(w.Context(), "s1")
 			w.ok(err)
@@ -83,7 +83,7 @@ func sessionTests() map[string]func(*world) {
 			c := w.claim(0, "/reload")
 			bad := m
 			bad.Session.ID = ""
-			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
 				w.Fatalf("a prompt without a session: %v", err)
 			}
 			w.commit(c, m)
@@ -99,25 +99,25 @@ func sessionTests() map[string]func(*world) {
 		"a compaction archives and deletes nothing": func(w *world) {
 			w.say("a")
 			m := said("s1", 0, `0`, `1`, `2`, `3`)
-			m.Open = opening("s1")
+			m.Create = opening("s1")
 			w.commit(w.claim(0, "a"), m)
 			w.say("b")
 			m = said("s1", 3, `6`)
-			m.Passes = []inbox.Pass{
+			m.Compactions = []inbox.Compaction{
 				{Length: 4, Append: raws(`4`, `5`), From: 1, To: 4, Active: raws(`0`, `"sum of 1 to 3"`, `4`, `5`)},
 				{Length: 4, From: 1, To: 3, Active: raws(`0`, `"sum of 1 to 4"`, `5`)},
 			}
 			c := w.claim(0, "b")
 			for _, spoil := range []func(*inbox.Commit){
-				func(m *inbox.Commit) { m.Passes[0].Length = 5 },
-				func(m *inbox.Commit) { m.Passes[0].To = 7 },
-				func(m *inbox.Commit) { m.Passes[1].From = 4 },
+				func(m *inbox.Commit) { m.Compactions[0].Length = 5 },
+				func(m *inbox.Commit) { m.Compactions[0].To = 7 },
+				func(m *inbox.Commit) { m.Compactions[1].From = 4 },
 				func(m *inbox.Commit) { m.Session.Messages++ },
 			} {
 				bad := m
-				bad.Passes = append([]inbox.Pass(nil), m.Passes...)
+				bad.Compactions = append([]inbox.Compaction(nil), m.Compactions...)
 				spoil(&bad)
-				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
 					w.Fatalf("a pass that does not fit: %v", err)
 				}
 			}
@@ -150,7 +150,7 @@ func sessionTests() map[string]func(*world) {
 				c := w.claim(0, "a")
 				bad := m
 				bad.Session.Calls++
-				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrRefused) {
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
 					w.Fatalf("a ledger with a gap: %v", err)
 				}
 				w.commit(c, m)
@@ -171,13 +171,13 @@ func sessionTests() map[string]func(*world) {
 			equal(w, "current", rec.ID, "s2")
 			w.say("/resume")
 			m := replied()
-			m.Point = map[session.Key]session.ID{key: "s1"}
+			m.SetCurrent = map[session.Key]session.ID{key: "s1"}
 			w.commit(w.claim(0, "/resume"), m)
 			rec, _, err = w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "current", rec.ID, "s1")
 			w.say("/resume")
-			m.Point[key] = "nowhere"
+			m.SetCurrent[key] = "nowhere"
 			c := w.claim(0, "/resume")
 			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
 				w.Fatal("a key points to no session")
@@ -186,7 +186,7 @@ func sessionTests() map[string]func(*world) {
 		"a commit can open a session without a record of its own": func(w *world) {
 			w.say("/new")
 			m := replied()
-			m.Open = opening("s1")
+			m.Create = opening("s1")
 			w.commit(w.claim(0, "/new"), m)
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
@@ -253,18 +253,18 @@ func sessionTests() map[string]func(*world) {
 					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`1`)))
 				}
 				cmd := w.entry("/new")
-				cmd.Lane = inbox.Now(key)
+				cmd.Lane = inbox.ImmediateLaneOf(key)
 				w.accept(cmd)
 				now, err := w.Claim(w.Context(), cmd.Lane, 0)
 				w.ok(err)
 				m := replied()
-				m.Open = opening(young)
+				m.Create = opening(young)
 				w.commit(now, m)
 				if recorded {
 					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`2`)))
 				}
 				m = said(old, 0, `1`)
-				m.Open = first
+				m.Create = first
 				w.commit(c, m)
 				rec, _, err := w.Session(w.Context(), key)
 				w.ok(err)
@@ -288,7 +288,7 @@ func (w *world) open2(id session.ID, age time.Duration) {
 	w.Helper()
 	w.say("open")
 	m := said(id, 0, `1`)
-	m.Open = opening(id)
+	m.Create = opening(id)
 	m.Session.Updated = m.Session.Updated.Add(age)
 	w.commit(w.claim(0, "open"), m)
 }

@@ -28,11 +28,11 @@ func hourly(id schedule.JobID) schedule.Job {
 }
 
 // firing is the run of j at a slot.
-func firing(j schedule.Job, at time.Time) inbox.Firing {
+func firing(j schedule.Job, at time.Time) inbox.ScheduledRun {
 	id := schedule.SlotID{Job: j.ID, At: at}
 	in := schedule.Inbound(j, id)
 	k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
-	return inbox.Firing{Run: schedule.Firing{Job: j, Slot: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, In: in}}
+	return inbox.ScheduledRun{Run: schedule.Firing{Job: j, Slot: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
 }
 
 func (w *world) add(jobs ...schedule.Job) {
@@ -57,9 +57,9 @@ func (w *world) job(id schedule.JobID) schedule.Job {
 }
 
 // fire begins the run of a slot and returns the verdict.
-func (w *world) fire(f inbox.Firing) inbox.Fired {
+func (w *world) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
 	w.Helper()
-	fired, err := w.FireSlots(w.Context(), []inbox.Firing{f})
+	fired, err := w.FireSlots(w.Context(), []inbox.ScheduledRun{f})
 	w.ok(err)
 	return fired[0]
 }
@@ -84,7 +84,7 @@ func (w *world) slots(id schedule.JobID) []string {
 }
 
 // end ends the run that waits in the lane of f.
-func (w *world) end(f inbox.Firing, m inbox.Commit) {
+func (w *world) end(f inbox.ScheduledRun, m inbox.Commit) {
 	w.Helper()
 	c, err := w.Claim(w.Context(), f.Entry.Lane, 0)
 	w.ok(err)
@@ -101,17 +101,17 @@ func slotTests() map[string]func(*world) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			first := w.fire(f)
-			equal(w, "verdict", first.Verdict, schedule.Begun)
-			equal(w, "again, while it runs", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "verdict", first.Status, schedule.Begun)
+			equal(w, "again, while it runs", w.fire(f).Status, schedule.Changed)
 			w.crash()
-			equal(w, "after a crash", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "after a crash", w.fire(f).Status, schedule.Changed)
 			equal(w, "slots", w.slots("a"), []string{"12:00 running"})
 			equal(w, "running", w.job("a").State.Running, noon())
 			w.end(f, replied())
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran ok"})
-			equal(w, "after its end", w.fire(f).Verdict, schedule.Known)
+			equal(w, "after its end", w.fire(f).Status, schedule.Known)
 			w.crash()
-			equal(w, "after its end and a crash", w.fire(f).Verdict, schedule.Known)
+			equal(w, "after its end and a crash", w.fire(f).Status, schedule.Known)
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran ok"})
 			equal(w, "outcome of its entry", w.outcome(first.Acceptance.ID).Result, inbox.Replied)
 			equal(w, "runs", w.job("a").State.Runs, 1)
@@ -123,12 +123,12 @@ func slotTests() map[string]func(*world) {
 			begun := make(chan bool, 20)
 			for range 20 {
 				wg.Go(func() {
-					fired, err := w.FireSlots(context.Background(), []inbox.Firing{f})
+					fired, err := w.FireSlots(context.Background(), []inbox.ScheduledRun{f})
 					if err != nil {
 						w.Error(err)
 						return
 					}
-					begun <- fired[0].Verdict == schedule.Begun
+					begun <- fired[0].Status == schedule.Begun
 				})
 			}
 			wg.Wait()
@@ -148,7 +148,7 @@ func slotTests() map[string]func(*world) {
 			f := firing(w.job("a"), noon())
 			w.fire(f)
 			m := replied()
-			m.Slot = &schedule.Ending{Result: schedule.Failed, Why: "the script failed"}
+			m.RunOutcome = &schedule.Ending{Result: schedule.Failed, Why: "the script failed"}
 			w.end(f, m)
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran failed: the script failed"})
 			j := w.job("a")
@@ -160,11 +160,11 @@ func slotTests() map[string]func(*world) {
 			f := firing(w.job("a"), noon())
 			_, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.Paused = true; return nil })
 			w.ok(err)
-			equal(w, "verdict", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "verdict", w.fire(f).Status, schedule.Changed)
 			f.Run.Job = w.job("a")
-			equal(w, "paused", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "paused", w.fire(f).Status, schedule.Changed)
 			w.ok(w.RemoveJob(w.Context(), "a"))
-			equal(w, "removed", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "removed", w.fire(f).Status, schedule.Changed)
 			equal(w, "slots", w.slots("a"), nil)
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 0)
 		},
@@ -179,9 +179,9 @@ func slotTests() map[string]func(*world) {
 			w.ok(w.Decide(w.Context(), []schedule.Slot{{SlotID: schedule.SlotID{Job: "none", At: noon()}, State: schedule.Missed}}))
 			w.crash()
 			equal(w, "slots", w.slots("a"), []string{"13:00 skipped: overlap", "12:00 missed: down"})
-			equal(w, "a skipped slot", w.fire(firing(w.job("a"), noon().Add(time.Hour))).Verdict, schedule.Known)
+			equal(w, "a skipped slot", w.fire(firing(w.job("a"), noon().Add(time.Hour))).Status, schedule.Known)
 			f.Run.Job = w.job("a")
-			equal(w, "a missed slot, of which the clock was wrong", w.fire(f).Verdict, schedule.Begun)
+			equal(w, "a missed slot, of which the clock was wrong", w.fire(f).Status, schedule.Begun)
 			equal(w, "slots", w.slots("a"), []string{"13:00 skipped: overlap", "12:00 running"})
 		},
 		"a job that is to run twice runs twice": func(w *world) {
@@ -190,7 +190,7 @@ func slotTests() map[string]func(*world) {
 			w.add(j)
 			for i := range 3 {
 				f := firing(w.job("a"), noon().Add(time.Duration(i)*time.Hour))
-				if v := w.fire(f).Verdict; (v == schedule.Begun) != (i < 2) {
+				if v := w.fire(f).Status; (v == schedule.Begun) != (i < 2) {
 					w.Fatalf("run %d: %s", i+1, v)
 				} else if i < 2 {
 					w.end(f, replied())
@@ -205,13 +205,13 @@ func slotTests() map[string]func(*world) {
 			at := noon().Add(-17 * time.Minute)
 			f := firing(w.job("a"), at)
 			f.Run.Asked = true
-			equal(w, "nobody asked", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "nobody asked", w.fire(f).Status, schedule.Changed)
 			j, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.State.Asked = at; return nil })
 			w.ok(err)
 			f.Run.Job = j
-			equal(w, "asked", w.fire(f).Verdict, schedule.Begun)
+			equal(w, "asked", w.fire(f).Status, schedule.Begun)
 			w.end(f, replied())
-			equal(w, "again", w.fire(f).Verdict, schedule.Changed)
+			equal(w, "again", w.fire(f).Status, schedule.Changed)
 			j = w.job("a")
 			equal(w, "state", []any{j.State.Runs, j.State.Done, j.State.Asked.IsZero(), j.State.Decided}, []any{0, false, true, noon().Add(-time.Hour)})
 			equal(w, "slots", w.slots("a"), []string{"11:43 ran ok"})
@@ -276,9 +276,9 @@ func slotsEnd(w *world) {
 		want    string
 	}{
 		{inbox.Outcome{Result: inbox.Replied}, "ran ok"},
-		{inbox.Outcome{Result: inbox.Silent, Why: "silent"}, "ran ok"},
-		{inbox.Outcome{Result: inbox.Failed, Why: "no model"}, "ran failed: no model"},
-		{inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"}, "ran failed: cancelled: /stop"},
+		{inbox.Outcome{Result: inbox.Silent, Reason: "silent"}, "ran ok"},
+		{inbox.Outcome{Result: inbox.Failed, Reason: "no model"}, "ran failed: no model"},
+		{inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"}, "ran failed: cancelled: /stop"},
 	} {
 		id := schedule.JobID(fmt.Sprint("j", i))
 		w.add(hourly(id))
@@ -294,7 +294,7 @@ func slotsEnd(w *world) {
 	w.fire(f)
 	w.say("/stop")
 	w.commit(w.claim(0, "/stop"), inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Cancel: []inbox.Lane{f.Entry.Lane}, CancelWhy: "the operator",
+		Outcome: inbox.Outcome{Result: inbox.Replied}, Cancel: []inbox.Lane{f.Entry.Lane}, CancelReason: "the operator",
 	})
 	equal(w, "slots", w.slots("x"), []string{"12:00 ran failed: cancelled: the operator"})
 }

@@ -113,7 +113,7 @@ func (w *world) entry(text string) inbox.Entry {
 	id := fmt.Sprintf("k%d", w.keys)
 	return inbox.Entry{
 		Lane: lane, Session: key,
-		In: chat.Inbound{IdempotencyKey: id, ID: "p" + id, Kind: chat.Message, Address: room, Sender: chat.Person{ID: "7"}, Text: text, SentAt: time.Now().UTC()},
+		Inbound: chat.Inbound{IdempotencyKey: id, ID: "p" + id, Kind: chat.Message, Address: room, Sender: chat.Person{ID: "7"}, Text: text, SentAt: time.Now().UTC()},
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *world) accept(entries ...inbox.Entry) []inbox.Entry {
 		w.Fatalf("%d entries accepted, got %d answers", len(entries), len(taken))
 	}
 	for i := range entries {
-		if !taken[i].Fresh || taken[i].ID == 0 {
+		if !taken[i].IsNew || taken[i].ID == 0 {
 			w.Fatalf("entry %d: %+v, want a fresh one", i, taken[i])
 		}
 		entries[i].ID = taken[i].ID
@@ -159,7 +159,7 @@ func (w *world) claim(most int, want ...string) inbox.Claim {
 func texts(entries []inbox.Entry) []string {
 	var list []string
 	for _, e := range entries {
-		list = append(list, e.In.Text)
+		list = append(list, e.Inbound.Text)
 	}
 	return list
 }
@@ -174,7 +174,7 @@ func (w *world) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
 }
 
 // chain returns the story of one entry.
-func (w *world) chain(id inbox.ID) inbox.Chain {
+func (w *world) chain(id inbox.ID) inbox.MessageHistory {
 	w.Helper()
 	chains, err := w.Why(w.Context(), id.String())
 	w.ok(err)

@@ -15,10 +15,10 @@ func turnTests() map[string]func(*world) {
 		"a claim takes as many as it may": func(w *world) {
 			w.say("a", "b", "c")
 			c := w.claim(2, "a", "b")
-			equal(w, "left", c.Waiting, 1)
+			equal(w, "left", c.Remaining, 1)
 			w.commit(c, replied())
 			c = w.claim(2, "c")
-			equal(w, "left", c.Waiting, 0)
+			equal(w, "left", c.Remaining, 0)
 			if c.Crashed {
 				w.Fatal("nothing has crashed")
 			}
@@ -27,23 +27,23 @@ func turnTests() map[string]func(*world) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.say("b")
-			equal(w, "left", w.claim(0).Waiting, 1)
+			equal(w, "left", w.claim(0).Remaining, 1)
 			w.commit(c, replied())
 			w.claim(0, "b")
 		},
 		"lanes do not wait for each other": func(w *world) {
 			w.say("a")
 			e := w.entry("b")
-			e.Lane = inbox.Now(key)
+			e.Lane = inbox.ImmediateLaneOf(key)
 			w.accept(e)
 			w.claim(0, "a")
-			c, err := w.Claim(w.Context(), inbox.Now(key), 0)
+			c, err := w.Claim(w.Context(), inbox.ImmediateLaneOf(key), 0)
 			w.ok(err)
 			equal(w, "texts", texts(c.Entries), []string{"b"})
 		},
 		"a solo entry is claimed alone": func(w *world) {
 			solo := w.entry("/new")
-			solo.Solo = true
+			solo.Exclusive = true
 			w.accept(w.entry("a"), w.entry("b"), solo, w.entry("c"))
 			c := w.claim(0, "a", "b")
 			joined, err := w.Join(w.Context(), c, false)
@@ -51,7 +51,7 @@ func turnTests() map[string]func(*world) {
 			equal(w, "joined", texts(joined), nil)
 			w.commit(c, replied())
 			c = w.claim(0, "/new")
-			equal(w, "left", c.Waiting, 1)
+			equal(w, "left", c.Remaining, 1)
 			joined, err = w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
@@ -80,7 +80,7 @@ func turnTests() map[string]func(*world) {
 			w.crash()
 			again := w.claim(0, "a", "b")
 			equal(w, "turn", again.Turn, c.Turn)
-			equal(w, "left", again.Waiting, 1)
+			equal(w, "left", again.Remaining, 1)
 		},
 		"release lets newer entries merge": func(w *world) {
 			w.say("a")
@@ -104,7 +104,7 @@ func turnTests() map[string]func(*world) {
 			equal(w, "turn", again.Turn, c.Turn)
 			equal(w, "steps", rowTexts(again.Steps), []string{`{"n": 1}`})
 			equal(w, "crashes", again.Entries[0].Crashes, 0)
-			equal(w, "left", again.Waiting, 1)
+			equal(w, "left", again.Remaining, 1)
 		},
 		"release keeps a preview that can be seen": func(w *world) {
 			w.say("a")
@@ -176,12 +176,12 @@ func turnTests() map[string]func(*world) {
 			c := w.claim(0, "a", "b", "c")
 			m := replied()
 			m.Outcomes = map[inbox.ID]inbox.Outcome{
-				es[0].ID: {Result: inbox.Replied, With: es[2].ID},
+				es[0].ID: {Result: inbox.Replied, MergedInto: es[2].ID},
 				99:       {Result: inbox.Failed},
 			}
 			m.Trace = json.RawMessage(`{"model":"m"}`)
 			w.commit(c, m)
-			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, With: es[2].ID})
+			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, MergedInto: es[2].ID})
 			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})
 			equal(w, "trace", string(w.chain(es[2].ID).Trace), `{"model":"m"}`)
 		},
@@ -201,17 +201,17 @@ func turnTests() map[string]func(*world) {
 		"cancel ends what waits, in the lanes it names": func(w *world) {
 			waits := w.say("a")[0]
 			stop := w.entry("/stop")
-			stop.Lane = inbox.Now(key)
+			stop.Lane = inbox.ImmediateLaneOf(key)
 			running := w.claim(0, "a")
 			b := w.say("b")[0]
 			w.accept(stop)
 			c, err := w.Claim(w.Context(), stop.Lane, 0)
 			w.ok(err)
 			m := replied()
-			m.Cancel, m.CancelWhy = []inbox.Lane{lane}, "/stop"
+			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
 			w.commit(c, m)
 			equal(w, "waiting", w.Waiting(lane), 0)
-			equal(w, "outcome", w.outcome(b.ID), inbox.Outcome{Result: inbox.Cancelled, Why: "/stop"})
+			equal(w, "outcome", w.outcome(b.ID), inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"})
 			equal(w, "running", w.chain(waits.ID).Entry.State, inbox.Claimed)
 			w.commit(running, replied())
 			w.claim(0)
@@ -222,12 +222,12 @@ func turnTests() map[string]func(*world) {
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
 			w.crash()
 			stop := w.entry("/stop")
-			stop.Lane = inbox.Now(key)
+			stop.Lane = inbox.ImmediateLaneOf(key)
 			w.accept(stop)
 			now, err := w.Claim(w.Context(), stop.Lane, 0)
 			w.ok(err)
 			m := replied()
-			m.Cancel, m.CancelWhy = []inbox.Lane{lane}, "/stop"
+			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
 			w.commit(now, m)
 			w.claim(0)
 			w.say("b")
@@ -250,7 +250,7 @@ func turnTests() map[string]func(*world) {
 			c := w.claim(0, "a")
 			m := said("s1", 5, `1`) // the transcript has no 5 rows
 			m.Rows = []outbox.Row{message(room, "hello")}
-			m.Open = opening("s1")
+			m.Create = opening("s1")
 			if _, err := w.CommitTurn(w.Context(), c, m); err == nil || errors.Is(err, inbox.ErrStale) {
 				w.Fatalf("got %v, want a refusal of the length", err)
 			}

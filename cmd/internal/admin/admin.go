@@ -61,7 +61,7 @@ import (
 
 // A Store is what the control socket asks of the store.
 type Store interface {
-	Why(ctx context.Context, id string) ([]inbox.Chain, error)
+	Why(ctx context.Context, id string) ([]inbox.MessageHistory, error)
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
 	RetryRow(ctx context.Context, id outbox.ID) error
 	DropRow(ctx context.Context, id outbox.ID, why string) error

@@ -42,7 +42,7 @@ func TestWhyTellsTheChain(t *testing.T) {
 			t.Fatal(err)
 		}
 		chains, err := c.Why(t.Context(), "a/b?c=ü&")
-		if err != nil || len(chains) != 1 || chains[0].Entry.In.Text != "hello" {
+		if err != nil || len(chains) != 1 || chains[0].Entry.Inbound.Text != "hello" {
 			t.Errorf("got %+v, %v", chains, err)
 		}
 		_, err = c.Why(t.Context(), "m99")
@@ -154,11 +154,11 @@ func TestAMergedLineEndsWithTheNewerOne(t *testing.T) {
 		if err := ch.Say(t.Context(), "l1", "first"); err != nil {
 			t.Fatal(err)
 		}
-		r.store.end(inbox.Outcome{Result: inbox.Replied, With: 2})
+		r.store.end(inbox.Outcome{Result: inbox.Replied, MergedInto: 2})
 		if err := ch.Say(t.Context(), "l2", "second"); err != nil {
 			t.Fatal(err)
 		}
-		r.store.end(inbox.Outcome{Result: inbox.Failed, Why: "no luck"})
+		r.store.end(inbox.Outcome{Result: inbox.Failed, Reason: "no luck"})
 		got := map[string]inbox.Result{}
 		for len(got) < 2 {
 			if d := next(t, ch); d.Outcome != nil {

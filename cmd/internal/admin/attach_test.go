@@ -57,7 +57,7 @@ func TestATerminalSpeaksHearsAndLearnsTheOutcome(t *testing.T) {
 		if err := ch.Say(t.Context(), "l1", "hello <sk-very-secret> 日本"); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.store.chains[0].Entry.In.Text; got != "hello <sk-very-secret> 日本" {
+		if got := r.store.chains[0].Entry.Inbound.Text; got != "hello <sk-very-secret> 日本" {
 			t.Errorf("accepted %q", got)
 		}
 		receipt := make(chan error, 1)

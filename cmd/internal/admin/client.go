@@ -142,8 +142,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 }
 
 // Why returns what became of a message.
-func (c *Client) Why(ctx context.Context, id string) ([]inbox.Chain, error) {
-	var chains []inbox.Chain
+func (c *Client) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
+	var chains []inbox.MessageHistory
 	err := c.ask(ctx, http.MethodGet, "/why", url.Values{"id": {id}}, &chains)
 	return chains, err
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type store struct {
 	mu       sync.Mutex
 	err      error
-	chains   []inbox.Chain
+	chains   []inbox.MessageHistory
 	rows     []outbox.Row
 	sessions []session.Record
 	prompts  map[session.ID]json.RawMessage
@@ -44,7 +44,7 @@ func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
 	defer s.mu.Unlock()
 	for _, in := range batch {
 		id := inbox.ID(len(s.chains) + 1)
-		s.chains = append(s.chains, inbox.Chain{Entry: inbox.Entry{ID: id, In: in, State: inbox.Waiting, Accepted: time.Now()}})
+		s.chains = append(s.chains, inbox.MessageHistory{Entry: inbox.Entry{ID: id, Inbound: in, State: inbox.Waiting, Accepted: time.Now()}})
 	}
 	return s.err
 }
@@ -59,12 +59,12 @@ func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
 	c.Trace = json.RawMessage(`{"session":"s1","calls":[{"provider":"demo","model":"d"}]}`)
 }
 
-func (s *store) Why(_ context.Context, id string) ([]inbox.Chain, error) {
+func (s *store) Why(_ context.Context, id string) ([]inbox.MessageHistory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []inbox.Chain
+	var found []inbox.MessageHistory
 	for _, c := range s.chains {
-		if c.Entry.ID.String() == id || c.Entry.In.ID == id {
+		if c.Entry.ID.String() == id || c.Entry.Inbound.ID == id {
 			found = append(found, c)
 		}
 	}
@@ -146,7 +146,7 @@ func filled(t *testing.T) *store {
 		s.said[one] = append(s.said[one], raw)
 	}
 	to := chat.Address{Platform: chat.Telegram, Chat: "7"}
-	for i, st := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Attempting, outbox.Dead} {
+	for i, st := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Attempting, outbox.Dead} {
 		s.rows = append(s.rows, outbox.Row{ID: outbox.ID(i + 1), State: st, Role: outbox.Reply, Msg: chat.Outbound{To: to}})
 	}
 	return s

@@ -72,28 +72,28 @@ func (t *terminal) check(ctx context.Context, id string) error {
 
 // chain returns what is known of the line id, or of the newer one into which it
 // was merged.
-func (t *terminal) chain(ctx context.Context, id string) (c inbox.Chain, ok bool, err error) {
+func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory, ok bool, err error) {
 	ask := id
 	for range maxMerged {
 		chains, err := t.h.o.Store.Why(ctx, ask)
 		if err != nil {
 			return c, false, err
 		}
-		i := slices.IndexFunc(chains, func(c inbox.Chain) bool { return c.Entry.In.Address.Platform == chat.Console })
+		i := slices.IndexFunc(chains, func(c inbox.MessageHistory) bool { return c.Entry.Inbound.Address.Platform == chat.Console })
 		if i < 0 {
 			return c, false, nil
 		}
 		c = chains[i]
-		if c.Entry.Outcome == nil || c.Entry.Outcome.With == 0 {
+		if c.Entry.Outcome == nil || c.Entry.Outcome.MergedInto == 0 {
 			return c, true, nil
 		}
-		ask = c.Entry.Outcome.With.String()
+		ask = c.Entry.Outcome.MergedInto.String()
 	}
 	return c, true, nil
 }
 
-func outcomeOf(id string, c inbox.Chain) *Outcome {
-	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Why: c.Entry.Outcome.Why}
+func outcomeOf(id string, c inbox.MessageHistory) *Outcome {
+	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Why: c.Entry.Outcome.Reason}
 	for _, r := range c.Rows {
 		if r.Role == outbox.Reply && r.Delete == 0 {
 			o.Text = append(o.Text, r.Msg.Text)

@@ -239,7 +239,7 @@ func (a *App) join(tools tool.Set) error {
 		Attach: a.attach, Running: a.background, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
 		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
-		Uncertain: outbox.Policy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
+		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.o.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.o.Log,
 	})

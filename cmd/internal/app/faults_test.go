@@ -176,7 +176,7 @@ func ending(e inbox.Entry) string {
 	case e.Outcome == nil:
 		return string(e.State)
 	case e.Outcome.Result == inbox.Silent:
-		return fmt.Sprintf("silent: %s", e.Outcome.Why)
+		return fmt.Sprintf("silent: %s", e.Outcome.Reason)
 	}
 	return string(e.Outcome.Result)
 }

@@ -64,7 +64,7 @@ func fill(t testing.TB, home string, files map[string]string) {
 func event(n int) inbox.Entry {
 	from := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}
 	return inbox.Entry{
-		In: chat.Inbound{IdempotencyKey: fmt.Sprint("k", n), Address: from, Text: strings.Repeat("word ", 100), SentAt: time.Now()}, Lane: "lane", Accepted: time.Now(),
+		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("k", n), Address: from, Text: strings.Repeat("word ", 100), SentAt: time.Now()}, Lane: "lane", Accepted: time.Now(),
 	}
 }
 

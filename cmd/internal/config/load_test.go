@@ -94,7 +94,7 @@ telegram:
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error("the configuration differs (-want +got):\n" + d)
 	}
-	if got := c.Ceilings()[chat.Account{Platform: chat.Telegram}]; got.Account != (outbox.Rate{N: 20, Per: time.Minute}) {
+	if got := c.Ceilings()[chat.Account{Platform: chat.Telegram}]; got.PerAccount != (outbox.Rate{N: 20, Per: time.Minute}) {
 		t.Errorf("ceiling %+v", got)
 	}
 	if c.Location().String() != "Europe/Berlin" {

@@ -119,13 +119,13 @@ func (c *Config) SessionPolicy() session.KeyPolicy {
 }
 
 // Ceilings returns the fixed ceilings for sends.
-func (c *Config) Ceilings() map[chat.Account]outbox.Ceiling {
-	m := make(map[chat.Account]outbox.Ceiling)
+func (c *Config) Ceilings() map[chat.Account]outbox.RateLimit {
+	m := make(map[chat.Account]outbox.RateLimit)
 	for a, s := range c.Accounts() {
 		account, err1 := outbox.ParseRate(s.Rate.Account)
 		room, err2 := outbox.ParseRate(s.Rate.Chat)
 		if err1 == nil && err2 == nil && (account.N > 0 || room.N > 0) {
-			m[a] = outbox.Ceiling{Account: account, Room: room}
+			m[a] = outbox.RateLimit{PerAccount: account, PerChat: room}
 		}
 	}
 	return m

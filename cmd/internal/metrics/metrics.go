@@ -88,7 +88,7 @@ func (m *Metrics) zeroOn(p chat.Platform) {
 	for _, v := range observe.Verdicts() {
 		m.messages.WithLabelValues(string(p), string(v))
 	}
-	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Unsure, outbox.Dead} {
+	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead} {
 		m.attempts.WithLabelValues(string(p), string(s))
 	}
 }

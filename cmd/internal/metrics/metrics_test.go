@@ -267,7 +267,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 
 func TestWhatTheDaemonKnowsIsReadWhenSomebodyAsks(t *testing.T) {
 	r := prometheus.NewRegistry()
-	metrics.New(r).Watch(sources([]outbox.Row{{State: outbox.Unsure}, {State: outbox.Queued}, {State: outbox.Queued}, {State: outbox.Dead}}, nil))
+	metrics.New(r).Watch(sources([]outbox.Row{{State: outbox.Uncertain}, {State: outbox.Queued}, {State: outbox.Queued}, {State: outbox.Dead}}, nil))
 	p := scrape(t, r)
 	for _, c := range []struct {
 		want   float64

@@ -105,7 +105,7 @@ func (w *watcher) outbox(e emitter, s gateway.Status) {
 	if live+dead > maxRead {
 		return
 	}
-	count := map[outbox.State]int{outbox.Queued: 0, outbox.Attempting: 0, outbox.NotSent: 0, outbox.Unsure: 0}
+	count := map[outbox.State]int{outbox.Queued: 0, outbox.Attempting: 0, outbox.NotSent: 0, outbox.Uncertain: 0}
 	if live > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), readTime)
 		defer cancel()

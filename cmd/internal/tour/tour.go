@@ -169,7 +169,7 @@ func (t *tour) answered(ctx context.Context, m message) error {
 	})
 }
 
-func ended(c inbox.Chain) bool {
+func ended(c inbox.MessageHistory) bool {
 	for _, r := range c.Rows {
 		if !r.Terminal() {
 			return false
@@ -207,7 +207,7 @@ func (t *tour) status(ctx context.Context) (s admin.Status, err error) {
 }
 
 // why is what the daemon knows of a message.
-func (t *tour) why(ctx context.Context, m message) (chain inbox.Chain, err error) {
+func (t *tour) why(ctx context.Context, m message) (chain inbox.MessageHistory, err error) {
 	err = t.daemon(ctx, func(c *admin.Client) error {
 		chains, err := c.Why(ctx, m.id)
 		switch {

@@ -87,7 +87,7 @@ var (
 
 func event(lane inbox.Lane, key string) inbox.Entry {
 	in := chat.Inbound{IdempotencyKey: key, Kind: chat.Message, Address: room, Text: "text of " + key}
-	return inbox.Entry{Lane: lane, Session: session.Key(lane), In: in}
+	return inbox.Entry{Lane: lane, Session: session.Key(lane), Inbound: in}
 }
 
 func known(key string, done bool) func(*bolt.Store) error {
@@ -148,7 +148,7 @@ func (p *script) turn(lane inbox.Lane, n int) {
 	rec := session.Record{ID: id, Key: session.Key(lane), Updated: time.Now(), Messages: n + 1}
 	rows, err := p.s.CommitTurn(ctx, c, inbox.Commit{
 		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec,
-		Open:     &session.Creation{Record: rec, Prompt: json.RawMessage(`{}`)},
+		Create:   &session.Creation{Record: rec, Prompt: json.RawMessage(`{}`)},
 		Messages: []json.RawMessage{json.RawMessage(fmt.Sprint(n))},
 		Rows:     []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: room, Text: chat.PlainText(key)}}},
 	})
@@ -158,7 +158,7 @@ func (p *script) turn(lane inbox.Lane, n int) {
 		if err != nil || len(messages) <= n {
 			return fmt.Errorf("%d messages, %w", len(messages), err)
 		}
-		return errors.Join(known(key, true)(s), rowIs(rows[0].ID, outbox.Unsure, outbox.Sent)(s))
+		return errors.Join(known(key, true)(s), rowIs(rows[0].ID, outbox.Uncertain, outbox.Sent)(s))
 	})
 	r, _, _, err := p.s.Next(ctx, room)
 	p.must(err)
@@ -276,7 +276,7 @@ func TestASyncThatFails(t *testing.T) {
 		}
 		again, err := p.s.Accept(ctx, []inbox.Entry{event("a", key)})
 		p.must(err)
-		if !again[0].Fresh {
+		if !again[0].IsNew {
 			t.Fatalf("%s was refused, and is not fresh the second time", key)
 		}
 	}

@@ -69,21 +69,21 @@ func (h *house) ok(err error) {
 }
 
 // turn commits messages to the session of r, and compactions before them.
-func (h *house) turn(r session.Record, passes []inbox.Pass, texts ...string) {
+func (h *house) turn(r session.Record, passes []inbox.Compaction, texts ...string) {
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
-	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, In: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.Address, Text: "?"}}})
+	_, err := h.store.Accept(h.Context(), []inbox.Entry{{Lane: lane, Session: r.Key, Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.Address, Text: "?"}}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`), Passes: passes}
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`), Compactions: passes}
 	old, known, err := h.store.SessionByID(h.Context(), r.ID)
 	h.ok(err)
 	if known {
 		r = old
 	} else {
-		m.Open = &session.Creation{Record: r, Prompt: json.RawMessage(`{}`)}
+		m.Create = &session.Creation{Record: r, Prompt: json.RawMessage(`{}`)}
 	}
 	for _, p := range passes {
 		r.Messages = len(p.Active)
@@ -191,7 +191,7 @@ func TestArchivedMessagesOfTheSessionItselfAreIn(t *testing.T) {
 	me := person("me", "2")
 	h.turn(me, nil, "the code is walrus", "noted", "and the colour is green", "noted too")
 	h.has(h.call(me, `{"query": "walrus"}`), "Nothing was found")
-	h.turn(me, []inbox.Pass{{Length: 4, From: 0, To: 2, Active: []json.RawMessage{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
+	h.turn(me, []inbox.Compaction{{Length: 4, From: 0, To: 2, Active: []json.RawMessage{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
 	h.has(h.call(me, `{"query": "walrus"}`), "> [0 user] the code is walrus", "2 archived")
 	h.has(h.call(me, `{"query": "green"}`), "Nothing was found")
 	out := h.call(me, `{"session_id": "me"}`)
