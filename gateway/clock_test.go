@@ -194,7 +194,7 @@ func TestAConversationKnowsOfScheduledRunsAlsoByAClockThatIsSetBack(t *testing.T
 		w.start()
 		defer w.stop()
 		in := "in 10m"
-		w.job(schedule.Draft{Prompt: text("look"), Schedule: &in})
+		w.job(schedule.JobPatch{Prompt: text("look"), Schedule: &in})
 		w.settle(11 * time.Minute)
 		w.say("7", "and?")
 		w.settle(time.Minute)

@@ -23,13 +23,13 @@ import (
 // Cron is what scheduled prompts need besides the store.
 type Cron struct {
 	schedule.Options
-	Rules schedule.Rules
+	Rules schedule.Validator
 	// Script runs the script of a job and returns what it wrote; nil: there are no
 	// scripts.
 	Script func(ctx context.Context, job schedule.Job) (string, error)
 	// Keep writes what a run has said, and Newest reads the newest such text of a
 	// job. nil: nothing is kept.
-	Keep   func(slot schedule.SlotID, answer string) error
+	Keep   func(slot schedule.OccurrenceID, answer string) error
 	Newest func(job schedule.JobID) (string, error)
 	// Attach has what a run said to a chat stand in the chat's own conversation.
 	Attach bool
@@ -40,12 +40,12 @@ type crons struct {
 	g     *Gateway
 	o     Cron
 	clock *schedule.Scheduler
-	book  *schedule.Book
+	book  *schedule.Manager
 }
 
 func newCrons(g *Gateway, o Cron) *crons {
 	c := &crons{g: g, o: o}
-	o.Options.Log, o.Options.Decided = g.o.Log.Named("cron"), g.unrun
+	o.Options.Log, o.Options.OnNotRun = g.o.Log.Named("cron"), g.unrun
 	c.clock = schedule.NewScheduler(g.o.Store, c, o.Options)
 	if o.Rules.Target == nil {
 		o.Rules.Target = func(target string) error {
@@ -53,12 +53,12 @@ func newCrons(g *Gateway, o Cron) *crons {
 			return err
 		}
 	}
-	c.book = schedule.NewBook(g.o.Store, o.Rules, c.clock.Wake)
+	c.book = schedule.NewManager(g.o.Store, o.Rules, c.clock.Wake)
 	return c
 }
 
 // Jobs is the book of scheduled prompts.
-func (g *Gateway) Jobs() *schedule.Book { return g.crons.book }
+func (g *Gateway) Jobs() *schedule.Manager { return g.crons.book }
 
 // CronStatus is the state of the clock of scheduled prompts.
 func (g *Gateway) CronStatus() schedule.Status { return g.crons.clock.Status() }
@@ -74,16 +74,16 @@ func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.Charge(id, c) }
 // session.
 func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.Used(id, ev) }
 
-// Fire implements schedule.Runner: it puts runs into the inbox, each with the
+// Start implements schedule.Runner: it puts runs into the inbox, each with the
 // rights that the job's maker has now.
-func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
-	fired := make([]schedule.Fired, len(runs))
+func (c *crons) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
+	fired := make([]schedule.StartResult, len(runs))
 	var offers []inbox.ScheduledRun
 	var at []int // of offers, in runs
 	for i, f := range runs {
 		e, why := c.run(f)
 		if why != "" {
-			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
+			fired[i] = schedule.StartResult{Status: schedule.NotAllowed, Reason: why}
 			continue
 		}
 		offers, at = append(offers, inbox.ScheduledRun{Run: f, Entry: e}), append(at, i)
@@ -96,8 +96,8 @@ func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fi
 		return nil, err
 	}
 	for i, t := range taken {
-		fired[at[i]].Verdict = t.Status
-		if t.Status == schedule.Begun {
+		fired[at[i]].Status = t.Status
+		if t.Status == schedule.Started {
 			c.g.lanes.Wake(offers[i].Entry.Lane)
 		}
 	}
@@ -105,13 +105,13 @@ func (c *crons) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fi
 }
 
 // run is the entry with which a scheduled run begins, or why there is none.
-func (c *crons) run(f schedule.Firing) (e inbox.Entry, why string) {
+func (c *crons) run(f schedule.DueRun) (e inbox.Entry, why string) {
 	by, why := c.maker(f.Job)
 	if why != "" {
 		return inbox.Entry{}, why
 	}
 	now := time.Now()
-	in := schedule.Inbound(f.Job, f.Slot)
+	in := schedule.Inbound(f.Job, f.Occurrence)
 	in.SentAt, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
 	key := session.KeyFor(c.g.o.Profile, in.Address, by.ID, c.g.o.Policy)
 	return inbox.Entry{Inbound: in, Principal: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
@@ -119,20 +119,20 @@ func (c *crons) run(f schedule.Firing) (e inbox.Entry, why string) {
 
 // maker is who made a job, with the rights of today.
 func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
-	if j.By == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console {
-		return j.By, "" // the operator's own
+	if j.Creator == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console {
+		return j.Creator, "" // the operator's own
 	}
-	grant, denial := c.g.o.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.By.ID}, Addressed: true})
+	grant, denial := c.g.o.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})
 	if !grant.Valid() {
-		return by, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.By.ID, denial.Rule)
+		return by, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
 	}
 	by = grant.Principal()
-	by.Level = min(by.Level, max(j.By.Level, access.Guest)) // never more than the job was made with
+	by.Level = min(by.Level, max(j.Creator.Level, access.Guest)) // never more than the job was made with
 	return by, ""
 }
 
 // Prepare implements turn.Scheduled.
-func (c *crons) Prepare(ctx context.Context, slot schedule.SlotID, resumed bool) (turn.Run, error) {
+func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (turn.Run, error) {
 	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
 	switch {
 	case err != nil:
@@ -157,7 +157,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.SlotID, resumed bool)
 
 // input puts into r what the agent reads: skills, what the script wrote, what
 // other jobs have found, and the prompt.
-func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.SlotID, r *turn.Run) error {
+func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.OccurrenceID, r *turn.Run) error {
 	var parts []string
 	for _, name := range j.Skills {
 		if c.g.o.Skill == nil {
@@ -228,7 +228,7 @@ func wakes(out string) (text string, wake bool) {
 }
 
 // Places implements turn.Scheduled.
-func (c *crons) Places(ctx context.Context, slot schedule.SlotID) []chat.Address {
+func (c *crons) Places(ctx context.Context, slot schedule.OccurrenceID) []chat.Address {
 	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
 	if err != nil || !ok {
 		c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
@@ -246,10 +246,10 @@ func (c *crons) Places(ctx context.Context, slot schedule.SlotID) []chat.Address
 }
 
 // Ended implements turn.Scheduled.
-func (c *crons) Ended(slot schedule.SlotID) { c.clock.Wake(slot.Job) }
+func (c *crons) Ended(slot schedule.OccurrenceID) { c.clock.Wake(slot.Job) }
 
 // Delivered implements turn.Scheduled.
-func (c *crons) Delivered(ctx context.Context, _ schedule.SlotID, name, text string, to []chat.Address) {
+func (c *crons) Delivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
 	if c.o.Attach {
 		c.g.announce(ctx, fmt.Sprintf("as the scheduled prompt %q", name), text, to)
 	}

@@ -25,8 +25,8 @@ func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
 }
 
 func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (string, error) {
-	book, v := e.g.Jobs(), schedule.Viewer{By: c.By, At: c.In.Address, AtName: c.In.ChatName}
-	var j schedule.View
+	book, v := e.g.Jobs(), schedule.Caller{Principal: c.By, Address: c.In.Address, ChatName: c.In.ChatName}
+	var j schedule.JobView
 	var err error
 	switch verb {
 	case "", "list":
@@ -36,7 +36,7 @@ func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (strin
 		if when == "" || prompt == "" {
 			return c.T(cronUsage), nil
 		}
-		j, err = book.Create(ctx, v, schedule.JobIDFor(c.In.IdempotencyKey), schedule.Draft{Schedule: &when, Prompt: &prompt})
+		j, err = book.Create(ctx, v, schedule.JobIDFor(c.In.IdempotencyKey), schedule.JobPatch{Schedule: &when, Prompt: &prompt})
 	case "show":
 		j, err = book.Find(ctx, v, rest)
 	case "pause":
@@ -80,7 +80,7 @@ func quotedFirst(s string) (first, rest string) {
 // days are the short names of the days of the week.
 var days = [...]string{words.N("Sun"), words.N("Mon"), words.N("Tue"), words.N("Wed"), words.N("Thu"), words.N("Fri"), words.N("Sat")}
 
-func cronLine(p words.Printer, j schedule.View) string {
+func cronLine(p words.Printer, j schedule.JobView) string {
 	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, p.Text(j.Status))
 	var next []string
 	for _, t := range j.Next {
@@ -92,7 +92,7 @@ func cronLine(p words.Printer, j schedule.View) string {
 	return s + p.T("; goes to %s", strings.Join(j.Deliver, ", "))
 }
 
-func cronList(ctx context.Context, p words.Printer, book *schedule.Book, v schedule.Viewer) (string, error) {
+func cronList(ctx context.Context, p words.Printer, book *schedule.Manager, v schedule.Caller) (string, error) {
 	jobs, err := book.List(ctx, v)
 	if err != nil {
 		return "", err
@@ -108,7 +108,7 @@ func cronList(ctx context.Context, p words.Printer, book *schedule.Book, v sched
 	return b.String(), nil
 }
 
-func cronHistory(ctx context.Context, c command.Call, book *schedule.Book, v schedule.Viewer, name string) (string, error) {
+func cronHistory(ctx context.Context, c command.Call, book *schedule.Manager, v schedule.Caller, name string) (string, error) {
 	slots, err := book.History(ctx, v, name, 15)
 	if err != nil {
 		return "", err
@@ -118,12 +118,12 @@ func cronHistory(ctx context.Context, c command.Call, book *schedule.Book, v sch
 	}
 	var b strings.Builder
 	for _, s := range slots {
-		fmt.Fprintf(&b, "- %s `%s` %s", s.At.Format("2006-01-02 15:04 MST"), s.Job, c.Text(string(s.State)))
+		fmt.Fprintf(&b, "- %s `%s` %s", s.DueAt.Format("2006-01-02 15:04 MST"), s.Job, c.Text(string(s.State)))
 		if s.Result != "" {
 			b.WriteString(", " + c.Text(string(s.Result)))
 		}
-		if s.Why != "" {
-			b.WriteString(": " + s.Why)
+		if s.Reason != "" {
+			b.WriteString(": " + s.Reason)
 		}
 		b.WriteString("\n")
 	}

@@ -55,8 +55,8 @@ func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
 				})
 				w.start()
 				defer w.stop()
-				bad := w.job(schedule.Draft{Prompt: text("hang")})
-				good := w.job(schedule.Draft{Prompt: text("look")})
+				bad := w.job(schedule.JobPatch{Prompt: text("hang")})
+				good := w.job(schedule.JobPatch{Prompt: text("look")})
 				w.settle(61 * time.Minute)
 				w.say("7", "are you there?")
 				w.settle(time.Minute)
@@ -90,9 +90,9 @@ func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
 // TestAFailedRunSaysWhatCanBeDoneWithTheJob: there is no message that could be sent
 // again, and what it says does help.
 func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
-	look := schedule.Draft{Prompt: text("look")}
+	look := schedule.JobPatch{Prompt: text("look")}
 	for name, tt := range map[string]struct {
-		job   schedule.Draft
+		job   schedule.JobPatch
 		fails llmtest.Answer
 		what  string
 		next  string // %s: the job
@@ -103,8 +103,8 @@ func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 		"declined":      {look, llmtest.Fail(llm.Policy), "declined this", "`hermesd cron edit %s`"},
 		"too long":      {look, llmtest.Fail(llm.Overflow), "too long", "`hermesd cron edit %s`"},
 		"hanging":       {look, llmtest.Use("stuck", `{}`), "Nothing happened for too long", "`/cron run %s`"},
-		"a script":      {schedule.Draft{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, "broken.sh: exit status 3", "`/cron run %s`"},
-		"a skill":       {schedule.Draft{Prompt: text("look"), Skills: &[]string{"gone"}}, llmtest.Answer{}, "skill gone", "`hermesd cron edit %s`"},
+		"a script":      {schedule.JobPatch{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, "broken.sh: exit status 3", "`/cron run %s`"},
+		"a skill":       {schedule.JobPatch{Prompt: text("look"), Skills: &[]string{"gone"}}, llmtest.Answer{}, "skill gone", "`hermesd cron edit %s`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 				minded(w, func(string) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} })
 				w.start()
 				when := "in 30m"
-				id := w.job(schedule.Draft{Prompt: text("look"), Schedule: &when})
+				id := w.job(schedule.JobPatch{Prompt: text("look"), Schedule: &when})
 				w.settle(31 * time.Minute)
 				for range tt.deaths {
 					w.kill()
@@ -189,7 +189,7 @@ func TestAJobThatFailsForEverHasARecordAndALineForEachSlot(t *testing.T) {
 		})
 		w.start()
 		defer w.stop()
-		bad := w.job(schedule.Draft{Prompt: text("fail")})
+		bad := w.job(schedule.JobPatch{Prompt: text("fail")})
 		const days = 3
 		w.settle(days*24*time.Hour + time.Minute)
 		slots := w.slots(bad)
@@ -227,8 +227,8 @@ func TestAPlatformThatIsDownStopsNoScheduledPrompt(t *testing.T) {
 		}
 		w.start()
 		defer w.stop()
-		there := w.job(schedule.Draft{Prompt: text("there"), Deliver: &[]string{"discord:5"}})
-		here := w.job(schedule.Draft{Prompt: text("here")})
+		there := w.job(schedule.JobPatch{Prompt: text("there"), Deliver: &[]string{"discord:5"}})
+		here := w.job(schedule.JobPatch{Prompt: text("here")})
 		w.settle(3*time.Hour + time.Minute)
 		if got := w.room.visible("7"); len(got) != 3 {
 			t.Errorf("on the platform that is up: %q", got)

@@ -36,7 +36,7 @@ func scheduled(t *testing.T, answers ...llmtest.Answer) *world {
 }
 
 // job makes a job by the book, as person 7.
-func (w *world) job(d schedule.Draft) schedule.JobID {
+func (w *world) job(d schedule.JobPatch) schedule.JobID {
 	w.t.Helper()
 	in := w.message("7", "")
 	every := "every 1h"
@@ -44,7 +44,7 @@ func (w *world) job(d schedule.Draft) schedule.JobID {
 		d.Schedule = &every
 	}
 	g, _ := owned(w.t).Check(in)
-	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Viewer{By: g.Principal(), At: in.Address}, "", d)
+	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func text(s string) *string { return &s }
 // slots is how the slots of a job ended, the oldest first.
 func (w *world) slots(id schedule.JobID) (ended []string) {
 	w.t.Helper()
-	slots, err := w.store.Slots(w.t.Context(), id, 100)
+	slots, err := w.store.Occurrences(w.t.Context(), id, 100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func (w *world) slots(id schedule.JobID) (ended []string) {
 		if s.Result != "" {
 			line += " " + string(s.Result)
 		}
-		if s.Why != "" {
-			line += ": " + s.Why
+		if s.Reason != "" {
+			line += ": " + s.Reason
 		}
 		ended = append([]string{line}, ended...)
 	}
@@ -104,22 +104,22 @@ func TestAPromptThatAPersonSchedulesComesOnTimeAndOnce(t *testing.T) {
 func TestWhatARunComesTo(t *testing.T) {
 	tests := []struct {
 		name   string
-		job    schedule.Draft
+		job    schedule.JobPatch
 		answer llmtest.Answer
 		seen   []string
 		slot   string
 		asked  string // what the model reads
 	}{
-		{"an answer", schedule.Draft{Prompt: text("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
-		{"silence", schedule.Draft{Prompt: text("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
-		{"silence in another word", schedule.Draft{Prompt: text("look")}, llmtest.Say("NO_REPLY"), nil, "ran ok", "look"},
-		{"silence inside of words is none", schedule.Draft{Prompt: text("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
-		{"local", schedule.Draft{Prompt: text("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
-		{"a failure is told", schedule.Draft{Prompt: text("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},
-		{"a script that finds nothing", schedule.Draft{Prompt: text("look"), Script: text("quiet.sh")}, llmtest.Answer{}, nil, "ran ok", ""},
-		{"a script before the prompt", schedule.Draft{Prompt: text("look"), Script: text("new.sh")}, llmtest.Say("42."), []string{"42."}, "ran ok", "42 new"},
-		{"a broken script", schedule.Draft{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, []string{"Something went wrong"}, "ran failed", ""},
-		{"a script alone", schedule.Draft{Script: text("new.sh"), ScriptOnly: new(true)}, llmtest.Answer{}, []string{"42 new"}, "ran ok", ""},
+		{"an answer", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
+		{"silence", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
+		{"silence in another word", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("NO_REPLY"), nil, "ran ok", "look"},
+		{"silence inside of words is none", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
+		{"local", schedule.JobPatch{Prompt: text("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
+		{"a failure is told", schedule.JobPatch{Prompt: text("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},
+		{"a script that finds nothing", schedule.JobPatch{Prompt: text("look"), Script: text("quiet.sh")}, llmtest.Answer{}, nil, "ran ok", ""},
+		{"a script before the prompt", schedule.JobPatch{Prompt: text("look"), Script: text("new.sh")}, llmtest.Say("42."), []string{"42."}, "ran ok", "42 new"},
+		{"a broken script", schedule.JobPatch{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, []string{"Something went wrong"}, "ran failed", ""},
+		{"a script alone", schedule.JobPatch{Script: text("new.sh"), ScriptOnly: new(true)}, llmtest.Answer{}, []string{"42 new"}, "ran ok", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestARunSurvivesTheProcessAndIsDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := scheduled(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Second try."))
 		w.start()
-		id := w.job(schedule.Draft{Prompt: text("look")})
+		id := w.job(schedule.JobPatch{Prompt: text("look")})
 		w.settle(61 * time.Minute)
 		w.kill()
 		w.start()
@@ -185,7 +185,7 @@ func TestAJobOfSomebodyWhoMayNotSpeakAnyMoreDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := scheduled(t)
 		w.start()
-		id := w.job(schedule.Draft{Prompt: text("look")})
+		id := w.job(schedule.JobPatch{Prompt: text("look")})
 		w.stop()
 		w.set = func(o *gateway.Options) { o.Access = onlyEight(t) }
 		w.start()

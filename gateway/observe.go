@@ -20,7 +20,7 @@ func (g *Gateway) offered(e inbox.Entry, v observe.Verdict) {
 }
 
 // unrun tells of slots of scheduled prompts that do not run.
-func (g *Gateway) unrun(slots []schedule.Slot) {
+func (g *Gateway) unrun(slots []schedule.Occurrence) {
 	for _, s := range slots {
 		g.o.Observe.Tell(observe.Unrun{State: string(s.State), Slots: max(s.Count, 1)})
 	}

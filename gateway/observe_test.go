@@ -321,7 +321,7 @@ func TestWatchersAreToldOfScheduledRuns(t *testing.T) {
 		w := scheduled(t, llmtest.Say("Good morning."))
 		o := w.watch()
 		w.start()
-		w.job(schedule.Draft{Prompt: text("say good morning")})
+		w.job(schedule.JobPatch{Prompt: text("say good morning")})
 		w.settle(61 * time.Minute)
 		if told := o.told(); !strings.Contains(told, "begins: scheduled on cron") || !strings.Contains(told, "turn 1: replied in") {
 			t.Errorf("told:\n%s", told)

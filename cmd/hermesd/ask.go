@@ -99,7 +99,7 @@ func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) e
 		defer func() { err = errors.Join(err, x.Close()) }()
 		search, everywhere.Index, upkeep = app.Search(x), x, app.Upkeep(store, x)
 	}
-	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Tell: tellLater(store), Cron: schedule.NewBook(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

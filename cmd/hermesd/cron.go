@@ -66,8 +66,8 @@ func jobFlags(f *pflag.FlagSet) {
 }
 
 // jobDraft is what the flags that were given say.
-func jobDraft(f *pflag.FlagSet) schedule.Draft {
-	var d schedule.Draft
+func jobDraft(f *pflag.FlagSet) schedule.JobPatch {
+	var d schedule.JobPatch
 	word := func(name string) *string {
 		if !f.Changed(name) {
 			return nil
@@ -121,7 +121,7 @@ func (c *cli) cronEditCmd() *cobra.Command {
 					*to = &v
 				}
 			}
-			if d == (schedule.Draft{}) {
+			if d == (schedule.JobPatch{}) {
 				return &usageError{"nothing is to be changed; `" + cmd.CommandPath() + " --help` lists the flags"}
 			}
 			return c.job(cmd.Context(), "Changed", func(client *admin.Client) (admin.Job, error) { return client.EditJob(cmd.Context(), args[0], d) })
@@ -153,19 +153,19 @@ func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admi
 		if !j.Live {
 			c.note("no daemon is running; jobs run once it does: `hermesd run`")
 		}
-		return c.show(j, func() string { return said + ": " + jobText(j.View) })
+		return c.show(j, func() string { return said + ": " + jobText(j.JobView) })
 	})
 }
 
 // inZone is a time in the zone of a job.
-func inZone(v schedule.View, at time.Time) string {
+func inZone(v schedule.JobView, at time.Time) string {
 	if p, err := v.Schedule.Plan(); err == nil {
 		at = at.In(p.Location())
 	}
 	return at.Format("Mon 2006-01-02 15:04 MST")
 }
 
-func jobText(v schedule.View) string {
+func jobText(v schedule.JobView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", v.ID, text.Line(v.Name))
 	line := func(name, value string) {
@@ -191,7 +191,7 @@ func jobText(v schedule.View) string {
 	return b.String()
 }
 
-func jobsText(list []schedule.View, now time.Time) string {
+func jobsText(list []schedule.JobView, now time.Time) string {
 	if len(list) == 0 {
 		return "There are no scheduled prompts; `hermesd cron create --help` says how to make one.\n"
 	}
@@ -230,13 +230,13 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 	return cmd
 }
 
-func slotsText(slots []schedule.Slot) string {
+func slotsText(slots []schedule.Occurrence) string {
 	if len(slots) == 0 {
 		return "No job was due yet.\n"
 	}
 	rows := make([][]string, len(slots))
 	for i, s := range slots {
-		due := s.At.Local().Format(time.DateTime)
+		due := s.DueAt.Local().Format(time.DateTime)
 		if s.Count > 0 {
 			due = s.Since.Local().Format(time.DateTime) + " … " + due + " (" + strconv.Itoa(s.Count) + ")"
 		}
@@ -245,10 +245,10 @@ func slotsText(slots []schedule.Slot) string {
 			took = s.Ended.Sub(s.Began).Round(time.Second).String()
 		}
 		state := strings.TrimSpace(string(s.State) + " " + string(s.Result))
-		if s.Asked {
+		if s.Manual {
 			state += ", asked for"
 		}
-		rows[i] = []string{due, string(s.Job), state, took, string(s.Delivery), s.Entry, text.Cut(s.Why, 80)}
+		rows[i] = []string{due, string(s.Job), state, took, string(s.Delivery), s.Entry, text.Cut(s.Reason, 80)}
 	}
 	return text.Table([]string{"DUE", "JOB", "STATE", "TOOK", "ANSWER", "MESSAGE", "WHY"}, rows)
 }
@@ -275,11 +275,11 @@ func cronText(s admin.Cron, now time.Time) string {
 	var b strings.Builder
 	switch {
 	case s.Stalled:
-		fmt.Fprintf(&b, "STALLED: the clock was last asked %s; jobs do not run. The log says why.\n", text.Ago(s.Beat, now))
+		fmt.Fprintf(&b, "STALLED: the clock was last asked %s; jobs do not run. The log says why.\n", text.Ago(s.LastTick, now))
 	case s.Error != "":
 		fmt.Fprintf(&b, "FAILING: %s; it is tried again and again.\n", text.Line(s.Error))
 	default:
-		fmt.Fprintf(&b, "Running; the clock was last asked %s.\n", text.Ago(s.Beat, now))
+		fmt.Fprintf(&b, "Running; the clock was last asked %s.\n", text.Ago(s.LastTick, now))
 	}
 	fmt.Fprintf(&b, "%d jobs, %d runs under way, %d wait\n", s.Jobs, s.Running, s.Waiting)
 	if !s.Next.IsZero() {
@@ -316,7 +316,7 @@ once: one that is there, or was removed, stays as it is.`,
 					c.note("%s", text.Line(p))
 				}
 				return c.show(done, func() string {
-					return fmt.Sprintf("%d jobs taken, %d known already, %d problems.\n", len(done.Added), len(done.Known), len(done.Problems))
+					return fmt.Sprintf("%d jobs taken, %d known already, %d problems.\n", len(done.Added), len(done.Existing), len(done.Problems))
 				})
 			})
 		},

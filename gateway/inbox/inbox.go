@@ -95,9 +95,9 @@ type Entry struct {
 	TurnsAtCrash int `json:"company,omitempty"`
 	// Occurrence, if set, is the slot of which the entry is the run. It ends in the
 	// transaction in which the entry ends.
-	Occurrence *schedule.SlotID `json:"slot,omitempty"`
-	Outcome    *Outcome         `json:"outcome,omitempty"`
-	Ended      time.Time        `json:"ended,omitzero"`
+	Occurrence *schedule.OccurrenceID `json:"slot,omitempty"`
+	Outcome    *Outcome               `json:"outcome,omitempty"`
+	Ended      time.Time              `json:"ended,omitzero"`
 }
 
 // CanMergeWith reports whether b, which follows e, may be part of the same input.
@@ -202,7 +202,7 @@ type Commit struct {
 	Accept []Entry
 	// RunOutcome, if set, is how the slots of the claim's entries end, in the place of
 	// what their outcomes say.
-	RunOutcome *schedule.Ending
+	RunOutcome *schedule.RunOutcome
 	// Trace is kept with the turn for `why`.
 	Trace json.RawMessage
 }

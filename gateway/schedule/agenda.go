@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A planned is a job with its plan, as the Scheduler holds it.
-type planned struct {
+// A plannedJob is a job with its plan, as the Scheduler holds it.
+type plannedJob struct {
 	job  Job
 	plan Plan
 	next time.Time // when it is due next; zero: never
@@ -76,7 +76,7 @@ func (s *Scheduler) forget(id JobID) {
 	}
 	delete(s.jobs, id)
 	s.due.drop(p)
-	if !p.job.State.Running.IsZero() {
+	if !p.job.State.RunningOccurrence.IsZero() {
 		s.running--
 	}
 }
@@ -85,11 +85,11 @@ func (s *Scheduler) forget(id JobID) {
 func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 	old := s.jobs[j.ID]
 	s.forget(j.ID)
-	if j.State.Decided.After(now) { // by a clock that was wrong
+	if j.State.RecordedUntil.After(now) { // by a clock that was wrong
 		var err error
 		j, err = s.store.EditJob(ctx, j.ID, func(j *Job) error {
-			if j.State.Decided.After(now) {
-				j.State.Decided = now.UTC()
+			if j.State.RecordedUntil.After(now) {
+				j.State.RecordedUntil = now.UTC()
 			}
 			return nil
 		})
@@ -97,23 +97,23 @@ func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 			return fmt.Errorf("job %s: %w", j.ID, err)
 		}
 	}
-	p := &planned{job: j, at: -1}
+	p := &plannedJob{job: j, at: -1}
 	if old != nil && old.job.Schedule == j.Schedule {
 		p.plan = old.plan
 	} else if plan, err := j.Schedule.Plan(); err == nil {
 		p.plan = plan
 	} else {
-		s.o.Log.Error("a job has a schedule that cannot be read", zap.String("job", string(j.ID)), zap.Error(err))
+		s.opts.Log.Error("a job has a schedule that cannot be read", zap.String("job", string(j.ID)), zap.Error(err))
 	}
 	s.jobs[j.ID] = p
-	if !j.State.Running.IsZero() {
+	if !j.State.RunningOccurrence.IsZero() {
 		s.running++
 	}
-	if j.Live() {
-		p.next, _ = p.plan.Next(j.State.Decided)
+	if j.Active() {
+		p.next, _ = p.plan.Next(j.State.RecordedUntil)
 	}
-	if !j.State.Asked.IsZero() {
-		p.next = j.State.Asked
+	if !j.State.ManualRunAt.IsZero() {
+		p.next = j.State.ManualRunAt
 		if p.next.After(now) { // at once
 			p.next = now
 		}
@@ -122,50 +122,50 @@ func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 	return nil
 }
 
-// An agenda holds jobs by when they are due, the first one first.
-type agenda struct{ list dueList }
+// An dueQueue holds jobs by when they are due, the first one first.
+type dueQueue struct{ list dueList }
 
 // put takes p in, unless it is in already or never due.
-func (a *agenda) put(p *planned) {
+func (a *dueQueue) put(p *plannedJob) {
 	if p.at < 0 && !p.next.IsZero() {
 		heap.Push(&a.list, p)
 	}
 }
 
-func (a *agenda) drop(p *planned) {
+func (a *dueQueue) drop(p *plannedJob) {
 	if p.at >= 0 {
 		heap.Remove(&a.list, p.at)
 	}
 }
 
 // next is when the first one is due; zero: never.
-func (a *agenda) next() time.Time {
+func (a *dueQueue) next() time.Time {
 	if len(a.list) == 0 {
 		return time.Time{}
 	}
 	return a.list[0].next
 }
 
-func (a *agenda) nextJob() JobID {
+func (a *dueQueue) nextJob() JobID {
 	if len(a.list) == 0 {
 		return ""
 	}
 	return a.list[0].job.ID
 }
 
-func (a *agenda) ready(now time.Time) bool { return len(a.list) > 0 && !a.list[0].next.After(now) }
+func (a *dueQueue) ready(now time.Time) bool { return len(a.list) > 0 && !a.list[0].next.After(now) }
 
 // pop takes the first one out if it is due, else it returns nil.
-func (a *agenda) pop(now time.Time) *planned {
+func (a *dueQueue) pop(now time.Time) *plannedJob {
 	if !a.ready(now) {
 		return nil
 	}
-	p, _ := heap.Pop(&a.list).(*planned)
+	p, _ := heap.Pop(&a.list).(*plannedJob)
 	return p
 }
 
 // dueList is the heap of an agenda.
-type dueList []*planned
+type dueList []*plannedJob
 
 func (d dueList) Len() int { return len(d) }
 
@@ -183,7 +183,7 @@ func (d dueList) Swap(i, j int) {
 
 // Push is for container/heap.
 func (d *dueList) Push(v any) {
-	if p, ok := v.(*planned); ok {
+	if p, ok := v.(*plannedJob); ok {
 		p.at = len(*d)
 		*d = append(*d, p)
 	}

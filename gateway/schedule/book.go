@@ -13,45 +13,45 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Book is where jobs are made and changed. Its methods may be called from any
+// A Manager is where jobs are made and changed. Its methods may be called from any
 // goroutine. Those that fail for a reason that a person can mend return an error
 // that is ErrInvalid, whose text says how.
-type Book struct {
+type Manager struct {
 	store Store
-	rules Rules
+	rules Validator
 	wake  func(...JobID)
 	now   func() time.Time
 }
 
-// NewBook returns the book of the jobs in store. wake, if not nil, is told of
+// NewManager returns the book of the jobs in store. wake, if not nil, is told of
 // each job that has changed.
-func NewBook(store Store, rules Rules, wake func(...JobID)) *Book {
+func NewManager(store Store, rules Validator, wake func(...JobID)) *Manager {
 	if wake == nil {
 		wake = func(...JobID) {}
 	}
-	return &Book{store: store, rules: rules, wake: wake, now: time.Now}
+	return &Manager{store: store, rules: rules, wake: wake, now: time.Now}
 }
 
-// A Viewer is who asks. People see and change the jobs that were made in their
+// A Caller is who asks. People see and change the jobs that were made in their
 // own chat, owners all of them.
-type Viewer struct {
-	By     access.Principal
-	At     chat.Address // the chat in which the viewer is; zero for the command line
-	AtName string       // of the chat or the person
+type Caller struct {
+	Principal access.Principal
+	Address   chat.Address // the chat in which the viewer is; zero for the command line
+	ChatName  string       // of the chat or the person
 }
 
-// Machine is the viewer at the machine itself.
-func Machine() Viewer { return Viewer{By: Operator()} }
+// OperatorCaller is the viewer at the machine itself.
+func OperatorCaller() Caller { return Caller{Principal: Operator()} }
 
 // sees reports whether v may see and change j. An owner sees everything only
 // where the principal's level says so.
-func (v Viewer) sees(j Job) bool {
-	return v.By.Level == access.Owner || v.At != (chat.Address{}) && j.Origin == v.At
+func (v Caller) sees(j Job) bool {
+	return v.Principal.Level == access.Owner || v.Address != (chat.Address{}) && j.Origin == v.Address
 }
 
-// A Draft is what somebody wants of a job. Nil fields are left as they are, or
+// A JobPatch is what somebody wants of a job. Nil fields are left as they are, or
 // as is usual.
-type Draft struct {
+type JobPatch struct {
 	Name       *string   `json:"name,omitempty"`
 	Prompt     *string   `json:"prompt,omitempty"`
 	Schedule   *string   `json:"schedule,omitempty"`
@@ -67,18 +67,18 @@ type Draft struct {
 	Repeat     *int      `json:"repeat,omitempty"`
 }
 
-// A View is a job as it is shown: with the next times at which it is due.
-type View struct {
+// A JobView is a job as it is shown: with the next times at which it is due.
+type JobView struct {
 	Job
 	Status string      `json:"status"`
 	Next   []time.Time `json:"next"` // three at most, in the job's zone
 }
 
 // View returns j as it is shown.
-func (b *Book) View(j Job) View {
-	v := View{Job: j, Status: j.Status(), Next: []time.Time{}}
+func (b *Manager) View(j Job) JobView {
+	v := JobView{Job: j, Status: j.Status(), Next: []time.Time{}}
 	p, err := j.Schedule.Plan()
-	if err != nil || !j.Live() {
+	if err != nil || !j.Active() {
 		return v
 	}
 	most := 3
@@ -94,35 +94,35 @@ func (b *Book) View(j Job) View {
 // after is the instant after which the next slot of j comes. What is decided in
 // times to come was decided by a clock that was wrong.
 func after(j Job, now time.Time) time.Time {
-	if j.State.Decided.After(now) {
+	if j.State.RecordedUntil.After(now) {
 		return now
 	}
-	return j.State.Decided
+	return j.State.RecordedUntil
 }
 
 // Create makes a job. With an id that is taken it returns the job that has it,
 // so that to ask again is to ask once; with "" the job gets a fresh one.
-func (b *Book) Create(ctx context.Context, v Viewer, id JobID, d Draft) (View, error) {
+func (b *Manager) Create(ctx context.Context, v Caller, id JobID, d JobPatch) (JobView, error) {
 	if d.Schedule == nil {
-		return View{}, invalid("the schedule is missing; write %s", errForms)
+		return JobView{}, invalid("the schedule is missing; write %s", errForms)
 	}
 	now := b.now()
 	if id == "" {
 		id = NewJobID()
 	}
-	j := Job{ID: id, By: v.By, Origin: v.At, OriginName: v.AtName, Created: now.UTC(), Revision: 1, Deliver: []string{"local"}}
-	if v.At != (chat.Address{}) {
+	j := Job{ID: id, Creator: v.Principal, Origin: v.Address, OriginName: v.ChatName, Created: now.UTC(), Revision: 1, Deliver: []string{"local"}}
+	if v.Address != (chat.Address{}) {
 		j.Deliver = []string{"origin"}
 	}
 	if err := b.apply(&j, d, now); err != nil {
-		return View{}, err
+		return JobView{}, err
 	}
 	if err := b.context(ctx, v, &j); err != nil {
-		return View{}, err
+		return JobView{}, err
 	}
 	added, err := b.store.AddJobs(ctx, []Job{j})
 	if err != nil {
-		return View{}, fmt.Errorf("keep job %s: %w", j.ID, err)
+		return JobView{}, fmt.Errorf("keep job %s: %w", j.ID, err)
 	}
 	if !added[0] {
 		return b.find(ctx, v, string(id))
@@ -132,7 +132,7 @@ func (b *Book) Create(ctx context.Context, v Viewer, id JobID, d Draft) (View, e
 }
 
 // apply changes j as d wants and checks what comes of it.
-func (b *Book) apply(j *Job, d Draft, now time.Time) error {
+func (b *Manager) apply(j *Job, d JobPatch, now time.Time) error {
 	set(&j.Prompt, d.Prompt)
 	set(&j.Skills, d.Skills)
 	set(&j.Script, d.Script)
@@ -169,14 +169,14 @@ func set[T any](to *T, v *T) {
 
 // reschedule gives j another schedule, or the same in another zone. What was due
 // by the old one is forgotten.
-func (b *Book) reschedule(j *Job, d Draft, now time.Time) error {
+func (b *Manager) reschedule(j *Job, d JobPatch, now time.Time) error {
 	if d.Schedule == nil && d.Zone == nil {
 		switch enough := j.Repeat > 0 && j.State.Runs >= j.Repeat; {
 		case j.Schedule.Kind == Once || enough == j.State.Done:
 		case enough:
 			j.State.Done = true
 		default:
-			j.State.Done, j.State.Decided = false, now.UTC()
+			j.State.Done, j.State.RecordedUntil = false, now.UTC()
 		}
 		return nil
 	}
@@ -190,12 +190,12 @@ func (b *Book) reschedule(j *Job, d Draft, now time.Time) error {
 		return &wrong{err}
 	}
 	j.Schedule = s
-	j.State.Decided, j.State.Runs, j.State.Done = s.Before(now).UTC(), 0, false
+	j.State.RecordedUntil, j.State.Runs, j.State.Done = s.Before(now).UTC(), 0, false
 	return nil
 }
 
 // context makes ids of the jobs that j follows, which may be named.
-func (b *Book) context(ctx context.Context, v Viewer, j *Job) error {
+func (b *Manager) context(ctx context.Context, v Caller, j *Job) error {
 	for i, c := range j.Context {
 		if c == j.ID {
 			continue // its own output of the last time
@@ -210,18 +210,18 @@ func (b *Book) context(ctx context.Context, v Viewer, j *Job) error {
 }
 
 // List returns the jobs that v sees, those that are due next first.
-func (b *Book) List(ctx context.Context, v Viewer) ([]View, error) {
+func (b *Manager) List(ctx context.Context, v Caller) ([]JobView, error) {
 	jobs, err := b.store.Jobs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs: %w", err)
 	}
-	list := []View{}
+	list := []JobView{}
 	for _, j := range jobs {
 		if v.sees(j) {
 			list = append(list, b.View(j))
 		}
 	}
-	slices.SortStableFunc(list, func(x, y View) int {
+	slices.SortStableFunc(list, func(x, y JobView) int {
 		switch {
 		case len(x.Next) > 0 && len(y.Next) > 0:
 			return x.Next[0].Compare(y.Next[0])
@@ -234,20 +234,20 @@ func (b *Book) List(ctx context.Context, v Viewer) ([]View, error) {
 }
 
 // Find returns the job that v calls name: its id, or its name in any case.
-func (b *Book) Find(ctx context.Context, v Viewer, name string) (View, error) {
+func (b *Manager) Find(ctx context.Context, v Caller, name string) (JobView, error) {
 	return b.find(ctx, v, name)
 }
 
-func (b *Book) find(ctx context.Context, v Viewer, name string) (View, error) {
+func (b *Manager) find(ctx context.Context, v Caller, name string) (JobView, error) {
 	name = strings.TrimSpace(name)
 	if j, ok, err := b.store.Job(ctx, JobID(name)); err != nil {
-		return View{}, fmt.Errorf("read job %s: %w", name, err)
+		return JobView{}, fmt.Errorf("read job %s: %w", name, err)
 	} else if ok && v.sees(j) {
 		return b.View(j), nil
 	}
 	jobs, err := b.store.Jobs(ctx)
 	if err != nil {
-		return View{}, fmt.Errorf("read the jobs: %w", err)
+		return JobView{}, fmt.Errorf("read the jobs: %w", err)
 	}
 	var found []Job
 	for _, j := range jobs {
@@ -257,7 +257,7 @@ func (b *Book) find(ctx context.Context, v Viewer, name string) (View, error) {
 	}
 	switch len(found) {
 	case 0:
-		return View{}, invalid("there is no job %q; a list of the jobs shows their ids", name)
+		return JobView{}, invalid("there is no job %q; a list of the jobs shows their ids", name)
 	case 1:
 		return b.View(found[0]), nil
 	}
@@ -265,14 +265,14 @@ func (b *Book) find(ctx context.Context, v Viewer, name string) (View, error) {
 	for i, j := range found {
 		ids[i] = string(j.ID)
 	}
-	return View{}, invalid("%d jobs are called %q; use the id: %s", len(found), name, strings.Join(ids, ", "))
+	return JobView{}, invalid("%d jobs are called %q; use the id: %s", len(found), name, strings.Join(ids, ", "))
 }
 
 // edit finds a job and changes it.
-func (b *Book) edit(ctx context.Context, v Viewer, name string, change func(*Job) error) (View, error) {
+func (b *Manager) edit(ctx context.Context, v Caller, name string, change func(*Job) error) (JobView, error) {
 	f, err := b.find(ctx, v, name)
 	if err != nil {
-		return View{}, err
+		return JobView{}, err
 	}
 	var refused error
 	j, err := b.store.EditJob(ctx, f.ID, func(j *Job) error {
@@ -281,11 +281,11 @@ func (b *Book) edit(ctx context.Context, v Viewer, name string, change func(*Job
 	})
 	switch {
 	case err != nil && refused != nil:
-		return View{}, refused
+		return JobView{}, refused
 	case errors.Is(err, ErrNoJob):
-		return View{}, invalid("the job %s was removed just now", f.ID)
+		return JobView{}, invalid("the job %s was removed just now", f.ID)
 	case err != nil:
-		return View{}, fmt.Errorf("change job %s: %w", f.ID, err)
+		return JobView{}, fmt.Errorf("change job %s: %w", f.ID, err)
 	}
 	b.wake(j.ID)
 	return b.View(j), nil

@@ -59,7 +59,7 @@ func TestAClockThatWasWrongForAWhileLosesNothing(t *testing.T) {
 		d.wait(time.Hour)
 		put(-10 * 24 * time.Hour)
 		d.wait(71 * time.Hour)
-		slots, err := d.store.Slots(d.t.Context(), "aa", 100)
+		slots, err := d.store.Occurrences(d.t.Context(), "aa", 100)
 		ok(d.t, err)
 		ran := 0
 		for _, s := range slots {
@@ -103,15 +103,15 @@ func TestAnyClock(t *testing.T) {
 			}
 			d.wait(4 * time.Hour)
 			now := d.o.Clock()
-			slots, err := d.store.Slots(d.t.Context(), "aa", 1000)
+			slots, err := d.store.Occurrences(d.t.Context(), "aa", 1000)
 			ok(d.t, err)
 			seen, late := map[time.Time]bool{}, 0
 			for _, s := range slots {
-				if seen[s.At] {
-					d.t.Errorf("seed %d: %s has two records", seed, s.At)
+				if seen[s.DueAt] {
+					d.t.Errorf("seed %d: %s has two records", seed, s.DueAt)
 				}
-				seen[s.At] = true
-				if since := now.Sub(s.At); since < 3*time.Hour && since > 0 && s.State == schedule.Ran {
+				seen[s.DueAt] = true
+				if since := now.Sub(s.DueAt); since < 3*time.Hour && since > 0 && s.State == schedule.Ran {
 					late++
 				}
 			}

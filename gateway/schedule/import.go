@@ -17,11 +17,11 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An Imported says what was taken over from another home.
-type Imported struct {
-	Added []View `json:"added"`
-	// Known are the ids of jobs that were there already, or had been removed.
-	Known []JobID `json:"known"`
+// An ImportResult says what was taken over from another home.
+type ImportResult struct {
+	Added []JobView `json:"added"`
+	// Existing are the ids of jobs that were there already, or had been removed.
+	Existing []JobID `json:"known"`
 	// Problems say which jobs could not be taken, and what of the others could not.
 	Problems []string `json:"problems"`
 }
@@ -29,8 +29,8 @@ type Imported struct {
 // Import takes the jobs of a file cron/jobs.json. Each is taken once by its id:
 // one that is there, or was removed, stays as it is. A job that is not valid is
 // left out and named.
-func (b *Book) Import(ctx context.Context, raw []byte) (Imported, error) {
-	done := Imported{Added: []View{}, Known: []JobID{}, Problems: []string{}}
+func (b *Manager) Import(ctx context.Context, raw []byte) (ImportResult, error) {
+	done := ImportResult{Added: []JobView{}, Existing: []JobID{}, Problems: []string{}}
 	jobs, problems := readJobs(raw, b.rules.Zone, b.now())
 	done.Problems = append(done.Problems, problems...)
 	var valid []Job
@@ -50,7 +50,7 @@ func (b *Book) Import(ctx context.Context, raw []byte) (Imported, error) {
 	}
 	for i, j := range valid {
 		if !added[i] {
-			done.Known = append(done.Known, j.ID)
+			done.Existing = append(done.Existing, j.ID)
 			continue
 		}
 		done.Added = append(done.Added, b.View(j))
@@ -165,7 +165,7 @@ func foreignList(raw []byte) ([]json.RawMessage, error) {
 func (f foreignJob) job(zoneName string, now time.Time) (j Job, lost []string, err error) {
 	j = Job{
 		ID: JobID(f.ID), Prompt: f.Prompt, Script: f.Script, ScriptOnly: f.ScriptOnly, Workdir: f.Workdir,
-		Model: f.Model, Provider: f.Provider, Skills: texts(f.Skills), By: Operator(), Revision: 1, Created: now.UTC(), Updated: now.UTC(),
+		Model: f.Model, Provider: f.Provider, Skills: texts(f.Skills), Creator: Operator(), Revision: 1, Created: now.UTC(), Updated: now.UTC(),
 	}
 	if j.ID == "" {
 		return j, nil, errors.New("it has no id")
@@ -246,7 +246,7 @@ func (f foreignJob) schedule(j *Job, zoneName string, now time.Time) error {
 	if next, err := time.Parse(time.RFC3339, f.Next); err == nil && sched.Kind == Interval && next.After(now) && next.Sub(now) <= sched.Every {
 		sched.At = second(next.Add(-sched.Every)) // it goes on where it was
 	}
-	j.Schedule, j.State.Decided = sched, sched.Before(now).UTC()
+	j.Schedule, j.State.RecordedUntil = sched, sched.Before(now).UTC()
 	return nil
 }
 

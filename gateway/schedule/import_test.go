@@ -63,14 +63,14 @@ func TestAnExistingHomesJobsAreTakenOnce(t *testing.T) {
 				d.t.Errorf("no problem says %q:\n%s", problem, all)
 			}
 		}
-		_, err = d.book.Remove(ctx, schedule.Machine(), "cccccccccccc")
+		_, err = d.book.Remove(ctx, schedule.OperatorCaller(), "cccccccccccc")
 		ok(d.t, err)
 		done, err = d.book.Import(ctx, []byte(home))
 		ok(d.t, err)
-		if len(done.Added) != 0 || len(done.Known) != 4 {
-			d.t.Errorf("again: %d added, known %v", len(done.Added), done.Known)
+		if len(done.Added) != 0 || len(done.Existing) != 4 {
+			d.t.Errorf("again: %d added, known %v", len(done.Added), done.Existing)
 		}
-		if j, _, err := d.store.Job(ctx, "a1b2c3d4e5f6"); err != nil || j.Origin.Chat != "4711" || j.OriginName != "Anna" || j.Skills[0] != "news" || j.By != schedule.Operator() {
+		if j, _, err := d.store.Job(ctx, "a1b2c3d4e5f6"); err != nil || j.Origin.Chat != "4711" || j.OriginName != "Anna" || j.Skills[0] != "news" || j.Creator != schedule.Operator() {
 			d.t.Errorf("got %+v, %v", j, err)
 		}
 	})
@@ -104,15 +104,15 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(home))
 	f.Add([]byte(`{"jobs":{"x":{"id":"x1","prompt":"p","schedule":{"kind":"interval","minutes":1e300}}}}`))
 	f.Add([]byte(`[{"id":"x1","prompt":"p","schedule":{"kind":"once","run_at":"9999-12-31T23:59:59.9Z"},"repeat":-3}]`))
-	b := schedule.NewBook(nowhere{}, schedule.Rules{Zone: "Europe/Berlin"}, nil)
+	b := schedule.NewManager(nowhere{}, schedule.Validator{Zone: "Europe/Berlin"}, nil)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		done, err := b.Import(t.Context(), raw)
 		ok(t, err)
 		for _, v := range done.Added {
-			if err := (schedule.Rules{}).Validate(v.Job, time.Now()); err != nil {
+			if err := (schedule.Validator{}).Validate(v.Job, time.Now()); err != nil {
 				t.Errorf("%+v: %v", v.Job, err)
 			}
-			if v.Live() && len(v.Next) == 0 {
+			if v.Active() && len(v.Next) == 0 {
 				t.Errorf("%+v is never due", v.Job)
 			}
 		}
@@ -133,7 +133,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 		for i := range jobs {
 			jobs[i] = schedule.Job{
 				ID: schedule.JobID(fmt.Sprintf("%012d", i)), Name: "job", Prompt: strings.Repeat("look ", 40), Deliver: []string{"local"}, Revision: 1,
-				Schedule: schedule.Schedule{Kind: schedule.Once, At: at}, State: schedule.State{Decided: at.Add(-time.Second)},
+				Schedule: schedule.Schedule{Kind: schedule.Once, At: at}, State: schedule.JobState{RecordedUntil: at.Add(-time.Second)},
 			}
 		}
 		_, err = store.AddJobs(b.Context(), jobs)
@@ -152,7 +152,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 		b.ReportMetric(beside.Seconds()*1e3, "ms-accept-p95-beside")
 		cancel()
 		<-ended
-		slots, err := store.Slots(b.Context(), "", 20_000)
+		slots, err := store.Occurrences(b.Context(), "", 20_000)
 		ok(b, err)
 		if len(slots) != len(jobs) {
 			b.Fatalf("%d slots, want %d", len(slots), len(jobs))
@@ -184,7 +184,7 @@ func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
 		time.Sleep(time.Hour) // nothing comes of any of them again
 		cancel()
 		<-ended
-		slots, err := store.Slots(t.Context(), "", 2*len(jobs))
+		slots, err := store.Occurrences(t.Context(), "", 2*len(jobs))
 		ok(t, err)
 		of := map[schedule.JobID]int{}
 		for _, slot := range slots {

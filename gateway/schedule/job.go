@@ -56,8 +56,8 @@ type Job struct {
 	Repeat int `json:"repeat,omitempty"`
 	// Paused jobs are never due.
 	Paused bool `json:"paused,omitempty"`
-	// By is who made the job: its runs have that person's rights, as they are then.
-	By access.Principal `json:"by"`
+	// Creator is who made the job: its runs have that person's rights, as they are then.
+	Creator access.Principal `json:"by"`
 	// Origin is where it was made, and where "origin" delivers to. The zero address
 	// is the command line.
 	Origin     chat.Address `json:"origin,omitzero"`
@@ -65,44 +65,44 @@ type Job struct {
 	Created    time.Time    `json:"created"`
 	Updated    time.Time    `json:"updated"`
 	// Revision counts the changes. A run of an older revision is refused.
-	Revision int   `json:"rev"`
-	State    State `json:"state"`
+	Revision int      `json:"rev"`
+	State    JobState `json:"state"`
 	// Removed, if set, says that nothing but the id is left, so that it is neither
 	// imported nor given again.
 	Removed time.Time `json:"removed,omitzero"`
 }
 
-// A State is how far a job has come. Only the store and the Scheduler change it.
-type State struct {
-	// Decided is an instant up to which all slots of the job have a record.
-	Decided time.Time `json:"decided"`
+// A JobState is how far a job has come. Only the store and the Scheduler change it.
+type JobState struct {
+	// RecordedUntil is an instant up to which all slots of the job have a record.
+	RecordedUntil time.Time `json:"decided"`
 	// Runs counts the slots that ran, without those that people asked for.
 	Runs int `json:"runs,omitempty"`
-	// Running is the slot of the run that goes on; the zero time: none does.
-	Running time.Time `json:"running,omitzero"`
-	// Asked, if set, is when somebody asked for a run that has not begun yet, and
+	// RunningOccurrence is the slot of the run that goes on; the zero time: none does.
+	RunningOccurrence time.Time `json:"running,omitzero"`
+	// ManualRunAt, if set, is when somebody asked for a run that has not begun yet, and
 	// Ask what they asked with: the same again is the same run.
-	Asked time.Time `json:"asked,omitzero"`
-	Ask   string    `json:"ask,omitempty"`
+	ManualRunAt time.Time `json:"asked,omitzero"`
+	ManualRunID string    `json:"ask,omitempty"`
 	// Ended is when the last run ended, Result how, and Why what was wrong.
-	Ended    time.Time `json:"ended,omitzero"`
-	Result   Result    `json:"result,omitempty"`
-	Why      string    `json:"why,omitempty"`
-	Failures int       `json:"failures,omitempty"` // in a row
-	Slots    int       `json:"slots,omitempty"`    // that are kept
+	Ended           time.Time `json:"ended,omitzero"`
+	Result          Result    `json:"result,omitempty"`
+	Reason          string    `json:"why,omitempty"`
+	Failures        int       `json:"failures,omitempty"` // in a row
+	OccurrenceCount int       `json:"slots,omitempty"`    // that are kept
 	// Done says that no slot comes any more: all runs that were to be are done.
 	Done bool `json:"done,omitempty"`
 }
 
-// Live reports whether j can be due.
-func (j Job) Live() bool { return !j.Paused && !j.State.Done && j.Removed.IsZero() }
+// Active reports whether j can be due.
+func (j Job) Active() bool { return !j.Paused && !j.State.Done && j.Removed.IsZero() }
 
 // Status is the state of j in one word.
 func (j Job) Status() string {
 	switch {
-	case !j.State.Running.IsZero():
+	case !j.State.RunningOccurrence.IsZero():
 		return "running"
-	case !j.State.Asked.IsZero():
+	case !j.State.ManualRunAt.IsZero():
 		return "asked"
 	case j.State.Done:
 		return "completed"
@@ -117,15 +117,15 @@ func (j Job) Last(runs int) bool {
 	return j.Schedule.Kind == Once || j.Repeat > 0 && runs+1 >= j.Repeat
 }
 
-// A SlotState says what became of a slot.
-type SlotState string
+// A OccurrenceState says what became of a slot.
+type OccurrenceState string
 
 // The states of a slot. Running is followed by Ran; the others are final.
 const (
-	Running SlotState = "running" // its run is in the inbox
-	Ran     SlotState = "ran"
-	Skipped SlotState = "skipped" // the daemon decided against it
-	Missed  SlotState = "missed"  // the daemon was not there
+	Running OccurrenceState = "running" // its run is in the inbox
+	Ran     OccurrenceState = "ran"
+	Skipped OccurrenceState = "skipped" // the daemon decided against it
+	Missed  OccurrenceState = "missed"  // the daemon was not there
 )
 
 // A Result is how a run ended.
@@ -140,29 +140,29 @@ const (
 	Pending Result = "pending"
 )
 
-// A SlotID names a slot: there is one record of it at most.
-type SlotID struct {
-	Job JobID     `json:"job"`
-	At  time.Time `json:"at"` // when it is due, a whole second
+// A OccurrenceID names a slot: there is one record of it at most.
+type OccurrenceID struct {
+	Job   JobID     `json:"job"`
+	DueAt time.Time `json:"at"` // when it is due, a whole second
 }
 
 // String returns the slot as it stands in idempotency keys.
-func (id SlotID) String() string { return fmt.Sprintf("cron:%s:%d", id.Job, id.At.Unix()) }
+func (id OccurrenceID) String() string { return fmt.Sprintf("cron:%s:%d", id.Job, id.DueAt.Unix()) }
 
 // Session is the id of the session of the slot's run.
-func (id SlotID) Session() session.ID {
-	return session.ID("cron_" + string(id.Job) + "_" + id.At.UTC().Format("20060102_150405"))
+func (id OccurrenceID) Session() session.ID {
+	return session.ID("cron_" + string(id.Job) + "_" + id.DueAt.UTC().Format("20060102_150405"))
 }
 
-// A Slot is the record of one instant at which a job was due, or was asked for.
-type Slot struct {
-	SlotID
-	State  SlotState `json:"state"`
-	Result Result    `json:"result,omitempty"` // of Ran
-	// Why is the reason of Skipped and Missed, and what was wrong with a run.
-	Why string `json:"why,omitempty"`
-	// Asked says that a person asked for the run.
-	Asked bool `json:"asked,omitempty"`
+// A Occurrence is the record of one instant at which a job was due, or was asked for.
+type Occurrence struct {
+	OccurrenceID
+	State  OccurrenceState `json:"state"`
+	Result Result          `json:"result,omitempty"` // of Ran
+	// Reason is the reason of Skipped and Missed, and what was wrong with a run.
+	Reason string `json:"why,omitempty"`
+	// Manual says that a person asked for the run.
+	Manual bool `json:"asked,omitempty"`
 	// Since and Count, if set, say that the record stands for Count slots from
 	// Since on: the oldest ones of a long time in which nothing ran.
 	Since time.Time `json:"since,omitzero"`
@@ -174,35 +174,35 @@ type Slot struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Delivery is what became of the answer, for as long as the outbox knows it.
 	// The store sets it when it is asked; it is not kept.
-	Delivery Delivery `json:"delivery,omitempty"`
+	Delivery DeliveryStatus `json:"delivery,omitempty"`
 }
 
-// A Delivery says what became of the answer of a run.
-type Delivery string
+// A DeliveryStatus says what became of the answer of a run.
+type DeliveryStatus string
 
 // The deliveries. "" is that nothing was to be delivered, or that it is not known
 // any more.
 const (
-	Waiting     Delivery = "waiting"
-	Delivered   Delivery = "delivered"
-	Undelivered Delivery = "undelivered"
+	Waiting     DeliveryStatus = "waiting"
+	Delivered   DeliveryStatus = "delivered"
+	Undelivered DeliveryStatus = "undelivered"
 )
 
-// An Ending is how a run ended, where its inbox entry does not say it: an
+// An RunOutcome is how a run ended, where its inbox entry does not say it: an
 // answer that could not be delivered, a script that failed and was told of.
-type Ending struct {
+type RunOutcome struct {
 	Result Result
-	Why    string
+	Reason string
 }
 
 // Inbound returns the event by which the run of slot enters the inbox. It is
 // Addressed, its key is that of the slot, its text the prompt; who it is from
 // must be checked as for any other event.
-func Inbound(j Job, slot SlotID) chat.Inbound {
+func Inbound(j Job, slot OccurrenceID) chat.Inbound {
 	return chat.Inbound{
-		IdempotencyKey: slot.String(), ID: slot.String(), Kind: chat.Message, SentAt: slot.At, Addressed: true,
-		Address: chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: slot.At.UTC().Format("20060102T150405Z")},
-		Sender:  chat.Person{ID: j.By.ID}, Text: j.Prompt, ChatName: j.Name,
+		IdempotencyKey: slot.String(), ID: slot.String(), Kind: chat.Message, SentAt: slot.DueAt, Addressed: true,
+		Address: chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: slot.DueAt.UTC().Format("20060102T150405Z")},
+		Sender:  chat.Person{ID: j.Creator.ID}, Text: j.Prompt, ChatName: j.Name,
 	}
 }
 
@@ -212,6 +212,6 @@ func Operator() access.Principal {
 }
 
 // sortSlots puts the newest first.
-func sortSlots(slots []Slot) {
-	slices.SortStableFunc(slots, func(x, y Slot) int { return y.At.Compare(x.At) })
+func sortSlots(slots []Occurrence) {
+	slices.SortStableFunc(slots, func(x, y Occurrence) int { return y.DueAt.Compare(x.DueAt) })
 }

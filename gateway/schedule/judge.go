@@ -2,45 +2,45 @@ package schedule
 
 import "time"
 
-// most is how many slots of a gap have records of their own. The older ones
+// maxGapRecords is how many slots of a gap have records of their own. The older ones
 // share one.
-const most = 100
+const maxGapRecords = 100
 
 // The reasons for which slots do not run.
 const (
-	whyOverlap = "overlap: the run before still went on"
-	whyNewer   = "late: a newer slot was due as well"
-	whyDown    = "nothing ran then, or the clock jumped"
-	whyMany    = "nothing ran then, or the clock jumped; too many slots to run them all"
+	reasonOverlap = "overlap: the run before still went on"
+	reasonNewer   = "late: a newer slot was due as well"
+	reasonDown    = "nothing ran then, or the clock jumped"
+	reasonTooMany = "nothing ran then, or the clock jumped; too many slots to run them all"
 )
 
-// judge says which slots of p that are due at now are recorded and do not run,
+// evaluate says which slots of p that are due at now are recorded and do not run,
 // and which one runs. If it says neither, p waits for its run to end.
-func (s *Scheduler) judge(p *planned, now time.Time) (decided []Slot, run *Firing) {
+func (s *Scheduler) evaluate(p *plannedJob, now time.Time) (decided []Occurrence, run *DueRun) {
 	j := p.job
-	busy := !j.State.Running.IsZero()
-	if !j.State.Asked.IsZero() {
+	busy := !j.State.RunningOccurrence.IsZero()
+	if !j.State.ManualRunAt.IsZero() {
 		if busy {
 			return nil, nil
 		}
-		return nil, &Firing{Job: j, Slot: SlotID{j.ID, j.State.Asked}, Asked: true}
+		return nil, &DueRun{Job: j, Occurrence: OccurrenceID{j.ID, j.State.ManualRunAt}, Manual: true}
 	}
 	d := p.dueAt(now)
 	if d.sum != nil {
-		d.sum.Why = whyDown
-		if s.o.CatchUp == CatchAll {
-			d.sum.Why = whyMany
+		d.sum.Reason = reasonDown
+		if s.opts.CatchUp == CatchAll {
+			d.sum.Reason = reasonTooMany
 		}
 		decided = append(decided, *d.sum)
 	}
-	none := func(at time.Time, state SlotState, why string) {
-		decided = append(decided, Slot{SlotID: SlotID{j.ID, at}, State: state, Why: why})
+	none := func(at time.Time, state OccurrenceState, why string) {
+		decided = append(decided, Occurrence{OccurrenceID: OccurrenceID{j.ID, at}, State: state, Reason: why})
 	}
 	n := 0 // of what came while nothing ran
 	for n < len(d.slots) && !d.slots[n].After(s.up) {
 		n++
 	}
-	if n > 0 && s.o.CatchUp != CatchAll && now.Sub(d.slots[n-1]) <= s.o.Grace {
+	if n > 0 && s.opts.CatchUp != CatchAll && now.Sub(d.slots[n-1]) <= s.opts.Grace {
 		n-- // it counts as on time
 	}
 	back, live := d.slots[:n], d.slots[n:]
@@ -49,28 +49,28 @@ func (s *Scheduler) judge(p *planned, now time.Time) (decided []Slot, run *Firin
 	}
 	var next time.Time
 	switch {
-	case s.o.CatchUp == CatchAll && len(back) > 0:
+	case s.opts.CatchUp == CatchAll && len(back) > 0:
 		next, back, live = back[0], nil, nil // the others when it has ended
-	case s.o.CatchUp == CatchOnce && len(back) > 0 && len(live) == 0:
+	case s.opts.CatchUp == CatchOnce && len(back) > 0 && len(live) == 0:
 		next, back = back[len(back)-1], back[:len(back)-1]
 	}
 	for _, at := range back {
-		none(at, Missed, whyDown)
+		none(at, Missed, reasonDown)
 	}
 	for i, at := range live {
 		switch {
 		case lapped(at):
-			none(at, Skipped, whyOverlap)
+			none(at, Skipped, reasonOverlap)
 		case i < len(live)-1 && !at.After(s.up):
-			none(at, Missed, whyDown)
+			none(at, Missed, reasonDown)
 		case i < len(live)-1:
-			none(at, Skipped, whyNewer)
+			none(at, Skipped, reasonNewer)
 		default:
 			next = at
 		}
 	}
 	if !next.IsZero() && !busy {
-		run = &Firing{Job: j, Slot: SlotID{j.ID, next}}
+		run = &DueRun{Job: j, Occurrence: OccurrenceID{j.ID, next}}
 	}
 	return decided, run
 }
@@ -79,29 +79,29 @@ func (s *Scheduler) judge(p *planned, now time.Time) (decided []Slot, run *Firin
 // for all that came before them.
 type dueSlots struct {
 	slots []time.Time
-	sum   *Slot
+	sum   *Occurrence
 }
 
-func (p *planned) dueAt(now time.Time) dueSlots {
+func (p *plannedJob) dueAt(now time.Time) dueSlots {
 	var d dueSlots
 	var first, last time.Time
 	older := 0
-	for at := p.job.State.Decided; ; {
+	for at := p.job.State.RecordedUntil; ; {
 		next, ok := p.plan.Next(at)
 		if !ok || next.After(now) {
 			break
 		}
 		d.slots = append(d.slots, next)
-		if len(d.slots) == 2*most { // half of them are too old
+		if len(d.slots) == 2*maxGapRecords { // half of them are too old
 			if first.IsZero() {
 				first = d.slots[0]
 			}
-			last, older = d.slots[most-1], older+most
-			d.slots = append(d.slots[:0], d.slots[most:]...)
+			last, older = d.slots[maxGapRecords-1], older+maxGapRecords
+			d.slots = append(d.slots[:0], d.slots[maxGapRecords:]...)
 		}
 		at = next
 	}
-	if n := len(d.slots) - most; n > 0 {
+	if n := len(d.slots) - maxGapRecords; n > 0 {
 		if first.IsZero() {
 			first = d.slots[0]
 		}
@@ -109,7 +109,7 @@ func (p *planned) dueAt(now time.Time) dueSlots {
 		d.slots = d.slots[n:]
 	}
 	if older > 0 {
-		d.sum = &Slot{SlotID: SlotID{p.job.ID, last}, State: Missed, Since: first, Count: older}
+		d.sum = &Occurrence{OccurrenceID: OccurrenceID{p.job.ID, last}, State: Missed, Since: first, Count: older}
 	}
 	return d
 }

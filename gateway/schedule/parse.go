@@ -16,8 +16,8 @@ const (
 	MaxInterval = 10 * 366 * 24 * time.Hour
 )
 
-// late is how long a time may be past for a job that runs once.
-const late = 2 * time.Minute
+// pastTolerance is how long a time may be past for a job that runs once.
+const pastTolerance = 2 * time.Minute
 
 // maxText is the most characters of a schedule.
 const maxText = 200
@@ -185,7 +185,7 @@ func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, 
 		return false, words.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
 	}
 	at = second(at)
-	if now.Sub(at) > late {
+	if now.Sub(at) > pastTolerance {
 		return false, words.Errorf("%s is past; a job that runs once needs a time to come", at.In(loc).Format("2006-01-02 15:04 MST"))
 	}
 	if at.Sub(now) > MaxInterval {

@@ -24,46 +24,46 @@ type Store interface {
 	// RemoveJob removes a job and its slots, but not its id. It returns ErrNoJob if
 	// there was never such a job, and nil for one that is removed already.
 	RemoveJob(ctx context.Context, id JobID) error
-	// Slots returns the newest slots of a job, or of all jobs if id is "", newest
+	// Occurrences returns the newest slots of a job, or of all jobs if id is "", newest
 	// first, at most most.
-	Slots(ctx context.Context, id JobID, most int) ([]Slot, error)
-	// Decide records slots that do not run. One that has a record keeps it; the job
+	Occurrences(ctx context.Context, id JobID, most int) ([]Occurrence, error)
+	// RecordNotRun records slots that do not run. One that has a record keeps it; the job
 	// of each is decided up to it.
-	Decide(ctx context.Context, slots []Slot) error
+	RecordNotRun(ctx context.Context, slots []Occurrence) error
 }
 
 // ErrNoJob says that there is no such job.
 var ErrNoJob = errors.New("schedule: there is no such job")
 
-// A Firing is a slot that is to run.
-type Firing struct {
-	Job  Job
-	Slot SlotID
-	// Asked says that a person asked for it. It is none of the schedule's.
-	Asked bool
+// A DueRun is a slot that is to run.
+type DueRun struct {
+	Job        Job
+	Occurrence OccurrenceID
+	// Manual says that a person asked for it. It is none of the schedule's.
+	Manual bool
 }
 
-// A Verdict says what became of a Firing.
-type Verdict string
+// A StartStatus says what became of a Firing.
+type StartStatus string
 
 // The verdicts.
 const (
-	Begun   Verdict = "begun"   // the run is in the inbox
-	Known   Verdict = "known"   // the slot has a record already; the job is decided up to it
-	Changed Verdict = "changed" // the job is not what it was; nothing is recorded
-	Refused Verdict = "refused" // it cannot run; nothing is recorded yet
+	Started         StartStatus = "begun"   // the run is in the inbox
+	AlreadyRecorded StartStatus = "known"   // the slot has a record already; the job is decided up to it
+	JobChanged      StartStatus = "changed" // the job is not what it was; nothing is recorded
+	NotAllowed      StartStatus = "refused" // it cannot run; nothing is recorded yet
 )
 
-// A Fired is the verdict on a Firing.
-type Fired struct {
-	Verdict Verdict
-	Why     string // of Refused: recorded as the reason for which the slot was skipped
+// A StartResult is the verdict on a Firing.
+type StartResult struct {
+	Status StartStatus
+	Reason string // of Refused: recorded as the reason for which the slot was skipped
 }
 
 // A Runner begins runs. The gateway is one.
 type Runner interface {
-	// Fire puts the runs into the inbox, each in one transaction with the record
+	// Start puts the runs into the inbox, each in one transaction with the record
 	// of its slot. It returns one Fired for each, or an error if none was put. A
 	// run that can never be (its maker may not speak any more, say) is Refused.
-	Fire(ctx context.Context, runs []Firing) ([]Fired, error)
+	Start(ctx context.Context, runs []DueRun) ([]StartResult, error)
 }

@@ -128,9 +128,9 @@ func wall(t time.Time, loc *time.Location) time.Time {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// reach is how far apart two changes of a zone can be and still concern the
+// zoneChangeSpan is how far apart two changes of a zone can be and still concern the
 // same wall time: no clock is put by more than a day and two hours.
-const reach = 36 * time.Hour
+const zoneChangeSpan = 36 * time.Hour
 
 // furthest returns the latest that the wall clock has shown up to t: more than
 // it shows now if it was put back shortly before.
@@ -138,7 +138,7 @@ func furthest(t time.Time, loc *time.Location) time.Time {
 	most := wall(t, loc)
 	for at := t; ; {
 		start, _ := at.In(loc).ZoneBounds()
-		if start.IsZero() || t.Sub(start) > reach {
+		if start.IsZero() || t.Sub(start) > zoneChangeSpan {
 			return most
 		}
 		at = start.Add(-1)
@@ -150,7 +150,7 @@ func furthest(t time.Time, loc *time.Location) time.Time {
 
 // arrival returns the first instant at which the wall clock shows w or more.
 func arrival(w time.Time, loc *time.Location) time.Time {
-	for at := w.Add(-reach); ; {
+	for at := w.Add(-zoneChangeSpan); ; {
 		start, end := at.In(loc).ZoneBounds()
 		_, offset := at.In(loc).Zone()
 		t := w.Add(-time.Duration(offset) * time.Second)

@@ -29,10 +29,10 @@ type Options struct {
 	Parallel int
 	// Clock is the clock on the wall; nil: that of the machine.
 	Clock func() time.Time
-	// Decided is told of slots that do not run, once that is recorded. It must not
+	// OnNotRun is told of slots that do not run, once that is recorded. It must not
 	// wait. nil: nobody is told.
-	Decided func([]Slot)
-	Log     *zap.Logger
+	OnNotRun func([]Occurrence)
+	Log      *zap.Logger
 }
 
 // batch is how many slots are written in one transaction: few enough that what
@@ -41,20 +41,20 @@ const batch = 10
 
 // A Scheduler hands due slots to a Runner. There is one per store.
 type Scheduler struct {
-	o      Options
+	opts   Options
 	store  Store
 	runner Runner
 	wake   chan struct{}
 
-	mu     sync.Mutex // guards what follows
-	dirty  map[JobID]bool
-	all    bool // every job is to be read again
-	status Status
-	beat   time.Time // when the last pass began, by both clocks
+	mu       sync.Mutex // guards what follows
+	dirty    map[JobID]bool
+	all      bool // every job is to be read again
+	status   Status
+	lastTick time.Time // when the last pass began, by both clocks
 
 	// What follows is Run's own.
-	jobs    map[JobID]*planned
-	due     agenda
+	jobs    map[JobID]*plannedJob
+	due     dueQueue
 	running int
 	up      time.Time // what was due before it was due while nothing ran
 	passed  time.Time // by the wall clock: when the last pass was
@@ -66,9 +66,9 @@ type Status struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"` // are due, and wait for others to end
 	// Next is when the next slot comes, and NextJob whose it is.
-	Next    time.Time `json:"next,omitzero"`
-	NextJob JobID     `json:"next_job,omitempty"`
-	Beat    time.Time `json:"beat"` // when the clock was last asked
+	Next     time.Time `json:"next,omitzero"`
+	NextJob  JobID     `json:"next_job,omitempty"`
+	LastTick time.Time `json:"beat"` // when the clock was last asked
 	// Stalled says that the clock was not asked for two ticks.
 	Stalled bool   `json:"stalled,omitempty"`
 	Error   string `json:"error,omitempty"` // why the last pass was not done
@@ -92,8 +92,8 @@ func NewScheduler(store Store, runner Runner, o Options) *Scheduler {
 		o.Log = zap.NewNop()
 	}
 	return &Scheduler{
-		o: o, store: store, runner: runner, wake: make(chan struct{}, 1), all: true, dirty: make(map[JobID]bool),
-		jobs: make(map[JobID]*planned),
+		opts: o, store: store, runner: runner, wake: make(chan struct{}, 1), all: true, dirty: make(map[JobID]bool),
+		jobs: make(map[JobID]*plannedJob),
 	}
 }
 
@@ -117,8 +117,8 @@ func (s *Scheduler) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.status
-	st.Beat = s.beat.Round(0)
-	st.Stalled = s.beat.IsZero() || time.Since(s.beat) > 2*s.o.Tick
+	st.LastTick = s.lastTick.Round(0)
+	st.Stalled = s.lastTick.IsZero() || time.Since(s.lastTick) > 2*s.opts.Tick
 	return st
 }
 
@@ -141,26 +141,26 @@ func (s *Scheduler) Run(ctx context.Context) {
 // once makes a pass, and says how long nothing is due then.
 func (s *Scheduler) once(ctx context.Context) time.Duration {
 	s.mu.Lock()
-	s.beat = time.Now()
+	s.lastTick = time.Now()
 	s.mu.Unlock()
-	now := s.o.Clock().Round(0)
+	now := s.opts.Clock().Round(0)
 	err := s.pass(ctx, now)
 	if err != nil && ctx.Err() == nil {
-		s.o.Log.Error("scheduled prompts wait", zap.Error(err))
+		s.opts.Log.Error("scheduled prompts wait", zap.Error(err))
 	}
 	s.tell(now, err)
 	next := s.due.next()
 	if err != nil || next.IsZero() || !next.After(now) { // what is due still waits for another to end
-		return s.o.Tick
+		return s.opts.Tick
 	}
-	return min(s.o.Tick, max(next.Sub(s.o.Clock().Round(0)), 0))
+	return min(s.opts.Tick, max(next.Sub(s.opts.Clock().Round(0)), 0))
 }
 
 // tell keeps what Status says.
 func (s *Scheduler) tell(now time.Time, err error) {
 	st := Status{Running: s.running, Next: s.due.next(), NextJob: s.due.nextJob()}
 	for _, p := range s.jobs {
-		if p.job.Live() {
+		if p.job.Active() {
 			st.Jobs++
 		}
 		if !p.next.IsZero() && !p.next.After(now) {
@@ -178,7 +178,7 @@ func (s *Scheduler) tell(now time.Time, err error) {
 // pass decides all that is due at now.
 func (s *Scheduler) pass(ctx context.Context, now time.Time) error {
 	switch gap := now.Sub(s.passed); {
-	case s.passed.IsZero() || gap > s.o.Grace: // nothing ran, or the clock jumped
+	case s.passed.IsZero() || gap > s.opts.Grace: // nothing ran, or the clock jumped
 		s.up = now
 	case gap < 0: // what was decided ahead of now is to be looked at again
 		s.up = now
@@ -189,7 +189,7 @@ func (s *Scheduler) pass(ctx context.Context, now time.Time) error {
 	if err := s.load(ctx, now); err != nil {
 		return err
 	}
-	var held []*planned // they wait for their own run to end
+	var held []*plannedJob // they wait for their own run to end
 	defer func() {
 		for _, p := range held {
 			s.due.put(p)
@@ -208,25 +208,25 @@ func (s *Scheduler) pass(ctx context.Context, now time.Time) error {
 
 // room is how many runs may begin.
 func (s *Scheduler) room() int {
-	if s.o.Parallel <= 0 {
+	if s.opts.Parallel <= 0 {
 		return batch
 	}
-	return s.o.Parallel - s.running
+	return s.opts.Parallel - s.running
 }
 
 // round decides what some jobs have due. It returns those of them that cannot go
 // on before their run ends; the others are in the agenda again.
-func (s *Scheduler) round(ctx context.Context, now time.Time) (held []*planned, err error) {
-	var taken, moved []*planned
-	var decided []Slot
-	var runs []Firing
+func (s *Scheduler) round(ctx context.Context, now time.Time) (held []*plannedJob, err error) {
+	var taken, moved []*plannedJob
+	var decided []Occurrence
+	var runs []DueRun
 	for len(taken) < batch && len(decided) < batch && len(runs) < s.room() {
 		p := s.due.pop(now)
 		if p == nil {
 			break
 		}
 		taken = append(taken, p)
-		none, run := s.judge(p, now)
+		none, run := s.evaluate(p, now)
 		decided = append(decided, none...)
 		if run != nil {
 			runs = append(runs, *run)
@@ -256,11 +256,11 @@ func (s *Scheduler) round(ctx context.Context, now time.Time) (held []*planned, 
 
 // write records decided and begins runs. It returns the jobs that were not what
 // they had been.
-func (s *Scheduler) write(ctx context.Context, decided []Slot, runs []Firing) (changed map[JobID]bool, err error) {
+func (s *Scheduler) write(ctx context.Context, decided []Occurrence, runs []DueRun) (changed map[JobID]bool, err error) {
 	if err := s.decide(ctx, decided); err != nil || len(runs) == 0 {
 		return nil, err
 	}
-	fired, err := s.runner.Fire(ctx, runs)
+	fired, err := s.runner.Start(ctx, runs)
 	if err == nil && len(fired) != len(runs) {
 		err = fmt.Errorf("%d answers for %d runs", len(fired), len(runs))
 	}
@@ -268,32 +268,32 @@ func (s *Scheduler) write(ctx context.Context, decided []Slot, runs []Firing) (c
 		return nil, fmt.Errorf("begin runs: %w", err)
 	}
 	changed = make(map[JobID]bool)
-	var refused []Slot
+	var refused []Occurrence
 	for i, f := range fired {
-		switch f.Verdict {
-		case Refused:
-			refused = append(refused, Slot{SlotID: runs[i].Slot, State: Skipped, Why: f.Why, Asked: runs[i].Asked})
-		case Changed:
+		switch f.Status {
+		case NotAllowed:
+			refused = append(refused, Occurrence{OccurrenceID: runs[i].Occurrence, State: Skipped, Reason: f.Reason, Manual: runs[i].Manual})
+		case JobChanged:
 			changed[runs[i].Job.ID] = true
-		case Begun, Known:
+		case Started, AlreadyRecorded:
 		}
 	}
 	return changed, s.decide(ctx, refused)
 }
 
-func (s *Scheduler) decide(ctx context.Context, slots []Slot) error {
+func (s *Scheduler) decide(ctx context.Context, slots []Occurrence) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	if err := s.store.Decide(ctx, slots); err != nil {
+	if err := s.store.RecordNotRun(ctx, slots); err != nil {
 		return fmt.Errorf("record slots: %w", err)
 	}
-	if s.o.Decided != nil {
-		s.o.Decided(slots)
+	if s.opts.OnNotRun != nil {
+		s.opts.OnNotRun(slots)
 	}
 	for _, sl := range slots {
-		s.o.Log.Warn("a scheduled prompt does not run", zap.String("job", string(sl.Job)), zap.Time("slot", sl.At),
-			zap.String("state", string(sl.State)), zap.String("why", sl.Why), zap.Int("slots", max(sl.Count, 1)))
+		s.opts.Log.Warn("a scheduled prompt does not run", zap.String("job", string(sl.Job)), zap.Time("slot", sl.DueAt),
+			zap.String("state", string(sl.State)), zap.String("why", sl.Reason), zap.Int("slots", max(sl.Count, 1)))
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func TestALongGapHasOneRecordForItsOldestSlots(t *testing.T) {
 		d.wait(30 * time.Second)
 		d.restart(10 * time.Hour)
 		d.wait(5 * time.Second)
-		slots, err := d.store.Slots(d.t.Context(), "aa", 1000)
+		slots, err := d.store.Occurrences(d.t.Context(), "aa", 1000)
 		ok(t, err)
 		oldest := slots[len(slots)-1]
 		if len(slots) != 101 || oldest.Count != 500 || oldest.State != schedule.Missed || !oldest.Since.Equal(time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)) {
@@ -113,10 +113,10 @@ func TestOnlySoManyRunsGoOnAtOnce(t *testing.T) {
 
 func TestRepeatsPausesAndRunsThatAreAskedFor(t *testing.T) {
 	inBubble(t, func(d *daemon) {
-		ctx, me := d.t.Context(), schedule.Machine()
+		ctx, me := d.t.Context(), schedule.OperatorCaller()
 		d.start()
 		twice := 2
-		d.create("aa", "every 1h", func(dr *schedule.Draft) { dr.Repeat = &twice })
+		d.create("aa", "every 1h", func(dr *schedule.JobPatch) { dr.Repeat = &twice })
 		d.create("bb", "every 1h")
 		d.wait(90 * time.Minute)
 		_, err := d.book.Pause(ctx, me, "bb")
@@ -138,7 +138,7 @@ func TestRepeatsPausesAndRunsThatAreAskedFor(t *testing.T) {
 func TestARunWaitsForTheDaemon(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.create("aa", "every 1d")
-		_, err := d.book.Run(d.t.Context(), schedule.Machine(), "aa", "")
+		_, err := d.book.Run(d.t.Context(), schedule.OperatorCaller(), "aa", "")
 		ok(t, err)
 		d.wait(time.Hour)
 		d.start()
@@ -153,11 +153,11 @@ func TestAChangedScheduleForgetsTheOldOne(t *testing.T) {
 		d.create("aa", "every 1h")
 		d.wait(59 * time.Minute)
 		text := "every 2h"
-		_, err := d.book.Update(d.t.Context(), schedule.Machine(), "aa", schedule.Draft{Schedule: &text})
+		_, err := d.book.Update(d.t.Context(), schedule.OperatorCaller(), "aa", schedule.JobPatch{Schedule: &text})
 		ok(t, err)
 		d.wait(3 * time.Hour)
 		d.want("aa", "2h59m0s ran")
-		_, err = d.book.Remove(d.t.Context(), schedule.Machine(), "aa")
+		_, err = d.book.Remove(d.t.Context(), schedule.OperatorCaller(), "aa")
 		ok(t, err)
 		d.wait(5 * time.Hour)
 		d.want("aa", "")
@@ -202,7 +202,7 @@ func TestWhatCannotBeWrittenIsTriedAgain(t *testing.T) {
 // stuck is a Runner that does not come back.
 type stuck struct{ until chan struct{} }
 
-func (s stuck) Fire(context.Context, []schedule.Firing) ([]schedule.Fired, error) {
+func (s stuck) Start(context.Context, []schedule.DueRun) ([]schedule.StartResult, error) {
 	<-s.until
 	return nil, errors.New("too late")
 }
@@ -237,11 +237,11 @@ func TestAStalledClockShowsWithinTwoTicks(t *testing.T) {
 // fickle is a Runner for which every job has changed.
 type fickle struct{ calls int }
 
-func (f *fickle) Fire(_ context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+func (f *fickle) Start(_ context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	f.calls++
-	fired := make([]schedule.Fired, len(runs))
+	fired := make([]schedule.StartResult, len(runs))
 	for i := range fired {
-		fired[i].Verdict = schedule.Changed
+		fired[i].Status = schedule.JobChanged
 	}
 	return fired, nil
 }

@@ -69,8 +69,8 @@ func (r *reaper) FireSlots(ctx context.Context, runs []inbox.ScheduledRun) (f []
 	return f, err
 }
 
-func (r *reaper) Decide(ctx context.Context, slots []schedule.Slot) error {
-	return r.pass("decide", func() error { return r.port.Decide(ctx, slots) })
+func (r *reaper) RecordNotRun(ctx context.Context, slots []schedule.Occurrence) error {
+	return r.pass("decide", func() error { return r.port.RecordNotRun(ctx, slots) })
 }
 
 func (r *reaper) EditJob(ctx context.Context, id schedule.JobID, change func(*schedule.Job) error) (j schedule.Job, err error) {
@@ -127,16 +127,16 @@ func dieAt(d *daemon, at int) (lived bool) {
 	d.open()
 	d.start()
 	d.wait(4 * time.Hour) // all that was begun ends
-	slots, err := d.store.Slots(context.Background(), "", 1000)
+	slots, err := d.store.Occurrences(context.Background(), "", 1000)
 	ok(d.t, err)
-	records := map[schedule.SlotID]int{}
+	records := map[schedule.OccurrenceID]int{}
 	for _, s := range slots {
-		records[s.SlotID]++
+		records[s.OccurrenceID]++
 		if s.Count > 0 {
 			d.t.Errorf("died %s: a record for %d slots", r.where, s.Count)
 		}
 		if begun := d.began[s.String()]; s.State == schedule.Ran && begun == 0 || begun > 2 {
-			d.t.Errorf("died %s: %s is %s and was begun %d times", r.where, s.SlotID, s.State, begun)
+			d.t.Errorf("died %s: %s is %s and was begun %d times", r.where, s.OccurrenceID, s.State, begun)
 		}
 	}
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -148,7 +148,7 @@ func dieAt(d *daemon, at int) (lived bool) {
 	for id, list := range due {
 		for _, h := range list {
 			n++
-			if got := records[schedule.SlotID{Job: id, At: start.Add(h)}]; got != 1 {
+			if got := records[schedule.OccurrenceID{Job: id, DueAt: start.Add(h)}]; got != 1 {
 				d.t.Errorf("died %s at %s: the slot of %s at %s has %d records", r.where, dead, id, h, got)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"hermesd/gateway/words"
 )
 
-// Rules are what Validate judges by. The zero Rules lets pass what is well-formed.
-type Rules struct {
+// Validator are what Validate judges by. The zero Rules lets pass what is well-formed.
+type Validator struct {
 	// Zone is the zone of schedules that name none; "" is UTC.
 	Zone string
 	// Scan returns what in a prompt looks like an attack, in words; "" if nothing
@@ -54,7 +54,7 @@ func invalid(english string, args ...any) error { return &wrong{words.Errorf(eng
 
 // Validate checks j, which is to be kept at now. All that is wrong with it is in
 // the error, which is ErrInvalid. It does not look at By, Origin and State.
-func (r Rules) Validate(j Job, now time.Time) error {
+func (r Validator) Validate(j Job, now time.Time) error {
 	var problems []error
 	note := func(err error) {
 		if err != nil {
@@ -100,7 +100,7 @@ func line(what, s string, most int, needed bool) error {
 	return nil
 }
 
-func (r Rules) prompt(j Job) error {
+func (r Validator) prompt(j Job) error {
 	switch {
 	case !utf8.ValidString(j.Prompt) || strings.ContainsRune(j.Prompt, 0):
 		return invalid("the prompt is not text")
@@ -122,7 +122,7 @@ func checkSchedule(j Job, now time.Time) error {
 	if err != nil {
 		return &wrong{err}
 	}
-	after := j.State.Decided
+	after := j.State.RecordedUntil
 	if after.IsZero() {
 		after = j.Schedule.Before(now)
 	}
@@ -146,7 +146,7 @@ func script(j Job) error {
 	return nil
 }
 
-func (r Rules) lists(j Job) error {
+func (r Validator) lists(j Job) error {
 	var problems []error
 	if len(j.Skills) > maxList || len(j.Deliver) > maxList || len(j.Context) > maxList {
 		return invalid("a job has at most %d skills, targets and jobs that it follows", maxList)
@@ -175,7 +175,7 @@ func (r Rules) lists(j Job) error {
 }
 
 // target checks one target.
-func (r Rules) target(t string, origin chat.Address) error {
+func (r Validator) target(t string, origin chat.Address) error {
 	platform, rest, more := strings.Cut(t, ":")
 	known := []chat.Platform{chat.Telegram, chat.Discord, chat.Slack, chat.Console}
 	switch {

@@ -27,7 +27,7 @@ type daemon struct {
 	path  string
 	store *bolt.Store
 	s     *schedule.Scheduler
-	book  *schedule.Book
+	book  *schedule.Manager
 	o     schedule.Options
 	stop  func()
 
@@ -87,7 +87,7 @@ func (d *daemon) open() {
 	d.store, err = bolt.Open(context.Background(), d.path, bolt.Options{Lease: time.Hour})
 	ok(d.t, err)
 	d.port = whole{d.store}
-	d.book = schedule.NewBook(d.store, schedule.Rules{}, func(ids ...schedule.JobID) {
+	d.book = schedule.NewManager(d.store, schedule.Validator{}, func(ids ...schedule.JobID) {
 		if d.s != nil {
 			d.s.Wake(ids...)
 		}
@@ -123,22 +123,22 @@ func (d *daemon) restart(down time.Duration) {
 	d.start()
 }
 
-// Fire accepts runs as the gateway does.
-func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+// Start accepts runs as the gateway does.
+func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	d.mu.Lock()
 	full, never := d.full, d.never
 	d.mu.Unlock()
 	if full != nil {
 		return nil, full
 	}
-	fired := make([]schedule.Fired, len(runs))
+	fired := make([]schedule.StartResult, len(runs))
 	var firings []inbox.ScheduledRun
 	for i, r := range runs {
 		if why, no := never[r.Job.ID]; no {
-			fired[i] = schedule.Fired{Verdict: schedule.Refused, Why: why}
+			fired[i] = schedule.StartResult{Status: schedule.NotAllowed, Reason: why}
 			continue
 		}
-		in := schedule.Inbound(r.Job, r.Slot)
+		in := schedule.Inbound(r.Job, r.Occurrence)
 		k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
 		firings = append(firings, inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}})
 	}
@@ -147,11 +147,11 @@ func (d *daemon) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.F
 		return nil, err
 	}
 	for i := range fired {
-		if fired[i].Verdict != "" {
+		if fired[i].Status != "" {
 			continue
 		}
-		fired[i].Verdict = got[0].Status
-		if got[0].Status == schedule.Begun {
+		fired[i].Status = got[0].Status
+		if got[0].Status == schedule.Started {
 			go d.work(ctx, firings[0].Entry.Lane) // ends with ctx; the bubble waits for it
 		}
 		got, firings = got[1:], firings[1:]
@@ -179,14 +179,14 @@ func (d *daemon) work(ctx context.Context, l inbox.Lane) {
 	}
 }
 
-func (d *daemon) create(id schedule.JobID, text string, change ...func(*schedule.Draft)) schedule.View {
+func (d *daemon) create(id schedule.JobID, text string, change ...func(*schedule.JobPatch)) schedule.JobView {
 	d.t.Helper()
 	prompt := "look at " + string(id)
-	draft := schedule.Draft{Schedule: &text, Prompt: &prompt}
+	draft := schedule.JobPatch{Schedule: &text, Prompt: &prompt}
 	for _, c := range change {
 		c(&draft)
 	}
-	v, err := d.book.Create(context.Background(), schedule.Machine(), id, draft)
+	v, err := d.book.Create(context.Background(), schedule.OperatorCaller(), id, draft)
 	ok(d.t, err)
 	return v
 }
@@ -195,15 +195,15 @@ func (d *daemon) create(id schedule.JobID, text string, change ...func(*schedule
 // the start of the bubble.
 func (d *daemon) history(id schedule.JobID) string {
 	d.t.Helper()
-	slots, err := d.store.Slots(context.Background(), id, 1000)
+	slots, err := d.store.Occurrences(context.Background(), id, 1000)
 	ok(d.t, err)
 	var list []string
 	for _, s := range slices.Backward(slots) {
-		text := fmt.Sprint(s.At.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), " ", s.State)
+		text := fmt.Sprint(s.DueAt.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), " ", s.State)
 		if s.Count > 0 {
 			text += fmt.Sprint(" x", s.Count)
 		}
-		why, _, _ := strings.Cut(s.Why, ":")
+		why, _, _ := strings.Cut(s.Reason, ":")
 		list = append(list, strings.TrimSpace(text+" "+why))
 	}
 	return strings.Join(list, ", ")
@@ -228,16 +228,16 @@ type counter struct {
 	done  chan time.Time
 }
 
-func (c *counter) Fire(ctx context.Context, runs []schedule.Firing) ([]schedule.Fired, error) {
+func (c *counter) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	firings := make([]inbox.ScheduledRun, len(runs))
 	for i, r := range runs {
-		in := schedule.Inbound(r.Job, r.Slot)
+		in := schedule.Inbound(r.Job, r.Occurrence)
 		firings[i] = inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), Inbound: in}}
 	}
 	got, err := c.store.FireSlots(ctx, firings)
-	fired := make([]schedule.Fired, len(got))
+	fired := make([]schedule.StartResult, len(got))
 	for i, f := range got {
-		if fired[i].Verdict = f.Status; f.Status == schedule.Begun {
+		if fired[i].Status = f.Status; f.Status == schedule.Started {
 			c.left--
 		}
 	}

@@ -22,14 +22,14 @@ import (
 type Scheduled interface {
 	// Prepare returns what the run of a slot is to do. A run that is resumed has
 	// read its input already.
-	Prepare(ctx context.Context, slot schedule.SlotID, resumed bool) (Run, error)
+	Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (Run, error)
 	// Places are where the run's answer goes, none for nowhere.
-	Places(ctx context.Context, slot schedule.SlotID) []chat.Address
+	Places(ctx context.Context, slot schedule.OccurrenceID) []chat.Address
 	// Ended is told that the run of a slot is over. It must not wait.
-	Ended(slot schedule.SlotID)
+	Ended(slot schedule.OccurrenceID)
 	// Delivered keeps what a run says to a place, so that a conversation there can
 	// go on from it.
-	Delivered(ctx context.Context, slot schedule.SlotID, name, text string, to []chat.Address)
+	Delivered(ctx context.Context, slot schedule.OccurrenceID, name, text string, to []chat.Address)
 	// Announced returns what was said at a place outside of its conversation since
 	// then, for the next turn there; "" mostly.
 	Announced(ctx context.Context, at chat.Address, since time.Time) string

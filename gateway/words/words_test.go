@@ -291,14 +291,14 @@ func said(t *testing.T) map[string]string {
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {
 		all[string(s)] = "gateway/chat, the states of an account"
 	}
-	for _, s := range []schedule.SlotState{schedule.Running, schedule.Ran, schedule.Skipped, schedule.Missed} {
+	for _, s := range []schedule.OccurrenceState{schedule.Running, schedule.Ran, schedule.Skipped, schedule.Missed} {
 		all[string(s)] = "gateway/schedule, the states of a slot"
 	}
 	for _, r := range []schedule.Result{schedule.OK, schedule.Failed, schedule.Pending} {
 		all[string(r)] = "gateway/schedule, the results of runs"
 	}
 	var asked, done schedule.Job
-	asked.State.Asked, done.State.Done = time.Now(), true
+	asked.State.ManualRunAt, done.State.Done = time.Now(), true
 	for _, j := range []schedule.Job{{}, {Paused: true}, asked, done} {
 		all[j.Status()] = "gateway/schedule, the states of a job"
 	}

@@ -104,7 +104,7 @@ func (b *batch) finishEntry(e inbox.Entry, o inbox.Outcome) error {
 }
 
 // finishRun is finishEntry with an end of the slot that o does not say.
-func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.Ending) error {
+func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.RunOutcome) error {
 	from := e.State
 	e.State, e.Outcome, e.Ended = inbox.Done, &o, b.now
 	if e.Occurrence != nil {

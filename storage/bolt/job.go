@@ -72,8 +72,8 @@ func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error
 			if ok || err != nil {
 				continue
 			}
-			if j.State.Decided.IsZero() {
-				j.State.Decided = j.Schedule.Before(b.now).UTC()
+			if j.State.RecordedUntil.IsZero() {
+				j.State.RecordedUntil = j.Schedule.Before(b.now).UTC()
 			}
 			if err := b.saveJob(j); err != nil {
 				return err

@@ -17,11 +17,11 @@ import (
 // keptSlots is how many slots of one job are kept.
 const keptSlots = 500
 
-func slotKey(id schedule.SlotID) []byte {
-	return binary.BigEndian.AppendUint64(field(nil, string(id.Job)), uint64(max(id.At.Unix(), 0)))
+func slotKey(id schedule.OccurrenceID) []byte {
+	return binary.BigEndian.AppendUint64(field(nil, string(id.Job)), uint64(max(id.DueAt.Unix(), 0)))
 }
 
-func (r reader) slot(id schedule.SlotID) (sl schedule.Slot, ok bool, err error) {
+func (r reader) slot(id schedule.OccurrenceID) (sl schedule.Occurrence, ok bool, err error) {
 	ok, err = r.load(bSlots, slotKey(id), &sl)
 	return sl, ok, err
 }
@@ -39,23 +39,23 @@ func (r reader) slotKeys(id schedule.JobID) [][]byte {
 
 // addSlot stores a slot of j that had no record (fresh), or one in its place,
 // and forgets the oldest one over the number that is kept.
-func (b *batch) addSlot(j *schedule.Job, sl schedule.Slot, fresh bool) error {
-	if err := b.save(bSlots, slotKey(sl.SlotID), sl); err != nil {
+func (b *batch) addSlot(j *schedule.Job, sl schedule.Occurrence, fresh bool) error {
+	if err := b.save(bSlots, slotKey(sl.OccurrenceID), sl); err != nil {
 		return err
 	}
 	if !fresh {
 		return nil
 	}
-	if j.State.Slots++; j.State.Slots <= keptSlots {
+	if j.State.OccurrenceCount++; j.State.OccurrenceCount <= keptSlots {
 		return nil
 	}
 	prefix := field(nil, string(j.ID))
 	k, v := b.bucket(bSlots).Cursor().Seek(prefix)
-	var oldest schedule.Slot
+	var oldest schedule.Occurrence
 	if content, err := unseal(bSlots, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
 		return nil // until it has ended
 	}
-	j.State.Slots--
+	j.State.OccurrenceCount--
 	return b.delete(bSlots, bytes.Clone(k))
 }
 
@@ -91,17 +91,17 @@ func (b *batch) fire(f inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
 	if err != nil && !isDamage(err) {
 		return inbox.ScheduledRunResult{}, err
 	}
-	asked := f.Run.Asked && j.State.Asked.Equal(f.Run.Slot.At)
-	if !ok || j.Revision != f.Run.Job.Revision || !j.State.Running.IsZero() || !asked && (f.Run.Asked || !j.Live()) {
-		return inbox.ScheduledRunResult{Status: schedule.Changed}, nil
+	asked := f.Run.Manual && j.State.ManualRunAt.Equal(f.Run.Occurrence.DueAt)
+	if !ok || j.Revision != f.Run.Job.Revision || !j.State.RunningOccurrence.IsZero() || !asked && (f.Run.Manual || !j.Active()) {
+		return inbox.ScheduledRunResult{Status: schedule.JobChanged}, nil
 	}
-	id := schedule.SlotID{Job: j.ID, At: f.Run.Slot.At.UTC().Truncate(time.Second)}
+	id := schedule.OccurrenceID{Job: j.ID, DueAt: f.Run.Occurrence.DueAt.UTC().Truncate(time.Second)}
 	old, seen, err := b.slot(id)
 	if err != nil && !isDamage(err) {
 		return inbox.ScheduledRunResult{}, err
 	}
 	if err != nil || seen && old.State != schedule.Missed {
-		return inbox.ScheduledRunResult{Status: schedule.Known}, b.decided(&j, id.At, asked)
+		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.decided(&j, id.DueAt, asked)
 	}
 	e := f.Entry
 	e.Occurrence = &id
@@ -110,33 +110,33 @@ func (b *batch) fire(f inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
 		return inbox.ScheduledRunResult{}, err
 	}
 	if !a.IsNew {
-		return inbox.ScheduledRunResult{Status: schedule.Known}, b.decided(&j, id.At, asked)
+		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.decided(&j, id.DueAt, asked)
 	}
-	sl := schedule.Slot{SlotID: id, State: schedule.Running, Asked: asked, Entry: a.ID.String(), Began: b.now}
+	sl := schedule.Occurrence{OccurrenceID: id, State: schedule.Running, Manual: asked, Entry: a.ID.String(), Began: b.now}
 	if err := b.addSlot(&j, sl, !seen); err != nil {
 		return inbox.ScheduledRunResult{}, err
 	}
-	j.State.Running = id.At
+	j.State.RunningOccurrence = id.DueAt
 	if !asked {
 		j.State.Done = j.Last(j.State.Runs)
 		j.State.Runs++
 	}
-	return inbox.ScheduledRunResult{Status: schedule.Begun, Acceptance: a}, b.decided(&j, id.At, asked)
+	return inbox.ScheduledRunResult{Status: schedule.Started, Acceptance: a}, b.decided(&j, id.DueAt, asked)
 }
 
 // decided stores j, whose slots up to at have records: of a run that was asked
 // for, that it is not waited for any more.
 func (b *batch) decided(j *schedule.Job, at time.Time, asked bool) error {
 	if asked {
-		j.State.Asked = time.Time{}
+		j.State.ManualRunAt = time.Time{}
 	} else {
-		j.State.Decided = at
+		j.State.RecordedUntil = at
 	}
 	return b.saveJob(*j)
 }
 
-// Decide records slots that do not run.
-func (s *Store) Decide(ctx context.Context, slots []schedule.Slot) error {
+// RecordNotRun records slots that do not run.
+func (s *Store) RecordNotRun(ctx context.Context, slots []schedule.Occurrence) error {
 	return s.do(ctx, "record slots", 1024*len(slots), func(b *batch) error {
 		for _, sl := range slots {
 			if err := b.decide(sl); err != nil {
@@ -147,7 +147,7 @@ func (s *Store) Decide(ctx context.Context, slots []schedule.Slot) error {
 	})
 }
 
-func (b *batch) decide(sl schedule.Slot) error {
+func (b *batch) decide(sl schedule.Occurrence) error {
 	j, ok, err := b.job(sl.Job)
 	if err != nil && !isDamage(err) {
 		return err
@@ -155,8 +155,8 @@ func (b *batch) decide(sl schedule.Slot) error {
 	if !ok || !j.Removed.IsZero() {
 		return nil
 	}
-	sl.At = sl.At.UTC().Truncate(time.Second)
-	_, seen, err := b.slot(sl.SlotID)
+	sl.DueAt = sl.DueAt.UTC().Truncate(time.Second)
+	_, seen, err := b.slot(sl.OccurrenceID)
 	if err != nil && !isDamage(err) {
 		return err
 	}
@@ -165,20 +165,20 @@ func (b *batch) decide(sl schedule.Slot) error {
 			return err
 		}
 	}
-	if j.Schedule.Kind == schedule.Once && !sl.Asked {
+	if j.Schedule.Kind == schedule.Once && !sl.Manual {
 		j.State.Done = true
 	}
-	return b.decided(&j, sl.At, sl.Asked)
+	return b.decided(&j, sl.DueAt, sl.Manual)
 }
 
 // endSlot ends the run of a slot, if it goes on.
-func (b *batch) endSlot(id schedule.SlotID, turn string, end schedule.Ending) error {
+func (b *batch) endSlot(id schedule.OccurrenceID, turn string, end schedule.RunOutcome) error {
 	sl, ok, err := b.slot(id)
 	if err != nil && !isDamage(err) {
 		return err
 	}
 	if ok && sl.State == schedule.Running {
-		sl.State, sl.Result, sl.Why, sl.Turn, sl.Ended = schedule.Ran, end.Result, end.Why, turn, b.now
+		sl.State, sl.Result, sl.Reason, sl.Turn, sl.Ended = schedule.Ran, end.Result, end.Reason, turn, b.now
 		if err := b.save(bSlots, slotKey(id), sl); err != nil {
 			return err
 		}
@@ -187,10 +187,10 @@ func (b *batch) endSlot(id schedule.SlotID, turn string, end schedule.Ending) er
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if !ok || !j.State.Running.Equal(id.At) {
+	if !ok || !j.State.RunningOccurrence.Equal(id.DueAt) {
 		return nil
 	}
-	j.State.Running, j.State.Ended, j.State.Result, j.State.Why = time.Time{}, b.now, end.Result, end.Why
+	j.State.RunningOccurrence, j.State.Ended, j.State.Result, j.State.Reason = time.Time{}, b.now, end.Result, end.Reason
 	if j.State.Failures++; end.Result == schedule.OK {
 		j.State.Failures = 0
 	}
@@ -198,15 +198,15 @@ func (b *batch) endSlot(id schedule.SlotID, turn string, end schedule.Ending) er
 }
 
 // endLost ends the run whose entry is damaged, so that its job goes on.
-func (b *batch) endLost(entry inbox.ID, end schedule.Ending) error {
+func (b *batch) endLost(entry inbox.ID, end schedule.RunOutcome) error {
 	c := b.bucket(bSlots).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		var sl schedule.Slot
+		var sl schedule.Occurrence
 		if content, err := unseal(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
 			continue
 		}
 		if sl.State == schedule.Running && sl.Entry == entry.String() {
-			return b.endSlot(sl.SlotID, sl.Turn, end)
+			return b.endSlot(sl.OccurrenceID, sl.Turn, end)
 		}
 	}
 	return nil
@@ -242,12 +242,12 @@ func ignoreDamage(err error) error {
 }
 
 // failSlot says of a run that ended well that it did not.
-func (b *batch) failSlot(id schedule.SlotID, why string) error {
+func (b *batch) failSlot(id schedule.OccurrenceID, why string) error {
 	sl, ok, err := b.slot(id)
 	if !ok || err != nil || sl.State != schedule.Ran || sl.Result != schedule.OK {
 		return ignoreDamage(err)
 	}
-	sl.Result, sl.Why = schedule.Failed, why
+	sl.Result, sl.Reason = schedule.Failed, why
 	if err := b.save(bSlots, slotKey(id), sl); err != nil {
 		return err
 	}
@@ -255,14 +255,14 @@ func (b *batch) failSlot(id schedule.SlotID, why string) error {
 	if !ok || err != nil || !j.State.Ended.Equal(sl.Ended) {
 		return ignoreDamage(err)
 	}
-	j.State.Result, j.State.Why = schedule.Failed, why
+	j.State.Result, j.State.Reason = schedule.Failed, why
 	j.State.Failures++
 	return b.saveJob(j)
 }
 
-// Slots returns the newest slots of a job, or of all, newest first.
-func (s *Store) Slots(ctx context.Context, id schedule.JobID, most int) ([]schedule.Slot, error) {
-	var found []schedule.Slot
+// Occurrences returns the newest slots of a job, or of all, newest first.
+func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, most int) ([]schedule.Occurrence, error) {
+	var found []schedule.Occurrence
 	err := s.view(ctx, "slots", func(r reader) error {
 		var prefix []byte
 		if id != "" {
@@ -270,7 +270,7 @@ func (s *Store) Slots(ctx context.Context, id schedule.JobID, most int) ([]sched
 		}
 		c := r.bucket(bSlots).Cursor()
 		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			var sl schedule.Slot
+			var sl schedule.Occurrence
 			if content, err := unseal(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
 				continue // Verify names it
 			}
@@ -291,18 +291,18 @@ func (s *Store) Slots(ctx context.Context, id schedule.JobID, most int) ([]sched
 }
 
 // latest returns the newest slots, newest first, at most most.
-func latest(slots []schedule.Slot, most int) []schedule.Slot {
-	slices.SortStableFunc(slots, func(x, y schedule.Slot) int { return y.At.Compare(x.At) })
+func latest(slots []schedule.Occurrence, most int) []schedule.Occurrence {
+	slices.SortStableFunc(slots, func(x, y schedule.Occurrence) int { return y.DueAt.Compare(x.DueAt) })
 	return slots[:min(len(slots), max(most, 0))]
 }
 
 // delivery is what became of the answers of a run.
-func (r reader) delivery(sl schedule.Slot) schedule.Delivery {
+func (r reader) delivery(sl schedule.Occurrence) schedule.DeliveryStatus {
 	t, ok, err := r.turn(sl.Turn)
 	if sl.Turn == "" || !ok || err != nil {
 		return ""
 	}
-	state := schedule.Delivery("")
+	state := schedule.DeliveryStatus("")
 	for _, id := range t.Rows {
 		row, ok, err := r.row(id)
 		switch {
@@ -323,10 +323,10 @@ func (r reader) fitsJob(k, content []byte) error {
 	if err := decode(bJobs, k, content, &j); err != nil {
 		return err
 	}
-	if j.State.Running.IsZero() {
+	if j.State.RunningOccurrence.IsZero() {
 		return nil
 	}
-	sl, ok, err := r.slot(schedule.SlotID{Job: j.ID, At: j.State.Running})
+	sl, ok, err := r.slot(schedule.OccurrenceID{Job: j.ID, DueAt: j.State.RunningOccurrence})
 	if err := missing(err, ok, "the slot of its run"); err != nil {
 		return err
 	}
@@ -337,18 +337,18 @@ func (r reader) fitsJob(k, content []byte) error {
 }
 
 func (r reader) fitsSlot(k, content []byte) error {
-	var sl schedule.Slot
+	var sl schedule.Occurrence
 	if err := decode(bSlots, k, content, &sl); err != nil {
 		return err
 	}
-	if !bytes.Equal(slotKey(sl.SlotID), k) {
+	if !bytes.Equal(slotKey(sl.OccurrenceID), k) {
 		return errors.New("it is of another job or time")
 	}
 	j, ok, err := r.job(sl.Job)
 	if err := missing(err, ok, "its job"); err != nil {
 		return err
 	}
-	if sl.State == schedule.Running && !j.State.Running.Equal(sl.At) {
+	if sl.State == schedule.Running && !j.State.RunningOccurrence.Equal(sl.DueAt) {
 		return errors.New("it runs, and its job says otherwise")
 	}
 	return nil

@@ -58,10 +58,10 @@ func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	j := schedule.Job{ID: "a", Schedule: schedule.Schedule{Kind: schedule.Once, At: at}}
 	must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{j}))
-	id := schedule.SlotID{Job: "a", At: at}
+	id := schedule.OccurrenceID{Job: "a", DueAt: at}
 	e := inbox.Entry{Lane: "cron", Inbound: chat.Inbound{IdempotencyKey: id.String(), Text: "the-run", Kind: chat.Message}}
-	fired := must[[]inbox.ScheduledRunResult](t)(s.FireSlots(t.Context(), []inbox.ScheduledRun{{Run: schedule.Firing{Job: j, Slot: id}, Entry: e}}))
-	if fired[0].Status != schedule.Begun {
+	fired := must[[]inbox.ScheduledRunResult](t)(s.FireSlots(t.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}}))
+	if fired[0].Status != schedule.Started {
 		t.Fatalf("the run is %s", fired[0].Status)
 	}
 	ok(t, s.Close())
@@ -70,12 +70,12 @@ func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
 	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "cron", 0)); c.Turn != "" {
 		t.Errorf("the damaged run was claimed: %+v", c)
 	}
-	slots := must[[]schedule.Slot](t)(s.Slots(t.Context(), "a", 10))
-	if len(slots) != 1 || slots[0].State != schedule.Ran || slots[0].Result != schedule.Failed || slots[0].Why != "the stored record is damaged" {
+	slots := must[[]schedule.Occurrence](t)(s.Occurrences(t.Context(), "a", 10))
+	if len(slots) != 1 || slots[0].State != schedule.Ran || slots[0].Result != schedule.Failed || slots[0].Reason != "the stored record is damaged" {
 		t.Errorf("slots %+v", slots)
 	}
-	if j, _, err := s.Job(t.Context(), "a"); err != nil || !j.State.Running.IsZero() {
-		t.Errorf("the job runs since %s, %v", j.State.Running, err)
+	if j, _, err := s.Job(t.Context(), "a"); err != nil || !j.State.RunningOccurrence.IsZero() {
+		t.Errorf("the job runs since %s, %v", j.State.RunningOccurrence, err)
 	}
 	ok(t, s.Verify(t.Context()))
 }

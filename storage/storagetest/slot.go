@@ -23,16 +23,16 @@ func hourly(id schedule.JobID) schedule.Job {
 	return schedule.Job{
 		ID: id, Name: "job " + string(id), Prompt: "look", Deliver: []string{"local"}, Revision: 1, Created: before,
 		Schedule: schedule.Schedule{Kind: schedule.Interval, Text: "every 1h", Every: time.Hour, At: before},
-		State:    schedule.State{Decided: before},
+		State:    schedule.JobState{RecordedUntil: before},
 	}
 }
 
 // firing is the run of j at a slot.
 func firing(j schedule.Job, at time.Time) inbox.ScheduledRun {
-	id := schedule.SlotID{Job: j.ID, At: at}
+	id := schedule.OccurrenceID{Job: j.ID, DueAt: at}
 	in := schedule.Inbound(j, id)
 	k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
-	return inbox.ScheduledRun{Run: schedule.Firing{Job: j, Slot: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
+	return inbox.ScheduledRun{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
 }
 
 func (w *world) add(jobs ...schedule.Job) {
@@ -67,16 +67,16 @@ func (w *world) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
 // slots returns the slots of a job as "12:00 ran ok", newest first.
 func (w *world) slots(id schedule.JobID) []string {
 	w.Helper()
-	slots, err := w.Slots(w.Context(), id, 1000)
+	slots, err := w.Occurrences(w.Context(), id, 1000)
 	w.ok(err)
 	var list []string
 	for _, s := range slots {
-		text := s.At.UTC().Format("15:04 ") + string(s.State)
+		text := s.DueAt.UTC().Format("15:04 ") + string(s.State)
 		if s.Result != "" {
 			text += " " + string(s.Result)
 		}
-		if s.Why != "" {
-			text += ": " + s.Why
+		if s.Reason != "" {
+			text += ": " + s.Reason
 		}
 		list = append(list, text)
 	}
@@ -101,17 +101,17 @@ func slotTests() map[string]func(*world) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			first := w.fire(f)
-			equal(w, "verdict", first.Status, schedule.Begun)
-			equal(w, "again, while it runs", w.fire(f).Status, schedule.Changed)
+			equal(w, "verdict", first.Status, schedule.Started)
+			equal(w, "again, while it runs", w.fire(f).Status, schedule.JobChanged)
 			w.crash()
-			equal(w, "after a crash", w.fire(f).Status, schedule.Changed)
+			equal(w, "after a crash", w.fire(f).Status, schedule.JobChanged)
 			equal(w, "slots", w.slots("a"), []string{"12:00 running"})
-			equal(w, "running", w.job("a").State.Running, noon())
+			equal(w, "running", w.job("a").State.RunningOccurrence, noon())
 			w.end(f, replied())
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran ok"})
-			equal(w, "after its end", w.fire(f).Status, schedule.Known)
+			equal(w, "after its end", w.fire(f).Status, schedule.AlreadyRecorded)
 			w.crash()
-			equal(w, "after its end and a crash", w.fire(f).Status, schedule.Known)
+			equal(w, "after its end and a crash", w.fire(f).Status, schedule.AlreadyRecorded)
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran ok"})
 			equal(w, "outcome of its entry", w.outcome(first.Acceptance.ID).Result, inbox.Replied)
 			equal(w, "runs", w.job("a").State.Runs, 1)
@@ -128,7 +128,7 @@ func slotTests() map[string]func(*world) {
 						w.Error(err)
 						return
 					}
-					begun <- fired[0].Status == schedule.Begun
+					begun <- fired[0].Status == schedule.Started
 				})
 			}
 			wg.Wait()
@@ -148,11 +148,11 @@ func slotTests() map[string]func(*world) {
 			f := firing(w.job("a"), noon())
 			w.fire(f)
 			m := replied()
-			m.RunOutcome = &schedule.Ending{Result: schedule.Failed, Why: "the script failed"}
+			m.RunOutcome = &schedule.RunOutcome{Result: schedule.Failed, Reason: "the script failed"}
 			w.end(f, m)
 			equal(w, "slots", w.slots("a"), []string{"12:00 ran failed: the script failed"})
 			j := w.job("a")
-			equal(w, "state", []any{j.State.Result, j.State.Why, j.State.Failures}, []any{schedule.Failed, "the script failed", 1})
+			equal(w, "state", []any{j.State.Result, j.State.Reason, j.State.Failures}, []any{schedule.Failed, "the script failed", 1})
 		},
 		"a run whose answer cannot be delivered has failed": undelivered,
 		"a job that has changed is not run as it was": func(w *world) {
@@ -160,28 +160,28 @@ func slotTests() map[string]func(*world) {
 			f := firing(w.job("a"), noon())
 			_, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.Paused = true; return nil })
 			w.ok(err)
-			equal(w, "verdict", w.fire(f).Status, schedule.Changed)
+			equal(w, "verdict", w.fire(f).Status, schedule.JobChanged)
 			f.Run.Job = w.job("a")
-			equal(w, "paused", w.fire(f).Status, schedule.Changed)
+			equal(w, "paused", w.fire(f).Status, schedule.JobChanged)
 			w.ok(w.RemoveJob(w.Context(), "a"))
-			equal(w, "removed", w.fire(f).Status, schedule.Changed)
+			equal(w, "removed", w.fire(f).Status, schedule.JobChanged)
 			equal(w, "slots", w.slots("a"), nil)
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 0)
 		},
 		"slots that do not run are recorded once": func(w *world) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
-			missed := schedule.Slot{SlotID: f.Run.Slot, State: schedule.Missed, Why: "down"}
-			skipped := schedule.Slot{SlotID: schedule.SlotID{Job: "a", At: noon().Add(time.Hour)}, State: schedule.Skipped, Why: "overlap"}
-			w.ok(w.Decide(w.Context(), []schedule.Slot{missed, skipped}))
-			missed.Why = "another reason"
-			w.ok(w.Decide(w.Context(), []schedule.Slot{missed}))
-			w.ok(w.Decide(w.Context(), []schedule.Slot{{SlotID: schedule.SlotID{Job: "none", At: noon()}, State: schedule.Missed}}))
+			missed := schedule.Occurrence{OccurrenceID: f.Run.Occurrence, State: schedule.Missed, Reason: "down"}
+			skipped := schedule.Occurrence{OccurrenceID: schedule.OccurrenceID{Job: "a", DueAt: noon().Add(time.Hour)}, State: schedule.Skipped, Reason: "overlap"}
+			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{missed, skipped}))
+			missed.Reason = "another reason"
+			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{missed}))
+			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{{OccurrenceID: schedule.OccurrenceID{Job: "none", DueAt: noon()}, State: schedule.Missed}}))
 			w.crash()
 			equal(w, "slots", w.slots("a"), []string{"13:00 skipped: overlap", "12:00 missed: down"})
-			equal(w, "a skipped slot", w.fire(firing(w.job("a"), noon().Add(time.Hour))).Status, schedule.Known)
+			equal(w, "a skipped slot", w.fire(firing(w.job("a"), noon().Add(time.Hour))).Status, schedule.AlreadyRecorded)
 			f.Run.Job = w.job("a")
-			equal(w, "a missed slot, of which the clock was wrong", w.fire(f).Status, schedule.Begun)
+			equal(w, "a missed slot, of which the clock was wrong", w.fire(f).Status, schedule.Started)
 			equal(w, "slots", w.slots("a"), []string{"13:00 skipped: overlap", "12:00 running"})
 		},
 		"a job that is to run twice runs twice": func(w *world) {
@@ -190,7 +190,7 @@ func slotTests() map[string]func(*world) {
 			w.add(j)
 			for i := range 3 {
 				f := firing(w.job("a"), noon().Add(time.Duration(i)*time.Hour))
-				if v := w.fire(f).Status; (v == schedule.Begun) != (i < 2) {
+				if v := w.fire(f).Status; (v == schedule.Started) != (i < 2) {
 					w.Fatalf("run %d: %s", i+1, v)
 				} else if i < 2 {
 					w.end(f, replied())
@@ -204,32 +204,32 @@ func slotTests() map[string]func(*world) {
 			w.add(j)
 			at := noon().Add(-17 * time.Minute)
 			f := firing(w.job("a"), at)
-			f.Run.Asked = true
-			equal(w, "nobody asked", w.fire(f).Status, schedule.Changed)
-			j, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.State.Asked = at; return nil })
+			f.Run.Manual = true
+			equal(w, "nobody asked", w.fire(f).Status, schedule.JobChanged)
+			j, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.State.ManualRunAt = at; return nil })
 			w.ok(err)
 			f.Run.Job = j
-			equal(w, "asked", w.fire(f).Status, schedule.Begun)
+			equal(w, "asked", w.fire(f).Status, schedule.Started)
 			w.end(f, replied())
-			equal(w, "again", w.fire(f).Status, schedule.Changed)
+			equal(w, "again", w.fire(f).Status, schedule.JobChanged)
 			j = w.job("a")
-			equal(w, "state", []any{j.State.Runs, j.State.Done, j.State.Asked.IsZero(), j.State.Decided}, []any{0, false, true, noon().Add(-time.Hour)})
+			equal(w, "state", []any{j.State.Runs, j.State.Done, j.State.ManualRunAt.IsZero(), j.State.RecordedUntil}, []any{0, false, true, noon().Add(-time.Hour)})
 			equal(w, "slots", w.slots("a"), []string{"11:43 ran ok"})
 		},
 		"the oldest slots are forgotten": func(w *world) {
 			w.add(hourly("a"), hourly("b"))
-			w.ok(w.Decide(w.Context(), []schedule.Slot{{SlotID: schedule.SlotID{Job: "b", At: noon()}, State: schedule.Missed}}))
-			var all []schedule.Slot
+			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{{OccurrenceID: schedule.OccurrenceID{Job: "b", DueAt: noon()}, State: schedule.Missed}}))
+			var all []schedule.Occurrence
 			for i := range 520 {
-				all = append(all, schedule.Slot{SlotID: schedule.SlotID{Job: "a", At: noon().Add(time.Duration(i) * time.Hour)}, State: schedule.Missed})
+				all = append(all, schedule.Occurrence{OccurrenceID: schedule.OccurrenceID{Job: "a", DueAt: noon().Add(time.Duration(i) * time.Hour)}, State: schedule.Missed})
 			}
-			w.ok(w.Decide(w.Context(), all))
-			slots, err := w.Slots(w.Context(), "a", 1000)
+			w.ok(w.RecordNotRun(w.Context(), all))
+			slots, err := w.Occurrences(w.Context(), "a", 1000)
 			w.ok(err)
-			equal(w, "kept", []any{len(slots), slots[0].At, slots[len(slots)-1].At}, []any{500, noon().Add(519 * time.Hour), noon().Add(20 * time.Hour)})
-			slots, err = w.Slots(w.Context(), "", 1)
+			equal(w, "kept", []any{len(slots), slots[0].DueAt, slots[len(slots)-1].DueAt}, []any{500, noon().Add(519 * time.Hour), noon().Add(20 * time.Hour)})
+			slots, err = w.Occurrences(w.Context(), "", 1)
 			w.ok(err)
-			equal(w, "the newest of all", slots[0].SlotID, schedule.SlotID{Job: "a", At: noon().Add(519 * time.Hour)})
+			equal(w, "the newest of all", slots[0].OccurrenceID, schedule.OccurrenceID{Job: "a", DueAt: noon().Add(519 * time.Hour)})
 			equal(w, "of the other job", w.slots("b"), []string{"12:00 missed"})
 		},
 	}
@@ -286,7 +286,7 @@ func slotsEnd(w *world) {
 		w.fire(f)
 		w.end(f, inbox.Commit{Outcome: c.outcome})
 		equal(w, "slots", w.slots(id), []string{"12:00 " + c.want})
-		equal(w, "running", w.job(id).State.Running.IsZero(), true)
+		equal(w, "running", w.job(id).State.RunningOccurrence.IsZero(), true)
 	}
 	// An entry that another turn cancels ends its slot too.
 	w.add(hourly("x"))
@@ -309,7 +309,7 @@ func undelivered(w *world) {
 		m.Rows = []outbox.Row{message(to, string(id))}
 		w.end(f, m)
 		r := w.next(to, string(id))
-		slots, err := w.Slots(w.Context(), id, 1)
+		slots, err := w.Occurrences(w.Context(), id, 1)
 		w.ok(err)
 		equal(w, "delivery", []any{slots[0].Result, slots[0].Delivery}, []any{schedule.Pending, schedule.Waiting})
 		if id == "a" {
@@ -318,14 +318,14 @@ func undelivered(w *world) {
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Dead, Reason: "blocked"})
 		}
 	}
-	slots, err := w.Slots(w.Context(), "", 10)
+	slots, err := w.Occurrences(w.Context(), "", 10)
 	w.ok(err)
 	for _, s := range slots {
 		if s.Job == "a" {
 			equal(w, "a", []any{s.Result, s.Delivery}, []any{schedule.OK, schedule.Delivered})
 			continue
 		}
-		equal(w, "b", []any{s.Result, s.Delivery, s.Why}, []any{schedule.Failed, schedule.Undelivered, "not delivered to telegram:b: blocked"})
+		equal(w, "b", []any{s.Result, s.Delivery, s.Reason}, []any{schedule.Failed, schedule.Undelivered, "not delivered to telegram:b: blocked"})
 	}
 	equal(w, "failures", w.job("b").State.Failures, 1)
 }

@@ -33,8 +33,8 @@ type Caller struct {
 	Call    string
 }
 
-// A Draft is what a call says of a job; what is nil is not said.
-type Draft struct {
+// A JobPatch is what a call says of a job; what is nil is not said.
+type JobPatch struct {
 	Name       *string   `json:"name"`
 	Prompt     *string   `json:"prompt"`
 	Schedule   *string   `json:"schedule"`
@@ -52,45 +52,45 @@ type Draft struct {
 
 // A Job is what a model is told of a job.
 type Job struct {
-	ID, Name, Status string
-	Schedule, Zone   string
-	Next             []time.Time // three at most, in the job's zone
-	Deliver, Skills  []string
-	Repeat, Runs     int
-	LastEnded        time.Time
-	LastResult, Why  string
+	ID, Name, Status   string
+	Schedule, Zone     string
+	Next               []time.Time // three at most, in the job's zone
+	Deliver, Skills    []string
+	Repeat, Runs       int
+	LastEnded          time.Time
+	LastResult, Reason string
 }
 
-// Jobs keeps jobs. A caller sees the jobs that were made in their own chat, an
+// JobService keeps jobs. A caller sees the jobs that were made in their own chat, an
 // owner all of them; it is the implementation that holds this. Every method may
 // be called again with the same Caller after a crash and does nothing twice. The
 // texts of errors are told to the model.
-type Jobs interface {
-	Create(ctx context.Context, by Caller, d Draft) (Job, error)
+type JobService interface {
+	Create(ctx context.Context, by Caller, d JobPatch) (Job, error)
 	List(ctx context.Context, by Caller) ([]Job, error)
-	Update(ctx context.Context, by Caller, job string, d Draft) (Job, error)
+	Update(ctx context.Context, by Caller, job string, d JobPatch) (Job, error)
 	Pause(ctx context.Context, by Caller, job string) (Job, error)
 	Resume(ctx context.Context, by Caller, job string) (Job, error)
 	Run(ctx context.Context, by Caller, job string) (Job, error)
 	Remove(ctx context.Context, by Caller, job string) (Job, error)
 }
 
-// most is the most characters of a result.
-const most = 20_000
+// maxCount is the most characters of a result.
+const maxCount = 20_000
 
 // New returns the tool over jobs.
-func New(jobs Jobs) tool.Tool {
+func New(jobs JobService) tool.Tool {
 	r := runner{jobs}
 	return tool.Of(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Idempotent, Cap: most,
+		Effect: tool.Idempotent, Cap: maxCount,
 	}, r.run)
 }
 
-type runner struct{ jobs Jobs }
+type runner struct{ jobs JobService }
 
 type input struct {
-	Draft
+	JobPatch
 	Action  string          `json:"action"`
 	Job     string          `json:"job_id"`
 	Targets json.RawMessage `json:"deliver"`
@@ -106,7 +106,7 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 	change := map[string]func(context.Context, Caller, string) (Job, error){
 		"pause": r.jobs.Pause, "resume": r.jobs.Resume, "run": r.jobs.Run, "remove": r.jobs.Remove,
 		"update": func(ctx context.Context, by Caller, job string) (Job, error) {
-			return r.jobs.Update(ctx, by, job, in.Draft)
+			return r.jobs.Update(ctx, by, job, in.JobPatch)
 		},
 	}
 	switch in.Action {
@@ -120,7 +120,7 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 		if in.Schedule == nil || strings.TrimSpace(*in.Schedule) == "" {
 			return "", errors.New(`create needs a schedule, such as "every weekday at 9am", "every 2h" or "30m"`)
 		}
-		j, err := r.jobs.Create(ctx, by, in.Draft)
+		j, err := r.jobs.Create(ctx, by, in.JobPatch)
 		if err != nil {
 			return "", err
 		}
@@ -158,7 +158,7 @@ func done(action string, j Job) string {
 }
 
 // empty reports whether d says nothing.
-func (d Draft) empty() bool {
+func (d JobPatch) empty() bool {
 	return d.Name == nil && d.Prompt == nil && d.Schedule == nil && d.Zone == nil && d.Skills == nil && d.Script == nil && d.ScriptOnly == nil &&
 		d.Workdir == nil && d.Model == nil && d.Provider == nil && d.Deliver == nil && d.Context == nil && d.Repeat == nil
 }
@@ -182,8 +182,8 @@ func targets(raw json.RawMessage) (*[]string, error) {
 	return &list, nil
 }
 
-// mostJobs is how many jobs a list shows.
-const mostJobs = 50
+// maxJobs is how many jobs a list shows.
+const maxJobs = 50
 
 func listText(list []Job) string {
 	if len(list) == 0 {
@@ -191,10 +191,10 @@ func listText(list []Job) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d jobs.\n", len(list))
-	for _, j := range list[:min(len(list), mostJobs)] {
+	for _, j := range list[:min(len(list), maxJobs)] {
 		b.WriteString("\n" + jobText(j))
 	}
-	if left := len(list) - mostJobs; left > 0 {
+	if left := len(list) - maxJobs; left > 0 {
 		fmt.Fprintf(&b, "\n%d more are not shown.\n", left)
 	}
 	return b.String()
@@ -219,8 +219,8 @@ func jobText(j Job) string {
 	}
 	if !j.LastEnded.IsZero() {
 		fmt.Fprintf(&b, "  last run: %s %s", j.LastEnded.Format("2006-01-02 15:04 MST"), j.LastResult)
-		if j.Why != "" {
-			fmt.Fprintf(&b, " (%s)", j.Why)
+		if j.Reason != "" {
+			fmt.Fprintf(&b, " (%s)", j.Reason)
 		}
 		b.WriteString("\n")
 	}

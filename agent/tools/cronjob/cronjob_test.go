@@ -18,19 +18,19 @@ import (
 
 // desk is Jobs over a real book, for one chat.
 type desk struct {
-	book *schedule.Book
-	at   schedule.Viewer
+	book *schedule.Manager
+	at   schedule.Caller
 }
 
-func shown(v schedule.View, err error) (cronjob.Job, error) {
+func shown(v schedule.JobView, err error) (cronjob.Job, error) {
 	return cronjob.Job{
 		ID: string(v.ID), Name: v.Name, Status: v.Status, Schedule: v.Schedule.Text, Zone: v.Schedule.Zone, Next: v.Next,
-		Deliver: v.Deliver, Skills: v.Skills, Repeat: v.Repeat, Runs: v.State.Runs, LastEnded: v.State.Ended, LastResult: string(v.State.Result), Why: v.State.Why,
+		Deliver: v.Deliver, Skills: v.Skills, Repeat: v.Repeat, Runs: v.State.Runs, LastEnded: v.State.Ended, LastResult: string(v.State.Result), Reason: v.State.Reason,
 	}, err
 }
 
-func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.Draft) (cronjob.Job, error) {
-	return shown(d.book.Create(ctx, d.at, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.Draft(dr)))
+func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.JobPatch) (cronjob.Job, error) {
+	return shown(d.book.Create(ctx, d.at, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.JobPatch(dr)))
 }
 
 func (d desk) List(ctx context.Context, _ cronjob.Caller) (list []cronjob.Job, err error) {
@@ -42,8 +42,8 @@ func (d desk) List(ctx context.Context, _ cronjob.Caller) (list []cronjob.Job, e
 	return list, err
 }
 
-func (d desk) Update(ctx context.Context, _ cronjob.Caller, job string, dr cronjob.Draft) (cronjob.Job, error) {
-	return shown(d.book.Update(ctx, d.at, job, schedule.Draft(dr)))
+func (d desk) Update(ctx context.Context, _ cronjob.Caller, job string, dr cronjob.JobPatch) (cronjob.Job, error) {
+	return shown(d.book.Update(ctx, d.at, job, schedule.JobPatch(dr)))
 }
 
 func (d desk) Pause(ctx context.Context, _ cronjob.Caller, job string) (cronjob.Job, error) {
@@ -62,11 +62,11 @@ func (d desk) Remove(ctx context.Context, _ cronjob.Caller, job string) (cronjob
 	return shown(d.book.Remove(ctx, d.at, job))
 }
 
-func viewer(id string) schedule.Viewer {
-	return schedule.Viewer{At: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: id}}
+func viewer(id string) schedule.Caller {
+	return schedule.Caller{Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: id}}
 }
 
-func newBook(t *testing.T) *schedule.Book {
+func newBook(t *testing.T) *schedule.Manager {
 	store, err := bolt.Open(t.Context(), t.TempDir()+"/hermesd.db", bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func newBook(t *testing.T) *schedule.Book {
 		}
 		return ""
 	}
-	return schedule.NewBook(store, schedule.Rules{Zone: "Europe/Berlin", Scan: scan}, nil)
+	return schedule.NewManager(store, schedule.Validator{Zone: "Europe/Berlin", Scan: scan}, nil)
 }
 
 func call(t *testing.T, tl tool.Tool, id, in string) string {
@@ -153,14 +153,14 @@ func TestAnotherChatsJobsAreNotSeen(t *testing.T) {
 	if got := call(t, theirs, "1", `{"action":"list"}`); got != "There are no jobs here." {
 		t.Errorf("the list shows %s", got)
 	}
-	owner := desk{book, schedule.Machine()}
+	owner := desk{book, schedule.OperatorCaller()}
 	if got := call(t, cronjob.New(owner), "1", `{"action":"list"}`); !strings.Contains(got, "mine") {
 		t.Errorf("an owner is shown %s", got)
 	}
 }
 
 // broken fails.
-type broken struct{ cronjob.Jobs }
+type broken struct{ cronjob.JobService }
 
 func (broken) List(context.Context, cronjob.Caller) ([]cronjob.Job, error) {
 	return nil, errors.New("the disk is full")

@@ -93,7 +93,7 @@ type Options struct {
 	Tell    func(ctx context.Context, to chat.Address, text string) error
 	// Cron holds scheduled prompts; nil: there are none. CronStatus returns the
 	// state of what runs them, nil where no daemon runs.
-	Cron       *schedule.Book
+	Cron       *schedule.Manager
 	CronStatus func() schedule.Status
 	// Commands are offered to terminals.
 	Commands []command.Command

@@ -19,7 +19,7 @@ import (
 // A Job is a scheduled prompt as the command line is told of it. Live says that
 // a daemon runs, which runs it.
 type Job struct {
-	schedule.View
+	schedule.JobView
 	Live bool `json:"live"`
 }
 
@@ -37,35 +37,35 @@ const (
 
 // scheduled registers the requests about scheduled prompts.
 func (h *Handler) scheduled() {
-	h.mux.HandleFunc("GET /cron", booked(h, func(r *http.Request, b *schedule.Book) ([]schedule.View, error) {
-		return b.List(r.Context(), schedule.Machine())
+	h.mux.HandleFunc("GET /cron", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.JobView, error) {
+		return b.List(r.Context(), schedule.OperatorCaller())
 	}))
-	h.mux.HandleFunc("POST /cron", booked(h, func(r *http.Request, b *schedule.Book) (Job, error) {
+	h.mux.HandleFunc("POST /cron", booked(h, func(r *http.Request, b *schedule.Manager) (Job, error) {
 		d, err := draft(r)
 		if err != nil {
 			return Job{}, err
 		}
-		return h.job(b.Create(r.Context(), schedule.Machine(), "", d))
+		return h.job(b.Create(r.Context(), schedule.OperatorCaller(), "", d))
 	}))
-	h.mux.HandleFunc("GET /cron/status", booked(h, func(*http.Request, *schedule.Book) (Cron, error) {
+	h.mux.HandleFunc("GET /cron/status", booked(h, func(*http.Request, *schedule.Manager) (Cron, error) {
 		if h.o.CronStatus == nil {
 			return Cron{}, nil
 		}
 		return Cron{h.o.CronStatus(), true}, nil
 	}))
-	h.mux.HandleFunc("GET /cron/slots", booked(h, func(r *http.Request, b *schedule.Book) ([]schedule.Slot, error) {
+	h.mux.HandleFunc("GET /cron/slots", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.Occurrence, error) {
 		most, err := number(r, "max", 50, maxSlots)
 		if err != nil {
 			return nil, err
 		}
-		return b.History(r.Context(), schedule.Machine(), r.FormValue("job"), most)
+		return b.History(r.Context(), schedule.OperatorCaller(), r.FormValue("job"), most)
 	}))
 	h.mux.HandleFunc("POST /cron/import", booked(h, importJobs))
 	h.mux.HandleFunc("POST /cron/{id}/{action}", booked(h, h.changeJob))
 }
 
 // booked answers with what do returns.
-func booked[T any](h *Handler, do func(*http.Request, *schedule.Book) (T, error)) http.HandlerFunc {
+func booked[T any](h *Handler, do func(*http.Request, *schedule.Manager) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.o.Cron == nil {
 			h.fail(w, &Error{http.StatusServiceUnavailable, "there are no scheduled prompts here"})
@@ -84,8 +84,8 @@ func booked[T any](h *Handler, do func(*http.Request, *schedule.Book) (T, error)
 }
 
 // draft reads what a request says of a job.
-func draft(r *http.Request) (schedule.Draft, error) {
-	var d schedule.Draft
+func draft(r *http.Request) (schedule.JobPatch, error) {
+	var d schedule.JobPatch
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil {
@@ -94,12 +94,12 @@ func draft(r *http.Request) (schedule.Draft, error) {
 	return d, nil
 }
 
-func (h *Handler) job(v schedule.View, err error) (Job, error) {
+func (h *Handler) job(v schedule.JobView, err error) (Job, error) {
 	return Job{v, h.o.CronStatus != nil}, err
 }
 
-func (h *Handler) changeJob(r *http.Request, b *schedule.Book) (Job, error) {
-	ctx, me, id := r.Context(), schedule.Machine(), r.PathValue("id")
+func (h *Handler) changeJob(r *http.Request, b *schedule.Manager) (Job, error) {
+	ctx, me, id := r.Context(), schedule.OperatorCaller(), r.PathValue("id")
 	switch action := r.PathValue("action"); action {
 	case "edit":
 		d, err := draft(r)
@@ -121,35 +121,35 @@ func (h *Handler) changeJob(r *http.Request, b *schedule.Book) (Job, error) {
 }
 
 // importJobs takes the jobs of a file on this machine.
-func importJobs(r *http.Request, b *schedule.Book) (schedule.Imported, error) {
+func importJobs(r *http.Request, b *schedule.Manager) (schedule.ImportResult, error) {
 	path := r.FormValue("file")
 	if !filepath.IsAbs(path) {
-		return schedule.Imported{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a whole path", path)}
+		return schedule.ImportResult{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a whole path", path)}
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return schedule.Imported{}, &Error{http.StatusNotFound, err.Error()}
+		return schedule.ImportResult{}, &Error{http.StatusNotFound, err.Error()}
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	raw, err := io.ReadAll(io.LimitReader(f, maxJobsFile+1))
 	switch {
 	case err != nil:
-		return schedule.Imported{}, &Error{http.StatusConflict, err.Error()}
+		return schedule.ImportResult{}, &Error{http.StatusConflict, err.Error()}
 	case len(raw) > maxJobsFile:
-		return schedule.Imported{}, &Error{http.StatusConflict, fmt.Sprintf("%s is larger than %d MiB", path, maxJobsFile>>20)}
+		return schedule.ImportResult{}, &Error{http.StatusConflict, fmt.Sprintf("%s is larger than %d MiB", path, maxJobsFile>>20)}
 	}
 	return b.Import(r.Context(), raw)
 }
 
 // Jobs returns all scheduled prompts, those that are due next first.
-func (c *Client) Jobs(ctx context.Context) ([]schedule.View, error) {
-	var list []schedule.View
+func (c *Client) Jobs(ctx context.Context) ([]schedule.JobView, error) {
+	var list []schedule.JobView
 	err := c.ask(ctx, http.MethodGet, "/cron", nil, &list)
 	return list, err
 }
 
 // CreateJob makes a scheduled prompt.
-func (c *Client) CreateJob(ctx context.Context, d schedule.Draft) (Job, error) {
+func (c *Client) CreateJob(ctx context.Context, d schedule.JobPatch) (Job, error) {
 	var j Job
 	err := c.send(ctx, "/cron", d, &j)
 	return j, err
@@ -157,7 +157,7 @@ func (c *Client) CreateJob(ctx context.Context, d schedule.Draft) (Job, error) {
 
 // EditJob changes a scheduled prompt, which id names by its id or name, here and
 // below.
-func (c *Client) EditJob(ctx context.Context, id string, d schedule.Draft) (Job, error) {
+func (c *Client) EditJob(ctx context.Context, id string, d schedule.JobPatch) (Job, error) {
 	var j Job
 	err := c.send(ctx, "/cron/"+url.PathEscape(id)+"/edit", d, &j)
 	return j, err
@@ -171,8 +171,8 @@ func (c *Client) ChangeJob(ctx context.Context, id, action string) (Job, error) 
 }
 
 // Slots returns the newest slots of a job, or of all if id is "".
-func (c *Client) Slots(ctx context.Context, id string, most int) ([]schedule.Slot, error) {
-	var list []schedule.Slot
+func (c *Client) Slots(ctx context.Context, id string, most int) ([]schedule.Occurrence, error) {
+	var list []schedule.Occurrence
 	err := c.ask(ctx, http.MethodGet, "/cron/slots", url.Values{"job": {id}, "max": {strconv.Itoa(most)}}, &list)
 	return list, err
 }
@@ -185,8 +185,8 @@ func (c *Client) CronStatus(ctx context.Context) (Cron, error) {
 }
 
 // ImportJobs takes the jobs of the file at path, which is whole.
-func (c *Client) ImportJobs(ctx context.Context, path string) (schedule.Imported, error) {
-	var done schedule.Imported
+func (c *Client) ImportJobs(ctx context.Context, path string) (schedule.ImportResult, error) {
+	var done schedule.ImportResult
 	err := c.ask(ctx, http.MethodPost, "/cron/import", url.Values{"file": {path}}, &done)
 	return done, err
 }

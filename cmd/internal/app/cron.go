@@ -23,8 +23,8 @@ import (
 
 // CronRules returns what scheduled prompts are judged by, by the daemon and by
 // the command line alike.
-func CronRules(cfg *config.Config) schedule.Rules {
-	r := schedule.Rules{Zone: "Local", Scan: scanPrompt}
+func CronRules(cfg *config.Config) schedule.Validator {
+	r := schedule.Validator{Zone: "Local", Scan: scanPrompt}
 	if cfg != nil && cfg.Timezone != "" {
 		r.Zone = cfg.Timezone
 	}
@@ -177,12 +177,12 @@ const keptOutputs = 100
 func (o outputs) of(job schedule.JobID) string { return filepath.Join(o.dir, folderOf(string(job))) }
 
 // keep writes the answer of a run, in one piece or not at all.
-func (o outputs) keep(slot schedule.SlotID, answer string) error {
+func (o outputs) keep(slot schedule.OccurrenceID, answer string) error {
 	dir := o.of(slot.Job)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, slot.At.UTC().Format("20060102T150405Z")+".md")
+	path := filepath.Join(dir, slot.DueAt.UTC().Format("20060102T150405Z")+".md")
 	if err := os.WriteFile(path+".tmp", []byte(o.mask(answer)), 0o600); err != nil {
 		return err
 	}

@@ -16,24 +16,24 @@ type desk struct{ a *App }
 
 // at returns the book, and who looks into it: in a scheduled run who made that, from
 // the chat in which it was made.
-func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Book, schedule.Viewer, error) {
+func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
 	who, ok := d.a.gateway.Speaker(session.ID(by.Session))
 	if !ok {
-		return nil, schedule.Viewer{}, errors.New("nobody speaks in this conversation now")
+		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}
-	v := schedule.Viewer{By: who.By, At: who.At, AtName: who.Name}
+	v := schedule.Caller{Principal: who.By, Address: who.At, ChatName: who.Name}
 	if who.At.Platform == chat.Cron {
 		j, known, err := d.a.store.Job(ctx, schedule.JobID(who.At.Chat))
 		if err != nil || !known {
 			return nil, v, errors.Join(errors.New("the job of this run cannot be found"), err)
 		}
-		v.At, v.AtName = j.Origin, j.OriginName
+		v.Address, v.ChatName = j.Origin, j.OriginName
 	}
 	return d.a.gateway.Jobs(), v, nil
 }
 
 // do has the book do something with one job.
-func (d desk) do(ctx context.Context, by cronjob.Caller, f func(*schedule.Book, schedule.Viewer) (schedule.View, error)) (cronjob.Job, error) {
+func (d desk) do(ctx context.Context, by cronjob.Caller, f func(*schedule.Manager, schedule.Caller) (schedule.JobView, error)) (cronjob.Job, error) {
 	book, viewer, err := d.at(ctx, by)
 	if err != nil {
 		return cronjob.Job{}, err
@@ -43,17 +43,17 @@ func (d desk) do(ctx context.Context, by cronjob.Caller, f func(*schedule.Book, 
 }
 
 // told is a job as the model is told of it.
-func told(v schedule.View) cronjob.Job {
+func told(v schedule.JobView) cronjob.Job {
 	return cronjob.Job{
 		ID: string(v.ID), Name: v.Name, Status: v.Status, Schedule: v.Schedule.Text, Zone: v.Schedule.Zone, Next: v.Next,
-		Deliver: v.Deliver, Skills: v.Skills, Repeat: v.Repeat, Runs: v.State.Runs, LastEnded: v.State.Ended, LastResult: string(v.State.Result), Why: v.State.Why,
+		Deliver: v.Deliver, Skills: v.Skills, Repeat: v.Repeat, Runs: v.State.Runs, LastEnded: v.State.Ended, LastResult: string(v.State.Result), Reason: v.State.Reason,
 	}
 }
 
 // Create implements cronjob.Jobs.
-func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.Draft) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
-		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.Draft(dr))
+func (d desk) Create(ctx context.Context, by cronjob.Caller, dr cronjob.JobPatch) (cronjob.Job, error) {
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) {
+		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.JobPatch(dr))
 	})
 }
 
@@ -72,30 +72,30 @@ func (d desk) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, error
 }
 
 // Update implements cronjob.Jobs.
-func (d desk) Update(ctx context.Context, by cronjob.Caller, job string, dr cronjob.Draft) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
-		return b.Update(ctx, v, job, schedule.Draft(dr))
+func (d desk) Update(ctx context.Context, by cronjob.Caller, job string, dr cronjob.JobPatch) (cronjob.Job, error) {
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) {
+		return b.Update(ctx, v, job, schedule.JobPatch(dr))
 	})
 }
 
 // Pause implements cronjob.Jobs.
 func (d desk) Pause(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Pause(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) { return b.Pause(ctx, v, job) })
 }
 
 // Resume implements cronjob.Jobs.
 func (d desk) Resume(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Resume(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) { return b.Resume(ctx, v, job) })
 }
 
 // Run implements cronjob.Jobs.
 func (d desk) Run(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) {
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) {
 		return b.Run(ctx, v, job, by.Session+"/"+by.Call)
 	})
 }
 
 // Remove implements cronjob.Jobs.
 func (d desk) Remove(ctx context.Context, by cronjob.Caller, job string) (cronjob.Job, error) {
-	return d.do(ctx, by, func(b *schedule.Book, v schedule.Viewer) (schedule.View, error) { return b.Remove(ctx, v, job) })
+	return d.do(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) { return b.Remove(ctx, v, job) })
 }

@@ -196,15 +196,15 @@ func TestScriptsOfScheduledPrompts(t *testing.T) {
 			rec, err := w.app.Store().Sessions(w.ctx, 1)
 			w.must(err)
 			when, prompt := "in 3 days", "look at it"
-			draft := schedule.Draft{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}
-			viewer := schedule.Viewer{By: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, At: rec[0].Address}
+			draft := schedule.JobPatch{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}
+			viewer := schedule.Caller{Principal: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, Address: rec[0].Address}
 			j, err := w.app.Gateway().Jobs().Create(w.ctx, viewer, "", draft)
 			w.must(err)
 			_, err = w.app.Gateway().Jobs().Run(w.ctx, viewer, string(j.ID), "now")
 			w.must(err)
 			w.sees(tt.sees)
 			w.await("the slot is "+tt.slot, func() bool {
-				slots, err := w.app.Store().Slots(w.ctx, j.ID, 1)
+				slots, err := w.app.Store().Occurrences(w.ctx, j.ID, 1)
 				return err == nil && len(slots) == 1 && strings.HasPrefix(string(slots[0].State)+" "+string(slots[0].Result), tt.slot)
 			})
 		})

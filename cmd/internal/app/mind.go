@@ -204,7 +204,7 @@ func (m *mind) folderOfJob(id schedule.JobID) string {
 	why := "it is not in the workspace, and who made the prompt is no owner"
 	if err != nil {
 		why = err.Error()
-	} else if j.Workdir == "" || j.By.Level >= access.Owner || within(m.workspace, j.Workdir) {
+	} else if j.Workdir == "" || j.Creator.Level >= access.Owner || within(m.workspace, j.Workdir) {
 		return j.Workdir
 	}
 	m.log.Warn("the project files of a scheduled prompt are left out", zap.String("job", string(id)), zap.String("path", j.Workdir), zap.String("err", why))

@@ -43,9 +43,9 @@ func TestWhatAScheduledPromptIsTold(t *testing.T) {
 			}
 			to := []string{w.names().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().Jobs()
-			_, err := jobs.Create(w.ctx, schedule.Viewer{By: access.Principal{Platform: chat.Cron, ID: "somebody", Level: c.level}}, "news", schedule.Draft{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
+			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: c.level}}, "news", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
-			_, err = jobs.Run(w.ctx, schedule.Machine(), "news", "")
+			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "news", "")
 			w.must(err)
 			w.sees("echo: tell the news")
 			told(c.want...)(w, w.model.Requests()[0].Request)

@@ -29,9 +29,9 @@ func TestTheToolsOfAScheduledPromptWorkInItsFolder(t *testing.T) {
 			at, when, text := w.path(c.workdir), "every 12h", use("terminal", c.command)
 			to := []string{w.names().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().Jobs()
-			_, err := jobs.Create(w.ctx, schedule.Viewer{By: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "garden", schedule.Draft{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
+			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "garden", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
-			_, err = jobs.Run(w.ctx, schedule.Machine(), "garden", "")
+			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "garden", "")
 			w.must(err)
 			w.sees(c.sees)
 			told(c.told)(w, w.model.Requests()[0].Request)
@@ -61,16 +61,16 @@ func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
 			w.await("the run is told", func() bool {
 				return slices.ContainsFunc(w.visible(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
 			})
-			jobs, err := w.app.Gateway().Jobs().List(w.ctx, schedule.Machine())
+			jobs, err := w.app.Gateway().Jobs().List(w.ctx, schedule.OperatorCaller())
 			w.must(err)
-			made := map[string]schedule.View{}
+			made := map[string]schedule.JobView{}
 			for _, j := range jobs {
 				made[j.Name] = j
 			}
 			if _, ok := made["child"]; ok != (c.config != "") {
 				t.Fatalf("jobs: %+v", made)
-			} else if ok && (made["child"].Origin != made["parent"].Origin || made["child"].By != made["parent"].By) {
-				t.Errorf("made at %v by %+v", made["child"].Origin, made["child"].By)
+			} else if ok && (made["child"].Origin != made["parent"].Origin || made["child"].Creator != made["parent"].Creator) {
+				t.Errorf("made at %v by %+v", made["child"].Origin, made["child"].Creator)
 			}
 		})
 	}
@@ -90,9 +90,9 @@ func TestNobodyIsAskedInAScheduledRun(t *testing.T) {
 			w.online()
 			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.names().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().Jobs()
-			_, err := jobs.Create(w.ctx, schedule.Viewer{By: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.Draft{Schedule: &when, Prompt: &text, Deliver: &to})
+			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.JobPatch{Schedule: &when, Prompt: &text, Deliver: &to})
 			w.must(err)
-			_, err = jobs.Run(w.ctx, schedule.Machine(), "job", "")
+			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "job", "")
 			w.must(err)
 			w.await("the run is told", func() bool {
 				return slices.ContainsFunc(w.visible(w.chat), func(s string) bool { return strings.HasPrefix(s, "result: ") && strings.Contains(s, sees) })

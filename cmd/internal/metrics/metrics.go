@@ -78,7 +78,7 @@ func (m *Metrics) zero() {
 		m.senseCalls.WithLabelValues(string(s), outcome(true))
 		m.senseCalls.WithLabelValues(string(s), outcome(false))
 	}
-	for _, s := range []schedule.SlotState{schedule.Skipped, schedule.Missed} {
+	for _, s := range []schedule.OccurrenceState{schedule.Skipped, schedule.Missed} {
 		m.slots.WithLabelValues(string(s))
 	}
 }

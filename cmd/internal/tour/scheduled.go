@@ -26,7 +26,7 @@ func (t *tour) scheduled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var record schedule.Slot
+	var record schedule.Occurrence
 	err = t.until(ctx, "the scheduled prompt", func(ctx context.Context) error {
 		return t.daemon(ctx, func(c *admin.Client) error {
 			slots, err := c.Slots(ctx, "", 10)
@@ -56,6 +56,6 @@ func (t *tour) scheduled(ctx context.Context) error {
 	}
 	t.print("")
 	t.print("  " + bold.Render("$ hermesd cron history"))
-	t.print(hang("  ", faint, fmt.Sprintf("%s  %s %s, %d ms late", record.At.Local().Format(time.DateTime), record.State, record.Result, record.Began.Sub(record.At).Milliseconds()), t.width))
+	t.print(hang("  ", faint, fmt.Sprintf("%s  %s %s, %d ms late", record.DueAt.Local().Format(time.DateTime), record.State, record.Result, record.Began.Sub(record.DueAt).Milliseconds()), t.width))
 	return nil
 }
