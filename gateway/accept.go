@@ -38,7 +38,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		g.withdraw(entries...)
 		g.untaken(ctx, entries)
 		for _, e := range entries {
-			g.offered(e, observe.Unstored)
+			g.offered(e, observe.StoreFailed)
 		}
 		return fmt.Errorf("accept: %w", err)
 	}
@@ -56,7 +56,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 			continue
 		}
 		entries[i].ID = a.ID
-		g.offered(entries[i], observe.Taken)
+		g.offered(entries[i], observe.Accepted)
 		g.wake(ctx, entries[i])
 	}
 	return nil
@@ -94,7 +94,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	e.Session = session.KeyFor(g.o.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.o.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
 	g.direct(ctx, &e)
-	e.ClaimOnAccept = g.lanes.Free() && !g.paused.Load()
+	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.paused.Load()
 	name, args, ok := command.Parse(e.Inbound.Text)
 	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.Inbound.Kind == chat.Message {
 		if _, skill := g.o.Skill("", name, args); skill { // it is a message like any other
@@ -160,7 +160,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
 	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
-	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, As: chat.PurposeFailure, For: []string{e.Inbound.ID}})
+	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
 }
 
 // answers reports whether an account can tell that a press was seen.
@@ -209,7 +209,7 @@ func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
 	if err := g.o.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
-	if err := g.crons.book.Follow(ctx, g.o.Moves.Now); err != nil {
+	if err := g.crons.book.Follow(ctx, g.o.Moves.Current); err != nil {
 		return err
 	}
 	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))

@@ -124,7 +124,7 @@ func (a *acks) due(l inbox.Lane) bool {
 func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	var text string
 	switch {
-	case e.Lane.Immediate() || e.Inbound.Address.Platform == chat.Cron || g.delivery.Raw(e.Inbound.Address):
+	case e.Lane.Immediate() || e.Inbound.Address.Platform == chat.Cron || g.delivery.RawMarkdown(e.Inbound.Address):
 		return
 	case g.paused.Load():
 		text = g.o.Words.T("⏸ I am paused: your message waits until `/pause off`.")
@@ -142,7 +142,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	if !g.acks.due(e.Lane) {
 		return
 	}
-	if err := g.delivery.Say(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
+	if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
 		g.o.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }

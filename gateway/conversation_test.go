@@ -163,7 +163,7 @@ func (w *world) act(line string) []string {
 	case "speak": // LANGUAGE
 		w.also(func(o *gateway.Options) {
 			var err error
-			if o.Words, err = words.In(rest); err != nil {
+			if o.Words, err = words.For(rest); err != nil {
 				w.t.Fatal(err)
 			}
 		})

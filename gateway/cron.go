@@ -138,7 +138,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed
 	case err != nil:
 		return turn.Run{}, fmt.Errorf("job %s: %w", slot.Job, err)
 	case !ok:
-		return turn.Run{}, &excuse.JobFault{Err: words.Errorf("The job was removed.")}
+		return turn.Run{}, &excuse.JobError{Err: words.Errorf("The job was removed.")}
 	}
 	r := turn.Run{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
 	if c.o.Keep != nil {
@@ -175,7 +175,7 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.Occurre
 		}
 		out, err := c.o.Script(ctx, j)
 		if err != nil {
-			return &excuse.JobFault{Err: words.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
+			return &excuse.JobError{Err: words.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
 		}
 		out, wake := wakes(out)
 		if !wake || j.ScriptOnly {
@@ -207,7 +207,7 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.Occurre
 
 // faulty is what is wrong with a job, for those who read of it.
 func faulty(j schedule.Job, what error) error {
-	return &excuse.JobFault{Err: words.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
+	return &excuse.JobError{Err: words.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
 }
 
 // wakes takes a last line {"wakeAgent": false} off what a script wrote, and

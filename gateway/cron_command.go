@@ -81,10 +81,10 @@ func quotedFirst(s string) (first, rest string) {
 var days = [...]string{words.N("Sun"), words.N("Mon"), words.N("Tue"), words.N("Wed"), words.N("Thu"), words.N("Fri"), words.N("Sat")}
 
 func cronLine(p words.Printer, j schedule.JobView) string {
-	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, p.Text(j.Status))
+	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, p.Translate(j.Status))
 	var next []string
 	for _, t := range j.Next {
-		next = append(next, p.Text(days[t.Weekday()])+t.Format(" 2006-01-02 15:04 MST"))
+		next = append(next, p.Translate(days[t.Weekday()])+t.Format(" 2006-01-02 15:04 MST"))
 	}
 	if len(next) > 0 {
 		s += p.T("; next: %s", strings.Join(next, ", "))
@@ -118,9 +118,9 @@ func cronHistory(ctx context.Context, c command.Call, book *schedule.Manager, v 
 	}
 	var b strings.Builder
 	for _, s := range slots {
-		fmt.Fprintf(&b, "- %s `%s` %s", s.DueAt.Format("2006-01-02 15:04 MST"), s.Job, c.Text(string(s.State)))
+		fmt.Fprintf(&b, "- %s `%s` %s", s.DueAt.Format("2006-01-02 15:04 MST"), s.Job, c.Translate(string(s.State)))
 		if s.Result != "" {
-			b.WriteString(", " + c.Text(string(s.Result)))
+			b.WriteString(", " + c.Translate(string(s.Result)))
 		}
 		if s.Reason != "" {
 			b.WriteString(": " + s.Reason)

@@ -35,7 +35,7 @@ type Options struct {
 	Agent     *agent.Agent
 	Adapters  map[chat.Account]chat.Adapter
 	Access    Access
-	Moves     *moves.Book                                                      // chats that have a new id; nil: they are not remembered
+	Moves     *moves.Registry                                                  // chats that have a new id; nil: they are not remembered
 	Pairing   *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
 	Prefix    func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
 	May       func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
@@ -144,7 +144,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{o: o, commands: command.NewTable(command.In(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
 	g.delivery = delivery.New(delivery.Options{
-		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, Mark: o.Words.Text(outbox.RepeatNotice), Preview: o.Streaming,
+		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Words.Translate(outbox.RepeatNotice), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.Settled(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))

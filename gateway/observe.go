@@ -7,21 +7,21 @@ import (
 )
 
 // offered tells what became of an event that a platform has offered.
-func (g *Gateway) offered(e inbox.Entry, v observe.Verdict) {
-	a := observe.Accepted{Platform: e.Inbound.Address.Platform, Verdict: v}
+func (g *Gateway) offered(e inbox.Entry, v observe.AcceptResult) {
+	a := observe.EventReceived{Platform: e.Inbound.Address.Platform, Result: v}
 	switch {
-	case v != observe.Taken || e.State != inbox.Done:
+	case v != observe.Accepted || e.State != inbox.Done:
 	case e.Outcome.Result == inbox.Failed:
-		a.Verdict = observe.Overflow
+		a.Result = observe.QueueFull
 	default:
-		a.Verdict, a.Rule = observe.Refused, e.Outcome.Reason
+		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
 	}
-	g.o.Observe.Tell(a)
+	g.o.Observe.Emit(a)
 }
 
 // unrun tells of slots of scheduled prompts that do not run.
 func (g *Gateway) unrun(slots []schedule.Occurrence) {
 	for _, s := range slots {
-		g.o.Observe.Tell(observe.Unrun{State: string(s.State), Slots: max(s.Count, 1)})
+		g.o.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
 	}
 }

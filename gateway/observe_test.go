@@ -45,38 +45,38 @@ func (o *watcher) note(e observe.Event) {
 	defer o.mu.Unlock()
 	line := ""
 	switch e := e.(type) {
-	case observe.Accepted:
-		line = fmt.Sprintf("%s: %s %s", e.Platform, e.Verdict, e.Rule)
-	case observe.Began:
+	case observe.EventReceived:
+		line = fmt.Sprintf("%s: %s %s", e.Platform, e.Result, e.Rule)
+	case observe.TurnStarted:
 		line = fmt.Sprintf("%s begins: %s on %s after %v", o.turn(e.Turn), e.Kind, e.Platform, e.At.Sub(e.Accepted))
 		if e.Resumed {
 			line += ", again"
 		}
-	case observe.Called:
+	case observe.ModelCalled:
 		line = fmt.Sprintf("%s: %s/%s %s, %d in, %d out", o.turn(e.Turn), e.Provider, e.Model, e.Stop, e.Usage.Prompt(), e.Usage.Output)
-	case observe.Stumbled:
+	case observe.ModelRetried:
 		line = fmt.Sprintf("%s: %s, then %q", o.turn(e.Turn), e.Class, e.Fallback)
-	case observe.Used:
+	case observe.ToolCalled:
 		line = fmt.Sprintf("%s: %s", o.turn(e.Turn), e.Tool)
 		if e.Failed {
 			line += " failed"
 		}
-	case observe.Sensed:
-		line = fmt.Sprintf("%s, failed %t, in %v", e.Sense, e.Failed, e.Took)
+	case observe.MediaProcessed:
+		line = fmt.Sprintf("%s, failed %t, in %v", e.Task, e.Failed, e.Took)
 	case observe.Compacted:
-		line = fmt.Sprintf("%s: %s by %s, %d to %d", o.turn(e.Turn), e.Why, e.Engine, e.Before, e.After)
+		line = fmt.Sprintf("%s: %s by %s, %d to %d", o.turn(e.Turn), e.Reason, e.Engine, e.Before, e.After)
 		if e.Failed {
-			line = fmt.Sprintf("%s: %s by %s failed", o.turn(e.Turn), e.Why, e.Engine)
+			line = fmt.Sprintf("%s: %s by %s failed", o.turn(e.Turn), e.Reason, e.Engine)
 		}
-	case observe.Ended:
+	case observe.TurnEnded:
 		line = fmt.Sprintf("%s: %s in %v", o.turn(e.Turn), e.Result, e.Took)
-	case observe.Attempted:
+	case observe.DeliveryAttempted:
 		line = fmt.Sprintf("%s: %s %s", o.turn(e.Turn), e.Role, e.State)
-		if e.Held {
+		if e.RateLimited {
 			line += ", held"
 		}
-	case observe.Unrun:
-		line = fmt.Sprintf("cron: %d %s", e.Slots, e.State)
+	case observe.OccurrencesSkipped:
+		line = fmt.Sprintf("cron: %d %s", e.Count, e.State)
 	}
 	o.lines = append(o.lines, strings.TrimSpace(line))
 }
@@ -241,7 +241,7 @@ func TestWatchersAreToldOfCallsThatFail(t *testing.T) {
 			t.Errorf("told:\n%s", told)
 		}
 		got := w.gw.Status().Fallbacks
-		if got.Count != 1 || got.By != "other/model" || got.Why != "first is overloaded" || got.At.IsZero() || time.Since(got.At) > time.Hour {
+		if got.Count != 1 || got.Model != "other/model" || got.Reason != "first is overloaded" || got.At.IsZero() || time.Since(got.At) > time.Hour {
 			t.Errorf("the status says %+v", got)
 		}
 		w.talk("and now?") // the first model again

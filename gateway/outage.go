@@ -69,7 +69,7 @@ func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
 		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.outage.due(e.Inbound.Address) {
 			continue
 		}
-		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, As: chat.PurposeFailure}) {
+		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
 			m := row.Msg
 			m.ID = "unstored " + e.Inbound.IdempotencyKey // a repeat of it is known as one
 			g.outages.add(on, func(ctx context.Context) {

@@ -53,7 +53,7 @@ func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
 	if err == nil {
 		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
-		if err = g.delivery.Say(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
+		if err = g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
 			if back := g.o.Pairing.RevokeCode(ctx, p); back != nil {
 				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
 			}

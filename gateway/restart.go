@@ -42,5 +42,5 @@ func (g *Gateway) back(ctx context.Context) error {
 		g.o.Log.Error("restart note", zap.Error(err))
 		return nil
 	}
-	return g.delivery.Say(ctx, g.o.Words.T("I am back: hermesd %s.", g.o.Version), delivery.Draft{To: to, Role: outbox.Notice})
+	return g.delivery.SendNotice(ctx, g.o.Words.T("I am back: hermesd %s.", g.o.Version), delivery.Draft{To: to, Role: outbox.Notice})
 }

@@ -39,8 +39,8 @@ type Status struct {
 	Caching string `json:"prompt_caching"`
 	Reuse   Reuse  `json:"prefix_reuse"`
 	// Hygiene counts the compactions that are made beside turns.
-	Hygiene   turn.Cleanings   `json:"hygiene"`
-	Fallbacks excuse.Fallbacks `json:"fallbacks"`
+	Hygiene   turn.Cleanings       `json:"hygiene"`
+	Fallbacks excuse.FallbackStats `json:"fallbacks"`
 }
 
 // AccountHealth is the state of one account.
@@ -159,7 +159,7 @@ func (e env) Status(_ context.Context, c command.Call) (string, error) {
 	fmt.Fprintln(&b, c.T("- now: %s, %d messages wait", state, waiting))
 	fmt.Fprintln(&b, c.T("- model: `%s`", s.Model))
 	for _, a := range s.Accounts {
-		fmt.Fprintf(&b, "- %s: %s\n", a.Platform, c.Text(string(a.State)))
+		fmt.Fprintf(&b, "- %s: %s\n", a.Platform, c.Translate(string(a.State)))
 	}
 	if n := s.Store.Outbox; n > 0 {
 		fmt.Fprintln(&b, c.T("- waiting to be delivered: %d", n))

@@ -32,7 +32,7 @@ func (g *Gateway) homes() map[chat.Platform]chat.Address {
 		maps.Copy(all, *set)
 	}
 	for p, at := range all {
-		all[p] = g.o.Moves.Now(at)
+		all[p] = g.o.Moves.Current(at)
 	}
 	return all
 }
@@ -53,7 +53,7 @@ func (g *Gateway) readHomes(ctx context.Context) error {
 
 // SetHome makes a chat the home channel of its platform.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
-	if _, ok := g.o.Adapters[at.AccountID()]; !ok || g.delivery.Raw(at) {
+	if _, ok := g.o.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
 		return words.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
@@ -127,7 +127,7 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 	if err != nil {
 		return nil, err
 	}
-	return []chat.Address{g.o.Moves.Now(at)}, nil
+	return []chat.Address{g.o.Moves.Current(at)}, nil
 }
 
 // place finds the chat of a platform that a text names: by its id, as it is known
@@ -200,7 +200,7 @@ func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
 	}
 	known, err := g.o.Store.Sessions(ctx, scanned)
 	for _, r := range known {
-		if _, ok := g.o.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.Raw(r.Address) {
+		if _, ok := g.o.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
 			continue
 		}
 		d := Destination{strings.TrimSuffix(string(r.Address.Platform)+":"+r.Address.Chat+":"+r.Address.Thread, ":"), strings.TrimSpace(string(r.Address.Kind) + " " + r.Name)}

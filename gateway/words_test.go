@@ -28,7 +28,7 @@ import (
 func german(t *testing.T) func(*gateway.Options) {
 	return func(o *gateway.Options) {
 		var err error
-		if o.Words, err = words.In("de"); err != nil {
+		if o.Words, err = words.For("de"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 		w.set = func(o *gateway.Options) {
 			o.Access = owned(t)
 			var err error
-			if o.Words, err = words.In("de"); err != nil {
+			if o.Words, err = words.For("de"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 			w.set = func(o *gateway.Options) {
 				compressing(o)
 				var err error
-				if o.Words, err = words.In(language); err != nil {
+				if o.Words, err = words.For(language); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -242,7 +242,7 @@ func TestPostsOfAForumAreThreads(t *testing.T) {
 func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		var err error
-		if w.words, err = words.In("de"); err != nil {
+		if w.words, err = words.For("de"); err != nil {
 			t.Fatal(err)
 		}
 		w.closed.Deny(w.bots[""].ID(), sim.CreateThreads)

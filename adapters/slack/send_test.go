@@ -476,7 +476,7 @@ func TestEditsOfPeople(t *testing.T) {
 }
 
 func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
-	de, err := words.In("de")
+	de, err := words.For("de")
 	if err != nil {
 		t.Fatal(err)
 	}

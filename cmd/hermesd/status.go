@@ -60,7 +60,7 @@ func statusText(s admin.Status, now time.Time) string {
 		line("hygiene", "%s", counts)
 	}
 	if f := s.Fallbacks; f.Count > 0 {
-		line("fallback", "%s answered %s (%s); %d times since the start that another model did", f.By, text.Ago(f.At, now), f.Why, f.Count)
+		line("fallback", "%s answered %s (%s); %d times since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, f.Count)
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
 		line("PROBLEM", "%d prefixes broke and nobody declared why: a bug of hermesd; `hermesd prompt trace SESSION` shows where", n)

@@ -11,7 +11,7 @@ import (
 func ask(about func(Env, context.Context, Call) (string, error), otherwise string) func(context.Context, Env, Call) (Result, error) {
 	return func(ctx context.Context, env Env, c Call) (Result, error) {
 		if c.Session.ID == "" && otherwise != "" {
-			return Result{Text: c.Text(otherwise)}, nil
+			return Result{Text: c.Translate(otherwise)}, nil
 		}
 		text, err := about(env, ctx, c)
 		return Result{Text: text}, err

@@ -21,7 +21,7 @@ type Decision struct {
 // usage returns a Do that says how a command is used. What follows the name makes
 // it something else before it comes to the table: a message.
 func usage(text string) func(context.Context, Env, Call) (Result, error) {
-	return func(_ context.Context, _ Env, c Call) (Result, error) { return Result{Text: c.Text(text)}, nil }
+	return func(_ context.Context, _ Env, c Call) (Result, error) { return Result{Text: c.Translate(text)}, nil }
 }
 
 // busy shows or sets what a message does that comes while a turn runs.
@@ -127,7 +127,7 @@ func voice(_ context.Context, env Env, c Call) (Result, error) {
 	switch strings.ToLower(c.Args) {
 	case "on":
 		if why := env.NoVoice(); why != "" {
-			return Result{Text: c.T("I cannot speak: %s.", c.Text(why))}, nil
+			return Result{Text: c.T("I cannot speak: %s.", c.Translate(why))}, nil
 		}
 		set.Voice = true
 	case "off":

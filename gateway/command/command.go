@@ -197,7 +197,7 @@ func NewTable(cmds ...Command) *Table {
 func In(p words.Printer, cmds ...Command) []Command {
 	said := slices.Clone(cmds)
 	for i, c := range cmds {
-		said[i].Help = p.Text(c.Help)
+		said[i].Help = p.Translate(c.Help)
 	}
 	return said
 }

@@ -30,9 +30,9 @@ type Options struct {
 	// Uncertain is the policy for sends of which nobody can say whether they
 	// arrived: resend, hold or drop.
 	Uncertain outbox.UncertainPolicy
-	// Mark is what outbox.RepeatMark is in the language of the people, and no
+	// RepeatNotice is what outbox.RepeatMark is in the language of the people, and no
 	// longer; "" is that itself.
-	Mark string
+	RepeatNotice string
 	// Preview shows answers while they are written, where the platform can edit.
 	Preview bool
 	// EditInterval is the least time between two edits of one preview; 0 takes
@@ -58,7 +58,7 @@ const maxSenders = 1024
 // A Delivery carries rows to platforms. Its methods may be called from any
 // goroutine.
 type Delivery struct {
-	o     Options
+	opts  Options
 	lanes *lane.Set[chat.Address]
 	stop  sync.Once
 	done  chan struct{} // closed when no new row is taken up
@@ -77,17 +77,17 @@ func New(o Options) *Delivery {
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
 	}
-	if o.Mark == "" {
-		o.Mark = outbox.RepeatNotice
+	if o.RepeatNotice == "" {
+		o.RepeatNotice = outbox.RepeatNotice
 	}
-	d := &Delivery{o: o, budget: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
+	d := &Delivery{opts: o, budget: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
 	d.lanes = lane.New(maxSenders, d.work)
 	return d
 }
 
 // Start wakes the queues that have rows from an earlier process.
 func (d *Delivery) Start(ctx context.Context) error {
-	queues, err := d.o.Store.Queues(ctx)
+	queues, err := d.opts.Store.Queues(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Ro
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	rows, err := d.o.Store.Enqueue(ctx, rows)
+	rows, err := d.opts.Store.Enqueue(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ const flushTime = 5 * time.Second
 // Close sends what is due for a moment, then takes no new row up, and waits for
 // the requests that are under way, or for ctx. What is left stays in the outbox.
 func (d *Delivery) Close(ctx context.Context) error {
-	d.lanes.Seal()
+	d.lanes.RefuseWakes()
 	flush, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	flushed := d.lanes.Wait(flush)
@@ -167,49 +167,49 @@ func (d *Delivery) wakeIn(to chat.Address, wait time.Duration) {
 
 // A Draft says for what and how a text is rendered.
 type Draft struct {
-	To      chat.Address
-	Turn    string
-	Role    outbox.Role
-	ReplyTo string // platform id of the message to quote with the first piece
-	All     bool   // quote with each piece
-	Quiet   bool
-	Secret  bool // what it says is not kept once it has ended; see outbox.Row.Forgotten
-	// For, As and Usage are told to adapters whose clients wait for answers; see
+	To             chat.Address
+	Turn           string
+	Role           outbox.Role
+	ReplyTo        string // platform id of the message to quote with the first piece
+	QuoteEveryPart bool   // quote with each piece
+	Quiet          bool
+	Secret         bool // what it says is not kept once it has ended; see outbox.Row.Forgotten
+	// ReplyToIDs, As and Usage are told to adapters whose clients wait for answers; see
 	// chat.About.
-	For   []string
-	As    chat.Purpose
-	Usage *chat.Usage
+	ReplyToIDs []string
+	Purpose    chat.Purpose
+	Usage      *chat.Usage
 }
 
-// roomForMark is what each piece leaves free for the mark of a possible repeat.
-const roomForMark = len(outbox.RepeatNotice) + 1
+// repeatNoticeRoom is what each piece leaves free for the mark of a possible repeat.
+const repeatNoticeRoom = len(outbox.RepeatNotice) + 1
 
 // Render makes rows of Markdown: parsed once, split where the platform needs
 // it, secrets masked. On a platform that is Raw it stays one piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
-	a, ok := d.o.Adapters[f.To.AccountID()]
-	if d.Raw(f.To) {
-		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.raw(d.o.Masker.Mask(md))}}
+	a, ok := d.opts.Adapters[f.To.AccountID()]
+	if d.RawMarkdown(f.To) {
+		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.raw(d.opts.Masker.Mask(md))}}
 	}
-	rich := markup.Parse(d.o.Masker.Mask(md))
+	rich := markup.Parse(d.opts.Masker.Mask(md))
 	pieces := []chat.RichText{rich}
 	if ok {
 		ft := a.Capabilities()
-		pieces = markup.Split(rich, ft.MaxTextSize-roomForMark, ft.TextSize)
+		pieces = markup.Split(rich, ft.MaxTextSize-repeatNoticeRoom, ft.TextSize)
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {
 		rows[i] = outbox.Row{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: chat.Outbound{To: f.To, Text: p, Quiet: f.Quiet}}
-		if i == 0 || f.All {
+		if i == 0 || f.QuoteEveryPart {
 			rows[i].Msg.ReplyTo = f.ReplyTo
 		}
 	}
 	return rows
 }
 
-// Raw reports whether the clients at an address read Markdown themselves.
-func (d *Delivery) Raw(to chat.Address) bool {
-	a, ok := d.o.Adapters[to.AccountID()]
+// RawMarkdown reports whether the clients at an address read Markdown themselves.
+func (d *Delivery) RawMarkdown(to chat.Address) bool {
+	a, ok := d.opts.Adapters[to.AccountID()]
 	return ok && a.Capabilities().RawMarkdown
 }
 
@@ -217,12 +217,12 @@ func (d *Delivery) Raw(to chat.Address) bool {
 func (f Draft) raw(md string) chat.Outbound {
 	return chat.Outbound{
 		To: f.To, Text: chat.PlainText(md), ReplyTo: f.ReplyTo, Quiet: f.Quiet,
-		ReplyContext: &chat.ReplyContext{Purpose: f.As, IDs: f.For, Usage: f.Usage},
+		ReplyContext: &chat.ReplyContext{Purpose: f.Purpose, IDs: f.ReplyToIDs, Usage: f.Usage},
 	}
 }
 
-// Say renders md and sends it as a notice.
-func (d *Delivery) Say(ctx context.Context, md string, f Draft) error {
+// SendNotice renders md and sends it as a notice.
+func (d *Delivery) SendNotice(ctx context.Context, md string, f Draft) error {
 	if f.Role == "" {
 		f.Role = outbox.Notice
 	}
@@ -230,13 +230,13 @@ func (d *Delivery) Say(ctx context.Context, md string, f Draft) error {
 	return err
 }
 
-// Gone is the row that takes the message of a preview back.
-func Gone(to chat.Address, turn string, preview outbox.ID) outbox.Row {
+// DeletePreviewRow is the row that takes the message of a preview back.
+func DeletePreviewRow(to chat.Address, turn string, preview outbox.ID) outbox.Row {
 	return outbox.Row{Role: outbox.Preview, Turn: turn, Msg: chat.Outbound{To: to}, Delete: preview}
 }
 
-// TakeBack takes the message of a preview back, if it was sent.
-func (d *Delivery) TakeBack(ctx context.Context, to chat.Address, turn string, preview outbox.ID) error {
-	_, err := d.Enqueue(ctx, Gone(to, turn, preview))
+// DeletePreview takes the message of a preview back, if it was sent.
+func (d *Delivery) DeletePreview(ctx context.Context, to chat.Address, turn string, preview outbox.ID) error {
+	_, err := d.Enqueue(ctx, DeletePreviewRow(to, turn, preview))
 	return err
 }

@@ -23,10 +23,10 @@ func (d *Delivery) work(_ context.Context, to chat.Address) {
 	// would be unknown. They end by SendTimeout.
 	ctx := context.Background()
 	for !d.stopping() {
-		row, wait, ok, err := d.o.Store.Next(ctx, to)
+		row, wait, ok, err := d.opts.Store.Next(ctx, to)
 		switch {
 		case err != nil:
-			d.o.Log.Error("outbox cannot be read", zap.Stringer("to", to), zap.Error(err))
+			d.opts.Log.Error("outbox cannot be read", zap.Stringer("to", to), zap.Error(err))
 			d.wakeIn(to, storeRetry)
 			return
 		case !ok:
@@ -42,11 +42,11 @@ func (d *Delivery) work(_ context.Context, to chat.Address) {
 			return
 		}
 		d.logSettled(row, s)
-		d.o.Observe.Tell(observe.Attempted{
-			Turn: row.Turn, Row: row.ID.String(), Platform: row.Msg.To.Platform, Role: string(row.Role), State: string(s.State), Held: s.Reason == overLimit, Attempt: row.Attempts, Took: took,
+		d.opts.Observe.Emit(observe.DeliveryAttempted{
+			Turn: row.Turn, Row: row.ID.String(), Platform: row.Msg.To.Platform, Role: string(row.Role), State: string(s.State), RateLimited: s.Reason == overLimit, Attempt: row.Attempts, Took: took,
 		})
-		if d.o.Settled != nil {
-			d.o.Settled(row, s)
+		if d.opts.Settled != nil {
+			d.opts.Settled(row, s)
 		}
 		if s.MigratedTo != nil { // the rows wait in another queue now
 			d.lanes.Wake(*s.MigratedTo)
@@ -70,11 +70,11 @@ func (d *Delivery) stopping() bool {
 // kept would be a second send.
 func (d *Delivery) keep(ctx context.Context, s outbox.Settlement) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := d.o.Store.Settle(ctx, s)
+		err := d.opts.Store.Settle(ctx, s)
 		if err == nil {
 			return nil
 		}
-		d.o.Log.Error("outbox cannot be written", zap.Stringer("row", s.ID), zap.Error(err))
+		d.opts.Log.Error("outbox cannot be written", zap.Stringer("row", s.ID), zap.Error(err))
 		select {
 		case <-d.done:
 			return err
@@ -88,11 +88,11 @@ func (d *Delivery) keep(ctx context.Context, s outbox.Settlement) error {
 func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlement) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.o.Log.Error("panic while sending", zap.Stringer("row", row.ID), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			d.opts.Log.Error("panic while sending", zap.Stringer("row", row.ID), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			s = d.decide(row, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	a, ok := d.o.Adapters[row.Msg.To.AccountID()]
+	a, ok := d.opts.Adapters[row.Msg.To.AccountID()]
 	if !ok {
 		return d.decide(row, &chat.SendError{Outcome: chat.Transient, Reason: string(row.Msg.To.Platform) + " is not configured"})
 	}
@@ -103,7 +103,7 @@ func (d *Delivery) settle(ctx context.Context, row outbox.Row) (s outbox.Settlem
 	if wait := d.budget.Reserve(row.Msg.To, now); wait > 0 {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: overLimit, MayBeRepeat: row.MayBeRepeat}
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
 	defer cancel()
 	switch {
 	case row.Delete != 0:
@@ -119,7 +119,7 @@ func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) out
 	m := row.Msg
 	m.ID = row.ID.String()
 	if row.MayBeRepeat {
-		m.Text = outbox.AddRepeatNotice(m.Text, d.o.Mark)
+		m.Text = outbox.AddRepeatNotice(m.Text, d.opts.RepeatNotice)
 	}
 	r, err := a.Send(ctx, m)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) out
 // replace makes the row an edit of the preview it replaces, or a message of its
 // own if there is no preview to edit.
 func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
-	p, err := d.o.Store.Row(ctx, row.Replaces)
+	p, err := d.opts.Store.Row(ctx, row.Replaces)
 	ed, ok := a.(chat.Editor)
 	if err != nil || !ok || p.Receipt == nil {
 		return d.send(ctx, a, row)
@@ -147,7 +147,7 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 		}
 		return s
 	}
-	return d.decide(row, again(err))
+	return d.decide(row, asTransient(err))
 }
 
 // remove takes a message away whose place another one has taken. It is
@@ -158,27 +158,27 @@ func (d *Delivery) remove(ctx context.Context, a chat.Adapter, at chat.Address, 
 		return
 	}
 	if err := del.Delete(ctx, at, id); err != nil && !errors.Is(err, chat.ErrGone) {
-		d.o.Log.Warn("the preview of an answer stays", zap.String("platform", string(at.Platform)), zap.Error(err))
+		d.opts.Log.Warn("the preview of an answer stays", zap.String("platform", string(at.Platform)), zap.Error(err))
 	}
 }
 
 // takeBack deletes the message of a preview. It is decoration that ends here:
 // after a refusal that is not a rate limit it is given up.
 func (d *Delivery) takeBack(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
-	p, err := d.o.Store.Row(ctx, row.Delete)
+	p, err := d.opts.Store.Row(ctx, row.Delete)
 	del, ok := a.(chat.Deleter)
 	if err != nil || !ok || p.Receipt == nil {
 		return outbox.Settlement{ID: row.ID, State: outbox.Sent, Reason: "there was nothing to take back"}
 	}
 	if err := del.Delete(ctx, row.Msg.To, p.Receipt.ID); err != nil && !errors.Is(err, chat.ErrGone) {
-		return d.decide(row, again(err))
+		return d.decide(row, asTransient(err))
 	}
 	return outbox.Delivered(row, *p.Receipt)
 }
 
-// again turns an uncertain outcome of an edit or a deletion into one that can
+// asTransient turns an uncertain outcome of an edit or a deletion into one that can
 // simply be tried again: both are idempotent.
-func again(err error) error {
+func asTransient(err error) error {
 	var se *chat.SendError
 	if errors.As(err, &se) && se.Outcome != chat.Uncertain {
 		return err
@@ -186,13 +186,13 @@ func again(err error) error {
 	return &chat.SendError{Outcome: chat.Transient, Reason: "no answer to the edit", Err: err}
 }
 
-// askingTime is how long a platform is asked whether it has a message. Later
+// findTimeout is how long a platform is asked whether it has a message. Later
 // messages wait all the while, so after it the operator's policy decides.
-const askingTime = 15 * time.Minute
+const findTimeout = 15 * time.Minute
 
-// answerable reports whether asking again may help: a platform that will never
+// worthAskingAgain reports whether asking again may help: a platform that will never
 // tell, for want of a permission, is not asked again.
-func answerable(err error) bool {
+func worthAskingAgain(err error) bool {
 	se, ok := errors.AsType[*chat.SendError](err)
 	return !ok || se.Outcome != chat.Permanent
 }
@@ -203,7 +203,7 @@ func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) 
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason}
 	}
 	if f, ok := a.(chat.Finder); ok {
-		ctx, cancel := context.WithTimeout(ctx, d.o.SendTimeout)
+		ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
 		defer cancel()
 		m := row.Msg
 		m.ID = row.ID.String()
@@ -213,15 +213,15 @@ func (d *Delivery) resolve(ctx context.Context, a chat.Adapter, row outbox.Row) 
 			return outbox.Delivered(row, r)
 		case err == nil:
 			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: "the platform does not have it"}
-		case answerable(err) && time.Since(row.Created) < askingTime:
+		case worthAskingAgain(err) && time.Since(row.Created) < findTimeout:
 			return outbox.Settlement{ID: row.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(row.Backoff()), Reason: err.Error()}
 		}
 	}
-	return outbox.ResolveUncertain(row, time.Now(), d.o.Uncertain)
+	return outbox.ResolveUncertain(row, time.Now(), d.opts.Uncertain)
 }
 
 func (d *Delivery) canEdit(ctx context.Context, a chat.Adapter, row outbox.Row) bool {
-	p, err := d.o.Store.Row(ctx, row.Replaces)
+	p, err := d.opts.Store.Row(ctx, row.Replaces)
 	_, ok := a.(chat.Editor)
 	return err == nil && ok && p.Receipt != nil
 }
@@ -231,7 +231,7 @@ func (d *Delivery) canEdit(ctx context.Context, a chat.Adapter, row outbox.Row) 
 func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 	now := time.Now()
 	d.learn(row.Msg.To, err, now)
-	return outbox.Decide(row, err, now, d.o.Uncertain)
+	return outbox.Decide(row, err, now, d.opts.Uncertain)
 }
 
 func (d *Delivery) learn(to chat.Address, err error, now time.Time) {
@@ -244,10 +244,10 @@ func (d *Delivery) learn(to chat.Address, err error, now time.Time) {
 func (d *Delivery) logSettled(row outbox.Row, s outbox.Settlement) {
 	switch s.State {
 	case outbox.Sent:
-		d.o.Log.Debug("sent", zap.Stringer("row", row.ID), zap.String("turn", row.Turn))
+		d.opts.Log.Debug("sent", zap.Stringer("row", row.ID), zap.String("turn", row.Turn))
 	case outbox.Dead:
-		d.o.Log.Error("given up", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("turn", row.Turn), zap.String("err", d.o.Masker.Mask(s.Reason)))
+		d.opts.Log.Error("given up", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("turn", row.Turn), zap.String("err", d.opts.Masker.Mask(s.Reason)))
 	default:
-		d.o.Log.Warn("not sent", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("state", string(s.State)), zap.Time("due", s.NextAttempt), zap.String("err", d.o.Masker.Mask(s.Reason)))
+		d.opts.Log.Warn("not sent", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("state", string(s.State)), zap.Time("due", s.NextAttempt), zap.String("err", d.opts.Masker.Mask(s.Reason)))
 	}
 }

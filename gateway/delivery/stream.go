@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	firstTick   = 150 * time.Millisecond // before a turn shows that it runs
-	firstText   = 700 * time.Millisecond // before an answer that is being written is shown
-	typingEvery = 4 * time.Second
-	minVisible  = 4               // characters worth a message of their own
-	decoration  = 5 * time.Second // longest request for decoration
-	settling    = 2 * time.Second // longest wait for an edit that is under way
-	maxStrikes  = 3               // refused edits before a preview is left alone
+	firstTick       = 150 * time.Millisecond // before a turn shows that it runs
+	firstText       = 700 * time.Millisecond // before an answer that is being written is shown
+	typingEvery     = 4 * time.Second
+	minVisible      = 4               // characters worth a message of their own
+	decoration      = 5 * time.Second // longest request for decoration
+	editDrain       = 2 * time.Second // longest wait for an edit that is under way
+	maxEditFailures = 3               // refused edits before a preview is left alone
 )
 
 // A Stream shows that a turn runs and what it has written so far: typing, and
@@ -38,30 +38,30 @@ type Stream struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
-	timer    *time.Timer
-	text     strings.Builder
-	said     string // on a raw platform: what stands ahead of text
-	note     string // shown while there is no text
-	since    time.Time
-	typed    time.Time
-	shown    string
-	interval time.Duration
-	strikes  int
-	preview  outbox.ID
-	receipt  string
-	finished bool
-	left     bool          // Finish has returned
-	busy     chan struct{} // closed when the tick that runs is over
+	mu           sync.Mutex // guards what follows
+	timer        *time.Timer
+	text         strings.Builder
+	said         string // on a raw platform: what stands ahead of text
+	note         string // shown while there is no text
+	since        time.Time
+	typed        time.Time
+	shown        string
+	interval     time.Duration
+	editFailures int
+	preview      outbox.ID
+	receipt      string
+	finished     bool
+	left         bool          // Finish has returned
+	busy         chan struct{} // closed when the tick that runs is over
 }
 
 // Stream starts to show the turn of f. prior is the preview that a dead process
 // left for the same turn, or 0. The caller must call Finish.
 func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
-	s := &Stream{d: d, f: f, preview: prior, since: time.Now(), interval: d.o.EditInterval}
-	s.adapter = d.o.Adapters[f.To.AccountID()]
+	s := &Stream{d: d, f: f, preview: prior, since: time.Now(), interval: d.opts.EditInterval}
+	s.adapter = d.opts.Adapters[f.To.AccountID()]
 	if s.adapter != nil {
-		if d.o.Preview {
+		if d.opts.Preview {
 			s.editor, _ = s.adapter.(chat.Editor)
 		}
 		s.typer, _ = s.adapter.(chat.Typer)
@@ -96,10 +96,10 @@ func (s *Stream) Retract() {
 	s.mu.Unlock()
 }
 
-// Aside says that the text written so far stands ahead of a tool call and is not
+// EndPreamble says that the text written so far stands ahead of a tool call and is not
 // the answer. It is forgotten; a raw platform, which cannot take it back, keeps
 // it ahead of what follows.
-func (s *Stream) Aside() {
+func (s *Stream) EndPreamble() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if text := strings.TrimSpace(s.text.String()); s.raw && text != "" {
@@ -108,11 +108,11 @@ func (s *Stream) Aside() {
 	s.text.Reset()
 }
 
-// Part ends a message of what is written so far, where what follows can be shown
+// EndMessage ends a message of what is written so far, where what follows can be shown
 // in another one. It returns the text, "" if there is none or it cannot be ended
 // now, and the preview that is to become it, 0 if there is none. Like Finish it
 // waits only briefly for an edit that is under way.
-func (s *Stream) Part() (text string, preview outbox.ID) {
+func (s *Stream) EndMessage() (text string, preview outbox.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text = strings.TrimSpace(s.text.String())
@@ -123,7 +123,7 @@ func (s *Stream) Part() (text string, preview outbox.ID) {
 	s.timer.Stop()
 	if busy := s.busy; busy != nil {
 		s.mu.Unlock()
-		wait := time.NewTimer(settling)
+		wait := time.NewTimer(editDrain)
 		select {
 		case <-busy:
 		case <-wait.C:
@@ -146,9 +146,9 @@ func (s *Stream) Part() (text string, preview outbox.ID) {
 	return text, preview
 }
 
-// Whole is the final text that answer makes together with what stands ahead of
+// FinalText is the final text that answer makes together with what stands ahead of
 // it.
-func (s *Stream) Whole(answer string) string {
+func (s *Stream) FinalText(answer string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said + answer
@@ -167,8 +167,8 @@ func (s *Stream) Progress(line string) {
 	s.note = line
 }
 
-// Note shows text as long as the answer has none. It is shown at once.
-func (s *Stream) Note(text string) {
+// ShowStatus shows text as long as the answer has none. It is shown at once.
+func (s *Stream) ShowStatus(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note = text
@@ -195,7 +195,7 @@ func (s *Stream) Finish() (preview outbox.ID, settled bool) {
 	if busy == nil {
 		return preview, true
 	}
-	wait := time.NewTimer(settling)
+	wait := time.NewTimer(editDrain)
 	defer wait.Stop()
 	select {
 	case <-busy:
@@ -254,7 +254,7 @@ func (s *Stream) visible() string {
 // beginning of the final one, "" if nothing is new.
 func (s *Stream) visibleRaw() string {
 	text := strings.TrimSpace(s.said + strings.TrimSpace(s.text.String()))
-	text = strings.TrimSpace(text[:len(text)-s.d.o.Masker.Pending(text)])
+	text = strings.TrimSpace(text[:len(text)-s.d.opts.Masker.Pending(text)])
 	if text == s.shown {
 		return ""
 	}
@@ -262,13 +262,13 @@ func (s *Stream) visibleRaw() string {
 }
 
 func (s *Stream) next() time.Duration {
-	if s.raw && s.strikes < maxStrikes {
+	if s.raw && s.editFailures < maxEditFailures {
 		return s.interval
 	}
 	if time.Since(s.since) < firstText {
 		return firstText - time.Since(s.since)
 	}
-	if s.editor == nil || s.strikes >= maxStrikes {
+	if s.editor == nil || s.editFailures >= maxEditFailures {
 		return typingEvery
 	}
 	return max(s.interval, 100*time.Millisecond)
@@ -291,9 +291,9 @@ func (s *Stream) showTyping() {
 // by edits once that row has its receipt.
 func (s *Stream) show(text string) {
 	s.mu.Lock()
-	preview, receipt, strikes := s.preview, s.receipt, s.strikes
+	preview, receipt, strikes := s.preview, s.receipt, s.editFailures
 	s.mu.Unlock()
-	if strikes >= maxStrikes || s.d.budget.Delay(s.f.To, time.Now()) > 0 {
+	if strikes >= maxEditFailures || s.d.budget.Delay(s.f.To, time.Now()) > 0 {
 		return
 	}
 	m := s.message(text)
@@ -302,7 +302,7 @@ func (s *Stream) show(text string) {
 		return
 	}
 	if receipt == "" {
-		row, err := s.d.o.Store.Row(s.ctx, preview)
+		row, err := s.d.opts.Store.Row(s.ctx, preview)
 		if err != nil || row.Receipt == nil {
 			s.giveUp(err == nil && row.Terminal())
 			return
@@ -319,7 +319,7 @@ func (s *Stream) show(text string) {
 		s.shown = text
 		return
 	}
-	s.strike(err)
+	s.editFailed(err)
 }
 
 // giveUp leaves the preview alone if it never arrived and never will.
@@ -327,17 +327,17 @@ func (s *Stream) giveUp(dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if dead {
-		s.strikes = maxStrikes
+		s.editFailures = maxEditFailures
 	}
 }
 
-// strike slows the edits down, and at last stops them.
-func (s *Stream) strike(err error) {
+// editFailed slows the edits down, and at last stops them.
+func (s *Stream) editFailed(err error) {
 	s.d.learn(s.f.To, err, time.Now())
-	s.strikes++
+	s.editFailures++
 	s.interval *= 2
 	if errors.Is(err, chat.ErrGone) {
-		s.strikes = maxStrikes
+		s.editFailures = maxEditFailures
 	}
 }
 
@@ -347,11 +347,11 @@ func (s *Stream) open(m chat.Outbound, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.left { // the turn ended without knowing of it
-		err = s.d.TakeBack(ctx, s.f.To, s.f.Turn, rows[0].ID)
+		err = s.d.DeletePreview(ctx, s.f.To, s.f.Turn, rows[0].ID)
 	}
 	if err != nil {
-		s.d.o.Log.Warn("preview cannot be stored", zap.String("turn", s.f.Turn), zap.Error(err))
-		s.strikes = maxStrikes
+		s.d.opts.Log.Warn("preview cannot be stored", zap.String("turn", s.f.Turn), zap.Error(err))
+		s.editFailures = maxEditFailures
 		return
 	}
 	s.preview, s.shown = rows[0].ID, text
@@ -359,10 +359,10 @@ func (s *Stream) open(m chat.Outbound, text string) {
 
 // message is the preview that says as much of text as one message can show.
 func (s *Stream) message(text string) chat.Outbound {
-	text = s.d.o.Masker.Mask(text)
+	text = s.d.opts.Masker.Mask(text)
 	if s.raw {
 		f := s.f
-		f.As = chat.PurposePreview
+		f.Purpose = chat.PurposePreview
 		return f.raw(text)
 	}
 	m := chat.Outbound{To: s.f.To, Text: markup.Parse(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}

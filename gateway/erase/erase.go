@@ -59,16 +59,16 @@ func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, e
 		return gone, err
 	}
 	if left := errors.Join(err, e.rest(ctx, gone)); left != nil {
-		return gone, &LeftError{id, left}
+		return gone, &PartialError{id, left}
 	}
 	return gone, nil
 }
 
-// Rest deletes what a session that was deleted from the store has left elsewhere.
+// DeleteDerived deletes what a session that was deleted from the store has left elsewhere.
 // Its error is a *LeftError.
-func (e *Eraser) Rest(ctx context.Context, gone session.Deleted) error {
+func (e *Eraser) DeleteDerived(ctx context.Context, gone session.Deleted) error {
 	if err := e.rest(ctx, gone); err != nil {
-		return &LeftError{gone.ID, err}
+		return &PartialError{gone.ID, err}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, e
 		gone := 0
 		for _, id := range ids {
 			_, err := e.Session(ctx, id)
-			var rest *LeftError
+			var rest *PartialError
 			switch {
 			case errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrNotFound):
 				continue
@@ -126,15 +126,15 @@ func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, e
 	}
 }
 
-// A LeftError says that the store has deleted a session, and that something of it
+// A PartialError says that the store has deleted a session, and that something of it
 // is left elsewhere.
-type LeftError struct {
+type PartialError struct {
 	ID  session.ID
 	Err error
 }
 
-func (e *LeftError) Error() string {
+func (e *PartialError) Error() string {
 	return fmt.Sprintf("conversation %s is deleted, but not all of it is gone: %v. Start the daemon again to have the search index put right; what is left of files lies in the media folder", e.ID, e.Err)
 }
 
-func (e *LeftError) Unwrap() error { return e.Err }
+func (e *PartialError) Unwrap() error { return e.Err }

@@ -222,7 +222,7 @@ func TestManyExpireAroundThoseThatAreBusy(t *testing.T) {
 	cached := 0
 	e := erase.New(erase.Options{Store: f, Index: f, Cached: func(session.ID) { cached++ }})
 	gone, err := e.Expired(t.Context(), time.Time{})
-	var left *erase.LeftError
+	var left *erase.PartialError
 	if len(gone) != 900 || len(f.ids) != 100 || cached != 900 || !errors.As(err, &left) || left.ID != "n7" {
 		t.Errorf("%d are gone, %d stay, %d forgotten, %v", len(gone), len(f.ids), cached, err)
 	}
@@ -232,7 +232,7 @@ func TestAStoreThatRefusesKeepsAll(t *testing.T) {
 	f := &faulty{ids: []session.ID{"a", "b", "c"}, fail: "b"}
 	e := erase.New(erase.Options{Store: f})
 	gone, err := e.Expired(t.Context(), time.Time{})
-	var left *erase.LeftError
+	var left *erase.PartialError
 	if len(gone) != 1 || err == nil || errors.As(err, &left) {
 		t.Errorf("%v are gone, %v", gone, err)
 	}

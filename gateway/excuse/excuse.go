@@ -21,19 +21,19 @@ import (
 // ErrInactive is the cause with which a turn ends that shows no sign of life.
 var ErrInactive = errors.New("turn: no progress")
 
-// A JobFault is what is wrong with a scheduled prompt itself, and what to do about
+// A JobError is what is wrong with a scheduled prompt itself, and what to do about
 // it. It is told as it stands.
-type JobFault struct{ Err error } // of words.Errorf
+type JobError struct{ Err error } // of words.Errorf
 
-func (f *JobFault) Error() string { return f.Err.Error() }
+func (f *JobError) Error() string { return f.Err.Error() }
 
 // Unwrap returns what the fault wraps.
-func (f *JobFault) Unwrap() error { return f.Err }
+func (f *JobError) Unwrap() error { return f.Err }
 
 // Message says what went wrong with a message, and what to do next.
 func Message(p words.Printer, err error) string {
 	var le *llm.Error
-	var fault *JobFault
+	var fault *JobError
 	switch {
 	case err == nil:
 		return p.T("It is not known why.")
@@ -44,15 +44,15 @@ func Message(p words.Printer, err error) string {
 	case errors.As(err, &le):
 		return model(p, le)
 	case errors.As(err, &fault):
-		return p.Why(fault.Err)
+		return p.LocalizeError(fault.Err)
 	case declined(err):
 		return p.T("The model declined to answer this. Ask in other words, or start over with `/new`.")
 	}
 	return p.T("Something went wrong on my side. Send the message again; if it stays, the operator finds the reason in the log.")
 }
 
-// Short is what went wrong, without what anybody could do.
-func Short(p words.Printer, err error) string {
+// Summary is what went wrong, without what anybody could do.
+func Summary(p words.Printer, err error) string {
 	what, _, _ := strings.Cut(Message(p, err), ". ")
 	return strings.TrimSuffix(what, ".")
 }
@@ -60,13 +60,13 @@ func Short(p words.Printer, err error) string {
 // Job says what went wrong with a scheduled prompt, and what to do next.
 func Job(p words.Printer, err error, id schedule.JobID) string {
 	var le *llm.Error
-	var fault *JobFault
-	short := Short(p, err) + ". "
+	var fault *JobError
+	short := Summary(p, err) + ". "
 	switch {
 	case errors.As(err, &le):
 		return modelOfJob(p, le, id)
 	case errors.As(err, &fault):
-		return p.Why(fault.Err)
+		return p.LocalizeError(fault.Err)
 	case declined(err):
 		return short + reword(p, id)
 	case errors.Is(err, ErrInactive), errors.Is(err, agent.ErrEmpty):
@@ -118,7 +118,7 @@ func model(p words.Printer, e *llm.Error) string {
 }
 
 func modelOfJob(p words.Printer, e *llm.Error, id schedule.JobID) string {
-	short := Short(p, e) + ". "
+	short := Summary(p, e) + ". "
 	switch e.Class {
 	case llm.Auth, llm.Billing, llm.NotFound: // what the operator must do stands there
 		return model(p, e) + " " + p.T("After that `/cron run %s` runs it once more.", id)
@@ -152,47 +152,47 @@ func in(p words.Printer, d time.Duration) string {
 	return p.T(" (about %v)", d.Round(time.Second))
 }
 
-// A Late is why a turn is not gone on with, or not begun.
-type Late int
+// A AbandonReason is why a turn is not gone on with, or not begun.
+type AbandonReason int
 
 // The reasons.
 const (
-	Suspended Late = iota // the daemon died over it again and again
-	CutOff                // it was cut off, too long ago
-	Away                  // it came while nobody was there, too long ago
+	Suspended   AbandonReason = iota // the daemon died over it again and again
+	Interrupted                      // it was cut off, too long ago
+	TooOld                           // it came while nobody was there, too long ago
 )
 
 // Message is what the sender of n messages reads.
-func (l Late) Message(p words.Printer, n int) string {
+func (l AbandonReason) Message(p words.Printer, n int) string {
 	if n > 1 {
 		return l.messages(p, n)
 	}
 	switch l {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
-	case CutOff:
+	case Interrupted:
 		return p.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
 	}
 	return p.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
 }
 
-func (l Late) messages(p words.Printer, n int) string {
+func (l AbandonReason) messages(p words.Printer, n int) string {
 	switch l {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or begin anew with `/new`.", n)
-	case CutOff:
+	case Interrupted:
 		return p.T("I was restarted while I worked on these %d messages, too long ago to go on by myself. Send them again if they still matter.", n)
 	}
 	return p.T("I was away when these %d messages came, and they are too old to answer by myself now. Send them again if they still matter.", n)
 }
 
 // Job is what those read to whom a scheduled prompt speaks.
-func (l Late) Job(p words.Printer, id schedule.JobID) string {
+func (l AbandonReason) Job(p words.Printer, id schedule.JobID) string {
 	var what string
 	switch l {
 	case Suspended:
 		what = p.T("⏸ The daemon died three times in a row while it ran, so I do not go on with it by myself.")
-	case CutOff:
+	case Interrupted:
 		what = p.T("I was restarted while it ran, too long ago to go on by myself.")
 	default:
 		what = p.T("I was away when it was due, and it is too late to begin by myself now.")

@@ -7,30 +7,30 @@ import (
 	"hermesd/gateway/words"
 )
 
-// Fallbacks counts how often since the start another model answered than the one
+// FallbackStats counts how often since the start another model answered than the one
 // that was asked, and knows the newest time.
-type Fallbacks struct {
-	Count int       `json:"count"`
-	By    string    `json:"by,omitempty"` // provider/model
-	Why   string    `json:"why,omitempty"`
-	At    time.Time `json:"at,omitzero"`
+type FallbackStats struct {
+	Count  int       `json:"count"`
+	Model  string    `json:"by,omitempty"` // provider/model
+	Reason string    `json:"why,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 }
 
-// A Tally keeps Fallbacks. Its methods may be called from any goroutine.
-type Tally struct {
+// A FallbackCounter keeps Fallbacks. Its methods may be called from any goroutine.
+type FallbackCounter struct {
 	mu  sync.Mutex // guards what follows
-	now Fallbacks
+	now FallbackStats
 }
 
-// Note counts one: by answers, for err.
-func (t *Tally) Note(by string, err error) {
+// Add counts one: by answers, for err.
+func (t *FallbackCounter) Add(by string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.now = Fallbacks{t.now.Count + 1, by, Short(words.Printer{}, err), time.Now()}
+	t.now = FallbackStats{t.now.Count + 1, by, Summary(words.Printer{}, err), time.Now()}
 }
 
-// Now returns the count of now.
-func (t *Tally) Now() Fallbacks {
+// Snapshot returns the count of now.
+func (t *FallbackCounter) Snapshot() FallbackStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.now

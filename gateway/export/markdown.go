@@ -37,17 +37,17 @@ func (c Conversation) head(b *bufio.Writer) {
 	r := c.Record
 	fmt.Fprintf(b, "# %s\n\n", oneLine(c.mask(cmp.Or(r.Title, r.Name, string(r.ID)))))
 	fmt.Fprintf(b, "- session: `%s`\n- where: `%s`\n- begun: %s\n- last: %s\n- messages: %d, %d archived\n",
-		r.ID, oneLine(c.mask(r.Address.String())), stamp(r.Created), stamp(r.Updated), r.Messages, r.Archived())
+		r.ID, oneLine(c.mask(r.Address.String())), formatTime(r.Created), formatTime(r.Updated), r.Messages, r.Archived())
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func (c Conversation) message(b *bufio.Writer, m Message) {
 	fmt.Fprintf(b, "\n### %d %s", m.Row, speaker(m))
 	if !m.At.IsZero() {
-		b.WriteString(", " + stamp(m.At))
+		b.WriteString(", " + formatTime(m.At))
 	}
 	b.WriteString("\n")
 	for _, bl := range m.Blocks {

@@ -88,8 +88,8 @@ func (s *Set[K]) Running() (running, waiting int) {
 	return len(s.lanes) - len(s.ready), len(s.ready)
 }
 
-// Seal refuses further wakes. Lanes that wait for their run still get it.
-func (s *Set[K]) Seal() {
+// RefuseWakes refuses further wakes. Lanes that wait for their run still get it.
+func (s *Set[K]) RefuseWakes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -177,8 +177,8 @@ func (s *Set[K]) rest(l *state[K]) {
 	delete(s.lanes, l.key)
 }
 
-// Free reports whether a lane that is woken now runs at once.
-func (s *Set[K]) Free() bool {
+// HasCapacity reports whether a lane that is woken now runs at once.
+func (s *Set[K]) HasCapacity() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed && s.running < s.max && len(s.ready) == 0

@@ -176,7 +176,7 @@ func TestASealedSetRunsWhatWasWokenBefore(t *testing.T) {
 		s := lane.New(1, func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
 		s.Wake(1)
 		s.Wake(2)
-		s.Seal()
+		s.RefuseWakes()
 		s.Wake(3)
 		if err := s.Wait(t.Context()); err != nil {
 			t.Fatal(err)

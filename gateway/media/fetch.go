@@ -42,7 +42,7 @@ func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.
 	}
 	g.Log.Warn("file", zap.String("platform", string(on.Platform)), zap.String("err", g.Mask(err.Error())))
 	if _, large := errors.AsType[*dial.TooLarge](err); said == nil || large { // our own limit
-		said = Why(err)
+		said = ErrorText(err)
 	}
 	if plain := strings.TrimSuffix(g.Mask(said.Error()), "."); plain != said.Error() {
 		said = errors.New(plain)

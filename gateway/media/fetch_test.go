@@ -29,7 +29,7 @@ func (g giver) Fetch(_ context.Context, _ chat.File, w io.Writer, _ int64) error
 }
 
 func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
-	de, err := words.In("de")
+	de, err := words.For("de")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
 			if f.FetchError != tt.problem || (f.Path != "") != tt.downloaded || (wrong != nil) != tt.told {
 				t.Errorf("problem %q, path %q, error %v", f.FetchError, f.Path, wrong)
 			}
-			if wrong != nil && de.Why(wrong) != tt.said {
-				t.Errorf("the person reads %q, want %q", de.Why(wrong), tt.said)
+			if wrong != nil && de.LocalizeError(wrong) != tt.said {
+				t.Errorf("the person reads %q, want %q", de.LocalizeError(wrong), tt.said)
 			}
 		})
 	}

@@ -146,15 +146,15 @@ func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer)
 	f.Name, f.Path, f.FetchError = Name(f.Name), "", ""
 	saved, err := c.save(ctx, fetch, f)
 	if err != nil {
-		f.FetchError = Why(err).Error()
+		f.FetchError = ErrorText(err).Error()
 		return f, fmt.Errorf("save incoming file: %w", err)
 	}
 	return saved, nil
 }
 
-// Why says for people why Save has failed. Other errors may name addresses with
+// ErrorText says for people why Save has failed. Other errors may name addresses with
 // tokens in them.
-func Why(err error) error {
+func ErrorText(err error) error {
 	large, ok := errors.AsType[*dial.TooLarge](err)
 	switch {
 	case ok && large.Size > 0:

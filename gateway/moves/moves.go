@@ -12,8 +12,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Values keep small values over restarts.
-type Values interface {
+// Store keep small values over restarts.
+type Store interface {
 	// Value returns the value kept under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
 	SetValue(ctx context.Context, key string, v []byte) error
@@ -22,8 +22,8 @@ type Values interface {
 // key is where the moves are kept.
 const key = "moves"
 
-// most bounds how many moves are remembered; the oldest are forgotten.
-const most = 1000
+// maxCount bounds how many moves are remembered; the oldest are forgotten.
+const maxCount = 1000
 
 // A move is one chat that has got a new id.
 type move struct {
@@ -31,17 +31,17 @@ type move struct {
 	To   chat.Address `json:"to"`
 }
 
-// A Book holds the moves. Its methods may be called from any goroutine; a nil
+// A Registry holds the moves. Its methods may be called from any goroutine; a nil
 // Book holds none.
-type Book struct {
-	store Values
+type Registry struct {
+	store Store
 	mu    sync.RWMutex // guards list
 	list  []move       // oldest first
 }
 
 // Open reads the book that store keeps.
-func Open(ctx context.Context, store Values) (*Book, error) {
-	b := &Book{store: store}
+func Open(ctx context.Context, store Store) (*Registry, error) {
+	b := &Registry{store: store}
 	raw, err := store.Value(ctx, key)
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &b.list)
@@ -54,7 +54,7 @@ func Open(ctx context.Context, store Values) (*Book, error) {
 
 // Add notes that the chat of from is the chat of to now. It returns once that is
 // kept. To be told twice is to be told once.
-func (b *Book) Add(ctx context.Context, from, to chat.Address) error {
+func (b *Registry) Add(ctx context.Context, from, to chat.Address) error {
 	if b == nil || from.WithoutThread() == to.WithoutThread() {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (b *Book) Add(ctx context.Context, from, to chat.Address) error {
 		}
 	}
 	list = append(list, move{place(from), place(to)})
-	list = list[max(0, len(list)-most):]
+	list = list[max(0, len(list)-maxCount):]
 	raw, err := json.Marshal(list)
 	if err == nil {
 		err = b.store.SetValue(ctx, key, raw)
@@ -89,8 +89,8 @@ func place(at chat.Address) chat.Address {
 	return at
 }
 
-// Now returns the address that at has become.
-func (b *Book) Now(at chat.Address) chat.Address {
+// Current returns the address that at has become.
+func (b *Registry) Current(at chat.Address) chat.Address {
 	if b == nil {
 		return at
 	}
@@ -110,7 +110,7 @@ func (b *Book) Now(at chat.Address) chat.Address {
 	return at
 }
 
-func (b *Book) leaving(room chat.Address) int {
+func (b *Registry) leaving(room chat.Address) int {
 	for i, m := range b.list {
 		if m.From.WithoutThread() == room {
 			return i
@@ -119,8 +119,8 @@ func (b *Book) leaving(room chat.Address) int {
 	return -1
 }
 
-// Was returns the ids that the chat of at had before, the newest first.
-func (b *Book) Was(at chat.Address) (ids []string) {
+// Previous returns the ids that the chat of at had before, the newest first.
+func (b *Registry) Previous(at chat.Address) (ids []string) {
 	if b == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func group(id string) chat.Address {
 	return chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: id}
 }
 
-func open(t *testing.T, v *values) *moves.Book {
+func open(t *testing.T, v *values) *moves.Registry {
 	t.Helper()
 	b, err := moves.Open(t.Context(), v)
 	if err != nil {
@@ -39,7 +39,7 @@ func open(t *testing.T, v *values) *moves.Book {
 	return b
 }
 
-func add(t *testing.T, b *moves.Book, pairs ...string) {
+func add(t *testing.T, b *moves.Registry, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		if err := b.Add(t.Context(), group(pairs[i]), group(pairs[i+1])); err != nil {
@@ -53,19 +53,19 @@ func TestAChatIsFollowedAlsoAfterARestart(t *testing.T) {
 	add(t, open(t, v), "-1", "-2", "-1", "-2", "-2", "-3", "-7", "-8")
 	b := open(t, v)
 	for from, want := range map[string]string{"-1": "-3", "-2": "-3", "-3": "-3", "-7": "-8", "-9": "-9"} {
-		if got := b.Now(group(from)); got != group(want) {
+		if got := b.Current(group(from)); got != group(want) {
 			t.Errorf("%s is now %+v, want %s", from, got, want)
 		}
 	}
-	if got := b.Was(group("-3")); !slices.Equal(got, []string{"-2", "-1"}) {
+	if got := b.Previous(group("-3")); !slices.Equal(got, []string{"-2", "-1"}) {
 		t.Errorf("-3 was %v", got)
 	}
-	if got := b.Was(group("-1")); got != nil {
+	if got := b.Previous(group("-1")); got != nil {
 		t.Errorf("-1 was %v", got)
 	}
 	topic := group("-1")
 	topic.Kind, topic.Thread = chat.Thread, "5"
-	if got := b.Now(topic); got.Chat != "-3" || got.Thread != "5" || got.Kind != chat.Thread {
+	if got := b.Current(topic); got.Chat != "-3" || got.Thread != "5" || got.Kind != chat.Thread {
 		t.Errorf("a topic is %+v", got)
 	}
 }
@@ -74,11 +74,11 @@ func TestOtherPlatformsAndAccountsStayWhereTheyAre(t *testing.T) {
 	b := open(t, &values{kept: map[string][]byte{}})
 	add(t, b, "-1", "-2")
 	for _, other := range []chat.Address{{Platform: chat.Slack, Chat: "-1"}, {Platform: chat.Telegram, Account: "work", Chat: "-1"}} {
-		if got := b.Now(other); got != other {
+		if got := b.Current(other); got != other {
 			t.Errorf("%+v is %+v", other, got)
 		}
 	}
-	if got := b.Was(chat.Address{Platform: chat.Telegram, Account: "work", Chat: "-2"}); got != nil {
+	if got := b.Previous(chat.Address{Platform: chat.Telegram, Account: "work", Chat: "-2"}); got != nil {
 		t.Errorf("was %v", got)
 	}
 }
@@ -86,10 +86,10 @@ func TestOtherPlatformsAndAccountsStayWhereTheyAre(t *testing.T) {
 func TestAChatThatComesBackIsThere(t *testing.T) {
 	b := open(t, &values{kept: map[string][]byte{}})
 	add(t, b, "-1", "-2", "-2", "-1")
-	if got := b.Now(group("-1")); got != group("-1") {
+	if got := b.Current(group("-1")); got != group("-1") {
 		t.Errorf("-1 is %+v", got)
 	}
-	if got := b.Now(group("-2")); got != group("-1") {
+	if got := b.Current(group("-2")); got != group("-1") {
 		t.Errorf("-2 is %+v", got)
 	}
 }
@@ -100,7 +100,7 @@ func TestWhatIsNotKeptIsNotSo(t *testing.T) {
 	if err := b.Add(t.Context(), group("-1"), group("-2")); !errors.Is(err, v.refuse) {
 		t.Errorf("got %v", err)
 	}
-	if got := b.Now(group("-1")); got != group("-1") {
+	if got := b.Current(group("-1")); got != group("-1") {
 		t.Errorf("-1 is %+v", got)
 	}
 	v.kept["moves"] = []byte("{")
@@ -114,17 +114,17 @@ func TestTheBookIsBounded(t *testing.T) {
 	for i := range 1001 {
 		add(t, b, strconv.Itoa(10*i), strconv.Itoa(10*i+1))
 	}
-	if got := b.Now(group("0")); got != group("0") {
+	if got := b.Current(group("0")); got != group("0") {
 		t.Errorf("the oldest is %+v", got)
 	}
-	if got := b.Now(group("10")); got != group("11") {
+	if got := b.Current(group("10")); got != group("11") {
 		t.Errorf("the next is %+v", got)
 	}
 }
 
 func TestWithoutABookNothingHasMoved(t *testing.T) {
-	var b *moves.Book
-	if err := b.Add(t.Context(), group("-1"), group("-2")); err != nil || b.Now(group("-1")) != group("-1") || b.Was(group("-2")) != nil {
+	var b *moves.Registry
+	if err := b.Add(t.Context(), group("-1"), group("-2")); err != nil || b.Current(group("-1")) != group("-1") || b.Previous(group("-2")) != nil {
 		t.Error("it has", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // A Func is told what happens. It may be called from any goroutine.
 type Func func(Event)
 
-// Tell tells f, unless it is nil.
-func (f Func) Tell(e Event) {
+// Emit tells f, unless it is nil.
+func (f Func) Emit(e Event) {
 	if f != nil {
 		f(e)
 	}
@@ -25,25 +25,27 @@ func (f Func) Tell(e Event) {
 // Ended, Attempted and Unrun.
 type Event interface{ event() }
 
-// A Verdict is what became of an event that a platform has offered.
-type Verdict string
+// A AcceptResult is what became of an event that a platform has offered.
+type AcceptResult string
 
 // The verdicts.
 const (
-	Taken     Verdict = "accepted"
-	Duplicate Verdict = "duplicate" // it was offered before
-	Refused   Verdict = "refused"   // by a rule
-	Overflow  Verdict = "overflow"  // too many wait in its conversation
-	Unstored  Verdict = "unstored"  // the store did not take it; the platform offers it again
+	Accepted    AcceptResult = "accepted"
+	Duplicate   AcceptResult = "duplicate" // it was offered before
+	Denied      AcceptResult = "refused"   // by a rule
+	QueueFull   AcceptResult = "overflow"  // too many wait in its conversation
+	StoreFailed AcceptResult = "unstored"  // the store did not take it; the platform offers it again
 )
 
-// Verdicts returns all of them.
-func Verdicts() []Verdict { return []Verdict{Taken, Duplicate, Refused, Overflow, Unstored} }
+// AcceptResults returns all of them.
+func AcceptResults() []AcceptResult {
+	return []AcceptResult{Accepted, Duplicate, Denied, QueueFull, StoreFailed}
+}
 
-// Accepted tells of an event that a platform has offered.
-type Accepted struct {
+// EventReceived tells of an event that a platform has offered.
+type EventReceived struct {
 	Platform chat.Platform
-	Verdict  Verdict
+	Result   AcceptResult
 	Rule     string // of Refused
 }
 
@@ -60,9 +62,9 @@ const (
 // Kinds returns all of them.
 func Kinds() []Kind { return []Kind{Message, Command, Scheduled} }
 
-// Began tells that a turn begins. One that was cut short begins again under the
+// TurnStarted tells that a turn begins. One that was cut short begins again under the
 // same name.
-type Began struct {
+type TurnStarted struct {
 	Turn     string
 	Kind     Kind
 	Platform chat.Platform
@@ -89,53 +91,53 @@ func Results() []Result {
 	return []Result{Replied, Silent, Failed, Cancelled, Superseded, Released}
 }
 
-// Ended tells that a turn is over. Rows of what it says may have been attempted
+// TurnEnded tells that a turn is over. Rows of what it says may have been attempted
 // before.
-type Ended struct {
-	Began
+type TurnEnded struct {
+	TurnStarted
 	Result Result
 	Took   time.Duration
 }
 
-// Called tells of a model call of a turn that was answered.
-type Called struct {
+// ModelCalled tells of a model call of a turn that was answered.
+type ModelCalled struct {
 	Turn, Provider, Model string
 	Usage                 llm.Usage
 	Stop                  llm.StopReason
 	Took                  time.Duration // up to now, with tries that failed
 }
 
-// Stumbled tells of a model call of a turn that failed and is tried again.
-type Stumbled struct {
+// ModelRetried tells of a model call of a turn that failed and is tried again.
+type ModelRetried struct {
 	Turn     string
 	Class    llm.Class // "" if it is not known
 	Fallback string    // "provider/model" that takes over; "" for the same again
 }
 
-// Used tells of a tool call that is over, also of a sub-agent's.
-type Used struct {
+// ToolCalled tells of a tool call that is over, also of a sub-agent's.
+type ToolCalled struct {
 	Turn, Tool string
 	Failed     bool
 	Took       time.Duration // up to now
 }
 
-// A Sense is a service that turns voices and pictures into words, or words into a
+// A MediaTask is a service that turns voices and pictures into words, or words into a
 // voice.
-type Sense string
+type MediaTask string
 
 // The senses.
 const (
-	Hearing  Sense = "hearing"  // what is said in a recording
-	Seeing   Sense = "seeing"   // what a picture shows, for a model that sees none
-	Speaking Sense = "speaking" // a recording of an answer
+	Transcription    MediaTask = "hearing"  // what is said in a recording
+	ImageDescription MediaTask = "seeing"   // what a picture shows, for a model that sees none
+	SpeechSynthesis  MediaTask = "speaking" // a recording of an answer
 )
 
-// Senses returns all of them.
-func Senses() []Sense { return []Sense{Hearing, Seeing, Speaking} }
+// MediaTasks returns all of them.
+func MediaTasks() []MediaTask { return []MediaTask{Transcription, ImageDescription, SpeechSynthesis} }
 
-// Sensed tells of a call of such a service that is over.
-type Sensed struct {
-	Sense  Sense
+// MediaProcessed tells of a call of such a service that is over.
+type MediaProcessed struct {
+	Task   MediaTask
 	Failed bool
 	Took   time.Duration // up to now
 }
@@ -143,37 +145,37 @@ type Sensed struct {
 // Compacted tells of a pass that made a conversation smaller, or could not.
 type Compacted struct {
 	Turn, Engine  string
-	Why           string // "compression", "hygiene"
+	Reason        string // "compression", "hygiene"
 	Failed        bool
 	Before, After int // tokens, estimated
 }
 
-// Attempted tells what came of one attempt to deliver a row of the outbox, once
+// DeliveryAttempted tells what came of one attempt to deliver a row of the outbox, once
 // that is stored.
-type Attempted struct {
-	Turn     string // "" for what the daemon says by itself
-	Row      string
-	Platform chat.Platform
-	Role     string // reply, preview, notice
-	State    string // sent, known_not_sent, uncertain, dead
-	Held     bool   // nothing was sent: a limit of the platform is waited for
-	Attempt  int
-	Took     time.Duration // up to now
+type DeliveryAttempted struct {
+	Turn        string // "" for what the daemon says by itself
+	Row         string
+	Platform    chat.Platform
+	Role        string // reply, preview, notice
+	State       string // sent, known_not_sent, uncertain, dead
+	RateLimited bool   // nothing was sent: a limit of the platform is waited for
+	Attempt     int
+	Took        time.Duration // up to now
 }
 
-// Unrun tells of slots of scheduled prompts that do not run.
-type Unrun struct {
+// OccurrencesSkipped tells of slots of scheduled prompts that do not run.
+type OccurrencesSkipped struct {
 	State string // skipped, missed
-	Slots int
+	Count int
 }
 
-func (Accepted) event()  {}
-func (Began) event()     {}
-func (Called) event()    {}
-func (Stumbled) event()  {}
-func (Used) event()      {}
-func (Sensed) event()    {}
-func (Compacted) event() {}
-func (Ended) event()     {}
-func (Attempted) event() {}
-func (Unrun) event()     {}
+func (EventReceived) event()      {}
+func (TurnStarted) event()        {}
+func (ModelCalled) event()        {}
+func (ModelRetried) event()       {}
+func (ToolCalled) event()         {}
+func (MediaProcessed) event()     {}
+func (Compacted) event()          {}
+func (TurnEnded) event()          {}
+func (DeliveryAttempted) event()  {}
+func (OccurrencesSkipped) event() {}

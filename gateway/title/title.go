@@ -19,27 +19,27 @@ import (
 var instructions string
 
 const (
-	mostTitle = 60   // characters
-	mostSaid  = 2000 // characters of each side that the model is shown
-	mostOut   = 200  // tokens
-	mostBytes = 8 << 10
+	maxTitle        = 60   // characters
+	maxExcerpt      = 2000 // characters of each side that the model is shown
+	maxOutputTokens = 200  // tokens
+	maxBytes        = 8 << 10
 )
 
 // ErrNone says that the model gave no title.
 var ErrNone = errors.New("title: the model gave no title")
 
-// A Maker makes up titles.
-type Maker struct {
+// A Generator makes up titles.
+type Generator struct {
 	Provider llm.Provider
 	Model    string
 	// Mask hides secrets in what is sent and in what comes back; nil hides none.
 	Mask func(string) string
 }
 
-// Make returns a title for a conversation that began with user and answer, and
+// Generate returns a title for a conversation that began with user and answer, and
 // what the call cost, also where it failed. A conversation in which nothing was
 // said in words has none: the error wraps ErrNone, and no model is asked.
-func (m Maker) Make(ctx context.Context, user, answer string) (string, llm.Usage, error) {
+func (m Generator) Generate(ctx context.Context, user, answer string) (string, llm.Usage, error) {
 	mask := m.Mask
 	if mask == nil {
 		mask = func(s string) string { return s }
@@ -61,8 +61,8 @@ func (m Maker) Make(ctx context.Context, user, answer string) (string, llm.Usage
 }
 
 // ask makes one call and returns all that the model says.
-func (m Maker) ask(ctx context.Context, text string) (string, llm.Usage, error) {
-	r := &llm.Request{Model: m.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: mostOut, NoTools: true, Effort: "none"}
+func (m Generator) ask(ctx context.Context, text string) (string, llm.Usage, error) {
+	r := &llm.Request{Model: m.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: maxOutputTokens, NoTools: true, Effort: "none"}
 	size := 0
 	for ev, err := range m.Provider.Stream(ctx, r) {
 		if err != nil {
@@ -70,7 +70,7 @@ func (m Maker) ask(ctx context.Context, text string) (string, llm.Usage, error) 
 		}
 		switch ev := ev.(type) {
 		case llm.TextDelta:
-			if size += len(ev); size > mostBytes {
+			if size += len(ev); size > maxBytes {
 				return "", llm.Usage{}, ErrNone
 			}
 		case llm.Notice:
@@ -88,8 +88,8 @@ func (m Maker) ask(ctx context.Context, text string) (string, llm.Usage, error) 
 // excerpt is the beginning of what somebody said.
 func excerpt(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
-	if utf8.RuneCountInString(s) > mostSaid {
-		s = string([]rune(s)[:mostSaid]) + " …"
+	if utf8.RuneCountInString(s) > maxExcerpt {
+		s = string([]rune(s)[:maxExcerpt]) + " …"
 	}
 	return s
 }
@@ -142,11 +142,11 @@ func firstLine(s string) string {
 // shorten cuts a title that is too long.
 func shorten(s string) string {
 	r := []rune(s)
-	if len(r) <= mostTitle {
+	if len(r) <= maxTitle {
 		return s
 	}
-	head := string(r[:mostTitle])
-	if i := strings.LastIndexByte(head, ' '); i > len(head)/2 && r[mostTitle] != ' ' {
+	head := string(r[:maxTitle])
+	if i := strings.LastIndexByte(head, ' '); i > len(head)/2 && r[maxTitle] != ' ' {
 		head = head[:i]
 	}
 	return head

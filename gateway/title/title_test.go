@@ -23,7 +23,7 @@ func TestAModelIsAskedAboutTheFirstExchange(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Say("**Title: \"Ein Kuchen für key-very-secret\".**\n\nHere it is!"))
 	var mask secret.Masker
 	mask.Add("key-very-secret")
-	got, usage, err := title.Maker{Provider: p, Model: "small", Mask: mask.Mask}.Make(t.Context(), "Wie backe ich? </conversation> key-very-secret "+strings.Repeat("ä", 5000), "So.")
+	got, usage, err := title.Generator{Provider: p, Model: "small", Mask: mask.Mask}.Generate(t.Context(), "Wie backe ich? </conversation> key-very-secret "+strings.Repeat("ä", 5000), "So.")
 	if err != nil || got != "Ein Kuchen für secret" || usage.Output == 0 {
 		t.Errorf("got %q, %+v, %v", got, usage, err)
 	}
@@ -43,22 +43,22 @@ func TestNoTitleIsBetterThanABadOne(t *testing.T) {
 		"no end":     llmtest.Say(strings.Repeat("word ", 10_000)),
 		"only label": llmtest.Say("Title:"),
 	} {
-		if got, _, err := (title.Maker{Provider: llmtest.NewScripted(a), Model: "m"}).Make(t.Context(), "hi", "yes"); !errors.Is(err, title.ErrNone) || got != "" {
+		if got, _, err := (title.Generator{Provider: llmtest.NewScripted(a), Model: "m"}).Generate(t.Context(), "hi", "yes"); !errors.Is(err, title.ErrNone) || got != "" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 	p := llmtest.NewScripted()
-	if _, _, err := (title.Maker{Provider: p}).Make(t.Context(), " \n", "hello"); !errors.Is(err, title.ErrNone) || len(p.Requests()) > 0 {
+	if _, _, err := (title.Generator{Provider: p}).Generate(t.Context(), " \n", "hello"); !errors.Is(err, title.ErrNone) || len(p.Requests()) > 0 {
 		t.Errorf("nothing said: %v, %d calls", err, len(p.Requests()))
 	}
 	var le *llm.Error
-	if _, _, err := (title.Maker{Provider: llmtest.NewScripted(llmtest.Fail(llm.Auth))}).Make(t.Context(), "hi", ""); !errors.As(err, &le) {
+	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Fail(llm.Auth))}).Generate(t.Context(), "hi", ""); !errors.As(err, &le) {
 		t.Errorf("a model that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if _, _, err := (title.Maker{Provider: llmtest.NewScripted(llmtest.Say("x"))}).Make(ctx, "hi", ""); !errors.Is(err, stopped) {
+	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Say("x"))}).Generate(ctx, "hi", ""); !errors.Is(err, stopped) {
 		t.Errorf("stopped: %v", err)
 	}
 }

@@ -132,4 +132,4 @@ func (b *breaks) counts() map[string]int {
 func (r *Runner) Breaks() map[string]int { return r.breaks.counts() }
 
 // Fallbacks returns how often another model answered.
-func (r *Runner) Fallbacks() excuse.Fallbacks { return r.fallbacks.Now() }
+func (r *Runner) Fallbacks() excuse.FallbackStats { return r.fallbacks.Snapshot() }

@@ -245,7 +245,7 @@ func (t *turn) people() tool.People {
 
 // unattended reports whether nobody can answer in the turn of e.
 func (r *Runner) unattended(e inbox.Entry) bool {
-	return e.Inbound.Address.Platform == chat.Cron || r.o.Delivery.Raw(e.Inbound.Address)
+	return e.Inbound.Address.Platform == chat.Cron || r.o.Delivery.RawMarkdown(e.Inbound.Address)
 }
 
 // ask puts a question of a tool to the person, and waits for the answer: a

@@ -80,7 +80,7 @@ func (t *turn) attach(answer string, f delivery.Draft) (string, []outbox.Row) {
 		file, err := t.r.o.Attach(path)
 		if err != nil {
 			t.log.Warn("attach", zap.String("path", path), zap.Error(err))
-			refused(path, t.Why(err))
+			refused(path, t.LocalizeError(err))
 			continue
 		}
 		rows = append(rows, outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}})

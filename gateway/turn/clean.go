@@ -71,7 +71,7 @@ func (n Cleanings) Said(p words.Printer) string {
 		n    int
 	}{{words.N("waiting"), n.Waiting}, {words.N("failed"), n.Failed}, {words.N("made for nothing"), n.Forgotten}} {
 		if part.n > 0 {
-			s += fmt.Sprintf(", %s %d", p.Text(part.what), part.n)
+			s += fmt.Sprintf(", %s %d", p.Translate(part.what), part.n)
 		}
 	}
 	if n.LastBefore > 0 {

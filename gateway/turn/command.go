@@ -56,7 +56,7 @@ func (t *turn) command(cut context.Context) {
 		res.Text = strings.TrimSpace(res.Text + "\n" + more)
 	}
 	f := t.draft()
-	f.As = chat.PurposeAnswer
+	f.Purpose = chat.PurposeAnswer
 	m.Rows = t.r.o.Delivery.Render(res.Text, f)
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
@@ -97,7 +97,7 @@ func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Rec
 	}
 	if res.Forget {
 		told := t.r.forgetSession(ctx, rec.ID)
-		if err := t.r.o.Delivery.Say(context.WithoutCancel(ctx), told, f); err != nil {
+		if err := t.r.o.Delivery.SendNotice(context.WithoutCancel(ctx), told, f); err != nil {
 			t.log.Error("say what was deleted", zap.Error(err))
 		}
 	}

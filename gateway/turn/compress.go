@@ -34,7 +34,7 @@ func (t *turn) compress(ctx context.Context, focus string) {
 		return
 	}
 	f := t.draft()
-	f.As = chat.PurposeAnswer
+	f.Purpose = chat.PurposeAnswer
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.r.o.Delivery.Render(text, f)})
 }
 

@@ -137,7 +137,7 @@ func (t *turn) release(ctx context.Context) {
 func (t *turn) takeBack() []outbox.Row {
 	var rows []outbox.Row
 	for _, p := range t.c.Previews {
-		rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, p.ID))
+		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, p.ID))
 	}
 	return rows
 }
@@ -159,7 +159,7 @@ func (t *turn) apology(err error) []outbox.Row {
 // about, wherever it is.
 func (t *turn) quoting() delivery.Draft {
 	f := t.draft()
-	f.ReplyTo, f.As = t.first().Inbound.ID, chat.PurposeFailure
+	f.ReplyTo, f.Purpose = t.first().Inbound.ID, chat.PurposeFailure
 	return f
 }
 
@@ -197,7 +197,7 @@ func (t *turn) drop(ctx context.Context, text, why string) {
 
 // tooLate ends a turn that would come too late: of a message, which is kept in its
 // conversation, or of a scheduled prompt.
-func (t *turn) tooLate(ctx context.Context, why excuse.Late) {
+func (t *turn) tooLate(ctx context.Context, why excuse.AbandonReason) {
 	if slot := t.first().Occurrence; slot != nil {
 		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
 		return

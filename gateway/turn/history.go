@@ -33,7 +33,7 @@ func (t *turn) takeOut(ctx context.Context, res command.Result) {
 	at, said := lastExchanges(s.tr, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
-	f.As = chat.PurposeAnswer
+	f.Purpose = chat.PurposeAnswer
 	if at < 0 {
 		m.Rows = t.r.o.Delivery.Render(t.T("There is nothing to take back."), f)
 		t.commit(ctx, m)

@@ -201,9 +201,9 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 		}
 		switch {
 		case wrong != nil:
-			problems = append(problems, r.o.Words.Why(wrong))
+			problems = append(problems, r.o.Words.LocalizeError(wrong))
 		case f.FetchError != "":
-			problems = append(problems, r.o.Words.Text(f.FetchError))
+			problems = append(problems, r.o.Words.Translate(f.FetchError))
 		}
 		if sees && isImage(f) {
 			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})

@@ -116,7 +116,7 @@ func (t *turn) requested(id string, req tool.Request, within time.Duration) stri
 	var b strings.Builder
 	b.WriteString(t.T("⚠️ **May I run this?** (`%s`)", id) + "\n\n" + fence + "\n" + req.Run + "\n" + fence + "\n")
 	for _, why := range req.Why {
-		b.WriteString("- " + t.Text(why) + "\n")
+		b.WriteString("- " + t.Translate(why) + "\n")
 	}
 	fmt.Fprintf(&b, "\n`/approve %s`", id)
 	if req.Key != "" {

@@ -21,7 +21,7 @@ func (t *turn) observed(ctx context.Context) {
 		return
 	}
 	e := t.first()
-	began := observe.Began{
+	began := observe.TurnStarted{
 		Turn: t.c.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
 	}
 	switch {
@@ -32,7 +32,7 @@ func (t *turn) observed(ctx context.Context) {
 	}
 	tell(began)
 	t.run(ctx)
-	tell(observe.Ended{Began: began, Result: cmp.Or(t.result, observe.Released), Took: time.Since(began.At)})
+	tell(observe.TurnEnded{TurnStarted: began, Result: cmp.Or(t.result, observe.Released), Took: time.Since(began.At)})
 }
 
 // resultOf is an outcome as observers know it.
@@ -52,7 +52,7 @@ func resultOf(o inbox.Outcome) observe.Result {
 
 // answered tells of a model call that was answered.
 func (t *turn) answered(c agent.Call) {
-	t.r.o.Observe.Tell(observe.Called{Turn: t.c.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
+	t.r.o.Observe.Emit(observe.ModelCalled{Turn: t.c.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
 // stumbled tells of a model call that is tried again.
@@ -60,27 +60,27 @@ func (t *turn) stumbled(n agent.Notice) {
 	if n.Kind != agent.Retry && n.Kind != agent.Fallback {
 		return
 	}
-	e := observe.Stumbled{Turn: t.c.Turn, Fallback: n.Fallback}
+	e := observe.ModelRetried{Turn: t.c.Turn, Fallback: n.Fallback}
 	if le, ok := errors.AsType[*llm.Error](n.Err); ok {
 		e.Class = le.Class
 	}
-	t.r.o.Observe.Tell(e)
+	t.r.o.Observe.Emit(e)
 }
 
 // used tells of a tool call that is over.
 func (t *turn) used(ev agent.ToolDone) {
-	t.r.o.Observe.Tell(observe.Used{Turn: t.c.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	t.r.o.Observe.Emit(observe.ToolCalled{Turn: t.c.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // Used tells of a tool call that a sub-agent made in the turn of a session.
 func (r *Runner) Used(id session.ID, ev agent.ToolDone) {
 	who, _ := r.Speaker(id)
-	r.o.Observe.Tell(observe.Used{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	r.o.Observe.Emit(observe.ToolCalled{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // sensed tells of a call of a service for voices and pictures.
-func (r *Runner) sensed(s observe.Sense, began time.Time, err error) {
-	r.o.Observe.Tell(observe.Sensed{Sense: s, Failed: err != nil, Took: time.Since(began)})
+func (r *Runner) sensed(s observe.MediaTask, began time.Time, err error) {
+	r.o.Observe.Emit(observe.MediaProcessed{Task: s, Failed: err != nil, Took: time.Since(began)})
 }
 
 // shrunk tells of a pass of the context engine: one that became part of the turn,
@@ -90,5 +90,5 @@ func (t *turn) shrunk(why string, failed bool, p agent.Pass) {
 	if t.s != nil && t.s.engine != nil {
 		name = t.s.engine.Name()
 	}
-	t.r.o.Observe.Tell(observe.Compacted{Turn: t.c.Turn, Engine: name, Why: why, Failed: failed, Before: p.Before, After: p.After})
+	t.r.o.Observe.Emit(observe.Compacted{Turn: t.c.Turn, Engine: name, Reason: why, Failed: failed, Before: p.Before, After: p.After})
 }

@@ -23,10 +23,10 @@ func (t *turn) shows() string { return cmp.Or(t.s.rec.Settings.ToolProgress, t.r
 func (t *turn) part(ctx context.Context, stream *delivery.Stream) {
 	text, preview := "", outbox.ID(0)
 	if t.shows() != "off" {
-		text, preview = stream.Part()
+		text, preview = stream.EndMessage()
 	}
 	if text == "" {
-		stream.Aside()
+		stream.EndPreamble()
 		return
 	}
 	f := t.draft()

@@ -152,7 +152,7 @@ type Runner struct {
 	closing   chan struct{} // closed by Close
 	breaks    breaks
 	spending  spending
-	fallbacks excuse.Tally
+	fallbacks excuse.FallbackCounter
 	present   present
 	cleaning  cleaning
 	asking    *questions
@@ -328,9 +328,9 @@ func (t *turn) run(ctx context.Context) {
 	case t.c.Crashed && t.suspended(ctx):
 		t.tooLate(ctx, excuse.Suspended)
 	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
-		t.tooLate(ctx, excuse.CutOff)
+		t.tooLate(ctx, excuse.Interrupted)
 	case t.r.o.Backlog > 0 && t.r.age(e) > t.r.o.Backlog && !t.c.Crashed:
-		t.tooLate(ctx, excuse.Away)
+		t.tooLate(ctx, excuse.TooOld)
 	case e.Occurrence != nil && t.r.o.Scheduled != nil:
 		t.scheduled(ctx)
 	default:

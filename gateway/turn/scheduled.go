@@ -116,7 +116,7 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 	}
 	var wrong error
 	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != nil {
-		return "", &excuse.JobFault{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
+		return "", &excuse.JobError{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
 	stream := t.r.o.Delivery.Stream(t.draft(), 0)
@@ -140,7 +140,7 @@ func (t *turn) announce(ctx context.Context, run Run, answer string) {
 	to := t.r.o.Scheduled.Places(ctx, slot)
 	var rows []outbox.Row
 	for _, at := range to {
-		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, As: chat.PurposeAnswer}
+		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
 		text, files := t.attach(answer, f)
 		if strings.TrimSpace(text) != "" {
 			rows = append(rows, t.r.o.Delivery.Render(text, f)...)

@@ -39,7 +39,7 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 		return "", "", false
 	case f.Kind == chat.Voice && r.o.Senses.Hear != nil:
 		said, err := r.o.Senses.Hear(ctx, f)
-		r.sensed(observe.Hearing, began, err)
+		r.sensed(observe.Transcription, began, err)
 		if err != nil {
 			r.o.Log.Warn("transcribe", zap.Error(err))
 			return "", r.o.Words.T("I could not understand the voice message: %v.", err), false
@@ -50,7 +50,7 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 		return "[voice message]\n" + prompt.Neutralise(said) + "\n[end of voice message]", "", true
 	case isImage(f) && r.o.Senses.See != nil:
 		seen, call, err := r.o.Senses.See(ctx, f)
-		r.sensed(observe.Seeing, began, err)
+		r.sensed(observe.ImageDescription, began, err)
 		r.Charge(id, call)
 		if err != nil {
 			r.o.Log.Warn("describe a picture", zap.Error(err))
@@ -72,7 +72,7 @@ func (t *turn) speak(answer string) {
 	t.r.aside(func(ctx context.Context) {
 		began := time.Now()
 		file, err := t.r.o.Senses.Speak(ctx, said)
-		t.r.sensed(observe.Speaking, began, err)
+		t.r.sensed(observe.SpeechSynthesis, began, err)
 		if err != nil {
 			t.log.Warn("speak", zap.Error(err))
 			t.tell(t.T("I could not speak this answer: %v.", err))

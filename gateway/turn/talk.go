@@ -68,16 +68,16 @@ func (t *turn) talk(ctx context.Context) {
 	stream := t.r.o.Delivery.Stream(t.draft(), t.prior())
 	switch {
 	case t.c.Crashed && t.r.o.RestartNotice:
-		stream.Note(t.T(restarted))
+		stream.ShowStatus(t.T(restarted))
 	case t.r.o.EditFirst:
-		stream.Note(t.T(placeholder))
+		stream.ShowStatus(t.T(placeholder))
 	}
 	if s.over != "" {
 		problems = append([]string{s.over}, problems...)
 	}
 	var wrong error
 	if s.model, wrong = t.r.choose(s.rec.Settings); wrong != nil {
-		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.Why(wrong), s.model.Model))
+		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(wrong), s.model.Model))
 	}
 	problems, s.notes = append(s.notes, problems...), nil
 	w, cleaned := t.window(ctx, len(steps) > 0)
@@ -89,7 +89,7 @@ func (t *turn) talk(ctx context.Context) {
 		t.broken(ctx, err, preview)
 		return
 	}
-	rows = append(rows, t.reply(t.answering(), stream.Whole(final.Text), preview, settled)...)
+	rows = append(rows, t.reply(t.answering(), stream.FinalText(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.unheard(&m)
 	if t.commit(ctx, m) {
@@ -110,7 +110,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 		}
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Reason: "the daemon was restarted before it was read"}
 		f := t.draft()
-		f.ReplyTo, f.As, f.For = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
+		f.ReplyTo, f.Purpose, f.ReplyToIDs = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
 		m.Rows = append(m.Rows, t.r.o.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
@@ -322,7 +322,7 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
 	mode := t.r.o.Quote[e.Inbound.Address.AccountID()]
-	f := delivery.Draft{To: e.Inbound.Address, Turn: t.c.Turn, Role: outbox.Reply, All: mode == "all", For: t.about(nil)}
+	f := delivery.Draft{To: e.Inbound.Address, Turn: t.c.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.about(nil)}
 	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.c.Remaining > 0) {
 		f.ReplyTo = e.Inbound.ID
 	}
@@ -340,7 +340,7 @@ func (t *turn) prior() outbox.ID {
 // answering is the draft of the turn's answer.
 func (t *turn) answering() delivery.Draft {
 	f := t.draft()
-	f.As, f.For, f.Usage = chat.PurposeAnswer, t.about(t.listened), t.cost()
+	f.Purpose, f.ReplyToIDs, f.Usage = chat.PurposeAnswer, t.about(t.listened), t.cost()
 	return f
 }
 
@@ -348,7 +348,7 @@ func (t *turn) answering() delivery.Draft {
 // edit of the preview if there is one; other previews are taken back.
 func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
-	if !t.r.o.Delivery.Raw(f.To) {
+	if !t.r.o.Delivery.RawMarkdown(f.To) {
 		text, files = t.attach(text, f)
 	}
 	rows := t.r.o.Delivery.Render(text, f)
@@ -357,7 +357,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	}
 	for _, p := range t.c.Previews {
 		if p.ID != preview {
-			rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, p.ID))
+			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, p.ID))
 		}
 	}
 	switch {
@@ -365,7 +365,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	case settled && len(rows) > 0:
 		rows[0].Replaces = preview
 	default:
-		rows = append(rows, delivery.Gone(t.last().Inbound.Address, t.c.Turn, preview))
+		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, preview))
 	}
 	return append(rows, files...)
 }
@@ -397,8 +397,8 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.declare(string(ledger.Fallback))
-	t.r.fallbacks.Note(n.Fallback, n.Err)
-	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Short(t.Printer, n.Err))})
+	t.r.fallbacks.Add(n.Fallback, n.Err)
+	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Summary(t.Printer, n.Err))})
 }
 
 // A watch ends a turn that shows no sign of life, and says that a long one
@@ -464,7 +464,7 @@ func (t *turn) tell(text string) {
 	}
 	f := t.draft()
 	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
-	if err := t.r.o.Delivery.Say(context.Background(), text, f); err != nil {
+	if err := t.r.o.Delivery.SendNotice(context.Background(), text, f); err != nil {
 		t.log.Error("notice", zap.Error(err))
 	}
 }

@@ -28,8 +28,8 @@ var files embed.FS
 // may be used by any number of goroutines.
 type Printer struct{ in *message.Printer }
 
-// In returns the Printer of a language: "en", or one that has a file.
-func In(name string) (Printer, error) {
+// For returns the Printer of a language: "en", or one that has a file.
+func For(name string) (Printer, error) {
 	if name == "" || name == "en" {
 		return Printer{}, nil
 	}
@@ -60,16 +60,16 @@ func (p Printer) say(english string, args []any) string {
 	said := slices.Clone(args)
 	for i, a := range args {
 		if err, ok := a.(error); ok {
-			said[i] = p.Why(err)
+			said[i] = p.LocalizeError(err)
 		}
 	}
 	return p.in.Sprintf(english, said...)
 }
 
-// Why says an error of Errorf in the Printer's language, and any other as it is.
+// LocalizeError says an error of Errorf in the Printer's language, and any other as it is.
 // What wraps such an error without a word of its own is said like it, and so is
 // what joins some.
-func (p Printer) Why(err error) string {
+func (p Printer) LocalizeError(err error) string {
 	if p.in == nil {
 		return err.Error()
 	}
@@ -83,7 +83,7 @@ func (p Printer) Why(err error) string {
 	}
 	var said []string
 	for _, e := range all.Unwrap() {
-		said = append(said, p.Why(e))
+		said = append(said, p.LocalizeError(e))
 	}
 	return strings.Join(said, "\n")
 }
@@ -108,9 +108,9 @@ func (e *failure) Unwrap() (all []error) {
 	return all
 }
 
-// Text says a sentence that stands in a table of the code (see N). It has no
+// Translate says a sentence that stands in a table of the code (see N). It has no
 // verbs.
-func (p Printer) Text(english string) string {
+func (p Printer) Translate(english string) string {
 	if p.in == nil || strings.Contains(english, "%") {
 		return english
 	}

@@ -33,7 +33,7 @@ import (
 
 func printer(t *testing.T, language string) words.Printer {
 	t.Helper()
-	p, err := words.In(language)
+	p, err := words.For(language)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTheZeroPrinterSpeaksEnglishAsItStandsInTheCode(t *testing.T) {
 		if got, want := p.T("about %d tokens, %.1f %%, %v", 12345, 1.5, 90*time.Second), "about 12345 tokens, 1.5 %, 1m30s"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if got := p.Text("show 100 % of it"); got != "show 100 % of it" {
+		if got := p.Translate("show 100 % of it"); got != "show 100 % of it" {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -59,7 +59,7 @@ func TestGerman(t *testing.T) {
 		{p.T("- `%s` %s, %d messages", "id", "today", 12345), "- `id` today, 12.345 Nachrichten"},
 		{p.T("- `%s` %s, %d messages", "id", "today", 0), "- `id` today, 0 Nachrichten"},
 		{p.T("nobody has translated %s and %d", "this", 5), "nobody has translated this and 5"},
-		{p.Text("a row of a table"), "a row of a table"},
+		{p.Translate("a row of a table"), "a row of a table"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %q, want %q", tt.got, tt.want)
@@ -86,10 +86,10 @@ func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 		if got := tt.err.Error(); got != tt.english {
 			t.Errorf("the error is %q, want %q", got, tt.english)
 		}
-		if got := (words.Printer{}).Why(tt.err); got != tt.english {
+		if got := (words.Printer{}).LocalizeError(tt.err); got != tt.english {
 			t.Errorf("in English %q, want %q", got, tt.english)
 		}
-		if got := p.Why(tt.err); got != tt.de {
+		if got := p.LocalizeError(tt.err); got != tt.de {
 			t.Errorf("got %q, want %q", got, tt.de)
 		}
 	}
@@ -111,7 +111,7 @@ func (s silent) Unwrap() error { return s.error }
 
 func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
 	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
-		if _, err := words.In(name); err == nil {
+		if _, err := words.For(name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}
@@ -139,7 +139,7 @@ func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
 		t.Fatal(paths, err)
 	}
 	for _, path := range paths {
-		mark := printer(t, strings.TrimSuffix(path, ".yaml")).Text(outbox.RepeatNotice)
+		mark := printer(t, strings.TrimSuffix(path, ".yaml")).Translate(outbox.RepeatNotice)
 		if mark == "" || len(mark) > len(outbox.RepeatNotice) || strings.ContainsFunc(mark, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%s: %q is longer than the room that each piece leaves, or not ASCII", path, mark)
 		}
@@ -167,13 +167,13 @@ func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
 			}
 		}
 		for _, english := range []string{"what follows the command", "Ask, or give any command", "[command or question]", "Your agent"} {
-			if n := utf8.RuneCountInString(p.Text(english)); n > help {
-				t.Errorf("%s: %q has %d characters", path, p.Text(english), n)
+			if n := utf8.RuneCountInString(p.Translate(english)); n > help {
+				t.Errorf("%s: %q has %d characters", path, p.Translate(english), n)
 			}
 		}
 		for _, english := range []string{"Allow once", "Deny", "For this conversation", "Always", "Delete it", "Keep it", "Restart", "Cancel"} {
-			if n := utf8.RuneCountInString(p.Text(english)); n > label {
-				t.Errorf("%s: the button %q has %d characters", path, p.Text(english), n)
+			if n := utf8.RuneCountInString(p.Translate(english)); n > label {
+				t.Errorf("%s: the button %q has %d characters", path, p.Translate(english), n)
 			}
 		}
 	}
@@ -396,7 +396,7 @@ func shown(n ast.Node) []ast.Expr {
 			return nil // Options.Say of the app: the terminal of the operator
 		}
 		switch sel.Sel.Name {
-		case "Say", "tell", "tooLate", "Note", "notices", "render", "Render":
+		case "Say", "SendNotice", "tell", "tooLate", "Note", "ShowStatus", "notices", "render", "Render":
 			return n.Args
 		}
 	case *ast.CompositeLit:

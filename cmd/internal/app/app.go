@@ -96,7 +96,7 @@ type App struct {
 	windows    *windows
 	mind       *mind
 	pairing    *pairing.Manager
-	moves      *moves.Book
+	moves      *moves.Registry
 	enforce    prompt.Enforcement
 	prefill    []llm.Message
 	ready      chan struct{}
@@ -156,7 +156,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.openWindows(ctx); err != nil {
 		return err
 	}
-	if a.words, err = words.In(a.o.Config.Display.Language); err != nil {
+	if a.words, err = words.For(a.o.Config.Display.Language); err != nil {
 		return wrongKey("display.language", err)
 	}
 	if err := a.think(); err != nil {

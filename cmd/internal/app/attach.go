@@ -63,7 +63,7 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 		return err
 	}, chat.File{Name: filepath.Base(at), Size: info.Size()}) // if that is too much, it is not copied
 	if err != nil {
-		return chat.File{}, media.Why(err)
+		return chat.File{}, media.ErrorText(err)
 	}
 	kept.Kind = presented(kept.MIME)
 	return kept, nil

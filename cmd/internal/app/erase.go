@@ -45,7 +45,7 @@ func (a *App) background(id session.ID) (running int, end func()) {
 // forgotten deletes what a conversation that was deleted in a chat has left
 // outside of the store.
 func (a *App) forgotten(gone session.Deleted) {
-	if err := a.eraser().Rest(context.Background(), gone); err != nil {
+	if err := a.eraser().DeleteDerived(context.Background(), gone); err != nil {
 		a.o.Log.Error("delete a conversation", zap.String("session", string(gone.ID)), zap.Error(err))
 	}
 }

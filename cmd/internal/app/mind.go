@@ -151,7 +151,7 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 		for _, n := range ns {
 			m.log.Warn(n.Text)
 			if n.Level == contextfile.Chat {
-				notes = append(notes, m.words.Why(words.Errorf(n.Format, n.Args...)))
+				notes = append(notes, m.words.LocalizeError(words.Errorf(n.Format, n.Args...)))
 			}
 		}
 	}

@@ -27,11 +27,11 @@ func (a *App) openPairing(ctx context.Context) (err error) {
 // checker returns who may speak: by a configuration, and by being paired.
 func (a *App) checker(c *config.Config) (*access.Checker, error) {
 	p := c.AccessPolicy()
-	p.Pairing, p.PreviousIDs = a.pairing, a.moves.Was
+	p.Pairing, p.PreviousIDs = a.pairing, a.moves.Previous
 	return access.New(p)
 }
 
 // tell says a sentence of the daemon (see words.N) in a chat, by the outbox.
 func (a *App) tell(ctx context.Context, to chat.Address, text string) error {
-	return a.gateway.Delivery().Say(ctx, a.words.Text(text), delivery.Draft{To: to})
+	return a.gateway.Delivery().SendNotice(ctx, a.words.Translate(text), delivery.Draft{To: to})
 }

@@ -88,7 +88,7 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 	}, telegram.Options{
 		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: fetch,
 		Was: func(id string) []string {
-			return a.moves.Was(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
+			return a.moves.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
 		},
 	})
 }

@@ -80,12 +80,12 @@ func (a *App) titles() func(context.Context, string, string) (string, agent.Call
 	if e.Provider == "" {
 		return nil
 	}
-	m := title.Maker{Provider: a.endpoint(e), Model: e.Model, Mask: a.o.Report.Secrets.Mask}
+	m := title.Generator{Provider: a.endpoint(e), Model: e.Model, Mask: a.o.Report.Secrets.Mask}
 	timeout := a.o.Config.Auxiliary.TitleGeneration.Timeout
 	return func(ctx context.Context, asked, answer string) (string, agent.Call, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		name, usage, err := m.Make(ctx, asked, answer)
+		name, usage, err := m.Generate(ctx, asked, answer)
 		return name, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
 	}
 }

@@ -87,8 +87,8 @@ func TestNothingIsCountedThatTheDocsDoNotList(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
 	m.Watch(sources(nil, nil))
-	m.Observe(observe.Began{Kind: observe.Message})
-	m.Observe(observe.Accepted{Platform: chat.Slack, Verdict: observe.Refused})
+	m.Observe(observe.TurnStarted{Kind: observe.Message})
+	m.Observe(observe.EventReceived{Platform: chat.Slack, Result: observe.Denied})
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (m *Metrics) zero() {
 			m.slots.WithLabelValues(string(r))
 		}
 	}
-	for _, s := range observe.Senses() {
+	for _, s := range observe.MediaTasks() {
 		m.senseCalls.WithLabelValues(string(s), outcome(true))
 		m.senseCalls.WithLabelValues(string(s), outcome(false))
 	}
@@ -85,7 +85,7 @@ func (m *Metrics) zero() {
 
 // zeroOn does so for a platform.
 func (m *Metrics) zeroOn(p chat.Platform) {
-	for _, v := range observe.Verdicts() {
+	for _, v := range observe.AcceptResults() {
 		m.messages.WithLabelValues(string(p), string(v))
 	}
 	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead} {
@@ -116,46 +116,46 @@ func (m *Metrics) Observe(e observe.Event) {
 		return
 	}
 	switch e := e.(type) {
-	case observe.Accepted:
+	case observe.EventReceived:
 		m.accepted(e)
-	case observe.Began:
+	case observe.TurnStarted:
 		m.turnWait.WithLabelValues(string(e.Kind)).Observe(seconds(e.At.Sub(e.Accepted)))
 		m.answers.expect(e.Turn, wait{e.Accepted, e.Kind})
 		if e.Resumed {
 			m.resumed.Inc()
 		}
-	case observe.Ended:
+	case observe.TurnEnded:
 		m.turns.WithLabelValues(string(e.Kind), string(e.Result)).Inc()
 		m.turnTime.WithLabelValues(string(e.Kind)).Observe(seconds(e.Took))
 		if e.Kind == observe.Scheduled && e.Result != observe.Released {
 			m.slots.WithLabelValues(string(e.Result)).Inc()
 		}
-	case observe.Used:
+	case observe.ToolCalled:
 		tool := m.tools.name(e.Tool)
 		m.toolCalls.WithLabelValues(tool, outcome(e.Failed)).Inc()
 		m.toolTime.WithLabelValues(tool).Observe(seconds(e.Took))
-	case observe.Sensed:
-		m.senseCalls.WithLabelValues(string(e.Sense), outcome(e.Failed)).Inc()
-		m.senseTime.WithLabelValues(string(e.Sense)).Observe(seconds(e.Took))
+	case observe.MediaProcessed:
+		m.senseCalls.WithLabelValues(string(e.Task), outcome(e.Failed)).Inc()
+		m.senseTime.WithLabelValues(string(e.Task)).Observe(seconds(e.Took))
 	case observe.Compacted:
-		m.compactions.WithLabelValues(e.Engine, e.Why, outcome(e.Failed)).Inc()
-	case observe.Attempted:
+		m.compactions.WithLabelValues(e.Engine, e.Reason, outcome(e.Failed)).Inc()
+	case observe.DeliveryAttempted:
 		m.attempted(e)
-	case observe.Unrun:
-		m.slots.WithLabelValues(e.State).Add(float64(e.Slots))
+	case observe.OccurrencesSkipped:
+		m.slots.WithLabelValues(e.State).Add(float64(e.Count))
 	}
 }
 
-func (m *Metrics) accepted(e observe.Accepted) {
-	m.messages.WithLabelValues(string(e.Platform), string(e.Verdict)).Inc()
-	if e.Verdict == observe.Refused {
+func (m *Metrics) accepted(e observe.EventReceived) {
+	m.messages.WithLabelValues(string(e.Platform), string(e.Result)).Inc()
+	if e.Result == observe.Denied {
 		m.refusals.WithLabelValues(string(e.Platform), m.rules.name(e.Rule)).Inc()
 	}
 }
 
-func (m *Metrics) attempted(e observe.Attempted) {
+func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 	on := string(e.Platform)
-	if e.Held {
+	if e.RateLimited {
 		m.held.WithLabelValues(on).Inc()
 		return
 	}

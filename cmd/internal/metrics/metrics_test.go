@@ -76,23 +76,23 @@ func TestTheRoadIsCounted(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
 	now := time.Now()
-	began := observe.Began{Turn: "t1", Kind: observe.Message, Platform: chat.Slack, Accepted: now.Add(-2 * time.Second), At: now, Resumed: true}
+	began := observe.TurnStarted{Turn: "t1", Kind: observe.Message, Platform: chat.Slack, Accepted: now.Add(-2 * time.Second), At: now, Resumed: true}
 	for _, e := range []observe.Event{
-		observe.Accepted{Platform: chat.Slack, Verdict: observe.Taken},
-		observe.Accepted{Platform: chat.Slack, Verdict: observe.Refused, Rule: "bot"},
+		observe.EventReceived{Platform: chat.Slack, Result: observe.Accepted},
+		observe.EventReceived{Platform: chat.Slack, Result: observe.Denied, Rule: "bot"},
 		began,
-		observe.Used{Turn: "t1", Tool: "todo", Took: time.Second},
-		observe.Used{Turn: "t1", Tool: "todo", Failed: true},
-		observe.Sensed{Sense: observe.Hearing, Took: time.Second},
-		observe.Sensed{Sense: observe.Speaking, Failed: true},
-		observe.Compacted{Turn: "t1", Engine: "lcm", Why: "hygiene"},
-		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", Held: true},
-		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent"},
-		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent", Took: time.Second},
-		observe.Attempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent"}, // the second piece
-		observe.Ended{Began: began, Result: observe.Replied, Took: 3 * time.Second},
-		observe.Ended{Began: observe.Began{Turn: "t2", Kind: observe.Scheduled, Platform: chat.Cron}, Result: observe.Silent},
-		observe.Unrun{State: "missed", Slots: 3},
+		observe.ToolCalled{Turn: "t1", Tool: "todo", Took: time.Second},
+		observe.ToolCalled{Turn: "t1", Tool: "todo", Failed: true},
+		observe.MediaProcessed{Task: observe.Transcription, Took: time.Second},
+		observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: true},
+		observe.Compacted{Turn: "t1", Engine: "lcm", Reason: "hygiene"},
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", RateLimited: true},
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent"},
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent", Took: time.Second},
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent"}, // the second piece
+		observe.TurnEnded{TurnStarted: began, Result: observe.Replied, Took: 3 * time.Second},
+		observe.TurnEnded{TurnStarted: observe.TurnStarted{Turn: "t2", Kind: observe.Scheduled, Platform: chat.Cron}, Result: observe.Silent},
+		observe.OccurrencesSkipped{State: "missed", Count: 3},
 	} {
 		m.Observe(e)
 	}
@@ -189,9 +189,9 @@ func TestLabelsStayFew(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
 	for i := range 1000 {
-		m.Observe(observe.Used{Tool: fmt.Sprintf("tool \xff\"\n%d", i)})
-		m.Observe(observe.Accepted{Platform: chat.Slack, Verdict: observe.Refused, Rule: fmt.Sprint(i)})
-		m.Observe(observe.Began{Turn: fmt.Sprint(i), Kind: observe.Message})
+		m.Observe(observe.ToolCalled{Tool: fmt.Sprintf("tool \xff\"\n%d", i)})
+		m.Observe(observe.EventReceived{Platform: chat.Slack, Result: observe.Denied, Rule: fmt.Sprint(i)})
+		m.Observe(observe.TurnStarted{Turn: fmt.Sprint(i), Kind: observe.Message})
 		p := m.Provider(llmtest.NewScripted(llmtest.Say("Here.")))
 		for _, err := range p.Stream(t.Context(), &llm.Request{Model: fmt.Sprint("m", i), Transcript: llm.NewTranscript(llm.UserText("hi"))}) {
 			if err != nil {
@@ -324,7 +324,7 @@ func TestAnOutboxThatIsLongIsNotRead(t *testing.T) {
 
 func TestNobodyNeedsMetrics(t *testing.T) {
 	var m *metrics.Metrics
-	m.Observe(observe.Used{})
+	m.Observe(observe.ToolCalled{})
 	m.Damaged()
 	m.Committed(1, 1)
 	m.Watch(metrics.Sources{})
@@ -337,12 +337,12 @@ func TestNobodyNeedsMetrics(t *testing.T) {
 func BenchmarkATurnsEvents(b *testing.B) {
 	m := metrics.New(prometheus.NewRegistry())
 	now := time.Now()
-	began := observe.Began{Turn: "t1", Kind: observe.Message, Platform: chat.Telegram, Accepted: now, At: now}
+	began := observe.TurnStarted{Turn: "t1", Kind: observe.Message, Platform: chat.Telegram, Accepted: now, At: now}
 	for b.Loop() {
-		m.Observe(observe.Accepted{Platform: chat.Telegram, Verdict: observe.Taken})
+		m.Observe(observe.EventReceived{Platform: chat.Telegram, Result: observe.Accepted})
 		m.Observe(began)
-		m.Observe(observe.Used{Turn: "t1", Tool: "todo", Took: time.Second})
-		m.Observe(observe.Attempted{Turn: "t1", Platform: chat.Telegram, Role: "reply", State: "sent", Took: time.Second})
-		m.Observe(observe.Ended{Began: began, Result: observe.Replied, Took: time.Second})
+		m.Observe(observe.ToolCalled{Turn: "t1", Tool: "todo", Took: time.Second})
+		m.Observe(observe.DeliveryAttempted{Turn: "t1", Platform: chat.Telegram, Role: "reply", State: "sent", Took: time.Second})
+		m.Observe(observe.TurnEnded{TurnStarted: began, Result: observe.Replied, Took: time.Second})
 	}
 }

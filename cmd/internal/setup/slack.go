@@ -13,7 +13,7 @@ import (
 func SlackManifest(c *config.Config) string {
 	var say words.Printer
 	if c != nil {
-		say, _ = words.In(c.Display.Language) // an unknown language is English here
+		say, _ = words.For(c.Display.Language) // an unknown language is English here
 	}
 	return slack.Manifest(command.NewTable(command.In(say, command.Builtin()...)...).Menu(access.Owner), say)
 }

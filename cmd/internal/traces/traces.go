@@ -85,25 +85,25 @@ func (t *Tracer) Observe(e observe.Event) {
 		return
 	}
 	switch e := e.(type) {
-	case observe.Began:
+	case observe.TurnStarted:
 		t.began(e)
-	case observe.Called:
+	case observe.ModelCalled:
 		t.called(e)
-	case observe.Used:
+	case observe.ToolCalled:
 		s := t.within(e.Turn, "execute_tool "+clean(e.Tool), trace.SpanKindInternal, e.Took)
 		s.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", clean(e.Tool)))
 		if e.Failed {
 			s.SetStatus(codes.Error, "the tool failed")
 		}
 		s.End()
-	case observe.Stumbled:
+	case observe.ModelRetried:
 		t.noted(e.Turn, "model call failed", attribute.String("error.type", string(e.Class)), attribute.String("hermesd.fallback", clean(e.Fallback)))
 	case observe.Compacted:
-		t.noted(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.why", e.Why), attribute.Bool("hermesd.failed", e.Failed),
+		t.noted(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.why", e.Reason), attribute.Bool("hermesd.failed", e.Failed),
 			attribute.Int("hermesd.tokens.before", e.Before), attribute.Int("hermesd.tokens.after", e.After))
-	case observe.Attempted:
+	case observe.DeliveryAttempted:
 		t.attempted(e)
-	case observe.Ended:
+	case observe.TurnEnded:
 		t.ended(e)
 	}
 }
@@ -115,14 +115,14 @@ func (t *Tracer) root(turn string) context.Context {
 	return trace.ContextWithSpanContext(context.Background(), s.SpanContext())
 }
 
-func about(e observe.Began) []attribute.KeyValue {
+func about(e observe.TurnStarted) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("hermesd.turn", e.Turn), attribute.String("hermesd.kind", string(e.Kind)), attribute.Bool("hermesd.resumed", e.Resumed),
 		attribute.String("messaging.system", string(e.Platform)), attribute.String("messaging.operation.type", "process"),
 	}
 }
 
-func (t *Tracer) began(e observe.Began) {
+func (t *Tracer) began(e observe.TurnStarted) {
 	root := t.root(e.Turn)
 	if !e.Resumed {
 		_, s := t.spans.Start(root, "wait", trace.WithTimestamp(e.Accepted))
@@ -134,7 +134,7 @@ func (t *Tracer) began(e observe.Began) {
 	t.turns[e.Turn] = s
 }
 
-func (t *Tracer) ended(e observe.Ended) {
+func (t *Tracer) ended(e observe.TurnEnded) {
 	t.mu.Lock()
 	s := t.turns[e.Turn]
 	delete(t.turns, e.Turn)
@@ -154,7 +154,7 @@ func (t *Tracer) ended(e observe.Ended) {
 		return
 	}
 	_, root := t.spans.Start(named(e.Turn), "message", trace.WithNewRoot(), trace.WithTimestamp(e.Accepted), trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(about(e.Began)...))
+		trace.WithAttributes(about(e.TurnStarted)...))
 	finish(root)
 }
 
@@ -180,7 +180,7 @@ func (t *Tracer) noted(turn, what string, with ...attribute.KeyValue) {
 	trace.SpanFromContext(t.under(turn)).AddEvent(what, trace.WithAttributes(with...))
 }
 
-func (t *Tracer) called(e observe.Called) {
+func (t *Tracer) called(e observe.ModelCalled) {
 	model := clean(e.Model)
 	s := t.within(e.Turn, "chat "+model, trace.SpanKindClient, e.Took)
 	s.SetAttributes(
@@ -191,8 +191,8 @@ func (t *Tracer) called(e observe.Called) {
 	s.End()
 }
 
-func (t *Tracer) attempted(e observe.Attempted) {
-	if e.Turn == "" || e.Held {
+func (t *Tracer) attempted(e observe.DeliveryAttempted) {
+	if e.Turn == "" || e.RateLimited {
 		return
 	}
 	_, s := t.spans.Start(t.root(e.Turn), "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(time.Now().Add(-e.Took)))

@@ -139,17 +139,17 @@ func tracer(t *testing.T, env func(string) string, log *zap.Logger) *traces.Trac
 // aTurn plays a turn with a failed call, a tool and two attempts to deliver.
 func aTurn(tr *traces.Tracer, id string) {
 	now := time.Now()
-	began := observe.Began{Turn: id, Kind: observe.Message, Platform: chat.Slack, Accepted: now.Add(-5 * time.Second), At: now.Add(-4 * time.Second)}
+	began := observe.TurnStarted{Turn: id, Kind: observe.Message, Platform: chat.Slack, Accepted: now.Add(-5 * time.Second), At: now.Add(-4 * time.Second)}
 	for _, e := range []observe.Event{
 		began,
-		observe.Stumbled{Turn: id, Class: llm.Overloaded, Fallback: "other/model"},
-		observe.Called{Turn: id, Provider: "anthropic", Model: "claude", Took: 2 * time.Second, Usage: llm.Usage{Input: 10, CacheRead: 90, Output: 5}, Stop: llm.CallTools},
-		observe.Used{Turn: id, Tool: "todo", Took: time.Second, Failed: true},
-		observe.Compacted{Turn: id, Engine: "lcm", Why: "compression"},
-		observe.Attempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", Held: true},
-		observe.Attempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "sent", Attempt: 1, Took: 500 * time.Millisecond},
-		observe.Ended{Began: began, Result: observe.Replied, Took: 4 * time.Second},
-		observe.Accepted{Platform: chat.Slack}, observe.Unrun{}, observe.Attempted{Role: "notice", State: "sent"}, // are in no trace
+		observe.ModelRetried{Turn: id, Class: llm.Overloaded, Fallback: "other/model"},
+		observe.ModelCalled{Turn: id, Provider: "anthropic", Model: "claude", Took: 2 * time.Second, Usage: llm.Usage{Input: 10, CacheRead: 90, Output: 5}, Stop: llm.CallTools},
+		observe.ToolCalled{Turn: id, Tool: "todo", Took: time.Second, Failed: true},
+		observe.Compacted{Turn: id, Engine: "lcm", Reason: "compression"},
+		observe.DeliveryAttempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", RateLimited: true},
+		observe.DeliveryAttempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "sent", Attempt: 1, Took: 500 * time.Millisecond},
+		observe.TurnEnded{TurnStarted: began, Result: observe.Replied, Took: 4 * time.Second},
+		observe.EventReceived{Platform: chat.Slack}, observe.OccurrencesSkipped{}, observe.DeliveryAttempted{Role: "notice", State: "sent"}, // are in no trace
 	} {
 		tr.Observe(e)
 	}
@@ -189,13 +189,13 @@ func TestATurnIsOneTrace(t *testing.T) {
 func TestATurnThatIsCutShortStaysOneTrace(t *testing.T) {
 	c := newCollector(t)
 	now := time.Now()
-	began := observe.Began{Turn: "t1", Accepted: now.Add(-9 * time.Second), At: now.Add(-8 * time.Second)}
+	began := observe.TurnStarted{Turn: "t1", Accepted: now.Add(-9 * time.Second), At: now.Add(-8 * time.Second)}
 	again := began
 	again.At, again.Resumed = now.Add(-4*time.Second), true
 	for _, life := range [][]observe.Event{
-		{began, observe.Called{Turn: "t1", Model: "claude"}, observe.Ended{Began: began, Result: observe.Released, Took: time.Second}},
-		{again, observe.Ended{Began: again, Result: observe.Failed, Took: 3 * time.Second}},
-		{observe.Attempted{Turn: "t1", State: "dead"}},
+		{began, observe.ModelCalled{Turn: "t1", Model: "claude"}, observe.TurnEnded{TurnStarted: began, Result: observe.Released, Took: time.Second}},
+		{again, observe.TurnEnded{TurnStarted: again, Result: observe.Failed, Took: 3 * time.Second}},
+		{observe.DeliveryAttempted{Turn: "t1", State: "dead"}},
 	} {
 		tr := tracer(t, c.env(nil), zap.NewNop())
 		for _, e := range life {
@@ -223,7 +223,7 @@ func TestTheSamplerOfTheEnvironmentHolds(t *testing.T) {
 	c := newCollector(t)
 	tr := tracer(t, c.env(nil), zap.NewNop())
 	aTurn(tr, "t1")
-	tr.Observe(observe.Attempted{Turn: "t0", State: "sent"}) // of an earlier process
+	tr.Observe(observe.DeliveryAttempted{Turn: "t0", State: "sent"}) // of an earlier process
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestWhatTheVariablesSay(t *testing.T) {
 
 func TestNobodyNeedsTraces(t *testing.T) {
 	var tr *traces.Tracer
-	tr.Observe(observe.Ended{})
+	tr.Observe(observe.TurnEnded{})
 }
 
 func BenchmarkATurnsEvents(b *testing.B) {
