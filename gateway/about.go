@@ -59,7 +59,7 @@ type Reuse struct {
 func (g *Gateway) reuse() Reuse {
 	var all ledger.Summary
 	r := Reuse{Unknown: []string{}}
-	spent := g.runner.Spent()
+	spent := g.runner.UsageByModel()
 	for _, model := range slices.Sorted(maps.Keys(spent)) {
 		sum := spent[model]
 		all.Calls, all.Missed, all.Usage = all.Calls+sum.Calls, all.Missed+sum.Missed, all.Usage.Add(sum.Usage)
@@ -148,7 +148,7 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	if err := e.compactions(ctx, &b, c); err != nil {
 		return "", err
 	}
-	if line := e.g.runner.Cleanings().Said(c.Printer); line != "" {
+	if line := e.g.runner.CompactionStats().Describe(c.Printer); line != "" {
 		fmt.Fprintln(&b, c.T("- of all conversations: %s", line))
 	}
 	return b.String(), nil

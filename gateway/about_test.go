@@ -129,7 +129,7 @@ func TestWhatFillsTheContextIsTold(t *testing.T) {
 		w.set = func(o *gateway.Options) {
 			telling(o)
 			compressing(o)
-			o.Compression.Engine = func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()

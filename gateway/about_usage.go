@@ -65,7 +65,7 @@ func (e env) costs(p words.Printer, records []ledger.Record) string {
 func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 	rec := c.Session
 	if rec.ID == "" {
-		rec = session.Record{Address: c.In.Address, Owner: c.In.Sender.ID}
+		rec = session.Record{Address: c.Inbound.Address, Owner: c.Inbound.Sender.ID}
 	}
 	var store *memory.Store
 	var in []memory.Target
@@ -133,7 +133,7 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	} else {
 		b.WriteString(c.T("**Skills** (%d)", len(offered)) + "\n\n" + listed(c.Printer, offered))
 	}
-	if len(hidden) > 0 && c.By.Level >= access.Owner {
+	if len(hidden) > 0 && c.Principal.Level >= access.Owner {
 		b.WriteString("\n" + c.T("**Not offered here** (%d)", len(hidden)) + "\n\n" + listed(c.Printer, hidden))
 	}
 	return b.String(), nil

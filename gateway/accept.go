@@ -45,7 +45,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	g.outage.over()
 	for _, a := range taken { // all before the first is set to work: it must see a command behind it
 		if a.Claim != nil {
-			g.runner.Hand(*a.Claim)
+			g.runner.OfferClaim(*a.Claim)
 		}
 	}
 	for i, a := range taken {
@@ -127,7 +127,7 @@ func (g *Gateway) commanded(l inbox.Lane) bool {
 	if now == l || l.Immediate() {
 		return false
 	}
-	return g.o.Store.Waiting(now) > 0 || g.runner.Handed(now) || g.lanes.Active(now)
+	return g.o.Store.Waiting(now) > 0 || g.runner.HasOfferedClaim(now) || g.lanes.Active(now)
 }
 
 // wake sets to work what was accepted.
@@ -145,13 +145,13 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
 	default:
 		g.acknowledge(ctx, e)
-		joined := g.runner.Joined(e.Lane)
+		joined := g.runner.PartArrived(e.Lane)
 		switch {
 		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
-			g.runner.Said(e.Lane)
+			g.runner.MessageReceived(e.Lane)
 		case e.Mode != inbox.Queue:
-			g.lanes.Interrupt(e.Lane, turn.Newer{By: e.ID})
+			g.lanes.Interrupt(e.Lane, turn.SupersededError{Entry: e.ID})
 		}
 		g.lanes.Wake(e.Lane)
 	}

@@ -35,7 +35,7 @@ func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
 	if id := g.yesOrNo(e); id != "" {
 		return
 	}
-	if g.runner.Awaited(e.Lane) {
+	if g.runner.HasQuestion(e.Lane) {
 		e.Mode = inbox.Steer
 		return
 	}
@@ -79,7 +79,7 @@ func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
 // yesOrNo makes of a plain yes or no, in English or German, the answer to the only request for leave
 // that waits, and returns its id.
 func (g *Gateway) yesOrNo(e *inbox.Entry) string {
-	waiting := g.runner.Leaves(e.Lane)
+	waiting := g.runner.PendingApprovals(e.Lane)
 	if len(waiting) != 1 {
 		return ""
 	}
@@ -132,7 +132,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 		return
 	case e.Mode == inbox.Queue:
 		text = g.o.Words.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
-	case e.Mode == inbox.Steer && g.runner.Awaited(e.Lane): // it is an answer
+	case e.Mode == inbox.Steer && g.runner.HasQuestion(e.Lane): // it is an answer
 		return
 	case e.Mode == inbox.Steer:
 		text = g.o.Words.T("↪️ I take that into account as soon as the step that runs is done.")
@@ -150,5 +150,5 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 // Decide answers a question that waits in the caller's conversation.
 func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
 	d.Text = prompt.Neutralise(d.Text)
-	return e.g.runner.Decide(inbox.LaneOf(c.Key), id, c.In.IdempotencyKey, leave, d)
+	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, leave, d)
 }

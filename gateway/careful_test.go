@@ -77,7 +77,7 @@ func (w *world) watching(e *watched, window int) {
 	set := w.set
 	w.set = func(o *gateway.Options) {
 		set(o)
-		o.Compression.Engine = func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) { return e, nil }
+		o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
 	}
 }
 
@@ -197,7 +197,7 @@ func TestAnEngineIsToldOfAnotherModel(t *testing.T) {
 // wide are models with windows.
 type wide struct{ models }
 
-func (m *wide) Choose(s session.Settings) (turn.Choice, error) {
+func (m *wide) Choose(s session.Settings) (turn.ModelChoice, error) {
 	c, err := m.models.Choose(s)
 	c.Window = 100_000
 	if s.Model != "" {
@@ -214,7 +214,7 @@ func TestAPassThatFailsLateIsNotTriedAgainAtOnce(t *testing.T) {
 		w.set = func(o *gateway.Options) {
 			set(o)
 			o.Limits.CacheBytes = 0 // each turn reads the conversation, and makes the engine anew
-			o.Compression.Engine = func(_ session.Record, _ turn.Choice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Engine = func(_ session.Record, _ turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				e := &watched{t: t, folder: folder{limit: 1 << 30, delay: time.Minute, err: fmt.Errorf("away")}}
 				return &sulky{e, state != nil}, nil
 			}

@@ -64,7 +64,7 @@ func TestACompactionThatANewerMessageInterruptsIsPaidOnce(t *testing.T) {
 		compressing := w.set
 		w.set = func(o *gateway.Options) {
 			compressing(o)
-			o.Compression.Engine = func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()
@@ -185,7 +185,7 @@ func TestAResumedTurnHasTheStateOfItsEngine(t *testing.T) {
 		compressing, states := w.set, []string{}
 		w.set = func(o *gateway.Options) {
 			compressing(o)
-			o.Compression.Engine = func(_ session.Record, _ turn.Choice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Engine = func(_ session.Record, _ turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				states = append(states, string(state))
 				return f, nil
 			}

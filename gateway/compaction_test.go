@@ -68,9 +68,9 @@ func (w *world) compressing(f *folder, window int) {
 	w.set = func(o *gateway.Options) {
 		o.Models = nil
 		o.Window = window
-		o.Compression = turn.Compression{
+		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) { return f, nil },
+			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil },
 		}
 	}
 }

@@ -64,15 +64,15 @@ func (g *Gateway) Jobs() *schedule.Manager { return g.crons.book }
 func (g *Gateway) CronStatus() schedule.Status { return g.crons.clock.Status() }
 
 // Speaker returns who speaks in the turn of a session that is under way.
-func (g *Gateway) Speaker(id session.ID) (turn.Speaker, bool) { return g.runner.Speaker(id) }
+func (g *Gateway) Speaker(id session.ID) (turn.Actor, bool) { return g.runner.Actor(id) }
 
 // Charge puts a model call that is none of a conversation's own onto the bill of
 // its turn, and of the daemon; id "" is no conversation's.
-func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.Charge(id, c) }
+func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.AddUsage(id, c) }
 
 // Used tells those who watch of a tool call that a sub-agent made in the turn of a
 // session.
-func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.Used(id, ev) }
+func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.ReportToolCall(id, ev) }
 
 // Start implements schedule.Runner: it puts runs into the inbox, each with the
 // rights that the job's maker has now.
@@ -132,15 +132,15 @@ func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
 }
 
 // Prepare implements turn.Scheduled.
-func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (turn.Run, error) {
+func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (turn.PreparedRun, error) {
 	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
 	switch {
 	case err != nil:
-		return turn.Run{}, fmt.Errorf("job %s: %w", slot.Job, err)
+		return turn.PreparedRun{}, fmt.Errorf("job %s: %w", slot.Job, err)
 	case !ok:
-		return turn.Run{}, &excuse.JobError{Err: words.Errorf("The job was removed.")}
+		return turn.PreparedRun{}, &excuse.JobError{Err: words.Errorf("The job was removed.")}
 	}
-	r := turn.Run{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
+	r := turn.PreparedRun{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
 	if c.o.Keep != nil {
 		r.Keep = func(answer string) error { return c.o.Keep(slot, answer) }
 	}
@@ -157,7 +157,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed
 
 // input puts into r what the agent reads: skills, what the script wrote, what
 // other jobs have found, and the prompt.
-func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.OccurrenceID, r *turn.Run) error {
+func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.OccurrenceID, r *turn.PreparedRun) error {
 	var parts []string
 	for _, name := range j.Skills {
 		if c.g.o.Skill == nil {
@@ -227,8 +227,8 @@ func wakes(out string) (text string, wake bool) {
 	return strings.TrimSpace(head), *gate.WakeAgent
 }
 
-// Places implements turn.Scheduled.
-func (c *crons) Places(ctx context.Context, slot schedule.OccurrenceID) []chat.Address {
+// Targets implements turn.Scheduled.
+func (c *crons) Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.Address {
 	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
 	if err != nil || !ok {
 		c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
@@ -245,17 +245,17 @@ func (c *crons) Places(ctx context.Context, slot schedule.OccurrenceID) []chat.A
 	return nil
 }
 
-// Ended implements turn.Scheduled.
-func (c *crons) Ended(slot schedule.OccurrenceID) { c.clock.Wake(slot.Job) }
+// RunEnded implements turn.Scheduled.
+func (c *crons) RunEnded(slot schedule.OccurrenceID) { c.clock.Wake(slot.Job) }
 
-// Delivered implements turn.Scheduled.
-func (c *crons) Delivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
+// RunDelivered implements turn.Scheduled.
+func (c *crons) RunDelivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
 	if c.o.Attach {
 		c.g.announce(ctx, fmt.Sprintf("as the scheduled prompt %q", name), text, to)
 	}
 }
 
-// Announced implements turn.Scheduled.
-func (c *crons) Announced(ctx context.Context, at chat.Address, since time.Time) string {
+// Announcements implements turn.Scheduled.
+func (c *crons) Announcements(ctx context.Context, at chat.Address, since time.Time) string {
 	return c.g.announced(ctx, at, since)
 }

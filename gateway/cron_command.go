@@ -25,7 +25,7 @@ func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
 }
 
 func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (string, error) {
-	book, v := e.g.Jobs(), schedule.Caller{Principal: c.By, Address: c.In.Address, ChatName: c.In.ChatName}
+	book, v := e.g.Jobs(), schedule.Caller{Principal: c.Principal, Address: c.Inbound.Address, ChatName: c.Inbound.ChatName}
 	var j schedule.JobView
 	var err error
 	switch verb {
@@ -36,7 +36,7 @@ func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (strin
 		if when == "" || prompt == "" {
 			return c.T(cronUsage), nil
 		}
-		j, err = book.Create(ctx, v, schedule.JobIDFor(c.In.IdempotencyKey), schedule.JobPatch{Schedule: &when, Prompt: &prompt})
+		j, err = book.Create(ctx, v, schedule.JobIDFor(c.Inbound.IdempotencyKey), schedule.JobPatch{Schedule: &when, Prompt: &prompt})
 	case "show":
 		j, err = book.Find(ctx, v, rest)
 	case "pause":
@@ -44,7 +44,7 @@ func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (strin
 	case "resume":
 		j, err = book.Resume(ctx, v, rest)
 	case "run":
-		j, err = book.Run(ctx, v, rest, c.In.IdempotencyKey)
+		j, err = book.Run(ctx, v, rest, c.Inbound.IdempotencyKey)
 	case "remove", "delete":
 		if j, err = book.Remove(ctx, v, rest); err == nil {
 			return c.T("Removed: %s", cronLine(c.Printer, j)), nil

@@ -49,7 +49,7 @@ type Options struct {
 	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
 	Forgotten func(session.Deleted)                // told what a deleted conversation leaves to be deleted
 	Running   func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
-	Senses    turn.Senses
+	Senses    turn.Media
 	Title     func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
 	Cron      Cron                                                                        // scheduled prompts
 	Approvals turn.Approvals                                                              // Always and Remember are the gateway's
@@ -72,7 +72,7 @@ type Options struct {
 	Note         func(session.Record) string // for the overlay of a turn
 	Placement    prompt.Placement            // of overlays
 	Prefill      []llm.Message               // between the prompt and the transcript of every call
-	Compression  turn.Compression
+	Compression  turn.CompactionOptions
 	Personality  map[string]string                      // texts by name, for /personality
 	Reset        func(chat.Address) session.ResetPolicy // when sessions of a place start over by themselves; nil: never
 	Progress     string                                 // display.tool_progress
@@ -141,11 +141,11 @@ func New(o Options) *Gateway {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	g := &Gateway{o: o, commands: command.NewTable(command.In(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
+	g := &Gateway{o: o, commands: command.NewTable(command.Localized(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Words.Translate(outbox.RepeatNotice), Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.Settled(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.QuestionsDelivered(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))
 	g.presses = newErrands(o.Adapters, answers, o.Log.Named("presses"))
@@ -154,10 +154,10 @@ func New(o Options) *Gateway {
 	g.crons = newCrons(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, Quote: o.Quote,
-		Attach: o.Attach, Running: o.Running, Commanded: g.commanded, Paused: g.held, Forgotten: o.Forgotten, Approvals: g.approvals(), Senses: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, Committed: o.Committed, Observe: o.Observe, May: o.May, Skill: o.Skill, Discover: o.Discover, Mark: g.mark, Earlier: g.earlier, Restart: g.restart,
-		Model: turn.Choice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Words: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
+		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.Quote,
+		Attach: o.Attach, BackgroundCommands: o.Running, Commanded: g.commanded, Paused: g.held, OnSessionDeleted: o.Forgotten, Approvals: g.approvals(), Media: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, OnCommit: o.Committed, Observe: o.Observe, CheckTool: o.May, Skill: o.Skill, Discover: o.Discover, React: g.mark, ThreadHistory: g.earlier, Restart: g.restart,
+		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
+		Printer: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Ahead: g.ahead, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
 	})

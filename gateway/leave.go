@@ -21,7 +21,7 @@ func (g *Gateway) approvals() turn.Approvals {
 		list := g.allowed.Load()
 		return list != nil && slices.Contains(*list, key)
 	}
-	a.Remember = g.allowForEver
+	a.StoreAlways = g.allowForEver
 	if a.Level == nil {
 		a.Level = access.ToolLevel
 	}

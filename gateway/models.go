@@ -15,7 +15,7 @@ import (
 type Models interface {
 	// Choose returns the model that settings name. Its error says in words why it
 	// cannot be had.
-	Choose(session.Settings) (turn.Choice, error)
+	Choose(session.Settings) (turn.ModelChoice, error)
 	// Names returns the models that people may choose, as provider/name, the
 	// configured one first.
 	Names() []string
@@ -30,9 +30,9 @@ type Models interface {
 }
 
 // choose returns the model of a session.
-func (g *Gateway) choose(s session.Settings) (turn.Choice, error) {
+func (g *Gateway) choose(s session.Settings) (turn.ModelChoice, error) {
 	if g.o.Models == nil {
-		return turn.Choice{Model: g.o.Model, Effort: g.o.Effort, CacheTTL: g.o.CacheTTL, Vision: g.o.Vision, Window: g.o.Window}, nil
+		return turn.ModelChoice{Model: g.o.Model, Effort: g.o.Effort, CacheTTL: g.o.CacheTTL, Vision: g.o.Vision, Window: g.o.Window}, nil
 	}
 	return g.o.Models.Choose(s)
 }

@@ -265,7 +265,7 @@ func TestWatchersAreToldOfCompactions(t *testing.T) {
 		if told := o.told(); !strings.Contains(told, "turn 3: hygiene by folder, 86") || !strings.Contains(told, " to 100") {
 			t.Errorf("hygiene: %s", told)
 		}
-		if c := w.gw.Status().Hygiene; c.Begun != 1 || c.Adopted != 1 {
+		if c := w.gw.Status().Hygiene; c.Started != 1 || c.Adopted != 1 {
 			t.Errorf("%+v", c)
 		}
 		w.talk("d")

@@ -80,7 +80,7 @@ func platformNote(p chat.Platform) string {
 
 // voiceNote says that answers are heard, where they are.
 func (g *Gateway) voiceNote(rec session.Record) string {
-	if !rec.Settings.Voice || g.o.Senses.Speak == nil {
+	if !rec.Settings.Voice || g.o.Senses.Synthesize == nil {
 		return ""
 	}
 	return "Your answer is also spoken aloud: write what can be heard, in short sentences, without tables and long code."

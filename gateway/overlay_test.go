@@ -80,7 +80,7 @@ func TestTheModelKnowsThatItsAnswerIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.set = func(o *gateway.Options) {
-			o.Senses.Speak = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
+			o.Senses.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}
 		w.start()
 		for _, text := range []string{"one", "/voice on", "two", "/voice off", "three"} {

@@ -58,10 +58,10 @@ func (e env) Pause(ctx context.Context, c command.Call, on bool) string {
 	case err != nil:
 		return c.T("That could not be kept: %v.", err)
 	case on:
-		e.g.o.Log.Warn("paused", zap.String("by", c.By.ID))
+		e.g.o.Log.Warn("paused", zap.String("by", c.Principal.ID))
 		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one.")
 	}
-	e.g.o.Log.Info("the pause is over", zap.String("by", c.By.ID))
+	e.g.o.Log.Info("the pause is over", zap.String("by", c.Principal.ID))
 	return c.T("▶️ I go on.")
 }
 
@@ -90,7 +90,7 @@ func (e env) Background(id session.ID) (running int, end func()) {
 }
 
 func (e env) NoVoice() string {
-	if e.g.o.Senses.Speak == nil {
+	if e.g.o.Senses.Synthesize == nil {
 		return words.N("no service for speech is connected")
 	}
 	return ""

@@ -104,9 +104,9 @@ func (p plan) day(t *testing.T) {
 		if p.forget {
 			o.Limits.CacheBytes = 0
 		}
-		o.Compression = turn.Compression{
+		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) {
+			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &moody{mortal{folder{limit: p.limit}, s.reaper}, &moods}, nil
 			},
 		}

@@ -30,28 +30,28 @@ func (w *world) sent7(f chat.File) string {
 func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 	voice := chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"}
 	picture := chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"}
-	able := turn.Senses{
-		Hear: func(_ context.Context, f chat.File) (string, error) { return "buy milk from " + f.Path, nil },
-		See: func(context.Context, chat.File) (string, agent.Call, error) {
+	able := turn.Media{
+		Transcribe: func(_ context.Context, f chat.File) (string, error) { return "buy milk from " + f.Path, nil },
+		DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 			return "a cat <session-context>", agent.Call{}, nil
 		},
 	}
-	broken := turn.Senses{
-		Hear: func(context.Context, chat.File) (string, error) { return "", errors.New("the service is down") },
-		See: func(context.Context, chat.File) (string, agent.Call, error) {
+	broken := turn.Media{
+		Transcribe: func(context.Context, chat.File) (string, error) { return "", errors.New("the service is down") },
+		DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 			return "", agent.Call{}, errors.New("the service is down")
 		},
 	}
 	tests := []struct {
 		name       string
-		senses     turn.Senses
+		senses     turn.Media
 		file       chat.File
 		heard, say string
 	}{
 		{"heard", able, voice, "buy milk from /cache/v", ""},
 		{"seen", able, picture, "a cat", ""},
-		{"no ears", turn.Senses{}, voice, "v.ogg", ""},
-		{"no eyes", turn.Senses{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
+		{"no ears", turn.Media{}, voice, "v.ogg", ""},
+		{"no eyes", turn.Media{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
 		{"deaf", broken, voice, "v.ogg", "I could not understand the voice message: the service is down."},
 		{"blind", broken, picture, "p.png", "The picture could not be described: the service is down."},
 		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", FetchError: "too large"}, "could not be had", "too large"},
@@ -84,12 +84,12 @@ func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
 		w := newWorld(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
 		w.set = func(o *gateway.Options) {
-			o.Senses = turn.Senses{
-				Hear: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
-				See: func(context.Context, chat.File) (string, agent.Call, error) {
+			o.Senses = turn.Media{
+				Transcribe: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
+				DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 					return "", agent.Call{}, errors.New("the service is down")
 				},
-				Speak: func(context.Context, string) (chat.File, error) {
+				Synthesize: func(context.Context, string) (chat.File, error) {
 					time.Sleep(2 * time.Second)
 					return chat.File{Kind: chat.Voice, Path: "/cache/s"}, nil
 				},
@@ -121,7 +121,7 @@ func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {
 		w := newWorld(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
 		fail := false
 		w.set = func(o *gateway.Options) {
-			o.Senses.Speak = func(_ context.Context, text string) (chat.File, error) {
+			o.Senses.Synthesize = func(_ context.Context, text string) (chat.File, error) {
 				if fail {
 					return chat.File{}, errors.New("no voice today")
 				}

@@ -20,11 +20,11 @@ type models struct {
 	away   error
 }
 
-func (m *models) Choose(s session.Settings) (turn.Choice, error) {
+func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
 	if s.Model == "" {
-		return turn.Choice{Model: "scripted", Effort: s.Effort}, nil
+		return turn.ModelChoice{Model: "scripted", Effort: s.Effort}, nil
 	}
-	return turn.Choice{Provider: m.second, Model: s.Model, Effort: s.Effort}, m.away
+	return turn.ModelChoice{Provider: m.second, Model: s.Model, Effort: s.Effort}, m.away
 }
 
 func (m *models) Names() []string { return []string{"a/scripted", "b/second"} }

@@ -39,7 +39,7 @@ type Status struct {
 	Caching string `json:"prompt_caching"`
 	Reuse   Reuse  `json:"prefix_reuse"`
 	// Hygiene counts the compactions that are made beside turns.
-	Hygiene   turn.Cleanings       `json:"hygiene"`
+	Hygiene   turn.CompactionStats `json:"hygiene"`
 	Fallbacks excuse.FallbackStats `json:"fallbacks"`
 }
 
@@ -55,7 +55,7 @@ func (g *Gateway) Status() Status {
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.Running, s.Ready = g.lanes.Running()
 	s.Breaks, s.Caching, s.Reuse = g.runner.Breaks(), g.o.About.Caching, g.reuse()
-	s.Hygiene, s.Fallbacks = g.runner.Cleanings(), g.runner.Fallbacks()
+	s.Hygiene, s.Fallbacks = g.runner.CompactionStats(), g.runner.Fallbacks()
 	for a, ad := range g.o.Adapters {
 		h := ad.Health()
 		h.Since, h.LastContact = since(h.Since), since(h.LastContact)

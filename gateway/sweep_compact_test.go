@@ -82,9 +82,9 @@ func (c scenario) sweep(t *testing.T, at int) *sweep {
 	s.set = func(o *gateway.Options) {
 		set(o)
 		o.Models, o.Restart, o.Access = &wide{models{second: s.model}}, func() {}, owned(t)
-		o.Compression = turn.Compression{
+		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.Choice, json.RawMessage) (agent.Engine, error) {
+			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &mortal{folder: folder{limit: c.limit}, r: s.reaper}, nil
 			},
 		}

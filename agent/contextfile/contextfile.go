@@ -44,8 +44,8 @@ const MaxChars = 20_000
 // header begins the layer of project files.
 const header = "# Project Context\n\nThe following project context files have been loaded and should be followed:\n\n"
 
-// mostRules is how many .mdc files are read.
-const mostRules = 100
+// maxRules is how many .mdc files are read.
+const maxRules = 100
 
 // A Project is what a working directory says to the model.
 type Project struct {
@@ -215,9 +215,9 @@ func (l loader) rules() []string {
 		}
 	}
 	slices.Sort(names)
-	if len(names) > mostRules {
-		l.p.note("%s holds %d rules; only the first %d are read.", folder, len(names), mostRules)
-		names = names[:mostRules]
+	if len(names) > maxRules {
+		l.p.note("%s holds %d rules; only the first %d are read.", folder, len(names), maxRules)
+		names = names[:maxRules]
 	}
 	return names
 }

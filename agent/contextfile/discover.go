@@ -24,8 +24,8 @@ const (
 	maxHints = 24_000
 	// parents is how many folders above the one that was touched are looked at.
 	parents = 5
-	// mostPaths is how many paths of one call are looked at.
-	mostPaths = 100
+	// maxPaths is how many paths of one call are looked at.
+	maxPaths = 100
 )
 
 // A Discovery finds the project files of the folders that a session comes to.
@@ -53,9 +53,9 @@ func NewDiscovery(dir string) *Discovery {
 
 const found = "[Subdirectory context discovered: "
 
-// Resume marks the folders as visited whose files an earlier result of a tool
+// MarkSeen marks the folders as visited whose files an earlier result of a tool
 // already holds, so that a session goes on after a restart.
-func (d *Discovery) Resume(result string) {
+func (d *Discovery) MarkSeen(result string) {
 	for line := range strings.Lines(result) {
 		if rest, ok := strings.CutPrefix(line, found); ok {
 			name := strings.TrimSuffix(strings.TrimSpace(rest), "]")
@@ -78,10 +78,10 @@ func (d *Discovery) visit(folder string) bool {
 	return true
 }
 
-// After returns the text to append to the result of a tool that was called with
+// AfterTool returns the text to append to the result of a tool that was called with
 // these arguments: the project files of folders that they name and that were not
 // visited before, inside of the working tree only. It is "" mostly.
-func (d *Discovery) After(input json.RawMessage) (string, []Note) {
+func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
 	paths := pathsOf(input)
 	if d.dir == "" || len(paths) == 0 {
 		return "", nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// mostCommand is how much of a shell command is looked at, in bytes.
-const mostCommand = 64 << 10
+// maxCommand is how much of a shell command is looked at, in bytes.
+const maxCommand = 64 << 10
 
 // pathsOf returns what in the arguments of a tool may be a path: path, file_path,
 // workdir, and the words of a shell command that look like one. Relative paths
@@ -19,7 +19,7 @@ func pathsOf(input json.RawMessage) []string {
 	}
 	text := func(key string) string {
 		var s string
-		if json.Unmarshal(in[key], &s) != nil || strings.ContainsRune(s, 0) || len(s) > mostCommand {
+		if json.Unmarshal(in[key], &s) != nil || strings.ContainsRune(s, 0) || len(s) > maxCommand {
 			return ""
 		}
 		return s
@@ -30,7 +30,7 @@ func pathsOf(input json.RawMessage) []string {
 		if workdir != "" && !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") {
 			p = filepath.Join(workdir, p)
 		}
-		if p != "" && len(p) < 4096 && len(out) < mostPaths {
+		if p != "" && len(p) < 4096 && len(out) < maxPaths {
 			out = append(out, p)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// mostBytes is the largest file that is read at all.
-const mostBytes = 1 << 20
+// maxBytes is the largest file that is read at all.
+const maxBytes = 1 << 20
 
 // Truncate returns text, or if it has more than MaxChars characters its first
 // 70 % of so many, a marker that names the file, and its last 20 %.
@@ -78,10 +78,10 @@ func readText(root *os.Root, name string) (text string, broken bool, err error) 
 		return "", false, err // it was exchanged meanwhile
 	}
 	raw := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-	if _, err := raw.ReadFrom(io.LimitReader(f, mostBytes+1)); err != nil {
+	if _, err := raw.ReadFrom(io.LimitReader(f, maxBytes+1)); err != nil {
 		return "", false, err
 	}
-	if raw.Len() > mostBytes {
+	if raw.Len() > maxBytes {
 		return "", false, errHuge
 	}
 	text = strings.ReplaceAll(strings.TrimPrefix(raw.String(), "\uFEFF"), "\r\n", "\n")
@@ -91,7 +91,7 @@ func readText(root *os.Root, name string) (text string, broken bool, err error) 
 	return strings.ToValidUTF8(text, "\uFFFD"), true, nil
 }
 
-var errHuge = fmt.Errorf("it has more than %d bytes", mostBytes)
+var errHuge = fmt.Errorf("it has more than %d bytes", maxBytes)
 
 func fits(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
@@ -101,7 +101,7 @@ func fits(info fs.FileInfo) error {
 		return errors.New("it is a pipe")
 	case !mode.IsRegular():
 		return errors.New("it is not a regular file")
-	case info.Size() > mostBytes:
+	case info.Size() > maxBytes:
 		return errHuge
 	}
 	return nil

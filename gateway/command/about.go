@@ -20,7 +20,7 @@ func ask(about func(Env, context.Context, Call) (string, error), otherwise strin
 
 // memory tells an owner how full the memories are, where nobody else reads it.
 func memory(ctx context.Context, env Env, c Call) (Result, error) {
-	if c.In.Address.Kind != chat.DM || c.Session.Shared {
+	if c.Inbound.Address.Kind != chat.DM || c.Session.Shared {
 		return Result{Text: c.T("Memories are not shown where others read along. Ask me in a direct chat, or run `hermesd memory show`.")}, nil
 	}
 	text, err := env.Memory(ctx, c)

@@ -12,43 +12,43 @@ import (
 // Builtin returns the daemon's own commands.
 func Builtin() []Command {
 	return []Command{
-		{Name: "start", Help: "say hello", Level: access.Guest, Immediate: true, Do: start},
-		{Name: "help", Aliases: []string{"commands"}, Args: "[command]", Help: "list the commands", Level: access.Guest, Immediate: true, Do: help},
-		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start a new conversation; the old one is kept", Level: access.Guest, Immediate: true, Do: newSession},
-		{Name: "status", Help: "show this conversation and the daemon", Level: access.Guest, Immediate: true, Do: status},
-		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, Immediate: true, Do: stop},
-		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, Do: title},
-		{Name: "sessions", Args: "[search]", Help: "list earlier conversations of this chat", Level: access.Guest, Immediate: true, Do: sessions},
-		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, Do: compress},
-		{Name: "model", Args: "[name]", Help: "show or change the model of this conversation", Level: access.Member, Do: model},
-		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Do: reasoning},
-		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Do: personality},
-		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Do: reload},
-		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Do: ask(Env.Context, words.N(nothingYet))},
-		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Do: ask(Env.Usage, words.N(nothingYet))},
-		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Do: memory},
-		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Do: ask(Env.Skills, "")},
-		{Name: "retry", Help: "answer the last message anew", Level: access.Guest, Do: retry},
-		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Do: undo},
-		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Do: resume},
-		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Do: branch},
-		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Do: forget},
-		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Do: usage(words.N("`/queue <text>` says something that is answered after the running turn."))},
-		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Do: usage(words.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
-		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Do: usage(words.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
-		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Do: busy},
-		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Do: approve},
-		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Do: deny},
-		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Do: answer},
-		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, Do: verbose},
-		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, Do: voice},
-		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Do: ask(Env.Cron, "")},
-		{Name: "pause", Args: "[off]", Help: "begin no turn anywhere, or begin them again", Level: access.Owner, Immediate: true, Do: pause},
-		{Name: "sethome", Help: "make this chat the home channel of its platform", Level: access.Owner, Immediate: true, Do: setHome},
-		{Name: "why", Args: "[message id]", Help: "what became of a message", Level: access.Guest, Immediate: true, Do: why},
-		{Name: "whoami", Help: "show your id and what you may do", Level: access.Guest, Immediate: true, Do: whoami},
-		{Name: "restart", Args: "[now]", Help: "restart the daemon; asks first", Level: access.Owner, Immediate: true, Do: restart},
-		{Name: "version", Help: "show the version of the daemon", Level: access.Guest, Immediate: true, Do: version},
+		{Name: "start", Help: "say hello", Level: access.Guest, Immediate: true, Run: start},
+		{Name: "help", Aliases: []string{"commands"}, Args: "[command]", Help: "list the commands", Level: access.Guest, Immediate: true, Run: help},
+		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start a new conversation; the old one is kept", Level: access.Guest, Immediate: true, Run: newSession},
+		{Name: "status", Help: "show this conversation and the daemon", Level: access.Guest, Immediate: true, Run: status},
+		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, Immediate: true, Run: stop},
+		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, Run: title},
+		{Name: "sessions", Args: "[search]", Help: "list earlier conversations of this chat", Level: access.Guest, Immediate: true, Run: sessions},
+		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, Run: compress},
+		{Name: "model", Args: "[name]", Help: "show or change the model of this conversation", Level: access.Member, Run: model},
+		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Run: reasoning},
+		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Run: personality},
+		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Run: reload},
+		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: ask(Env.Context, words.N(nothingYet))},
+		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: ask(Env.Usage, words.N(nothingYet))},
+		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Run: memory},
+		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Run: ask(Env.Skills, "")},
+		{Name: "retry", Help: "answer the last message anew", Level: access.Guest, Run: retry},
+		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Run: undo},
+		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Run: resume},
+		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Run: branch},
+		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
+		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: usage(words.N("`/queue <text>` says something that is answered after the running turn."))},
+		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: usage(words.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
+		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: usage(words.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
+		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Run: busy},
+		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Run: approve},
+		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Run: deny},
+		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Run: answer},
+		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, Run: verbose},
+		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, Run: voice},
+		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Run: ask(Env.Cron, "")},
+		{Name: "pause", Args: "[off]", Help: "begin no turn anywhere, or begin them again", Level: access.Owner, Immediate: true, Run: pause},
+		{Name: "sethome", Help: "make this chat the home channel of its platform", Level: access.Owner, Immediate: true, Run: setHome},
+		{Name: "why", Args: "[message id]", Help: "what became of a message", Level: access.Guest, Immediate: true, Run: why},
+		{Name: "whoami", Help: "show your id and what you may do", Level: access.Guest, Immediate: true, Run: whoami},
+		{Name: "restart", Args: "[now]", Help: "restart the daemon; asks first", Level: access.Owner, Immediate: true, Run: restart},
+		{Name: "version", Help: "show the version of the daemon", Level: access.Guest, Immediate: true, Run: version},
 	}
 }
 
@@ -60,7 +60,7 @@ func start(_ context.Context, _ Env, c Call) (Result, error) {
 }
 
 func help(_ context.Context, _ Env, c Call) (Result, error) {
-	table := NewTable(In(c.Printer, Builtin()...)...)
+	table := NewTable(Localized(c.Printer, Builtin()...)...)
 	if name := strings.TrimPrefix(strings.ToLower(c.Args), "/"); name != "" {
 		cmd, ok := table.Lookup(name)
 		if !ok {
@@ -71,7 +71,7 @@ func help(_ context.Context, _ Env, c Call) (Result, error) {
 	var b strings.Builder
 	b.WriteString(c.T("**Commands**") + "\n\n")
 	for _, cmd := range table.All() {
-		if cmd.Level <= c.By.Level {
+		if cmd.Level <= c.Principal.Level {
 			b.WriteString("- " + line(c, cmd) + "\n")
 		}
 	}
@@ -105,7 +105,7 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 	case n > 1:
 		text += " " + c.T("The %d commands that it runs in the background are ended.", n)
 	}
-	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true, Then: end}, nil
+	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true, AfterCommit: end}, nil
 }
 
 func stop(_ context.Context, env Env, c Call) (Result, error) {
@@ -212,8 +212,8 @@ func sessions(ctx context.Context, env Env, c Call) (Result, error) {
 
 func why(ctx context.Context, env Env, c Call) (Result, error) {
 	id := c.Args
-	if id == "" && c.In.ReplyTo != nil {
-		id = c.In.ReplyTo.ID
+	if id == "" && c.Inbound.ReplyTo != nil {
+		id = c.Inbound.ReplyTo.ID
 	}
 	if id == "" {
 		return Result{Text: c.T("Say which: `/why <message id>`, or reply with `/why` to the message.")}, nil
@@ -223,9 +223,9 @@ func why(ctx context.Context, env Env, c Call) (Result, error) {
 }
 
 func whoami(_ context.Context, _ Env, c Call) (Result, error) {
-	s := c.T("You are %s on %s, level **%s**.", quote(c.By.ID), c.By.Platform, c.By.Level)
-	if c.In.Address.Chat != "" {
-		s += " " + c.T("This chat is %s.", quote(c.In.Address.String()))
+	s := c.T("You are %s on %s, level **%s**.", quote(c.Principal.ID), c.Principal.Platform, c.Principal.Level)
+	if c.Inbound.Address.Chat != "" {
+		s += " " + c.T("This chat is %s.", quote(c.Inbound.Address.String()))
 	}
 	return Result{Text: s}, nil
 }

@@ -11,11 +11,11 @@ import (
 
 // A Decision is what a person answers to a question of a running turn.
 type Decision struct {
-	Allow  bool
-	For    string // of leave: "" once, "session" or "always"
-	Choice int    // of a question with choices, from 0 on; -1: none
-	Text   string // of a question
-	By     access.Principal
+	Allow     bool
+	Scope     string // of leave: "" once, "session" or "always"
+	Choice    int    // of a question with choices, from 0 on; -1: none
+	Text      string // of a question
+	Principal access.Principal
 }
 
 // usage returns a Do that says how a command is used. What follows the name makes
@@ -47,12 +47,12 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 
 // approve allows what a turn asks for.
 func approve(_ context.Context, env Env, c Call) (Result, error) {
-	d := Decision{Allow: true, By: c.By}
+	d := Decision{Allow: true, Principal: c.Principal}
 	id := ""
 	for _, word := range strings.Fields(strings.ToLower(c.Args)) {
 		switch word {
 		case "session", "always":
-			d.For = word
+			d.Scope = word
 		case "once":
 		default:
 			id = word
@@ -63,12 +63,12 @@ func approve(_ context.Context, env Env, c Call) (Result, error) {
 
 func decide(env Env, c Call, id string, leave bool, d Decision) (Result, error) {
 	text, then := env.Decide(c, id, leave, d)
-	return Result{Text: text, Then: then}, nil
+	return Result{Text: text, AfterCommit: then}, nil
 }
 
 // deny refuses it.
 func deny(_ context.Context, env Env, c Call) (Result, error) {
-	return decide(env, c, strings.ToLower(c.Args), true, Decision{By: c.By})
+	return decide(env, c, strings.ToLower(c.Args), true, Decision{Principal: c.Principal})
 }
 
 // answer answers a question with choices: by the number of one, or in words.
@@ -77,7 +77,7 @@ func answer(_ context.Context, env Env, c Call) (Result, error) {
 	if said == "" {
 		return Result{Text: c.T("Say `/answer <question> <number or text>`, or simply write your answer.")}, nil
 	}
-	d := Decision{Choice: -1, Text: said, By: c.By}
+	d := Decision{Choice: -1, Text: said, Principal: c.Principal}
 	if n, err := strconv.Atoi(said); err == nil && n >= 1 {
 		d.Choice = n - 1
 	}
@@ -94,10 +94,10 @@ func pause(ctx context.Context, env Env, c Call) (Result, error) {
 
 // setHome makes the chat the one where the daemon speaks unasked on its platform.
 func setHome(ctx context.Context, env Env, c Call) (Result, error) {
-	if err := env.SetHome(ctx, c.In.Address); err != nil {
+	if err := env.SetHome(ctx, c.Inbound.Address); err != nil {
 		return Result{Text: c.T("That cannot be: %v.", err)}, nil
 	}
-	return Result{Text: c.T("This chat (%s) is now the home channel of %s: what goes to `%s` comes here.", quote(c.In.Address.String()), c.In.Address.Platform, c.In.Address.Platform)}, nil
+	return Result{Text: c.T("This chat (%s) is now the home channel of %s: what goes to `%s` comes here.", quote(c.Inbound.Address.String()), c.Inbound.Address.Platform, c.Inbound.Address.Platform)}, nil
 }
 
 // steps are the forms in which tool calls are shown.

@@ -24,18 +24,18 @@ type Command struct {
 	Level   access.Level
 	// Immediate commands do not wait for the turn that runs.
 	Immediate bool
-	// Do runs the command.
-	Do func(ctx context.Context, env Env, c Call) (Result, error)
+	// Run runs the command.
+	Run func(ctx context.Context, env Env, c Call) (Result, error)
 }
 
 // A Call is one use of a command.
 type Call struct {
-	Name    string // of the command that runs, aliases resolved
-	Args    string
-	In      chat.Inbound
-	By      access.Principal
-	Key     session.Key
-	Session session.Record // the zero Record if there is none yet
+	Name      string // of the command that runs, aliases resolved
+	Args      string
+	Inbound   chat.Inbound
+	Principal access.Principal
+	Key       session.Key
+	Session   session.Record // the zero Record if there is none yet
 
 	words.Printer // says what the caller reads
 }
@@ -70,9 +70,9 @@ type Result struct {
 	Branch bool
 	// Forget deletes the session.
 	Forget bool
-	// Then, if set, is done once the command is marked done and its Text is on its
+	// AfterCommit, if set, is done once the command is marked done and its Text is on its
 	// way.
-	Then func()
+	AfterCommit func()
 	// Rebuild, if set, has the prompt of the session built anew, and says why the
 	// prefix changes: "reload", "model_switch".
 	Rebuild string
@@ -193,8 +193,8 @@ func NewTable(cmds ...Command) *Table {
 	return t
 }
 
-// In returns commands with their help in the language of p.
-func In(p words.Printer, cmds ...Command) []Command {
+// Localized returns commands with their help in the language of p.
+func Localized(p words.Printer, cmds ...Command) []Command {
 	said := slices.Clone(cmds)
 	for i, c := range cmds {
 		said[i].Help = p.Translate(c.Help)
@@ -244,11 +244,11 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	switch {
 	case !ok:
 		return Result{Text: t.unknown(c, c.Name)}, nil
-	case c.By.Level < cmd.Level:
-		return Result{Text: c.T("`/%s` is for people of level %s; you are %s.", cmd.Name, cmd.Level, c.By.Level)}, nil
+	case c.Principal.Level < cmd.Level:
+		return Result{Text: c.T("`/%s` is for people of level %s; you are %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
 	}
 	c.Name = cmd.Name
-	return cmd.Do(ctx, env, c)
+	return cmd.Run(ctx, env, c)
 }
 
 // Immediate reports whether the command called name does not wait for the turn

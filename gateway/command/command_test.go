@@ -100,7 +100,7 @@ func (f *fake) Progress() string                                                
 func (f *fake) Background(session.ID) (int, func())                               { return f.background, func() { f.background = 0 } }
 func (f *fake) NoVoice() string                                                   { return "there is no voice" }
 func (f *fake) Decide(_ command.Call, id string, leave bool, d command.Decision) (string, func()) {
-	return fmt.Sprintf("decided %q %v %v %q %d %q", id, leave, d.Allow, d.For, d.Choice, d.Text), nil
+	return fmt.Sprintf("decided %q %v %v %q %d %q", id, leave, d.Allow, d.Scope, d.Choice, d.Text), nil
 }
 func (f *fake) Pause(_ context.Context, _ command.Call, on bool) string {
 	return fmt.Sprint("paused ", on)
@@ -129,8 +129,8 @@ func (f *fake) Skills(context.Context, command.Call) (string, error)  { return "
 func call(text string) command.Call {
 	name, args, _ := command.Parse(text)
 	return command.Call{
-		Name: name, Args: args, By: access.Principal{Platform: chat.Telegram, ID: "7", Level: access.Member},
-		In: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "7"}},
+		Name: name, Args: args, Principal: access.Principal{Platform: chat.Telegram, ID: "7", Level: access.Member},
+		Inbound: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "7"}},
 	}
 }
 
@@ -247,7 +247,7 @@ func TestWhoForgetsWhichConversation(t *testing.T) {
 		{"/forget now s2 " + stamp, "about another conversation", false, access.Owner, false},
 	} {
 		c := call(tt.text)
-		c.Session, c.By.Level = session.Record{ID: "s1", Messages: 4, Shared: tt.shared}, tt.level
+		c.Session, c.Principal.Level = session.Record{ID: "s1", Messages: 4, Shared: tt.shared}, tt.level
 		got, err := table.Run(t.Context(), &fake{}, c)
 		if err != nil || !strings.Contains(got.Text, tt.want) || got.Forget != tt.forgets {
 			t.Errorf("%s by a %s, shared %v: %+v, %v", tt.text, tt.level, tt.shared, got, err)
@@ -271,7 +271,7 @@ func TestStopAndNewSayWhatTheyEnd(t *testing.T) {
 	if err != nil || !strings.HasSuffix(r.Text, "The 2 commands that it runs in the background are ended.") || env.background != 2 {
 		t.Errorf("/new gives %+v, %v", r, err)
 	}
-	if r.Then(); env.background != 0 {
+	if r.AfterCommit(); env.background != 0 {
 		t.Error("they are not ended")
 	}
 }
@@ -300,7 +300,7 @@ func TestTextOfAPersonIsNotMarkup(t *testing.T) {
 }
 
 func TestWhatAPersonMayNotUseIsRefusedInWords(t *testing.T) {
-	table := command.NewTable(command.Command{Name: "restart", Level: access.Owner, Do: func(context.Context, command.Env, command.Call) (command.Result, error) {
+	table := command.NewTable(command.Command{Name: "restart", Level: access.Owner, Run: func(context.Context, command.Env, command.Call) (command.Result, error) {
 		return command.Result{Text: "restarting"}, nil
 	}})
 	for level, want := range map[access.Level]string{
@@ -309,7 +309,7 @@ func TestWhatAPersonMayNotUseIsRefusedInWords(t *testing.T) {
 		access.Owner:  "restarting",
 	} {
 		c := call("/restart")
-		c.By.Level = level
+		c.Principal.Level = level
 		if r, err := table.Run(t.Context(), &fake{}, c); err != nil || r.Text != want {
 			t.Errorf("%s reads %q, %v; want %q", level, r.Text, err, want)
 		}
@@ -357,14 +357,14 @@ func TestMemoriesAreShownToAnOwnerAloneOnly(t *testing.T) {
 		{access.Guest, chat.Group, true, "for people of level owner"},
 	} {
 		c := call("/memory")
-		c.By.Level, c.In.Address.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared
+		c.Principal.Level, c.Inbound.Address.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared
 		if r, err := table.Run(t.Context(), &fake{}, c); err != nil || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%+v: %q, %v", tt, r.Text, err)
 		}
 	}
 	broken := errors.New("disk is gone")
 	c := call("/memory")
-	c.By.Level, c.In.Address.Kind = access.Owner, chat.DM
+	c.Principal.Level, c.Inbound.Address.Kind = access.Owner, chat.DM
 	if _, err := table.Run(t.Context(), &fake{err: broken}, c); !errors.Is(err, broken) {
 		t.Errorf("/memory returns %v", err)
 	}

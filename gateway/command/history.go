@@ -108,7 +108,7 @@ func forget(_ context.Context, _ Env, c Call) (Result, error) {
 	switch {
 	case c.Session.ID == "":
 		return Result{Text: c.T(noConversation)}, nil
-	case c.Session.Shared && c.By.Level < access.Owner:
+	case c.Session.Shared && c.Principal.Level < access.Owner:
 		return Result{Text: c.T("Several people speak here; only an owner deletes such a conversation.")}, nil
 	case word == "":
 		stamp := strconv.FormatInt(time.Now().Unix(), 36)
@@ -123,7 +123,7 @@ func forget(_ context.Context, _ Env, c Call) (Result, error) {
 		return Result{Text: c.T("It is kept.")}, nil
 	case word != "now":
 		return Result{Text: c.T("I know `/forget` and `/forget now`.")}, nil
-	case at != "" && !fresh(at):
+	case at != "" && !stillValid(at):
 		return Result{Text: c.T("That question is too old. Say `/forget` again.")}, nil
 	case id != "" && id != string(c.Session.ID):
 		return Result{Text: c.T("That question was about another conversation. Say `/forget` again.")}, nil

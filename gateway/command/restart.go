@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// askedFor is how long a question stays open. A button that is older does
+// confirmTimeout is how long a question stays open. A button that is older does
 // nothing, so that one found again weeks later cannot do what nobody meant.
-const askedFor = 5 * time.Minute
+const confirmTimeout = 5 * time.Minute
 
 // restart asks, and does it when it is told so: by the button, which carries
 // when it was asked, or in words.
@@ -34,14 +34,14 @@ func restart(_ context.Context, env Env, c Call) (Result, error) {
 		return Result{Text: c.T("The daemon goes on.")}, nil
 	case word != "now":
 		return Result{Text: c.T("I know `/restart` and `/restart now`.")}, nil
-	case asked != "" && !fresh(asked):
+	case asked != "" && !stillValid(asked):
 		return Result{Text: c.T("That question is too old. Say `/restart` again.")}, nil
 	}
 	return Result{Text: c.T("Restarting."), Restart: true}, nil
 }
 
-// fresh reports whether a question of that moment is still open.
-func fresh(asked string) bool {
+// stillValid reports whether a question of that moment is still open.
+func stillValid(asked string) bool {
 	at, err := strconv.ParseInt(asked, 36, 64)
-	return err == nil && time.Since(time.Unix(at, 0)).Abs() < askedFor
+	return err == nil && time.Since(time.Unix(at, 0)).Abs() < confirmTimeout
 }

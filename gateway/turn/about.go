@@ -7,8 +7,8 @@ import (
 
 // about names the messages of the turn for which keep says yes, or all of them.
 func (t *turn) about(keep func(inbox.Entry) bool) []string {
-	ids := make([]string, 0, len(t.c.Entries))
-	for _, e := range t.c.Entries {
+	ids := make([]string, 0, len(t.claim.Entries))
+	for _, e := range t.claim.Entries {
 		if keep == nil || keep(e) {
 			ids = append(ids, e.Inbound.ID)
 		}
@@ -17,9 +17,9 @@ func (t *turn) about(keep func(inbox.Entry) bool) []string {
 }
 
 // listened reports whether the model has heard of e.
-func (t *turn) listened(e inbox.Entry) bool { return e.ID <= t.heard }
+func (t *turn) listened(e inbox.Entry) bool { return e.ID <= t.lastSeen }
 
 // cost is what the turn's model calls came to.
 func (t *turn) cost() *chat.Usage {
-	return &chat.Usage{Prompt: t.spent.Prompt(), Cached: t.spent.CacheRead, Output: t.spent.Output}
+	return &chat.Usage{Prompt: t.tokenUsage.Prompt(), Cached: t.tokenUsage.CacheRead, Output: t.tokenUsage.Output}
 }

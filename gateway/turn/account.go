@@ -22,18 +22,18 @@ const knownCalls = 500
 
 // account reads the ledger of a session from the store. more are calls of a dead
 // run, which only its steps have.
-func (s *conversation) account(ctx context.Context, store Store, more []json.RawMessage) error {
-	stored, err := store.Calls(ctx, s.rec.ID, max(0, s.rec.Calls-knownCalls))
+func (s *sessionState) account(ctx context.Context, store Store, more []json.RawMessage) error {
+	stored, err := store.Calls(ctx, s.record.ID, max(0, s.record.Calls-knownCalls))
 	if err != nil {
-		return fmt.Errorf("ledger of %s: %w", s.rec.ID, err)
+		return fmt.Errorf("ledger of %s: %w", s.record.ID, err)
 	}
 	records, err := ledgerRecords(append(stored, more...))
 	if err != nil {
-		return fmt.Errorf("ledger of %s: %w", s.rec.ID, err)
+		return fmt.Errorf("ledger of %s: %w", s.record.ID, err)
 	}
 	s.ledger = ledger.Restore(records)
 	if n := len(records); n > 0 {
-		s.asked = target(records[n-1].Provider, records[n-1].Model)
+		s.lastModel = target(records[n-1].Provider, records[n-1].Model)
 	}
 	return nil
 }
@@ -51,25 +51,25 @@ func ledgerRecords(rows []json.RawMessage) ([]ledger.Record, error) {
 }
 
 // declare says why the prefix of the turn's next call may differ.
-func (t *turn) declare(why string) { t.s.ledger.Declare(ledger.Reason(why)) }
+func (t *turn) declare(why string) { t.session.ledger.Declare(ledger.Reason(why)) }
 
 // called takes down a model call, and says so loudly if its prefix is not what
 // it must be.
 func (t *turn) called(c agent.Call) {
 	t.trace.Calls = append(t.trace.Calls, Call{c.Provider, c.Model, c.Took, c.Usage})
-	t.spent = t.spent.Add(c.Usage)
+	t.tokenUsage = t.tokenUsage.Add(c.Usage)
 	if n := c.Usage.Prompt(); n > 0 {
-		t.s.rec.PromptTokens, t.s.rec.PromptMessages = n, t.s.tr.Len()
+		t.session.record.PromptTokens, t.session.record.PromptMessages = n, t.session.transcript.Len()
 	}
 	now := target(c.Provider, c.Model)
-	if t.s.asked != "" && t.s.asked != now && t.s.ledger.Declared() == "" {
+	if t.session.lastModel != "" && t.session.lastModel != now && t.session.ledger.Declared() == "" {
 		t.declare(string(ledger.Fallback)) // on the way back, if that was not asked before
 	}
-	t.s.asked = now
-	rec := t.s.ledger.Call(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
-	t.s.rec.PendingBreak = ""
-	t.r.breaks.add(rec.Break)
-	t.r.spending.add(rec)
+	t.session.lastModel = now
+	rec := t.session.ledger.Call(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
+	t.session.record.PendingBreak = ""
+	t.runner.breaks.add(rec.Break)
+	t.runner.spending.add(rec)
 	if rec.Break == ledger.Undeclared {
 		t.log.Error("the prefix of a model call is not what the provider has, and nobody said why",
 			zap.Int("call", rec.N), zap.String("where", rec.Where), zap.String("model", c.Provider+"/"+c.Model))
@@ -87,11 +87,11 @@ func (t *turn) called(c agent.Call) {
 // lives of the daemon, the prefix breaks, and that is declared.
 func (t *turn) beside(system string) string {
 	var prefill llm.Digest
-	for _, m := range t.r.o.Prefill {
+	for _, m := range t.runner.opts.Prefill {
 		prefill = prefill.Message(m)
 	}
 	now := prefill.String() + " " + llm.Digest{}.Add(system).String()
-	if was, _, ok := strings.Cut(t.s.rec.UnstoredDigest, " "); ok && t.s.rec.UnstoredDigest != now {
+	if was, _, ok := strings.Cut(t.session.record.UnstoredDigest, " "); ok && t.session.record.UnstoredDigest != now {
 		if t.declare(string(ledger.Overlay)); was != prefill.String() {
 			t.declare(string(ledger.Prefill))
 		}

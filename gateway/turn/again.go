@@ -11,40 +11,40 @@ import (
 // enter returns the conversation of the turn, once no other turn has it. A turn
 // that goes on after a crash goes on in the session in which it began, whatever
 // the conversation has been pointed to meanwhile.
-func (t *turn) enter(ctx context.Context) (*conversation, error) {
-	if len(t.c.Steps) == 0 {
-		return t.r.use(ctx, t.first(), false)
+func (t *turn) enter(ctx context.Context) (*sessionState, error) {
+	if len(t.claim.Steps) == 0 {
+		return t.runner.lockSession(ctx, t.first(), false)
 	}
 	var first step
-	if err := json.Unmarshal(t.c.Steps[0], &first); err != nil {
+	if err := json.Unmarshal(t.claim.Steps[0], &first); err != nil {
 		return nil, fmt.Errorf("step 0: %w", err)
 	}
 	if first.Session != "" {
-		if s, err := t.r.reenter(ctx, first.Session); s != nil || err != nil {
+		if s, err := t.runner.reenter(ctx, first.Session); s != nil || err != nil {
 			return s, err
 		}
 	}
-	return t.r.use(ctx, t.first(), true)
+	return t.runner.lockSession(ctx, t.first(), true)
 }
 
 // reenter returns the conversation of a stored session, once no other turn has
 // it; nil if it is not stored. The caller must leave it.
-func (r *Runner) reenter(ctx context.Context, id session.ID) (*conversation, error) {
-	for busy := r.sole.enter(id); busy != nil; busy = r.sole.enter(id) {
+func (r *Runner) reenter(ctx context.Context, id session.ID) (*sessionState, error) {
+	for busy := r.locks.acquire(id); busy != nil; busy = r.locks.acquire(id) {
 		select {
 		case <-busy:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	rec, ok, err := r.o.Store.SessionByID(ctx, id)
+	rec, ok, err := r.opts.Store.SessionByID(ctx, id)
 	if err == nil && ok {
-		var s *conversation
+		var s *sessionState
 		if s, err = r.stored(ctx, rec); err == nil {
 			return s, nil
 		}
 	}
-	r.sole.leave(id)
+	r.locks.release(id)
 	if err != nil {
 		return nil, fmt.Errorf("session %s: %w", id, err)
 	}
@@ -54,12 +54,12 @@ func (r *Runner) reenter(ctx context.Context, id session.ID) (*conversation, err
 // unkept is what the context engine keeps, if it is not what the store or a
 // step of the turn has.
 func (t *turn) unkept() json.RawMessage {
-	e := t.s.engine
-	if e == nil || t.r.cleaning.of(t.s.rec.ID) != nil { // a pass that is under way has the engine
+	e := t.session.engine
+	if e == nil || t.runner.compactions.of(t.session.record.ID) != nil { // a pass that is under way has the engine
 		return nil
 	}
 	state := e.State()
-	if state == nil || string(state) == string(t.s.kept) || string(state) == string(t.noted) {
+	if state == nil || string(state) == string(t.session.savedEngineState) || string(state) == string(t.noted) {
 		return nil
 	}
 	return state

@@ -30,28 +30,28 @@ const answerTime = 10 * time.Minute
 
 // A question is put to people while a tool waits for the answer.
 type question struct {
-	id      string
-	lane    inbox.Lane
-	leave   bool         // it asks for leave; otherwise any message answers it
-	level   access.Level // that who answers must have
-	choices []string
-	said    chan struct{}         // somebody has said something in the lane
-	decided chan command.Decision // by a command or a button
-	lost    chan string           // the question cannot be shown, and why
-	asked   time.Time
-	by      string // names the decision that counts; "" until there is one
+	id       string
+	lane     inbox.Lane
+	approval bool         // it asks for leave; otherwise any message answers it
+	level    access.Level // that who answers must have
+	choices  []string
+	said     chan struct{}         // somebody has said something in the lane
+	decided  chan command.Decision // by a command or a button
+	lost     chan string           // the question cannot be shown, and why
+	asked    time.Time
+	by       string // names the decision that counts; "" until there is one
 }
 
 // A questions book holds what waits for people. It is kept in memory only: the
 // tools that wait die with the process.
 type questions struct {
-	mu    sync.Mutex // guards what follows
-	open  map[string]*question
-	leave map[string]map[string]bool // by session: what was allowed until the process ends
+	mu       sync.Mutex // guards what follows
+	open     map[string]*question
+	approved map[string]map[string]bool // by session: what was allowed until the process ends
 }
 
 func newQuestions() *questions {
-	return &questions{open: make(map[string]*question), leave: make(map[string]map[string]bool)}
+	return &questions{open: make(map[string]*question), approved: make(map[string]map[string]bool)}
 }
 
 func (b *questions) ask(q *question) {
@@ -68,13 +68,13 @@ func (b *questions) close(q *question) {
 	delete(b.open, q.id)
 }
 
-// in returns the questions of a lane, the oldest first.
-func (b *questions) in(l inbox.Lane, leave bool) []*question {
+// ofLane returns the questions of a lane, the oldest first.
+func (b *questions) ofLane(l inbox.Lane, leave bool) []*question {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []*question
 	for _, q := range b.open {
-		if q.lane == l && q.leave == leave {
+		if q.lane == l && q.approval == leave {
 			found = append(found, q)
 		}
 	}
@@ -93,36 +93,36 @@ func (b *questions) reserve(q *question, key string) bool {
 }
 
 // any reports whether a question waits in a lane.
-func (b *questions) any(l inbox.Lane) bool { return len(b.in(l, true))+len(b.in(l, false)) > 0 }
+func (b *questions) any(l inbox.Lane) bool { return len(b.ofLane(l, true))+len(b.ofLane(l, false)) > 0 }
 
 // allowed reports whether key was allowed for a session.
 func (b *questions) allowed(session, key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.leave[session][key]
+	return b.approved[session][key]
 }
 
-// mostLeave bounds for how many sessions leave is remembered.
-const mostLeave = 1000
+// maxApprovedSessions bounds for how many sessions leave is remembered.
+const maxApprovedSessions = 1000
 
 func (b *questions) allow(session, key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.leave) >= mostLeave { // asked again is better than kept for ever
-		clear(b.leave)
+	if len(b.approved) >= maxApprovedSessions { // asked again is better than kept for ever
+		clear(b.approved)
 	}
-	if b.leave[session] == nil {
-		b.leave[session] = make(map[string]bool)
+	if b.approved[session] == nil {
+		b.approved[session] = make(map[string]bool)
 	}
-	b.leave[session][key] = true
+	b.approved[session][key] = true
 }
 
-// Awaited reports whether the next message in a lane answers a question.
-func (r *Runner) Awaited(l inbox.Lane) bool { return len(r.asking.in(l, false)) > 0 }
+// HasQuestion reports whether the next message in a lane answers a question.
+func (r *Runner) HasQuestion(l inbox.Lane) bool { return len(r.asking.ofLane(l, false)) > 0 }
 
-// Said tells the questions of a lane that somebody has said something there.
-func (r *Runner) Said(l inbox.Lane) {
-	for _, q := range r.asking.in(l, false) {
+// MessageReceived tells the questions of a lane that somebody has said something there.
+func (r *Runner) MessageReceived(l inbox.Lane) {
+	for _, q := range r.asking.ofLane(l, false) {
 		select {
 		case q.said <- struct{}{}:
 		default: // it knows
@@ -130,19 +130,19 @@ func (r *Runner) Said(l inbox.Lane) {
 	}
 }
 
-// Leaves returns the ids of the requests for leave that wait in a lane, the
+// PendingApprovals returns the ids of the requests for leave that wait in a lane, the
 // oldest first.
-func (r *Runner) Leaves(l inbox.Lane) []string {
+func (r *Runner) PendingApprovals(l inbox.Lane) []string {
 	var ids []string
-	for _, q := range r.asking.in(l, true) {
+	for _, q := range r.asking.ofLane(l, true) {
 		ids = append(ids, q.id)
 	}
 	return ids
 }
 
-// Settled tells the questions what became of the rows that show them. One that
+// QuestionsDelivered tells the questions what became of the rows that show them. One that
 // cannot be shown has no answer.
-func (r *Runner) Settled(row outbox.Row, s outbox.Settlement) {
+func (r *Runner) QuestionsDelivered(row outbox.Row, s outbox.Settlement) {
 	if s.State != outbox.Dead || row.Question == "" {
 		return
 	}
@@ -158,37 +158,37 @@ func (r *Runner) Settled(row outbox.Row, s outbox.Settlement) {
 	}
 }
 
-// Decide answers the question called id that waits in lane l; id "" is the only
+// AnswerQuestion answers the question called id that waits in lane l; id "" is the only
 // one there. It says in words what comes of it, and returns what makes it so, nil
 // if nothing does. key names who decides, so that only the first decision counts.
-func (r *Runner) Decide(l inbox.Lane, id, key string, leave bool, d command.Decision) (text string, then func()) {
-	waiting := r.asking.in(l, leave)
+func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, leave bool, d command.Decision) (text string, then func()) {
+	waiting := r.asking.ofLane(l, leave)
 	if id == "" && len(waiting) > 1 {
 		ids := make([]string, len(waiting))
 		for i, q := range waiting {
 			ids[i] = "`" + q.id + "`"
 		}
-		return r.o.Words.T("%d questions wait. Say which: %s.", len(waiting), strings.Join(ids, ", ")), nil
+		return r.opts.Printer.T("%d questions wait. Say which: %s.", len(waiting), strings.Join(ids, ", ")), nil
 	}
 	i := slices.IndexFunc(waiting, func(q *question) bool { return id == "" || q.id == id })
 	switch {
 	case i < 0 && id == "":
-		return r.o.Words.T("Nothing waits for that."), nil
+		return r.opts.Printer.T("Nothing waits for that."), nil
 	case i < 0:
-		return r.o.Words.T("No question is called `%s` here. It was answered already, or its time is over.", id), nil
+		return r.opts.Printer.T("No question is called `%s` here. It was answered already, or its time is over.", id), nil
 	}
 	q := waiting[i]
 	switch {
-	case d.By.Level < q.level:
-		return r.o.Words.T("That is for people of level %s; you are %s.", q.level, d.By.Level), nil
-	case d.For == "always" && d.By.Level < access.Owner:
-		return r.o.Words.T("Leave for ever is given by an owner only."), nil
+	case d.Principal.Level < q.level:
+		return r.opts.Printer.T("That is for people of level %s; you are %s.", q.level, d.Principal.Level), nil
+	case d.Scope == "always" && d.Principal.Level < access.Owner:
+		return r.opts.Printer.T("Leave for ever is given by an owner only."), nil
 	case !leave && d.Choice >= len(q.choices):
-		return r.o.Words.T("There are %d choices.", len(q.choices)), nil
+		return r.opts.Printer.T("There are %d choices.", len(q.choices)), nil
 	case !r.asking.reserve(q, key):
-		return r.o.Words.T("That was answered already."), nil
+		return r.opts.Printer.T("That was answered already."), nil
 	}
-	return said(r.o.Words, q, d), func() {
+	return said(r.opts.Printer, q, d), func() {
 		select {
 		case q.decided <- d:
 		default: // this decision was carried out before
@@ -199,15 +199,15 @@ func (r *Runner) Decide(l inbox.Lane, id, key string, leave bool, d command.Deci
 // said is what a person is told of a decision.
 func said(p words.Printer, q *question, d command.Decision) string {
 	switch {
-	case !q.leave && d.Choice >= 0:
+	case !q.approval && d.Choice >= 0:
 		return p.T("Your answer: %s", q.choices[d.Choice])
-	case !q.leave:
+	case !q.approval:
 		return p.T("I have your answer.")
 	case !d.Allow:
 		return p.T("Denied.")
-	case d.For == "":
+	case d.Scope == "":
 		return p.T("Allowed, this once.")
-	case d.For == "session":
+	case d.Scope == "session":
 		return p.T("Allowed, and from now on in this conversation.")
 	}
 	return p.T("Allowed, and from now on everywhere.")
@@ -216,45 +216,49 @@ func said(p words.Printer, q *question, d command.Decision) string {
 // show sends a question with its buttons, as a message of its own.
 func (r *Runner) show(ctx context.Context, q *question, text string, to delivery.Draft, buttons [][]chat.Button) error {
 	to.Role = outbox.Notice
-	rows := r.o.Delivery.Render(text, to)
+	rows := r.opts.Delivery.Render(text, to)
 	for i := range rows {
 		rows[i].Question = q.id
 	}
 	if n := len(rows); n > 0 {
 		rows[n-1].Msg.Buttons = buttons
 	}
-	_, err := r.o.Delivery.Enqueue(ctx, rows...)
+	_, err := r.opts.Delivery.Enqueue(ctx, rows...)
 	return err
 }
 
-// people are whom the tools of the turn reach. It is made before they run.
-func (t *turn) people() tool.People {
+// toolUser are whom the tools of the turn reach. It is made before they run.
+func (t *turn) toolUser() tool.People {
 	e, to := t.last(), t.draft()
 	p := tool.People{}
-	if t.r.o.Send != nil {
-		p.Send = func(ctx context.Context, m tool.Message) (string, error) { return t.r.o.Send(ctx, e, t.c.Turn, m) }
+	if t.runner.opts.Send != nil {
+		p.Send = func(ctx context.Context, m tool.Message) (string, error) {
+			return t.runner.opts.Send(ctx, e, t.claim.Turn, m)
+		}
 	}
-	if t.r.unattended(e) {
-		p.Approve = func(ctx context.Context, req tool.Request) error { return t.r.unasked(ctx, string(t.s.rec.ID), req) }
+	if t.runner.unattended(e) {
+		p.Approve = func(ctx context.Context, req tool.Request) error {
+			return t.runner.decideUnattended(ctx, string(t.session.record.ID), req)
+		}
 		return p
 	}
 	p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return t.ask(ctx, to, e, q) }
-	p.Approve = func(ctx context.Context, req tool.Request) error { return t.approve(ctx, to, e, req) }
+	p.Approve = func(ctx context.Context, req tool.Request) error { return t.requestApproval(ctx, to, e, req) }
 	return p
 }
 
 // unattended reports whether nobody can answer in the turn of e.
 func (r *Runner) unattended(e inbox.Entry) bool {
-	return e.Inbound.Address.Platform == chat.Cron || r.o.Delivery.RawMarkdown(e.Inbound.Address)
+	return e.Inbound.Address.Platform == chat.Cron || r.opts.Delivery.RawMarkdown(e.Inbound.Address)
 }
 
 // ask puts a question of a tool to the person, and waits for the answer: a
 // message like any other, or a button.
 func (t *turn) ask(ctx context.Context, to delivery.Draft, e inbox.Entry, in tool.Question) (tool.Answer, error) {
 	none := tool.Answer{Choice: -1}
-	q := &question{lane: t.c.Lane, level: access.Guest, choices: in.Choices}
-	t.r.asking.ask(q)
-	defer t.r.asking.close(q)
+	q := &question{lane: t.claim.Lane, level: access.Guest, choices: in.Choices}
+	t.runner.asking.ask(q)
+	defer t.runner.asking.close(q)
 	var b strings.Builder
 	b.WriteString(in.Text)
 	var buttons [][]chat.Button
@@ -262,7 +266,7 @@ func (t *turn) ask(ctx context.Context, to delivery.Draft, e inbox.Entry, in too
 		fmt.Fprintf(&b, "\n%d. %s", i+1, c)
 		buttons = append(buttons, []chat.Button{{Label: label(c), Data: fmt.Sprintf("/answer %s %d", q.id, i+1)}})
 	}
-	if err := t.r.show(ctx, q, b.String(), to, buttons); err != nil {
+	if err := t.runner.show(ctx, q, b.String(), to, buttons); err != nil {
 		return none, fmt.Errorf("the question could not be shown: %w", err)
 	}
 	late := time.NewTimer(answerTime)
@@ -300,7 +304,7 @@ func label(choice string) string {
 
 // heardAnswer takes what people have said into the turn, and returns it.
 func (t *turn) heardAnswer(ctx context.Context) string {
-	more, err := t.r.o.Store.Join(context.WithoutCancel(ctx), t.c, true)
+	more, err := t.runner.opts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
 	if err != nil {
 		t.log.Error("join an answer", zap.Error(err))
 		return ""
@@ -308,7 +312,7 @@ func (t *turn) heardAnswer(ctx context.Context) string {
 	t.replies.add(more)
 	var texts []string
 	for _, e := range more {
-		text, _, _ := t.r.say(ctx, e, &session.Record{ID: t.s.rec.ID}, false)
+		text, _, _ := t.runner.entryContent(ctx, e, &session.Record{ID: t.session.record.ID}, false)
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n")
@@ -341,11 +345,11 @@ func (t *turn) absorb() {
 	t.replies.mu.Lock()
 	defer t.replies.mu.Unlock()
 	for _, e := range t.replies.list {
-		t.c.Entries = append(t.c.Entries, e)
-		t.heard = max(t.heard, e.ID)
+		t.claim.Entries = append(t.claim.Entries, e)
+		t.lastSeen = max(t.lastSeen, e.ID)
 	}
 	if len(t.replies.list) > 0 {
-		t.appear()
+		t.updateActor()
 	}
 	t.replies.list = nil
 }

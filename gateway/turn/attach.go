@@ -73,11 +73,11 @@ func (t *turn) attach(answer string, f delivery.Draft) (string, []outbox.Row) {
 			refused(path, t.T("an answer carries %d files at most", maxAttached))
 			break
 		}
-		if t.r.o.Attach == nil {
+		if t.runner.opts.Attach == nil {
 			refused(path, t.T("files cannot be sent here"))
 			continue
 		}
-		file, err := t.r.o.Attach(path)
+		file, err := t.runner.opts.Attach(path)
 		if err != nil {
 			t.log.Warn("attach", zap.String("path", path), zap.Error(err))
 			refused(path, t.LocalizeError(err))

@@ -15,13 +15,13 @@ import (
 	"hermesd/gateway/words"
 )
 
-// A cleaningPass is a pass of hygiene, or one that a person has asked for, under
+// A backgroundCompaction is a pass of hygiene, or one that a person has asked for, under
 // way or made.
-type cleaningPass struct {
+type backgroundCompaction struct {
 	view   agent.View
 	head   llm.Digest // of the messages in view
 	engine agent.Engine
-	why    string
+	reason string
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when nobody waits for the pass any more
 	done   chan struct{} // closed when what follows is set
@@ -33,63 +33,63 @@ type cleaningPass struct {
 }
 
 // fits reports whether nothing has touched what p was made of.
-func (p *cleaningPass) fits(s *conversation) bool {
+func (p *backgroundCompaction) fits(s *sessionState) bool {
 	n := len(p.view.Messages)
-	return p.view.First == s.rec.Start && n > 0 && n <= s.tr.Len() && s.tr.Digests(n)[n-1] == p.head
+	return p.view.First == s.record.Start && n > 0 && n <= s.transcript.Len() && s.transcript.Digests(n)[n-1] == p.head
 }
 
-// keepPass is how long a pass that was made waits for a turn that adopts it. It
+// keepCompaction is how long a pass that was made waits for a turn that adopts it. It
 // holds the conversation as it was, so it cannot wait for ever.
-const keepPass = time.Hour
+const keepCompaction = time.Hour
 
-// Cleanings count the passes that are made beside turns, since the start.
-type Cleanings struct {
-	Begun     int    `json:"begun"`
+// CompactionStats count the passes that are made beside turns, since the start.
+type CompactionStats struct {
+	Started   int    `json:"begun"`
 	Failed    int    `json:"failed"`
 	Adopted   int    `json:"adopted"`
-	Forgotten int    `json:"forgotten"`      // made, and adopted by no turn
+	Discarded int    `json:"forgotten"`      // made, and adopted by no turn
 	Waiting   int    `json:"waiting"`        // under way or made, and not adopted yet
 	Last      string `json:"last,omitempty"` // what became of the newest one: "made" or why it failed; "" before the first
 	// LastBefore and Tokens are what the newest one that was made began with, and
 	// came to.
 	LastBefore int `json:"last_before,omitempty"`
-	Tokens     int `json:"last_after,omitempty"`
+	LastAfter  int `json:"last_after,omitempty"`
 }
 
 // String is Said, in English.
-func (n Cleanings) String() string { return n.Said(words.Printer{}) }
+func (n CompactionStats) String() string { return n.Describe(words.Printer{}) }
 
-// Said counts the passes in one line, "" if there were none. Why one failed is
+// Describe counts the passes in one line, "" if there were none. Why one failed is
 // not in it: that may tell of the conversation.
-func (n Cleanings) Said(p words.Printer) string {
-	if n.Begun == 0 {
+func (n CompactionStats) Describe(p words.Printer) string {
+	if n.Started == 0 {
 		return ""
 	}
-	s := p.T("compactions beside turns since the start: %d; adopted %d", n.Begun, n.Adopted)
+	s := p.T("compactions beside turns since the start: %d; adopted %d", n.Started, n.Adopted)
 	for _, part := range []struct {
 		what string
 		n    int
-	}{{words.N("waiting"), n.Waiting}, {words.N("failed"), n.Failed}, {words.N("made for nothing"), n.Forgotten}} {
+	}{{words.N("waiting"), n.Waiting}, {words.N("failed"), n.Failed}, {words.N("made for nothing"), n.Discarded}} {
 		if part.n > 0 {
 			s += fmt.Sprintf(", %s %d", p.Translate(part.what), part.n)
 		}
 	}
 	if n.LastBefore > 0 {
-		s += p.T("; the newest made %d tokens of %d", n.Tokens, n.LastBefore)
+		s += p.T("; the newest made %d tokens of %d", n.LastAfter, n.LastBefore)
 	}
 	return s
 }
 
-// cleaning are the passes that no turn has adopted yet. There is at most one per
+// backgroundCompactions are the passes that no turn has adopted yet. There is at most one per
 // session, so two never compact the same one.
-type cleaning struct {
+type backgroundCompactions struct {
 	running sync.WaitGroup
 	mu      sync.Mutex // guards what follows
-	passes  map[session.ID]*cleaningPass
-	counts  Cleanings
+	passes  map[session.ID]*backgroundCompaction
+	counts  CompactionStats
 }
 
-func (c *cleaning) of(id session.ID) *cleaningPass {
+func (c *backgroundCompactions) of(id session.ID) *backgroundCompaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.passes[id]
@@ -97,7 +97,7 @@ func (c *cleaning) of(id session.ID) *cleaningPass {
 
 // orphan reports whether a pass has the engine of a session that is given up; the
 // engine is ended with the pass then.
-func (c *cleaning) orphan(id session.ID) bool {
+func (c *backgroundCompactions) orphan(id session.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.passes[id]
@@ -107,15 +107,15 @@ func (c *cleaning) orphan(id session.ID) bool {
 	return p != nil
 }
 
-func (c *cleaning) count(f func(*Cleanings)) {
+func (c *backgroundCompactions) count(f func(*CompactionStats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(&c.counts)
 }
 
-// Cleanings returns what has become of the passes beside turns.
-func (r *Runner) Cleanings() Cleanings {
-	c := &r.cleaning
+// CompactionStats returns what has become of the passes beside turns.
+func (r *Runner) CompactionStats() CompactionStats {
+	c := &r.compactions
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.counts
@@ -124,7 +124,7 @@ func (r *Runner) Cleanings() Cleanings {
 }
 
 // drop forgets p, if it is there still, and reports whether it was.
-func (c *cleaning) drop(id session.ID, p *cleaningPass) bool {
+func (c *backgroundCompactions) drop(id session.ID, p *backgroundCompaction) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.passes[id] != p {
@@ -135,25 +135,25 @@ func (c *cleaning) drop(id session.ID, p *cleaningPass) bool {
 	return true
 }
 
-// begun has a pass of the turn's conversation made beside the turns. It ends with
+// startCompaction has a pass of the turn's conversation made beside the turns. It ends with
 // the runner, and is forgotten when no turn has adopted it for long.
-func (t *turn) begun(e agent.Engine, v agent.View, why string) *cleaningPass {
-	r, c, id := t.r, &t.r.cleaning, t.s.rec.ID
+func (t *turn) startCompaction(e agent.Engine, v agent.View, why string) *backgroundCompaction {
+	r, c, id := t.runner, &t.runner.compactions, t.session.record.ID
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &cleaningPass{view: v, engine: e, why: why, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
+	p := &backgroundCompaction{view: v, engine: e, reason: why, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
 	if n := len(v.Messages); n > 0 {
-		p.head = t.s.tr.Digests(n)[n-1]
+		p.head = t.session.transcript.Digests(n)[n-1]
 	}
 	c.mu.Lock()
 	if c.passes == nil {
-		c.passes = make(map[session.ID]*cleaningPass)
+		c.passes = make(map[session.ID]*backgroundCompaction)
 	}
 	c.passes[id] = p
-	c.counts.Begun++
+	c.counts.Started++
 	c.mu.Unlock()
 	c.running.Go(func() {
-		p.pass, p.err = r.o.Agent.Compress(ctx, e, v)
-		c.count(func(n *Cleanings) { n.note(p) })
+		p.pass, p.err = r.opts.Agent.Compress(ctx, e, v)
+		c.count(func(n *CompactionStats) { n.note(p) })
 		close(p.done)
 	})
 	c.running.Go(func() {
@@ -167,7 +167,7 @@ func (t *turn) begun(e agent.Engine, v agent.View, why string) *cleaningPass {
 	return p
 }
 
-func (n *Cleanings) note(p *cleaningPass) {
+func (n *CompactionStats) note(p *backgroundCompaction) {
 	switch {
 	case errors.Is(p.err, agent.ErrNotNow):
 		n.Last = "there was nothing to do"
@@ -177,12 +177,12 @@ func (n *Cleanings) note(p *cleaningPass) {
 		n.Last = p.err.Error()
 		return
 	}
-	n.Last, n.LastBefore, n.Tokens = "made", p.pass.Before, p.pass.After
+	n.Last, n.LastBefore, n.LastAfter = "made", p.pass.Before, p.pass.After
 }
 
 // expire forgets a pass that no turn adopts for long.
-func (r *Runner) expire(id session.ID, p *cleaningPass) {
-	limit := time.NewTimer(keepPass)
+func (r *Runner) expire(id session.ID, p *backgroundCompaction) {
+	limit := time.NewTimer(keepCompaction)
 	defer limit.Stop()
 	for {
 		select {
@@ -192,17 +192,17 @@ func (r *Runner) expire(id session.ID, p *cleaningPass) {
 			return
 		case <-limit.C:
 		}
-		if r.sole.enter(id) == nil {
+		if r.locks.acquire(id) == nil {
 			break
 		}
 		limit.Reset(time.Minute) // the turn that has the session may adopt it
 	}
-	defer r.sole.leave(id)
-	if !r.cleaning.drop(id, p) {
+	defer r.locks.release(id)
+	if !r.compactions.drop(id, p) {
 		return
 	}
-	r.cleaning.count(func(n *Cleanings) { n.Forgotten++ })
-	r.o.Log.Info("a compaction was adopted by no turn and is forgotten", zap.String("session", string(id)))
+	r.compactions.count(func(n *CompactionStats) { n.Discarded++ })
+	r.opts.Log.Info("a compaction was adopted by no turn and is forgotten", zap.String("session", string(id)))
 	if l, ok := p.engine.(agent.Lifecycle); ok && p.alone {
 		l.End()
 	}
@@ -210,8 +210,8 @@ func (r *Runner) expire(id session.ID, p *cleaningPass) {
 
 // take makes the turn the owner of a pass that is made, and of its engine, which
 // knows how it went.
-func (t *turn) take(p *cleaningPass) {
-	t.r.cleaning.drop(t.s.rec.ID, p)
-	t.s.engine, t.s.limits = p.engine, agent.Limits{}
+func (t *turn) take(p *backgroundCompaction) {
+	t.runner.compactions.drop(t.session.record.ID, p)
+	t.session.engine, t.session.limits = p.engine, agent.Limits{}
 	t.limit()
 }

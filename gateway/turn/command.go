@@ -21,13 +21,13 @@ func (t *turn) command(cut context.Context) {
 	ctx := context.WithoutCancel(cut)
 	e := t.first()
 	name, args, _ := command.Parse(e.Inbound.Text)
-	rec, _, err := t.r.o.Store.Session(ctx, e.Session)
+	rec, _, err := t.runner.opts.Store.Session(ctx, e.Session)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, In: e.Inbound, By: e.Principal, Key: e.Session, Session: rec, Printer: t.r.o.Words}
-	res, err := t.r.o.Commands.Run(ctx, t.r.o.Env, call)
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Printer: t.runner.opts.Printer}
+	res, err := t.runner.opts.Commands.Run(ctx, t.runner.opts.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
 		return
@@ -57,7 +57,7 @@ func (t *turn) command(cut context.Context) {
 	}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
-	m.Rows = t.r.o.Delivery.Render(res.Text, f)
+	m.Rows = t.runner.opts.Delivery.Render(res.Text, f)
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
@@ -65,12 +65,12 @@ func (t *turn) command(cut context.Context) {
 		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {
-		s, err := t.r.begin(e, res.Title)
+		s, err := t.runner.begin(e, res.Title)
 		if err != nil {
 			t.fail(ctx, err)
 			return
 		}
-		m.Create, m.Session = s.open, session.Record{}
+		m.Create, m.Session = s.created, session.Record{}
 	}
 	if t.commit(ctx, m) { // else it runs again, or somebody else runs it
 		t.carryOut(ctx, res, rec, f)
@@ -89,19 +89,19 @@ func pointed(k session.Key, id session.ID) map[session.Key]session.ID {
 func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
 	e := t.first()
 	name, _, _ := command.Parse(e.Inbound.Text)
-	if res.Stop && t.r.o.Stop(inbox.LaneOf(e.Session), Stopped{By: "/" + name}) {
+	if res.Stop && t.runner.opts.Stop(inbox.LaneOf(e.Session), StoppedError{Person: "/" + name}) {
 		t.log.Info("stopped", zap.String("by", e.Principal.ID))
 	}
-	if res.Then != nil {
-		res.Then()
+	if res.AfterCommit != nil {
+		res.AfterCommit()
 	}
 	if res.Forget {
-		told := t.r.forgetSession(ctx, rec.ID)
-		if err := t.r.o.Delivery.SendNotice(context.WithoutCancel(ctx), told, f); err != nil {
+		told := t.runner.forgetSession(ctx, rec.ID)
+		if err := t.runner.opts.Delivery.SendNotice(context.WithoutCancel(ctx), told, f); err != nil {
 			t.log.Error("say what was deleted", zap.Error(err))
 		}
 	}
 	if res.Restart {
-		t.r.o.Restart(e.Inbound.Address)
+		t.runner.opts.Restart(e.Inbound.Address)
 	}
 }

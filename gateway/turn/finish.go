@@ -22,23 +22,23 @@ import (
 	"hermesd/gateway/words"
 )
 
-// broken ends a turn whose run did not reach an answer.
-func (t *turn) broken(ctx context.Context, err error, preview outbox.ID) {
+// endFailed ends a turn whose run did not reach an answer.
+func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 	if errors.Is(err, inbox.ErrStale) {
 		t.stale(err)
 		return
 	}
-	if preview != 0 && len(t.c.Previews) == 0 {
-		t.c.Previews = append(t.c.Previews, outbox.Row{ID: preview})
+	if preview != 0 && len(t.claim.Previews) == 0 {
+		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
 	}
 	if ctx.Err() != nil {
-		t.cut(ctx, context.Cause(ctx))
+		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	}
 	t.log.Warn("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
-	rows := t.takeBack()
-	rows = append(rows, t.apology(err)...)
+	rows := t.deletePreviews()
+	rows = append(rows, t.failureNotice(err)...)
 	t.keepHistory(ctx, err)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
@@ -57,51 +57,51 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 			t.log.Error("take back what was said", zap.Error(wrong))
 		}
 	}
-	agent.Close(t.s.tr, "[No answer was given: "+t.sentence(words.Printer{}, err)+"]")
+	agent.Close(t.session.transcript, "[No answer was given: "+t.sentence(words.Printer{}, err)+"]")
 }
 
 // undo takes back what the turn did to its conversation. Its passes go too: what
 // they put in the place of the transcript holds the input.
 func (t *turn) undo(ctx context.Context) error {
 	if len(t.passes) == 0 {
-		t.s.tr.Truncate(t.stored)
+		t.session.transcript.Truncate(t.stored)
 	} else {
-		was := &conversation{rec: t.s.rec}
-		if err := t.r.read(context.WithoutCancel(ctx), was); err != nil {
+		was := &sessionState{record: t.session.record}
+		if err := t.runner.read(context.WithoutCancel(ctx), was); err != nil {
 			return err
 		}
-		t.s.prefix, t.s.tr, t.s.bytes = was.prefix, was.tr, was.bytes
-		t.s.engine, t.s.kept = nil, nil // it has taken down passes that are none
-		t.passes, t.reprompt, t.stored = nil, false, was.tr.Len()
+		t.session.prefix, t.session.transcript, t.session.bytes = was.prefix, was.transcript, was.bytes
+		t.session.engine, t.session.savedEngineState = nil, nil // it has taken down passes that are none
+		t.passes, t.reprompt, t.stored = nil, false, was.transcript.Len()
 	}
-	if t.s.rec.PromptMessages == 0 || t.s.rec.PromptMessages > t.stored {
-		t.s.rec.PromptTokens, t.s.rec.PromptMessages = 0, 0
+	if t.session.record.PromptMessages == 0 || t.session.record.PromptMessages > t.stored {
+		t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
 	}
-	t.s.rec.PendingBreak = string(ledger.Undo)
+	t.session.record.PendingBreak = string(ledger.Undo)
 	return nil
 }
 
-// cut ends a run that was cut short on purpose.
-func (t *turn) cut(ctx context.Context, cause error) {
-	var newer Newer
-	var stopped Stopped
+// endInterrupted ends a run that was cut short on purpose.
+func (t *turn) endInterrupted(ctx context.Context, cause error) {
+	var newer SupersededError
+	var stopped StoppedError
 	switch {
 	case errors.Is(cause, lane.ErrClosed):
 		t.release(ctx)
-		t.again = false
+		t.moreWork = false
 	case errors.As(cause, &stopped):
-		if t.s != nil {
-			agent.Close(t.s.tr, "[Stopped by the user.]")
+		if t.session != nil {
+			agent.Close(t.session.transcript, "[Stopped by the user.]")
 		}
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.By}, Rows: t.takeBack(),
+			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviews(),
 		})
-	case errors.As(cause, &newer) && len(t.c.Steps) > 0 && t.s != nil:
-		agent.Close(t.s.tr, "[Interrupted by the next message.]")
+	case errors.As(cause, &newer) && len(t.claim.Steps) > 0 && t.session != nil:
+		agent.Close(t.session.transcript, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.By}, Rows: t.takeBack(),
+			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviews(),
 		})
-		t.again = true
+		t.moreWork = true
 	case errors.As(cause, &newer):
 		t.release(ctx)
 	default:
@@ -114,30 +114,30 @@ func (t *turn) cut(ctx context.Context, cause error) {
 func (t *turn) release(ctx context.Context) {
 	// After a pass, or with calls in its ledger that are not stored, what memory
 	// has is not what the store has.
-	if t.s != nil && len(t.passes) == 0 && len(t.calls) == 0 {
-		t.s.tr.Truncate(t.stored)
-		if t.s.open == nil {
-			t.r.cache.put(t.s)
+	if t.session != nil && len(t.passes) == 0 && len(t.calls) == 0 {
+		t.session.transcript.Truncate(t.stored)
+		if t.session.created == nil {
+			t.runner.cache.put(t.session)
 		}
 	}
-	t.again = true
-	if len(t.c.Steps) == 0 {
-		if _, err := t.r.o.Delivery.Enqueue(context.WithoutCancel(ctx), t.takeBack()...); err != nil {
+	t.moreWork = true
+	if len(t.claim.Steps) == 0 {
+		if _, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviews()...); err != nil {
 			t.log.Error("take the preview back", zap.Error(err))
 		}
 	}
 	// A claim that is not given back would hold its lane until the lease ends.
-	err := t.insist(context.WithoutCancel(ctx), "release", func() {}, func(ctx context.Context) error { return t.r.o.Store.Release(ctx, t.c) })
+	err := t.commitUntilStored(context.WithoutCancel(ctx), "release", func() {}, func(ctx context.Context) error { return t.runner.opts.Store.Release(ctx, t.claim) })
 	if errors.Is(err, inbox.ErrConflict) {
 		t.log.Error("release", zap.Error(err))
 	}
 }
 
-// takeBack are rows that take back what was shown of an answer that never came.
-func (t *turn) takeBack() []outbox.Row {
+// deletePreviews are rows that take back what was shown of an answer that never came.
+func (t *turn) deletePreviews() []outbox.Row {
 	var rows []outbox.Row
-	for _, p := range t.c.Previews {
-		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, p.ID))
+	for _, p := range t.claim.Previews {
+		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 	}
 	return rows
 }
@@ -150,9 +150,9 @@ func (t *turn) sentence(p words.Printer, err error) string {
 	return excuse.Message(p, err)
 }
 
-// apology tells the person what went wrong and what to do.
-func (t *turn) apology(err error) []outbox.Row {
-	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.sentence(t.Printer, err), t.c.Turn), t.quoting())
+// failureNotice tells the person what went wrong and what to do.
+func (t *turn) failureNotice(err error) []outbox.Row {
+	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.sentence(t.Printer, err), t.claim.Turn), t.quoting())
 }
 
 // quoting is a draft for why there is no answer. It shows which message it is
@@ -171,54 +171,54 @@ func (t *turn) fail(ctx context.Context, err error) {
 	}
 	t.log.Error("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
-	t.s = nil
-	rows := append(t.takeBack(), t.apology(err)...)
+	t.session = nil
+	rows := append(t.deletePreviews(), t.failureNotice(err)...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
 }
 
-// setAside ends a turn that has killed the process before.
-func (t *turn) setAside(ctx context.Context) {
+// quarantine ends a turn that has killed the process before.
+func (t *turn) quarantine(ctx context.Context) {
 	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
-	text := t.T("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.c.Turn)
-	if n := len(t.c.Entries); n > 1 {
-		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.c.Turn)
+	text := t.T("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.claim.Turn)
+	if n := len(t.claim.Entries); n > 1 {
+		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.claim.Turn)
 	}
 	if slot := t.first().Occurrence; slot != nil {
-		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(slot.Job), t.c.Turn)
+		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(slot.Job), t.claim.Turn)
 	}
 	t.drop(ctx, text, "set aside")
 }
 
 // drop ends a turn of which no conversation comes, with a text that says so.
 func (t *turn) drop(ctx context.Context, text, why string) {
-	rows := append(t.takeBack(), t.render(text, t.quoting())...)
+	rows := append(t.deletePreviews(), t.render(text, t.quoting())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: why}, Rows: rows})
 }
 
-// tooLate ends a turn that would come too late: of a message, which is kept in its
+// endTooOld ends a turn that would come too late: of a message, which is kept in its
 // conversation, or of a scheduled prompt.
-func (t *turn) tooLate(ctx context.Context, why excuse.AbandonReason) {
+func (t *turn) endTooOld(ctx context.Context, why excuse.AbandonReason) {
 	if slot := t.first().Occurrence; slot != nil {
 		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
 		return
 	}
-	s, err := t.r.use(ctx, t.first(), false)
+	s, err := t.runner.lockSession(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil: // it waited for another turn of the session
-		t.cut(ctx, context.Cause(ctx))
+		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
-	defer t.r.sole.leave(s.rec.ID)
-	t.s = s
-	t.stored = s.tr.Len()
-	m, _ := t.r.compose(ctx, t.c.Entries, &s.rec)
-	agent.Close(s.tr, "")
-	s.tr.Append(m)
-	agent.Close(s.tr, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.takeBack(), t.render(why.Message(t.Printer, len(t.c.Entries)), t.quoting())...)
+	defer t.runner.locks.release(s.record.ID)
+	t.session = s
+	t.stored = s.transcript.Len()
+	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.record)
+	agent.Close(s.transcript, "")
+	s.transcript.Append(m)
+	agent.Close(s.transcript, "[Not answered: it came while the daemon was away.]")
+	rows := append(t.deletePreviews(), t.render(why.Message(t.Printer, len(t.claim.Entries)), t.quoting())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
 }
 
@@ -232,23 +232,23 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 		return false
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		rows, err := t.r.o.Store.CommitTurn(context.WithoutCancel(ctx), t.c, m)
+		rows, err := t.runner.opts.Store.CommitTurn(context.WithoutCancel(ctx), t.claim, m)
 		if err == nil {
-			if t.s != nil {
-				t.s.open, t.s.rec = nil, m.Session
+			if t.session != nil {
+				t.session.created, t.session.record = nil, m.Session
 				for _, row := range m.Messages {
-					t.s.bytes += int64(len(row))
+					t.session.bytes += int64(len(row))
 				}
-				t.r.cache.put(t.s)
+				t.runner.cache.put(t.session)
 			}
-			t.r.o.Delivery.WakeRows(rows)
+			t.runner.opts.Delivery.WakeRows(rows)
 			t.result = resultOf(m.Outcome)
 			t.settled(m.Outcome)
-			if slot := t.first().Occurrence; slot != nil && t.r.o.Scheduled != nil {
-				t.r.o.Scheduled.Ended(*slot)
+			if slot := t.first().Occurrence; slot != nil && t.runner.opts.Scheduled != nil {
+				t.runner.opts.Scheduled.RunEnded(*slot)
 			}
-			if t.r.o.Committed != nil {
-				t.r.o.Committed()
+			if t.runner.opts.OnCommit != nil {
+				t.runner.opts.OnCommit()
 			}
 			return true
 		}
@@ -264,7 +264,7 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 		}
 		select {
 		case <-time.After(wait):
-		case <-t.r.closing:
+		case <-t.runner.closing:
 			t.release(ctx)
 			return false
 		}
@@ -273,35 +273,35 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 
 // complete puts into m what follows from the turn itself.
 func (t *turn) complete(m *inbox.Commit) (err error) {
-	t.trace.Took = time.Since(t.trace.Began)
+	t.trace.Took = time.Since(t.trace.Started)
 	m.Trace = t.trace.encode()
-	if t.s == nil {
+	if t.session == nil {
 		return nil
 	}
-	if m.Messages, err = rows(t.s.tr.Since(t.stored)); err != nil {
+	if m.Messages, err = rows(t.session.transcript.Since(t.stored)); err != nil {
 		return err
 	}
 	m.Compactions, m.Calls = t.passes, t.calls
 	if t.reprompt {
-		if m.Prompt, err = json.Marshal(t.s.prefix); err != nil {
-			return fmt.Errorf("prompt of %s: %w", t.s.rec.ID, err)
+		if m.Prompt, err = json.Marshal(t.session.prefix); err != nil {
+			return fmt.Errorf("prompt of %s: %w", t.session.record.ID, err)
 		}
-		t.s.rec.Revision++
+		t.session.record.Revision++
 		t.reprompt = false
 	}
 	// A pass that is still under way has the engine; a later turn keeps its state.
-	if e := t.s.engine; e != nil && t.r.cleaning.of(t.s.rec.ID) == nil {
-		if state := e.State(); state != nil && !bytes.Equal(state, t.s.kept) {
-			m.Engine, t.s.kept = state, state
+	if e := t.session.engine; e != nil && t.runner.compactions.of(t.session.record.ID) == nil {
+		if state := e.State(); state != nil && !bytes.Equal(state, t.session.savedEngineState) {
+			m.Engine, t.session.savedEngineState = state, state
 		}
 	}
-	if t.s.rec.PendingBreak == "" { // declared for a call that was never made
-		t.s.rec.PendingBreak = string(t.s.ledger.Declared())
+	if t.session.record.PendingBreak == "" { // declared for a call that was never made
+		t.session.record.PendingBreak = string(t.session.ledger.Declared())
 	}
-	t.summarised = t.summarised.Add(t.r.present.leave(t.s.rec.ID))
-	m.Create = t.s.open
-	m.Session = t.s.rec
-	m.Session.Messages = t.s.tr.Len()
+	t.summarised = t.summarised.Add(t.runner.active.remove(t.session.record.ID))
+	m.Create = t.session.created
+	m.Session = t.session.record
+	m.Session.Messages = t.session.transcript.Len()
 	m.Session.Turns++
 	m.Session.Crashes = 0
 	m.Session.Calls += len(t.calls)
@@ -313,14 +313,14 @@ func (t *turn) complete(m *inbox.Commit) (err error) {
 // usage is the session's sum with this turn's calls.
 func (t *turn) usage() json.RawMessage {
 	var sum llm.Usage
-	if len(t.s.rec.Usage) > 0 {
-		if err := json.Unmarshal(t.s.rec.Usage, &sum); err != nil {
+	if len(t.session.record.Usage) > 0 {
+		if err := json.Unmarshal(t.session.record.Usage, &sum); err != nil {
 			t.log.Warn("usage", zap.Error(err))
 		}
 	}
-	raw, err := json.Marshal(sum.Add(t.spent).Add(t.summarised))
+	raw, err := json.Marshal(sum.Add(t.tokenUsage).Add(t.summarised))
 	if err != nil {
-		return t.s.rec.Usage
+		return t.session.record.Usage
 	}
 	return raw
 }

@@ -20,22 +20,22 @@ import (
 // said first of them is said once more.
 func (t *turn) takeOut(ctx context.Context, res command.Result) {
 	e := t.first()
-	s, err := t.r.use(ctx, e, true)
+	s, err := t.runner.lockSession(ctx, e, true)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		t.cut(ctx, context.Cause(ctx))
+		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
-	defer t.r.sole.leave(s.rec.ID)
-	at, said := lastExchanges(s.tr, res.Undo)
+	defer t.runner.locks.release(s.record.ID)
+	at, said := lastExchanges(s.transcript, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
 	if at < 0 {
-		m.Rows = t.r.o.Delivery.Render(t.T("There is nothing to take back."), f)
+		m.Rows = t.runner.opts.Delivery.Render(t.T("There is nothing to take back."), f)
 		t.commit(ctx, m)
 		return
 	}
@@ -44,27 +44,27 @@ func (t *turn) takeOut(ctx context.Context, res command.Result) {
 		return
 	}
 	if res.Retry {
-		m.Accept = []inbox.Entry{again(e, said, s.rec.Shared)}
-		t.again = true
+		m.Accept = []inbox.Entry{again(e, said, s.record.Shared)}
+		t.moreWork = true
 	} else {
-		m.Rows = t.r.o.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoted(said)), f)
+		m.Rows = t.runner.opts.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoted(said)), f)
 	}
 	t.commit(ctx, m)
 }
 
 // archive takes what stands in the conversation from message at on out of it.
-func (t *turn) archive(s *conversation, at int) error {
-	kept, err := rows(s.tr.Since(0))
+func (t *turn) archive(s *sessionState, at int) error {
+	kept, err := rows(s.transcript.Since(0))
 	if err != nil {
 		return err
 	}
-	t.s = s
+	t.session = s
 	t.passes = []inbox.Compaction{{Length: len(kept), From: at, To: len(kept), Active: kept[:at:at]}}
-	s.tr.Truncate(at)
+	s.transcript.Truncate(at)
 	t.stored = at
-	s.engine, s.kept = nil, nil // it may know of what is not there any more
-	s.rec.PromptTokens, s.rec.PromptMessages = 0, 0
-	s.rec.PendingBreak = string(ledger.Undo)
+	s.engine, s.savedEngineState = nil, nil // it may know of what is not there any more
+	s.record.PromptTokens, s.record.PromptMessages = 0, 0
+	s.record.PendingBreak = string(ledger.Undo)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 	if title == "" && rec.Title != "" {
 		to.Title = t.T("%s (copy)", rec.Title)
 	}
-	made, err := t.r.o.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
+	made, err := t.runner.opts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
 	if err != nil {
 		return "", err
 	}
@@ -151,25 +151,25 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 // forget deletes a session, once nothing of it runs any more, and says what came
 // of it.
 func (r *Runner) forgetSession(ctx context.Context, id session.ID) string {
-	if busy := r.sole.enter(id); busy != nil {
+	if busy := r.locks.acquire(id); busy != nil {
 		select {
 		case <-busy:
 			return r.forgetSession(ctx, id)
 		case <-ctx.Done():
-			return r.o.Words.T("It could not be deleted: %v.", context.Cause(ctx))
+			return r.opts.Printer.T("It could not be deleted: %v.", context.Cause(ctx))
 		}
 	}
-	defer r.sole.leave(id)
+	defer r.locks.release(id)
 	r.cache.take(id)
-	gone, err := r.o.Store.DeleteSession(context.WithoutCancel(ctx), id)
+	gone, err := r.opts.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return r.o.Words.T("It is deleted already.")
+		return r.opts.Printer.T("It is deleted already.")
 	case err != nil:
-		return r.o.Words.T("It could not be deleted: %v.", err)
+		return r.opts.Printer.T("It could not be deleted: %v.", err)
 	}
-	if r.o.Forgotten != nil {
-		r.o.Forgotten(gone)
+	if r.opts.OnSessionDeleted != nil {
+		r.opts.OnSessionDeleted(gone)
 	}
-	return r.o.Words.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", gone.Messages, len(gone.Files))
+	return r.opts.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", gone.Messages, len(gone.Files))
 }

@@ -29,13 +29,13 @@ const maxInline = 100 << 10
 // gather waits for the pieces that belong to the claim's last entry: the rest
 // of an album, or of a text that the person's client has split.
 func (t *turn) gather(ctx context.Context) error {
-	if len(t.c.Steps) > 0 || t.last().Inbound.Part == nil || t.last().Inbound.Part.Wait == 0 {
+	if len(t.claim.Steps) > 0 || t.last().Inbound.Part == nil || t.last().Inbound.Part.Wait == 0 {
 		return nil
 	}
-	poked := t.r.holding.enter(t.c.Lane)
-	defer t.r.holding.leave(t.c.Lane)
+	poked := t.runner.waits.begin(t.claim.Lane)
+	defer t.runner.waits.end(t.claim.Lane)
 	for {
-		wait := time.Until(holdUntil(t.c.Entries))
+		wait := time.Until(holdUntil(t.claim.Entries))
 		if wait <= 0 {
 			return nil
 		}
@@ -48,11 +48,11 @@ func (t *turn) gather(ctx context.Context) error {
 			timer.Stop()
 		case <-timer.C:
 		}
-		more, err := t.r.o.Store.Join(ctx, t.c, false)
+		more, err := t.runner.opts.Store.Join(ctx, t.claim, false)
 		if err != nil {
 			return fmt.Errorf("join: %w", err)
 		}
-		t.c.Entries = append(t.c.Entries, more...)
+		t.claim.Entries = append(t.claim.Entries, more...)
 	}
 }
 
@@ -72,15 +72,15 @@ func holdUntil(entries []inbox.Entry) time.Time {
 	return last.Accepted.Add(wait)
 }
 
-// holds are the lanes whose turn waits for more pieces.
-type holds struct {
+// inputWaits are the lanes whose turn waits for more pieces.
+type inputWaits struct {
 	mu    sync.Mutex // guards what follows
 	lanes map[inbox.Lane]chan struct{}
 }
 
-func newHolds() *holds { return &holds{lanes: make(map[inbox.Lane]chan struct{})} }
+func newHolds() *inputWaits { return &inputWaits{lanes: make(map[inbox.Lane]chan struct{})} }
 
-func (h *holds) enter(l inbox.Lane) <-chan struct{} {
+func (h *inputWaits) begin(l inbox.Lane) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := make(chan struct{}, 1)
@@ -88,13 +88,13 @@ func (h *holds) enter(l inbox.Lane) <-chan struct{} {
 	return ch
 }
 
-func (h *holds) leave(l inbox.Lane) {
+func (h *inputWaits) end(l inbox.Lane) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.lanes, l)
 }
 
-func (h *holds) poke(l inbox.Lane) bool {
+func (h *inputWaits) poke(l inbox.Lane) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch, ok := h.lanes[l]
@@ -107,9 +107,9 @@ func (h *holds) poke(l inbox.Lane) bool {
 	return ok
 }
 
-// compose makes one message of the user from entries, and says in words which
+// composeInput makes one message of the user from entries, and says in words which
 // of their files could not be had. The files that it has read are noted in rec.
-func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
+func (r *Runner) composeInput(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
 	var text strings.Builder
 	var blocks []llm.Block
 	var problems []string
@@ -118,10 +118,10 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *sessio
 		if i > 0 {
 			text.WriteString(between(entries[i-1], e))
 		}
-		if e.Inbound.HasEarlierMessages && r.o.Earlier != nil {
-			text.WriteString(r.earlier(ctx, e.Inbound, *rec))
+		if e.Inbound.HasEarlierMessages && r.opts.ThreadHistory != nil {
+			text.WriteString(r.threadHistory(ctx, e.Inbound, *rec))
 		}
-		body, images, wrong := r.say(ctx, e, rec, model.Vision)
+		body, images, wrong := r.entryContent(ctx, e, rec, model.Vision)
 		if rec.Shared {
 			text.WriteString("[" + session.CleanSpeakerName(e.Inbound.Sender.Name) + "] ")
 		}
@@ -139,21 +139,21 @@ func (r *Runner) compose(ctx context.Context, entries []inbox.Entry, rec *sessio
 	return llm.Message{Role: llm.User, Blocks: blocks}, problems
 }
 
-// patience bounds the wait for what was said earlier in a thread.
-const patience = 10 * time.Second
+// waitTimeout bounds the wait for what was said earlier in a thread.
+const waitTimeout = 10 * time.Second
 
-// earlier tells the model what others said in the thread of in since the session
+// threadHistory tells the model what others said in the thread of in since the session
 // last listened.
-func (r *Runner) earlier(ctx context.Context, in chat.Inbound, rec session.Record) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (r *Runner) threadHistory(ctx context.Context, in chat.Inbound, rec session.Record) string {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	var since time.Time
 	if rec.Turns > 0 {
 		since = rec.Updated
 	}
-	quotes, err := r.o.Earlier(ctx, in, since)
+	quotes, err := r.opts.ThreadHistory(ctx, in, since)
 	if err != nil {
-		r.o.Log.Warn("earlier messages", zap.String("platform", string(in.Address.Platform)), zap.Error(err))
+		r.opts.Log.Warn("earlier messages", zap.String("platform", string(in.Address.Platform)), zap.Error(err))
 	}
 	var b strings.Builder
 	for _, q := range quotes {
@@ -177,8 +177,8 @@ func between(a, b inbox.Entry) string {
 	return "\n\n"
 }
 
-// say returns what an entry says to a model, and its images if it sees them.
-func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, sees bool) (text string, images []llm.Block, problems []string) {
+// entryContent returns what an entry says to a model, and its images if it sees them.
+func (r *Runner) entryContent(ctx context.Context, e inbox.Entry, rec *session.Record, sees bool) (text string, images []llm.Block, problems []string) {
 	var b strings.Builder
 	if q := e.Inbound.ReplyTo; q != nil && q.Text != "" {
 		who := "a message of " + prompt.Quote(q.Author)
@@ -188,29 +188,29 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 		fmt.Fprintf(&b, "[in reply to %s: %s]\n", who, prompt.Quote(q.Text))
 	}
 	said := e.Inbound.Text
-	if name, args, ok := command.Parse(said); ok && r.o.Skill != nil {
-		if text, ok := r.o.Skill(rec.ID, name, args); ok {
+	if name, args, ok := command.Parse(said); ok && r.opts.Skill != nil {
+		if text, ok := r.opts.Skill(rec.ID, name, args); ok {
 			said = text
 		}
 	}
 	b.WriteString(prompt.Neutralise(said))
 	for _, f := range e.Inbound.Files {
 		var wrong error
-		if f.Path == "" && r.o.Fetch != nil {
-			f, wrong = r.o.Fetch(ctx, e.Inbound.Address.AccountID(), f)
+		if f.Path == "" && r.opts.Fetch != nil {
+			f, wrong = r.opts.Fetch(ctx, e.Inbound.Address.AccountID(), f)
 		}
 		switch {
 		case wrong != nil:
-			problems = append(problems, r.o.Words.LocalizeError(wrong))
+			problems = append(problems, r.opts.Printer.LocalizeError(wrong))
 		case f.FetchError != "":
-			problems = append(problems, r.o.Words.Translate(f.FetchError))
+			problems = append(problems, r.opts.Printer.Translate(f.FetchError))
 		}
 		if sees && isImage(f) {
 			images = append(images, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			continue
 		}
 		uses(rec, f)
-		told, problem, ok := r.perceive(ctx, rec.ID, f)
+		told, problem, ok := r.describeFile(ctx, rec.ID, f)
 		if problem != "" {
 			problems = append(problems, problem)
 		}
@@ -222,9 +222,9 @@ func (r *Runner) say(ctx context.Context, e inbox.Entry, rec *session.Record, se
 	return strings.TrimSpace(b.String()), images, problems
 }
 
-// mostFiles bounds the names of files that are kept with a session. Older ones go
+// maxFiles bounds the names of files that are kept with a session. Older ones go
 // when the cache needs their room.
-const mostFiles = 1000
+const maxFiles = 1000
 
 // uses notes a file in a record whose transcript will not name it.
 func uses(rec *session.Record, f chat.File) {
@@ -232,7 +232,7 @@ func uses(rec *session.Record, f chat.File) {
 	if f.Path == "" || slices.Contains(rec.Files, name) {
 		return
 	}
-	rec.Files = append(slices.Clone(rec.Files[max(0, len(rec.Files)+1-mostFiles):]), name)
+	rec.Files = append(slices.Clone(rec.Files[max(0, len(rec.Files)+1-maxFiles):]), name)
 }
 
 func isImage(f chat.File) bool {

@@ -10,10 +10,10 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// insist writes until the store takes it. A disk that is full is no reason to
+// commitUntilStored writes until the store takes it. A disk that is full is no reason to
 // give up what a turn has done; it ends when ctx does, when the daemon stops, and
 // where the store refuses for good. While it waits it calls waits.
-func (t *turn) insist(ctx context.Context, what string, waits func(), write func(context.Context) error) error {
+func (t *turn) commitUntilStored(ctx context.Context, what string, waits func(), write func(context.Context) error) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := write(context.WithoutCancel(ctx))
 		if err == nil || errors.Is(err, inbox.ErrStale) || errors.Is(err, inbox.ErrConflict) {
@@ -25,7 +25,7 @@ func (t *turn) insist(ctx context.Context, what string, waits func(), write func
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return err
-		case <-t.r.closing:
+		case <-t.runner.closing:
 			return err
 		}
 	}

@@ -22,58 +22,58 @@ type Approvals struct {
 	Timeout time.Duration // of a request, then it is denied
 	// Level returns the level that whoever gives leave for a tool must have.
 	Level func(tool string) access.Level
-	// Judge reports whether a request is harmless enough to need no person, in the
+	// Review reports whether a request is harmless enough to need no person, in the
 	// mode smart; nil: it never is.
-	Judge func(ctx context.Context, req tool.Request) (bool, error)
+	Review func(ctx context.Context, req tool.Request) (bool, error)
 	// Always reports whether an owner has allowed key for ever, and Remember keeps
 	// that.
-	Always   func(key string) bool
-	Remember func(ctx context.Context, key string) error
+	Always      func(key string) bool
+	StoreAlways func(ctx context.Context, key string) error
 }
 
-// allowed reports whether a request needs nobody: it was allowed before, or
+// alreadyApproved reports whether a request needs nobody: it was allowed before, or
 // nothing is asked at all.
-func (r *Runner) allowed(id string, req tool.Request) bool {
-	a := r.o.Approvals
+func (r *Runner) alreadyApproved(id string, req tool.Request) bool {
+	a := r.opts.Approvals
 	return a.Mode == "off" || req.Key != "" && (r.asking.allowed(id, req.Key) || a.Always != nil && a.Always(req.Key))
 }
 
-// granted is allowed, or the judge spares a person the question.
-func (r *Runner) granted(ctx context.Context, id string, req tool.Request) bool {
-	a := r.o.Approvals
-	if r.allowed(id, req) || a.Mode != "smart" || a.Judge == nil {
-		return r.allowed(id, req)
+// autoApproved is allowed, or the judge spares a person the question.
+func (r *Runner) autoApproved(ctx context.Context, id string, req tool.Request) bool {
+	a := r.opts.Approvals
+	if r.alreadyApproved(id, req) || a.Mode != "smart" || a.Review == nil {
+		return r.alreadyApproved(id, req)
 	}
-	ok, err := a.Judge(ctx, req)
+	ok, err := a.Review(ctx, req)
 	if err != nil {
-		r.o.Log.Warn("judge a command; a person is asked", zap.Error(err))
+		r.opts.Log.Warn("judge a command; a person is asked", zap.Error(err))
 	}
 	return ok && err == nil
 }
 
-// unasked decides on a request in a turn to which nobody listens.
-func (r *Runner) unasked(ctx context.Context, id string, req tool.Request) error {
-	if r.allowed(id, req) {
+// decideUnattended decides on a request in a turn to which nobody listens.
+func (r *Runner) decideUnattended(ctx context.Context, id string, req tool.Request) error {
+	if r.alreadyApproved(id, req) {
 		return nil
 	}
 	return fmt.Errorf("denied: %s. Nobody is there to allow it in this unattended turn; find another way, or say what would have to be done", strings.Join(req.Why, "; "))
 }
 
-// approve asks for leave, and waits until it is given, denied, or its time is
+// requestApproval asks for leave, and waits until it is given, denied, or its time is
 // over.
-func (t *turn) approve(ctx context.Context, to delivery.Draft, e inbox.Entry, req tool.Request) error {
-	id := string(t.s.rec.ID)
-	if t.r.granted(ctx, id, req) {
+func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.Entry, req tool.Request) error {
+	id := string(t.session.record.ID)
+	if t.runner.autoApproved(ctx, id, req) {
 		return nil
 	}
-	a := t.r.o.Approvals
-	q := &question{lane: t.c.Lane, leave: true, level: access.Owner}
+	a := t.runner.opts.Approvals
+	q := &question{lane: t.claim.Lane, approval: true, level: access.Owner}
 	if a.Level != nil {
 		q.level = a.Level(req.Tool)
 	}
-	t.r.asking.ask(q)
-	defer t.r.asking.close(q)
-	if err := t.r.show(ctx, q, t.requested(q.id, req, a.Timeout), to, t.leaveButtons(q.id, req)); err != nil {
+	t.runner.asking.ask(q)
+	defer t.runner.asking.close(q)
+	if err := t.runner.show(ctx, q, t.approvalMessage(q.id, req, a.Timeout), to, t.approvalButtons(q.id, req)); err != nil {
 		return fmt.Errorf("not run: the request for leave could not be shown (%w)", err)
 	}
 	late := time.NewTimer(a.Timeout)
@@ -86,8 +86,8 @@ func (t *turn) approve(ctx context.Context, to delivery.Draft, e inbox.Entry, re
 	case why := <-q.lost:
 		return fmt.Errorf("not run: the request for leave could not be shown (%s)", why)
 	case d := <-q.decided:
-		t.log.Info("a request was decided", zap.String("tool", req.Tool), zap.Bool("allow", d.Allow), zap.String("for", d.For), zap.String("by", d.By.ID))
-		return t.r.decided(ctx, id, req, d)
+		t.log.Info("a request was decided", zap.String("tool", req.Tool), zap.Bool("allow", d.Allow), zap.String("for", d.Scope), zap.String("by", d.Principal.ID))
+		return t.runner.decided(ctx, id, req, d)
 	}
 }
 
@@ -96,19 +96,19 @@ func (r *Runner) decided(ctx context.Context, id string, req tool.Request, d com
 	switch {
 	case !d.Allow:
 		return errDenied
-	case req.Key == "" || d.For == "":
+	case req.Key == "" || d.Scope == "":
 		return nil
-	case d.For == "always" && r.o.Approvals.Remember != nil:
-		if err := r.o.Approvals.Remember(ctx, req.Key); err != nil {
-			r.o.Log.Error("remember leave; it holds in this conversation only", zap.Error(err))
+	case d.Scope == "always" && r.opts.Approvals.StoreAlways != nil:
+		if err := r.opts.Approvals.StoreAlways(ctx, req.Key); err != nil {
+			r.opts.Log.Error("remember leave; it holds in this conversation only", zap.Error(err))
 		}
 	}
 	r.asking.allow(id, req.Key)
 	return nil
 }
 
-// requested is the message that asks for leave. It shows what would run, whole.
-func (t *turn) requested(id string, req tool.Request, within time.Duration) string {
+// approvalMessage is the message that asks for leave. It shows what would run, whole.
+func (t *turn) approvalMessage(id string, req tool.Request, within time.Duration) string {
 	fence := "```"
 	for strings.Contains(req.Run, fence) {
 		fence += "`"
@@ -126,7 +126,7 @@ func (t *turn) requested(id string, req tool.Request, within time.Duration) stri
 	return b.String()
 }
 
-func (t *turn) leaveButtons(id string, req tool.Request) [][]chat.Button {
+func (t *turn) approvalButtons(id string, req tool.Request) [][]chat.Button {
 	first := []chat.Button{{Label: t.T("Allow once"), Data: "/approve " + id}, {Label: t.T("Deny"), Data: "/deny " + id}}
 	if req.Key == "" {
 		return [][]chat.Button{first}

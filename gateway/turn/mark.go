@@ -5,14 +5,14 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// mark shows on the messages of the turn what has become of them.
-func (t *turn) mark(is chat.Reaction) {
-	if t.r.o.Mark == nil {
+// react shows on the messages of the turn what has become of them.
+func (t *turn) react(is chat.Reaction) {
+	if t.runner.opts.React == nil {
 		return
 	}
-	for _, e := range t.c.Entries {
+	for _, e := range t.claim.Entries {
 		if !e.Exclusive {
-			t.r.o.Mark(e.Inbound, is)
+			t.runner.opts.React(e.Inbound, is)
 		}
 	}
 }
@@ -21,8 +21,8 @@ func (t *turn) mark(is chat.Reaction) {
 func (t *turn) settled(o inbox.Outcome) {
 	switch o.Result {
 	case inbox.Replied:
-		t.mark(chat.ReactionAnswered)
+		t.react(chat.ReactionAnswered)
 	case inbox.Failed, inbox.Cancelled:
-		t.mark(chat.ReactionFailed)
+		t.react(chat.ReactionFailed)
 	}
 }

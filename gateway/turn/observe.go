@@ -15,14 +15,14 @@ import (
 
 // observed runs the turn, and tells that it begins and how it ends.
 func (t *turn) observed(ctx context.Context) {
-	tell := t.r.o.Observe
+	tell := t.runner.opts.Observe
 	if tell == nil {
 		t.run(ctx)
 		return
 	}
 	e := t.first()
 	began := observe.TurnStarted{
-		Turn: t.c.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.c.Crashed,
+		Turn: t.claim.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.claim.Crashed,
 	}
 	switch {
 	case e.Exclusive:
@@ -52,43 +52,43 @@ func resultOf(o inbox.Outcome) observe.Result {
 
 // answered tells of a model call that was answered.
 func (t *turn) answered(c agent.Call) {
-	t.r.o.Observe.Emit(observe.ModelCalled{Turn: t.c.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
+	t.runner.opts.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
-// stumbled tells of a model call that is tried again.
-func (t *turn) stumbled(n agent.Notice) {
+// reportModelRetry tells of a model call that is tried again.
+func (t *turn) reportModelRetry(n agent.Notice) {
 	if n.Kind != agent.Retry && n.Kind != agent.Fallback {
 		return
 	}
-	e := observe.ModelRetried{Turn: t.c.Turn, Fallback: n.Fallback}
+	e := observe.ModelRetried{Turn: t.claim.Turn, Fallback: n.Fallback}
 	if le, ok := errors.AsType[*llm.Error](n.Err); ok {
 		e.Class = le.Class
 	}
-	t.r.o.Observe.Emit(e)
+	t.runner.opts.Observe.Emit(e)
 }
 
-// used tells of a tool call that is over.
-func (t *turn) used(ev agent.ToolDone) {
-	t.r.o.Observe.Emit(observe.ToolCalled{Turn: t.c.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+// reportToolCall tells of a tool call that is over.
+func (t *turn) reportToolCall(ev agent.ToolDone) {
+	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
-// Used tells of a tool call that a sub-agent made in the turn of a session.
-func (r *Runner) Used(id session.ID, ev agent.ToolDone) {
-	who, _ := r.Speaker(id)
-	r.o.Observe.Emit(observe.ToolCalled{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+// ReportToolCall tells of a tool call that a sub-agent made in the turn of a session.
+func (r *Runner) ReportToolCall(id session.ID, ev agent.ToolDone) {
+	who, _ := r.Actor(id)
+	r.opts.Observe.Emit(observe.ToolCalled{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
-// sensed tells of a call of a service for voices and pictures.
-func (r *Runner) sensed(s observe.MediaTask, began time.Time, err error) {
-	r.o.Observe.Emit(observe.MediaProcessed{Task: s, Failed: err != nil, Took: time.Since(began)})
+// reportMediaTask tells of a call of a service for voices and pictures.
+func (r *Runner) reportMediaTask(s observe.MediaTask, began time.Time, err error) {
+	r.opts.Observe.Emit(observe.MediaProcessed{Task: s, Failed: err != nil, Took: time.Since(began)})
 }
 
 // shrunk tells of a pass of the context engine: one that became part of the turn,
 // or one that could not be made.
 func (t *turn) shrunk(why string, failed bool, p agent.Pass) {
 	name := ""
-	if t.s != nil && t.s.engine != nil {
-		name = t.s.engine.Name()
+	if t.session != nil && t.session.engine != nil {
+		name = t.session.engine.Name()
 	}
-	t.r.o.Observe.Emit(observe.Compacted{Turn: t.c.Turn, Engine: name, Reason: why, Failed: failed, Before: p.Before, After: p.After})
+	t.runner.opts.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: why, Failed: failed, Before: p.Before, After: p.After})
 }

@@ -15,7 +15,9 @@ import (
 )
 
 // shows is how tool calls are shown in the conversation.
-func (t *turn) shows() string { return cmp.Or(t.s.rec.Settings.ToolProgress, t.r.o.Progress, "off") }
+func (t *turn) shows() string {
+	return cmp.Or(t.session.record.Settings.ToolProgress, t.runner.opts.Progress, "off")
+}
 
 // part makes a message of its own of what the model has written ahead of a tool
 // call, where tool calls are shown: what follows begins a new one. The step is on
@@ -31,12 +33,12 @@ func (t *turn) part(ctx context.Context, stream *delivery.Stream) {
 	}
 	f := t.draft()
 	f.Role, f.Quiet = outbox.Notice, true
-	_, err := t.r.o.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply(f, text, preview, true)...)
+	_, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply(f, text, preview, true)...)
 	switch {
 	case err == nil:
-		t.c.Previews = nil
+		t.claim.Previews = nil
 	case preview != 0: // the answer takes it back
-		t.c.Previews = append(t.c.Previews, outbox.Row{ID: preview})
+		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
 	}
 	if err != nil {
 		t.log.Error("say what stands ahead of a tool call", zap.Error(err))

@@ -40,15 +40,15 @@ type Options struct {
 	// person should know of it: what was left out, and why.
 	Prefix func(session.Record) (prompt.Prefix, []string)
 	// Choose returns the model of a session; nil: Model, for all.
-	Choose func(session.Settings) (Choice, error)
+	Choose func(session.Settings) (ModelChoice, error)
 	// Overlay returns what belongs to one turn only, and Placement says where it
 	// stands.
 	Overlay   func(session.Record, inbox.Entry) prompt.Moment
 	Placement prompt.Placement
 	// Compression keeps contexts small.
-	Compression Compression
-	// May says why somebody may not use a tool in a session; nil: all may.
-	May func(rec session.Record, by access.Principal, tool string) error
+	Compression CompactionOptions
+	// CheckTool says why somebody may not use a tool in a session; nil: all may.
+	CheckTool func(rec session.Record, by access.Principal, tool string) error
 	// Skill returns what a person means with /name args, if name is a skill.
 	Skill func(id session.ID, name, args string) (text string, ok bool)
 	// Discover returns what finds the project files of folders that a session
@@ -62,14 +62,14 @@ type Options struct {
 	// Paused reports whether no turn may begin in a lane; only immediate commands run then.
 	// nil: never.
 	Paused func(inbox.Lane) bool
-	// Running returns how many commands run in the background of a session, and what
+	// BackgroundCommands returns how many commands run in the background of a session, and what
 	// ends them; nil: none do.
-	Running func(session.ID) (n int, end func())
-	// Forgotten is told what a session took with it that was deleted; nil: nobody
+	BackgroundCommands func(session.ID) (n int, end func())
+	// OnSessionDeleted is told what a session took with it that was deleted; nil: nobody
 	// is.
-	Forgotten func(session.Deleted)
-	// Committed is called after each commit; it must not wait. nil: nobody is told.
-	Committed func()
+	OnSessionDeleted func(session.Deleted)
+	// OnCommit is called after each commit; it must not wait. nil: nobody is told.
+	OnCommit func()
 	// Observe is told of turns. It must not wait.
 	Observe observe.Func
 	// Attach takes up a file that an answer attaches. Its error says why not, in
@@ -78,18 +78,18 @@ type Options struct {
 	// Fetch downloads an attachment. What went wrong stands in its Problem, and the
 	// error, if any, says it to the person.
 	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
-	// Earlier returns what was said in the thread of a message after since and
+	// ThreadHistory returns what was said in the thread of a message after since and
 	// before it.
-	Earlier func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)
-	// Mark shows on a person's message what has become of it.
-	Mark func(chat.Inbound, chat.Reaction)
+	ThreadHistory func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)
+	// React shows on a person's message what has become of it.
+	React func(chat.Inbound, chat.Reaction)
 	// Scheduled knows scheduled runs; nil: there are none.
 	Scheduled Scheduled
 	// Title returns a name for a conversation that began with asked and answer,
 	// and the call that made it, also where it failed; nil: there are none.
 	Title func(ctx context.Context, asked, answer string) (string, agent.Call, error)
-	// Senses turn pictures and voices into words.
-	Senses Senses
+	// Media turn pictures and voices into words.
+	Media Media
 	// Approvals say how dangerous commands are allowed.
 	Approvals Approvals
 	// Send says something for a tool of the turn of e, and returns where in words.
@@ -98,13 +98,13 @@ type Options struct {
 	// Restart has the daemon start again, because of a command that came from an
 	// address.
 	Restart func(chat.Address)
-	// Quote is the reply_to_mode of each account: off, first or all.
-	Quote map[chat.Account]string
+	// ReplyToMode is the reply_to_mode of each account: off, first or all.
+	ReplyToMode map[chat.Account]string
 
-	// Words says what people read from the daemon itself.
-	Words  words.Printer
-	Model  Choice
-	Policy session.KeyPolicy
+	// Printer says what people read from the daemon itself.
+	Printer words.Printer
+	Model   ModelChoice
+	Policy  session.KeyPolicy
 	// Reset says when sessions of a place start over by themselves; nil: never.
 	Reset         func(chat.Address) session.ResetPolicy
 	Progress      string // display.tool_progress: off, new, all or verbose
@@ -120,8 +120,8 @@ type Options struct {
 	Log        *zap.Logger
 }
 
-// A Choice is the model that answers in a session.
-type Choice struct {
+// A ModelChoice is the model that answers in a session.
+type ModelChoice struct {
 	Provider llm.Provider // nil: the agent's own
 	Model    string
 	Effort   string
@@ -135,29 +135,29 @@ type Discovery interface {
 	// After returns what to append to the result of a call with that input, ""
 	// mostly.
 	After(input json.RawMessage) string
-	// Resume is told of each result that the session holds already.
-	Resume(result string)
+	// MarkSeen is told of each result that the session holds already.
+	MarkSeen(result string)
 }
 
 // Reasons reports whether the model thinks before it answers.
-func (c Choice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
+func (c ModelChoice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
 
 // A Runner leads claims through their turns. Run may be called for several
 // lanes at once, for one lane only once at a time.
 type Runner struct {
-	o         Options
-	cache     *cache
-	holding   *holds
-	sole      sole
-	closing   chan struct{} // closed by Close
-	breaks    breaks
-	spending  spending
-	fallbacks excuse.FallbackCounter
-	present   present
-	cleaning  cleaning
-	asking    *questions
-	beside    sync.WaitGroup // what runs beside turns; see aside
-	once      sync.Once
+	opts        Options
+	cache       *cache
+	waits       *inputWaits
+	locks       sessionLock
+	closing     chan struct{} // closed by Close
+	breaks      breaks
+	spending    usageTotals
+	fallbacks   excuse.FallbackCounter
+	active      activeTurns
+	compactions backgroundCompactions
+	asking      *questions
+	beside      sync.WaitGroup // what runs beside turns; see aside
+	once        sync.Once
 
 	mu     sync.Mutex // guards what follows
 	handed map[inbox.Lane]inbox.Claim
@@ -168,15 +168,15 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Runner{o: o, holding: newHolds(), asking: newQuestions(), sole: sole{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
+	r := &Runner{opts: o, waits: newHolds(), asking: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
 	r.cache = newCache(o.CacheBytes, r.forget)
 	return r
 }
 
 // forget lets go of the context engine of a conversation that memory gives up. One
 // that is at work for a pass of hygiene is still needed.
-func (r *Runner) forget(s *conversation) {
-	if l, ok := s.engine.(agent.Lifecycle); ok && !r.cleaning.orphan(s.rec.ID) {
+func (r *Runner) forget(s *sessionState) {
+	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.orphan(s.record.ID) {
 		l.End()
 	}
 }
@@ -187,7 +187,7 @@ func (r *Runner) Close() { r.once.Do(func() { close(r.closing) }) }
 
 // Wait returns when nothing is under way any more beside the turns, after Close.
 func (r *Runner) Wait() {
-	r.cleaning.running.Wait()
+	r.compactions.running.Wait()
 	r.beside.Wait()
 }
 
@@ -195,14 +195,14 @@ func (r *Runner) Wait() {
 // more than fewTurns turns were under way, so that nobody knows whose fault it
 // was, only after mostCrashes.
 const (
-	maxCrashes  = 2
-	mostCrashes = 6
-	fewTurns    = 3
+	maxCrashes       = 2
+	maxCrashesShared = 6
+	fewTurns         = 3
 )
 
 // poisoned reports whether e seems to kill the process.
 func poisoned(e inbox.Entry) bool {
-	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurns || e.Crashes >= mostCrashes
+	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurns || e.Crashes >= maxCrashesShared
 }
 
 // commandWait is how long a turn waits before it looks again whether the commands
@@ -215,44 +215,44 @@ const storeRetry = time.Second
 // Run works on what waits in lane: one claim, one turn. If more is left it
 // wakes the lane again, so that others get their turn in between.
 func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
-	if r.o.Commanded != nil && r.o.Commanded(l) { // a /new, a /stop goes first
-		time.AfterFunc(commandWait, func() { r.o.Wake(l) })
+	if r.opts.Commanded != nil && r.opts.Commanded(l) { // a /new, a /stop goes first
+		time.AfterFunc(commandWait, func() { r.opts.Wake(l) })
 		return
 	}
-	if r.o.Paused != nil && r.o.Paused(l) && !l.Immediate() {
+	if r.opts.Paused != nil && r.opts.Paused(l) && !l.Immediate() {
 		return // the end of the pause wakes it
 	}
 	c, handed := r.take(l)
 	var err error
 	if !handed {
-		c, err = r.o.Store.Claim(context.WithoutCancel(ctx), l, 0)
+		c, err = r.opts.Store.Claim(context.WithoutCancel(ctx), l, 0)
 	}
 	if err != nil {
-		r.o.Log.Error("claim", zap.String("lane", string(l)), zap.Error(err))
-		time.AfterFunc(storeRetry, func() { r.o.Wake(l) })
+		r.opts.Log.Error("claim", zap.String("lane", string(l)), zap.Error(err))
+		time.AfterFunc(storeRetry, func() { r.opts.Wake(l) })
 		return
 	}
 	if c.Turn == "" {
 		return
 	}
-	t := &turn{r: r, c: c, Printer: r.o.Words, log: r.o.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
+	t := &turn{runner: r, claim: c, Printer: r.opts.Printer, log: r.opts.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.observed(ctx)
 	// What came between the hand-over and this run has woken nobody.
-	if c.Remaining > 0 || t.again || handed && r.o.Store.Waiting(l) > 0 {
-		r.o.Wake(l)
+	if c.Remaining > 0 || t.moreWork || handed && r.opts.Store.Waiting(l) > 0 {
+		r.opts.Wake(l)
 	}
 }
 
-// Hand gives the runner a claim that was made when its entry was accepted. The
+// OfferClaim gives the runner a claim that was made when its entry was accepted. The
 // next Run of the lane works on it.
-func (r *Runner) Hand(c inbox.Claim) {
+func (r *Runner) OfferClaim(c inbox.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handed[c.Lane] = c
 }
 
-// Handed reports whether a claim of lane was handed over that no Run has taken.
-func (r *Runner) Handed(l inbox.Lane) bool {
+// HasOfferedClaim reports whether a claim of lane was handed over that no Run has taken.
+func (r *Runner) HasOfferedClaim(l inbox.Lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.handed[l]
@@ -275,27 +275,27 @@ func (r *Runner) Release(ctx context.Context) {
 	r.handed = make(map[inbox.Lane]inbox.Claim)
 	r.mu.Unlock()
 	for _, c := range handed {
-		if err := r.o.Store.Release(ctx, c); err != nil {
-			r.o.Log.Error("release", zap.String("lane", string(c.Lane)), zap.Error(err))
+		if err := r.opts.Store.Release(ctx, c); err != nil {
+			r.opts.Log.Error("release", zap.String("lane", string(c.Lane)), zap.Error(err))
 		}
 	}
 }
 
-// Joined tells a turn of lane that still gathers the pieces of its input that
+// PartArrived tells a turn of lane that still gathers the pieces of its input that
 // one more has come, and reports whether there is such a turn.
-func (r *Runner) Joined(l inbox.Lane) bool { return r.holding.poke(l) }
+func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.poke(l) }
 
 // A turn is one claim on its way to its commit.
 type turn struct {
 	words.Printer // says what people read
-	r             *Runner
-	c             inbox.Claim
+	runner        *Runner
+	claim         inbox.Claim
 	log           *zap.Logger
-	s             *conversation // nil until loaded
+	session       *sessionState // nil until loaded
 	trace         Trace
-	spent         llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	tokenUsage    llm.Usage // by the turn's model calls, those of dead runs included once it ends
 	summarised    llm.Usage // by compactions, and by what tools had models do
-	heard         inbox.ID  // the newest entry of which the model has heard
+	lastSeen      inbox.ID  // the newest entry of which the model has heard
 	stored        int       // how many messages of the transcript are in the store, or in passes
 	passes        []inbox.Compaction
 	calls         []json.RawMessage // of models, as the ledger has them
@@ -303,13 +303,13 @@ type turn struct {
 	noted         json.RawMessage   // what the recorded steps have of the context engine
 	reprompt      bool              // the frozen prompt has changed
 	refused       bool              // a commit of it was refused for good
-	again         bool              // the lane has more to do
+	moreWork      bool              // the lane has more to do
 	replies       replies           // to questions of its tools
 	result        observe.Result    // "" unless a commit of it is true
 }
 
-func (t *turn) first() inbox.Entry { return t.c.Entries[0] }
-func (t *turn) last() inbox.Entry  { return t.c.Entries[len(t.c.Entries)-1] }
+func (t *turn) first() inbox.Entry { return t.claim.Entries[0] }
+func (t *turn) last() inbox.Entry  { return t.claim.Entries[len(t.claim.Entries)-1] }
 
 // run is the wall behind which a turn may panic: the person is told, and the
 // daemon goes on.
@@ -322,40 +322,40 @@ func (t *turn) run(ctx context.Context) {
 	}()
 	switch e := t.first(); {
 	case poisoned(e):
-		t.setAside(ctx)
+		t.quarantine(ctx)
 	case e.Exclusive:
 		t.command(ctx)
-	case t.c.Crashed && t.suspended(ctx):
-		t.tooLate(ctx, excuse.Suspended)
-	case t.c.Crashed && time.Since(e.Accepted) > t.r.o.Freshness:
-		t.tooLate(ctx, excuse.Interrupted)
-	case t.r.o.Backlog > 0 && t.r.age(e) > t.r.o.Backlog && !t.c.Crashed:
-		t.tooLate(ctx, excuse.TooOld)
-	case e.Occurrence != nil && t.r.o.Scheduled != nil:
+	case t.claim.Crashed && t.suspended(ctx):
+		t.endTooOld(ctx, excuse.Suspended)
+	case t.claim.Crashed && time.Since(e.Accepted) > t.runner.opts.Freshness:
+		t.endTooOld(ctx, excuse.Interrupted)
+	case t.runner.opts.Backlog > 0 && t.runner.age(e) > t.runner.opts.Backlog && !t.claim.Crashed:
+		t.endTooOld(ctx, excuse.TooOld)
+	case e.Occurrence != nil && t.runner.opts.Scheduled != nil:
 		t.scheduled(ctx)
 	default:
-		t.talk(ctx)
+		t.runAgent(ctx)
 	}
 }
 
 // age is how old a message is by the clock of its platform.
 func (r *Runner) age(e inbox.Entry) time.Duration {
 	age := time.Since(e.Inbound.SentAt)
-	if r.o.Ahead != nil && e.Occurrence == nil {
-		age -= r.o.Ahead(e.Inbound.Address.AccountID())
+	if r.opts.Ahead != nil && e.Occurrence == nil {
+		age -= r.opts.Ahead(e.Inbound.Address.AccountID())
 	}
 	return age
 }
 
-// inARow is in how many crashes in a row a session may have had a turn under way
+// maxCrashesInARow is in how many crashes in a row a session may have had a turn under way
 // before such a turn is not gone on with.
-const inARow = 3
+const maxCrashesInARow = 3
 
 // suspended reports whether the session was under way in so many crashes that the
 // turn must not be tried again.
 func (t *turn) suspended(ctx context.Context) bool {
-	rec, ok, err := t.r.o.Store.Session(ctx, t.first().Session)
-	return err == nil && ok && rec.Crashes >= inARow
+	rec, ok, err := t.runner.opts.Store.Session(ctx, t.first().Session)
+	return err == nil && ok && rec.Crashes >= maxCrashesInARow
 }
 
 // A step is one recorded step of a turn: what the agent recorded, with the

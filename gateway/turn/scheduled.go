@@ -22,21 +22,21 @@ import (
 type Scheduled interface {
 	// Prepare returns what the run of a slot is to do. A run that is resumed has
 	// read its input already.
-	Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (Run, error)
-	// Places are where the run's answer goes, none for nowhere.
-	Places(ctx context.Context, slot schedule.OccurrenceID) []chat.Address
-	// Ended is told that the run of a slot is over. It must not wait.
-	Ended(slot schedule.OccurrenceID)
-	// Delivered keeps what a run says to a place, so that a conversation there can
+	Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (PreparedRun, error)
+	// Targets are where the run's answer goes, none for nowhere.
+	Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.Address
+	// RunEnded is told that the run of a slot is over. It must not wait.
+	RunEnded(slot schedule.OccurrenceID)
+	// RunDelivered keeps what a run says to a place, so that a conversation there can
 	// go on from it.
-	Delivered(ctx context.Context, slot schedule.OccurrenceID, name, text string, to []chat.Address)
-	// Announced returns what was said at a place outside of its conversation since
+	RunDelivered(ctx context.Context, slot schedule.OccurrenceID, name, text string, to []chat.Address)
+	// Announcements returns what was said at a place outside of its conversation since
 	// then, for the next turn there; "" mostly.
-	Announced(ctx context.Context, at chat.Address, since time.Time) string
+	Announcements(ctx context.Context, at chat.Address, since time.Time) string
 }
 
-// A Run is one run of a scheduled prompt.
-type Run struct {
+// A PreparedRun is one run of a scheduled prompt.
+type PreparedRun struct {
 	Name  string
 	Input string // what the agent is told
 	// Done says that there is nothing for the agent: Say is the answer, and "" is
@@ -52,8 +52,8 @@ type Run struct {
 // runInactivity is how long a scheduled run may show no progress.
 const runInactivity = 10 * time.Minute
 
-// silence are answers of a run that mean: nobody is told anything.
-func silence(answer string) bool {
+// silentReplies are answers of a run that mean: nobody is told anything.
+func silentReplies(answer string) bool {
 	switch strings.TrimSpace(answer) {
 	case "", "[SILENT]", "NO_REPLY":
 		return true
@@ -64,33 +64,33 @@ func silence(answer string) bool {
 // scheduled leads a scheduled run through the agent to its commit.
 func (t *turn) scheduled(ctx context.Context) {
 	slot := *t.first().Occurrence
-	t.trace.Began, t.trace.Resumed = time.Now(), t.c.Crashed
-	run, err := t.r.o.Scheduled.Prepare(ctx, slot, len(t.c.Steps) > 0)
+	t.trace.Started, t.trace.Resumed = time.Now(), t.claim.Crashed
+	run, err := t.runner.opts.Scheduled.Prepare(ctx, slot, len(t.claim.Steps) > 0)
 	if err != nil {
 		t.unprepared(ctx, err)
 		return
 	}
-	s, err := t.r.use(ctx, t.first(), true)
+	s, err := t.runner.lockSession(ctx, t.first(), true)
 	if err != nil {
 		t.unprepared(ctx, err)
 		return
 	}
-	defer t.r.sole.leave(s.rec.ID)
-	defer t.r.present.leave(s.rec.ID)
-	t.s, t.trace.Session, t.stored = s, string(s.rec.ID), s.tr.Len()
-	t.appear()
-	if s.open != nil {
-		s.rec.Title, s.rec.Settings = run.Name, run.Settings
-		s.open.Record.Title, s.open.Record.Settings = run.Name, run.Settings
+	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.active.remove(s.record.ID)
+	t.session, t.trace.Session, t.stored = s, string(s.record.ID), s.transcript.Len()
+	t.updateActor()
+	if s.created != nil {
+		s.record.Title, s.record.Settings = run.Name, run.Settings
+		s.created.Record.Title, s.created.Record.Settings = run.Name, run.Settings
 	}
 	if run.Done {
-		t.s = nil // no conversation comes of it
+		t.session = nil // no conversation comes of it
 		t.announce(ctx, run, run.Say)
 		return
 	}
 	answer, err := t.work(ctx, run)
 	if err != nil {
-		t.broken(ctx, err, 0)
+		t.endFailed(ctx, err, 0)
 		return
 	}
 	t.announce(ctx, run, answer)
@@ -99,14 +99,14 @@ func (t *turn) scheduled(ctx context.Context) {
 // unprepared ends a run that could not even begin.
 func (t *turn) unprepared(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		t.cut(ctx, context.Cause(ctx))
+		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	}
 	t.fail(ctx, err)
 }
 
 // work has the agent do what the run says, and returns its answer.
-func (t *turn) work(ctx context.Context, run Run) (string, error) {
+func (t *turn) work(ctx context.Context, run PreparedRun) (string, error) {
 	input, steps, _, err := t.input(ctx)
 	if err != nil {
 		return "", err
@@ -115,40 +115,40 @@ func (t *turn) work(ctx context.Context, run Run) (string, error) {
 		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
 	}
 	var wrong error
-	if t.s.model, wrong = t.r.choose(t.s.rec.Settings); wrong != nil {
+	if t.session.model, wrong = t.runner.choose(t.session.record.Settings); wrong != nil {
 		return "", &excuse.JobError{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
-	stream := t.r.o.Delivery.Stream(t.draft(), 0)
-	final, _, err := t.listen(ctx, stream, w, input, steps)
+	stream := t.runner.opts.Delivery.Stream(t.draft(), 0)
+	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()
 	return final.Text, err
 }
 
 // announce ends a run with its answer.
-func (t *turn) announce(ctx context.Context, run Run, answer string) {
+func (t *turn) announce(ctx context.Context, run PreparedRun, answer string) {
 	slot := *t.first().Occurrence
 	if run.Keep != nil && strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
 			t.log.Error("keep the output of a scheduled run", zap.Error(err))
 		}
 	}
-	if silence(answer) {
+	if silentReplies(answer) {
 		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
 		return
 	}
-	to := t.r.o.Scheduled.Places(ctx, slot)
+	to := t.runner.opts.Scheduled.Targets(ctx, slot)
 	var rows []outbox.Row
 	for _, at := range to {
-		f := delivery.Draft{To: at, Turn: t.c.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
+		f := delivery.Draft{To: at, Turn: t.claim.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
 		text, files := t.attach(answer, f)
 		if strings.TrimSpace(text) != "" {
-			rows = append(rows, t.r.o.Delivery.Render(text, f)...)
+			rows = append(rows, t.runner.opts.Delivery.Render(text, f)...)
 		}
 		rows = append(rows, files...)
 	}
 	if len(to) > 0 { // ahead of the commit: somebody may answer at once
-		t.r.o.Scheduled.Delivered(context.WithoutCancel(ctx), slot, run.Name, answer, to)
+		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), slot, run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
@@ -158,12 +158,12 @@ func (t *turn) announce(ctx context.Context, run Run, answer string) {
 func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 	slot := t.first().Occurrence
 	if slot == nil {
-		return t.r.o.Delivery.Render(text, f)
+		return t.runner.opts.Delivery.Render(text, f)
 	}
 	var rows []outbox.Row
-	for _, at := range t.r.o.Scheduled.Places(context.Background(), *slot) {
+	for _, at := range t.runner.opts.Scheduled.Targets(context.Background(), *slot) {
 		f.To, f.ReplyTo = at, ""
-		rows = append(rows, t.r.o.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", slot.Job, text), f)...)
+		rows = append(rows, t.runner.opts.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", slot.Job, text), f)...)
 	}
 	return rows
 }
@@ -171,7 +171,7 @@ func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 // announced is what scheduled runs have said to the chat of the turn since the
 // session last listened.
 func (t *turn) announced(ctx context.Context, rec session.Record) string {
-	if t.r.o.Scheduled == nil || t.first().Occurrence != nil {
+	if t.runner.opts.Scheduled == nil || t.first().Occurrence != nil {
 		return ""
 	}
 	var since time.Time
@@ -181,5 +181,5 @@ func (t *turn) announced(ctx context.Context, rec session.Record) string {
 	if since.After(time.Now()) { // the clock was set back: rather twice than never
 		since = time.Time{}
 	}
-	return t.r.o.Scheduled.Announced(ctx, t.last().Inbound.Address, since)
+	return t.runner.opts.Scheduled.Announcements(ctx, t.last().Inbound.Address, since)
 }

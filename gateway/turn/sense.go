@@ -18,43 +18,43 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Senses are services that turn pictures and voices into words, and words into a
+// Media are services that turn pictures and voices into words, and words into a
 // voice. Each may be nil: then the model is told of the file by its path only.
-type Senses struct {
-	// Hear returns what is said in a recording.
-	Hear func(context.Context, chat.File) (string, error)
-	// See describes a picture, for a model that sees none, and returns the call that
+type Media struct {
+	// Transcribe returns what is said in a recording.
+	Transcribe func(context.Context, chat.File) (string, error)
+	// DescribeImage describes a picture, for a model that sees none, and returns the call that
 	// it took.
-	See func(context.Context, chat.File) (string, agent.Call, error)
-	// Speak makes a recording of a text.
-	Speak func(context.Context, string) (chat.File, error)
+	DescribeImage func(context.Context, chat.File) (string, agent.Call, error)
+	// Synthesize makes a recording of a text.
+	Synthesize func(context.Context, string) (chat.File, error)
 }
 
-// perceive tells the model of a file in words, if that is possible. problem is
+// describeFile tells the model of a file in words, if that is possible. problem is
 // what the person should know.
-func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
+func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
 	began := time.Now()
 	switch {
 	case f.Path == "" || f.FetchError != "":
 		return "", "", false
-	case f.Kind == chat.Voice && r.o.Senses.Hear != nil:
-		said, err := r.o.Senses.Hear(ctx, f)
-		r.sensed(observe.Transcription, began, err)
+	case f.Kind == chat.Voice && r.opts.Media.Transcribe != nil:
+		said, err := r.opts.Media.Transcribe(ctx, f)
+		r.reportMediaTask(observe.Transcription, began, err)
 		if err != nil {
-			r.o.Log.Warn("transcribe", zap.Error(err))
-			return "", r.o.Words.T("I could not understand the voice message: %v.", err), false
+			r.opts.Log.Warn("transcribe", zap.Error(err))
+			return "", r.opts.Printer.T("I could not understand the voice message: %v.", err), false
 		}
 		if strings.TrimSpace(said) == "" {
 			return "[a voice message in which nothing is said]", "", true
 		}
 		return "[voice message]\n" + prompt.Neutralise(said) + "\n[end of voice message]", "", true
-	case isImage(f) && r.o.Senses.See != nil:
-		seen, call, err := r.o.Senses.See(ctx, f)
-		r.sensed(observe.ImageDescription, began, err)
-		r.Charge(id, call)
+	case isImage(f) && r.opts.Media.DescribeImage != nil:
+		seen, call, err := r.opts.Media.DescribeImage(ctx, f)
+		r.reportMediaTask(observe.ImageDescription, began, err)
+		r.AddUsage(id, call)
 		if err != nil {
-			r.o.Log.Warn("describe a picture", zap.Error(err))
-			return "", r.o.Words.T("The picture could not be described: %v.", err), false
+			r.opts.Log.Warn("describe a picture", zap.Error(err))
+			return "", r.opts.Printer.T("The picture could not be described: %v.", err), false
 		}
 		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.Neutralise(seen)), "", true
 	}
@@ -65,29 +65,29 @@ func (r *Runner) perceive(ctx context.Context, id session.ID, f chat.File) (text
 // written answer does not wait for it, and it is not made up for after a restart.
 func (t *turn) speak(answer string) {
 	said := markup.PlainText(markup.Parse(answer))
-	if t.r.o.Senses.Speak == nil || !t.s.rec.Settings.Voice || strings.TrimSpace(said) == "" {
+	if t.runner.opts.Media.Synthesize == nil || !t.session.record.Settings.Voice || strings.TrimSpace(said) == "" {
 		return
 	}
-	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.c.Turn}
-	t.r.aside(func(ctx context.Context) {
+	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.claim.Turn}
+	t.runner.goBackground(func(ctx context.Context) {
 		began := time.Now()
-		file, err := t.r.o.Senses.Speak(ctx, said)
-		t.r.sensed(observe.SpeechSynthesis, began, err)
+		file, err := t.runner.opts.Media.Synthesize(ctx, said)
+		t.runner.reportMediaTask(observe.SpeechSynthesis, began, err)
 		if err != nil {
 			t.log.Warn("speak", zap.Error(err))
-			t.tell(t.T("I could not speak this answer: %v.", err))
+			t.notify(t.T("I could not speak this answer: %v.", err))
 			return
 		}
 		row := outbox.Row{Role: outbox.Notice, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}}
-		if _, err := t.r.o.Delivery.Enqueue(ctx, row); err != nil {
+		if _, err := t.runner.opts.Delivery.Enqueue(ctx, row); err != nil {
 			t.log.Error("send the recording", zap.Error(err))
 		}
 	})
 }
 
-// aside runs f beside the turns; its context ends when the runner is closed, and
+// goBackground runs f beside the turns; its context ends when the runner is closed, and
 // Wait waits for it.
-func (r *Runner) aside(f func(ctx context.Context)) {
+func (r *Runner) goBackground(f func(ctx context.Context)) {
 	r.beside.Go(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -18,13 +18,13 @@ import (
 
 // choose returns the model that answers in a session, and why it is not the one
 // that was chosen, if it is not.
-func (r *Runner) choose(s session.Settings) (Choice, error) {
-	if r.o.Choose == nil {
-		return r.o.Model, nil
+func (r *Runner) choose(s session.Settings) (ModelChoice, error) {
+	if r.opts.Choose == nil {
+		return r.opts.Model, nil
 	}
-	c, err := r.o.Choose(s)
+	c, err := r.opts.Choose(s)
 	if err != nil {
-		return r.o.Model, err
+		return r.opts.Model, err
 	}
 	return c, nil
 }
@@ -33,14 +33,14 @@ func (r *Runner) choose(s session.Settings) (Choice, error) {
 // what is to be said of it beside the command's own text.
 func (t *turn) change(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
 	if rec.ID == "" {
-		s, err := t.r.begin(t.first(), "")
+		s, err := t.runner.begin(t.first(), "")
 		if err != nil {
 			return "", err
 		}
 		if res.Settings != nil {
-			s.open.Record.Settings = *res.Settings
+			s.created.Record.Settings = *res.Settings
 		}
-		m.Create = s.open
+		m.Create = s.created
 		return "", nil
 	}
 	if res.Settings != nil {
@@ -57,11 +57,11 @@ func (t *turn) change(ctx context.Context, m *inbox.Commit, rec session.Record, 
 // rebuild builds the prompt of m's session anew, and declares why the prefix of
 // its next call differs.
 func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string, error) {
-	old, err := t.r.prompt(ctx, m.Session.ID)
+	old, err := t.runner.prompt(ctx, m.Session.ID)
 	if err != nil {
 		t.log.Error("the old prompt", zap.Error(err))
 	}
-	next, notes := t.r.o.Prefix(m.Session)
+	next, notes := t.runner.opts.Prefix(m.Session)
 	switched := why == string(ledger.ModelSwitch)
 	if switched { // another model has nothing of it, whatever the prompt is
 		m.Session.PendingBreak = why

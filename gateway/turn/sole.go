@@ -9,17 +9,17 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A sole lets one turn at a time have a session. Lanes do that already, but for
+// A sessionLock lets one turn at a time have a session. Lanes do that already, but for
 // a chat that moves: a turn that runs stays in the old lane, while the new one
 // leads to the same session.
-type sole struct {
+type sessionLock struct {
 	mu   sync.Mutex // guards what follows
 	busy map[session.ID]chan struct{}
 }
 
-// enter gives the session to the caller until leave, or returns what is closed
+// acquire gives the session to the caller until leave, or returns what is closed
 // when it is free.
-func (s *sole) enter(id session.ID) (busy <-chan struct{}) {
+func (s *sessionLock) acquire(id session.ID) (busy <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ch, ok := s.busy[id]; ok {
@@ -29,21 +29,21 @@ func (s *sole) enter(id session.ID) (busy <-chan struct{}) {
 	return nil
 }
 
-func (s *sole) leave(id session.ID) {
+func (s *sessionLock) release(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.busy[id])
 	delete(s.busy, id)
 }
 
-// use is load, once no other turn has the session. The caller must leave it.
-func (r *Runner) use(ctx context.Context, e inbox.Entry, resumed bool) (*conversation, error) {
+// lockSession is load, once no other turn has the session. The caller must leave it.
+func (r *Runner) lockSession(ctx context.Context, e inbox.Entry, resumed bool) (*sessionState, error) {
 	for {
 		s, err := r.load(ctx, e, resumed)
 		if err != nil {
 			return nil, err
 		}
-		if busy := r.sole.enter(s.rec.ID); busy != nil {
+		if busy := r.locks.acquire(s.record.ID); busy != nil {
 			select {
 			case <-busy:
 				continue
@@ -51,15 +51,15 @@ func (r *Runner) use(ctx context.Context, e inbox.Entry, resumed bool) (*convers
 				return nil, context.Cause(ctx)
 			}
 		}
-		if s.open != nil {
+		if s.created != nil {
 			return s, nil
 		}
-		now, _, err := r.o.Store.Session(ctx, e.Session)
-		if err == nil && now.ID == s.rec.ID && unchanged(now, s.rec) {
-			s.rec = now
+		now, _, err := r.opts.Store.Session(ctx, e.Session)
+		if err == nil && now.ID == s.record.ID && unchanged(now, s.record) {
+			s.record = now
 			return s, nil
 		}
-		r.sole.leave(s.rec.ID) // another turn was quicker
+		r.locks.release(s.record.ID) // another turn was quicker
 		if err != nil {
 			return nil, fmt.Errorf("session %s: %w", e.Session, err)
 		}

@@ -7,13 +7,13 @@ import (
 	"hermesd/agent/llm/ledger"
 )
 
-// spending sums what the calls of turns came to since the start, by model.
-type spending struct {
+// usageTotals sums what the calls of turns came to since the start, by model.
+type usageTotals struct {
 	mu sync.Mutex // guards what follows
 	by map[string]ledger.Summary
 }
 
-func (s *spending) add(r ledger.Record) {
+func (s *usageTotals) add(r ledger.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil {
@@ -28,9 +28,9 @@ func (s *spending) add(r ledger.Record) {
 	s.by[name] = sum
 }
 
-// Spent returns what the calls of turns came to since the start, by
+// UsageByModel returns what the calls of turns came to since the start, by
 // provider/model. Its values are the caller's.
-func (r *Runner) Spent() map[string]ledger.Summary {
+func (r *Runner) UsageByModel() map[string]ledger.Summary {
 	r.spending.mu.Lock()
 	defer r.spending.mu.Unlock()
 	by := maps.Clone(r.spending.by)

@@ -21,15 +21,15 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A Newer is the cause with which a run is interrupted by a newer message.
-type Newer struct{ By inbox.ID }
+// A SupersededError is the cause with which a run is interrupted by a newer message.
+type SupersededError struct{ Entry inbox.ID }
 
-func (n Newer) Error() string { return "interrupted by " + n.By.String() }
+func (n SupersededError) Error() string { return "interrupted by " + n.Entry.String() }
 
-// A Stopped is the cause with which a person stops a run.
-type Stopped struct{ By string }
+// A StoppedError is the cause with which a person stops a run.
+type StoppedError struct{ Person string }
 
-func (s Stopped) Error() string { return "stopped by " + s.By }
+func (s StoppedError) Error() string { return "stopped by " + s.Person }
 
 const (
 	stillWorking = 3 * time.Minute
@@ -37,72 +37,72 @@ const (
 	placeholder  = "Thinking…"
 )
 
-// talk leads the claim through the agent to its commit.
-func (t *turn) talk(ctx context.Context) {
-	t.trace.Began = time.Now()
-	t.trace.Resumed = t.c.Crashed
+// runAgent leads the claim through the agent to its commit.
+func (t *turn) runAgent(ctx context.Context) {
+	t.trace.Started = time.Now()
+	t.trace.Resumed = t.claim.Crashed
 	if err := t.gather(ctx); err != nil {
-		t.cut(ctx, err)
+		t.endInterrupted(ctx, err)
 		return
 	}
 	s, err := t.enter(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		t.cut(ctx, context.Cause(ctx))
+		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	case err != nil:
 		t.fail(ctx, err)
 		return
 	}
-	defer t.r.sole.leave(s.rec.ID)
-	defer t.r.present.leave(s.rec.ID)
-	t.s, t.trace.Session = s, string(s.rec.ID)
-	t.appear()
-	t.stored = s.tr.Len()
-	t.mark(chat.ReactionSeen)
+	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.active.remove(s.record.ID)
+	t.session, t.trace.Session = s, string(s.record.ID)
+	t.updateActor()
+	t.stored = s.transcript.Len()
+	t.react(chat.ReactionSeen)
 	input, steps, problems, err := t.input(ctx)
 	if err != nil {
 		t.fail(ctx, err)
 		return
 	}
-	stream := t.r.o.Delivery.Stream(t.draft(), t.prior())
+	stream := t.runner.opts.Delivery.Stream(t.draft(), t.prior())
 	switch {
-	case t.c.Crashed && t.r.o.RestartNotice:
+	case t.claim.Crashed && t.runner.opts.RestartNotice:
 		stream.ShowStatus(t.T(restarted))
-	case t.r.o.EditFirst:
+	case t.runner.opts.EditFirst:
 		stream.ShowStatus(t.T(placeholder))
 	}
 	if s.over != "" {
 		problems = append([]string{s.over}, problems...)
 	}
 	var wrong error
-	if s.model, wrong = t.r.choose(s.rec.Settings); wrong != nil {
+	if s.model, wrong = t.runner.choose(s.record.Settings); wrong != nil {
 		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(wrong), s.model.Model))
 	}
 	problems, s.notes = append(s.notes, problems...), nil
 	w, cleaned := t.window(ctx, len(steps) > 0)
 	rows := append(t.notices(problems), cleaned...)
-	final, said, err := t.listen(ctx, stream, w, input, steps)
+	final, said, err := t.consumeEvents(ctx, stream, w, input, steps)
 	rows = append(rows, said...)
 	preview, settled := stream.Finish()
 	if err != nil {
-		t.broken(ctx, err, preview)
+		t.endFailed(ctx, err, preview)
 		return
 	}
 	rows = append(rows, t.reply(t.answering(), stream.FinalText(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
-	t.unheard(&m)
+	t.endUnprocessed(&m)
 	if t.commit(ctx, m) {
 		t.speak(final.Text)
 		t.title(final.Text)
 	}
 }
 
-// unheard ends the entries of which the model has not heard: the process died
+// endUnprocessed ends the entries of which the model has not heard: the process died
 // after they had joined the turn and before they were given to it.
-func (t *turn) unheard(m *inbox.Commit) {
-	for _, e := range t.c.Entries {
-		if e.ID <= t.heard {
+func (t *turn) endUnprocessed(m *inbox.Commit) {
+	for _, e := range t.claim.Entries {
+		if e.ID <= t.lastSeen {
 			continue
 		}
 		if m.Outcomes == nil {
@@ -111,7 +111,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Reason: "the daemon was restarted before it was read"}
 		f := t.draft()
 		f.ReplyTo, f.Purpose, f.ReplyToIDs = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
-		m.Rows = append(m.Rows, t.r.o.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
+		m.Rows = append(m.Rows, t.runner.opts.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
 
@@ -120,7 +120,7 @@ func (t *turn) unheard(m *inbox.Commit) {
 func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, error) {
 	var m llm.Message
 	var steps []agent.Step
-	for i, raw := range t.c.Steps {
+	for i, raw := range t.claim.Steps {
 		var st step
 		if err := json.Unmarshal(raw, &st); err != nil {
 			return m, nil, nil, fmt.Errorf("step %d: %w", i, err)
@@ -131,7 +131,7 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 			}
 		}
 		steps = append(steps, st.Agent)
-		t.heard = st.Through
+		t.lastSeen = st.Through
 		t.calls = append(t.calls, st.Calls...)
 		if st.Engine != nil {
 			t.noted = st.Engine
@@ -139,11 +139,11 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 	}
 	if len(steps) > 0 {
 		t.kept = len(t.calls)
-		return m, steps, nil, t.s.account(ctx, t.r.o.Store, t.calls)
+		return m, steps, nil, t.session.account(ctx, t.runner.opts.Store, t.calls)
 	}
-	t.heard = t.last().ID
-	m, problems := t.r.compose(ctx, t.c.Entries, &t.s.rec)
-	if said := t.announced(ctx, t.s.rec); said != "" {
+	t.lastSeen = t.last().ID
+	m, problems := t.runner.composeInput(ctx, t.claim.Entries, &t.session.record)
+	if said := t.announced(ctx, t.session.record); said != "" {
 		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: said}}, m.Blocks...)
 	}
 	if len(problems) > 1 { // one message: the answer waits until all that is ahead of it is sent
@@ -155,35 +155,35 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 // begin is what the agent is to do, with what may break its prefix declared.
 func (t *turn) begin(ctx context.Context, win *agent.Window, input llm.Message, steps []agent.Step) agent.Turn {
 	run := agent.Turn{
-		Prefix: t.s.prefix, Prefill: t.r.o.Prefill, Transcript: t.s.tr, Window: win,
-		Provider: t.s.model.Provider, Model: t.s.model.Model, Effort: t.s.model.Effort, CacheTTL: t.s.model.CacheTTL,
-		Session: string(t.s.rec.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
+		Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript, Window: win,
+		Provider: t.session.model.Provider, Model: t.session.model.Model, Effort: t.session.model.Effort, CacheTTL: t.session.model.CacheTTL,
+		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
 	}
-	if rec := t.s.rec; t.r.o.May != nil {
-		run.May = func(tool string) error { return t.r.o.May(rec, t.r.speaker(rec.ID), tool) }
+	if rec := t.session.record; t.runner.opts.CheckTool != nil {
+		run.May = func(tool string) error { return t.runner.opts.CheckTool(rec, t.runner.actorPrincipal(rec.ID), tool) }
 	}
-	run.People = t.people()
+	run.People = t.toolUser()
 	if d := t.discovery(); d != nil {
 		run.After = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
-	if t.r.o.Overlay != nil {
-		run.Overlay = t.r.o.Overlay(t.s.rec, t.last()).Place(t.r.o.Placement, t.s.model.Reasons())
+	if t.runner.opts.Overlay != nil {
+		run.Overlay = t.runner.opts.Overlay(t.session.record, t.last()).Place(t.runner.opts.Placement, t.session.model.Reasons())
 	}
-	t.s.rec.UnstoredDigest = t.beside(run.Overlay.System)
-	if !run.Overlay.Turn.Empty() && t.s.asked != "" {
+	t.session.record.UnstoredDigest = t.beside(run.Overlay.System)
+	if !run.Overlay.Turn.Empty() && t.session.lastModel != "" {
 		t.declare(string(ledger.Overlay)) // that of the turn before is left out now
 	}
-	if t.s.rec.PendingBreak != "" {
-		t.declare(t.s.rec.PendingBreak)
+	if t.session.record.PendingBreak != "" {
+		t.declare(t.session.record.PendingBreak)
 	}
 	return run
 }
 
-// least is who may least of those whose words the turn has: what one of them may
+// leastPrivileged is who may least of those whose words the turn has: what one of them may
 // not do is not done because another has spoken too.
-func (t *turn) least() access.Principal {
+func (t *turn) leastPrivileged() access.Principal {
 	by := t.first().Principal
-	for _, e := range t.c.Entries {
+	for _, e := range t.claim.Entries {
 		if e.Principal.Level < by.Level {
 			by = e.Principal
 		}
@@ -191,15 +191,15 @@ func (t *turn) least() access.Principal {
 	return by
 }
 
-// listen runs the agent, shows what it says and records its steps.
-func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.Window, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
+// consumeEvents runs the agent, shows what it says and records its steps.
+func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *agent.Window, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := t.watch(cancel)
 	defer w.stop()
 	run := t.begin(ctx, win, input, steps)
 	first := len(steps) == 0
-	for ev, err := range t.r.o.Agent.Run(ctx, run) {
+	for ev, err := range t.runner.opts.Agent.Run(ctx, run) {
 		if err != nil {
 			return final, said, err
 		}
@@ -217,7 +217,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.W
 			stream.Progress(t.progress(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.ToolDone:
-			t.used(ev)
+			t.reportToolCall(ev)
 		case agent.Call:
 			t.answered(ev)
 			t.called(ev)
@@ -226,7 +226,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.W
 				return final, said, err
 			}
 		case agent.Learned:
-			if learn := t.r.o.Compression.Learn; learn != nil {
+			if learn := t.runner.opts.Compression.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)
 			}
 		case agent.Record:
@@ -238,7 +238,7 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.W
 			}
 			first = false
 		case agent.Final:
-			final, t.spent = ev, ev.Usage
+			final, t.tokenUsage = ev, ev.Usage
 		}
 	}
 	return final, said, nil
@@ -247,33 +247,33 @@ func (t *turn) listen(ctx context.Context, stream *delivery.Stream, win *agent.W
 // discovery returns what finds project files for the session. One that was read
 // from the store knows what its tools' results hold already.
 func (t *turn) discovery() Discovery {
-	if t.s.found != nil || t.r.o.Discover == nil {
-		return t.s.found
+	if t.session.found != nil || t.runner.opts.Discover == nil {
+		return t.session.found
 	}
-	d := t.r.o.Discover()
+	d := t.runner.opts.Discover()
 	if d == nil {
 		return nil
 	}
-	for _, m := range t.s.tr.Since(0) {
+	for _, m := range t.session.transcript.Since(0) {
 		for _, b := range m.Blocks {
 			if b.Type == llm.ToolResult {
-				d.Resume(b.Text)
+				d.MarkSeen(b.Text)
 			}
 		}
 	}
-	t.s.found = d
+	t.session.found = d
 	return d
 }
 
 // record keeps a step. It returns once the step is on disk.
 func (t *turn) record(ctx context.Context, first bool, input llm.Message, as agent.Step, alive func()) error {
-	st := step{Agent: as, Through: t.heard, Calls: t.calls[t.kept:]}
+	st := step{Agent: as, Through: t.lastSeen, Calls: t.calls[t.kept:]}
 	if first {
 		raw, err := json.Marshal(input)
 		if err != nil {
 			return fmt.Errorf("input of the turn: %w", err)
 		}
-		st.Input, st.Session = raw, t.s.rec.ID
+		st.Input, st.Session = raw, t.session.record.ID
 	}
 	if state := t.unkept(); state != nil {
 		st.Engine, t.noted = state, state
@@ -282,27 +282,29 @@ func (t *turn) record(ctx context.Context, first bool, input llm.Message, as age
 	if err != nil {
 		return fmt.Errorf("step: %w", err)
 	}
-	err = t.insist(ctx, "record a step", alive, func(ctx context.Context) error { return t.r.o.Store.RecordStep(ctx, t.c, t.s.open, raw) })
+	err = t.commitUntilStored(ctx, "record a step", alive, func(ctx context.Context) error {
+		return t.runner.opts.Store.RecordStep(ctx, t.claim, t.session.created, raw)
+	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
 	}
-	t.c.Steps = append(t.c.Steps, raw)
+	t.claim.Steps = append(t.claim.Steps, raw)
 	t.kept = len(t.calls)
 	return nil
 }
 
 // join takes what people have said to the running turn into it.
 func (t *turn) join(ctx context.Context) []inbox.Entry {
-	if t.r.o.Store.Waiting(t.c.Lane) == 0 {
+	if t.runner.opts.Store.Waiting(t.claim.Lane) == 0 {
 		return nil
 	}
-	more, err := t.r.o.Store.Join(context.WithoutCancel(ctx), t.c, true)
+	more, err := t.runner.opts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
 	if err != nil || len(more) == 0 {
 		return nil
 	}
-	t.c.Entries = append(t.c.Entries, more...)
-	t.heard = more[len(more)-1].ID
-	t.appear()
+	t.claim.Entries = append(t.claim.Entries, more...)
+	t.lastSeen = more[len(more)-1].ID
+	t.updateActor()
 	return more
 }
 
@@ -313,7 +315,7 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 		if len(more) == 0 {
 			return nil
 		}
-		m, _ := t.r.compose(ctx, more, &t.s.rec)
+		m, _ := t.runner.composeInput(ctx, more, &t.session.record)
 		return m.Blocks
 	}
 }
@@ -321,9 +323,9 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 // draft says where the turn's answer goes and what it quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
-	mode := t.r.o.Quote[e.Inbound.Address.AccountID()]
-	f := delivery.Draft{To: e.Inbound.Address, Turn: t.c.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.about(nil)}
-	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.c.Remaining > 0) {
+	mode := t.runner.opts.ReplyToMode[e.Inbound.Address.AccountID()]
+	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.about(nil)}
+	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.claim.Remaining > 0) {
 		f.ReplyTo = e.Inbound.ID
 	}
 	return f
@@ -331,8 +333,8 @@ func (t *turn) draft() delivery.Draft {
 
 // prior is the preview that an earlier run of the turn left.
 func (t *turn) prior() outbox.ID {
-	if n := len(t.c.Previews); n > 0 {
-		return t.c.Previews[n-1].ID
+	if n := len(t.claim.Previews); n > 0 {
+		return t.claim.Previews[n-1].ID
 	}
 	return 0
 }
@@ -348,16 +350,16 @@ func (t *turn) answering() delivery.Draft {
 // edit of the preview if there is one; other previews are taken back.
 func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
-	if !t.r.o.Delivery.RawMarkdown(f.To) {
+	if !t.runner.opts.Delivery.RawMarkdown(f.To) {
 		text, files = t.attach(text, f)
 	}
-	rows := t.r.o.Delivery.Render(text, f)
+	rows := t.runner.opts.Delivery.Render(text, f)
 	if strings.TrimSpace(text) == "" { // only files
 		rows = nil
 	}
-	for _, p := range t.c.Previews {
+	for _, p := range t.claim.Previews {
 		if p.ID != preview {
-			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, p.ID))
+			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 		}
 	}
 	switch {
@@ -365,7 +367,7 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	case settled && len(rows) > 0:
 		rows[0].Replaces = preview
 	default:
-		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.c.Turn, preview))
+		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, preview))
 	}
 	return append(rows, files...)
 }
@@ -379,7 +381,7 @@ func (t *turn) notices(texts []string) []outbox.Row {
 	for _, s := range texts {
 		f := t.draft()
 		f.Role, f.Quiet = outbox.Notice, true
-		rows = append(rows, t.r.o.Delivery.Render(s, f)...)
+		rows = append(rows, t.runner.opts.Delivery.Render(s, f)...)
 	}
 	return rows
 }
@@ -388,7 +390,7 @@ func (t *turn) notices(texts []string) []outbox.Row {
 func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	t.trace.Notices = append(t.trace.Notices, n.String())
 	t.log.Warn("model call", zap.String("notice", n.String()))
-	t.stumbled(n)
+	t.reportModelRetry(n)
 	if n.Kind == agent.Crowded {
 		t.shrunk(agent.WhyCompression, true, agent.Pass{})
 		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
@@ -397,13 +399,13 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.declare(string(ledger.Fallback))
-	t.r.fallbacks.Add(n.Fallback, n.Err)
+	t.runner.fallbacks.Add(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Summary(t.Printer, n.Err))})
 }
 
-// A watch ends a turn that shows no sign of life, and says that a long one
+// A inactivityTimer ends a turn that shows no sign of life, and says that a long one
 // still goes on.
-type watch struct {
+type inactivityTimer struct {
 	limit     time.Duration
 	end, warn *time.Timer
 	mu        sync.Mutex // guards what follows; notice sets itself again
@@ -411,8 +413,8 @@ type watch struct {
 	over      bool
 }
 
-func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
-	w := &watch{limit: t.r.o.Inactivity}
+func (t *turn) watch(cancel context.CancelCauseFunc) *inactivityTimer {
+	w := &inactivityTimer{limit: t.runner.opts.Inactivity}
 	if t.first().Occurrence != nil {
 		w.limit = runInactivity
 	}
@@ -424,8 +426,8 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 		if w.over {
 			return
 		}
-		if !t.r.asking.any(t.c.Lane) { // it waits for the person, who knows
-			t.tell(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
+		if !t.runner.asking.any(t.claim.Lane) { // it waits for the person, who knows
+			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
 		}
 		w.notice.Reset(stillWorking)
 	})
@@ -433,20 +435,20 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *watch {
 	if w.limit > 0 {
 		w.end = time.AfterFunc(w.limit, func() { cancel(excuse.ErrInactive) })
 		w.warn = time.AfterFunc(w.limit/2, func() {
-			t.tell(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
+			t.notify(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
 		})
 	}
 	return w
 }
 
-func (w *watch) alive() {
+func (w *inactivityTimer) alive() {
 	if w.limit > 0 {
 		w.end.Reset(w.limit)
 		w.warn.Reset(w.limit / 2)
 	}
 }
 
-func (w *watch) stop() {
+func (w *inactivityTimer) stop() {
 	w.mu.Lock()
 	w.over = true // also for a notice whose time has come
 	w.notice.Stop()
@@ -457,14 +459,14 @@ func (w *watch) stop() {
 	}
 }
 
-// tell says something by the way, if somebody is there.
-func (t *turn) tell(text string) {
+// notify says something by the way, if somebody is there.
+func (t *turn) notify(text string) {
 	if t.first().Occurrence != nil {
 		return
 	}
 	f := t.draft()
 	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
-	if err := t.r.o.Delivery.SendNotice(context.Background(), text, f); err != nil {
+	if err := t.runner.opts.Delivery.SendNotice(context.Background(), text, f); err != nil {
 		t.log.Error("notice", zap.Error(err))
 	}
 }

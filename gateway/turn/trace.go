@@ -10,7 +10,7 @@ import (
 // A Trace is what `why` knows of a turn.
 type Trace struct {
 	Session string        `json:"session,omitempty"`
-	Began   time.Time     `json:"began"`
+	Started time.Time     `json:"began"`
 	Took    time.Duration `json:"took"`
 	Resumed bool          `json:"resumed,omitempty"`
 	Calls   []Call        `json:"calls,omitempty"`

@@ -20,15 +20,15 @@ import (
 	"hermesd/hygiene"
 )
 
-// Compression is what keeps the contexts of sessions small.
-type Compression struct {
+// CompactionOptions is what keeps the contexts of sessions small.
+type CompactionOptions struct {
 	hygiene.Settings
 	// MaxWait bounds how long a message waits for a pass of hygiene that is not
 	// urgent.
 	MaxWait time.Duration
 	// Engine makes the context engine of a session out of what it had kept; nil:
 	// contexts are not made smaller.
-	Engine func(rec session.Record, model Choice, state json.RawMessage) (agent.Engine, error)
+	Engine func(rec session.Record, model ModelChoice, state json.RawMessage) (agent.Engine, error)
 	// Refresh reads again, at a compaction, what of a prompt is kept in files; nil:
 	// the prompt stays as it is.
 	Refresh func(session.Record, prompt.Prefix) prompt.Prefix
@@ -38,17 +38,17 @@ type Compression struct {
 
 // engine returns the context engine of the turn's session; nil if there is none.
 func (t *turn) engine(ctx context.Context) agent.Engine {
-	if t.r.o.Compression.Engine == nil {
+	if t.runner.opts.Compression.Engine == nil {
 		return nil
 	}
-	if t.s.engine != nil {
+	if t.session.engine != nil {
 		t.limit()
-		return t.s.engine
+		return t.session.engine
 	}
 	var state json.RawMessage
 	var err error
-	if t.s.open == nil {
-		if state, err = t.r.o.Store.Engine(ctx, t.s.rec.ID); err != nil {
+	if t.session.created == nil {
+		if state, err = t.runner.opts.Store.Engine(ctx, t.session.record.ID); err != nil {
 			t.log.Error("context engine", zap.Error(err))
 			return nil
 		}
@@ -57,29 +57,29 @@ func (t *turn) engine(ctx context.Context) agent.Engine {
 	if t.noted != nil { // by a run of the turn that died
 		made = t.noted
 	}
-	e, err := t.r.o.Compression.Engine(t.s.rec, t.s.model, made)
+	e, err := t.runner.opts.Compression.Engine(t.session.record, t.session.model, made)
 	if err != nil {
 		t.log.Error("context engine", zap.Error(err))
 		return nil
 	}
-	t.s.engine, t.s.kept, t.s.limits = e, state, t.limits()
+	t.session.engine, t.session.savedEngineState, t.session.limits = e, state, t.limits()
 	return e
 }
 
 func (t *turn) limits() agent.Limits {
-	return agent.Limits{Model: t.s.model.Model, Window: t.s.model.Window}
+	return agent.Limits{Model: t.session.model.Model, Window: t.session.model.Window}
 }
 
 // limit tells the engine which model answers now, unless a pass has it.
 func (t *turn) limit() {
 	now := t.limits()
-	if now == t.s.limits || t.r.cleaning.of(t.s.rec.ID) != nil {
+	if now == t.session.limits || t.runner.compactions.of(t.session.record.ID) != nil {
 		return
 	}
-	if l, ok := t.s.engine.(agent.Lifecycle); ok {
+	if l, ok := t.session.engine.(agent.Lifecycle); ok {
 		l.Limits(now)
 	}
-	t.s.limits = now
+	t.session.limits = now
 }
 
 // window returns what the run keeps its context small with, after what hygiene
@@ -93,7 +93,7 @@ func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbo
 	if resumed { // what was due then is among the steps
 		return w, nil
 	}
-	rows, busy := t.clean(ctx, w)
+	rows, busy := t.compactBeforeTurn(ctx, w)
 	if busy { // the engine is at work for this session already
 		return nil, rows
 	}
@@ -102,30 +102,30 @@ func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbo
 
 // fresh is the window of a session as it is stored.
 func (t *turn) fresh(e agent.Engine) *agent.Window {
-	w := &agent.Window{Engine: e, First: t.s.rec.Start, Reported: t.s.rec.PromptTokens, At: t.s.rec.PromptMessages}
-	if refresh := t.r.o.Compression.Refresh; refresh != nil {
-		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.s.rec, p) }
+	w := &agent.Window{Engine: e, First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
+	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
+		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.record, p) }
 	}
 	return w
 }
 
-// clean has a session compacted before the turn, if hygiene says so. busy: a
+// compactBeforeTurn has a session compacted before the turn, if hygiene says so. busy: a
 // pass is still under way, and is adopted by a later turn.
-func (t *turn) clean(ctx context.Context, w *agent.Window) (rows []outbox.Row, busy bool) {
-	at := agent.Turn{Prefix: t.s.prefix, Prefill: t.r.o.Prefill, Transcript: t.s.tr}
-	p := t.r.cleaning.of(t.s.rec.ID)
+func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.Window) (rows []outbox.Row, busy bool) {
+	at := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
+	p := t.runner.compactions.of(t.session.record.ID)
 	facts := hygiene.Facts{
-		Reported: t.s.rec.PromptTokens, Since: tokens.Since(t.s.tr, min(t.s.rec.PromptMessages, t.s.tr.Len())),
-		Window: t.s.model.Window, Messages: t.s.tr.Len(), Busy: p != nil, Cooling: w.Engine.Status().Resting != "",
+		Reported: t.session.record.PromptTokens, Since: tokens.Since(t.session.transcript, min(t.session.record.PromptMessages, t.session.transcript.Len())),
+		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, Cooling: w.Engine.Status().Resting != "",
 	}
 	if facts.Reported == 0 {
 		facts.Estimate = w.Size(&at)
 	}
-	d := hygiene.Decide(facts, t.r.o.Compression.Settings)
+	d := hygiene.Decide(facts, t.runner.opts.Compression.Settings)
 	if p == nil && d.Compress {
 		v := w.View(&at, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
-		p = t.begun(w.Engine, v, agent.WhyHygiene)
+		p = t.startCompaction(w.Engine, v, agent.WhyHygiene)
 		t.log.Info("hygiene", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Why))
 	}
 	if p == nil {
@@ -140,8 +140,8 @@ func (t *turn) clean(ctx context.Context, w *agent.Window) (rows []outbox.Row, b
 }
 
 // await waits for a pass: for one that is urgent until it is there, and says so.
-func (t *turn) await(ctx context.Context, p *cleaningPass, urgent bool) bool {
-	limit := time.NewTimer(t.r.o.Compression.MaxWait)
+func (t *turn) await(ctx context.Context, p *backgroundCompaction, urgent bool) bool {
+	limit := time.NewTimer(t.runner.opts.Compression.MaxWait)
 	defer limit.Stop()
 	for {
 		select {
@@ -153,30 +153,30 @@ func (t *turn) await(ctx context.Context, p *cleaningPass, urgent bool) bool {
 			if !urgent {
 				return false
 			}
-			t.tell(t.T("This conversation has become very long; I am summarising its older part before I answer."))
+			t.notify(t.T("This conversation has become very long; I am summarising its older part before I answer."))
 		}
 	}
 }
 
 // adopt makes a pass part of the turn, if nothing has touched what it was made
 // of.
-func (t *turn) adopt(w *agent.Window, p *cleaningPass, d hygiene.Decision) []outbox.Row {
+func (t *turn) adopt(w *agent.Window, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
 	switch {
 	case errors.Is(p.err, agent.ErrNotNow):
 		return nil
 	case p.err != nil:
 		t.log.Warn("hygiene", zap.Error(p.err))
-		t.shrunk(p.why, true, p.pass)
+		t.shrunk(p.reason, true, p.pass)
 		return t.notices([]string{t.T("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
-	case !p.fits(t.s):
+	case !p.fits(t.session):
 		t.log.Info("a pass of hygiene came too late: the conversation has changed meanwhile")
 		return nil
 	}
-	w.Adopt, w.AdoptAt, w.Why = &p.pass, len(p.view.Messages), p.why
-	if after := p.pass.After; after >= hygiene.Urgent(t.s.model.Window) {
-		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.s.model.Window))
+	w.Adopt, w.AdoptAt, w.Why = &p.pass, len(p.view.Messages), p.reason
+	if after := p.pass.After; after >= hygiene.Urgent(t.session.model.Window) {
+		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
 	}
-	t.r.cleaning.count(func(n *Cleanings) { n.Adopted++ })
+	t.runner.compactions.count(func(n *CompactionStats) { n.Adopted++ })
 	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
 	return t.notices([]string{text + t.told(p.pass)})
 }
@@ -208,13 +208,13 @@ func (t *turn) compacted(ev agent.Compacted) error {
 	}
 	t.passes = append(t.passes, inbox.Compaction{Length: t.stored, Append: added, From: ev.From, To: ev.To, Active: active})
 	t.stored = len(active)
-	t.s.bytes = 0
+	t.session.bytes = 0
 	for _, row := range active {
-		t.s.bytes += int64(len(row))
+		t.session.bytes += int64(len(row))
 	}
-	t.s.rec.PromptTokens, t.s.rec.PromptMessages = 0, 0
-	if ev.Prefix.Hash() != t.s.prefix.Hash() {
-		t.s.prefix, t.reprompt = ev.Prefix, true
+	t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
+	if ev.Prefix.Hash() != t.session.prefix.Hash() {
+		t.session.prefix, t.reprompt = ev.Prefix, true
 	}
 	t.declare(ev.Why)
 	t.shrunk(ev.Why, false, ev.Pass)

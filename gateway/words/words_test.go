@@ -157,7 +157,7 @@ func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
 	}
 	for _, path := range append(paths, "en") {
 		p := printer(t, strings.TrimSuffix(path, ".yaml"))
-		menu := command.NewTable(command.In(p, command.Builtin()...)...).Menu(access.Owner)
+		menu := command.NewTable(command.Localized(p, command.Builtin()...)...).Menu(access.Owner)
 		if len(menu) < 30 {
 			t.Fatalf("the menu has only %d commands", len(menu))
 		}
@@ -396,7 +396,7 @@ func shown(n ast.Node) []ast.Expr {
 			return nil // Options.Say of the app: the terminal of the operator
 		}
 		switch sel.Sel.Name {
-		case "Say", "SendNotice", "tell", "tooLate", "Note", "ShowStatus", "notices", "render", "Render":
+		case "Say", "SendNotice", "tell", "notify", "endTooOld", "Note", "ShowStatus", "notices", "render", "Render":
 			return n.Args
 		}
 	case *ast.CompositeLit:

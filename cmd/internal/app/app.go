@@ -234,7 +234,7 @@ func (a *App) join(tools tool.Set) error {
 	a.gateway = gateway.New(gateway.Options{
 		Only: a.only, Profile: profile.Of(a.o.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
 		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
-		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Judge: a.leaveJudge()},
+		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
 		Attach: a.attach, Running: a.background, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),

@@ -73,9 +73,9 @@ func (a *App) engine(name string) (engineMaker, error) {
 }
 
 // compression is how contexts are kept small.
-func (a *App) compression() (turn.Compression, error) {
+func (a *App) compression() (turn.CompactionOptions, error) {
 	c := a.o.Config.Compression
-	t := turn.Compression{
+	t := turn.CompactionOptions{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit},
 		MaxWait:  c.HygieneMaxWait, Learn: a.windows.learn,
 	}
@@ -86,14 +86,14 @@ func (a *App) compression() (turn.Compression, error) {
 		return t, nil
 	}
 	a.summarise = a.summaries()
-	t.Engine = func(rec session.Record, model turn.Choice, state json.RawMessage) (agent.Engine, error) {
+	t.Engine = func(rec session.Record, model turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 		return a.makeEngine(rec, a.compressor(model, state))
 	}
 	return t, nil
 }
 
 // compressor is how an engine summarises conversations with a model.
-func (a *App) compressor(model turn.Choice, state json.RawMessage) compressor.Options {
+func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compressor.Options {
 	c := a.o.Config.Compression
 	o := compressor.Options{
 		Settings: compressor.Settings{

@@ -59,10 +59,10 @@ func (a *App) cron() gateway.Cron {
 // scheduled prompt in its folder, as long as that is in the workspace.
 func (a *App) folder(id string) string {
 	who, ok := a.gateway.Speaker(session.ID(id))
-	if !ok || who.At.Platform != chat.Cron {
+	if !ok || who.Address.Platform != chat.Cron {
 		return ""
 	}
-	dir, _ := a.mind.folder(schedule.JobID(who.At.Chat))
+	dir, _ := a.mind.folder(schedule.JobID(who.Address.Chat))
 	return dir
 }
 

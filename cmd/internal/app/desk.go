@@ -21,9 +21,9 @@ func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager, sch
 	if !ok {
 		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}
-	v := schedule.Caller{Principal: who.By, Address: who.At, ChatName: who.Name}
-	if who.At.Platform == chat.Cron {
-		j, known, err := d.a.store.Job(ctx, schedule.JobID(who.At.Chat))
+	v := schedule.Caller{Principal: who.Principal, Address: who.Address, ChatName: who.Name}
+	if who.Address.Platform == chat.Cron {
+		j, known, err := d.a.store.Job(ctx, schedule.JobID(who.Address.Chat))
 		if err != nil || !known {
 			return nil, v, errors.Join(errors.New("the job of this run cannot be found"), err)
 		}

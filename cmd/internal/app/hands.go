@@ -192,7 +192,7 @@ func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
 		return nil, err
 	}
 	if who, ok := a.gateway.Speaker(session.ID(id)); ok {
-		rec.Address = who.At
+		rec.Address = who.Address
 	}
 	var ts []tool.Tool
 	for _, t := range tool.Offered(a.set.Tools(), a.toolsets(rec.Address)) {

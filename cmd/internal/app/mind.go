@@ -327,7 +327,7 @@ type discovery struct {
 
 // After implements turn.Discovery.
 func (d discovery) After(input json.RawMessage) string {
-	text, notes := d.Discovery.After(input)
+	text, notes := d.Discovery.AfterTool(input)
 	for _, n := range notes {
 		d.log.Warn(n.Text)
 	}

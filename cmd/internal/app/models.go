@@ -72,12 +72,12 @@ func (m *models) of(s session.Settings) (config.Endpoint, error) {
 }
 
 // Choose implements gateway.Models.
-func (m *models) Choose(s session.Settings) (turn.Choice, error) {
+func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
 	e, err := m.of(s)
 	if err != nil {
-		return turn.Choice{}, err
+		return turn.ModelChoice{}, err
 	}
-	c := turn.Choice{Provider: m.provider(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: sees(e.Provider), Window: m.window(e)}
+	c := turn.ModelChoice{Provider: m.provider(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: sees(e.Provider), Window: m.window(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}

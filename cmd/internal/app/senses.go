@@ -19,9 +19,9 @@ import (
 )
 
 // senses are the services that the configuration names for voices and pictures.
-func (a *App) senses() (turn.Senses, error) {
+func (a *App) senses() (turn.Media, error) {
 	c := a.o.Config
-	var s turn.Senses
+	var s turn.Media
 	if at := c.STT.Address(); at != "" {
 		t, err := speech.NewTranscriber(speech.TranscriberOptions{
 			Service: speech.Service{BaseURL: at, Key: c.STT.APIKey, HTTP: reaching(at)}, Model: c.STT.Model, Language: c.STT.Language,
@@ -29,7 +29,7 @@ func (a *App) senses() (turn.Senses, error) {
 		if err != nil {
 			return s, wrongKey("stt", err)
 		}
-		s.Hear = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
+		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
 	if at := c.TTS.Address(); at != "" {
 		sp, err := speech.NewSpeaker(speech.SpeakerOptions{
@@ -38,11 +38,11 @@ func (a *App) senses() (turn.Senses, error) {
 		if err != nil {
 			return s, wrongKey("tts", err)
 		}
-		s.Speak = func(ctx context.Context, text string) (chat.File, error) { return a.speak(ctx, sp, text) }
+		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.speak(ctx, sp, text) }
 	}
 	if e := a.o.Report.Vision; e.Provider != "" {
 		d := vision.New(a.endpoint(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
-		s.See = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
+		s.DescribeImage = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
 			text, usage, err := d.Describe(ctx, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			return text, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
 		}

@@ -257,7 +257,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 				},
 				Store: inbox.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},
 				Cron:  schedule.Status{Jobs: 2, Stalled: true}, Reuse: gateway.Reuse{Missed: 77},
-				Hygiene: turn.Cleanings{Begun: 4, Failed: 1, Adopted: 2, Forgotten: 1, Waiting: 1},
+				Hygiene: turn.CompactionStats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},
 			}
 		},
 		Outbox: func(context.Context) ([]outbox.Row, error) { return rows, wrong },

@@ -123,11 +123,11 @@ func (w *watcher) outbox(e emitter, s gateway.Status) {
 	}
 }
 
-func (e emitter) passes(c turn.Cleanings) {
-	e.emit(passes, float64(c.Begun), "begun")
+func (e emitter) passes(c turn.CompactionStats) {
+	e.emit(passes, float64(c.Started), "begun")
 	e.emit(passes, float64(c.Failed), "failed")
 	e.emit(passes, float64(c.Adopted), "adopted")
-	e.emit(passes, float64(c.Forgotten), "forgotten")
+	e.emit(passes, float64(c.Discarded), "forgotten")
 	e.emit(passesWaiting, float64(c.Waiting))
 }
 

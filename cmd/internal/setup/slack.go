@@ -15,5 +15,5 @@ func SlackManifest(c *config.Config) string {
 	if c != nil {
 		say, _ = words.For(c.Display.Language) // an unknown language is English here
 	}
-	return slack.Manifest(command.NewTable(command.In(say, command.Builtin()...)...).Menu(access.Owner), say)
+	return slack.Manifest(command.NewTable(command.Localized(say, command.Builtin()...)...).Menu(access.Owner), say)
 }
