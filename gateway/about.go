@@ -21,9 +21,9 @@ import (
 	"hermesd/gateway/words"
 )
 
-// About is what commands tell of the home and of prices. What is nil is said to
+// HomeInfo is what commands tell of the home and of prices. What is nil is said to
 // be missing.
-type About struct {
+type HomeInfo struct {
 	// Memories returns the memories of a session, and which of them are in use.
 	Memories func(session.Record) (s *memory.Store, in []memory.Target)
 	// Skills returns the skills as they are now, and the names of those that are
@@ -35,15 +35,15 @@ type About struct {
 	Caching string
 }
 
-func (a About) prices() *pricing.Table {
+func (a HomeInfo) prices() *pricing.Table {
 	if a.Prices == nil {
 		return pricing.Builtin()
 	}
 	return a.Prices
 }
 
-// Reuse is what model calls came to since the start.
-type Reuse struct {
+// CallStats is what model calls came to since the start.
+type CallStats struct {
 	Calls  int `json:"calls"`
 	Prompt int `json:"prompt_tokens"`
 	Read   int `json:"cache_read_tokens"` // of Prompt
@@ -56,14 +56,14 @@ type Reuse struct {
 	Unknown []string    `json:"unknown_prices"`
 }
 
-func (g *Gateway) reuse() Reuse {
+func (g *Gateway) reuse() CallStats {
 	var all ledger.Summary
-	r := Reuse{Unknown: []string{}}
+	r := CallStats{Unknown: []string{}}
 	spent := g.runner.UsageByModel()
 	for _, model := range slices.Sorted(maps.Keys(spent)) {
 		sum := spent[model]
 		all.Calls, all.Missed, all.Usage = all.Calls+sum.Calls, all.Missed+sum.Missed, all.Usage.Add(sum.Usage)
-		if p, ok := g.o.About.prices().Price(model); ok {
+		if p, ok := g.opts.HomeInfo.prices().Price(model); ok {
 			r.Paid += p.Cost(sum.Usage)
 		} else {
 			if provider, name, _ := strings.Cut(model, "/"); provider == name {
@@ -79,7 +79,7 @@ func (g *Gateway) reuse() Reuse {
 
 // frozen returns the prompt of a session.
 func (e env) frozen(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := e.g.o.Store.Prompt(ctx, id)
+	raw, err := e.g.opts.Store.Prompt(ctx, id)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
@@ -91,7 +91,7 @@ func (e env) frozen(ctx context.Context, id session.ID) (p prompt.Prefix, err er
 
 // calls returns the ledger of a session, as far as it is kept.
 func (e env) calls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
-	rows, err := e.g.o.Store.Calls(ctx, id, 0)
+	rows, err := e.g.opts.Store.Calls(ctx, id, 0)
 	if err != nil {
 		return nil, fmt.Errorf("ledger of %s: %w", id, err)
 	}
@@ -110,7 +110,7 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rows, err := e.g.o.Store.Transcript(ctx, c.Session.ID, 0)
+	rows, err := e.g.opts.Store.Transcript(ctx, c.Session.ID, 0)
 	if err != nil {
 		return "", fmt.Errorf("transcript of %s: %w", c.Session.ID, err)
 	}
@@ -191,7 +191,7 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call
 	default:
 		fmt.Fprintln(b, c.T("- compactions: %d, %d messages are archived and can still be found", n, r.Archived()))
 	}
-	build := e.g.o.Compression.Engine
+	build := e.g.opts.Compression.Engine
 	if build == nil {
 		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
@@ -200,7 +200,7 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call
 	if err != nil {
 		return nil // /model says why
 	}
-	state, err := e.g.o.Store.Engine(ctx, r.ID)
+	state, err := e.g.opts.Store.Engine(ctx, r.ID)
 	if err != nil {
 		return fmt.Errorf("context engine of %s: %w", r.ID, err)
 	}

@@ -50,7 +50,7 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 
 // costs tells what calls cost, as far as that is known.
 func (e env) costs(p words.Printer, records []ledger.Record) string {
-	c := ledger.Price(records, e.g.o.About.prices())
+	c := ledger.Price(records, e.g.opts.HomeInfo.prices())
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
 		fmt.Fprintln(&b, p.T("- cost: %s; without a cache it were %s, at the very least %s", c.Paid, c.Uncached, min(c.Floor, c.Paid))) // the floor is an estimate
@@ -69,8 +69,8 @@ func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 	}
 	var store *memory.Store
 	var in []memory.Target
-	if e.g.o.About.Memories != nil {
-		store, in = e.g.o.About.Memories(rec)
+	if e.g.opts.HomeInfo.Memories != nil {
+		store, in = e.g.opts.HomeInfo.Memories(rec)
 	}
 	if store == nil || len(in) == 0 {
 		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
@@ -100,10 +100,10 @@ const maxSkills = 60
 
 // Skills implements command.Env.
 func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
-	if e.g.o.About.Skills == nil {
+	if e.g.opts.HomeInfo.Skills == nil {
 		return c.T("There are no skills."), nil
 	}
-	catalog, disabled := e.g.o.About.Skills()
+	catalog, disabled := e.g.opts.HomeInfo.Skills()
 	f := skills.Filter{Disabled: disabled}
 	if c.Session.ID != "" {
 		p, err := e.frozen(ctx, c.Session.ID)

@@ -27,18 +27,18 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	entries := make([]inbox.Entry, len(batch))
 	for i, in := range batch {
 		if in.Kind == chat.Migrated && in.MigratedTo != nil {
-			if err := g.move(ctx, in); err != nil {
+			if err := g.migrateChat(ctx, in); err != nil {
 				return err
 			}
 		}
 		entries[i] = g.admit(ctx, in)
 	}
-	taken, err := g.o.Store.Accept(ctx, entries)
+	taken, err := g.opts.Store.Accept(ctx, entries)
 	if err != nil {
-		g.withdraw(entries...)
-		g.untaken(ctx, entries)
+		g.cancelPairing(entries...)
+		g.notifyStoreFailure(ctx, entries)
 		for _, e := range entries {
-			g.offered(e, observe.StoreFailed)
+			g.reportReceived(e, observe.StoreFailed)
 		}
 		return fmt.Errorf("accept: %w", err)
 	}
@@ -50,13 +50,13 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	}
 	for i, a := range taken {
 		if !a.IsNew {
-			g.withdraw(entries[i])
-			g.offered(entries[i], observe.Duplicate)
-			g.o.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
+			g.cancelPairing(entries[i])
+			g.reportReceived(entries[i], observe.Duplicate)
+			g.opts.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
 			continue
 		}
 		entries[i].ID = a.ID
-		g.offered(entries[i], observe.Accepted)
+		g.reportReceived(entries[i], observe.Accepted)
 		g.wake(ctx, entries[i])
 	}
 	return nil
@@ -72,9 +72,9 @@ func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
 	if in.Kind == chat.Migrated {
 		return ignored(e, "moved")
 	}
-	grant, denial := g.o.Access.Check(in)
+	grant, denial := g.opts.Access.Check(in)
 	if !grant.Valid() {
-		return g.refuse(e, denial)
+		return g.deny(e, denial)
 	}
 	return g.route(ctx, e, grant)
 }
@@ -91,13 +91,13 @@ func ignored(e inbox.Entry, rule string) inbox.Entry {
 // route puts an event of somebody who may speak into its lane.
 func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
 	e.Principal = grant.Principal()
-	e.Session = session.KeyFor(g.o.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.o.Policy)
+	e.Session = session.KeyFor(g.opts.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.opts.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
-	g.direct(ctx, &e)
+	g.applyBusyMode(ctx, &e)
 	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.paused.Load()
 	name, args, ok := command.Parse(e.Inbound.Text)
-	if _, known := g.commands.Lookup(name); ok && !known && g.o.Skill != nil && e.Inbound.Kind == chat.Message {
-		if _, skill := g.o.Skill("", name, args); skill { // it is a message like any other
+	if _, known := g.commands.Lookup(name); ok && !known && g.opts.Skill != nil && e.Inbound.Kind == chat.Message {
+		if _, skill := g.opts.Skill("", name, args); skill { // it is a message like any other
 			ok = false
 		}
 	}
@@ -111,7 +111,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 		}
 		return e
 	}
-	if e.Inbound.Kind == chat.Message && g.o.Store.Waiting(e.Lane) >= g.o.Limits.MaxWaiting {
+	if e.Inbound.Kind == chat.Message && g.opts.Store.Waiting(e.Lane) >= g.opts.Limits.MaxWaiting {
 		e.State, e.Ended = inbox.Done, e.Accepted
 		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
 		e.Notices = g.overflow(e)
@@ -127,7 +127,7 @@ func (g *Gateway) commanded(l inbox.Lane) bool {
 	if now == l || l.Immediate() {
 		return false
 	}
-	return g.o.Store.Waiting(now) > 0 || g.runner.HasOfferedClaim(now) || g.lanes.Active(now)
+	return g.opts.Store.Waiting(now) > 0 || g.runner.HasOfferedClaim(now) || g.lanes.Active(now)
 }
 
 // wake sets to work what was accepted.
@@ -136,8 +136,8 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		g.answer(e)
 	}
 	switch {
-	case promised(e):
-		g.offer(ctx, e)
+	case awaitsCode(e):
+		g.sendPairingCode(ctx, e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
 		g.dismiss(e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
@@ -159,7 +159,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 
 // overflow tells the sender that the message was not taken.
 func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
-	text := g.o.Words.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.o.Limits.MaxWaiting)
+	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxWaiting)
 	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
 }
 
@@ -173,17 +173,17 @@ func answers(a chat.Adapter) bool {
 // returned: some platforms have to hear first that it was taken.
 func (g *Gateway) answer(e inbox.Entry) {
 	on := e.Inbound.Address.AccountID()
-	a, ok := g.o.Adapters[on].(chat.CallbackAnswerer)
+	a, ok := g.opts.Adapters[on].(chat.CallbackAnswerer)
 	if !ok {
 		return
 	}
 	text := ""
 	if e.State == inbox.Done {
-		text = g.o.Words.T("This button does nothing.")
+		text = g.opts.Printer.T("This button does nothing.")
 	}
 	g.presses.add(on, func(ctx context.Context) {
 		if err := a.AnswerCallback(ctx, e.Inbound, text); err != nil {
-			g.o.Log.Warn("answer callback", zap.Error(err))
+			g.opts.Log.Warn("answer callback", zap.Error(err))
 		}
 	})
 }
@@ -191,27 +191,27 @@ func (g *Gateway) answer(e inbox.Entry) {
 // dismiss tells the platform of a message that ends by a rule that nobody is
 // going to answer it.
 func (g *Gateway) dismiss(e inbox.Entry) {
-	if a, ok := g.o.Adapters[e.Inbound.Address.AccountID()].(chat.Dismisser); ok {
+	if a, ok := g.opts.Adapters[e.Inbound.Address.AccountID()].(chat.Dismisser); ok {
 		a.Dismiss(e.Inbound)
 	}
 }
 
-// move lets everything of a chat follow it to its new id.
-func (g *Gateway) move(ctx context.Context, in chat.Inbound) error {
+// migrateChat lets everything of a chat follow it to its new id.
+func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 	rekey := func(r session.Record) session.Key {
 		at := r.Address
 		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
-		return session.KeyFor(g.o.Profile, at, r.Owner, g.o.Policy)
+		return session.KeyFor(g.opts.Profile, at, r.Owner, g.opts.Policy)
 	}
-	if err := g.o.Store.Move(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
+	if err := g.opts.Store.Move(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
 		return fmt.Errorf("move %s to %s: %w", in.Address, *in.MigratedTo, err)
 	}
-	if err := g.o.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
+	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
-	if err := g.crons.book.Follow(ctx, g.o.Moves.Current); err != nil {
+	if err := g.crons.book.Follow(ctx, g.opts.Moves.Current); err != nil {
 		return err
 	}
-	g.o.Log.Info("the chat has a new id", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
-	return g.takeUp(ctx) // what waited does so elsewhere now
+	g.opts.Log.Info("the chat has a new id", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
+	return g.resumeQueues(ctx) // what waited does so elsewhere now
 }

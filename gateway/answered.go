@@ -7,10 +7,10 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// Answered tells from the story of a message what its sender can be told again,
+// StoredAnswer tells from the story of a message what its sender can be told again,
 // where answers are asked for (chat.Features.Raw): the answer, or else why there
 // is none. ended says that nothing more will come.
-func Answered(c inbox.MessageHistory) (text, why string, ended bool) {
+func StoredAnswer(c inbox.MessageHistory) (text, why string, ended bool) {
 	o := c.Entry.Outcome
 	if o == nil {
 		return "", "", false

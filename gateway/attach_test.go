@@ -18,7 +18,7 @@ import (
 func TestPicturesThatAnAnswerLinksToAreSent(t *testing.T) {
 	answer := "See ![the plan](/w/a.png) and ![](file:///w/b.png), not ![web](https://x.test/c.png)\nnor `![code](/w/d.png)`."
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say(answer))
+		w := newHarness(t, llmtest.Say(answer))
 		w.set = func(o *gateway.Options) {
 			o.Attach = func(path string) (chat.File, error) { return chat.File{Kind: chat.Photo, Name: path, Path: path}, nil }
 		}
@@ -36,7 +36,7 @@ func TestPicturesThatAnAnswerLinksToAreSent(t *testing.T) {
 func TestFilesThatAnAnswerAttachesAreSent(t *testing.T) {
 	answer := "Here is the plan.\n\nMEDIA:/w/plan.pdf\nMEDIA: `/w/plan.pdf`\n  MEDIA:/etc/passwd\n\n```\nMEDIA:/in/code\n```\nand MEDIA:/in/text"
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say(answer), llmtest.Say("MEDIA:/w/plan.pdf"), llmtest.Say(strings.Repeat("MEDIA:/w/plan.pdf\n", 3)+"MEDIA:/w/a\nMEDIA:/w/b"))
+		w := newHarness(t, llmtest.Say(answer), llmtest.Say("MEDIA:/w/plan.pdf"), llmtest.Say(strings.Repeat("MEDIA:/w/plan.pdf\n", 3)+"MEDIA:/w/a\nMEDIA:/w/b"))
 		w.set = func(o *gateway.Options) {
 			o.Attach = func(path string) (chat.File, error) {
 				if !strings.HasPrefix(path, "/w/") {
@@ -71,7 +71,7 @@ func TestAnAnswerCarriesTenFiles(t *testing.T) {
 		fmt.Fprintf(&b, "MEDIA:/w/%d\n", i)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say(b.String()))
+		w := newHarness(t, llmtest.Say(b.String()))
 		w.set = func(o *gateway.Options) {
 			o.Attach = func(path string) (chat.File, error) {
 				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
@@ -92,7 +92,7 @@ func TestAnAnswerCarriesTenFiles(t *testing.T) {
 func TestAPersonIsNotAnsweredWithSilence(t *testing.T) {
 	for _, word := range []string{"[SILENT]", "NO_REPLY"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, llmtest.Say(word))
+			w := newHarness(t, llmtest.Say(word))
 			w.start()
 			defer w.stop()
 			key := w.say("7", "hello")

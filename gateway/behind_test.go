@@ -15,7 +15,7 @@ import (
 // What is said right behind a command is said after it.
 func TestWhatIsSaidBehindACommandBelongsToWhatTheCommandMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.start()
 		defer w.stop()
 		w.talk("a")
@@ -36,7 +36,7 @@ func TestWhatIsSaidBehindACommandBelongsToWhatTheCommandMade(t *testing.T) {
 
 func TestAStopCancelsWhatCameBeforeItOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Never mind then."))
+		w := newHarness(t, llmtest.Say("Never mind then."))
 		w.start()
 		defer w.stop()
 		batch := []chat.Inbound{w.message("7", "do it"), w.message("7", "/stop"), w.message("7", "do this instead")}

@@ -16,11 +16,11 @@ import (
 	"hermesd/gateway/session"
 )
 
-// direct decides what a message does to a turn that runs: it answers a question
+// applyBusyMode decides what a message does to a turn that runs: it answers a question
 // of its, or does what the person says with /queue, /steer or /bg, or what is
 // set for the conversation. It may change what the message says: what follows
 // /queue is the message.
-func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
+func (g *Gateway) applyBusyMode(ctx context.Context, e *inbox.Entry) {
 	if e.Inbound.Kind != chat.Message {
 		return
 	}
@@ -28,11 +28,11 @@ func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
 	if ok {
 		cmd, known := g.commands.Lookup(name)
 		if known && args != "" && e.Principal.Level >= cmd.Level {
-			g.as(e, cmd.Name, args)
+			g.parseModeCommand(e, cmd.Name, args)
 		}
 		return
 	}
-	if id := g.yesOrNo(e); id != "" {
+	if id := g.parsePlainApproval(e); id != "" {
 		return
 	}
 	if g.runner.HasQuestion(e.Lane) {
@@ -42,8 +42,8 @@ func (g *Gateway) direct(ctx context.Context, e *inbox.Entry) {
 	e.Mode = g.mode(ctx, e)
 }
 
-// as makes of what follows /queue, /steer and /bg a message like any other.
-func (g *Gateway) as(e *inbox.Entry, name, text string) {
+// parseModeCommand makes of what follows /queue, /steer and /bg a message like any other.
+func (g *Gateway) parseModeCommand(e *inbox.Entry, name, text string) {
 	switch name {
 	case "queue":
 		e.Mode = inbox.Queue
@@ -60,11 +60,11 @@ func (g *Gateway) as(e *inbox.Entry, name, text string) {
 
 // mode is what a message does that comes while a turn runs or others wait.
 func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
-	mode := g.o.Mode
-	if g.lanes.Active(e.Lane) || g.o.Store.Waiting(e.Lane) > 0 {
-		rec, ok, err := g.o.Store.Session(ctx, e.Session)
+	mode := g.opts.Mode
+	if g.lanes.Active(e.Lane) || g.opts.Store.Waiting(e.Lane) > 0 {
+		rec, ok, err := g.opts.Store.Session(ctx, e.Session)
 		if err != nil {
-			g.o.Log.Error("busy mode", zap.String("session", string(e.Session)), zap.Error(err))
+			g.opts.Log.Error("busy mode", zap.String("session", string(e.Session)), zap.Error(err))
 		}
 		if ok && rec.Settings.BusyMode != "" {
 			mode = inbox.Mode(rec.Settings.BusyMode)
@@ -76,9 +76,9 @@ func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
 	return mode
 }
 
-// yesOrNo makes of a plain yes or no, in English or German, the answer to the only request for leave
+// parsePlainApproval makes of a plain yes or no, in English or German, the answer to the only request for leave
 // that waits, and returns its id.
-func (g *Gateway) yesOrNo(e *inbox.Entry) string {
+func (g *Gateway) parsePlainApproval(e *inbox.Entry) string {
 	waiting := g.runner.PendingApprovals(e.Lane)
 	if len(waiting) != 1 {
 		return ""
@@ -97,14 +97,14 @@ func (g *Gateway) yesOrNo(e *inbox.Entry) string {
 // ackEvery is the least time between two acknowledgements in one conversation.
 const ackEvery = 30 * time.Second
 
-// acks remembers where an acknowledgement was given a moment ago.
-type acks struct {
+// ackLimiter remembers where an acknowledgement was given a moment ago.
+type ackLimiter struct {
 	mu   sync.Mutex // guards last
 	last map[inbox.Lane]time.Time
 }
 
 // due reports whether one may be given in l now, and counts it.
-func (a *acks) due(l inbox.Lane) bool {
+func (a *ackLimiter) due(l inbox.Lane) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -127,15 +127,15 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	case e.Lane.Immediate() || e.Inbound.Address.Platform == chat.Cron || g.delivery.RawMarkdown(e.Inbound.Address):
 		return
 	case g.paused.Load():
-		text = g.o.Words.T("⏸ I am paused: your message waits until `/pause off`.")
-	case !g.o.Acknowledge || !g.lanes.Active(e.Lane):
+		text = g.opts.Printer.T("⏸ I am paused: your message waits until `/pause off`.")
+	case !g.opts.Acknowledge || !g.lanes.Active(e.Lane):
 		return
 	case e.Mode == inbox.Queue:
-		text = g.o.Words.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
+		text = g.opts.Printer.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
 	case e.Mode == inbox.Steer && g.runner.HasQuestion(e.Lane): // it is an answer
 		return
 	case e.Mode == inbox.Steer:
-		text = g.o.Words.T("↪️ I take that into account as soon as the step that runs is done.")
+		text = g.opts.Printer.T("↪️ I take that into account as soon as the step that runs is done.")
 	default:
 		return
 	}
@@ -143,7 +143,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 		return
 	}
 	if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
-		g.o.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
+		g.opts.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }
 

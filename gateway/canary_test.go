@@ -74,7 +74,7 @@ func mayRead(in chat.Kind, chatID string, said spot) bool {
 
 // An aviary is a world with people whose every word is a canary.
 type aviary struct {
-	*world
+	*harness
 	shelf  shelf
 	follow *index.Follower
 	birds  map[string]spot // by canary: where it was let out
@@ -96,7 +96,7 @@ var (
 // newAviary returns one whose model tells all it can find: it searches for
 // canaries and reads what it has heard of, and says again whatever it has read.
 func newAviary(t *testing.T) *aviary {
-	a := &aviary{world: newWorld(t), birds: map[string]spot{}}
+	a := &aviary{harness: newHarness(t), birds: map[string]spot{}}
 	a.tools = append(a.tools, search.New(&a.shelf, search.Options{}))
 	a.model.Default = a.mind
 	a.set = func(o *gateway.Options) {
@@ -107,7 +107,7 @@ func newAviary(t *testing.T) *aviary {
 		a.close = x.Close
 		a.follow = index.NewFollower(x, a.store, search.Name, zap.NewNop())
 		a.shelf.Library = recall.New(x, a.store, func() {})
-		o.Access, o.May = ranked(t), byLevel
+		o.Access, o.CheckTool = ranked(t), byLevel
 		build := o.Prefix
 		o.Prefix = func(r session.Record) (prompt.Prefix, []string) { // the prompt says whose it is
 			p, notes := build(r)
@@ -355,7 +355,7 @@ func TestCanariesStayHomeWhateverIsSaidInWhateverOrder(t *testing.T) {
 func TestThinkingIsShownToNobody(t *testing.T) {
 	for _, streaming := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, llmtest.Answer{Thinking: "canary q1x", Text: "One moment.", Calls: []llmtest.Call{{Name: "todo"}}, Delay: time.Second},
+			w := newHarness(t, llmtest.Answer{Thinking: "canary q1x", Text: "One moment.", Calls: []llmtest.Call{{Name: "todo"}}, Delay: time.Second},
 				llmtest.Answer{Thinking: "canary q2x", Text: "Here you are.", Delay: time.Second})
 			w.tools = append(w.tools, &tallied{name: "todo"})
 			w.set = func(o *gateway.Options) { o.Streaming, o.Progress = streaming, "all" }

@@ -71,7 +71,7 @@ func (w *watched) Compress(ctx context.Context, v agent.View) (agent.Pass, error
 
 // watching gives the world a watched engine, anew for each conversation that is
 // read from the store.
-func (w *world) watching(e *watched, window int) {
+func (w *harness) watching(e *watched, window int) {
 	e.t = w.t
 	w.compressing(&e.folder, window)
 	set := w.set
@@ -83,7 +83,7 @@ func (w *world) watching(e *watched, window int) {
 
 func TestNobodyUsesAnEngineWhileAPassIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
 		e := &watched{folder: folder{limit: 1 << 30, delay: time.Minute}}
 		w.watching(e, 100_000)
 		w.start()
@@ -99,7 +99,7 @@ func TestNobodyUsesAnEngineWhileAPassIsUnderWay(t *testing.T) {
 
 func TestAStopBehindAPassLeavesATranscriptThatCanGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), llmtest.Answer{Text: "never", Wait: make(chan struct{})}, sized("Four.", 50))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), llmtest.Answer{Text: "never", Wait: make(chan struct{})}, sized("Four.", 50))
 		w.compressing(&folder{limit: 1 << 30}, 100_000)
 		w.start()
 		w.talk("a", "b")
@@ -129,7 +129,7 @@ func TestAStopBehindAPassLeavesATranscriptThatCanGoOn(t *testing.T) {
 
 func TestAFailureBehindAPassIsDeclaredAlsoAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), llmtest.Fail(llm.Auth), sized("Four.", 50))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), llmtest.Fail(llm.Auth), sized("Four.", 50))
 		w.compressing(&folder{limit: 1 << 30}, 100_000)
 		w.start()
 		w.talk("a", "b", "c")
@@ -146,7 +146,7 @@ func TestWhatTheProviderRefusesToReadDoesNotStayBehindAPass(t *testing.T) {
 	for _, class := range []llm.Class{llm.Format, llm.ImageTooLarge, llm.Overflow} {
 		t.Run(fmt.Sprint(class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, sized("One.", 10), sized("Two.", 86_000))
+				w := newHarness(t, sized("One.", 10), sized("Two.", 86_000))
 				w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 					for _, m := range r.Messages {
 						if m.Text() == "poison" {
@@ -179,7 +179,7 @@ func TestWhatTheProviderRefusesToReadDoesNotStayBehindAPass(t *testing.T) {
 
 func TestAnEngineIsToldOfAnotherModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 20))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 20))
 		m := &wide{models{second: llmtest.NewScripted(sized("Other.", 10), sized("Other.", 10))}}
 		e := &watched{folder: folder{limit: 1 << 30}}
 		w.watching(e, 100_000)
@@ -208,7 +208,7 @@ func (m *wide) Choose(s session.Settings) (turn.ModelChoice, error) {
 
 func TestAPassThatFailsLateIsNotTriedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_100), sized("Four.", 86_200), sized("Five.", 86_300), sized("Six.", 86_400))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_100), sized("Four.", 86_200), sized("Five.", 86_300), sized("Six.", 86_400))
 		w.compressing(&folder{}, 100_000)
 		set := w.set
 		w.set = func(o *gateway.Options) {

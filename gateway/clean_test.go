@@ -22,7 +22,7 @@ import (
 
 func TestAPassThatNoTurnAdoptsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
 		f := &folder{limit: 1 << 30, delay: time.Minute}
 		w.compressing(f, 100_000)
 		w.start()
@@ -58,7 +58,7 @@ func (c *counting) Compress(ctx context.Context, v agent.View) (agent.Pass, erro
 
 func TestACompactionThatANewerMessageInterruptsIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
 		f := &counting{folder: &folder{limit: 1 << 30, delay: time.Minute}}
 		w.compressing(f.folder, 100_000)
 		compressing := w.set
@@ -85,7 +85,7 @@ func TestACompactionThatANewerMessageInterruptsIsPaidOnce(t *testing.T) {
 
 func TestAStopEndsACompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
 		f := &folder{limit: 1 << 30, delay: time.Minute}
 		w.compressing(f, 100_000)
 		w.start()
@@ -111,7 +111,7 @@ func hanging() llmtest.Answer { return llmtest.Answer{Text: "never", Wait: make(
 // while the turn was cut short.
 func TestAResumedTurnStaysInItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}}, hanging(), llmtest.Say("Two."), llmtest.Say("Three."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}}, hanging(), llmtest.Say("Two."), llmtest.Say("Three."))
 		w.tools = append(w.tools, lookup{})
 		w.start()
 		w.talk("a")
@@ -148,7 +148,7 @@ func TestAResumedTurnStaysInItsSession(t *testing.T) {
 
 // renew points the only conversation to a new, empty session, and returns the id
 // of the one before. No daemon may run.
-func (w *world) renew() session.ID {
+func (w *harness) renew() session.ID {
 	w.t.Helper()
 	ctx := w.t.Context()
 	store, err := bolt.Open(ctx, filepath.Join(w.dir, "hermesd.db"), bolt.Options{})
@@ -179,7 +179,7 @@ func (w *world) renew() session.ID {
 // inside the turn and before its commit.
 func TestAResumedTurnHasTheStateOfItsEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, hanging(), sized("Two.", 400))
+		w := newHarness(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, hanging(), sized("Two.", 400))
 		f := &folder{limit: 50_000}
 		w.compressing(f, 100_000)
 		compressing, states := w.set, []string{}

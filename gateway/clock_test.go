@@ -21,10 +21,10 @@ import (
 // that is put forward.
 
 // life runs a daemon in a bubble of its own, in a home that is there already.
-func life(t *testing.T, dir string, f func(w *world)) {
+func life(t *testing.T, dir string, f func(w *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.dir = dir
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
 		w.set = func(o *gateway.Options) { o.Log = nil }
@@ -33,14 +33,14 @@ func life(t *testing.T, dir string, f func(w *world)) {
 }
 
 // busy refuses the next sends.
-func (w *world) busy(times int) {
+func (w *harness) busy(times int) {
 	for range times {
 		w.room.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "busy"}})
 	}
 }
 
 // reads are the messages in a chat, in which one that may be a repeat says so.
-func (w *world) reads(t *testing.T, id string, want ...string) {
+func (w *harness) reads(t *testing.T, id string, want ...string) {
 	t.Helper()
 	var got []string
 	for _, s := range w.room.visible(id) {
@@ -54,7 +54,7 @@ func (w *world) reads(t *testing.T, id string, want ...string) {
 func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	dir := home(t)
 	var told chat.Inbound
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		w.start()
 		w.settle(10 * time.Hour)
 		w.say("9", "done before")
@@ -70,7 +70,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 		w.settle(time.Minute)
 		w.kill()
 	})
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		w.sent = 100
 		w.start()
 		defer w.stop()
@@ -92,14 +92,14 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 
 func TestAConversationBeginsAnewAlsoByAClockThatIsSetBack(t *testing.T) {
 	dir := home(t)
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		w.start()
 		w.settle(10 * time.Hour)
 		w.say("7", "old")
 		w.settle(time.Minute)
 		w.stop()
 	})
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		w.sent = 100
 		w.start()
 		defer w.stop()
@@ -119,7 +119,7 @@ func TestAConversationBeginsAnewAlsoByAClockThatIsSetBack(t *testing.T) {
 
 func TestAClockThatIsPutForwardGivesNothingUp(t *testing.T) {
 	dir := home(t)
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		w.start()
 		w.busy(1000)
 		w.say("7", "one") // its answer waits to be tried again
@@ -128,7 +128,7 @@ func TestAClockThatIsPutForwardGivesNothingUp(t *testing.T) {
 		w.settle(10 * time.Minute)
 		w.kill()
 	})
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		time.Sleep(25 * time.Hour)
 		w.sent = 100
 		w.busy(3)
@@ -142,7 +142,7 @@ func TestAClockThatIsPutForwardGivesNothingUp(t *testing.T) {
 // A lease that is over is what a clock does that is put forward while a turn runs.
 func TestATurnWhoseLeaseIsOverIsNotDoubled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		slow := make(chan struct{})
 		w.model.Then(llmtest.Answer{Text: "first", Wait: slow})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
@@ -177,10 +177,10 @@ func TestATurnWhoseLeaseIsOverIsNotDoubled(t *testing.T) {
 
 func TestAConversationKnowsOfScheduledRunsAlsoByAClockThatIsSetBack(t *testing.T) {
 	dir := home(t)
-	owner := func(w *world) {
+	owner := func(w *harness) {
 		w.set = func(o *gateway.Options) { o.Access, o.Cron.Attach, o.Log = owned(w.t), true, nil }
 	}
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		owner(w)
 		w.start()
 		w.settle(10 * time.Hour)
@@ -188,7 +188,7 @@ func TestAConversationKnowsOfScheduledRunsAlsoByAClockThatIsSetBack(t *testing.T
 		w.settle(time.Minute)
 		w.stop()
 	})
-	life(t, dir, func(w *world) {
+	life(t, dir, func(w *harness) {
 		owner(w)
 		w.sent = 100
 		w.start()

@@ -64,7 +64,7 @@ func (f *folder) Compress(ctx context.Context, v agent.View) (agent.Pass, error)
 }
 
 // compressing gives the world an engine and a window.
-func (w *world) compressing(f *folder, window int) {
+func (w *harness) compressing(f *folder, window int) {
 	w.set = func(o *gateway.Options) {
 		o.Models = nil
 		o.Window = window
@@ -81,7 +81,7 @@ func sized(text string, prompt int) llmtest.Answer {
 
 // all returns every message of the newest session that was ever said, archived
 // or active, without those that a compaction made.
-func (w *world) all() []string {
+func (w *harness) all() []string {
 	w.t.Helper()
 	recs, err := w.store.Sessions(w.t.Context(), 1)
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *world) all() []string {
 	return w.ever(recs[0])
 }
 
-func (w *world) ever(rec session.Record) (texts []string) {
+func (w *harness) ever(rec session.Record) (texts []string) {
 	w.t.Helper()
 	for _, span := range append(rec.Archive, session.Span{From: rec.Start, To: rec.Start + rec.Messages}) {
 		rows, err := w.store.Rows(w.t.Context(), rec.ID, span)
@@ -110,7 +110,7 @@ func (w *world) ever(rec session.Record) (texts []string) {
 	return texts
 }
 
-func (w *world) talk(texts ...string) (last string) {
+func (w *harness) talk(texts ...string) (last string) {
 	for _, text := range texts {
 		w.say("7", text)
 		w.settle(5 * time.Minute)
@@ -121,7 +121,7 @@ func (w *world) talk(texts ...string) (last string) {
 
 func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 310))
+		w := newHarness(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 310))
 		f := &folder{limit: 1 << 30}
 		w.compressing(f, 100_000)
 		w.start()
@@ -155,7 +155,7 @@ func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
 
 func TestAPassThatTakesLongIsAdoptedByALaterTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
 		f := &folder{limit: 1 << 30, delay: time.Minute}
 		w.compressing(f, 100_000)
 		w.start()
@@ -181,7 +181,7 @@ func TestAPassThatTakesLongIsAdoptedByALaterTurn(t *testing.T) {
 
 func TestAFullWindowWaitsForThePassAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 96_000), sized("Three.", 500))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 96_000), sized("Three.", 500))
 		f := &folder{limit: 1 << 30, delay: time.Minute}
 		w.compressing(f, 100_000)
 		w.start()
@@ -201,7 +201,7 @@ func TestAFullWindowWaitsForThePassAndSaysSo(t *testing.T) {
 
 func TestAPassThatFailsLeavesEverythingAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 500))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 500))
 		f := &folder{limit: 1 << 30, err: errors.New("the summary model is away")}
 		w.compressing(f, 100_000)
 		w.start()
@@ -222,7 +222,7 @@ func TestAPassThatFailsLeavesEverythingAsItWas(t *testing.T) {
 
 func TestACompactionInsideTheLoopIsKeptWithItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, sized("Two.", 400), sized("Three.", 420))
+		w := newHarness(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, sized("Two.", 400), sized("Three.", 420))
 		f := &folder{limit: 50_000}
 		w.compressing(f, 100_000)
 		w.tools = append(w.tools, lookup{})
@@ -248,7 +248,7 @@ func TestACompactionInsideTheLoopIsKeptWithItsTurn(t *testing.T) {
 
 func TestAPersonMayAskForACompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
 		f := &folder{limit: 1 << 30}
 		w.compressing(f, 100_000)
 		w.start()

@@ -70,7 +70,7 @@ func playScript(t *testing.T, part map[string]*txtar.File, language string) stri
 	for line := range strings.Lines(string(part["model"].Data)) {
 		answers = append(answers, answer(t, strings.TrimSpace(line)))
 	}
-	w := newWorld(t, answers...)
+	w := newHarness(t, answers...)
 	w.tools = []tool.Tool{lookup{}, run{}, wonder{}}
 	w.start()
 	if language != "" {
@@ -126,7 +126,7 @@ func answer(t *testing.T, line string) llmtest.Answer {
 
 // act does one line of `input`: CHAT> TEXT, wait DURATION, restart, queue, owner,
 // speak LANGUAGE, press CHAT N, refuse SECONDS. It returns the keys of what was sent.
-func (w *world) act(line string) []string {
+func (w *harness) act(line string) []string {
 	w.t.Helper()
 	if line == "" {
 		return nil
@@ -163,7 +163,7 @@ func (w *world) act(line string) []string {
 	case "speak": // LANGUAGE
 		w.also(func(o *gateway.Options) {
 			var err error
-			if o.Words, err = words.For(rest); err != nil {
+			if o.Printer, err = words.For(rest); err != nil {
 				w.t.Fatal(err)
 			}
 		})
@@ -187,7 +187,7 @@ func (w *world) act(line string) []string {
 }
 
 // also starts a daemon with one more setting.
-func (w *world) also(set func(*gateway.Options)) {
+func (w *harness) also(set func(*gateway.Options)) {
 	w.stop()
 	before := w.set
 	w.set = func(o *gateway.Options) {

@@ -20,8 +20,8 @@ import (
 	"hermesd/gateway/words"
 )
 
-// Cron is what scheduled prompts need besides the store.
-type Cron struct {
+// CronOptions is what scheduled prompts need besides the store.
+type CronOptions struct {
 	schedule.Options
 	Rules schedule.Validator
 	// Script runs the script of a job and returns what it wrote; nil: there are no
@@ -35,48 +35,48 @@ type Cron struct {
 	Attach bool
 }
 
-// crons leads scheduled prompts onto the road.
-type crons struct {
+// cronRunner leads scheduled prompts onto the road.
+type cronRunner struct {
 	g     *Gateway
-	o     Cron
+	o     CronOptions
 	clock *schedule.Scheduler
 	book  *schedule.Manager
 }
 
-func newCrons(g *Gateway, o Cron) *crons {
-	c := &crons{g: g, o: o}
-	o.Options.Log, o.Options.OnNotRun = g.o.Log.Named("cron"), g.unrun
-	c.clock = schedule.NewScheduler(g.o.Store, c, o.Options)
+func newCronRunner(g *Gateway, o CronOptions) *cronRunner {
+	c := &cronRunner{g: g, o: o}
+	o.Options.Log, o.Options.OnNotRun = g.opts.Log.Named("cron"), g.reportNotRun
+	c.clock = schedule.NewScheduler(g.opts.Store, c, o.Options)
 	if o.Rules.Target == nil {
 		o.Rules.Target = func(target string) error {
 			_, err := g.Targets(context.Background(), target, chat.Address{Platform: chat.Console})
 			return err
 		}
 	}
-	c.book = schedule.NewManager(g.o.Store, o.Rules, c.clock.Wake)
+	c.book = schedule.NewManager(g.opts.Store, o.Rules, c.clock.Wake)
 	return c
 }
 
-// Jobs is the book of scheduled prompts.
-func (g *Gateway) Jobs() *schedule.Manager { return g.crons.book }
+// JobManager is the book of scheduled prompts.
+func (g *Gateway) JobManager() *schedule.Manager { return g.crons.book }
 
 // CronStatus is the state of the clock of scheduled prompts.
 func (g *Gateway) CronStatus() schedule.Status { return g.crons.clock.Status() }
 
-// Speaker returns who speaks in the turn of a session that is under way.
-func (g *Gateway) Speaker(id session.ID) (turn.Actor, bool) { return g.runner.Actor(id) }
+// Actor returns who speaks in the turn of a session that is under way.
+func (g *Gateway) Actor(id session.ID) (turn.Actor, bool) { return g.runner.Actor(id) }
 
-// Charge puts a model call that is none of a conversation's own onto the bill of
+// AddUsage puts a model call that is none of a conversation's own onto the bill of
 // its turn, and of the daemon; id "" is no conversation's.
-func (g *Gateway) Charge(id session.ID, c agent.Call) { g.runner.AddUsage(id, c) }
+func (g *Gateway) AddUsage(id session.ID, c agent.Call) { g.runner.AddUsage(id, c) }
 
-// Used tells those who watch of a tool call that a sub-agent made in the turn of a
+// ReportToolCall tells those who watch of a tool call that a sub-agent made in the turn of a
 // session.
-func (g *Gateway) Used(id session.ID, ev agent.ToolDone) { g.runner.ReportToolCall(id, ev) }
+func (g *Gateway) ReportToolCall(id session.ID, ev agent.ToolDone) { g.runner.ReportToolCall(id, ev) }
 
 // Start implements schedule.Runner: it puts runs into the inbox, each with the
 // rights that the job's maker has now.
-func (c *crons) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
+func (c *cronRunner) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	fired := make([]schedule.StartResult, len(runs))
 	var offers []inbox.ScheduledRun
 	var at []int // of offers, in runs
@@ -91,7 +91,7 @@ func (c *crons) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.S
 	if len(offers) == 0 {
 		return fired, nil
 	}
-	taken, err := c.g.o.Store.FireSlots(ctx, offers)
+	taken, err := c.g.opts.Store.StartRuns(ctx, offers)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *crons) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.S
 }
 
 // run is the entry with which a scheduled run begins, or why there is none.
-func (c *crons) run(f schedule.DueRun) (e inbox.Entry, why string) {
+func (c *cronRunner) run(f schedule.DueRun) (e inbox.Entry, why string) {
 	by, why := c.maker(f.Job)
 	if why != "" {
 		return inbox.Entry{}, why
@@ -113,16 +113,16 @@ func (c *crons) run(f schedule.DueRun) (e inbox.Entry, why string) {
 	now := time.Now()
 	in := schedule.Inbound(f.Job, f.Occurrence)
 	in.SentAt, in.Sender = now, chat.Person{ID: by.ID, Name: f.Job.OriginName} // a slot that is made up for is no old message
-	key := session.KeyFor(c.g.o.Profile, in.Address, by.ID, c.g.o.Policy)
+	key := session.KeyFor(c.g.opts.Profile, in.Address, by.ID, c.g.opts.Policy)
 	return inbox.Entry{Inbound: in, Principal: by, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
 }
 
 // maker is who made a job, with the rights of today.
-func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
+func (c *cronRunner) maker(j schedule.Job) (by access.Principal, why string) {
 	if j.Creator == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console {
 		return j.Creator, "" // the operator's own
 	}
-	grant, denial := c.g.o.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})
+	grant, denial := c.g.opts.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})
 	if !grant.Valid() {
 		return by, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
 	}
@@ -132,8 +132,8 @@ func (c *crons) maker(j schedule.Job) (by access.Principal, why string) {
 }
 
 // Prepare implements turn.Scheduled.
-func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (turn.PreparedRun, error) {
-	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
+func (c *cronRunner) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (turn.PreparedRun, error) {
+	j, ok, err := c.g.opts.Store.Job(ctx, slot.Job)
 	switch {
 	case err != nil:
 		return turn.PreparedRun{}, fmt.Errorf("job %s: %w", slot.Job, err)
@@ -149,7 +149,7 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed
 	}
 	if scan := c.o.Rules.Scan; scan != nil { // the rules of today, also for what was made long ago or imported
 		if why := scan(j.Prompt, len(j.Skills) > 0); why != "" {
-			return r, faulty(j, words.Errorf("Its prompt looks like an attack (%s).", why))
+			return r, jobProblem(j, words.Errorf("Its prompt looks like an attack (%s).", why))
 		}
 	}
 	return r, c.input(ctx, j, slot, &r)
@@ -157,21 +157,21 @@ func (c *crons) Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed
 
 // input puts into r what the agent reads: skills, what the script wrote, what
 // other jobs have found, and the prompt.
-func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.OccurrenceID, r *turn.PreparedRun) error {
+func (c *cronRunner) input(ctx context.Context, j schedule.Job, slot schedule.OccurrenceID, r *turn.PreparedRun) error {
 	var parts []string
 	for _, name := range j.Skills {
-		if c.g.o.Skill == nil {
-			return faulty(j, words.Errorf("Its skill %s cannot be loaded: skills are off.", name))
+		if c.g.opts.Skill == nil {
+			return jobProblem(j, words.Errorf("Its skill %s cannot be loaded: skills are off.", name))
 		}
-		text, ok := c.g.o.Skill(slot.Session(), name, "")
+		text, ok := c.g.opts.Skill(slot.Session(), name, "")
 		if !ok {
-			return faulty(j, words.Errorf("There is no skill %s any more.", name))
+			return jobProblem(j, words.Errorf("There is no skill %s any more.", name))
 		}
 		parts = append(parts, text)
 	}
 	if j.Script != "" {
 		if c.o.Script == nil {
-			return faulty(j, words.Errorf("Scripts cannot be run here."))
+			return jobProblem(j, words.Errorf("Scripts cannot be run here."))
 		}
 		out, err := c.o.Script(ctx, j)
 		if err != nil {
@@ -193,7 +193,7 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.Occurre
 		}
 		text, err := c.o.Newest(id)
 		if err != nil {
-			c.g.o.Log.Warn("output of another job", zap.String("job", string(id)), zap.Error(err))
+			c.g.opts.Log.Warn("output of another job", zap.String("job", string(id)), zap.Error(err))
 			continue
 		}
 		parts = append(parts, "[newest output of the job "+string(id)+"]\n"+text+"\n[end of output]")
@@ -205,8 +205,8 @@ func (c *crons) input(ctx context.Context, j schedule.Job, slot schedule.Occurre
 	return nil
 }
 
-// faulty is what is wrong with a job, for those who read of it.
-func faulty(j schedule.Job, what error) error {
+// jobProblem is what is wrong with a job, for those who read of it.
+func jobProblem(j schedule.Job, what error) error {
 	return &excuse.JobError{Err: words.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
 }
 
@@ -228,17 +228,17 @@ func wakes(out string) (text string, wake bool) {
 }
 
 // Targets implements turn.Scheduled.
-func (c *crons) Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.Address {
-	j, ok, err := c.g.o.Store.Job(ctx, slot.Job)
+func (c *cronRunner) Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.Address {
+	j, ok, err := c.g.opts.Store.Job(ctx, slot.Job)
 	if err != nil || !ok {
-		c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
+		c.g.opts.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
 		return nil
 	}
 	to, err := c.g.Targets(ctx, strings.Join(j.Deliver, ","), j.Origin)
 	if err == nil {
 		return to
 	}
-	c.g.o.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
+	c.g.opts.Log.Error("where a scheduled run delivers", zap.String("job", string(slot.Job)), zap.Error(err))
 	if j.Origin.Platform != "" { // its maker hears of it, wherever it was to go
 		return []chat.Address{j.Origin}
 	}
@@ -246,16 +246,16 @@ func (c *crons) Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.
 }
 
 // RunEnded implements turn.Scheduled.
-func (c *crons) RunEnded(slot schedule.OccurrenceID) { c.clock.Wake(slot.Job) }
+func (c *cronRunner) RunEnded(slot schedule.OccurrenceID) { c.clock.Wake(slot.Job) }
 
 // RunDelivered implements turn.Scheduled.
-func (c *crons) RunDelivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
+func (c *cronRunner) RunDelivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
 	if c.o.Attach {
 		c.g.announce(ctx, fmt.Sprintf("as the scheduled prompt %q", name), text, to)
 	}
 }
 
 // Announcements implements turn.Scheduled.
-func (c *crons) Announcements(ctx context.Context, at chat.Address, since time.Time) string {
+func (c *cronRunner) Announcements(ctx context.Context, at chat.Address, since time.Time) string {
 	return c.g.announced(ctx, at, since)
 }

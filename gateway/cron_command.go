@@ -25,7 +25,7 @@ func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
 }
 
 func (e env) cron(ctx context.Context, c command.Call, verb, rest string) (string, error) {
-	book, v := e.g.Jobs(), schedule.Caller{Principal: c.Principal, Address: c.Inbound.Address, ChatName: c.Inbound.ChatName}
+	book, v := e.g.JobManager(), schedule.Caller{Principal: c.Principal, Address: c.Inbound.Address, ChatName: c.Inbound.ChatName}
 	var j schedule.JobView
 	var err error
 	switch verb {

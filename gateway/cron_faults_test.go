@@ -31,7 +31,7 @@ func (stuck) Run(ctx context.Context, _ tool.Call) (string, error) {
 }
 
 // minded has what a model answers depend on what it is asked.
-func minded(w *world, answer func(asked string) llmtest.Answer) {
+func minded(w *harness, answer func(asked string) llmtest.Answer) {
 	w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return answer(r.Newest()) }
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // scheduled is a world whose owner, person 7, may schedule prompts.
-func scheduled(t *testing.T, answers ...llmtest.Answer) *world {
-	w := newWorld(t, answers...)
+func scheduled(t *testing.T, answers ...llmtest.Answer) *harness {
+	w := newHarness(t, answers...)
 	w.set = func(o *gateway.Options) {
 		o.Access, o.Cron.Attach = owned(t), true
 		o.Cron.Script = func(_ context.Context, j schedule.Job) (string, error) {
@@ -36,7 +36,7 @@ func scheduled(t *testing.T, answers ...llmtest.Answer) *world {
 }
 
 // job makes a job by the book, as person 7.
-func (w *world) job(d schedule.JobPatch) schedule.JobID {
+func (w *harness) job(d schedule.JobPatch) schedule.JobID {
 	w.t.Helper()
 	in := w.message("7", "")
 	every := "every 1h"
@@ -44,7 +44,7 @@ func (w *world) job(d schedule.JobPatch) schedule.JobID {
 		d.Schedule = &every
 	}
 	g, _ := owned(w.t).Check(in)
-	j, err := w.gw.Jobs().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
+	j, err := w.gw.JobManager().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (w *world) job(d schedule.JobPatch) schedule.JobID {
 func text(s string) *string { return &s }
 
 // slots is how the slots of a job ended, the oldest first.
-func (w *world) slots(id schedule.JobID) (ended []string) {
+func (w *harness) slots(id schedule.JobID) (ended []string) {
 	w.t.Helper()
 	slots, err := w.store.Occurrences(w.t.Context(), id, 100)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// earlier asks the platform of in what was said in its thread. Platforms that
+// threadHistory asks the platform of in what was said in its thread. Platforms that
 // cannot tell have nothing to tell.
-func (g *Gateway) earlier(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
-	h, ok := g.o.Adapters[in.Address.AccountID()].(chat.ThreadReader)
+func (g *Gateway) threadHistory(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
+	h, ok := g.opts.Adapters[in.Address.AccountID()].(chat.ThreadReader)
 	if !ok {
 		return nil, nil
 	}

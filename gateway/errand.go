@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// maxErrands bounds the errands that wait for one account; more are left out.
-	maxErrands = 64
-	// errandPatience bounds one of them.
-	errandPatience = 10 * time.Second
+	// maxBestEffortCalls bounds the errands that wait for one account; more are left out.
+	maxBestEffortCalls = 64
+	// bestEffortTimeout bounds one of them.
+	bestEffortTimeout = 10 * time.Second
 )
 
-// errands are small calls to platforms that nothing waits for. Those of one
+// bestEffortQueue are small calls to platforms that nothing waits for. Those of one
 // account are made in order; what a slow platform does not take in time is left
 // out.
-type errands struct {
-	queues  map[chat.Account]chan errand
+type bestEffortQueue struct {
+	queues  map[chat.Account]chan bestEffortCall
 	log     *zap.Logger
 	workers sync.WaitGroup
 	end     context.CancelFunc // nil before run
 }
 
-// An errand makes one call. It says itself what went wrong.
-type errand func(ctx context.Context)
+// An bestEffortCall makes one call. It says itself what went wrong.
+type bestEffortCall func(ctx context.Context)
 
-// newErrands returns the errands of the accounts for whose adapters able says
+// newBestEffortQueue returns the errands of the accounts for whose adapters able says
 // so. They wait until run.
-func newErrands(adapters map[chat.Account]chat.Adapter, able func(chat.Adapter) bool, log *zap.Logger) *errands {
-	e := &errands{queues: make(map[chat.Account]chan errand), log: log}
+func newBestEffortQueue(adapters map[chat.Account]chat.Adapter, able func(chat.Adapter) bool, log *zap.Logger) *bestEffortQueue {
+	e := &bestEffortQueue{queues: make(map[chat.Account]chan bestEffortCall), log: log}
 	for account, a := range adapters {
 		if able(a) {
-			e.queues[account] = make(chan errand, maxErrands)
+			e.queues[account] = make(chan bestEffortCall, maxBestEffortCalls)
 		}
 	}
 	return e
 }
 
 // run starts a worker for each account. They end with ctx or close.
-func (e *errands) run(ctx context.Context) {
+func (e *bestEffortQueue) run(ctx context.Context) {
 	ctx, e.end = context.WithCancel(ctx)
 	for _, queue := range e.queues {
 		e.workers.Go(func() { // close waits for it
@@ -59,14 +59,14 @@ func (e *errands) run(ctx context.Context) {
 	}
 }
 
-func within(ctx context.Context, do errand) {
-	ctx, cancel := context.WithTimeout(ctx, errandPatience)
+func within(ctx context.Context, do bestEffortCall) {
+	ctx, cancel := context.WithTimeout(ctx, bestEffortTimeout)
 	defer cancel()
 	do(ctx)
 }
 
 // close leaves out what still waits, and waits for what is under way.
-func (e *errands) close() {
+func (e *bestEffortQueue) close() {
 	if e.end != nil {
 		e.end()
 	}
@@ -74,7 +74,7 @@ func (e *errands) close() {
 }
 
 // add asks for an errand. An account without errands has none to do.
-func (e *errands) add(account chat.Account, do errand) {
+func (e *bestEffortQueue) add(account chat.Account, do bestEffortCall) {
 	queue, ok := e.queues[account]
 	if !ok {
 		return

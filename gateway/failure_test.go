@@ -36,7 +36,7 @@ func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
 	} {
 		t.Run(string(class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Fail(class), llmtest.Say("Now it works."))
+				w := newHarness(t, llmtest.Fail(class), llmtest.Say("Now it works."))
 				w.start()
 				defer w.stop()
 				w.say("7", "hi")
@@ -65,7 +65,7 @@ func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
 		"an empty answer":    {{}, {}, {}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, answers...)
+			w := newHarness(t, answers...)
 			w.start()
 			defer w.stop()
 			w.say("7", "hi")
@@ -79,7 +79,7 @@ func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
 
 func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})})
+		w := newHarness(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})})
 		w.start()
 		defer w.stop()
 		w.say("7", "hi")
@@ -103,7 +103,7 @@ func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
 
 func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
+		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
 		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = inbox.Queue, 3 }
 		w.start()
@@ -137,7 +137,7 @@ func (dying) Enqueue(context.Context, []outbox.Row) ([]outbox.Row, error) {
 // message is ours, so nobody else will say it.
 func TestARefusalIsToldAlsoIfTheProcessDiesBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		never := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} }
 		w.set = func(o *gateway.Options) {
@@ -167,7 +167,7 @@ func TestARefusalIsToldAlsoIfTheProcessDiesBehindIt(t *testing.T) {
 
 func TestAcceptFailsVisiblyWhenTheStoreIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.start()
 		w.stop()
 		if err := w.gw.Accept(context.Background(), []chat.Inbound{w.message("7", "hi")}); err == nil {
@@ -191,7 +191,7 @@ func (s *refusing) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit
 
 func TestACommitThatIsRefusedForGoodIsToldAndDoesNotBlockTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
+		w := newHarness(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
 		w.set = func(o *gateway.Options) {
 			s := &refusing{Store: o.Store}
 			s.left.Store(1)

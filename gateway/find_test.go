@@ -38,7 +38,7 @@ func TestAPlatformThatDoesNotTellHoldsRepliesUpForAWhileOnly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+				w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 				l := &library{room: w.room, err: c.err}
 				w.set = func(o *gateway.Options) { o.Adapters = map[chat.Account]chat.Adapter{account: l}; o.Streaming = false }
 				w.start()

@@ -31,36 +31,36 @@ import (
 
 // Options are what a Gateway is made of.
 type Options struct {
-	Store     Store
-	Agent     *agent.Agent
-	Adapters  map[chat.Account]chat.Adapter
-	Access    Access
-	Moves     *moves.Registry                                                  // chats that have a new id; nil: they are not remembered
-	Pairing   *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
-	Prefix    func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
-	May       func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
-	Skill     func(id session.ID, name, args string) (text string, ok bool)    // what /name says, if it is a skill
-	Discover  func() turn.Discovery                                            // finds project files of folders that tools touch
-	Models    Models                                                           // nil: Model alone
-	About     About                                                            // what commands tell of the home and of prices
-	Fetch     func(context.Context, chat.Account, chat.File) (chat.File, error)
-	Observe   observe.Func                         // told what happens on the road; it must not wait
-	Committed func()                               // called after each commit of a turn; it must not wait
-	Attach    func(path string) (chat.File, error) // takes up a file that an answer attaches
-	Forgotten func(session.Deleted)                // told what a deleted conversation leaves to be deleted
-	Running   func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
-	Senses    turn.Media
-	Title     func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
-	Cron      Cron                                                                        // scheduled prompts
-	Approvals turn.Approvals                                                              // Always and Remember are the gateway's
-	Restart   func()                                                                      // has the process stop in good order and start again; nil: it cannot
-	Homes     map[chat.Platform]chat.Address                                              // home channels
-	Quote     map[chat.Account]string                                                     // reply_to_mode
-	Ceilings  map[chat.Account]outbox.RateLimit
+	Store              Store
+	Agent              *agent.Agent
+	Adapters           map[chat.Account]chat.Adapter
+	Access             Access
+	Moves              *moves.Registry                                                  // chats that have a new id; nil: they are not remembered
+	Pairing            *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
+	Prefix             func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
+	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
+	Skill              func(id session.ID, name, args string) (text string, ok bool)    // what /name says, if it is a skill
+	Discover           func() turn.Discovery                                            // finds project files of folders that tools touch
+	Models             Models                                                           // nil: Model alone
+	HomeInfo           HomeInfo                                                         // what commands tell of the home and of prices
+	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)
+	Observe            observe.Func                         // told what happens on the road; it must not wait
+	OnCommit           func()                               // called after each commit of a turn; it must not wait
+	Attach             func(path string) (chat.File, error) // takes up a file that an answer attaches
+	OnSessionDeleted   func(session.Deleted)                // told what a deleted conversation leaves to be deleted
+	BackgroundCommands func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
+	Media              turn.Media
+	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
+	Cron               CronOptions                                                                 // scheduled prompts
+	Approvals          turn.Approvals                                                              // Always and Remember are the gateway's
+	Restart            func()                                                                      // has the process stop in good order and start again; nil: it cannot
+	HomeChannels       map[chat.Platform]chat.Address                                              // home channels
+	ReplyToMode        map[chat.Account]string                                                     // reply_to_mode
+	RateLimits         map[chat.Account]outbox.RateLimit
 
-	// Only is the one platform whose turns may begin, and no scheduled prompt does;
+	// OnlyPlatform is the one platform whose turns may begin, and no scheduled prompt does;
 	// "": all.
-	Only chat.Platform
+	OnlyPlatform chat.Platform
 
 	Profile      string
 	Model        string
@@ -87,7 +87,7 @@ type Options struct {
 	Backlog      time.Duration
 	Location     *time.Location
 	Version      string
-	Words        words.Printer // says what people read from the daemon itself
+	Printer      words.Printer // says what people read from the daemon itself
 
 	Limits Config
 	Masker *secret.Masker
@@ -108,23 +108,23 @@ type Config struct {
 // A Gateway accepts messages and leads each through its turn. Accept may be
 // called from the moment it is made; turns run between Start and Stop.
 type Gateway struct {
-	o        Options
-	commands *command.Table
-	runner   *turn.Runner
-	lanes    *lane.Set[inbox.Lane]
-	delivery *delivery.Delivery
-	marks    *errands // reactions
-	presses  *errands // what is shown to those who pressed a button
-	outages  *errands // what people are told who cannot be answered
-	outage   outage
-	crons    *crons
-	acks     acks
-	paused   atomic.Bool // no turn begins
-	setHomes atomic.Pointer[map[chat.Platform]chat.Address]
-	said     sync.Mutex               // held while announcements are changed
-	allowed  atomic.Pointer[[]string] // for ever, by owners
-	started  time.Time
-	live     atomic.Pointer[Live]
+	opts       Options
+	commands   *command.Table
+	runner     *turn.Runner
+	lanes      *lane.Set[inbox.Lane]
+	delivery   *delivery.Delivery
+	marks      *bestEffortQueue // reactions
+	presses    *bestEffortQueue // what is shown to those who pressed a button
+	outages    *bestEffortQueue // what people are told who cannot be answered
+	outage     storeOutage
+	crons      *cronRunner
+	acks       ackLimiter
+	paused     atomic.Bool // no turn begins
+	setHomes   atomic.Pointer[map[chat.Platform]chat.Address]
+	announceMu sync.Mutex               // held while announcements are changed
+	allowed    atomic.Pointer[[]string] // for ever, by owners
+	started    time.Time
+	live       atomic.Pointer[ReloadableSettings]
 
 	stop  sync.Once
 	chore context.CancelFunc
@@ -141,23 +141,23 @@ func New(o Options) *Gateway {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	g := &Gateway{o: o, commands: command.NewTable(command.Localized(o.Words, command.Builtin()...)...), acks: acks{last: make(map[inbox.Lane]time.Time)}, outage: outage{told: make(map[chat.Address]time.Time)}, started: time.Now()}
-	g.Change(Live{Ephemeral: o.Ephemeral, Personality: o.Personality, Homes: o.Homes})
+	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{last: make(map[inbox.Lane]time.Time)}, outage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
+	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality, HomeChannels: o.HomeChannels})
 	g.delivery = delivery.New(delivery.Options{
-		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Words.Translate(outbox.RepeatNotice), Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceilings: o.Ceilings, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.QuestionsDelivered(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
+		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.QuestionsDelivered(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
-	g.marks = newErrands(o.Adapters, reacts, o.Log.Named("reactions"))
-	g.presses = newErrands(o.Adapters, answers, o.Log.Named("presses"))
-	g.outages = newErrands(o.Adapters, speaks(o.Adapters), o.Log.Named("outage"))
+	g.marks = newBestEffortQueue(o.Adapters, reacts, o.Log.Named("reactions"))
+	g.presses = newBestEffortQueue(o.Adapters, answers, o.Log.Named("presses"))
+	g.outages = newBestEffortQueue(o.Adapters, speaks(o.Adapters), o.Log.Named("outage"))
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
-	g.crons = newCrons(g, o.Cron)
+	g.crons = newCronRunner(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.Quote,
-		Attach: o.Attach, BackgroundCommands: o.Running, Commanded: g.commanded, Paused: g.held, OnSessionDeleted: o.Forgotten, Approvals: g.approvals(), Media: o.Senses, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, OnCommit: o.Committed, Observe: o.Observe, CheckTool: o.May, Skill: o.Skill, Discover: o.Discover, React: g.mark, ThreadHistory: g.earlier, Restart: g.restart,
+		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.commanded, Paused: g.turnsBlocked, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvals(), Media: o.Media, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Printer: o.Words, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
+		Printer: o.Printer, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Ahead: g.ahead, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
 	})
@@ -172,13 +172,13 @@ func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
 // Start takes up what an earlier process left: queues first, then lanes.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := errors.Join(g.stillPaused(ctx), g.readHomes(ctx), g.readLeave(ctx)); err != nil {
+	if err := errors.Join(g.restorePause(ctx), g.readHomes(ctx), g.loadApprovals(ctx)); err != nil {
 		return err
 	}
-	if err := g.takeUp(ctx); err != nil {
+	if err := g.resumeQueues(ctx); err != nil {
 		return err
 	}
-	if err := g.back(ctx); err != nil {
+	if err := g.announceRestartDone(ctx); err != nil {
 		return fmt.Errorf("restart note: %w", err)
 	}
 	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -186,19 +186,19 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.marks.run(chores)
 	g.presses.run(context.WithoutCancel(ctx)) // people press buttons while turns end
 	g.outages.run(context.WithoutCancel(ctx))
-	if g.o.Only == "" {
+	if g.opts.OnlyPlatform == "" {
 		g.idle.Go(func() { g.crons.clock.Run(chores) })
 	}
 	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
 	return nil
 }
 
-// takeUp wakes every queue and lane in which something waits.
-func (g *Gateway) takeUp(ctx context.Context) error {
+// resumeQueues wakes every queue and lane in which something waits.
+func (g *Gateway) resumeQueues(ctx context.Context) error {
 	if err := g.delivery.Start(ctx); err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
-	lanes, err := g.o.Store.Lanes(ctx)
+	lanes, err := g.opts.Store.Lanes(ctx)
 	if err != nil {
 		return fmt.Errorf("inbox: %w", err)
 	}
@@ -219,8 +219,8 @@ func (g *Gateway) prune(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if err := g.o.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
-				g.o.Log.Error("prune", zap.Error(err))
+			if err := g.opts.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
+				g.opts.Log.Error("prune", zap.Error(err))
 			}
 		}
 	}
@@ -237,12 +237,12 @@ func (g *Gateway) Stop(ctx context.Context) error {
 			g.chore()
 		}
 	})
-	drain, cancel := context.WithTimeout(ctx, g.o.Limits.DrainTimeout)
+	drain, cancel := context.WithTimeout(ctx, g.opts.Limits.DrainTimeout)
 	defer cancel()
 	err := g.lanes.Wait(drain)
 	if err != nil {
 		running, _ := g.lanes.Running()
-		g.o.Log.Warn("turns are interrupted and kept", zap.Int("turns", running))
+		g.opts.Log.Warn("turns are interrupted and kept", zap.Int("turns", running))
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
 		g.runner.Close()

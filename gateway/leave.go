@@ -10,27 +10,27 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// leaveKey is where it is kept what owners have allowed for ever.
-const leaveKey = "allowed"
+// approvalsKey is where it is kept what owners have allowed for ever.
+const approvalsKey = "allowed"
 
 // approvals are how dangerous commands are allowed, with what was allowed for
 // ever.
 func (g *Gateway) approvals() turn.Approvals {
-	a := g.o.Approvals
+	a := g.opts.Approvals
 	a.Always = func(key string) bool {
 		list := g.allowed.Load()
 		return list != nil && slices.Contains(*list, key)
 	}
-	a.StoreAlways = g.allowForEver
+	a.StoreAlways = g.storeAlwaysAllowed
 	if a.Level == nil {
 		a.Level = access.ToolLevel
 	}
 	return a
 }
 
-// readLeave reads what owners have allowed for ever.
-func (g *Gateway) readLeave(ctx context.Context) error {
-	raw, err := g.o.Store.Value(ctx, leaveKey)
+// loadApprovals reads what owners have allowed for ever.
+func (g *Gateway) loadApprovals(ctx context.Context) error {
+	raw, err := g.opts.Store.Value(ctx, approvalsKey)
 	if err != nil || raw == nil {
 		return err
 	}
@@ -42,9 +42,9 @@ func (g *Gateway) readLeave(ctx context.Context) error {
 	return nil
 }
 
-// allowForEver keeps that an owner has allowed key for ever. Of two that are
+// storeAlwaysAllowed keeps that an owner has allowed key for ever. Of two that are
 // allowed in the same moment a restart may forget one; it is asked for again then.
-func (g *Gateway) allowForEver(ctx context.Context, key string) error {
+func (g *Gateway) storeAlwaysAllowed(ctx context.Context, key string) error {
 	var list []string
 	for done := false; !done; {
 		old := g.allowed.Load()
@@ -61,5 +61,5 @@ func (g *Gateway) allowForEver(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("what was allowed for ever: %w", err)
 	}
-	return g.o.Store.SetValue(context.WithoutCancel(ctx), leaveKey, raw)
+	return g.opts.Store.SetValue(context.WithoutCancel(ctx), approvalsKey, raw)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // inThread is what somebody says in a thread that all share.
-func (w *world) inThread(who, text string) chat.Inbound {
+func (w *harness) inThread(who, text string) chat.Inbound {
 	m := w.message(who, text)
 	m.Address.Kind, m.Address.Chat, m.Address.Thread = chat.Thread, "-100", "5"
 	return m
@@ -30,7 +30,7 @@ func (w *world) inThread(who, text string) chat.Inbound {
 // or a plain word. Leave for ever is an owner's.
 func TestOnlyWhoMayGivesLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("Done."), llmtest.Use("run", `{"what":"rm -r dist"}`), llmtest.Say("Done too."))
+		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("Done."), llmtest.Use("run", `{"what":"rm -r dist"}`), llmtest.Say("Done too."))
 		w.tools = []tool.Tool{run{}}
 		need := access.Owner
 		w.set = func(o *gateway.Options) {
@@ -82,7 +82,7 @@ func TestAPlainWordAnswersTheOnlyRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := llmtest.Use("run", `{"what":"rm -r a"}`)
 		two.Calls = append(two.Calls, llmtest.Call{Name: "run", Input: `{"what":"rm -r b"}`})
-		w := newWorld(t, two, llmtest.Say("Both are gone."), llmtest.Say("You are welcome."))
+		w := newHarness(t, two, llmtest.Say("Both are gone."), llmtest.Say("You are welcome."))
 		w.tools = []tool.Tool{beside{}}
 		w.set = func(o *gateway.Options) {
 			o.Access, o.Mode = owned(t), inbox.Queue
@@ -121,7 +121,7 @@ func TestAPlainWordAnswersTheOnlyRequest(t *testing.T) {
 // Where nobody can answer, leave is denied at once.
 func TestLeaveIsDeniedWhereNobodyCanAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("It is not done."))
+		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("It is not done."))
 		w.tools = []tool.Tool{run{}}
 		raw := &rawRoom{room: w.room}
 		w.set = func(o *gateway.Options) {
@@ -156,7 +156,7 @@ func TestAShortTextFileIsRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Say("I see."))
+				w := newHarness(t, llmtest.Say("I see."))
 				w.start()
 				defer w.stop()
 				path := filepath.Join(w.dir, "a.txt")
@@ -182,7 +182,7 @@ func TestAShortTextFileIsRead(t *testing.T) {
 // A name that two chats have names neither.
 func TestANameOfTwoChatsIsNoTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
 		w.start()
 		defer w.stop()

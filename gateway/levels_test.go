@@ -53,7 +53,7 @@ func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 	for has, id := range ranks {
 		t.Run(has.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHarness(t)
 				w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
 				w.set = func(o *gateway.Options) {
 					o.Access = ranked(t)
@@ -93,10 +93,10 @@ func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 	}
 }
 
-func (w *world) refusedText(by, text, want string) { w.refused(w.message(by, text), want) }
+func (w *harness) refusedText(by, text, want string) { w.refused(w.message(by, text), want) }
 
 // refused offers in, and reports whatever but want is said.
-func (w *world) refused(in chat.Inbound, want string) {
+func (w *harness) refused(in chat.Inbound, want string) {
 	w.t.Helper()
 	seen := len(w.room.visible(""))
 	w.offer(in)
@@ -128,7 +128,7 @@ func byLevel(_ session.Record, by access.Principal, name string) error {
 
 // tooled gives a world a tool of each name in the table, and one that is not in
 // it; the model calls all of them whenever it is told "use".
-func (w *world) tooled() map[string]*tallied {
+func (w *harness) tooled() map[string]*tallied {
 	all := map[string]*tallied{}
 	for _, name := range append(slices.Sorted(maps.Keys(access.ToolLevels())), "brand_new") {
 		all[name] = &tallied{name: name}
@@ -144,7 +144,7 @@ func (w *world) tooled() map[string]*tallied {
 		}
 		return a
 	}
-	w.set = func(o *gateway.Options) { o.Access, o.May = ranked(w.t), byLevel }
+	w.set = func(o *gateway.Options) { o.Access, o.CheckTool = ranked(w.t), byLevel }
 	return all
 }
 
@@ -153,7 +153,7 @@ func TestEveryToolIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 	for has, id := range ranks {
 		t.Run(has.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHarness(t)
 				all := w.tooled()
 				w.start()
 				defer w.stop()
@@ -180,7 +180,7 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHarness(t)
 				all := w.tooled()
 				hold := make(chan struct{})
 				use := w.model.Default
@@ -272,7 +272,7 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 		for _, place := range []chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel} {
 			t.Run(name+" in a "+string(place), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, llmtest.Say("Yes."))
+					w := newHarness(t, llmtest.Say("Yes."))
 					w.start()
 					defer w.stop()
 					w.say("7", "hello")
@@ -363,7 +363,7 @@ func walkFuncs(t *testing.T, dir string, visit func(name string, n ast.Node)) {
 // Whatever a platform says, nobody changes the words of somebody else.
 func TestAnEditChangesNobodyElsesMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		hold := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "Yes.", Wait: hold} }
 		w.set = func(o *gateway.Options) { o.Access, o.Mode = ranked(t), "queue" }

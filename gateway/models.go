@@ -31,42 +31,42 @@ type Models interface {
 
 // choose returns the model of a session.
 func (g *Gateway) choose(s session.Settings) (turn.ModelChoice, error) {
-	if g.o.Models == nil {
-		return turn.ModelChoice{Model: g.o.Model, Effort: g.o.Effort, CacheTTL: g.o.CacheTTL, Vision: g.o.Vision, Window: g.o.Window}, nil
+	if g.opts.Models == nil {
+		return turn.ModelChoice{Model: g.opts.Model, Effort: g.opts.Effort, CacheTTL: g.opts.CacheTTL, Vision: g.opts.Vision, Window: g.opts.Window}, nil
 	}
-	return g.o.Models.Choose(s)
+	return g.opts.Models.Choose(s)
 }
 
 func (e env) Personalities() []string { return slices.Sorted(maps.Keys(e.g.live.Load().Personality)) }
 
 func (e env) Models() []string {
-	if e.g.o.Models == nil {
-		return []string{e.g.o.Model}
+	if e.g.opts.Models == nil {
+		return []string{e.g.opts.Model}
 	}
-	return e.g.o.Models.Names()
+	return e.g.opts.Models.Names()
 }
 
 func (e env) Model(r session.Record) string {
-	if e.g.o.Models == nil {
-		return e.g.o.Model
+	if e.g.opts.Models == nil {
+		return e.g.opts.Model
 	}
-	return e.g.o.Models.Name(r.Settings)
+	return e.g.opts.Models.Name(r.Settings)
 }
 
 func (e env) Resolve(name string) (string, string, error) {
-	if e.g.o.Models == nil {
-		return "", "", words.Errorf("there is only %s", e.g.o.Model)
+	if e.g.opts.Models == nil {
+		return "", "", words.Errorf("there is only %s", e.g.opts.Model)
 	}
-	return e.g.o.Models.Resolve(name)
+	return e.g.opts.Models.Resolve(name)
 }
 
 func (e env) SwitchCost(_ context.Context, from, to session.Record) string {
-	if from.PromptTokens == 0 || e.g.o.Models == nil {
+	if from.PromptTokens == 0 || e.g.opts.Models == nil {
 		return ""
 	}
-	price := e.g.o.Models.Price(to.Settings, from.PromptTokens)
+	price := e.g.opts.Models.Price(to.Settings, from.PromptTokens)
 	if price != "" {
-		return e.g.o.Words.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", from.PromptTokens, price)
+		return e.g.opts.Printer.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", from.PromptTokens, price)
 	}
-	return e.g.o.Words.T("It reads the whole conversation of about %d tokens anew, once.", from.PromptTokens)
+	return e.g.opts.Printer.T("It reads the whole conversation of about %d tokens anew, once.", from.PromptTokens)
 }

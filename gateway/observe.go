@@ -6,8 +6,8 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// offered tells what became of an event that a platform has offered.
-func (g *Gateway) offered(e inbox.Entry, v observe.AcceptResult) {
+// reportReceived tells what became of an event that a platform has offered.
+func (g *Gateway) reportReceived(e inbox.Entry, v observe.AcceptResult) {
 	a := observe.EventReceived{Platform: e.Inbound.Address.Platform, Result: v}
 	switch {
 	case v != observe.Accepted || e.State != inbox.Done:
@@ -16,12 +16,12 @@ func (g *Gateway) offered(e inbox.Entry, v observe.AcceptResult) {
 	default:
 		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
 	}
-	g.o.Observe.Emit(a)
+	g.opts.Observe.Emit(a)
 }
 
-// unrun tells of slots of scheduled prompts that do not run.
-func (g *Gateway) unrun(slots []schedule.Occurrence) {
+// reportNotRun tells of slots of scheduled prompts that do not run.
+func (g *Gateway) reportNotRun(slots []schedule.Occurrence) {
 	for _, s := range slots {
-		g.o.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
+		g.opts.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
 	}
 }

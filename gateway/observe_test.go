@@ -28,7 +28,7 @@ type watcher struct {
 }
 
 // watch has the daemons of the world tell a watcher.
-func (w *world) watch() *watcher {
+func (w *harness) watch() *watcher {
 	o := &watcher{}
 	set := w.set
 	w.set = func(g *gateway.Options) {
@@ -112,7 +112,7 @@ func (o *watcher) wants(t *testing.T, what, want string) {
 
 func TestWatchersAreToldWhatBecomesOfMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Use("lookup", `{}`), llmtest.Answer{Text: "Here.", Delay: time.Second},
+		w := newHarness(t, llmtest.Use("lookup", `{}`), llmtest.Answer{Text: "Here.", Delay: time.Second},
 			llmtest.Answer{Wait: make(chan struct{})}, llmtest.Answer{Wait: make(chan struct{})})
 		w.tools = []tool.Tool{lookup{}}
 		o := w.watch()
@@ -185,7 +185,7 @@ func TestWatchersAreToldHowTurnsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, c.answers...)
+				w := newHarness(t, c.answers...)
 				w.tools = []tool.Tool{lookup{}}
 				o := w.watch()
 				w.start()
@@ -214,7 +214,7 @@ func TestWatchersAreToldHowTurnsEnd(t *testing.T) {
 
 func TestWatchersAreToldOfATurnThatGoesOnAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Wait: make(chan struct{})}, llmtest.Say("Here."))
+		w := newHarness(t, llmtest.Answer{Wait: make(chan struct{})}, llmtest.Say("Here."))
 		o := w.watch()
 		w.start()
 		w.say("7", "hi")
@@ -232,7 +232,7 @@ func TestWatchersAreToldOfATurnThatGoesOnAfterACrash(t *testing.T) {
 
 func TestWatchersAreToldOfCallsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "Here.", Notices: []llm.Notice{{Fallback: "other/model", Err: &llm.Error{Class: llm.Overloaded, Provider: "first"}}}})
+		w := newHarness(t, llmtest.Answer{Text: "Here.", Notices: []llm.Notice{{Fallback: "other/model", Err: &llm.Error{Class: llm.Overloaded, Provider: "first"}}}})
 		o := w.watch()
 		w.start()
 		defer w.stop()
@@ -253,7 +253,7 @@ func TestWatchersAreToldOfCallsThatFail(t *testing.T) {
 
 func TestWatchersAreToldOfCompactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 300), sized("Four.", 86_000), sized("Five.", 300))
+		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 300), sized("Four.", 86_000), sized("Five.", 300))
 		f := &folder{limit: 1 << 30}
 		w.compressing(f, 100_000)
 		o := w.watch()
@@ -265,7 +265,7 @@ func TestWatchersAreToldOfCompactions(t *testing.T) {
 		if told := o.told(); !strings.Contains(told, "turn 3: hygiene by folder, 86") || !strings.Contains(told, " to 100") {
 			t.Errorf("hygiene: %s", told)
 		}
-		if c := w.gw.Status().Hygiene; c.Started != 1 || c.Adopted != 1 {
+		if c := w.gw.Status().BackgroundCompactions; c.Started != 1 || c.Adopted != 1 {
 			t.Errorf("%+v", c)
 		}
 		w.talk("d")
@@ -293,7 +293,7 @@ func TestWatchersAreToldOfCompactions(t *testing.T) {
 
 func TestWatchersAreToldOfDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 		o := w.watch()
 		w.start()
 		defer w.stop()

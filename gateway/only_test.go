@@ -14,13 +14,13 @@ import (
 // wait for one that has them all.
 func TestWhatIsForOtherPlatformsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
+		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
 		w.start()
 		w.say("7", "before")
 		w.settle(time.Second)
 		w.kill()
-		w.set = func(o *gateway.Options) { o.Only = chat.Console }
+		w.set = func(o *gateway.Options) { o.OnlyPlatform = chat.Console }
 		w.start()
 		w.say("7", "meanwhile")
 		w.settle(time.Hour)
@@ -32,7 +32,7 @@ func TestWhatIsForOtherPlatformsWaits(t *testing.T) {
 		}
 		w.stop()
 		for _, only := range []chat.Platform{chat.Telegram, ""} {
-			w.set = func(o *gateway.Options) { o.Only = only }
+			w.set = func(o *gateway.Options) { o.OnlyPlatform = only }
 			w.start()
 			w.say("7", "last")
 			w.settle(time.Hour)

@@ -12,39 +12,39 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// unstored is what people are told whose messages the store does not take. They
+// storeFailureText is what people are told whose messages the store does not take. They
 // need not write again: the platform, or the adapter, offers them again.
-const unstored = "⚠️ I cannot store what you write at the moment; my disk may be full. It is not lost: I answer as soon as I can store it, and you need not send it again."
+const storeFailureText = "⚠️ I cannot store what you write at the moment; my disk may be full. It is not lost: I answer as soon as I can store it, and you need not send it again."
 
 // outageAgain is how long after it was told an outage is told again, if messages
 // were taken in between.
 const outageAgain = 10 * time.Minute
 
-// An outage remembers who was told that messages cannot be stored.
-type outage struct {
-	mu   sync.Mutex // guards told
-	told map[chat.Address]time.Time
+// An storeOutage remembers who was told that messages cannot be stored.
+type storeOutage struct {
+	mu       sync.Mutex // guards told
+	notified map[chat.Address]time.Time
 }
 
 // due reports whether somebody is to be told now, and counts it.
-func (o *outage) due(at chat.Address) bool {
+func (o *storeOutage) due(at chat.Address) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.told[at]; ok {
+	if _, ok := o.notified[at]; ok {
 		return false
 	}
-	o.told[at] = time.Now()
+	o.notified[at] = time.Now()
 	return true
 }
 
 // over notes that messages are taken again. It forgets who was told long ago, so
 // that the next outage is told.
-func (o *outage) over() {
+func (o *storeOutage) over() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for at, when := range o.told {
+	for at, when := range o.notified {
 		if time.Since(when) >= outageAgain {
-			delete(o.told, at)
+			delete(o.notified, at)
 		}
 	}
 }
@@ -57,10 +57,10 @@ func speaks(adapters map[chat.Account]chat.Adapter) func(chat.Adapter) bool {
 	}
 }
 
-// untaken tells those who wrote that it cannot be stored, each once in an outage.
+// notifyStoreFailure tells those who wrote that it cannot be stored, each once in an outage.
 // What they are told goes past the outbox, which cannot be written either. An
 // adapter that gave up is no outage.
-func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
+func (g *Gateway) notifyStoreFailure(ctx context.Context, entries []inbox.Entry) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -69,12 +69,12 @@ func (g *Gateway) untaken(ctx context.Context, entries []inbox.Entry) {
 		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.outage.due(e.Inbound.Address) {
 			continue
 		}
-		for _, row := range g.delivery.Render(g.o.Words.T(unstored), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
+		for _, row := range g.delivery.Render(g.opts.Printer.T(storeFailureText), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
 			m := row.Msg
 			m.ID = "unstored " + e.Inbound.IdempotencyKey // a repeat of it is known as one
 			g.outages.add(on, func(ctx context.Context) {
-				if _, err := g.o.Adapters[on].Send(ctx, m); err != nil {
-					g.o.Log.Warn("somebody is not told that messages cannot be stored", zap.String("platform", string(on.Platform)), zap.Error(err))
+				if _, err := g.opts.Adapters[on].Send(ctx, m); err != nil {
+					g.opts.Log.Warn("somebody is not told that messages cannot be stored", zap.String("platform", string(on.Platform)), zap.Error(err))
 				}
 			})
 		}

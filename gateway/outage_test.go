@@ -100,14 +100,14 @@ func (s *fullStore) SetValue(ctx context.Context, key string, v []byte) error {
 }
 
 // filling is a world whose store can be full.
-func filling(t *testing.T, answers ...llmtest.Answer) (*world, *fullStore) {
-	w, s := newWorld(t, answers...), &fullStore{}
+func filling(t *testing.T, answers ...llmtest.Answer) (*harness, *fullStore) {
+	w, s := newHarness(t, answers...), &fullStore{}
 	w.set = func(o *gateway.Options) { s.Store, o.Store, o.Log = o.Store, s, nil }
 	return w, s
 }
 
 // insist offers an event until it is taken, as platforms do.
-func (w *world) insist(in chat.Inbound) {
+func (w *harness) insist(in chat.Inbound) {
 	go func() {
 		for w.gw.Accept(w.t.Context(), []chat.Inbound{in}) != nil {
 			time.Sleep(30 * time.Second)

@@ -33,7 +33,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 	targets := []string{"origin", "local"}
 	homes := g.homes()
 	for _, p := range slices.Sorted(maps.Keys(homes)) {
-		fmt.Fprintf(&b, "Home channel of %s: %s\n", p, prompt.Quote(g.shown(homes[p])))
+		fmt.Fprintf(&b, "Home channel of %s: %s\n", p, prompt.Quote(g.displayAddress(homes[p])))
 		targets = append(targets, string(p))
 	}
 	fmt.Fprintf(&b, "Delivery targets: %s, platform:chat[:thread]\n", strings.Join(targets, ", "))
@@ -44,7 +44,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.Moment {
 			live.Personality[rec.Settings.Personality],
 			g.note(rec),
 			g.voiceNote(rec),
-			"Now: " + time.Now().In(g.o.Location).Format("Monday, 2006-01-02 15:04 MST"),
+			"Now: " + time.Now().In(g.opts.Location).Format("Monday, 2006-01-02 15:04 MST"),
 		},
 	}
 	if e.Inbound.Address.Platform == chat.HTTP {
@@ -60,7 +60,7 @@ func (g *Gateway) userID(in chat.Inbound) string {
 		return ""
 	}
 	id := in.Sender.ID
-	if g.o.RedactPII && in.Address.Platform == chat.Telegram {
+	if g.opts.RedactPII && in.Address.Platform == chat.Telegram {
 		id = prompt.HashedUser(id)
 	}
 	return ", id " + prompt.Quote(id)
@@ -80,7 +80,7 @@ func platformNote(p chat.Platform) string {
 
 // voiceNote says that answers are heard, where they are.
 func (g *Gateway) voiceNote(rec session.Record) string {
-	if !rec.Settings.Voice || g.o.Senses.Synthesize == nil {
+	if !rec.Settings.Voice || g.opts.Media.Synthesize == nil {
 		return ""
 	}
 	return "Your answer is also spoken aloud: write what can be heard, in short sentences, without tables and long code."
@@ -88,15 +88,15 @@ func (g *Gateway) voiceNote(rec session.Record) string {
 
 // note is what Options.Note says of a session.
 func (g *Gateway) note(rec session.Record) string {
-	if g.o.Note == nil {
+	if g.opts.Note == nil {
 		return ""
 	}
-	return g.o.Note(rec)
+	return g.opts.Note(rec)
 }
 
-// shown is an address as the model sees it.
-func (g *Gateway) shown(a chat.Address) string {
-	if !g.o.RedactPII || a.Platform != chat.Telegram {
+// displayAddress is an address as the model sees it.
+func (g *Gateway) displayAddress(a chat.Address) string {
+	if !g.opts.RedactPII || a.Platform != chat.Telegram {
 		return a.String()
 	}
 	return string(a.Platform) + ":" + prompt.HashedChat(a.Chat)
@@ -117,7 +117,7 @@ func source(in chat.Inbound) string {
 
 func (g *Gateway) platforms() []string {
 	var names []string
-	for a := range g.o.Adapters {
+	for a := range g.opts.Adapters {
 		if !slices.Contains(names, string(a.Platform)) {
 			names = append(names, string(a.Platform))
 		}

@@ -43,10 +43,10 @@ func TestTheOverlayByPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHarness(t)
 				w.set = func(o *gateway.Options) {
 					o.RedactPII = c.redact
-					o.Homes = map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}}
+					o.HomeChannels = map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}}
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
 						o.Adapters[chat.Account{Platform: p}], rules[chat.Account{Platform: p}] = w.room, access.AccountRules{AllowAll: true}
@@ -78,9 +78,9 @@ func TestTheOverlayByPlace(t *testing.T) {
 
 func TestTheModelKnowsThatItsAnswerIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.set = func(o *gateway.Options) {
-			o.Senses.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
+			o.Media.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}
 		w.start()
 		for _, text := range []string{"one", "/voice on", "two", "/voice off", "three"} {

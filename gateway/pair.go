@@ -12,13 +12,13 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// refuse ends an event that nobody is allowed to send. To a stranger who writes
+// deny ends an event that nobody is allowed to send. To a stranger who writes
 // directly it promises a code, if that is wanted.
-func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
-	if !d.OfferPairing || g.o.Pairing == nil {
+func (g *Gateway) deny(e inbox.Entry, d access.Denial) inbox.Entry {
+	if !d.OfferPairing || g.opts.Pairing == nil {
 		return ignored(e, d.Rule)
 	}
-	rule := g.o.Pairing.Request(stranger(e.Inbound))
+	rule := g.opts.Pairing.Request(unknownSender(e.Inbound))
 	e = ignored(e, rule)
 	if rule == pairing.RuleOffered {
 		e.Outcome.Result = inbox.Replied
@@ -26,40 +26,40 @@ func (g *Gateway) refuse(e inbox.Entry, d access.Denial) inbox.Entry {
 	return e
 }
 
-// promised reports whether the sender of e is to be told a code.
-func promised(e inbox.Entry) bool {
+// awaitsCode reports whether the sender of e is to be told a code.
+func awaitsCode(e inbox.Entry) bool {
 	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Reason == pairing.RuleOffered
 }
 
-func stranger(in chat.Inbound) pairing.Person {
+func unknownSender(in chat.Inbound) pairing.Person {
 	return pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address}
 }
 
-// withdraw takes back what was promised for events that were not taken, or that
+// cancelPairing takes back what was promised for events that were not taken, or that
 // were taken before.
-func (g *Gateway) withdraw(entries ...inbox.Entry) {
+func (g *Gateway) cancelPairing(entries ...inbox.Entry) {
 	for _, e := range entries {
-		if promised(e) {
-			g.o.Pairing.CancelRequest(stranger(e.Inbound))
+		if awaitsCode(e) {
+			g.opts.Pairing.CancelRequest(unknownSender(e.Inbound))
 		}
 	}
 }
 
-// offer tells a stranger a code. It is kept before it is told; if either cannot
+// sendPairingCode tells a stranger a code. It is kept before it is told; if either cannot
 // be done the person's next message gets another one.
-func (g *Gateway) offer(ctx context.Context, e inbox.Entry) {
-	p := stranger(e.Inbound)
-	code, err := g.o.Pairing.IssueCode(ctx, p)
+func (g *Gateway) sendPairingCode(ctx context.Context, e inbox.Entry) {
+	p := unknownSender(e.Inbound)
+	code, err := g.opts.Pairing.IssueCode(ctx, p)
 	if err == nil {
-		text := g.o.Words.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
+		text := g.opts.Printer.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
 		if err = g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
-			if back := g.o.Pairing.RevokeCode(ctx, p); back != nil {
-				g.o.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
+			if back := g.opts.Pairing.RevokeCode(ctx, p); back != nil {
+				g.opts.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
 			}
 		}
 	}
 	if err != nil {
-		g.o.Log.Error("a stranger could not be told a code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
+		g.opts.Log.Error("a stranger could not be told a code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
 	}
 }

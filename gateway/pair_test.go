@@ -22,7 +22,7 @@ import (
 
 // pairs has a world offer codes to strangers; person 7 is on a list. It returns
 // the book of the daemon that runs.
-func (w *world) pairs(rules map[chat.Account]access.AccountRules) func() *pairing.Manager {
+func (w *harness) pairs(rules map[chat.Account]access.AccountRules) func() *pairing.Manager {
 	var b *pairing.Manager
 	before := w.set
 	w.set = func(o *gateway.Options) {
@@ -47,7 +47,7 @@ func (w *world) pairs(rules map[chat.Account]access.AccountRules) func() *pairin
 var codeIn = regexp.MustCompile("\n([A-HJ-NP-Z2-9]{8})\n")
 
 // told returns the code that was told in a chat.
-func (w *world) told(in string) string {
+func (w *harness) told(in string) string {
 	w.t.Helper()
 	seen := w.room.visible(in)
 	if len(seen) == 0 {
@@ -63,7 +63,7 @@ func (w *world) told(in string) string {
 // TestACodeThatWasToldIsKeptNowhere: while it is not told the row must hold it.
 func TestACodeThatWasToldIsKeptNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.pairs(nil)
 		w.busy(1)
 		w.start()
@@ -90,7 +90,7 @@ func TestACodeThatWasToldIsKeptNowhere(t *testing.T) {
 
 func TestAStrangerIsLetInByACode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Welcome."))
+		w := newHarness(t, llmtest.Say("Welcome."))
 		book := w.pairs(nil)
 		w.start()
 		first := w.message("55", "secret plans")
@@ -157,7 +157,7 @@ func TestNothingElseGetsACode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newHarness(t)
 				book := w.pairs(map[chat.Account]access.AccountRules{{Platform: chat.Telegram, Name: "quiet"}: {UnknownDM: access.Ignore}})
 				w.start()
 				defer w.stop()
@@ -176,7 +176,7 @@ func TestNothingElseGetsACode(t *testing.T) {
 // A thousand strangers cost what three do.
 func TestACrowdOfStrangersFillsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Yes."))
+		w := newHarness(t, llmtest.Say("Yes."))
 		book := w.pairs(nil)
 		w.start()
 		defer w.stop()
@@ -219,7 +219,7 @@ func TestACrowdOfStrangersFillsNothing(t *testing.T) {
 // What cannot be taken promises nothing, and what cannot be told is asked again.
 func TestAStrangerWhoCouldNotBeToldMayAskAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		broken := &brokenStore{}
 		book := w.pairs(nil)
 		inner := w.set

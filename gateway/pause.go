@@ -23,32 +23,32 @@ func (g *Gateway) Pause(ctx context.Context, on bool) error {
 	if on {
 		raw = []byte(time.Now().UTC().Format(time.RFC3339))
 	}
-	if err := g.o.Store.SetValue(ctx, pausedKey, raw); err != nil {
+	if err := g.opts.Store.SetValue(ctx, pausedKey, raw); err != nil {
 		return err
 	}
 	g.paused.Store(on)
 	if on {
 		return nil
 	}
-	return g.takeUp(ctx)
+	return g.resumeQueues(ctx)
 }
 
 // Paused reports whether the daemon is paused.
 func (g *Gateway) Paused() bool { return g.paused.Load() }
 
-// held reports whether no turn may begin in a lane.
-func (g *Gateway) held(l inbox.Lane) bool {
-	return g.paused.Load() || g.o.Only != "" && !session.Key(l).HasPlatform(g.o.Profile, g.o.Only)
+// turnsBlocked reports whether no turn may begin in a lane.
+func (g *Gateway) turnsBlocked(l inbox.Lane) bool {
+	return g.paused.Load() || g.opts.OnlyPlatform != "" && !session.Key(l).HasPlatform(g.opts.Profile, g.opts.OnlyPlatform)
 }
 
-// stillPaused takes up a pause of an earlier process.
-func (g *Gateway) stillPaused(ctx context.Context) error {
-	raw, err := g.o.Store.Value(ctx, pausedKey)
+// restorePause takes up a pause of an earlier process.
+func (g *Gateway) restorePause(ctx context.Context) error {
+	raw, err := g.opts.Store.Value(ctx, pausedKey)
 	if err != nil || raw == nil {
 		return err
 	}
 	g.paused.Store(true)
-	g.o.Log.Warn("paused: no turn begins until /pause off", zap.ByteString("since", raw))
+	g.opts.Log.Warn("paused: no turn begins until /pause off", zap.ByteString("since", raw))
 	return nil
 }
 
@@ -58,39 +58,39 @@ func (e env) Pause(ctx context.Context, c command.Call, on bool) string {
 	case err != nil:
 		return c.T("That could not be kept: %v.", err)
 	case on:
-		e.g.o.Log.Warn("paused", zap.String("by", c.Principal.ID))
+		e.g.opts.Log.Warn("paused", zap.String("by", c.Principal.ID))
 		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one.")
 	}
-	e.g.o.Log.Info("the pause is over", zap.String("by", c.Principal.ID))
+	e.g.opts.Log.Info("the pause is over", zap.String("by", c.Principal.ID))
 	return c.T("▶️ I go on.")
 }
 
 // BusyMode is how it is configured what a message does while a turn runs.
 func (e env) BusyMode() string {
-	if e.g.o.Mode == "" {
+	if e.g.opts.Mode == "" {
 		return "interrupt"
 	}
-	return string(e.g.o.Mode)
+	return string(e.g.opts.Mode)
 }
 
 // Progress is how it is configured that tool calls are shown.
 func (e env) Progress() string {
-	if e.g.o.Progress == "" {
+	if e.g.opts.Progress == "" {
 		return "off"
 	}
-	return e.g.o.Progress
+	return e.g.opts.Progress
 }
 
 // NoVoice says why answers cannot be spoken.
 func (e env) Background(id session.ID) (running int, end func()) {
-	if e.g.o.Running == nil {
+	if e.g.opts.BackgroundCommands == nil {
 		return 0, nil
 	}
-	return e.g.o.Running(id)
+	return e.g.opts.BackgroundCommands(id)
 }
 
 func (e env) NoVoice() string {
-	if e.g.o.Senses.Synthesize == nil {
+	if e.g.opts.Media.Synthesize == nil {
 		return words.N("no service for speech is connected")
 	}
 	return ""

@@ -22,9 +22,9 @@ type Store interface {
 	delivery.Store
 	schedule.Store
 
-	// FireSlots accepts the entries of scheduled runs, each in one transaction with
+	// StartRuns accepts the entries of scheduled runs, each in one transaction with
 	// the record of its slot.
-	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 
 	// Accept adds entries, in order and all at once. An entry whose In.Key was
 	// accepted before (on the same platform and account) is reported as not

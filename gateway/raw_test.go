@@ -50,7 +50,7 @@ func (r *rawRoom) note(m chat.Outbound) {
 // platform is shown, in order.
 func playRaw(t *testing.T, masker *secret.Masker, answers ...llmtest.Answer) []chat.Outbound {
 	t.Helper()
-	w := newWorld(t, answers...)
+	w := newHarness(t, answers...)
 	raw := &rawRoom{room: w.room}
 	w.tools = []tool.Tool{lookup{}}
 	w.set = func(o *gateway.Options) {
@@ -118,7 +118,7 @@ func TestARawPlatformIsToldWhatAFailureIs(t *testing.T) {
 
 func TestOtherPlatformsAreToldNothingOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("hi"))
+		w := newHarness(t, llmtest.Say("hi"))
 		w.start()
 		w.say("7", "hello")
 		w.settle(time.Minute)

@@ -14,17 +14,17 @@ func reacts(a chat.Adapter) bool {
 	return ok
 }
 
-// mark asks for a mark on a person's message that says what has become of it.
+// react asks for a mark on a person's message that says what has become of it.
 // Marks are decoration: nothing waits for them.
-func (g *Gateway) mark(in chat.Inbound, is chat.Reaction) {
+func (g *Gateway) react(in chat.Inbound, is chat.Reaction) {
 	on := in.Address.AccountID()
-	reactor, ok := g.o.Adapters[on].(chat.Reactor)
+	reactor, ok := g.opts.Adapters[on].(chat.Reactor)
 	if !ok || in.Kind != chat.Message {
 		return
 	}
 	g.marks.add(on, func(ctx context.Context) {
 		if err := reactor.React(ctx, in.Address, in.ID, is); err != nil && ctx.Err() == nil {
-			g.o.Log.Debug("reaction", zap.String("platform", string(on.Platform)), zap.Error(err))
+			g.opts.Log.Debug("reaction", zap.String("platform", string(on.Platform)), zap.Error(err))
 		}
 	})
 }

@@ -19,28 +19,28 @@ const restartKey = "restart"
 func (g *Gateway) restart(from chat.Address) {
 	raw, err := json.Marshal(from)
 	if err == nil {
-		err = g.o.Store.SetValue(context.Background(), restartKey, raw)
+		err = g.opts.Store.SetValue(context.Background(), restartKey, raw)
 	}
 	if err != nil {
-		g.o.Log.Error("restart", zap.Error(err))
+		g.opts.Log.Error("restart", zap.Error(err))
 	}
-	g.o.Log.Info("a person asked for a restart", zap.Stringer("chat", from))
-	g.o.Restart()
+	g.opts.Log.Info("a person asked for a restart", zap.Stringer("chat", from))
+	g.opts.Restart()
 }
 
-// back says where a restart was asked for that it is done.
-func (g *Gateway) back(ctx context.Context) error {
-	raw, err := g.o.Store.Value(ctx, restartKey)
+// announceRestartDone says where a restart was asked for that it is done.
+func (g *Gateway) announceRestartDone(ctx context.Context) error {
+	raw, err := g.opts.Store.Value(ctx, restartKey)
 	if err != nil || raw == nil {
 		return err
 	}
-	if err := g.o.Store.SetValue(ctx, restartKey, nil); err != nil { // first: a notice that is lost is better than one at each start
+	if err := g.opts.Store.SetValue(ctx, restartKey, nil); err != nil { // first: a notice that is lost is better than one at each start
 		return err
 	}
 	var to chat.Address
 	if err := json.Unmarshal(raw, &to); err != nil {
-		g.o.Log.Error("restart note", zap.Error(err))
+		g.opts.Log.Error("restart note", zap.Error(err))
 		return nil
 	}
-	return g.delivery.SendNotice(ctx, g.o.Words.T("I am back: hermesd %s.", g.o.Version), delivery.Draft{To: to, Role: outbox.Notice})
+	return g.delivery.SendNotice(ctx, g.opts.Printer.T("I am back: hermesd %s.", g.opts.Version), delivery.Draft{To: to, Role: outbox.Notice})
 }

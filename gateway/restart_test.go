@@ -19,7 +19,7 @@ import (
 
 func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
 		w.start()
 		for i := range 6 {
@@ -50,7 +50,7 @@ func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
 
 func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
+		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
 		w.start()
 		w.say("7", "hi")
 		w.settle(time.Second)
@@ -71,7 +71,7 @@ func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
 func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
+		w := newHarness(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
 		w.start()
 		w.say("7", "hi")
 		w.settle(time.Second)
@@ -92,7 +92,7 @@ func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
 
 func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			if strings.Contains(r.Newest(), "poison") {
 				return llmtest.Answer{Wait: make(chan struct{})} // the daemon dies before it ends
@@ -122,7 +122,7 @@ func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T)
 
 func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		var hang atomic.Bool
 		hang.Store(true)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
@@ -156,7 +156,7 @@ func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
 
 func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Wait: make(chan struct{})})
+		w := newHarness(t, llmtest.Answer{Wait: make(chan struct{})})
 		w.start()
 		w.say("7", "is it raining?")
 		w.settle(time.Second)
@@ -176,7 +176,7 @@ func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
 
 func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.start()
 		defer w.stop()
 		m := w.message("7", "from the day before yesterday")
@@ -195,12 +195,12 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 // Somebody will come back for what runs in the background.
 func TestAConversationThatRunsSomethingInTheBackgroundDoesNotStartOverByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
 		var running atomic.Int64
 		running.Store(1)
 		w.set = func(o *gateway.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
-			o.Running = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
+			o.BackgroundCommands = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
 		}
 		w.start()
 		defer w.stop()
@@ -231,7 +231,7 @@ func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Say("Here I am."))
+				w := newHarness(t, llmtest.Say("Here I am."))
 				w.room.ahead = tt.ahead
 				w.start()
 				defer w.stop()
@@ -249,7 +249,7 @@ func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
 
 func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.set = func(o *gateway.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}

@@ -22,7 +22,7 @@ import (
 
 func TestAMessageIsAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Hello Ann."))
+		w := newHarness(t, llmtest.Say("Hello Ann."))
 		w.start()
 		defer w.stop()
 		m := w.message("7", "hi")
@@ -49,7 +49,7 @@ func TestAMessageIsAnsweredOnce(t *testing.T) {
 
 func TestATurnWithoutToolsCostsThreeCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.start()
 		defer w.stop()
 		w.say("7", "first")
@@ -65,7 +65,7 @@ func TestATurnWithoutToolsCostsThreeCommits(t *testing.T) {
 
 func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Hello."))
+		w := newHarness(t, llmtest.Say("Hello."))
 		w.start()
 		defer w.stop()
 		w.say("666", "secret words")
@@ -91,7 +91,7 @@ func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 func TestANewerMessageInterruptsAndBothAreAnsweredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "to the first", Wait: never}, llmtest.Say("To both."))
+		w := newHarness(t, llmtest.Answer{Text: "to the first", Wait: never}, llmtest.Say("To both."))
 		w.start()
 		defer w.stop()
 		w.say("7", "first")
@@ -116,7 +116,7 @@ func TestANewerMessageInterruptsAndBothAreAnsweredAtOnce(t *testing.T) {
 
 func TestQueuedMessagesAreTurnsOfTheirOwnInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			return llmtest.Answer{Text: "re: " + r.Newest(), Delay: 10 * time.Millisecond}
 		}
@@ -139,7 +139,7 @@ func TestQueuedMessagesAreTurnsOfTheirOwnInOrder(t *testing.T) {
 func TestChatsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "slow", Wait: never})
+		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: never})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("quick") }
 		w.room.fail(fault{op: "send", delay: 30 * time.Second}) // and the platform is slow for the second
 		w.start()
@@ -163,7 +163,7 @@ func TestChatsDoNotWaitForEachOther(t *testing.T) {
 func TestStopIsImmediateAndNothingIsAnsweredAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "never said", Wait: never})
+		w := newHarness(t, llmtest.Answer{Text: "never said", Wait: never})
 		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
@@ -186,7 +186,7 @@ func TestStopIsImmediateAndNothingIsAnsweredAfterIt(t *testing.T) {
 
 func TestNewStartsAnotherConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("I know."), llmtest.Say("Who are you?"))
+		w := newHarness(t, llmtest.Say("I know."), llmtest.Say("Who are you?"))
 		w.start()
 		defer w.stop()
 		w.say("7", "my name is Ann")
@@ -211,7 +211,7 @@ func TestNewStartsAnotherConversation(t *testing.T) {
 
 func TestAnAnswerThatTakesLongIsShownWhileItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Answer{Text: strings.Repeat("more and more words ", 10) + "end", Delay: 2 * time.Second})
+		w := newHarness(t, llmtest.Answer{Text: strings.Repeat("more and more words ", 10) + "end", Delay: 2 * time.Second})
 		w.start()
 		defer w.stop()
 		w.say("7", "tell me")
@@ -239,7 +239,7 @@ func TestTheFinalTextIsDeliveredOnceWhateverHappensToThePreview(t *testing.T) {
 	for name, fs := range faults {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second})
+				w := newHarness(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second})
 				w.room.fail(fs...)
 				w.start()
 				defer w.stop()
@@ -272,7 +272,7 @@ func refused(after time.Duration) error {
 
 func TestARetryAfterIsHonouredToTheLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
 		w.room.fail(fault{op: "send", before: refused(149 * time.Second)})
 		w.start()
@@ -299,7 +299,7 @@ func TestAnUncertainReplyIsRepeatedMarkedHeldOrDropped(t *testing.T) {
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Say("Hello."), llmtest.Say("Again."))
+				w := newHarness(t, llmtest.Say("Hello."), llmtest.Say("Again."))
 				w.set = func(o *gateway.Options) { o.Uncertain = policy }
 				w.room.fail(fault{op: "send", after: errors.New("no answer")})
 				w.start()
@@ -321,7 +321,7 @@ func TestToolCallsAreShownAsLongAsThereIsNoAnswer(t *testing.T) {
 		"off": "", "new": "🔧 lookup", "all": "🔧 lookup trains", "verbose": `🔧 lookup {"query":"trains"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, llmtest.Use("lookup", `{"query":"trains"}`), llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
+			w := newHarness(t, llmtest.Use("lookup", `{"query":"trains"}`), llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
 			w.tools = []tool.Tool{lookup{}}
 			w.set = func(o *gateway.Options) { o.Progress = mode }
 			w.start()
@@ -348,7 +348,7 @@ func TestAToolCallBeginsANewMessage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ahead := llmtest.Use("lookup", `{"query":"trains"}`)
 				ahead.Text, ahead.Delay = "Let me look.", slow
-				w := newWorld(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
+				w := newHarness(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
 				w.tools = []tool.Tool{lookup{}}
 				w.set = func(o *gateway.Options) { o.Progress = mode }
 				w.start()
@@ -369,7 +369,7 @@ func TestATurnWithAToolAtOnceShowsThatItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := llmtest.Use("lookup", `{"query":"trains"}`)
 		ahead.Text = "Let me look."
-		w := newWorld(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 900 * time.Millisecond})
+		w := newHarness(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 900 * time.Millisecond})
 		w.tools = []tool.Tool{lookup{}}
 		w.set = func(o *gateway.Options) { o.Progress, o.EditInterval = "all", time.Second }
 		w.start()
@@ -389,7 +389,7 @@ func TestATurnWithAToolAtOnceShowsThatItRuns(t *testing.T) {
 func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		w := newWorld(t, llmtest.Answer{Text: "one", Wait: hold})
+		w := newHarness(t, llmtest.Answer{Text: "one", Wait: hold})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
 		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
@@ -416,7 +416,7 @@ func TestAnEditOfAWaitingMessageReplacesItsText(t *testing.T) {
 
 func TestPiecesOfOneTextAreOneInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Read."))
+		w := newHarness(t, llmtest.Say("Read."))
 		w.start()
 		defer w.stop()
 		long := w.message("7", strings.Repeat("a", 4000))
@@ -454,7 +454,7 @@ func (s *overtaken) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.
 
 func TestAMessageThatOvertakesAnotherIsAnsweredBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("first"), llmtest.Say("second"))
+		w := newHarness(t, llmtest.Say("first"), llmtest.Say("second"))
 		w.set = func(o *gateway.Options) {
 			o.Mode = inbox.Queue
 			o.Store = &overtaken{Store: o.Store, by: func() { w.say("7", "two"); synctest.Wait() }}

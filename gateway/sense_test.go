@@ -19,7 +19,7 @@ import (
 )
 
 // sent7 has person 7 send a file.
-func (w *world) sent7(f chat.File) string {
+func (w *harness) sent7(f chat.File) string {
 	m := w.message("7", "look")
 	m.Files = []chat.File{f}
 	w.offer(m)
@@ -59,8 +59,8 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, llmtest.Say("fine"))
-				w.set = func(o *gateway.Options) { o.Senses = tt.senses }
+				w := newHarness(t, llmtest.Say("fine"))
+				w.set = func(o *gateway.Options) { o.Media = tt.senses }
 				w.start()
 				defer w.stop()
 				w.sent7(tt.file)
@@ -81,10 +81,10 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 // long it took.
 func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
 		w.set = func(o *gateway.Options) {
-			o.Senses = turn.Media{
+			o.Media = turn.Media{
 				Transcribe: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
 				DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 					return "", agent.Call{}, errors.New("the service is down")
@@ -118,10 +118,10 @@ func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
 
 func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
+		w := newHarness(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
 		fail := false
 		w.set = func(o *gateway.Options) {
-			o.Senses.Synthesize = func(_ context.Context, text string) (chat.File, error) {
+			o.Media.Synthesize = func(_ context.Context, text string) (chat.File, error) {
 				if fail {
 					return chat.File{}, errors.New("no voice today")
 				}

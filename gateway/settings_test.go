@@ -50,7 +50,7 @@ func (m *models) Price(session.Settings, int) string { return "$0.02" }
 
 func TestAPersonMayChooseTheModelOfAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Back."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Back."))
 		m := &models{second: llmtest.NewScripted(llmtest.Say("Two."), llmtest.Say("Three."))}
 		w.set = func(o *gateway.Options) { o.Models = m }
 		w.start()
@@ -90,7 +90,7 @@ func TestAPersonMayChooseTheModelOfAConversation(t *testing.T) {
 
 func TestAPersonalityIsInTheOverlayAndNowhereElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Aye."), llmtest.Say("Yes."))
+		w := newHarness(t, llmtest.Say("Aye."), llmtest.Say("Yes."))
 		w.set = func(o *gateway.Options) { o.Personality = map[string]string{"pirate": "Speak like a pirate."} }
 		w.start()
 		defer w.stop()
@@ -115,7 +115,7 @@ func TestAPersonalityIsInTheOverlayAndNowhereElse(t *testing.T) {
 
 func TestAReloadBuildsThePromptAnewAndSaysWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
+		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
 		w.extra, w.notes = "first text", []string{"SOUL.md was left out."}
 		w.start()
 		defer func() { w.stop() }()

@@ -6,12 +6,12 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// A SlotStore begins scheduled runs.
-type SlotStore interface {
-	// FireSlots accepts the entries of scheduled runs, each in one transaction with
+// A RunStore begins scheduled runs.
+type RunStore interface {
+	// StartRuns accepts the entries of scheduled runs, each in one transaction with
 	// the record of its slot, all of them at once. An entry is accepted only if its
 	// slot has no record yet (or one that says it was missed) and its job is what
 	// the run says, so that a slot runs once at most. When an entry ends its slot
 	// ends with it.
-	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 }

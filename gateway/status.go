@@ -22,25 +22,25 @@ import (
 
 // Status is the live state of the daemon.
 type Status struct {
-	Version  string          `json:"version"`
-	Started  time.Time       `json:"started"`
-	Model    string          `json:"model"`
-	Mode     string          `json:"busy_mode"`
-	Accounts []AccountHealth `json:"accounts"`
-	Paused   bool            `json:"paused,omitempty"`
-	Running  int             `json:"turns_running"`
-	Ready    int             `json:"lanes_waiting"`
-	Store    inbox.Stats     `json:"store"`
-	Cron     schedule.Status `json:"cron"`
+	Version      string          `json:"version"`
+	Started      time.Time       `json:"started"`
+	Model        string          `json:"model"`
+	Mode         string          `json:"busy_mode"`
+	Accounts     []AccountHealth `json:"accounts"`
+	Paused       bool            `json:"paused,omitempty"`
+	TurnsRunning int             `json:"turns_running"`
+	TurnsQueued  int             `json:"lanes_waiting"`
+	Store        inbox.Stats     `json:"store"`
+	Cron         schedule.Status `json:"cron"`
 	// Breaks counts the breaks of prefixes since the start, by reason. Undeclared
 	// ones are bugs.
 	Breaks map[string]int `json:"prefix_breaks"`
 	// Caching says whether prompts are cached, in one line.
-	Caching string `json:"prompt_caching"`
-	Reuse   Reuse  `json:"prefix_reuse"`
-	// Hygiene counts the compactions that are made beside turns.
-	Hygiene   turn.CompactionStats `json:"hygiene"`
-	Fallbacks excuse.FallbackStats `json:"fallbacks"`
+	Caching   string    `json:"prompt_caching"`
+	CallStats CallStats `json:"prefix_reuse"`
+	// BackgroundCompactions counts the compactions that are made beside turns.
+	BackgroundCompactions turn.CompactionStats `json:"hygiene"`
+	Fallbacks             excuse.FallbackStats `json:"fallbacks"`
 }
 
 // AccountHealth is the state of one account.
@@ -51,12 +51,12 @@ type AccountHealth struct {
 
 // Status returns the state of this moment.
 func (g *Gateway) Status() Status {
-	s := Status{Version: g.o.Version, Started: since(g.started), Model: g.o.Model, Mode: string(g.o.Mode), Store: g.o.Store.Stats()}
+	s := Status{Version: g.opts.Version, Started: since(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
-	s.Running, s.Ready = g.lanes.Running()
-	s.Breaks, s.Caching, s.Reuse = g.runner.Breaks(), g.o.About.Caching, g.reuse()
-	s.Hygiene, s.Fallbacks = g.runner.CompactionStats(), g.runner.Fallbacks()
-	for a, ad := range g.o.Adapters {
+	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
+	s.Breaks, s.Caching, s.CallStats = g.runner.Breaks(), g.opts.HomeInfo.Caching, g.reuse()
+	s.BackgroundCompactions, s.Fallbacks = g.runner.CompactionStats(), g.runner.Fallbacks()
+	for a, ad := range g.opts.Adapters {
 		h := ad.Health()
 		h.Since, h.LastContact = since(h.Since), since(h.LastContact)
 		s.Accounts = append(s.Accounts, AccountHealth{a, h})
@@ -69,7 +69,7 @@ func (g *Gateway) Status() Status {
 
 // ahead is by how much our clock is ahead of that of an account's platform.
 func (g *Gateway) ahead(a chat.Account) time.Duration {
-	if ad, ok := g.o.Adapters[a]; ok {
+	if ad, ok := g.opts.Adapters[a]; ok {
 		return ad.Health().ClockAhead
 	}
 	return 0
@@ -87,24 +87,24 @@ func since(t time.Time) time.Time {
 // env is what commands may ask.
 type env struct{ g *Gateway }
 
-func (e env) Version() string { return "hermesd " + e.g.o.Version }
+func (e env) Version() string { return "hermesd " + e.g.opts.Version }
 
-func (e env) CanRestart() bool { return e.g.o.Restart != nil }
+func (e env) CanRestart() bool { return e.g.opts.Restart != nil }
 
 func (e env) Busy(key session.Key) (running bool, waiting int) {
 	l := inbox.LaneOf(key)
-	return e.g.lanes.Active(l), e.g.o.Store.Waiting(l)
+	return e.g.lanes.Active(l), e.g.opts.Store.Waiting(l)
 }
 
 func (e env) SetTitle(ctx context.Context, id session.ID, title string) error {
-	return e.g.o.Store.SetTitle(ctx, id, title)
+	return e.g.opts.Store.SetTitle(ctx, id, title)
 }
 
 // scanned bounds how many sessions a list in the chat looks at.
 const scanned = 1000
 
 func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {
-	all, err := e.g.o.Store.Sessions(ctx, scanned)
+	all, err := e.g.opts.Store.Sessions(ctx, scanned)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, er
 }
 
 func (e env) Why(ctx context.Context, c command.Call, id string) (string, error) {
-	chains, err := e.g.o.Store.Why(ctx, id)
+	chains, err := e.g.opts.Store.Why(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +122,7 @@ func (e env) Why(ctx context.Context, c command.Call, id string) (string, error)
 	}
 	var b strings.Builder
 	for _, ch := range chains {
-		b.WriteString("```\n" + Story(ch) + "```\n")
+		b.WriteString("```\n" + FormatHistory(ch) + "```\n")
 	}
 	return b.String(), nil
 }
@@ -142,8 +142,8 @@ func (e env) Status(_ context.Context, c command.Call) (string, error) {
 			fmt.Fprintln(&b, c.T("- tokens: %d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output))
 		}
 	}
-	if s.Reuse.Calls > 0 {
-		fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent since the start came from the provider's cache", s.Reuse.Percent))
+	if s.CallStats.Calls > 0 {
+		fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent since the start came from the provider's cache", s.CallStats.Percent))
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
 		fmt.Fprintln(&b, c.T("- ⚠️ %d undeclared breaks of the prefix: a bug; `hermesd prompt trace` shows them", n))

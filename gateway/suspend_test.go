@@ -11,7 +11,7 @@ import (
 
 func TestASessionThatWasUnderWayInThreeCrashesIsNotGoneOnWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("hello"))
+		w := newHarness(t, llmtest.Say("hello"))
 		w.start()
 		w.say("7", "hi")
 		w.settle(time.Second)
@@ -54,7 +54,7 @@ func TestASessionThatWasUnderWayInThreeCrashesIsNotGoneOnWith(t *testing.T) {
 // must not take one for answered.
 func TestWhatIsNotGoneOnWithIsToldOfAllMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		hang := make(chan struct{})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			if strings.Contains(r.Newest(), "hello") {

@@ -189,7 +189,7 @@ func (c *counted) Run(_ context.Context, call tool.Call) (string, error) {
 
 // sweep is one scenario, played with a death at one point.
 type sweep struct {
-	*world
+	*harness
 	reaper  *reaper
 	tool    *counted
 	offered []chat.Inbound
@@ -197,7 +197,7 @@ type sweep struct {
 }
 
 func newSweep(t *testing.T, at int) *sweep {
-	s := &sweep{world: newWorld(t), acked: map[string]bool{}}
+	s := &sweep{harness: newHarness(t), acked: map[string]bool{}}
 	s.reaper = &reaper{at: at, open: map[string]bool{}, file: filepath.Join(s.dir, "hermesd.db"), copy: filepath.Join(s.dir, "left.db")}
 	s.tool = &counted{r: s.reaper, runs: map[string]int{}}
 	s.tools = []tool.Tool{s.tool}

@@ -24,7 +24,7 @@ const homesKey = "homes"
 // homes returns the home channels: those that are configured, and over them
 // those that people have set.
 func (g *Gateway) homes() map[chat.Platform]chat.Address {
-	all := maps.Clone(g.live.Load().Homes)
+	all := maps.Clone(g.live.Load().HomeChannels)
 	if all == nil {
 		all = make(map[chat.Platform]chat.Address)
 	}
@@ -32,14 +32,14 @@ func (g *Gateway) homes() map[chat.Platform]chat.Address {
 		maps.Copy(all, *set)
 	}
 	for p, at := range all {
-		all[p] = g.o.Moves.Current(at)
+		all[p] = g.opts.Moves.Current(at)
 	}
 	return all
 }
 
 // readHomes reads the home channels that people have set.
 func (g *Gateway) readHomes(ctx context.Context) error {
-	raw, err := g.o.Store.Value(ctx, homesKey)
+	raw, err := g.opts.Store.Value(ctx, homesKey)
 	if err != nil || raw == nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (g *Gateway) readHomes(ctx context.Context) error {
 
 // SetHome makes a chat the home channel of its platform.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
-	if _, ok := g.o.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
+	if _, ok := g.opts.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
 		return words.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
@@ -65,7 +65,7 @@ func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
 	if err != nil {
 		return fmt.Errorf("home channels: %w", err)
 	}
-	if err := g.o.Store.SetValue(ctx, homesKey, raw); err != nil {
+	if err := g.opts.Store.SetValue(ctx, homesKey, raw); err != nil {
 		return err
 	}
 	g.setHomes.Store(&set)
@@ -113,7 +113,7 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		return places, nil
 	}
 	platform, place, exact := strings.Cut(name, ":")
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.o.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.opts.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
 		return nil, words.Errorf("%q is no target: no platform of that name is connected", name)
 	}
 	if !exact {
@@ -123,17 +123,17 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		}
 		return []chat.Address{home}, nil
 	}
-	at, err := g.place(ctx, chat.Platform(platform), place)
+	at, err := g.findChat(ctx, chat.Platform(platform), place)
 	if err != nil {
 		return nil, err
 	}
-	return []chat.Address{g.o.Moves.Current(at)}, nil
+	return []chat.Address{g.opts.Moves.Current(at)}, nil
 }
 
-// place finds the chat of a platform that a text names: by its id, as it is known
+// findChat finds the chat of a platform that a text names: by its id, as it is known
 // from its conversations, or by #name.
-func (g *Gateway) place(ctx context.Context, p chat.Platform, text string) (chat.Address, error) {
-	known, err := g.o.Store.Sessions(ctx, scanned)
+func (g *Gateway) findChat(ctx context.Context, p chat.Platform, text string) (chat.Address, error) {
+	known, err := g.opts.Store.Sessions(ctx, scanned)
 	if err != nil {
 		return chat.Address{}, err
 	}
@@ -162,14 +162,14 @@ func (g *Gateway) place(ctx context.Context, p chat.Platform, text string) (chat
 	case byName:
 		return chat.Address{}, words.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
 	}
-	return g.unknown(p, id, thread)
+	return g.newChatAddress(p, id, thread)
 }
 
-// unknown is the address of a chat in which nobody has spoken to the daemon yet.
-func (g *Gateway) unknown(p chat.Platform, id, thread string) (chat.Address, error) {
+// newChatAddress is the address of a chat in which nobody has spoken to the daemon yet.
+func (g *Gateway) newChatAddress(p chat.Platform, id, thread string) (chat.Address, error) {
 	at := chat.Address{Platform: p, Kind: chat.Group, Chat: id, Thread: thread}
 	var names []string
-	for a := range g.o.Adapters {
+	for a := range g.opts.Adapters {
 		if a.Platform == p {
 			names = append(names, a.Name)
 		}
@@ -184,35 +184,35 @@ func (g *Gateway) unknown(p chat.Platform, id, thread string) (chat.Address, err
 	return at, nil
 }
 
-// A Destination is a place to which messages can be sent.
-type Destination struct {
+// A TargetInfo is a place to which messages can be sent.
+type TargetInfo struct {
 	Name string // as Targets takes it
 	Note string // what it is; untrusted
 }
 
-// Destinations returns the home channels and the chats in which somebody has
+// KnownTargets returns the home channels and the chats in which somebody has
 // spoken.
-func (g *Gateway) Destinations(ctx context.Context) ([]Destination, error) {
-	var all []Destination
+func (g *Gateway) KnownTargets(ctx context.Context) ([]TargetInfo, error) {
+	var all []TargetInfo
 	homes := g.homes()
 	for _, p := range slices.Sorted(maps.Keys(homes)) {
-		all = append(all, Destination{string(p), "the home channel"})
+		all = append(all, TargetInfo{string(p), "the home channel"})
 	}
-	known, err := g.o.Store.Sessions(ctx, scanned)
+	known, err := g.opts.Store.Sessions(ctx, scanned)
 	for _, r := range known {
-		if _, ok := g.o.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
+		if _, ok := g.opts.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
 			continue
 		}
-		d := Destination{strings.TrimSuffix(string(r.Address.Platform)+":"+r.Address.Chat+":"+r.Address.Thread, ":"), strings.TrimSpace(string(r.Address.Kind) + " " + r.Name)}
-		if !slices.ContainsFunc(all, func(o Destination) bool { return o.Name == d.Name }) {
+		d := TargetInfo{strings.TrimSuffix(string(r.Address.Platform)+":"+r.Address.Chat+":"+r.Address.Thread, ":"), strings.TrimSpace(string(r.Address.Kind) + " " + r.Name)}
+		if !slices.ContainsFunc(all, func(o TargetInfo) bool { return o.Name == d.Name }) {
 			all = append(all, d)
 		}
 	}
 	return all, err
 }
 
-// A Parcel is what is sent unasked.
-type Parcel struct {
+// A OutgoingMessage is what is sent unasked.
+type OutgoingMessage struct {
 	To    string // as Targets takes it
 	Text  string // Markdown
 	Files []chat.File
@@ -221,7 +221,7 @@ type Parcel struct {
 // Send says text to the places that a target names, with files, and returns the
 // rows in which it is on its way. What cannot be sent is refused as a whole. The
 // conversations there know of it, but for that of origin, which says it itself.
-func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p Parcel) ([]outbox.Row, error) {
+func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p OutgoingMessage) ([]outbox.Row, error) {
 	to, err := g.Targets(ctx, p.To, origin)
 	if err != nil {
 		return nil, err
@@ -242,8 +242,8 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	if len(rows) == 0 {
 		return nil, errors.New("there is nothing to send: neither text nor files")
 	}
-	g.said.Lock() // until the conversations there know
-	defer g.said.Unlock()
+	g.announceMu.Lock() // until the conversations there know
+	defer g.announceMu.Unlock()
 	if rows, err = g.delivery.Enqueue(ctx, rows...); err != nil {
 		return nil, err
 	}
@@ -261,10 +261,10 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 func (g *Gateway) files(paths []string) ([]chat.File, error) {
 	var files []chat.File
 	for _, p := range paths {
-		if g.o.Attach == nil {
+		if g.opts.Attach == nil {
 			return nil, errors.New("files cannot be sent here")
 		}
-		f, err := g.o.Attach(p)
+		f, err := g.opts.Attach(p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
@@ -279,7 +279,7 @@ func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m too
 	if err != nil {
 		return "", err
 	}
-	rows, err := g.Send(ctx, e.Inbound.Address, turn, Parcel{m.To, m.Text, files})
+	rows, err := g.Send(ctx, e.Inbound.Address, turn, OutgoingMessage{m.To, m.Text, files})
 	if err != nil {
 		return "", err
 	}

@@ -10,8 +10,8 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Story tells in lines of text what became of one message.
-func Story(c inbox.MessageHistory) string {
+// FormatHistory tells in lines of text what became of one message.
+func FormatHistory(c inbox.MessageHistory) string {
 	var b strings.Builder
 	e := c.Entry
 	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.Inbound.ID, e.Inbound.Sender.ID, e.Inbound.Address, stamp(e.Inbound.SentAt))

@@ -28,7 +28,7 @@ import (
 func german(t *testing.T) func(*gateway.Options) {
 	return func(o *gateway.Options) {
 		var err error
-		if o.Words, err = words.For("de"); err != nil {
+		if o.Printer, err = words.For("de"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,11 +36,11 @@ func german(t *testing.T) func(*gateway.Options) {
 
 func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.set = func(o *gateway.Options) {
 			o.Access = owned(t)
 			var err error
-			if o.Words, err = words.For("de"); err != nil {
+			if o.Printer, err = words.For("de"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -69,7 +69,7 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 
 func TestARepeatSaysSoInTheLanguageOfThePeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Hallo."))
+		w := newHarness(t, llmtest.Say("Hallo."))
 		w.set = german(t)
 		w.room.fail(fault{op: "send", after: errors.New("no answer")})
 		w.start()
@@ -94,7 +94,7 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 		{problem: "the file was deleted from Slack", said: "die Datei wurde bei Slack gelöscht", model: "the file was deleted from Slack"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, llmtest.Say("Schade."))
+			w := newHarness(t, llmtest.Say("Schade."))
 			w.set = func(o *gateway.Options) {
 				german(t)(o)
 				o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
@@ -122,7 +122,7 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 
 func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
+		w := newHarness(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
 		w.set = func(o *gateway.Options) {
 			german(t)(o)
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
@@ -146,14 +146,14 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 		"en": "I have summarised the older part of this conversation: about 86008 tokens became 100. Nothing is deleted. The summary model failed (no credit), so the main model wrote the summary.",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 90_000), sized("Six.", 300))
+			w := newHarness(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 90_000), sized("Six.", 300))
 			f := &folder{limit: 1 << 30, says: func(p *agent.Pass) { p.Explain(failed, "no credit") }}
 			w.compressing(f, 100_000)
 			compressing := w.set
 			w.set = func(o *gateway.Options) {
 				compressing(o)
 				var err error
-				if o.Words, err = words.For(language); err != nil {
+				if o.Printer, err = words.For(language); err != nil {
 					t.Fatal(err)
 				}
 			}

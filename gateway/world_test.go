@@ -27,9 +27,9 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A world is a home directory, a room and a model, which outlive the daemons
+// A harness is a home directory, a room and a model, which outlive the daemons
 // that are started and killed in them.
-type world struct {
+type harness struct {
 	t     *testing.T
 	dir   string
 	room  *room
@@ -45,8 +45,8 @@ type world struct {
 	sent  int
 }
 
-func newWorld(t *testing.T, answers ...llmtest.Answer) *world {
-	return &world{t: t, dir: home(t), room: newRoom(), model: llmtest.NewScripted(answers...)}
+func newHarness(t *testing.T, answers ...llmtest.Answer) *harness {
+	return &harness{t: t, dir: home(t), room: newRoom(), model: llmtest.NewScripted(answers...)}
 }
 
 // home is a directory in memory where there is such a thing: what these tests
@@ -67,7 +67,7 @@ func home(t *testing.T) string {
 var account = chat.Account{Platform: chat.Telegram}
 
 // start starts a daemon.
-func (w *world) start() {
+func (w *harness) start() {
 	w.t.Helper()
 	store, err := bolt.Open(w.t.Context(), filepath.Join(w.dir, "hermesd.db"), bolt.Options{})
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *world) start() {
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.extra}), w.notes
 		},
-		Quote: map[chat.Account]string{account: "first"}, Model: "scripted",
+		ReplyToMode: map[chat.Account]string{account: "first"}, Model: "scripted",
 		Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
@@ -104,7 +104,7 @@ func (w *world) start() {
 }
 
 // stop ends the daemon in good order.
-func (w *world) stop() {
+func (w *harness) stop() {
 	w.t.Helper()
 	w.declared()
 	if err := w.gw.Stop(context.Background()); err != nil {
@@ -116,7 +116,7 @@ func (w *world) stop() {
 }
 
 // declared reports a prefix that broke although nobody said why.
-func (w *world) declared() {
+func (w *harness) declared() {
 	w.t.Helper()
 	if n := w.gw.Status().Breaks["undeclared"]; n > 0 {
 		w.t.Errorf("%d prefixes broke undeclared", n)
@@ -125,7 +125,7 @@ func (w *world) declared() {
 
 // kill ends the daemon as SIGKILL would: the next one finds what was in the file
 // at this moment. Nothing may be under way in the store.
-func (w *world) kill() {
+func (w *harness) kill() {
 	w.t.Helper()
 	live, left := filepath.Join(w.dir, "hermesd.db"), filepath.Join(w.dir, "left.db")
 	if err := copyFile(left, live); err != nil {
@@ -142,9 +142,9 @@ func (w *world) kill() {
 }
 
 // say has a person send text to a direct chat, and returns once it is accepted.
-func (w *world) say(chatID, text string) string { return w.offer(w.message(chatID, text)) }
+func (w *harness) say(chatID, text string) string { return w.offer(w.message(chatID, text)) }
 
-func (w *world) message(chatID, text string) chat.Inbound {
+func (w *harness) message(chatID, text string) chat.Inbound {
 	w.sent++
 	id := fmt.Sprint(w.sent)
 	return chat.Inbound{
@@ -154,7 +154,7 @@ func (w *world) message(chatID, text string) chat.Inbound {
 	}
 }
 
-func (w *world) offer(in chat.Inbound) string {
+func (w *harness) offer(in chat.Inbound) string {
 	w.t.Helper()
 	if err := w.gw.Accept(w.t.Context(), []chat.Inbound{in}); err != nil {
 		w.t.Fatalf("accept %q: %v", in.Text, err)
@@ -163,13 +163,13 @@ func (w *world) offer(in chat.Inbound) string {
 }
 
 // settle lets everything happen that happens within d.
-func (w *world) settle(d time.Duration) {
+func (w *harness) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // outcome returns how the message ended.
-func (w *world) outcome(key string) string {
+func (w *harness) outcome(key string) string {
 	w.t.Helper()
 	chains, err := w.store.Why(w.t.Context(), key)
 	if err != nil || len(chains) != 1 {
@@ -188,7 +188,7 @@ func (w *world) outcome(key string) string {
 }
 
 // transcript returns what is stored of the newest session.
-func (w *world) transcript() []llm.Message {
+func (w *harness) transcript() []llm.Message {
 	w.t.Helper()
 	recs, err := w.store.Sessions(w.t.Context(), 1)
 	if err != nil || len(recs) == 0 {
@@ -211,7 +211,7 @@ func (w *world) transcript() []llm.Message {
 }
 
 // open returns the entries and rows that have not come to their end.
-func (w *world) open() (lanes []inbox.Lane, rows []outbox.Row) {
+func (w *harness) open() (lanes []inbox.Lane, rows []outbox.Row) {
 	w.t.Helper()
 	lanes, err := w.store.Lanes(w.t.Context())
 	if err != nil {

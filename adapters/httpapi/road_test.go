@@ -114,7 +114,7 @@ func (h *house) lookup(ctx context.Context, key string) (k httpapi.Known, err er
 	c, ok, err := h.store.ByKey(ctx, account, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Why, k.Ended = gateway.Answered(c)
+		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)
 	}
 	return k, err
 }

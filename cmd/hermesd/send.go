@@ -145,7 +145,7 @@ func sentText(rows []outbox.Row) string {
 	return b.String()
 }
 
-func destinationsText(all []gateway.Destination) string {
+func destinationsText(all []gateway.TargetInfo) string {
 	if len(all) == 0 {
 		return "No chat is known yet. `/sethome` in a chat makes it the home channel of its platform.\n"
 	}

@@ -41,7 +41,7 @@ func statusText(s admin.Status, now time.Time) string {
 		line("workspace", "%s", s.Workspace)
 	}
 	line("model", "%s", s.Model)
-	line("turns", "%d running, %d waiting for their turn", s.Running, s.Ready)
+	line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
 	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
 	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
 	line("store", "%s, %d writes in %d commits", text.Bytes(s.Store.Bytes), s.Store.Writes, s.Store.Commits)
@@ -49,13 +49,13 @@ func statusText(s admin.Status, now time.Time) string {
 	if s.Caching != "" {
 		line("caching", "%s", strings.Replace(s.Caching, "Prompt caching: ", "", 1))
 	}
-	line("reuse", "%s", reuseLine(s.Reuse))
+	line("reuse", "%s", reuseLine(s.CallStats))
 	if broken := breaksLine(s.Breaks); broken != "" {
 		line("breaks", "%s", broken)
 	}
-	if counts := s.Hygiene.String(); counts != "" {
-		if s.Hygiene.Last != "made" && s.Hygiene.Last != "" {
-			counts += "; the last one: " + s.Hygiene.Last
+	if counts := s.BackgroundCompactions.String(); counts != "" {
+		if s.BackgroundCompactions.Last != "made" && s.BackgroundCompactions.Last != "" {
+			counts += "; the last one: " + s.BackgroundCompactions.Last
 		}
 		line("hygiene", "%s", counts)
 	}
@@ -88,7 +88,7 @@ func statusText(s admin.Status, now time.Time) string {
 
 // reuseLine says how much of what was sent since the start was in a cache, and
 // what it cost.
-func reuseLine(r gateway.Reuse) string {
+func reuseLine(r gateway.CallStats) string {
 	if r.Calls == 0 {
 		return "no model was called since the start"
 	}
@@ -128,7 +128,7 @@ func (c *cli) whyCmd() *cobra.Command {
 				return c.show(chains, func() string {
 					stories := make([]string, len(chains))
 					for i, ch := range chains {
-						stories[i] = text.Clean(gateway.Story(ch))
+						stories[i] = text.Clean(gateway.FormatHistory(ch))
 					}
 					return strings.Join(stories, "\n")
 				})

@@ -64,8 +64,8 @@ func (r *reaper) point(name string) bool {
 	return true
 }
 
-func (r *reaper) FireSlots(ctx context.Context, runs []inbox.ScheduledRun) (f []inbox.ScheduledRunResult, err error) {
-	err = r.pass("fire", func() (err error) { f, err = r.port.FireSlots(ctx, runs); return err })
+func (r *reaper) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) (f []inbox.ScheduledRunResult, err error) {
+	err = r.pass("fire", func() (err error) { f, err = r.port.StartRuns(ctx, runs); return err })
 	return f, err
 }
 

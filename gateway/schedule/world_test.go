@@ -43,7 +43,7 @@ type daemon struct {
 // port is what scheduler and gateway need of the store.
 type port interface {
 	schedule.Store
-	FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 	Claim(ctx context.Context, lane inbox.Lane, most int) (inbox.Claim, error)
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
@@ -142,7 +142,7 @@ func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.
 		k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
 		firings = append(firings, inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}})
 	}
-	got, err := d.port.FireSlots(ctx, firings)
+	got, err := d.port.StartRuns(ctx, firings)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (c *counter) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule
 		in := schedule.Inbound(r.Job, r.Occurrence)
 		firings[i] = inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), Inbound: in}}
 	}
-	got, err := c.store.FireSlots(ctx, firings)
+	got, err := c.store.StartRuns(ctx, firings)
 	fired := make([]schedule.StartResult, len(got))
 	for i, f := range got {
 		if fired[i].Status = f.Status; f.Status == schedule.Started {

@@ -132,7 +132,7 @@ func (w *world) start(at int) {
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
-		Quote: map[chat.Account]string{account: "first"}, Model: "claude", CacheTTL: "5m",
+		ReplyToMode: map[chat.Account]string{account: "first"}, Model: "claude", CacheTTL: "5m",
 		Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: w.streaming, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{

@@ -59,9 +59,9 @@ func (b *batch) addSlot(j *schedule.Job, sl schedule.Occurrence, fresh bool) err
 	return b.delete(bSlots, bytes.Clone(k))
 }
 
-// FireSlots accepts the entries of scheduled runs, each with the record of its
+// StartRuns accepts the entries of scheduled runs, each with the record of its
 // slot.
-func (s *Store) FireSlots(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error) {
+func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error) {
 	size := 0
 	for _, f := range runs {
 		if f.Entry.Inbound.IdempotencyKey == "" {

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	_ schedule.Store    = (*bolt.Store)(nil)
-	_ gateway.SlotStore = (*bolt.Store)(nil)
+	_ schedule.Store   = (*bolt.Store)(nil)
+	_ gateway.RunStore = (*bolt.Store)(nil)
 )
 
 func TestAFileWithoutScheduledPromptsIsBroughtUpToDate(t *testing.T) {
@@ -60,7 +60,7 @@ func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
 	must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{j}))
 	id := schedule.OccurrenceID{Job: "a", DueAt: at}
 	e := inbox.Entry{Lane: "cron", Inbound: chat.Inbound{IdempotencyKey: id.String(), Text: "the-run", Kind: chat.Message}}
-	fired := must[[]inbox.ScheduledRunResult](t)(s.FireSlots(t.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}}))
+	fired := must[[]inbox.ScheduledRunResult](t)(s.StartRuns(t.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}}))
 	if fired[0].Status != schedule.Started {
 		t.Fatalf("the run is %s", fired[0].Status)
 	}

@@ -59,7 +59,7 @@ func (w *world) job(id schedule.JobID) schedule.Job {
 // fire begins the run of a slot and returns the verdict.
 func (w *world) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
 	w.Helper()
-	fired, err := w.FireSlots(w.Context(), []inbox.ScheduledRun{f})
+	fired, err := w.StartRuns(w.Context(), []inbox.ScheduledRun{f})
 	w.ok(err)
 	return fired[0]
 }
@@ -123,7 +123,7 @@ func slotTests() map[string]func(*world) {
 			begun := make(chan bool, 20)
 			for range 20 {
 				wg.Go(func() {
-					fired, err := w.FireSlots(context.Background(), []inbox.ScheduledRun{f})
+					fired, err := w.StartRuns(context.Background(), []inbox.ScheduledRun{f})
 					if err != nil {
 						w.Error(err)
 						return

@@ -25,7 +25,7 @@ import (
 type Store interface {
 	gateway.Store
 	Keeper
-	gateway.SlotStore
+	gateway.RunStore
 	schedule.Store
 	io.Closer
 }

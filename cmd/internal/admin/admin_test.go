@@ -17,7 +17,7 @@ import (
 func TestStatusIsTheGatewaysAndMore(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, c *admin.Client) {
 		s, err := c.Status(t.Context())
-		if err != nil || s.Version != "1.2.3" || s.Running != 2 || s.Home != "/home/x" || s.PID == 0 {
+		if err != nil || s.Version != "1.2.3" || s.TurnsRunning != 2 || s.Home != "/home/x" || s.PID == 0 {
 			t.Errorf("got %+v, %v", s, err)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // A Sender says things in chats, unasked.
 type Sender interface {
 	// Destinations are the places that are known.
-	Destinations(ctx context.Context) ([]gateway.Destination, error)
+	Destinations(ctx context.Context) ([]gateway.TargetInfo, error)
 	// Send returns the rows in which a message is on its way. Its files are paths
 	// that Keep has returned.
 	Send(ctx context.Context, m Message) ([]outbox.Row, error)
@@ -61,7 +61,7 @@ func (h *Handler) sending() {
 	h.mux.HandleFunc("GET /destinations", sent(h, func(r *http.Request, s Sender) (any, error) {
 		all, err := s.Destinations(r.Context())
 		if all == nil {
-			all = []gateway.Destination{}
+			all = []gateway.TargetInfo{}
 		}
 		return all, err
 	}))
@@ -99,8 +99,8 @@ func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerF
 }
 
 // Destinations returns the places that messages can be sent to.
-func (c *Client) Destinations(ctx context.Context) ([]gateway.Destination, error) {
-	var all []gateway.Destination
+func (c *Client) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
+	var all []gateway.TargetInfo
 	err := c.ask(ctx, http.MethodGet, "/destinations", nil, &all)
 	return all, err
 }

@@ -72,8 +72,8 @@ func TestWhatTheDaemonKnowsIsTold(t *testing.T) {
 	w.tells("/model claude-opus-4-8", "claude-opus-4-8 answers here", "which costs about $0.")
 	w.tells("/model a-model-nobody-knows", "answers here", "anew, once.")
 	s := w.app.Gateway().Status()
-	if s.Reuse.Calls != 1 || s.Reuse.Paid <= 0 || len(s.Reuse.Unknown) != 0 || !strings.Contains(s.Caching, "5m TTL") {
-		t.Errorf("status: %+v, %q", s.Reuse, s.Caching)
+	if s.CallStats.Calls != 1 || s.CallStats.Paid <= 0 || len(s.CallStats.Unknown) != 0 || !strings.Contains(s.Caching, "5m TTL") {
+		t.Errorf("status: %+v, %q", s.CallStats, s.Caching)
 	}
 }
 
@@ -90,15 +90,15 @@ func TestPricesOfAPersonAreWhatIsTold(t *testing.T) {
 	w.terminal("hello")
 	w.tells("/model a-model-of-ours", "answers here", "which costs about $")
 	s := w.app.Gateway().Status()
-	if s.Reuse.Paid < 10 || len(s.Reuse.Unknown) != 0 {
-		t.Errorf("status goes by other prices: %+v", s.Reuse)
+	if s.CallStats.Paid < 10 || len(s.CallStats.Unknown) != 0 {
+		t.Errorf("status goes by other prices: %+v", s.CallStats)
 	}
 	w.write("prices.yaml", "date: 2026-03-01\nmodels:\n- {match: claude-sonnet*, input: cheap, output: 90000}\n")
 	if state := w.app.Reload(w.ctx); !strings.Contains(state.Problem, "prices.yaml:3:34") {
 		t.Errorf("reloaded with %+v", state)
 	}
-	if s := w.app.Gateway().Status(); s.Reuse.Paid < 10 {
-		t.Errorf("broken prices took the place of good ones: %+v", s.Reuse)
+	if s := w.app.Gateway().Status(); s.CallStats.Paid < 10 {
+		t.Errorf("broken prices took the place of good ones: %+v", s.CallStats)
 	}
 	w.write("prices.yaml", "date: 2026-03-02\nmodels: []\n")
 	if state := w.app.Reload(w.ctx); !slices.Contains(state.Restart, "prices_file") {

@@ -232,11 +232,11 @@ func (a *App) join(tools tool.Set) error {
 		return err
 	}
 	a.gateway = gateway.New(gateway.Options{
-		Only: a.only, Profile: profile.Of(a.o.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
-		Prefix: a.prefix(tools), Models: a.models, About: a.about(), May: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
-		Cron: a.cron(), Words: a.words, Senses: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.leaveJudge()},
+		OnlyPlatform: a.only, Profile: profile.Of(a.o.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
+		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.about(), CheckTool: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
+		Cron: a.cron(), Printer: a.words, Media: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.leaveJudge()},
 		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, Running: a.background, Observe: a.meter.Observe, Committed: a.committed, Forgotten: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, Homes: homes(c), Quote: quotes(c), Ceilings: c.Ceilings(),
+		Attach: a.attach, BackgroundCommands: a.background, Observe: a.meter.Observe, OnCommit: a.committed, OnSessionDeleted: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homes(c), ReplyToMode: quotes(c), RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
 		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
@@ -304,7 +304,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.o.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Upkeep(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.meter.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.Jobs(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Workspace: a.mind.workspace, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
+		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Workspace: a.mind.workspace, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -43,13 +43,13 @@ func scanPrompt(prompt string, skills bool) string {
 }
 
 // cron is how the daemon runs scheduled prompts.
-func (a *App) cron() gateway.Cron {
+func (a *App) cron() gateway.CronOptions {
 	c := a.o.Config.Cron
 	rules := CronRules(a.o.Config)
 	rules.Skill = func(name string) bool { _, ok := a.mind.library.Catalog().Find(name); return ok }
 
 	out := outputs{dir: filepath.Join(a.o.Home, "cron", "output"), mask: a.o.Report.Secrets.Mask}
-	return gateway.Cron{
+	return gateway.CronOptions{
 		Options: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
 		Rules:   rules, Attach: c.AttachToSession, Script: a.script, Keep: out.keep, Newest: out.newest,
 	}
@@ -58,7 +58,7 @@ func (a *App) cron() gateway.Cron {
 // folder is where the commands of a session run that name no folder: those of a
 // scheduled prompt in its folder, as long as that is in the workspace.
 func (a *App) folder(id string) string {
-	who, ok := a.gateway.Speaker(session.ID(id))
+	who, ok := a.gateway.Actor(session.ID(id))
 	if !ok || who.Address.Platform != chat.Cron {
 		return ""
 	}

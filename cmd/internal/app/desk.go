@@ -17,7 +17,7 @@ type desk struct{ a *App }
 // at returns the book, and who looks into it: in a scheduled run who made that, from
 // the chat in which it was made.
 func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
-	who, ok := d.a.gateway.Speaker(session.ID(by.Session))
+	who, ok := d.a.gateway.Actor(session.ID(by.Session))
 	if !ok {
 		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}
@@ -29,7 +29,7 @@ func (d desk) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager, sch
 		}
 		v.Address, v.ChatName = j.Origin, j.OriginName
 	}
-	return d.a.gateway.Jobs(), v, nil
+	return d.a.gateway.JobManager(), v, nil
 }
 
 // do has the book do something with one job.

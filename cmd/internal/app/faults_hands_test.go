@@ -322,7 +322,7 @@ func TestManyFilesThatAreRefusedAreToldTogether(t *testing.T) {
 	w.await("the model is asked", func() bool { return strings.Contains(w.newest().Newest(), "and now?") })
 	w.await("the turn is over", func() bool { // else what comes next is a part of it
 		st := w.app.Gateway().Status()
-		return st.Running == 0 && st.Ready == 0
+		return st.TurnsRunning == 0 && st.TurnsQueued == 0
 	})
 	w.ask(last)
 	var told []string

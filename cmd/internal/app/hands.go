@@ -177,7 +177,7 @@ func guarded(_ context.Context, command string) terminal.Verdict {
 
 // destinations are the places that send_message can name.
 func (a *App) destinations(ctx context.Context, _ string) ([]send.Target, error) {
-	places, err := a.gateway.Destinations(ctx)
+	places, err := a.gateway.KnownTargets(ctx)
 	var ts []send.Target
 	for _, p := range places {
 		ts = append(ts, send.Target{Name: p.Name, Note: p.Note})
@@ -191,7 +191,7 @@ func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if who, ok := a.gateway.Speaker(session.ID(id)); ok {
+	if who, ok := a.gateway.Actor(session.ID(id)); ok {
 		rec.Address = who.Address
 	}
 	var ts []tool.Tool
@@ -227,10 +227,10 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 
 // charge puts a call of a sub-agent onto the bill of the session that has made
 // it.
-func (a *App) charge(id string, c agent.Call) { a.gateway.Charge(session.ID(id), c) }
+func (a *App) charge(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
 
 // used tells those who count of a tool call of a sub-agent.
-func (a *App) used(id string, ev agent.ToolDone) { a.gateway.Used(session.ID(id), ev) }
+func (a *App) used(id string, ev agent.ToolDone) { a.gateway.ReportToolCall(session.ID(id), ev) }
 
 // leaveJudge asks the auxiliary model whether a command is harmless enough to need
 // no person; nil unless approvals.mode is smart.
@@ -245,7 +245,7 @@ func (a *App) leaveJudge() func(context.Context, tool.Request) (bool, error) {
 	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.o.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.Request) (bool, error) {
 		ok, usage, err := j.Harmless(ctx, r.Run, r.Why)
-		a.gateway.Charge("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
+		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
 		return ok, err
 	}
 }

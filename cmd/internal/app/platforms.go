@@ -152,7 +152,7 @@ func (a *App) lookup(ctx context.Context, key string) (k httpapi.Known, err erro
 	c, ok, err := a.store.ByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Why, k.Ended = gateway.Answered(c)
+		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)
 	}
 	return k, err
 }

@@ -45,7 +45,7 @@ func (a *App) alive() error {
 		return err
 	}
 	s := a.gateway.Status()
-	return a.pulse.beat(s.Ready, s.Running, time.Now())
+	return a.pulse.beat(s.TurnsQueued, s.TurnsRunning, time.Now())
 }
 
 // beat takes the pulse at a time at which so many lanes are ready and so many

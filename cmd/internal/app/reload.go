@@ -99,7 +99,7 @@ func (a *App) take(c *config.Config) error {
 		return err
 	}
 	a.gate.now.Store(check)
-	a.gateway.Change(gateway.Live{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), Homes: homes(c)})
+	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), HomeChannels: homes(c)})
 	if a.o.Level != nil {
 		a.o.Level(c.Logging.Level)
 	}

@@ -17,12 +17,12 @@ import (
 // admin.Sender.
 type sender struct{ a *App }
 
-func (s sender) Destinations(ctx context.Context) ([]gateway.Destination, error) {
-	return s.a.gateway.Destinations(ctx)
+func (s sender) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
+	return s.a.gateway.KnownTargets(ctx)
 }
 
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
-	p := gateway.Parcel{To: m.To, Text: m.Text}
+	p := gateway.OutgoingMessage{To: m.To, Text: m.Text}
 	for _, f := range m.Files {
 		file, err := s.a.attach(f.Path)
 		if err != nil {

@@ -38,9 +38,9 @@ func folderOf(person string) string {
 }
 
 // about is what commands tell of the home and of prices.
-func (a *App) about() gateway.About {
+func (a *App) about() gateway.HomeInfo {
 	main := a.o.Report.Model
-	return gateway.About{
+	return gateway.HomeInfo{
 		Memories: func(r session.Record) (*memory.Store, []memory.Target) {
 			return a.mind.memories(r.Address.Platform, r.Owner), a.mind.targets()
 		},

@@ -42,7 +42,7 @@ func TestWhatAScheduledPromptIsTold(t *testing.T) {
 				at = ""
 			}
 			to := []string{w.names().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Jobs()
+			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: c.level}}, "news", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "news", "")

@@ -28,7 +28,7 @@ func TestTheToolsOfAScheduledPromptWorkInItsFolder(t *testing.T) {
 			w.online()
 			at, when, text := w.path(c.workdir), "every 12h", use("terminal", c.command)
 			to := []string{w.names().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Jobs()
+			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "garden", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "garden", "")
@@ -61,7 +61,7 @@ func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
 			w.await("the run is told", func() bool {
 				return slices.ContainsFunc(w.visible(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
 			})
-			jobs, err := w.app.Gateway().Jobs().List(w.ctx, schedule.OperatorCaller())
+			jobs, err := w.app.Gateway().JobManager().List(w.ctx, schedule.OperatorCaller())
 			w.must(err)
 			made := map[string]schedule.JobView{}
 			for _, j := range jobs {
@@ -89,7 +89,7 @@ func TestNobodyIsAskedInAScheduledRun(t *testing.T) {
 			w.start()
 			w.online()
 			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.names().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Jobs()
+			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.JobPatch{Schedule: &when, Prompt: &text, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "job", "")

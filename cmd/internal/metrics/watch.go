@@ -53,8 +53,8 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	s := w.s.Status()
 	e.emit(build, 1, s.Version)
 	e.emit(started, unix(s.Started))
-	e.emit(turnsRunning, float64(s.Running))
-	e.emit(turnsReady, float64(s.Ready))
+	e.emit(turnsRunning, float64(s.TurnsRunning))
+	e.emit(turnsReady, float64(s.TurnsQueued))
 	e.emit(paused, truth(s.Paused))
 	e.emit(inboxEntries, float64(s.Store.Waiting), "waiting")
 	e.emit(inboxEntries, float64(s.Store.Claimed), "claimed")
@@ -65,7 +65,7 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	for _, why := range append(ledger.Reasons(), ledger.Undeclared) {
 		e.emit(breaks, float64(s.Breaks[string(why)]), string(why))
 	}
-	e.emit(missed, float64(s.Reuse.Missed))
+	e.emit(missed, float64(s.CallStats.Missed))
 	e.emit(jobs, float64(s.Cron.Jobs))
 	e.emit(jobsRunning, float64(s.Cron.Running))
 	e.emit(jobsWaiting, float64(s.Cron.Waiting))
@@ -74,7 +74,7 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 		e.account(a)
 	}
 	w.outbox(e, s)
-	e.passes(s.Hygiene)
+	e.passes(s.BackgroundCompactions)
 	read, ok, waiting := w.s.Config()
 	if !read.IsZero() {
 		e.emit(configRead, unix(read))

@@ -67,7 +67,7 @@ func (t *tour) story(ctx context.Context, m message) error {
 		return err
 	}
 	t.print("  " + bold.Render("$ hermesd why "+m.id))
-	for line := range strings.Lines(text.Clean(gateway.Story(c))) {
+	for line := range strings.Lines(text.Clean(gateway.FormatHistory(c))) {
 		line = strings.TrimRight(line, "\n")
 		if at := strings.LastIndex(line, " at "); at > 0 && text.Width(line) > t.width-2 {
 			line = line[:at] + "\n            " + line[at+1:]
