@@ -203,7 +203,7 @@ func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
 		return session.KeyFor(g.opts.Profile, at, r.Owner, g.opts.Policy)
 	}
-	if err := g.opts.Store.Move(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
+	if err := g.opts.Store.MigrateChat(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
 		return fmt.Errorf("move %s to %s: %w", in.Address, *in.MigratedTo, err)
 	}
 	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {

@@ -286,7 +286,7 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 					if got := w.outcome(in.IdempotencyKey); !strings.HasPrefix(got, "silent(") {
 						t.Errorf("it ends as %s", got)
 					}
-					chains, err := w.store.Why(t.Context(), in.IdempotencyKey)
+					chains, err := w.store.MessageHistory(t.Context(), in.IdempotencyKey)
 					if err != nil {
 						t.Fatal(err)
 					}

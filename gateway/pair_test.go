@@ -111,7 +111,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 			if got := w.outcome(key); got != want {
 				t.Errorf("%s: %s, want %s", key, got, want)
 			}
-			chains, err := w.store.Why(t.Context(), key)
+			chains, err := w.store.MessageHistory(t.Context(), key)
 			if err != nil || len(chains) != 1 || chains[0].Entry.Inbound.Text != "" {
 				t.Errorf("what the stranger wrote is kept: %+v, %v", chains, err)
 			}

@@ -38,9 +38,9 @@ type Store interface {
 	// Lanes returns the lanes that have entries which are not done, in the order
 	// of their oldest entry.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
-	// Move makes what belongs to the chat at from belong to to: session keys by
+	// MigrateChat makes what belongs to the chat at from belong to to: session keys by
 	// rekey, waiting entries and outbox rows.
-	Move(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error
+	MigrateChat(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error
 
 	// Sessions returns the records of all sessions, newest first, at most max.
 	Sessions(ctx context.Context, max int) ([]session.Record, error)
@@ -49,9 +49,9 @@ type Store interface {
 	// SetTitle names a session.
 	SetTitle(ctx context.Context, id session.ID, title string) error
 
-	// Why returns what is known of one message by our id ("m12", "o7"), by the
+	// MessageHistory returns what is known of one message by our id ("m12", "o7"), by the
 	// platform's message id or by its whole key.
-	Why(ctx context.Context, id string) ([]inbox.MessageHistory, error)
+	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
 	// Outbox returns the rows that are not sent; all: also the sent ones that are
 	// still kept.
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)

@@ -73,7 +73,7 @@ func TestAPersonWhoIsNotAllowedGetsNoAnswer(t *testing.T) {
 		if got := w.room.visible(""); len(got) != 0 || len(w.model.Requests()) != 0 {
 			t.Errorf("a stranger was answered: %q", got)
 		}
-		chains, err := w.store.Why(t.Context(), "666:1")
+		chains, err := w.store.MessageHistory(t.Context(), "666:1")
 		if err != nil || len(chains) != 1 || chains[0].Entry.Outcome.Result != "silent" {
 			t.Fatalf("why knows %+v, %v", chains, err)
 		}

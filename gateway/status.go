@@ -112,7 +112,7 @@ func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, er
 }
 
 func (e env) Why(ctx context.Context, c command.Call, id string) (string, error) {
-	chains, err := e.g.opts.Store.Why(ctx, id)
+	chains, err := e.g.opts.Store.MessageHistory(ctx, id)
 	if err != nil {
 		return "", err
 	}

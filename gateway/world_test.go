@@ -171,7 +171,7 @@ func (w *harness) settle(d time.Duration) {
 // outcome returns how the message ended.
 func (w *harness) outcome(key string) string {
 	w.t.Helper()
-	chains, err := w.store.Why(w.t.Context(), key)
+	chains, err := w.store.MessageHistory(w.t.Context(), key)
 	if err != nil || len(chains) != 1 {
 		w.t.Fatalf("why %s: %d chains, %v", key, len(chains), err)
 	}

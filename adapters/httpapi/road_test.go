@@ -111,7 +111,7 @@ func (h *house) open(t *testing.T) {
 
 // lookup and fresh are what the daemon's wiring gives the API.
 func (h *house) lookup(ctx context.Context, key string) (k httpapi.Known, err error) {
-	c, ok, err := h.store.ByKey(ctx, account, key)
+	c, ok, err := h.store.MessageByKey(ctx, account, key)
 	k.Accepted = ok
 	if ok {
 		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)

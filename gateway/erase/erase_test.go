@@ -121,7 +121,7 @@ func (h *home) holding(word string) (names []string) {
 
 func (h *home) found(word string) int {
 	h.Helper()
-	hits, err := h.index.Search(h.Context(), index.Query{Text: word, Scope: index.Everything()})
+	hits, err := h.index.Search(h.Context(), index.Query{Text: word, Scope: index.OperatorScope()})
 	h.ok(err)
 	return len(hits)
 }

@@ -141,7 +141,7 @@ func (w *world) outcomes() map[post]*inbox.Outcome {
 				continue
 			}
 			key := fmt.Sprintf("%d:%d", m.Chat, m.ID)
-			chains, err := w.store.Why(context.Background(), key)
+			chains, err := w.store.MessageHistory(context.Background(), key)
 			if err != nil || len(chains) != 1 {
 				w.t.Errorf("%q: the store knows %d messages of key %s, %v", m.Text, len(chains), key, err)
 				continue

@@ -202,8 +202,8 @@ func (s mortalStore) Settle(ctx context.Context, st outbox.Settlement) error {
 	})
 }
 
-func (s mortalStore) Move(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error {
-	return s.l.pass("move", func() error { return s.Store.Move(ctx, from, to, rekey) })
+func (s mortalStore) MigrateChat(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error {
+	return s.l.pass("move", func() error { return s.Store.MigrateChat(ctx, from, to, rekey) })
 }
 
 func (s mortalStore) SetTitle(ctx context.Context, id session.ID, title string) error {

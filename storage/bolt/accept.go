@@ -65,15 +65,15 @@ func (b *batch) claimAccepted(entries []inbox.Entry, taken []inbox.Acceptance) e
 	return nil
 }
 
-// A seen is the record of an idempotency key.
-type seen struct {
+// A keyRecord is the record of an idempotency key.
+type keyRecord struct {
 	ID inbox.ID  `json:"id"`
 	At time.Time `json:"at"`
 }
 
 func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	key := seenKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
-	var before seen
+	var before keyRecord
 	switch ok, err := b.load(bKeys, key, &before); {
 	case isDamage(err): // that it is there says enough
 		b.damage = append(b.damage, err)
@@ -95,7 +95,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if err := b.enter(&e); err != nil {
 		return inbox.Acceptance{}, err
 	}
-	if err := b.save(bKeys, key, seen{e.ID, b.now}); err != nil {
+	if err := b.save(bKeys, key, keyRecord{e.ID, b.now}); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	age := binary.BigEndian.AppendUint64(nil, uint64(b.now.UnixNano()))
@@ -141,7 +141,7 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 	if edit.EditedKey == "" {
 		return false, nil
 	}
-	var first seen
+	var first keyRecord
 	ok, err := b.load(bKeys, seenKey(edit.Address, edit.EditedKey), &first)
 	if !ok || isDamage(err) {
 		return false, nil

@@ -57,7 +57,7 @@ func (b *batch) bucketFor(name string) *bbolt.Bucket {
 
 func (b *batch) put(bucket string, key, content []byte) error {
 	b.writes++
-	if err := b.bucketFor(bucket).Put(key, seal(bucket, key, content)); err != nil {
+	if err := b.bucketFor(bucket).Put(key, addChecksum(bucket, key, content)); err != nil {
 		return fmt.Errorf("put %s: %w", recordName(bucket, key), err)
 	}
 	return nil

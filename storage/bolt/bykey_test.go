@@ -14,7 +14,7 @@ func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
 	taken, err := s.Accept(t.Context(), []inbox.Entry{event("lane", "k0", "other"), e})
 	ok(t, err)
 	on := e.Inbound.Address.AccountID()
-	c, found, err := s.ByKey(t.Context(), on, "k1")
+	c, found, err := s.MessageByKey(t.Context(), on, "k1")
 	if err != nil || !found || c.Entry.ID != taken[1].ID || c.Entry.Inbound.Text != "hello" || c.Entry.Outcome != nil {
 		t.Errorf("got %+v, %v, %v", c.Entry, found, err)
 	}
@@ -22,7 +22,7 @@ func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
 		on  chat.Account
 		key string
 	}{{on, "k0"}, {on, ""}, {chat.Account{Platform: on.Platform}, "k1"}, {chat.Account{Platform: chat.HTTP, Name: "work"}, "k1"}} {
-		if _, found, err := s.ByKey(t.Context(), other.on, other.key); found || err != nil {
+		if _, found, err := s.MessageByKey(t.Context(), other.on, other.key); found || err != nil {
 			t.Errorf("%+v: %v, %v", other, found, err)
 		}
 	}

@@ -157,7 +157,7 @@ func killed(t *testing.T, dir string) (facts int) {
 // survived checks that the last thing that was said of a key is still true.
 func survived(t *testing.T, s *bolt.Store, key, fact string) {
 	t.Helper()
-	chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), key))
+	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key))
 	if len(chains) != 1 {
 		t.Fatalf("%s was %s, and is there %d times", key, fact, len(chains))
 	}

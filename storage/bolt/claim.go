@@ -63,7 +63,7 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 	}
 }
 
-func waiting(places []place) int {
+func waiting(places []lanePosition) int {
 	n := 0
 	for _, p := range places {
 		if !p.claimed {
@@ -74,7 +74,7 @@ func waiting(places []place) int {
 }
 
 // taken reports whether a claim holds in a lane with these places.
-func (b *batch) taken(places []place) (bool, error) {
+func (b *batch) taken(places []lanePosition) (bool, error) {
 	for _, p := range places {
 		if !p.claimed {
 			continue
@@ -89,8 +89,8 @@ func (b *batch) taken(places []place) (bool, error) {
 
 // choose picks what the next claim of lane takes: the entries of a turn that
 // was cut short, or else a batch from the front.
-func (b *batch) choose(l inbox.Lane, places []place, max int) (t turnRecord, entries []inbox.Entry, err error) {
-	cut := slices.IndexFunc(places, func(p place) bool { return p.turn != "" })
+func (b *batch) choose(l inbox.Lane, places []lanePosition, max int) (t turnRecord, entries []inbox.Entry, err error) {
+	cut := slices.IndexFunc(places, func(p lanePosition) bool { return p.turn != "" })
 	if cut < 0 {
 		entries, err = b.front(l, places, max)
 		if len(entries) > 0 {
@@ -105,7 +105,7 @@ func (b *batch) choose(l inbox.Lane, places []place, max int) (t turnRecord, ent
 		if p.turn != t.ID {
 			continue
 		}
-		e, ok, err := b.at(l, p)
+		e, ok, err := b.entryAt(l, p)
 		if err != nil {
 			return t, nil, err
 		}
@@ -118,13 +118,13 @@ func (b *batch) choose(l inbox.Lane, places []place, max int) (t turnRecord, ent
 
 // front returns the entries at the front of places that make one batch: those
 // that may be one input.
-func (b *batch) front(l inbox.Lane, places []place, max int) ([]inbox.Entry, error) {
+func (b *batch) front(l inbox.Lane, places []lanePosition, max int) ([]inbox.Entry, error) {
 	var entries []inbox.Entry
 	for _, p := range places {
 		if p.claimed || p.turn != "" || max > 0 && len(entries) == max {
 			break
 		}
-		e, ok, err := b.at(l, p)
+		e, ok, err := b.entryAt(l, p)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 	var joined []inbox.Entry
 	err := s.do(ctx, "join "+c.Turn, 1024, func(b *batch) error {
 		joined = nil
-		t, err := b.held(c)
+		t, err := b.claimedTurn(c)
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 		if err != nil {
 			return err
 		}
-		places = slices.DeleteFunc(places, func(p place) bool { return p.claimed && p.turn == t.ID })
+		places = slices.DeleteFunc(places, func(p lanePosition) bool { return p.claimed && p.turn == t.ID })
 		entries, err := b.front(t.Lane, places, 0)
 		if steering {
 			if n := slices.IndexFunc(entries, func(e inbox.Entry) bool { return e.Mode != inbox.Steer }); n >= 0 {
@@ -216,7 +216,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 // newer entries can be claimed together with these.
 func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 	return s.do(ctx, "release "+c.Turn, 1024, func(b *batch) error {
-		t, err := b.held(c)
+		t, err := b.claimedTurn(c)
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (b *batch) unfinished(t turnRecord) ([]inbox.Entry, error) {
 	for _, id := range t.Entries {
 		e, ok, err := b.entry(id)
 		if isDamage(err) {
-			e, ok, err = b.at(t.Lane, place{id: id, claimed: true, turn: t.ID})
+			e, ok, err = b.entryAt(t.Lane, lanePosition{id: id, claimed: true, turn: t.ID})
 		}
 		if err != nil {
 			return nil, err
@@ -272,7 +272,7 @@ func (b *batch) unfinished(t turnRecord) ([]inbox.Entry, error) {
 // opens the session if open is not nil and it is not open yet.
 func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, step inbox.Step) error {
 	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step), func(b *batch) error {
-		t, err := b.held(c)
+		t, err := b.claimedTurn(c)
 		if err != nil {
 			return err
 		}

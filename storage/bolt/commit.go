@@ -47,7 +47,7 @@ func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) (
 }
 
 func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
-	t, err := b.held(c)
+	t, err := b.claimedTurn(c)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (b *batch) cancel(l inbox.Lane, before inbox.ID, o inbox.Outcome) error {
 		if p.claimed || p.id > before {
 			continue
 		}
-		e, ok, err := b.at(l, p)
+		e, ok, err := b.entryAt(l, p)
 		if err != nil {
 			return err
 		}

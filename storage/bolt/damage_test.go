@@ -124,7 +124,7 @@ func TestADamagedEntryEndsAndItsLaneGoesOn(t *testing.T) {
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "entry m5") {
 		t.Errorf("told of %q, want entry m5", *damage)
 	}
-	chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), "m5"))
+	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "m5"))
 	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
@@ -145,7 +145,7 @@ func TestATurnWithDamagedStepsEndsAndIsNotRunAgain(t *testing.T) {
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "number 0") {
 		t.Errorf("told of %q, want step number 0", *damage)
 	}
-	chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), "k1"))
+	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "k1"))
 	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
@@ -249,6 +249,6 @@ func use(t *testing.T, s *bolt.Store) {
 		_ = s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r"}})
 	}
 	_, _ = s.Transcript(ctx, "s1", 0)
-	_, _ = s.Why(ctx, "k1")
+	_, _ = s.MessageHistory(ctx, "k1")
 	_, _ = s.Sessions(ctx, 0)
 }

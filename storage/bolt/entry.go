@@ -9,27 +9,27 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// A place is what the index of lanes says of an entry.
-type place struct {
+// A lanePosition is what the index of lanes says of an entry.
+type lanePosition struct {
 	id      inbox.ID
 	claimed bool
 	turn    string
 }
 
-var errPlace = errors.New("it is empty")
+var errLanePosition = errors.New("it is empty")
 
-func placeOf(k, v []byte) (place, error) {
-	content, err := unseal(bLanes, k, v)
+func placeOf(k, v []byte) (lanePosition, error) {
+	content, err := checkChecksum(bLanes, k, v)
 	if err != nil {
-		return place{}, err
+		return lanePosition{}, err
 	}
 	if len(content) == 0 {
-		return place{}, errPlace
+		return lanePosition{}, errLanePosition
 	}
-	return place{id: inbox.ID(keyID(k)), claimed: content[0] == 'c', turn: string(content[1:])}, nil
+	return lanePosition{id: inbox.ID(keyID(k)), claimed: content[0] == 'c', turn: string(content[1:])}, nil
 }
 
-func (p place) content() []byte {
+func (p lanePosition) content() []byte {
 	state := byte('w')
 	if p.claimed {
 		state = 'c'
@@ -39,8 +39,8 @@ func (p place) content() []byte {
 
 // lane returns the places in a lane, in order. A damaged one counts as waiting:
 // its entry says the rest.
-func (r reader) lane(l inbox.Lane) ([]place, error) {
-	var places []place
+func (r reader) lane(l inbox.Lane) ([]lanePosition, error) {
+	var places []lanePosition
 	prefix := lanePrefix(l)
 	c := r.bucket(bLanes).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
@@ -49,7 +49,7 @@ func (r reader) lane(l inbox.Lane) ([]place, error) {
 			if _, _, err := laneOf(k); err != nil {
 				return nil, err
 			}
-			p = place{id: inbox.ID(keyID(k))}
+			p = lanePosition{id: inbox.ID(keyID(k))}
 		}
 		places = append(places, p)
 	}
@@ -85,7 +85,7 @@ func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 	key := laneKey(e.Lane, e.ID)
 	switch {
 	case e.State != inbox.Done:
-		p := place{claimed: e.State == inbox.Claimed, turn: e.Turn}
+		p := lanePosition{claimed: e.State == inbox.Claimed, turn: e.Turn}
 		if err := b.put(bLanes, key, p.content()); err != nil {
 			return err
 		}
@@ -115,9 +115,9 @@ func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.RunOutcom
 	return b.putEntry(e, from)
 }
 
-// at returns the entry at a place of lane l. One that cannot be read is set
+// entryAt returns the entry at a place of lane l. One that cannot be read is set
 // aside and ended, and ok is false.
-func (b *batch) at(l inbox.Lane, p place) (e inbox.Entry, ok bool, err error) {
+func (b *batch) entryAt(l inbox.Lane, p lanePosition) (e inbox.Entry, ok bool, err error) {
 	e, ok, err = b.entry(p.id)
 	if err == nil && ok {
 		return e, true, nil

@@ -136,12 +136,12 @@ func settled(t *testing.T, s *bolt.Store, accepted, refused []string) {
 		t.Errorf("%d wait, want %d", n, len(accepted))
 	}
 	for _, key := range accepted {
-		if chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), key)); len(chains) != 1 {
+		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 1 {
 			t.Errorf("%s was accepted and is there %d times", key, len(chains))
 		}
 	}
 	for _, key := range refused {
-		if chains := must[[]inbox.MessageHistory](t)(s.Why(t.Context(), key)); len(chains) != 0 {
+		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 0 {
 			t.Errorf("%s was refused and is there", key)
 		}
 	}

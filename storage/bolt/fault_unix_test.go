@@ -59,7 +59,7 @@ func fullDisk(dir string) error {
 	if got := s.Waiting("lane"); got != taken {
 		return fmt.Errorf("%d wait on a full disk, want %d", got, taken)
 	}
-	if chains, err := s.Why(ctx, "k1"); err != nil || len(chains) != 1 {
+	if chains, err := s.MessageHistory(ctx, "k1"); err != nil || len(chains) != 1 {
 		return fmt.Errorf("reading from a full disk: %v, %v", chains, err)
 	}
 	limit.Cur = unix.RLIM_INFINITY
@@ -146,7 +146,7 @@ func readOnlyForAWhile(dir string) error {
 		if accept(key) == nil {
 			return errors.New("what cannot be written was written")
 		}
-		if chains, err := s.Why(ctx, "k1"); err != nil || len(chains) != 1 {
+		if chains, err := s.MessageHistory(ctx, "k1"); err != nil || len(chains) != 1 {
 			return fmt.Errorf("reading what cannot be written: %v, %w", chains, err)
 		}
 	}

@@ -23,9 +23,9 @@ import (
 // while a turn of its conversation is under way. The bytes are in the file until
 // Compact.
 func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
-	var f forgetting
+	var f sessionDeletion
 	err := s.do(ctx, "delete "+string(id), s.o.MaxBatch, func(b *batch) error {
-		f = forgetting{b: b, id: id, told: session.Deleted{ID: id}, files: newFiles()}
+		f = sessionDeletion{b: b, id: id, told: session.Deleted{ID: id}, files: newFiles()}
 		return f.run()
 	})
 	if err != nil {
@@ -65,15 +65,15 @@ func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]sessi
 	return ids, err
 }
 
-// A forgetting is one call of DeleteSession.
-type forgetting struct {
+// A sessionDeletion is one call of DeleteSession.
+type sessionDeletion struct {
 	b     *batch
 	id    session.ID
 	told  session.Deleted
 	files files // that it names
 }
 
-func (f *forgetting) run() error {
+func (f *sessionDeletion) run() error {
 	rec, ok, err := f.b.session(f.id)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (f *forgetting) run() error {
 	if !ok {
 		return session.ErrNotFound
 	}
-	keys, err := f.b.ways(rec.Key)
+	keys, err := f.b.sessionKeys(rec.Key)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (f *forgetting) run() error {
 	}
 	f.files.take(rec.Files...)
 	for _, step := range []func() error{
-		f.turns, func() error { return f.strays(keys) }, f.transcript, func() error { return f.record(rec) }, f.damaged,
+		f.turns, func() error { return f.redactUnassigned(keys) }, f.transcript, func() error { return f.record(rec) }, f.damaged,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -102,13 +102,13 @@ func (f *forgetting) run() error {
 	return nil
 }
 
-// ways returns the keys that lead to k: itself, and what it was before its chat
+// sessionKeys returns the keys that lead to k: itself, and what it was before its chat
 // moved.
-func (r reader) ways(k session.Key) (map[session.Key]bool, error) {
+func (r reader) sessionKeys(k session.Key) (map[session.Key]bool, error) {
 	keys := map[session.Key]bool{k: true}
 	c := r.bucket(bMoved).Cursor()
 	for old, _ := c.First(); old != nil; old, _ = c.Next() {
-		var m movedKey
+		var m migratedKey
 		if _, err := r.load(bMoved, old, &m); err != nil {
 			continue // Verify names it
 		}
@@ -132,7 +132,7 @@ func (r reader) underWay(keys map[session.Key]bool) (bool, error) {
 				return false, err
 			}
 			for _, p := range places {
-				if busy, err := r.works(p); busy || err != nil {
+				if busy, err := r.positionUnderWay(p); busy || err != nil {
 					return busy, err
 				}
 			}
@@ -141,7 +141,7 @@ func (r reader) underWay(keys map[session.Key]bool) (bool, error) {
 	return false, nil
 }
 
-func (r reader) works(p place) (bool, error) {
+func (r reader) positionUnderWay(p lanePosition) (bool, error) {
 	if p.turn == "" {
 		return false, nil
 	}
@@ -154,7 +154,7 @@ func (r reader) works(p place) (bool, error) {
 }
 
 // turns silences the turns of the session.
-func (f *forgetting) turns() error {
+func (f *sessionDeletion) turns() error {
 	var found []turnRecord
 	name := quoted(string(f.id))
 	c := f.b.bucket(bTurns).Cursor()
@@ -191,7 +191,7 @@ func tracedTo(trace json.RawMessage) session.ID {
 }
 
 // turn takes what one turn heard and said.
-func (f *forgetting) turn(t turnRecord) error {
+func (f *sessionDeletion) turn(t turnRecord) error {
 	for _, id := range t.Entries {
 		e, ok, err := f.b.entry(id)
 		if err != nil && !isDamage(err) {
@@ -217,7 +217,7 @@ func (f *forgetting) turn(t turnRecord) error {
 }
 
 // rows takes what a turn said, or will have said once it is sent.
-func (f *forgetting) rows(t turnRecord) error {
+func (f *sessionDeletion) rows(t turnRecord) error {
 	for _, id := range t.Rows {
 		row, ok, err := f.b.row(id)
 		if err != nil && !isDamage(err) {
@@ -242,7 +242,7 @@ func (f *forgetting) rows(t turnRecord) error {
 }
 
 // entry takes from an entry that is done what it said and who said it.
-func (f *forgetting) entry(e inbox.Entry) error {
+func (f *sessionDeletion) entry(e inbox.Entry) error {
 	for _, file := range e.Inbound.Files {
 		f.files.find([]byte(file.Path))
 	}
@@ -259,10 +259,10 @@ func (f *forgetting) entry(e inbox.Entry) error {
 	return f.b.putEntry(e, inbox.Done)
 }
 
-// strays silences what was said in the conversation and belongs to none of its
+// redactUnassigned silences what was said in the conversation and belongs to none of its
 // sessions: commands and their answers, edits, what was cancelled, what was
 // ignored by rule. It is kept for `why` alone.
-func (f *forgetting) strays(keys map[session.Key]bool) error {
+func (f *sessionDeletion) redactUnassigned(keys map[session.Key]bool) error {
 	var names [][]byte
 	for k := range keys {
 		names = append(names, quoted(string(k)))
@@ -309,7 +309,7 @@ func quoted(s string) []byte {
 }
 
 // transcript drops all rows, and the ledger.
-func (f *forgetting) transcript() error {
+func (f *sessionDeletion) transcript() error {
 	for _, bucket := range []string{bTranscripts, bCalls} {
 		var keys [][]byte
 		prefix := transcriptPrefix(f.id)
@@ -331,7 +331,7 @@ func (f *forgetting) transcript() error {
 }
 
 // record drops what is kept of the session once.
-func (f *forgetting) record(rec sessionRecord) error {
+func (f *sessionDeletion) record(rec sessionRecord) error {
 	if err := f.b.delete(bRecent, recentKey(rec.Record)); err != nil {
 		return err
 	}
@@ -343,7 +343,7 @@ func (f *forgetting) record(rec sessionRecord) error {
 	var keys [][]byte
 	c := f.b.bucket(bCurrent).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		if content, err := unseal(bCurrent, k, v); err == nil && string(content) == string(f.id) {
+		if content, err := checkChecksum(bCurrent, k, v); err == nil && string(content) == string(f.id) {
 			keys = append(keys, bytes.Clone(k))
 		}
 	}
@@ -356,7 +356,7 @@ func (f *forgetting) record(rec sessionRecord) error {
 }
 
 // damaged drops what was set aside of the session's records.
-func (f *forgetting) damaged() error {
+func (f *sessionDeletion) damaged() error {
 	var keys [][]byte
 	for _, prefix := range [][]byte{
 		append([]byte(bTranscripts+"\x00"), transcriptPrefix(f.id)...), append([]byte(bCalls+"\x00"), transcriptPrefix(f.id)...),
@@ -378,7 +378,7 @@ func (f *forgetting) damaged() error {
 }
 
 // drop deletes a record that may not be there.
-func (f *forgetting) drop(bucket string, key []byte) error {
+func (f *sessionDeletion) drop(bucket string, key []byte) error {
 	if f.b.bucket(bucket).Get(key) == nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 		c := r.bucket(bJobs).Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			var j schedule.Job
-			if content, err := unseal(bJobs, k, v); err != nil || json.Unmarshal(content, &j) != nil {
+			if content, err := checkChecksum(bJobs, k, v); err != nil || json.Unmarshal(content, &j) != nil {
 				continue
 			}
 			if j.Removed.IsZero() {

@@ -10,18 +10,18 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Move makes what belongs to the chat at from, threads included, belong to to.
+// MigrateChat makes what belongs to the chat at from, threads included, belong to to.
 // rekey is given records whose At is the new address already; it must be pure.
 //
 // Entries that are claimed stay in their lane until they are done: what their
 // turn commits follows the chat. A conversation that has begun at the new
 // address meanwhile stays the current one there; the old one can be resumed.
-func (s *Store) Move(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error {
+func (s *Store) MigrateChat(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error {
 	if from == to {
 		return nil
 	}
 	return s.do(ctx, "move "+from.String()+" to "+to.String(), s.o.MaxBatch, func(b *batch) error {
-		m := move{b: b, from: from, to: to, rekey: rekey, keys: make(map[session.Key]session.Key)}
+		m := chatMigration{b: b, from: from, to: to, rekey: rekey, keys: make(map[session.Key]session.Key)}
 		if err := m.sessions(); err != nil {
 			return err
 		}
@@ -49,19 +49,19 @@ func readdress(a, from, to chat.Address) (moved chat.Address, ok bool) {
 	return moved, true
 }
 
-// A move is one call of Move.
-type move struct {
+// A chatMigration is one call of Move.
+type chatMigration struct {
 	b        *batch
 	from, to chat.Address
 	rekey    func(session.Record) session.Key
 	keys     map[session.Key]session.Key // old and new, as far as known
 }
 
-func (m *move) sessions() error {
+func (m *chatMigration) sessions() error {
 	var found []sessionRecord
 	c := m.b.bucket(bSessions).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		content, err := unseal(bSessions, k, v)
+		content, err := checkChecksum(bSessions, k, v)
 		if err != nil {
 			continue // Verify names it
 		}
@@ -90,7 +90,7 @@ func (m *move) sessions() error {
 
 // point makes the new key point to where the old one did, and lets the old one
 // lead to the new one.
-func (m *move) point(old, key session.Key) error {
+func (m *chatMigration) point(old, key session.Key) error {
 	if old == key {
 		return nil
 	}
@@ -116,10 +116,10 @@ func (m *move) point(old, key session.Key) error {
 	if err := m.b.delete(bMoved, []byte(key)); err != nil { // a chat that comes back
 		return err
 	}
-	return m.b.save(bMoved, []byte(old), movedKey{key, m.from, m.to})
+	return m.b.save(bMoved, []byte(old), migratedKey{key, m.from, m.to})
 }
 
-func (m *move) entries() error {
+func (m *chatMigration) entries() error {
 	lanes, err := m.b.lanes()
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (m *move) entries() error {
 			return err
 		}
 		for _, p := range places {
-			e, ok, err := m.b.at(l, p)
+			e, ok, err := m.b.entryAt(l, p)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (m *move) entries() error {
 }
 
 // key is the new key of the session of e, whose chat is now at at.
-func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
+func (m *chatMigration) key(e inbox.Entry, at chat.Address) (session.Key, error) {
 	if key, ok := m.keys[e.Session]; ok {
 		return key, nil
 	}
@@ -163,7 +163,7 @@ func (m *move) key(e inbox.Entry, at chat.Address) (session.Key, error) {
 }
 
 // entry moves an entry that waits to its new session and lane.
-func (m *move) entry(e inbox.Entry) error {
+func (m *chatMigration) entry(e inbox.Entry) error {
 	at, ok := readdress(e.Inbound.Address, m.from, m.to)
 	if !ok {
 		return nil
@@ -191,7 +191,7 @@ func (m *move) entry(e inbox.Entry) error {
 	return m.b.saveTurn(t)
 }
 
-func (m *move) rows() error {
+func (m *chatMigration) rows() error {
 	for _, a := range m.b.addresses() {
 		if moved, ok := readdress(a, m.from, m.to); ok {
 			if err := m.b.moveQueue(a, moved); err != nil {

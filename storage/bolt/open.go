@@ -126,7 +126,7 @@ func create(path string) error {
 			}
 		}
 		content := fmt.Appendf(nil, `{"created":%q}`, time.Now().UTC().Format(time.RFC3339))
-		if err := tx.Bucket([]byte(bMeta)).Put([]byte(keyStore), seal(bMeta, []byte(keyStore), content)); err != nil {
+		if err := tx.Bucket([]byte(bMeta)).Put([]byte(keyStore), addChecksum(bMeta, []byte(keyStore), content)); err != nil {
 			return err
 		}
 		return setSchema(tx, schemaNow())
@@ -152,16 +152,16 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// A slot is the content of a meta page before a commit writes over it.
-type slot struct {
+// A metaBackup is the content of a meta page before a commit writes over it.
+type metaBackup struct {
 	at   int64
 	data []byte
 }
 
-// slot reads the meta page that the commit of tx is going to write.
-func (s *Store) slot(tx *bbolt.Tx) *slot {
+// backupMeta reads the meta page that the commit of tx is going to write.
+func (s *Store) backupMeta(tx *bbolt.Tx) *metaBackup {
 	size := s.db.Info().PageSize
-	p := &slot{at: int64(tx.ID()%2) * int64(size), data: make([]byte, pageHeader+metaSize)}
+	p := &metaBackup{at: int64(tx.ID()%2) * int64(size), data: make([]byte, pageHeader+metaSize)}
 	if _, err := s.raw.ReadAt(p.data, p.at); err != nil {
 		return nil
 	}
@@ -170,8 +170,8 @@ func (s *Store) slot(tx *bbolt.Tx) *slot {
 
 // restore puts the meta page back if the commit that failed has changed it:
 // what failed has not happened, also when only its last fsync failed.
-func (s *Store) restore(p *slot) error {
-	if p == nil || s.untouched(p) {
+func (s *Store) restore(p *metaBackup) error {
+	if p == nil || s.metaUnchanged(p) {
 		return nil
 	}
 	if _, err := s.raw.WriteAt(p.data, p.at); err != nil {
@@ -180,16 +180,16 @@ func (s *Store) restore(p *slot) error {
 	return s.raw.Sync()
 }
 
-// mend opens the file again after a commit that failed, as it was before the
+// reopenAfterFailure opens the file again after a commit that failed, as it was before the
 // commit. If it cannot be opened now the next write tries again; what is open is
 // read until then, if the commit has left nothing behind.
-func (s *Store) mend(before *slot) {
+func (s *Store) reopenAfterFailure(before *metaBackup) {
 	s.dbmu.Lock()
 	defer s.dbmu.Unlock()
 	if s.broken != nil {
 		return
 	}
-	if err := s.writable(); err != nil && s.db != nil && s.untouched(before) {
+	if err := s.writable(); err != nil && s.db != nil && s.metaUnchanged(before) {
 		s.stale = true
 		s.note(fmt.Errorf("open the file again: %w", err))
 		return
@@ -214,8 +214,8 @@ func (s *Store) writable() error {
 	return f.Close()
 }
 
-// untouched reports whether the meta page p still is what it was.
-func (s *Store) untouched(p *slot) bool {
+// metaUnchanged reports whether the meta page p still is what it was.
+func (s *Store) metaUnchanged(p *metaBackup) bool {
 	if p == nil || s.raw == nil {
 		return false
 	}

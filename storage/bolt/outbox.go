@@ -119,7 +119,7 @@ func (b *batch) moveQueue(from, to chat.Address) error {
 	for _, id := range b.queued(from) {
 		old, ok, err := b.row(id)
 		if isDamage(err) || err == nil && !ok {
-			if err := b.bury(from, id, errors.Join(err, errNoRow)); err != nil {
+			if err := b.markUnreadable(from, id, errors.Join(err, errNoRow)); err != nil {
 				return err
 			}
 			continue

@@ -55,18 +55,18 @@ type prunedBucket struct {
 	done bool
 }
 
-// A verdict is what becomes of a record.
-type verdict int
+// A retention is what becomes of a record.
+type retention int
 
 const (
-	keep verdict = iota
+	keep retention = iota
 	forget
 	stop // it and all that follow are too young
 )
 
 // walk judges the records of a bucket from where p stands on, and returns the
 // keys of those to forget.
-func (p *prunedBucket) walk(b *batch, bucket string, judge func(k, content []byte, err error) verdict) [][]byte {
+func (p *prunedBucket) walk(b *batch, bucket string, judge func(k, content []byte, err error) retention) [][]byte {
 	var keys [][]byte
 	c := b.bucket(bucket).Cursor()
 	k, v := c.Seek(p.from)
@@ -75,7 +75,7 @@ func (p *prunedBucket) walk(b *batch, bucket string, judge func(k, content []byt
 			p.from = bytes.Clone(k)
 			return keys
 		}
-		content, err := unseal(bucket, k, v)
+		content, err := checkChecksum(bucket, k, v)
 		switch judge(k, content, err) {
 		case forget:
 			keys = append(keys, bytes.Clone(k))
@@ -97,7 +97,7 @@ func over(b *batch, bucket string) uint64 {
 func (p pruner) ages(b *batch, at *prunedBucket) error {
 	cutoff := p.now.Add(-keepKeys).UnixNano()
 	var seen [][]byte
-	keys := at.walk(b, bAges, func(_, content []byte, err error) verdict {
+	keys := at.walk(b, bAges, func(_, content []byte, err error) retention {
 		if err != nil || len(content) < 8 {
 			return keep // Verify names it
 		}
@@ -120,7 +120,7 @@ func (p pruner) ages(b *batch, at *prunedBucket) error {
 
 func (p pruner) entries(b *batch, at *prunedBucket) error {
 	cutoff, most := p.now.Add(-keepDone), over(b, bEntries)
-	keys := at.walk(b, bEntries, func(k, content []byte, err error) verdict {
+	keys := at.walk(b, bEntries, func(k, content []byte, err error) retention {
 		var e inbox.Entry
 		if err != nil || json.Unmarshal(content, &e) != nil {
 			return keep // Verify names it
@@ -144,7 +144,7 @@ func (p pruner) entries(b *batch, at *prunedBucket) error {
 func (p pruner) rows(b *batch, at *prunedBucket) error {
 	cutoff, most := p.now.Add(-keepDone), over(b, bRows)
 	dead := make(map[uint64]bool)
-	keys := at.walk(b, bRows, func(k, content []byte, err error) verdict {
+	keys := at.walk(b, bRows, func(k, content []byte, err error) retention {
 		var r outbox.Row
 		if err != nil || json.Unmarshal(content, &r) != nil {
 			return keep // Verify names it
@@ -175,7 +175,7 @@ func (p pruner) rows(b *batch, at *prunedBucket) error {
 
 func (p pruner) turns(b *batch, at *prunedBucket) error {
 	cutoff, most := p.now.Add(-keepDone), over(b, bEntries)
-	keys := at.walk(b, bTurns, func(_, content []byte, err error) verdict {
+	keys := at.walk(b, bTurns, func(_, content []byte, err error) retention {
 		var t turnRecord
 		if err != nil || json.Unmarshal(content, &t) != nil {
 			return keep // Verify names it

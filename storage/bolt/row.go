@@ -27,8 +27,8 @@ func (r reader) row(id outbox.ID) (row outbox.Row, ok bool, err error) {
 	return row, ok, err
 }
 
-// held reports whether a row is the operator's, and later ones pass it.
-func held(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
+// operatorHeld reports whether a row is the operator's, and later ones pass it.
+func operatorHeld(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
 
 // headOf returns the head of a queue. The error is a *damagedRow if it cannot
 // be read.
@@ -41,7 +41,7 @@ func (r reader) headOf(a chat.Address) (head, error) {
 		if h.first == 0 {
 			h.first = uint64(id)
 		}
-		if content, err := unseal(bQueues, k, v); err == nil && bytes.Equal(content, []byte{'h'}) {
+		if content, err := checkChecksum(bQueues, k, v); err == nil && bytes.Equal(content, []byte{'h'}) {
 			continue
 		}
 		row, ok, err := r.row(id)
@@ -65,14 +65,14 @@ func (b *batch) head(a chat.Address) (head, error) {
 		if !errors.As(err, &d) {
 			return h, err
 		}
-		if err := b.bury(a, d.id, d.err); err != nil {
+		if err := b.markUnreadable(a, d.id, d.err); err != nil {
 			return head{}, err
 		}
 	}
 }
 
-// bury ends a row that cannot be read.
-func (b *batch) bury(a chat.Address, id outbox.ID, why error) error {
+// markUnreadable ends a row that cannot be read.
+func (b *batch) markUnreadable(a chat.Address, id outbox.ID, why error) error {
 	if err := b.setAside(bRows, idKey(uint64(id)), why); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (b *batch) putRow(old *outbox.Row, r outbox.Row) error {
 	if !r.Terminal() {
 		b.queues[r.Msg.To] = true
 		mark := []byte{'l'}
-		if held(r) {
+		if operatorHeld(r) {
 			mark[0] = 'h'
 		}
 		if err := b.put(bQueues, queueKey(r.Msg.To, uint64(r.ID)), mark); err != nil {

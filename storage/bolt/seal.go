@@ -12,11 +12,11 @@ import (
 	"hermesd/storage"
 )
 
-// sealVersion is the first byte of every value.
-const sealVersion = 1
+// valueVersion is the first byte of every value.
+const valueVersion = 1
 
-// sealSize is what stands before the content of a value.
-const sealSize = 5
+// valueHeaderSize is what stands before the content of a value.
+const valueHeaderSize = 5
 
 var (
 	errSum     = errors.New("its checksum does not fit")
@@ -32,23 +32,23 @@ func sum(bucket string, key, content []byte) uint32 {
 	return crc32.Update(c, table, content)
 }
 
-func seal(bucket string, key, content []byte) []byte {
-	v := make([]byte, 0, sealSize+len(content))
-	v = append(v, sealVersion)
+func addChecksum(bucket string, key, content []byte) []byte {
+	v := make([]byte, 0, valueHeaderSize+len(content))
+	v = append(v, valueVersion)
 	v = binary.LittleEndian.AppendUint32(v, sum(bucket, key, content))
 	return append(v, content...)
 }
 
-func unseal(bucket string, key, v []byte) ([]byte, error) {
+func checkChecksum(bucket string, key, v []byte) ([]byte, error) {
 	switch {
-	case len(v) < sealSize:
+	case len(v) < valueHeaderSize:
 		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errShort}
-	case v[0] != sealVersion:
+	case v[0] != valueVersion:
 		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errVersion}
-	case binary.LittleEndian.Uint32(v[1:]) != sum(bucket, key, v[sealSize:]):
+	case binary.LittleEndian.Uint32(v[1:]) != sum(bucket, key, v[valueHeaderSize:]):
 		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errSum}
 	}
-	return v[sealSize:], nil
+	return v[valueHeaderSize:], nil
 }
 
 // A reader reads records in a transaction. What it returns as bytes is valid
@@ -63,7 +63,7 @@ func (r reader) get(bucket string, key []byte) ([]byte, error) {
 	if v == nil {
 		return nil, nil
 	}
-	return unseal(bucket, key, v)
+	return checkChecksum(bucket, key, v)
 }
 
 // load decodes the record under key into v. It reports whether there is one.

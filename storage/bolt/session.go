@@ -22,8 +22,8 @@ type sessionRecord struct {
 	TitledAuto bool   `json:"titled_auto,omitempty"` // see session.Record.TitleAuto
 }
 
-// A movedKey says what a key became when its chat moved.
-type movedKey struct {
+// A migratedKey says what a key became when its chat moved.
+type migratedKey struct {
 	Key  session.Key  `json:"key"`
 	From chat.Address `json:"from"`
 	To   chat.Address `json:"to"`
@@ -51,7 +51,7 @@ func (r sessionRecord) shown() session.Record {
 // resolve follows a key to what it became when its chat moved.
 func (r reader) resolve(k session.Key, at chat.Address) (session.Key, chat.Address, error) {
 	for range 8 { // a chat that moves in circles ends somewhere
-		var m movedKey
+		var m migratedKey
 		ok, err := r.load(bMoved, []byte(k), &m)
 		if err != nil || !ok {
 			return k, at, err
@@ -222,7 +222,7 @@ func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawM
 	err := s.view(ctx, "ledger of "+string(id), func(r reader) error {
 		c, prefix := r.bucket(bCalls).Cursor(), transcriptPrefix(id)
 		for k, v := c.Seek(transcriptKey(id, max(from, 0))); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			content, err := unseal(bCalls, k, v)
+			content, err := checkChecksum(bCalls, k, v)
 			if err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 		if !bytes.HasPrefix(k, prefix) || len(k) != len(prefix)+4 || binary.BigEndian.Uint32(k[len(prefix):]) != uint32(from) {
 			return nil, &storage.DamageError{Record: recordName(bTranscripts, transcriptKey(id, from)), Err: errGap}
 		}
-		content, err := unseal(bTranscripts, k, v)
+		content, err := checkChecksum(bTranscripts, k, v)
 		if err != nil {
 			return nil, err
 		}

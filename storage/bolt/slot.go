@@ -52,7 +52,7 @@ func (b *batch) addSlot(j *schedule.Job, sl schedule.Occurrence, fresh bool) err
 	prefix := field(nil, string(j.ID))
 	k, v := b.bucket(bSlots).Cursor().Seek(prefix)
 	var oldest schedule.Occurrence
-	if content, err := unseal(bSlots, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
+	if content, err := checkChecksum(bSlots, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
 		return nil // until it has ended
 	}
 	j.State.OccurrenceCount--
@@ -202,7 +202,7 @@ func (b *batch) endLost(entry inbox.ID, end schedule.RunOutcome) error {
 	c := b.bucket(bSlots).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		var sl schedule.Occurrence
-		if content, err := unseal(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
+		if content, err := checkChecksum(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
 			continue
 		}
 		if sl.State == schedule.Running && sl.Entry == entry.String() {
@@ -271,7 +271,7 @@ func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, most int) ([
 		c := r.bucket(bSlots).Cursor()
 		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			var sl schedule.Occurrence
-			if content, err := unseal(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
+			if content, err := checkChecksum(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
 				continue // Verify names it
 			}
 			if found = append(found, sl); len(found) >= 2*most+keptSlots {

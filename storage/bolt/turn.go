@@ -50,9 +50,9 @@ func (b *batch) newTurn(l inbox.Lane) turnRecord {
 	return turnRecord{ID: id, Lane: l, Began: b.now}
 }
 
-// held returns the turn of claim c, or inbox.ErrStale if it is not c's any
+// claimedTurn returns the turn of claim c, or inbox.ErrStale if it is not c's any
 // more.
-func (b *batch) held(c inbox.Claim) (turnRecord, error) {
+func (b *batch) claimedTurn(c inbox.Claim) (turnRecord, error) {
 	if c.Turn == "" || c.Epoch != b.s.epoch {
 		return turnRecord{}, inbox.ErrStale
 	}
@@ -72,7 +72,7 @@ func (r reader) steps(turn string) ([]inbox.Step, error) {
 	prefix := stepPrefix(turn)
 	c := r.bucket(bSteps).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		content, err := unseal(bSteps, k, v)
+		content, err := checkChecksum(bSteps, k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (b *batch) beginEpoch() error {
 func (b *batch) expireClaims() error {
 	type claimed struct {
 		lane inbox.Lane
-		place
+		lanePosition
 	}
 	var found []claimed
 	c := b.bucket(bLanes).Cursor()
@@ -205,7 +205,7 @@ func (b *batch) expireClaims() error {
 		if err != nil {
 			return err
 		}
-		e, ok, err := b.at(f.lane, f.place)
+		e, ok, err := b.entryAt(f.lane, f.lanePosition)
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (f *findings) bucket(ctx context.Context, r reader, bucket string) error {
 		if bucket == bMeta && string(k) == keySchema {
 			continue
 		}
-		content, err := unseal(bucket, k, v)
+		content, err := checkChecksum(bucket, k, v)
 		if err == nil {
 			err = r.fits(bucket, k, content)
 		}
@@ -165,7 +165,7 @@ func (r reader) fitsEntry(k, content []byte) error {
 func (r reader) fitsPlace(k, content []byte) error {
 	l, id, err := laneOf(k)
 	if err != nil || len(content) == 0 {
-		return errors.Join(err, errPlace)
+		return errors.Join(err, errLanePosition)
 	}
 	e, ok, err := r.entry(id)
 	if err := missing(err, ok, "entry "+id.String()); err != nil {

@@ -15,10 +15,10 @@ import (
 // maxChains is how many messages one question is answered with.
 const maxChains = 100
 
-// Why returns what is known of one message by our id ("m12", "o7"), by the id of
+// MessageHistory returns what is known of one message by our id ("m12", "o7"), by the id of
 // its turn, by the platform's message id (its own, or that of our answer) or by
 // its whole key, oldest first.
-func (s *Store) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
+func (s *Store) MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
 	var chains []inbox.MessageHistory
 	err := s.view(ctx, "why "+id, func(r reader) error {
 		var err error
@@ -38,7 +38,7 @@ func (r reader) named(id string) ([]inbox.MessageHistory, error) {
 		if err != nil || !ok {
 			return nil, err
 		}
-		return []inbox.MessageHistory{r.chain(e)}, nil
+		return []inbox.MessageHistory{r.messageHistory(e)}, nil
 	}
 	if n, ok := number64(id, "o"); ok {
 		row, ok, err := r.row(outbox.ID(n))
@@ -62,8 +62,8 @@ func number64(id, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// chain tells the story of an entry, as far as it can be read.
-func (r reader) chain(e inbox.Entry) inbox.MessageHistory {
+// messageHistory tells the story of an entry, as far as it can be read.
+func (r reader) messageHistory(e inbox.Entry) inbox.MessageHistory {
 	c := inbox.MessageHistory{Entry: e}
 	t, ok, err := r.turn(e.Turn)
 	if e.Turn == "" || err != nil || !ok {
@@ -82,7 +82,7 @@ func (r reader) turnChains(t turnRecord) []inbox.MessageHistory {
 	var chains []inbox.MessageHistory
 	for _, id := range t.Entries {
 		if e, ok, err := r.entry(id); err == nil && ok {
-			chains = append(chains, r.chain(e))
+			chains = append(chains, r.messageHistory(e))
 		}
 	}
 	return chains
@@ -108,7 +108,7 @@ func (r reader) mentioned(ctx context.Context, id string) ([]inbox.MessageHistor
 	err = r.search(ctx, bEntries, needle, func(content []byte) bool {
 		var e inbox.Entry
 		if json.Unmarshal(content, &e) == nil && (e.Inbound.ID == id || e.Inbound.IdempotencyKey == id) {
-			chains = append(chains, r.chain(e))
+			chains = append(chains, r.messageHistory(e))
 		}
 		return len(chains) < maxChains
 	})
@@ -140,7 +140,7 @@ func (r reader) search(ctx context.Context, bucket string, needle []byte, visit 
 		if !bytes.Contains(v, needle) {
 			continue
 		}
-		content, err := unseal(bucket, k, v)
+		content, err := checkChecksum(bucket, k, v)
 		if err != nil {
 			continue // Verify names it
 		}

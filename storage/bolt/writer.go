@@ -158,7 +158,7 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		s.noteFailure(err, ops...)
-		s.mend(nil)
+		s.reopenAfterFailure(nil)
 		return nil, err
 	}
 	b := s.newBatch(tx)
@@ -183,12 +183,12 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 		s.noteFailure(err, ops...)
 		return nil, errors.Join(err, s.rollback(b))
 	}
-	before := s.slot(tx)
+	before := s.backupMeta(tx)
 	if err := guarded(tx.Commit); err != nil {
 		err = fmt.Errorf("write to disk: %w", err)
 		s.noteFailure(err, ops...)
 		_ = s.rollback(b) // bbolt has done it, unless it panicked
-		s.mend(before)
+		s.reopenAfterFailure(before)
 		return nil, err
 	}
 	s.commits.Add(1)

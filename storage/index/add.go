@@ -17,16 +17,16 @@ type Doc struct {
 	Text string
 }
 
-// A Mark says how far a session is indexed.
-type Mark struct {
+// A Progress says how far a session is indexed.
+type Progress struct {
 	Start   int       // the first active row, when it was indexed last
 	Next    int       // rows before this one are indexed
 	Updated time.Time // when the session was used last, then
 }
 
-// HighWater returns how far the session is indexed; ok is false if it is not in
+// Progress returns how far the session is indexed; ok is false if it is not in
 // the index.
-func (x *Index) HighWater(ctx context.Context, id session.ID) (m Mark, ok bool, err error) {
+func (x *Index) Progress(ctx context.Context, id session.ID) (m Progress, ok bool, err error) {
 	err = x.use("search index", func(_, write *sql.DB) error {
 		var at int64
 		err := write.QueryRowContext(ctx, "SELECT start, next, updated FROM sessions WHERE id = ?", string(id)).Scan(&m.Start, &m.Next, &at)

@@ -150,7 +150,7 @@ func (f *Follower) sweep(ctx context.Context, recs []session.Record) error {
 
 // session brings one session up to date.
 func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (n int, changed bool, err error) {
-	m, ok, err := f.x.HighWater(ctx, r.ID)
+	m, ok, err := f.x.Progress(ctx, r.ID)
 	if err != nil {
 		return 0, false, err
 	}
@@ -160,7 +160,7 @@ func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (
 		if err := f.x.Delete(ctx, r.ID); err != nil {
 			return 0, true, err
 		}
-		m, ok = Mark{}, false
+		m, ok = Progress{}, false
 	}
 	if ok && m.Next == end && m.Start == r.Start && m.Updated.Equal(r.Updated) {
 		return 0, false, nil
@@ -179,7 +179,7 @@ func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (
 
 // gone is what a compaction has copied: rows that were active and are neither
 // active nor archived now.
-func gone(r session.Record, m Mark) []session.Span {
+func gone(r session.Record, m Progress) []session.Span {
 	if m.Start >= r.Start {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestACompactionLeavesEachMessageFoundOnce(t *testing.T) {
 	if got := rowsOf(t, rebuilt, "apple"); !slices.Equal(got, []int{1, 2, 7, 8, 10, 12}) {
 		t.Errorf("built anew: %v", got)
 	}
-	hits := find(t, x, index.Query{Text: "apple", Per: 9, Scope: index.Everything(), Except: "a", Active: w.recs["a"].Start, Sort: index.Newest})
+	hits := find(t, x, index.Query{Text: "apple", Per: 9, Scope: index.OperatorScope(), Except: "a", Active: w.recs["a"].Start, Sort: index.Newest})
 	if len(hits) != 4 {
 		t.Errorf("%d archived messages are found, want 4: %+v", len(hits), hits)
 	}
@@ -240,7 +240,7 @@ func TestDamageWhileItIsOpen(t *testing.T) {
 		}
 		x = open(t, path)
 		for _, q := range []string{"apple", "number7", "words NOT number3"} {
-			if _, err := x.Search(t.Context(), index.Query{Text: q, Scope: index.Everything()}); err != nil && !errors.Is(err, index.ErrDamaged) {
+			if _, err := x.Search(t.Context(), index.Query{Text: q, Scope: index.OperatorScope()}); err != nil && !errors.Is(err, index.ErrDamaged) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestAKilledIndexIsWholeAndKnowsHowFarItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, ok, err := x.HighWater(t.Context(), "s")
+		m, ok, err := x.Progress(t.Context(), "s")
 		if err != nil || !ok || m.Next <= said {
 			t.Fatalf("row %d was reported, and rows before %d are indexed (%v, %v)", said, m.Next, ok, err)
 		}

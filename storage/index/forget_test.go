@@ -68,7 +68,7 @@ func TestOfAForgottenSessionNothingIsLeft(t *testing.T) {
 			if c := holds(t, path); c != "" {
 				t.Error("there is ", c)
 			}
-			if n := len(find(t, x, index.Query{Text: "ordinary", Scope: index.Everything(), Limit: 100})); n != 40 {
+			if n := len(find(t, x, index.Query{Text: "ordinary", Scope: index.OperatorScope(), Limit: 100})); n != 40 {
 				t.Errorf("%d of 40 others are found", n)
 			}
 		})

@@ -75,7 +75,7 @@ func find(t testing.TB, x *index.Index, q index.Query) []index.Hit {
 func rowsOf(t testing.TB, x *index.Index, text string) []int {
 	t.Helper()
 	var rows []int
-	for _, h := range find(t, x, index.Query{Text: text, Scope: index.Everything(), Per: 100, Limit: 100}) {
+	for _, h := range find(t, x, index.Query{Text: text, Scope: index.OperatorScope(), Per: 100, Limit: 100}) {
 		rows = append(rows, h.Row)
 	}
 	slices.Sort(rows)
@@ -154,7 +154,7 @@ func writeForever(dir string) int {
 	}
 	out := bufio.NewWriter(os.Stdout)
 	r := dm("s", "1")
-	m, _, err := x.HighWater(context.Background(), r.ID)
+	m, _, err := x.Progress(context.Background(), r.ID)
 	for n := m.Next; err == nil; n++ {
 		err = x.Add(context.Background(), r, []index.Doc{{Row: n, Role: index.User, Time: noon, Text: "fact number" + strconv.Itoa(n)}}, n+1)
 		_, _ = fmt.Fprintln(out, n)

@@ -9,9 +9,9 @@ import (
 
 // The most that is read of a query.
 const (
-	mostQuery   = 2000 // bytes
-	mostPhrases = 24
-	mostTerms   = 64
+	maxQuery   = 2000 // bytes
+	maxPhrases = 24
+	maxTerms   = 64
 )
 
 // A phrase is what must stand together: the parts of one word of a query, or
@@ -32,7 +32,7 @@ type parsed struct {
 // parse understands any text. Words must all be there; "a b" stands together,
 // a OR b is either, NOT a is without, and a* is a beginning.
 func parse(text string) parsed {
-	text = norm.NFC.String(strings.ToValidUTF8(cut(text, mostQuery), " "))
+	text = norm.NFC.String(strings.ToValidUTF8(cut(text, maxQuery), " "))
 	var p parsed
 	or, not, count := false, false, 0
 	for _, piece := range pieces(text) {
@@ -47,7 +47,7 @@ func parse(text string) parsed {
 			continue
 		}
 		ph := newPhrase(piece)
-		if count += len(ph.terms); len(ph.terms) == 0 || count > mostTerms || len(p.groups)+len(p.not) >= mostPhrases {
+		if count += len(ph.terms); len(ph.terms) == 0 || count > maxTerms || len(p.groups)+len(p.not) >= maxPhrases {
 			continue
 		}
 		switch {

@@ -11,17 +11,17 @@ type Scope struct {
 	from session.Record
 }
 
-// Everything is the scope of the operator at the machine itself.
-func Everything() Scope { return Scope{all: true} }
+// OperatorScope is the scope of the operator at the machine itself.
+func OperatorScope() Scope { return Scope{all: true} }
 
-// ScopeOf returns what may be seen from the session r:
+// ScopeFor returns what may be seen from the session r:
 //
 //   - in a direct chat with an owner, where nobody else reads along: all;
 //   - in a direct chat: all that the same person has said in sessions of their
 //     own on the same account of the platform;
 //   - elsewhere, where others read the answers: the sessions of this one chat
 //     that are shared or of the same person.
-func ScopeOf(r session.Record) Scope {
+func ScopeFor(r session.Record) Scope {
 	return Scope{all: r.OwnersOnly && !r.Shared && r.Address.Kind == chat.DM, from: r}
 }
 

@@ -73,7 +73,7 @@ func TestCanariesStayWhereTheyAre(t *testing.T) {
 		var got, law []string
 		for _, sort := range []index.Sort{index.Best, index.Newest} {
 			got = nil
-			for _, h := range find(t, x, index.Query{Text: "canary", Limit: 100, Scope: index.ScopeOf(me), Sort: sort}) {
+			for _, h := range find(t, x, index.Query{Text: "canary", Limit: 100, Scope: index.ScopeFor(me), Sort: sort}) {
 				got = append(got, string(h.Session))
 			}
 			slices.Sort(got)
@@ -82,7 +82,7 @@ func TestCanariesStayWhereTheyAre(t *testing.T) {
 			}
 		}
 		for _, r := range all {
-			if index.ScopeOf(me).Allows(r) {
+			if index.ScopeFor(me).Allows(r) {
 				law = append(law, string(r.ID))
 			}
 		}
@@ -122,13 +122,13 @@ func TestSearchFindsWhatAllowsAllows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		hits, err := x.Search(t.Context(), index.Query{Text: "canary", Scope: index.ScopeOf(all[0]), Limit: 10})
+		hits, err := x.Search(t.Context(), index.Query{Text: "canary", Scope: index.ScopeFor(all[0]), Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range all {
 			found := slices.ContainsFunc(hits, func(h index.Hit) bool { return h.Session == r.ID })
-			if found != index.ScopeOf(all[0]).Allows(r) {
+			if found != index.ScopeFor(all[0]).Allows(r) {
 				t.Fatalf("%+v is found from %+v: %v", r, all[0], found)
 			}
 		}

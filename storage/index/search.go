@@ -53,7 +53,7 @@ const (
 	rare       = 5000   // up to so many hits are weighed against each other
 	common     = 50_000 // of more, so many of the newest are looked at
 	candidates = 1000   // hits that are sorted by session
-	mostGroups = 200    // of which hits are asked for at once
+	maxGroups  = 200    // of which hits are asked for at once
 )
 
 // Search returns hits, those of one session together, the best session first.
@@ -107,7 +107,7 @@ func groupTerm(g int64) string { return "g" + strconv.FormatInt(g, 10) }
 
 // within asks only for texts of these groups.
 func within(groups []int64, expr string) string {
-	if len(groups) == 0 || len(groups) > mostGroups {
+	if len(groups) == 0 || len(groups) > maxGroups {
 		return "text : (" + expr + ")"
 	}
 	terms := make([]string, len(groups))
@@ -125,8 +125,8 @@ type search struct {
 	expr   string
 }
 
-// A found is a hit whose text was not read yet.
-type found struct {
+// A hitRef is a hit whose text was not read yet.
+type hitRef struct {
 	doc, s int64
 	row    int
 	at     int64
@@ -154,9 +154,9 @@ func (s search) run(ctx context.Context, db *sql.DB) ([]Hit, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []found
+	var all []hitRef
 	for rows.Next() {
-		var f found
+		var f hitRef
 		if err := rows.Scan(&f.doc, &f.s, &f.row, &f.at); err != nil {
 			return nil, err
 		}
@@ -193,7 +193,7 @@ func (s search) filter() (where string, args []any) {
 }
 
 // show reads the texts of the hits that come first, session by session.
-func (s search) show(ctx context.Context, db *sql.DB, all []found) ([]Hit, error) {
+func (s search) show(ctx context.Context, db *sql.DB, all []hitRef) ([]Hit, error) {
 	limit, per := s.q.Limit, s.q.Per
 	if limit <= 0 {
 		limit = 10
@@ -201,7 +201,7 @@ func (s search) show(ctx context.Context, db *sql.DB, all []found) ([]Hit, error
 	if per <= 0 {
 		per = 3
 	}
-	bySession := map[int64][]found{}
+	bySession := map[int64][]hitRef{}
 	var order []int64
 	for _, f := range all {
 		if len(bySession[f.s]) == 0 {
@@ -227,7 +227,7 @@ func (s search) show(ctx context.Context, db *sql.DB, all []found) ([]Hit, error
 	return hits, nil
 }
 
-func (s search) hit(ctx context.Context, db *sql.DB, f found) (Hit, error) {
+func (s search) hit(ctx context.Context, db *sql.DB, f hitRef) (Hit, error) {
 	h := Hit{Row: f.row, Time: time.Unix(0, f.at).UTC()}
 	var role int
 	var text string

@@ -113,7 +113,7 @@ func TestATextIsFoundByWhatStandsInIt(t *testing.T) {
 		if err := x.Add(t.Context(), r, []index.Doc{{Row: 0, Role: index.User, Time: noon, Text: before + " " + piece + " " + after}}, 1); err != nil {
 			t.Fatal(err)
 		}
-		hits, err := x.Search(t.Context(), index.Query{Text: `"` + strings.ReplaceAll(piece, `"`, " ") + `"`, Scope: index.Everything(), Limit: 1000, Sort: index.Newest})
+		hits, err := x.Search(t.Context(), index.Query{Text: `"` + strings.ReplaceAll(piece, `"`, " ") + `"`, Scope: index.OperatorScope(), Limit: 1000, Sort: index.Newest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func FuzzSearch(f *testing.F) {
 		}
 		put(t, x, dm("s", "1"), text)
 		for _, sort := range []index.Sort{index.Best, index.Newest} {
-			for _, h := range find(t, x, index.Query{Text: query, Scope: index.ScopeOf(dm("q", "1")), Sort: sort}) {
+			for _, h := range find(t, x, index.Query{Text: query, Scope: index.ScopeFor(dm("q", "1")), Sort: sort}) {
 				if !utf8.ValidString(h.Snippet) || strings.Contains(h.Snippet, "\n") || len(h.Snippet) > 1000 {
 					t.Fatalf("a snippet of %q: %q", text, h.Snippet)
 				}
@@ -153,7 +153,7 @@ func TestHitsComeBySession(t *testing.T) {
 		r.Updated = noon.Add(-1 * noon.Sub(noon.AddDate(0, 0, i)))
 		put(t, x, r, "nothing", "an apple", "nothing either", "an apple and an apple again", "an apple", "apple", "the end")
 	}
-	hits := find(t, x, index.Query{Text: "apple", Scope: index.Everything(), Limit: 2, Per: 2, Sort: index.Newest})
+	hits := find(t, x, index.Query{Text: "apple", Scope: index.OperatorScope(), Limit: 2, Per: 2, Sort: index.Newest})
 	var got []string
 	for _, h := range hits {
 		got = append(got, fmt.Sprint(h.Session, ":", h.Row, " ", h.Before, " ", h.After))
@@ -161,7 +161,7 @@ func TestHitsComeBySession(t *testing.T) {
 	if want := []string{"s4:5 4 6", "s4:4 3 5", "s3:5 4 6", "s3:4 3 5"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if hits := find(t, x, index.Query{Text: "apple", Scope: index.Everything(), Limit: 1, Per: 1}); len(hits) != 1 || hits[0].Row != 5 {
+	if hits := find(t, x, index.Query{Text: "apple", Scope: index.OperatorScope(), Limit: 1, Per: 1}); len(hits) != 1 || hits[0].Row != 5 {
 		t.Errorf("the best of all is %+v, want the shortest", hits)
 	}
 }
@@ -186,7 +186,7 @@ func TestRolesAndOwnRowsAreLeftOut(t *testing.T) {
 		{index.Query{Text: "key", Except: "s"}, nil},
 		{index.Query{Text: "key", Except: "other"}, []int{0, 1, 2}},
 	} {
-		c.q.Scope, c.q.Sort = index.Everything(), index.Newest
+		c.q.Scope, c.q.Sort = index.OperatorScope(), index.Newest
 		var got []int
 		for _, h := range find(t, x, c.q) {
 			got = append(got, h.Row)
@@ -202,7 +202,7 @@ func TestASnippetShowsWhatWasFound(t *testing.T) {
 	x := fresh(t)
 	long := strings.Repeat("Lorem ipsum 山山山 dolor. ", 200) + "Here is the needle\n\nin the haystack. " + strings.Repeat("Sit amet. ", 500)
 	put(t, x, dm("s", "1"), long)
-	hits := find(t, x, index.Query{Text: "needle haystack", Scope: index.Everything()})
+	hits := find(t, x, index.Query{Text: "needle haystack", Scope: index.OperatorScope()})
 	if len(hits) != 1 || !strings.Contains(hits[0].Snippet, "the needle in the haystack.") || !strings.HasPrefix(hits[0].Snippet, "…") || len(hits[0].Snippet) > 600 {
 		t.Errorf("got %+v", hits)
 	}
@@ -216,7 +216,7 @@ func TestADocIsIndexedOnce(t *testing.T) {
 	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{0}) {
 		t.Errorf("got %v", got)
 	}
-	if m, ok, err := x.HighWater(t.Context(), "s"); err != nil || !ok || m.Next != 2 {
+	if m, ok, err := x.Progress(t.Context(), "s"); err != nil || !ok || m.Next != 2 {
 		t.Errorf("got %+v, %v, %v", m, ok, err)
 	}
 	for _, id := range []session.ID{"s", "s", "unknown"} {

@@ -23,8 +23,8 @@ const (
 
 // The most of a message that is searched, and of the input of one tool call.
 const (
-	mostText  = 64 << 10 // bytes
-	mostInput = 2 << 10
+	maxText  = 64 << 10 // bytes
+	maxInput = 2 << 10
 )
 
 // Read returns who speaks in a row of a transcript and what is to be found of
@@ -55,7 +55,7 @@ func (r *reader) read(row json.RawMessage) (Role, string, error) {
 				r.remember(b.ID)
 				continue
 			}
-			parts = append(parts, "["+b.Name+" "+clip(string(b.Input), mostInput)+"]")
+			parts = append(parts, "["+b.Name+" "+clip(string(b.Input), maxInput)+"]")
 		case llm.ToolResult:
 			if result = true; !r.calls[b.ID] {
 				parts = append(parts, b.Text)
@@ -77,7 +77,7 @@ func (r *reader) remember(id string) {
 
 // clean is a text as it is kept: valid, in NFC, not too long.
 func clean(text string) string {
-	return norm.NFC.String(strings.ToValidUTF8(clip(text, mostText), "�"))
+	return norm.NFC.String(strings.ToValidUTF8(clip(text, maxText), "�"))
 }
 
 // clip cuts s at a character.

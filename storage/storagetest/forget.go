@@ -27,10 +27,10 @@ const (
 	fileC = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc.txt"
 )
 
-func forgetTests() map[string]func(*world) {
-	return map[string]func(*world){
+func forgetTests() map[string]func(*harness) {
+	return map[string]func(*harness){
 		"of a deleted session nothing is left": deletesAll,
-		"a deleted session takes only its own along": func(w *world) {
+		"a deleted session takes only its own along": func(w *harness) {
 			w.open2("s1", 0)
 			w.open2("s2", 0) // the key's now
 			entry := w.say("of the other")[0]
@@ -50,7 +50,7 @@ func forgetTests() map[string]func(*world) {
 		},
 		"a conversation in which a turn is under way is not deleted": busyStays,
 		"what a deleted session has to send is sent and then gone":   sendsAndForgets,
-		"what was said beside the turns of a deleted session is silent too": func(w *world) {
+		"what was said beside the turns of a deleted session is silent too": func(w *harness) {
 			w.open2("s1", 0)
 			ignored := w.entry("overheard")
 			ignored.State, ignored.Inbound.IgnoreRule = inbox.Done, "not_addressed"
@@ -82,7 +82,7 @@ func forgetTests() map[string]func(*world) {
 		"files go with the last session that uses them":        filesGo,
 		"a branch has the same bytes and a life of its own":    branches,
 		"a branch of a compacted session keeps what is behind": branchesCompacted,
-		"sessions expire by when they were used last": func(w *world) {
+		"sessions expire by when they were used last": func(w *harness) {
 			for i, id := range []session.ID{"s1", "s2", "s3"} {
 				w.open2(id, time.Duration(i)*time.Hour)
 			}
@@ -98,7 +98,7 @@ func forgetTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s2"})
 		},
-		"a made up title never takes the place of a person's": func(w *world) {
+		"a made up title never takes the place of a person's": func(w *harness) {
 			w.open2("s1", 0)
 			suggest := func(title string, want bool) {
 				w.Helper()
@@ -129,7 +129,7 @@ func forgetTests() map[string]func(*world) {
 	}
 }
 
-func deletesAll(w *world) {
+func deletesAll(w *harness) {
 	entry := w.say("my secret")[0]
 	m := said("s1", 0, `"0"`, `"my secret"`)
 	m.Create, m.Engine, m.Trace = opening("s1"), json.RawMessage(`{"passes":1}`), json.RawMessage(`{"error":"my secret"}`)
@@ -182,7 +182,7 @@ func deletesAll(w *world) {
 	equal(w, "transcript", rowTexts(rows), []string{`1`})
 }
 
-func busyStays(w *world) {
+func busyStays(w *harness) {
 	w.open2("s1", 0)
 	w.say("a")
 	c := w.claim(0, "a")
@@ -207,7 +207,7 @@ func busyStays(w *world) {
 	w.commit(c, replied())
 }
 
-func sendsAndForgets(w *world) {
+func sendsAndForgets(w *harness) {
 	w.say("a")
 	m := said("s1", 0, `1`)
 	m.Create = opening("s1")
@@ -238,7 +238,7 @@ func sendsAndForgets(w *world) {
 	equal(w, "address", w.row(rows[3].ID).Msg.To, other)
 }
 
-func filesGo(w *world) {
+func filesGo(w *harness) {
 	withFile := func(id session.ID, names ...string) {
 		w.Helper()
 		e := w.entry("look")
@@ -259,7 +259,7 @@ func filesGo(w *world) {
 	equal(w, "files of nobody", f.Files, []string{fileB, fileC})
 }
 
-func branches(w *world) {
+func branches(w *harness) {
 	w.say("a")
 	m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `, `3`, `4`)
 	m.Create, m.Engine, m.Session.PromptMessages = opening("s1"), json.RawMessage(`{"e":1}`), 3
@@ -306,7 +306,7 @@ func branches(w *world) {
 	}
 }
 
-func branchesCompacted(w *world) {
+func branchesCompacted(w *harness) {
 	w.say("a")
 	m := said("s1", 0, `0`, `1`, `2`)
 	m.Create = opening("s1")

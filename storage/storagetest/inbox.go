@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-func inboxTests() map[string]func(*world) {
-	return map[string]func(*world){
-		"a key is accepted once, also after a crash": func(w *world) {
+func inboxTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"a key is accepted once, also after a crash": func(w *harness) {
 			e := w.say("hello")[0]
 			for range 2 {
 				again, err := w.Accept(w.Context(), []inbox.Entry{e})
@@ -25,7 +25,7 @@ func inboxTests() map[string]func(*world) {
 			another.Inbound.Address.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
-		"an entry that asks for it is claimed in the same write, if it is alone": func(w *world) {
+		"an entry that asks for it is claimed in the same write, if it is alone": func(w *harness) {
 			first, second := w.entry("first"), w.entry("second")
 			first.ClaimOnAccept, second.ClaimOnAccept = true, true
 			before := w.Stats().Commits
@@ -43,7 +43,7 @@ func inboxTests() map[string]func(*world) {
 			w.commit(*taken[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
 			w.claim(0, "second")
 		},
-		"what the sender is told at once is enqueued in the same write, and once": func(w *world) {
+		"what the sender is told at once is enqueued in the same write, and once": func(w *harness) {
 			e := w.entry("one too many")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
 			e.Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.Inbound.Address, Text: chat.PlainText("not taken")}}}
@@ -62,7 +62,7 @@ func inboxTests() map[string]func(*world) {
 				w.Fatalf("rows %+v", rows)
 			}
 		},
-		"a claim that came with its acceptance expires with its process": func(w *world) {
+		"a claim that came with its acceptance expires with its process": func(w *harness) {
 			e := w.entry("hello")
 			e.ClaimOnAccept = true
 			taken, err := w.Accept(w.Context(), []inbox.Entry{e})
@@ -73,7 +73,7 @@ func inboxTests() map[string]func(*world) {
 				w.Fatalf("crashed %t, turn %s", c.Crashed, c.Turn)
 			}
 		},
-		"the same key twice in one batch is one entry": func(w *world) {
+		"the same key twice in one batch is one entry": func(w *harness) {
 			e := w.entry("x")
 			taken, err := w.Accept(w.Context(), []inbox.Entry{e, e})
 			w.ok(err)
@@ -82,7 +82,7 @@ func inboxTests() map[string]func(*world) {
 			}
 			equal(w, "waiting", w.Waiting(lane), 1)
 		},
-		"an event without a key is refused, with all of its batch": func(w *world) {
+		"an event without a key is refused, with all of its batch": func(w *harness) {
 			good, bad := w.entry("good"), w.entry("bad")
 			bad.Inbound.IdempotencyKey = ""
 			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
@@ -91,14 +91,14 @@ func inboxTests() map[string]func(*world) {
 			equal(w, "waiting", w.Waiting(lane), 0)
 			w.accept(good)
 		},
-		"entries wait in their order": func(w *world) {
+		"entries wait in their order": func(w *harness) {
 			w.say("a", "b")
 			w.say("c")
 			equal(w, "waiting", w.Waiting(lane), 3)
 			w.claim(0, "a", "b", "c")
 			equal(w, "waiting", w.Waiting(lane), 0)
 		},
-		"what is offered as done is kept for why only": func(w *world) {
+		"what is offered as done is kept for why only": func(w *harness) {
 			e := w.entry("spam")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Reason: "not_allowed"}
 			e = w.accept(e)[0]
@@ -109,7 +109,7 @@ func inboxTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "lanes", lanes, nil)
 		},
-		"an edit changes what waits": func(w *world) {
+		"an edit changes what waits": func(w *harness) {
 			e := w.say("teh")[0]
 			edit := w.edit(e, "the")
 			edit.Inbound.Files = []chat.File{{Kind: chat.Photo, Ref: "f"}}
@@ -119,7 +119,7 @@ func inboxTests() map[string]func(*world) {
 			c := w.claim(0, "the")
 			equal(w, "files", c.Entries[0].Inbound.Files, edit.Inbound.Files)
 		},
-		"an edit of what is claimed, done or unknown comes too late": func(w *world) {
+		"an edit of what is claimed, done or unknown comes too late": func(w *harness) {
 			e := w.say("teh")[0]
 			c := w.claim(0, "teh")
 			unknown := w.entry("never seen")
@@ -132,7 +132,7 @@ func inboxTests() map[string]func(*world) {
 			}
 			equal(w, "text", w.chain(e.ID).Entry.Inbound.Text, "teh")
 		},
-		"an edit of a turn that has recorded a step comes too late": func(w *world) {
+		"an edit of a turn that has recorded a step comes too late": func(w *harness) {
 			e := w.say("teh")[0]
 			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), nil, inbox.Step(`1`)))
 			w.crash()
@@ -140,7 +140,7 @@ func inboxTests() map[string]func(*world) {
 			equal(w, "outcome", w.outcome(edit.ID).Reason, "edit_too_late")
 			w.claim(0, "teh")
 		},
-		"lanes come in the order of their oldest entry": func(w *world) {
+		"lanes come in the order of their oldest entry": func(w *harness) {
 			first, second, third := w.entry("1"), w.entry("2"), w.entry("3")
 			first.Lane, second.Lane, third.Lane = "z", "a", "z"
 			w.accept(first, second, third)
@@ -154,7 +154,7 @@ func inboxTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "lanes", lanes, []inbox.Lane{"a", "z"})
 		},
-		"many accept at once and nothing is lost": func(w *world) {
+		"many accept at once and nothing is lost": func(w *harness) {
 			const n = 64
 			var wg sync.WaitGroup
 			ids := make([]inbox.ID, n)
@@ -180,7 +180,7 @@ func inboxTests() map[string]func(*world) {
 }
 
 // edit is the event that e was edited.
-func (w *world) edit(e inbox.Entry, text string) inbox.Entry {
+func (w *harness) edit(e inbox.Entry, text string) inbox.Entry {
 	ed := w.entry(text)
 	ed.Inbound.Kind, ed.Inbound.EditedKey, ed.Inbound.ID = chat.Edit, e.Inbound.IdempotencyKey, e.Inbound.ID
 	return ed

@@ -417,7 +417,7 @@ func (m *model) drain() {
 	}
 	m.check(nil)
 	for _, e := range m.entries {
-		chains, err := m.s.Why(context.Background(), e.key)
+		chains, err := m.s.MessageHistory(context.Background(), e.key)
 		m.ok(err)
 		if len(chains) != 1 || chains[0].Entry.Outcome == nil || chains[0].Entry.Outcome.Result != e.outcome {
 			m.Fatalf("key %s: %d chains %+v, want one that ended %s", e.key, len(chains), chains, e.outcome)

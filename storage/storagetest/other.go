@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-func otherTests() map[string]func(*world) {
-	return map[string]func(*world){
-		"small values are kept": func(w *world) {
+func otherTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"small values are kept": func(w *harness) {
 			v, err := w.Value(w.Context(), "k")
 			w.ok(err)
 			equal(w, "value", v, nil)
@@ -27,7 +27,7 @@ func otherTests() map[string]func(*world) {
 				w.Fatalf("got %q, want nothing", v)
 			}
 		},
-		"stats count what is not done": func(w *world) {
+		"stats count what is not done": func(w *harness) {
 			w.say("a", "b", "c")
 			w.claim(1, "a")
 			w.enqueue(message(room, "1"), message(other, "2"))
@@ -44,7 +44,7 @@ func otherTests() map[string]func(*world) {
 				w.Fatalf("got %+v", s)
 			}
 		},
-		"what is old is forgotten, what is not done is kept": func(w *world) {
+		"what is old is forgotten, what is not done is kept": func(w *harness) {
 			done := w.say("done")[0]
 			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{message(room, "x")}})
 			w.settle(sent(w.next(room, "x").ID))
@@ -61,7 +61,7 @@ func otherTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "key after 6 days", again[0].IsNew, true)
 			w.ok(w.Prune(w.Context(), now.Add(8*24*time.Hour)))
-			chains, err := w.Why(w.Context(), done.ID.String())
+			chains, err := w.MessageHistory(w.Context(), done.ID.String())
 			w.ok(err)
 			equal(w, "chains after 8 days", len(chains), 0)
 			equal(w, "state", w.chain(waits.ID).Entry.State, inbox.Waiting)
@@ -72,12 +72,12 @@ func otherTests() map[string]func(*world) {
 			w.claim(0, "waits", "done")
 		},
 		"everything follows a chat that moves": movesAlong,
-		"a turn that runs while its chat moves ends well": func(w *world) {
+		"a turn that runs while its chat moves ends well": func(w *harness) {
 			w.open2("s1", 0)
 			w.say("a")
 			c := w.claim(0, "a")
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-			w.ok(w.Move(w.Context(), room, to, rekey))
+			w.ok(w.MigrateChat(w.Context(), room, to, rekey))
 			w.commit(c, said("s1", 1, `2`))
 			rec, ok, err := w.Session(w.Context(), rekey(session.Record{Address: to}))
 			w.ok(err)
@@ -86,13 +86,13 @@ func otherTests() map[string]func(*world) {
 			}
 			w.claim(0)
 		},
-		"a turn cut short before its chat moves goes on in the new lane": func(w *world) {
+		"a turn cut short before its chat moves goes on in the new lane": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
 			w.crash()
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-			w.ok(w.Move(w.Context(), room, to, rekey))
+			w.ok(w.MigrateChat(w.Context(), room, to, rekey))
 			w.claim(0)
 			k := rekey(session.Record{Address: to})
 			again, err := w.Claim(w.Context(), inbox.LaneOf(k), 0)
@@ -110,7 +110,7 @@ func rekey(r session.Record) session.Key {
 	return session.KeyFor("", r.Address, r.Owner, session.KeyPolicy{})
 }
 
-func movesAlong(w *world) {
+func movesAlong(w *harness) {
 	w.open2("s1", 0)
 	w.say("waits")
 	now := w.entry("/status")
@@ -125,7 +125,7 @@ func movesAlong(w *world) {
 	w.next(room, "1")
 
 	to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-	w.ok(w.Move(w.Context(), room, to, rekey))
+	w.ok(w.MigrateChat(w.Context(), room, to, rekey))
 	w.crash()
 
 	k := rekey(session.Record{Address: to})

@@ -10,9 +10,9 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-func outboxTests() map[string]func(*world) {
-	return map[string]func(*world){
-		"rows leave in order, one at a time": func(w *world) {
+func outboxTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"rows leave in order, one at a time": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"), message(other, "x"))
 			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued, outbox.Attempting})
 			first := w.next(room, "1")
@@ -31,7 +31,7 @@ func outboxTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "queues", queues, []chat.Address{other})
 		},
-		"the attempt that was written with the row costs no commit": func(w *world) {
+		"the attempt that was written with the row costs no commit": func(w *harness) {
 			w.enqueue(message(room, "1"), message(room, "2"))
 			before := w.Stats().Commits
 			r := w.next(room, "1")
@@ -40,7 +40,7 @@ func outboxTests() map[string]func(*world) {
 			w.next(room, "2")
 			equal(w, "commits of settle and next", w.Stats().Commits-before, 1)
 		},
-		"each attempt is given to one caller": func(w *world) {
+		"each attempt is given to one caller": func(w *harness) {
 			for range 20 {
 				w.enqueue(message(room, "1"))
 			}
@@ -63,7 +63,7 @@ func outboxTests() map[string]func(*world) {
 			}
 			w.nothing(room)
 		},
-		"a refused row waits until it is due, and those behind it": func(w *world) {
+		"a refused row waits until it is due, and those behind it": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now().Add(time.Hour), Reason: "429"})
@@ -79,7 +79,7 @@ func outboxTests() map[string]func(*world) {
 			equal(w, "attempts", r.Attempts, 2)
 			equal(w, "repeat", r.MayBeRepeat, false)
 		},
-		"a refused row that is due is attempted again at once": func(w *world) {
+		"a refused row that is due is attempted again at once": func(w *harness) {
 			rows := w.enqueue(message(room, "1"))
 			w.next(room, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now(), MayBeRepeat: true})
@@ -87,7 +87,7 @@ func outboxTests() map[string]func(*world) {
 			equal(w, "attempts", r.Attempts, 2)
 			equal(w, "repeat", r.MayBeRepeat, true)
 		},
-		"what was being sent at a crash is uncertain, and nothing else is": func(w *world) {
+		"what was being sent at a crash is uncertain, and nothing else is": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.crash()
@@ -100,7 +100,7 @@ func outboxTests() map[string]func(*world) {
 			equal(w, "state", r.State, outbox.Attempting)
 			equal(w, "attempts", r.Attempts, 2)
 		},
-		"an uncertain row that is not due waits": func(w *world) {
+		"an uncertain row that is not due waits": func(w *harness) {
 			r := w.enqueue(message(room, "1"), message(room, "2"))[0]
 			w.next(room, "1")
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(time.Hour)})
@@ -108,7 +108,7 @@ func outboxTests() map[string]func(*world) {
 				w.Fatalf("waits %s", wait)
 			}
 		},
-		"a held row lets others pass": func(w *world) {
+		"a held row lets others pass": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Uncertain})
@@ -122,7 +122,7 @@ func outboxTests() map[string]func(*world) {
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
 			equal(w, "repeat", w.next(room, "1").MayBeRepeat, true)
 		},
-		"a dead row lets others pass, and can be retried": func(w *world) {
+		"a dead row lets others pass, and can be retried": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Reason: "blocked"})
@@ -143,7 +143,7 @@ func outboxTests() map[string]func(*world) {
 				w.Fatal("a sent row was retried")
 			}
 		},
-		"a dropped row stays dead, unless it arrived": func(w *world) {
+		"a dropped row stays dead, unless it arrived": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			w.ok(w.DropRow(w.Context(), rows[0].ID, "not needed"))
@@ -159,7 +159,7 @@ func outboxTests() map[string]func(*world) {
 				w.Fatal("a sent row was dropped")
 			}
 		},
-		"a row that is under way is not sent twice, although it was dropped and retried": func(w *world) {
+		"a row that is under way is not sent twice, although it was dropped and retried": func(w *harness) {
 			r := w.enqueue(message(room, "1"))[0]
 			w.next(room, "1")
 			w.ok(w.DropRow(w.Context(), r.ID, "not needed"))
@@ -168,13 +168,13 @@ func outboxTests() map[string]func(*world) {
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now()})
 			equal(w, "attempts", w.next(room, "1").Attempts, 2)
 		},
-		"a row that is due later does not leave now": func(w *world) {
+		"a row that is due later does not leave now": func(w *harness) {
 			r := message(room, "1")
 			r.NextAttempt = time.Now().Add(time.Hour)
 			equal(w, "state", w.enqueue(r)[0].State, outbox.Queued)
 			w.nothing(room)
 		},
-		"a moved chat takes its queue along": func(w *world) {
+		"a moved chat takes its queue along": func(w *harness) {
 			rows := w.enqueue(message(room, "1"), message(room, "2"))
 			w.next(room, "1")
 			to := room
@@ -189,7 +189,7 @@ func outboxTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "queues", queues, []chat.Address{to})
 		},
-		"a commit's rows go to the end of their queues": func(w *world) {
+		"a commit's rows go to the end of their queues": func(w *harness) {
 			before := w.enqueue(message(room, "before"))[0]
 			w.say("a")
 			c := w.claim(0, "a")
@@ -203,7 +203,7 @@ func outboxTests() map[string]func(*world) {
 			w.next(room, "1")
 			w.next(other, "2")
 		},
-		"a recovered turn finds its preview": func(w *world) {
+		"a recovered turn finds its preview": func(w *harness) {
 			e := w.say("a")[0]
 			c := w.claim(0, "a")
 			p := w.preview(c)
@@ -219,7 +219,7 @@ func outboxTests() map[string]func(*world) {
 			equal(w, "replaces", rows[0].Replaces, p.ID)
 			equal(w, "rows of the turn", ids(w.chain(e.ID).Rows), []outbox.ID{p.ID, rows[0].ID})
 		},
-		"a preview that never arrived is not found": func(w *world) {
+		"a preview that never arrived is not found": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			p := message(room, "…")
@@ -234,7 +234,7 @@ func outboxTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "unsent", ids(unsent), nil)
 		},
-		"a row that is not there is an error": func(w *world) {
+		"a row that is not there is an error": func(w *harness) {
 			if _, err := w.Row(w.Context(), 99); err == nil {
 				w.Fatal("got a row")
 			}
@@ -245,7 +245,7 @@ func outboxTests() map[string]func(*world) {
 				w.Fatal("it was dropped")
 			}
 		},
-		"the platform's id of an answer leads to its question": func(w *world) {
+		"the platform's id of an answer leads to its question": func(w *harness) {
 			e := w.say("why?")[0]
 			c := w.claim(0, "why?")
 			m := replied()
@@ -253,25 +253,25 @@ func outboxTests() map[string]func(*world) {
 			r := w.commit(c, m)[0]
 			w.settle(sent(w.next(room, "because").ID))
 			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.Inbound.IdempotencyKey, e.Inbound.ID, e.ID.String()} {
-				chains, err := w.Why(w.Context(), id)
+				chains, err := w.MessageHistory(w.Context(), id)
 				w.ok(err)
 				if len(chains) != 1 || chains[0].Entry.ID != e.ID || len(chains[0].Rows) != 1 || chains[0].Rows[0].ID != r.ID {
 					w.Fatalf("why %s: %+v", id, chains)
 				}
 			}
 			for _, id := range []string{"m99", "o99", "nothing", ""} {
-				chains, err := w.Why(w.Context(), id)
+				chains, err := w.MessageHistory(w.Context(), id)
 				w.ok(err)
 				equal(w, "why "+id, len(chains), 0)
 			}
 			alone := w.enqueue(message(room, "notice"))[0]
-			chains, err := w.Why(w.Context(), alone.ID.String())
+			chains, err := w.MessageHistory(w.Context(), alone.ID.String())
 			w.ok(err)
 			if len(chains) != 1 || chains[0].Entry.ID != 0 || chains[0].Rows[0].ID != alone.ID {
 				w.Fatalf("why %s: %+v", alone.ID, chains)
 			}
 		},
-		"what ends an entry keeps nobody from the next": func(w *world) {
+		"what ends an entry keeps nobody from the next": func(w *harness) {
 			w.say("a")
 			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "set aside"}})
 			w.say("b")

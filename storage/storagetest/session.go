@@ -17,9 +17,9 @@ func raws(texts ...string) (rows []json.RawMessage) {
 	return rows
 }
 
-func sessionTests() map[string]func(*world) {
-	return map[string]func(*world){
-		"a transcript only grows, byte for byte": func(w *world) {
+func sessionTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"a transcript only grows, byte for byte": func(w *harness) {
 			w.say("a")
 			m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `)
 			m.Create = opening("s1")
@@ -40,7 +40,7 @@ func sessionTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "of a session that is not open", rowTexts(none), nil)
 		},
-		"transcripts do not run into each other": func(w *world) {
+		"transcripts do not run into each other": func(w *harness) {
 			for i, id := range []session.ID{"s1", "s10", "s"} {
 				w.say("a")
 				m := said(id, 0, fmt.Sprint(i))
@@ -51,7 +51,7 @@ func sessionTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "transcript", rowTexts(rows), []string{"0"})
 		},
-		"a prompt is stored once": func(w *world) {
+		"a prompt is stored once": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
@@ -75,7 +75,7 @@ func sessionTests() map[string]func(*world) {
 				w.Fatal("a session that is not there has a prompt")
 			}
 		},
-		"a prompt is replaced only by a commit that says so": func(w *world) {
+		"a prompt is replaced only by a commit that says so": func(w *harness) {
 			w.open2("s1", 0)
 			w.say("/reload")
 			m := said("s1", 1)
@@ -96,7 +96,7 @@ func sessionTests() map[string]func(*world) {
 			equal(w, "engine", string(state), `{"passes":1}`)
 			equal(w, "revision", w.session("s1").Revision, 1)
 		},
-		"a compaction archives and deletes nothing": func(w *world) {
+		"a compaction archives and deletes nothing": func(w *harness) {
 			w.say("a")
 			m := said("s1", 0, `0`, `1`, `2`, `3`)
 			m.Create = opening("s1")
@@ -140,7 +140,7 @@ func sessionTests() map[string]func(*world) {
 			}
 			equal(w, "archived", archived, []string{`1`, `2`, `3`, `"sum of 1 to 3"`, `4`})
 		},
-		"a ledger grows with its session": func(w *world) {
+		"a ledger grows with its session": func(w *harness) {
 			w.open2("s1", 0)
 			for i := range 3 {
 				w.say("a")
@@ -163,7 +163,7 @@ func sessionTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "calls of another", rowTexts(calls), nil)
 		},
-		"a new session becomes the key's, and the old one can come back": func(w *world) {
+		"a new session becomes the key's, and the old one can come back": func(w *harness) {
 			w.open2("s1", 0)
 			w.open2("s2", time.Minute)
 			rec, _, err := w.Session(w.Context(), key)
@@ -183,7 +183,7 @@ func sessionTests() map[string]func(*world) {
 				w.Fatal("a key points to no session")
 			}
 		},
-		"a commit can open a session without a record of its own": func(w *world) {
+		"a commit can open a session without a record of its own": func(w *harness) {
 			w.say("/new")
 			m := replied()
 			m.Create = opening("s1")
@@ -194,7 +194,7 @@ func sessionTests() map[string]func(*world) {
 				w.Fatalf("got %+v (%t)", rec, ok)
 			}
 		},
-		"sessions come with the one used last first": func(w *world) {
+		"sessions come with the one used last first": func(w *harness) {
 			w.open2("s1", 0)
 			w.open2("s2", time.Minute)
 			w.open2("s3", 2*time.Minute)
@@ -210,7 +210,7 @@ func sessionTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "sessions", sessionIDs(recs), []session.ID{"s1", "s3", "s2"})
 		},
-		"a title survives a turn that did not know of it": func(w *world) {
+		"a title survives a turn that did not know of it": func(w *harness) {
 			w.open2("s1", 0)
 			w.say("a")
 			c := w.claim(0, "a")
@@ -231,7 +231,7 @@ func sessionTests() map[string]func(*world) {
 				w.Fatal("a session that is not there got a title")
 			}
 		},
-		"two turns cannot append to the same place": func(w *world) {
+		"two turns cannot append to the same place": func(w *harness) {
 			w.open2("s1", 0)
 			w.say("a")
 			c := w.claim(0, "a")
@@ -243,7 +243,7 @@ func sessionTests() map[string]func(*world) {
 			}
 			w.commit(c, said("s1", 1, `2`))
 		},
-		"a turn that is under way does not undo /new": func(w *world) {
+		"a turn that is under way does not undo /new": func(w *harness) {
 			for _, recorded := range []bool{true, false} {
 				old, young := session.ID(fmt.Sprint("old", recorded)), session.ID(fmt.Sprint("young", recorded))
 				w.say("a")
@@ -272,7 +272,7 @@ func sessionTests() map[string]func(*world) {
 				equal(w, "messages", w.session(old).Messages, 1)
 			}
 		},
-		"a session that is not there is no error": func(w *world) {
+		"a session that is not there is no error": func(w *harness) {
 			if _, ok, err := w.Session(w.Context(), "k"); ok || err != nil {
 				w.Fatal(ok, err)
 			}
@@ -284,7 +284,7 @@ func sessionTests() map[string]func(*world) {
 }
 
 // open2 opens a session with one message, later by age.
-func (w *world) open2(id session.ID, age time.Duration) {
+func (w *harness) open2(id session.ID, age time.Duration) {
 	w.Helper()
 	w.say("open")
 	m := said(id, 0, `1`)
@@ -293,7 +293,7 @@ func (w *world) open2(id session.ID, age time.Duration) {
 	w.commit(w.claim(0, "open"), m)
 }
 
-func (w *world) session(id session.ID) session.Record {
+func (w *harness) session(id session.ID) session.Record {
 	w.Helper()
 	rec, ok, err := w.SessionByID(w.Context(), id)
 	w.ok(err)

@@ -35,7 +35,7 @@ func firing(j schedule.Job, at time.Time) inbox.ScheduledRun {
 	return inbox.ScheduledRun{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
 }
 
-func (w *world) add(jobs ...schedule.Job) {
+func (w *harness) add(jobs ...schedule.Job) {
 	w.Helper()
 	added, err := w.AddJobs(w.Context(), jobs)
 	w.ok(err)
@@ -46,7 +46,7 @@ func (w *world) add(jobs ...schedule.Job) {
 	}
 }
 
-func (w *world) job(id schedule.JobID) schedule.Job {
+func (w *harness) job(id schedule.JobID) schedule.Job {
 	w.Helper()
 	j, ok, err := w.Job(w.Context(), id)
 	w.ok(err)
@@ -57,7 +57,7 @@ func (w *world) job(id schedule.JobID) schedule.Job {
 }
 
 // fire begins the run of a slot and returns the verdict.
-func (w *world) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
+func (w *harness) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
 	w.Helper()
 	fired, err := w.StartRuns(w.Context(), []inbox.ScheduledRun{f})
 	w.ok(err)
@@ -65,7 +65,7 @@ func (w *world) fire(f inbox.ScheduledRun) inbox.ScheduledRunResult {
 }
 
 // slots returns the slots of a job as "12:00 ran ok", newest first.
-func (w *world) slots(id schedule.JobID) []string {
+func (w *harness) slots(id schedule.JobID) []string {
 	w.Helper()
 	slots, err := w.Occurrences(w.Context(), id, 1000)
 	w.ok(err)
@@ -84,7 +84,7 @@ func (w *world) slots(id schedule.JobID) []string {
 }
 
 // end ends the run that waits in the lane of f.
-func (w *world) end(f inbox.ScheduledRun, m inbox.Commit) {
+func (w *harness) end(f inbox.ScheduledRun, m inbox.Commit) {
 	w.Helper()
 	c, err := w.Claim(w.Context(), f.Entry.Lane, 0)
 	w.ok(err)
@@ -94,10 +94,10 @@ func (w *world) end(f inbox.ScheduledRun, m inbox.Commit) {
 	w.commit(c, m)
 }
 
-func slotTests() map[string]func(*world) {
-	return map[string]func(*world){
+func slotTests() map[string]func(*harness) {
+	return map[string]func(*harness){
 		"jobs are kept, changed and removed": jobsAreKept,
-		"a slot runs once": func(w *world) {
+		"a slot runs once": func(w *harness) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			first := w.fire(f)
@@ -116,7 +116,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "outcome of its entry", w.outcome(first.Acceptance.ID).Result, inbox.Replied)
 			equal(w, "runs", w.job("a").State.Runs, 1)
 		},
-		"a slot is fired by many and runs once": func(w *world) {
+		"a slot is fired by many and runs once": func(w *harness) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			var wg sync.WaitGroup
@@ -143,7 +143,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 1)
 		},
 		"a slot ends as its entry does": slotsEnd,
-		"the end of a slot can say more than its entry": func(w *world) {
+		"the end of a slot can say more than its entry": func(w *harness) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			w.fire(f)
@@ -155,7 +155,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "state", []any{j.State.Result, j.State.Reason, j.State.Failures}, []any{schedule.Failed, "the script failed", 1})
 		},
 		"a run whose answer cannot be delivered has failed": undelivered,
-		"a job that has changed is not run as it was": func(w *world) {
+		"a job that has changed is not run as it was": func(w *harness) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			_, err := w.EditJob(w.Context(), "a", func(j *schedule.Job) error { j.Paused = true; return nil })
@@ -168,7 +168,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "slots", w.slots("a"), nil)
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 0)
 		},
-		"slots that do not run are recorded once": func(w *world) {
+		"slots that do not run are recorded once": func(w *harness) {
 			w.add(hourly("a"))
 			f := firing(w.job("a"), noon())
 			missed := schedule.Occurrence{OccurrenceID: f.Run.Occurrence, State: schedule.Missed, Reason: "down"}
@@ -184,7 +184,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "a missed slot, of which the clock was wrong", w.fire(f).Status, schedule.Started)
 			equal(w, "slots", w.slots("a"), []string{"13:00 skipped: overlap", "12:00 running"})
 		},
-		"a job that is to run twice runs twice": func(w *world) {
+		"a job that is to run twice runs twice": func(w *harness) {
 			j := hourly("a")
 			j.Repeat = 2
 			w.add(j)
@@ -198,7 +198,7 @@ func slotTests() map[string]func(*world) {
 			}
 			equal(w, "completed", w.job("a").Status(), "completed")
 		},
-		"a run that was asked for is beside the schedule": func(w *world) {
+		"a run that was asked for is beside the schedule": func(w *harness) {
 			j := hourly("a")
 			j.Repeat, j.Paused = 1, true
 			w.add(j)
@@ -216,7 +216,7 @@ func slotTests() map[string]func(*world) {
 			equal(w, "state", []any{j.State.Runs, j.State.Done, j.State.ManualRunAt.IsZero(), j.State.RecordedUntil}, []any{0, false, true, noon().Add(-time.Hour)})
 			equal(w, "slots", w.slots("a"), []string{"11:43 ran ok"})
 		},
-		"the oldest slots are forgotten": func(w *world) {
+		"the oldest slots are forgotten": func(w *harness) {
 			w.add(hourly("a"), hourly("b"))
 			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{{OccurrenceID: schedule.OccurrenceID{Job: "b", DueAt: noon()}, State: schedule.Missed}}))
 			var all []schedule.Occurrence
@@ -235,7 +235,7 @@ func slotTests() map[string]func(*world) {
 	}
 }
 
-func jobsAreKept(w *world) {
+func jobsAreKept(w *harness) {
 	w.add(hourly("b"), hourly("a"))
 	added, err := w.AddJobs(w.Context(), []schedule.Job{hourly("a"), hourly("c")})
 	w.ok(err)
@@ -270,7 +270,7 @@ func jobsAreKept(w *world) {
 	}
 }
 
-func slotsEnd(w *world) {
+func slotsEnd(w *harness) {
 	for i, c := range []struct {
 		outcome inbox.Outcome
 		want    string
@@ -299,7 +299,7 @@ func slotsEnd(w *world) {
 	equal(w, "slots", w.slots("x"), []string{"12:00 ran failed: cancelled: the operator"})
 }
 
-func undelivered(w *world) {
+func undelivered(w *harness) {
 	w.add(hourly("a"), hourly("b"))
 	for _, id := range []schedule.JobID{"a", "b"} {
 		f := firing(w.job(id), noon())

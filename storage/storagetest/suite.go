@@ -36,7 +36,7 @@ type Open func(t testing.TB, dir string) Store
 
 // Suite checks that the stores that open opens keep what the ports promise.
 func Suite(t *testing.T, open Open) {
-	for _, group := range []map[string]func(*world){inboxTests(), turnTests(), outboxTests(), sessionTests(), forgetTests(), otherTests(), slotTests()} {
+	for _, group := range []map[string]func(*harness){inboxTests(), turnTests(), outboxTests(), sessionTests(), forgetTests(), otherTests(), slotTests()} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -51,8 +51,8 @@ func Suite(t *testing.T, open Open) {
 	})
 }
 
-// A world is one store under test.
-type world struct {
+// A harness is one store under test.
+type harness struct {
 	testing.TB
 	Store
 	dir  string
@@ -60,8 +60,8 @@ type world struct {
 	keys int
 }
 
-func newWorld(t *testing.T, open Open) *world {
-	w := &world{TB: t, dir: t.TempDir(), open: open}
+func newWorld(t *testing.T, open Open) *harness {
+	w := &harness{TB: t, dir: t.TempDir(), open: open}
 	w.Store = open(t, w.dir)
 	t.Cleanup(func() {
 		if v, ok := w.Store.(verifier); ok && !t.Failed() {
@@ -76,13 +76,13 @@ func newWorld(t *testing.T, open Open) *world {
 type verifier interface{ Verify(context.Context) error }
 
 // crash ends the process that has the store, and starts another.
-func (w *world) crash() {
+func (w *harness) crash() {
 	w.Helper()
 	w.ok(w.Close())
 	w.Store = w.open(w.TB, w.dir)
 }
 
-func (w *world) ok(err error) {
+func (w *harness) ok(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
@@ -90,7 +90,7 @@ func (w *world) ok(err error) {
 }
 
 // equal fails unless got is want.
-func equal[T any](w *world, what string, got, want T) {
+func equal[T any](w *harness, what string, got, want T) {
 	w.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)); d != "" {
 		w.Fatalf("%s (-want +got):\n%s", what, d)
@@ -108,7 +108,7 @@ const (
 )
 
 // entry returns an entry with a key of its own.
-func (w *world) entry(text string) inbox.Entry {
+func (w *harness) entry(text string) inbox.Entry {
 	w.keys++
 	id := fmt.Sprintf("k%d", w.keys)
 	return inbox.Entry{
@@ -118,7 +118,7 @@ func (w *world) entry(text string) inbox.Entry {
 }
 
 // accept adds entries and returns them with their ids.
-func (w *world) accept(entries ...inbox.Entry) []inbox.Entry {
+func (w *harness) accept(entries ...inbox.Entry) []inbox.Entry {
 	w.Helper()
 	taken, err := w.Accept(w.Context(), entries)
 	w.ok(err)
@@ -135,7 +135,7 @@ func (w *world) accept(entries ...inbox.Entry) []inbox.Entry {
 }
 
 // say accepts one entry per text.
-func (w *world) say(texts ...string) []inbox.Entry {
+func (w *harness) say(texts ...string) []inbox.Entry {
 	w.Helper()
 	var entries []inbox.Entry
 	for _, text := range texts {
@@ -145,7 +145,7 @@ func (w *world) say(texts ...string) []inbox.Entry {
 }
 
 // claim claims lane and checks which texts it got.
-func (w *world) claim(most int, want ...string) inbox.Claim {
+func (w *harness) claim(most int, want ...string) inbox.Claim {
 	w.Helper()
 	c, err := w.Claim(w.Context(), lane, most)
 	w.ok(err)
@@ -166,7 +166,7 @@ func texts(entries []inbox.Entry) []string {
 
 func replied() inbox.Commit { return inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}} }
 
-func (w *world) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
+func (w *harness) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
 	w.Helper()
 	rows, err := w.CommitTurn(w.Context(), c, m)
 	w.ok(err)
@@ -174,9 +174,9 @@ func (w *world) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
 }
 
 // chain returns the story of one entry.
-func (w *world) chain(id inbox.ID) inbox.MessageHistory {
+func (w *harness) chain(id inbox.ID) inbox.MessageHistory {
 	w.Helper()
-	chains, err := w.Why(w.Context(), id.String())
+	chains, err := w.MessageHistory(w.Context(), id.String())
 	w.ok(err)
 	if len(chains) != 1 {
 		w.Fatalf("%d chains for %s, want 1", len(chains), id)
@@ -184,7 +184,7 @@ func (w *world) chain(id inbox.ID) inbox.MessageHistory {
 	return chains[0]
 }
 
-func (w *world) outcome(id inbox.ID) inbox.Outcome {
+func (w *harness) outcome(id inbox.ID) inbox.Outcome {
 	w.Helper()
 	e := w.chain(id).Entry
 	if e.State != inbox.Done || e.Outcome == nil {
@@ -197,7 +197,7 @@ func message(to chat.Address, text string) outbox.Row {
 	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.PlainText(text)}}
 }
 
-func (w *world) enqueue(rows ...outbox.Row) []outbox.Row {
+func (w *harness) enqueue(rows ...outbox.Row) []outbox.Row {
 	w.Helper()
 	added, err := w.Enqueue(w.Context(), rows)
 	w.ok(err)
@@ -205,7 +205,7 @@ func (w *world) enqueue(rows ...outbox.Row) []outbox.Row {
 }
 
 // next takes the next row of room's queue and checks its text.
-func (w *world) next(to chat.Address, text string) outbox.Row {
+func (w *harness) next(to chat.Address, text string) outbox.Row {
 	w.Helper()
 	r, _, ok, err := w.Next(w.Context(), to)
 	w.ok(err)
@@ -216,7 +216,7 @@ func (w *world) next(to chat.Address, text string) outbox.Row {
 }
 
 // nothing checks that nothing of a queue is to be done now.
-func (w *world) nothing(to chat.Address) time.Duration {
+func (w *harness) nothing(to chat.Address) time.Duration {
 	w.Helper()
 	r, wait, ok, err := w.Next(w.Context(), to)
 	w.ok(err)
@@ -226,7 +226,7 @@ func (w *world) nothing(to chat.Address) time.Duration {
 	return wait
 }
 
-func (w *world) settle(s outbox.Settlement) {
+func (w *harness) settle(s outbox.Settlement) {
 	w.Helper()
 	w.ok(w.Settle(w.Context(), s))
 }
@@ -235,7 +235,7 @@ func sent(id outbox.ID) outbox.Settlement {
 	return outbox.Settlement{ID: id, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r" + id.String()}}
 }
 
-func (w *world) row(id outbox.ID) outbox.Row {
+func (w *harness) row(id outbox.ID) outbox.Row {
 	w.Helper()
 	r, err := w.Row(w.Context(), id)
 	w.ok(err)

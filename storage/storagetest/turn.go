@@ -10,9 +10,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-func turnTests() map[string]func(*world) {
-	return map[string]func(*world){
-		"a claim takes as many as it may": func(w *world) {
+func turnTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"a claim takes as many as it may": func(w *harness) {
 			w.say("a", "b", "c")
 			c := w.claim(2, "a", "b")
 			equal(w, "left", c.Remaining, 1)
@@ -23,7 +23,7 @@ func turnTests() map[string]func(*world) {
 				w.Fatal("nothing has crashed")
 			}
 		},
-		"a lane has one claim at a time": func(w *world) {
+		"a lane has one claim at a time": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.say("b")
@@ -31,7 +31,7 @@ func turnTests() map[string]func(*world) {
 			w.commit(c, replied())
 			w.claim(0, "b")
 		},
-		"lanes do not wait for each other": func(w *world) {
+		"lanes do not wait for each other": func(w *harness) {
 			w.say("a")
 			e := w.entry("b")
 			e.Lane = inbox.ImmediateLaneOf(key)
@@ -41,7 +41,7 @@ func turnTests() map[string]func(*world) {
 			w.ok(err)
 			equal(w, "texts", texts(c.Entries), []string{"b"})
 		},
-		"a solo entry is claimed alone": func(w *world) {
+		"a solo entry is claimed alone": func(w *harness) {
 			solo := w.entry("/new")
 			solo.Exclusive = true
 			w.accept(w.entry("a"), w.entry("b"), solo, w.entry("c"))
@@ -58,7 +58,7 @@ func turnTests() map[string]func(*world) {
 			w.commit(c, replied())
 			w.claim(0, "c")
 		},
-		"what joins ends with the turn": func(w *world) {
+		"what joins ends with the turn": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			b := w.say("b")[0]
@@ -70,7 +70,7 @@ func turnTests() map[string]func(*world) {
 			w.commit(c, replied())
 			equal(w, "outcome", w.outcome(b.ID).Result, inbox.Replied)
 		},
-		"what joined comes back with the turn": func(w *world) {
+		"what joined comes back with the turn": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.say("b")
@@ -82,7 +82,7 @@ func turnTests() map[string]func(*world) {
 			equal(w, "turn", again.Turn, c.Turn)
 			equal(w, "left", again.Remaining, 1)
 		},
-		"release lets newer entries merge": func(w *world) {
+		"release lets newer entries merge": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.say("b")
@@ -93,7 +93,7 @@ func turnTests() map[string]func(*world) {
 				w.Fatalf("got turn %s, crashed %t", again.Turn, again.Crashed)
 			}
 		},
-		"release keeps steps": func(w *world) {
+		"release keeps steps": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`{"n": 1}`)))
@@ -106,7 +106,7 @@ func turnTests() map[string]func(*world) {
 			equal(w, "crashes", again.Entries[0].Crashes, 0)
 			equal(w, "left", again.Remaining, 1)
 		},
-		"release keeps a preview that can be seen": func(w *world) {
+		"release keeps a preview that can be seen": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			p := w.preview(c)
@@ -121,7 +121,7 @@ func turnTests() map[string]func(*world) {
 				w.Fatalf("turn %s with %d previews, want a new one", third.Turn, len(third.Previews))
 			}
 		},
-		"a crash counts, and steps come back": func(w *world) {
+		"a crash counts, and steps come back": func(w *harness) {
 			e := w.say("a")[0]
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
@@ -140,7 +140,7 @@ func turnTests() map[string]func(*world) {
 			}
 			w.stale(c)
 		},
-		"crashes in a row add up, unless there was progress": func(w *world) {
+		"crashes in a row add up, unless there was progress": func(w *harness) {
 			w.say("a")
 			for i, step := range []struct {
 				progress bool
@@ -156,14 +156,14 @@ func turnTests() map[string]func(*world) {
 				w.crash()
 			}
 		},
-		"a crash without a claim is none": func(w *world) {
+		"a crash without a claim is none": func(w *harness) {
 			w.say("a")
 			w.crash()
 			if c := w.claim(0, "a"); c.Crashed || c.Entries[0].Crashes != 0 {
 				w.Fatalf("crashed %t, %d times", c.Crashed, c.Entries[0].Crashes)
 			}
 		},
-		"an ended claim is stale": func(w *world) {
+		"an ended claim is stale": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.commit(c, replied())
@@ -171,7 +171,7 @@ func turnTests() map[string]func(*world) {
 			w.stale(inbox.Claim{Lane: lane})
 			w.stale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
 		},
-		"outcomes are each entry's own": func(w *world) {
+		"outcomes are each entry's own": func(w *harness) {
 			es := w.say("a", "b", "c")
 			c := w.claim(0, "a", "b", "c")
 			m := replied()
@@ -185,7 +185,7 @@ func turnTests() map[string]func(*world) {
 			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})
 			equal(w, "trace", string(w.chain(es[2].ID).Trace), `{"model":"m"}`)
 		},
-		"a commit without an outcome is refused": func(w *world) {
+		"a commit without an outcome is refused": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			m := said("s1", 0, `1`)
@@ -198,7 +198,7 @@ func turnTests() map[string]func(*world) {
 			}
 			w.commit(c, replied())
 		},
-		"cancel ends what waits, in the lanes it names": func(w *world) {
+		"cancel ends what waits, in the lanes it names": func(w *harness) {
 			waits := w.say("a")[0]
 			stop := w.entry("/stop")
 			stop.Lane = inbox.ImmediateLaneOf(key)
@@ -216,7 +216,7 @@ func turnTests() map[string]func(*world) {
 			w.commit(running, replied())
 			w.claim(0)
 		},
-		"cancel ends a turn that was cut short": func(w *world) {
+		"cancel ends a turn that was cut short": func(w *harness) {
 			w.say("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
@@ -235,7 +235,7 @@ func turnTests() map[string]func(*world) {
 				w.Fatalf("%d steps, crashed %t", len(c.Steps), c.Crashed)
 			}
 		},
-		"a cancelled context has done nothing": func(w *world) {
+		"a cancelled context has done nothing": func(w *harness) {
 			w.say("a")
 			ctx, cancel := context.WithCancelCause(w.Context())
 			why := errors.New("no more")
@@ -245,7 +245,7 @@ func turnTests() map[string]func(*world) {
 			}
 			w.claim(0, "a")
 		},
-		"a commit is all or nothing": func(w *world) {
+		"a commit is all or nothing": func(w *harness) {
 			e := w.say("a")[0]
 			c := w.claim(0, "a")
 			m := said("s1", 5, `1`) // the transcript has no 5 rows
@@ -267,7 +267,7 @@ func turnTests() map[string]func(*world) {
 }
 
 // stale checks that claim c can write nothing.
-func (w *world) stale(c inbox.Claim) {
+func (w *harness) stale(c inbox.Claim) {
 	w.Helper()
 	for what, do := range map[string]func() error{
 		"join":    func() error { _, err := w.Join(w.Context(), c, false); return err },
@@ -287,7 +287,7 @@ func (w *world) stale(c inbox.Claim) {
 }
 
 // preview sends the preview of a turn.
-func (w *world) preview(c inbox.Claim) outbox.Row {
+func (w *harness) preview(c inbox.Claim) outbox.Row {
 	w.Helper()
 	p := message(room, "…")
 	p.Role, p.Turn = outbox.Preview, c.Turn

@@ -61,7 +61,7 @@ import (
 
 // A Store is what the control socket asks of the store.
 type Store interface {
-	Why(ctx context.Context, id string) ([]inbox.MessageHistory, error)
+	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
 	RetryRow(ctx context.Context, id outbox.ID) error
 	DropRow(ctx context.Context, id outbox.ID, why string) error
@@ -259,7 +259,7 @@ func (h *Handler) why(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusBadRequest, "say which message: its id on the platform, or ours (m12, o7)"})
 		return
 	}
-	chains, err := h.o.Store.Why(r.Context(), id)
+	chains, err := h.o.Store.MessageHistory(r.Context(), id)
 	switch {
 	case err != nil:
 		h.fail(w, err)

@@ -59,7 +59,7 @@ func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
 	c.Trace = json.RawMessage(`{"session":"s1","calls":[{"provider":"demo","model":"d"}]}`)
 }
 
-func (s *store) Why(_ context.Context, id string) ([]inbox.MessageHistory, error) {
+func (s *store) MessageHistory(_ context.Context, id string) ([]inbox.MessageHistory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []inbox.MessageHistory

@@ -75,7 +75,7 @@ func (t *terminal) check(ctx context.Context, id string) error {
 func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory, ok bool, err error) {
 	ask := id
 	for range maxMerged {
-		chains, err := t.h.o.Store.Why(ctx, ask)
+		chains, err := t.h.o.Store.MessageHistory(ctx, ask)
 		if err != nil {
 			return c, false, err
 		}

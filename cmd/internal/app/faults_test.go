@@ -145,7 +145,7 @@ func (w *world) left() (ends, dead []string) {
 		}
 	}()
 	for id := inbox.ID(1); ; id++ {
-		chains, err := s.Why(w.Context(), id.String())
+		chains, err := s.MessageHistory(w.Context(), id.String())
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func (a *App) http() (chat.Adapter, error) {
 
 // lookup tells the HTTP API what became of a request.
 func (a *App) lookup(ctx context.Context, key string) (k httpapi.Known, err error) {
-	c, ok, err := a.store.ByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
+	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
 		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)

@@ -71,7 +71,7 @@ func (a *App) search() func(context.Context, string, int) ([]admin.Found, error)
 // at the machine itself.
 func Search(x *index.Index) func(context.Context, string, int) ([]admin.Found, error) {
 	return func(ctx context.Context, text string, most int) ([]admin.Found, error) {
-		hits, err := x.Search(ctx, index.Query{Text: text, Limit: most, Scope: index.Everything()})
+		hits, err := x.Search(ctx, index.Query{Text: text, Limit: most, Scope: index.OperatorScope()})
 		var found []admin.Found
 		for _, h := range hits[:min(len(hits), most)] {
 			found = append(found, admin.Found{Session: h.Session, Row: h.Row, Role: string(h.Role), Time: h.Time, Text: h.Snippet})

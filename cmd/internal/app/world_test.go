@@ -320,7 +320,7 @@ func (w *world) accepted(n int) {
 // why tells how the messages with that id or key of the platform ended.
 func (w *world) why(id string) []string {
 	w.Helper()
-	chains, err := w.app.Store().Why(w.ctx, id)
+	chains, err := w.app.Store().MessageHistory(w.ctx, id)
 	if err != nil {
 		w.Fatal(err)
 	}

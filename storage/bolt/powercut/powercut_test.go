@@ -193,7 +193,7 @@ func TestAnEarlyAnswerIsNoticed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.change("writer.go",
-		"\tbefore := s.slot(tx)\n",
-		"\tbefore := s.slot(tx)\n\ts.mirror.apply(b)\n\tb = s.newBatch(tx)\n\tfor _, o := range ops {\n\t\tclose(o.done)\n\t\to.done = make(chan struct{})\n\t}\n")
+		"\tbefore := s.backupMeta(tx)\n",
+		"\tbefore := s.backupMeta(tx)\n\ts.mirror.apply(b)\n\tb = s.newBatch(tx)\n\tfor _, o := range ops {\n\t\tclose(o.done)\n\t\to.done = make(chan struct{})\n\t}\n")
 	b.fail("is not in shadow", "TestShadows")
 }

@@ -92,7 +92,7 @@ func event(lane inbox.Lane, key string) inbox.Entry {
 
 func known(key string, done bool) func(*bolt.Store) error {
 	return func(s *bolt.Store) error {
-		chains, err := s.Why(ctx, key)
+		chains, err := s.MessageHistory(ctx, key)
 		if err != nil || len(chains) != 1 {
 			return fmt.Errorf("%d entries, %w", len(chains), err)
 		}

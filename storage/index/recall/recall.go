@@ -39,7 +39,7 @@ func (l *Library) asking(ctx context.Context, id string) (session.Record, index.
 	if err != nil || !ok {
 		return session.Record{}, index.Scope{}, err
 	}
-	return r, index.ScopeOf(r), nil
+	return r, index.ScopeFor(r), nil
 }
 
 // Search implements search.Library.
