@@ -165,7 +165,7 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 			continue
 		}
 		n++
-		if !llm.LegalID(b.ID) || own[b.ID] || r.t.Transcript.Called(b.ID) {
+		if !llm.ValidToolCallID(b.ID) || own[b.ID] || r.t.Transcript.HasCall(b.ID) {
 			b.ID = r.freshID(own)
 			m.Raw, m.Dialect = nil, ""
 		}
@@ -190,7 +190,7 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 // freshID returns an id that no call has.
 func (r *run) freshID(own map[string]bool) string {
 	for n := r.t.Transcript.Calls() + len(own) + 1; ; n++ {
-		if id := fmt.Sprintf("call_%d", n); !r.t.Transcript.Called(id) && !own[id] {
+		if id := fmt.Sprintf("call_%d", n); !r.t.Transcript.HasCall(id) && !own[id] {
 			return id
 		}
 	}
@@ -220,7 +220,7 @@ func (r *run) names() []string {
 // sender's form is one that some would not.
 func mend(b *llm.Block) bool {
 	mended := false
-	if !llm.LegalName(b.Name) {
+	if !llm.ValidToolName(b.Name) {
 		b.Name = legalName(b.Name)
 		mended = true
 	}

@@ -193,8 +193,8 @@ func TestCallsThatCannotBeRunAreAnsweredAndEndAfterThree(t *testing.T) {
 	if asked != 5 {
 		t.Errorf("steering was asked %d times, want not at the end", asked)
 	}
-	if !errors.Is(l.err, agent.ErrInvalidCalls) || p.Left() != 1 {
-		t.Errorf("err %v, %d answers left", l.err, p.Left())
+	if !errors.Is(l.err, agent.ErrInvalidCalls) || p.Remaining() != 1 {
+		t.Errorf("err %v, %d answers left", l.err, p.Remaining())
 	}
 	if len(ran.runs) != 6 {
 		t.Errorf("%d calls ran, want the 6 that are fine", len(ran.runs))
@@ -287,8 +287,8 @@ func TestFailuresOfTheModelEndTheTurnTyped(t *testing.T) {
 		answer llmtest.Answer
 		class  llm.Class
 	}{
-		{"overflow", llmtest.Fail(llm.Overflow), llm.Overflow},
-		{"cut in the middle", llmtest.Answer{Text: "half of", Cut: true}, llm.Garbage},
+		{"overflow", llmtest.Fail(llm.ContextOverflow), llm.ContextOverflow},
+		{"cut in the middle", llmtest.Answer{Text: "half of", Cut: true}, llm.InvalidResponse},
 		{"an error in the middle", llmtest.Answer{Text: "half of", Err: &llm.Error{Class: llm.Network}}, llm.Network},
 	} {
 		s := build(t, agent.Config{}, scripted(c.answer))
@@ -375,7 +375,7 @@ func TestAnAnswerThatDoesNotEndIsGarbage(t *testing.T) {
 	s := build(t, agent.Config{}, endless{})
 	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	var e *llm.Error
-	if !errors.As(l.err, &e) || e.Class != llm.Garbage {
+	if !errors.As(l.err, &e) || e.Class != llm.InvalidResponse {
 		t.Errorf("err %v", l.err)
 	}
 }

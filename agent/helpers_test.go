@@ -170,7 +170,7 @@ func spoken(tr *llm.Transcript) string {
 
 func wantLegal(t fataler, tr *llm.Transcript) {
 	t.Helper()
-	if err := llm.Legal(tr.Since(0)); err != nil {
+	if err := llm.ValidateMessages(tr.Since(0)); err != nil {
 		t.Fatalf("the transcript is not legal: %v\n%s", err, spoken(tr))
 	}
 }

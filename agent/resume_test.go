@@ -53,8 +53,8 @@ func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
 		turn := s.turn("go", tr2)
 		turn.Steps = again(t, ref.steps[:n])
 		l := collect(t.Context(), s, turn, nil)
-		if l.err != nil || l.final.Text != "one two" || l.seen() != "one two" || p.Left() != 0 {
-			t.Errorf("resumed after %d steps: final %q, seen %q, %d answers left, err %v", n, l.final.Text, l.seen(), p.Left(), l.err)
+		if l.err != nil || l.final.Text != "one two" || l.seen() != "one two" || p.Remaining() != 0 {
+			t.Errorf("resumed after %d steps: final %q, seen %q, %d answers left, err %v", n, l.final.Text, l.seen(), p.Remaining(), l.err)
 		}
 		if d := cmp.Diff(spoken(tr), spoken(tr2)); d != "" {
 			t.Errorf("resumed after %d steps: %s", n, d)

@@ -45,7 +45,7 @@ func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
 	if t.Provider != nil {
 		r.provider = t.Provider
 	}
-	if p, ok := r.provider.(llm.PerTurn); ok {
+	if p, ok := r.provider.(llm.TurnScoped); ok {
 		r.provider = p.Turn()
 	}
 	if r.t.Transcript == nil {
@@ -217,7 +217,7 @@ func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
 		}
 		again := false
 		switch {
-		case e.Class == llm.Overflow || e.Class == llm.TooLarge:
+		case e.Class == llm.ContextOverflow || e.Class == llm.TooLarge:
 			var wrong error
 			if again, wrong = r.shorten(ctx, e, tries); wrong != nil {
 				return done, wrong

@@ -70,7 +70,7 @@ func (s *stream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
 }
 
 func (s *stream) garbage(what string) error {
-	return &llm.Error{Class: llm.Garbage, Provider: s.r.provider.Name(), Message: what}
+	return &llm.Error{Class: llm.InvalidResponse, Provider: s.r.provider.Name(), Message: what}
 }
 
 func (s *stream) event(e llm.Event) error {

@@ -193,7 +193,7 @@ func (a *Agent) pass(ctx context.Context, e Engine, v View) (p Pass, err error) 
 	if p, err = e.Compress(ctx, v); err != nil {
 		return Pass{}, err
 	}
-	if err := llm.Legal(p.Messages); err != nil {
+	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return Pass{}, fmt.Errorf("the context engine %s made a list that no provider would take: %w", e.Name(), err)
 	}
 	if p.From < 0 || p.To < p.From || p.To > len(v.Messages) {

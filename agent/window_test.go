@@ -127,7 +127,7 @@ func TestToolResultsThatFillTheContextAreCompactedInsideTheLoop(t *testing.T) {
 }
 
 func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
-	tooLong := llmtest.Answer{Err: &llm.Error{Class: llm.Overflow, Provider: "p", Limit: 900}}
+	tooLong := llmtest.Answer{Err: &llm.Error{Class: llm.ContextOverflow, Provider: "p", Limit: 900}}
 	p := llmtest.NewScripted(tooLong, tooLong, llmtest.Say("answer"))
 	s := build(t, agent.Config{}, p)
 	f := &folder{limit: 1 << 30}
@@ -152,13 +152,13 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 	turn.Window = &agent.Window{Engine: &folder{limit: 1 << 30}}
 	l = collect(t.Context(), s, turn, nil)
 	var e *llm.Error
-	if !errors.As(l.err, &e) || p.Left() != 1 {
-		t.Errorf("after three tries: %v, %d answers left", l.err, p.Left())
+	if !errors.As(l.err, &e) || p.Remaining() != 1 {
+		t.Errorf("after three tries: %v, %d answers left", l.err, p.Remaining())
 	}
 }
 
 func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
-	p := llmtest.NewScripted(llmtest.Fail(llm.Overflow), llmtest.Say("answer"))
+	p := llmtest.NewScripted(llmtest.Fail(llm.ContextOverflow), llmtest.Say("answer"))
 	s := build(t, agent.Config{}, p)
 	f := &folder{limit: 1 << 30, fail: func(v agent.View) error {
 		if v.Plain {
@@ -247,7 +247,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 				if r.err != nil || r.final.Text != "done" {
 					t.Errorf("resumed behind step %d (%s): %v", k, l.steps[k-1].Kind, r.err)
 				}
-				if err := llm.Legal(turn.Transcript.Since(0)); err != nil {
+				if err := llm.ValidateMessages(turn.Transcript.Since(0)); err != nil {
 					t.Errorf("resumed behind step %d: %v", k, err)
 				}
 				late := 0

@@ -143,7 +143,7 @@ func TestAFailureBehindAPassIsDeclaredAlsoAfterARestart(t *testing.T) {
 }
 
 func TestWhatTheProviderRefusesToReadDoesNotStayBehindAPass(t *testing.T) {
-	for _, class := range []llm.Class{llm.Format, llm.ImageTooLarge, llm.Overflow} {
+	for _, class := range []llm.Class{llm.Format, llm.ImageTooLarge, llm.ContextOverflow} {
 		t.Run(fmt.Sprint(class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, sized("One.", 10), sized("Two.", 86_000))

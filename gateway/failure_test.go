@@ -20,19 +20,19 @@ import (
 
 func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
 	for class, want := range map[llm.Class]string{
-		llm.Auth:          "refuses the key",
-		llm.Billing:       "used up",
-		llm.RateLimit:     "takes no more requests",
-		llm.Overloaded:    "is overloaded",
-		llm.Server:        "does not answer properly",
-		llm.Timeout:       "does not answer properly",
-		llm.Network:       "does not answer properly",
-		llm.Garbage:       "does not answer properly",
-		llm.Overflow:      "too long for the model",
-		llm.ImageTooLarge: "image is too large",
-		llm.NotFound:      "does not know the configured model",
-		llm.Policy:        "declined this",
-		llm.Format:        "refused the request",
+		llm.Auth:            "refuses the key",
+		llm.Billing:         "used up",
+		llm.RateLimit:       "takes no more requests",
+		llm.Overloaded:      "is overloaded",
+		llm.Server:          "does not answer properly",
+		llm.Timeout:         "does not answer properly",
+		llm.Network:         "does not answer properly",
+		llm.InvalidResponse: "does not answer properly",
+		llm.ContextOverflow: "too long for the model",
+		llm.ImageTooLarge:   "image is too large",
+		llm.NotFound:        "does not know the configured model",
+		llm.ContentPolicy:   "declined this",
+		llm.Format:          "refused the request",
 	} {
 		t.Run(string(class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

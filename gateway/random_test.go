@@ -89,7 +89,7 @@ func (p plan) day(t *testing.T) {
 	answer := s.model.Default
 	s.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 		if strings.HasPrefix(said(r), "bad") {
-			return llmtest.Fail([]llm.Class{llm.Format, llm.Auth, llm.Overflow}[len(said(r))%3])
+			return llmtest.Fail([]llm.Class{llm.Format, llm.Auth, llm.ContextOverflow}[len(said(r))%3])
 		}
 		a := answer(r)
 		a.Delay = time.Second
@@ -213,7 +213,7 @@ func (s *sweep) legal(rec session.Record) {
 			s.t.Fatal(err)
 		}
 	}
-	if err := llm.Legal(ms); err != nil {
+	if err := llm.ValidateMessages(ms); err != nil {
 		s.t.Errorf("the transcript of %s is not legal: %v", rec.ID, err)
 	}
 	if n := len(ms); n > 0 && ms[n-1].Role != llm.Assistant {

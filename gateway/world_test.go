@@ -204,7 +204,7 @@ func (w *harness) transcript() []llm.Message {
 			w.t.Fatal(err)
 		}
 	}
-	if err := llm.Legal(out); err != nil {
+	if err := llm.ValidateMessages(out); err != nil {
 		w.t.Errorf("the stored transcript is not legal: %v", err)
 	}
 	return out

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Marks reports whether calls of model carry cache marks, and who keeps the
+// CacheBreakpoints reports whether calls of model carry cache marks, and who keeps the
 // cache; if they do not, source says why. It is asked anew for each call, so
 // that a switch of model or a fallback decides again.
 //
 // provider is the name of the provider; "anthropic" is every endpoint of the
 // Messages API. baseURL may be empty for the provider's own address.
-func Marks(provider, model, baseURL string) (on bool, source string) {
+func CacheBreakpoints(provider, model, baseURL string) (on bool, source string) {
 	claude := strings.Contains(strings.ToLower(model), "claude")
 	switch host := hostOf(baseURL); {
 	case provider == "anthropic" && (host == "" || isHost(host, "anthropic.com")):
@@ -38,7 +38,7 @@ func ValidTTL(ttl string) bool { return ttl == "5m" || ttl == "1h" }
 // shown at the start and in the status. ttl "" stands for marks that are
 // switched off.
 func CachingLine(provider, model, baseURL, ttl string) string {
-	on, source := Marks(provider, model, baseURL)
+	on, source := CacheBreakpoints(provider, model, baseURL)
 	switch {
 	case !on:
 		return "Prompt caching: off (" + source + ")"

@@ -23,7 +23,7 @@ func TestWhoCarriesMarks(t *testing.T) {
 		{"openai", "gpt-5", "", false, "Prompt caching: off (openai keeps equal prefixes by itself, or not at all)"},
 		{"anthropic", "gpt", "%zz", false, "Prompt caching: off (gpt is no claude model, and %zz is not Anthropic's)"},
 	} {
-		if on, _ := llm.Marks(c.provider, c.model, c.url); on != c.on {
+		if on, _ := llm.CacheBreakpoints(c.provider, c.model, c.url); on != c.on {
 			t.Errorf("%s %s %s: got %v", c.provider, c.model, c.url, on)
 		}
 		if got := llm.CachingLine(c.provider, c.model, c.url, "5m"); got != c.line {

@@ -1,8 +1,8 @@
 package llm
 
-// Called reports whether a call with this id stands in the transcript, and
+// HasCall reports whether a call with this id stands in the transcript, and
 // Calls how many ids do. Both cost what is new since they were last asked.
-func (t *Transcript) Called(id string) bool {
+func (t *Transcript) HasCall(id string) bool {
 	t.indexCalls()
 	_, ok := t.calls[id]
 	return ok

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Failure is what a service said when it did not answer: a status with its
+// A ErrorResponse is what a service said when it did not answer: a status with its
 // headers and body, or the error object of a stream that had already begun.
-type Failure struct {
+type ErrorResponse struct {
 	Provider string
 	Status   int         // HTTP status; 0 or 200 for an error inside a stream
 	Header   http.Header // may be nil
@@ -23,7 +23,7 @@ type Failure struct {
 // Classify says what kind of failure f is. The Error's Message is the
 // service's own sentence, shortened, without anything that looks like a key
 // and without what the service quoted from the request.
-func Classify(f Failure) *Error {
+func Classify(f ErrorResponse) *Error {
 	said := parseBody(f.Body)
 	e := &Error{Provider: f.Provider, Status: f.Status, Message: said.message}
 	if f.Status == http.StatusOK {
@@ -31,7 +31,7 @@ func Classify(f Failure) *Error {
 	}
 	e.Class = classOf(f, said)
 	switch e.Class {
-	case Overflow:
+	case ContextOverflow:
 		e.Limit = parseLimit(said.text)
 		if strings.Contains(said.text, "long context") && e.Limit == 0 {
 			e.Limit = 200_000
@@ -46,7 +46,7 @@ func Classify(f Failure) *Error {
 
 // statusOf returns the status that decides: that of the response, or the one
 // that an error inside a stream names by its code or its type.
-func statusOf(f Failure, said saying) int {
+func statusOf(f ErrorResponse, said saying) int {
 	if f.Status != 0 && f.Status != http.StatusOK {
 		return f.Status
 	}
@@ -71,7 +71,7 @@ var statusOfKind = map[string]int{
 	"overloaded_error": 529, "overloaded": 529, "provider_overloaded": 503, "provider_unavailable": 502,
 }
 
-func classOf(f Failure, said saying) Class {
+func classOf(f ErrorResponse, said saying) Class {
 	t := said.text
 	switch status := statusOf(f, said); {
 	case status == 401:
@@ -112,7 +112,7 @@ func classForbidden(t string) Class {
 	case has(t, billingWords):
 		return Billing
 	case has(t, policyWords):
-		return Policy
+		return ContentPolicy
 	}
 	return Auth
 }
@@ -120,7 +120,7 @@ func classForbidden(t string) Class {
 func classTooMany(t, kind string) Class {
 	switch {
 	case strings.Contains(t, "long context"):
-		return Overflow
+		return ContextOverflow
 	case kind == "insufficient_quota" || strings.Contains(t, "insufficient_quota") || strings.Contains(t, "exceeded your current quota"):
 		return Billing
 	case has(t, overloadWords):
@@ -130,10 +130,10 @@ func classTooMany(t, kind string) Class {
 }
 
 // classServer finds the refusals that some servers send as their own failure.
-func classServer(t, kind string, f Failure) Class {
+func classServer(t, kind string, f ErrorResponse) Class {
 	f.Large = false
 	switch c := classRefused(t, f); {
-	case c == Overflow || c == ImageTooLarge || c == PrefixCheck:
+	case c == ContextOverflow || c == ImageTooLarge || c == PrefixCheck:
 		return c
 	case kind == "invalid_request_error" || kind == "badrequesterror" || strings.Contains(t, "validation error"):
 		return c
@@ -148,7 +148,7 @@ const shortBody = 30
 
 // classRefused sorts a 400 by its words. The order matters: an unsupported
 // parameter may be called max_tokens, and a long picture is no long prompt.
-func classRefused(t string, f Failure) Class {
+func classRefused(t string, f ErrorResponse) Class {
 	switch {
 	case has(t, toolPartWords):
 		return Format
@@ -161,9 +161,9 @@ func classRefused(t string, f Failure) Class {
 	case parseOutputCap(t) > 0 || has(t, outputWords):
 		return Format
 	case has(t, overflowWords):
-		return Overflow
+		return ContextOverflow
 	case has(t, policyWords):
-		return Policy
+		return ContentPolicy
 	case has(t, modelWords):
 		return NotFound
 	case has(t, rateWords):
@@ -171,7 +171,7 @@ func classRefused(t string, f Failure) Class {
 	case has(t, billingWords):
 		return Billing
 	case f.Large && len(t) < shortBody:
-		return Overflow
+		return ContextOverflow
 	}
 	return Format
 }

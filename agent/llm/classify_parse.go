@@ -239,7 +239,7 @@ func parseOutputCap(text string) int {
 var tryIn = regexp.MustCompile(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
 
 // parseAfter returns how long the service asked to wait, or 0.
-func parseAfter(f Failure, said saying) time.Duration {
+func parseAfter(f ErrorResponse, said saying) time.Duration {
 	h := f.Header
 	if d, ok := parseMillis(h.Get("Retry-After-Ms")); ok {
 		return d

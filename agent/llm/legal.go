@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// LegalID reports whether every dialect takes id as that of a tool call: up to
+// ValidToolCallID reports whether every dialect takes id as that of a tool call: up to
 // 64 letters, digits, underscores and dashes.
-func LegalID(id string) bool { return legal(id) }
+func ValidToolCallID(id string) bool { return legal(id) }
 
-// LegalName reports whether every dialect takes name as that of a tool; the form
+// ValidToolName reports whether every dialect takes name as that of a tool; the form
 // is the same.
-func LegalName(name string) bool { return legal(name) }
+func ValidToolName(name string) bool { return legal(name) }
 
 func legal(s string) bool {
 	for i := range len(s) {
@@ -22,11 +22,11 @@ func legal(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// Legal reports why no provider would take ms as a transcript, nil if every one
+// ValidateMessages reports why no provider would take ms as a transcript, nil if every one
 // does: the user begins, roles alternate, no message is empty, each tool call
 // is answered exactly once at the beginning of the next message, and ids,
 // names and inputs have the form that all dialects can carry.
-func Legal(ms []Message) error {
+func ValidateMessages(ms []Message) error {
 	used := map[string]bool{}
 	var open []Block // calls of the message before
 	for i, m := range ms {

@@ -42,7 +42,7 @@ func TestLegal(t *testing.T) {
 		{"a bad input", []llm.Message{user(text), asst(call("a", "look", "[]"))}, "not an object"},
 		{"a call by the user", []llm.Message{user(ok)}, "of the user"},
 	} {
-		err := llm.Legal(c.ms)
+		err := llm.ValidateMessages(c.ms)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)

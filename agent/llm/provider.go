@@ -54,9 +54,9 @@ type Provider interface {
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
 }
 
-// A PerTurn is a Provider that behaves differently over the calls of one turn:
+// A TurnScoped is a Provider that behaves differently over the calls of one turn:
 // one that fell back stays with the model that answers until the turn ends.
-type PerTurn interface {
+type TurnScoped interface {
 	Provider
 	// Turn returns the provider for the calls of one turn.
 	Turn() Provider
@@ -139,22 +139,22 @@ type Class string
 
 // The classes of failure.
 const (
-	Auth          Class = "auth"         // 401, 403: the key
-	Billing       Class = "billing"      // 402, spending limits
-	RateLimit     Class = "rate_limit"   // 429
-	Overloaded    Class = "overloaded"   // 503, 529
-	Server        Class = "server_error" // 500, 502, 504
-	Timeout       Class = "timeout"      // no answer, or a stream that stopped
-	Network       Class = "network"      // no connection, or one that was cut
-	Overflow      Class = "context_overflow"
-	TooLarge      Class = "payload_too_large"
-	ImageTooLarge Class = "image_too_large"
-	NotFound      Class = "model_not_found"
-	Policy        Class = "policy"          // refused for its content
-	Format        Class = "format_error"    // the request is malformed
-	PrefixCheck   Class = "thinking_prefix" // thinking blocks do not fit the prefix
-	Garbage       Class = "garbage"         // an answer that cannot be understood
-	Unknown       Class = "unknown"
+	Auth            Class = "auth"         // 401, 403: the key
+	Billing         Class = "billing"      // 402, spending limits
+	RateLimit       Class = "rate_limit"   // 429
+	Overloaded      Class = "overloaded"   // 503, 529
+	Server          Class = "server_error" // 500, 502, 504
+	Timeout         Class = "timeout"      // no answer, or a stream that stopped
+	Network         Class = "network"      // no connection, or one that was cut
+	ContextOverflow Class = "context_overflow"
+	TooLarge        Class = "payload_too_large"
+	ImageTooLarge   Class = "image_too_large"
+	NotFound        Class = "model_not_found"
+	ContentPolicy   Class = "policy"          // refused for its content
+	Format          Class = "format_error"    // the request is malformed
+	PrefixCheck     Class = "thinking_prefix" // thinking blocks do not fit the prefix
+	InvalidResponse Class = "garbage"         // an answer that cannot be understood
+	Unknown         Class = "unknown"
 )
 
 // An Error is a failed call of a model.
@@ -191,7 +191,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Temporary reports whether the same call may succeed later.
 func (e *Error) Temporary() bool {
 	switch e.Class {
-	case RateLimit, Overloaded, Server, Timeout, Network, Garbage, Unknown:
+	case RateLimit, Overloaded, Server, Timeout, Network, InvalidResponse, Unknown:
 		return true
 	}
 	return false

@@ -94,7 +94,7 @@ func FuzzPrefill(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := llm.Legal(append(ms, llm.UserText("x"))); err != nil {
+		if err := llm.ValidateMessages(append(ms, llm.UserText("x"))); err != nil {
 			t.Fatalf("%q gives what no provider takes: %v", raw, err)
 		}
 	})

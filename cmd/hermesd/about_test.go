@@ -53,7 +53,7 @@ const hostile = "a\x1b]0;owned\x07\x1b[31mb\u202e"
 func TestForeignTextCannotCommandATerminal(t *testing.T) {
 	p := admin.Prompt{Layers: []prompt.Layer{{Name: hostile, Text: hostile}}, Tools: []admin.Tool{{Name: hostile}}, Hash: hostile}
 	p.Session.ID = hostile
-	record := ledger.Record{N: 1, Provider: hostile, Model: hostile, Break: hostile, Where: hostile}
+	record := ledger.Record{N: 1, Provider: hostile, Model: hostile, Break: hostile, BreakLayer: hostile}
 	spent := admin.Spent{Name: hostile, Title: hostile, Calls: 2, Unpriced: 1, Unknown: []string{hostile}}
 	for name, out := range map[string]string{
 		"prompt": promptText(p, true), "trace": traceText(admin.Trace{Calls: []ledger.Record{record}}),
@@ -72,7 +72,7 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 }
 
 func TestAnUndeclaredBreakIsCalledAProblem(t *testing.T) {
-	calls := []ledger.Record{{N: 1, Break: ledger.NewSession}, {N: 2, Break: ledger.Undeclared, Where: "message 3", Usage: llm.Usage{Input: 10}, Missed: 9000}}
+	calls := []ledger.Record{{N: 1, Break: ledger.NewSession}, {N: 2, Break: ledger.Undeclared, BreakLayer: "message 3", Usage: llm.Usage{Input: 10}, MissedTokens: 9000}}
 	out := traceText(admin.Trace{Calls: calls, Forgotten: 7})
 	for _, want := range []string{"undeclared at message 3", "9000", "1 undeclared", "PROBLEM", "7 older calls are not kept"} {
 		if !strings.Contains(out, want) {

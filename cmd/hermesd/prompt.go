@@ -106,8 +106,8 @@ func traceText(t admin.Trace) string {
 	for i, r := range t.Calls {
 		n := strconv.Itoa
 		rows[i] = []string{
-			n(r.N), r.At.Local().Format("01-02 15:04:05"), text.Cut(admin.ModelOf(r), 40), n(r.PrefixTokens), n(r.PrefixBytes), n(r.TailTokens),
-			n(r.Usage.Input), n(r.Usage.CacheRead), n(r.Usage.CacheWrite), n(r.Usage.Output), breakOf(r), n(r.Missed),
+			n(r.N), r.CalledAt.Local().Format("01-02 15:04:05"), text.Cut(admin.ModelOf(r), 40), n(r.PrefixTokens), n(r.PrefixBytes), n(r.TailTokens),
+			n(r.Usage.Input), n(r.Usage.CacheRead), n(r.Usage.CacheWrite), n(r.Usage.Output), breakOf(r), n(r.MissedTokens),
 		}
 	}
 	s := text.Table([]string{"CALL", "TIME", "MODEL", "~PREFIX", "BYTES", "~TAIL", "INPUT", "READ", "WRITE", "OUTPUT", "BREAK", "MISSED"}, rows)
@@ -129,17 +129,17 @@ func breakOf(r ledger.Record) string {
 	switch {
 	case r.Break == "":
 		return "-"
-	case r.Where == "":
+	case r.BreakLayer == "":
 		return string(r.Break)
 	}
-	return string(r.Break) + " at " + r.Where
+	return string(r.Break) + " at " + r.BreakLayer
 }
 
 func diffText(d admin.Diff) string {
 	var b strings.Builder
 	for _, r := range []ledger.Record{d.A, d.B} {
 		fmt.Fprintf(&b, "call %d  %s  %s  %d messages, ~%d tokens of prefix, break: %s\n",
-			r.N, r.At.Local().Format(time.DateTime), text.Line(admin.ModelOf(r)), r.Messages, r.PrefixTokens, text.Line(breakOf(r)))
+			r.N, r.CalledAt.Local().Format(time.DateTime), text.Line(admin.ModelOf(r)), r.Messages, r.PrefixTokens, text.Line(breakOf(r)))
 	}
 	long, short := d.A, d.B
 	if long.Messages < short.Messages {

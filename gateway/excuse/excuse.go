@@ -103,15 +103,15 @@ func model(p words.Printer, e *llm.Error) string {
 		return p.T("%s takes no more requests for now%s. Send the message again then.", it, in(p, e.After))
 	case llm.Overloaded:
 		return p.T("%s is overloaded. Send the message again in a few minutes.", it)
-	case llm.Server, llm.Timeout, llm.Network, llm.Garbage:
+	case llm.Server, llm.Timeout, llm.Network, llm.InvalidResponse:
 		return p.T("%s does not answer properly (%s). Send the message again in a few minutes.", it, trouble(p, e.Class))
-	case llm.Overflow, llm.TooLarge:
+	case llm.ContextOverflow, llm.TooLarge:
 		return p.T("This conversation has become too long for the model. `/new` starts a fresh one; the old one is kept.")
 	case llm.ImageTooLarge:
 		return p.T("The image is too large for the model. Send a smaller one.")
 	case llm.NotFound:
 		return p.T("%s does not know the configured model. The operator must set `model.default`.", it)
-	case llm.Policy:
+	case llm.ContentPolicy:
 		return p.T("%s declined this for its content. Ask in other words, or start over with `/new`.", it)
 	}
 	return p.T("%s refused the request. Send it again; if it stays, the operator finds the reason in the log.", it)
@@ -122,11 +122,11 @@ func modelOfJob(p words.Printer, e *llm.Error, id schedule.JobID) string {
 	switch e.Class {
 	case llm.Auth, llm.Billing, llm.NotFound: // what the operator must do stands there
 		return model(p, e) + " " + p.T("After that `/cron run %s` runs it once more.", id)
-	case llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network, llm.Garbage:
+	case llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network, llm.InvalidResponse:
 		return short + p.T("`/cron run %s` runs it once more, in a few minutes.", id)
-	case llm.Overflow, llm.TooLarge:
+	case llm.ContextOverflow, llm.TooLarge:
 		return short + p.T("Have its prompt, or what its script writes, made shorter: `hermesd cron edit %s`.", id)
-	case llm.Policy:
+	case llm.ContentPolicy:
 		return short + reword(p, id)
 	}
 	return short + runOrAsk(p, id)

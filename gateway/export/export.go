@@ -81,7 +81,7 @@ func (c Conversation) date(calls []json.RawMessage) error {
 			break
 		}
 		if least = rec.Messages; at[rec.Messages].IsZero() {
-			at[rec.Messages] = rec.At
+			at[rec.Messages] = rec.CalledAt
 		}
 	}
 	for i, m := range c.Messages {

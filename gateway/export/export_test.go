@@ -68,7 +68,7 @@ func told(t *testing.T) (store, session.Record) {
 		raw(t, llm.AssistantText("A cat 🐈.")),
 	}}
 	for i, n := range []int{9, 1, 3, 3, 5} { // 9: before the compaction; 3 twice: asked again
-		s.calls = append(s.calls, raw(t, ledger.Record{N: i + 1, Messages: n, At: noon.Add(time.Duration(i) * time.Minute)}))
+		s.calls = append(s.calls, raw(t, ledger.Record{N: i + 1, Messages: n, CalledAt: noon.Add(time.Duration(i) * time.Minute)}))
 	}
 	return s, session.Record{
 		ID: "20260301_120000_aaaa1111", Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Title: "Notes\n# of sk-very-secret",

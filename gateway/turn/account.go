@@ -66,13 +66,13 @@ func (t *turn) called(c agent.Call) {
 		t.declare(string(ledger.Fallback)) // on the way back, if that was not asked before
 	}
 	t.session.lastModel = now
-	rec := t.session.ledger.Call(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
+	rec := t.session.ledger.RecordCall(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
 	t.session.record.PendingBreak = ""
 	t.runner.breaks.add(rec.Break)
 	t.runner.spending.add(rec)
 	if rec.Break == ledger.Undeclared {
 		t.log.Error("the prefix of a model call is not what the provider has, and nobody said why",
-			zap.Int("call", rec.N), zap.String("where", rec.Where), zap.String("model", c.Provider+"/"+c.Model))
+			zap.Int("call", rec.N), zap.String("where", rec.BreakLayer), zap.String("model", c.Provider+"/"+c.Model))
 	}
 	raw, err := json.Marshal(rec)
 	if err != nil {

@@ -49,7 +49,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 	var le *llm.Error
 	if errors.As(err, &le) {
 		switch le.Class {
-		case llm.Overflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
+		case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
 			wrong := t.undo(ctx)
 			if wrong == nil {
 				return

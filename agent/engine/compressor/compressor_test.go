@@ -134,8 +134,8 @@ func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
 		set.ProtectFirstN = n
 		e := compressor.New(compressor.Options{Settings: set, Limits: agent.Limits{Window: 40_000}, Summarise: &enginetest.Clerk{}})
 		p, err := e.Compress(t.Context(), s.View())
-		if err != nil || llm.Legal(p.Messages) != nil {
-			t.Errorf("protect_first_n %d: %v, %v", n, err, llm.Legal(p.Messages))
+		if err != nil || llm.ValidateMessages(p.Messages) != nil {
+			t.Errorf("protect_first_n %d: %v, %v", n, err, llm.ValidateMessages(p.Messages))
 		}
 		for i := range max(n-1, 0) {
 			if p.Messages[i].Text() != s.Active()[i].Text() {

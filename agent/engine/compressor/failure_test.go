@@ -54,8 +54,8 @@ func TestEachFailureLeavesTheContextAndStartsACooldown(t *testing.T) {
 				if after, _ := json.Marshal(s.Active()); string(after) != string(before) {
 					t.Error("the context has changed")
 				}
-				if p.Left() != 0 || e.Status().Resting == "" {
-					t.Errorf("%d answers are left, %+v", p.Left(), e.Status())
+				if p.Remaining() != 0 || e.Status().Resting == "" {
+					t.Errorf("%d answers are left, %+v", p.Remaining(), e.Status())
 				}
 				if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrNotNow) {
 					t.Errorf("while it rests: %v", err)

@@ -122,7 +122,7 @@ func more(ms []llm.Message) (out []llm.Message) {
 
 // good reports what is wrong with a pass of v.
 func good(v agent.View, p agent.Pass) error {
-	if err := llm.Legal(p.Messages); err != nil {
+	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return err
 	}
 	if p.From < 0 || p.To < p.From || p.To > len(v.Messages) {
@@ -138,7 +138,7 @@ func good(v agent.View, p agent.Pass) error {
 	if p.After >= p.Before {
 		return fmt.Errorf("%d tokens became %d", p.Before, p.After)
 	}
-	legal := llm.Legal(v.Messages) == nil
+	legal := llm.ValidateMessages(v.Messages) == nil
 	if cleared := strings.Contains(p.Words, "cleared"); legal && !cleared && len(tail) == 0 {
 		return errors.New("nothing of the tail is left")
 	}

@@ -211,7 +211,7 @@ func fit(v agent.View, a answer) (p agent.Pass, err error) {
 	}
 	p = agent.Pass{From: a.From, To: a.To, Note: a.Note, Words: short(a.Words), Usage: a.Usage, Model: a.Model}
 	p.Messages = slices.Concat(v.Messages[:a.From], a.Replace, v.Messages[a.To:])
-	if err := llm.Legal(p.Messages); err != nil {
+	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return unfit("the new transcript is not legal: %w", err)
 	}
 	p.Before, p.After = v.Fixed, v.Fixed

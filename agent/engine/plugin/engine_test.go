@@ -81,7 +81,7 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 			if !strings.HasPrefix(p.Words, "The context engine rogue failed (") || !strings.Contains(p.Words, want) || !strings.Contains(p.Words, "; compressor stepped in for this pass.") {
 				t.Errorf("people read: %s", p.Words)
 			}
-			if err := llm.Legal(p.Messages); err != nil || len(p.Messages) >= len(v.Messages) {
+			if err := llm.ValidateMessages(p.Messages); err != nil || len(p.Messages) >= len(v.Messages) {
 				t.Errorf("the pass is not one: %v", err)
 			}
 			if n, last := h.Failures(); n != 1 || !strings.Contains(last.Error(), want) || !strings.Contains(e.Status().Last, "1 failures of rogue") {

@@ -81,7 +81,7 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 			return
 		}
 		if err == nil {
-			err = llm.Legal(p.Messages)
+			err = llm.ValidateMessages(p.Messages)
 		}
 		if err != nil {
 			t.Fatal(err)

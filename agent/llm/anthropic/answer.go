@@ -261,7 +261,7 @@ func (b *block) finish() (llm.Block, []byte) {
 		return llm.Block{Type: llm.Thinking, Text: b.text.String()}, append(raw, '}')
 	case "tool_use":
 		out := llm.Block{Type: llm.ToolUse, ID: b.ID, Name: wire.Name(b.Name)}
-		if !llm.LegalID(out.ID) {
+		if !llm.ValidToolCallID(out.ID) {
 			out.ID = "call_" + rand.Text()
 		}
 		out.Input, out.Text = b.arguments()

@@ -128,17 +128,17 @@ func TestAnswersThatAreNone(t *testing.T) {
 		from fixed
 		want llm.Class
 	}{
-		"no JSON":               {streamOf(start, `{"type":`), llm.Garbage},
-		"wrong index":           {streamOf(start, `{"type":"content_block_start","index":3,"content_block":{"type":"text"}}`), llm.Garbage},
-		"a delta of nothing":    {streamOf(start, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}`), llm.Garbage},
-		"a negative index":      {streamOf(start, text, `{"type":"content_block_delta","index":-1,"delta":{"type":"text_delta","text":"x"}}`), llm.Garbage},
-		"no reason":             {streamOf(start, `{"type":"message_stop"}`), llm.Garbage},
-		"no beginning":          {streamOf(`{"type":"message_stop"}`), llm.Garbage},
+		"no JSON":               {streamOf(start, `{"type":`), llm.InvalidResponse},
+		"wrong index":           {streamOf(start, `{"type":"content_block_start","index":3,"content_block":{"type":"text"}}`), llm.InvalidResponse},
+		"a delta of nothing":    {streamOf(start, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}`), llm.InvalidResponse},
+		"a negative index":      {streamOf(start, text, `{"type":"content_block_delta","index":-1,"delta":{"type":"text_delta","text":"x"}}`), llm.InvalidResponse},
+		"no reason":             {streamOf(start, `{"type":"message_stop"}`), llm.InvalidResponse},
+		"no beginning":          {streamOf(`{"type":"message_stop"}`), llm.InvalidResponse},
 		"overload on the way":   {streamOf(start, text, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), llm.Overloaded},
 		"failure on the way":    {streamOf(start, text, `{"type":"error","error":{"type":"api_error","message":"Internal server error"}}`), llm.Server},
 		"nothing":               {fixed{200, "text/event-stream", "", nil}, llm.Network},
-		"a page":                {fixed{200, "text/html", "<html><title>Log in</title></html>", nil}, llm.Garbage},
-		"an answer in one":      {fixed{200, "application/json", `{"id":"m","content":[]}`, nil}, llm.Garbage},
+		"a page":                {fixed{200, "text/html", "<html><title>Log in</title></html>", nil}, llm.InvalidResponse},
+		"an answer in one":      {fixed{200, "application/json", `{"id":"m","content":[]}`, nil}, llm.InvalidResponse},
 		"an error with 200":     {fixed{200, "application/json", `{"error":{"message":"Overloaded","code":529}}`, nil}, llm.Overloaded},
 		"a redirect":            {fixed{307, "text/html", "", http.Header{"Location": {"http://thief.test/"}}}, llm.Format},
 		"a page with a failure": {fixed{502, "text/html", "<html><title>502 Bad Gateway</title></html>", nil}, llm.Server},
@@ -299,7 +299,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("raw is no JSON: %s", m.Raw)
 		}
 		for _, c := range m.ToolUses() {
-			if !llm.ValidInput(c.Input) || !llm.LegalID(c.ID) || !llm.LegalName(c.Name) {
+			if !llm.ValidInput(c.Input) || !llm.ValidToolCallID(c.ID) || !llm.ValidToolName(c.Name) {
 				t.Errorf("call %+v", c)
 			}
 		}

@@ -24,7 +24,7 @@ func (p *Provider) encode(b *wire.Body, r *llm.Request) error {
 		return &llm.Error{Class: llm.Format, Provider: p.Name(), Message: err.Error()}
 	}
 	mark := ""
-	if on, _ := llm.Marks("anthropic", r.Model, p.url); on {
+	if on, _ := llm.CacheBreakpoints("anthropic", r.Model, p.url); on {
 		mark = wire.Mark(r.CacheTTL)
 	}
 	th := thinkingFor(r.Model, r.Effort, cmp.Or(r.MaxTokens, p.maxTokens))

@@ -17,8 +17,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Question asks for one model of one service.
-type Question struct {
+// A Query asks for one model of one service.
+type Query struct {
 	Provider string // anthropic, ollama, or any other that has OpenAI's list of models
 	Model    string
 	BaseURL  string // as the provider's client has it: for anthropic without /v1
@@ -27,17 +27,17 @@ type Question struct {
 
 // The bounds of one question.
 const (
-	patience = 10 * time.Second
-	most     = 16 << 20 // bytes of an answer
+	waitTimeout = 10 * time.Second
+	maxCount    = 16 << 20 // bytes of an answer
 )
 
-// ErrUntold is returned for a service that answers, but does not tell.
-var ErrUntold = errors.New("it does not tell how many tokens the model takes")
+// ErrNotReported is returned for a service that answers, but does not tell.
+var ErrNotReported = errors.New("it does not tell how many tokens the model takes")
 
-// Window returns how many tokens the model takes by its service. It follows
+// ContextLength returns how many tokens the model takes by its service. It follows
 // nobody elsewhere, and its errors do not show the key.
-func Window(ctx context.Context, q Question) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func ContextLength(ctx context.Context, q Query) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	base := strings.TrimRight(q.BaseURL, "/")
 	switch q.Provider {
@@ -53,7 +53,7 @@ func Window(ctx context.Context, q Question) (int, error) {
 	return listed(ctx, base+"/models", q)
 }
 
-func bearer(q Question) http.Header {
+func bearer(q Query) http.Header {
 	h := http.Header{}
 	if q.Key != "" {
 		h.Set("Authorization", "Bearer "+q.Key.Reveal())
@@ -76,7 +76,7 @@ func one(ctx context.Context, at string, h http.Header) (n int, err error) {
 
 // listed looks for the model in a list, which it does not keep: that of some
 // services is long.
-func listed(ctx context.Context, at string, q Question) (n int, err error) {
+func listed(ctx context.Context, at string, q Query) (n int, err error) {
 	err = ask(ctx, at, bearer(q), nil, func(d *json.Decoder) error {
 		if err := enter(d, "data"); err != nil {
 			return err
@@ -98,7 +98,7 @@ func listed(ctx context.Context, at string, q Question) (n int, err error) {
 
 // show asks an Ollama. What it was told to use goes before what the model could
 // take.
-func show(ctx context.Context, at string, q Question) (n int, err error) {
+func show(ctx context.Context, at string, q Query) (n int, err error) {
 	body, err := json.Marshal(map[string]string{"model": q.Model})
 	if err != nil {
 		return 0, fmt.Errorf("ask for a model: %w", err)
@@ -128,7 +128,7 @@ func show(ctx context.Context, at string, q Question) (n int, err error) {
 
 func told(n int, err error) (int, error) {
 	if err == nil && n <= 0 {
-		err = ErrUntold
+		err = ErrNotReported
 	}
 	return n, err
 }
@@ -222,7 +222,7 @@ func ask(ctx context.Context, at string, h http.Header, body []byte, read func(*
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("it answers %d", resp.StatusCode)
 	}
-	if err := read(json.NewDecoder(io.LimitReader(resp.Body, most))); err != nil {
+	if err := read(json.NewDecoder(io.LimitReader(resp.Body, maxCount))); err != nil {
 		return fmt.Errorf("it answers, but not as expected: %w", err)
 	}
 	return nil

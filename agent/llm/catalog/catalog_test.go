@@ -24,24 +24,24 @@ func TestServicesTellHowManyTokensTheirModelsTake(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	for _, c := range []struct {
-		q    catalog.Question
+		q    catalog.Query
 		want int
 		says string
 	}{
-		{catalog.Question{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
-		{catalog.Question{Provider: "openrouter", Model: "a", BaseURL: s.URL + "/v1/", Key: "good"}, 8192, ""},
-		{catalog.Question{Provider: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
-		{catalog.Question{Provider: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
-		{catalog.Question{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 262_144, ""},
-		{catalog.Question{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
-		{catalog.Question{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
-		{catalog.Question{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "it answers 404"},
-		{catalog.Question{Provider: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "it answers 404"},
-		{catalog.Question{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "it answers 401"},
-		{catalog.Question{Provider: "custom", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "not reached"},
-		{catalog.Question{Provider: "custom", Model: "big", BaseURL: "http://a b"}, 0, "not an address"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
+		{catalog.Query{Provider: "openrouter", Model: "a", BaseURL: s.URL + "/v1/", Key: "good"}, 8192, ""},
+		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
+		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
+		{catalog.Query{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 262_144, ""},
+		{catalog.Query{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
+		{catalog.Query{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
+		{catalog.Query{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "it answers 404"},
+		{catalog.Query{Provider: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "it answers 404"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "it answers 401"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "not reached"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://a b"}, 0, "not an address"},
 	} {
-		n, err := catalog.Window(t.Context(), c.q)
+		n, err := catalog.ContextLength(t.Context(), c.q)
 		if n != c.want || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "bad-key")) {
 			t.Errorf("%+v: %d, %v", c.q, n, err)
 		}
@@ -66,7 +66,7 @@ func TestEveryFormOfTheLengthIsRead(t *testing.T) {
 		`{"data":[{"id":"m","context_length":`: 0,
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
-		n, err := catalog.Window(t.Context(), catalog.Question{Provider: "custom", Model: "m", BaseURL: s.URL})
+		n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "custom", Model: "m", BaseURL: s.URL})
 		s.Close()
 		if n != want || (err == nil) != (want > 0) {
 			t.Errorf("%s: %d, %v", body, n, err)
@@ -79,7 +79,7 @@ func TestWhatOllamaWasToldToUseGoesFirst(t *testing.T) {
 		_, _ = w.Write([]byte(`{"parameters":"stop \"x\"\nnum_ctx      24576\n","model_info":{"llama.context_length":131072}}`))
 	}))
 	defer s.Close()
-	if n, err := catalog.Window(t.Context(), catalog.Question{Provider: "ollama", Model: "m", BaseURL: s.URL + "/v1"}); n != 24_576 || err != nil {
+	if n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "ollama", Model: "m", BaseURL: s.URL + "/v1"}); n != 24_576 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -89,14 +89,14 @@ func TestNobodyIsFollowedNorWaitedForWithoutEnd(t *testing.T) {
 	defer elsewhere.Close()
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
-	if n, err := catalog.Window(t.Context(), catalog.Question{Provider: "custom", Model: "m", BaseURL: s.URL, Key: "k"}); n != 0 || err == nil {
+	if n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "custom", Model: "m", BaseURL: s.URL, Key: "k"}); n != 0 || err == nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer slow.Close()
-	if _, err := catalog.Window(ctx, catalog.Question{Provider: "custom", Model: "m", BaseURL: slow.URL}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := catalog.ContextLength(ctx, catalog.Query{Provider: "custom", Model: "m", BaseURL: slow.URL}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 }

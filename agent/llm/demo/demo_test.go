@@ -123,7 +123,7 @@ func TestUsesResults(t *testing.T) {
 		}
 		r.Transcript.Append(d.Message, llm.UserText("please use todo for tea [[q7]]"))
 	}
-	if err := llm.Legal(r.Transcript.Since(0)[:r.Transcript.Len()-1]); err != nil {
+	if err := llm.ValidateMessages(r.Transcript.Since(0)[:r.Transcript.Len()-1]); err != nil {
 		t.Error(err)
 	}
 }
@@ -202,7 +202,7 @@ func FuzzArithmeticAndTools(f *testing.F) {
 		r := &llm.Request{Tools: tools, Transcript: llm.NewTranscript(llm.UserText(in))}
 		d := ask(t, r)
 		for _, c := range d.Message.ToolUses() {
-			if !llm.ValidInput(c.Input) || !llm.LegalID(c.ID) {
+			if !llm.ValidInput(c.Input) || !llm.ValidToolCallID(c.ID) {
 				t.Errorf("%q: %+v", in, c)
 			}
 		}

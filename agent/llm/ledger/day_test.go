@@ -55,7 +55,7 @@ func TestCosts(t *testing.T) {
 		if i > 0 {
 			s.say(strings.Repeat("word", 50), strings.Repeat("word", 50))
 		}
-		s.records = append(s.records, s.l.Call(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, Usage: u, At: s.now}))
+		s.records = append(s.records, s.l.RecordCall(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, Usage: u, At: s.now}))
 	}
 	c := ledger.Price(s.records, pricing.Builtin())
 	const in = 5e-6
@@ -97,7 +97,7 @@ func FuzzRestore(f *testing.F) {
 		s.call()
 		s.say("a", "q")
 		if r := s.call(); r.Break != "" {
-			t.Errorf("%s: %q at %q", stored, r.Break, r.Where)
+			t.Errorf("%s: %q at %q", stored, r.Break, r.BreakLayer)
 		}
 		_, _ = ledger.Diff(records, 1, len(records)) // must not panic
 		ledger.Price(records, pricing.Builtin())
@@ -127,8 +127,8 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.say(more, and)
-				if r := s.l.Call(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now}); r.Break != "" {
-					b.Fatal(r.Where)
+				if r := s.l.RecordCall(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now}); r.Break != "" {
+					b.Fatal(r.BreakLayer)
 				}
 			}
 		})

@@ -78,7 +78,7 @@ type Call struct {
 // A Record is what is known of one call. It is stored as JSON.
 type Record struct {
 	N        int       `json:"n"` // number of the call in its session, from 1
-	At       time.Time `json:"at"`
+	CalledAt time.Time `json:"at"`
 	Provider string    `json:"provider"`
 	Model    string    `json:"model"`
 
@@ -105,11 +105,11 @@ type Record struct {
 
 	// Break is the declared reason of a break, or Undeclared; "" for an
 	// extension. Where is where it differs from the call before.
-	Break Reason `json:"break,omitempty"`
-	Where string `json:"where,omitempty"`
-	// Missed is how many tokens the provider should have had in its cache, by
+	Break      Reason `json:"break,omitempty"`
+	BreakLayer string `json:"where,omitempty"`
+	// MissedTokens is how many tokens the provider should have had in its cache, by
 	// its own figures and its time to live, and did not read.
-	Missed int `json:"missed,omitempty"`
+	MissedTokens int `json:"missed,omitempty"`
 }
 
 // A Ledger is that of one session. It is not safe for use by several goroutines.
@@ -136,7 +136,7 @@ func New() *Ledger {
 func Restore(records []Record) *Ledger {
 	l := New()
 	for _, r := range records {
-		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reported(r), cached: r.Usage.CacheRead+r.Usage.CacheWrite > 0, at: r.At}
+		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reported(r), cached: r.Usage.CacheRead+r.Usage.CacheWrite > 0, at: r.CalledAt}
 		if before := l.targets[key(r.Provider, r.Model)]; before != nil {
 			p.cached = p.cached || before.cached
 		}
@@ -160,14 +160,14 @@ func (l *Ledger) Summary() Summary {
 	return s
 }
 
-// Call takes down a call and says whether its prefix extends that of the call
+// RecordCall takes down a call and says whether its prefix extends that of the call
 // before. A provider and model that were called before are compared with their
 // own last call: on the way back from a fallback nothing is broken.
-func (l *Ledger) Call(c Call) Record {
+func (l *Ledger) RecordCall(c Call) Record {
 	before := l.targets[key(c.Provider, c.Model)]
 	p := l.read(c.Request, cmp.Or(before, l.last))
 	r := Record{
-		N: l.n + 1, At: c.At, Provider: c.Provider, Model: c.Model, Layers: p.layers, Messages: len(p.chain),
+		N: l.n + 1, CalledAt: c.At, Provider: c.Provider, Model: c.Model, Layers: p.layers, Messages: len(p.chain),
 		Hash: p.layers[len(p.layers)-1], Usage: c.Usage, PrefixBytes: p.bytes, PrefixTokens: p.tokens,
 		TailBytes: len(c.Request.Overlay), TailTokens: tokens.Text(c.Request.Overlay),
 	}
@@ -191,11 +191,11 @@ func (l *Ledger) judge(r *Record, p, before *prefix) {
 		r.Break = cmp.Or(l.declared, NewSession)
 		return
 	case before == nil:
-		r.Where = LayerModel
+		r.BreakLayer = LayerModel
 	default:
-		r.Where = p.differs(before)
+		r.BreakLayer = p.differs(before)
 	}
-	if r.Where != "" {
+	if r.BreakLayer != "" {
 		r.Break = cmp.Or(l.declared, Undeclared)
 	}
 }
@@ -209,14 +209,14 @@ func (l *Ledger) missed(r *Record, p, before *prefix, q *llm.Request) {
 	if q.CacheTTL == "1h" {
 		keep = time.Hour
 	}
-	if r.Break != "" || before == nil || !before.cached || r.Usage.Prompt() == 0 || r.At.Sub(before.at) > keep {
+	if r.Break != "" || before == nil || !before.cached || r.Usage.Prompt() == 0 || r.CalledAt.Sub(before.at) > keep {
 		return
 	}
 	const margin = 10 // per cent by which estimates of the tail may be off
 	if before.reported < l.models.MinCache(r.Model) || r.Usage.CacheRead >= before.reported*(100-margin)/100 {
 		return
 	}
-	r.Missed = before.reported - r.Usage.CacheRead
+	r.MissedTokens = before.reported - r.Usage.CacheRead
 }
 
 // reported is how many tokens the prefix of r has by the provider's figures.
@@ -226,7 +226,7 @@ func reported(r Record) int { return max(0, r.Usage.Prompt()-r.TailTokens) }
 const maxTargets = 8
 
 func (l *Ledger) remember(r Record, p *prefix) {
-	p.at = r.At
+	p.at = r.CalledAt
 	if len(l.targets) >= maxTargets && l.targets[key(r.Provider, r.Model)] == nil {
 		l.forget()
 	}

@@ -44,7 +44,7 @@ func (s *session) say(texts ...string) {
 }
 
 func (s *session) call() ledger.Record {
-	rec := s.l.Call(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now})
+	rec := s.l.RecordCall(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now})
 	s.records = append(s.records, rec)
 	return rec
 }
@@ -52,14 +52,14 @@ func (s *session) call() ledger.Record {
 func TestAnExtensionIsNoBreak(t *testing.T) {
 	s := newSession()
 	s.say("one")
-	if r := s.call(); r.Break != ledger.NewSession || r.Where != "" || r.N != 1 || r.Messages != 1 || r.From != 0 || len(r.Hashes) != 1 {
+	if r := s.call(); r.Break != ledger.NewSession || r.BreakLayer != "" || r.N != 1 || r.Messages != 1 || r.From != 0 || len(r.Hashes) != 1 {
 		t.Errorf("first call: %+v", r)
 	}
 	for i := range 5 {
 		s.r.Overlay = fmt.Sprintf("<gateway-context>%d</gateway-context>", i)
 		s.say("answer", "question")
 		r := s.call()
-		if r.Break != "" || r.Where != "" || r.From != 2*i+1 || len(r.Hashes) != 2 || r.TailBytes != len(s.r.Overlay) || r.TailTokens == 0 {
+		if r.Break != "" || r.BreakLayer != "" || r.From != 2*i+1 || len(r.Hashes) != 2 || r.TailBytes != len(s.r.Overlay) || r.TailTokens == 0 {
 			t.Errorf("call %d: %+v", r.N, r)
 		}
 		if before := s.records[i]; r.CommonTokens != before.PrefixTokens || r.PrefixTokens <= before.PrefixTokens || r.PrefixBytes <= before.PrefixBytes || r.Hash == before.Hash {
@@ -112,15 +112,15 @@ func TestBreaksAreFound(t *testing.T) {
 					if want == "" {
 						want = ledger.Undeclared
 					}
-					if r.Where != c.where || r.Break != want {
-						t.Errorf("got %q at %q, want %q at %q", r.Break, r.Where, want, c.where)
+					if r.BreakLayer != c.where || r.Break != want {
+						t.Errorf("got %q at %q, want %q at %q", r.Break, r.BreakLayer, want, c.where)
 					}
-					if r.CommonTokens >= r.PrefixTokens && r.Where != "message 3" {
+					if r.CommonTokens >= r.PrefixTokens && r.BreakLayer != "message 3" {
 						t.Errorf("%d of %d tokens are the same", r.CommonTokens, r.PrefixTokens)
 					}
 					s.say("after", "it")
 					if r := s.call(); r.Break != "" {
-						t.Errorf("the call after it: %q at %q", r.Break, r.Where)
+						t.Errorf("the call after it: %q at %q", r.Break, r.BreakLayer)
 					}
 					if sum := ledger.Summarize(s.records); sum.Breaks[want] != 1 || len(sum.Breaks) != 1 {
 						t.Errorf("breaks %v", sum.Breaks)
@@ -179,7 +179,7 @@ func TestTheWayBackFromAFallback(t *testing.T) {
 	s.say("a", "q")
 	s.to = "gpt-5"
 	s.l.Declare(ledger.Fallback)
-	if r := s.call(); r.Break != ledger.Fallback || r.Where != "model" || r.CommonTokens != 0 || r.From != 1 {
+	if r := s.call(); r.Break != ledger.Fallback || r.BreakLayer != "model" || r.CommonTokens != 0 || r.From != 1 {
 		t.Errorf("out: %+v", r)
 	}
 	s.restart(t)
@@ -190,7 +190,7 @@ func TestTheWayBackFromAFallback(t *testing.T) {
 	}
 	s.rewrite(0, "x")
 	s.to = "gpt-5"
-	if r := s.call(); r.Where != "message 0" {
+	if r := s.call(); r.BreakLayer != "message 0" {
 		t.Errorf("a change is not seen there: %+v", r)
 	}
 }
@@ -209,32 +209,32 @@ func TestOverlaysOfTurns(t *testing.T) {
 				s.restart(t)
 			}
 			if r := s.call(); r.Break != "" {
-				t.Errorf("inside the turn: %q at %q", r.Break, r.Where)
+				t.Errorf("inside the turn: %q at %q", r.Break, r.BreakLayer)
 			}
 		}
 		// The next turn has its own, and the first goes without its thinking.
 		s.r.Transcript.Append(thought, llm.UserText("two"))
 		s.r.Turn = &llm.TurnOverlay{At: 8, Text: "later"}
 		s.l.Declare(ledger.Overlay)
-		if r := s.call(); r.Break != ledger.Overlay || r.Where != "message 0" {
-			t.Errorf("the next turn: %q at %q", r.Break, r.Where)
+		if r := s.call(); r.Break != ledger.Overlay || r.BreakLayer != "message 0" {
+			t.Errorf("the next turn: %q at %q", r.Break, r.BreakLayer)
 		}
 		s.r.Transcript.Append(thought, llm.UserText("result"))
 		if r := s.call(); r.Break != "" {
-			t.Errorf("inside the next turn: %q at %q", r.Break, r.Where)
+			t.Errorf("inside the next turn: %q at %q", r.Break, r.BreakLayer)
 		}
 		// The third has no overlay: what changes is the thinking of the second.
 		s.r.Transcript.Append(thought, llm.UserText("three"))
 		s.r.Turn = &llm.TurnOverlay{At: 12}
-		if r := s.call(); r.Break != ledger.Undeclared || r.Where != "message 8" {
-			t.Errorf("the third turn: %q at %q", r.Break, r.Where)
+		if r := s.call(); r.Break != ledger.Undeclared || r.BreakLayer != "message 8" {
+			t.Errorf("the third turn: %q at %q", r.Break, r.BreakLayer)
 		}
 		// A retry without thinking changes the first message that has some.
 		s.r.Transcript.Append(thought, llm.UserText("result"))
 		s.call()
 		s.r.DropThinking = true
-		if r := s.call(); r.Where != "message 13" {
-			t.Errorf("without thinking: %q at %q", r.Break, r.Where)
+		if r := s.call(); r.BreakLayer != "message 13" {
+			t.Errorf("without thinking: %q at %q", r.Break, r.BreakLayer)
 		}
 	}
 }
@@ -255,15 +255,15 @@ func TestTargetsDoNotShareWhatFollows(t *testing.T) {
 	s.say("v", "w")
 	s.to = "claude-opus-4-8"
 	if r := s.call(); r.Break != "" {
-		t.Errorf("one way: %q at %q", r.Break, r.Where)
+		t.Errorf("one way: %q at %q", r.Break, r.BreakLayer)
 	}
 	s.r.Transcript, s.to = way, "gpt-5"
 	s.say("y", "z")
 	r := s.call()
 	if r.Break != "" {
-		t.Errorf("the other: %q at %q", r.Break, r.Where)
+		t.Errorf("the other: %q at %q", r.Break, r.BreakLayer)
 	}
-	fresh := ledger.New().Call(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now})
+	fresh := ledger.New().RecordCall(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, At: s.now})
 	if r.Hash != fresh.Hash {
 		t.Error("a prefix has the digests of another")
 	}
@@ -293,7 +293,7 @@ func TestWhatTheCacheShouldHaveHad(t *testing.T) {
 			s.r.CacheTTL = c.ttl
 			s.say("one")
 			call := func(u llm.Usage) ledger.Record {
-				r := s.l.Call(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, Usage: u, At: s.now})
+				r := s.l.RecordCall(ledger.Call{Request: &s.r, Provider: "p", Model: s.to, Usage: u, At: s.now})
 				s.records = append(s.records, r)
 				return r
 			}
@@ -301,8 +301,8 @@ func TestWhatTheCacheShouldHaveHad(t *testing.T) {
 			s.restart(t)
 			s.now = s.now.Add(c.after)
 			s.say("a", "q")
-			if r := call(c.usage); r.Missed != c.missed {
-				t.Errorf("missed %d, want %d", r.Missed, c.missed)
+			if r := call(c.usage); r.MissedTokens != c.missed {
+				t.Errorf("missed %d, want %d", r.MissedTokens, c.missed)
 			}
 			if got := s.l.Summary().Missed; got != c.missed {
 				t.Errorf("the summary says %d", got)
@@ -406,8 +406,8 @@ func TestTheLedgerAgreesWithTheWords(t *testing.T) {
 			if !known && len(sent) > 0 {
 				want = "model"
 			}
-			if r := s.call(); r.Where != want {
-				rt.Fatalf("call %d: got %q, want %q", r.N, r.Where, want)
+			if r := s.call(); r.BreakLayer != want {
+				rt.Fatalf("call %d: got %q, want %q", r.N, r.BreakLayer, want)
 			}
 			sent[s.to] = now
 		}

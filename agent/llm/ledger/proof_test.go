@@ -140,9 +140,9 @@ func (b *bill) take(t testing.TB, r *llm.Request, d llm.Done, before int) int {
 	}
 	now := d.Usage.Prompt() - tail
 	b.floor += 0.1*float64(min(before, now)) + write*float64(max(0, now-before)) + float64(tail)
-	rec := b.l.Call(ledger.Call{Request: r, Provider: d.Provider, Model: d.Model, Usage: d.Usage, At: time.Now()})
+	rec := b.l.RecordCall(ledger.Call{Request: r, Provider: d.Provider, Model: d.Model, Usage: d.Usage, At: time.Now()})
 	if b.records = append(b.records, rec); rec.Break == ledger.Undeclared && !strings.Contains(r.System, "<gateway-context>") {
-		t.Errorf("call %d: an undeclared break at %s", rec.N, rec.Where)
+		t.Errorf("call %d: an undeclared break at %s", rec.N, rec.BreakLayer)
 	}
 	return now
 }

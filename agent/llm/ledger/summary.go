@@ -27,8 +27,8 @@ func Summarize(records []Record) Summary {
 func (s *Summary) Add(r Record) {
 	s.Calls++
 	s.Usage = s.Usage.Add(r.Usage)
-	s.Missed += r.Missed
-	if r.Break != "" && r.Where != "" {
+	s.Missed += r.MissedTokens
+	if r.Break != "" && r.BreakLayer != "" {
 		s.Breaks[r.Break]++
 	}
 }

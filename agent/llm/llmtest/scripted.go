@@ -115,8 +115,8 @@ func (s *Scripted) Then(answers ...Answer) {
 	s.answers = append(s.answers, answers...)
 }
 
-// Left returns how many answers have not been given.
-func (s *Scripted) Left() int {
+// Remaining returns how many answers have not been given.
+func (s *Scripted) Remaining() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.answers)

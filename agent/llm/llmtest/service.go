@@ -53,8 +53,8 @@ var stopWords = map[llm.StopReason]string{llm.Length: "max_tokens", llm.Refusal:
 // faultOf is the fault that makes a service fail in a class.
 var faultOf = map[llm.Class]sim.Kind{
 	llm.Auth: sim.Unauthorized, llm.Billing: sim.Unpaid, llm.RateLimit: sim.TooMany, llm.Overloaded: sim.Overloaded,
-	llm.Server: sim.ServerError, llm.Overflow: sim.Overflow, llm.TooLarge: sim.TooLarge, llm.NotFound: sim.Missing,
-	llm.PrefixCheck: sim.Prefix, llm.Garbage: sim.Garbage,
+	llm.Server: sim.ServerError, llm.ContextOverflow: sim.Overflow, llm.TooLarge: sim.TooLarge, llm.NotFound: sim.Missing,
+	llm.PrefixCheck: sim.Prefix, llm.InvalidResponse: sim.Garbage,
 }
 
 func (a Answer) reply() sim.Reply {

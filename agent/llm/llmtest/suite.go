@@ -193,7 +193,7 @@ func longConversation(t *testing.T, s Subject) {
 		}
 		r.Transcript.Append(got.Done.Message)
 	}
-	if err := llm.Legal(r.Transcript.Since(0)); err != nil {
+	if err := llm.ValidateMessages(r.Transcript.Since(0)); err != nil {
 		t.Error(err)
 	}
 }
@@ -237,7 +237,7 @@ func toolsAreCalled(t *testing.T, s Subject) {
 	if got := s.complete(t, r); got.Text != "done [[t]]" {
 		t.Errorf("after the results: %q", got.Text)
 	}
-	if err := llm.Legal(r.Transcript.Since(0)); err != nil {
+	if err := llm.ValidateMessages(r.Transcript.Since(0)); err != nil {
 		t.Error(err)
 	}
 }
@@ -273,7 +273,7 @@ func stopReasons(t *testing.T, s Subject) {
 
 func failures(t *testing.T, s Subject) {
 	for _, class := range []llm.Class{
-		llm.Auth, llm.Billing, llm.RateLimit, llm.Overloaded, llm.Server, llm.Overflow, llm.TooLarge, llm.NotFound, llm.PrefixCheck,
+		llm.Auth, llm.Billing, llm.RateLimit, llm.Overloaded, llm.Server, llm.ContextOverflow, llm.TooLarge, llm.NotFound, llm.PrefixCheck,
 	} {
 		s.Script(Fail(class))
 		got := s.run(t.Context(), s.ask(llm.UserText("something private")))

@@ -290,7 +290,7 @@ var stops = map[string]llm.StopReason{
 // that no other call of the answer has.
 func (c *call) block(used map[string]bool) llm.Block {
 	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: wire.Name(c.name)}
-	if !llm.LegalID(b.ID) || used[b.ID] {
+	if !llm.ValidToolCallID(b.ID) || used[b.ID] {
 		b.ID = "call_" + rand.Text()
 	}
 	used[b.ID] = true

@@ -148,7 +148,7 @@ func TestOddCalls(t *testing.T) {
 			var calls []string
 			for _, b := range got.Done.Message.ToolUses() {
 				id := b.ID
-				if strings.HasPrefix(id, "call_") && llm.LegalID(id) {
+				if strings.HasPrefix(id, "call_") && llm.ValidToolCallID(id) {
 					id = "call_"
 				}
 				s := id + " " + b.Name + " " + string(b.Input)
@@ -284,7 +284,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		for _, c := range got.Done.Message.ToolUses() {
-			if !llm.ValidInput(c.Input) || !llm.LegalID(c.ID) || !llm.LegalName(c.Name) {
+			if !llm.ValidInput(c.Input) || !llm.ValidToolCallID(c.ID) || !llm.ValidToolName(c.Name) {
 				t.Errorf("call %+v", c)
 			}
 		}

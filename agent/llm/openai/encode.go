@@ -21,7 +21,7 @@ func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 
 // shape returns how contents are written for the target of r.
 func (p *Provider) shape(r *llm.Request) shape {
-	on, _ := llm.Marks(p.Name(), r.Model, p.url)
+	on, _ := llm.CacheBreakpoints(p.Name(), r.Model, p.url)
 	if !on || r.CacheTTL == "" {
 		return shape{}
 	}

@@ -123,12 +123,12 @@ func (t *Table) With(override io.Reader) (*Table, error) {
 	if err := d.Decode(&f); err != nil {
 		return nil, fmt.Errorf("read the prices: %w", err)
 	}
-	return t.Over(f.Date, f.Source, f.Models)
+	return t.WithModels(f.Date, f.Source, f.Models)
 }
 
-// Over returns t with models on top, whose prices were looked up at date, and
+// WithModels returns t with models on top, whose prices were looked up at date, and
 // where source says.
-func (t *Table) Over(date, source string, models []Override) (*Table, error) {
+func (t *Table) WithModels(date, source string, models []Override) (*Table, error) {
 	out := &Table{Date: date, Source: source, models: slices.Clone(t.models)}
 	layer := 0
 	for _, e := range t.models {
@@ -167,15 +167,15 @@ func (e Override) price() (Price, error) {
 		p.Write1h = USD(*e.Write1h)
 	}
 	for _, d := range []USD{p.Input, p.Output, p.Read, p.Write5m, p.Write1h} {
-		if !(d >= 0 && d <= Most) { // nor is it no number
+		if !(d >= 0 && d <= MaxPrice) { // nor is it no number
 			return Price{}, fmt.Errorf("%g dollars for a million tokens cannot be", float64(d))
 		}
 	}
 	return p, nil
 }
 
-// Most is the highest price that is believed, in dollars for a million tokens.
-const Most = 100_000
+// MaxPrice is the highest price that is believed, in dollars for a million tokens.
+const MaxPrice = 100_000
 
 // normal returns the name of a model without who makes it, in the form in which
 // all services write it alike.

@@ -95,7 +95,7 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 // that is down before each call.
 func (p *Provider) Turn() llm.Provider { return &Turn{p: p} }
 
-var _ llm.PerTurn = (*Provider)(nil)
+var _ llm.TurnScoped = (*Provider)(nil)
 
 // A Turn is a Provider for one turn.
 type Turn struct {
@@ -140,15 +140,15 @@ var errEnough = errors.New("retry: enough")
 
 // call is one call of a Turn.
 type call struct {
-	p     *Provider
-	ctx   context.Context
-	r     *llm.Request
-	yield func(llm.Event, error) bool
-	at    int // index of the target
-	tries int // failed tries of it
-	limit int // MaxTokens that the target asked for; 0: it did not
-	end   time.Time
-	why   error // of the first target
+	p      *Provider
+	ctx    context.Context
+	r      *llm.Request
+	yield  func(llm.Event, error) bool
+	at     int // index of the target
+	tries  int // failed tries of it
+	limit  int // MaxTokens that the target asked for; 0: it did not
+	end    time.Time
+	reason error // of the first target
 }
 
 // run asks until there is an answer, and returns why there is none.
@@ -189,10 +189,10 @@ func (c *call) next(e *llm.Error) error {
 	case move == giveUp:
 		return e
 	case c.at+1 == len(c.p.targets):
-		return cmp.Or(c.why, error(e))
+		return cmp.Or(c.reason, error(e))
 	}
-	if c.why == nil {
-		c.why = e
+	if c.reason == nil {
+		c.reason = e
 	}
 	c.at++
 	c.tries, c.limit = 0, 0
@@ -212,7 +212,7 @@ const (
 func (c *call) judge(e *llm.Error) move {
 	last := c.at+1 == len(c.p.targets)
 	switch e.Class {
-	case llm.Overflow, llm.TooLarge, llm.ImageTooLarge, llm.PrefixCheck, llm.Policy:
+	case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.PrefixCheck, llm.ContentPolicy:
 		return giveUp
 	case llm.Format:
 		if e.MaxTokens > margin && c.limit == 0 {

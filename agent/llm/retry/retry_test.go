@@ -68,7 +68,7 @@ func TestTries(t *testing.T) {
 	}{
 		{"at once", say(ok), nil, "", "a/one", 0},
 		{"one failure", say(fail(llm.Server, 0), ok), nil, "r1@2s", "a/one", 2 * time.Second},
-		{"waits double", say(fail(llm.Server, 0), fail(llm.Network, 0), fail(llm.Garbage, 0), ok), nil, "r1@2s r2@4s r3@8s", "a/one", 14 * time.Second},
+		{"waits double", say(fail(llm.Server, 0), fail(llm.Network, 0), fail(llm.InvalidResponse, 0), ok), nil, "r1@2s r2@4s r3@8s", "a/one", 14 * time.Second},
 		{"three retries and no more", repeat(fail(llm.Unknown, 0), 5), nil, "r1@2s r2@4s r3@8s", "unknown", 14 * time.Second},
 		{"a hint is kept to the letter", say(fail(llm.RateLimit, 77*time.Second), ok), nil, "r1@1m17s", "a/one", 77 * time.Second},
 		{"a short hint too", say(fail(llm.Overloaded, time.Millisecond), ok), nil, "r1@1ms", "a/one", time.Millisecond},
@@ -87,11 +87,11 @@ func TestTries(t *testing.T) {
 		{"a failure falls back after the last retry", repeat(fail(llm.Server, 0), 4), say(ok), "r1@2s r2@4s r3@8s >b/two", "b/two", 14 * time.Second},
 		{"nobody answers: the first error is told", say(fail(llm.Auth, 0)), say(fail(llm.NotFound, 0)), ">b/two", "auth", 0},
 		{"a key alone", say(fail(llm.Auth, 0), ok), nil, "", "auth", 0},
-		{"too long", say(fail(llm.Overflow, 0)), say(ok), "", "context_overflow", 0},
+		{"too long", say(fail(llm.ContextOverflow, 0)), say(ok), "", "context_overflow", 0},
 		{"too large", say(fail(llm.TooLarge, 0)), say(ok), "", "payload_too_large", 0},
 		{"picture too large", say(fail(llm.ImageTooLarge, 0)), say(ok), "", "image_too_large", 0},
 		{"thinking that does not fit", say(fail(llm.PrefixCheck, 0)), say(ok), "", "thinking_prefix", 0},
-		{"refused for its content", say(fail(llm.Policy, 0)), say(ok), "", "policy", 0},
+		{"refused for its content", say(fail(llm.ContentPolicy, 0)), say(ok), "", "policy", 0},
 		{"a refusal is an answer", say(llmtest.Answer{Stop: llm.Refusal}), say(ok), "", "a/one", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -112,18 +112,18 @@ const (
 	FromCustom   Source = "the custom provider's entry"
 	FromProvider Source = "learned from the provider"
 	FromTable    Source = "the built-in table"
-	FromNowhere  Source = "a guess: set model.context_length"
+	FromFallback Source = "a guess: set model.context_length"
 )
 
-// A Question asks for the context length of a model.
-type Question struct {
+// A Query asks for the context length of a model.
+type Query struct {
 	Model, BaseURL string
 	Config         int // model.context_length; 0 if it is not set
 	Custom         int // of a custom provider's entry for the model; 0 if not set
 }
 
 // Resolve answers q from what the person said, what was learned, and the table.
-func (t *Table) Resolve(q Question, learned *Learned) (tokens int, from Source) {
+func (t *Table) Resolve(q Query, learned *LearnedLengths) (tokens int, from Source) {
 	switch n, ok := learned.Context(q.Model, q.BaseURL); {
 	case q.Config > 0:
 		return q.Config, FromConfig
@@ -135,18 +135,18 @@ func (t *Table) Resolve(q Question, learned *Learned) (tokens int, from Source) 
 	if n, ok := t.Context(q.Model); ok {
 		return n, FromTable
 	}
-	return DefaultContext, FromNowhere
+	return DefaultContext, FromFallback
 }
 
 // The limits of a context length that is believed.
 const (
-	leastLength = 1024
-	mostLength  = 10_000_000
+	minLength = 1024
+	maxLength = 10_000_000
 )
 
 func checkLength(n int) error {
-	if n < leastLength || n > mostLength {
-		return fmt.Errorf("%d is no context length: it is between %d and %d tokens", n, leastLength, mostLength)
+	if n < minLength || n > maxLength {
+		return fmt.Errorf("%d is no context length: it is between %d and %d tokens", n, minLength, maxLength)
 	}
 	return nil
 }
@@ -176,17 +176,17 @@ func ParseLength(s string) (int, error) {
 	return 0, fmt.Errorf("%w: write %d, not %q", errLength, int(f*unit), s)
 }
 
-// Learned holds the context lengths that providers told. Its methods may be
+// LearnedLengths holds the context lengths that providers told. Its methods may be
 // called from any goroutine; a nil Learned knows nothing.
-type Learned struct {
+type LearnedLengths struct {
 	mu    sync.Mutex // guards what follows
 	known map[string]int
 }
 
-// NewLearned returns what was learned before, as All returned it. Values that
+// NewLearnedLengths returns what was learned before, as All returned it. Values that
 // cannot be are left out.
-func NewLearned(before map[string]int) *Learned {
-	l := &Learned{known: map[string]int{}}
+func NewLearnedLengths(before map[string]int) *LearnedLengths {
+	l := &LearnedLengths{known: map[string]int{}}
 	for k, n := range before {
 		if checkLength(n) == nil {
 			l.known[k] = n
@@ -202,7 +202,7 @@ const listed = "#list"
 
 // Context returns what is known of model at baseURL: what a list of models has
 // named, or the limit of a refusal since, which is lower.
-func (l *Learned) Context(model, baseURL string) (tokens int, ok bool) {
+func (l *LearnedLengths) Context(model, baseURL string) (tokens int, ok bool) {
 	if l == nil {
 		return 0, false
 	}
@@ -216,10 +216,10 @@ func (l *Learned) Context(model, baseURL string) (tokens int, ok bool) {
 	return n, ok
 }
 
-// Told notes the length that a provider's list of models names, and reports
+// SetReported notes the length that a provider's list of models names, and reports
 // whether that is new: then what a refusal named before holds no more. Lengths
 // that cannot be are not believed.
-func (l *Learned) Told(model, baseURL string, tokens int) bool {
+func (l *LearnedLengths) SetReported(model, baseURL string, tokens int) bool {
 	if checkLength(tokens) != nil {
 		return false
 	}
@@ -234,9 +234,9 @@ func (l *Learned) Told(model, baseURL string, tokens int) bool {
 	return true
 }
 
-// Refused notes the limit that a refusal named (llm.Error.Limit), if it is lower
+// SetFromError notes the limit that a refusal named (llm.Error.Limit), if it is lower
 // than current, the length that was gone by, and reports whether it was noted.
-func (l *Learned) Refused(model, baseURL string, limit, current int) bool {
+func (l *LearnedLengths) SetFromError(model, baseURL string, limit, current int) bool {
 	if limit >= current || checkLength(limit) != nil {
 		return false
 	}
@@ -249,7 +249,7 @@ func (l *Learned) Refused(model, baseURL string, limit, current int) bool {
 }
 
 // All returns what was learned, to be stored.
-func (l *Learned) All() map[string]int {
+func (l *LearnedLengths) All() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.known)

@@ -56,30 +56,30 @@ func TestATableCanBeOverridden(t *testing.T) {
 }
 
 func TestWhereAContextLengthIsFrom(t *testing.T) {
-	learned := tokens.NewLearned(map[string]int{"claude-3@u": 150_000, "bad@u": 3})
+	learned := tokens.NewLearnedLengths(map[string]int{"claude-3@u": 150_000, "bad@u": 3})
 	for _, c := range []struct {
-		q    tokens.Question
+		q    tokens.Query
 		want int
 		from tokens.Source
 	}{
-		{tokens.Question{Model: "claude-3", BaseURL: "u", Config: 1, Custom: 2}, 1, tokens.FromConfig},
-		{tokens.Question{Model: "claude-3", BaseURL: "u", Custom: 2}, 2, tokens.FromCustom},
-		{tokens.Question{Model: "claude-3", BaseURL: "u/"}, 150_000, tokens.FromProvider},
-		{tokens.Question{Model: "claude-3", BaseURL: "v"}, 200_000, tokens.FromTable},
-		{tokens.Question{Model: "bad", BaseURL: "u"}, tokens.DefaultContext, tokens.FromNowhere},
+		{tokens.Query{Model: "claude-3", BaseURL: "u", Config: 1, Custom: 2}, 1, tokens.FromConfig},
+		{tokens.Query{Model: "claude-3", BaseURL: "u", Custom: 2}, 2, tokens.FromCustom},
+		{tokens.Query{Model: "claude-3", BaseURL: "u/"}, 150_000, tokens.FromProvider},
+		{tokens.Query{Model: "claude-3", BaseURL: "v"}, 200_000, tokens.FromTable},
+		{tokens.Query{Model: "bad", BaseURL: "u"}, tokens.DefaultContext, tokens.FromFallback},
 	} {
 		if got, from := tokens.Builtin().Resolve(c.q, learned); got != c.want || from != c.from {
 			t.Errorf("%+v: got %d from %q", c.q, got, from)
 		}
 	}
-	if n, _ := tokens.Builtin().Resolve(tokens.Question{Model: "claude-3"}, nil); n != 200_000 {
+	if n, _ := tokens.Builtin().Resolve(tokens.Query{Model: "claude-3"}, nil); n != 200_000 {
 		t.Errorf("without anything learned: %d", n)
 	}
 }
 
 func TestLimitsAreLearnedFromRefusals(t *testing.T) {
-	l := tokens.NewLearned(nil)
-	e := llm.Classify(llm.Failure{Status: 400, Body: []byte(`{"error":{"message":"This model's maximum context length is 65,536 tokens. However, your messages resulted in 70000 tokens."}}`)})
+	l := tokens.NewLearnedLengths(nil)
+	e := llm.Classify(llm.ErrorResponse{Status: 400, Body: []byte(`{"error":{"message":"This model's maximum context length is 65,536 tokens. However, your messages resulted in 70000 tokens."}}`)})
 	if e.Limit != 65_536 {
 		t.Fatalf("the refusal names %d", e.Limit)
 	}
@@ -96,32 +96,32 @@ func TestLimitsAreLearnedFromRefusals(t *testing.T) {
 		{32_768, 65_536, true, 32_768},
 	}
 	for i, s := range steps {
-		noted := l.Refused("m", "u", s.limit, s.current)
+		noted := l.SetFromError("m", "u", s.limit, s.current)
 		if got, _ := l.Context("m", "u"); noted != s.noted || got != s.known {
 			t.Errorf("step %d: noted %v, known %d", i, noted, got)
 		}
 	}
-	if !l.Told("m", "u", 100_000) || l.Told("m", "u", 100_000) || l.Told("m", "u", -1) {
+	if !l.SetReported("m", "u", 100_000) || l.SetReported("m", "u", 100_000) || l.SetReported("m", "u", -1) {
 		t.Error("what a list of models says is not taken as it should")
 	}
-	again := tokens.NewLearned(l.All())
+	again := tokens.NewLearnedLengths(l.All())
 	if n, ok := again.Context("m", "u"); n != 100_000 || !ok {
 		t.Errorf("after a restart: %d", n)
 	}
 }
 
 func TestAListThatSaysTheSameDoesNotTakeBackWhatARefusalTaught(t *testing.T) {
-	l := tokens.NewLearned(nil)
-	l.Told("m", "u", 200_000)
-	l.Refused("m", "u", 150_000, 200_000)
-	l = tokens.NewLearned(l.All()) // the next start, at which the list is asked again
-	if l.Told("m", "u", 200_000) {
+	l := tokens.NewLearnedLengths(nil)
+	l.SetReported("m", "u", 200_000)
+	l.SetFromError("m", "u", 150_000, 200_000)
+	l = tokens.NewLearnedLengths(l.All()) // the next start, at which the list is asked again
+	if l.SetReported("m", "u", 200_000) {
 		t.Error("the same is told as news")
 	}
 	if n, _ := l.Context("m", "u"); n != 150_000 {
 		t.Errorf("%d: a request of that length was refused before", n)
 	}
-	l.Told("m", "u", 100_000) // the server was set otherwise
+	l.SetReported("m", "u", 100_000) // the server was set otherwise
 	if n, _ := l.Context("m", "u"); n != 100_000 {
 		t.Errorf("%d, though the server says otherwise now", n)
 	}

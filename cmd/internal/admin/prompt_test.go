@@ -34,7 +34,7 @@ func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usa
 			system = "another prompt"
 			l.Declare(ledger.Reload)
 		}
-		rec := l.Call(ledger.Call{
+		rec := l.RecordCall(ledger.Call{
 			Request: &llm.Request{Model: model, System: system, Transcript: tr}, Provider: "anthropic", Model: model, Usage: u,
 			At: noon.Add(time.Duration(i) * time.Hour),
 		})
@@ -68,7 +68,7 @@ func TestPromptTraceAndDiff(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 		tr, err := c.Trace(t.Context(), string(one[:16])) // by a beginning
-		if err != nil || len(tr.Calls) != 3 || tr.Calls[2].Break != ledger.Reload || tr.Calls[2].Where != ledger.LayerPrompt || tr.Calls[0].Hashes != nil {
+		if err != nil || len(tr.Calls) != 3 || tr.Calls[2].Break != ledger.Reload || tr.Calls[2].BreakLayer != ledger.LayerPrompt || tr.Calls[0].Hashes != nil {
 			t.Errorf("%+v, %v", tr, err)
 		}
 		for _, d := range []struct {
@@ -114,7 +114,7 @@ func TestUsageGoesByThePricesOfThePerson(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, _ *admin.Client) {
 		spent(t, r)
 		zero, many := 0.0, 90_000.0
-		own, err := pricing.Builtin().Over("2026-03-01", "my contract", []pricing.Override{{Match: "unheard-of", Input: &many, Output: &zero}})
+		own, err := pricing.Builtin().WithModels("2026-03-01", "my contract", []pricing.Override{{Match: "unheard-of", Input: &many, Output: &zero}})
 		if err != nil {
 			t.Fatal(err)
 		}

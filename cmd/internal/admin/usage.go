@@ -164,7 +164,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 			out.Compacted = append(out.Compacted, compacted(s, calls))
 		}
 		for _, c := range calls {
-			if c.At.Before(out.Since) {
+			if c.CalledAt.Before(out.Since) {
 				continue
 			}
 			name, title := group(s, c)

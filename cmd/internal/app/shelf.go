@@ -62,7 +62,7 @@ func (m *models) Price(s session.Settings, tokens int) string {
 		return ""
 	}
 	u := llm.Usage{Input: tokens}
-	if marked, _ := llm.Marks(e.Provider, e.Model, e.BaseURL); marked && llm.ValidTTL(m.ttl) {
+	if marked, _ := llm.CacheBreakpoints(e.Provider, e.Model, e.BaseURL); marked && llm.ValidTTL(m.ttl) {
 		u = llm.Usage{CacheWrite: tokens}
 		if m.ttl == "1h" {
 			u.CacheWrite1h = tokens

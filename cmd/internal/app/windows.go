@@ -25,7 +25,7 @@ const leastWindow = 16_000
 type windows struct {
 	a       *App
 	table   *tokens.Table
-	learned *tokens.Learned
+	learned *tokens.LearnedLengths
 }
 
 // openWindows reads the table, the user's own table over it, and what was
@@ -49,7 +49,7 @@ func (a *App) openWindows(ctx context.Context) error {
 	if len(raw) > 0 && json.Unmarshal(raw, &before) != nil {
 		a.o.Log.Warn("what was learned of models' context lengths is damaged and was set aside")
 	}
-	w.learned = tokens.NewLearned(before)
+	w.learned = tokens.NewLearnedLengths(before)
 	a.windows = w
 	return w.check()
 }
@@ -78,14 +78,14 @@ func (w *windows) ask(ctx context.Context) {
 			continue
 		}
 		asked[name] = true
-		told, err := catalog.Window(ctx, catalog.Question{Provider: e.Provider, Model: e.Model, BaseURL: e.BaseURL, Key: e.APIKey})
+		told, err := catalog.ContextLength(ctx, catalog.Query{Provider: e.Provider, Model: e.Model, BaseURL: e.BaseURL, Key: e.APIKey})
 		model := zap.String("model", nameOf(e))
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			w.told(ctx, e, told)
-		case from == tokens.FromNowhere:
+		case from == tokens.FromFallback:
 			w.a.o.Log.Warn("the context length of the model is not known; 128,000 is assumed: set model.context_length", model, zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
 		default:
 			w.a.o.Log.Debug("the context length of the model is not told; what is known holds", model, zap.Int("tokens", n), zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
@@ -96,7 +96,7 @@ func (w *windows) ask(ctx context.Context) {
 // told keeps what a service has told of a model.
 func (w *windows) told(ctx context.Context, e config.Endpoint, n int) {
 	model, before := zap.String("model", nameOf(e)), w.of(e)
-	if !w.learned.Told(e.Model, e.BaseURL, n) {
+	if !w.learned.SetReported(e.Model, e.BaseURL, n) {
 		return
 	}
 	w.store(ctx)
@@ -120,7 +120,7 @@ func (w *windows) store(ctx context.Context) {
 }
 
 func (w *windows) resolve(e config.Endpoint, said int) (int, tokens.Source) {
-	return w.table.Resolve(tokens.Question{Model: e.Model, BaseURL: e.BaseURL, Config: said, Custom: w.a.o.Config.ContextOf(e)}, w.learned)
+	return w.table.Resolve(tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: said, Custom: w.a.o.Config.ContextOf(e)}, w.learned)
 }
 
 // said is what the configuration says of the model itself; 0 for nothing.
@@ -148,7 +148,7 @@ func (w *windows) learn(provider, model string, limit int) {
 			continue
 		}
 		e.Model = model
-		if !w.learned.Refused(model, e.BaseURL, limit, w.of(e)) {
+		if !w.learned.SetFromError(model, e.BaseURL, limit, w.of(e)) {
 			return
 		}
 		w.a.o.Log.Info("learned the context length of a model", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))

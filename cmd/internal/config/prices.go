@@ -71,7 +71,7 @@ func (l *loader) prices(c *Config) *pricing.Table {
 	if p.Source == "" {
 		p.Source = path
 	}
-	table, err := pricing.Builtin().Over(p.Date, p.Source, models)
+	table, err := pricing.Builtin().WithModels(p.Date, p.Source, models)
 	if err != nil {
 		l.ProblemAt("prices_file", "%s: %v", path, err)
 	}

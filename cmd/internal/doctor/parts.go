@@ -62,9 +62,9 @@ func (v *visit) windows() {
 		}
 		table = own
 	}
-	takes, from := table.Resolve(tokens.Question{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
-	less, of := table.Resolve(tokens.Question{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
-	if from != tokens.FromNowhere && of != tokens.FromNowhere && less < takes {
+	takes, from := table.Resolve(tokens.Query{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
+	less, of := table.Resolve(tokens.Query{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
+	if from != tokens.FromFallback && of != tokens.FromFallback && less < takes {
 		v.add("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
 			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, less, main.Model, takes)
 	}

@@ -71,7 +71,7 @@ func bench(t testing.TB, name string) recall.Bench {
 // rows plays a conversation of n messages with each engine and without one.
 func rows(t *testing.T, l recall.Language, n int) string {
 	c := recall.Make(l, n, seed)
-	if err := llm.Legal(c.Messages); err != nil || len(c.Messages) != n {
+	if err := llm.ValidateMessages(c.Messages); err != nil || len(c.Messages) != n {
 		t.Fatalf("%d messages, %v", len(c.Messages), err)
 	}
 	var out strings.Builder

@@ -19,7 +19,7 @@ const (
 // calls without a result get one, neighbours of the same role become one
 // message, empty ones go. A list that is legal is returned as it is.
 func Repair(ms []llm.Message) (out []llm.Message, changed bool) {
-	if llm.Legal(ms) == nil {
+	if llm.ValidateMessages(ms) == nil {
 		return ms, false
 	}
 	r := repair{used: map[string]bool{}}
@@ -108,7 +108,7 @@ func (r *repair) assistant(m llm.Message) {
 			blocks = append(blocks, b)
 			continue
 		case b.Type == llm.Text && strings.TrimSpace(b.Text) != "":
-		case b.Type == llm.ToolUse && llm.LegalName(b.Name):
+		case b.Type == llm.ToolUse && llm.ValidToolName(b.Name):
 			was := b.ID
 			b = r.call(b)
 			whole = whole && b.ID == was
@@ -140,7 +140,7 @@ func (r *repair) assistant(m llm.Message) {
 
 // call gives a call an id and an input that every dialect can carry.
 func (r *repair) call(b llm.Block) llm.Block {
-	if !llm.LegalID(b.ID) || r.used[b.ID] {
+	if !llm.ValidToolCallID(b.ID) || r.used[b.ID] {
 		for {
 			r.n++
 			if b.ID = fmt.Sprintf("repaired_%d", r.n); !r.used[b.ID] {

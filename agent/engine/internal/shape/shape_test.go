@@ -32,10 +32,10 @@ func TestAnyListIsRepaired(t *testing.T) {
 		if !same(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
-		if err := llm.Legal(out); err != nil && len(out) > 0 {
+		if err := llm.ValidateMessages(out); err != nil && len(out) > 0 {
 			t.Fatal(err)
 		}
-		if llm.Legal(ms) == nil && (changed || !same(ms, out)) {
+		if llm.ValidateMessages(ms) == nil && (changed || !same(ms, out)) {
 			t.Fatal("a legal list did not stay as it was")
 		}
 		if again, changed := shape.Repair(out); len(out) > 0 && (changed || !same(again, out)) {
@@ -59,7 +59,7 @@ func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 			t.Fatalf("%+v of %d messages, %+v", p, len(ms), b)
 		}
 		out := shape.Assemble(ms[:p.Head], p, shape.Banner+" here", ms[p.Tail:])
-		if err := llm.Legal(out); err != nil {
+		if err := llm.ValidateMessages(out); err != nil {
 			t.Fatal(err)
 		}
 		at, text := shape.Summary(out)
@@ -81,7 +81,7 @@ func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
 		if !same(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
-		if err := llm.Legal(slices.Concat(out, ms[n:])); err != nil {
+		if err := llm.ValidateMessages(slices.Concat(out, ms[n:])); err != nil {
 			t.Fatal(err)
 		}
 		if shape.Tokens(out) > shape.Tokens(ms[:n]) {

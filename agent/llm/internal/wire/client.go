@@ -190,13 +190,13 @@ func (call *Call) Cut() *llm.Error {
 // Garbage returns the error of an answer that cannot be understood. what names
 // the place and quotes nothing.
 func (call *Call) Garbage(what string, err error) *llm.Error {
-	return &llm.Error{Class: llm.Garbage, Provider: call.c.Name, Message: what, Err: err}
+	return &llm.Error{Class: llm.InvalidResponse, Provider: call.c.Name, Message: what, Err: err}
 }
 
 // Refused returns the error that a status and body mean; status 200 is for an
 // error inside a stream.
 func (call *Call) Refused(status int, body []byte) *llm.Error {
-	e := llm.Classify(llm.Failure{
+	e := llm.Classify(llm.ErrorResponse{
 		Provider: call.c.Name, Status: status, Header: call.header, Body: body, Large: call.large, At: time.Now(),
 	})
 	if k := call.c.Key.Reveal(); k != "" {
