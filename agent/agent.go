@@ -32,7 +32,7 @@ import (
 // A Turn is what a run works on.
 type Turn struct {
 	Prefix  prompt.Prefix
-	Overlay prompt.Placed
+	Overlay prompt.PlacedOverlay
 	// Prefill stands between the cached prompt and the transcript, in each call.
 	Prefill []llm.Message
 	// Transcript is what was said before. The run appends to it, and nobody else
@@ -49,18 +49,18 @@ type Turn struct {
 	// Steps were recorded by dead runs of the same turn, with the same Input and
 	// Transcript.
 	Steps []Step
-	// Window keeps the context within what the model can take; nil: nobody does.
-	Window *Window
+	// ContextWindow keeps the context within what the model can take; nil: nobody does.
+	ContextWindow *ContextWindow
 	// Provider, if not nil, answers in place of the agent's own.
 	Provider llm.Provider
-	// May, if not nil, is asked before each call of a tool. An error refuses it,
+	// CheckTool, if not nil, is asked before each call of a tool. An error refuses it,
 	// in words for the model.
-	May func(tool string) error
-	// People are whom its tools can reach.
-	People tool.People
-	// After, if not nil, is told of each call that succeeded. What it returns
+	CheckTool func(tool string) error
+	// User are whom its tools can reach.
+	User tool.UserChannel
+	// AfterTool, if not nil, is told of each call that succeeded. What it returns
 	// stands behind the result.
-	After func(tool string, input json.RawMessage) string
+	AfterTool func(tool string, input json.RawMessage) string
 	// Steer, if not nil, is asked after each batch of tool results for what
 	// people have said meanwhile. Its texts must be neutralised.
 	Steer func() []llm.Block

@@ -127,7 +127,7 @@ func TestToolsThatAreNotParallelRunAlone(t *testing.T) {
 
 func TestACallThatMayHappenOnceIsRecordedBeforeItRuns(t *testing.T) {
 	recorded := false
-	send := fake{spec("send", tool.Once, false), func(context.Context, tool.Call) (string, error) {
+	send := fake{spec("send", tool.AtMostOnce, false), func(context.Context, tool.Call) (string, error) {
 		if !recorded {
 			return "", errors.New("ran before it was recorded")
 		}
@@ -185,7 +185,7 @@ func TestWhatToolsReturnIsMadeReadable(t *testing.T) {
 	long := fake{spec("long", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
 		return "BEGIN" + strings.Repeat("é", 300_000) + "END", nil
 	}}
-	long.spec.Cap = 1000
+	long.spec.MaxResult = 1000
 	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
 		{Name: "odd", Input: `{"n":1}`}, {Name: "odd", Input: `{"n":2}`}, {Name: "odd", Input: `{"n":3}`}, {Name: "long"},
 	}}, llmtest.Say("ok")), odd, long)

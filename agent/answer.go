@@ -26,14 +26,14 @@ func visible(raw string) string { return strings.TrimSpace(prompt.Scrub(raw)) }
 // cutOff reports whether a model that stopped for this reason has more to say.
 func cutOff(s llm.StopReason) bool { return s == llm.Length || s == llm.Paused }
 
-// judge makes a step of a whole answer. last says that no call is left after it.
-func (r *run) judge(done llm.Done, last bool) (*Step, error) {
+// classifyAnswer makes a step of a whole answer. last says that no call is left after it.
+func (r *run) classifyAnswer(done llm.Done, last bool) (*Step, error) {
 	text := strings.ToValidUTF8(done.Message.Text(), "\uFFFD")
 	calls := done.Message.ToolUses()
 	s := &Step{Kind: StepAnswer, Text: text, Stop: done.Stop, Usage: done.Usage}
 	switch {
 	case done.Stop == llm.Refusal:
-		return nil, r.voided(&RefusedError{Text: visible(text), Provider: done.Provider})
+		return nil, r.retractAndFail(&RefusedError{Text: visible(text), Provider: done.Provider})
 	case last:
 		return r.judgeLast(s, done)
 	case len(calls) > 0 && done.Stop != llm.Length:
@@ -52,8 +52,8 @@ func (r *run) judge(done llm.Done, last bool) (*Step, error) {
 	return s, nil
 }
 
-// voided takes back what was shown, and returns err.
-func (r *run) voided(err error) error {
+// retractAndFail takes back what was shown, and returns err.
+func (r *run) retractAndFail(err error) error {
 	if e := r.retract(); e != nil {
 		return e
 	}
@@ -63,9 +63,9 @@ func (r *run) voided(err error) error {
 // judgeLast judges the answer that was asked for when no call was left.
 func (r *run) judgeLast(s *Step, done llm.Done) (*Step, error) {
 	if visible(r.said+s.Text) == "" {
-		return nil, r.voided(ErrBudget)
+		return nil, r.retractAndFail(ErrBudget)
 	}
-	s.Final, s.Over = true, true
+	s.Final, s.OverBudget = true, true
 	if s.Stop != llm.Length {
 		s.Stop = llm.EndTurn
 	}
@@ -86,7 +86,7 @@ func (r *run) judgeCut(s *Step, done llm.Done) (*Step, error) {
 		return s, r.emit(Notice{Kind: Continue})
 	}
 	if visible(r.said+s.Text) == "" {
-		return nil, r.voided(ErrEmpty)
+		return nil, r.retractAndFail(ErrEmpty)
 	}
 	s.Final, s.Stop = true, llm.Length
 	return s, nil
@@ -170,14 +170,14 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 			m.Raw, m.Dialect = nil, ""
 		}
 		own[b.ID] = true
-		why := r.unfit(*b)
+		why := r.invalidReason(*b)
 		if n > maxCalls {
 			why = fmt.Sprintf("Not run: there are more than %d calls in one answer.", maxCalls)
 		}
 		if why != "" {
 			bad[b.ID] = why
 		}
-		if mend(b) {
+		if repairCall(b) {
 			m.Raw, m.Dialect = nil, ""
 		}
 	}
@@ -196,8 +196,8 @@ func (r *run) freshID(own map[string]bool) string {
 	}
 }
 
-// unfit says why a call cannot be run, "" if it can.
-func (r *run) unfit(b llm.Block) string {
+// invalidReason says why a call cannot be run, "" if it can.
+func (r *run) invalidReason(b llm.Block) string {
 	if _, ok := r.a.tools.Lookup(b.Name); !ok || !r.offered[b.Name] {
 		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(b.Name), strings.Join(r.names(), ", "))
 	}
@@ -216,9 +216,9 @@ func (r *run) names() []string {
 	return slices.DeleteFunc(r.a.tools.Names(), func(n string) bool { return !r.offered[n] })
 }
 
-// mend makes a call one that every provider takes, and reports whether its
+// repairCall makes a call one that every provider takes, and reports whether its
 // sender's form is one that some would not.
-func mend(b *llm.Block) bool {
+func repairCall(b *llm.Block) bool {
 	mended := false
 	if !llm.ValidToolName(b.Name) {
 		b.Name = legalName(b.Name)

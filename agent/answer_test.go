@@ -151,7 +151,7 @@ func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
 func TestACallThatWasCutOffIsNotRun(t *testing.T) {
 	for _, input := range []string{`{"path": "/tm`, `{}`} {
 		var ran counter
-		write := fake{spec("write", tool.Once, false), func(_ context.Context, c tool.Call) (string, error) {
+		write := fake{spec("write", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 			ran.add(string(c.Input))
 			return "ok", nil
 		}}

@@ -28,7 +28,7 @@ type Engine interface {
 	// an error the context stays as it is: ErrNotNow if the engine rests after
 	// failures or has found that it does not help, anything else in words for a
 	// person. An error is not wrapped in a panic: the caller has a wall.
-	Compress(ctx context.Context, v View) (Pass, error)
+	Compress(ctx context.Context, v ContextView) (Compaction, error)
 	// State is what is kept with the session, as JSON; nil for nothing.
 	State() json.RawMessage
 	// Status tells people how it goes.
@@ -51,9 +51,9 @@ type Lifecycle interface {
 	End()
 }
 
-// A Toolbox offers tools of the engine's own, such as a search in what it has
+// A ToolProvider offers tools of the engine's own, such as a search in what it has
 // archived.
-type Toolbox interface {
+type ToolProvider interface {
 	Tools() []tool.Tool
 }
 
@@ -63,28 +63,28 @@ type Limits struct {
 	Window int // tokens of the model's context
 }
 
-// A View is the context that an engine looks at.
-type View struct {
+// A ContextView is the context that an engine looks at.
+type ContextView struct {
 	// Messages is the active transcript. It is legal, and ends as it may.
 	Messages []llm.Message
 	// First is the number, in the whole transcript of the session, of Messages[0];
 	// later ones follow it. Archived messages are known by these numbers.
 	First int
-	// Fixed is the estimate, in tokens, of what is sent beside Messages.
-	Fixed int
+	// FixedTokens is the estimate, in tokens, of what is sent beside Messages.
+	FixedTokens int
 	// Tokens is the best known size of the whole request.
 	Tokens int
 	// Focus is what a person wants to be kept best; "" for nothing.
 	Focus string
 	// Force overrides rests and pauses.
 	Force bool
-	// Plain asks for a pass without any model call: the provider refuses the
+	// WithoutModel asks for a pass without any model call: the provider refuses the
 	// request as too long, and a summary could not be had.
-	Plain bool
+	WithoutModel bool
 }
 
-// A Pass is what an engine made of a View.
-type Pass struct {
+// A Compaction is what an engine made of a View.
+type Compaction struct {
 	// Messages is the whole new list. It is legal wherever View.Messages was, and
 	// the newest user message is in it verbatim.
 	Messages []llm.Message `json:"messages"`
@@ -92,14 +92,14 @@ type Pass struct {
 	// Messages, unless they were shortened.
 	From int `json:"from"`
 	To   int `json:"to"`
-	// Note is to be appended to the stored system prompt, once per session.
-	Note string `json:"note,omitempty"`
-	// Words say in one sentence what was done, where a person should know of it:
+	// PromptNote is to be appended to the stored system prompt, once per session.
+	PromptNote string `json:"note,omitempty"`
+	// Explanation say in one sentence what was done, where a person should know of it:
 	// a summary without a model, a tail that had to be pruned.
-	Words string `json:"words,omitempty"`
-	// Said are the sentences of Words, so that they can be said in another language;
+	Explanation string `json:"words,omitempty"`
+	// Sentences are the sentences of Words, so that they can be said in another language;
 	// none: Words are the engine's own.
-	Said []Sentence `json:"said,omitempty"`
+	Sentences []Sentence `json:"said,omitempty"`
 	// Before and After are the estimates of the request, in tokens.
 	Before int `json:"before"`
 	After  int `json:"after"`
@@ -115,13 +115,13 @@ type Sentence struct {
 }
 
 // Explain adds a sentence to the Words of p.
-func (p *Pass) Explain(english string, args ...string) {
+func (p *Compaction) Explain(english string, args ...string) {
 	said := make([]any, len(args))
 	for i, a := range args {
 		said[i] = a
 	}
-	p.Words = strings.TrimSpace(p.Words + " " + fmt.Sprintf(english, said...))
-	p.Said = append(p.Said, Sentence{english, args})
+	p.Explanation = strings.TrimSpace(p.Explanation + " " + fmt.Sprintf(english, said...))
+	p.Sentences = append(p.Sentences, Sentence{english, args})
 }
 
 // EngineStatus tells people how compression goes.
@@ -131,10 +131,10 @@ type EngineStatus struct {
 	Passes    int    `json:"passes"`
 	Archived  int    `json:"archived"` // messages
 	Last      string `json:"last,omitempty"`
-	// Resting says why automatic compression rests, and until when.
-	Resting string `json:"resting,omitempty"`
+	// Cooldown says why automatic compression rests, and until when.
+	Cooldown string `json:"resting,omitempty"`
 }
 
-// ErrNotNow says that an engine rests: after failures, or because passes did
+// ErrCoolingDown says that an engine rests: after failures, or because passes did
 // not help.
-var ErrNotNow = errors.New("agent: the context engine rests")
+var ErrCoolingDown = errors.New("agent: the context engine rests")

@@ -30,13 +30,13 @@ type NoticeKind string
 
 // The kinds of notice.
 const (
-	Retry    NoticeKind = "retry"    // the model call is tried again
-	Fallback NoticeKind = "fallback" // another model takes over
-	Budget   NoticeKind = "budget"   // no call is left but the one for a summary
-	Empty    NoticeKind = "empty"    // the answer was empty; it is asked for again
-	Continue NoticeKind = "continue" // the answer was cut off; the model is asked to go on
-	Crowded  NoticeKind = "crowded"  // the context could not be made smaller
-	Shorten  NoticeKind = "shorten"  // the model may say less than was asked for; it is asked for that
+	Retry        NoticeKind = "retry"    // the model call is tried again
+	Fallback     NoticeKind = "fallback" // another model takes over
+	Budget       NoticeKind = "budget"   // no call is left but the one for a summary
+	Empty        NoticeKind = "empty"    // the answer was empty; it is asked for again
+	Continue     NoticeKind = "continue" // the answer was cut off; the model is asked to go on
+	ContextFull  NoticeKind = "crowded"  // the context could not be made smaller
+	ReduceOutput NoticeKind = "shorten"  // the model may say less than was asked for; it is asked for that
 )
 
 // A Notice tells what was done to get an answer.
@@ -70,8 +70,8 @@ type ToolCall struct {
 	Effect   tool.Effect
 }
 
-// ToolDone says that a tool has run.
-type ToolDone struct {
+// ToolFinished says that a tool has run.
+type ToolFinished struct {
 	ID, Name string
 	Result   string // as the model will read it
 	Failed   bool
@@ -86,20 +86,20 @@ type Record struct{ Step Step }
 // Compacted tells that the transcript was made smaller: where it had Length
 // messages, those of Pass stand now.
 type Compacted struct {
-	Pass
+	Compaction
 	Length int
 	// Replaced are the messages that stood there.
 	Replaced []llm.Message
 	// Prefix is what the run goes on with: with the note of the pass, and with what
 	// Window.Refresh made of it.
 	Prefix prompt.Prefix
-	// Why is the reason for which the prefix of the next call differs:
+	// Reason is the reason for which the prefix of the next call differs:
 	// "compression", "hygiene".
-	Why string
+	Reason string
 }
 
-// Learned tells of the length of a model's context, which an error named.
-type Learned struct {
+// ContextLengthLearned tells of the length of a model's context, which an error named.
+type ContextLengthLearned struct {
 	Provider, Model string
 	Window          int
 }
@@ -128,14 +128,14 @@ type Final struct {
 	OverBudget bool
 }
 
-func (Text) event()      {}
-func (Thinking) event()  {}
-func (Retracted) event() {}
-func (Notice) event()    {}
-func (ToolCall) event()  {}
-func (ToolDone) event()  {}
-func (Record) event()    {}
-func (Call) event()      {}
-func (Compacted) event() {}
-func (Learned) event()   {}
-func (Final) event()     {}
+func (Text) event()                 {}
+func (Thinking) event()             {}
+func (Retracted) event()            {}
+func (Notice) event()               {}
+func (ToolCall) event()             {}
+func (ToolFinished) event()         {}
+func (Record) event()               {}
+func (Call) event()                 {}
+func (Compacted) event()            {}
+func (ContextLengthLearned) event() {}
+func (Final) event()                {}

@@ -66,7 +66,7 @@ func build(t fataler, cfg agent.Config, p llm.Provider, tools ...tool.Tool) setu
 
 func (s setup) turn(text string, tr *llm.Transcript) agent.Turn {
 	t := agent.Turn{
-		Prefix: s.prefix, Overlay: prompt.Placed{Tail: prompt.NewOverlay("it is noon")}, Transcript: tr,
+		Prefix: s.prefix, Overlay: prompt.PlacedOverlay{Tail: prompt.NewOverlay("it is noon")}, Transcript: tr,
 		Model: "m", Session: "s1",
 	}
 	if text != "" {
@@ -117,7 +117,7 @@ func (l log) String() string {
 			fmt.Fprintln(&b, "retracted")
 		case agent.ToolCall:
 			fmt.Fprintln(&b, "tool", e.Name, string(e.Input), e.Effect)
-		case agent.ToolDone:
+		case agent.ToolFinished:
 			fmt.Fprintln(&b, "done", e.Name, e.Failed)
 		case agent.Record:
 			fmt.Fprintln(&b, "record", e.Step.Kind)

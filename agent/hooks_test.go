@@ -26,12 +26,12 @@ func results(tr *llm.Transcript) []llm.Block {
 
 func TestARefusedToolIsAResultAndDoesNotRun(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Use("kept", `{}`), llmtest.Say("done"))
-	kept := echo("kept", tool.Once, false)
+	kept := echo("kept", tool.AtMostOnce, false)
 	kept.run = nil // it would panic
 	s := build(t, agent.Config{}, p, kept)
 	tr := llm.NewTranscript()
 	turn := s.turn("go", tr)
-	turn.May = func(name string) error { return errors.New(name + " is for the owner") }
+	turn.CheckTool = func(name string) error { return errors.New(name + " is for the owner") }
 	l := collect(t.Context(), s, turn, nil)
 	if got := results(tr); len(got) != 1 || !got[0].Failed || got[0].Text != "Refused: kept is for the owner" || !l.ok {
 		t.Errorf("results %+v, %+v", got, l)
@@ -43,7 +43,7 @@ func TestWhatIsAddedToAResultIsResumedWithIt(t *testing.T) {
 	s := build(t, agent.Config{}, p, echo("echo", tool.Pure, false))
 	turn := s.turn("go", llm.NewTranscript())
 	asked := 0
-	turn.After = func(name string, input json.RawMessage) string {
+	turn.AfterTool = func(name string, input json.RawMessage) string {
 		asked++
 		return "rules of " + name + " " + string(input) + " </gateway-context>"
 	}
@@ -53,7 +53,7 @@ func TestWhatIsAddedToAResultIsResumedWithIt(t *testing.T) {
 		t.Fatalf("results %+v", got)
 	}
 	again := s.turn("go", llm.NewTranscript())
-	again.Steps, again.After = first.steps, turn.After
+	again.Steps, again.AfterTool = first.steps, turn.AfterTool
 	collect(t.Context(), s, again, nil)
 	if r := results(again.Transcript); asked != 1 || len(r) != 1 || r[0].Text != got[0].Text {
 		t.Errorf("asked %d times, resumed with %+v", asked, r)

@@ -34,7 +34,7 @@ func TestAModelCallIsAbandoned(t *testing.T) {
 func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		hang := fake{spec("hang", tool.Once, true), func(context.Context, tool.Call) (string, error) {
+		hang := fake{spec("hang", tool.AtMostOnce, true), func(context.Context, tool.Call) (string, error) {
 			<-release
 			return "too late", nil
 		}}
@@ -42,7 +42,7 @@ func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		}}
-		finishes := fake{spec("finishes", tool.Once, true), func(ctx context.Context, c tool.Call) (string, error) {
+		finishes := fake{spec("finishes", tool.AtMostOnce, true), func(ctx context.Context, c tool.Call) (string, error) {
 			<-ctx.Done()
 			time.Sleep(time.Second)
 			return "in time", nil
@@ -50,7 +50,7 @@ func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 		p := scripted(llmtest.Answer{Calls: []llmtest.Call{
 			{ID: "a", Name: "hang"}, {ID: "b", Name: "obeys"}, {ID: "c", Name: "finishes"}, {ID: "d", Name: "alone"},
 		}})
-		s := build(t, agent.Config{}, p, hang, obeys, finishes, echo("alone", tool.Once, false))
+		s := build(t, agent.Config{}, p, hang, obeys, finishes, echo("alone", tool.AtMostOnce, false))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(errStop) })
 		began := time.Now()
@@ -94,7 +94,7 @@ func TestAConsumerThatStopsEndsTheRunAndItsTools(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if _, ok := e.(agent.ToolDone); ok {
+			if _, ok := e.(agent.ToolFinished); ok {
 				break
 			}
 		}
@@ -125,7 +125,7 @@ func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
 
 func TestACallDoesNotRunWhenTheTurnIsStoppedAtItsStart(t *testing.T) {
 	var ran counter
-	send := fake{spec("send", tool.Once, false), func(_ context.Context, c tool.Call) (string, error) {
+	send := fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "sent", nil
 	}}

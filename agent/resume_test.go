@@ -70,7 +70,7 @@ func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
 
 func TestACallThatHadStartedIsNotRunAgain(t *testing.T) {
 	var ran counter
-	once := fake{spec("send", tool.Once, false), func(_ context.Context, c tool.Call) (string, error) {
+	once := fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "sent", nil
 	}}
@@ -276,11 +276,11 @@ func (b brain) done(pick func(uint64) uint64) llm.Done {
 func world(t *rapid.T, sent *counter) []tool.Tool {
 	return []tool.Tool{
 		echo("look", tool.Pure, true), echo("keep", tool.Idempotent, false),
-		fake{spec("send", tool.Once, false), func(_ context.Context, c tool.Call) (string, error) {
+		fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 			sent.add(c.ID)
 			return "sent", nil
 		}},
-		fake{spec("note", tool.Once, true), func(_ context.Context, c tool.Call) (string, error) {
+		fake{spec("note", tool.AtMostOnce, true), func(_ context.Context, c tool.Call) (string, error) {
 			sent.add(c.ID)
 			return "noted", nil
 		}},

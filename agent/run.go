@@ -14,9 +14,9 @@ import (
 
 // Bounds of one turn, beside Config.MaxTurns.
 const (
-	maxContinued = 3       // how often a cut answer is continued
-	maxStrikes   = 3       // answers in a row with calls that cannot be run
-	maxAnswer    = 8 << 20 // bytes of one streamed answer
+	maxContinued      = 3       // how often a cut answer is continued
+	maxInvalidAnswers = 3       // answers in a row with calls that cannot be run
+	maxAnswer         = 8 << 20 // bytes of one streamed answer
 )
 
 // A run is the state of one turn while it runs.
@@ -28,16 +28,16 @@ type run struct {
 	stopped  bool            // the consumer wants no more
 	offered  map[string]bool // names in the frozen tools array
 
-	began     int // index of the message with which the turn began
-	calls     int // of the model
-	strikes   int
-	empties   int    // empty answers in a row
-	continued int    // parts of the present answer that are in the transcript
-	said      string // their text, as the model wrote it
-	batch     *batch // calls whose results are not in the transcript yet
-	usage     llm.Usage
-	final     *Final
-	shown     strings.Builder // Text since the last ToolCall or Retracted
+	began          int // index of the message with which the turn began
+	calls          int // of the model
+	invalidAnswers int
+	empties        int    // empty answers in a row
+	continued      int    // parts of the present answer that are in the transcript
+	said           string // their text, as the model wrote it
+	batch          *batch // calls whose results are not in the transcript yet
+	usage          llm.Usage
+	final          *Final
+	shown          strings.Builder // Text since the last ToolCall or Retracted
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
@@ -104,7 +104,7 @@ func (r *run) begin() error {
 		if s.Kind == StepAnswer || s.Kind == StepEmpty {
 			r.calls++
 		}
-		if s.Kind == StepCompact { // it came behind the results
+		if s.Kind == StepCompaction { // it came behind the results
 			if err := r.closeBatch(); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
@@ -113,7 +113,7 @@ func (r *run) begin() error {
 		if err := r.apply(s); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
-		if s.Kind == StepCompact {
+		if s.Kind == StepCompaction {
 			if err := r.emit(s.compacted(old, r.t.Prefix)); err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func (r *run) step(ctx context.Context) error {
 		if err := r.work(ctx); err != nil {
 			return err
 		}
-		if r.strikes >= maxStrikes {
+		if r.invalidAnswers >= maxInvalidAnswers {
 			return ErrInvalidCalls
 		}
 	}
@@ -175,7 +175,7 @@ func (r *run) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := r.judge(done, last)
+	s, err := r.classifyAnswer(done, last)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
 			}
 		case e.MaxTokens > 0 && r.t.MaxTokens != e.MaxTokens && tries == 0:
 			r.t.MaxTokens, again = e.MaxTokens, true
-			if err := r.emit(Notice{Kind: Shorten, Err: e}); err != nil {
+			if err := r.emit(Notice{Kind: ReduceOutput, Err: e}); err != nil {
 				return done, err
 			}
 		}
@@ -254,7 +254,7 @@ func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	case err != nil && ctx.Err() != nil:
 		return done, interrupted(ctx)
 	case err != nil:
-		return done, r.voided(fmt.Errorf("model call: %w", err))
+		return done, r.retractAndFail(fmt.Errorf("model call: %w", err))
 	}
 	if done.Model == "" {
 		done.Model = q.Model
@@ -262,7 +262,7 @@ func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	if done.Provider == "" {
 		done.Provider = r.provider.Name()
 	}
-	if w := r.t.Window; w != nil && done.Usage.Prompt() > 0 {
+	if w := r.t.ContextWindow; w != nil && done.Usage.Prompt() > 0 {
 		w.Reported, w.At = done.Usage.Prompt(), r.t.Transcript.Len()
 		w.Engine.Update(done.Usage)
 	}

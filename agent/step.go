@@ -22,8 +22,8 @@ const (
 	StepResult StepKind = "result"
 	// StepSteer is what people said between two tools: Blocks.
 	StepSteer StepKind = "steer"
-	// StepCompact is a compaction: Pass, and Length, the transcript's before it.
-	StepCompact StepKind = "compact"
+	// StepCompaction is a compaction: Pass, and Length, the transcript's before it.
+	StepCompaction StepKind = "compact"
 )
 
 // stepVersion is that of the form of steps. Whoever changes the form counts it
@@ -40,21 +40,21 @@ type Step struct {
 	// asked to go on.
 	Messages []llm.Message `json:"messages,omitempty"`
 	// Bad maps ids of calls that cannot be run to what the model is told.
-	Bad   map[string]string `json:"bad,omitempty"`
-	Text  string            `json:"text,omitempty"` // what the answer adds to the final text
-	Stop  llm.StopReason    `json:"stop,omitempty"`
-	Usage llm.Usage         `json:"usage,omitzero"`
-	Final bool              `json:"final,omitempty"`
-	Over  bool              `json:"over,omitempty"`  // it is the summary of a turn over its budget
-	Empty bool              `json:"empty,omitempty"` // it was empty for the second time
+	Bad        map[string]string `json:"bad,omitempty"`
+	Text       string            `json:"text,omitempty"` // what the answer adds to the final text
+	Stop       llm.StopReason    `json:"stop,omitempty"`
+	Usage      llm.Usage         `json:"usage,omitzero"`
+	Final      bool              `json:"final,omitempty"`
+	OverBudget bool              `json:"over,omitempty"`  // it is the summary of a turn over its budget
+	Empty      bool              `json:"empty,omitempty"` // it was empty for the second time
 
 	Call   string      `json:"call,omitempty"`
 	Result *llm.Block  `json:"result,omitempty"`
 	Blocks []llm.Block `json:"blocks,omitempty"`
 
-	Pass   *Pass  `json:"pass,omitempty"`
-	Length int    `json:"length,omitempty"`
-	Why    string `json:"why,omitempty"` // of a compaction
+	Compaction *Compaction `json:"pass,omitempty"`
+	Length     int         `json:"length,omitempty"`
+	Reason     string      `json:"why,omitempty"` // of a compaction
 }
 
 // A batch is the calls of one answer until all of their results are in the
@@ -127,7 +127,7 @@ func (r *run) apply(s Step) error {
 		}
 		r.batch.results[s.Call] = *s.Result
 		return nil
-	case StepCompact:
+	case StepCompaction:
 		return r.applyPass(s)
 	case StepSteer:
 		if r.batch == nil || !r.batch.complete() {
@@ -155,9 +155,9 @@ func (r *run) applyAnswer(s Step) error {
 		r.batch = newBatch(calls, s.Bad)
 		r.said, r.continued = "", 0
 		if len(s.Bad) > 0 {
-			r.strikes++
+			r.invalidAnswers++
 		} else {
-			r.strikes = 0
+			r.invalidAnswers = 0
 		}
 	case s.Empty:
 		r.empties = 2
@@ -166,7 +166,7 @@ func (r *run) applyAnswer(s Step) error {
 		r.continued++
 	}
 	if s.Final {
-		r.final = &Final{Text: visible(r.said), Stop: s.Stop, OverBudget: s.Over}
+		r.final = &Final{Text: visible(r.said), Stop: s.Stop, OverBudget: s.OverBudget}
 	}
 	return nil
 }

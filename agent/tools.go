@@ -60,7 +60,7 @@ func (r *run) work(ctx context.Context) error {
 		}
 		return interrupted(ctx)
 	}
-	if r.t.Steer != nil && !b.steered && ctx.Err() == nil && r.strikes < maxStrikes {
+	if r.t.Steer != nil && !b.steered && ctx.Err() == nil && r.invalidAnswers < maxInvalidAnswers {
 		if blocks := speakable(r.t.Steer()); len(blocks) > 0 {
 			if err := r.record(Step{Kind: StepSteer, Blocks: blocks}); err != nil {
 				return err
@@ -164,8 +164,8 @@ func (g *group) start(ctx context.Context, c llm.Block) error {
 		f := failure(c.ID, fmt.Sprintf("Not run: the tool %s is not there any more.", c.Name))
 		return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
 	}
-	if g.r.t.May != nil {
-		if err := g.r.t.May(c.Name); err != nil {
+	if g.r.t.CheckTool != nil {
+		if err := g.r.t.CheckTool(c.Name); err != nil {
 			f := failure(c.ID, "Refused: "+err.Error())
 			return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
 		}
@@ -185,7 +185,7 @@ func (g *group) start(ctx context.Context, c llm.Block) error {
 		return nil
 	}
 	g.active[c.ID] = c
-	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.said, People: g.r.t.People, May: g.r.allowed()}
+	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.said, User: g.r.t.User, CheckTool: g.r.allowed()}
 	// The group waits for the call; if it does not end, Agent.Wait does.
 	g.r.a.running.Go(func() { g.done <- g.r.a.use(ctx, t, c, call) })
 	return nil
@@ -197,10 +197,10 @@ func (g *group) start(ctx context.Context, c llm.Block) error {
 func (r *run) allowed() func(string) error {
 	refused := map[string]error{}
 	for name := range r.offered {
-		if r.t.May == nil {
+		if r.t.CheckTool == nil {
 			break
 		}
-		if err := r.t.May(name); err != nil {
+		if err := r.t.CheckTool(name); err != nil {
 			refused[name] = err
 		}
 	}
@@ -223,15 +223,15 @@ func (g *group) settle(ctx context.Context, o outcome) error {
 	switch {
 	case o.err != nil:
 		b = failure(o.call.ID, o.text)
-	case g.r.t.After != nil:
-		if more := g.r.t.After(o.call.Name, o.call.Input); more != "" {
+	case g.r.t.AfterTool != nil:
+		if more := g.r.t.AfterTool(o.call.Name, o.call.Input); more != "" {
 			b.Text += "\n\n" + readable(more)
 		}
 	}
 	if err := g.r.record(Step{Kind: StepResult, Call: o.call.ID, Result: &b}); err != nil {
 		return err
 	}
-	return g.r.emit(ToolDone{ID: o.call.ID, Name: o.call.Name, Result: b.Text, Failed: b.Failed, Took: o.took})
+	return g.r.emit(ToolFinished{ID: o.call.ID, Name: o.call.Name, Result: b.Text, Failed: b.Failed, Took: o.took})
 }
 
 // drain waits for the calls that still run when ctx has ended, and leaves behind
@@ -271,14 +271,14 @@ func (a *Agent) use(ctx context.Context, t tool.Tool, c llm.Block, call tool.Cal
 			a.onPanic(c.Name, v, debug.Stack())
 			o.err = fmt.Errorf("the tool failed inside; it may have done part of its work")
 		}
-		limit := t.Spec().Cap
+		limit := t.Spec().MaxResult
 		if limit <= 0 {
-			limit = tool.DefaultCap
+			limit = tool.DefaultMaxResult
 		}
 		if o.err != nil {
 			o.text = strings.TrimSpace(o.text + "\nError: " + o.err.Error())
 		}
-		o.text = tool.Clip(readable(o.text), limit)
+		o.text = tool.Truncate(readable(o.text), limit)
 		o.took = time.Since(began)
 	}()
 	o.text, o.err = t.Run(ctx, call)
@@ -288,7 +288,7 @@ func (a *Agent) use(ctx context.Context, t tool.Tool, c llm.Block, call tool.Cal
 
 // readable returns a tool's text as a model may read it.
 func readable(s string) string {
-	s = prompt.Neutralise(strings.ToValidUTF8(s, "\uFFFD"))
+	s = prompt.EscapeTags(strings.ToValidUTF8(s, "\uFFFD"))
 	if strings.TrimSpace(s) == "" {
 		return textNothing
 	}
@@ -300,7 +300,7 @@ func readable(s string) string {
 func shrink(bs []llm.Block) {
 	limit := tool.FairShare(sizes(bs), maxResults)
 	for i := range bs {
-		bs[i].Text = tool.Clip(bs[i].Text, limit)
+		bs[i].Text = tool.Truncate(bs[i].Text, limit)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// A Window is what a run needs to keep its context within what the model can
+// A ContextWindow is what a run needs to keep its context within what the model can
 // take.
-type Window struct {
+type ContextWindow struct {
 	Engine Engine
 	// First is the number, in the whole transcript of the session, of the first
 	// active message.
@@ -22,10 +22,10 @@ type Window struct {
 	// Reported is how many tokens the provider counted for the prompt, the tools
 	// and the first At messages; 0 if that is not known.
 	Reported, At int
-	// Adopt is a pass that was made before the turn, of the messages that the
+	// Ready is a pass that was made before the turn, of the messages that the
 	// transcript had then; nil for none. Why is its reason.
-	Adopt *Pass
-	Why   string
+	Ready  *Compaction
+	Reason string
 	// AdoptAt is how many messages those were.
 	AdoptAt int
 	// Refresh, if not nil, makes a prefix anew that breaks anyway: with memories
@@ -33,10 +33,10 @@ type Window struct {
 	Refresh func(prompt.Prefix) prompt.Prefix
 }
 
-// Noted is p with what a pass adds to it.
-func (w *Window) Noted(p prompt.Prefix, pass Pass) prompt.Prefix {
-	if pass.Note != "" {
-		p = p.With(prompt.LayerNote, pass.Note)
+// WithPromptNote is p with what a pass adds to it.
+func (w *ContextWindow) WithPromptNote(p prompt.Prefix, pass Compaction) prompt.Prefix {
+	if pass.PromptNote != "" {
+		p = p.With(prompt.LayerNote, pass.PromptNote)
 	}
 	if w != nil && w.Refresh != nil {
 		p = w.Refresh(p)
@@ -57,7 +57,7 @@ const maxShorter = 3
 // Size returns the best known size, in tokens, of what a call would send: what
 // the provider reported and the estimate of what came since, or the estimate of
 // all of it.
-func (w *Window) Size(t *Turn) int {
+func (w *ContextWindow) Size(t *Turn) int {
 	if w.Reported > 0 && w.At <= t.Transcript.Len() {
 		return w.Reported + tokens.Since(t.Transcript, w.At)
 	}
@@ -74,31 +74,31 @@ func (t *Turn) fixed() int {
 }
 
 // View is the context as an engine looks at it.
-func (w *Window) View(t *Turn, focus string) View {
-	return View{
-		Messages: t.Transcript.Since(0), First: w.First, Fixed: t.fixed(), Tokens: w.Size(t), Focus: focus,
+func (w *ContextWindow) View(t *Turn, focus string) ContextView {
+	return ContextView{
+		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixed(), Tokens: w.Size(t), Focus: focus,
 	}
 }
 
 // adopt makes the pass true that was made before the turn.
 func (r *run) adopt() error {
-	w := r.t.Window
-	if w == nil || w.Adopt == nil || len(r.t.Steps) > 0 {
+	w := r.t.ContextWindow
+	if w == nil || w.Ready == nil || len(r.t.Steps) > 0 {
 		return nil
 	}
 	tr := r.t.Transcript
 	if w.AdoptAt > tr.Len() {
 		return fmt.Errorf("%w: a compaction of messages that are not there", ErrSteps)
 	}
-	p := *w.Adopt
+	p := *w.Ready
 	p.Messages = append(slices.Clone(p.Messages), tr.Since(w.AdoptAt)...)
-	return r.recordPass(p, w.Why)
+	return r.recordPass(p, w.Reason)
 }
 
 // recordPass has a pass kept, and makes it true.
-func (r *run) recordPass(p Pass, why string) error {
+func (r *run) recordPass(p Compaction, why string) error {
 	old := r.t.Transcript.Since(0)
-	s := Step{Kind: StepCompact, Pass: &p, Length: len(old), Why: why}
+	s := Step{Kind: StepCompaction, Compaction: &p, Length: len(old), Reason: why}
 	if err := r.record(s); err != nil {
 		return err
 	}
@@ -107,26 +107,26 @@ func (r *run) recordPass(p Pass, why string) error {
 
 // compacted is the event that tells of the compaction s.
 func (s Step) compacted(old []llm.Message, p prompt.Prefix) Compacted {
-	return Compacted{Pass: *s.Pass, Length: s.Length, Replaced: old, Prefix: p, Why: s.Why}
+	return Compacted{Compaction: *s.Compaction, Length: s.Length, Replaced: old, Prefix: p, Reason: s.Reason}
 }
 
 // applyPass puts the messages of a pass in the place of those it was made of.
 func (r *run) applyPass(s Step) error {
 	tr := r.t.Transcript
-	if s.Pass == nil || s.Length != tr.Len() || r.batch != nil || s.Pass.From < 0 || s.Pass.To < s.Pass.From || s.Pass.To > tr.Len() {
+	if s.Compaction == nil || s.Length != tr.Len() || r.batch != nil || s.Compaction.From < 0 || s.Compaction.To < s.Compaction.From || s.Compaction.To > tr.Len() {
 		return fmt.Errorf("%w: a compaction out of place", ErrSteps)
 	}
 	before := tr.Len()
-	tr.Replace(slices.Clone(s.Pass.Messages))
+	tr.Replace(slices.Clone(s.Compaction.Messages))
 	r.began = max(0, r.began+tr.Len()-before)
 	if newest := newestUser(tr); r.began < newest {
 		r.began = newest
 	}
-	if w := r.t.Window; w != nil {
+	if w := r.t.ContextWindow; w != nil {
 		w.First += before // the new list stands behind the old one
 		w.Reported, w.At = 0, 0
 	}
-	r.t.Prefix = r.t.Window.Noted(r.t.Prefix, *s.Pass)
+	r.t.Prefix = r.t.ContextWindow.WithPromptNote(r.t.Prefix, *s.Compaction)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func newestUser(tr *llm.Transcript) int {
 // fit makes the context smaller if its engine says so. That it cannot is no
 // reason not to ask the model.
 func (r *run) fit(ctx context.Context) error {
-	w := r.t.Window
+	w := r.t.ContextWindow
 	if w == nil {
 		return nil
 	}
@@ -160,17 +160,17 @@ func (r *run) fit(ctx context.Context) error {
 	switch {
 	case r.stopped || ctx.Err() != nil:
 		return err
-	case errors.Is(err, ErrNotNow):
+	case errors.Is(err, ErrCoolingDown):
 		return nil
 	case err != nil:
-		return r.emit(Notice{Kind: Crowded, Err: err})
+		return r.emit(Notice{Kind: ContextFull, Err: err})
 	}
 	return nil
 }
 
 // compact has the engine make a pass, and makes it true.
-func (r *run) compact(ctx context.Context, v View) error {
-	p, err := r.a.pass(ctx, r.t.Window.Engine, v)
+func (r *run) compact(ctx context.Context, v ContextView) error {
+	p, err := r.a.pass(ctx, r.t.ContextWindow.Engine, v)
 	if err != nil {
 		return err
 	}
@@ -179,11 +179,11 @@ func (r *run) compact(ctx context.Context, v View) error {
 
 // Compress has an engine make a pass of v. It is the wall at which a panic of
 // the engine ends.
-func (a *Agent) Compress(ctx context.Context, e Engine, v View) (Pass, error) {
+func (a *Agent) Compress(ctx context.Context, e Engine, v ContextView) (Compaction, error) {
 	return a.pass(ctx, e, v)
 }
 
-func (a *Agent) pass(ctx context.Context, e Engine, v View) (p Pass, err error) {
+func (a *Agent) pass(ctx context.Context, e Engine, v ContextView) (p Compaction, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			a.onPanic("context engine "+e.Name(), value, debug.Stack())
@@ -191,13 +191,13 @@ func (a *Agent) pass(ctx context.Context, e Engine, v View) (p Pass, err error) 
 		}
 	}()
 	if p, err = e.Compress(ctx, v); err != nil {
-		return Pass{}, err
+		return Compaction{}, err
 	}
 	if err := llm.ValidateMessages(p.Messages); err != nil {
-		return Pass{}, fmt.Errorf("the context engine %s made a list that no provider would take: %w", e.Name(), err)
+		return Compaction{}, fmt.Errorf("the context engine %s made a list that no provider would take: %w", e.Name(), err)
 	}
 	if p.From < 0 || p.To < p.From || p.To > len(v.Messages) {
-		return Pass{}, fmt.Errorf("the context engine %s archived messages that are not there", e.Name())
+		return Compaction{}, fmt.Errorf("the context engine %s archived messages that are not there", e.Name())
 	}
 	return p, nil
 }
@@ -205,7 +205,7 @@ func (a *Agent) pass(ctx context.Context, e Engine, v View) (p Pass, err error) 
 // shorten makes a request smaller that the provider refused as too long, and
 // reports whether it is to be sent again.
 func (r *run) shorten(ctx context.Context, e *llm.Error, tries int) (bool, error) {
-	w := r.t.Window
+	w := r.t.ContextWindow
 	if w == nil || tries >= maxShorter {
 		return false, nil
 	}
@@ -213,7 +213,7 @@ func (r *run) shorten(ctx context.Context, e *llm.Error, tries int) (bool, error
 		if l, ok := w.Engine.(Lifecycle); ok {
 			l.Limits(Limits{Model: r.t.Model, Window: e.Limit})
 		}
-		if err := r.emit(Learned{Provider: e.Provider, Model: r.t.Model, Window: e.Limit}); err != nil {
+		if err := r.emit(ContextLengthLearned{Provider: e.Provider, Model: r.t.Model, Window: e.Limit}); err != nil {
 			return false, err
 		}
 	}
@@ -221,10 +221,10 @@ func (r *run) shorten(ctx context.Context, e *llm.Error, tries int) (bool, error
 	v.Force = true
 	err := r.compact(ctx, v)
 	if err != nil && ctx.Err() == nil && !r.stopped {
-		if err := r.emit(Notice{Kind: Crowded, Err: err}); err != nil {
+		if err := r.emit(Notice{Kind: ContextFull, Err: err}); err != nil {
 			return false, err
 		}
-		v.Plain = true
+		v.WithoutModel = true
 		err = r.compact(ctx, v)
 	}
 	if err != nil && (r.stopped || ctx.Err() != nil) {

@@ -21,8 +21,8 @@ import (
 type folder struct {
 	limit  int // tokens from which on it is due
 	passes int
-	views  []agent.View
-	fail   func(agent.View) error
+	views  []agent.ContextView
+	fail   func(agent.ContextView) error
 	window int
 	seen   []int // what was reported
 }
@@ -35,11 +35,11 @@ func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{} }
 func (f *folder) Limits(l agent.Limits)      { f.window = l.Window }
 func (f *folder) Reset()                     {}
 func (f *folder) End()                       {}
-func (f *folder) Compress(_ context.Context, v agent.View) (agent.Pass, error) {
+func (f *folder) Compress(_ context.Context, v agent.ContextView) (agent.Compaction, error) {
 	f.views = append(f.views, v)
 	if f.fail != nil {
 		if err := f.fail(v); err != nil {
-			return agent.Pass{}, err
+			return agent.Compaction{}, err
 		}
 	}
 	f.passes++
@@ -49,7 +49,7 @@ func (f *folder) Compress(_ context.Context, v agent.View) (agent.Pass, error) {
 	}
 	sum := llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+last-1))
 	ms := append([]llm.Message{sum, llm.AssistantText("ok")}, v.Messages[last:]...)
-	return agent.Pass{Messages: ms, From: 0, To: last, Note: "[Note: compacted]"}, nil
+	return agent.Compaction{Messages: ms, From: 0, To: last, PromptNote: "[Note: compacted]"}, nil
 }
 
 func long() *llm.Transcript {
@@ -72,7 +72,7 @@ func TestAContextIsMadeSmallerBeforeTheCallForWhichItIsDue(t *testing.T) {
 	s := build(t, agent.Config{}, p)
 	f := &folder{limit: 1000}
 	turn := s.turn("what now?", long())
-	turn.Window = &agent.Window{Engine: f, First: 5}
+	turn.ContextWindow = &agent.ContextWindow{Engine: f, First: 5}
 	l := collect(t.Context(), s, turn, nil)
 	want := []string{"[sum of 5 to 24]", "ok", "what now?", "answer"}
 	if d := cmp.Diff(want, texts(turn.Transcript)); d != "" || !l.ok || f.passes != 1 {
@@ -81,17 +81,17 @@ func TestAContextIsMadeSmallerBeforeTheCallForWhichItIsDue(t *testing.T) {
 	if r := p.Requests(); !strings.HasSuffix(r[0].System, "[Note: compacted]") || len(r[0].Messages) != 3 {
 		t.Errorf("the model was asked %+v", r)
 	}
-	if turn.Window.First != 26 || turn.Window.Reported == 0 || turn.Window.At != 3 {
-		t.Errorf("the window is %+v", turn.Window)
+	if turn.ContextWindow.First != 26 || turn.ContextWindow.Reported == 0 || turn.ContextWindow.At != 3 {
+		t.Errorf("the window is %+v", turn.ContextWindow)
 	}
 
 	// Whoever resumes the turn pays for no second pass, and comes to the same.
 	again := s.turn("what now?", long())
-	again.Window = &agent.Window{Engine: &folder{limit: 1 << 30}, First: 5}
+	again.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1 << 30}, First: 5}
 	again.Steps = l.steps[:1]
 	p.Then(llmtest.Say("answer"))
 	r := collect(t.Context(), s, again, nil)
-	if d := cmp.Diff(want, texts(again.Transcript)); d != "" || again.Window.First != 26 {
+	if d := cmp.Diff(want, texts(again.Transcript)); d != "" || again.ContextWindow.First != 26 {
 		t.Errorf("resumed, %v: %s", r.err, d)
 	}
 	if !hasCompacted(r) {
@@ -113,13 +113,13 @@ func TestToolResultsThatFillTheContextAreCompactedInsideTheLoop(t *testing.T) {
 	big.run = func(context.Context, tool.Call) (string, error) { return strings.Repeat("data ", 1000), nil }
 	p := llmtest.NewScripted(llmtest.Say("first"), llmtest.Use("big", `{}`), llmtest.Say("done"))
 	s := build(t, agent.Config{}, p, big)
-	f := &folder{limit: 1200, fail: func(agent.View) error { return agent.ErrNotNow }}
+	f := &folder{limit: 1200, fail: func(agent.ContextView) error { return agent.ErrCoolingDown }}
 	tr := llm.NewTranscript()
 	turn := s.turn("hello", tr)
-	turn.Window = &agent.Window{Engine: f}
+	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	collect(t.Context(), s, turn, nil)
 	turn = s.turn("use it", tr)
-	turn.Window = &agent.Window{Engine: f}
+	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
 	if len(f.views) != 1 || len(f.views[0].Messages) != 5 || f.views[0].Tokens < 1200 || l.final.Text != "done" {
 		t.Errorf("views %d, %+v", len(f.views), l)
@@ -132,14 +132,14 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 	s := build(t, agent.Config{}, p)
 	f := &folder{limit: 1 << 30}
 	turn := s.turn("what now?", long())
-	turn.Window = &agent.Window{Engine: f}
+	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
 	if l.final.Text != "answer" || f.passes != 2 || f.window != 900 || !f.views[0].Force {
 		t.Errorf("%d passes, window %d, %v", f.passes, f.window, l.err)
 	}
 	learned := 0
 	for _, e := range l.events {
-		if e, ok := e.(agent.Learned); ok && e.Window == 900 {
+		if e, ok := e.(agent.ContextLengthLearned); ok && e.Window == 900 {
 			learned++
 		}
 	}
@@ -149,7 +149,7 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 
 	p.Then(tooLong, tooLong, tooLong, tooLong, tooLong)
 	turn = s.turn("and now?", long())
-	turn.Window = &agent.Window{Engine: &folder{limit: 1 << 30}}
+	turn.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1 << 30}}
 	l = collect(t.Context(), s, turn, nil)
 	var e *llm.Error
 	if !errors.As(l.err, &e) || p.Remaining() != 1 {
@@ -160,14 +160,14 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Fail(llm.ContextOverflow), llmtest.Say("answer"))
 	s := build(t, agent.Config{}, p)
-	f := &folder{limit: 1 << 30, fail: func(v agent.View) error {
-		if v.Plain {
+	f := &folder{limit: 1 << 30, fail: func(v agent.ContextView) error {
+		if v.WithoutModel {
 			return nil
 		}
 		return errors.New("the summary model is away")
 	}}
 	turn := s.turn("what now?", long())
-	turn.Window = &agent.Window{Engine: f}
+	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
 	if l.final.Text != "answer" || len(f.views) != 2 || !strings.Contains(l.String(), "crowded: the summary model is away") {
 		t.Errorf("%v\n%s", l.err, l.String())
@@ -175,15 +175,15 @@ func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
 }
 
 func TestAnEngineThatFailsOrPanicsLeavesTheContextAsItIs(t *testing.T) {
-	for name, fail := range map[string]func(agent.View) error{
-		"fails":  func(agent.View) error { return errors.New("away") },
-		"panics": func(agent.View) error { panic("broken") },
+	for name, fail := range map[string]func(agent.ContextView) error{
+		"fails":  func(agent.ContextView) error { return errors.New("away") },
+		"panics": func(agent.ContextView) error { panic("broken") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := llmtest.NewScripted(llmtest.Say("answer"))
 			s := build(t, agent.Config{}, p)
 			turn := s.turn("what now?", long())
-			turn.Window = &agent.Window{Engine: &folder{limit: 1, fail: fail}}
+			turn.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1, fail: fail}}
 			l := collect(t.Context(), s, turn, nil)
 			if l.final.Text != "answer" || turn.Transcript.Len() != 22 || !strings.Contains(l.String(), "crowded") {
 				t.Errorf("%v, %d messages\n%s", l.err, turn.Transcript.Len(), l.String())
@@ -208,7 +208,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 	for passes, limits := range map[int][]int{1: {1 << 30, 50_000, 1 << 30, 1 << 30}, 2: {1 << 30, 50_000, 50_000, 1 << 30}, 3: {50_000, 50_000, 50_000, 50_000}} {
 		t.Run(fmt.Sprint(passes, " passes"), func(t *testing.T) {
 			s := func(p llm.Provider) setup {
-				return build(t, agent.Config{}, p, echo("pure", tool.Pure, false), echo("once", tool.Once, false))
+				return build(t, agent.Config{}, p, echo("pure", tool.Pure, false), echo("once", tool.AtMostOnce, false))
 			}
 			answers := []llmtest.Answer{llmtest.Use("pure", `{"n":1}`), llmtest.Use("once", `{"n":2}`), llmtest.Say("done")}
 			for i := range answers {
@@ -216,7 +216,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 			}
 			turnOf := func(x setup) agent.Turn {
 				turn := x.turn("work", long())
-				turn.Window = &agent.Window{Engine: &rising{limits: limits}, First: 5}
+				turn.ContextWindow = &agent.ContextWindow{Engine: &rising{limits: limits}, First: 5}
 				return turn
 			}
 			live := s(llmtest.NewScripted(answers...))
@@ -224,14 +224,14 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 			l := collect(t.Context(), live, turn, nil)
 			n := 0
 			for _, st := range l.steps {
-				if st.Kind == agent.StepCompact {
+				if st.Kind == agent.StepCompaction {
 					n++
 				}
 			}
 			if !l.ok || n == 0 {
 				t.Fatalf("%d passes, %v", n, l.err)
 			}
-			want, first := texts(turn.Transcript), turn.Window.First
+			want, first := texts(turn.Transcript), turn.ContextWindow.First
 			for k := 1; k < len(l.steps); k++ {
 				asked := 0
 				for _, st := range l.steps[:k] {
@@ -241,7 +241,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 				}
 				again := s(llmtest.NewScripted(answers[asked:]...))
 				turn := turnOf(again)
-				turn.Window.Engine = &folder{limit: 1 << 30}
+				turn.ContextWindow.Engine = &folder{limit: 1 << 30}
 				turn.Steps = l.steps[:k]
 				r := collect(t.Context(), again, turn, nil)
 				if r.err != nil || r.final.Text != "done" {
@@ -252,12 +252,12 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 				}
 				late := 0
 				for _, st := range l.steps[k:] {
-					if st.Kind == agent.StepCompact {
+					if st.Kind == agent.StepCompaction {
 						late++
 					}
 				}
-				if d := cmp.Diff(want, texts(turn.Transcript)); late == 0 && l.steps[k-1].Kind != agent.StepStart && (d != "" || turn.Window.First != first) {
-					t.Errorf("resumed behind step %d, first %d, not %d: %s", k, turn.Window.First, first, d)
+				if d := cmp.Diff(want, texts(turn.Transcript)); late == 0 && l.steps[k-1].Kind != agent.StepStart && (d != "" || turn.ContextWindow.First != first) {
+					t.Errorf("resumed behind step %d, first %d, not %d: %s", k, turn.ContextWindow.First, first, d)
 				}
 			}
 		})

@@ -218,8 +218,8 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call
 	if s.Last != "" {
 		fmt.Fprintln(b, c.T("- the last one: %s", inline(s.Last)))
 	}
-	if s.Resting != "" {
-		fmt.Fprintln(b, c.T("- automatic compression rests: %s", inline(s.Resting)))
+	if s.Cooldown != "" {
+		fmt.Fprintln(b, c.T("- automatic compression rests: %s", inline(s.Cooldown)))
 	}
 	return nil
 }

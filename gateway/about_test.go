@@ -147,7 +147,7 @@ type told struct{ folder }
 func (f *told) Status() agent.EngineStatus {
 	s := agent.EngineStatus{Engine: "told", Threshold: f.limit, Passes: f.passes}
 	if f.passes > 0 {
-		s.Last, s.Resting = "9000 became 100;\n`nothing` [a](b)", "for an hour"
+		s.Last, s.Cooldown = "9000 became 100;\n`nothing` [a](b)", "for an hour"
 	}
 	return s
 }

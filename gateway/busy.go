@@ -149,6 +149,6 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 
 // Decide answers a question that waits in the caller's conversation.
 func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
-	d.Text = prompt.Neutralise(d.Text)
+	d.Text = prompt.EscapeTags(d.Text)
 	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, leave, d)
 }

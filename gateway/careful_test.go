@@ -50,7 +50,7 @@ func (w *watched) End()                      { defer w.use()() }
 func (w *watched) Status() agent.EngineStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return agent.EngineStatus{Engine: "watched", Resting: w.rest}
+	return agent.EngineStatus{Engine: "watched", Cooldown: w.rest}
 }
 
 func (w *watched) Limits(l agent.Limits) {
@@ -58,7 +58,7 @@ func (w *watched) Limits(l agent.Limits) {
 	w.told = append(w.told, l)
 }
 
-func (w *watched) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (w *watched) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	defer w.use()()
 	p, err := w.folder.Compress(ctx, v)
 	if err != nil {
@@ -235,7 +235,7 @@ type sulky struct {
 }
 
 func (s *sulky) State() json.RawMessage {
-	if s.failed || s.Status().Resting != "" {
+	if s.failed || s.Status().Cooldown != "" {
 		return json.RawMessage(`{"failed":true}`)
 	}
 	return nil
@@ -244,7 +244,7 @@ func (s *sulky) State() json.RawMessage {
 func (s *sulky) Status() agent.EngineStatus {
 	st := s.watched.Status()
 	if s.failed {
-		st.Resting = "it failed"
+		st.Cooldown = "it failed"
 	}
 	return st
 }

@@ -51,7 +51,7 @@ type counting struct {
 	begun int
 }
 
-func (c *counting) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (c *counting) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	c.begun++
 	return c.folder.Compress(ctx, v)
 }

@@ -28,7 +28,7 @@ type folder struct {
 	passes int
 	delay  time.Duration
 	err    error
-	says   func(*agent.Pass) // what it says of a pass; nil: nothing
+	says   func(*agent.Compaction) // what it says of a pass; nil: nothing
 }
 
 func (f *folder) Name() string              { return "folder" }
@@ -38,25 +38,25 @@ func (f *folder) State() json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"passes":%d}`, f.passes))
 }
 func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{Engine: "folder"} }
-func (f *folder) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (f *folder) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	select {
 	case <-time.After(f.delay):
 	case <-ctx.Done():
-		return agent.Pass{}, ctx.Err()
+		return agent.Compaction{}, ctx.Err()
 	}
 	if f.err != nil {
-		return agent.Pass{}, f.err
+		return agent.Compaction{}, f.err
 	}
 	to := len(v.Messages) - 1
 	for to > 0 && (v.Messages[to].Role != llm.User || v.Messages[to].Text() == "") { // results are no words
 		to--
 	}
 	if to <= 0 {
-		return agent.Pass{}, agent.ErrNotNow
+		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	f.passes++
 	ms := []llm.Message{llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+to-1)), llm.AssistantText("Understood.")}
-	p := agent.Pass{Messages: append(ms, v.Messages[to:]...), To: to, Note: "[Note: compacted]", Before: v.Tokens, After: 100}
+	p := agent.Compaction{Messages: append(ms, v.Messages[to:]...), To: to, PromptNote: "[Note: compacted]", Before: v.Tokens, After: 100}
 	if f.says != nil {
 		f.says(&p)
 	}
@@ -263,7 +263,7 @@ func TestAPersonMayAskForACompaction(t *testing.T) {
 		if got := w.talk("/compress"); !strings.Contains(got, "the summary model is away") || !strings.Contains(got, "as it was") {
 			t.Errorf("a failure: %q", got)
 		}
-		f.err = agent.ErrNotNow
+		f.err = agent.ErrCoolingDown
 		if got := w.talk("/compress"); !strings.Contains(got, "nothing that could be made smaller") {
 			t.Errorf("nothing to do: %q", got)
 		}

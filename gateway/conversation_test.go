@@ -203,7 +203,7 @@ func (w *harness) also(set func(*gateway.Options)) {
 type run struct{}
 
 func (run) Spec() tool.Spec {
-	s := tool.Spec{Effect: tool.Once}
+	s := tool.Spec{Effect: tool.AtMostOnce}
 	s.Name, s.Description = "run", "runs something"
 	s.Schema = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
 	return s
@@ -214,7 +214,7 @@ func (run) Run(ctx context.Context, c tool.Call) (string, error) {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	if err := c.People.Leave(ctx, tool.Request{Tool: "run", Run: in.What, Why: []string{"it deletes folders with all that is in them"}, Key: "rm"}); err != nil {
+	if err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "run", Command: in.What, Reasons: []string{"it deletes folders with all that is in them"}, Key: "rm"}); err != nil {
 		return "", err
 	}
 	return "ran " + in.What, nil
@@ -238,7 +238,7 @@ func (wonder) Run(ctx context.Context, c tool.Call) (string, error) {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	a, err := c.People.Question(ctx, tool.Question{Text: in.Question, Choices: in.Choices})
+	a, err := c.User.AskUser(ctx, tool.Question{Text: in.Question, Choices: in.Choices})
 	return fmt.Sprintf("%s (%d)", a.Text, a.Choice), err
 }
 

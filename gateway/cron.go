@@ -72,7 +72,9 @@ func (g *Gateway) AddUsage(id session.ID, c agent.Call) { g.runner.AddUsage(id, 
 
 // ReportToolCall tells those who watch of a tool call that a sub-agent made in the turn of a
 // session.
-func (g *Gateway) ReportToolCall(id session.ID, ev agent.ToolDone) { g.runner.ReportToolCall(id, ev) }
+func (g *Gateway) ReportToolCall(id session.ID, ev agent.ToolFinished) {
+	g.runner.ReportToolCall(id, ev)
+}
 
 // Start implements schedule.Runner: it puts runs into the inbox, each with the
 // rights that the job's maker has now.

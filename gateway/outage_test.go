@@ -176,7 +176,7 @@ type filler struct {
 }
 
 func (*filler) Spec() tool.Spec {
-	return tool.Spec{Tool: llm.Tool{Name: "fill", Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.Once}
+	return tool.Spec{Tool: llm.Tool{Name: "fill", Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.AtMostOnce}
 }
 
 func (f *filler) Run(context.Context, tool.Call) (string, error) {

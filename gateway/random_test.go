@@ -63,21 +63,21 @@ type moody struct {
 	p *plan
 }
 
-func (m *moody) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (m *moody) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	mood := ""
 	if len(m.p.passes) > 0 {
 		mood, m.p.passes = m.p.passes[0], m.p.passes[1:]
 	}
 	switch mood {
 	case "fails":
-		return agent.Pass{}, errors.New("the summary model is away")
+		return agent.Compaction{}, errors.New("the summary model is away")
 	case "panics":
 		panic("broken")
 	case "rests":
-		return agent.Pass{}, agent.ErrNotNow
+		return agent.Compaction{}, agent.ErrCoolingDown
 	case "slow":
 		if err := pause(ctx, 45*time.Second); err != nil {
-			return agent.Pass{}, err
+			return agent.Compaction{}, err
 		}
 	}
 	return m.mortal.Compress(ctx, v)

@@ -25,10 +25,10 @@ type mortal struct {
 	r *reaper
 }
 
-func (m *mortal) Compress(ctx context.Context, v agent.View) (p agent.Pass, err error) {
+func (m *mortal) Compress(ctx context.Context, v agent.ContextView) (p agent.Compaction, err error) {
 	if dead := m.r.pass("compaction", func() error { p, err = m.folder.Compress(ctx, v); return nil }); dead != nil {
 		<-ctx.Done()
-		return agent.Pass{}, ctx.Err()
+		return agent.Compaction{}, ctx.Err()
 	}
 	return p, err
 }

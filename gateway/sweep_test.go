@@ -177,7 +177,7 @@ type counted struct {
 }
 
 func (c *counted) Spec() tool.Spec {
-	s := tool.Spec{Effect: tool.Once}
+	s := tool.Spec{Effect: tool.AtMostOnce}
 	s.Name, s.Description, s.Schema = "pay", "pays", json.RawMessage(`{"type":"object"}`)
 	return s
 }

@@ -147,7 +147,7 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarness(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 90_000), sized("Six.", 300))
-			f := &folder{limit: 1 << 30, says: func(p *agent.Pass) { p.Explain(failed, "no credit") }}
+			f := &folder{limit: 1 << 30, says: func(p *agent.Compaction) { p.Explain(failed, "no credit") }}
 			w.compressing(f, 100_000)
 			compressing := w.set
 			w.set = func(o *gateway.Options) {
@@ -163,7 +163,7 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 			if seen := w.room.visible("7"); !slices.Contains(seen, want) {
 				t.Errorf("nobody was told %q:\n%s", want, strings.Join(seen, "\n"))
 			}
-			f.says = func(p *agent.Pass) { p.Words = "In its own words." }
+			f.says = func(p *agent.Compaction) { p.Explanation = "In its own words." }
 			if got := w.talk("e", "f", "/compress"); !strings.HasSuffix(got, " In its own words.") {
 				t.Errorf("of a pass that a person asks for: %q", got)
 			}

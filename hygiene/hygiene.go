@@ -23,9 +23,9 @@ type Facts struct {
 	Estimate int
 	Window   int // tokens of the model's context; 0 if that is not known
 	Messages int // active ones, without the system prompt
-	// Cooling says that a pass has failed and is not tried again yet; Busy that
+	// CoolingDown says that a pass has failed and is not tried again yet; Busy that
 	// somebody compacts the session right now.
-	Cooling, Busy bool
+	CoolingDown, Busy bool
 }
 
 // Tokens is the size by which a session is judged.
@@ -59,8 +59,8 @@ type Decision struct {
 	// Urgent: the message waits for the pass however long it takes.
 	Urgent bool
 	Tokens int
-	// Why says in a word or two what decided.
-	Why string
+	// Reason says in a word or two what decided.
+	Reason string
 }
 
 // Decide says whether the session is compacted before its turn.
@@ -71,19 +71,19 @@ func Decide(f Facts, s Settings) Decision {
 	d.Urgent = known && d.Tokens >= Urgent(f.Window)
 	switch {
 	case !s.Enabled:
-		d.Why = "compression is switched off"
+		d.Reason = "compression is switched off"
 	case f.Messages < minHistory:
-		d.Why = "too few messages"
+		d.Reason = "too few messages"
 	case !tokens && !messages:
-		d.Why = "it is small enough"
+		d.Reason = "it is small enough"
 	case f.Busy:
-		d.Why = "it is being compacted already"
-	case f.Cooling && !d.Urgent:
-		d.Why = "the last pass failed a short while ago"
+		d.Reason = "it is being compacted already"
+	case f.CoolingDown && !d.Urgent:
+		d.Reason = "the last pass failed a short while ago"
 	case tokens:
-		d.Compress, d.Why = true, "tokens"
+		d.Compress, d.Reason = true, "tokens"
 	default:
-		d.Compress, d.Why = true, "messages"
+		d.Compress, d.Reason = true, "messages"
 	}
 	return d
 }

@@ -32,13 +32,13 @@ func TestDecide(t *testing.T) {
 		{"one below it", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 4999}, on, false, false},
 		{"no limit of messages", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 99999}, hygiene.Settings{Enabled: true}, false, false},
 		{"switched off", hygiene.Facts{Reported: 199_000, Window: 200_000, Messages: 40}, hygiene.Settings{MessageLimit: 5000}, false, true},
-		{"after a failure", hygiene.Facts{Reported: 171_000, Window: 200_000, Messages: 40, Cooling: true}, on, false, false},
-		{"after a failure, urgent", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, Cooling: true}, on, true, true},
+		{"after a failure", hygiene.Facts{Reported: 171_000, Window: 200_000, Messages: 40, CoolingDown: true}, on, false, false},
+		{"after a failure, urgent", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, CoolingDown: true}, on, true, true},
 		{"compacted by somebody else", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, Busy: true}, on, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := hygiene.Decide(c.f, c.s)
-			if d.Compress != c.compress || d.Urgent != c.urgent || d.Why == "" {
+			if d.Compress != c.compress || d.Urgent != c.urgent || d.Reason == "" {
 				t.Errorf("got %+v", d)
 			}
 		})
@@ -50,7 +50,7 @@ func TestMoreTokensNeverMakeItRest(t *testing.T) {
 		f := hygiene.Facts{
 			Reported: rapid.IntRange(0, 300_000).Draw(t, "reported"), Since: rapid.IntRange(0, 50_000).Draw(t, "since"),
 			Estimate: rapid.IntRange(0, 300_000).Draw(t, "estimate"), Window: rapid.IntRange(16_000, 300_000).Draw(t, "window"),
-			Messages: rapid.IntRange(0, 6000).Draw(t, "messages"), Cooling: rapid.Bool().Draw(t, "cooling"),
+			Messages: rapid.IntRange(0, 6000).Draw(t, "messages"), CoolingDown: rapid.Bool().Draw(t, "cooling"),
 		}
 		s := hygiene.Settings{Enabled: true, MessageLimit: 5000}
 		more := f

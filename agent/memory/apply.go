@@ -27,7 +27,7 @@ const (
 	OverLimit Reason = "over_limit" // it does not fit
 	NoMatch   Reason = "no_match"   // no entry, or several, hold the old text
 	Invalid   Reason = "invalid"    // the call makes no sense
-	Attack    Reason = "attack"     // the text looks like an attack
+	Injection Reason = "attack"     // the text looks like an attack
 	Drift     Reason = "drift"      // the file was edited so that writing it would lose text
 	Failed    Reason = "failed"     // the disk or the lock
 )
@@ -169,7 +169,7 @@ func check(op *Op) Result {
 		return refuse(Invalid, "An entry cannot hold a line with only §, which separates entries. Add them one by one.")
 	}
 	if found := guard.ScanMemory(op.Content); len(found) > 0 {
-		return refuse(Attack, "Blocked: content matches threat pattern '%s' (%q). Memory stands in every prompt; say it in other words, or leave it out.",
+		return refuse(Injection, "Blocked: content matches threat pattern '%s' (%q). Memory stands in every prompt; say it in other words, or leave it out.",
 			guard.List(found), found[0].Excerpt)
 	}
 	return Result{}

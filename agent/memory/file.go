@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// most is the largest file that is read. No limit allows so much; what is larger
+// maxCount is the largest file that is read. No limit allows so much; what is larger
 // is not a memory file.
-const most = 1 << 20
+const maxCount = 1 << 20
 
 // A file is a store's file as it was read.
 type file struct {
@@ -40,12 +40,12 @@ func readFile(path string) (file, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return file{}, fmt.Errorf("read memory: %s is not a regular file", path)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxCount+1))
 	switch {
 	case err != nil:
 		return file{}, fmt.Errorf("read memory: %w", err)
-	case len(raw) > most:
-		return file{}, fmt.Errorf("read memory: %s has more than %d bytes; it is not a memory file", path, most)
+	case len(raw) > maxCount:
+		return file{}, fmt.Errorf("read memory: %s has more than %d bytes; it is not a memory file", path, maxCount)
 	}
 	return file{raw, parse(string(raw)), true}, nil
 }

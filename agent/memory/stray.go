@@ -12,29 +12,29 @@ import (
 	"hermesd/agent/guard"
 )
 
-// A Stray is a memory file that lies directly in the home, where it is not
+// A MisplacedFile is a memory file that lies directly in the home, where it is not
 // read, while the store that it belongs to has no file.
-type Stray struct {
+type MisplacedFile struct {
 	Target Target
 	Path   string // where it lies
 	Into   string // where it would be read
 }
 
 // String says what is wrong and what to do.
-func (s Stray) String() string {
+func (s MisplacedFile) String() string {
 	return fmt.Sprintf("%s is not read; memory is in %s. Run \"hermesd memory import\" to take it over.", s.Path, s.Into)
 }
 
-// Strays returns the stray files of home.
-func (s *Store) Strays(home string) []Stray {
-	var out []Stray
+// MisplacedFiles returns the stray files of home.
+func (s *Store) MisplacedFiles(home string) []MisplacedFile {
+	var out []MisplacedFile
 	for _, t := range []Target{Notes, User} {
 		path := filepath.Join(home, t.File())
 		if _, err := os.Lstat(s.Path(t)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if _, err := os.Lstat(path); err == nil {
-			out = append(out, Stray{t, path, s.Path(t)})
+			out = append(out, MisplacedFile{t, path, s.Path(t)})
 		}
 	}
 	return out
@@ -43,7 +43,7 @@ func (s *Store) Strays(home string) []Stray {
 // Import takes a stray file over: its entries are checked as if they were added
 // one by one, and written all or none. The stray file stays where it is. It
 // returns how many entries there are now.
-func (s *Store) Import(ctx context.Context, from Stray) (int, error) {
+func (s *Store) Import(ctx context.Context, from MisplacedFile) (int, error) {
 	f, err := readFile(from.Path)
 	switch {
 	case err != nil:

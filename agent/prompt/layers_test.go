@@ -270,7 +270,7 @@ func TestWhatIsBuiltIsExactlyItsInputs(t *testing.T) {
 			r.Fatalf("the layers give %q, want %q", got, p.System())
 		}
 		rest := withoutOurs(p.System())
-		if prompt.Neutralise(rest) != rest {
+		if prompt.EscapeTags(rest) != rest {
 			r.Fatalf("a tag is left in %q", rest)
 		}
 	})

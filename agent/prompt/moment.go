@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A Moment is what belongs to one turn only and is never stored. Its parts
+// A OverlayParts is what belongs to one turn only and is never stored. Its parts
 // stand in this order.
-type Moment struct {
+type OverlayParts struct {
 	// Context is the gateway's own: where the session is and what it can reach.
 	Context string
 	// Channel is the prompt that the operator gave to this channel or topic.
@@ -47,8 +47,8 @@ func ParsePlacement(s string) (Placement, error) {
 	return "", fmt.Errorf("agent.overlay_placement is %q: use tail, turn or system", s)
 }
 
-// A Placed is the text of one turn, by where it stands.
-type Placed struct {
+// A PlacedOverlay is the text of one turn, by where it stands.
+type PlacedOverlay struct {
 	// System is a second system block behind the cached prompt, without the
 	// tags of an overlay. It is part of the prefix: a change of it is a declared
 	// break "overlay".
@@ -61,11 +61,11 @@ type Placed struct {
 	Tail Overlay
 }
 
-// Place says where the moment stands. When the model reasons, what would stand
+// Render says where the moment stands. When the model reasons, what would stand
 // at the tail stands with the turn: newer models tie a thinking block to the
 // content ahead of it, and text that comes and goes there would void it.
-func (m Moment) Place(p Placement, reasoning bool) Placed {
-	var out Placed
+func (m OverlayParts) Render(p Placement, reasoning bool) PlacedOverlay {
+	var out PlacedOverlay
 	if p == System {
 		out.System = foreign(m.Ephemeral)
 		m.Ephemeral = ""

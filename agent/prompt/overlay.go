@@ -54,7 +54,7 @@ func Quote(s string) string {
 	// Cutting may complete a tag, and neutralising lengthens: repeat until
 	// neither has anything to do. Each round leaves fewer angle brackets.
 	for {
-		next := Neutralise(cut(s, maxQuoted))
+		next := EscapeTags(cut(s, maxQuoted))
 		if next == s {
 			break
 		}

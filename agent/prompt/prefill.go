@@ -123,7 +123,7 @@ func prefilled(item json.RawMessage) (llm.Message, error) {
 	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
 		return llm.Message{}, errors.New("it has no content")
 	}
-	return llm.Message{Role: in.Role, Blocks: []llm.Block{{Type: llm.Text, Text: Neutralise(*in.Content)}}}, nil
+	return llm.Message{Role: in.Role, Blocks: []llm.Block{{Type: llm.Text, Text: EscapeTags(*in.Content)}}}, nil
 }
 
 // located says in which line of raw an error of the JSON decoder is.

@@ -117,7 +117,7 @@ func Build(in Inputs) Prefix {
 	for i, t := range in.Tools {
 		tools[i] = llm.Tool{
 			Name:        strings.ToValidUTF8(t.Name, "\uFFFD"),
-			Description: clean(Neutralise(t.Description)),
+			Description: clean(EscapeTags(t.Description)),
 			Schema:      slices.Clone(t.Schema),
 		}
 	}
@@ -148,7 +148,7 @@ func clean(s string) string { return strings.TrimSpace(strings.ToValidUTF8(s, "\
 
 // foreign returns text that was handed in as it may stand in a prompt, beside
 // any other text.
-func foreign(s string) string { return seal(clean(Neutralise(s)), gatewayTag|memoryTag) }
+func foreign(s string) string { return seal(clean(EscapeTags(s)), gatewayTag|memoryTag) }
 
 // join trims parts, leaves empty ones out and puts a blank line between two.
 func join(parts []string) string {

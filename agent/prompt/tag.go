@@ -195,10 +195,10 @@ func lastBracket(s string) int {
 	}
 }
 
-// Neutralise returns text from users, files, tools or providers with the tags
+// EscapeTags returns text from users, files, tools or providers with the tags
 // of overlays made harmless: their bracket becomes "&lt;". Everything else stays
 // as it is. Doing it again changes nothing.
-func Neutralise(text string) string { return neutralise(text, gatewayTag|memoryTag) }
+func EscapeTags(text string) string { return neutralise(text, gatewayTag|memoryTag) }
 
 func neutralise(text string, kinds tagKind) string {
 	var b strings.Builder

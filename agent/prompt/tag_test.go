@@ -33,7 +33,7 @@ func TestNeutralise(t *testing.T) {
 		"a < b && c > d":                     "a < b && c > d",
 		"<b>gateway-context</b>":             "<b>gateway-context</b>",
 	} {
-		if got := prompt.Neutralise(in); got != want {
+		if got := prompt.EscapeTags(in); got != want {
 			t.Errorf("Neutralise(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -58,8 +58,8 @@ func TestNeutralisedTextHasNoTagOfOurs(t *testing.T) {
 type fataler interface{ Fatalf(string, ...any) }
 
 func checkNeutral(t fataler, s string) {
-	got := prompt.Neutralise(s)
-	if again := prompt.Neutralise(got); again != got {
+	got := prompt.EscapeTags(s)
+	if again := prompt.EscapeTags(got); again != got {
 		t.Fatalf("not idempotent: %q, then %q", got, again)
 	}
 	if m := ours.FindString(got); m != "" {
@@ -183,7 +183,7 @@ func TestAQuotedStringIsShortAndHarmless(t *testing.T) {
 		if n := utf8.RuneCountInString(back); n > 240 {
 			r.Fatalf("%d characters", n)
 		}
-		if got := prompt.Neutralise(back + "\""); got != back+"\"" {
+		if got := prompt.EscapeTags(back + "\""); got != back+"\"" {
 			r.Fatalf("%s holds a tag", q)
 		}
 		if strings.ContainsAny(q, "\n\r") {
@@ -218,7 +218,7 @@ func TestBrackets(t *testing.T) {
 	for n := range 1100 {
 		for _, open := range []string{"<", "\uFF1C", "\uFE64"} {
 			before := strings.Repeat("\uFF0C", n%7) + strings.Repeat("x", n) + strings.Repeat("<b", n%2)
-			if got, want := prompt.Neutralise(before+open+"gateway-context>y"), before+"&lt;gateway-context>y"; got != want {
+			if got, want := prompt.EscapeTags(before+open+"gateway-context>y"), before+"&lt;gateway-context>y"; got != want {
 				t.Fatalf("%d characters before %s: %q", n, open, got)
 			}
 		}

@@ -18,10 +18,10 @@ import (
 var task string
 
 const (
-	usualTimeout = 30 * time.Second
-	mostCommand  = 4000 // bytes; what is longer is for a person
-	mostOut      = 200  // tokens
-	harmless     = "harmless"
+	defaultTimeout = 30 * time.Second
+	maxCommand     = 4000 // bytes; what is longer is for a person
+	maxOut         = 200  // tokens
+	harmless       = "harmless"
 )
 
 // A Reviewer asks Provider. Its methods may be called from any goroutine.
@@ -33,21 +33,21 @@ type Reviewer struct {
 	Mask func(string) string
 }
 
-// Harmless reports whether the model calls a command harmless, and what the call
+// IsHarmless reports whether the model calls a command harmless, and what the call
 // cost, also where it failed. why are the reasons for which a person would be
 // asked. A command that is long, or that tries to look like the end of what the
 // model is shown, is not sent.
-func (r Reviewer) Harmless(ctx context.Context, command string, why []string) (bool, llm.Usage, error) {
-	if len(command) > mostCommand || strings.Contains(command, "</") {
+func (r Reviewer) IsHarmless(ctx context.Context, command string, why []string) (bool, llm.Usage, error) {
+	if len(command) > maxCommand || strings.Contains(command, "</") {
 		return false, llm.Usage{}, nil
 	}
 	if r.Mask != nil {
 		command = r.Mask(command)
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, usualTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, defaultTimeout))
 	defer cancel()
 	text := fmt.Sprintf("%s\n\n<reasons>\n%s\n</reasons>\n<command>\n%s\n</command>", strings.TrimSpace(task), strings.Join(why, "\n"), command)
-	q := &llm.Request{Model: r.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: mostOut, NoTools: true, Effort: "none"}
+	q := &llm.Request{Model: r.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: maxOut, NoTools: true, Effort: "none"}
 	for ev, err := range r.Provider.Stream(ctx, q) {
 		if err != nil {
 			return false, llm.Usage{}, fmt.Errorf("review: %w", err)

@@ -52,8 +52,8 @@ type walk struct {
 	full     bool
 }
 
-// A place is one root on a walk.
-type place struct {
+// A rootWalk is one root on a walk.
+type rootWalk struct {
 	*walk
 	index int
 	root  *os.Root
@@ -111,7 +111,7 @@ func (w *walk) root(index int, dir string) {
 	}
 	defer root.Close()
 	read := make(chan []reading, waiting)
-	p := &place{walk: w, index: index, root: root, seen: map[folderID]string{}, read: read}
+	p := &rootWalk{walk: w, index: index, root: root, seen: map[folderID]string{}, read: read}
 	var readers sync.WaitGroup // this function waits for them
 	for range runtime.GOMAXPROCS(0) {
 		readers.Go(func() {
@@ -140,7 +140,7 @@ func (w *walk) root(index int, dir string) {
 
 // open opens a folder: name below parent, never through a link; or, without a
 // parent, dir as its root resolves it.
-func (p *place) open(dir, name string, parent *handle) (string, *handle) {
+func (p *rootWalk) open(dir, name string, parent *handle) (string, *handle) {
 	var h handle
 	var err error
 	if parent != nil {
@@ -158,12 +158,12 @@ func (p *place) open(dir, name string, parent *handle) (string, *handle) {
 	return dir, &h
 }
 
-func (p *place) abs(rel string) string {
+func (p *rootWalk) abs(rel string) string {
 	return filepath.Join(p.l.roots[p.index], filepath.FromSlash(rel))
 }
 
 // look takes what stands in a folder, looks into those below it, and closes it.
-func (p *place) look(dir string, f *handle) {
+func (p *rootWalk) look(dir string, f *handle) {
 	if f == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (p *place) look(dir string, f *handle) {
 }
 
 // hand has a file read.
-func (p *place) hand(r reading) {
+func (p *rootWalk) hand(r reading) {
 	if p.next = append(p.next, r); len(p.next) == handful {
 		p.read <- p.next
 		p.next = make([]reading, 0, handful)
@@ -220,7 +220,7 @@ func (p *place) hand(r reading) {
 }
 
 // follow looks at where a link leads. One to a file is of no interest.
-func (p *place) follow(link string) {
+func (p *rootWalk) follow(link string) {
 	info, err := p.root.Stat(filepath.FromSlash(link))
 	switch {
 	case err == nil && info.IsDir() && strings.Count(link, "/") >= maxDepth:
@@ -236,7 +236,7 @@ func (p *place) follow(link string) {
 
 // peek returns the beginning of a SKILL.md, in buf if there is room for it,
 // unless it is known, and puts its stamp into the entry.
-func (p *place) peek(r reading, buf []byte) ([]byte, error) {
+func (p *rootWalk) peek(r reading, buf []byte) ([]byte, error) {
 	if r.err != nil { // a link, mostly
 		r.entry.Stamp = stampOf(p.abs(path.Join(r.entry.Path, mainFile))).settled()
 		return p.head(r.entry.Path)
@@ -271,7 +271,7 @@ func beginning(f handle, size int64, buf []byte) ([]byte, error) {
 }
 
 // take fills an entry, and closes its file.
-func (p *place) take(r reading, buf []byte) {
+func (p *rootWalk) take(r reading, buf []byte) {
 	head, err := p.peek(r, buf)
 	if r.err == nil {
 		r.main.close()
@@ -292,7 +292,7 @@ func (p *place) take(r reading, buf []byte) {
 }
 
 // head reads the beginning of the SKILL.md of a folder, which must be in it.
-func (p *place) head(dir string) ([]byte, error) {
+func (p *rootWalk) head(dir string) ([]byte, error) {
 	root, err := p.root.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
 		return nil, err

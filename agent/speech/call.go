@@ -47,7 +47,7 @@ func (c *call) do(ctx context.Context) error {
 		}
 		wait := e.After
 		if wait <= 0 {
-			wait = c.First << min(try, 10)
+			wait = c.RetryDelay << min(try, 10)
 			wait += time.Duration(rand.Float64() * float64(wait) / 2)
 		}
 		if end, _ := ctx.Deadline(); time.Now().Add(wait).After(end) {
@@ -89,11 +89,11 @@ func (c *call) try(ctx context.Context) error {
 	return &Error{Temporary: true, Text: c.name + " broke off in its answer", Err: err}
 }
 
-const mostRefusal = 64 << 10 // bytes of an error's body
+const maxRefusal = 64 << 10 // bytes of an error's body
 
 // refusal says what an answer that is not a success means.
 func (c *call) refusal(resp *http.Response) error {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, mostRefusal)) // half of it is as good
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // half of it is as good
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
@@ -133,18 +133,18 @@ func (c *call) refusal(resp *http.Response) error {
 	return e
 }
 
-// mostHint is the longest wait that a service may ask for.
-const mostHint = time.Hour
+// maxHint is the longest wait that a service may ask for.
+const maxHint = time.Hour
 
 // hint returns how long the service wants to be left alone; 0 if it does not
 // say.
 func hint(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
-		return time.Duration(min(s, mostHint.Seconds()) * float64(time.Second))
+		return time.Duration(min(s, maxHint.Seconds()) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, time.Until(at)), mostHint)
+		return min(max(0, time.Until(at)), maxHint)
 	}
 	return 0
 }

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	speakerName = "the speech service"
-	usualChars  = 4000
-	mostChars   = 4096     // as the service takes them
-	mostSound   = 20 << 20 // bytes of a speech
+	speakerName  = "the speech service"
+	defaultChars = 4000
+	maxChars     = 4096     // as the service takes them
+	maxSound     = 20 << 20 // bytes of a speech
 )
 
 // SpeakerOptions say which service speaks, and how.
@@ -52,7 +52,7 @@ func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 		return nil, err
 	}
 	o.Format = cmp.Or(o.Format, "opus")
-	o.MaxChars = cmp.Or(o.MaxChars, usualChars)
+	o.MaxChars = cmp.Or(o.MaxChars, defaultChars)
 	switch {
 	case o.Model == "" || o.Voice == "":
 		return nil, errors.New("speech: there is no model or no voice to speak with")
@@ -60,8 +60,8 @@ func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 		return nil, fmt.Errorf("speech: the format %q is none of opus, mp3", o.Format)
 	case o.Speed != 0 && (o.Speed < 0.25 || o.Speed > 4):
 		return nil, fmt.Errorf("speech: the speed %v is not between 0.25 and 4", o.Speed)
-	case o.MaxChars < 1 || o.MaxChars > mostChars:
-		return nil, fmt.Errorf("speech: the longest text must have between 1 and %d characters", mostChars)
+	case o.MaxChars < 1 || o.MaxChars > maxChars:
+		return nil, fmt.Errorf("speech: the longest text must have between 1 and %d characters", maxChars)
 	}
 	return &Speaker{o}, nil
 }
@@ -146,14 +146,14 @@ func save(f *os.File, body io.Reader) (format, error) {
 		return kind, &Error{Text: "the speech cannot be written", Err: err}
 	}
 	w := &disk{f: f}
-	size, err := io.Copy(w, io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), body), mostSound+1))
+	size, err := io.Copy(w, io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), body), maxSound+1))
 	switch {
 	case w.err != nil:
 		return kind, &Error{Text: "the speech cannot be written", Err: w.err}
 	case err != nil:
 		return kind, err
-	case size > mostSound:
-		return kind, &Error{Text: fmt.Sprintf("%s answered with more than %d MB", speakerName, mostSound>>20)}
+	case size > maxSound:
+		return kind, &Error{Text: fmt.Sprintf("%s answered with more than %d MB", speakerName, maxSound>>20)}
 	}
 	return kind, nil
 }

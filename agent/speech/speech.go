@@ -25,15 +25,15 @@ type Service struct {
 	Key     secret.Value // "": none is sent, for servers at home
 	HTTP    *http.Client // required; it decides what can be reached
 	// Timeout bounds a whole call with its retries; 0: 2 minutes.
-	Timeout time.Duration
-	Retries int           // after the first try; 0: 2, negative: none
-	First   time.Duration // wait before the first retry, doubled each time; 0: 1 second
+	Timeout    time.Duration
+	Retries    int           // after the first try; 0: 2, negative: none
+	RetryDelay time.Duration // wait before the first retry, doubled each time; 0: 1 second
 }
 
 const (
-	usualTimeout = 2 * time.Minute
-	usualRetries = 2
-	usualFirst   = time.Second
+	defaultTimeout = 2 * time.Minute
+	defaultRetries = 2
+	defaultFirst   = time.Second
 )
 
 // check returns s with its defaults, or what is wrong in the operator's words.
@@ -47,16 +47,16 @@ func (s Service) check() (Service, error) {
 	}
 	s.BaseURL = strings.TrimRight(s.BaseURL, "/")
 	if s.Timeout <= 0 {
-		s.Timeout = usualTimeout
+		s.Timeout = defaultTimeout
 	}
 	switch {
 	case s.Retries == 0:
-		s.Retries = usualRetries
+		s.Retries = defaultRetries
 	case s.Retries < 0:
 		s.Retries = 0
 	}
-	if s.First <= 0 {
-		s.First = usualFirst
+	if s.RetryDelay <= 0 {
+		s.RetryDelay = defaultFirst
 	}
 	return s, nil
 }

@@ -20,9 +20,9 @@ var ErrSilence = errors.New("nothing can be heard in the recording")
 
 const (
 	transcriber = "the transcription service"
-	// mostRecorded is the largest recording: the services take requests of 25 MB.
-	mostRecorded = 25<<20 - 4<<10
-	mostAnswer   = 1 << 20 // bytes of a transcription
+	// maxRecorded is the largest recording: the services take requests of 25 MB.
+	maxRecorded = 25<<20 - 4<<10
+	maxAnswer   = 1 << 20 // bytes of a transcription
 )
 
 // TranscriberOptions say which service hears, and how.
@@ -85,7 +85,7 @@ func examine(path string) (format, error) {
 		return format{}, &Error{Text: "the recording is not a file"}
 	case info.Size() == 0:
 		return format{}, &Error{Text: "the recording is empty"}
-	case info.Size() > mostRecorded:
+	case info.Size() > maxRecorded:
 		return format{}, &Error{Text: fmt.Sprintf("the recording has %d MB and at most 25 MB can be transcribed; send a shorter one", info.Size()>>20)}
 	}
 	f, err := os.Open(path)
@@ -152,14 +152,14 @@ func (t *Transcriber) request(ctx context.Context, path string, kind format) (*h
 
 // readText reads the answer of a transcription.
 func readText(body io.Reader) (string, error) {
-	raw, err := io.ReadAll(io.LimitReader(body, mostAnswer+1))
+	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
 	if err != nil {
 		return "", err
 	}
 	var answer struct {
 		Text *string `json:"text"`
 	}
-	if len(raw) > mostAnswer || json.Unmarshal(raw, &answer) != nil || answer.Text == nil {
+	if len(raw) > maxAnswer || json.Unmarshal(raw, &answer) != nil || answer.Text == nil {
 		return "", &Error{Status: http.StatusOK, Temporary: true, Text: transcriber + " answered something that is no transcription; check its base URL"}
 	}
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

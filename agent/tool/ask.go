@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// People are how a tool reaches the people of its turn. The zero People reaches
+// UserChannel are how a tool reaches the people of its turn. The zero People reaches
 // nobody.
-type People struct {
+type UserChannel struct {
 	// Ask puts a question to the person who speaks, and waits for the answer. nil:
 	// nobody is there.
 	Ask func(ctx context.Context, q Question) (Answer, error)
 	// Approve asks for leave to do what r says, and returns nil once it is given.
 	// Its error is what the model is told. nil: nobody is there, all is denied.
-	Approve func(ctx context.Context, r Request) error
+	Approve func(ctx context.Context, r ApprovalRequest) error
 	// Send says something elsewhere, or here beside the answer. It returns when
 	// that is on its way for good, and says where in words. nil: nothing can be
 	// sent.
@@ -33,12 +33,12 @@ type Answer struct {
 	Choice int
 }
 
-// A Request asks for leave to run something.
-type Request struct {
-	Tool string
-	Run  string   // byte for byte what is going to be run
-	Why  []string // what is dangerous about it, in words
-	Key  string   // names what leave for the session, or for ever, covers; "": only this once
+// A ApprovalRequest asks for leave to run something.
+type ApprovalRequest struct {
+	Tool    string
+	Command string   // byte for byte what is going to be run
+	Reasons []string // what is dangerous about it, in words
+	Key     string   // names what leave for the session, or for ever, covers; "": only this once
 }
 
 // A Message is sent by a tool.
@@ -48,21 +48,21 @@ type Message struct {
 	Files []string
 }
 
-// ErrNobody is why a question has no answer when no person is in the turn.
-var ErrNobody = errors.New("nobody is there to answer: this turn runs unattended")
+// ErrUnattended is why a question has no answer when no person is in the turn.
+var ErrUnattended = errors.New("nobody is there to answer: this turn runs unattended")
 
-// Question puts q if somebody can be asked.
-func (p People) Question(ctx context.Context, q Question) (Answer, error) {
+// AskUser puts q if somebody can be asked.
+func (p UserChannel) AskUser(ctx context.Context, q Question) (Answer, error) {
 	if p.Ask == nil {
-		return Answer{Choice: -1}, ErrNobody
+		return Answer{Choice: -1}, ErrUnattended
 	}
 	return p.Ask(ctx, q)
 }
 
-// Leave asks for leave if somebody can give it.
-func (p People) Leave(ctx context.Context, r Request) error {
+// RequestApproval asks for leave if somebody can give it.
+func (p UserChannel) RequestApproval(ctx context.Context, r ApprovalRequest) error {
 	if p.Approve == nil {
-		return ErrNobody
+		return ErrUnattended
 	}
 	return p.Approve(ctx, r)
 }

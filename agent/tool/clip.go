@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Clip returns text with at most limit characters, and a note where its middle
+// Truncate returns text with at most limit characters, and a note where its middle
 // was. Two thirds of what stays is its beginning and the rest its end, cut
 // between lines where a line ends near enough. Text that fits is returned as it
 // is; of a tiny limit nothing but the beginning is left.
-func Clip(text string, limit int) string {
+func Truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -8,9 +8,9 @@ import (
 // shownInput is how many characters of a tool's input are shown.
 const shownInput = 60
 
-// Gist is what a call is about: the first telling string of its input, shortened,
+// InputSummary is what a call is about: the first telling string of its input, shortened,
 // as Markdown; "" if there is none.
-func Gist(input json.RawMessage) string {
+func InputSummary(input json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(input, &m) != nil {
 		return ""

@@ -15,7 +15,7 @@ func TestACallIsSaidInShort(t *testing.T) {
 		`{"path":"` + strings.Repeat("ä", 61) + `"}`: "`" + strings.Repeat("ä", 60) + "…`",
 		`{"n":1}`: "", `[`: "", ``: "",
 	} {
-		if got := tool.Gist([]byte(input)); got != want {
+		if got := tool.InputSummary([]byte(input)); got != want {
 			t.Errorf("%s is %s, want %s", input, got, want)
 		}
 	}

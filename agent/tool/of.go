@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// Of returns a tool whose input is read into an In. Fields that In does not
+// New returns a tool whose input is read into an In. Fields that In does not
 // have are ignored; an input that does not fit is told to the model in words,
 // and run is not called. What the schema requires beyond types run checks
 // itself.
-func Of[In any](s Spec, run func(ctx context.Context, c Call, in In) (string, error)) Tool {
+func New[In any](s Spec, run func(ctx context.Context, c Call, in In) (string, error)) Tool {
 	return typed[In]{s, run}
 }
 

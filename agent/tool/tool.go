@@ -21,7 +21,7 @@ type Effect string
 const (
 	Pure       Effect = "pure"
 	Idempotent Effect = "idempotent"
-	Once       Effect = "once"
+	AtMostOnce Effect = "once"
 )
 
 // A Spec describes a tool.
@@ -30,12 +30,12 @@ type Spec struct {
 	Effect Effect
 	// Parallel says that calls may run beside other parallel calls.
 	Parallel bool
-	// Cap is the most characters of a result; 0 is DefaultCap.
-	Cap int
+	// MaxResult is the most characters of a result; 0 is DefaultCap.
+	MaxResult int
 }
 
-// DefaultCap is the most characters of a tool's result.
-const DefaultCap = 100_000
+// DefaultMaxResult is the most characters of a tool's result.
+const DefaultMaxResult = 100_000
 
 // A Call is one use of a tool.
 type Call struct {
@@ -43,10 +43,10 @@ type Call struct {
 	Input      json.RawMessage // valid JSON, an object
 	Session    string          // id of the session
 	Transcript *llm.Transcript // to be read only; what was said so far
-	People     People          // of the turn
-	// May says why a tool may not be used in the turn, nil if it may; a nil May
+	User       UserChannel     // of the turn
+	// CheckTool says why a tool may not be used in the turn, nil if it may; a nil May
 	// allows all. A tool that has others run in its name asks it for them.
-	May func(tool string) error
+	CheckTool func(tool string) error
 }
 
 // A Tool can be used by a model. Run is called from several goroutines.

@@ -21,7 +21,7 @@ type input struct {
 }
 
 func named(name, schema string) tool.Tool {
-	return tool.Of(tool.Spec{Tool: llm.Tool{Name: name, Schema: json.RawMessage(schema)}, Effect: tool.Pure},
+	return tool.New(tool.Spec{Tool: llm.Tool{Name: name, Schema: json.RawMessage(schema)}, Effect: tool.Pure},
 		func(_ context.Context, _ tool.Call, in input) (string, error) {
 			return in.Path + strings.Repeat("!", in.Limit), nil
 		})
@@ -97,14 +97,14 @@ func TestInputsAreReadIntoTheirType(t *testing.T) {
 
 func TestClipKeepsBeginningAndEnd(t *testing.T) {
 	text := "FIRST line\n" + strings.Repeat("middle line\n", 1000) + "LAST line"
-	got := tool.Clip(text, 1000)
+	got := tool.Truncate(text, 1000)
 	if !strings.HasPrefix(got, "FIRST line\n") || !strings.HasSuffix(got, "\nLAST line") {
 		t.Errorf("got %q", got)
 	}
 	if !strings.Contains(got, "characters left out here …]\n\nmiddle line\n") || !strings.Contains(got, "middle line\n\n[… ") {
 		t.Errorf("lines are cut: %q", got)
 	}
-	if got := tool.Clip("short", 5); got != "short" {
+	if got := tool.Truncate("short", 5); got != "short" {
 		t.Errorf("what fits became %q", got)
 	}
 }
@@ -113,7 +113,7 @@ func TestClipHoldsItsLimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "中\n", "a b\n", "\xff"}).Draw(r, "piece"), rapid.IntRange(0, 2000).Draw(r, "n"))
 		limit := rapid.IntRange(0, 3000).Draw(r, "limit")
-		got := tool.Clip(text, limit)
+		got := tool.Truncate(text, limit)
 		n := utf8.RuneCountInString(got)
 		if n > limit {
 			r.Fatalf("%d characters, want at most %d", n, limit)

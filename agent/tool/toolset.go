@@ -31,15 +31,15 @@ func Toolsets() map[string][]string {
 	}
 }
 
-// AllTools reports whether the name of a toolset means all tools. So do the sets
+// MeansAll reports whether the name of a toolset means all tools. So do the sets
 // of upstream Hermes that are called after it (hermes-cli, hermes-telegram).
-func AllTools(name string) bool {
+func MeansAll(name string) bool {
 	return name == "all" || name == "*" || strings.HasPrefix(name, "hermes-")
 }
 
-// Offered are those of tools that are named, by their own name or that of a
+// Select are those of tools that are named, by their own name or that of a
 // toolset; all of them if nothing is named.
-func Offered(tools []llm.Tool, names []string) []llm.Tool {
+func Select(tools []llm.Tool, names []string) []llm.Tool {
 	if len(names) == 0 {
 		return tools
 	}

@@ -34,10 +34,10 @@ type Options struct {
 }
 
 const (
-	usualTimeout = time.Minute
-	usualBytes   = 5 << 20
-	usualChars   = 8000
-	maxTokens    = 2000 // of an answer
+	defaultTimeout = time.Minute
+	defaultBytes   = 5 << 20
+	defaultChars   = 8000
+	maxTokens      = 2000 // of an answer
 )
 
 // kinds are the pictures that all services take.
@@ -51,9 +51,9 @@ type Describer struct {
 
 // New returns a describer that asks p, which must have a model that can see.
 func New(p llm.Provider, o Options) *Describer {
-	o.Timeout = cmp.Or(o.Timeout, usualTimeout)
-	o.MaxBytes = cmp.Or(o.MaxBytes, usualBytes)
-	o.MaxChars = cmp.Or(o.MaxChars, usualChars)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultBytes)
+	o.MaxChars = cmp.Or(o.MaxChars, defaultChars)
 	return &Describer{p, o}
 }
 

@@ -129,7 +129,7 @@ func (c *cli) memoryShow(m memoryOf) error {
 		}
 		all = append(all, r)
 	}
-	for _, stray := range s.Strays(home) {
+	for _, stray := range s.MisplacedFiles(home) {
 		c.note("%s", stray)
 	}
 	return c.show(all, func() string {
@@ -204,7 +204,7 @@ func (c *cli) memoryImport(ctx context.Context, m memoryOf) error {
 	}
 	done := []imported{}
 	var failed []error
-	for _, stray := range s.Strays(home) {
+	for _, stray := range s.MisplacedFiles(home) {
 		if !slices.Contains(targets, stray.Target) {
 			continue
 		}

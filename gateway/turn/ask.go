@@ -228,22 +228,22 @@ func (r *Runner) show(ctx context.Context, q *question, text string, to delivery
 }
 
 // toolUser are whom the tools of the turn reach. It is made before they run.
-func (t *turn) toolUser() tool.People {
+func (t *turn) toolUser() tool.UserChannel {
 	e, to := t.last(), t.draft()
-	p := tool.People{}
+	p := tool.UserChannel{}
 	if t.runner.opts.Send != nil {
 		p.Send = func(ctx context.Context, m tool.Message) (string, error) {
 			return t.runner.opts.Send(ctx, e, t.claim.Turn, m)
 		}
 	}
 	if t.runner.unattended(e) {
-		p.Approve = func(ctx context.Context, req tool.Request) error {
+		p.Approve = func(ctx context.Context, req tool.ApprovalRequest) error {
 			return t.runner.decideUnattended(ctx, string(t.session.record.ID), req)
 		}
 		return p
 	}
 	p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return t.ask(ctx, to, e, q) }
-	p.Approve = func(ctx context.Context, req tool.Request) error { return t.requestApproval(ctx, to, e, req) }
+	p.Approve = func(ctx context.Context, req tool.ApprovalRequest) error { return t.requestApproval(ctx, to, e, req) }
 	return p
 }
 

@@ -18,14 +18,14 @@ import (
 // A backgroundCompaction is a pass of hygiene, or one that a person has asked for, under
 // way or made.
 type backgroundCompaction struct {
-	view   agent.View
+	view   agent.ContextView
 	head   llm.Digest // of the messages in view
 	engine agent.Engine
 	reason string
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when nobody waits for the pass any more
 	done   chan struct{} // closed when what follows is set
-	pass   agent.Pass
+	pass   agent.Compaction
 	err    error
 
 	// Under the mutex of the passes: nobody else has the engine.
@@ -137,7 +137,7 @@ func (c *backgroundCompactions) drop(id session.ID, p *backgroundCompaction) boo
 
 // startCompaction has a pass of the turn's conversation made beside the turns. It ends with
 // the runner, and is forgotten when no turn has adopted it for long.
-func (t *turn) startCompaction(e agent.Engine, v agent.View, why string) *backgroundCompaction {
+func (t *turn) startCompaction(e agent.Engine, v agent.ContextView, why string) *backgroundCompaction {
 	r, c, id := t.runner, &t.runner.compactions, t.session.record.ID
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &backgroundCompaction{view: v, engine: e, reason: why, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
@@ -169,7 +169,7 @@ func (t *turn) startCompaction(e agent.Engine, v agent.View, why string) *backgr
 
 func (n *CompactionStats) note(p *backgroundCompaction) {
 	switch {
-	case errors.Is(p.err, agent.ErrNotNow):
+	case errors.Is(p.err, agent.ErrCoolingDown):
 		n.Last = "there was nothing to do"
 		return
 	case p.err != nil:

@@ -63,7 +63,7 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 	}
 	p, err := made.pass, made.err
 	switch {
-	case errors.Is(err, agent.ErrNotNow):
+	case errors.Is(err, agent.ErrCoolingDown):
 		t.session = nil
 		return t.T("There is nothing that could be made smaller."), nil
 	case err != nil:
@@ -74,7 +74,7 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 	}
 	old := s.transcript.Since(0)
 	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(made.view.Messages):]...))
-	if err := t.compacted(agent.Compacted{Pass: p, Length: len(old), Replaced: old, Prefix: w.Noted(s.prefix, p), Why: agent.WhyCompression}); err != nil {
+	if err := t.compacted(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.prefix, p), Reason: agent.WhyCompression}); err != nil {
 		return "", err
 	}
 	s.record.PendingBreak = agent.WhyCompression
@@ -91,7 +91,7 @@ func (t *turn) others(focus string) bool {
 // requestedCompaction returns the pass that a person asks for, once it is made. It is made
 // beside the turn: one that a newer message interrupts comes back to it, and does
 // not pay twice. A stop ends it.
-func (t *turn) requestedCompaction(ctx context.Context, w *agent.Window, focus string) (*backgroundCompaction, error) {
+func (t *turn) requestedCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*backgroundCompaction, error) {
 	for {
 		p := t.runner.compactions.of(t.session.record.ID)
 		begun := p == nil

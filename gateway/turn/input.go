@@ -157,13 +157,13 @@ func (r *Runner) threadHistory(ctx context.Context, in chat.Inbound, rec session
 	}
 	var b strings.Builder
 	for _, q := range quotes {
-		b.WriteString("[" + session.CleanSpeakerName(q.Author) + "] " + prompt.Neutralise(q.Text) + "\n")
+		b.WriteString("[" + session.CleanSpeakerName(q.Author) + "] " + prompt.EscapeTags(q.Text) + "\n")
 	}
 	if b.Len() == 0 && err == nil {
 		return ""
 	}
 	if err != nil {
-		b.WriteString("(Not all of it could be read: " + prompt.Neutralise(err.Error()) + ")\n")
+		b.WriteString("(Not all of it could be read: " + prompt.EscapeTags(err.Error()) + ")\n")
 	}
 	return "[earlier in this thread]\n" + b.String() + "[end of what was said earlier]\n\n"
 }
@@ -193,7 +193,7 @@ func (r *Runner) entryContent(ctx context.Context, e inbox.Entry, rec *session.R
 			said = text
 		}
 	}
-	b.WriteString(prompt.Neutralise(said))
+	b.WriteString(prompt.EscapeTags(said))
 	for _, f := range e.Inbound.Files {
 		var wrong error
 		if f.Path == "" && r.opts.Fetch != nil {
@@ -257,7 +257,7 @@ func fileNote(f chat.File) string {
 	}
 	if strings.HasPrefix(f.MIME, "text/") && f.Size <= maxInline {
 		if raw, err := os.ReadFile(f.Path); err == nil && len(raw) <= maxInline && utf8.Valid(raw) {
-			return fmt.Sprintf("[file %s]\n%s\n[end of file]", name, prompt.Neutralise(string(raw)))
+			return fmt.Sprintf("[file %s]\n%s\n[end of file]", name, prompt.EscapeTags(string(raw)))
 		}
 	}
 	return fmt.Sprintf("[file %s, %s, %d bytes, stored at %s]", name, f.MIME, f.Size, f.Path)

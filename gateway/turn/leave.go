@@ -24,7 +24,7 @@ type Approvals struct {
 	Level func(tool string) access.Level
 	// Review reports whether a request is harmless enough to need no person, in the
 	// mode smart; nil: it never is.
-	Review func(ctx context.Context, req tool.Request) (bool, error)
+	Review func(ctx context.Context, req tool.ApprovalRequest) (bool, error)
 	// Always reports whether an owner has allowed key for ever, and Remember keeps
 	// that.
 	Always      func(key string) bool
@@ -33,13 +33,13 @@ type Approvals struct {
 
 // alreadyApproved reports whether a request needs nobody: it was allowed before, or
 // nothing is asked at all.
-func (r *Runner) alreadyApproved(id string, req tool.Request) bool {
+func (r *Runner) alreadyApproved(id string, req tool.ApprovalRequest) bool {
 	a := r.opts.Approvals
 	return a.Mode == "off" || req.Key != "" && (r.asking.allowed(id, req.Key) || a.Always != nil && a.Always(req.Key))
 }
 
 // autoApproved is allowed, or the judge spares a person the question.
-func (r *Runner) autoApproved(ctx context.Context, id string, req tool.Request) bool {
+func (r *Runner) autoApproved(ctx context.Context, id string, req tool.ApprovalRequest) bool {
 	a := r.opts.Approvals
 	if r.alreadyApproved(id, req) || a.Mode != "smart" || a.Review == nil {
 		return r.alreadyApproved(id, req)
@@ -52,16 +52,16 @@ func (r *Runner) autoApproved(ctx context.Context, id string, req tool.Request) 
 }
 
 // decideUnattended decides on a request in a turn to which nobody listens.
-func (r *Runner) decideUnattended(ctx context.Context, id string, req tool.Request) error {
+func (r *Runner) decideUnattended(ctx context.Context, id string, req tool.ApprovalRequest) error {
 	if r.alreadyApproved(id, req) {
 		return nil
 	}
-	return fmt.Errorf("denied: %s. Nobody is there to allow it in this unattended turn; find another way, or say what would have to be done", strings.Join(req.Why, "; "))
+	return fmt.Errorf("denied: %s. Nobody is there to allow it in this unattended turn; find another way, or say what would have to be done", strings.Join(req.Reasons, "; "))
 }
 
 // requestApproval asks for leave, and waits until it is given, denied, or its time is
 // over.
-func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.Entry, req tool.Request) error {
+func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.Entry, req tool.ApprovalRequest) error {
 	id := string(t.session.record.ID)
 	if t.runner.autoApproved(ctx, id, req) {
 		return nil
@@ -92,7 +92,7 @@ func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.E
 }
 
 // decided carries a decision out.
-func (r *Runner) decided(ctx context.Context, id string, req tool.Request, d command.Decision) error {
+func (r *Runner) decided(ctx context.Context, id string, req tool.ApprovalRequest, d command.Decision) error {
 	switch {
 	case !d.Allow:
 		return errDenied
@@ -108,14 +108,14 @@ func (r *Runner) decided(ctx context.Context, id string, req tool.Request, d com
 }
 
 // approvalMessage is the message that asks for leave. It shows what would run, whole.
-func (t *turn) approvalMessage(id string, req tool.Request, within time.Duration) string {
+func (t *turn) approvalMessage(id string, req tool.ApprovalRequest, within time.Duration) string {
 	fence := "```"
-	for strings.Contains(req.Run, fence) {
+	for strings.Contains(req.Command, fence) {
 		fence += "`"
 	}
 	var b strings.Builder
-	b.WriteString(t.T("⚠️ **May I run this?** (`%s`)", id) + "\n\n" + fence + "\n" + req.Run + "\n" + fence + "\n")
-	for _, why := range req.Why {
+	b.WriteString(t.T("⚠️ **May I run this?** (`%s`)", id) + "\n\n" + fence + "\n" + req.Command + "\n" + fence + "\n")
+	for _, why := range req.Reasons {
 		b.WriteString("- " + t.Translate(why) + "\n")
 	}
 	fmt.Fprintf(&b, "\n`/approve %s`", id)
@@ -126,7 +126,7 @@ func (t *turn) approvalMessage(id string, req tool.Request, within time.Duration
 	return b.String()
 }
 
-func (t *turn) approvalButtons(id string, req tool.Request) [][]chat.Button {
+func (t *turn) approvalButtons(id string, req tool.ApprovalRequest) [][]chat.Button {
 	first := []chat.Button{{Label: t.T("Allow once"), Data: "/approve " + id}, {Label: t.T("Deny"), Data: "/deny " + id}}
 	if req.Key == "" {
 		return [][]chat.Button{first}

@@ -68,12 +68,12 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 }
 
 // reportToolCall tells of a tool call that is over.
-func (t *turn) reportToolCall(ev agent.ToolDone) {
+func (t *turn) reportToolCall(ev agent.ToolFinished) {
 	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // ReportToolCall tells of a tool call that a sub-agent made in the turn of a session.
-func (r *Runner) ReportToolCall(id session.ID, ev agent.ToolDone) {
+func (r *Runner) ReportToolCall(id session.ID, ev agent.ToolFinished) {
 	who, _ := r.Actor(id)
 	r.opts.Observe.Emit(observe.ToolCalled{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
@@ -85,7 +85,7 @@ func (r *Runner) reportMediaTask(s observe.MediaTask, began time.Time, err error
 
 // shrunk tells of a pass of the context engine: one that became part of the turn,
 // or one that could not be made.
-func (t *turn) shrunk(why string, failed bool, p agent.Pass) {
+func (t *turn) shrunk(why string, failed bool, p agent.Compaction) {
 	name := ""
 	if t.session != nil && t.session.engine != nil {
 		name = t.session.engine.Name()

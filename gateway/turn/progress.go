@@ -56,7 +56,7 @@ func (t *turn) progress(c agent.ToolCall) string {
 		}
 		return "🔧 " + c.Name
 	case "all":
-		return strings.TrimSpace("🔧 " + c.Name + " " + tool.Gist(c.Input))
+		return strings.TrimSpace("🔧 " + c.Name + " " + tool.InputSummary(c.Input))
 	case "verbose":
 		return fmt.Sprintf("🔧 %s `%s`", c.Name, strings.ReplaceAll(string(c.Input), "`", "'"))
 	}

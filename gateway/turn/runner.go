@@ -43,7 +43,7 @@ type Options struct {
 	Choose func(session.Settings) (ModelChoice, error)
 	// Overlay returns what belongs to one turn only, and Placement says where it
 	// stands.
-	Overlay   func(session.Record, inbox.Entry) prompt.Moment
+	Overlay   func(session.Record, inbox.Entry) prompt.OverlayParts
 	Placement prompt.Placement
 	// Compression keeps contexts small.
 	Compression CompactionOptions

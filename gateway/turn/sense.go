@@ -47,7 +47,7 @@ func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (
 		if strings.TrimSpace(said) == "" {
 			return "[a voice message in which nothing is said]", "", true
 		}
-		return "[voice message]\n" + prompt.Neutralise(said) + "\n[end of voice message]", "", true
+		return "[voice message]\n" + prompt.EscapeTags(said) + "\n[end of voice message]", "", true
 	case isImage(f) && r.opts.Media.DescribeImage != nil:
 		seen, call, err := r.opts.Media.DescribeImage(ctx, f)
 		r.reportMediaTask(observe.ImageDescription, began, err)
@@ -56,7 +56,7 @@ func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (
 			r.opts.Log.Warn("describe a picture", zap.Error(err))
 			return "", r.opts.Printer.T("The picture could not be described: %v.", err), false
 		}
-		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.Neutralise(seen)), "", true
+		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.EscapeTags(seen)), "", true
 	}
 	return "", "", false
 }

@@ -153,21 +153,21 @@ func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, 
 }
 
 // begin is what the agent is to do, with what may break its prefix declared.
-func (t *turn) begin(ctx context.Context, win *agent.Window, input llm.Message, steps []agent.Step) agent.Turn {
+func (t *turn) begin(ctx context.Context, win *agent.ContextWindow, input llm.Message, steps []agent.Step) agent.Turn {
 	run := agent.Turn{
-		Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript, Window: win,
+		Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript, ContextWindow: win,
 		Provider: t.session.model.Provider, Model: t.session.model.Model, Effort: t.session.model.Effort, CacheTTL: t.session.model.CacheTTL,
 		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
 	}
 	if rec := t.session.record; t.runner.opts.CheckTool != nil {
-		run.May = func(tool string) error { return t.runner.opts.CheckTool(rec, t.runner.actorPrincipal(rec.ID), tool) }
+		run.CheckTool = func(tool string) error { return t.runner.opts.CheckTool(rec, t.runner.actorPrincipal(rec.ID), tool) }
 	}
-	run.People = t.toolUser()
+	run.User = t.toolUser()
 	if d := t.discovery(); d != nil {
-		run.After = func(_ string, input json.RawMessage) string { return d.After(input) }
+		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
 	if t.runner.opts.Overlay != nil {
-		run.Overlay = t.runner.opts.Overlay(t.session.record, t.last()).Place(t.runner.opts.Placement, t.session.model.Reasons())
+		run.Overlay = t.runner.opts.Overlay(t.session.record, t.last()).Render(t.runner.opts.Placement, t.session.model.Reasons())
 	}
 	t.session.record.UnstoredDigest = t.beside(run.Overlay.System)
 	if !run.Overlay.Turn.Empty() && t.session.lastModel != "" {
@@ -192,7 +192,7 @@ func (t *turn) leastPrivileged() access.Principal {
 }
 
 // consumeEvents runs the agent, shows what it says and records its steps.
-func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *agent.Window, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
+func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *agent.ContextWindow, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := t.watch(cancel)
@@ -216,7 +216,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 			t.part(ctx, stream)
 			stream.Progress(t.progress(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
-		case agent.ToolDone:
+		case agent.ToolFinished:
 			t.reportToolCall(ev)
 		case agent.Call:
 			t.answered(ev)
@@ -225,7 +225,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 			if err := t.compacted(ev); err != nil {
 				return final, said, err
 			}
-		case agent.Learned:
+		case agent.ContextLengthLearned:
 			if learn := t.runner.opts.Compression.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)
 			}
@@ -391,8 +391,8 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	t.trace.Notices = append(t.trace.Notices, n.String())
 	t.log.Warn("model call", zap.String("notice", n.String()))
 	t.reportModelRetry(n)
-	if n.Kind == agent.Crowded {
-		t.shrunk(agent.WhyCompression, true, agent.Pass{})
+	if n.Kind == agent.ContextFull {
+		t.shrunk(agent.WhyCompression, true, agent.Compaction{})
 		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
 	}
 	if n.Fallback == "" {

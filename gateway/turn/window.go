@@ -84,7 +84,7 @@ func (t *turn) limit() {
 
 // window returns what the run keeps its context small with, after what hygiene
 // had to do.
-func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbox.Row) {
+func (t *turn) window(ctx context.Context, resumed bool) (*agent.ContextWindow, []outbox.Row) {
 	e := t.engine(ctx)
 	if e == nil {
 		return nil, nil
@@ -101,8 +101,8 @@ func (t *turn) window(ctx context.Context, resumed bool) (*agent.Window, []outbo
 }
 
 // fresh is the window of a session as it is stored.
-func (t *turn) fresh(e agent.Engine) *agent.Window {
-	w := &agent.Window{Engine: e, First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
+func (t *turn) fresh(e agent.Engine) *agent.ContextWindow {
+	w := &agent.ContextWindow{Engine: e, First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
 	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
 		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.record, p) }
 	}
@@ -111,12 +111,12 @@ func (t *turn) fresh(e agent.Engine) *agent.Window {
 
 // compactBeforeTurn has a session compacted before the turn, if hygiene says so. busy: a
 // pass is still under way, and is adopted by a later turn.
-func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.Window) (rows []outbox.Row, busy bool) {
+func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
 	at := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
 	p := t.runner.compactions.of(t.session.record.ID)
 	facts := hygiene.Facts{
 		Reported: t.session.record.PromptTokens, Since: tokens.Since(t.session.transcript, min(t.session.record.PromptMessages, t.session.transcript.Len())),
-		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, Cooling: w.Engine.Status().Resting != "",
+		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
 	}
 	if facts.Reported == 0 {
 		facts.Estimate = w.Size(&at)
@@ -126,7 +126,7 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.Window) (rows []o
 		v := w.View(&at, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
 		p = t.startCompaction(w.Engine, v, agent.WhyHygiene)
-		t.log.Info("hygiene", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Why))
+		t.log.Info("hygiene", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Reason))
 	}
 	if p == nil {
 		return nil, false
@@ -160,9 +160,9 @@ func (t *turn) await(ctx context.Context, p *backgroundCompaction, urgent bool) 
 
 // adopt makes a pass part of the turn, if nothing has touched what it was made
 // of.
-func (t *turn) adopt(w *agent.Window, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
+func (t *turn) adopt(w *agent.ContextWindow, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
 	switch {
-	case errors.Is(p.err, agent.ErrNotNow):
+	case errors.Is(p.err, agent.ErrCoolingDown):
 		return nil
 	case p.err != nil:
 		t.log.Warn("hygiene", zap.Error(p.err))
@@ -172,7 +172,7 @@ func (t *turn) adopt(w *agent.Window, p *backgroundCompaction, d hygiene.Decisio
 		t.log.Info("a pass of hygiene came too late: the conversation has changed meanwhile")
 		return nil
 	}
-	w.Adopt, w.AdoptAt, w.Why = &p.pass, len(p.view.Messages), p.reason
+	w.Ready, w.AdoptAt, w.Reason = &p.pass, len(p.view.Messages), p.reason
 	if after := p.pass.After; after >= hygiene.Urgent(t.session.model.Window) {
 		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
 	}
@@ -182,11 +182,11 @@ func (t *turn) adopt(w *agent.Window, p *backgroundCompaction, d hygiene.Decisio
 }
 
 // told is what an engine says of its pass, to follow a sentence.
-func (t *turn) told(p agent.Pass) (text string) {
-	if len(p.Said) == 0 && p.Words != "" {
-		return " " + p.Words
+func (t *turn) told(p agent.Compaction) (text string) {
+	if len(p.Sentences) == 0 && p.Explanation != "" {
+		return " " + p.Explanation
 	}
-	for _, s := range p.Said {
+	for _, s := range p.Sentences {
 		args := make([]any, len(s.Args))
 		for i, a := range s.Args {
 			args[i] = a
@@ -216,10 +216,10 @@ func (t *turn) compacted(ev agent.Compacted) error {
 	if ev.Prefix.Hash() != t.session.prefix.Hash() {
 		t.session.prefix, t.reprompt = ev.Prefix, true
 	}
-	t.declare(ev.Why)
-	t.shrunk(ev.Why, false, ev.Pass)
+	t.declare(ev.Reason)
+	t.shrunk(ev.Reason, false, ev.Compaction)
 	t.summarised = t.summarised.Add(ev.Usage)
-	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Why, ev.Before, ev.After, ev.To-ev.From))
+	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Reason, ev.Before, ev.After, ev.To-ev.From))
 	return nil
 }
 

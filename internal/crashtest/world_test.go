@@ -362,7 +362,7 @@ func asking(r llm.Request) (tokens []string) {
 // pay is a tool that may run only once.
 type pay struct{ l *life }
 
-func (p *pay) Spec() tool.Spec { return spec("pay", tool.Once) }
+func (p *pay) Spec() tool.Spec { return spec("pay", tool.AtMostOnce) }
 
 func (p *pay) Run(_ context.Context, c tool.Call) (string, error) {
 	err := p.l.pass("tool", func() error {

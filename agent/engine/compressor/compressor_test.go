@@ -98,8 +98,8 @@ func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T)
 		}
 		last = i
 	}
-	if !strings.HasPrefix(p.Note, "[Note: Some earlier conversation turns have been compacted") {
-		t.Errorf("the note is %q", p.Note)
+	if !strings.HasPrefix(p.PromptNote, "[Note: Some earlier conversation turns have been compacted") {
+		t.Errorf("the note is %q", p.PromptNote)
 	}
 	if p.Model != "clerk" || p.Usage.Output == 0 || p.After >= p.Before/2 {
 		t.Errorf("%+v", p)

@@ -48,16 +48,16 @@ func TestEachFailureLeavesTheContextAndStartsACooldown(t *testing.T) {
 				s := talk(30)
 				before, _ := json.Marshal(s.Active())
 				_, err := e.Compress(t.Context(), s.View())
-				if err == nil || errors.Is(err, agent.ErrNotNow) || strings.Contains(err.Error(), "\n") {
+				if err == nil || errors.Is(err, agent.ErrCoolingDown) || strings.Contains(err.Error(), "\n") {
 					t.Fatalf("the person is told %v", err)
 				}
 				if after, _ := json.Marshal(s.Active()); string(after) != string(before) {
 					t.Error("the context has changed")
 				}
-				if p.Remaining() != 0 || e.Status().Resting == "" {
+				if p.Remaining() != 0 || e.Status().Cooldown == "" {
 					t.Errorf("%d answers are left, %+v", p.Remaining(), e.Status())
 				}
-				if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrNotNow) {
+				if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrCoolingDown) {
 					t.Errorf("while it rests: %v", err)
 				}
 			})
@@ -70,12 +70,12 @@ func TestCooldownsGrowSurviveARestartAndYieldToAPerson(t *testing.T) {
 		c := &enginetest.Clerk{Fail: func(int) (summary.Answer, error) { return summary.Answer{}, errors.New("no network") }}
 		e, s := engine(compressor.Options{Summarise: c}), talk(30)
 		for i, rest := range []time.Duration{60, 300, 900, 900} {
-			if _, err := e.Compress(t.Context(), s.View()); err == nil || errors.Is(err, agent.ErrNotNow) {
+			if _, err := e.Compress(t.Context(), s.View()); err == nil || errors.Is(err, agent.ErrCoolingDown) {
 				t.Fatalf("try %d: %v", i, err)
 			}
 			e = engine(compressor.Options{Summarise: c, State: e.State()}) // a restart
 			<-time.After(rest*time.Second - 1)
-			if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrNotNow) || c.Calls != i+1 {
+			if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != i+1 {
 				t.Fatalf("just before the end of rest %d: %v", i, err)
 			}
 			<-time.After(1)
@@ -83,11 +83,11 @@ func TestCooldownsGrowSurviveARestartAndYieldToAPerson(t *testing.T) {
 		e.Compress(t.Context(), s.View())
 		v := s.View()
 		v.Force, c.Fail = true, nil
-		if _, err := e.Compress(t.Context(), v); err != nil || e.Status().Resting != "" {
+		if _, err := e.Compress(t.Context(), v); err != nil || e.Status().Cooldown != "" {
 			t.Errorf("with force: %v, %+v", err, e.Status())
 		}
 		e2 := engine(compressor.Options{Summarise: &enginetest.Clerk{}, State: json.RawMessage(`{"engine":"compressor","failures":2,"until":"2999-01-01T00:00:00Z","why":"x"}`)})
-		if e2.Reset(); e2.Status().Resting != "" {
+		if e2.Reset(); e2.Status().Cooldown != "" {
 			t.Error("a reset does not end the rest")
 		}
 	})
@@ -98,8 +98,8 @@ func TestTheMainModelIsAskedOnce(t *testing.T) {
 	main := &enginetest.Clerk{}
 	e, s := engine(compressor.Options{Summarise: small, Main: main}), talk(30)
 	pass, err := e.Compress(t.Context(), s.View())
-	if err != nil || main.Calls != 1 || len(p.Requests()) != 1 || !strings.Contains(pass.Words, "main model") {
-		t.Errorf("%v, %d calls, %q", err, main.Calls, pass.Words)
+	if err != nil || main.Calls != 1 || len(p.Requests()) != 1 || !strings.Contains(pass.Explanation, "main model") {
+		t.Errorf("%v, %d calls, %q", err, main.Calls, pass.Explanation)
 	}
 	main.Fail = func(int) (summary.Answer, error) { return summary.Answer{}, errors.New("also down") }
 	p.Then(llmtest.Fail(llm.Timeout))
@@ -207,10 +207,10 @@ func TestAPlainPassAsksNoModelAndSaysSo(t *testing.T) {
 	c := &enginetest.Clerk{}
 	e, s := engine(compressor.Options{Summarise: c}), talk(30)
 	v := s.View()
-	v.Plain = true
+	v.WithoutModel = true
 	p, err := e.Compress(t.Context(), v)
-	if err != nil || c.Calls != 0 || !strings.Contains(p.Words, "without one") {
-		t.Fatalf("%v, %d calls, %q", err, c.Calls, p.Words)
+	if err != nil || c.Calls != 0 || !strings.Contains(p.Explanation, "without one") {
+		t.Fatalf("%v, %d calls, %q", err, c.Calls, p.Explanation)
 	}
 	for _, want := range []string{"Asked: question", "read_file", "src/main.go", "made without a model"} {
 		if !enginetest.Holds(p.Messages, want) {
@@ -228,22 +228,22 @@ func TestTwoPassesThatDoNotHelpPauseTheNextOnes(t *testing.T) {
 	s := &enginetest.Session{}
 	s.Append(llm.UserText(strings.Repeat("long words ", 9000)))
 	for range 2 {
-		if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrNotNow) {
+		if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrCoolingDown) {
 			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(e.Status().Resting, "/compress") {
-		t.Errorf("it rests: %q", e.Status().Resting)
+	if !strings.Contains(e.Status().Cooldown, "/compress") {
+		t.Errorf("it rests: %q", e.Status().Cooldown)
 	}
 	s.Append(talk(10).Active()[1:]...) // not legal, but 40 messages later
 	v := s.View()
 	v.Messages = v.Messages[:20]
-	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrNotNow) || c.Calls != 0 {
+	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != 0 {
 		t.Errorf("after 19 messages: %v", err)
 	}
 	e.Compress(t.Context(), s.View())
-	if e.Status().Resting != "" {
-		t.Errorf("after 20 messages it rests still: %q", e.Status().Resting)
+	if e.Status().Cooldown != "" {
+		t.Errorf("after 20 messages it rests still: %q", e.Status().Cooldown)
 	}
 }
 
@@ -257,8 +257,8 @@ func TestATailThatIsTooLongAloneHasItsOldestOutputCleared(t *testing.T) {
 	}
 	p, err := engine(compressor.Options{Summarise: &enginetest.Clerk{}}).Compress(t.Context(), s.View())
 	n := len(p.Messages)
-	if err != nil || !strings.Contains(p.Words, "cleared") || p.Messages[n-1].Blocks[0].Text != s.Active()[n-1].Blocks[0].Text {
-		t.Fatalf("%v, %q", err, p.Words)
+	if err != nil || !strings.Contains(p.Explanation, "cleared") || p.Messages[n-1].Blocks[0].Text != s.Active()[n-1].Blocks[0].Text {
+		t.Fatalf("%v, %q", err, p.Explanation)
 	}
 	if p.From > 2 || p.To < 3 || p.After > 20_000 {
 		t.Errorf("archived %d to %d, %d tokens left", p.From, p.To, p.After)
@@ -270,7 +270,7 @@ func TestAPassThatIsStoppedIsNoFailure(t *testing.T) {
 	why := errors.New("the person stopped it")
 	c := &enginetest.Clerk{Fail: func(int) (summary.Answer, error) { cancel(why); return summary.Answer{}, context.Canceled }}
 	e := engine(compressor.Options{Summarise: c})
-	if _, err := e.Compress(ctx, talk(30).View()); !errors.Is(err, why) || e.Status().Resting != "" {
+	if _, err := e.Compress(ctx, talk(30).View()); !errors.Is(err, why) || e.Status().Cooldown != "" {
 		t.Errorf("%v, %+v", err, e.Status())
 	}
 }

@@ -41,16 +41,16 @@ func (s *Session) Archived() (out []llm.Message) {
 }
 
 // View is the context as an engine sees it.
-func (s *Session) View() agent.View {
+func (s *Session) View() agent.ContextView {
 	n := s.Fixed
 	for _, m := range s.Active() {
 		n += tokens.Message(m)
 	}
-	return agent.View{Messages: s.Active(), First: s.start, Fixed: s.Fixed, Tokens: n}
+	return agent.ContextView{Messages: s.Active(), First: s.start, FixedTokens: s.Fixed, Tokens: n}
 }
 
 // Adopt makes a pass true.
-func (s *Session) Adopt(p agent.Pass) {
+func (s *Session) Adopt(p agent.Compaction) {
 	s.spans = append(s.spans, [2]int{s.start + p.From, s.start + p.To})
 	s.start = len(s.rows)
 	s.Append(p.Messages...)

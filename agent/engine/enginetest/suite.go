@@ -61,7 +61,7 @@ func Suite(t *testing.T, build func(Setup) agent.Engine) {
 	t.Run("state that cannot be read is none", func(t *testing.T) {
 		for _, s := range []string{"", "null", "[]", `{"engine":1}`, `{"engine":"` + "x" + `"}`, "{"} {
 			e := build(Setup{Limits: agent.Limits{Window: 100_000}, Session: &Session{}, Summarise: &Clerk{}, State: json.RawMessage(s)})
-			if e.Status().Passes != 0 || e.Status().Resting != "" {
+			if e.Status().Passes != 0 || e.Status().Cooldown != "" {
 				t.Errorf("%q: %+v", s, e.Status())
 			}
 		}
@@ -77,7 +77,7 @@ func anyList(t *rapid.T, build func(Setup) agent.Engine) {
 	e := build(up)
 	for pass := range 3 {
 		v := s.View()
-		v.Force, v.Plain = rapid.Bool().Draw(t, "force"), rapid.Bool().Draw(t, "plain")
+		v.Force, v.WithoutModel = rapid.Bool().Draw(t, "force"), rapid.Bool().Draw(t, "plain")
 		if rapid.Bool().Draw(t, "focus") {
 			v.Focus = "the focus"
 		}
@@ -87,7 +87,7 @@ func anyList(t *rapid.T, build func(Setup) agent.Engine) {
 			t.Fatal("the pass has changed what it was given")
 		}
 		if err != nil {
-			if !errors.Is(err, agent.ErrNotNow) && !strings.Contains(err.Error(), "larger") {
+			if !errors.Is(err, agent.ErrCoolingDown) && !strings.Contains(err.Error(), "larger") {
 				t.Fatal(err)
 			}
 			break
@@ -121,7 +121,7 @@ func more(ms []llm.Message) (out []llm.Message) {
 }
 
 // good reports what is wrong with a pass of v.
-func good(v agent.View, p agent.Pass) error {
+func good(v agent.ContextView, p agent.Compaction) error {
 	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func good(v agent.View, p agent.Pass) error {
 		return fmt.Errorf("%d tokens became %d", p.Before, p.After)
 	}
 	legal := llm.ValidateMessages(v.Messages) == nil
-	if cleared := strings.Contains(p.Words, "cleared"); legal && !cleared && len(tail) == 0 {
+	if cleared := strings.Contains(p.Explanation, "cleared"); legal && !cleared && len(tail) == 0 {
 		return errors.New("nothing of the tail is left")
 	}
 	return newest(v.Messages, p.Messages)

@@ -31,15 +31,15 @@ func Tools(open func(ctx context.Context, session string) (state json.RawMessage
 	spec := func(name, what, schema string) tool.Spec {
 		return tool.Spec{
 			Tool:   llm.Tool{Name: name, Description: what, Schema: json.RawMessage(schema)},
-			Effect: tool.Pure, Parallel: true, Cap: 2 * mostText,
+			Effect: tool.Pure, Parallel: true, MaxResult: 2 * mostText,
 		}
 	}
 	return []tool.Tool{
-		tool.Of(spec("lcm_grep", "Search the archived messages of this conversation, which are no longer in the context. Returns the numbers of the messages with the text around each hit; read them whole with lcm_expand.",
+		tool.New(spec("lcm_grep", "Search the archived messages of this conversation, which are no longer in the context. Returns the numbers of the messages with the text around each hit; read them whole with lcm_expand.",
 			`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2); case does not matter"},"from":{"type":"integer","description":"number of the first message that is searched"}},"required":["pattern"]}`), b.grep),
-		tool.Of(spec("lcm_describe", "Show the tree of summaries of this conversation's archived messages, or one summary whole.",
+		tool.New(spec("lcm_describe", "Show the tree of summaries of this conversation's archived messages, or one summary whole.",
 			`{"type":"object","properties":{"id":{"type":"integer","description":"number of a summary; leave it out for the tree"}}}`), b.describe),
-		tool.Of(spec("lcm_expand", "Read archived messages of this conversation word for word, by their numbers or by the number of a summary. Long ranges come in pages, long messages in pieces.",
+		tool.New(spec("lcm_expand", "Read archived messages of this conversation word for word, by their numbers or by the number of a summary. Long ranges come in pages, long messages in pieces.",
 			`{"type":"object","properties":{"id":{"type":"integer","description":"number of a summary whose messages are read"},"from":{"type":"integer","description":"number of the first message"},"to":{"type":"integer","description":"number of the last message"},"offset":{"type":"integer","description":"characters of the first message that are passed over"}}}`), b.expand),
 	}
 }
@@ -137,7 +137,7 @@ func (b box) describe(ctx context.Context, c tool.Call, in describeIn) (string, 
 		if err != nil {
 			return "", err
 		}
-		return tool.Clip(fmt.Sprintf("Summary %d, messages %d to %d\n\n%s", n.ID, n.From, n.To-1, n.Text), mostText), nil
+		return tool.Truncate(fmt.Sprintf("Summary %d, messages %d to %d\n\n%s", n.ID, n.From, n.To-1, n.Text), mostText), nil
 	}
 	var out strings.Builder
 	var list func(id, depth int)
@@ -151,7 +151,7 @@ func (b box) describe(ctx context.Context, c tool.Call, in describeIn) (string, 
 	for _, id := range t.Top {
 		list(id, 0)
 	}
-	return tool.Clip(strings.TrimSpace(out.String()), mostText), nil
+	return tool.Truncate(strings.TrimSpace(out.String()), mostText), nil
 }
 
 func (t tree) node(id int) (node, error) {

@@ -125,9 +125,9 @@ type answer struct {
 
 // Compress implements agent.Engine. Where the program fails the built-in engine
 // makes the pass, and its Words say so.
-func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	a, err := e.ask(ctx, v)
-	var p agent.Pass
+	var p agent.Compaction
 	if err == nil {
 		p, err = fit(v, a)
 	}
@@ -140,7 +140,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error)
 		e.mu.Unlock()
 		return p, nil
 	case errors.As(err, &said) && said.Code == notNow:
-		return p, fmt.Errorf("%w: %s", agent.ErrNotNow, short(said.Message))
+		return p, fmt.Errorf("%w: %s", agent.ErrCoolingDown, short(said.Message))
 	case ctx.Err() != nil:
 		return p, context.Cause(ctx)
 	case errors.Is(err, errUnfit), said != nil:
@@ -150,11 +150,11 @@ func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error)
 }
 
 // ask has the program look at v.
-func (e *Engine) ask(ctx context.Context, v agent.View) (a answer, err error) {
+func (e *Engine) ask(ctx context.Context, v agent.ContextView) (a answer, err error) {
 	e.mu.Lock()
 	l, state := e.limits, e.kept.Own
 	e.mu.Unlock()
-	w := wireView{Messages: plain(v.Messages), First: v.First, Fixed: v.Fixed, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.Plain}
+	w := wireView{Messages: plain(v.Messages), First: v.First, Fixed: v.FixedTokens, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.WithoutModel}
 	err = e.h.call(ctx, "compress", map[string]any{"session": e.session, "limits": wireLimits(l), "state": state, "view": w}, &a)
 	return a, err
 }
@@ -169,19 +169,19 @@ func plain(ms []llm.Message) []llm.Message {
 }
 
 // stepIn makes the pass with the built-in engine.
-func (e *Engine) stepIn(ctx context.Context, v agent.View, why error) (agent.Pass, error) {
+func (e *Engine) stepIn(ctx context.Context, v agent.ContextView, why error) (agent.Compaction, error) {
 	p, err := e.backup.Compress(ctx, v)
 	if err != nil {
 		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, short(why.Error()), e.backup.Name(), err)
 	}
-	var first agent.Pass
+	var first agent.Compaction
 	first.Explain("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, short(why.Error()), e.backup.Name())
-	e.done(p, first.Words)
-	p.Words, p.Said = strings.TrimSpace(first.Words+" "+p.Words), append(first.Said, p.Said...)
+	e.done(p, first.Explanation)
+	p.Explanation, p.Sentences = strings.TrimSpace(first.Explanation+" "+p.Explanation), append(first.Sentences, p.Sentences...)
 	return p, nil
 }
 
-func (e *Engine) done(p agent.Pass, how string) {
+func (e *Engine) done(p agent.Compaction, how string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kept.Passes++
@@ -193,8 +193,8 @@ func (e *Engine) done(p agent.Pass, how string) {
 var errUnfit = errors.New("its answer does not fit")
 
 // fit makes a pass of an answer, or says why it may not be one.
-func fit(v agent.View, a answer) (p agent.Pass, err error) {
-	unfit := func(format string, args ...any) (agent.Pass, error) {
+func fit(v agent.ContextView, a answer) (p agent.Compaction, err error) {
+	unfit := func(format string, args ...any) (agent.Compaction, error) {
 		return p, fmt.Errorf("%w: %w", errUnfit, fmt.Errorf(format, args...))
 	}
 	if a.From < 0 || a.From >= a.To || a.To > len(v.Messages) {
@@ -209,12 +209,12 @@ func fit(v agent.View, a answer) (p agent.Pass, err error) {
 	for i := range a.Replace {
 		a.Replace[i].Raw, a.Replace[i].Dialect = nil, "" // nobody's provider has sent it
 	}
-	p = agent.Pass{From: a.From, To: a.To, Note: a.Note, Words: short(a.Words), Usage: a.Usage, Model: a.Model}
+	p = agent.Compaction{From: a.From, To: a.To, PromptNote: a.Note, Explanation: short(a.Words), Usage: a.Usage, Model: a.Model}
 	p.Messages = slices.Concat(v.Messages[:a.From], a.Replace, v.Messages[a.To:])
 	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return unfit("the new transcript is not legal: %w", err)
 	}
-	p.Before, p.After = v.Fixed, v.Fixed
+	p.Before, p.After = v.FixedTokens, v.FixedTokens
 	for _, m := range v.Messages {
 		p.Before += tokens.Message(m)
 	}
@@ -250,7 +250,7 @@ func (e *Engine) Status() agent.EngineStatus {
 	if s.Threshold == 0 {
 		s.Threshold = b.Threshold
 	}
-	s.Resting = b.Resting
+	s.Cooldown = b.Cooldown
 	if n > 0 {
 		s.Last = strings.TrimSpace(fmt.Sprintf("%s (%d failures of %s so far; last: %s)", s.Last, n, e.h.m.Name, short(last.Error())))
 	}

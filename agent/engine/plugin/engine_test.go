@@ -33,7 +33,7 @@ func TestAGoodEngine(t *testing.T) {
 	if d := cmp.Diff(want, p.Messages); d != "" { // with the raw bytes of what stayed
 		t.Error(d)
 	}
-	if p.From != 2 || p.To != 18 || p.After >= p.Before || p.Words != "" {
+	if p.From != 2 || p.To != 18 || p.After >= p.Before || p.Explanation != "" {
 		t.Errorf("the pass is %+v", p)
 	}
 	if n, _ := h.Failures(); n != 0 {
@@ -78,8 +78,8 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(p.Words, "The context engine rogue failed (") || !strings.Contains(p.Words, want) || !strings.Contains(p.Words, "; compressor stepped in for this pass.") {
-				t.Errorf("people read: %s", p.Words)
+			if !strings.HasPrefix(p.Explanation, "The context engine rogue failed (") || !strings.Contains(p.Explanation, want) || !strings.Contains(p.Explanation, "; compressor stepped in for this pass.") {
+				t.Errorf("people read: %s", p.Explanation)
 			}
 			if err := llm.ValidateMessages(p.Messages); err != nil || len(p.Messages) >= len(v.Messages) {
 				t.Errorf("the pass is not one: %v", err)
@@ -99,8 +99,8 @@ func TestAMissingProgram(t *testing.T) {
 		t.Error("the threshold is not that of the built-in engine")
 	}
 	p, err := e.Compress(t.Context(), view())
-	if err != nil || !strings.Contains(p.Words, "it failed before and is tried again later") {
-		t.Errorf("got %q, %v", p.Words, err)
+	if err != nil || !strings.Contains(p.Explanation, "it failed before and is tried again later") {
+		t.Errorf("got %q, %v", p.Explanation, err)
 	}
 }
 
@@ -109,16 +109,16 @@ func TestOneWithoutAThreshold(t *testing.T) {
 	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
 		t.Error("the threshold is not that of the built-in engine")
 	}
-	if p, err := e.Compress(t.Context(), view()); err != nil || p.Words != "" {
-		t.Errorf("got %q, %v", p.Words, err)
+	if p, err := e.Compress(t.Context(), view()); err != nil || p.Explanation != "" {
+		t.Errorf("got %q, %v", p.Explanation, err)
 	}
 }
 
 func TestSomeNoiseIsForgiven(t *testing.T) {
 	h := host(t, 10*time.Second, "garbage")
 	p, err := engine(h, "s").Compress(t.Context(), view())
-	if n, _ := h.Failures(); err != nil || p.Words != "" || n != 0 {
-		t.Errorf("got %q, %v, %d failures", p.Words, err, n)
+	if n, _ := h.Failures(); err != nil || p.Explanation != "" || n != 0 {
+		t.Errorf("got %q, %v, %d failures", p.Explanation, err, n)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestAnswersInAnotherOrder(t *testing.T) {
 		g.Go(func() {
 			p, err := engine(h, id).Compress(t.Context(), view())
 			if err != nil || len(p.Messages) < 3 || p.Messages[2].Text() != "for "+id {
-				t.Errorf("%s: got %+v, %v", id, p.Words, err)
+				t.Errorf("%s: got %+v, %v", id, p.Explanation, err)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestAnswersInAnotherOrder(t *testing.T) {
 func TestARestIsNoFailure(t *testing.T) {
 	h := host(t, 10*time.Second, "rest")
 	_, err := engine(h, "s").Compress(t.Context(), view())
-	if n, _ := h.Failures(); !errors.Is(err, agent.ErrNotNow) || !strings.Contains(err.Error(), "too short") || n != 0 {
+	if n, _ := h.Failures(); !errors.Is(err, agent.ErrCoolingDown) || !strings.Contains(err.Error(), "too short") || n != 0 {
 		t.Errorf("got %v, %d failures", err, n)
 	}
 }
@@ -160,14 +160,14 @@ func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
 	e := engine(h, "s")
 	for _, want := range []string{"it ended", "it failed before and is tried again later"} {
 		p, err := e.Compress(t.Context(), view())
-		if err != nil || !strings.Contains(p.Words, want) {
-			t.Errorf("got %q, %v; want %s", p.Words, err, want)
+		if err != nil || !strings.Contains(p.Explanation, want) {
+			t.Errorf("got %q, %v; want %s", p.Explanation, err, want)
 		}
 	}
 	h.Wake()
 	p, err := e.Compress(t.Context(), view())
-	if n, _ := h.Failures(); err != nil || p.Words != "" || n != 1 {
-		t.Errorf("got %q, %v, %d failures", p.Words, err, n)
+	if n, _ := h.Failures(); err != nil || p.Explanation != "" || n != 1 {
+		t.Errorf("got %q, %v, %d failures", p.Explanation, err, n)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestAClosedHost(t *testing.T) {
 	e := engine(h, "s")
 	h.Close()
 	p, err := e.Compress(t.Context(), view())
-	if err != nil || !strings.Contains(p.Words, "the engine was ended") {
-		t.Errorf("got %q, %v", p.Words, err)
+	if err != nil || !strings.Contains(p.Explanation, "the engine was ended") {
+		t.Errorf("got %q, %v", p.Explanation, err)
 	}
 }

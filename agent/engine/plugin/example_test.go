@@ -48,8 +48,8 @@ func TestTheExample(t *testing.T) {
 		t.Error("it is not due at half of the window")
 	}
 	p, err := e.Compress(t.Context(), v)
-	if err != nil || p.Words != "" {
-		t.Fatalf("%q, %v", p.Words, err)
+	if err != nil || p.Explanation != "" {
+		t.Fatalf("%q, %v", p.Explanation, err)
 	}
 	if s := p.Messages[p.From].Text(); !strings.HasPrefix(s, "[Summary 1 of what was said before. The user asked, in order:\n- question 1 words") {
 		t.Errorf("got %s", s)
@@ -59,7 +59,7 @@ func TestTheExample(t *testing.T) {
 		t.Errorf("its state was not kept: %+v, %v", p, err)
 	}
 	v.Messages = v.Messages[:2]
-	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrNotNow) {
+	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) {
 		t.Errorf("a short conversation: %v", err)
 	}
 	if n, last := h.Failures(); n != 0 {
@@ -76,8 +76,8 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 	made := 0
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
-		p, err := engine(h, "s").Compress(t.Context(), agent.View{Messages: ms})
-		if errors.Is(err, agent.ErrNotNow) || err != nil && strings.Contains(err.Error(), "larger") {
+		p, err := engine(h, "s").Compress(t.Context(), agent.ContextView{Messages: ms})
+		if errors.Is(err, agent.ErrCoolingDown) || err != nil && strings.Contains(err.Error(), "larger") {
 			return
 		}
 		if err == nil {
@@ -90,7 +90,7 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 		if !same(p.Messages[:p.From], ms[:p.From]) || !same(p.Messages[len(p.Messages)-len(tail):], tail) || p.After >= p.Before {
 			t.Fatalf("the pass has changed what it did not archive: %+v", p)
 		}
-		if p.Words == "" {
+		if p.Explanation == "" {
 			made++
 		}
 	})

@@ -189,8 +189,8 @@ func engine(h *plugin.Host, session string) *plugin.Engine {
 }
 
 // view is a conversation of 20 messages and some 12,000 tokens.
-func view() agent.View {
-	v := agent.View{}
+func view() agent.ContextView {
+	v := agent.ContextView{}
 	for i := range 10 {
 		a := llm.AssistantText(fmt.Sprint("answer ", i, strings.Repeat(" words of an answer", 150)))
 		a.Raw, a.Dialect = json.RawMessage(fmt.Sprintf(`{"raw": %d}`, i)), "d"

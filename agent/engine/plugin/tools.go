@@ -71,7 +71,7 @@ func (h *Host) Tools(state func(ctx context.Context, session string) (json.RawMe
 			}
 			return h.use(ctx, map[string]any{"session": c.Session, "state": k.Own, "name": t.Name, "input": in})
 		}
-		ts = append(ts, tool.Of(tool.Spec{Tool: t, Effect: tool.Pure, Cap: mostText}, run))
+		ts = append(ts, tool.New(tool.Spec{Tool: t, Effect: tool.Pure, MaxResult: mostText}, run))
 	}
 	return ts
 }

@@ -37,9 +37,9 @@ const (
 
 // New returns the tool. It asks through the People of the call.
 func New() tool.Tool {
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Pure, Cap: mostAnswer,
+		Effect: tool.Pure, MaxResult: mostAnswer,
 	}, run)
 }
 
@@ -56,9 +56,9 @@ func run(ctx context.Context, c tool.Call, in input) (string, error) {
 	if err := check(q); err != nil {
 		return "", err
 	}
-	a, err := c.People.Question(ctx, q)
+	a, err := c.User.AskUser(ctx, q)
 	switch {
-	case errors.Is(err, tool.ErrNobody):
+	case errors.Is(err, tool.ErrUnattended):
 		return "", fmt.Errorf("%w. Decide yourself, and say in your answer what you assumed", err)
 	case err != nil:
 		return "", fmt.Errorf("there is no answer: %w", err)

@@ -21,11 +21,11 @@ func ask(t *testing.T, in string, answer tool.Answer, fault error) (said string,
 		t.Fatal(err)
 	}
 	x, _ := set.Lookup(clarify.Name)
-	people := tool.People{Ask: func(_ context.Context, q tool.Question) (tool.Answer, error) {
+	people := tool.UserChannel{Ask: func(_ context.Context, q tool.Question) (tool.Answer, error) {
 		asked = append(asked, q)
 		return answer, fault
 	}}
-	said, err = x.Run(t.Context(), tool.Call{Input: json.RawMessage(in), People: people})
+	said, err = x.Run(t.Context(), tool.Call{Input: json.RawMessage(in), User: people})
 	return said, asked, err
 }
 
@@ -72,16 +72,16 @@ func TestNoAnswerIsToldInWords(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_, err = clarify.New().Run(t.Context(), tool.Call{Input: json.RawMessage(`{"question":"q"}`)})
-	if !errors.Is(err, tool.ErrNobody) || !strings.Contains(err.Error(), "Decide yourself") {
+	if !errors.Is(err, tool.ErrUnattended) || !strings.Contains(err.Error(), "Decide yourself") {
 		t.Errorf("unattended: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	people := tool.People{Ask: func(ctx context.Context, _ tool.Question) (tool.Answer, error) {
+	people := tool.UserChannel{Ask: func(ctx context.Context, _ tool.Question) (tool.Answer, error) {
 		return tool.Answer{}, context.Cause(ctx)
 	}}
-	if _, err := clarify.New().Run(ctx, tool.Call{Input: json.RawMessage(`{"question":"q"}`), People: people}); !errors.Is(err, stopped) {
+	if _, err := clarify.New().Run(ctx, tool.Call{Input: json.RawMessage(`{"question":"q"}`), User: people}); !errors.Is(err, stopped) {
 		t.Errorf("stopped: %v", err)
 	}
 }

@@ -81,9 +81,9 @@ const maxCount = 20_000
 // New returns the tool over jobs.
 func New(jobs JobService) tool.Tool {
 	r := runner{jobs}
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Idempotent, Cap: maxCount,
+		Effect: tool.Idempotent, MaxResult: maxCount,
 	}, r.run)
 }
 

@@ -37,12 +37,12 @@ func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 		Prefix: prompt.Build(prompt.Inputs{Soul: strings.TrimSpace(childPrompt), Tools: set.Tools(), Model: m.Name}),
 		Model:  m.Name, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: m.MaxTokens,
 		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{llm.UserText(t.text())},
-		May: c.May,
+		CheckTool: c.CheckTool,
 		// It cannot ask or tell people anything; what is dangerous they must allow.
-		People: tool.People{Approve: c.People.Approve},
+		User: tool.UserChannel{Approve: c.User.Approve},
 	}
 	if m.Window != nil {
-		k.turn.Window = m.Window()
+		k.turn.ContextWindow = m.Window()
 	}
 	return k
 }
@@ -53,7 +53,7 @@ func (t task) text() string {
 	if c := strings.TrimSpace(t.Context); c != "" {
 		text += "\n\nWhat you must know:\n" + c
 	}
-	return prompt.Neutralise(text)
+	return prompt.EscapeTags(text)
 }
 
 // run runs the sub-agent to its end, and returns when nothing of it runs any
@@ -91,7 +91,7 @@ func (k *child) take(ev agent.Event) {
 	case agent.ToolCall:
 		k.tools++
 		k.said = ""
-	case agent.ToolDone:
+	case agent.ToolFinished:
 		k.o.Used(k.turn.Session, ev)
 	case agent.Final:
 		k.text, k.over = ev.Text, ev.OverBudget
@@ -115,7 +115,7 @@ func (k *child) account() string {
 			text += "\nIt had said: " + said
 		}
 	}
-	return head + "\n" + tool.Clip(text, mostReport)
+	return head + "\n" + tool.Truncate(text, mostReport)
 }
 
 // plain says an error of a run in words for a model.

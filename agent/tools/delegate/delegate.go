@@ -63,7 +63,7 @@ type Model struct {
 	MaxTokens int
 	// Window returns what keeps the context of one sub-agent within what the model
 	// can take; nil: nothing does.
-	Window func() *agent.Window
+	Window func() *agent.ContextWindow
 }
 
 // Options are the ports of the tool; Tools and Model are needed.
@@ -77,7 +77,7 @@ type Options struct {
 	// Request is nil.
 	Spent func(session string, c agent.Call)
 	// Used is told of each tool call of a sub-agent, when it is over; as Spent.
-	Used func(session string, ev agent.ToolDone)
+	Used func(session string, ev agent.ToolFinished)
 	// MaxIterations is the most model calls of one sub-agent; 0: 50.
 	MaxIterations int
 	// OnPanic is told of what a sub-agent or one of its tools died of, as by
@@ -91,7 +91,7 @@ func New(o Options) tool.Tool {
 		o.Spent = func(string, agent.Call) {}
 	}
 	if o.Used == nil {
-		o.Used = func(string, agent.ToolDone) {}
+		o.Used = func(string, agent.ToolFinished) {}
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any, []byte) {}
@@ -99,9 +99,9 @@ func New(o Options) tool.Tool {
 	if o.MaxIterations <= 0 {
 		o.MaxIterations = defaultMost
 	}
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Once,
+		Effect: tool.AtMostOnce,
 	}, delegation{o}.run)
 }
 
@@ -187,7 +187,7 @@ func (d delegation) given(ctx context.Context, c tool.Call) ([]tool.Tool, error)
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(t tool.Tool) bool {
 		name := t.Spec().Name
-		return slices.Contains(kept(), name) || c.May != nil && c.May(name) != nil
+		return slices.Contains(kept(), name) || c.CheckTool != nil && c.CheckTool(name) != nil
 	}), nil
 }
 

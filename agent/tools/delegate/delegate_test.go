@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // named is a tool that does run.
 func named(name string, run func(ctx context.Context, c tool.Call) (string, error)) tool.Tool {
-	return tool.Of(tool.Spec{Tool: llm.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.Pure},
+	return tool.New(tool.Spec{Tool: llm.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.Pure},
 		func(ctx context.Context, c tool.Call, _ struct{}) (string, error) { return run(ctx, c) })
 }
 
@@ -40,7 +40,7 @@ type family struct {
 	tools  []tool.Tool // of the parent, beside the one that delegates
 	most   int
 	may    func(string) error
-	people tool.People
+	people tool.UserChannel
 
 	mu     sync.Mutex // guards what follows
 	spent  llm.Usage
@@ -87,7 +87,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 				t.Errorf("session %q, request %v", session, c.Request)
 			}
 		},
-		Used: func(session string, ev agent.ToolDone) {
+		Used: func(session string, ev agent.ToolFinished) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.used = append(f.used, fmt.Sprint(session, " ", ev.Name, " ", ev.Failed))
@@ -107,10 +107,10 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 	defer parent.Wait()
 	turn := agent.Turn{
 		Prefix: prompt.Build(prompt.Inputs{Soul: "the parent's soul", Tools: set.Tools()}), Transcript: llm.NewTranscript(), Model: "m", Session: "s1",
-		Input: []llm.Message{llm.UserText("begin")}, May: f.may, People: f.people,
+		Input: []llm.Message{llm.UserText("begin")}, CheckTool: f.may, User: f.people,
 	}
 	for ev, wrong := range parent.Run(ctx, turn) {
-		if done, ok := ev.(agent.ToolDone); ok {
+		if done, ok := ev.(agent.ToolFinished); ok {
 			result, failed = done.Result, done.Failed
 		}
 		err = wrong
@@ -201,15 +201,18 @@ func TestLeaveIsAskedOfTheSamePerson(t *testing.T) {
 	})
 	asked := 0
 	f.tools = []tool.Tool{named("terminal", func(ctx context.Context, c tool.Call) (string, error) {
-		if c.People.Ask != nil || c.People.Send != nil || c.Session != "s1" {
+		if c.User.Ask != nil || c.User.Send != nil || c.Session != "s1" {
 			return "", errors.New("it can speak")
 		}
-		return "allowed", c.People.Leave(ctx, tool.Request{Tool: "terminal", Run: "rm -r x"})
+		return "allowed", c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "terminal", Command: "rm -r x"})
 	})}
-	f.people = tool.People{
-		Ask:     func(context.Context, tool.Question) (tool.Answer, error) { return tool.Answer{}, nil },
-		Send:    func(context.Context, tool.Message) (string, error) { return "", nil },
-		Approve: func(_ context.Context, r tool.Request) error { asked++; return errors.New("denied: " + r.Run) },
+	f.people = tool.UserChannel{
+		Ask:  func(context.Context, tool.Question) (tool.Answer, error) { return tool.Answer{}, nil },
+		Send: func(context.Context, tool.Message) (string, error) { return "", nil },
+		Approve: func(_ context.Context, r tool.ApprovalRequest) error {
+			asked++
+			return errors.New("denied: " + r.Command)
+		},
 	}
 	f.want(t, false, "denied: rm -r x", "2 model calls, 1 tool calls")
 	if asked != 1 {
@@ -363,7 +366,7 @@ func TestPortsThatFailAreToldInWords(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if s := delegate.New(delegate.Options{}).Spec(); s.Effect != tool.Once || s.Parallel {
+	if s := delegate.New(delegate.Options{}).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t: a sub-agent may do what can be done only once", s.Effect, s.Parallel)
 	}
 }

@@ -53,8 +53,8 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // change it.
 func (w *Workspace) Tools() []tool.Tool {
 	return []tool.Tool{
-		tool.Of(spec("read_file"), w.read),
-		tool.Of(spec("search_files"), w.search),
+		tool.New(spec("read_file"), w.read),
+		tool.New(spec("search_files"), w.search),
 	}
 }
 

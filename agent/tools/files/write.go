@@ -31,8 +31,8 @@ func (w *Workspace) Writers(o Options) []tool.Tool {
 	// Written again, a whole file is the same file; a patch would find its old text
 	// a second time, or not at all.
 	writing.Effect, writing.Parallel = tool.Idempotent, false
-	patching.Effect, patching.Parallel = tool.Once, false
-	return []tool.Tool{tool.Of(writing, e.write), tool.Of(patching, e.patch)}
+	patching.Effect, patching.Parallel = tool.AtMostOnce, false
+	return []tool.Tool{tool.New(writing, e.write), tool.New(patching, e.patch)}
 }
 
 type writeInput struct {

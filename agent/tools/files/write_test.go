@@ -79,7 +79,7 @@ func onlyThese(t testing.TB, dir string, want ...string) {
 
 func TestWritingSpecs(t *testing.T) {
 	_, _, set := editable(t, files.Options{}, nil)
-	for name, effect := range map[string]tool.Effect{"write_file": tool.Idempotent, "patch": tool.Once} {
+	for name, effect := range map[string]tool.Effect{"write_file": tool.Idempotent, "patch": tool.AtMostOnce} {
 		tl, ok := set.Lookup(name)
 		if !ok {
 			t.Fatalf("there is no %s", name)

@@ -42,7 +42,7 @@ type Options struct {
 // store as doing it once does.
 func New(s *memory.Store, o Options) tool.Tool {
 	c := changer{s, o}
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
 		Effect: tool.Idempotent,
 	}, c.run)
@@ -76,7 +76,7 @@ func (c changer) run(ctx context.Context, call tool.Call, in input) (string, err
 	}
 	r := c.change(ctx, target, in)
 	switch r.Reason {
-	case memory.Failed, memory.Drift, memory.Attack:
+	case memory.Failed, memory.Drift, memory.Injection:
 		if c.o.Refused != nil {
 			c.o.Refused(target, r)
 		}

@@ -112,11 +112,11 @@ const (
 // New returns the tool.
 func New(l Library, o Options) tool.Tool {
 	s := searcher{l, o}
-	return tool.Of(tool.Spec{
-		Tool:     llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect:   tool.Pure,
-		Parallel: true,
-		Cap:      mostResult,
+	return tool.New(tool.Spec{
+		Tool:      llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Effect:    tool.Pure,
+		Parallel:  true,
+		MaxResult: mostResult,
 	}, s.run)
 }
 
@@ -157,7 +157,7 @@ func (s searcher) run(ctx context.Context, c tool.Call, in input) (string, error
 	case errors.Is(err, ErrNotNow):
 		return "", errors.New("the search index is being built anew; try again in a minute, or list the recent sessions by leaving out the query")
 	}
-	return tool.Clip(out, mostResult), err
+	return tool.Truncate(out, mostResult), err
 }
 
 func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, error) {
@@ -221,8 +221,8 @@ func (s searcher) summarize(ctx context.Context, c tool.Call, query string, foun
 			for _, p := range rows {
 				b.WriteString(line("", p, mostScrolled))
 			}
-			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Clip(b.String(), mostSummarized))); err == nil {
-				out[i] = tool.Clip(strings.TrimSpace(text), mostSummary)
+			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Truncate(b.String(), mostSummarized))); err == nil {
+				out[i] = tool.Truncate(strings.TrimSpace(text), mostSummary)
 			}
 		})
 	}

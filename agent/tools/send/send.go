@@ -43,9 +43,9 @@ type Target struct {
 // where a session may send to; nil: nobody knows.
 func New(list func(ctx context.Context, session string) ([]Target, error)) tool.Tool {
 	s := sender{list}
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Once,
+		Effect: tool.AtMostOnce,
 	}, s.run)
 }
 
@@ -75,10 +75,10 @@ func send(ctx context.Context, c tool.Call, in input) (string, error) {
 	if err := check(m); err != nil {
 		return "", err
 	}
-	if c.People.Send == nil {
+	if c.User.Send == nil {
 		return "", errors.New("nothing can be sent from here: this run has no way to other chats")
 	}
-	where, err := c.People.Send(ctx, m)
+	where, err := c.User.Send(ctx, m)
 	if err != nil {
 		return "", fmt.Errorf("it was not sent to %s: %w", m.To, err)
 	}

@@ -17,11 +17,11 @@ import (
 // use runs the tool; sent is what reached the people.
 func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent []tool.Message, err error) {
 	t.Helper()
-	people := tool.People{Send: func(_ context.Context, m tool.Message) (string, error) {
+	people := tool.UserChannel{Send: func(_ context.Context, m tool.Message) (string, error) {
 		sent = append(sent, m)
 		return "On its way to " + m.To + ".", fault
 	}}
-	said, err = x.Run(t.Context(), tool.Call{Session: "s1", Input: json.RawMessage(in), People: people})
+	said, err = x.Run(t.Context(), tool.Call{Session: "s1", Input: json.RawMessage(in), User: people})
 	return said, sent, err
 }
 
@@ -100,7 +100,7 @@ func TestTargetsAreListedForTheSession(t *testing.T) {
 }
 
 func TestAMessageGoesOutOnce(t *testing.T) {
-	if s := send.New(nil).Spec(); s.Effect != tool.Once || s.Parallel {
+	if s := send.New(nil).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t", s.Effect, s.Parallel)
 	}
 }

@@ -37,11 +37,11 @@ type set struct{ o Options }
 func Tools(o Options) []tool.Tool {
 	s := set{o}
 	tools := []tool.Tool{
-		tool.Of(spec("skills_list", tool.Pure), s.list),
-		tool.Of(spec("skill_view", tool.Pure), s.view),
+		tool.New(spec("skills_list", tool.Pure), s.list),
+		tool.New(spec("skill_view", tool.Pure), s.view),
 	}
 	if o.Manage != nil {
-		tools = append(tools, tool.Of(spec("skill_manage", tool.Once), s.manage))
+		tools = append(tools, tool.New(spec("skill_manage", tool.AtMostOnce), s.manage))
 	}
 	return tools
 }

@@ -154,8 +154,8 @@ func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	typed("nothing", true) // ends the line that was begun
-	var asked []tool.Request
-	b.people.Approve = func(_ context.Context, r tool.Request) error {
+	var asked []tool.ApprovalRequest
+	b.people.Approve = func(_ context.Context, r tool.ApprovalRequest) error {
 		asked = append(asked, r)
 		return nil
 	}
@@ -165,7 +165,7 @@ func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 		t.Errorf("asked were %+v", asked) // the words are not beside each other: this guard does not know
 	}
 	typed("mkdir -p sub; rm -r sub; echo gone", true)
-	if len(asked) != 1 || asked[0].Run != "mkdir -p sub; rm -r sub; echo gone\n" || asked[0].Why[0] != "typed into p1: sh" {
+	if len(asked) != 1 || asked[0].Command != "mkdir -p sub; rm -r sub; echo gone\n" || asked[0].Reasons[0] != "typed into p1: sh" {
 		t.Errorf("asked were %+v", asked)
 	}
 	b.shows("p1", "gone")

@@ -129,7 +129,7 @@ func (t *Terminal) leave(ctx context.Context, c tool.Call, command string, about
 	case len(v.Why) == 0:
 		return nil
 	}
-	err := c.People.Leave(ctx, tool.Request{Tool: Name, Run: command, Why: append(about, v.Why...), Key: v.Key})
+	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: command, Reasons: append(about, v.Why...), Key: v.Key})
 	if err != nil {
 		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Why, "; "), err)
 	}

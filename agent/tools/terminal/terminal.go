@@ -140,13 +140,13 @@ func New(o Options, log *zap.Logger) (*Terminal, error) {
 
 // Tools returns the tools.
 func (t *Terminal) Tools() []tool.Tool {
-	return []tool.Tool{tool.Of(t.spec(Name), t.run), tool.Of(t.spec(ProcessName), t.process)}
+	return []tool.Tool{tool.New(t.spec(Name), t.run), tool.New(t.spec(ProcessName), t.process)}
 }
 
 func (t *Terminal) spec(name string) tool.Spec {
 	return tool.Spec{
 		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
-		Effect: tool.Once, Cap: t.o.Cap + noteRoom,
+		Effect: tool.AtMostOnce, MaxResult: t.o.Cap + noteRoom,
 	}
 }
 

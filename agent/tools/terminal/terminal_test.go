@@ -32,7 +32,7 @@ type bench struct {
 	term      *terminal.Terminal
 	workspace string
 	set       tool.Set
-	people    tool.People
+	people    tool.UserChannel
 }
 
 // guard judges as the real one would, more or less: by words.
@@ -87,7 +87,7 @@ func (b *bench) call(ctx context.Context, session, name string, in args) string 
 	if !ok {
 		b.t.Fatalf("there is no tool %s", name)
 	}
-	out, err := tl.Run(ctx, tool.Call{ID: "1", Session: session, Input: raw, People: b.people})
+	out, err := tl.Run(ctx, tool.Call{ID: "1", Session: session, Input: raw, User: b.people})
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -199,9 +199,9 @@ func TestOnlyWhatWasAgreedToRuns(t *testing.T) {
 	if got := b.terminal(args{"command": "touch new; mkfs /dev/sda"}); !strings.Contains(got, "it was not run, and never is: it formats a disk") || b.exists("new") {
 		t.Errorf("blocked: %q", got)
 	}
-	var asked []tool.Request
+	var asked []tool.ApprovalRequest
 	answer := errors.New("the person says no")
-	b.people.Approve = func(_ context.Context, r tool.Request) error {
+	b.people.Approve = func(_ context.Context, r tool.ApprovalRequest) error {
 		asked = append(asked, r)
 		return answer
 	}
@@ -212,13 +212,13 @@ func TestOnlyWhatWasAgreedToRuns(t *testing.T) {
 	if got := timeless(b.terminal(args{"command": line})); got != "2\n\n[exit code 0 after T]" || b.exists("sub") {
 		t.Errorf("agreed: %q", got)
 	}
-	if len(asked) != 2 || asked[1].Run != line || asked[1].Tool != "terminal" || asked[1].Key != "delete" || asked[1].Why[0] != "it deletes folders" {
+	if len(asked) != 2 || asked[1].Command != line || asked[1].Tool != "terminal" || asked[1].Key != "delete" || asked[1].Reasons[0] != "it deletes folders" {
 		t.Errorf("asked were %+v", asked)
 	}
 	if b.terminal(args{"command": "mkfs"}); len(asked) != 2 {
 		t.Error("somebody was asked about what never runs")
 	}
-	b.people.Approve = func(context.Context, tool.Request) error { // the folder becomes another while the person thinks
+	b.people.Approve = func(context.Context, tool.ApprovalRequest) error { // the folder becomes another while the person thinks
 		return errors.Join(os.Mkdir(filepath.Join(b.workspace, "d"), 0o700), os.Remove(filepath.Join(b.workspace, "link")), os.Symlink("d", filepath.Join(b.workspace, "link")))
 	}
 	if err := os.Symlink(".", filepath.Join(b.workspace, "link")); err != nil {
@@ -237,7 +237,7 @@ func TestATimeoutAndACancelledTurnEndTheCommand(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	b.people.Approve = func(context.Context, tool.Request) error {
+	b.people.Approve = func(context.Context, tool.ApprovalRequest) error {
 		time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the person wants something else")) })
 		return nil
 	}

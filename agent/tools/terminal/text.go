@@ -79,7 +79,7 @@ func (t *Terminal) readable(o spawn.Output) string {
 		if binary(all) {
 			return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", len(all))
 		}
-		return tool.Clip(clean(all), t.o.Cap)
+		return tool.Truncate(clean(all), t.o.Cap)
 	}
 	if binary(o.Head) || binary(o.Tail) {
 		return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", o.Total)

@@ -51,7 +51,7 @@ const (
 
 // New returns the tool.
 func New() tool.Tool {
-	return tool.Of(tool.Spec{
+	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
 		Effect: tool.Idempotent,
 	}, run)

@@ -114,9 +114,9 @@ func New(o Options) (*Web, error) {
 
 // Tools returns the tools: web_extract, and web_search if there is a service.
 func (w *Web) Tools() []tool.Tool {
-	all := []tool.Tool{tool.Of(spec("web_extract", mostShown+resultRoom), w.extract)}
+	all := []tool.Tool{tool.New(spec("web_extract", mostShown+resultRoom), w.extract)}
 	if w.engine != nil {
-		all = append(all, tool.Of(spec("web_search", resultRoom), w.search))
+		all = append(all, tool.New(spec("web_search", resultRoom), w.search))
 	}
 	return all
 }
@@ -132,7 +132,7 @@ func (w *Web) Close() {
 func spec(name string, limit int) tool.Spec {
 	return tool.Spec{
 		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
-		Effect: tool.Pure, Parallel: true, Cap: limit,
+		Effect: tool.Pure, Parallel: true, MaxResult: limit,
 	}
 }
 

@@ -195,7 +195,7 @@ func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
 		rec.Address = who.Address
 	}
 	var ts []tool.Tool
-	for _, t := range tool.Offered(a.set.Tools(), a.toolsets(rec.Address)) {
+	for _, t := range tool.Select(a.set.Tools(), a.toolsets(rec.Address)) {
 		if found, ok := a.set.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}
@@ -216,11 +216,11 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 	}
 	return delegate.Model{
 		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: a.o.Config.Model.MaxTokens,
-		Window: func() *agent.Window {
+		Window: func() *agent.ContextWindow {
 			if !a.o.Config.Compression.Enabled {
 				return nil
 			}
-			return &agent.Window{Engine: compressor.New(a.compressor(m, nil))}
+			return &agent.ContextWindow{Engine: compressor.New(a.compressor(m, nil))}
 		},
 	}, nil
 }
@@ -230,11 +230,11 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 func (a *App) charge(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
 
 // used tells those who count of a tool call of a sub-agent.
-func (a *App) used(id string, ev agent.ToolDone) { a.gateway.ReportToolCall(session.ID(id), ev) }
+func (a *App) used(id string, ev agent.ToolFinished) { a.gateway.ReportToolCall(session.ID(id), ev) }
 
 // leaveJudge asks the auxiliary model whether a command is harmless enough to need
 // no person; nil unless approvals.mode is smart.
-func (a *App) leaveJudge() func(context.Context, tool.Request) (bool, error) {
+func (a *App) leaveJudge() func(context.Context, tool.ApprovalRequest) (bool, error) {
 	if a.o.Config.Approvals.Mode != "smart" {
 		return nil
 	}
@@ -243,8 +243,8 @@ func (a *App) leaveJudge() func(context.Context, tool.Request) (bool, error) {
 		e = a.o.Report.Model
 	}
 	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.o.Report.Secrets.Mask}
-	return func(ctx context.Context, r tool.Request) (bool, error) {
-		ok, usage, err := j.Harmless(ctx, r.Run, r.Why)
+	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
+		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
 		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
 		return ok, err
 	}

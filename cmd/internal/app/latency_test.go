@@ -40,7 +40,7 @@ func (quiet) Health() chat.Health { return chat.Health{State: chat.Connected} }
 func rogue(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool {
 	s := tool.Spec{Effect: tool.Pure}
 	s.Name, s.Description, s.Schema = name, name, json.RawMessage(`{"type":"object"}`)
-	return tool.Of(s, func(context.Context, tool.Call, struct{}) (string, error) {
+	return tool.New(s, func(context.Context, tool.Call, struct{}) (string, error) {
 		running <- struct{}{}
 		if name == "hang" {
 			<-end

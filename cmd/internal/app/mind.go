@@ -60,7 +60,7 @@ func newMind(c *config.Config, home string, log *zap.Logger) (*mind, error) {
 	} else if written {
 		log.Info("wrote a starter SOUL.md: edit it to say who the agent is", zap.String("path", filepath.Join(home, "SOUL.md")))
 	}
-	for _, s := range m.memories("", "").Strays(home) {
+	for _, s := range m.memories("", "").MisplacedFiles(home) {
 		log.Warn(s.String())
 	}
 	return m, nil
@@ -247,7 +247,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	if rec, ok, err := of(ctx, id); err == nil && ok {
-		return m.filter(tool.Offered(slices.Clone(m.all), toolsetsOn(m.c, rec.Address)))
+		return m.filter(tool.Select(slices.Clone(m.all), toolsetsOn(m.c, rec.Address)))
 	}
 	return f
 }

@@ -21,7 +21,7 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
-			Enforce: a.enforce, Tools: tool.Offered(tools.Tools(), a.toolsets(r.Address)),
+			Enforce: a.enforce, Tools: tool.Select(tools.Tools(), a.toolsets(r.Address)),
 		}
 		notes := a.mind.inputs(&in, r)
 		return prompt.Build(in), notes

@@ -22,7 +22,7 @@ func toolsetsOn(c *config.Config, at chat.Address) []string {
 	if len(names) == 0 {
 		names = c.Toolsets
 	}
-	if slices.ContainsFunc(names, tool.AllTools) {
+	if slices.ContainsFunc(names, tool.MeansAll) {
 		return nil
 	}
 	return names

@@ -223,7 +223,7 @@ func (l *loader) toolsets(path string, names []string) {
 	for i, n := range names {
 		_, set := tool.Toolsets()[n]
 		_, known := access.ToolLevels()[n]
-		if !set && !known && !tool.AllTools(n) {
+		if !set && !known && !tool.MeansAll(n) {
 			l.WarnAt(l.Element(path, i), "there is no tool or toolset called %q", n)
 		}
 	}

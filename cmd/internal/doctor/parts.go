@@ -130,7 +130,7 @@ func (v *visit) memories() {
 			v.add("memory", Warning, "", "%s", b)
 		}
 	}
-	for _, stray := range s.Strays(v.o.Home) {
+	for _, stray := range s.MisplacedFiles(v.o.Home) {
 		v.add("memory", Warning, "", "%s", stray)
 	}
 	if well {

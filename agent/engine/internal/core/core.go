@@ -112,7 +112,7 @@ func (e *Engine) Status() agent.EngineStatus {
 	defer e.mu.Unlock()
 	return agent.EngineStatus{
 		Engine: e.s.Name(), Threshold: e.f.Threshold, Passes: e.st.Passes, Archived: e.st.Archived,
-		Last: e.st.Last, Resting: e.st.why(),
+		Last: e.st.Last, Cooldown: e.st.why(),
 	}
 }
 

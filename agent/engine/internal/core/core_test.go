@@ -42,8 +42,8 @@ func made(w writes, state json.RawMessage) *core.Engine {
 	return core.New(core.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
 }
 
-func view(n int) agent.View {
-	var v agent.View
+func view(n int) agent.ContextView {
+	var v agent.ContextView
 	for i := range n {
 		v.Messages = append(v.Messages, llm.UserText(fmt.Sprint("ask ", i)), llm.AssistantText(strings.Repeat("words ", 200)))
 	}
@@ -54,17 +54,17 @@ func TestAPassThatWouldMakeTheContextLargerIsDiscarded(t *testing.T) {
 	e, v := made(writes{text: strings.Repeat("long ", 40_000)}, nil), view(40)
 	for i := range 2 {
 		p, err := e.Compress(t.Context(), v)
-		if err == nil || errors.Is(err, agent.ErrNotNow) || !strings.Contains(err.Error(), "larger") || len(p.Messages) != 0 {
+		if err == nil || errors.Is(err, agent.ErrCoolingDown) || !strings.Contains(err.Error(), "larger") || len(p.Messages) != 0 {
 			t.Fatalf("pass %d: %v, %d messages", i, err, len(p.Messages))
 		}
 	}
-	if st := e.Status(); st.Passes != 0 || st.Archived != 0 || !strings.Contains(st.Resting, "/compress") {
+	if st := e.Status(); st.Passes != 0 || st.Archived != 0 || !strings.Contains(st.Cooldown, "/compress") {
 		t.Errorf("%+v", st)
 	}
-	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrNotNow) {
+	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) {
 		t.Errorf("after two of them: %v", err)
 	}
-	if again := made(writes{text: "short"}, e.State()); again.Status().Resting == "" {
+	if again := made(writes{text: "short"}, e.State()); again.Status().Cooldown == "" {
 		t.Error("the pause does not survive a restart")
 	}
 	v.Force = true
@@ -87,7 +87,7 @@ func TestAPassThatSavesLittleCountsAndIsKept(t *testing.T) {
 			t.Fatalf("pass %d: %v, %d became %d", i, err, p.Before, p.After)
 		}
 	}
-	if e.Status().Passes != 2 || e.Status().Resting == "" {
+	if e.Status().Passes != 2 || e.Status().Cooldown == "" {
 		t.Errorf("%+v", e.Status())
 	}
 }
@@ -108,10 +108,10 @@ func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
 func TestAFailureIsToldInOneLineAndEndsWithAReset(t *testing.T) {
 	e := made(writes{err: errors.New("no network")}, nil)
 	_, err := e.Compress(t.Context(), view(40))
-	if err == nil || !strings.Contains(err.Error(), "no network") || !strings.Contains(e.Status().Resting, "no network") {
+	if err == nil || !strings.Contains(err.Error(), "no network") || !strings.Contains(e.Status().Cooldown, "no network") {
 		t.Errorf("%v, %+v", err, e.Status())
 	}
-	if e.Reset(); e.Status().Resting != "" {
+	if e.Reset(); e.Status().Cooldown != "" {
 		t.Error("it rests still")
 	}
 }

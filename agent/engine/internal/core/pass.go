@@ -36,7 +36,7 @@ var errLarger = errors.New("the summary would have made the context larger, so i
 // A job is one pass under way.
 type job struct {
 	e     *Engine
-	v     agent.View
+	v     agent.ContextView
 	f     Figures
 	ms    []llm.Message // v.Messages, legal
 	whole bool          // ms are not v.Messages: all of those are archived
@@ -50,15 +50,15 @@ type job struct {
 }
 
 // Compress implements agent.Engine.
-func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error) {
+func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	if err := context.Cause(ctx); err != nil {
-		return agent.Pass{}, err
+		return agent.Compaction{}, err
 	}
 	end := v.First + len(v.Messages)
 	rest := false
-	e.with(func(s *state) { rest = s.resting(end) && !v.Force && !v.Plain })
+	e.with(func(s *state) { rest = s.resting(end) && !v.Force && !v.WithoutModel })
 	if rest {
-		return agent.Pass{}, agent.ErrNotNow
+		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	j := &job{e: e, v: v, f: e.Figures()}
 	j.ms, j.whole = shape.Repair(v.Messages)
@@ -67,18 +67,18 @@ func (e *Engine) Compress(ctx context.Context, v agent.View) (agent.Pass, error)
 		if !v.Force {
 			e.with(func(s *state) { s.idle(end) })
 		}
-		return agent.Pass{}, agent.ErrNotNow
+		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	p, err := j.pass(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return agent.Pass{}, context.Cause(ctx)
+		return agent.Compaction{}, context.Cause(ctx)
 	case errors.Is(err, errLarger):
 		e.with(func(s *state) { s.idle(end) })
-		return agent.Pass{}, err
+		return agent.Compaction{}, err
 	case err != nil:
 		e.with(func(s *state) { s.failed(err) })
-		return agent.Pass{}, fmt.Errorf("the conversation could not be summarised: %w", err)
+		return agent.Compaction{}, fmt.Errorf("the conversation could not be summarised: %w", err)
 	}
 	return p, nil
 }
@@ -100,7 +100,7 @@ func (j *job) boundaries() {
 		j.settle()
 		return
 	}
-	room := max(j.f.Threshold-j.v.Fixed-j.f.Summary, j.f.Tail)
+	room := max(j.f.Threshold-j.v.FixedTokens-j.f.Summary, j.f.Tail)
 	j.tail, j.cleared = shape.PruneTail(j.tail, room)
 	if shape.Tokens(j.tail) <= j.f.Threshold {
 		return
@@ -124,8 +124,8 @@ func (j *job) settle() {
 	j.middle = false
 }
 
-func (j *job) pass(ctx context.Context) (agent.Pass, error) {
-	p := agent.Pass{Note: Note, Before: j.v.Fixed + shape.Tokens(j.ms)}
+func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
+	p := agent.Compaction{PromptNote: Note, Before: j.v.FixedTokens + shape.Tokens(j.ms)}
 	from, to := shape.Changed(j.ms[j.plan.Tail:], j.tail)
 	if to > 0 {
 		p.From, p.To = j.plan.Tail+from, j.plan.Tail+to
@@ -138,12 +138,12 @@ func (j *job) pass(ctx context.Context) (agent.Pass, error) {
 			return p, err
 		}
 	} else {
-		p.Note = ""
+		p.PromptNote = ""
 	}
 	if j.whole {
 		p.From, p.To = 0, len(j.v.Messages)
 	}
-	p.After = j.v.Fixed + shape.Tokens(p.Messages)
+	p.After = j.v.FixedTokens + shape.Tokens(p.Messages)
 	if p.After >= p.Before {
 		return p, errLarger
 	}
@@ -152,7 +152,7 @@ func (j *job) pass(ctx context.Context) (agent.Pass, error) {
 }
 
 // summarise puts a summary in the place of the middle.
-func (j *job) summarise(ctx context.Context, p *agent.Pass) (body, banner string, err error) {
+func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
 	pruned := shape.Prune(j.ms, j.plan.Tail)
 	head, mid := pruned[:j.plan.Head], shape.WithoutSummary(pruned[j.plan.Head:], j.previous)
 	from, to := j.plan.Head, j.plan.Tail
@@ -165,7 +165,7 @@ func (j *job) summarise(ctx context.Context, p *agent.Pass) (body, banner string
 	p.From, p.To = from, max(to, p.To)
 	part := Part{
 		Messages: mid, From: j.v.First + j.plan.Head, To: j.v.First + j.plan.Tail, Start: j.v.First,
-		Budget: j.f.Budget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.Said(j.ms), Plain: j.v.Plain,
+		Budget: j.f.Budget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.Said(j.ms), Plain: j.v.WithoutModel,
 	}
 	first := part.From
 	if j.previous != "" {
@@ -181,8 +181,8 @@ func (j *job) summarise(ctx context.Context, p *agent.Pass) (body, banner string
 	if w.Fault != nil {
 		p.Explain("The summary model failed (%s), so the main model wrote the summary.", w.Fault.Error())
 	}
-	if j.v.Plain {
-		p.Words, p.Said = "", nil
+	if j.v.WithoutModel {
+		p.Explanation, p.Sentences = "", nil
 		p.Explain("No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived.")
 	}
 	banner = fmt.Sprintf(frame, first, part.To-1, body)
@@ -217,7 +217,7 @@ func (j *job) known(first *int) (body string) {
 }
 
 // done takes the pass down.
-func (j *job) done(p *agent.Pass, body, banner string) {
+func (j *job) done(p *agent.Compaction, body, banner string) {
 	if j.cleared > 0 {
 		p.Explain("The newest messages alone were too long, so %s older tool results among them were cleared; they are archived.", strconv.Itoa(j.cleared))
 	}

@@ -15,13 +15,13 @@ func TestARestIsNotLongerByAClockThatIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(10 * time.Hour)
 		e := made(writes{err: errors.New("no network")}, nil)
-		if _, err := e.Compress(t.Context(), view(40)); err == nil || e.Status().Resting == "" {
+		if _, err := e.Compress(t.Context(), view(40)); err == nil || e.Status().Cooldown == "" {
 			t.Errorf("%v, %+v", err, e.Status())
 		}
 		kept = e.State()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		if why := made(writes{}, kept).Status().Resting; why != "" {
+		if why := made(writes{}, kept).Status().Cooldown; why != "" {
 			t.Errorf("it rests %s", why)
 		}
 	})

@@ -36,7 +36,7 @@ func huge() (s *enginetest.Session, bytes int) {
 }
 
 // onePass makes a pass of a new engine called name.
-func onePass(ctx context.Context, name string, s *enginetest.Session, v agent.View) error {
+func onePass(ctx context.Context, name string, s *enginetest.Session, v agent.ContextView) error {
 	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Summarise: instant{}}
 	var e agent.Engine = compressor.New(o)
 	if name == lcm.Name {

@@ -77,16 +77,16 @@ func (b Bench) Play(ctx context.Context, c Conversation) (Report, error) {
 func (b Bench) pass(ctx context.Context, size int) (same int, err error) {
 	before := b.Session.Active()
 	v := b.Session.View()
-	v.Fixed, v.Tokens = Fixed, size
+	v.FixedTokens, v.Tokens = Fixed, size
 	p, err := b.Engine.Compress(ctx, v)
-	if errors.Is(err, agent.ErrNotNow) {
+	if errors.Is(err, agent.ErrCoolingDown) {
 		return -1, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	b.Session.Adopt(p)
-	if v.First == 0 && p.Note != "" {
+	if v.First == 0 && p.PromptNote != "" {
 		return 0, nil // the note changes the system prompt, with which a call begins
 	}
 	return Fixed + sum(before[:p.From]), nil
