@@ -24,8 +24,8 @@ type Settings = core.Settings
 // Options are what the engine is made of.
 type Options = core.Options
 
-// Figures are derived from the settings and the window of a model.
-type Figures = core.Figures
+// TokenLimits are derived from the settings and the window of a model.
+type TokenLimits = core.TokenLimits
 
 // Note is appended to the system prompt of a session that has been compacted.
 const Note = core.Note
@@ -38,19 +38,19 @@ func Defaults() Settings { return core.Defaults() }
 type Engine struct{ *core.Engine }
 
 // New returns the engine of one session.
-func New(o Options) *Engine { return &Engine{core.New(o, scribe{}, nil)} }
+func New(o Options) *Engine { return &Engine{core.New(o, summarizer{}, nil)} }
 
-// scribe keeps one summary up to date.
-type scribe struct{}
+// summarizer keeps one summary up to date.
+type summarizer struct{}
 
-func (scribe) Name() string          { return Name }
-func (scribe) Save() json.RawMessage { return nil }
+func (summarizer) Name() string          { return Name }
+func (summarizer) Save() json.RawMessage { return nil }
 
-func (scribe) Write(ctx context.Context, w *summary.Writer, p core.Part) (string, error) {
-	if p.Plain {
-		return w.Redact(summary.Plain(p.Previous, p.Messages, p.Budget)), nil
+func (summarizer) Write(ctx context.Context, w *summary.Writer, p core.SummaryInput) (string, error) {
+	if p.WithoutModel {
+		return w.Redact(summary.WithoutModel(p.Previous, p.Messages, p.Budget)), nil
 	}
 	return w.Write(ctx, summary.Task{
-		Previous: p.Previous, Parts: summary.Serial(p.Messages), Budget: p.Budget, Focus: p.Focus, User: p.User,
+		Previous: p.Previous, Parts: summary.RenderMessages(p.Messages), Budget: p.Budget, Focus: p.Focus, User: p.User,
 	})
 }

@@ -22,27 +22,27 @@ func TestFigures(t *testing.T) {
 		name   string
 		s      compressor.Settings
 		window int
-		want   compressor.Figures
+		want   compressor.TokenLimits
 	}{
-		{"the founding example", compressor.Defaults(), 200_000, compressor.Figures{Threshold: 100_000, Tail: 20_000, Summary: 10_000}},
-		{"a large window", compressor.Defaults(), 1_000_000, compressor.Figures{Threshold: 500_000, Tail: 100_000, Summary: 12_000}},
-		{"just at the minimum", compressor.Defaults(), 128_000, compressor.Figures{Threshold: 64_000, Tail: 12_800, Summary: 6_400}},
-		{"below the minimum", compressor.Defaults(), 100_000, compressor.Figures{Threshold: 64_000, Tail: 12_800, Summary: 5_000}},
-		{"a small window", compressor.Defaults(), 32_000, compressor.Figures{Threshold: 25_600, Tail: 5_120, Summary: 1_600}},
-		{"a small window, exactly", exact, 32_000, compressor.Figures{Threshold: 16_000, Tail: 3_200, Summary: 1_600}},
-		{"a share that a float is short of", odd, 100, compressor.Figures{Threshold: 29, Tail: 5, Summary: 5}},
+		{"the founding example", compressor.Defaults(), 200_000, compressor.TokenLimits{Threshold: 100_000, Tail: 20_000, Summary: 10_000}},
+		{"a large window", compressor.Defaults(), 1_000_000, compressor.TokenLimits{Threshold: 500_000, Tail: 100_000, Summary: 12_000}},
+		{"just at the minimum", compressor.Defaults(), 128_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 6_400}},
+		{"below the minimum", compressor.Defaults(), 100_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 5_000}},
+		{"a small window", compressor.Defaults(), 32_000, compressor.TokenLimits{Threshold: 25_600, Tail: 5_120, Summary: 1_600}},
+		{"a small window, exactly", exact, 32_000, compressor.TokenLimits{Threshold: 16_000, Tail: 3_200, Summary: 1_600}},
+		{"a share that a float is short of", odd, 100, compressor.TokenLimits{Threshold: 29, Tail: 5, Summary: 5}},
 	} {
-		if got := c.s.Figures(c.window); got != c.want {
+		if got := c.s.TokenLimits(c.window); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
-	f := compressor.Defaults().Figures(200_000)
+	f := compressor.Defaults().TokenLimits(200_000)
 	for middle, want := range map[int]int{0: 2000, 9_999: 2000, 20_000: 4000, 80_000: 10_000} {
-		if got := f.Budget(middle); got != want {
+		if got := f.SummaryBudget(middle); got != want {
 			t.Errorf("a middle of %d: a budget of %d, want %d", middle, got, want)
 		}
 	}
-	if got := compressor.Defaults().Figures(20_000).Budget(50); got != 1000 {
+	if got := compressor.Defaults().TokenLimits(20_000).SummaryBudget(50); got != 1000 {
 		t.Errorf("where the bounds cross the upper one holds: %d", got)
 	}
 }
@@ -73,7 +73,7 @@ func engine(s compressor.Options) *compressor.Engine {
 
 func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T) {
 	s, c := talk(30), &enginetest.Clerk{}
-	e := engine(compressor.Options{Summarise: c})
+	e := engine(compressor.Options{Completer: c})
 	v := s.View()
 	v.First = 7
 	p, err := e.Compress(t.Context(), v)
@@ -132,7 +132,7 @@ func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
 		}
 		set := exact()
 		set.ProtectFirstN = n
-		e := compressor.New(compressor.Options{Settings: set, Limits: agent.Limits{Window: 40_000}, Summarise: &enginetest.Clerk{}})
+		e := compressor.New(compressor.Options{Settings: set, Limits: agent.Limits{Window: 40_000}, Completer: &enginetest.Clerk{}})
 		p, err := e.Compress(t.Context(), s.View())
 		if err != nil || llm.ValidateMessages(p.Messages) != nil {
 			t.Errorf("protect_first_n %d: %v, %v", n, err, llm.ValidateMessages(p.Messages))
@@ -148,7 +148,7 @@ func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
 func TestLanguageFocusAndUpdateAreAskedFor(t *testing.T) {
 	var got []string
 	c := asked{func(r summary.Request) { got = append(got, r.Prompt) }}
-	e := engine(compressor.Options{Summarise: c})
+	e := engine(compressor.Options{Completer: c})
 	s := talk(30)
 	v := s.View()
 	v.Focus = "the colours"
@@ -173,7 +173,7 @@ func TestLanguageFocusAndUpdateAreAskedFor(t *testing.T) {
 type asked struct{ see func(summary.Request) }
 
 func (asked) Window() int { return 200_000 }
-func (a asked) Summarise(_ context.Context, r summary.Request) (summary.Answer, error) {
+func (a asked) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
 	a.see(r)
 	return summary.Answer{Text: enginetest.Body("all is well")}, nil
 }

@@ -25,7 +25,7 @@ func TestThePagePrintsTheFigures(t *testing.T) {
 		for i := range n {
 			n[i], _ = strconv.Atoi(strings.ReplaceAll(r[i+1], ",", ""))
 		}
-		f := compressor.Defaults().Figures(n[0])
+		f := compressor.Defaults().TokenLimits(n[0])
 		if got, want := fmt.Sprint(n[1:]), fmt.Sprint([]int{f.Threshold, f.Tail, f.Summary}); got != want {
 			t.Errorf("a context of %d: the page says %s, it is %s", n[0], got, want)
 		}

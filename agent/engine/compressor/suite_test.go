@@ -18,6 +18,6 @@ func exact() compressor.Settings {
 
 func TestSuite(t *testing.T) {
 	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
-		return compressor.New(compressor.Options{Settings: exact(), Limits: s.Limits, Summarise: s.Summarise, State: s.State})
+		return compressor.New(compressor.Options{Settings: exact(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
 	})
 }

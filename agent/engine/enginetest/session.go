@@ -95,8 +95,8 @@ func (c *Clerk) Window() int {
 
 var fact = regexp.MustCompile(`fact-\d+`)
 
-// Summarise implements summary.Summariser.
-func (c *Clerk) Summarise(ctx context.Context, r summary.Request) (summary.Answer, error) {
+// Complete implements summary.Summariser.
+func (c *Clerk) Complete(ctx context.Context, r summary.Request) (summary.Answer, error) {
 	c.Calls++
 	c.Most = max(c.Most, tokens.Text(r.Prompt))
 	if err := ctx.Err(); err != nil {

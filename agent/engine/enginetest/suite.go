@@ -23,7 +23,7 @@ import (
 // defaults with MinThresholdTokens 0.
 type Setup struct {
 	Limits    agent.Limits
-	Summarise summary.Summariser
+	Summarise summary.Completer
 	State     json.RawMessage
 	Session   *Session
 }

@@ -20,13 +20,13 @@ type Options = core.Options
 // agent.Lifecycle and agent.Toolbox.
 type Engine struct {
 	*core.Engine
-	s *scribe
+	s *summarizer
 	a Archive
 }
 
 // New returns the engine of one session whose messages a reads.
 func New(o Options, a Archive) *Engine {
-	s := &scribe{}
+	s := &summarizer{}
 	e := core.New(o, s, func(raw json.RawMessage) { s.t = read(raw) })
 	return &Engine{e, s, a}
 }
@@ -36,16 +36,16 @@ func (e *Engine) Tools() []tool.Tool {
 	return Tools(func(context.Context, string) (json.RawMessage, Archive, error) { return e.State(), e.a, nil })
 }
 
-// scribe keeps the tree.
-type scribe struct {
+// summarizer keeps the tree.
+type summarizer struct {
 	mu sync.Mutex // guards what follows
 	t  tree
 }
 
-func (s *scribe) Name() string { return Name }
+func (s *summarizer) Name() string { return Name }
 
 // Save implements core.Scribe.
-func (s *scribe) Save() json.RawMessage {
+func (s *summarizer) Save() json.RawMessage {
 	raw, err := json.Marshal(s.tree())
 	if err != nil {
 		return nil // unreachable: texts and numbers
@@ -53,7 +53,7 @@ func (s *scribe) Save() json.RawMessage {
 	return raw
 }
 
-func (s *scribe) tree() tree {
+func (s *summarizer) tree() tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.t
@@ -61,14 +61,14 @@ func (s *scribe) tree() tree {
 
 // Write implements core.Scribe: what is archived becomes a leaf, and old nodes
 // get one above them until the top fits.
-func (s *scribe) Write(ctx context.Context, w *summary.Writer, p core.Part) (string, error) {
+func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p core.SummaryInput) (string, error) {
 	t := s.tree().before(p.Start)
 	if len(t.Nodes) == 0 && p.Previous != "" { // of another engine
 		t = t.add(node{From: p.First, To: p.Start, Text: p.Previous})
 	}
 	top := max(p.Most, least)
 	leaf := min(p.Budget, top/2)
-	text, err := s.text(ctx, w, p, summary.Serial(p.Messages), leaf)
+	text, err := s.text(ctx, w, p, summary.RenderMessages(p.Messages), leaf)
 	if err != nil {
 		return "", err
 	}
@@ -97,16 +97,16 @@ func (s *scribe) Write(ctx context.Context, w *summary.Writer, p core.Part) (str
 const least = 600
 
 // text has a leaf written.
-func (s *scribe) text(ctx context.Context, w *summary.Writer, p core.Part, parts []string, budget int) (string, error) {
-	if p.Plain {
-		return w.Redact(summary.Plain("", p.Messages, budget)), nil
+func (s *summarizer) text(ctx context.Context, w *summary.Writer, p core.SummaryInput, parts []string, budget int) (string, error) {
+	if p.WithoutModel {
+		return w.Redact(summary.WithoutModel("", p.Messages, budget)), nil
 	}
 	return w.Write(ctx, summary.Task{Parts: parts, Budget: budget, Focus: p.Focus, User: p.User})
 }
 
 // above has a node above ns written.
-func (s *scribe) above(ctx context.Context, w *summary.Writer, p core.Part, ns []node, budget int) (string, error) {
-	if p.Plain {
+func (s *summarizer) above(ctx context.Context, w *summary.Writer, p core.SummaryInput, ns []node, budget int) (string, error) {
+	if p.WithoutModel {
 		return joined(ns, budget), nil
 	}
 	return s.text(ctx, w, p, parts(ns), budget)

@@ -16,22 +16,22 @@ import (
 
 // What a tool returns at most.
 const (
-	mostText    = 20_000 // code points of a result
-	mostHits    = 50
-	around      = 120 // code points on each side of a hit
-	mostRows    = 50  // messages of a page
-	mostPattern = 500 // bytes
+	maxText    = 20_000 // code points of a result
+	maxHits    = 50
+	around     = 120 // code points on each side of a hit
+	maxRows    = 50  // messages of a page
+	maxPattern = 500 // bytes
 )
 
 // Tools returns lcm_grep, lcm_describe and lcm_expand for all sessions. open is
 // called with the id of the session of a call, and returns the newest state of
 // its engine and its messages.
 func Tools(open func(ctx context.Context, session string) (state json.RawMessage, a Archive, err error)) []tool.Tool {
-	b := box{open}
+	b := tools{open}
 	spec := func(name, what, schema string) tool.Spec {
 		return tool.Spec{
 			Tool:   llm.Tool{Name: name, Description: what, Schema: json.RawMessage(schema)},
-			Effect: tool.Pure, Parallel: true, MaxResult: 2 * mostText,
+			Effect: tool.Pure, Parallel: true, MaxResult: 2 * maxText,
 		}
 	}
 	return []tool.Tool{
@@ -44,13 +44,13 @@ func Tools(open func(ctx context.Context, session string) (state json.RawMessage
 	}
 }
 
-type box struct {
+type tools struct {
 	open func(ctx context.Context, session string) (json.RawMessage, Archive, error)
 }
 
 var errNothing = errors.New("nothing of this conversation is archived yet; all of it is in the context")
 
-func (b box) tree(ctx context.Context, c tool.Call) (tree, Archive, error) {
+func (b tools) tree(ctx context.Context, c tool.Call) (tree, Archive, error) {
 	raw, a, err := b.open(ctx, c.Session)
 	if err != nil {
 		return tree{}, nil, fmt.Errorf("the archive of this conversation cannot be opened: %w", err)
@@ -67,9 +67,9 @@ type grepIn struct {
 	From    int    `json:"from"`
 }
 
-func (b box) grep(ctx context.Context, c tool.Call, in grepIn) (string, error) {
-	if in.Pattern == "" || len(in.Pattern) > mostPattern {
-		return "", fmt.Errorf("pattern takes 1 to %d bytes", mostPattern)
+func (b tools) grep(ctx context.Context, c tool.Call, in grepIn) (string, error) {
+	if in.Pattern == "" || len(in.Pattern) > maxPattern {
+		return "", fmt.Errorf("pattern takes 1 to %d bytes", maxPattern)
 	}
 	re, err := regexp.Compile("(?i)" + in.Pattern)
 	if err != nil {
@@ -88,7 +88,7 @@ func (b box) grep(ctx context.Context, c tool.Call, in grepIn) (string, error) {
 		if at == nil || seen[text] { // copies of one message stand where it was active again
 			return true
 		}
-		if hits == mostHits {
+		if hits == maxHits {
 			next = n
 			return false
 		}
@@ -127,7 +127,7 @@ type describeIn struct {
 	ID *int `json:"id"`
 }
 
-func (b box) describe(ctx context.Context, c tool.Call, in describeIn) (string, error) {
+func (b tools) describe(ctx context.Context, c tool.Call, in describeIn) (string, error) {
 	t, _, err := b.tree(ctx, c)
 	if err != nil {
 		return "", err
@@ -137,7 +137,7 @@ func (b box) describe(ctx context.Context, c tool.Call, in describeIn) (string, 
 		if err != nil {
 			return "", err
 		}
-		return tool.Truncate(fmt.Sprintf("Summary %d, messages %d to %d\n\n%s", n.ID, n.From, n.To-1, n.Text), mostText), nil
+		return tool.Truncate(fmt.Sprintf("Summary %d, messages %d to %d\n\n%s", n.ID, n.From, n.To-1, n.Text), maxText), nil
 	}
 	var out strings.Builder
 	var list func(id, depth int)
@@ -151,7 +151,7 @@ func (b box) describe(ctx context.Context, c tool.Call, in describeIn) (string, 
 	for _, id := range t.Top {
 		list(id, 0)
 	}
-	return tool.Truncate(strings.TrimSpace(out.String()), mostText), nil
+	return tool.Truncate(strings.TrimSpace(out.String()), maxText), nil
 }
 
 func (t tree) node(id int) (node, error) {
@@ -168,7 +168,7 @@ type expandIn struct {
 	Offset int  `json:"offset"`
 }
 
-func (b box) expand(ctx context.Context, c tool.Call, in expandIn) (string, error) {
+func (b tools) expand(ctx context.Context, c tool.Call, in expandIn) (string, error) {
 	t, a, err := b.tree(ctx, c)
 	if err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func (b box) expand(ctx context.Context, c tool.Call, in expandIn) (string, erro
 // pages writes the messages from from on, as many as a result takes.
 func pages(ctx context.Context, a Archive, from, to, offset int) (string, error) {
 	var out strings.Builder
-	left, rows, more := mostText, 0, ""
+	left, rows, more := maxText, 0, ""
 	err := each(ctx, a, from, to, func(n int, m llm.Message) bool {
 		text := []rune(written(m))
 		skip := 0
@@ -205,7 +205,7 @@ func pages(ctx context.Context, a Archive, from, to, offset int) (string, error)
 			skip = min(offset, len(text))
 		}
 		text = text[skip:]
-		if rows > 0 && (rows == mostRows || len(text) > left) {
+		if rows > 0 && (rows == maxRows || len(text) > left) {
 			more = fmt.Sprintf("There are more; go on with from=%d to=%d.", n, to-1)
 			return false
 		}

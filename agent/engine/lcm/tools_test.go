@@ -21,7 +21,7 @@ func long(t *testing.T) (*enginetest.Session, *lcm.Engine, tool.Set) {
 	t.Helper()
 	s := &enginetest.Session{}
 	o := options()
-	o.Limits, o.Summarise = agent.Limits{Window: 40_000}, &enginetest.Clerk{Extra: strings.Repeat(" more", 300)}
+	o.Limits, o.Completer = agent.Limits{Window: 40_000}, &enginetest.Clerk{Extra: strings.Repeat(" more", 300)}
 	e := lcm.New(o, s)
 	for i := range 400 {
 		s.Append(llm.UserText(fmt.Sprintf("fact-%d is told", i)), llm.AssistantText(fmt.Sprintf("answer-%d ", i)+strings.Repeat("무엇이든 words ", 60)))
@@ -113,7 +113,7 @@ func TestFactsAreFoundInTheArchive(t *testing.T) {
 func TestALongMessageComesInPieces(t *testing.T) {
 	s := &enginetest.Session{}
 	o := options()
-	o.Limits, o.Summarise = agent.Limits{Window: 40_000}, &enginetest.Clerk{}
+	o.Limits, o.Completer = agent.Limits{Window: 40_000}, &enginetest.Clerk{}
 	e := lcm.New(o, s)
 	s.Append(llm.UserText("a"), llm.AssistantText("b"), llm.UserText(strings.Repeat("日本語", 15_000)+"the end"))
 	for range 30 {

@@ -17,9 +17,9 @@ import (
 
 // What a child may write before it is ended.
 const (
-	mostAnswer = 8 << 20 // bytes of one line
-	mostNoise  = 100     // lines in a row that answer nothing
-	mostStderr = 2 << 10 // bytes of its last words that are kept
+	maxAnswer = 8 << 20 // bytes of one line
+	maxNoise  = 100     // lines in a row that answer nothing
+	maxStderr = 2 << 10 // bytes of its last words that are kept
 )
 
 // A message is a request, a notification or an answer of JSON-RPC 2.0.
@@ -56,7 +56,7 @@ type child struct {
 	gone   chan struct{} // closed when it has ended
 	stop   context.CancelCauseFunc
 	ctx    context.Context // cancelled with the reason for which it ends
-	stderr *lastWords
+	stderr *stderrTail
 	work   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -74,7 +74,7 @@ func start(m Manifest) (*child, error) {
 		program = filepath.Join(m.Dir, program)
 	}
 	c := &child{
-		ctx: ctx, stop: stop, stderr: &lastWords{},
+		ctx: ctx, stop: stop, stderr: &stderrTail{},
 		out: make(chan []byte, 16), gone: make(chan struct{}), waiting: map[int64]chan message{}, left: map[int64]bool{},
 	}
 	lines, stdout := io.Pipe()
@@ -116,17 +116,17 @@ func (c *child) write() {
 func (c *child) read(stdout *io.PipeReader) {
 	defer close(c.gone)
 	lines := bufio.NewScanner(stdout)
-	lines.Buffer(make([]byte, 64<<10), mostAnswer)
+	lines.Buffer(make([]byte, 64<<10), maxAnswer)
 	noise := 0
 	for c.ctx.Err() == nil && lines.Scan() {
 		if c.deliver(lines.Bytes()) {
 			noise = 0
-		} else if noise++; noise > mostNoise {
+		} else if noise++; noise > maxNoise {
 			c.stop(fmt.Errorf("it wrote %d lines that answer nothing; its own words belong on standard error", noise))
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		c.stop(fmt.Errorf("it wrote a line of more than %d MiB", mostAnswer>>20))
+		c.stop(fmt.Errorf("it wrote a line of more than %d MiB", maxAnswer>>20))
 	}
 	_ = stdout.Close() // what it writes now goes nowhere
 	if c.ctx.Err() == nil {
@@ -161,7 +161,7 @@ func (c *child) call(ctx context.Context, method string, params, result any) err
 	id := c.next
 	c.waiting[id] = answer
 	c.mu.Unlock()
-	defer c.leave(id)
+	defer c.forget(id)
 	line, err := json.Marshal(message{Version: "2.0", ID: &id, Method: method, Params: params})
 	if err != nil {
 		return err
@@ -189,8 +189,8 @@ func (c *child) call(ctx context.Context, method string, params, result any) err
 	}
 }
 
-// leave says that nobody waits for an answer any more.
-func (c *child) leave(id int64) {
+// forget says that nobody waits for an answer any more.
+func (c *child) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[id] != nil {
@@ -226,23 +226,23 @@ func (c *child) kill(why error) {
 	c.work.Wait()
 }
 
-// lastWords keeps the end of what is written to it.
-type lastWords struct {
+// stderrTail keeps the end of what is written to it.
+type stderrTail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
 // Write implements io.Writer.
-func (w *lastWords) Write(p []byte) (int, error) {
+func (w *stderrTail) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf = append(w.buf, p[max(0, len(p)-mostStderr):]...)
-	w.buf = bytes.Clone(w.buf[max(0, len(w.buf)-mostStderr):])
+	w.buf = append(w.buf, p[max(0, len(p)-maxStderr):]...)
+	w.buf = bytes.Clone(w.buf[max(0, len(w.buf)-maxStderr):])
 	return len(p), nil
 }
 
 // note adds how the child has ended.
-func (w *lastWords) note(r spawn.Result) {
+func (w *stderrTail) note(r spawn.Result) {
 	if r.Signal != "" {
 		_, _ = fmt.Fprintf(w, "\n(%s)", r.Signal)
 		return
@@ -250,7 +250,7 @@ func (w *lastWords) note(r spawn.Result) {
 	_, _ = fmt.Fprintf(w, "\n(exit status %d)", r.Code)
 }
 
-func (w *lastWords) String() string {
+func (w *stderrTail) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.TrimSpace(string(w.buf))

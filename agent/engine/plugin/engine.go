@@ -146,7 +146,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	case errors.Is(err, errUnfit), said != nil:
 		e.h.count(err)
 	}
-	return e.stepIn(ctx, v, err)
+	return e.fallBack(ctx, v, err)
 }
 
 // ask has the program look at v.
@@ -168,8 +168,8 @@ func plain(ms []llm.Message) []llm.Message {
 	return ms
 }
 
-// stepIn makes the pass with the built-in engine.
-func (e *Engine) stepIn(ctx context.Context, v agent.ContextView, why error) (agent.Compaction, error) {
+// fallBack makes the pass with the built-in engine.
+func (e *Engine) fallBack(ctx context.Context, v agent.ContextView, why error) (agent.Compaction, error) {
 	p, err := e.backup.Compress(ctx, v)
 	if err != nil {
 		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, short(why.Error()), e.backup.Name(), err)

@@ -132,7 +132,7 @@ func (h *Host) running(ctx context.Context) (*child, error) {
 	}
 	c, err := start(h.m)
 	if err == nil {
-		err = h.greet(ctx, c)
+		err = h.handshake(ctx, c)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -146,8 +146,8 @@ func (h *Host) running(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// greet makes sure that both speak the same; a child that does not is ended.
-func (h *Host) greet(ctx context.Context, c *child) error {
+// handshake makes sure that both speak the same; a child that does not is ended.
+func (h *Host) handshake(ctx context.Context, c *child) error {
 	timed, cancel := context.WithTimeoutCause(ctx, min(startTime, h.m.Timeout), errTimeout)
 	defer cancel()
 	var answer struct {

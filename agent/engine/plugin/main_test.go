@@ -179,7 +179,7 @@ func backup(up enginetest.Setup) func(json.RawMessage) agent.Engine {
 	return func(state json.RawMessage) agent.Engine {
 		s := compressor.Defaults()
 		s.MinThresholdTokens = 0
-		return compressor.New(compressor.Options{Settings: s, Limits: up.Limits, Summarise: up.Summarise, State: state})
+		return compressor.New(compressor.Options{Settings: s, Limits: up.Limits, Completer: up.Summarise, State: state})
 	}
 }
 

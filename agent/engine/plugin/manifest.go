@@ -20,8 +20,8 @@ import (
 // manifest says otherwise.
 const DefaultTimeout = time.Minute
 
-// mostTimeout is the longest timeout that a manifest may ask for.
-const mostTimeout = 10 * time.Minute
+// maxTimeout is the longest timeout that a manifest may ask for.
+const maxTimeout = 10 * time.Minute
 
 // fileName is the manifest of an engine.
 const fileName = "plugin.yaml"
@@ -37,14 +37,14 @@ type Manifest struct {
 	Preflight bool
 }
 
-// A FormError says why a directory holds no engine of ours.
-type FormError struct {
+// A ManifestError says why a directory holds no engine of ours.
+type ManifestError struct {
 	Dir     string
 	Missing []string // in words
 }
 
 // Error names all that is missing.
-func (e *FormError) Error() string {
+func (e *ManifestError) Error() string {
 	return fmt.Sprintf("%s is not a context engine: %s; docs/engines.md shows the form", e.Dir, strings.Join(e.Missing, "; "))
 }
 
@@ -57,11 +57,11 @@ func Load(dir string) (Manifest, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return m, &FormError{dir, []string{"there is no " + fileName}}
+		return m, &ManifestError{dir, []string{"there is no " + fileName}}
 	case err != nil:
 		return m, fmt.Errorf("context engine: %w", err)
 	case !info.Mode().IsRegular() || info.Size() > 64<<10:
-		return m, &FormError{dir, []string{fileName + " is no small file"}}
+		return m, &ManifestError{dir, []string{fileName + " is no small file"}}
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Manifest) parse(raw []byte) error {
 		Preflight bool `yaml:"preflight"`
 	}
 	if err := yaml.Unmarshal(raw, &in); err != nil {
-		return &FormError{m.Dir, []string{fileName + " cannot be read: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
+		return &ManifestError{m.Dir, []string{fileName + " cannot be read: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
 	}
 	var missing []string
 	m.Name = in.Name
@@ -105,8 +105,8 @@ func (m *Manifest) parse(raw []byte) error {
 	}
 	if in.Timeout != "" {
 		d, err := time.ParseDuration(in.Timeout)
-		if err != nil || d <= 0 || d > mostTimeout {
-			missing = append(missing, fmt.Sprintf("timeout %q is no time such as 30s, of at most %v", in.Timeout, mostTimeout))
+		if err != nil || d <= 0 || d > maxTimeout {
+			missing = append(missing, fmt.Sprintf("timeout %q is no time such as 30s, of at most %v", in.Timeout, maxTimeout))
 		}
 		m.Timeout = d
 	}
@@ -114,7 +114,7 @@ func (m *Manifest) parse(raw []byte) error {
 	var bad []string
 	m.Tools, bad = tools(in.Tools)
 	if missing = append(missing, bad...); missing != nil {
-		return &FormError{m.Dir, missing}
+		return &ManifestError{m.Dir, missing}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestLoad(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "mine")
 		write(t, filepath.Join(dir, "plugin.yaml"), c.text)
 		m, err := plugin.Load(dir)
-		var form *plugin.FormError
+		var form *plugin.ManifestError
 		switch {
 		case c.missing == "" && (err != nil || !slices.Equal(m.Command, c.command) || m.Timeout != c.timeout || m.Name != "mine" || m.Dir != dir):
 			t.Errorf("%q: got %+v, %v", c.text, m, err)

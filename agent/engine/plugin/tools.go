@@ -14,8 +14,8 @@ import (
 
 // The bounds on what a manifest declares and a tool says.
 const (
-	mostTools = 16
-	mostText  = 30_000 // characters of a result
+	maxTools = 16
+	maxText  = 30_000 // characters of a result
 )
 
 // declared is a tool as it stands in a manifest.
@@ -29,8 +29,8 @@ var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // tools reads the tools of a manifest; missing is what is wrong, in words.
 func tools(in []declared) (out []llm.Tool, missing []string) {
-	if len(in) > mostTools {
-		return nil, []string{fmt.Sprintf("there are %d tools, more than %d", len(in), mostTools)}
+	if len(in) > maxTools {
+		return nil, []string{fmt.Sprintf("there are %d tools, more than %d", len(in), maxTools)}
 	}
 	seen := map[string]bool{}
 	for _, d := range in {
@@ -71,7 +71,7 @@ func (h *Host) Tools(state func(ctx context.Context, session string) (json.RawMe
 			}
 			return h.use(ctx, map[string]any{"session": c.Session, "state": k.Own, "name": t.Name, "input": in})
 		}
-		ts = append(ts, tool.New(tool.Spec{Tool: t, Effect: tool.Pure, MaxResult: mostText}, run))
+		ts = append(ts, tool.New(tool.Spec{Tool: t, Effect: tool.Pure, MaxResult: maxText}, run))
 	}
 	return ts
 }

@@ -19,10 +19,10 @@ const (
 	plainEntry   = 300 // code points
 )
 
-// Plain is a summary that no model wrote: the last things the user asked for,
+// WithoutModel is a summary that no model wrote: the last things the user asked for,
 // the tools that were used, files and errors that were named. previous is kept,
 // as far as the budget goes. The same input gives the same text.
-func Plain(previous string, ms []llm.Message, budget int) string {
+func WithoutModel(previous string, ms []llm.Message, budget int) string {
 	s, err := parse(previous)
 	if err != nil {
 		s = sections{}
@@ -65,7 +65,7 @@ var path = regexp.MustCompile(`(?:[\w.~-]*/)+[\w.-]+\.\w{1,8}\b|\b[\w-]+\.(?:go|
 func gather(ms []llm.Message) facts {
 	var f facts
 	name := func(text string) {
-		for _, p := range path.FindAllString(clip(text, mostBody), plainFiles) {
+		for _, p := range path.FindAllString(clip(text, maxBody), plainFiles) {
 			f.files = slices.DeleteFunc(f.files, func(q string) bool { return p == q })
 			f.files = append(f.files, p)
 		}

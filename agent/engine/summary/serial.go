@@ -10,14 +10,14 @@ import (
 // The lengths, in code points, up to which a body and the input of a call are
 // shown to the summary model.
 const (
-	mostBody  = 6000
-	bodyHead  = 4000
-	bodyTail  = 1500
-	mostInput = 1500
+	maxBody  = 6000
+	bodyHead = 4000
+	bodyTail = 1500
+	maxInput = 1500
 )
 
-// Serial writes each message down as the summary model reads it.
-func Serial(ms []llm.Message) []string {
+// RenderMessages writes each message down as the summary model reads it.
+func RenderMessages(ms []llm.Message) []string {
 	out := make([]string, 0, len(ms))
 	for _, m := range ms {
 		if s := serial(m); s != "" {
@@ -50,7 +50,7 @@ func serial(m llm.Message) string {
 		case llm.Image:
 			line(who, "(a picture)")
 		case llm.ToolUse:
-			line("[Tool call "+k.ID+"]: ", k.Name+" "+clip(string(k.Input), mostInput))
+			line("[Tool call "+k.ID+"]: ", k.Name+" "+clip(string(k.Input), maxInput))
 		case llm.ToolResult:
 			label := "[TOOL RESULT " + k.ID + "]: "
 			if k.Failed {
@@ -74,10 +74,10 @@ func fence(s string) string {
 }
 
 func middle(s string) string {
-	if len(s) <= mostBody {
+	if len(s) <= maxBody {
 		return s
 	}
-	if n := utf8.RuneCountInString(s); n > mostBody {
+	if n := utf8.RuneCountInString(s); n > maxBody {
 		r := []rune(s)
 		return string(r[:bodyHead]) + "\n...[truncated]...\n" + string(r[n-bodyTail:])
 	}
@@ -91,10 +91,10 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n]) + "..."
 }
 
-// Said is what the user says in ms, as a sample of the user's language.
-func Said(ms []llm.Message) string {
+// UserText is what the user says in ms, as a sample of the user's language.
+func UserText(ms []llm.Message) string {
 	var b strings.Builder
-	for i := len(ms) - 1; i >= 0 && b.Len() < mostBody; i-- {
+	for i := len(ms) - 1; i >= 0 && b.Len() < maxBody; i-- {
 		if ms[i].Role == llm.User {
 			b.WriteString(clip(ms[i].Text(), 500))
 			b.WriteByte('\n')

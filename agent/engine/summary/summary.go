@@ -29,10 +29,10 @@ type Answer struct {
 	Model string
 }
 
-// A Summariser answers one request with one call of a model. Its methods may be
+// A Completer answers one request with one call of a model. Its methods may be
 // called from any goroutine.
-type Summariser interface {
-	Summarise(ctx context.Context, r Request) (Answer, error)
+type Completer interface {
+	Complete(ctx context.Context, r Request) (Answer, error)
 	// Window is how many tokens the model can take; 0 if that is not known.
 	Window() int
 }
@@ -40,23 +40,23 @@ type Summariser interface {
 // DefaultTimeout bounds one call of a model.
 const DefaultTimeout = 120 * time.Second
 
-// Model returns a Summariser that asks model of p. A timeout of 0 is
+// NewCompleter returns a Summariser that asks model of p. A timeout of 0 is
 // DefaultTimeout.
-func Model(p llm.Provider, model string, window int, timeout time.Duration) Summariser {
+func NewCompleter(p llm.Provider, model string, window int, timeout time.Duration) Completer {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	return asked{p, model, window, timeout}
+	return modelCompleter{p, model, window, timeout}
 }
 
-type asked struct {
+type modelCompleter struct {
 	p       llm.Provider
 	model   string
 	window  int
 	timeout time.Duration
 }
 
-func (a asked) Window() int { return a.window }
+func (a modelCompleter) Window() int { return a.window }
 
 // The reasons why an answer of a model is none.
 var (
@@ -66,7 +66,7 @@ var (
 	errEmpty   = errors.New("the summary model answered nothing")
 )
 
-func (a asked) Summarise(ctx context.Context, r Request) (Answer, error) {
+func (a modelCompleter) Complete(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("the summary model took longer than %s", a.timeout))
 	defer cancel()
 	q := llm.Request{Model: a.model, Transcript: llm.NewTranscript(llm.UserText(r.Prompt)), MaxTokens: r.MaxTokens}

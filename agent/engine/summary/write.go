@@ -22,10 +22,10 @@ type Task struct {
 // A Writer writes summaries. It is for one pass; its methods are not called
 // concurrently.
 type Writer struct {
-	First Summariser
+	First Completer
 	// Second is asked once First has failed, for the rest of the pass; nil for
 	// nobody.
-	Second Summariser
+	Second Completer
 	// Redact takes secrets out of what is sent and of what comes back.
 	Redact func(string) string
 
@@ -36,8 +36,8 @@ type Writer struct {
 	Fault error
 }
 
-// ErrNobody says that there is no model to ask.
-var ErrNobody = errors.New("no model is configured for summaries")
+// ErrNoModel says that there is no model to ask.
+var ErrNoModel = errors.New("no model is configured for summaries")
 
 // Write returns the summary: all headings, within the budget. A task that is
 // larger than 80 % of the model's window is done in pieces, each of which
@@ -47,7 +47,7 @@ func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 		w.First, w.Second = w.Second, nil
 	}
 	if w.First == nil {
-		return "", ErrNobody
+		return "", ErrNoModel
 	}
 	parts := make([]string, len(t.Parts))
 	for i, p := range t.Parts {
@@ -65,13 +65,13 @@ func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 	return text, nil
 }
 
-// leastRoom is how many tokens of conversation are sent at least.
-const leastRoom = 1000
+// minRoom is how many tokens of conversation are sent at least.
+const minRoom = 1000
 
 // room is how many tokens of conversation one call takes.
 func (w *Writer) room(t Task) int {
 	window := 0
-	for _, s := range []Summariser{w.First, w.Second} {
+	for _, s := range []Completer{w.First, w.Second} {
 		if s != nil && s.Window() > 0 && (window == 0 || s.Window() < window) {
 			window = s.Window()
 		}
@@ -80,7 +80,7 @@ func (w *Writer) room(t Task) int {
 		window = tokens.DefaultContext
 	}
 	beside := tokens.Text(t.prompt("-", nil, errNoSections)) + max(tokens.Text(t.Previous), t.Budget)
-	return max(window*80/100-beside, leastRoom)
+	return max(window*80/100-beside, minRoom)
 }
 
 // groups puts parts, in order, into as few groups of at most room tokens as it
@@ -143,10 +143,10 @@ func (w *Writer) one(ctx context.Context, t Task, previous string, parts []strin
 }
 
 // try asks s, and once more if it answered something else than a summary.
-func (w *Writer) try(ctx context.Context, s Summariser, t Task, previous string, parts []string) (string, error) {
+func (w *Writer) try(ctx context.Context, s Completer, t Task, previous string, parts []string) (string, error) {
 	var fault error
 	for range 2 {
-		a, err := s.Summarise(ctx, Request{Prompt: t.prompt(previous, parts, fault), MaxTokens: 2 * t.Budget})
+		a, err := s.Complete(ctx, Request{Prompt: t.prompt(previous, parts, fault), MaxTokens: 2 * t.Budget})
 		w.Usage = w.Usage.Add(a.Usage)
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)

@@ -83,8 +83,8 @@ type App struct {
 	sandbox    func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
 	meter      meter
 	makeEngine engineMaker
-	host       *plugin.Host       // the program that is the context engine; nil: there is none
-	summarise  summary.Summariser // what is configured for summaries; nil: what answers
+	host       *plugin.Host      // the program that is the context engine; nil: there is none
+	summarise  summary.Completer // what is configured for summaries; nil: what answers
 	cache      *media.Cache
 	index      *index.Follower
 	found      *index.Index

@@ -101,17 +101,17 @@ func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compress
 			MinThresholdTokens: c.MinThresholdTokens,
 		},
 		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.o.Report.Secrets.Mask,
-		Summarise: summary.Model(model.Provider, model.Model, model.Window, a.o.Config.Auxiliary.Compression.Timeout),
+		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.o.Config.Auxiliary.Compression.Timeout),
 	}
 	if a.summarise != nil {
-		o.Main, o.Summarise = o.Summarise, a.summarise
+		o.Main, o.Completer = o.Completer, a.summarise
 	}
 	return o
 }
 
 // summaries asks the model that is configured for summaries; nil if it is the one
 // that answers.
-func (a *App) summaries() summary.Summariser {
+func (a *App) summaries() summary.Completer {
 	e := a.o.Report.Summary
 	if e.Provider == "" {
 		return nil
@@ -122,5 +122,5 @@ func (a *App) summaries() summary.Summariser {
 		a.o.Log.Warn("the model that writes summaries takes less than the one that answers: long conversations are summarised in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))
 	}
-	return summary.Model(a.endpoint(e), e.Model, window, task.Timeout)
+	return summary.NewCompleter(a.endpoint(e), e.Model, window, task.Timeout)
 }

@@ -41,9 +41,9 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	if e.Provider == "" {
 		e = a.o.Report.Model
 	}
-	m := summary.Model(a.endpoint(e), e.Model, 0, a.o.Config.Auxiliary.Compression.Timeout)
+	m := summary.NewCompleter(a.endpoint(e), e.Model, 0, a.o.Config.Auxiliary.Compression.Timeout)
 	return func(ctx context.Context, session, prompt string) (string, error) {
-		out, err := m.Summarise(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: mostSummary})
+		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: mostSummary})
 		a.charge(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
 		if err != nil {
 			a.o.Log.Warn("a conversation that was found is shown as it is, not summarised", zap.Error(err))

@@ -10,21 +10,21 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Scribe writes the older part of a context down. One goroutine at a time uses
+// A Summarizer writes the older part of a context down. One goroutine at a time uses
 // it, except that Save may be called from any.
-type Scribe interface {
+type Summarizer interface {
 	// Name is that of the engine.
 	Name() string
 	// Write returns what takes the place of what p holds.
-	Write(ctx context.Context, w *summary.Writer, p Part) (string, error)
+	Write(ctx context.Context, w *summary.Writer, p SummaryInput) (string, error)
 	// Save is what is kept, as JSON; Write has made it. A pass may be discarded
 	// by others: then the messages that the next one takes are not behind those
 	// that were kept, and the scribe forgets what is not archived.
 	Save() json.RawMessage
 }
 
-// A Part is what a summary is to stand for.
-type Part struct {
+// A SummaryInput is what a summary is to stand for.
+type SummaryInput struct {
 	Messages []llm.Message // pruned; earlier summaries are not among them
 	Previous string        // the summary so far; "" for none
 	// From and To are the numbers, in the whole transcript, of the first message
@@ -36,23 +36,23 @@ type Part struct {
 	Most            int    // tokens for everything that stands in its place
 	Focus           string // what is kept best
 	User            string // a sample of what the user writes
-	Plain           bool   // no model is asked
+	WithoutModel    bool   // no model is asked
 }
 
 // An Engine implements agent.Engine and agent.Lifecycle around a Scribe.
 type Engine struct {
 	o Options
-	s Scribe
+	s Summarizer
 
 	mu     sync.Mutex // guards what follows
 	limits agent.Limits
-	f      Figures
+	f      TokenLimits
 	st     state
 }
 
 // New returns the engine of one session. read is called with what the scribe had
 // kept, if anything, before New returns.
-func New(o Options, s Scribe, read func(json.RawMessage)) *Engine {
+func New(o Options, s Summarizer, read func(json.RawMessage)) *Engine {
 	e := &Engine{o: o, s: s, st: load(o.State, s.Name())}
 	if read != nil && len(e.st.Scribe) > 0 {
 		read(e.st.Scribe)
@@ -71,24 +71,24 @@ func (e *Engine) Update(llm.Usage) {}
 func (e *Engine) Limits(l agent.Limits) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.limits, e.f = l, e.o.Settings.Figures(windowOf(l))
+	e.limits, e.f = l, e.o.Settings.TokenLimits(windowOf(l))
 }
 
-// Figures returns what is derived from the settings and the model.
-func (e *Engine) Figures() Figures {
+// TokenLimits returns what is derived from the settings and the model.
+func (e *Engine) TokenLimits() TokenLimits {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.f
 }
 
 // ShouldCompress implements agent.Engine. Rests are Compress's business.
-func (e *Engine) ShouldCompress(tokens int) bool { return tokens >= e.Figures().Threshold }
+func (e *Engine) ShouldCompress(tokens int) bool { return tokens >= e.TokenLimits().Threshold }
 
 // Reset implements agent.Lifecycle.
 func (e *Engine) Reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.st.rested()
+	e.st.endCooldown()
 }
 
 // End implements agent.Lifecycle. The engine holds nothing.

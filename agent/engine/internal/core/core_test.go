@@ -26,7 +26,7 @@ type writes struct {
 }
 
 func (writes) Name() string { return "writes" }
-func (w writes) Write(context.Context, *summary.Writer, core.Part) (string, error) {
+func (w writes) Write(context.Context, *summary.Writer, core.SummaryInput) (string, error) {
 	return w.text, w.err
 }
 func (w writes) Save() json.RawMessage {

@@ -20,9 +20,9 @@ import (
 // Note is appended to the system prompt of a session that has been compacted.
 const Note = "[Note: Some earlier conversation turns have been compacted into a summary to save context space. The summary and the messages behind it tell the current state; build on them instead of doing the work again.]"
 
-// The frame in which a summary is shown.
+// The summaryHeader in which a summary is shown.
 const (
-	frame = shape.Banner + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
+	summaryHeader = shape.SummaryHeading + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
 		"It is reference, not an instruction: what it tells may be done already and must not be done again because it stands here. " +
 		"Answer the newest message of the user; where the two differ, that message holds.\n\n%s\n\n" + closing
 	closing = "--- End of the summary ---"
@@ -37,7 +37,7 @@ var errLarger = errors.New("the summary would have made the context larger, so i
 type job struct {
 	e     *Engine
 	v     agent.ContextView
-	f     Figures
+	f     TokenLimits
 	ms    []llm.Message // v.Messages, legal
 	whole bool          // ms are not v.Messages: all of those are archived
 
@@ -56,11 +56,11 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	}
 	end := v.First + len(v.Messages)
 	rest := false
-	e.with(func(s *state) { rest = s.resting(end) && !v.Force && !v.WithoutModel })
+	e.with(func(s *state) { rest = s.coolingDown(end) && !v.Force && !v.WithoutModel })
 	if rest {
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
-	j := &job{e: e, v: v, f: e.Figures()}
+	j := &job{e: e, v: v, f: e.TokenLimits()}
 	j.ms, j.whole = shape.Repair(v.Messages)
 	j.boundaries()
 	if !j.middle && j.cleared == 0 {
@@ -91,7 +91,7 @@ func (j *job) boundaries() {
 	if at >= 0 {
 		b.Head, j.previous = 0, text
 	}
-	j.plan, j.middle = shape.Cut(j.ms, b)
+	j.plan, j.middle = shape.NewPlan(j.ms, b)
 	if !j.middle {
 		j.plan.Head, j.plan.Tail = 0, 0
 	}
@@ -107,7 +107,7 @@ func (j *job) boundaries() {
 	}
 	// Also without its output the tail is too much: it yields to its budget.
 	b.LastN = 2
-	if p, ok := shape.Cut(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
+	if p, ok := shape.NewPlan(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
 		j.plan, j.middle = p, true
 		j.tail, j.cleared = shape.PruneTail(j.ms[p.Tail:], room)
 	}
@@ -163,16 +163,16 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 		from = min(from, j.plan.Head-1)
 	}
 	p.From, p.To = from, max(to, p.To)
-	part := Part{
+	part := SummaryInput{
 		Messages: mid, From: j.v.First + j.plan.Head, To: j.v.First + j.plan.Tail, Start: j.v.First,
-		Budget: j.f.Budget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.Said(j.ms), Plain: j.v.WithoutModel,
+		Budget: j.f.SummaryBudget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.UserText(j.ms), WithoutModel: j.v.WithoutModel,
 	}
 	first := part.From
 	if j.previous != "" {
 		part.Previous = j.known(&first)
 	}
 	part.First, part.Most = first, j.f.Summary
-	w := &summary.Writer{First: j.e.o.Summarise, Second: j.e.o.Main, Redact: j.e.o.redact}
+	w := &summary.Writer{First: j.e.o.Completer, Second: j.e.o.Main, Redact: j.e.o.redact}
 	body, err = j.e.s.Write(ctx, w, part)
 	p.Usage, p.Model = w.Usage, w.Model
 	if err != nil {
@@ -185,7 +185,7 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 		p.Explanation, p.Sentences = "", nil
 		p.Explain("No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived.")
 	}
-	banner = fmt.Sprintf(frame, first, part.To-1, body)
+	banner = fmt.Sprintf(summaryHeader, first, part.To-1, body)
 	p.Messages = shape.Assemble(head, j.plan, banner, j.tail)
 	j.e.with(func(s *state) { s.From = first })
 	return body, banner, nil
@@ -224,7 +224,7 @@ func (j *job) done(p *agent.Compaction, body, banner string) {
 	kept := j.e.s.Save()
 	j.e.with(func(s *state) {
 		saved := p.Before - p.After
-		s.Failures, s.Until, s.Why = 0, time.Time{}, ""
+		s.Failures, s.Until, s.Reason = 0, time.Time{}, ""
 		if saved*100 < effective*p.Before {
 			// What is behind this pass counts from the list that takes its place.
 			s.idle(j.v.First + len(j.v.Messages) + len(p.Messages))

@@ -31,9 +31,9 @@ func Defaults() Settings {
 type Options struct {
 	Settings Settings
 	Limits   agent.Limits
-	// Summarise writes summaries. Main is asked once if it fails; nil if it is
+	// Completer writes summaries. Main is asked once if it fails; nil if it is
 	// the main model already.
-	Summarise, Main summary.Summariser
+	Completer, Main summary.Completer
 	// State is what an engine of the same session returned as its State; what
 	// cannot be read counts as nothing.
 	State json.RawMessage
@@ -42,8 +42,8 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Figures are derived from the settings and the window of a model.
-type Figures struct {
+// TokenLimits are derived from the settings and the window of a model.
+type TokenLimits struct {
 	Threshold int // tokens from which on a pass is due
 	Tail      int // tokens that the tail may have
 	Summary   int // tokens that a summary may have at most
@@ -52,27 +52,27 @@ type Figures struct {
 // What bounds a summary, in tokens and shares.
 const (
 	summaryShare  = 0.20 // of what it stands for
-	leastSummary  = 2_000
-	mostSummary   = 12_000
+	minSummary    = 2_000
+	maxSummary    = 12_000
 	windowSummary = 0.05
 	smallWindow   = 0.80
 )
 
-// Figures returns the figures for a window of so many tokens.
-func (s Settings) Figures(window int) Figures {
+// TokenLimits returns the figures for a window of so many tokens.
+func (s Settings) TokenLimits(window int) TokenLimits {
 	t := part(s.Threshold, window)
 	if t < s.MinThresholdTokens {
 		t = min(s.MinThresholdTokens, part(smallWindow, window))
 	}
-	return Figures{
+	return TokenLimits{
 		Threshold: t, Tail: part(s.TargetRatio, t),
-		Summary: min(part(windowSummary, window), mostSummary),
+		Summary: min(part(windowSummary, window), maxSummary),
 	}
 }
 
-// Budget is how many tokens a summary of so many tokens may have.
-func (f Figures) Budget(middle int) int {
-	return min(max(part(summaryShare, middle), leastSummary), f.Summary)
+// SummaryBudget is how many tokens a summary of so many tokens may have.
+func (f TokenLimits) SummaryBudget(middle int) int {
+	return min(max(part(summaryShare, middle), minSummary), f.Summary)
 }
 
 // part is share of n, rounded down; what a float is short of a whole by nothing

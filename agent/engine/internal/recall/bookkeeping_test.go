@@ -19,7 +19,7 @@ type instant struct{}
 var answer = enginetest.Body("all is well")
 
 func (instant) Window() int { return 1 << 30 }
-func (instant) Summarise(context.Context, summary.Request) (summary.Answer, error) {
+func (instant) Complete(context.Context, summary.Request) (summary.Answer, error) {
 	return summary.Answer{Text: answer, Model: "instant"}, nil
 }
 
@@ -37,7 +37,7 @@ func huge() (s *enginetest.Session, bytes int) {
 
 // onePass makes a pass of a new engine called name.
 func onePass(ctx context.Context, name string, s *enginetest.Session, v agent.ContextView) error {
-	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Summarise: instant{}}
+	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: instant{}}
 	var e agent.Engine = compressor.New(o)
 	if name == lcm.Name {
 		e = lcm.New(o, s)

@@ -26,8 +26,8 @@ func (r *Reader) Window() int { return r.Size }
 // headingsCost is what the headings take of a budget.
 const headingsCost = 60
 
-// Summarise implements summary.Summariser.
-func (r *Reader) Summarise(_ context.Context, q summary.Request) (summary.Answer, error) {
+// Complete implements summary.Summariser.
+func (r *Reader) Complete(_ context.Context, q summary.Request) (summary.Answer, error) {
 	left := q.MaxTokens/2 - headingsCost
 	out, spent := take(listed(part(q.Prompt, "summary")), left/2)
 	more, _ := take(firsts(part(q.Prompt, "conversation")), left-spent)

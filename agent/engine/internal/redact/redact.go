@@ -5,23 +5,23 @@ package redact
 
 import "regexp"
 
-// Mark stands where a secret was.
-const Mark = "[REDACTED]"
+// Placeholder stands where a secret was.
+const Placeholder = "[REDACTED]"
 
 var forms = []struct {
 	re   *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`), Mark},
-	{regexp.MustCompile(`\b(sk|pk|rk)[-_](ant-|live_|test_|proj-|or-)?[A-Za-z0-9_-]{16,}`), Mark},
-	{regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})`), Mark},
-	{regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`), Mark},
-	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}`), Mark},
-	{regexp.MustCompile(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), Mark},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Mark},
-	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}`), "${1} " + Mark},
-	{regexp.MustCompile(`(://[^/\s:@]+:)[^@\s/]+@`), "${1}" + Mark + "@"},
-	{regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Mark},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`), Placeholder},
+	{regexp.MustCompile(`\b(sk|pk|rk)[-_](ant-|live_|test_|proj-|or-)?[A-Za-z0-9_-]{16,}`), Placeholder},
+	{regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})`), Placeholder},
+	{regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`), Placeholder},
+	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}`), Placeholder},
+	{regexp.MustCompile(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), Placeholder},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Placeholder},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}`), "${1} " + Placeholder},
+	{regexp.MustCompile(`(://[^/\s:@]+:)[^@\s/]+@`), "${1}" + Placeholder + "@"},
+	{regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Placeholder},
 }
 
 // Text returns s without what looks like a secret. It is the same when it is

@@ -21,7 +21,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----": "abc",
 	} {
 		out := redact.Text(in)
-		if strings.Contains(out, gone) || !strings.Contains(out, redact.Mark) || redact.Text(out) != out {
+		if strings.Contains(out, gone) || !strings.Contains(out, redact.Placeholder) || redact.Text(out) != out {
 			t.Errorf("%q became %q", in, out)
 		}
 	}

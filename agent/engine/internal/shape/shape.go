@@ -11,8 +11,8 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// Banner is what the block with a summary begins with.
-const Banner = "[CONTEXT COMPACTION] Earlier turns were compacted"
+// SummaryHeading is what the block with a summary begins with.
+const SummaryHeading = "[CONTEXT COMPACTION] Earlier turns were compacted"
 
 // Bounds say what is protected.
 type Bounds struct {
@@ -30,9 +30,9 @@ type Plan struct {
 	Merge bool
 }
 
-// Cut finds the boundaries in a legal list. No call is parted from its results,
+// NewPlan finds the boundaries in a legal list. No call is parted from its results,
 // and the newest message of the user is in the tail. ok: something is between.
-func Cut(ms []llm.Message, b Bounds) (p Plan, ok bool) {
+func NewPlan(ms []llm.Message, b Bounds) (p Plan, ok bool) {
 	h, s := min(b.Head, len(ms)), tail(ms, b)
 	if h > 0 && len(ms[h-1].ToolUses()) > 0 {
 		h++
@@ -84,7 +84,7 @@ func NewestUser(ms []llm.Message) int {
 }
 
 func said(b llm.Block) bool {
-	return b.Type == llm.Image || b.Type == llm.Text && strings.TrimSpace(b.Text) != "" && !strings.HasPrefix(b.Text, Banner)
+	return b.Type == llm.Image || b.Type == llm.Text && strings.TrimSpace(b.Text) != "" && !strings.HasPrefix(b.Text, SummaryHeading)
 }
 
 // answers reports whether m holds results of calls.
@@ -120,7 +120,7 @@ func Assemble(head []llm.Message, p Plan, text string, tail []llm.Message) []llm
 func Summary(ms []llm.Message) (at int, text string) {
 	for i := len(ms) - 1; i >= 0; i-- {
 		for _, b := range ms[i].Blocks {
-			if b.Type == llm.Text && strings.HasPrefix(b.Text, Banner) {
+			if b.Type == llm.Text && strings.HasPrefix(b.Text, SummaryHeading) {
 				return i, b.Text
 			}
 		}

@@ -51,19 +51,19 @@ func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 			Head: rapid.IntRange(0, 6).Draw(t, "head"), LastN: rapid.IntRange(1, 30).Draw(t, "last"),
 			Budget: rapid.IntRange(0, 20_000).Draw(t, "budget"),
 		}
-		p, ok := shape.Cut(ms, b)
+		p, ok := shape.NewPlan(ms, b)
 		if !ok {
 			return
 		}
 		if p.Tail > shape.NewestUser(ms) || len(ms)-p.Tail < min(b.LastN, len(ms)) || p.Head < min(b.Head, len(ms)) {
 			t.Fatalf("%+v of %d messages, %+v", p, len(ms), b)
 		}
-		out := shape.Assemble(ms[:p.Head], p, shape.Banner+" here", ms[p.Tail:])
+		out := shape.Assemble(ms[:p.Head], p, shape.SummaryHeading+" here", ms[p.Tail:])
 		if err := llm.ValidateMessages(out); err != nil {
 			t.Fatal(err)
 		}
 		at, text := shape.Summary(out)
-		if at < 0 || text != shape.Banner+" here" {
+		if at < 0 || text != shape.SummaryHeading+" here" {
 			t.Fatalf("the summary is found at %d: %q", at, text)
 		}
 		if left := shape.WithoutSummary(out, text); !same(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
