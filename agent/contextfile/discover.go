@@ -169,8 +169,8 @@ func look(root *os.Root, folder string) (string, []Note) {
 			note("%s is not valid UTF-8; what could not be read is shown as \uFFFD.", at)
 		}
 		if hits := guard.Scan(text); len(hits) > 0 {
-			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, guard.List(hits), hits[0].Excerpt)
-			text = guard.Blocked(name, hits)
+			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, guard.JoinIDs(hits), hits[0].Excerpt)
+			text = guard.Placeholder(name, hits)
 		}
 		return "\n\n" + found + onOneLine(at) + "]\n" + strings.TrimSpace(limit(name, text)), notes
 	}

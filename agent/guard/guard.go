@@ -80,8 +80,8 @@ func ScanMemory(text string) []Finding {
 	return found
 }
 
-// List returns the ids of findings, with ", " between them.
-func List(found []Finding) string {
+// JoinIDs returns the ids of findings, with ", " between them.
+func JoinIDs(found []Finding) string {
 	names := make([]string, len(found))
 	for i, f := range found {
 		names[i] = f.ID
@@ -89,8 +89,8 @@ func List(found []Finding) string {
 	return strings.Join(names, ", ")
 }
 
-// Blocked returns what stands in a prompt in the place of the file called name
+// Placeholder returns what stands in a prompt in the place of the file called name
 // in which these were found.
-func Blocked(name string, found []Finding) string {
-	return fmt.Sprintf("[BLOCKED: %s contained potential prompt injection (%s). Content not loaded.]", name, List(found))
+func Placeholder(name string, found []Finding) string {
+	return fmt.Sprintf("[BLOCKED: %s contained potential prompt injection (%s). Content not loaded.]", name, JoinIDs(found))
 }

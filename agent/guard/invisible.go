@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// unseen reports whether r is a character that shows nothing and can hide text
+// invisible reports whether r is a character that shows nothing and can hide text
 // or turn its order round. Joiners are among them; where they belong is for
 // invisible to say.
-func unseen(r rune) bool {
+func invisible(r rune) bool {
 	switch {
 	case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F:
 		return true
@@ -34,7 +34,7 @@ func (s *scan) invisible(text string) {
 	var before rune // the last visible character
 	flag := false   // within the tags that follow a black flag
 	for i, r := range text {
-		if !unseen(r) {
+		if !invisible(r) {
 			before, flag = visible(before, r), r == 0x1F3F4
 			continue
 		}

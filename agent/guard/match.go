@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A place is where a slot of a rule was last found: the word, counted from 1, 0
+// A match is where a slot of a rule was last found: the word, counted from 1, 0
 // for nowhere; and the word at which the row of slots began.
-type place struct{ word, start int32 }
+type match struct{ word, start int32 }
 
 // match runs all rules over all words. For each slot of a rule only the last
 // place matters at which the slots up to it were found: a later one is nearer to
@@ -42,8 +42,8 @@ func (s *scan) step(r *rule, i int) {
 			}
 			start = before.start
 		}
-		last[k] = place{int32(i) + 1, start}
-		if k == len(r.slots)-1 && !s.excused(r, int(start), i) {
+		last[k] = match{int32(i) + 1, start}
+		if k == len(r.slots)-1 && !s.harmless(r, int(start), i) {
 			s.hit(r, int(start), i)
 		}
 	}
@@ -55,9 +55,9 @@ func (s *scan) hit(r *rule, start, end int) {
 	s.raise = append(s.raise, span{from, to})
 }
 
-// excused reports whether words that fit a rule are no attack: they are negated,
+// harmless reports whether words that fit a rule are no attack: they are negated,
 // told about, or fail a condition of the rule.
-func (s *scan) excused(r *rule, start, end int) bool {
+func (s *scan) harmless(r *rule, start, end int) bool {
 	first := min(s.list[start].from, start)
 	if r.imperative && !s.ordered(first) || s.negated(first, r.negatable) || s.mentioned(first, end) {
 		return true

@@ -9,11 +9,11 @@ const (
 	memoBytes = 1 << 20
 )
 
-// A Memo is Scan for texts that come again, such as a file that each prompt
+// A Cache is Scan for texts that come again, such as a file that each prompt
 // holds: what was found in the last texts is known. Texts are compared as they
 // are, so that no other one can pass for them. Its zero value is ready; its
 // methods may be called from several goroutines.
-type Memo struct {
+type Cache struct {
 	mu    sync.Mutex // guards what follows
 	known map[string][]Finding
 	order []string // the oldest first
@@ -21,7 +21,7 @@ type Memo struct {
 }
 
 // Scan returns what Scan would. The caller must not change the findings.
-func (m *Memo) Scan(text string) []Finding {
+func (m *Cache) Scan(text string) []Finding {
 	m.mu.Lock()
 	found, ok := m.known[text]
 	m.mu.Unlock()

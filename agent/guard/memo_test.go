@@ -14,7 +14,7 @@ import (
 // TestMemo: what is remembered is what a scan finds, however many texts came
 // between.
 func TestMemo(t *testing.T) {
-	var m guard.Memo
+	var m guard.Cache
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -38,7 +38,7 @@ func TestMemo(t *testing.T) {
 // TestAMemoForgetsWhatIsTooMuch: large texts push others out, and each is judged
 // as it is.
 func TestAMemoForgetsWhatIsTooMuch(t *testing.T) {
-	var m guard.Memo
+	var m guard.Cache
 	filler := strings.Repeat("Run the tests before each commit. ", 12_000)
 	for range 2 {
 		for i := range 5 {

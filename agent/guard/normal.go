@@ -38,7 +38,7 @@ func fold(r rune) rune {
 	case '\u00A0', '\u2028', '\u2029':
 		return ' '
 	}
-	if unseen(r) {
+	if invisible(r) {
 		return -1
 	}
 	return r

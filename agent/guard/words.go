@@ -42,7 +42,7 @@ type scan struct {
 // A buffer is memory that scans use one after the other.
 type buffer struct {
 	list   []word
-	places []place
+	places []match
 }
 
 // done gives the buffer back, without the text in it.
@@ -59,7 +59,7 @@ func newScan(text string) *scan {
 	l := theLexicon()
 	b, ok := l.buffers.Get().(*buffer)
 	if !ok {
-		b = &buffer{places: make([]place, l.slots)}
+		b = &buffer{places: make([]match, l.slots)}
 	}
 	return &scan{text: text, lex: l, buf: b, list: b.list}
 }

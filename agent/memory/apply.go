@@ -170,7 +170,7 @@ func check(op *Op) Result {
 	}
 	if found := guard.ScanMemory(op.Content); len(found) > 0 {
 		return refuse(Injection, "Blocked: content matches threat pattern '%s' (%q). Memory stands in every prompt; say it in other words, or leave it out.",
-			guard.List(found), found[0].Excerpt)
+			guard.JoinIDs(found), found[0].Excerpt)
 	}
 	return Result{}
 }

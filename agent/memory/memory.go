@@ -175,8 +175,8 @@ func (s *Store) Snapshot(t Target) (string, []Blocked, error) {
 		}
 		seen[e] = true
 		if found := guard.ScanMemory(e); len(found) > 0 {
-			blocked = append(blocked, Blocked{t, e, guard.List(found)})
-			e = guard.Blocked(t.File(), found)
+			blocked = append(blocked, Blocked{t, e, guard.JoinIDs(found)})
+			e = guard.Placeholder(t.File(), found)
 		}
 		shown = append(shown, e)
 	}

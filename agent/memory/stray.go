@@ -56,7 +56,7 @@ func (s *Store) Import(ctx context.Context, from MisplacedFile) (int, error) {
 	for i, e := range f.entries {
 		if found := guard.ScanMemory(e); len(found) > 0 {
 			return 0, fmt.Errorf("import memory: entry %d of %s looks like an attack (%s): %q; remove it, then import again",
-				i+1, from.Path, guard.List(found), found[0].Excerpt)
+				i+1, from.Path, guard.JoinIDs(found), found[0].Excerpt)
 		}
 	}
 	if n, limit := size(f.entries), s.Limit(from.Target); n > limit {

@@ -11,13 +11,13 @@ import (
 
 // A call is one run of a program: its name without folders, and its arguments.
 type call struct {
-	name string
-	args []string
-	in   text
+	name  string
+	args  []string
+	stdin text
 }
 
 // simple judges a simple command for one choice of values.
-func (j *judge) simple(c *syntax.CallExpr, in text) text {
+func (j *evaluator) simple(c *syntax.CallExpr, in text) text {
 	for _, a := range c.Assigns {
 		j.assign(a)
 	}
@@ -38,7 +38,7 @@ func (j *judge) simple(c *syntax.CallExpr, in text) text {
 }
 
 // run judges the run of a program with its arguments.
-func (j *judge) run(argv []string, in text) (out text) {
+func (j *evaluator) run(argv []string, in text) (out text) {
 	out = text{kind: anything}
 	if !j.step() {
 		return out
@@ -50,14 +50,14 @@ func (j *judge) run(argv []string, in text) (out text) {
 	return out
 }
 
-func (j *judge) dispatch(argv []string, in text) text {
+func (j *evaluator) dispatch(argv []string, in text) text {
 	name, args := argv[0], argv[1:]
 	if strings.ContainsAny(name, string([]rune{hole, many, one})) {
 		return j.guess(argv, in)
 	}
 	if value, ok := j.alias[name]; ok {
 		delete(j.alias, name) // an alias does not stand for itself
-		j.apart(value+" "+quoteAll(args), in, j.zero, j.args)
+		j.subshell(value+" "+quoteAll(args), in, j.zero, j.args)
 		j.alias[name] = value
 	}
 	// What the script defines it may define on a branch that is not taken, so the
@@ -67,7 +67,7 @@ func (j *judge) dispatch(argv []string, in text) text {
 		j.called[name] = true
 		out = j.invoke(name, args, in)
 	} else if strings.Contains(name, "/") {
-		out, _ = j.written(name, args, in)
+		out, _ = j.writtenProgram(name, args, in)
 	}
 	return out.join(j.program(call{base(name), args, in}))
 }
@@ -77,14 +77,14 @@ func base(name string) string {
 	return strings.TrimSuffix(strings.ToLower(path.Base(name)), ".exe")
 }
 
-// written judges a program that the script has written itself.
-func (j *judge) written(name string, args []string, in text) (text, bool) {
+// writtenProgram judges a program that the script has written itself.
+func (j *evaluator) writtenProgram(name string, args []string, in text) (text, bool) {
 	for _, p := range j.resolve(name) {
 		t, ok := j.files[p]
 		switch {
 		case !ok:
 		case t.kind == known:
-			return j.apart(t.s, in, name, args), true
+			return j.subshell(t.s, in, name, args), true
 		case t.net:
 			j.hit("run-downloaded", "", "")
 			return text{kind: anything}, true
@@ -98,7 +98,7 @@ func (j *judge) written(name string, args []string, in text) (text, bool) {
 
 // guess judges a command whose name is not wholly known: it may be any that
 // fits.
-func (j *judge) guess(argv []string, in text) text {
+func (j *evaluator) guess(argv []string, in text) text {
 	name := path.Base(argv[0])
 	j.hit("unknown-command", "", "")
 	if strings.Trim(argv[0], unknown) == "" && len(argv) > 1 { // it may be nothing, then the next word is the command
@@ -128,7 +128,7 @@ var grave = []string{
 var perTarget = []string{"rm", "dd", "chmod", "chown", "mv", "tee"}
 
 // program judges the run of a program by its name.
-func (j *judge) program(c call) text {
+func (j *evaluator) program(c call) text {
 	if w, ok := wrappers[c.name]; ok {
 		return j.wrapped(c, w)
 	}
@@ -149,20 +149,20 @@ func (j *judge) program(c call) text {
 }
 
 // A family judges the programs that it knows.
-type family func(j *judge, c call) (text, bool)
+type family func(j *evaluator, c call) (text, bool)
 
 // families in the order in which they are asked.
 func families() []family {
 	return []family{
-		shells, builtins, searches, interpreters, scripted, deleting, copying, permissions, disks, powers, processes,
+		shells, builtins, searches, interpreters, scripted, deleting, copying, permissions, diskTools, powerTools, processes,
 		gits, packaged, services, containers, infrastructures, databases, networks, transfers, accounts, own,
 	}
 }
 
-func done() (text, bool) { return text{kind: anything}, true }
+func handled() (text, bool) { return text{kind: anything}, true }
 
 // setting judges an assignment to a variable that programs obey.
-func (j *judge) setting(name, v string) {
+func (j *evaluator) setting(name, v string) {
 	switch name {
 	case "PATH":
 		if !strings.Contains(v, unknown) {
@@ -173,7 +173,7 @@ func (j *judge) setting(name, v string) {
 		j.hit("environment", name, v)
 	case "PROMPT_COMMAND", "PS0", "PS1", "PS4", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "PAGER", "MANPAGER",
 		"EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS", "BROWSER", "LESSOPEN", "LESSCLOSE", "RSYNC_RSH":
-		j.apart(v, text{kind: anything}, j.zero, nil)
+		j.subshell(v, text{kind: anything}, j.zero, nil)
 	}
 }
 
@@ -260,9 +260,9 @@ func quoteAll(fields []string) string {
 	return b.String()
 }
 
-// crude judges a text that is no script, as well as may be: every piece that
+// scanText judges a text that is no script, as well as may be: every piece that
 // could be a command.
-func (j *judge) crude(src string) {
+func (j *evaluator) scanText(src string) {
 	pieces := strings.FieldsFunc(src, func(r rune) bool { return strings.ContainsRune(";&|\n`(){}", r) })
 	for i, p := range pieces {
 		if i >= maxFields {

@@ -7,7 +7,7 @@ import (
 )
 
 // interpreters judges programs that read another language than the shell's.
-func interpreters(j *judge, c call) (text, bool) {
+func interpreters(j *evaluator, c call) (text, bool) {
 	name := c.name
 	if m := versioned.FindStringSubmatch(name); m != nil {
 		name = m[1]
@@ -22,9 +22,9 @@ func interpreters(j *judge, c call) (text, bool) {
 		switch {
 		case name == "deno" && a == "eval" && i+1 < len(c.args):
 			j.code(c.args[i+1])
-			return done()
+			return handled()
 		case (name == "python" || name == "pypy" || name == "ipython") && a == "-m" && i+1 < len(c.args):
-			return j.module(c.args[i+1:], c.in), true
+			return j.module(c.args[i+1:], c.stdin), true
 		case name == "php" && a == "-S", name == "ruby" && a == "-run":
 			j.hit("listen", c.name, "")
 		case a == "-":
@@ -41,22 +41,22 @@ func interpreters(j *judge, c call) (text, bool) {
 		}
 	}
 	if slices.Contains(c.args, "-") || !file {
-		j.interprets(c.in)
+		j.interprets(c.stdin)
 	}
 	for _, a := range c.args {
 		if strings.HasPrefix(a, "/dev/fd/") || a == "/dev/stdin" {
-			j.interprets(j.read(a).join(c.in))
+			j.interprets(j.read(a).join(c.stdin))
 		}
 	}
 	if file {
 		j.script0(c)
 	}
-	return done()
+	return handled()
 }
 
 // script0 judges a script of another language that was downloaded or written by
 // this very command.
-func (j *judge) script0(c call) {
+func (j *evaluator) script0(c call) {
 	for _, a := range c.args {
 		if strings.HasPrefix(a, "-") {
 			continue
@@ -95,7 +95,7 @@ func codeOption(name, a, takes string) (string, bool) {
 }
 
 // interprets judges a text that an interpreter reads as its program.
-func (j *judge) interprets(in text) {
+func (j *evaluator) interprets(in text) {
 	switch {
 	case in.kind == known && strings.TrimSpace(in.s) != "":
 		j.code(in.s)
@@ -107,7 +107,7 @@ func (j *judge) interprets(in text) {
 }
 
 // module judges python -m.
-func (j *judge) module(args []string, in text) text {
+func (j *evaluator) module(args []string, in text) text {
 	switch args[0] {
 	case "http.server", "SimpleHTTPServer", "pyftpdlib", "aiosmtpd", "smtpd":
 		j.hit("listen", "python", args[0])
@@ -130,7 +130,7 @@ var (
 // code judges a program in another language. It is not read as such: its texts
 // are looked at, as commands if the program starts others, as paths if it
 // deletes or writes.
-func (j *judge) code(src string) {
+func (j *evaluator) code(src string) {
 	j.hit("run-code", "", "")
 	if forks.MatchString(src) {
 		j.hit("fork-bomb", "", "")
@@ -144,12 +144,12 @@ func (j *judge) code(src string) {
 	}
 	if starts.MatchString(src) {
 		for _, t := range texts {
-			j.apart(t, text{kind: anything}, "sh", nil)
+			j.subshell(t, text{kind: anything}, "sh", nil)
 		}
 		if len(texts) > 1 {
-			j.apart(quoteAll(texts), text{kind: anything}, "sh", nil)
+			j.subshell(quoteAll(texts), text{kind: anything}, "sh", nil)
 		}
-		j.apart(strings.Join(texts, ""), text{kind: anything}, "sh", nil)
+		j.subshell(strings.Join(texts, ""), text{kind: anything}, "sh", nil)
 	}
 	for _, t := range texts {
 		if strings.ContainsAny(t, "\n ") || t == "" {
@@ -174,7 +174,7 @@ var (
 )
 
 // scripted judges programs that have a small language of their own.
-func scripted(j *judge, c call) (text, bool) {
+func scripted(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "awk", "gawk", "mawk", "nawk":
 		for _, a := range c.args {
@@ -188,10 +188,10 @@ func scripted(j *judge, c call) (text, bool) {
 	case "sed", "gsed":
 		j.sed(c)
 	case "vim", "vi", "ex", "nvim", "view", "ed", "emacs", "nano", "less", "more", "man", "gdb", "mail", "mutt":
-		for _, a := range append(slices.Clone(c.args), c.in.s) {
+		for _, a := range append(slices.Clone(c.args), c.stdin.s) {
 			for _, m := range editRun.FindAllStringSubmatch(a, 8) {
 				j.hit("run-code", "", "")
-				j.apart(m[1], text{kind: anything}, "sh", nil)
+				j.subshell(m[1], text{kind: anything}, "sh", nil)
 			}
 		}
 	case "tar", "gtar", "bsdtar":
@@ -199,7 +199,7 @@ func scripted(j *judge, c call) (text, bool) {
 	case "zip":
 		for i, a := range c.args {
 			if v, ok := strings.CutPrefix(a, "-TT"); ok || a == "--unzip-command" {
-				j.apart(v+" "+strings.Join(c.args[min(i+1, len(c.args)):min(i+2, len(c.args))], ""), text{kind: anything}, "sh", nil)
+				j.subshell(v+" "+strings.Join(c.args[min(i+1, len(c.args)):min(i+2, len(c.args))], ""), text{kind: anything}, "sh", nil)
 			}
 		}
 		return text{}, false
@@ -207,21 +207,21 @@ func scripted(j *judge, c call) (text, bool) {
 		for _, a := range c.args {
 			if n, v, ok := strings.Cut(a, "="); ok && (n == "SHELL" || n == ".SHELLFLAGS" || n == "--eval") {
 				j.hit("run-code", "", "")
-				j.apart(v, text{kind: anything}, "sh", nil)
+				j.subshell(v, text{kind: anything}, "sh", nil)
 			}
 		}
 		if o, _ := parse(c.args, "f C j", false); o["f"] == "-" || strings.HasPrefix(o["f"], "/dev/fd") {
-			j.piped(c.in)
+			j.piped(c.stdin)
 			j.hit("run-piped", "", "")
 		}
 	default:
 		return text{}, false
 	}
 	j.touched(c)
-	return done()
+	return handled()
 }
 
-func (j *judge) sed(c call) {
+func (j *evaluator) sed(c call) {
 	o, rest := parse(c.args, "e f expression file l s", false)
 	scripts := []string{o["e"], o["expression"]}
 	if !o.any("e", "f", "expression", "file") && len(rest) > 0 {
@@ -231,7 +231,7 @@ func (j *judge) sed(c call) {
 		if sedRuns.MatchString(s) || sedEval.MatchString(s) {
 			j.hit("run-code", "", "")
 			_, after, _ := strings.Cut(s, "e ")
-			j.apart(after, text{kind: anything}, "sh", nil)
+			j.subshell(after, text{kind: anything}, "sh", nil)
 		}
 		for _, m := range sedSave.FindAllStringSubmatch(s, 8) {
 			j.write("sed", m[1])
@@ -245,7 +245,7 @@ func (j *judge) sed(c call) {
 	}
 }
 
-func (j *judge) tar(args []string) {
+func (j *evaluator) tar(args []string) {
 	for i, a := range args {
 		next := ""
 		if i+1 < len(args) {
@@ -258,9 +258,9 @@ func (j *judge) tar(args []string) {
 		switch n {
 		case "--checkpoint-action":
 			j.hit("run-code", "", "")
-			j.apart(strings.TrimPrefix(v, "exec="), text{kind: anything}, "sh", nil)
+			j.subshell(strings.TrimPrefix(v, "exec="), text{kind: anything}, "sh", nil)
 		case "--to-command", "--use-compress-program", "-I", "--rsh-command", "--info-script", "--new-volume-script", "-F":
-			j.apart(v, text{kind: anything}, "sh", nil)
+			j.subshell(v, text{kind: anything}, "sh", nil)
 		case "-C", "--directory":
 			j.write("tar", v)
 		case "--remove-files":

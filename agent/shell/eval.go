@@ -50,7 +50,7 @@ func (s *splitter) end() {
 
 // fields returns what words become in a command: braces and variables are
 // expanded, and what is not quoted is split.
-func (j *judge) fields(words ...*syntax.Word) []string {
+func (j *evaluator) fields(words ...*syntax.Word) []string {
 	var s splitter
 	for _, w := range words {
 		if w == nil {
@@ -73,7 +73,7 @@ func (j *judge) fields(words ...*syntax.Word) []string {
 
 // single returns what a word becomes where it is not split: after = and < and in
 // a here-document.
-func (j *judge) single(w *syntax.Word) string {
+func (j *evaluator) single(w *syntax.Word) string {
 	if w == nil {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (j *judge) single(w *syntax.Word) string {
 
 // parts adds the parts of a word. whole says that expansions are not split, as
 // within double quotes.
-func (j *judge) parts(s *splitter, parts []syntax.WordPart, whole bool) {
+func (j *evaluator) parts(s *splitter, parts []syntax.WordPart, whole bool) {
 	for _, p := range parts {
 		if !j.step() {
 			s.add(unknown)
@@ -185,7 +185,7 @@ func unescape(v string, quoted bool) string {
 }
 
 // expanded adds a text that came out of an expansion.
-func (j *judge) expanded(s *splitter, t string, whole bool) {
+func (j *evaluator) expanded(s *splitter, t string, whole bool) {
 	if whole {
 		s.add(t)
 		return
@@ -207,7 +207,7 @@ func (j *judge) expanded(s *splitter, t string, whole bool) {
 }
 
 // separators are the characters at which expansions are split.
-func (j *judge) separators() string { return " \t\n" + strings.Join(j.vars["IFS"], "") }
+func (j *evaluator) separators() string { return " \t\n" + strings.Join(j.vars["IFS"], "") }
 
 // arithmetic is known if it is a plain number.
 func arithmetic(x syntax.ArithmExpr) string {
@@ -220,7 +220,7 @@ func arithmetic(x syntax.ArithmExpr) string {
 }
 
 // procedure judges a process substitution and returns the name of its file.
-func (j *judge) procedure(p *syntax.ProcSubst) string {
+func (j *evaluator) procedure(p *syntax.ProcSubst) string {
 	name := "/dev/fd/s" + strconv.Itoa(int(p.Pos().Offset()))
 	if p.Op == syntax.CmdOut { // >(…): what reads there gets text we do not follow
 		j.stmts(p.Stmts, text{kind: anything})
@@ -232,7 +232,7 @@ func (j *judge) procedure(p *syntax.ProcSubst) string {
 
 // output judges the statements of a command substitution and returns what they
 // print, as far as it is known.
-func (j *judge) output(stmts []*syntax.Stmt) string {
+func (j *evaluator) output(stmts []*syntax.Stmt) string {
 	was, quoted := j.dirs, j.quoted
 	j.quoted = false
 	out := j.stmts(stmts, text{kind: none})

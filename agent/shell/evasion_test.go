@@ -117,14 +117,14 @@ func dangerous() []string {
 
 func TestEvasionsAreSeenThrough(t *testing.T) {
 	for _, c := range blocked() {
-		if v := shell.Judge(c); v.Class != shell.Blocked {
+		if v := shell.Evaluate(c); v.Class != shell.Blocked {
 			t.Errorf("%s %v: %s", v.Class, v.Rules, c)
-		} else if v.Key != "" {
-			t.Errorf("what is blocked has the key %q: %s", v.Key, c)
+		} else if v.ApprovalKey != "" {
+			t.Errorf("what is blocked has the key %q: %s", v.ApprovalKey, c)
 		}
 	}
 	for _, c := range dangerous() {
-		if v := shell.Judge(c); v.Class != shell.Dangerous {
+		if v := shell.Evaluate(c); v.Class != shell.Dangerous {
 			t.Errorf("%s %v: %.200s", v.Class, v.Rules, c)
 		}
 	}
@@ -152,7 +152,7 @@ var harmless = []string{
 
 func TestHarmlessCommandsAreAllowed(t *testing.T) {
 	for _, c := range harmless {
-		if v := shell.Judge(c); v.Class != shell.Allowed || v.Key != "" || len(v.Reasons) > 0 {
+		if v := shell.Evaluate(c); v.Class != shell.Allowed || v.ApprovalKey != "" || len(v.Reasons) > 0 {
 			t.Errorf("%s %v: %s", v.Class, v.Rules, c)
 		}
 	}
@@ -164,7 +164,7 @@ func TestHarmlessCommandsAreAllowed(t *testing.T) {
 func TestEveryRuleIsFoundBySomething(t *testing.T) {
 	seen := map[string]bool{"too-involved": true} // has a test of its own
 	for _, c := range slices.Concat(blocked(), dangerous()) {
-		for _, r := range shell.Judge(c).Rules {
+		for _, r := range shell.Evaluate(c).Rules {
 			seen[r] = true
 		}
 	}

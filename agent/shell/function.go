@@ -15,7 +15,7 @@ type function struct {
 
 // define keeps a function for its calls. One that is never called by name is
 // judged as if it were called with anything.
-func (j *judge) define(c *syntax.FuncDecl) text {
+func (j *evaluator) define(c *syntax.FuncDecl) text {
 	if c.Name == nil || c.Body == nil {
 		j.hit("unreadable", "", "")
 		return text{kind: anything}
@@ -41,7 +41,7 @@ func (j *judge) define(c *syntax.FuncDecl) text {
 }
 
 // textOf returns the source of a statement of the script that is being judged.
-func (j *judge) textOf(s *syntax.Stmt) string {
+func (j *evaluator) textOf(s *syntax.Stmt) string {
 	from, to := int(s.Pos().Offset()), int(s.End().Offset())
 	if from > to || to > len(j.src) {
 		return j.src
@@ -51,7 +51,7 @@ func (j *judge) textOf(s *syntax.Stmt) string {
 
 // invoke judges all the bodies that a function may have: nobody knows which of
 // them is defined when it is called.
-func (j *judge) invoke(name string, args []string, in text) text {
+func (j *evaluator) invoke(name string, args []string, in text) text {
 	var out text
 	for _, f := range j.funcs[name] {
 		out = out.join(j.enter(f, args, slices.Contains(args, unknown), in))
@@ -61,7 +61,7 @@ func (j *judge) invoke(name string, args []string, in text) text {
 
 // enter judges the body of a function. open says that its arguments are not
 // known.
-func (j *judge) enter(f function, args []string, open bool, in text) text {
+func (j *evaluator) enter(f function, args []string, open bool, in text) text {
 	if j.active[f.text] {
 		return text{kind: anything} // it calls itself: its body is being judged
 	}
@@ -74,7 +74,7 @@ func (j *judge) enter(f function, args []string, open bool, in text) text {
 	return out
 }
 
-const mostLooks = 500_000 // nodes that are looked at for one function
+const maxLooks = 500_000 // nodes that are looked at for one function
 
 // bomb reports whether a function starts itself beside itself. In a body that is
 // so long that it takes too many looks, it may miss that.
@@ -83,7 +83,7 @@ func bomb(body *syntax.Stmt, name string) bool {
 	calls := func(n syntax.Node) int {
 		c := 0
 		syntax.Walk(n, func(n syntax.Node) bool {
-			if looks++; looks > mostLooks {
+			if looks++; looks > maxLooks {
 				return false
 			}
 			if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == name {
@@ -106,14 +106,14 @@ func bomb(body *syntax.Stmt, name string) bool {
 }
 
 // declare judges export, local, declare and their like.
-func (j *judge) declare(c *syntax.DeclClause) {
+func (j *evaluator) declare(c *syntax.DeclClause) {
 	for _, a := range c.Args {
 		j.assign(a)
 	}
 }
 
 // assign gives a variable the value of an assignment.
-func (j *judge) assign(a *syntax.Assign) {
+func (j *evaluator) assign(a *syntax.Assign) {
 	if a.Index != nil {
 		j.inside(a.Index)
 	}
@@ -149,7 +149,7 @@ func (j *judge) assign(a *syntax.Assign) {
 	j.each(nodes, func() { j.given(a) })
 }
 
-func (j *judge) given(a *syntax.Assign) {
+func (j *evaluator) given(a *syntax.Assign) {
 	name, v := a.Name.Value, j.single(a.Value)
 	j.setting(name, v)
 	if !a.Append {

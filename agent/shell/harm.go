@@ -8,7 +8,7 @@ import (
 )
 
 // deleting judges programs that delete.
-func deleting(j *judge, c call) (text, bool) {
+func deleting(j *evaluator, c call) (text, bool) {
 	o, rest := parse(c.args, "n s iterations size", false)
 	switch c.name {
 	case "rm", "grm", "srm", "wipe":
@@ -43,11 +43,11 @@ func deleting(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // copying judges programs that write to files which their arguments name.
-func copying(j *judge, c call) (text, bool) {
+func copying(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "cp", "mv", "install", "ln", "gcp", "gmv", "link":
 		o, rest := parse(c.args, "t S g o m target-directory suffix mode owner group", false)
@@ -82,10 +82,10 @@ func copying(j *judge, c call) (text, bool) {
 		for _, f := range rest {
 			j.write(c.name, f)
 			for _, p := range j.resolve(f) {
-				j.files[p] = j.files[p].join(c.in)
+				j.files[p] = j.files[p].join(c.stdin)
 			}
 		}
-		return c.in, true
+		return c.stdin, true
 	case "touch", "mkfifo", "mknod", "split", "fallocate", "patch", "gzip", "gunzip", "xz", "bzip2", "zstd", "unzip", "tar-split", "chattr", "setfacl", "setcap":
 		if c.name == "setcap" {
 			j.hit("open-permissions", c.name, strings.Join(c.args, " "))
@@ -97,11 +97,11 @@ func copying(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // written1 judges the target of a copy, and what it is called there.
-func (j *judge) written1(program, to string, from []string) {
+func (j *evaluator) written1(program, to string, from []string) {
 	j.write(program, to)
 	for _, f := range from {
 		j.copied(f, to)
@@ -115,7 +115,7 @@ func (j *judge) written1(program, to string, from []string) {
 }
 
 // copied notes that a program, or a file of the script, has another name now.
-func (j *judge) copied(from, to string) {
+func (j *evaluator) copied(from, to string) {
 	for _, p := range j.resolve(from) {
 		t, ok := j.files[p]
 		if b := base(p); !ok && (slices.Contains(grave, b) || slices.Contains(perTarget, b)) && strings.HasPrefix(p, "/") {
@@ -131,9 +131,9 @@ func (j *judge) copied(from, to string) {
 }
 
 // moved judges that a file is no longer where it was.
-func (j *judge) moved(f string) {
+func (j *evaluator) moved(f string) {
 	for _, p := range j.resolve(f) {
-		switch placeOf(p) {
+		switch classifyPath(p) {
 		case systemRoot:
 			j.hit("delete-root", "mv", "")
 		case homeRoot:
@@ -155,7 +155,7 @@ func valueOf(args []string, option string) string {
 var symbolic = regexp.MustCompile(`(^|,)([ugoa]*[oa][ugoa]*[+=][rxXst]*w|[ugoa]*[+=][rwxXt]*s|[ugoa]*[oa][ugoa]*=[ugo]*u)`)
 
 // permissions judges chmod, chown and their like.
-func permissions(j *judge, c call) (text, bool) {
+func permissions(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "chmod", "chown", "chgrp", "gchmod", "gchown", "lchown":
 	default:
@@ -170,7 +170,7 @@ func permissions(j *judge, c call) (text, bool) {
 	}
 	o, rest := parse(args, "from reference", false)
 	if len(rest) == 0 {
-		return done()
+		return handled()
 	}
 	mode, targets := rest[0], rest[1:]
 	if o.any("reference") {
@@ -185,7 +185,7 @@ func permissions(j *judge, c call) (text, bool) {
 	}
 	for _, t := range targets {
 		for _, p := range j.resolve(t) {
-			at := placeOf(p)
+			at := classifyPath(p)
 			switch {
 			case (at == systemRoot || at == homeRoot) && all, at == systemRoot && open(mode):
 				j.hit("system-permissions", c.name, "")
@@ -194,7 +194,7 @@ func permissions(j *judge, c call) (text, bool) {
 			}
 		}
 	}
-	return done()
+	return handled()
 }
 
 // open reports whether a mode lets everybody write, or lends rights.
@@ -205,8 +205,8 @@ func open(mode string) bool {
 	return strings.ContainsRune(mode, hole) || symbolic.MatchString(mode)
 }
 
-// disks judges programs that change disks.
-func disks(j *judge, c call) (text, bool) {
+// diskTools judges programs that change disks.
+func diskTools(j *evaluator, c call) (text, bool) {
 	look := slices.ContainsFunc(c.args, func(a string) bool {
 		return slices.Contains([]string{"-l", "--list", "--help", "-h", "--version", "-V", "print", "list", "info"}, a)
 	})
@@ -229,11 +229,11 @@ func disks(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
-// powers judges programs that end the machine's work, or change its kernel.
-func powers(j *judge, c call) (text, bool) {
+// powerTools judges programs that end the machine's work, or change its kernel.
+func powerTools(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "shutdown", "reboot", "poweroff", "halt":
 		if !slices.Contains(c.args, "--help") {
@@ -254,11 +254,11 @@ func powers(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // processes judges programs that end others.
-func processes(j *judge, c call) (text, bool) {
+func processes(j *evaluator, c call) (text, bool) {
 	joined := strings.Join(c.args, " ")
 	switch c.name {
 	case "kill":
@@ -283,10 +283,10 @@ func processes(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
-func (j *judge) kill(args []string, joined string) {
+func (j *evaluator) kill(args []string, joined string) {
 	if len(args) > 0 && (args[0] == "-l" || args[0] == "-L" || args[0] == "-0" || args[0] == "--list") {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // infrastructures judges the tools of clouds.
-func infrastructures(j *judge, c call) (text, bool) {
+func infrastructures(j *evaluator, c call) (text, bool) {
 	bad := false
 	switch c.name {
 	case "terraform", "tofu", "pulumi", "cdk", "serverless", "sls", "ansible", "ansible-playbook", "packer":
@@ -24,7 +24,7 @@ func infrastructures(j *judge, c call) (text, bool) {
 	if bad {
 		j.hit("infrastructure", c.name, strings.Join(c.args, " "))
 	}
-	return done()
+	return handled()
 }
 
 var deleteVerb = regexp.MustCompile(`^(delete|rm|rb|destroy|purge|remove|terminate|deprovision|delete-.*|terminate-.*|remove-.*|del|deletefile|cleanup)$`)
@@ -40,16 +40,16 @@ var (
 
 // databases judges the clients of databases by the statements that they are
 // given, in arguments or by a pipe.
-func databases(j *judge, c call) (text, bool) {
+func databases(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "dropdb", "dropuser":
 		j.hit("database", c.name, "")
-		return done()
+		return handled()
 	case "redis-cli", "valkey-cli", "mongo", "mongosh", "psql", "pgcli", "mysql", "mariadb", "mycli", "sqlite3", "sqlite", "duckdb", "sqlcmd", "clickhouse-client", "cqlsh", "mysqladmin", "usql", "cockroach", "snowsql", "bq", "isql", "sqlplus", "influx":
 	default:
 		return text{}, false
 	}
-	all := strings.Join(c.args, " ") + "\n" + c.in.s
+	all := strings.Join(c.args, " ") + "\n" + c.stdin.s
 	all = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(all, " ")
 	lost := sqlLoss.MatchString(all) || docLoss.MatchString(all) || c.name == "mysqladmin" && anyOf(c.args, "drop") || sqlRead.MatchString(all)
 	for _, m := range sqlDelete.FindAllString(all, 32) {
@@ -59,7 +59,7 @@ func databases(j *judge, c call) (text, bool) {
 	if lost {
 		j.hit("database", c.name, "")
 	}
-	if c.in.kind == anything && len(c.args) == 0 {
+	if c.stdin.kind == anything && len(c.args) == 0 {
 		j.hit("run-piped", "", "")
 	}
 	for _, m := range sqlShell.FindAllStringSubmatch(all, 8) {
@@ -67,14 +67,14 @@ func databases(j *judge, c call) (text, bool) {
 			continue
 		}
 		j.hit("run-code", "", "")
-		j.apart(strings.Trim(m[1], `'"`), text{kind: anything}, "sh", nil)
+		j.subshell(strings.Trim(m[1], `'"`), text{kind: anything}, "sh", nil)
 	}
 	j.touched(c)
-	return done()
+	return handled()
 }
 
 // networks judges what changes the network or opens it.
-func networks(j *judge, c call) (text, bool) {
+func networks(j *evaluator, c call) (text, bool) {
 	all := strings.Join(c.args, " ")
 	o, rest := parse(c.args, "p w s e c o i b F D E I L R J l m", false)
 	switch c.name {
@@ -86,17 +86,17 @@ func networks(j *judge, c call) (text, bool) {
 		for _, n := range []string{"e", "c", "exec", "sh-exec"} {
 			if v, ok := o[n]; ok && v != "" {
 				j.hit("listen", c.name, all)
-				j.apart(v, text{kind: anything}, "sh", nil)
+				j.subshell(v, text{kind: anything}, "sh", nil)
 			}
 		}
 		for _, a := range rest {
 			_, v, ok := strings.Cut(a, ":")
 			if up := strings.ToUpper(a); ok && (strings.HasPrefix(up, "EXEC:") || strings.HasPrefix(up, "SYSTEM:") || strings.HasPrefix(up, "SHELL:")) {
 				j.hit("listen", c.name, all)
-				j.apart(v, text{kind: anything}, "sh", nil)
+				j.subshell(v, text{kind: anything}, "sh", nil)
 			}
 		}
-		if c.in.kind != none && !listens {
+		if c.stdin.kind != none && !listens {
 			j.hit("upload", c.name, all)
 		}
 	case "ngrok", "cloudflared", "localtunnel", "lt", "bore", "frpc", "chisel", "serveo", "tailscale", "http-server", "serve", "twistd", "rpcbind", "telnetd", "sshd", "vsftpd", "dropbear", "webfsd":
@@ -114,11 +114,11 @@ func networks(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // transfers judges what sends files away, or acts on other machines.
-func transfers(j *judge, c call) (text, bool) {
+func transfers(j *evaluator, c call) (text, bool) {
 	all := strings.Join(c.args, " ")
 	switch c.name {
 	case "curl", "wget", "http", "https", "xh", "aria2c", "fetch", "lynx", "w3m", "gdown":
@@ -142,10 +142,10 @@ func transfers(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
-func (j *judge) http(c call, all string) {
+func (j *evaluator) http(c call, all string) {
 	for i, a := range c.args {
 		v := ""
 		if i+1 < len(c.args) {
@@ -172,7 +172,7 @@ func (j *judge) http(c call, all string) {
 		case "-K", "--config":
 			j.read(v)
 		case "--use-askpass", "--use-proxy-cmd":
-			j.apart(v, text{kind: none}, "sh", nil)
+			j.subshell(v, text{kind: none}, "sh", nil)
 		}
 		if p, ok := strings.CutPrefix(c.args[i], "file:"); ok {
 			j.read("/" + strings.TrimLeft(p, "/"))
@@ -180,10 +180,10 @@ func (j *judge) http(c call, all string) {
 	}
 }
 
-func (j *judge) ssh(c call, all string) {
+func (j *evaluator) ssh(c call, all string) {
 	if c.name == "sshpass" {
 		_, rest := parse(c.args, "p f d", true)
-		j.run(rest, c.in)
+		j.run(rest, c.stdin)
 		return
 	}
 	o, rest := parse(c.args, "b c D E e F I i J L l m O o p Q R S W w", true)
@@ -199,23 +199,23 @@ func (j *judge) ssh(c call, all string) {
 		}
 		if k, v, ok := strings.Cut(strings.TrimPrefix(a, "-o"), "="); ok && strings.HasSuffix(strings.ToLower(k), "command") && strings.HasPrefix(a, "-o") {
 			j.hit("run-code", "", "")
-			j.apart(v, text{kind: anything}, "sh", nil)
+			j.subshell(v, text{kind: anything}, "sh", nil)
 		}
 	}
 	j.hit("remote", c.name, all)
 	if len(rest) > 1 {
 		_, rest = parse(rest[1:], "p l i o", true)
-		j.apart(strings.Join(rest, " "), c.in, "sh", nil)
+		j.subshell(strings.Join(rest, " "), c.stdin, "sh", nil)
 	} else {
-		j.piped(c.in)
+		j.piped(c.stdin)
 	}
 }
 
-func (j *judge) copies(c call, all string) {
+func (j *evaluator) copies(c call, all string) {
 	o, rest := parse(c.args, "e f F i l o P S J exclude include filter rsh rsync-path files-from password-file link-dest", false)
 	for _, n := range []string{"e", "rsh", "rsync-path"} {
 		if v, ok := o[n]; ok && c.name == "rsync" {
-			j.apart(v, text{kind: anything}, "sh", nil)
+			j.subshell(v, text{kind: anything}, "sh", nil)
 			if first := strings.Fields(v); len(first) > 0 && base(first[0]) != "ssh" {
 				j.hit("run-code", "", "")
 			}
@@ -242,18 +242,18 @@ func (j *judge) copies(c call, all string) {
 }
 
 // accounts judges what changes who may do what.
-func accounts(j *judge, c call) (text, bool) {
+func accounts(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "useradd", "userdel", "usermod", "groupadd", "groupdel", "groupmod", "adduser", "deluser", "addgroup", "delgroup", "passwd", "chpasswd", "gpasswd", "visudo", "vipw", "vigr", "chsh", "chfn", "chage", "dscl", "pw", "newusers", "pwconv", "faillock", "setenforce", "aa-disable", "authconfig", "htpasswd":
 		j.hit("accounts", c.name, strings.Join(c.args, " "))
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // own judges commands of the daemon itself.
-func own(j *judge, c call) (text, bool) {
+func own(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "hermesd", "hermes", "hermes-gateway":
 	default:
@@ -262,5 +262,5 @@ func own(j *judge, c call) (text, bool) {
 	if !anyOf(c.args, "version", "--version", "--help", "-h", "help", "status", "doctor", "completion") {
 		j.hit("own-daemon", c.name, "")
 	}
-	return done()
+	return handled()
 }

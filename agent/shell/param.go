@@ -11,7 +11,7 @@ import (
 
 // set gives a variable one more value. All values that a script gives to a
 // variable count wherever it is used: nobody knows which branch is taken.
-func (j *judge) set(name, value string) {
+func (j *evaluator) set(name, value string) {
 	if len(value) > maxText {
 		value = unknown
 	}
@@ -33,18 +33,18 @@ func (j *judge) set(name, value string) {
 
 // indexed judges the commands in a text that a shell runs if it takes the text
 // for the name of a variable with an index, as in $((x)).
-func (j *judge) indexed(value string) {
+func (j *evaluator) indexed(value string) {
 	for _, open := range []string{"[$(", "[`"} {
 		if i := strings.Index(value, open); i >= 0 {
 			body, _, _ := strings.Cut(value[i+1:], "]")
-			j.apart(": "+body, text{kind: none}, j.zero, nil)
+			j.subshell(": "+body, text{kind: none}, j.zero, nil)
 		}
 	}
 }
 
 // value returns a variable's value, as it was picked. ok is false if nothing is
 // known of it.
-func (j *judge) value(name string) (v string, ok bool) {
+func (j *evaluator) value(name string) (v string, ok bool) {
 	if vs := j.vars[name]; len(vs) > 0 {
 		return vs[j.picked[name]%len(vs)], true
 	}
@@ -81,7 +81,7 @@ func (j *judge) value(name string) (v string, ok bool) {
 }
 
 // param adds what ${…} becomes.
-func (j *judge) param(s *splitter, p *syntax.ParamExp, whole bool) {
+func (j *evaluator) param(s *splitter, p *syntax.ParamExp, whole bool) {
 	if p.Param == nil || p.NestedParam != nil || p.Flags != nil {
 		s.add(unknown)
 		return
@@ -105,7 +105,7 @@ func (j *judge) param(s *splitter, p *syntax.ParamExp, whole bool) {
 }
 
 // spread adds the elements of "$@" or "${a[@]}", each a field of its own.
-func (j *judge) spread(s *splitter, all []string, whole, apart bool) {
+func (j *evaluator) spread(s *splitter, all []string, whole, apart bool) {
 	if whole && !apart {
 		s.add(strings.Join(all, " "))
 		return
@@ -130,7 +130,7 @@ func every(index syntax.ArithmExpr) string {
 	return ""
 }
 
-func (j *judge) array(name string) []string {
+func (j *evaluator) array(name string) []string {
 	if a, ok := j.arrays[name]; ok {
 		return a
 	}
@@ -139,7 +139,7 @@ func (j *judge) array(name string) []string {
 }
 
 // scalar returns what a parameter expansion becomes if it is one text.
-func (j *judge) scalar(p *syntax.ParamExp, name string) string {
+func (j *evaluator) scalar(p *syntax.ParamExp, name string) string {
 	v, ok := j.value(name)
 	if p.Index != nil {
 		v, ok = j.element(p, name)
@@ -156,7 +156,7 @@ func (j *judge) scalar(p *syntax.ParamExp, name string) string {
 	case plain(p):
 		return v
 	case p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Exp.Word.Lit() == "P": // expanded once more
-		j.apart(`: "`+v+`"`, text{kind: none}, j.zero, j.args)
+		j.subshell(`: "`+v+`"`, text{kind: none}, j.zero, j.args)
 		return unknown
 	case p.Exp != nil:
 		if out, done := j.fallback(p, v, ok); done {
@@ -169,7 +169,7 @@ func (j *judge) scalar(p *syntax.ParamExp, name string) string {
 	return j.edited(p, name, v)
 }
 
-func (j *judge) element(p *syntax.ParamExp, name string) (string, bool) {
+func (j *evaluator) element(p *syntax.ParamExp, name string) (string, bool) {
 	a, n := j.array(name), arithmetic(p.Index)
 	if every(p.Index) != "" {
 		return strings.Join(a, " "), true
@@ -181,7 +181,7 @@ func (j *judge) element(p *syntax.ParamExp, name string) (string, bool) {
 }
 
 // fallback evaluates ${x:-y} and its like.
-func (j *judge) fallback(p *syntax.ParamExp, v string, ok bool) (string, bool) {
+func (j *evaluator) fallback(p *syntax.ParamExp, v string, ok bool) (string, bool) {
 	other := func() string { return j.single(p.Exp.Word) }
 	switch p.Exp.Op {
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
@@ -207,7 +207,7 @@ func (j *judge) fallback(p *syntax.ParamExp, v string, ok bool) (string, bool) {
 }
 
 // edited has the library evaluate what cuts or changes a known text.
-func (j *judge) edited(p *syntax.ParamExp, name, v string) string {
+func (j *evaluator) edited(p *syntax.ParamExp, name, v string) string {
 	if p.Slice != nil && (!number(p.Slice.Offset) || p.Slice.Length != nil && !number(p.Slice.Length)) {
 		return unknown
 	}

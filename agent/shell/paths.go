@@ -9,7 +9,7 @@ import (
 // resolve returns the paths that a name may mean, from wherever the script may
 // stand: cleaned, with every home folder as "~". A name that stays in the folder
 // where the script began comes back relative.
-func (j *judge) resolve(name string) []string {
+func (j *evaluator) resolve(name string) []string {
 	var out []string
 	for _, d := range j.dirs {
 		if p := locate(d, name); !slices.Contains(out, p) {
@@ -77,14 +77,14 @@ func homes(p string) string {
 	return p
 }
 
-// A place is what a path means to the machine.
-type place int
+// A pathClass is what a path means to the machine.
+type pathClass int
 
 const (
-	elsewhere  place = iota
-	inSystem         // below a folder of the system
-	systemRoot       // the root, a folder of the system, or all that is in one
-	homeRoot         // a home folder, or all that is in it
+	elsewhere  pathClass = iota
+	inSystem             // below a folder of the system
+	systemRoot           // the root, a folder of the system, or all that is in one
+	homeRoot             // a home folder, or all that is in it
 )
 
 // roots are the folders of which nothing may be lost as a whole.
@@ -99,9 +99,9 @@ var roots = []string{
 // loose are folders below those of the system in which anybody may write.
 var loose = []string{"/var/tmp", "/run/user", "/dev/shm", "/proc/self/fd", "/dev/fd", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/mnt", "/media", "/Volumes", "/data", "/srv", "/home"}
 
-// placeOf says what a resolved path means. A pattern means the gravest that it
+// classifyPath says what a resolved path means. A pattern means the gravest that it
 // may mean; one that begins with something unknown means nothing.
-func placeOf(p string) place {
+func classifyPath(p string) pathClass {
 	if strings.HasPrefix(p, unknown) {
 		return elsewhere
 	}
@@ -114,7 +114,7 @@ func placeOf(p string) place {
 	return elsewhere
 }
 
-func within(p string) place {
+func within(p string) pathClass {
 	switch {
 	case p == "/", p == "/"+string(many), everything(p, "/"):
 		return systemRoot
@@ -193,9 +193,9 @@ func scope(p string) string {
 }
 
 // remove judges that what stands at a name is deleted or moved away.
-func (j *judge) remove(program, name string, whole bool) {
+func (j *evaluator) remove(program, name string, whole bool) {
 	for _, p := range j.resolve(name) {
-		switch placeOf(p) {
+		switch classifyPath(p) {
 		case systemRoot:
 			if whole {
 				j.hit("delete-root", program, "")

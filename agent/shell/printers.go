@@ -12,7 +12,7 @@ import (
 )
 
 // A printer judges a program and returns what it prints.
-type printer func(*judge, call) text
+type printer func(*evaluator, call) text
 
 // printers are programs whose output is known if their input is, so that what is
 // hidden by them is found.
@@ -26,10 +26,10 @@ func printers() map[string]printer {
 	}
 }
 
-func nothing(*judge, call) text { return text{kind: known} }
+func nothing(*evaluator, call) text { return text{kind: known} }
 
 // part is what basename and dirname print.
-func part(_ *judge, c call) text {
+func part(_ *evaluator, c call) text {
 	if len(c.args) != 1 || strings.ContainsAny(c.args[0], string([]rune{hole, many, one})) {
 		return text{kind: anything}
 	}
@@ -40,7 +40,7 @@ func part(_ *judge, c call) text {
 }
 
 // date prints its format; of the moment only the shape is known.
-func date(_ *judge, c call) text {
+func date(_ *evaluator, c call) text {
 	switch {
 	case len(c.args) == 0:
 		return text{s: "Mon Jan 1 00:00:00 UTC 2001\n", kind: known}
@@ -55,7 +55,7 @@ var moment = regexp.MustCompile(`%[-_0^#]*[A-Za-z%]`)
 // octal matches \0155, as echo has it; elsewhere it is \155.
 var octal = regexp.MustCompile(`\\0([0-7]{3})`)
 
-func echo(_ *judge, c call) text {
+func echo(_ *evaluator, c call) text {
 	args, end := c.args, "\n"
 	for len(args) > 0 && len(args[0]) > 1 && strings.Trim(args[0][1:], "neE") == "" && args[0][0] == '-' {
 		if strings.Contains(args[0], "n") {
@@ -72,7 +72,7 @@ func echo(_ *judge, c call) text {
 	return text{s: s + end, kind: known}
 }
 
-func printf(j *judge, c call) text {
+func printf(j *evaluator, c call) text {
 	args := c.args
 	name := ""
 	if len(args) > 2 && args[0] == "-v" {
@@ -112,15 +112,15 @@ func formatted(format string, args []string) text {
 
 // cat is any program that prints its files, or its input: the order of lines and
 // how many there are does not matter here.
-func cat(j *judge, c call) text {
+func cat(j *evaluator, c call) text {
 	_, rest := parse(c.args, "n c k t o", false)
 	if len(rest) == 0 {
-		return c.in
+		return c.stdin
 	}
 	var out text
 	for _, f := range rest {
 		if f == "-" {
-			out = out.join(c.in)
+			out = out.join(c.stdin)
 			continue
 		}
 		out = out.join(j.read(f))
@@ -128,14 +128,14 @@ func cat(j *judge, c call) text {
 	return out
 }
 
-func input(j *judge, c call, rest []string) text {
+func input(j *evaluator, c call, rest []string) text {
 	if len(rest) > 0 && rest[0] != "-" {
 		return j.read(rest[0])
 	}
-	return c.in
+	return c.stdin
 }
 
-func decode64(j *judge, c call) text {
+func decode64(j *evaluator, c call) text {
 	o, rest := parse(c.args, "w wrap i", false)
 	in := input(j, c, rest)
 	if in.kind != known {
@@ -152,29 +152,29 @@ func decode64(j *judge, c call) text {
 	return text{s: unmark(strings.ReplaceAll(string(raw), "\x00", "")), kind: known}
 }
 
-func openssl(j *judge, c call) text {
+func openssl(j *evaluator, c call) text {
 	if slices.Contains(c.args, "base64") || slices.Contains(c.args, "-base64") {
-		return decode64(j, call{name: "base64", args: []string{"-d"}, in: c.in})
+		return decode64(j, call{name: "base64", args: []string{"-d"}, stdin: c.stdin})
 	}
-	return text{kind: anything, net: c.in.net || slices.Contains(c.args, "s_client")}
+	return text{kind: anything, net: c.stdin.net || slices.Contains(c.args, "s_client")}
 }
 
-func hexed(_ *judge, c call) text {
-	if o, _ := parse(c.args, "", false); !o.any("r") || c.in.kind != known {
-		return text{kind: anything, net: c.in.net}
+func hexed(_ *evaluator, c call) text {
+	if o, _ := parse(c.args, "", false); !o.any("r") || c.stdin.kind != known {
+		return text{kind: anything, net: c.stdin.net}
 	}
-	raw, err := hex.DecodeString(strings.Join(strings.Fields(c.in.s), ""))
+	raw, err := hex.DecodeString(strings.Join(strings.Fields(c.stdin.s), ""))
 	if err != nil {
 		return text{kind: anything}
 	}
 	return text{s: unmark(strings.ReplaceAll(string(raw), "\x00", "")), kind: known}
 }
 
-func reversed(_ *judge, c call) text {
-	if c.in.kind != known {
-		return c.in
+func reversed(_ *evaluator, c call) text {
+	if c.stdin.kind != known {
+		return c.stdin
 	}
-	lines := strings.Split(c.in.s, "\n")
+	lines := strings.Split(c.stdin.s, "\n")
 	for i, l := range lines {
 		r := []rune(l)
 		slices.Reverse(r)
@@ -183,10 +183,10 @@ func reversed(_ *judge, c call) text {
 	return text{s: strings.Join(lines, "\n"), kind: known}
 }
 
-func translated(_ *judge, c call) text {
+func translated(_ *evaluator, c call) text {
 	o, rest := parse(c.args, "", false)
-	if c.in.kind != known || o.any("c", "C") {
-		return text{kind: anything, net: c.in.net}
+	if c.stdin.kind != known || o.any("c", "C") {
+		return text{kind: anything, net: c.stdin.net}
 	}
 	switch {
 	case o.any("d") && len(rest) == 1:
@@ -196,7 +196,7 @@ func translated(_ *judge, c call) text {
 				return -1
 			}
 			return r
-		}, c.in.s), kind: known}
+		}, c.stdin.s), kind: known}
 	case len(rest) == 2 && len(o) == 0:
 		from, to := []rune(ranged(rest[0])), []rune(ranged(rest[1]))
 		return text{s: strings.Map(func(r rune) rune {
@@ -204,9 +204,9 @@ func translated(_ *judge, c call) text {
 				return to[min(i, len(to)-1)]
 			}
 			return r
-		}, c.in.s), kind: known}
+		}, c.stdin.s), kind: known}
 	}
-	return text{kind: anything, net: c.in.net}
+	return text{kind: anything, net: c.stdin.net}
 }
 
 // ranged writes out the ranges of a set of tr, such as a-z, as plain letters.
@@ -227,35 +227,35 @@ func ranged(set string) string {
 	return b.String()
 }
 
-func mktemp(*judge, call) text { return text{s: "/tmp/tmp.made\n", kind: known} }
+func mktemp(*evaluator, call) text { return text{s: "/tmp/tmp.made\n", kind: known} }
 
-func which(_ *judge, c call) text {
+func which(_ *evaluator, c call) text {
 	_, rest := parse(c.args, "", false)
 	return text{s: strings.Join(rest, "\n") + "\n", kind: known}
 }
 
-func pwd(j *judge, _ call) text { return text{s: j.dirs[len(j.dirs)-1] + "\n", kind: known} }
+func pwd(j *evaluator, _ call) text { return text{s: j.dirs[len(j.dirs)-1] + "\n", kind: known} }
 
 // through is a program that changes its input in a way that is not followed.
-func through(j *judge, c call) text {
+func through(j *evaluator, c call) text {
 	_, _ = copying(j, c)
-	return text{kind: anything, net: c.in.net}
+	return text{kind: anything, net: c.stdin.net}
 }
 
-func tee(j *judge, c call) text {
+func tee(j *evaluator, c call) text {
 	out, _ := copying(j, c)
 	return out
 }
 
-func awk(j *judge, c call) text {
+func awk(j *evaluator, c call) text {
 	_, _ = scripted(j, c)
-	return text{kind: anything, net: c.in.net}
+	return text{kind: anything, net: c.stdin.net}
 }
 
-func sed(j *judge, c call) text { return awk(j, c) }
+func sed(j *evaluator, c call) text { return awk(j, c) }
 
 // download is a program that prints or keeps what it gets from the network.
-func download(j *judge, c call) text {
+func download(j *evaluator, c call) text {
 	_, _ = transfers(j, c)
 	got := text{kind: anything, net: true}
 	for _, o := range []string{"-o", "--output", "-O", "--output-document"} {
@@ -278,7 +278,7 @@ func download(j *judge, c call) text {
 	return got
 }
 
-func dialled(j *judge, c call) text {
+func dialled(j *evaluator, c call) text {
 	_, _ = networks(j, c)
 	return text{kind: anything, net: true}
 }

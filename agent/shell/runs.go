@@ -7,7 +7,7 @@ import (
 )
 
 // shells judges programs that read scripts of the shell.
-func shells(j *judge, c call) (text, bool) {
+func shells(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "rzsh", "fish", "csh", "tcsh", "yash", "ksh93", "hush", "osh":
 	default:
@@ -22,7 +22,7 @@ func shells(j *judge, c call) (text, bool) {
 		switch {
 		case a == "--rcfile" || a == "--init-file":
 			if i++; i < len(c.args) {
-				j.source(c.args[i], c.in)
+				j.source(c.args[i], c.stdin)
 			}
 		case a == "--command":
 			inline = true
@@ -45,26 +45,26 @@ func shells(j *judge, c call) (text, bool) {
 		if len(args) > 0 {
 			zero, args = args[0], args[1:]
 		}
-		return j.apart(rest[0], c.in, zero, args), true
+		return j.subshell(rest[0], c.stdin, zero, args), true
 	case stdin || len(rest) == 0:
 		was := j.args
 		j.args = rest
-		out := j.piped(c.in)
+		out := j.piped(c.stdin)
 		j.args = was
 		return out, true
 	}
 	was, zero := j.args, j.zero
 	j.args, j.zero = rest[1:], rest[0]
-	out := j.source(rest[0], c.in)
+	out := j.source(rest[0], c.stdin)
 	j.args, j.zero = was, zero
 	return out, true
 }
 
 // piped judges a text that a shell reads as its script.
-func (j *judge) piped(in text) text {
+func (j *evaluator) piped(in text) text {
 	switch {
 	case in.kind == known:
-		return j.apart(in.s, text{kind: none}, "sh", j.args)
+		return j.subshell(in.s, text{kind: none}, "sh", j.args)
 	case in.kind == anything && in.net:
 		j.hit("run-downloaded", "", "")
 	case in.kind == anything:
@@ -75,14 +75,14 @@ func (j *judge) piped(in text) text {
 
 // source judges a file that is run as a script. What a file that was there before
 // holds is not known here; it is run as any program is.
-func (j *judge) source(name string, in text) text {
+func (j *evaluator) source(name string, in text) text {
 	if slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, name) {
 		return j.piped(in)
 	}
 	if strings.ContainsRune(name, hole) {
 		j.hit("unknown-command", "", "")
 	}
-	if out, ok := j.written(name, j.args, in); ok {
+	if out, ok := j.writtenProgram(name, j.args, in); ok {
 		return out
 	}
 	j.read(name)
@@ -90,27 +90,27 @@ func (j *judge) source(name string, in text) text {
 }
 
 // builtins judges what the shell itself does.
-func builtins(j *judge, c call) (text, bool) {
+func builtins(j *evaluator, c call) (text, bool) {
 	for _, a := range c.args {
 		j.indexed(a)
 	}
 	switch c.name {
 	case "eval":
 		j.hit("eval", "", "")
-		return j.script(strings.Join(c.args, " "), c.in), true
+		return j.script(strings.Join(c.args, " "), c.stdin), true
 	case "source", ".":
 		if len(c.args) > 0 {
-			return j.source(c.args[0], c.in), true
+			return j.source(c.args[0], c.stdin), true
 		}
 	case "trap":
 		if len(c.args) > 1 && c.args[0] != "-" {
-			j.apart(c.args[0], text{kind: none}, j.zero, j.args)
+			j.subshell(c.args[0], text{kind: none}, j.zero, j.args)
 		}
 	case "alias":
 		for _, a := range c.args {
 			if n, v, ok := strings.Cut(a, "="); ok {
 				j.alias[n] = v
-				j.apart(v, text{kind: anything}, j.zero, nil)
+				j.subshell(v, text{kind: anything}, j.zero, nil)
 			}
 		}
 	case "cd", "pushd", "chdir":
@@ -120,7 +120,7 @@ func builtins(j *judge, c call) (text, bool) {
 			rest = []string{"~"}
 		}
 		if len(rest) > 0 {
-			j.stand(rest[0])
+			j.addDir(rest[0])
 		}
 	case "set":
 		j.positionals(c.args)
@@ -152,7 +152,7 @@ func builtins(j *judge, c call) (text, bool) {
 }
 
 // bound judges commands that are bound to keys or completions.
-func (j *judge) bound(args []string) {
+func (j *evaluator) bound(args []string) {
 	for i, a := range args {
 		if a != "-x" && a != "-C" && a != "-F" {
 			continue
@@ -161,12 +161,12 @@ func (j *judge) bound(args []string) {
 		if _, after, ok := strings.Cut(run, ":"); ok {
 			run = after
 		}
-		j.apart(run, text{kind: none}, j.zero, nil)
+		j.subshell(run, text{kind: none}, j.zero, nil)
 	}
 }
 
 // positionals judges set -- a b c.
-func (j *judge) positionals(args []string) {
+func (j *evaluator) positionals(args []string) {
 	for i, a := range args {
 		if a == "--" {
 			j.args = args[i+1:]
@@ -180,19 +180,19 @@ func (j *judge) positionals(args []string) {
 }
 
 // reads judges that variables get what comes in.
-func (j *judge) reads(c call) {
+func (j *evaluator) reads(c call) {
 	if callback := valueOf(c.args, "-C"); callback != "" {
-		j.apart(callback, text{kind: none}, j.zero, nil)
+		j.subshell(callback, text{kind: none}, j.zero, nil)
 	}
 	_, names := parse(c.args, "d i n N p t u a O s C", false)
-	if c.name != "read" || c.in.kind != known || strings.ContainsRune(c.in.s, hole) {
+	if c.name != "read" || c.stdin.kind != known || strings.ContainsRune(c.stdin.s, hole) {
 		for _, n := range append(names, "REPLY", "MAPFILE") {
 			j.set(n, unknown)
 			j.arrays[n] = []string{unknown}
 		}
 		return
 	}
-	for line := range strings.Lines(c.in.s) {
+	for line := range strings.Lines(c.stdin.s) {
 		line = strings.TrimSuffix(line, "\n")
 		if len(names) == 0 {
 			j.set("REPLY", line)
@@ -213,7 +213,7 @@ func (j *judge) reads(c call) {
 
 // searches judges find, xargs and their like, which run a program for each thing
 // that they find or are given.
-func searches(j *judge, c call) (text, bool) {
+func searches(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "find", "gfind", "bfs":
 		j.find(c.args)
@@ -230,13 +230,13 @@ func searches(j *judge, c call) (text, bool) {
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // deleters are programs that delete or destroy what they are given.
 var deleters = []string{"rm", "unlink", "shred", "rmdir", "srm", "wipe", "grm"}
 
-func (j *judge) find(args []string) {
+func (j *evaluator) find(args []string) {
 	i := 0
 	for i < len(args) && slices.Contains([]string{"-H", "-L", "-P"}, args[i]) {
 		i++
@@ -292,7 +292,7 @@ func narrow(tests []string) bool {
 
 // forFound judges a command that is run for each of what a search finds below
 // places.
-func (j *judge) forFound(argv, places []string) {
+func (j *evaluator) forFound(argv, places []string) {
 	if len(argv) == 0 {
 		return
 	}
@@ -311,7 +311,7 @@ func (j *judge) forFound(argv, places []string) {
 	}
 }
 
-func (j *judge) xargs(c call) {
+func (j *evaluator) xargs(c call) {
 	o, argv := parse(c.args, "a d E I L n P s arg-file delimiter max-lines max-args max-procs max-chars replace process-slot-var", true)
 	if len(argv) == 0 {
 		return
@@ -320,12 +320,12 @@ func (j *judge) xargs(c call) {
 		j.hit("delete-found", base(argv[0]), "")
 	}
 	given := []string{unknown}
-	if c.in.kind == known && !o.any("a", "arg-file") {
-		given = strings.FieldsFunc(c.in.s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == hole })
+	if c.stdin.kind == known && !o.any("a", "arg-file") {
+		given = strings.FieldsFunc(c.stdin.s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == hole })
 		if d, ok := o.get("d"); ok && d != "" {
-			given = strings.Split(strings.TrimSuffix(c.in.s, "\n"), d)
+			given = strings.Split(strings.TrimSuffix(c.stdin.s, "\n"), d)
 		}
-		given = append(given[:min(len(given), maxFields):min(len(given), maxFields)], strings.Repeat(unknown, strings.Count(c.in.s, unknown)&1))
+		given = append(given[:min(len(given), maxFields):min(len(given), maxFields)], strings.Repeat(unknown, strings.Count(c.stdin.s, unknown)&1))
 		given = slices.DeleteFunc(given, func(s string) bool { return s == "" })
 	}
 	repl, ok := o.get("I")
@@ -336,8 +336,8 @@ func (j *judge) xargs(c call) {
 		repl, ok = "{}", true
 	}
 	if ok {
-		if c.in.kind == known {
-			given = strings.Split(strings.TrimSpace(c.in.s), "\n")
+		if c.stdin.kind == known {
+			given = strings.Split(strings.TrimSpace(c.stdin.s), "\n")
 		}
 		if repl == "" {
 			repl = "{}"
@@ -354,13 +354,13 @@ func (j *judge) xargs(c call) {
 	j.run(append(slices.Clone(argv), given...), text{kind: anything})
 }
 
-func (j *judge) parallel(c call) {
+func (j *evaluator) parallel(c call) {
 	_, argv := parse(c.args, "j a N n I S jobs arg-file max-args joblog results delay timeout", true)
 	command, given := argv, []string{unknown}
 	if i := slices.Index(argv, ":::"); i >= 0 {
 		command, given = argv[:i], argv[i+1:]
-	} else if c.in.kind == known {
-		given = strings.Split(strings.TrimSpace(c.in.s), "\n")
+	} else if c.stdin.kind == known {
+		given = strings.Split(strings.TrimSpace(c.stdin.s), "\n")
 	}
 	for _, g := range given[:min(len(given), maxFields)] {
 		line := strings.Join(command, " ")
@@ -372,7 +372,7 @@ func (j *judge) parallel(c call) {
 		default:
 			line += " " + g
 		}
-		j.apart(line, text{kind: anything}, "sh", nil)
+		j.subshell(line, text{kind: anything}, "sh", nil)
 	}
 }
 

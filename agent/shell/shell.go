@@ -42,15 +42,15 @@ func (c Class) String() string {
 	return "unknown class"
 }
 
-// A Verdict is what is said of a command. It holds all that was found, the
+// A Result is what is said of a command. It holds all that was found, the
 // gravest first, then in the order of Rules.
-type Verdict struct {
+type Result struct {
 	Class   Class
 	Reasons []string // in plain words for the person, as many as Rules
 	Rules   []string // names out of Rules()
-	// Key names what leave for the session, or for ever, covers: commands of the
+	// ApprovalKey names what leave for the session, or for ever, covers: commands of the
 	// same key. "": leave covers this command only, once.
-	Key string
+	ApprovalKey string
 }
 
 // Limits of one judgement. What exceeds them cannot be told, and is dangerous.
@@ -65,15 +65,15 @@ const (
 	maxKey     = 300      // bytes of a key
 )
 
-// Judge says what may happen to a command that would be given to sh or bash.
-func Judge(command string) Verdict {
+// Evaluate says what may happen to a command that would be given to sh or bash.
+func Evaluate(command string) Result {
 	if len(command) > MaxLength {
-		j := newJudge()
+		j := newEvaluator()
 		j.hit("too-long", "", "")
-		j.crude(command[:MaxLength])
+		j.scanText(command[:MaxLength])
 		return j.verdict()
 	}
-	j := newJudge()
+	j := newEvaluator()
 	clean, hidden := visible(command)
 	run := func() {
 		if hidden {
@@ -106,11 +106,11 @@ func visible(command string) (string, bool) {
 
 // safely judges a script. A fault of the reader itself is something that cannot
 // be told, not the end of the program.
-func (j *judge) safely(script string) {
+func (j *evaluator) safely(script string) {
 	defer func() {
 		if recover() != nil {
 			j.hit("unreadable", "", "")
-			j.crude(script)
+			j.scanText(script)
 		}
 	}()
 	j.script(script, text{kind: none})
@@ -124,7 +124,7 @@ type hit struct {
 }
 
 // hit notes that a rule holds. program and detail narrow down what leave covers.
-func (j *judge) hit(rule, program, detail string) {
+func (j *evaluator) hit(rule, program, detail string) {
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == rule })
 	if i < 0 {
 		i = 0 // a slip of ours: the rule for what cannot be told
@@ -138,27 +138,27 @@ func (j *judge) hit(rule, program, detail string) {
 	}
 }
 
-func (j *judge) verdict() Verdict {
+func (j *evaluator) verdict() Result {
 	slices.SortStableFunc(j.hits, func(a, b hit) int {
 		if c := int(rules[b.rule].Class) - int(rules[a.rule].Class); c != 0 {
 			return c
 		}
 		return a.rule - b.rule
 	})
-	var v Verdict
+	var v Result
 	var keys []string
 	once := j.once
 	for _, h := range j.hits {
 		r := rules[h.rule]
 		v.Class = max(v.Class, r.Class)
 		if !slices.Contains(v.Rules, r.Name) {
-			v.Rules, v.Reasons = append(v.Rules, r.Name), append(v.Reasons, r.Words)
+			v.Rules, v.Reasons = append(v.Rules, r.Name), append(v.Reasons, r.Description)
 		}
 		key := r.Name + ":" + h.program
-		switch r.Leave {
-		case Once:
+		switch r.Scope {
+		case ThisCommand:
 			once = true
-		case Target:
+		case SameTargets:
 			key += ":" + h.detail
 		}
 		if !slices.Contains(keys, key) {
@@ -167,7 +167,7 @@ func (j *judge) verdict() Verdict {
 	}
 	slices.Sort(keys)
 	if key := strings.Join(keys, "\n"); v.Class == Dangerous && !once && len(key) <= maxKey {
-		v.Key = key
+		v.ApprovalKey = key
 	}
 	return v
 }

@@ -81,7 +81,7 @@ var wrappers = []func(string) string{
 // around another one puts its own files in the place of all {}.
 func plain(cs []string) []string {
 	return slices.DeleteFunc(slices.Clone(cs), func(c string) bool {
-		return len(c) > 4096 || slices.Contains(shell.Judge(c).Rules, "unreadable") || strings.Contains(c, "\x00") || strings.Contains(c, "<<") || strings.Contains(c, "{}")
+		return len(c) > 4096 || slices.Contains(shell.Evaluate(c).Rules, "unreadable") || strings.Contains(c, "\x00") || strings.Contains(c, "<<") || strings.Contains(c, "{}")
 	})
 }
 
@@ -89,11 +89,11 @@ func TestAWrapperNeverMakesACommandLookBetter(t *testing.T) {
 	bad, harm := plain(blocked()), plain(dangerous())
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(slices.Concat(bad, harm)).Draw(t, "command")
-		want := shell.Judge(c).Class
+		want := shell.Evaluate(c).Class
 		wrapped := c
 		for range rapid.IntRange(1, 3).Draw(t, "times") {
 			wrapped = rapid.SampledFrom(wrappers).Draw(t, "wrapper")(wrapped)
-			if got := shell.Judge(wrapped); got.Class < want {
+			if got := shell.Evaluate(wrapped); got.Class < want {
 				t.Fatalf("%s is %s %v; alone it is %s: %s", wrapped, got.Class, got.Rules, want, c)
 			}
 		}
@@ -107,7 +107,7 @@ func TestAWrapperMakesNothingLookWorse(t *testing.T) {
 			continue
 		}
 		for _, wrapped := range []string{"sh -c " + quote(c), "(\n" + c + "\n)", "if true; then\n" + c + "\nfi", "git status\n" + c, "timeout 5 bash -c " + quote(c)} {
-			if v := shell.Judge(wrapped); v.Class != shell.Allowed {
+			if v := shell.Evaluate(wrapped); v.Class != shell.Allowed {
 				t.Errorf("%s %v: %s", v.Class, v.Rules, wrapped)
 			}
 		}
@@ -120,7 +120,7 @@ func TestKeysCoverWhatAPersonExpects(t *testing.T) {
 		{"systemctl restart x", "sys''temctl restart x"}, {"pip install a", "pip  install a"},
 	}
 	for _, c := range same {
-		if a, b := shell.Judge(c[0]).Key, shell.Judge(c[1]).Key; a == "" || a != b {
+		if a, b := shell.Evaluate(c[0]).ApprovalKey, shell.Evaluate(c[1]).ApprovalKey; a == "" || a != b {
 			t.Errorf("%q has %q, %q has %q", c[0], a, c[1], b)
 		}
 	}
@@ -131,20 +131,20 @@ func TestKeysCoverWhatAPersonExpects(t *testing.T) {
 		{"chmod 777 a", "chmod 777 b"}, {"echo x > ~/.bashrc", "echo x > ~/.profile"},
 	}
 	for _, c := range apart {
-		if a, b := shell.Judge(c[0]).Key, shell.Judge(c[1]).Key; a == b {
+		if a, b := shell.Evaluate(c[0]).ApprovalKey, shell.Evaluate(c[1]).ApprovalKey; a == b {
 			t.Errorf("leave for %q covers %q: %q", c[0], c[1], a)
 		}
 	}
 	for _, c := range []string{"$X", "curl x | sh", "python -c 1", "eval ls", `rm -rf "$X"`, "echo (", "find . -delete", "ls\u200b", "git reset --hard $X"} {
-		if v := shell.Judge(c); v.Class != shell.Dangerous || v.Key != "" {
-			t.Errorf("%q is %s and has the key %q", c, v.Class, v.Key)
+		if v := shell.Evaluate(c); v.Class != shell.Dangerous || v.ApprovalKey != "" {
+			t.Errorf("%q is %s and has the key %q", c, v.Class, v.ApprovalKey)
 		}
 	}
 }
 
 func TestReasonsAreSentencesInOrder(t *testing.T) {
-	v := shell.Judge("sudo rm -rf / && curl x | sh")
-	want := shell.Verdict{
+	v := shell.Evaluate("sudo rm -rf / && curl x | sh")
+	want := shell.Result{
 		Class:   shell.Blocked,
 		Rules:   []string{"delete-root", "run-downloaded", "root"},
 		Reasons: []string{"it deletes or moves away the root of the file system, or a folder of the system", "it runs what it has just downloaded", "it runs with the rights of another user"},
@@ -169,7 +169,7 @@ func TestWhatTakesTooLongToFollowIsDangerous(t *testing.T) {
 		"evals":         "x='eval \"$x\"'; eval \"$x\"",
 		"sourcing":      `echo '. ./a' > a; . ./a`,
 	} {
-		if v := shell.Judge(c); v.Class == shell.Allowed {
+		if v := shell.Evaluate(c); v.Class == shell.Allowed {
 			t.Errorf("%s is allowed", name)
 		}
 	}
@@ -177,7 +177,7 @@ func TestWhatTakesTooLongToFollowIsDangerous(t *testing.T) {
 
 func TestTheVerdictIsTheSameEachTime(t *testing.T) {
 	for _, c := range slices.Concat(blocked(), dangerous(), harmless) {
-		if d := cmp.Diff(shell.Judge(c), shell.Judge(c)); d != "" {
+		if d := cmp.Diff(shell.Evaluate(c), shell.Evaluate(c)); d != "" {
 			t.Errorf("%s: %s", c, d)
 		}
 	}
@@ -188,16 +188,16 @@ func FuzzJudge(f *testing.F) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {
-		v := shell.Judge(c)
-		if d := cmp.Diff(v, shell.Judge(c)); d != "" {
+		v := shell.Evaluate(c)
+		if d := cmp.Diff(v, shell.Evaluate(c)); d != "" {
 			t.Error(d)
 		}
-		if (v.Class == shell.Allowed) != (len(v.Rules) == 0) || len(v.Rules) != len(v.Reasons) || v.Key != "" && v.Class != shell.Dangerous {
+		if (v.Class == shell.Allowed) != (len(v.Rules) == 0) || len(v.Rules) != len(v.Reasons) || v.ApprovalKey != "" && v.Class != shell.Dangerous {
 			t.Errorf("%+v", v)
 		}
 		if v.Class == shell.Blocked {
 			for _, w := range []string{"ls; ", "true && "} {
-				if !slices.Contains(v.Rules, "unreadable") && shell.Judge(w+c).Class < v.Class && !strings.HasPrefix(strings.TrimSpace(c), "#") {
+				if !slices.Contains(v.Rules, "unreadable") && shell.Evaluate(w+c).Class < v.Class && !strings.HasPrefix(strings.TrimSpace(c), "#") {
 					t.Errorf("behind %q it is not blocked", w)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // read judges that a file is read, and returns what is known of its text.
-func (j *judge) read(name string) text {
+func (j *evaluator) read(name string) text {
 	for _, p := range j.resolve(name) {
 		if secret(p) {
 			j.hit("secrets", "read", p)
@@ -28,7 +28,7 @@ func (j *judge) read(name string) text {
 }
 
 // write judges that a file is written or made.
-func (j *judge) write(program, name string) {
+func (j *evaluator) write(program, name string) {
 	for _, p := range j.resolve(name) {
 		if strings.HasPrefix(p, unknown) {
 			j.hit("unknown-target", program, "")
@@ -47,7 +47,7 @@ var vital = []string{
 }
 
 // change judges that what stands at a resolved path changes.
-func (j *judge) change(program, p string) {
+func (j *evaluator) change(program, p string) {
 	switch {
 	case harmless(p):
 		return
@@ -63,7 +63,7 @@ func (j *judge) change(program, p string) {
 		j.hit("write-startup", program, p)
 	case secret(p):
 		j.hit("secrets", program, p)
-	case placeOf(p) != elsewhere && placeOf(p) != homeRoot:
+	case classifyPath(p) != elsewhere && classifyPath(p) != homeRoot:
 		j.hit("write-system", program, p)
 	}
 }
@@ -158,7 +158,7 @@ func owned(p string) bool {
 var talkers = []string{"echo", "printf", "test", "[", "[[", "true", "false", "grep", "egrep", "fgrep", "rg", "ls", "stat", "which", "type", "mkdir", "basename", "dirname", "git", "ag"}
 
 // touched judges the files that a program was given, whatever it does to them.
-func (j *judge) touched(c call) {
+func (j *evaluator) touched(c call) {
 	for i, a := range c.args {
 		n, v, ok := strings.Cut(a, "=")
 		if !ok && i+1 < len(c.args) {
@@ -196,7 +196,7 @@ func (j *judge) touched(c call) {
 }
 
 // searched judges the files that grep reads: all operands but the pattern.
-func (j *judge) searched(c call) {
+func (j *evaluator) searched(c call) {
 	o, rest := parse(c.args, "e f m A B C include exclude exclude-dir g t regexp file max-count glob type", false)
 	if !o.any("e", "f", "regexp", "file") && len(rest) > 0 {
 		rest = rest[1:]

@@ -11,7 +11,7 @@ func anyOf(args []string, of ...string) bool {
 }
 
 // gits judges git.
-func gits(j *judge, c call) (text, bool) {
+func gits(j *evaluator, c call) (text, bool) {
 	if c.name != "git" && c.name != "hub" && c.name != "gh" && c.name != "glab" {
 		return text{}, false
 	}
@@ -31,7 +31,7 @@ func gits(j *judge, c call) (text, bool) {
 		args = args[min(n, len(args)):]
 	}
 	if len(args) == 0 {
-		return done()
+		return handled()
 	}
 	j.touched(call{name: c.name, args: args})
 	verb, rest := args[0], args[1:]
@@ -64,12 +64,12 @@ func gits(j *judge, c call) (text, bool) {
 	default:
 		j.gitLoss(verb, rest, o, target)
 	}
-	j.gitRuns(verb, rest, c.in)
-	return done()
+	j.gitRuns(verb, rest, c.stdin)
+	return handled()
 }
 
 // gitLoss judges verbs that throw away work.
-func (j *judge) gitLoss(verb string, rest []string, o options, target string) {
+func (j *evaluator) gitLoss(verb string, rest []string, o options, target string) {
 	lost := false
 	switch verb {
 	case "reset":
@@ -101,7 +101,7 @@ func (j *judge) gitLoss(verb string, rest []string, o options, target string) {
 }
 
 // gitRuns judges verbs that run a command.
-func (j *judge) gitRuns(verb string, rest []string, in text) {
+func (j *evaluator) gitRuns(verb string, rest []string, in text) {
 	run := ""
 	switch {
 	case verb == "bisect" && len(rest) > 1 && rest[0] == "run":
@@ -129,14 +129,14 @@ func (j *judge) gitRuns(verb string, rest []string, in text) {
 	}
 	if run != "" {
 		j.hit("git-run", "git", "")
-		j.apart(run, in, "sh", nil)
+		j.subshell(run, in, "sh", nil)
 	}
 }
 
 var gitCommand = regexp.MustCompile(`(?i)^(alias\.|core\.(sshcommand|pager|editor|hookspath|fsmonitor|gitproxy|askpass)|.*\.(cmd|textconv|clean|smudge|process|driver|helper|program|command|path)$|pager\.|sequence\.editor|diff\.external|uploadpack\.|url\.|include)`)
 
 // gitConfig judges a setting of git: some are commands.
-func (j *judge) gitConfig(kv string) {
+func (j *evaluator) gitConfig(kv string) {
 	k, v, _ := strings.Cut(kv, "=")
 	if !gitCommand.MatchString(k) {
 		return
@@ -146,7 +146,7 @@ func (j *judge) gitConfig(kv string) {
 		return
 	}
 	j.hit("git-run", "git", "")
-	j.apart(v, text{kind: anything}, "sh", nil)
+	j.subshell(v, text{kind: anything}, "sh", nil)
 }
 
 // installs says for each package manager what changes software.
@@ -161,7 +161,7 @@ var installs = map[string]string{
 }
 
 // packaged judges package managers.
-func packaged(j *judge, c call) (text, bool) {
+func packaged(j *evaluator, c call) (text, bool) {
 	name := c.name
 	if m := regexp.MustCompile(`^pip[0-9.]*$`).FindString(name); m != "" {
 		name = "pip"
@@ -177,7 +177,7 @@ func packaged(j *judge, c call) (text, bool) {
 	}
 	if name == "npm" || name == "pnpm" || name == "yarn" {
 		if i := slices.Index(c.args, "-c"); i >= 0 && i+1 < len(c.args) {
-			j.apart(c.args[i+1], text{kind: anything}, "sh", nil)
+			j.subshell(c.args[i+1], text{kind: anything}, "sh", nil)
 		}
 	}
 	if name == "go" {
@@ -187,15 +187,15 @@ func packaged(j *judge, c call) (text, bool) {
 				if !ok && i+1 < len(c.args) {
 					v = c.args[i+1]
 				}
-				j.apart(v, text{kind: anything}, "sh", nil)
+				j.subshell(v, text{kind: anything}, "sh", nil)
 			}
 		}
 	}
-	return done()
+	return handled()
 }
 
 // services judges what starts and stops services, and what plans runs.
-func services(j *judge, c call) (text, bool) {
+func services(j *evaluator, c call) (text, bool) {
 	all := strings.Join(c.args, " ")
 	switch c.name {
 	case "systemctl":
@@ -224,27 +224,27 @@ func services(j *judge, c call) (text, bool) {
 	case "at", "batch", "atd", "anacron":
 		if !anyOf(c.args, "-l", "-c", "-V") {
 			j.hit("schedule", c.name, "")
-			if c.in.kind == known {
-				j.apart(c.in.s, text{kind: none}, "sh", nil)
+			if c.stdin.kind == known {
+				j.subshell(c.stdin.s, text{kind: none}, "sh", nil)
 			}
 		}
 	case "tmux", "screen", "byobu", "zellij", "xterm", "gnome-terminal", "konsole", "x-terminal-emulator":
 		for i, a := range c.args {
 			if i == len(c.args)-1 || a == "-e" || a == "-dmS" || a == "-dm" || a == "send-keys" {
-				j.apart(strings.Join(c.args[min(i+1, len(c.args)-1):], " "), text{kind: none}, "sh", nil)
+				j.subshell(strings.Join(c.args[min(i+1, len(c.args)-1):], " "), text{kind: none}, "sh", nil)
 			}
 			if strings.Contains(a, " ") {
-				j.apart(a, text{kind: none}, "sh", nil)
+				j.subshell(a, text{kind: none}, "sh", nil)
 			}
 		}
 	default:
 		return text{}, false
 	}
-	return done()
+	return handled()
 }
 
 // containers judges what runs in containers.
-func containers(j *judge, c call) (text, bool) {
+func containers(j *evaluator, c call) (text, bool) {
 	switch c.name {
 	case "docker", "podman", "nerdctl", "docker-compose", "lxc", "kubectl", "oc", "k3s", "crictl", "ctr", "bwrap", "machinectl", "vagrant":
 	default:
@@ -273,10 +273,10 @@ func containers(j *judge, c call) (text, bool) {
 	if anyOf(c.args, "prune", "rm", "rmi", "kill", "delete", "drain", "down", "destroy") || c.name == "kubectl" && anyOf(c.args, "apply", "replace", "scale", "patch") {
 		j.hit("infrastructure", c.name, all)
 	}
-	return done()
+	return handled()
 }
 
-func (j *judge) mounted(program, v string) {
+func (j *evaluator) mounted(program, v string) {
 	if i := strings.Index(v, "src="); i >= 0 {
 		v = v[i+4:]
 	} else if i := strings.Index(v, "source="); i >= 0 {
@@ -288,23 +288,23 @@ func (j *judge) mounted(program, v string) {
 		return
 	}
 	for _, p := range j.resolve(v) {
-		if placeOf(p) != elsewhere || strings.HasSuffix(p, ".sock") || strings.HasPrefix(p, unknown) || secret(p) || owned(p) {
+		if classifyPath(p) != elsewhere || strings.HasSuffix(p, ".sock") || strings.HasPrefix(p, unknown) || secret(p) || owned(p) {
 			j.hit("container", program, "")
 		}
 	}
 }
 
 // within judges the command that is run in a container, wherever it begins.
-func (j *judge) within(c call, args []string) {
+func (j *evaluator) within(c call, args []string) {
 	if i := slices.Index(args, "--"); i >= 0 {
-		j.run(args[i+1:], c.in)
+		j.run(args[i+1:], c.stdin)
 		return
 	}
 	o, rest := parse(args, "e u w n c l v p h name workdir user env entrypoint network volume mount label hostname memory cpus platform pod container namespace env-file publish", true)
 	if e, ok := o.get("entrypoint"); ok && len(rest) > 0 {
-		j.run(append([]string{e}, rest[1:]...), c.in)
+		j.run(append([]string{e}, rest[1:]...), c.stdin)
 	}
 	if len(rest) > 1 {
-		j.run(rest[1:], c.in)
+		j.run(rest[1:], c.stdin)
 	}
 }

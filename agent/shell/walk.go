@@ -40,8 +40,8 @@ func (t text) join(u text) text {
 	return out
 }
 
-// A judge walks through a script as a shell would run it, on all branches.
-type judge struct {
+// A evaluator walks through a script as a shell would run it, on all branches.
+type evaluator struct {
 	families []family
 	printers map[string]printer
 
@@ -69,8 +69,8 @@ type judge struct {
 	fetched bool // a substitution printed something from the network
 }
 
-func newJudge() *judge {
-	return &judge{
+func newEvaluator() *evaluator {
+	return &evaluator{
 		families: families(), printers: printers(),
 		steps: maxSteps, vars: map[string][]string{}, picked: map[string]int{}, arrays: map[string][]string{},
 		funcs: map[string][]function{}, active: map[string]bool{}, called: map[string]bool{}, alias: map[string]string{}, files: map[string]text{}, dirs: []string{"."}, zero: "sh",
@@ -78,7 +78,7 @@ func newJudge() *judge {
 }
 
 // again forgets what was found, and keeps what was learned.
-func (j *judge) again() {
+func (j *evaluator) again() {
 	j.hits, j.once, j.steps, j.depth, j.dirs = nil, false, maxSteps, 0, []string{"."}
 	j.args, j.zero, j.open, j.quoted = nil, "sh", false, false
 	clear(j.picked)
@@ -86,7 +86,7 @@ func (j *judge) again() {
 }
 
 // step counts; false means that there was enough.
-func (j *judge) step() bool {
+func (j *evaluator) step() bool {
 	if j.steps--; j.steps < 0 {
 		j.hit("too-involved", "", "")
 		return false
@@ -95,10 +95,10 @@ func (j *judge) step() bool {
 }
 
 // charge counts what is long as more than one step.
-func (j *judge) charge(text string) { j.steps -= len(text) / 256 }
+func (j *evaluator) charge(text string) { j.steps -= len(text) / 256 }
 
 // deeper runs f one level deeper, if there is one.
-func (j *judge) deeper(f func()) {
+func (j *evaluator) deeper(f func()) {
 	if j.depth >= maxDepth {
 		j.hit("too-involved", "", "")
 		return
@@ -109,7 +109,7 @@ func (j *judge) deeper(f func()) {
 }
 
 // script judges a script that reads in, and returns what it prints.
-func (j *judge) script(src string, in text) (out text) {
+func (j *evaluator) script(src string, in text) (out text) {
 	if j.charge(src); !j.step() {
 		return text{kind: anything}
 	}
@@ -125,7 +125,7 @@ func (j *judge) script(src string, in text) (out text) {
 		}
 		if err != nil {
 			j.hit("unreadable", "", "")
-			j.crude(src)
+			j.scanText(src)
 			out = text{kind: anything}
 			return
 		}
@@ -137,9 +137,9 @@ func (j *judge) script(src string, in text) (out text) {
 	return out
 }
 
-// apart judges what runs in a shell of its own: what it does to variables of the
+// subshell judges what runs in a shell of its own: what it does to variables of the
 // caller stays, where it stands does not.
-func (j *judge) apart(src string, in text, zero string, args []string) text {
+func (j *evaluator) subshell(src string, in text, zero string, args []string) text {
 	dirs, a, z, o, q := j.dirs, j.args, j.zero, j.open, j.quoted
 	j.args, j.zero, j.open, j.quoted = args, zero, false, false
 	out := j.script(src, in)
@@ -147,7 +147,7 @@ func (j *judge) apart(src string, in text, zero string, args []string) text {
 	return out
 }
 
-func (j *judge) stmts(stmts []*syntax.Stmt, in text) text {
+func (j *evaluator) stmts(stmts []*syntax.Stmt, in text) text {
 	var out text
 	for _, s := range stmts {
 		out = out.join(j.stmt(s, in))
@@ -156,7 +156,7 @@ func (j *judge) stmts(stmts []*syntax.Stmt, in text) text {
 }
 
 // stmt judges a statement with its redirections.
-func (j *judge) stmt(s *syntax.Stmt, in text) (out text) {
+func (j *evaluator) stmt(s *syntax.Stmt, in text) (out text) {
 	if s == nil || !j.step() {
 		return text{kind: anything}
 	}
@@ -176,7 +176,7 @@ func (j *judge) stmt(s *syntax.Stmt, in text) (out text) {
 }
 
 // redirected judges a statement for one choice of values.
-func (j *judge) redirected(s *syntax.Stmt, in text) text {
+func (j *evaluator) redirected(s *syntax.Stmt, in text) text {
 	var targets []string
 	for _, r := range s.Redirs {
 		switch r.Op {
@@ -214,7 +214,7 @@ func (j *judge) redirected(s *syntax.Stmt, in text) text {
 }
 
 // document returns the text of a here-document.
-func (j *judge) document(r *syntax.Redirect) string {
+func (j *evaluator) document(r *syntax.Redirect) string {
 	if r.Hdoc == nil {
 		return ""
 	}
@@ -232,7 +232,7 @@ func (j *judge) document(r *syntax.Redirect) string {
 
 // each calls f for every combination of the values that the variables in nodes
 // may have.
-func (j *judge) each(nodes []syntax.Node, f func()) {
+func (j *evaluator) each(nodes []syntax.Node, f func()) {
 	var names []string
 	for _, n := range nodes {
 		syntax.Walk(n, func(n syntax.Node) bool {
@@ -266,7 +266,7 @@ func (j *judge) each(nodes []syntax.Node, f func()) {
 }
 
 // command judges a command, simple or compound, and returns what it prints.
-func (j *judge) command(c syntax.Command, in text) text {
+func (j *evaluator) command(c syntax.Command, in text) text {
 	switch c := c.(type) {
 	case nil:
 		return text{kind: known}
@@ -324,7 +324,7 @@ func (t text) connected() text {
 	return t
 }
 
-func (j *judge) loop(c *syntax.ForClause, in text) text {
+func (j *evaluator) loop(c *syntax.ForClause, in text) text {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
 		items := j.fields(l.Items...)
@@ -344,7 +344,7 @@ func (j *judge) loop(c *syntax.ForClause, in text) text {
 	return text{kind: anything, net: out.net}
 }
 
-func (j *judge) cases(c *syntax.CaseClause, in text) text {
+func (j *evaluator) cases(c *syntax.CaseClause, in text) text {
 	j.single(c.Word)
 	var out text
 	for _, item := range c.Items {
@@ -358,7 +358,7 @@ func (j *judge) cases(c *syntax.CaseClause, in text) text {
 
 // inside judges the commands that stand within tests and arithmetic, and forgets
 // the variables that arithmetic changes.
-func (j *judge) inside(n syntax.Node) {
+func (j *evaluator) inside(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:

@@ -38,9 +38,9 @@ var wrappers = map[string]wrapper{
 }
 
 // wrapped judges what a wrapper runs.
-func (j *judge) wrapped(c call, w wrapper) text {
+func (j *evaluator) wrapped(c call, w wrapper) text {
 	if c.name == "entr" { // reads the names of files, not a script
-		c.in = text{kind: anything}
+		c.stdin = text{kind: anything}
 	}
 	o, rest := parse(c.args, w.valued, true)
 	j.wrapperOptions(c, o)
@@ -56,19 +56,19 @@ func (j *judge) wrapped(c call, w wrapper) text {
 	switch c.name {
 	case "su", "script":
 		if len(rest) > 1 && c.name == "su" {
-			j.su(rest[1:], c.in)
+			j.su(rest[1:], c.stdin)
 		}
 		rest = nil
 	case "runuser":
 		if _, ok := o.get("u"); !ok && len(rest) > 0 {
-			j.su(rest[1:], c.in)
+			j.su(rest[1:], c.stdin)
 			rest = nil
 		}
 	case "flock":
 		if len(rest) > 1 {
 			if o2, _ := parse(rest[1:], "c command", true); o2.any("c", "command") {
 				v, _ := o2.get("c")
-				j.apart(v, c.in, "sh", nil)
+				j.subshell(v, c.stdin, "sh", nil)
 			}
 		}
 	case "uv", "poetry", "pipenv", "bundle", "perf":
@@ -89,41 +89,41 @@ func (j *judge) wrapped(c call, w wrapper) text {
 		return text{kind: anything}
 	}
 	if w.script {
-		return j.apart(strings.Join(rest, " "), c.in, "sh", nil)
+		return j.subshell(strings.Join(rest, " "), c.stdin, "sh", nil)
 	}
 	for len(rest) > 0 && strings.HasPrefix(rest[0], "--") { // uv run --with x cmd
 		rest = rest[1:]
 	}
-	return j.run(rest, c.in)
+	return j.run(rest, c.stdin)
 }
 
 // wrapperOptions judges options of wrappers that themselves run something.
-func (j *judge) wrapperOptions(c call, o options) {
+func (j *evaluator) wrapperOptions(c call, o options) {
 	switch c.name {
 	case "env":
 		for _, n := range []string{"S", "split-string"} {
 			if v, ok := o.get(n); ok {
 				_, rest := parse(c.args, "u C unset chdir", true)
-				j.apart(v+" "+quoteAll(rest), c.in, "sh", nil)
+				j.subshell(v+" "+quoteAll(rest), c.stdin, "sh", nil)
 			}
 		}
 		if v, ok := o.get("C"); ok {
-			j.stand(v)
+			j.addDir(v)
 		}
 		if v, ok := o.get("chdir"); ok {
-			j.stand(v)
+			j.addDir(v)
 		}
 	case "su", "script", "runuser":
 		for _, n := range []string{"c", "command"} {
 			if v, ok := o.get(n); ok {
-				j.apart(v, c.in, "sh", nil)
+				j.subshell(v, c.stdin, "sh", nil)
 			}
 		}
 	case "sudo":
-		if o.any("i", "s") && c.in.kind != none {
+		if o.any("i", "s") && c.stdin.kind != none {
 			_, rest := parse(c.args, wrappers["sudo"].valued, true)
 			if len(rest) == 0 {
-				j.piped(c.in)
+				j.piped(c.stdin)
 			}
 		}
 		if o.any("e", "edit") {
@@ -135,19 +135,19 @@ func (j *judge) wrapperOptions(c call, o options) {
 }
 
 // su judges what follows the name of the user.
-func (j *judge) su(args []string, in text) {
+func (j *evaluator) su(args []string, in text) {
 	if o, _ := parse(args, "c command s", false); o.any("c", "command") {
 		v, ok := o.get("c")
 		if !ok {
 			v, _ = o.get("command")
 		}
-		j.apart(v, in, "sh", nil)
+		j.subshell(v, in, "sh", nil)
 	}
 }
 
-// stand notes that the script may now stand in a folder. It may still stand where
+// addDir notes that the script may now stand in a folder. It may still stand where
 // it was, for to change there can fail.
-func (j *judge) stand(dir string) {
+func (j *evaluator) addDir(dir string) {
 	if dir == "-" {
 		return
 	}

@@ -285,7 +285,7 @@ func said(t *testing.T) map[string]string {
 		}
 	}
 	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
-		all[r.Words] = "agent/shell, rule " + r.Name
+		all[r.Description] = "agent/shell, rule " + r.Name
 	}
 	all[outbox.RepeatNotice] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {

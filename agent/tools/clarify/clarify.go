@@ -29,17 +29,17 @@ var (
 )
 
 const (
-	mostChoices  = 4
-	mostChoice   = 100  // characters
-	mostQuestion = 2000 // characters
-	mostAnswer   = 20_000
+	maxChoices  = 4
+	maxChoice   = 100  // characters
+	maxQuestion = 2000 // characters
+	maxAnswer   = 20_000
 )
 
 // New returns the tool. It asks through the People of the call.
 func New() tool.Tool {
 	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
-		Effect: tool.Pure, MaxResult: mostAnswer,
+		Effect: tool.Pure, MaxResult: maxAnswer,
 	}, run)
 }
 
@@ -75,18 +75,18 @@ func check(q tool.Question) error {
 	switch {
 	case q.Text == "":
 		return errors.New("the question is empty")
-	case utf8.RuneCountInString(q.Text) > mostQuestion:
-		return fmt.Errorf("the question has more than %d characters; ask it shorter", mostQuestion)
-	case len(q.Choices) > mostChoices:
-		return fmt.Errorf("there are %d choices; the most is %d. Any other text can be answered too", len(q.Choices), mostChoices)
+	case utf8.RuneCountInString(q.Text) > maxQuestion:
+		return fmt.Errorf("the question has more than %d characters; ask it shorter", maxQuestion)
+	case len(q.Choices) > maxChoices:
+		return fmt.Errorf("there are %d choices; the most is %d. Any other text can be answered too", len(q.Choices), maxChoices)
 	}
 	seen := map[string]bool{}
 	for i, choice := range q.Choices {
 		switch {
 		case choice == "":
 			return fmt.Errorf("choice %d is empty", i+1)
-		case utf8.RuneCountInString(choice) > mostChoice:
-			return fmt.Errorf("choice %d has more than %d characters; put the details into the question", i+1, mostChoice)
+		case utf8.RuneCountInString(choice) > maxChoice:
+			return fmt.Errorf("choice %d has more than %d characters; put the details into the question", i+1, maxChoice)
 		case seen[strings.ToLower(choice)]:
 			return fmt.Errorf("the choice %q is there twice", choice)
 		}

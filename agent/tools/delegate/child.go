@@ -83,7 +83,7 @@ func (k *child) take(ev agent.Event) {
 	case agent.Call:
 		k.calls++
 		ev.Request = nil // its prefix is not the session's
-		k.o.Spent(k.turn.Session, ev)
+		k.o.OnUsage(k.turn.Session, ev)
 	case agent.Text:
 		k.said += string(ev)
 	case agent.Retracted:
@@ -92,7 +92,7 @@ func (k *child) take(ev agent.Event) {
 		k.tools++
 		k.said = ""
 	case agent.ToolFinished:
-		k.o.Used(k.turn.Session, ev)
+		k.o.OnToolCall(k.turn.Session, ev)
 	case agent.Final:
 		k.text, k.over = ev.Text, ev.OverBudget
 	}
@@ -115,7 +115,7 @@ func (k *child) account() string {
 			text += "\nIt had said: " + said
 		}
 	}
-	return head + "\n" + tool.Truncate(text, mostReport)
+	return head + "\n" + tool.Truncate(text, maxReport)
 }
 
 // plain says an error of a run in words for a model.

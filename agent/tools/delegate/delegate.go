@@ -44,15 +44,15 @@ var (
 )
 
 const (
-	mostTasks   = 3
-	mostText    = 50_000 // characters of a goal and its context
-	mostReport  = 20_000 // characters of one report
+	maxTasks    = 3
+	maxText     = 50_000 // characters of a goal and its context
+	maxReport   = 20_000 // characters of one report
 	defaultMost = 50     // model calls of one sub-agent
 )
 
-// kept are the tools that are never given away: what speaks to people, what
+// excludedTools are the tools that are never given away: what speaks to people, what
 // outlives the task, and this one.
-func kept() []string { return []string{Name, "clarify", "memory", "send_message", "cronjob"} }
+func excludedTools() []string { return []string{Name, "clarify", "memory", "send_message", "cronjob"} }
 
 // A Model is what sub-agents of a session are answered by.
 type Model struct {
@@ -72,12 +72,12 @@ type Options struct {
 	Tools func(ctx context.Context, session string) ([]tool.Tool, error)
 	// Model returns what the session is answered by.
 	Model func(ctx context.Context, session string) (Model, error)
-	// Spent is told of each model call of a sub-agent, so that the session pays for
+	// OnUsage is told of each model call of a sub-agent, so that the session pays for
 	// it; from several goroutines, and before the call of the tool returns. Its
 	// Request is nil.
-	Spent func(session string, c agent.Call)
-	// Used is told of each tool call of a sub-agent, when it is over; as Spent.
-	Used func(session string, ev agent.ToolFinished)
+	OnUsage func(session string, c agent.Call)
+	// OnToolCall is told of each tool call of a sub-agent, when it is over; as Spent.
+	OnToolCall func(session string, ev agent.ToolFinished)
 	// MaxIterations is the most model calls of one sub-agent; 0: 50.
 	MaxIterations int
 	// OnPanic is told of what a sub-agent or one of its tools died of, as by
@@ -87,11 +87,11 @@ type Options struct {
 
 // New returns the tool.
 func New(o Options) tool.Tool {
-	if o.Spent == nil {
-		o.Spent = func(string, agent.Call) {}
+	if o.OnUsage == nil {
+		o.OnUsage = func(string, agent.Call) {}
 	}
-	if o.Used == nil {
-		o.Used = func(string, agent.ToolFinished) {}
+	if o.OnToolCall == nil {
+		o.OnToolCall = func(string, agent.ToolFinished) {}
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any, []byte) {}
@@ -165,15 +165,15 @@ func (in input) all() ([]task, error) {
 		tasks = []task{{in.Goal, in.Context, in.Toolsets}}
 	case strings.TrimSpace(in.Goal) != "":
 		return nil, errors.New("give either a goal or tasks, not both")
-	case len(tasks) > mostTasks:
-		return nil, fmt.Errorf("there are %d tasks; the most is %d", len(tasks), mostTasks)
+	case len(tasks) > maxTasks:
+		return nil, fmt.Errorf("there are %d tasks; the most is %d", len(tasks), maxTasks)
 	}
 	for i, t := range tasks {
 		switch {
 		case strings.TrimSpace(t.Goal) == "":
 			return nil, fmt.Errorf("task %d has no goal", i+1)
-		case utf8.RuneCountInString(t.Goal)+utf8.RuneCountInString(t.Context) > mostText:
-			return nil, fmt.Errorf("task %d has more than %d characters; write the context to a file and name it", i+1, mostText)
+		case utf8.RuneCountInString(t.Goal)+utf8.RuneCountInString(t.Context) > maxText:
+			return nil, fmt.Errorf("task %d has more than %d characters; write the context to a file and name it", i+1, maxText)
 		}
 	}
 	return tasks, nil
@@ -187,7 +187,7 @@ func (d delegation) given(ctx context.Context, c tool.Call) ([]tool.Tool, error)
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(t tool.Tool) bool {
 		name := t.Spec().Name
-		return slices.Contains(kept(), name) || c.CheckTool != nil && c.CheckTool(name) != nil
+		return slices.Contains(excludedTools(), name) || c.CheckTool != nil && c.CheckTool(name) != nil
 	}), nil
 }
 

@@ -79,7 +79,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 			return delegate.Model{Provider: f.model, Name: "m"}, nil
 		},
 		MaxIterations: f.most,
-		Spent: func(session string, c agent.Call) {
+		OnUsage: func(session string, c agent.Call) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.spent = f.spent.Add(c.Usage)
@@ -87,7 +87,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 				t.Errorf("session %q, request %v", session, c.Request)
 			}
 		},
-		Used: func(session string, ev agent.ToolFinished) {
+		OnToolCall: func(session string, ev agent.ToolFinished) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.used = append(f.used, fmt.Sprint(session, " ", ev.Name, " ", ev.Failed))

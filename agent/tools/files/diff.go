@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	mostDiff  = 120       // lines of a diff that are shown
-	mostTable = 1_000_000 // pairs of lines that are compared for one
-	around    = 2         // unchanged lines that are shown around changes
+	maxDiff  = 120       // lines of a diff that are shown
+	maxTable = 1_000_000 // pairs of lines that are compared for one
+	around   = 2         // unchanged lines that are shown around changes
 )
 
 // An edit is one line of a diff: kept (' '), taken out ('-') or put in ('+').
@@ -52,7 +52,7 @@ func split(s string) []string {
 // that all of a is taken out and all of b put in.
 func between(a, b []string) []edit {
 	var out []edit
-	if len(a)*len(b) > mostTable {
+	if len(a)*len(b) > maxTable {
 		for _, l := range a {
 			out = append(out, edit{'-', l})
 		}
@@ -109,14 +109,14 @@ func hunks(edits []edit, first int) string {
 		switch {
 		case !near[i]:
 			open = false
-		case shown == mostDiff:
+		case shown == maxDiff:
 			left++
 		default:
 			if !open {
 				fmt.Fprintf(&b, "@@ line %d @@\n", line)
 			}
 			open = true
-			fmt.Fprintf(&b, "%c%s\n", e.op, cut(strings.TrimRight(e.line, "\r"), mostWidth))
+			fmt.Fprintf(&b, "%c%s\n", e.op, cut(strings.TrimRight(e.line, "\r"), maxWidth))
 			shown++
 		}
 		if e.op != '+' {

@@ -30,7 +30,7 @@ var texts embed.FS
 type Workspace struct {
 	root *os.Root
 	dir  string
-	seen memory
+	seen readState
 }
 
 // Open opens the workspace at dir, which must be a folder.

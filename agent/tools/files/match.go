@@ -13,15 +13,15 @@ type span struct {
 	text     string
 }
 
-// A likeness says when two lines count as the same. They are tried in order, from
+// A matchRule says when two lines count as the same. They are tried in order, from
 // strict to loose; none of them lets the words of a line differ.
-type likeness struct {
+type matchRule struct {
 	name string
 	form func(line string) string
 }
 
 // likenesses never changes.
-var likenesses = []likeness{
+var likenesses = []matchRule{
 	{"spaces at the ends of lines aside", func(l string) string { return strings.TrimRight(l, " \t\r") }},
 	{"indentation aside", strings.TrimSpace},
 	{"spacing aside", spaced},
@@ -167,8 +167,8 @@ func places(file string, spans []span) string {
 }
 
 const (
-	mostCompared = 20_000 // lines that are compared to find the nearest
-	mostWidth    = 200    // characters of a line that is shown
+	maxCompared = 20_000 // lines that are compared to find the nearest
+	maxWidth    = 200    // characters of a line that is shown
 )
 
 // nearest returns the lines of a text that are most like the first line of old
@@ -182,7 +182,7 @@ func nearest(file, old string) string {
 	}
 	lines := strings.Split(file, "\n")
 	best, at := 0.0, -1
-	for i, l := range lines[:min(len(lines), mostCompared)] {
+	for i, l := range lines[:min(len(lines), maxCompared)] {
 		if s := similar(want, tokens(l)); s > best {
 			best, at = s, i
 		}
@@ -192,7 +192,7 @@ func nearest(file, old string) string {
 	}
 	var b strings.Builder
 	for i := max(at-2, 0); i < min(at+3, len(lines)); i++ {
-		fmt.Fprintf(&b, "%d|%s\n", i+1, cut(strings.TrimRight(lines[i], "\r"), mostWidth))
+		fmt.Fprintf(&b, "%d|%s\n", i+1, cut(strings.TrimRight(lines[i], "\r"), maxWidth))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -26,7 +26,7 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 	}
 	switch {
 	case in.Mode == "patch" || in.Mode == "" && in.Patch != "":
-		return e.several(ctx, c.Session, in.Patch)
+		return e.patchFiles(ctx, c.Session, in.Patch)
 	case in.Mode != "" && in.Mode != "replace":
 		return "", fmt.Errorf("there is no mode %q; use replace or patch", in.Mode)
 	case in.Path == "":
@@ -65,8 +65,8 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 // style back: the byte order mark and line ends.
 func (c content) unstyled() (string, func(string) []byte) {
 	raw, lead := string(c.raw), ""
-	if rest, ok := strings.CutPrefix(raw, mark); ok {
-		raw, lead = rest, mark
+	if rest, ok := strings.CutPrefix(raw, bom); ok {
+		raw, lead = rest, bom
 	}
 	if !c.crlf() {
 		return raw, func(s string) []byte { return []byte(lead + s) }
@@ -82,7 +82,7 @@ func (c content) replace(old, text string, all bool) (after []byte, note string,
 	if c.crlf() {
 		old, text = strings.ReplaceAll(old, "\r\n", "\n"), strings.ReplaceAll(text, "\r\n", "\n")
 	}
-	old = strings.TrimPrefix(old, mark)
+	old = strings.TrimPrefix(old, bom)
 	if old == "" {
 		return nil, "", errors.New("the old text is nothing but a byte order mark")
 	}

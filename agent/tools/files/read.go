@@ -14,10 +14,10 @@ import (
 
 const (
 	defaultLines = 500
-	mostLines    = 2000
-	mostLine     = 2000     // characters of a line that are shown
-	mostText     = 95_000   // characters of a result, without its last line
-	mostRead     = 64 << 20 // bytes of a file that are looked at
+	maxLines     = 2000
+	maxLine      = 2000     // characters of a line that are shown
+	maxText      = 95_000   // characters of a result, without its last line
+	maxRead      = 64 << 20 // bytes of a file that are looked at
 )
 
 type readInput struct {
@@ -57,7 +57,7 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 	if limit <= 0 {
 		limit = defaultLines
 	}
-	s := page{first: max(in.Offset, 1), most: min(limit, mostLines)}
+	s := page{first: max(in.Offset, 1), max: min(limit, maxLines)}
 	if err := s.scan(ctx, bufio.NewReaderSize(f, 64<<10)); err != nil {
 		return "", words(p, err)
 	}
@@ -66,19 +66,19 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 
 // A page is a range of a file's lines.
 type page struct {
-	first, most int
-	out         strings.Builder
-	size        int // characters in out
-	last        int // line that was shown last
-	total       int // lines that were seen
-	full        bool
-	partial     bool // the file has more than was looked at
+	first, max int
+	out        strings.Builder
+	size       int // characters in out
+	last       int // line that was shown last
+	total      int // lines that were seen
+	full       bool
+	partial    bool // the file has more than was looked at
 }
 
 func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
 	read := 0
 	for {
-		line, n, err := nextLine(r, 4*mostLine)
+		line, n, err := nextLine(r, 4*maxLine)
 		if read += n; n > 0 {
 			s.total++
 			s.take(line)
@@ -88,7 +88,7 @@ func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
 			return nil
 		case err != nil:
 			return err
-		case read > mostRead:
+		case read > maxRead:
 			s.partial = true
 			return nil
 		case s.total%1000 == 0 && ctx.Err() != nil:
@@ -101,14 +101,14 @@ func (s *page) take(line string) {
 	if s.total < s.first || s.full {
 		return
 	}
-	if s.total >= s.first+s.most {
+	if s.total >= s.first+s.max {
 		s.full = true
 		return
 	}
-	line = cut(line, mostLine)
+	line = cut(line, maxLine)
 	shown := fmt.Sprintf("%d|%s\n", s.total, line)
 	n := utf8.RuneCountInString(shown)
-	if s.size+n > mostText {
+	if s.size+n > maxText {
 		s.full = true
 		return
 	}

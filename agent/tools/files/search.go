@@ -17,13 +17,13 @@ import (
 
 const (
 	defaultResults = 100
-	mostResults    = 500
-	mostVisited    = 50_000           // files and folders in one search
-	mostSearched   = 256 << 20        // bytes in one search
-	mostFile       = 10 << 20         // bytes of a file whose content is searched
-	mostTime       = 10 * time.Second // of one search
-	mostMatched    = 64 << 10         // bytes of a line that are searched
-	mostShown      = 400              // characters of a line that are shown
+	maxResults     = 500
+	maxVisited     = 50_000           // files and folders in one search
+	maxSearched    = 256 << 20        // bytes in one search
+	maxFile        = 10 << 20         // bytes of a file whose content is searched
+	maxTime        = 10 * time.Second // of one search
+	maxMatched     = 64 << 10         // bytes of a line that are searched
+	maxShown       = 400              // characters of a line that are shown
 )
 
 type searchInput struct {
@@ -47,7 +47,7 @@ func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (st
 	if _, err := w.root.Stat(start); err != nil {
 		return "", words(start, err)
 	}
-	timed, cancel := context.WithTimeout(ctx, mostTime)
+	timed, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	err = fs.WalkDir(w.root.FS(), start, func(p string, d fs.DirEntry, err error) error {
 		return s.visit(timed, p, d, err)
@@ -56,7 +56,7 @@ func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (st
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case timed.Err() != nil:
-		s.stopped = fmt.Sprintf("the time of %v was used up", mostTime)
+		s.stopped = fmt.Sprintf("the time of %v was used up", maxTime)
 	case err != nil && !errors.Is(err, errEnough):
 		return "", words(start, err)
 	}
@@ -84,7 +84,7 @@ type search struct {
 func newSearch(w *Workspace, in searchInput) (*search, error) {
 	s := &search{w: w, limit: defaultResults}
 	if in.Limit > 0 {
-		s.limit = min(in.Limit, mostResults)
+		s.limit = min(in.Limit, maxResults)
 	}
 	if in.Pattern == "" && in.Name == "" {
 		return nil, fmt.Errorf("a pattern or a name is needed")
@@ -127,8 +127,8 @@ func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) 
 		}
 		return nil
 	}
-	if s.visited++; s.visited > mostVisited {
-		return s.enough("%d files and folders were looked at", mostVisited)
+	if s.visited++; s.visited > maxVisited {
+		return s.enough("%d files and folders were looked at", maxVisited)
 	}
 	if d.IsDir() {
 		switch d.Name() {
@@ -151,7 +151,7 @@ func (s *search) add(line string) error {
 		return s.enough("there are more than %d results", s.limit)
 	}
 	n := utf8.RuneCountInString(line) + 1
-	if s.size+n > mostText {
+	if s.size+n > maxText {
 		return s.enough("there are more results than fit")
 	}
 	s.found++
@@ -168,21 +168,21 @@ func (s *search) grep(ctx context.Context, p string) error {
 		return nil
 	}
 	defer f.Close()
-	if info.Size() > mostFile {
+	if info.Size() > maxFile {
 		s.skipped++
 		return nil
 	}
 	if kind, err := sniff(f); err != nil || kind != "" {
 		return nil
 	}
-	if s.read += info.Size(); s.read > mostSearched {
-		return s.enough("%d MiB were searched", mostSearched>>20)
+	if s.read += info.Size(); s.read > maxSearched {
+		return s.enough("%d MiB were searched", maxSearched>>20)
 	}
 	r := bufio.NewReaderSize(f, 64<<10)
 	for n := 1; ; n++ {
-		line, size, err := nextLine(r, mostMatched)
+		line, size, err := nextLine(r, maxMatched)
 		if size > 0 && s.content.MatchString(line) {
-			if err := s.add(fmt.Sprintf("%s:%d|%s", p, n, cut(line, mostShown))); err != nil {
+			if err := s.add(fmt.Sprintf("%s:%d|%s", p, n, cut(line, maxShown))); err != nil {
 				return err
 			}
 		}

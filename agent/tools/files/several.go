@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const mostFiles = 50 // files in one patch
+const maxFiles = 50 // files in one patch
 
 // A change is what a patch does to one file.
 type change struct {
@@ -62,8 +62,8 @@ lines:
 	switch {
 	case len(out) == 0:
 		return nil, errors.New("a patch is needed, with *** Update File: PATH, *** Add File: PATH or *** Delete File: PATH")
-	case len(out) > mostFiles:
-		return nil, fmt.Errorf("at most %d files are changed by one patch", mostFiles)
+	case len(out) > maxFiles:
+		return nil, fmt.Errorf("at most %d files are changed by one patch", maxFiles)
 	}
 	return out, nil
 }
@@ -179,22 +179,22 @@ func (c change) apply(file string) (string, error) {
 	return done + file, nil
 }
 
-// A ready change of one file is checked, and only has to be written.
-type ready struct {
+// A preparedChange change of one file is checked, and only has to be written.
+type preparedChange struct {
 	at            *target
 	before        content
 	after         []byte
 	remove, fresh bool
 }
 
-// several changes several files. Everything is checked before anything is
+// patchFiles changes several files. Everything is checked before anything is
 // written.
-func (e *editor) several(ctx context.Context, session, src string) (string, error) {
+func (e *editor) patchFiles(ctx context.Context, session, src string) (string, error) {
 	changes, err := parsePatch(src)
 	if err != nil {
 		return "", err
 	}
-	var steps []ready
+	var steps []preparedChange
 	defer func() {
 		for _, s := range steps {
 			s.at.close()
@@ -224,14 +224,14 @@ func (e *editor) several(ctx context.Context, session, src string) (string, erro
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-func (s ready) do() error {
+func (s preparedChange) do() error {
 	if s.remove {
 		return s.at.remove(s.before)
 	}
 	return s.at.store(s.before, s.after)
 }
 
-func (s ready) said() string {
+func (s preparedChange) said() string {
 	switch {
 	case s.remove:
 		return fmt.Sprintf("[%s is deleted]\n", s.at.path)
@@ -243,13 +243,13 @@ func (s ready) said() string {
 
 // plan returns the steps of one change. What it has opened is returned also with
 // an error.
-func (e *editor) plan(c change) ([]ready, error) {
+func (e *editor) plan(c change) ([]preparedChange, error) {
 	t, err := e.target(c.path, c.op == "add")
 	if err != nil {
 		return nil, err
 	}
-	s := ready{at: t}
-	steps := []ready{s}
+	s := preparedChange{at: t}
+	steps := []preparedChange{s}
 	if s.before, err = t.load(); err != nil {
 		return steps, err
 	}
@@ -282,14 +282,14 @@ func (e *editor) plan(c change) ([]ready, error) {
 }
 
 // moved returns the steps that put what a step would write at another path.
-func (e *editor) moved(to string, s ready) ([]ready, error) {
-	from := ready{at: s.at, before: s.before, remove: true}
+func (e *editor) moved(to string, s preparedChange) ([]preparedChange, error) {
+	from := preparedChange{at: s.at, before: s.before, remove: true}
 	t, err := e.target(to, true)
 	if err != nil {
-		return []ready{from}, err
+		return []preparedChange{from}, err
 	}
-	place := ready{at: t, after: s.after, fresh: true}
-	steps := []ready{place, from} // it is there before it is gone
+	place := preparedChange{at: t, after: s.after, fresh: true}
+	steps := []preparedChange{place, from} // it is there before it is gone
 	if place.before, err = t.load(); err != nil {
 		return steps, err
 	}

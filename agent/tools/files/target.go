@@ -42,7 +42,7 @@ type content struct {
 	there bool
 }
 
-const mostLinks = 40
+const maxLinks = 40
 
 // target opens the folder of a file. folders says that missing ones are made. It
 // is refused if another call is at the file, or if the file is denied.
@@ -125,7 +125,7 @@ func (w *Workspace) follow(p string) (string, error) {
 		if err != nil {
 			return "", wordsOfWrite(p, err)
 		}
-		if links++; filepath.IsAbs(to) || links > mostLinks {
+		if links++; filepath.IsAbs(to) || links > maxLinks {
 			return "", outsideToWrite(p)
 		}
 		rest = append(strings.Split(filepath.ToSlash(to), "/"), rest...)
@@ -192,8 +192,8 @@ func (t *target) load() (content, error) {
 		return content{}, fmt.Errorf("%s is not a regular file", t.path)
 	case info.Mode().Perm()&0o200 == 0:
 		return content{}, fmt.Errorf("%s is read-only; it stays as it is", t.path)
-	case info.Size() > mostFile:
-		return content{}, fmt.Errorf("%s has %d bytes; files over %d MiB are not changed", t.path, info.Size(), mostFile>>20)
+	case info.Size() > maxFile:
+		return content{}, fmt.Errorf("%s has %d bytes; files over %d MiB are not changed", t.path, info.Size(), maxFile>>20)
 	}
 	f, err := t.dir.OpenFile(t.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -203,7 +203,7 @@ func (t *target) load() (content, error) {
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		return content{}, fmt.Errorf("%s has changed just now; try again", t.path)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
 		return content{}, wordsOfWrite(t.path, err)
@@ -217,8 +217,8 @@ func (t *target) load() (content, error) {
 // there. If it fails the file is as it was.
 func (t *target) store(before content, after []byte) (err error) {
 	switch {
-	case len(after) > mostWritten && len(after) > len(before.raw):
-		return fmt.Errorf("that are %d bytes; at most %d MiB are written to one file", len(after), mostWritten>>20)
+	case len(after) > maxWritten && len(after) > len(before.raw):
+		return fmt.Errorf("that are %d bytes; at most %d MiB are written to one file", len(after), maxWritten>>20)
 	case bytes.IndexByte(after, 0) >= 0:
 		return fmt.Errorf("the text holds a zero byte; this tool writes text only")
 	}

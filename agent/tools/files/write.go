@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	mostWritten = 4 << 20 // bytes that are written to one file
-	mark        = "\ufeff"
+	maxWritten = 4 << 20 // bytes that are written to one file
+	bom        = "\ufeff"
 )
 
 // Options are what the tools that write are given.
@@ -82,8 +82,8 @@ func (c content) styled(text string) []byte {
 	if c.there && c.crlf() && !strings.Contains(text, "\r\n") {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	if bytes.HasPrefix(c.raw, []byte(mark)) && !strings.HasPrefix(text, mark) {
-		text = mark + text
+	if bytes.HasPrefix(c.raw, []byte(bom)) && !strings.HasPrefix(text, bom) {
+		text = bom + text
 	}
 	return []byte(text)
 }

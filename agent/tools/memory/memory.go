@@ -81,7 +81,7 @@ func (c changer) run(ctx context.Context, call tool.Call, in input) (string, err
 			c.o.Refused(target, r)
 		}
 	}
-	if r.Reason == memory.OverLimit && failures(call) >= mostFailures {
+	if r.Reason == memory.OverLimit && failures(call) >= maxFailures {
 		r = refusal("Memory is full, and several attempts in this turn did not fit. Do not use memory again in this turn: answer the user, and say that the note was not saved.")
 	}
 	return encode(r)
@@ -120,9 +120,9 @@ func encode(r memory.Result) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// mostFailures is how many changes of a turn may fail because they do not fit,
+// maxFailures is how many changes of a turn may fail because they do not fit,
 // before the answer is final.
-const mostFailures = 3
+const maxFailures = 3
 
 // failures counts the calls of the turn that did not fit, since the last one
 // that succeeded. The transcript knows them, so a restart forgets nothing.

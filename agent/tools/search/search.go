@@ -43,7 +43,7 @@ var (
 // of the session that asks; nothing is returned that may not be seen from it,
 // nor its own active messages.
 type Library interface {
-	Search(ctx context.Context, asking string, q Query) ([]Found, error)
+	Search(ctx context.Context, asking string, q Query) ([]Match, error)
 	// Rows returns the rows of a session with the numbers from up to to, which is
 	// not one of them, as far as there are any. Rows that a compression has only
 	// copied are not among them.
@@ -80,8 +80,8 @@ type Passage struct {
 	Hit  bool // it was looked for; others stand beside it
 }
 
-// Found are the passages of one session.
-type Found struct {
+// Match are the passages of one session.
+type Match struct {
 	Session  Session
 	Passages []Passage // by row
 }
@@ -96,17 +96,17 @@ type Options struct {
 
 // Limits of what the tool returns, in characters unless it says otherwise.
 const (
-	mostResult     = 30_000
-	room           = mostResult - 2000 // for messages
-	mostNeighbour  = 240
-	mostRead       = 1500
-	mostScrolled   = 4000
-	mostSummarized = 100_000
-	mostSummary    = 2400
-	mostQuery      = 2000 // bytes
-	mostSessions   = 10
-	mostWindow     = 25 // rows
-	pageRows       = 400
+	maxResult     = 30_000
+	room          = maxResult - 2000 // for messages
+	maxNeighbour  = 240
+	maxRead       = 1500
+	maxScrolled   = 4000
+	maxSummarized = 100_000
+	maxSummary    = 2400
+	maxQuery      = 2000 // bytes
+	maxSessions   = 10
+	maxWindow     = 25 // rows
+	pageRows      = 400
 )
 
 // New returns the tool.
@@ -116,7 +116,7 @@ func New(l Library, o Options) tool.Tool {
 		Tool:      llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
 		Effect:    tool.Pure,
 		Parallel:  true,
-		MaxResult: mostResult,
+		MaxResult: maxResult,
 	}, s.run)
 }
 
@@ -157,7 +157,7 @@ func (s searcher) run(ctx context.Context, c tool.Call, in input) (string, error
 	case errors.Is(err, ErrNotNow):
 		return "", errors.New("the search index is being built anew; try again in a minute, or list the recent sessions by leaving out the query")
 	}
-	return tool.Truncate(out, mostResult), err
+	return tool.Truncate(out, maxResult), err
 }
 
 func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, error) {
@@ -168,10 +168,10 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 	if in.Sort != "" && in.Sort != "best" && in.Sort != "newest" {
 		return "", fmt.Errorf("sort is best or newest, not %q", in.Sort)
 	}
-	if len(in.Query) > mostQuery {
-		return "", fmt.Errorf("the query has more than %d bytes; a few words are enough", mostQuery)
+	if len(in.Query) > maxQuery {
+		return "", fmt.Errorf("the query has more than %d bytes; a few words are enough", maxQuery)
 	}
-	found, err := s.l.Search(ctx, c.Session, Query{Text: in.Query, Limit: within(in.Limit, 3, mostSessions), Roles: roles, Newest: in.Sort == "newest"})
+	found, err := s.l.Search(ctx, c.Session, Query{Text: in.Query, Limit: within(in.Limit, 3, maxSessions), Roles: roles, Newest: in.Sort == "newest"})
 	if err != nil {
 		return "", err
 	}
@@ -194,9 +194,9 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 			}
 			last = p.Row
 			if p.Hit {
-				b.WriteString(line("> ", p, mostRead))
+				b.WriteString(line("> ", p, maxRead))
 			} else {
-				b.WriteString(line("  ", p, mostNeighbour))
+				b.WriteString(line("  ", p, maxNeighbour))
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 }
 
 // summarize returns a summary for each session that was found, "" for none.
-func (s searcher) summarize(ctx context.Context, c tool.Call, query string, found []Found) []string {
+func (s searcher) summarize(ctx context.Context, c tool.Call, query string, found []Match) []string {
 	out := make([]string, len(found))
 	if s.o.Summarize == nil {
 		return out
@@ -219,10 +219,10 @@ func (s searcher) summarize(ctx context.Context, c tool.Call, query string, foun
 			}
 			var b strings.Builder
 			for _, p := range rows {
-				b.WriteString(line("", p, mostScrolled))
+				b.WriteString(line("", p, maxScrolled))
 			}
-			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Truncate(b.String(), mostSummarized))); err == nil {
-				out[i] = tool.Truncate(strings.TrimSpace(text), mostSummary)
+			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Truncate(b.String(), maxSummarized))); err == nil {
+				out[i] = tool.Truncate(strings.TrimSpace(text), maxSummary)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func prompt(query, conversation string) string {
 }
 
 func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, error) {
-	n := within(in.Window, 6, mostWindow)
+	n := within(in.Window, 6, maxWindow)
 	at := max(*in.Around, 0)
 	info, rows, err := s.l.Rows(ctx, c.Session, in.SessionID, max(0, at-n), at+n+1)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, er
 	b.WriteString(headline(info))
 	sizes := make([]int, len(rows))
 	for i, p := range rows {
-		sizes[i] = min(utf8.RuneCountInString(p.Text), mostScrolled)
+		sizes[i] = min(utf8.RuneCountInString(p.Text), maxScrolled)
 	}
 	share := tool.FairShare(sizes, room)
 	for _, p := range rows {
@@ -256,7 +256,7 @@ func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, er
 		if p.Row == at {
 			mark = "> "
 		}
-		b.WriteString(line(mark, p, min(share, mostScrolled)))
+		b.WriteString(line(mark, p, min(share, maxScrolled)))
 	}
 	if len(rows) == 0 {
 		fmt.Fprintf(&b, "There is nothing to read around row %d; the rows are 0 to %d.\n", at, info.Rows-1)
@@ -278,7 +278,7 @@ func (s searcher) read(ctx context.Context, c tool.Call, id string) (string, err
 	var lines []string
 	total := 0
 	for _, p := range append(head, tail...) {
-		l := line("  ", p, mostRead)
+		l := line("  ", p, maxRead)
 		lines = append(lines, l)
 		total += len([]rune(l))
 	}
@@ -311,7 +311,7 @@ func ends(lines []string, room int) (from, to int) {
 }
 
 func (s searcher) recent(ctx context.Context, c tool.Call, limit int) (string, error) {
-	list, err := s.l.Recent(ctx, c.Session, within(limit, mostSessions, mostSessions))
+	list, err := s.l.Recent(ctx, c.Session, within(limit, maxSessions, maxSessions))
 	if err != nil {
 		return "", err
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A shelf is a library of one session.
 type shelf struct {
 	rows  []string
-	found []search.Found
+	found []search.Match
 	asked []search.Query
 	err   error
 }
@@ -32,7 +32,7 @@ func (s *shelf) info() search.Session {
 	return search.Session{ID: "s", Title: "a \"title\"\n", Platform: "telegram", Began: at, Used: at, Rows: len(s.rows)}
 }
 
-func (s *shelf) Search(_ context.Context, _ string, q search.Query) ([]search.Found, error) {
+func (s *shelf) Search(_ context.Context, _ string, q search.Query) ([]search.Match, error) {
 	s.asked = append(s.asked, q)
 	return s.found, s.err
 }
@@ -116,7 +116,7 @@ func TestAMessageCannotPoseAsAnother(t *testing.T) {
 
 func TestSummaries(t *testing.T) {
 	s := &shelf{rows: []string{"one", "two", "three"}}
-	s.found = []search.Found{{Session: s.info(), Passages: []search.Passage{{Row: 1, Role: "user", Text: "two", Hit: true}}}}
+	s.found = []search.Match{{Session: s.info(), Passages: []search.Passage{{Row: 1, Role: "user", Text: "two", Hit: true}}}}
 	var asked, by string
 	o := search.Options{Summarize: func(_ context.Context, session, prompt string) (string, error) {
 		asked, by = prompt, session

@@ -27,10 +27,10 @@ var (
 )
 
 const (
-	mostText    = 50_000 // characters
-	mostFiles   = 10
-	mostTargets = 20
-	mostListed  = 200
+	maxText    = 50_000 // characters
+	maxFiles   = 10
+	maxTargets = 20
+	maxListed  = 200
 )
 
 // A Target is a place to which messages can be sent.
@@ -90,14 +90,14 @@ func check(m tool.Message) error {
 	switch {
 	case m.To == "":
 		return errors.New("the target is missing; the action list shows what there is")
-	case strings.Count(m.To, ",") >= mostTargets:
-		return fmt.Errorf("there are more than %d targets", mostTargets)
+	case strings.Count(m.To, ",") >= maxTargets:
+		return fmt.Errorf("there are more than %d targets", maxTargets)
 	case m.Text == "" && len(m.Files) == 0:
 		return errors.New("there is nothing to send: give a message or files")
-	case utf8.RuneCountInString(m.Text) > mostText:
-		return fmt.Errorf("the message has more than %d characters; write it to a file and send that", mostText)
-	case len(m.Files) > mostFiles:
-		return fmt.Errorf("there are %d files; the most is %d", len(m.Files), mostFiles)
+	case utf8.RuneCountInString(m.Text) > maxText:
+		return fmt.Errorf("the message has more than %d characters; write it to a file and send that", maxText)
+	case len(m.Files) > maxFiles:
+		return fmt.Errorf("there are %d files; the most is %d", len(m.Files), maxFiles)
 	}
 	for i, f := range m.Files {
 		if strings.TrimSpace(f) == "" || strings.ContainsRune(f, 0) {
@@ -127,7 +127,7 @@ func (s sender) targets(ctx context.Context, session string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d targets:\n", len(all))
 	for i, t := range all {
-		if i == mostListed {
+		if i == maxListed {
 			fmt.Fprintf(&b, "and %d more\n", len(all)-i)
 			break
 		}

@@ -99,7 +99,7 @@ func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
 	case all >= t.o.Jobs:
 		return nil, fmt.Errorf("it was not run: %d processes run in the background, which is the most; try again later", all)
 	}
-	if finished := len(t.jobs) - all; finished >= mostFinished {
+	if finished := len(t.jobs) - all; finished >= maxFinished {
 		t.jobs = slices.Delete(t.jobs, t.oldestEnded(), t.oldestEnded()+1)
 	}
 	t.next++

@@ -89,11 +89,11 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 		return "", context.Cause(ctx)
 	}
 	line := j.line + data
-	if len(line) > mostCommand {
-		return "", fmt.Errorf("a line has more than %d KiB", mostCommand>>10)
+	if len(line) > maxCommand {
+		return "", fmt.Errorf("a line has more than %d KiB", maxCommand>>10)
 	}
 	if strings.TrimSpace(line) != "" {
-		if err := t.leave(ctx, c, line, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
+		if err := t.authorize(ctx, c, line, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
 			return "", err
 		}
 	}

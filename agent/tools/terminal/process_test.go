@@ -178,9 +178,9 @@ func TestLinesThatGoOnAreJudgedTogether(t *testing.T) {
 	t.Parallel()
 	var judged []string
 	b := open(t, func(o *terminal.Options) {
-		o.Guard = func(_ context.Context, command string) terminal.Verdict {
+		o.Policy = func(_ context.Context, command string) terminal.PolicyResult {
 			judged = append(judged, command)
-			return terminal.Verdict{}
+			return terminal.PolicyResult{}
 		}
 	})
 	b.terminal(args{"command": "cat", "background": true})

@@ -27,8 +27,8 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	switch {
 	case strings.TrimSpace(in.Command) == "":
 		return "", errors.New("the command is empty")
-	case len(in.Command) > mostCommand:
-		return "", fmt.Errorf("the command has more than %d KiB; write it into a file and run that", mostCommand>>10)
+	case len(in.Command) > maxCommand:
+		return "", fmt.Errorf("the command has more than %d KiB; write it into a file and run that", maxCommand>>10)
 	case strings.ContainsRune(in.Command, 0):
 		return "", errors.New("the command holds a NUL, which no command can hold")
 	}
@@ -43,7 +43,7 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := t.leave(ctx, c, in.Command, nil); err != nil {
+	if err := t.authorize(ctx, c, in.Command, nil); err != nil {
 		return "", err
 	}
 	if again, err := t.folder(in.Workdir); err != nil || again != dir {
@@ -56,8 +56,8 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 		}
 	}
 	cmd := spawn.Command{
-		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, Pass: t.o.Pass, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
-		Timeout: limit, Grace: t.o.Grace, Keep: 4 * t.o.Cap, Spill: t.o.Spill, Sandbox: box,
+		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, Pass: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
+		Timeout: limit, Grace: t.o.Grace, Keep: 4 * t.o.MaxOutput, Spill: t.o.Spill, Sandbox: box,
 	}
 	t.prune()
 	if ctx.Err() != nil { // while the folder and the sandbox were looked at
@@ -79,8 +79,8 @@ func (t *Terminal) timeout(in runInput) (time.Duration, error) {
 	switch {
 	case in.Timeout < 0:
 		return 0, errors.New("the timeout is less than nothing")
-	case in.Background && (asked > mostJobTime || in.Timeout > int(mostJobTime/time.Second)):
-		return 0, fmt.Errorf("the timeout is more than %d seconds; leave it out for none", int(mostJobTime.Seconds()))
+	case in.Background && (asked > maxJobTime || in.Timeout > int(maxJobTime/time.Second)):
+		return 0, fmt.Errorf("the timeout is more than %d seconds; leave it out for none", int(maxJobTime.Seconds()))
 	case in.Background:
 		return asked, nil
 	case in.Timeout > int(t.o.MaxTimeout/time.Second):
@@ -117,21 +117,21 @@ func (t *Terminal) folder(dir string) (string, error) {
 	return path, nil
 }
 
-// leave returns nil once command may run: the guard has nothing against it, or
+// authorize returns nil once command may run: the guard has nothing against it, or
 // a person has agreed to exactly it.
-func (t *Terminal) leave(ctx context.Context, c tool.Call, command string, about []string) error {
-	v := t.o.Guard(ctx, command)
+func (t *Terminal) authorize(ctx context.Context, c tool.Call, command string, about []string) error {
+	v := t.o.Policy(ctx, command)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case v.Blocked != "":
 		return fmt.Errorf("it was not run, and never is: %s. Do not try to get around this; say what you need, so that a person can do it", v.Blocked)
-	case len(v.Why) == 0:
+	case len(v.Reasons) == 0:
 		return nil
 	}
-	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: command, Reasons: append(about, v.Why...), Key: v.Key})
+	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: command, Reasons: append(about, v.Reasons...), Key: v.Key})
 	if err != nil {
-		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Why, "; "), err)
+		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Reasons, "; "), err)
 	}
 	return nil
 }

@@ -34,15 +34,15 @@ const (
 //go:embed terminal.md terminal.json process.md process.json
 var texts embed.FS
 
-// A Verdict is what a Guard thinks of a command. The zero Verdict allows it.
-type Verdict struct {
+// A PolicyResult is what a Guard thinks of a command. The zero Verdict allows it.
+type PolicyResult struct {
 	Blocked string   // why it is never run; "": it may be
-	Why     []string // what is dangerous about it; none: nothing
+	Reasons []string // what is dangerous about it; none: nothing
 	Key     string   // names what leave for it covers; see tool.Request
 }
 
-// A Guard judges a command line before it runs.
-type Guard func(ctx context.Context, command string) Verdict
+// A CommandPolicy judges a command line before it runs.
+type CommandPolicy func(ctx context.Context, command string) PolicyResult
 
 // Options say how commands run. Zero values mean the defaults.
 type Options struct {
@@ -51,19 +51,19 @@ type Options struct {
 	// Folder is where those of a session run that name no folder, "" the workspace;
 	// nil: all in the workspace.
 	Folder func(session string) string
-	Guard  Guard // must be set
+	Policy CommandPolicy // must be set
 	Mask   func(string) string
 	// Sandbox returns what commands run in; it is asked at each, and without it
 	// none runs. nil: they run without one.
-	Sandbox func() (*spawn.Sandbox, error)
-	Shell   string   // "": bash, or sh
-	Pass    []string // names of variables of ours that they get
-	Spill   string   // folder for long output; "": it is lost
+	Sandbox        func() (*spawn.Sandbox, error)
+	Shell          string   // "": bash, or sh
+	EnvPassthrough []string // names of variables of ours that they get
+	Spill          string   // folder for long output; "": it is lost
 
 	Timeout    time.Duration // of a foreground command; DefaultTimeout
 	MaxTimeout time.Duration // the most that a model may ask for; DefaultMaxTimeout
 	Grace      time.Duration // between asking a command to end and ending it; that of spawn
-	Cap        int           // characters of output in a result; DefaultCap
+	MaxOutput  int           // characters of output in a result; DefaultCap
 	// Jobs and SessionJobs are how many processes run in the background at most, in
 	// all and of one session; DefaultJobs and DefaultSessionJobs.
 	Jobs, SessionJobs int
@@ -73,19 +73,19 @@ type Options struct {
 const (
 	DefaultTimeout     = 180 * time.Second
 	DefaultMaxTimeout  = 600 * time.Second
-	DefaultCap         = 50_000
+	DefaultMaxOutput   = 50_000
 	DefaultJobs        = 32
 	DefaultSessionJobs = 8
 )
 
 // Bounds that nobody needs to change.
 const (
-	mostCommand   = 64 << 10 // bytes
+	maxCommand    = 64 << 10 // bytes
 	spillAge      = 24 * time.Hour
 	spillTotal    = 512 << 20
 	noteRoom      = 4000 // characters beside the output in a result
-	mostFinished  = 32   // ended jobs that are remembered
-	mostJobTime   = 7 * 24 * time.Hour
+	maxFinished   = 32   // ended jobs that are remembered
+	maxJobTime    = 7 * 24 * time.Hour
 	writeTime     = 10 * time.Second
 	defaultWait   = time.Minute
 	startedWithin = 300 * time.Millisecond // a job that ends at once is told at once
@@ -110,7 +110,7 @@ type Terminal struct {
 
 // New returns a Terminal. It starts nothing.
 func New(o Options, log *zap.Logger) (*Terminal, error) {
-	if o.Guard == nil {
+	if o.Policy == nil {
 		return nil, errors.New("terminal: nothing judges commands before they run")
 	}
 	dir, err := filepath.Abs(o.Workspace)
@@ -128,7 +128,7 @@ func New(o Options, log *zap.Logger) (*Terminal, error) {
 	}
 	set(&o.Timeout, DefaultTimeout)
 	set(&o.MaxTimeout, max(DefaultMaxTimeout, o.Timeout))
-	for n, to := range map[*int]int{&o.Cap: DefaultCap, &o.Jobs: DefaultJobs, &o.SessionJobs: DefaultSessionJobs} {
+	for n, to := range map[*int]int{&o.MaxOutput: DefaultMaxOutput, &o.Jobs: DefaultJobs, &o.SessionJobs: DefaultSessionJobs} {
 		if *n <= 0 {
 			*n = to
 		}
@@ -146,7 +146,7 @@ func (t *Terminal) Tools() []tool.Tool {
 func (t *Terminal) spec(name string) tool.Spec {
 	return tool.Spec{
 		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
-		Effect: tool.AtMostOnce, MaxResult: t.o.Cap + noteRoom,
+		Effect: tool.AtMostOnce, MaxResult: t.o.MaxOutput + noteRoom,
 	}
 }
 

@@ -36,14 +36,14 @@ type bench struct {
 }
 
 // guard judges as the real one would, more or less: by words.
-func guard(_ context.Context, command string) terminal.Verdict {
+func guard(_ context.Context, command string) terminal.PolicyResult {
 	switch {
 	case strings.Contains(command, "mkfs"):
-		return terminal.Verdict{Blocked: "it formats a disk"}
+		return terminal.PolicyResult{Blocked: "it formats a disk"}
 	case strings.Contains(command, "rm -r"):
-		return terminal.Verdict{Why: []string{"it deletes folders"}, Key: "delete"}
+		return terminal.PolicyResult{Reasons: []string{"it deletes folders"}, Key: "delete"}
 	}
-	return terminal.Verdict{}
+	return terminal.PolicyResult{}
 }
 
 func open(t *testing.T, change func(*terminal.Options)) *bench {
@@ -56,7 +56,7 @@ func open(t *testing.T, change func(*terminal.Options)) *bench {
 	if err := os.MkdirAll(filepath.Join(b.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := terminal.Options{Workspace: b.workspace, Guard: guard, Spill: filepath.Join(dir, "spill")}
+	o := terminal.Options{Workspace: b.workspace, Policy: guard, Spill: filepath.Join(dir, "spill")}
 	if change != nil {
 		change(&o)
 	}
@@ -184,7 +184,7 @@ func TestWhatCannotRunSaysWhy(t *testing.T) {
 	if _, err := terminal.New(terminal.Options{Workspace: t.TempDir()}, zap.NewNop()); err == nil {
 		t.Error("a terminal without a guard is made")
 	}
-	if _, err := terminal.New(terminal.Options{Workspace: bare.workspace, Guard: guard}, zap.NewNop()); err == nil {
+	if _, err := terminal.New(terminal.Options{Workspace: bare.workspace, Policy: guard}, zap.NewNop()); err == nil {
 		t.Error("a terminal without a workspace is made")
 	}
 }
@@ -249,7 +249,7 @@ func TestATimeoutAndACancelledTurnEndTheCommand(t *testing.T) {
 
 func TestLongOutputIsCutAndKeptInAFile(t *testing.T) {
 	t.Parallel()
-	b := open(t, func(o *terminal.Options) { o.Cap = 2000 })
+	b := open(t, func(o *terminal.Options) { o.MaxOutput = 2000 })
 	got := b.terminal(args{"command": "seq 100000"})
 	m := regexp.MustCompile(`\[the whole output, (\d+) bytes, is in (\S+) for a day\]`).FindStringSubmatch(got)
 	if m == nil || len(got) > 3000 || !strings.HasPrefix(got, "1\n2\n") || !strings.Contains(got, "\n100000\n") || !strings.Contains(got, "is left out here") {
@@ -262,7 +262,7 @@ func TestLongOutputIsCutAndKeptInAFile(t *testing.T) {
 	if len(got) > 2200 || !strings.Contains(got, "characters left out here") || strings.Contains(got, "whole output") {
 		t.Errorf("got %q", got)
 	}
-	lossy := open(t, func(o *terminal.Options) { o.Cap, o.Spill = 2000, "" })
+	lossy := open(t, func(o *terminal.Options) { o.MaxOutput, o.Spill = 2000, "" })
 	if got := lossy.terminal(args{"command": "seq 10000"}); !strings.Contains(got, "[the rest of the output is lost]") {
 		t.Errorf("got %q", got)
 	}
@@ -281,7 +281,7 @@ func TestNoSecretIsInTheOutput(t *testing.T) {
 	t.Setenv("HERMES_CANARY", "canary-1")
 	t.Setenv("SHOWN", "yes")
 	b := open(t, func(o *terminal.Options) {
-		o.Pass = []string{"SHOWN"}
+		o.EnvPassthrough = []string{"SHOWN"}
 		o.Mask = func(s string) string { return strings.ReplaceAll(s, "canary-2", "***") }
 	})
 	got := b.terminal(args{"command": `env; printf 'can\033[1mary-2\n'`})

@@ -79,14 +79,14 @@ func (t *Terminal) readable(o spawn.Output) string {
 		if binary(all) {
 			return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", len(all))
 		}
-		return tool.Truncate(clean(all), t.o.Cap)
+		return tool.Truncate(clean(all), t.o.MaxOutput)
 	}
 	if binary(o.Head) || binary(o.Tail) {
 		return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", o.Total)
 	}
 	head, tail := []rune(clean(o.Head)), []rune(clean(o.Tail))
-	head = head[:min(len(head), t.o.Cap*2/3)]
-	tail = tail[max(0, len(tail)-t.o.Cap/3):]
+	head = head[:min(len(head), t.o.MaxOutput*2/3)]
+	tail = tail[max(0, len(tail)-t.o.MaxOutput/3):]
 	return fmt.Sprintf("%s\n\n[… the middle of %d bytes is left out here …]\n\n%s", string(head), o.Total, string(tail))
 }
 

@@ -44,9 +44,9 @@ type Item struct {
 }
 
 const (
-	mostItems   = 50
-	mostID      = 40  // characters
-	mostContent = 300 // characters
+	maxItems   = 50
+	maxID      = 40  // characters
+	maxContent = 300 // characters
 )
 
 // New returns the tool.
@@ -104,8 +104,8 @@ func apply(items []Item, in input) ([]Item, error) {
 			out[at].Status = it.Status
 		}
 	}
-	if len(out) > mostItems {
-		return nil, fmt.Errorf("the list would have %d items; the most is %d", len(out), mostItems)
+	if len(out) > maxItems {
+		return nil, fmt.Errorf("the list would have %d items; the most is %d", len(out), maxItems)
 	}
 	return out, nil
 }
@@ -117,12 +117,12 @@ func check(it Item, n int, twice, known bool) error {
 		return fmt.Errorf("item %d needs an id without spaces", n+1)
 	case twice:
 		return fmt.Errorf("two items have the id %s", it.ID)
-	case len([]rune(it.ID)) > mostID:
-		return fmt.Errorf("the id of item %d has more than %d characters", n+1, mostID)
+	case len([]rune(it.ID)) > maxID:
+		return fmt.Errorf("the id of item %d has more than %d characters", n+1, maxID)
 	case it.Content == "" && !known:
 		return fmt.Errorf("item %s is new and needs a content", it.ID)
-	case len([]rune(it.Content)) > mostContent:
-		return fmt.Errorf("the content of item %s has more than %d characters", it.ID, mostContent)
+	case len([]rune(it.Content)) > maxContent:
+		return fmt.Errorf("the content of item %s has more than %d characters", it.ID, maxContent)
 	}
 	if _, ok := marks[it.Status]; !ok && it.Status != "" {
 		return fmt.Errorf("item %s has the status %q; use pending, in_progress, completed or cancelled", it.ID, it.Status)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// mostTags is how many opening tags of a page are read.
-const mostTags = 30_000
+// maxTags is how many opening tags of a page are read.
+const maxTags = 30_000
 
 // kept are the attributes that say something to a reader.
 var kept = []string{
@@ -61,7 +61,7 @@ func calm(raw []byte) (out []byte, cut bool) {
 			b.WriteString("</" + string(name) + ">")
 			continue
 		}
-		if tags++; tags > mostTags {
+		if tags++; tags > maxTags {
 			return b.Bytes(), true
 		}
 		b.WriteByte('<')
@@ -75,8 +75,8 @@ func calm(raw []byte) (out []byte, cut bool) {
 	}
 }
 
-// mostLanguages is how many languages of code a page may name.
-const mostLanguages = 6
+// maxLanguages is how many languages of code a page may name.
+const maxLanguages = 6
 
 // writeLanguage writes the class of code that names its language, if it is one
 // of few: three of each may be opened again.
@@ -85,7 +85,7 @@ func writeLanguage(b *bytes.Buffer, z *html.Tokenizer, more bool, known map[stri
 		var key, value []byte
 		key, value, more = z.TagAttr()
 		class := string(value)
-		if string(key) != "class" || len(class) > 40 || !strings.Contains(class, "lang") || !known[class] && len(known) >= mostLanguages {
+		if string(key) != "class" || len(class) > 40 || !strings.Contains(class, "lang") || !known[class] && len(known) >= maxLanguages {
 			continue
 		}
 		known[class] = true
@@ -98,7 +98,7 @@ func writeAttributes(b *bytes.Buffer, z *html.Tokenizer, more bool) {
 	for n := 0; more && n < len(kept); {
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		if len(value) > mostURL || !slices.Contains(kept, string(key)) {
+		if len(value) > maxURL || !slices.Contains(kept, string(key)) {
 			continue
 		}
 		n++

@@ -93,10 +93,10 @@ func newEngine(o Options, c *http.Client) *engine {
 }
 
 const (
-	patience   = 5 * time.Second // that a call waits for its turn by itself
-	usualPause = 30 * time.Second
-	mostPause  = time.Hour
-	mostTries  = 3
+	waitTimeout  = 5 * time.Second // that a call waits for its turn by itself
+	defaultPause = 30 * time.Second
+	maxPause     = time.Hour
+	maxTries     = 3
 )
 
 // ask returns what the service finds. Its error is in words for the model.
@@ -114,7 +114,7 @@ func (e *engine) ask(ctx context.Context, query string, limit int) ([]result, st
 			return nil, "", context.Cause(ctx)
 		case err == nil, wait < 0:
 			return found, note, err
-		case wait > patience || try == mostTries:
+		case wait > waitTimeout || try == maxTries:
 			e.rest(wait)
 			return nil, "", e.busy(wait)
 		}
@@ -141,7 +141,7 @@ func (e *engine) pause() time.Duration {
 func (e *engine) rest(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.until = time.Now().Add(min(max(d, time.Second), mostPause))
+	e.until = time.Now().Add(min(max(d, time.Second), maxPause))
 }
 
 // once asks once. wait is how long to wait before the next try; negative: there
@@ -166,7 +166,7 @@ func (e *engine) once(ctx context.Context, query string, limit int) (found []res
 	case resp.StatusCode == http.StatusTooManyRequests:
 		hint, ok := hintOf(resp.Header, time.Now())
 		if !ok {
-			hint = usualPause
+			hint = defaultPause
 		}
 		return nil, "", hint, errors.New("too many requests")
 	case resp.StatusCode != http.StatusOK:
@@ -206,10 +206,10 @@ func hintOf(h http.Header, now time.Time) (time.Duration, bool) {
 	}
 	value = strings.TrimSpace(value)
 	if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
-		return time.Duration(min(s, mostPause.Seconds()) * float64(time.Second)), true
+		return time.Duration(min(s, maxPause.Seconds()) * float64(time.Second)), true
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, at.Sub(now)), mostPause), true
+		return min(max(0, at.Sub(now)), maxPause), true
 	}
 	return 0, false
 }

@@ -28,8 +28,8 @@ func (w *Web) extract(ctx context.Context, _ tool.Call, in extractInput) (string
 	switch {
 	case len(list) == 0:
 		return "", errors.New("urls names no address; give one to five")
-	case len(list) > mostPages:
-		return "", fmt.Errorf("urls names %d addresses; at most %d can be read at once", len(list), mostPages)
+	case len(list) > maxPages:
+		return "", fmt.Errorf("urls names %d addresses; at most %d can be read at once", len(list), maxPages)
 	case in.Offset < 0, in.Offset > 0 && len(list) > 1:
 		return "", errors.New("offset is for one address, and counts from 0")
 	}
@@ -56,7 +56,7 @@ func (w *Web) show(pages []page, offset int) (string, error) {
 			failed++
 		}
 	}
-	share := tool.FairShare(sizes, mostShown)
+	share := tool.FairShare(sizes, maxShown)
 	var b strings.Builder
 	for i, p := range pages {
 		if i > 0 {

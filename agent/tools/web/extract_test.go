@@ -387,7 +387,7 @@ func TestAPageCannotLeaveItsTags(t *testing.T) {
 func TestInstructionsInAPageArePointedOut(t *testing.T) {
 	scan := func(text string) []string {
 		if found := guard.Scan(text); len(found) > 0 {
-			return []string{guard.List(found)}
+			return []string{guard.JoinIDs(found)}
 		}
 		return nil
 	}

@@ -75,8 +75,8 @@ func (w *Web) parse(address string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("this is not an address of the web; write it in full, such as https://example.com/page")
-	case len(address) > mostURL:
-		return nil, fmt.Errorf("the address has more than %d bytes", mostURL)
+	case len(address) > maxURL:
+		return nil, fmt.Errorf("the address has more than %d bytes", maxURL)
 	case u.User != nil:
 		return nil, errors.New("the address holds a name or a password; write it without")
 	case w.secretIn(address):

@@ -75,7 +75,7 @@ func parseSearXNG(body []byte) ([]result, string, error) {
 	if len(silent) == 0 {
 		return out, "", nil
 	}
-	return out, oneLine("engines that did not answer: "+strings.Join(silent, ", "), mostTitle), nil
+	return out, oneLine("engines that did not answer: "+strings.Join(silent, ", "), maxTitle), nil
 }
 
 func askBrave(ctx context.Context, e *engine, query string, limit int) (*http.Request, error) {

@@ -22,9 +22,9 @@ type reading struct {
 	cut   bool   // the page has more
 }
 
-// leastArticle is how many characters the article of a page must have; below
+// minArticle is how many characters the article of a page must have; below
 // that it is taken for a mistake, if the whole page has more.
-const leastArticle = 200
+const minArticle = 200
 
 // Markdown returns what can be read in HTML that stands at a URL: the article of
 // the page, or all of it if there is none. Links are absolute, tables are tables.
@@ -45,8 +45,8 @@ func read(raw []byte, page *url.URL) reading {
 	parser.DisableJSONLD, parser.KeepClasses = true, true // classes name the language of code
 	article, err := parser.ParseAndMutate(clean, page)
 	if err == nil && article.Node != nil {
-		r.title = oneLine(article.Title(), mostTitle)
-		if n := plainLength(article.Node); n >= leastArticle || n*2 >= whole {
+		r.title = oneLine(article.Title(), maxTitle)
+		if n := plainLength(article.Node); n >= minArticle || n*2 >= whole {
 			r.text = write(article.Node)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 // Limits of a search.
 const (
-	usualResults = 5
-	mostResults  = 20
-	mostQuery    = 400 // characters, as the services take them
-	mostExcerpt  = 500 // characters
+	defaultResults = 5
+	maxResults     = 20
+	maxQuery       = 400 // characters, as the services take them
+	maxExcerpt     = 500 // characters
 )
 
 type searchInput struct {
@@ -33,16 +33,16 @@ func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, 
 	switch {
 	case query == "":
 		return "", errors.New("the query is empty; say in a few words what to look for")
-	case len([]rune(query)) > mostQuery:
-		return "", fmt.Errorf("the query has more than %d characters; a few words find more", mostQuery)
+	case len([]rune(query)) > maxQuery:
+		return "", fmt.Errorf("the query has more than %d characters; a few words find more", maxQuery)
 	case w.secretIn(query):
 		return "", errors.New("the query holds a secret of this machine; it was not sent")
 	}
 	limit := in.Limit
 	if limit <= 0 {
-		limit = usualResults
+		limit = defaultResults
 	}
-	limit = min(limit, mostResults)
+	limit = min(limit, maxResults)
 	found, note, err := w.engine.ask(ctx, query, limit)
 	if err != nil {
 		return "", err
@@ -76,11 +76,11 @@ func sound(list []result) []result {
 	for _, r := range list {
 		r.url = strings.TrimSpace(r.url)
 		scheme, _, _ := strings.Cut(r.url, "://")
-		if scheme != "http" && scheme != "https" || len(r.url) > mostURL || strings.ContainsAny(r.url, " \n\t") || seen[r.url] {
+		if scheme != "http" && scheme != "https" || len(r.url) > maxURL || strings.ContainsAny(r.url, " \n\t") || seen[r.url] {
 			continue
 		}
 		seen[r.url] = true
-		r.title, r.text, r.date = oneLine(r.title, mostTitle), oneLine(r.text, mostExcerpt), oneLine(r.date, 40)
+		r.title, r.text, r.date = oneLine(r.title, maxTitle), oneLine(r.text, maxExcerpt), oneLine(r.date, 40)
 		if r.title == "" {
 			r.title = "(without a title)"
 		}

@@ -14,11 +14,11 @@ import (
 // need grows with depth times size, and with its square in places; within these
 // limits the worst pages we know of take about a second.
 const (
-	mostNodes  = 30_000
-	mostDepth  = 32 // elements in each other
-	mostFrames = 6  // lists, quotes and tables in each other
-	mostSpan   = 20 // columns or rows of one cell
-	mostCells  = 3000
+	maxNodes  = 30_000
+	maxDepth  = 32 // elements in each other
+	maxFrames = 6  // lists, quotes and tables in each other
+	maxSpan   = 20 // columns or rows of one cell
+	maxCells  = 3000
 )
 
 // dropped are the elements that hold nothing to read.
@@ -51,7 +51,7 @@ func visible(doc *html.Node, base *url.URL) (*html.Node, bool) {
 
 func (c *copier) children(to, from *html.Node, depth, framed int) {
 	for n := from.FirstChild; n != nil; n = n.NextSibling {
-		if c.nodes >= mostNodes {
+		if c.nodes >= maxNodes {
 			c.cut = true
 			return
 		}
@@ -70,7 +70,7 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 		return
 	}
 	if n.DataAtom == atom.Td || n.DataAtom == atom.Th {
-		if c.cells++; c.cells > mostCells {
+		if c.cells++; c.cells > maxCells {
 			c.cut = true
 			return
 		}
@@ -79,7 +79,7 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 	if frames[n.DataAtom] {
 		inner++
 	}
-	if depth >= mostDepth || inner > mostFrames && (frames[n.DataAtom] || part(n.DataAtom)) {
+	if depth >= maxDepth || inner > maxFrames && (frames[n.DataAtom] || part(n.DataAtom)) {
 		to.AppendChild(&html.Node{Type: html.TextNode, Data: " "})
 		c.nodes++
 		c.children(to, n, depth, framed)
@@ -114,7 +114,7 @@ func (c *copier) attributes(n *html.Node) []html.Attribute {
 		case "href", "src":
 			a.Val = c.absolute(a.Val)
 		case "colspan", "rowspan":
-			if v, err := strconv.Atoi(a.Val); err != nil || v > mostSpan {
+			if v, err := strconv.Atoi(a.Val); err != nil || v > maxSpan {
 				continue
 			}
 		}
@@ -188,7 +188,7 @@ func attribute(n *html.Node, name string) string {
 func titleOf(doc *html.Node) string {
 	for n := range doc.Descendants() {
 		if n.DataAtom == atom.Title && n.FirstChild != nil {
-			return oneLine(n.FirstChild.Data, mostTitle)
+			return oneLine(n.FirstChild.Data, maxTitle)
 		}
 	}
 	return ""

@@ -34,14 +34,14 @@ import (
 
 // Limits of what is fetched and shown.
 const (
-	mostPages   = 5      // of one call
-	mostShown   = 50_000 // characters of all pages of a call
-	mostURL     = 2048   // bytes
-	mostTitle   = 200    // characters
-	resultRoom  = 20_000 // characters for all that stands around the pages
-	maxIdle     = 2      // connections that are kept for a host
-	defaultTime = 30 * time.Second
-	usualBytes  = 2 << 20 // of one page, as it is after decompression
+	maxPages     = 5      // of one call
+	maxShown     = 50_000 // characters of all pages of a call
+	maxURL       = 2048   // bytes
+	maxTitle     = 200    // characters
+	resultRoom   = 20_000 // characters for all that stands around the pages
+	maxIdle      = 2      // connections that are kept for a host
+	defaultTime  = 30 * time.Second
+	defaultBytes = 2 << 20 // of one page, as it is after decompression
 )
 
 //go:embed web_extract.md web_extract.json web_search.md web_search.json
@@ -89,7 +89,7 @@ func New(o Options) (*Web, error) {
 		return nil, fmt.Errorf("web tools: %w", err)
 	}
 	o.Timeout = cmp.Or(o.Timeout, defaultTime)
-	o.MaxBytes = cmp.Or(o.MaxBytes, usualBytes)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultBytes)
 	o.UserAgent = cmp.Or(o.UserAgent, "hermesd")
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -114,7 +114,7 @@ func New(o Options) (*Web, error) {
 
 // Tools returns the tools: web_extract, and web_search if there is a service.
 func (w *Web) Tools() []tool.Tool {
-	all := []tool.Tool{tool.New(spec("web_extract", mostShown+resultRoom), w.extract)}
+	all := []tool.Tool{tool.New(spec("web_extract", maxShown+resultRoom), w.extract)}
 	if w.engine != nil {
 		all = append(all, tool.New(spec("web_search", resultRoom), w.search))
 	}

@@ -39,7 +39,7 @@ func scanPrompt(prompt string, skills bool) string {
 		wording := []string{guard.PromptInjection, guard.DeceptionHide, guard.SysPromptOverride, guard.DisregardRules}
 		found = slices.DeleteFunc(found, func(f guard.Finding) bool { return !slices.Contains(wording, f.ID) })
 	}
-	return guard.List(found)
+	return guard.JoinIDs(found)
 }
 
 // cron is how the daemon runs scheduled prompts.

@@ -43,7 +43,7 @@ func (a *App) hands() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, Spent: a.charge, Used: a.used, OnPanic: a.toolPanic})), nil
+	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, OnUsage: a.charge, OnToolCall: a.used, OnPanic: a.toolPanic})), nil
 }
 
 // toolPanic tells the operator of a tool that has a bug.
@@ -128,7 +128,7 @@ func (a *App) terminal() ([]tool.Tool, error) {
 		}
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.mind.workspace, Guard: guarded, Mask: a.o.Report.Secrets.Mask, Sandbox: a.sandbox, Pass: c.EnvPassthrough,
+		Workspace: a.mind.workspace, Policy: guarded, Mask: a.o.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
 		Spill: spill, Timeout: c.Timeout, Folder: a.folder,
 	}, a.o.Log)
 	if err != nil {
@@ -164,14 +164,14 @@ func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
 }
 
 // guarded judges a command before it runs.
-func guarded(_ context.Context, command string) terminal.Verdict {
-	switch v := shell.Judge(command); v.Class {
+func guarded(_ context.Context, command string) terminal.PolicyResult {
+	switch v := shell.Evaluate(command); v.Class {
 	case shell.Allowed:
-		return terminal.Verdict{}
+		return terminal.PolicyResult{}
 	case shell.Dangerous:
-		return terminal.Verdict{Why: v.Reasons, Key: v.Key}
+		return terminal.PolicyResult{Reasons: v.Reasons, Key: v.ApprovalKey}
 	default:
-		return terminal.Verdict{Blocked: strings.Join(v.Reasons, "; ")}
+		return terminal.PolicyResult{Blocked: strings.Join(v.Reasons, "; ")}
 	}
 }
 

@@ -43,7 +43,7 @@ func (l *Library) asking(ctx context.Context, id string) (session.Record, index.
 }
 
 // Search implements search.Library.
-func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]search.Found, error) {
+func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]search.Match, error) {
 	me, scope, err := l.asking(ctx, asking)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]
 	if err != nil {
 		return nil, err
 	}
-	var found []search.Found
+	var found []search.Match
 	for len(hits) > 0 {
 		n := 1
 		for n < len(hits) && hits[n].Session == hits[0].Session {
@@ -83,8 +83,8 @@ func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]
 
 // found are the hits of one session and their neighbours. Of a row that cannot
 // be read any more there is what the index has.
-func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) search.Found {
-	f := search.Found{Session: describe(r)}
+func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) search.Match {
+	f := search.Match{Session: describe(r)}
 	snippets := map[int]index.Hit{}
 	var rows []int
 	for _, h := range hits {
