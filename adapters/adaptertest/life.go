@@ -146,7 +146,7 @@ func (s *stage) accounts() {
 	if n, m := one.inbox.Texts(there.At()), two.inbox.Texts(here.At()); n != nil || m != nil {
 		s.Errorf("they hear each other: %q, %q", n, m)
 	}
-	for r, room := range map[*run]Room{one: here, two: there} {
+	for r, room := range map[*run]TestChat{one: here, two: there} {
 		if _, err := r.a.Send(s.Context(), chat.Outbound{ID: "o1", To: room.At(), Text: chat.PlainText("I am <" + room.At().Account + ">")}); err != nil {
 			s.Error(err)
 		}

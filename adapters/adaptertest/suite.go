@@ -47,7 +47,7 @@ func Suite(t *testing.T, p Platform) {
 type stage struct {
 	*testing.T
 	p Platform
-	w World
+	w Simulator
 }
 
 // A run is an adapter that runs into an inbox of its own.
@@ -197,7 +197,7 @@ func (s *stage) redelivery() {
 
 func (s *stage) order() {
 	r := s.start("")
-	rooms := []Room{s.w.Direct("", 0), s.w.Direct("", 1), s.w.Group("", 0)}
+	rooms := []TestChat{s.w.Direct("", 0), s.w.Direct("", 1), s.w.Group("", 0)}
 	want := make([][]string, len(rooms))
 	for i := range 40 {
 		for j, room := range rooms {

@@ -25,12 +25,12 @@ type Platform struct {
 	Stop time.Duration
 	// New makes a World, inside the bubble. What it opens it closes by
 	// t.Cleanup.
-	New func(t *testing.T) World
+	New func(t *testing.T) Simulator
 }
 
-// A World is a simulated platform with two accounts of ours on it, "" and
+// A Simulator is a simulated platform with two accounts of ours on it, "" and
 // "second". Its methods are called by one goroutine.
-type World interface {
+type Simulator interface {
 	// Connect makes an adapter for an account, as a new process would: what the
 	// platform's adapter remembers over restarts it finds again.
 	Connect(account string) chat.Adapter
@@ -42,8 +42,8 @@ type World interface {
 	// Direct is a person's direct chat with an account; Group one in which
 	// several people speak and the account answers everything. The same
 	// arguments name the same room.
-	Direct(account string, n int) Room
-	Group(account string, n int) Room
+	Direct(account string, n int) TestChat
+	Group(account string, n int) TestChat
 
 	// Redeliver makes the platform deliver again what it has delivered to an
 	// account, as if it had lost the acknowledgements.
@@ -66,8 +66,8 @@ type World interface {
 	Files() []File
 }
 
-// A Room is a place in which people and an account of ours speak.
-type Room interface {
+// A TestChat is a place in which people and an account of ours speak.
+type TestChat interface {
 	// At is where an answer goes.
 	At() chat.Address
 	// Say lets a person write.

@@ -16,11 +16,11 @@ type Kind string
 
 // The kinds of event.
 const (
-	Message Kind = "message" // the daemon says something
-	Edit    Kind = "edit"    // a message has a new text; show it if it is unknown
-	Delete  Kind = "delete"  // a message is taken back
-	Typing  Kind = "typing"  // an answer is being written; holds for some seconds
-	Said    Kind = "said"    // somebody spoke at another terminal
+	Message       Kind = "message" // the daemon says something
+	Edit          Kind = "edit"    // a message has a new text; show it if it is unknown
+	Delete        Kind = "delete"  // a message is taken back
+	Typing        Kind = "typing"  // an answer is being written; holds for some seconds
+	OtherTerminal Kind = "said"    // somebody spoke at another terminal
 )
 
 // An Event is one thing for a client to show.
@@ -54,19 +54,19 @@ type Client struct {
 	handed []item // handed out and not shown, in order
 	has    map[string]struct{}
 	order  []string // of has, oldest first
-	why    error    // set when detached
+	reason error    // set when detached
 
 	stopAgain func() // nil unless OnAttach is due once more
 }
 
 type item struct {
 	ev     Event
-	parcel *parcel // nil: nobody waits for it
+	parcel *pendingEvent // nil: nobody waits for it
 }
 
-// A parcel is one event on its way to all clients of a conversation. It is
+// A pendingEvent is one event on its way to all clients of a conversation. It is
 // guarded by Adapter.mu.
-type parcel struct {
+type pendingEvent struct {
 	open   int // clients that have it in their hands or queues
 	handed bool
 	seen   bool
@@ -74,7 +74,7 @@ type parcel struct {
 	done   chan struct{} // closed when it was seen or nobody can see it any more
 }
 
-func (p *parcel) show() {
+func (p *pendingEvent) show() {
 	if p == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (p *parcel) show() {
 	p.leave()
 }
 
-func (p *parcel) leave() {
+func (p *pendingEvent) leave() {
 	if p == nil {
 		return
 	}
@@ -101,9 +101,9 @@ func (c *Client) Conversation() string { return c.name }
 func (c *Client) Next(ctx context.Context) (Event, error) {
 	for {
 		c.a.mu.Lock()
-		if c.why != nil {
+		if c.reason != nil {
 			defer c.a.mu.Unlock()
-			return Event{}, c.why
+			return Event{}, c.reason
 		}
 		if len(c.queue) > 0 {
 			it := c.queue[0]
@@ -163,7 +163,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 		return "", ctx.Err()
 	}
 	c.a.mu.Lock()
-	sink, why := c.a.sink, c.why
+	sink, why := c.a.sink, c.reason
 	c.a.mu.Unlock()
 	if why != nil {
 		return "", why
@@ -180,7 +180,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 	defer c.a.mu.Unlock()
 	for other := range c.a.clients[c.name] {
 		if other != c {
-			c.a.pushLocked(other, item{ev: Event{Kind: Said, ID: id, Text: chat.PlainText(text), At: at}})
+			c.a.pushLocked(other, item{ev: Event{Kind: OtherTerminal, ID: id, Text: chat.PlainText(text), At: at}})
 		}
 	}
 	return id, nil

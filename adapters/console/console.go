@@ -186,7 +186,7 @@ func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string
 		a.clients[conversation] = make(map[*Client]struct{})
 	}
 	a.clients[conversation][c] = struct{}{}
-	if a.o.OnAttach != nil && time.Since(a.missed[conversation]) < settling {
+	if a.o.OnAttach != nil && time.Since(a.missed[conversation]) < refusalDelay {
 		// A refusal of this moment may not be in the outbox yet.
 		c.stopAgain = a.later(func() { a.o.OnAttach(Address(conversation)) })
 	}
@@ -198,13 +198,13 @@ func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string
 	return c, nil
 }
 
-// settling is how long a refusal may take until it stands in the outbox.
-const settling = time.Second
+// refusalDelay is how long a refusal may take until it stands in the outbox.
+const refusalDelay = time.Second
 
 // later calls f after settling, unless stop is called first, once.
 func (a *Adapter) later(f func()) (stop func()) {
 	a.timers.Add(1)
-	t := time.AfterFunc(settling, func() { defer a.timers.Done(); f() })
+	t := time.AfterFunc(refusalDelay, func() { defer a.timers.Done(); f() })
 	return func() {
 		if t.Stop() {
 			a.timers.Done()
@@ -215,10 +215,10 @@ func (a *Adapter) later(f func()) (stop func()) {
 // detachLocked takes c out of its conversation. What it was handed and did not
 // show is left open; what it was not handed has not been shown.
 func (a *Adapter) detachLocked(c *Client, why error) {
-	if c.why != nil {
+	if c.reason != nil {
 		return
 	}
-	c.why = why
+	c.reason = why
 	close(c.gone)
 	if c.stopAgain != nil {
 		c.stopAgain()

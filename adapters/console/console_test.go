@@ -346,7 +346,7 @@ func TestALineIsAcceptedAndShownToTheOthers(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if ev := next(t, other); ev.Kind != console.Said || ev.Text.Text != "héllo" || ev.ID != id {
+		if ev := next(t, other); ev.Kind != console.OtherTerminal || ev.Text.Text != "héllo" || ev.ID != id {
 			t.Errorf("got %+v", ev)
 		}
 		if again, err := c.Say(t.Context(), id, "héllo"); err != nil || again != id || s.taken()[1].IdempotencyKey != got[0].IdempotencyKey {

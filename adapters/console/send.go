@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Nobody is the reason of a refusal while no terminal is attached. A row that
+// NoTerminal is the reason of a refusal while no terminal is attached. A row that
 // was given up with it can be shown as soon as one is.
-const Nobody = "no terminal is attached"
+const NoTerminal = "no terminal is attached"
 
 // Send shows m to the clients of its conversation. The receipt means that one
 // of them has shown it.
@@ -83,12 +83,12 @@ func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, 
 	return chat.Receipt{}, false, nil
 }
 
-var errNobody = errors.New(Nobody)
+var errNobody = errors.New(NoTerminal)
 
 // knowsLocked reports whether c has message id, or will be shown it.
 func (c *Client) knowsLocked(id string) bool {
 	_, ok := c.has[id]
-	mine := func(it item) bool { return it.ev.ID == id && it.ev.Kind != Delete && it.ev.Kind != Said }
+	mine := func(it item) bool { return it.ev.ID == id && it.ev.Kind != Delete && it.ev.Kind != OtherTerminal }
 	return ok || slices.ContainsFunc(c.queue, mine) || slices.ContainsFunc(c.handed, mine)
 }
 
@@ -99,11 +99,11 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	if len(cs) == 0 {
 		a.missed[to.Chat] = time.Now()
 		a.mu.Unlock()
-		return &chat.SendError{Outcome: chat.Transient, Reason: Nobody, Err: errNobody}
+		return &chat.SendError{Outcome: chat.Transient, Reason: NoTerminal, Err: errNobody}
 	}
 	a.seq++
 	ev.Seq = a.seq
-	p := &parcel{open: len(cs), done: make(chan struct{})}
+	p := &pendingEvent{open: len(cs), done: make(chan struct{})}
 	for c := range cs {
 		a.pushLocked(c, item{ev, p})
 	}
@@ -133,7 +133,7 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 
 // giveUp stops waiting for p: clients that were not handed it never will be.
 // If they had time enough, they are detached.
-func (a *Adapter) giveUp(to chat.Address, p *parcel, slow bool) {
+func (a *Adapter) giveUp(to chat.Address, p *pendingEvent, slow bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	mine := func(it item) bool { return it.parcel == p }

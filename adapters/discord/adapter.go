@@ -89,10 +89,10 @@ type Adapter struct {
 	wire  *wire.Client
 	files *http.Client
 	dir   *event.Directory
-	most  int // events that wait in memory for the sink
+	max   int // events that wait in memory for the sink
 
 	threads  threads
-	answers  answers
+	answers  openInteractions
 	nonces   nonces
 	unmarked unmarked
 
@@ -146,7 +146,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if o.Files == nil {
 		o.Files = &http.Client{Transport: o.Transport}
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: event.NewDirectory(), most: feedItems, health: health.New(o.Log)}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: event.NewDirectory(), max: feedItems, health: health.New(o.Log)}
 	if a.wire, err = wire.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	feed := intake.NewFeed(a.most, feedBytes)
+	feed := intake.NewEventQueue(a.max, feedBytes)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		intake.Run(ctx, feed, intake.Options{
@@ -167,7 +167,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 		})
 	})
 	err := link.Run(ctx, link.Options{
-		Wire: a.wire, Log: a.log, Dial: a.reach, Push: feed.Push, Met: a.met, Proof: a.health.Proved, State: a.changed,
+		Wire: a.wire, Log: a.log, Dial: a.connect, Push: feed.Push, OnReady: a.onReady, OnAlive: a.health.MarkAlive, State: a.changed,
 	})
 	stop()
 	wg.Wait()
@@ -178,8 +178,8 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// reach connects to the gateway.
-func (a *Adapter) reach(ctx context.Context, network, address string, secure bool) (net.Conn, error) {
+// connect connects to the gateway.
+func (a *Adapter) connect(ctx context.Context, network, address string, secure bool) (net.Conn, error) {
 	if a.o.Dial != nil {
 		return a.o.Dial(ctx, network, address)
 	}
@@ -193,8 +193,8 @@ func (a *Adapter) reach(ctx context.Context, network, address string, secure boo
 	return dial(ctx, network, address)
 }
 
-// met takes what READY says of the account itself.
-func (a *Adapter) met(raw json.RawMessage) {
+// onReady takes what READY says of the account itself.
+func (a *Adapter) onReady(raw json.RawMessage) {
 	var r struct {
 		User struct {
 			ID       string `json:"id"`
@@ -224,7 +224,7 @@ func (a *Adapter) expect(e intake.Event) {
 	switch {
 	case in.IgnoreRule != "":
 	case e.Interaction.ID != "":
-		a.answers.add(&answer{Interaction: e.Interaction, at: in.Address, until: time.Now().Add(tokenLife), acked: make(chan struct{}), once: new(sync.Once)})
+		a.answers.add(&openInteraction{Interaction: e.Interaction, at: in.Address, until: time.Now().Add(tokenLife), acked: make(chan struct{}), once: new(sync.Once)})
 	case in.Kind == chat.Message && in.Address.Thread == in.ID && e.Place.ID != in.ID:
 		a.threads.expect(in.ID, in.Text)
 	}
@@ -252,7 +252,7 @@ func (a *Adapter) Identity() Identity {
 
 // Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
-	h := a.health.Now()
+	h := a.health.State()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h.Name = a.me.Name

@@ -24,9 +24,9 @@ const (
 	deferUpdate  = 6 // a button: nothing changes for now
 )
 
-// An answer is what is open to one interaction. The tokens live in memory only:
+// An openInteraction is what is open to one interaction. The tokens live in memory only:
 // after a restart a command is answered by an ordinary message.
-type answer struct {
+type openInteraction struct {
 	event.Interaction
 	at    chat.Address
 	until time.Time
@@ -37,20 +37,20 @@ type answer struct {
 }
 
 // told lets those go on who wait for Discord to be told.
-func (n answer) told() { n.once.Do(func() { close(n.acked) }) }
+func (n openInteraction) told() { n.once.Do(func() { close(n.acked) }) }
 
-// answers are the interactions that can still be answered.
-type answers struct {
-	mu   sync.Mutex // guards what follows
-	open []*answer  // in the order of arrival
+// openInteractions are the interactions that can still be answered.
+type openInteractions struct {
+	mu   sync.Mutex         // guards what follows
+	open []*openInteraction // in the order of arrival
 }
 
 // add takes an interaction up, once.
-func (s *answers) add(n *answer) {
+func (s *openInteractions) add(n *openInteraction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
-	if slices.ContainsFunc(s.open, func(o *answer) bool { return o.ID == n.ID }) {
+	if slices.ContainsFunc(s.open, func(o *openInteraction) bool { return o.ID == n.ID }) {
 		return
 	}
 	if len(s.open) >= maxAnswers {
@@ -59,7 +59,7 @@ func (s *answers) add(n *answer) {
 	s.open = append(s.open, n)
 }
 
-func (s *answers) sweepLocked() {
+func (s *openInteractions) sweepLocked() {
 	now, kept := time.Now(), s.open[:0]
 	for _, n := range s.open {
 		if n.until.After(now) {
@@ -71,11 +71,11 @@ func (s *answers) sweepLocked() {
 }
 
 // byID returns the interaction with an id.
-func (s *answers) byID(id string) (answer, bool) {
-	return s.find(func(n *answer) bool { return n.ID == id })
+func (s *openInteractions) byID(id string) (openInteraction, bool) {
+	return s.find(func(n *openInteraction) bool { return n.ID == id })
 }
 
-func (s *answers) find(match func(*answer) bool) (answer, bool) {
+func (s *openInteractions) find(match func(*openInteraction) bool) (openInteraction, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
@@ -84,27 +84,27 @@ func (s *answers) find(match func(*answer) bool) (answer, bool) {
 			return *n, true
 		}
 	}
-	return answer{}, false
+	return openInteraction{}, false
 }
 
-func (s *answers) knows(id string) bool {
+func (s *openInteractions) knows(id string) bool {
 	_, ok := s.byID(id)
 	return ok
 }
 
 // waits reports whether a command at a place has no answer yet.
-func (s *answers) waits(at chat.Address) bool {
-	_, ok := s.find(func(n *answer) bool { return n.Command && n.used == "" && n.at == at })
+func (s *openInteractions) waits(at chat.Address) bool {
+	_, ok := s.find(func(n *openInteraction) bool { return n.Command && n.used == "" && n.at == at })
 	return ok
 }
 
 // claim returns the command that m answers: the one that it quotes, else the
 // oldest at its place; and it stays the one for m's id.
-func (s *answers) claim(m chat.Outbound) (answer, bool) {
+func (s *openInteractions) claim(m chat.Outbound) (openInteraction, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
-	var best *answer
+	var best *openInteraction
 	for _, n := range s.open {
 		if !n.Command || n.at != m.To {
 			continue
@@ -117,13 +117,13 @@ func (s *answers) claim(m chat.Outbound) (answer, bool) {
 		}
 	}
 	if best == nil {
-		return answer{}, false
+		return openInteraction{}, false
 	}
 	best.used = m.ID
 	return *best, true
 }
 
-func (s *answers) change(id string, f func(*answer)) {
+func (s *openInteractions) change(id string, f func(*openInteraction)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.open {
@@ -133,11 +133,13 @@ func (s *answers) change(id string, f func(*answer)) {
 	}
 }
 
-func (s *answers) drop(id string) { s.change(id, func(n *answer) { n.until = time.Time{} }) }
+func (s *openInteractions) drop(id string) {
+	s.change(id, func(n *openInteraction) { n.until = time.Time{} })
+}
 
 // acknowledge tells Discord that an interaction is on disk. It has three
 // seconds; a press or command that comes too late shows people that it failed.
-func (a *Adapter) acknowledge(ctx context.Context, n answer) {
+func (a *Adapter) acknowledge(ctx context.Context, n openInteraction) {
 	defer n.told()
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
@@ -161,7 +163,7 @@ func (a *Adapter) acknowledge(ctx context.Context, n answer) {
 // respond sends m as the answer to a command, by changing what Discord shows
 // for it. done is false if there is none, or no longer: then m goes as an
 // ordinary message.
-func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p post) (id string, done bool, err error) {
+func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload) (id string, done bool, err error) {
 	if m.File != nil || m.ID == "" {
 		return "", false, nil
 	}
@@ -174,7 +176,7 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p post) (id stri
 	switch s := outcome.Status(err); {
 	case err == nil:
 		a.nonces.put(nonce(m.ID), id)
-		a.answers.change(n.ID, func(n *answer) { n.made = id })
+		a.answers.change(n.ID, func(n *openInteraction) { n.made = id })
 		return id, true, nil
 	case s == http.StatusNotFound || s == http.StatusUnauthorized || s == http.StatusForbidden:
 		a.answers.drop(n.ID) // the token has ended
@@ -183,13 +185,13 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p post) (id stri
 		a.answers.drop(n.ID)
 		return "", false, nil // the ordinary way has other shapes to offer
 	}
-	return "", true, outcome.Of(err)
+	return "", true, outcome.SendError(err)
 }
 
 // rewrite changes the answer to a command, which needs no right in the channel.
 // done is false if the message is none, or its token has ended.
-func (a *Adapter) rewrite(ctx context.Context, id string, c change) (done bool, err error) {
-	n, ok := a.answers.find(func(n *answer) bool { return n.made != "" && n.made == id })
+func (a *Adapter) rewrite(ctx context.Context, id string, c editPayload) (done bool, err error) {
+	n, ok := a.answers.find(func(n *openInteraction) bool { return n.made != "" && n.made == id })
 	if !ok {
 		return false, nil
 	}
@@ -200,12 +202,12 @@ func (a *Adapter) rewrite(ctx context.Context, id string, c change) (done bool, 
 	case s == http.StatusNotFound || s == http.StatusUnauthorized || s == http.StatusForbidden:
 		return false, nil
 	}
-	return true, outcome.Of(err)
+	return true, outcome.SendError(err)
 }
 
 // acknowledged reports whether Discord knows that an interaction was taken. That
 // is being told, at the moment, or not at all.
-func (a *Adapter) acknowledged(ctx context.Context, n answer) bool {
+func (a *Adapter) acknowledged(ctx context.Context, n openInteraction) bool {
 	t := time.NewTimer(ackTimeout)
 	defer t.Stop()
 	select {
@@ -218,11 +220,13 @@ func (a *Adapter) acknowledged(ctx context.Context, n answer) bool {
 }
 
 // original is the message that Discord shows for a command.
-func (n answer) original() string { return "webhooks/" + n.App + "/" + n.Token + "/messages/@original" }
+func (n openInteraction) original() string {
+	return "webhooks/" + n.App + "/" + n.Token + "/messages/@original"
+}
 
 // responded looks whether m has become the answer to a command.
 func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
-	n, ok := a.answers.find(func(n *answer) bool { return n.Command && n.used == m.ID && m.ID != "" })
+	n, ok := a.answers.find(func(n *openInteraction) bool { return n.Command && n.used == m.ID && m.ID != "" })
 	if !ok {
 		return chat.Receipt{}, false, nil
 	}
@@ -232,7 +236,7 @@ func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt,
 	case outcome.Status(err) == http.StatusNotFound:
 		return chat.Receipt{}, false, nil
 	case err != nil:
-		return chat.Receipt{}, true, outcome.Of(err)
+		return chat.Receipt{}, true, outcome.SendError(err)
 	case s.Content == plainContent(m):
 		return chat.Receipt{ID: s.ID}, true, nil
 	}
@@ -252,7 +256,7 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 	if !a.acknowledged(ctx, n) { // before that Discord does not know the way to the person
 		return nil
 	}
-	p := post{Content: text, Mentions: mentions{Parse: []string{}}, Flags: flagEphemeral}
+	p := messagePayload{Content: text, Mentions: mentions{Parse: []string{}}, Flags: flagEphemeral}
 	err := a.wire.Do(ctx, wire.Call{
 		Method: "POST", Path: "webhooks/" + n.App + "/" + n.Token, Body: p, Bucket: "answer/" + n.ID,
 	}, nil)
@@ -260,5 +264,5 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 	case err == nil, s == http.StatusNotFound, s == http.StatusUnauthorized:
 		return nil
 	}
-	return outcome.Of(err)
+	return outcome.SendError(err)
 }

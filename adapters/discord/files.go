@@ -19,7 +19,7 @@ import (
 )
 
 // attach puts a file on a message that is about to be sent.
-func attach(call *wire.Call, p *post, name string, data io.Reader, size int64) {
+func attach(call *wire.Call, p *messagePayload, name string, data io.Reader, size int64) {
 	p.Files = []attached{{ID: 0, Name: name}}
 	call.Body = *p
 	call.File = &wire.Upload{Name: name, Data: data, Size: size}
@@ -83,7 +83,7 @@ func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
 		return "", words.Errorf("the file is no longer at Discord")
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask Discord for the file: %s", outcome.Of(err).Reason)
+		return "", fmt.Errorf("ask Discord for the file: %s", outcome.SendError(err).Reason)
 	}
 	for _, f := range m.Attachments {
 		if f.ID == ref.ID {
@@ -140,8 +140,8 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 
 // downloadError is without the address, which is signed.
 func downloadError(ctx context.Context, err error) error {
-	if file.Late(ctx, err) {
-		return file.ErrLate
+	if file.TimedOut(ctx, err) {
+		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())

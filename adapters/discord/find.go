@@ -76,7 +76,7 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 		id, err = a.search(ctx, m.To.Chat, m) // it may have been sent where the thread could not be opened
 	}
 	if err != nil {
-		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", outcome.Of(err))
+		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", outcome.SendError(err))
 	}
 	return chat.Receipt{ID: id}, id != "", nil
 }
@@ -110,7 +110,7 @@ func (a *Adapter) search(ctx context.Context, channel string, m chat.Outbound) (
 			return "", nil
 		}
 	}
-	return "", outcome.Rejected("the message may lie further back than the last %d", findPages*pageSize)
+	return "", outcome.Permanent("the message may lie further back than the last %d", findPages*pageSize)
 }
 
 // is reports whether a message of ours is m. spoken says that others have

@@ -88,7 +88,7 @@ func TestALostSessionIsHealedFromTheHistory(t *testing.T) {
 				r.until("a new session", 3*time.Minute, func() bool { return w.identifies() == 2 && r.a.Health().State == chat.Connected })
 				direct.Say("after")
 				group.Say("after")
-				for _, room := range []adaptertest.Room{direct, group} {
+				for _, room := range []adaptertest.TestChat{direct, group} {
 					r.until("taken in", time.Minute, func() bool { return len(r.inbox.Texts(room.At())) == 5 })
 					if got := strings.Join(r.inbox.Texts(room.At()), " "); got != want {
 						t.Errorf("%s", got)

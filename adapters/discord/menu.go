@@ -64,7 +64,7 @@ func menuError(err error) error {
 	if outcome.Status(err) == 401 {
 		return &chat.ConfigError{Platform: chat.Discord, Reason: outcome.BadToken}
 	}
-	return outcome.Of(err)
+	return outcome.SendError(err)
 }
 
 // application returns the id of the application to which the bot belongs.

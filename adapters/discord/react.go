@@ -14,7 +14,7 @@ import (
 )
 
 // The marks that stand for what has become of a message.
-var emojis = map[chat.Reaction]string{chat.ReactionSeen: "👀", chat.ReactionAnswered: "✅", chat.ReactionFailed: "❌"}
+var reactionEmojis = map[chat.Reaction]string{chat.ReactionSeen: "👀", chat.ReactionAnswered: "✅", chat.ReactionFailed: "❌"}
 
 const (
 	// markWait is the longest pause that a mark waits for; Discord takes a few
@@ -48,17 +48,17 @@ func (u *unmarked) has(channel string) bool {
 // of the menu is no message, and one that was deleted needs no mark. It waits
 // for a short rate limit.
 func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
-	if !a.cfg.Reactions || emojis[r] == "" || a.answers.knows(id) || a.unmarked.has(to.Chat) {
+	if !a.cfg.Reactions || reactionEmojis[r] == "" || a.answers.knows(id) || a.unmarked.has(to.Chat) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if r != chat.ReactionSeen {
-		if err := a.mark(ctx, http.MethodDelete, to, id, emojis[chat.ReactionSeen]); err != nil {
+		if err := a.mark(ctx, http.MethodDelete, to, id, reactionEmojis[chat.ReactionSeen]); err != nil {
 			return err
 		}
 	}
-	return a.mark(ctx, http.MethodPut, to, id, emojis[r])
+	return a.mark(ctx, http.MethodPut, to, id, reactionEmojis[r])
 }
 
 // mark puts a mark on a message or takes it away.
@@ -78,7 +78,7 @@ func (a *Adapter) mark(ctx context.Context, method string, to chat.Address, id, 
 		case !errors.As(err, &se) || se.RetryAfter <= 0 || se.RetryAfter > markWait || try == markTries:
 			return err
 		}
-		if err := pause.For(ctx, se.RetryAfter); err != nil {
+		if err := pause.Sleep(ctx, se.RetryAfter); err != nil {
 			return err
 		}
 	}

@@ -31,11 +31,11 @@ type sent struct {
 // maxShapes bounds how often one message is offered in another shape.
 const maxShapes = 4
 
-// A letter is one message on its way: what can be changed about it when
+// A outgoing is one message on its way: what can be changed about it when
 // Discord refuses it as it is.
-type letter struct {
+type outgoing struct {
 	m        chat.Outbound
-	p        post
+	p        messagePayload
 	opened   bool // its thread was opened
 	unlocked bool // its thread was taken out of the archive
 	bare     bool // it quotes nothing
@@ -68,7 +68,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	if err := a.prepare(ctx, m.To); err != nil {
 		return chat.Receipt{}, err
 	}
-	l := &letter{m: m, p: p}
+	l := &outgoing{m: m, p: p}
 	for shape := 1; ; shape++ {
 		if l.p.Reference = a.reference(m); l.bare {
 			l.p.Reference = nil
@@ -82,7 +82,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 			if l.failed != nil {
 				err = l.failed
 			}
-			return chat.Receipt{}, outcome.Of(err)
+			return chat.Receipt{}, outcome.SendError(err)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 func checkIDs(to chat.Address) error {
 	for _, id := range []string{to.Chat, to.Thread} {
 		if _, ok := event.Snowflake(id); !ok && (id != "" || to.Chat == "") {
-			return outcome.Rejected("%q is not the id of a Discord channel", id)
+			return outcome.Permanent("%q is not the id of a Discord channel", id)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (a *Adapter) reference(m chat.Outbound) *reference {
 
 // reshape changes l, or what is around it, so that what Discord refused is no
 // longer so, and reports whether that can help.
-func (a *Adapter) reshape(ctx context.Context, l *letter, err error) bool {
+func (a *Adapter) reshape(ctx context.Context, l *outgoing, err error) bool {
 	var we *wire.Error
 	if !errors.As(err, &we) || !we.API {
 		return false
@@ -148,16 +148,16 @@ func (a *Adapter) unarchive(ctx context.Context, thread string) error {
 	case s == http.StatusForbidden || s == http.StatusBadRequest || s == http.StatusNotFound:
 		return outcome.StaysArchived()
 	}
-	return outcome.Before(err)
+	return outcome.NotSent(err)
 }
 
 // post makes the one call.
-func (a *Adapter) post(ctx context.Context, l *letter) (string, error) {
+func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	channel := a.target(l.m.To)
 	call := wire.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
 	if l.m.File != nil {
 		name := fileName(*l.m.File)
-		f, size, err := file.Limit{Platform: "Discord", Most: upLimit, TooBig: outcome.TooBig}.Open(*l.m.File, name)
+		f, size, err := file.Limit{Platform: "Discord", MaxBytes: upLimit, TooBig: outcome.TooBig}.Open(*l.m.File, name)
 		if err != nil {
 			return "", err
 		}
@@ -216,7 +216,7 @@ func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call fu
 		return err
 	}
 	if _, ok := event.Snowflake(id); !ok {
-		return outcome.Rejected("%q is not the id of a Discord message", id)
+		return outcome.Permanent("%q is not the id of a Discord message", id)
 	}
 	channel := a.holder(to, id)
 	err := a.wire.Do(ctx, call(channel), nil)
@@ -234,7 +234,7 @@ func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call fu
 	case code == outcome.UnknownMessage || code == outcome.UnknownChannel:
 		return outcome.Gone(err)
 	}
-	return outcome.Of(err)
+	return outcome.SendError(err)
 }
 
 // Typing implements chat.Typer.
@@ -259,7 +259,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 		err = show()
 	}
 	if err != nil {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }

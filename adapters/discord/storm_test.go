@@ -19,7 +19,7 @@ func TestAStorm(t *testing.T) {
 			in(t, sim.Options{}, func(t *testing.T, w *world) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				inbox := adaptertest.NewInbox(t)
-				rooms := []adaptertest.Room{w.Direct("", 0), w.Direct("", 1), w.Group("", 0), w.Group("", 1)}
+				rooms := []adaptertest.TestChat{w.Direct("", 0), w.Direct("", 1), w.Group("", 0), w.Group("", 1)}
 				want := make([][]string, len(rooms))
 				speak := func(i int) {
 					want[i] = append(want[i], fmt.Sprintf("%d in %d", len(want[i]), i))

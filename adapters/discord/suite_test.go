@@ -14,7 +14,7 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Name: chat.Discord, Period: heartbeat, Stop: 2 * time.Second,
-		New: func(t *testing.T) adaptertest.World { return newWorld(t, sim.Options{}) },
+		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }
 

@@ -119,7 +119,7 @@ func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 	}
 	var we *wire.Error
 	if !errors.As(err, &we) || !we.API || we.Status < 400 || we.Status >= 500 || we.Status == 401 || we.Status == 429 {
-		return outcome.Before(err)
+		return outcome.NotSent(err)
 	}
 	a.log.Warn("a thread cannot be opened", zap.String("channel", to.Chat), zap.Error(err))
 	if a.threads.closed(to.Thread, to.Chat) && we.Code != outcome.UnknownMessage {
@@ -130,11 +130,11 @@ func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 
 // explain says once in a channel why answers stand in it and not in a thread.
 func (a *Adapter) explain(ctx context.Context, to chat.Address, why *wire.Error) {
-	reason := outcome.Words(why)
+	reason := outcome.Describe(why)
 	if why.Code == outcome.MissingPermissions || why.Code == outcome.MissingAccess {
 		reason = a.o.Words.T("the bot needs the permission Create Public Threads here")
 	}
-	p := post{
+	p := messagePayload{
 		Content:  a.o.Words.T("(I answer here because I cannot open a thread: %s.)", text.Cut(reason, textLimit/2)),
 		Mentions: mentions{Parse: []string{}}, Flags: flagQuiet, Nonce: nonce("thread/" + to.Chat + "/" + to.Thread), Enforce: true,
 	}
@@ -158,10 +158,10 @@ func (a *Adapter) threadName(ctx context.Context, to chat.Address) (string, erro
 			Method: "GET", Path: "channels/" + to.Chat + "/messages/" + to.Thread, Bucket: "message/" + to.Chat,
 		}, &m)
 		if outcome.Status(err) == http.StatusNotFound {
-			return "", outcome.Vanished()
+			return "", outcome.ChannelGone()
 		}
 		if err != nil {
-			return "", outcome.Before(err)
+			return "", outcome.NotSent(err)
 		}
 		said = strings.ReplaceAll(m.Content, "<@"+a.Identity().ID+">", "")
 	}

@@ -29,8 +29,8 @@ const (
 	flagBare = 1 << 2
 )
 
-// post is a message as it is sent. The library's own type has no nonce.
-type post struct {
+// messagePayload is a message as it is sent. The library's own type has no nonce.
+type messagePayload struct {
 	Content    string      `json:"content"`
 	Nonce      string      `json:"nonce,omitempty"`
 	Enforce    bool        `json:"enforce_nonce,omitempty"`
@@ -41,9 +41,9 @@ type post struct {
 	Files      []attached  `json:"attachments,omitempty"`
 }
 
-// change is an edit of a message. Components are always given: an edit takes
+// editPayload is an edit of a message. Components are always given: an edit takes
 // away buttons that it does not have.
-type change struct {
+type editPayload struct {
 	Content    string      `json:"content"`
 	Flags      int         `json:"flags"`
 	Mentions   mentions    `json:"allowed_mentions"`
@@ -51,8 +51,8 @@ type change struct {
 }
 
 // edited is the change after which a message is as p says.
-func edited(p post) change {
-	c := change{Content: p.Content, Flags: flagBare, Mentions: p.Mentions, Components: p.Components}
+func edited(p messagePayload) editPayload {
+	c := editPayload{Content: p.Content, Flags: flagBare, Mentions: p.Mentions, Components: p.Components}
 	if c.Components == nil {
 		c.Components = []component{}
 	}
@@ -101,8 +101,8 @@ func (a *Adapter) mentions() mentions {
 }
 
 // compose writes m as Discord takes it.
-func (a *Adapter) compose(m chat.Outbound) (post, error) {
-	p := post{Content: text.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
+func (a *Adapter) compose(m chat.Outbound) (messagePayload, error) {
+	p := messagePayload{Content: text.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
 	if m.ID != "" {
 		p.Nonce, p.Enforce = nonce(m.ID), true
 	}
@@ -110,10 +110,10 @@ func (a *Adapter) compose(m chat.Outbound) (post, error) {
 		p.Flags |= flagQuiet
 	}
 	if n := text.Len(p.Content); n > textLimit {
-		return p, outcome.Rejected("the text has %d characters, more than Discord's 2,000", n)
+		return p, outcome.Permanent("the text has %d characters, more than Discord's 2,000", n)
 	}
 	if m.File == nil && strings.TrimSpace(p.Content) == "" {
-		return p, outcome.Rejected("the message is empty")
+		return p, outcome.Permanent("the message is empty")
 	}
 	var err error
 	p.Components, err = buttons(m.Buttons)
@@ -129,7 +129,7 @@ func buttons(rows [][]chat.Button) ([]component, error) {
 			line := component{Type: componentRow}
 			for _, b := range part {
 				if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-					return nil, outcome.Rejected("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData)
+					return nil, outcome.Permanent("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData)
 				}
 				line.Components = append(line.Components, component{
 					Type: componentButton, Style: styleSecondary, Label: text.Cut(b.Label, buttonLabel), ID: b.Data,
@@ -139,7 +139,7 @@ func buttons(rows [][]chat.Button) ([]component, error) {
 		}
 	}
 	if len(out) > buttonRows {
-		return nil, outcome.Rejected("Discord takes at most %d rows of %d buttons", buttonRows, rowButtons)
+		return nil, outcome.Permanent("Discord takes at most %d rows of %d buttons", buttonRows, rowButtons)
 	}
 	return out, nil
 }

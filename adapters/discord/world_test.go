@@ -97,7 +97,7 @@ func (w *world) Wrong() chat.Adapter {
 // Secret is in the tokens of all bots and of none.
 func (w *world) Secret() string { return "unreal-token-of-a-simulated-bot" }
 
-func (w *world) Direct(account string, n int) adaptertest.Room {
+func (w *world) Direct(account string, n int) adaptertest.TestChat {
 	for len(w.people) <= n {
 		w.people = append(w.people, w.srv.AddUser(fmt.Sprint("person", len(w.people))))
 		w.guild.Join(w.people[len(w.people)-1])
@@ -106,7 +106,7 @@ func (w *world) Direct(account string, n int) adaptertest.Room {
 	return &room{at: at, w: w, c: w.people[n].DM(w.bots[account]), by: w.people[n], bot: w.bots[account]}
 }
 
-func (w *world) Group(account string, n int) adaptertest.Room {
+func (w *world) Group(account string, n int) adaptertest.TestChat {
 	at := chat.Address{Kind: chat.Group, Account: account, Scope: w.guild.ID()}
 	return &room{at: at, w: w, c: w.open[n], by: w.people[0], bot: w.bots[account]}
 }

@@ -162,7 +162,7 @@ func TestAFailedTurnIsAnError(t *testing.T) {
 func TestAStoreThatPanicsIsARefusal(t *testing.T) {
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
 		o.Log = nil
-		o.Keep = func(context.Context, chat.File, []byte) (chat.File, error) { panic("no disk") }
+		o.StoreFile = func(context.Context, chat.File, []byte) (chat.File, error) { panic("no disk") }
 	})
 	a := d.do(ask(t, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H"}}]}]}`))
 	if a.status != 503 || a.code() != "not_stored" {
@@ -195,7 +195,7 @@ func TestWhatTheStoreRefusesIsNotTaken(t *testing.T) {
 func TestTheClientsCopyIsTakenOverOnlyByANewSession(t *testing.T) {
 	fresh := true
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
-		o.Fresh = func(_ context.Context, at chat.Address) (bool, error) {
+		o.IsNewSession = func(_ context.Context, at chat.Address) (bool, error) {
 			return fresh && at == httpapi.Address("default"), nil
 		}
 	})
@@ -215,7 +215,7 @@ func TestTheClientsCopyIsTakenOverOnlyByANewSession(t *testing.T) {
 func TestImagesAreStoredBeforeTheMessageCounts(t *testing.T) {
 	var kept []string
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
-		o.Keep = func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
+		o.StoreFile = func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
 			if string(content) == "bad" {
 				f.FetchError = "the file is larger than 1 MB"
 				return f, errors.New("no")

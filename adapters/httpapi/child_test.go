@@ -98,7 +98,7 @@ func child(key string) error {
 	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
 		Key: secret.Value(key), Model: "claude-test",
 		Listen: func(string, string) (net.Listener, error) { return l, nil },
-		Keep: func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
+		StoreFile: func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
 			f.Path = "/" + string(content)
 			return f, nil
 		},

@@ -32,14 +32,14 @@ type exchange struct {
 	accepted  bool               // it is on disk
 	text      string             // the beginning of the answer that is shown so far
 	notices   []string
-	over      *verdict
+	over      *result
 	written   bool          // a client has got the verdict
 	change    chan struct{} // closed and replaced whenever one of these changes
 	settled   chan struct{} // closed once a verdict was written or nobody waits for it
 }
 
-// A verdict is how an exchange ended.
-type verdict struct {
+// A result is how an exchange ended.
+type result struct {
 	text  string
 	usage *chat.Usage
 	err   *wire.Failure
@@ -87,7 +87,7 @@ func (e *exchange) changedLocked() {
 }
 
 // endLocked gives the exchange its verdict, unless it has one.
-func (e *exchange) endLocked(v verdict) {
+func (e *exchange) endLocked(v result) {
 	if e.over != nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (a *Adapter) join(e *exchange) (*exchange, *wire.Failure) {
 	if e.listeners == 1 && e.over == nil {
 		ctx, cancel := context.WithCancel(a.base)
 		e.cancel = cancel
-		a.running.Go(func() { a.tend(ctx, e) }) // Run waits for it
+		a.running.Go(func() { a.runExchange(ctx, e) }) // Run waits for it
 	}
 	return e, nil
 }
@@ -179,7 +179,7 @@ func (a *Adapter) forgetLocked() {
 }
 
 // wrote notes that a client has got the verdict v of e.
-func (a *Adapter) wrote(e *exchange, v *verdict) {
+func (a *Adapter) wrote(e *exchange, v *result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e.over != v { // the gateway has said something better meanwhile
@@ -202,7 +202,7 @@ func (a *Adapter) wrote(e *exchange, v *verdict) {
 type state struct {
 	text    string
 	notices []string
-	over    *verdict
+	over    *result
 	change  <-chan struct{}
 }
 

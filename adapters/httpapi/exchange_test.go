@@ -80,7 +80,7 @@ func TestAClientThatLeavesLeavesTheAnswerInTheSession(t *testing.T) {
 		d := start(t, nil)
 		in := leave(t, d, ask(t, user("hi")))
 		for _, as := range []chat.Purpose{chat.PurposePreview, chat.PurposeNotice, chat.PurposeAnswer, chat.PurposeFailure} {
-			if err := d.says(in, as, "x"); !rejected(err) || !strings.Contains(err.Error(), httpapi.Nobody) {
+			if err := d.says(in, as, "x"); !rejected(err) || !strings.Contains(err.Error(), httpapi.NoClient) {
 				t.Errorf("%s for nobody: %v", as, err)
 			}
 			if err := d.a.Edit(t.Context(), "chatcmpl-"+in.ID, out(in, as, "x")); !errors.Is(err, chat.ErrGone) {
@@ -152,16 +152,16 @@ func TestOnlyAnswersToRequestsAreCarried(t *testing.T) {
 // known is a store that knows what it is told.
 type known struct {
 	mu sync.Mutex // guards what follows
-	m  map[string]httpapi.Known
+	m  map[string]httpapi.StoredMessage
 }
 
-func (k *known) set(key string, v httpapi.Known) {
+func (k *known) set(key string, v httpapi.StoredMessage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.m[key] = v
 }
 
-func (k *known) lookup(_ context.Context, key string) (httpapi.Known, error) {
+func (k *known) lookup(_ context.Context, key string) (httpapi.StoredMessage, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.m[key], nil
@@ -173,14 +173,14 @@ func withStore(k *known) func(*httpapi.Config, *httpapi.Options) {
 
 func TestAKeyOutlivesTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &known{m: map[string]httpapi.Known{}}
+		k := &known{m: map[string]httpapi.StoredMessage{}}
 		first := start(t, withStore(k))
 		in := leave(t, first, keyed(t, "k", user("hi")))
 		failed := leave(t, first, keyed(t, "f", user("ho")))
 		_ = first.stop()
 
 		d := start(t, withStore(k))
-		k.set(in.IdempotencyKey, httpapi.Known{Accepted: true})
+		k.set(in.IdempotencyKey, httpapi.StoredMessage{Accepted: true})
 		d.seen[in.IdempotencyKey] = true
 		one := d.later(keyed(t, "k", user("hi")))
 		synctest.Wait()
@@ -191,8 +191,8 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 		_ = d.stop()
 
 		d = start(t, withStore(k))
-		k.set(in.IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Text: "you said: hi"})
-		k.set(failed.IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
+		k.set(in.IdempotencyKey, httpapi.StoredMessage{Accepted: true, Ended: true, Text: "you said: hi"})
+		k.set(failed.IdempotencyKey, httpapi.StoredMessage{Accepted: true, Ended: true, Reason: "stopped by /stop"})
 		if a := d.do(keyed(t, "k", user("hi"))); a.text() != "you said: hi" || a.Usage != nil {
 			t.Errorf("once it has ended: %d %s", a.status, a.body)
 		}
@@ -210,11 +210,11 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 
 func TestATurnThatEndsWithoutAWordEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &known{m: map[string]httpapi.Known{}}
+		k := &known{m: map[string]httpapi.StoredMessage{}}
 		d := start(t, withStore(k))
 		res := d.later(ask(t, user("hi")))
 		<-time.After(12 * time.Second)
-		k.set(d.taken()[0].IdempotencyKey, httpapi.Known{Accepted: true, Ended: true, Why: "stopped by /stop"})
+		k.set(d.taken()[0].IdempotencyKey, httpapi.StoredMessage{Accepted: true, Ended: true, Reason: "stopped by /stop"})
 		began := time.Now()
 		a := <-res
 		if a.status != 409 || a.code() != "no_answer" || time.Since(began) > 10*time.Second {

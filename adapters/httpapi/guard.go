@@ -48,10 +48,10 @@ func (a *Adapter) guard(next http.Handler) http.Handler {
 }
 
 // keyed lets through only requests with the key.
-func (a *Adapter) keyed(next http.HandlerFunc) http.HandlerFunc { return opened(next, a.key) }
+func (a *Adapter) keyed(next http.HandlerFunc) http.HandlerFunc { return requireKey(next, a.key) }
 
-// opened lets through only requests with a key that has one of the digests.
-func opened(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
+// requireKey lets through only requests with a key that has one of the digests.
+func requireKey(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		sum := digest(strings.TrimSpace(given))
@@ -88,7 +88,7 @@ func (a *Adapter) server() *http.Server {
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	if a.o.Metrics != nil {
-		mux.HandleFunc("GET /metrics", opened(a.o.Metrics.ServeHTTP, digest(a.o.MetricsKey.Reveal()), a.key))
+		mux.HandleFunc("GET /metrics", requireKey(a.o.Metrics.ServeHTTP, digest(a.o.MetricsKey.Reveal()), a.key))
 	}
 	mux.HandleFunc("GET /v1/models", a.keyed(a.models))
 	mux.HandleFunc("GET /v1/models/{id...}", a.keyed(a.model))

@@ -31,12 +31,12 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Known is what the store knows of a message that was accepted.
-type Known struct {
+// StoredMessage is what the store knows of a message that was accepted.
+type StoredMessage struct {
 	Accepted bool   // the key has been accepted before
 	Ended    bool   // nothing more will come of it
 	Text     string // the answer, "" if there is none
-	Why      string // without an answer: why, in words
+	Reason   string // without an answer: why, in words
 }
 
 // Options are what an Adapter works with besides its Config. Only Key is
@@ -49,13 +49,13 @@ type Options struct {
 	// Lookup tells what became of the message with an Inbound.Key. It ends the
 	// waiting for turns that end without an answer, and answers for keys of an
 	// earlier process. Nil: nothing is known.
-	Lookup func(ctx context.Context, key string) (Known, error)
-	// Fresh reports whether the session at an address has no messages yet. A
+	Lookup func(ctx context.Context, key string) (StoredMessage, error)
+	// IsNewSession reports whether the session at an address has no messages yet. A
 	// client's own copy of the conversation is taken over only then. Nil: never.
-	Fresh func(ctx context.Context, at chat.Address) (bool, error)
-	// Keep stores a file that came with a request, before the request counts as
+	IsNewSession func(ctx context.Context, at chat.Address) (bool, error)
+	// StoreFile stores a file that came with a request, before the request counts as
 	// accepted. Nil: files are refused.
-	Keep func(ctx context.Context, f chat.File, content []byte) (chat.File, error)
+	StoreFile func(ctx context.Context, f chat.File, content []byte) (chat.File, error)
 	// Fetch gets what stands at an address from outside, through a client that
 	// refuses private addresses. Nil: such addresses are refused.
 	Fetch func(ctx context.Context, url string, limit int64) ([]byte, error)
@@ -203,7 +203,7 @@ func (a *Adapter) close(s *http.Server) {
 	a.mu.Lock()
 	for _, e := range a.exchanges {
 		if e.listeners > 0 {
-			e.endLocked(verdict{err: stopping(e.accepted)})
+			e.endLocked(result{err: stopping(e.accepted)})
 		}
 	}
 	a.mu.Unlock()

@@ -27,10 +27,10 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wir
 		if err != nil {
 			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: %v.", name, err)
 		}
-		if a.o.Keep == nil {
+		if a.o.StoreFile == nil {
 			return nil, wire.Refuse("messages", "unsupported_content", "This daemon takes no images.")
 		}
-		f, err := a.o.Keep(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
+		f, err := a.o.StoreFile(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
 			text := f.FetchError
 			if text == "" {

@@ -53,7 +53,7 @@ func (h *house) open(t *testing.T) {
 	h.store = store
 	l := pipe.Listen("127.0.0.1:8642")
 	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
-		Key: key, Log: zaptest.NewLogger(t), Lookup: h.lookup, Fresh: h.fresh,
+		Key: key, Log: zaptest.NewLogger(t), Lookup: h.lookup, IsNewSession: h.fresh,
 		Listen: func(string, string) (net.Listener, error) { return l, nil },
 	})
 	if err != nil {
@@ -110,11 +110,11 @@ func (h *house) open(t *testing.T) {
 }
 
 // lookup and fresh are what the daemon's wiring gives the API.
-func (h *house) lookup(ctx context.Context, key string) (k httpapi.Known, err error) {
+func (h *house) lookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
 	c, ok, err := h.store.MessageByKey(ctx, account, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)
+		k.Text, k.Reason, k.Ended = gateway.StoredAnswer(c)
 	}
 	return k, err
 }
@@ -275,7 +275,7 @@ func TestTheAnswerOfAClientThatLeftIsADeadLetter(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		got := h.unsent(t)
-		if len(got) != 1 || !strings.HasPrefix(got[0], "reply dead: "+httpapi.Nobody) {
+		if len(got) != 1 || !strings.HasPrefix(got[0], "reply dead: "+httpapi.NoClient) {
 			t.Errorf("outbox: %q", got)
 		}
 		if a := h.do(ask(t, user("two"))); a.text() != "second" {

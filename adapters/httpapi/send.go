@@ -7,8 +7,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Nobody is the reason of a refusal while no client waits for a message.
-const Nobody = "no client waits for this any more; it is in the session"
+// NoClient is the reason of a refusal while no client waits for a message.
+const NoClient = "no client waits for this any more; it is in the session"
 
 // receipt is the receipt of an exchange's answer: the id of its completion.
 func receipt(id string) chat.Receipt { return chat.Receipt{ID: completionID(id)} }
@@ -45,7 +45,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	case len(open) == 0 && final && a.canAsk(about.IDs):
 		return receipt(about.IDs[len(about.IDs)-1]), nil
 	case len(open) == 0:
-		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: Nobody}
+		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: NoClient}
 	case final:
 		return a.arrived(ctx, open)
 	}
@@ -54,7 +54,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 
 // takeLocked has an exchange take what m says.
 func (a *Adapter) takeLocked(e *exchange, m chat.Outbound) {
-	v := verdict{said: true}
+	v := result{said: true}
 	switch m.ReplyContext.Purpose {
 	case chat.PurposePreview:
 		e.text = m.Text.Text
@@ -123,7 +123,7 @@ func (a *Adapter) arrived(ctx context.Context, open []*exchange) (chat.Receipt, 
 	if kept != "" {
 		return receipt(kept), nil
 	}
-	return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: Nobody}
+	return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: NoClient}
 }
 
 // Edit gives a preview a new text, or makes it the answer.

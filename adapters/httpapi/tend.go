@@ -48,9 +48,9 @@ func (a *Adapter) enter(ctx context.Context, session string) (leave func(), ok b
 	}
 }
 
-// tend leads an exchange to its acceptance and finds out when it ends without a
+// runExchange leads an exchange to its acceptance and finds out when it ends without a
 // word. ctx ends when nobody waits for the exchange any more.
-func (a *Adapter) tend(ctx context.Context, e *exchange) {
+func (a *Adapter) runExchange(ctx context.Context, e *exchange) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.o.Log.Error("panic in a request", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
@@ -76,7 +76,7 @@ func (a *Adapter) tend(ctx context.Context, e *exchange) {
 	a.follow(ctx, e)
 }
 
-func (a *Adapter) end(e *exchange, v verdict) {
+func (a *Adapter) end(e *exchange, v result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.endLocked(v)
@@ -130,7 +130,7 @@ func (a *Adapter) refused(e *exchange, f *wire.Failure) {
 		return
 	}
 	e.offered = false
-	e.endLocked(verdict{err: f})
+	e.endLocked(result{err: f})
 	if e.listeners == 0 {
 		a.dropLocked(e)
 	}
@@ -158,10 +158,10 @@ func (a *Adapter) inbound(ctx context.Context, e *exchange, r *wire.Request) (ch
 	if in.Files, f = a.files(ctx, r.Images); f != nil {
 		return in, f
 	}
-	if len(r.History) == 0 || e.command || a.o.Fresh == nil {
+	if len(r.History) == 0 || e.command || a.o.IsNewSession == nil {
 		return in, nil
 	}
-	fresh, err := a.o.Fresh(ctx, in.Address)
+	fresh, err := a.o.IsNewSession(ctx, in.Address)
 	if err != nil {
 		return in, a.unavailable("look for the session", err)
 	}
@@ -204,12 +204,12 @@ func (a *Adapter) follow(ctx context.Context, e *exchange) {
 }
 
 // found is the verdict of what the store knows.
-func found(k Known) verdict {
+func found(k StoredMessage) result {
 	switch {
 	case k.Text != "":
-		return verdict{text: k.Text}
-	case k.Why == "":
-		k.Why = "it ended without one"
+		return result{text: k.Text}
+	case k.Reason == "":
+		k.Reason = "it ended without one"
 	}
-	return verdict{err: ended(k.Why)}
+	return result{err: ended(k.Reason)}
 }

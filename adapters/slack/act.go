@@ -27,7 +27,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 		ChannelID: to.Chat, ThreadTS: to.Thread, Status: a.o.Words.T("is thinking…"),
 	})
 	if err != nil {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	if r != chat.ReactionSeen {
 		err := a.api.RemoveReactionContext(ctx, "eyes", ref)
 		if c := outcome.Code(err); err != nil && c != "no_reaction" && c != "message_not_found" {
-			return outcome.Of(err)
+			return outcome.SendError(err)
 		}
 	}
 	name := map[chat.Reaction]string{chat.ReactionSeen: "eyes", chat.ReactionAnswered: "white_check_mark", chat.ReactionFailed: "x"}[r]
@@ -53,7 +53,7 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	}
 	err := a.api.AddReactionContext(ctx, name, ref)
 	if c := outcome.Code(err); err != nil && c != "already_reacted" && c != "message_not_found" {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }
@@ -75,21 +75,21 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 		o = append(o, slack.MsgOptionTS(callback.Address.Thread))
 	}
 	if _, err = a.api.PostEphemeralContext(ctx, callback.Address.Chat, callback.Sender.ID, o...); err != nil {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }
 
-// paces knows where we have lately shown that we write.
-type paces struct {
+// statusLimiter knows where we have lately shown that we write.
+type statusLimiter struct {
 	mu sync.Mutex
 	at map[chat.Address]time.Time
 }
 
-func newPaces() *paces { return &paces{at: map[chat.Address]time.Time{}} }
+func newPaces() *statusLimiter { return &statusLimiter{at: map[chat.Address]time.Time{}} }
 
 // due reports whether it is time to show it again, and notes that it is done.
-func (p *paces) due(to chat.Address) bool {
+func (p *statusLimiter) due(to chat.Address) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -106,7 +106,7 @@ func (p *paces) due(to chat.Address) bool {
 }
 
 // forget notes that a message of ours has taken the place of it.
-func (p *paces) forget(to chat.Address) {
+func (p *statusLimiter) forget(to chat.Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.at, to)

@@ -84,10 +84,10 @@ type Adapter struct {
 	rules  event.Rules
 	wire   *wire.Client
 	api    *slack.Client
-	people *people.Book
+	people *people.Directory
 	places *place.Set
 	urls   *replyURLs
-	typing *paces
+	typing *statusLimiter
 	// conv converts one envelope: event.Converter.Convert.
 	conv func(event.Converter, event.Envelope, time.Time) (chat.Inbound, bool, error)
 
@@ -180,7 +180,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 		wg.Go(func() { in.work(ctx) })
 		wg.Go(func() { a.places.Keep(ctx) })
 		stop(link.Run(ctx, link.Options{
-			Owner: &owner{a: a, in: in}, Client: a.client, Wire: a.wire, Socket: a.o.Socket,
+			Handler: &socketHandler{a: a, in: in}, Client: a.client, Wire: a.wire, Socket: a.o.Socket,
 			Proxy: a.cfg.Proxy, Last: a.places.Alive(), Log: a.log,
 		}))
 	}
@@ -201,7 +201,7 @@ func (a *Adapter) Capabilities() chat.Capabilities {
 
 // Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
-	h := a.health.Now()
+	h := a.health.State()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h.Name = a.me.Name

@@ -20,18 +20,18 @@ import (
 
 // postFile sends a file with its caption: its bytes first, which nobody sees,
 // then what makes it known in the channel. Only the last step can be uncertain.
-func (a *Adapter) postFile(ctx context.Context, l *letter) (string, error) {
+func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
 	name := fileName(*l.m.File)
-	f, size, err := file.Limit{Platform: "Slack", Most: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
+	f, size, err := file.Limit{Platform: "Slack", MaxBytes: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
 	if err != nil {
 		return "", err //nolint:wrapcheck // it is a SendError
 	}
 	defer f.Close()
 	id, err := a.upload(ctx, f, name, int(size))
 	if err != nil {
-		se := outcome.Of(err)
+		se := outcome.SendError(err)
 		if se.Outcome == chat.Uncertain { // nobody can see it yet
 			se.Outcome = chat.Transient
 		}
@@ -129,7 +129,7 @@ func (a *Adapter) whereIs(ctx context.Context, ref string) (*url.URL, error) {
 	if id, ok := strings.CutPrefix(ref, event.FileID); ok {
 		f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
 		if err != nil {
-			return nil, fmt.Errorf("ask Slack for the file: %s", outcome.Of(err).Reason)
+			return nil, fmt.Errorf("ask Slack for the file: %s", outcome.SendError(err).Reason)
 		}
 		if ref = f.URLPrivateDownload; ref == "" {
 			ref = f.URLPrivate
@@ -187,8 +187,8 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if file.Late(ctx, err) {
-		return file.ErrLate
+	if file.TimedOut(ctx, err) {
+		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())

@@ -37,7 +37,7 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	for range findPages {
 		messages, next, err := a.page(ctx, m.To, oldest, cursor)
 		if err != nil {
-			return chat.Receipt{}, false, outcome.Of(err)
+			return chat.Receipt{}, false, outcome.SendError(err)
 		}
 		for _, s := range messages {
 			if s.Metadata.EventType == eventType && s.Metadata.EventPayload["id"] == m.ID {
@@ -82,7 +82,7 @@ func (a *Adapter) findFile(ctx context.Context, m chat.Outbound) (chat.Receipt, 
 			continue
 		}
 		if err != nil {
-			return chat.Receipt{}, false, outcome.Of(err)
+			return chat.Receipt{}, false, outcome.SendError(err)
 		}
 		if ts, ok := shared(f, m.To.Chat); ok {
 			return chat.Receipt{ID: ts}, true, nil

@@ -20,23 +20,23 @@ import (
 	"hermesd/adapters/slack/internal/place"
 )
 
-// heal asks the histories of the places in which we speak for what was said
+// backfill asks the histories of the places in which we speak for what was said
 // while there was no socket. Live events wait for a moment, so that what was
 // said first comes first; the rest is asked beside them.
-func (n *intake) heal(ctx context.Context, since time.Time, rest *sync.WaitGroup) {
+func (n *intake) backfill(ctx context.Context, since time.Time, rest *sync.WaitGroup) {
 	a := n.a
 	if since.IsZero() {
 		return // the first start of all
 	}
 	rest.Go(func() { n.recheck(ctx) })
-	known, left := a.places.Visits(time.Now().Add(-healRecent))
-	var visits []visit
+	known, left := a.places.HistoryRequests(time.Now().Add(-healRecent))
+	var visits []historyRequest
 	for _, v := range known {
-		visits = append(visits, visit{Visit: v, until: time.Now().Add(healWithin)})
+		visits = append(visits, historyRequest{HistoryRequest: v, until: time.Now().Add(backfillTimeout)})
 	}
 	first, cancel := context.WithTimeout(ctx, healFirst)
 	defer cancel()
-	m := &missed{}
+	m := &missedNotes{}
 	strangers, more := a.strangers(first, since, m)
 	visits = append(visits, strangers...)
 	if left += more; left > 0 {
@@ -69,18 +69,18 @@ func (n *intake) recheck(ctx context.Context) {
 
 // later leaves visits to the one that asks at Slack's pace. A place that still
 // waits from before is asked once, from where it was left.
-func (n *intake) later(ctx context.Context, visits []visit, m *missed, rest *sync.WaitGroup) {
+func (n *intake) later(ctx context.Context, visits []historyRequest, m *missedNotes, rest *sync.WaitGroup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range visits {
-		same := func(w visit) bool { return w.Channel == v.Channel && w.Thread == v.Thread }
+		same := func(w historyRequest) bool { return w.Channel == v.Channel && w.Thread == v.Thread }
 		if !slices.ContainsFunc(n.todo, same) {
 			n.todo = append(n.todo, v)
 		}
 	}
 	if n.missed == nil {
 		n.missed = m
-		rest.Go(func() { n.healRest(ctx) })
+		rest.Go(func() { n.backfillRest(ctx) })
 		return
 	}
 	for _, what := range m.what {
@@ -90,10 +90,10 @@ func (n *intake) later(ctx context.Context, visits []visit, m *missed, rest *syn
 
 // strangers are the direct chats of people with whom we have not spoken yet:
 // one may have been begun in the meantime. left is how many more there are.
-func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missed) (out []visit, left int) {
+func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes) (out []historyRequest, left int) {
 	chats, _, err := a.api.GetConversationsContext(ctx, &slack.GetConversationsParameters{Types: []string{"im"}, Limit: healDMs})
 	if err != nil {
-		m.add("the list of direct chats: " + outcome.Of(err).Reason)
+		m.add("the list of direct chats: " + outcome.SendError(err).Reason)
 		return nil, 0
 	}
 	slices.SortStableFunc(chats, func(a, b slack.Channel) int { return b.Created.Time().Compare(a.Created.Time()) })
@@ -101,7 +101,7 @@ func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missed) (ou
 		switch {
 		case c.ID == "" || a.places.Knows(c.ID):
 		case len(out) < healStrangers:
-			out = append(out, visit{Visit: place.Visit{Channel: c.ID, Kind: "im", Seen: event.TS(since.Add(-healMargin))}, until: time.Now().Add(healWithin)})
+			out = append(out, historyRequest{HistoryRequest: place.HistoryRequest{Channel: c.ID, Kind: "im", Seen: event.TS(since.Add(-healMargin))}, until: time.Now().Add(backfillTimeout)})
 		default:
 			left++
 		}
@@ -109,8 +109,8 @@ func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missed) (ou
 	return out, left
 }
 
-// healRest asks the histories that are left, until there are none.
-func (n *intake) healRest(ctx context.Context) {
+// backfillRest asks the histories that are left, until there are none.
+func (n *intake) backfillRest(ctx context.Context) {
 	for {
 		n.mu.Lock()
 		if len(n.todo) == 0 {
@@ -132,12 +132,12 @@ func (n *intake) healRest(ctx context.Context) {
 }
 
 // visit asks one history at the pace that Slack wants.
-func (n *intake) visit(ctx context.Context, v *visit, m *missed) {
+func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 	ctx, cancel := context.WithDeadline(ctx, v.until)
 	defer cancel()
 	err := n.a.history(ctx, v)
 	for err != nil && ctx.Err() == nil && passing(err) {
-		if pause.For(ctx, max(outcome.Of(err).RetryAfter, healPause)) == nil {
+		if pause.Sleep(ctx, max(outcome.SendError(err).RetryAfter, healPause)) == nil {
 			err = n.a.history(ctx, v)
 		}
 	}
@@ -155,9 +155,9 @@ func passing(err error) bool {
 	return errors.As(err, &flood) || outcome.Code(err) == "" && !errors.Is(err, errTooMuch)
 }
 
-// A visit is a place or thread whose history is asked, page by page.
-type visit struct {
-	place.Visit
+// A historyRequest is a place or thread whose history is asked, page by page.
+type historyRequest struct {
+	place.HistoryRequest
 	until  time.Time // when it is given up
 	cursor string
 	pages  int
@@ -165,7 +165,7 @@ type visit struct {
 }
 
 // items returns what was got, the oldest first.
-func (v *visit) items() []item {
+func (v *historyRequest) items() []item {
 	slices.SortStableFunc(v.got, func(a, b event.Body) int { return cmp.Compare(a.TS, b.TS) })
 	out := make([]item, 0, len(v.got))
 	for _, b := range v.got {
@@ -176,10 +176,10 @@ func (v *visit) items() []item {
 }
 
 // words says why what was said at v may be missing.
-func (v *visit) words(err error) string {
+func (v *historyRequest) words(err error) string {
 	why := errTooMuch.Error()
 	if !errors.Is(err, errTooMuch) {
-		why = outcome.Of(err).Reason
+		why = outcome.SendError(err).Reason
 	}
 	if v.Thread != "" {
 		return "a thread in " + v.Channel + ": " + why
@@ -187,13 +187,13 @@ func (v *visit) words(err error) string {
 	return v.Channel + ": " + why
 }
 
-// missed gathers what could not be seen.
-type missed struct {
+// missedNotes gathers what could not be seen.
+type missedNotes struct {
 	mu   sync.Mutex
 	what []string
 }
 
-func (m *missed) add(s string) {
+func (m *missedNotes) add(s string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.what) < 5 && !slices.Contains(m.what, s) {
@@ -202,7 +202,7 @@ func (m *missed) add(s string) {
 }
 
 // settle tells what could not be seen of the time without a socket.
-func (a *Adapter) settle(m *missed) {
+func (a *Adapter) settle(m *missedNotes) {
 	m.mu.Lock()
 	what := strings.Join(m.what, "; ")
 	m.mu.Unlock()
@@ -218,7 +218,7 @@ var errTooMuch = errors.New("more was said than is looked at")
 
 // history gathers in v what was said after what was seen there. It can be
 // called again after an error, and goes on where it was.
-func (a *Adapter) history(ctx context.Context, v *visit) error {
+func (a *Adapter) history(ctx context.Context, v *historyRequest) error {
 	if v.Thread != "" {
 		return a.replies(ctx, v, "", healPages)
 	}
@@ -242,7 +242,7 @@ func (a *Adapter) history(ctx context.Context, v *visit) error {
 
 // replies gathers in v what was said in a thread after what was seen and before
 // a ts, if there is one.
-func (a *Adapter) replies(ctx context.Context, v *visit, before string, pages int) error {
+func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string, pages int) error {
 	for v.pages < pages {
 		ms, more, cursor, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
 			ChannelID: v.Channel, Timestamp: v.Thread, Oldest: v.Seen, Latest: before, Limit: healPage, Cursor: v.cursor,
@@ -252,7 +252,7 @@ func (a *Adapter) replies(ctx context.Context, v *visit, before string, pages in
 		}
 		for _, m := range ms {
 			// Slack puts the root of the thread before each page.
-			if (v.Seen == "" || event.Later(m.Timestamp, v.Seen)) && (before == "" || event.Later(before, m.Timestamp)) &&
+			if (v.Seen == "" || event.After(m.Timestamp, v.Seen)) && (before == "" || event.After(before, m.Timestamp)) &&
 				!slices.ContainsFunc(v.got, func(b event.Body) bool { return b.TS == m.Timestamp }) {
 				v.got = append(v.got, body(m, v))
 			}
@@ -266,7 +266,7 @@ func (a *Adapter) replies(ctx context.Context, v *visit, before string, pages in
 }
 
 // body returns a message of a history in the form of an event.
-func body(m slack.Message, v *visit) event.Body {
+func body(m slack.Message, v *historyRequest) event.Body {
 	b := event.Body{TS: m.Timestamp, User: m.User, Text: m.Text}
 	if raw, err := json.Marshal(m.Msg); err == nil {
 		if err := json.Unmarshal(raw, &b); err != nil {

@@ -26,7 +26,7 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	v := &visit{Visit: place.Visit{Channel: in.Address.Chat, Thread: in.Address.Thread}}
+	v := &historyRequest{HistoryRequest: place.HistoryRequest{Channel: in.Address.Chat, Thread: in.Address.Thread}}
 	if !since.IsZero() {
 		v.Seen = event.TS(since)
 	}
@@ -35,14 +35,14 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 	if errors.Is(err, errTooMuch) {
 		err = errors.New("the thread is long; some of its messages were left out")
 	} else if err != nil {
-		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", outcome.Of(err).Reason)
+		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", outcome.SendError(err).Reason)
 	}
 	c := a.converter()
 	lctx, stop := context.WithTimeout(ctx, lookTimeout)
 	defer stop()
 	var out []chat.Quote
 	for _, b := range bodies[max(0, len(bodies)-threadQuotes):] {
-		a.people.Look(lctx, event.About{User: b.User})
+		a.people.Load(lctx, event.Subject{User: b.User})
 		if q, ok := quote(c, b); ok {
 			out = append(out, q)
 		}

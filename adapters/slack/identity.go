@@ -41,10 +41,10 @@ func (a *Adapter) identify(ctx context.Context) error {
 		if ce := outcome.Config(err); ce != nil {
 			return ce
 		}
-		se := outcome.Of(err)
+		se := outcome.SendError(err)
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
 		a.health.Set(chat.Retrying, se.Reason)
-		if err := pause.For(ctx, max(se.RetryAfter, b.Next())); err != nil {
+		if err := pause.Sleep(ctx, max(se.RetryAfter, b.Next())); err != nil {
 			return err
 		}
 	}

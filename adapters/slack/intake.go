@@ -45,26 +45,26 @@ type intake struct {
 	full  bool
 	// todo are the histories that are yet to be asked, by one goroutine that
 	// gathers in missed what cannot be seen; nil: there is none.
-	todo   []visit
-	missed *missed
+	todo   []historyRequest
+	missed *missedNotes
 }
 
 func newIntake(a *Adapter, sink chat.Sink, fail context.CancelCauseFunc) *intake {
 	return &intake{a: a, sink: sink, fail: fail, wake: make(chan struct{}, 1)}
 }
 
-// An owner hears of the sockets.
-type owner struct {
+// An socketHandler hears of the sockets.
+type socketHandler struct {
 	a  *Adapter
 	in *intake
 }
 
-func (o *owner) Take(e event.Envelope, ack func() error) { o.in.put(item{env: e, ack: ack}) }
-func (o *owner) Lost(since time.Time)                    { o.in.lost(since) }
-func (o *owner) Set(s chat.State, why string)            { o.a.health.Set(s, why) }
-func (o *owner) Shared(why string)                       { o.a.note(&o.a.shared, why) }
-func (o *owner) Alive()                                  { o.a.health.Proved() }
-func (o *owner) Proof() time.Time                        { return o.a.health.Now().LastContact }
+func (o *socketHandler) Take(e event.Envelope, ack func() error) { o.in.put(item{env: e, ack: ack}) }
+func (o *socketHandler) Lost(since time.Time)                    { o.in.lost(since) }
+func (o *socketHandler) Set(s chat.State, why string)            { o.a.health.Set(s, why) }
+func (o *socketHandler) Shared(why string)                       { o.a.note(&o.a.shared, why) }
+func (o *socketHandler) Alive()                                  { o.a.health.MarkAlive() }
+func (o *socketHandler) Proof() time.Time                        { return o.a.health.State().LastContact }
 
 // put takes an item. It never waits.
 func (n *intake) put(it item) {
@@ -126,7 +126,7 @@ func (n *intake) work(ctx context.Context) {
 		batch, gap, since := n.next()
 		switch {
 		case gap:
-			n.heal(ctx, since, &rest)
+			n.backfill(ctx, since, &rest)
 		case len(batch) > 0:
 			n.take(ctx, batch)
 		default:
@@ -161,12 +161,12 @@ func (n *intake) take(ctx context.Context, batch []item) {
 		}
 		a.log.Error("store events", zap.Int("events", len(events)), zap.Error(err))
 		a.note(&a.storing, "messages cannot be stored: "+err.Error())
-		if pause.For(ctx, b.Next()) != nil {
+		if pause.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
 	for _, in := range events {
-		a.places.Saw(in)
+		a.places.MarkSeen(in)
 	}
 	for _, it := range batch {
 		if it.ack == nil {
@@ -212,11 +212,11 @@ func (n *intake) convert(ctx context.Context, c event.Converter, it item) (in ch
 		}
 	}()
 	if it.ack == nil {
-		a.people.Look(ctx, event.About{Channel: it.body.Channel, Kind: it.body.ChannelType, User: it.body.User})
+		a.people.Load(ctx, event.Subject{Channel: it.body.Channel, Kind: it.body.ChannelType, User: it.body.User})
 		return c.Message(it.body)
 	}
 	about := event.Of(it.env)
-	a.people.Look(ctx, about)
+	a.people.Load(ctx, about)
 	in, ok, err := a.conv(c, it.env, time.Now())
 	if err != nil {
 		return quarantine(err)

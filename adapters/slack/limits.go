@@ -31,11 +31,11 @@ const (
 // How histories are asked after time was lost: some apps may ask once a minute,
 // and get 15 messages.
 const (
-	healFirst  = 2500 * time.Millisecond // for which live events wait, so that order is kept
-	healWithin = 10 * time.Minute        // for the rest
-	toldFor    = 24 * time.Hour          // what could not be seen
-	healPause  = 10 * time.Second        // before asking again after a failure
-	healDMs    = 200                     // direct chats that are listed
+	healFirst       = 2500 * time.Millisecond // for which live events wait, so that order is kept
+	backfillTimeout = 10 * time.Minute        // for the rest
+	toldFor         = 24 * time.Hour          // what could not be seen
+	healPause       = 10 * time.Second        // before asking again after a failure
+	healDMs         = 200                     // direct chats that are listed
 	// healStrangers are direct chats in which we have not spoken yet, the newest
 	// first.
 	healStrangers = 5

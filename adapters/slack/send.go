@@ -29,15 +29,15 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 		id, err = a.post(ctx, l)
 	}
 	if err != nil {
-		return chat.Receipt{}, outcome.Of(err)
+		return chat.Receipt{}, outcome.SendError(err)
 	}
 	a.typing.forget(m.To)
-	a.places.Spoke(m.To, id)
+	a.places.MarkSpoken(m.To, id)
 	return chat.Receipt{ID: id}, nil
 }
 
 // post makes the call, and once more what Slack has refused for certain.
-func (a *Adapter) post(ctx context.Context, l *letter) (string, error) {
+func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	try := func() (string, error) {
@@ -66,7 +66,7 @@ func (a *Adapter) post(ctx context.Context, l *letter) (string, error) {
 
 // respond answers a slash command where the bot cannot write. Only the person
 // who gave it sees the answer, and Slack does not say which message it is.
-func (a *Adapter) respond(ctx context.Context, url string, l *letter) (string, error) {
+func (a *Adapter) respond(ctx context.Context, url string, l *outgoing) (string, error) {
 	o := []slack.MsgOption{slack.MsgOptionText(l.text, false), slack.MsgOptionResponseURL(url, slack.ResponseTypeEphemeral)}
 	if l.blocks != nil {
 		o = append(o, slack.MsgOptionBlocks(l.blocks...))
@@ -77,7 +77,7 @@ func (a *Adapter) respond(ctx context.Context, url string, l *letter) (string, e
 	}
 	var status slack.StatusCodeError
 	if c := outcome.Code(err); errors.As(err, &status) && status.Code < 500 || c == "expired_url" || c == "used_url" {
-		return "", outcome.Rejected(outcome.Words("expired_url"))
+		return "", outcome.Permanent(outcome.Describe("expired_url"))
 	}
 	return "", err //nolint:wrapcheck // told by sendError
 }
@@ -117,7 +117,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 		return nil
 	}
 	if err != nil {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 		return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
 	}
 	if err != nil {
-		return outcome.Of(err)
+		return outcome.SendError(err)
 	}
 	return nil
 }

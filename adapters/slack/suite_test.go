@@ -14,7 +14,7 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Name: chat.Slack, Period: 30 * time.Second,
-		New: func(t *testing.T) adaptertest.World { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
+		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
 	})
 }
 

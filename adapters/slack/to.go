@@ -23,34 +23,34 @@ func metadata(id string) slack.SlackMetadata {
 	return slack.SlackMetadata{EventType: eventType, EventPayload: map[string]any{"id": id}}
 }
 
-// A letter is one message on its way.
-type letter struct {
+// A outgoing is one message on its way.
+type outgoing struct {
 	m      chat.Outbound
 	text   string
 	blocks []slack.Block // buttons, or a text too long to be shown without them
 }
 
-func newLetter(m chat.Outbound) (*letter, error) {
+func newLetter(m chat.Outbound) (*outgoing, error) {
 	if err := checkAddress(m.To); err != nil {
 		return nil, err
 	}
 	for _, row := range m.Buttons {
 		for _, b := range row {
 			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-				return nil, outcome.Rejected(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
+				return nil, outcome.Permanent(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
 			}
 		}
 	}
-	l := &letter{m: m, text: mrkdwn.Render(m.Text)}
+	l := &outgoing{m: m, text: mrkdwn.Render(m.Text)}
 	size, limit := Size(m.Text), textLimit
 	if m.File != nil {
 		limit = captionLimit
 	}
 	switch {
 	case size > limit:
-		return nil, outcome.Rejected(fmt.Sprintf("the message has %d characters, and Slack takes %d", size, limit))
+		return nil, outcome.Permanent(fmt.Sprintf("the message has %d characters, and Slack takes %d", size, limit))
 	case m.File == nil && strings.TrimSpace(l.text) == "":
-		return nil, outcome.Rejected("the message is empty")
+		return nil, outcome.Permanent("the message is empty")
 	case m.File == nil && (size > sectionLimit && size <= blocksLimit || len(m.Buttons) > 0):
 		l.blocks = blocks(m)
 	}
@@ -59,10 +59,10 @@ func newLetter(m chat.Outbound) (*letter, error) {
 
 func checkAddress(to chat.Address) error {
 	if to.Chat == "" || strings.ContainsAny(to.Chat, " \t\n/") {
-		return outcome.Rejected(fmt.Sprintf("%q is not a Slack channel", to.Chat))
+		return outcome.Permanent(fmt.Sprintf("%q is not a Slack channel", to.Chat))
 	}
 	if _, ok := event.Time(to.Thread); to.Thread != "" && !ok {
-		return outcome.Rejected(fmt.Sprintf("%q is not a Slack thread", to.Thread))
+		return outcome.Permanent(fmt.Sprintf("%q is not a Slack thread", to.Thread))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func cut(s string, n int) string {
 
 // options are the library's parameters of l; of the text at most limit runes
 // go out, where blocks show all of it.
-func (l *letter) options(limit int) []slack.MsgOption {
+func (l *outgoing) options(limit int) []slack.MsgOption {
 	out := []slack.MsgOption{
 		slack.MsgOptionText(cut(l.text, limit), false), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(),
 		slack.MsgOptionMetadata(metadata(l.m.ID)),
@@ -114,7 +114,7 @@ func (l *letter) options(limit int) []slack.MsgOption {
 // plainer takes away the form that Slack has refused with code, and reports
 // whether that can help. Buttons are no form: without them it is another
 // message.
-func (l *letter) plainer(code string) bool {
+func (l *outgoing) plainer(code string) bool {
 	if l.blocks == nil || len(l.m.Buttons) > 0 {
 		return false
 	}

@@ -97,7 +97,7 @@ func (w *world) Wrong() chat.Adapter {
 // Secret is in the tokens of all bots and of none.
 func (w *world) Secret() string { return "xoxb-200000000000" }
 
-func (w *world) Direct(account string, n int) adaptertest.Room {
+func (w *world) Direct(account string, n int) adaptertest.TestChat {
 	for len(w.people) <= n {
 		w.people = append(w.people, w.team.AddUser(sim.Person{}))
 	}
@@ -105,7 +105,7 @@ func (w *world) Direct(account string, n int) adaptertest.Room {
 	return &room{kind: chat.DM, account: account, w: w, c: by.DM(w.bots[account]), by: by}
 }
 
-func (w *world) Group(account string, n int) adaptertest.Room {
+func (w *world) Group(account string, n int) adaptertest.TestChat {
 	return &room{kind: chat.Group, account: account, w: w, c: w.groups[n], by: w.people[0]}
 }
 

@@ -74,9 +74,9 @@ type Adapter struct {
 	wire  *wire.Client
 	api   *bot.Bot // calls
 	files *http.Client
-	me    *self
+	me    *botIdentity
 	// conv converts one update: update.Converter.Convert.
-	conv   func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.Verdict, error)
+	conv   func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.ConvertResult, error)
 	health *health.Record
 }
 
@@ -164,7 +164,7 @@ func (a *Adapter) Capabilities() chat.Capabilities {
 
 // Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
-	h := a.health.Now()
+	h := a.health.State()
 	id := a.me.get()
 	h.Name = id.Username
 	if id.Username != "" && !id.ReadsAll {

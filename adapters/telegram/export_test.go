@@ -18,12 +18,12 @@ var (
 // Take converts one update as the adapter does, with its walls.
 func (a *Adapter) Take(raw []byte) (chat.Inbound, bool) {
 	in, v := a.convert(a.converter(), raw)
-	return in, v == update.Taken
+	return in, v == update.Converted
 }
 
 // PanicOn makes the conversion of updates that contain text panic.
 func (a *Adapter) PanicOn(text string) {
-	a.conv = func(c update.Converter, raw json.RawMessage, now time.Time) (chat.Inbound, update.Verdict, error) {
+	a.conv = func(c update.Converter, raw json.RawMessage, now time.Time) (chat.Inbound, update.ConvertResult, error) {
 		if bytes.Contains(raw, []byte(text)) {
 			panic("conversion")
 		}

@@ -21,9 +21,9 @@ import (
 )
 
 // postFile sends a file with its caption.
-func (a *Adapter) postFile(ctx context.Context, l *letter) (int, error) {
+func (a *Adapter) postFile(ctx context.Context, l *outgoing) (int, error) {
 	name := fileName(*l.m.File)
-	f, size, err := file.Limit{Platform: "Telegram", Most: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
+	f, size, err := file.Limit{Platform: "Telegram", MaxBytes: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // it is a SendError
 	}
@@ -36,7 +36,7 @@ func (a *Adapter) postFile(ctx context.Context, l *letter) (int, error) {
 	return a.upload(ctx, l, kind, up)
 }
 
-func (a *Adapter) upload(ctx context.Context, l *letter, kind chat.FileKind, up *models.InputFileUpload) (int, error) {
+func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, up *models.InputFileUpload) (int, error) {
 	t, quiet := l.target, l.m.Quiet
 	switch kind {
 	case chat.Photo:
@@ -128,8 +128,8 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if file.Late(ctx, err) {
-		return file.ErrLate
+	if file.TimedOut(ctx, err) {
+		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return words.Errorf("download the file: %v", ctx.Err())

@@ -24,12 +24,12 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 	for i, raw := range raws {
 		in, v := a.convert(c, raw)
 		switch v {
-		case update.Taken:
+		case update.Converted:
 			batch = append(batch, in)
 			if in.Kind == chat.Migrated { // what follows may be of the chat's new id
 				c = c.After(in.Address.Chat, in.MigratedTo.Chat)
 			}
-		case update.Waits:
+		case update.NeedsBotName:
 			n = min(n, i)
 		}
 	}
@@ -49,13 +49,13 @@ func (a *Adapter) converter() update.Converter {
 // convert converts one update. Whatever is wrong with it, it ends there: an
 // update that cannot be converted is recorded if it says where it happened,
 // and never asked for again.
-func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbound, v update.Verdict) {
+func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbound, v update.ConvertResult) {
 	id, _ := update.ID(raw)
-	quarantine := func(err error) (chat.Inbound, update.Verdict) {
+	quarantine := func(err error) (chat.Inbound, update.ConvertResult) {
 		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", update.RuleUnreadable), zap.Error(err))
 		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
 		if in, ok := c.Quarantined(raw, id); ok {
-			return in, update.Taken
+			return in, update.Converted
 		}
 		return chat.Inbound{}, update.Skipped
 	}
@@ -71,7 +71,7 @@ func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbo
 		return in, v
 	}
 	if in, ok := c.Quarantined(raw, id); ok {
-		return in, update.Taken
+		return in, update.Converted
 	}
 	a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", update.RuleUnsupported))
 	return chat.Inbound{}, update.Skipped

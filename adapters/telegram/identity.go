@@ -18,24 +18,26 @@ import (
 // it is known. ReadsAll says that privacy mode is off.
 type Identity = update.Identity
 
-// A self holds the bot's identity. The id stands in the token; the name has to
+// A botIdentity holds the bot's identity. The id stands in the token; the name has to
 // be asked for.
-type self struct {
+type botIdentity struct {
 	known chan struct{} // closed once the name is known
 
 	mu sync.Mutex // guards what follows
 	id Identity
 }
 
-func newSelf(id int64) *self { return &self{known: make(chan struct{}), id: Identity{ID: id}} }
+func newSelf(id int64) *botIdentity {
+	return &botIdentity{known: make(chan struct{}), id: Identity{ID: id}}
+}
 
-func (s *self) get() Identity {
+func (s *botIdentity) get() Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
 }
 
-func (s *self) set(id Identity) {
+func (s *botIdentity) set(id Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.id.Username == "" && id.Username != ""
@@ -67,7 +69,7 @@ func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
-		if pause.For(ctx, b.Next()) != nil {
+		if pause.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}

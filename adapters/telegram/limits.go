@@ -20,6 +20,6 @@ const (
 	fileTimeout  = 5 * time.Minute
 	askTimeout   = 10 * time.Second // getMe, getWebhookInfo
 	pollMargin   = 5 * time.Second  // beyond the poll timeout, before a poll counts as black-holed
-	holdPause    = time.Second      // between polls while groups wait for the bot's name
+	nameWait     = time.Second      // between polls while groups wait for the bot's name
 	webhookCheck = time.Minute
 )

@@ -80,7 +80,7 @@ func (p *poller) Do(req *http.Request) (*http.Response, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			if err := p.mend(ctx, err); err != nil {
+			if err := p.handleError(ctx, err); err != nil {
 				return nil, err
 			}
 		case n > 0 || !p.held:
@@ -96,7 +96,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	if err != nil {
 		return 0, 0, err
 	}
-	p.a.health.Proved()
+	p.a.health.MarkAlive()
 	full := p.proven
 	n, err = p.a.take(ctx, p.sink, raws)
 	if err != nil {
@@ -126,9 +126,9 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return "messages cannot be stored: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// mend waits for as long as the failure of a poll asks for, and mends what
+// handleError waits for as long as the failure of a poll asks for, and mends what
 // can be mended. Its error is the end of polling.
-func (p *poller) mend(ctx context.Context, err error) error {
+func (p *poller) handleError(ctx context.Context, err error) error {
 	a := p.a
 	text := a.wire.Mask(err.Error())
 	var (
@@ -138,7 +138,7 @@ func (p *poller) mend(ctx context.Context, err error) error {
 	if errors.As(err, &se) {
 		a.log.Error("poll", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
-		return pause.For(ctx, p.back.Next())
+		return pause.Sleep(ctx, p.back.Next())
 	}
 	p.proven = false
 	if !errors.As(err, &pe) {
@@ -148,7 +148,7 @@ func (p *poller) mend(ctx context.Context, err error) error {
 		a.dropIdle()
 		a.log.Warn("poll", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
-		return pause.For(ctx, p.back.Next())
+		return pause.Sleep(ctx, p.back.Next())
 	}
 	switch pe.Code {
 	case http.StatusUnauthorized, http.StatusNotFound:
@@ -159,11 +159,11 @@ func (p *poller) mend(ctx context.Context, err error) error {
 		return p.conflict(ctx)
 	case http.StatusTooManyRequests:
 		a.health.Set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
-		return pause.For(ctx, max(pe.After, pause.First))
+		return pause.Sleep(ctx, max(pe.After, pause.First))
 	}
 	a.log.Warn("poll", zap.String("err", text))
 	a.health.Set(chat.Retrying, text)
-	return pause.For(ctx, p.back.Next())
+	return pause.Sleep(ctx, p.back.Next())
 }
 
 // conflict deals with a 409: a webhook is set, or another process polls.
@@ -184,19 +184,19 @@ func (p *poller) conflict(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.log.Warn("delete the webhook", zap.Error(err))
-		return pause.For(ctx, p.back.Next())
+		return pause.Sleep(ctx, p.back.Next())
 	}
 	p.conflicts = min(p.conflicts+1, 6)
 	d := time.Duration(p.conflicts) * 10 * time.Second
 	why := fmt.Sprintf("another process polls with this token; stop it, or give this daemon a bot of its own (next try in %v)", d)
 	a.log.Warn("poll", zap.String("err", why))
 	a.health.Set(chat.Retrying, why)
-	return pause.For(ctx, d)
+	return pause.Sleep(ctx, d)
 }
 
 // awaitName waits a moment for the bot's own name.
 func (p *poller) awaitName(ctx context.Context) error {
-	t := time.NewTimer(holdPause)
+	t := time.NewTimer(nameWait)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -55,9 +55,9 @@ func rejected(reason string) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }
 
-// A letter is one message on its way: what can be changed about it when
+// A outgoing is one message on its way: what can be changed about it when
 // Telegram refuses it as it is.
-type letter struct {
+type outgoing struct {
 	m        chat.Outbound
 	target   target
 	text     string
@@ -67,7 +67,7 @@ type letter struct {
 	document bool // send the file as it is, not as a photo or voice message
 }
 
-func newLetter(m chat.Outbound) (*letter, error) {
+func newLetter(m chat.Outbound) (*outgoing, error) {
 	t, err := targetOf(m.To)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func newLetter(m chat.Outbound) (*letter, error) {
 			}
 		}
 	}
-	l := &letter{m: m, target: t, markup: buttons(m.Buttons)}
+	l := &outgoing{m: m, target: t, markup: buttons(m.Buttons)}
 	l.text, l.entities = render(m.Text)
 	if m.File == nil && strings.TrimSpace(l.text) == "" {
 		return nil, rejected("the message is empty")
@@ -123,7 +123,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 
 // reshape changes l so that what Telegram refused with text is no longer in
 // it, and reports whether that can help.
-func (l *letter) reshape(text string) bool {
+func (l *outgoing) reshape(text string) bool {
 	switch {
 	case text == "":
 		return false
@@ -156,7 +156,7 @@ func mediaRefused(text string) bool {
 }
 
 // post makes the one call.
-func (a *Adapter) post(ctx context.Context, l *letter) (int, error) {
+func (a *Adapter) post(ctx context.Context, l *outgoing) (int, error) {
 	if l.m.File != nil {
 		return a.postFile(ctx, l)
 	}

@@ -15,7 +15,7 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Name: chat.Telegram, Period: 30 * time.Second,
-		New: func(t *testing.T) adaptertest.World { return newWorld(t, sim.Options{}) },
+		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }
 

@@ -44,7 +44,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 		switch ce := configError(err); {
 		case err == nil:
 			b.Reset()
-			a.health.Proved()
+			a.health.MarkAlive()
 			a.health.Set(chat.Connected, "")
 		case ce != nil:
 			stop(ce)
@@ -55,7 +55,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 			a.health.Set(chat.Retrying, text)
 			d = b.Next()
 		}
-		if pause.For(ctx, d) != nil {
+		if pause.Sleep(ctx, d) != nil {
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 		}
 		a.log.Error("webhook socket", zap.Error(err))
 		a.health.Set(chat.Retrying, "the webhook's socket: "+err.Error())
-		if pause.For(ctx, b.Next()) != nil {
+		if pause.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
@@ -165,7 +165,7 @@ func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 			a.log.Error("delivery is not JSON", zap.String("rule", update.RuleUnreadable))
 			return // again would be the same
 		}
-		a.health.Proved()
+		a.health.MarkAlive()
 		n, err := a.take(r.Context(), sink, []json.RawMessage{body})
 		switch {
 		case err != nil:

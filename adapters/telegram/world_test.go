@@ -92,14 +92,14 @@ func (w *world) Wrong() chat.Adapter {
 // Secret is in the tokens of all bots and of none.
 func (w *world) Secret() string { return "AA000000000000000000" }
 
-func (w *world) Direct(account string, n int) adaptertest.Room {
+func (w *world) Direct(account string, n int) adaptertest.TestChat {
 	for len(w.people) <= n {
 		w.people = append(w.people, w.srv.AddUser(sim.Person{}))
 	}
 	return &room{at: chat.Address{Kind: chat.DM, Account: account}, w: w, c: w.people[n].Chat(w.bots[account]), by: w.people[n]}
 }
 
-func (w *world) Group(account string, n int) adaptertest.Room {
+func (w *world) Group(account string, n int) adaptertest.TestChat {
 	return &room{at: chat.Address{Kind: chat.Group, Account: account}, w: w, c: w.groups[n], by: w.people[0]}
 }
 

@@ -41,7 +41,7 @@ func Name(f chat.File) string {
 // A Limit is what a platform takes.
 type Limit struct {
 	Platform string // its name, for people
-	Most     int64
+	MaxBytes int64
 	TooBig   string // what to say of a file with more bytes
 }
 
@@ -59,7 +59,7 @@ func (l Limit) Open(f chat.File, name string) (*os.File, int64, error) {
 		err = rejected("the file "+name+" cannot be read", err)
 	case st.Size() == 0:
 		err = rejected("the file "+name+" is empty, and "+l.Platform+" takes no empty files", nil)
-	case st.Size() > l.Most:
+	case st.Size() > l.MaxBytes:
 		err = rejected(l.TooBig, nil)
 	}
 	if err != nil {
@@ -95,11 +95,11 @@ func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
 	return true, nil
 }
 
-// ErrLate says to people that a file was waited for in vain.
-var ErrLate = words.Errorf("it did not come in time")
+// ErrTimeout says to people that a file was waited for in vain.
+var ErrTimeout = words.Errorf("it did not come in time")
 
-// Late reports whether a download with ctx that has failed with err was too slow.
-func Late(ctx context.Context, err error) bool {
+// TimedOut reports whether a download with ctx that has failed with err was too slow.
+func TimedOut(ctx context.Context, err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ok && slow.Timeout()
 }

@@ -55,7 +55,7 @@ func TestWhatCannotBeSentIsRejected(t *testing.T) {
 		}
 		return path
 	}
-	l := file.Limit{Platform: "Faxes", Most: 3, TooBig: "too much for a fax"}
+	l := file.Limit{Platform: "Faxes", MaxBytes: 3, TooBig: "too much for a fax"}
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "the file n cannot be read", dir: "the file n cannot be read",
 		put("empty", ""): "the file n is empty, and Faxes takes no empty files", put("large", "1234"): "too much for a fax",
@@ -109,7 +109,7 @@ func TestLate(t *testing.T) {
 		{t.Context(), io.ErrUnexpectedEOF, false},
 		{gone, context.Canceled, false},
 	} {
-		if got := file.Late(c.ctx, c.err); got != c.late {
+		if got := file.TimedOut(c.ctx, c.err); got != c.late {
 			t.Errorf("%v, %v: %v", c.ctx.Err(), c.err, got)
 		}
 	}

@@ -49,7 +49,7 @@ func TestAnswersTellByHowMuchOurClockIsAhead(t *testing.T) {
 			if resp, err := r.Clock(tt.from).RoundTrip(req); err == nil {
 				_ = resp.Body.Close() // it is empty
 			}
-			if got := r.Now().ClockAhead; got != tt.want {
+			if got := r.State().ClockAhead; got != tt.want {
 				t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 			}
 		}

@@ -25,8 +25,8 @@ func New(log *zap.Logger) *Record {
 	return &Record{log: log, health: chat.Health{State: chat.Connecting, Since: time.Now()}}
 }
 
-// Now returns how the connection is. The account's name is not known here.
-func (r *Record) Now() chat.Health {
+// State returns how the connection is. The account's name is not known here.
+func (r *Record) State() chat.Health {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.health
@@ -47,8 +47,8 @@ func (r *Record) Set(s chat.State, why string) {
 	}
 }
 
-// Proved notes that the platform has just shown that it reaches us.
-func (r *Record) Proved() {
+// MarkAlive notes that the platform has just shown that it reaches us.
+func (r *Record) MarkAlive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.health.LastContact = time.Now()

@@ -20,20 +20,20 @@ func TestARecordTellsHowLongAStateHasLastedAndTheNewestReason(t *testing.T) {
 		core, said := observer.New(zap.InfoLevel)
 		r := health.New(zap.New(core))
 		begin := time.Now()
-		if got, want := r.Now(), (chat.Health{State: chat.Connecting, Since: begin}); got != want {
+		if got, want := r.State(), (chat.Health{State: chat.Connecting, Since: begin}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		<-time.After(time.Second)
 		r.Set(chat.Retrying, "no way")
 		<-time.After(time.Second)
 		r.Set(chat.Retrying, "still none")
-		r.Proved()
+		r.MarkAlive()
 		want := chat.Health{State: chat.Retrying, Since: begin.Add(time.Second), Error: "still none", LastContact: begin.Add(2 * time.Second)}
-		if got := r.Now(); got != want {
+		if got := r.State(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		r.Set(chat.Connected, "")
-		if got := r.Now(); got.Error != "" || got.Since != begin.Add(2*time.Second) || said.Len() != 2 {
+		if got := r.State(); got.Error != "" || got.Since != begin.Add(2*time.Second) || said.Len() != 2 {
 			t.Errorf("%+v, %d changes told", got, said.Len())
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // Most what any Backoff waits at the most.
 const (
 	First = time.Second
-	Most  = time.Minute
+	Max   = time.Minute
 )
 
 // A Backoff counts failures in a row: each pause is twice the one before, with a
@@ -30,15 +30,15 @@ func (b *Backoff) Next() time.Duration {
 	if first <= 0 {
 		first = First
 	}
-	b.d = min(max(2*b.d, first), Most)
-	return min(b.d*4/5+rand.N(b.d*2/5+1), Most)
+	b.d = min(max(2*b.d, first), Max)
+	return min(b.d*4/5+rand.N(b.d*2/5+1), Max)
 }
 
 // Reset forgets the failures.
 func (b *Backoff) Reset() { b.d = 0 }
 
-// For returns after d, or at once with the context's error when it ends.
-func For(ctx context.Context, d time.Duration) error {
+// Sleep returns after d, or at once with the context's error when it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -22,10 +22,10 @@ func TestBackoff(t *testing.T) {
 		b, want, sum := c.b, c.first, time.Duration(0)
 		for range 20 {
 			d := b.Next()
-			if d < want*4/5 || d > min(want*6/5+1, pause.Most) {
+			if d < want*4/5 || d > min(want*6/5+1, pause.Max) {
 				t.Errorf("%v, want about %v", d, want)
 			}
-			want, sum = min(2*want, pause.Most), sum+d
+			want, sum = min(2*want, pause.Max), sum+d
 		}
 		b.Reset()
 		if d := b.Next(); d > c.first*6/5+1 || sum < 10*time.Minute {
@@ -37,12 +37,12 @@ func TestBackoff(t *testing.T) {
 func TestFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		if err := pause.For(t.Context(), time.Hour); err != nil || time.Since(begin) != time.Hour {
+		if err := pause.Sleep(t.Context(), time.Hour); err != nil || time.Since(begin) != time.Hour {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := pause.For(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 2*time.Hour {
+		if err := pause.Sleep(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 2*time.Hour {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 	})

@@ -267,7 +267,7 @@ func (a *App) Console() *console.Adapter { return a.console }
 
 // waited reports whether a row has not been shown for want of a terminal.
 func waited(r outbox.Row) bool {
-	return r.State == outbox.NotSent || r.State == outbox.Dead && strings.HasPrefix(r.Reason, console.Nobody)
+	return r.State == outbox.NotSent || r.State == outbox.Dead && strings.HasPrefix(r.Reason, console.NoTerminal)
 }
 
 // attached makes due what waited for a terminal.

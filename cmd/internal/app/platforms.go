@@ -134,7 +134,7 @@ func (a *App) http() (chat.Adapter, error) {
 	a.o.Report.Secrets.Add(key)
 	c := a.o.Config
 	o, err := a.scrapes(httpapi.Options{
-		Key: key, Model: a.o.Report.Model.Model, Lookup: a.lookup, Fresh: a.fresh, Keep: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
+		Key: key, Model: a.o.Report.Model.Model, Lookup: a.lookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
 		Ready: a.whetherReady, Accounts: a.health, Log: a.o.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
 	})
 	if err != nil {
@@ -148,11 +148,11 @@ func (a *App) http() (chat.Adapter, error) {
 }
 
 // lookup tells the HTTP API what became of a request.
-func (a *App) lookup(ctx context.Context, key string) (k httpapi.Known, err error) {
+func (a *App) lookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
 	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Why, k.Ended = gateway.StoredAnswer(c)
+		k.Text, k.Reason, k.Ended = gateway.StoredAnswer(c)
 	}
 	return k, err
 }

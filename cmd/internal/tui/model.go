@@ -168,7 +168,7 @@ func (m *model) event(ev console.Event) {
 	switch ev.Kind {
 	case console.Typing:
 		m.typed = m.now()
-	case console.Said:
+	case console.OtherTerminal:
 		m.add(&entry{kind: elsewhere, id: ev.ID, text: ev.Text})
 	case console.Delete:
 		m.remove(ev.ID)

@@ -197,7 +197,7 @@ func TestModelOutputCannotReachTheTerminal(t *testing.T) {
 	onScreen(t, 80, 12, func(s *screen) {
 		s.hear(told{admin.Down{Event: &console.Event{Kind: console.Message, ID: "o1", Text: chat.PlainText("a\x1b]0;owned\x07b \x1b[2J\x1b[31mred \u202ehidden")}}})
 		s.hear(joined{admin.Hello{Model: "mo\x1b[2Jdel"}})
-		s.hear(told{admin.Down{Event: &console.Event{Kind: console.Said, ID: "l9", Text: chat.PlainText("x\x1b[2Jy")}}})
+		s.hear(told{admin.Down{Event: &console.Event{Kind: console.OtherTerminal, ID: "l9", Text: chat.PlainText("x\x1b[2Jy")}}})
 		raw := s.m.View().Content
 		for _, bad := range []string{"\x1b]0", "\x1b[2J", "\x1b[31m", "\u202e", "\x07"} {
 			if strings.Contains(raw, bad) {

@@ -169,7 +169,7 @@ func (a *asker) keep(ev console.Event) {
 		if i >= 0 {
 			a.strange = slices.Delete(a.strange, i, i+1)
 		}
-	case console.Typing, console.Said:
+	case console.Typing, console.OtherTerminal:
 	}
 }
 

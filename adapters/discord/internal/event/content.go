@@ -16,11 +16,11 @@ var token = regexp.MustCompile(`<(?:@[!&]?|#)(\d+)>|<a?:(\w+):\d+>`)
 // words returns what a message says, as the agent reads it: mentions by name,
 // embeds, stickers and polls in words. The account's own name goes where a text
 // begins with it; elsewhere it is part of what was said.
-func (c Converter) words(m *message, p Place) string {
+func (c Converter) words(m *message, p ChannelInfo) string {
 	parts := []string{c.plain(c.strip(m.Content, p), m)}
 	for _, s := range m.Snapshots {
 		if s != nil && s.Message != nil {
-			parts = append(parts, "[forwarded]\n"+c.words(bare(s.Message), Place{}))
+			parts = append(parts, "[forwarded]\n"+c.words(bare(s.Message), ChannelInfo{}))
 		}
 	}
 	for _, e := range whole(m.Embeds) {
@@ -52,7 +52,7 @@ func bare(m *message) *message {
 
 // strip takes the account's own mention away where a text begins with it, and
 // something follows.
-func (c Converter) strip(text string, p Place) string {
+func (c Converter) strip(text string, p ChannelInfo) string {
 	rest := strings.TrimLeft(text, " \n\t")
 	for _, own := range []string{"<@" + c.Me.ID + ">", "<@!" + c.Me.ID + ">", "<@&" + p.Role + ">"} {
 		after, ok := strings.CutPrefix(rest, own)

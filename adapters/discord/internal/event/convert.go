@@ -17,13 +17,13 @@ const (
 // flagThread marks a message from which a thread was started.
 const flagThread = 1 << 5
 
-// A Verdict says what became of an event in conversion.
-type Verdict int
+// A ConvertResult says what became of an event in conversion.
+type ConvertResult int
 
 const (
-	Taken   Verdict = iota // Inbound is to be accepted
-	Skipped                // nothing in it concerns anybody
-	Own                    // Inbound is a message of the account itself
+	Converted  ConvertResult = iota // Inbound is to be accepted
+	Skipped                         // nothing in it concerns anybody
+	OwnMessage                      // Inbound is a message of the account itself
 )
 
 // An Identity is what Discord says of the account itself.
@@ -59,7 +59,7 @@ func Where(raw json.RawMessage) (guild, channel, id string, err error) {
 // Message converts a message that was written at p, or an edit of one. joined
 // says that the account takes part in the conversation at p already. Its error
 // says that the event cannot be read.
-func (c Converter) Message(raw json.RawMessage, p Place, edit, joined bool) (chat.Inbound, Verdict, error) {
+func (c Converter) Message(raw json.RawMessage, p ChannelInfo, edit, joined bool) (chat.Inbound, ConvertResult, error) {
 	var m message
 	if err := read(raw, &m); err != nil {
 		return chat.Inbound{}, Skipped, err
@@ -86,17 +86,17 @@ func (c Converter) Message(raw json.RawMessage, p Place, edit, joined bool) (cha
 	switch {
 	case m.Author.ID == c.Me.ID:
 		in.IgnoreRule = ruleOwn
-		return in, Own, nil
+		return in, OwnMessage, nil
 	case m.Type != typeDefault && m.Type != typeReply:
 		in.IgnoreRule = ruleService
 	case in.IgnoreRule == "" && in.Text == "" && len(in.Files) == 0:
 		in.IgnoreRule = ruleEmpty
 	}
-	return in, Taken, nil
+	return in, Converted, nil
 }
 
 // thread returns the thread that belongs to a message at the top of a channel.
-func (c Converter) thread(m *message, p Place) string {
+func (c Converter) thread(m *message, p ChannelInfo) string {
 	if p.Direct() || p.Thread() {
 		return ""
 	}
@@ -107,7 +107,7 @@ func (c Converter) thread(m *message, p Place) string {
 }
 
 // place fills in where an event happened.
-func (c Converter) place(in *chat.Inbound, p Place, thread string) {
+func (c Converter) place(in *chat.Inbound, p ChannelInfo, thread string) {
 	in.Address = c.address(p, thread)
 	if p.Direct() {
 		return
@@ -141,7 +141,7 @@ func (c Converter) quote(m *message) *chat.Quote {
 	}
 	q := &chat.Quote{ID: m.Reference.ID}
 	if r := m.Referenced; r != nil {
-		q.Text = c.words(r, Place{})
+		q.Text = c.words(r, ChannelInfo{})
 		if r.Author != nil {
 			q.Author, q.FromBot = r.Author.name(), r.Author.ID == c.Me.ID
 		}
@@ -157,12 +157,12 @@ type Interaction struct {
 }
 
 // InteractionPlace returns what an interaction itself tells of where it happened.
-func InteractionPlace(raw json.RawMessage) (Place, bool) {
+func InteractionPlace(raw json.RawMessage) (ChannelInfo, bool) {
 	var i interaction
 	if read(raw, &i) != nil || i.Place == nil || i.Place.ID == "" {
-		return Place{}, false
+		return ChannelInfo{}, false
 	}
-	p := Place{ID: i.Place.ID, Guild: i.Guild, Name: i.Place.Name, Type: i.Place.Type, Last: i.Place.LastMsg}
+	p := ChannelInfo{ID: i.Place.ID, Guild: i.Guild, Name: i.Place.Name, Type: i.Place.Type, Last: i.Place.LastMsg}
 	if p.Thread() {
 		p.Parent = i.Place.Parent
 	}
@@ -171,7 +171,7 @@ func InteractionPlace(raw json.RawMessage) (Place, bool) {
 
 // Interaction converts a pressed button, or a command chosen from the menu,
 // which reads as if it had been written.
-func (c Converter) Interaction(raw json.RawMessage, p Place, now time.Time) (chat.Inbound, Interaction, Verdict, error) {
+func (c Converter) Interaction(raw json.RawMessage, p ChannelInfo, now time.Time) (chat.Inbound, Interaction, ConvertResult, error) {
 	var i interaction
 	if err := read(raw, &i); err != nil {
 		return chat.Inbound{}, Interaction{}, Skipped, err
@@ -197,13 +197,13 @@ func (c Converter) Interaction(raw json.RawMessage, p Place, now time.Time) (cha
 	answer := Interaction{ID: i.ID, Token: i.Token, App: i.Application, Command: i.Kind == kindCommand}
 	if answer.Command {
 		in.Text = commandText(&i)
-		return in, answer, Taken, nil
+		return in, answer, Converted, nil
 	}
 	in.Kind, in.Text = chat.Callback, i.Data.CustomID
 	if i.Message != nil && i.Message.ID != "" {
 		in.ID = i.Message.ID
 	}
-	return in, answer, Taken, nil
+	return in, answer, Converted, nil
 }
 
 // commandText writes a command of the menu as people type it.
@@ -231,7 +231,7 @@ func commandText(i *interaction) string {
 // Quarantined returns the record of an event that could not be converted; ok
 // is false if it does not say where it happened. Its key is its own, so that the
 // same message can still come in a form that can be read.
-func (c Converter) Quarantined(raw json.RawMessage, p Place, now time.Time) (in chat.Inbound, ok bool) {
+func (c Converter) Quarantined(raw json.RawMessage, p ChannelInfo, now time.Time) (in chat.Inbound, ok bool) {
 	_, channel, id, err := Where(raw)
 	if err != nil {
 		return chat.Inbound{}, false

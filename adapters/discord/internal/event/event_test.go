@@ -18,9 +18,9 @@ const me = "900"
 
 var (
 	now    = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	direct = event.Place{ID: "10", Type: event.Direct}
-	place  = event.Place{ID: "20", Guild: "1", Name: "general", GuildName: "G", Role: "77"}
-	thread = event.Place{ID: "30", Guild: "1", Parent: "20", Name: "topic", ParentName: "general", Type: event.PublicThread}
+	direct = event.ChannelInfo{ID: "10", Type: event.Direct}
+	place  = event.ChannelInfo{ID: "20", Guild: "1", Name: "general", GuildName: "G", Role: "77"}
+	thread = event.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Name: "topic", ParentName: "general", Type: event.PublicThread}
 )
 
 func converter(t testing.TB, s event.Settings) event.Converter {
@@ -45,7 +45,7 @@ const names = `"mentions":[{"id":"900","username":"hermes","bot":true}]`
 
 func TestADirectMessage(t *testing.T) {
 	in, v, err := converter(t, event.Settings{RequireMention: true}).Message(message("10", "hello"), direct, false, false)
-	if err != nil || v != event.Taken {
+	if err != nil || v != event.Converted {
 		t.Fatal(v, err)
 	}
 	want := chat.Inbound{
@@ -71,7 +71,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		s      event.Settings
-		p      event.Place
+		p      event.ChannelInfo
 		joined bool
 		raw    json.RawMessage
 		rule   string // "": it is for us
@@ -97,10 +97,10 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		{name: "a thread", s: base, p: thread, raw: message("30", "x"), rule: "not_addressed"},
 		{name: "a thread in which we are", s: base, p: thread, joined: true, raw: message("30", "x")},
 		{name: "a thread in which we are, to somebody else", s: base, p: thread, joined: true, raw: message("30", "<@6> x", other), rule: "addressed_to_somebody_else"},
-		{name: "a thread that we opened", s: base, p: event.Place{ID: "30", Guild: "1", Parent: "20", Type: 11, Ours: true}, raw: message("30", "x")},
+		{name: "a thread that we opened", s: base, p: event.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Type: 11, Ours: true}, raw: message("30", "x")},
 		{name: "a thread, named", s: base, p: thread, raw: message("30", "<@900> x", names)},
 		{name: "a pattern", s: event.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, p: place, raw: message("20", "Hermes, x")},
-		{name: "a voice channel opens no thread", s: base, p: event.Place{ID: "20", Guild: "1", Type: 2}, raw: message("20", "<@900> x", names)},
+		{name: "a voice channel opens no thread", s: base, p: event.ChannelInfo{ID: "20", Guild: "1", Type: 2}, raw: message("20", "<@900> x", names)},
 		{name: "not allowed", s: event.Settings{Allowed: []string{"21"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_not_in_allowed_chats"},
 		{name: "allowed", s: event.Settings{Allowed: []string{"20"}}, p: place, raw: message("20", "x")},
 		{name: "a thread of what is allowed", s: event.Settings{Allowed: []string{"20"}}, p: thread, raw: message("30", "x")},
@@ -113,7 +113,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		{name: "nothing", s: event.Settings{}, p: direct, raw: message("10", " "), rule: "no_content"},
 	} {
 		in, v, err := converter(t, c.s).Message(c.raw, c.p, false, c.joined)
-		if err != nil || v != event.Taken && c.rule != "own_message" || v == event.Own && c.rule != "own_message" {
+		if err != nil || v != event.Converted && c.rule != "own_message" || v == event.OwnMessage && c.rule != "own_message" {
 			t.Errorf("%s: %v, %v", c.name, v, err)
 			continue
 		}
@@ -224,7 +224,7 @@ func TestInteractions(t *testing.T) {
 	head := `"id":"2000","application_id":"8","token":"tok","channel_id":"20","guild_id":"1","member":{"nick":"Annie","roles":["70"],"user":{"id":"5","username":"ann"}}`
 	for _, k := range []struct {
 		name, raw string
-		p         event.Place
+		p         event.ChannelInfo
 		want      chat.Inbound
 		command   bool
 	}{
@@ -236,11 +236,11 @@ func TestInteractions(t *testing.T) {
 			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/undo 2", Addressed: true}, true},
 		{"a command of commands", `{` + head + `,"type":2,"data":{"name":"cron","options":[{"name":"list","options":[{"name":"a","value":"b"}]}]}}`, place,
 			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/cron list b", Addressed: true}, true},
-		{"in an ignored channel", `{` + head + `,"type":2,"data":{"name":"x"}}`, event.Place{ID: "21", Guild: "1"},
+		{"in an ignored channel", `{` + head + `,"type":2,"data":{"name":"x"}}`, event.ChannelInfo{ID: "21", Guild: "1"},
 			chat.Inbound{ID: "2000", Kind: chat.Message, Text: "/x", Addressed: true, IgnoreRule: "chat_in_ignored_channels"}, true},
 	} {
 		in, answer, v, err := c.Interaction(json.RawMessage(k.raw), k.p, now)
-		if err != nil || v != event.Taken {
+		if err != nil || v != event.Converted {
 			t.Errorf("%s: %v, %v", k.name, v, err)
 			continue
 		}
@@ -291,7 +291,7 @@ func TestIDsAndTimes(t *testing.T) {
 	if got := event.Time(event.IDAt(at)); !got.Equal(at) {
 		t.Errorf("%v, want %v", got, at)
 	}
-	if !event.Less(event.IDAt(at), event.IDAt(at.Add(time.Millisecond))) || event.Less("10", "9") {
+	if !event.Before(event.IDAt(at), event.IDAt(at.Add(time.Millisecond))) || event.Before("10", "9") {
 		t.Error("the order of ids is not that of time")
 	}
 	if id := event.IDAt(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); id != "0" {
@@ -319,12 +319,12 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"id":"1","channel_id":"2","author":{"id":"5"},"timestamp":"9999-12-31T23:59:59-14:00","edited_timestamp":"x","message_snapshots":[null]}`), false)
 	c := converter(f, event.Settings{RequireMention: true, AutoThread: true, Patterns: []string{"a+"}})
 	f.Fuzz(func(t *testing.T, raw []byte, edit bool) {
-		for _, p := range []event.Place{direct, place, thread, {}} {
+		for _, p := range []event.ChannelInfo{direct, place, thread, {}} {
 			in, v, err := c.Message(raw, p, edit, false)
 			if q, ok := c.Quarantined(raw, p, now); ok {
 				storable(t, q)
 			}
-			if err == nil && v == event.Taken {
+			if err == nil && v == event.Converted {
 				storable(t, in)
 			}
 		}
@@ -336,7 +336,7 @@ func FuzzInteraction(f *testing.F) {
 	c := converter(f, event.Settings{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		event.InteractionPlace(raw)
-		if in, _, v, err := c.Interaction(raw, place, now); err == nil && v == event.Taken {
+		if in, _, v, err := c.Interaction(raw, place, now); err == nil && v == event.Converted {
 			storable(t, in)
 		}
 	})

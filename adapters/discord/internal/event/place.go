@@ -21,8 +21,8 @@ const (
 	Unknown = -1
 )
 
-// A Place is what is known of a channel.
-type Place struct {
+// A ChannelInfo is what is known of a channel.
+type ChannelInfo struct {
 	ID, Guild  string
 	Parent     string // of a thread: the channel in which it is
 	Name       string
@@ -37,10 +37,10 @@ type Place struct {
 }
 
 // Thread reports whether the place is a thread, or a post of a forum.
-func (p Place) Thread() bool { return p.Type >= typeNewsThread && p.Type <= typePrivate }
+func (p ChannelInfo) Thread() bool { return p.Type >= typeNewsThread && p.Type <= typePrivate }
 
 // Direct reports whether the place belongs to no guild.
-func (p Place) Direct() bool { return p.Guild == "" }
+func (p ChannelInfo) Direct() bool { return p.Guild == "" }
 
 // channel is what is read of Discord's channel object.
 type channel struct {
@@ -90,16 +90,16 @@ func (d *Directory) Me(id string) {
 	d.me = id
 }
 
-// Place returns what is known of a channel.
-func (d *Directory) Place(id string) (Place, bool) {
+// Channel returns what is known of a channel.
+func (d *Directory) Channel(id string) (ChannelInfo, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c, ok := d.channels[id]
 	if !ok {
-		return Place{}, false
+		return ChannelInfo{}, false
 	}
 	g := d.guilds[c.Guild]
-	p := Place{
+	p := ChannelInfo{
 		ID: c.ID, Guild: c.Guild, Name: c.Name, GuildName: g.Name, Type: c.Type, Last: c.LastMsg,
 		Ours: d.me != "" && c.Owner == d.me,
 	}
@@ -115,13 +115,13 @@ func (d *Directory) Place(id string) (Place, bool) {
 }
 
 // Learn takes one channel object as the REST API returns it.
-func (d *Directory) Learn(raw json.RawMessage) (Place, bool) {
+func (d *Directory) Learn(raw json.RawMessage) (ChannelInfo, bool) {
 	var c channel
 	if read(raw, &c) != nil || c.ID == "" {
-		return Place{}, false
+		return ChannelInfo{}, false
 	}
 	d.put(c)
-	return d.Place(c.ID)
+	return d.Channel(c.ID)
 }
 
 // Apply takes what an event tells of guilds and channels. listed is the guild

@@ -181,8 +181,8 @@ func IDAt(t time.Time) string {
 	return strconv.FormatUint(uint64(ms)<<22, 10)
 }
 
-// Less reports whether the id a was given before b.
-func Less(a, b string) bool {
+// Before reports whether the id a was given before b.
+func Before(a, b string) bool {
 	x, _ := Snowflake(a)
 	y, _ := Snowflake(b)
 	return x < y

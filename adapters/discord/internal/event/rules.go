@@ -55,14 +55,14 @@ func NewRules(s Settings) (Rules, error) {
 }
 
 // in reports whether a list names a place or, of a thread, its channel.
-func in(list []string, p Place) bool {
+func in(list []string, p ChannelInfo) bool {
 	return slices.Contains(list, p.ID) || p.Parent != "" && slices.Contains(list, p.Parent)
 }
 
-func (r Rules) free(p Place) bool { return in(r.s.Free, p) || slices.Contains(r.s.Free, anyChat) }
+func (r Rules) free(p ChannelInfo) bool { return in(r.s.Free, p) || slices.Contains(r.s.Free, anyChat) }
 
 // closed names the rule by which nothing of a place is listened to.
-func (r Rules) closed(p Place) string {
+func (r Rules) closed(p ChannelInfo) string {
 	switch {
 	case p.Direct():
 		return ""
@@ -74,7 +74,7 @@ func (r Rules) closed(p Place) string {
 	return ""
 }
 
-func (r Rules) prompt(p Place) string {
+func (r Rules) prompt(p ChannelInfo) string {
 	if s, ok := r.s.Prompts[p.ID]; ok {
 		return s
 	}
@@ -88,7 +88,7 @@ type names struct {
 	others bool // it names others, and not us
 }
 
-func (c Converter) named(m *message, p Place) names {
+func (c Converter) named(m *message, p ChannelInfo) names {
 	var n names
 	for _, u := range whole(m.Mentions) {
 		if u.ID == c.Me.ID {
@@ -108,7 +108,7 @@ func (c Converter) named(m *message, p Place) names {
 }
 
 // judge says whether a message is meant for the account, and if not, why.
-func (c Converter) judge(m *message, p Place, joined bool) (addressed bool, rule string) {
+func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool, rule string) {
 	if p.Direct() {
 		return true, ""
 	}
@@ -129,13 +129,13 @@ func (c Converter) judge(m *message, p Place, joined bool) (addressed bool, rule
 
 // opens reports whether a message opens a thread of its own: one at the top of
 // a text channel that names the account.
-func (c Converter) opens(m *message, p Place) bool {
+func (c Converter) opens(m *message, p ChannelInfo) bool {
 	return c.Rules.s.AutoThread && p.Guild != "" && (p.Type == typeText || p.Type == typeAnnouncement) &&
 		m.Type == typeDefault && c.named(m, p).us
 }
 
 // address returns where a place is; thread, if set, is a thread inside it.
-func (c Converter) address(p Place, thread string) chat.Address {
+func (c Converter) address(p ChannelInfo, thread string) chat.Address {
 	at := chat.Address{Platform: chat.Discord, Account: c.Account, Kind: chat.Group, Scope: p.Guild, Chat: p.ID}
 	switch {
 	case p.Direct():

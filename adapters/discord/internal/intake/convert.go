@@ -32,15 +32,15 @@ const (
 )
 
 // place finds out where a channel is.
-func (t *intake) place(ctx context.Context, guild, channel string, it item) event.Place {
-	if p, ok := t.o.Dir.Place(channel); ok {
+func (t *intake) place(ctx context.Context, guild, channel string, it item) event.ChannelInfo {
+	if p, ok := t.o.Dir.Channel(channel); ok {
 		return p
 	}
 	if m, ok := t.marks.all[channel]; ok && (guild == "") == (m.Guild == "") {
 		return m.place(channel)
 	}
 	if guild == "" {
-		return event.Place{ID: channel, Type: event.Direct}
+		return event.ChannelInfo{ID: channel, Type: event.Direct}
 	}
 	if it.kind == interactionCreate { // it has to be quick, and tells enough
 		if p, ok := event.InteractionPlace(it.raw); ok {
@@ -52,7 +52,7 @@ func (t *intake) place(ctx context.Context, guild, channel string, it item) even
 
 // lookUp asks for a channel of which the gateway has told nothing. What cannot
 // be found out is a channel of the guild like others.
-func (t *intake) lookUp(ctx context.Context, guild, channel string) event.Place {
+func (t *intake) lookUp(ctx context.Context, guild, channel string) event.ChannelInfo {
 	for try := range placeTries {
 		var raw json.RawMessage
 		cctx, cancel := context.WithTimeout(ctx, placeTimeout)
@@ -66,16 +66,16 @@ func (t *intake) lookUp(ctx context.Context, guild, channel string) event.Place 
 		}
 		t.o.Log.Warn("look up a channel", zap.String("channel", channel), zap.Error(err))
 		s := outcome.Status(err)
-		if s == http.StatusForbidden || s == http.StatusNotFound || pause.For(ctx, time.Duration(try)*time.Second) != nil {
+		if s == http.StatusForbidden || s == http.StatusNotFound || pause.Sleep(ctx, time.Duration(try)*time.Second) != nil {
 			break
 		}
 	}
-	return event.Place{ID: channel, Guild: guild, Type: event.Unknown}
+	return event.ChannelInfo{ID: channel, Guild: guild, Type: event.Unknown}
 }
 
 // convert converts one event. Whatever is wrong with it, it ends there: an
 // event that cannot be converted is recorded if it says where it happened.
-func (t *intake) convert(it item, p event.Place, joined bool) (e Event, ok bool) {
+func (t *intake) convert(it item, p event.ChannelInfo, joined bool) (e Event, ok bool) {
 	c := t.o.Converter()
 	quarantine := func(err error) (Event, bool) {
 		t.o.Log.Error("event cannot be converted", zap.String("kind", it.kind), zap.String("rule", event.RuleUnreadable), zap.Error(err))
@@ -89,7 +89,7 @@ func (t *intake) convert(it item, p event.Place, joined bool) (e Event, ok bool)
 		}
 	}()
 	e.Place = p
-	var v event.Verdict
+	var v event.ConvertResult
 	var err error
 	if it.kind == interactionCreate {
 		e.In, e.Interaction, v, err = c.Interaction(it.raw, p, time.Now())
@@ -100,7 +100,7 @@ func (t *intake) convert(it item, p event.Place, joined bool) (e Event, ok bool)
 	if err != nil {
 		return quarantine(err)
 	}
-	e.own = v == event.Own
+	e.own = v == event.OwnMessage
 	return e, v != event.Skipped
 }
 

@@ -12,9 +12,9 @@ type item struct {
 	raw  json.RawMessage
 }
 
-// A Feed is the events that wait to be taken in. What does not fit is dropped,
+// A EventQueue is the events that wait to be taken in. What does not fit is dropped,
 // and comes back from the history.
-type Feed struct {
+type EventQueue struct {
 	wake     chan struct{}
 	maxItems int
 	maxBytes int
@@ -25,15 +25,15 @@ type Feed struct {
 	lost  bool
 }
 
-// NewFeed returns an empty feed that holds so many events and bytes of what
+// NewEventQueue returns an empty feed that holds so many events and bytes of what
 // people say.
-func NewFeed(items, bytes int) *Feed {
-	return &Feed{wake: make(chan struct{}, 1), maxItems: items, maxBytes: bytes}
+func NewEventQueue(items, bytes int) *EventQueue {
+	return &EventQueue{wake: make(chan struct{}, 1), maxItems: items, maxBytes: bytes}
 }
 
 // Push puts an event behind the others. It never waits. What tells of guilds
 // and channels is few, and always fits.
-func (f *Feed) Push(kind string, raw json.RawMessage) {
+func (f *EventQueue) Push(kind string, raw json.RawMessage) {
 	said := strings.HasPrefix(kind, "MESSAGE_") || strings.HasPrefix(kind, "INTERACTION_")
 	f.mu.Lock()
 	if said && (len(f.items) >= f.maxItems || f.bytes+len(raw) > f.maxBytes) {
@@ -50,7 +50,7 @@ func (f *Feed) Push(kind string, raw json.RawMessage) {
 }
 
 // take returns what waits; lost says that something was dropped behind it.
-func (f *Feed) take() (items []item, lost bool) {
+func (f *EventQueue) take() (items []item, lost bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	items, lost = f.items, f.lost

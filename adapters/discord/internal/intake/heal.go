@@ -30,8 +30,8 @@ const (
 	healPatience = 5 * time.Minute
 )
 
-// A healing is the filling of a channel's gap.
-type healing struct {
+// A backfill is the filling of a channel's gap.
+type backfill struct {
 	held  []item
 	late  bool // new events do not wait any more
 	again bool // some were dropped
@@ -52,22 +52,22 @@ func (t *intake) ready(ctx context.Context) {
 	if err := t.marks.load(ctx, t.o.Converter().Me.ID); err != nil {
 		t.o.Log.Error("gaps of before the start cannot be filled yet", zap.Error(err))
 	}
-	t.healWhere(ctx, func(_ string, m mark) bool { return m.Guild == "" })
+	t.backfillWhere(ctx, func(_ string, m checkpoint) bool { return m.Guild == "" })
 }
 
-// healGuild reads what was missed in a guild of which everything was just told.
-func (t *intake) healGuild(ctx context.Context, guild string) {
-	t.healWhere(ctx, func(id string, m mark) bool {
+// backfillGuild reads what was missed in a guild of which everything was just told.
+func (t *intake) backfillGuild(ctx context.Context, guild string) {
+	t.backfillWhere(ctx, func(id string, m checkpoint) bool {
 		if m.Guild != guild {
 			return false
 		}
-		p, ok := t.o.Dir.Place(id)
-		return !ok || p.Last == "" || event.Less(m.At, p.Last)
+		p, ok := t.o.Dir.Channel(id)
+		return !ok || p.Last == "" || event.Before(m.At, p.Last)
 	})
 }
 
-// healWhere fills the gaps of the channels for which ok says so.
-func (t *intake) healWhere(ctx context.Context, ok func(id string, m mark) bool) {
+// backfillWhere fills the gaps of the channels for which ok says so.
+func (t *intake) backfillWhere(ctx context.Context, ok func(id string, m checkpoint) bool) {
 	for id, m := range t.marks.all {
 		if !ok(id, m) {
 			continue
@@ -76,15 +76,15 @@ func (t *intake) healWhere(ctx context.Context, ok func(id string, m mark) bool)
 			h.again = true
 			continue
 		}
-		t.healing[id] = &healing{}
+		t.healing[id] = &backfill{}
 		t.marks.gaps[id] = true
 		t.read(ctx, id, m)
 	}
 }
 
 // read asks for the next page after a mark.
-func (t *intake) read(ctx context.Context, id string, m mark) {
-	p, ok := t.o.Dir.Place(id)
+func (t *intake) read(ctx context.Context, id string, m checkpoint) {
+	p, ok := t.o.Dir.Channel(id)
 	if !ok {
 		p = m.place(id)
 	}
@@ -103,7 +103,7 @@ func (t *intake) read(ctx context.Context, id string, m mark) {
 				late = true
 				t.hand(ctx, page{channel: id, late: true})
 			}
-			if pause.For(ctx, max(outcome.Of(got.err).RetryAfter, b.Next())) != nil {
+			if pause.Sleep(ctx, max(outcome.SendError(got.err).RetryAfter, b.Next())) != nil {
 				return
 			}
 		}
@@ -118,7 +118,7 @@ func (t *intake) hand(ctx context.Context, p page) {
 }
 
 // fetch makes the call for one page and converts it.
-func (t *intake) fetch(ctx context.Context, p event.Place, after string, joined bool) page {
+func (t *intake) fetch(ctx context.Context, p event.ChannelInfo, after string, joined bool) page {
 	out := page{channel: p.ID}
 	select {
 	case t.slots <- struct{}{}:
@@ -185,7 +185,7 @@ func (t *intake) turn(ctx context.Context, p page) {
 		t.release(ctx, h)
 		return
 	case p.err != nil:
-		t.o.Log.Warn("what was missed in a channel cannot be read", zap.String("channel", p.channel), zap.String("reason", outcome.Of(p.err).Reason))
+		t.o.Log.Warn("what was missed in a channel cannot be read", zap.String("channel", p.channel), zap.String("reason", outcome.SendError(p.err).Reason))
 		if outcome.Status(p.err) == 404 {
 			t.marks.drop(p.channel)
 		}
@@ -199,7 +199,7 @@ func (t *intake) turn(ctx context.Context, p page) {
 	m := t.marks.all[p.channel]
 	delete(t.marks.gaps, p.channel)
 	if p.last != "" && m.At != "" {
-		t.marks.reach(event.Place{ID: p.channel, Guild: m.Guild, Parent: m.Parent, Type: m.Type}, p.last, false)
+		t.marks.reach(event.ChannelInfo{ID: p.channel, Guild: m.Guild, Parent: m.Parent, Type: m.Type}, p.last, false)
 		m = t.marks.all[p.channel]
 	}
 	if p.more && m.At != "" {
@@ -211,17 +211,17 @@ func (t *intake) turn(ctx context.Context, p page) {
 }
 
 // done ends the filling of a gap.
-func (t *intake) done(ctx context.Context, channel string, h *healing) {
+func (t *intake) done(ctx context.Context, channel string, h *backfill) {
 	delete(t.marks.gaps, channel)
 	delete(t.healing, channel)
 	t.release(ctx, h)
 	if h.again && !errors.Is(ctx.Err(), context.Canceled) {
-		t.healWhere(ctx, func(id string, _ mark) bool { return id == channel })
+		t.backfillWhere(ctx, func(id string, _ checkpoint) bool { return id == channel })
 	}
 }
 
 // release takes in what was held.
-func (t *intake) release(ctx context.Context, h *healing) {
+func (t *intake) release(ctx context.Context, h *backfill) {
 	held := h.held
 	h.held = nil
 	if len(held) > 0 {

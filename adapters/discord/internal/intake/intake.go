@@ -52,7 +52,7 @@ type Options struct {
 // An Event is one that goes to the sink.
 type Event struct {
 	In    chat.Inbound
-	Place event.Place
+	Place event.ChannelInfo
 	// Interaction says how it can be answered, if it is one: it has an ID.
 	Interaction event.Interaction
 
@@ -62,19 +62,19 @@ type Event struct {
 // An intake is what Run works with. Its goroutine owns it.
 type intake struct {
 	o     Options
-	marks *marks
+	marks *checkpoints
 	calls sync.WaitGroup // what it has started
 
-	healing map[string]*healing // by channel
+	healing map[string]*backfill // by channel
 	pages   chan page
 	slots   chan struct{} // of calls for history at the same time
 }
 
 // Run takes in what comes into f until ctx ends, and waits for what it has
 // started.
-func Run(ctx context.Context, f *Feed, o Options) {
+func Run(ctx context.Context, f *EventQueue, o Options) {
 	t := &intake{
-		o: o, marks: newMarks(o.Memory), healing: map[string]*healing{},
+		o: o, marks: newCheckpoints(o.Memory), healing: map[string]*backfill{},
 		pages: make(chan page), slots: make(chan struct{}, healAtOnce),
 	}
 	save := time.NewTimer(markEvery)
@@ -87,7 +87,7 @@ func Run(ctx context.Context, f *Feed, o Options) {
 			t.digest(ctx, items)
 			if lost {
 				o.Log.Error("more events than memory holds; the rest is read from the history")
-				t.healWhere(ctx, func(string, mark) bool { return true })
+				t.backfillWhere(ctx, func(string, checkpoint) bool { return true })
 			}
 		case p := <-t.pages:
 			t.turn(ctx, p)
@@ -134,7 +134,7 @@ func (t *intake) digest(ctx context.Context, items []item) {
 		default:
 			if guild := t.o.Dir.Apply(it.kind, it.raw); guild != "" {
 				flush()
-				t.healGuild(ctx, guild)
+				t.backfillGuild(ctx, guild)
 			}
 		}
 		if len(batch) >= batchMost {
@@ -184,7 +184,7 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 		}
 		t.o.Log.Error("take in", zap.Error(err))
 		t.o.Storing("messages cannot be stored: " + err.Error())
-		if pause.For(ctx, b.Next()) != nil {
+		if pause.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
@@ -226,6 +226,6 @@ func (t *intake) mark(e Event) {
 	}
 	t.marks.reach(e.Place, in.ID, in.IgnoreRule == "")
 	if in.IgnoreRule == "" && in.Address.Thread != "" && in.Address.Thread != e.Place.ID { // it opens a thread
-		t.marks.reach(event.Place{ID: in.Address.Thread, Guild: e.Place.Guild, Parent: e.Place.ID, Type: event.PublicThread}, in.ID, true)
+		t.marks.reach(event.ChannelInfo{ID: in.Address.Thread, Guild: e.Place.Guild, Parent: e.Place.ID, Type: event.PublicThread}, in.ID, true)
 	}
 }

@@ -18,8 +18,8 @@ const (
 	// markEvery is how often marks are written, but for new ones: a crash must
 	// not forget a conversation.
 	markEvery = time.Second
-	// healFor is how far back gaps are filled.
-	healFor = 24 * time.Hour
+	// backfillWindow is how far back gaps are filled.
+	backfillWindow = 24 * time.Hour
 )
 
 // A Memory keeps small values over restarts.
@@ -29,9 +29,9 @@ type Memory interface {
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// A mark says up to which message everything of a channel is on disk, and
+// A checkpoint says up to which message everything of a channel is on disk, and
 // where the channel is.
-type mark struct {
+type checkpoint struct {
 	At     string `json:"at"`
 	Guild  string `json:"g,omitempty"`
 	Parent string `json:"p,omitempty"`
@@ -39,27 +39,27 @@ type mark struct {
 }
 
 // place is what the mark itself knows of its channel.
-func (m mark) place(id string) event.Place {
-	return event.Place{ID: id, Guild: m.Guild, Parent: m.Parent, Type: m.Type}
+func (m checkpoint) place(id string) event.ChannelInfo {
+	return event.ChannelInfo{ID: id, Guild: m.Guild, Parent: m.Parent, Type: m.Type}
 }
 
-// marks are the marks of one account. One goroutine owns them.
-type marks struct {
+// checkpoints are the marks of one account. One goroutine owns them.
+type checkpoints struct {
 	memory Memory
 	key    string // "": the account is not known yet
 	loaded bool
 	dirty  bool
 	fresh  bool // there is a mark that was not there
-	all    map[string]mark
+	all    map[string]checkpoint
 	gaps   map[string]bool // channels with a gap that is not filled: their marks stay
 }
 
-func newMarks(m Memory) *marks {
-	return &marks{memory: m, all: map[string]mark{}, gaps: map[string]bool{}}
+func newCheckpoints(m Memory) *checkpoints {
+	return &checkpoints{memory: m, all: map[string]checkpoint{}, gaps: map[string]bool{}}
 }
 
 // load reads what an earlier process has kept, once.
-func (s *marks) load(ctx context.Context, account string) error {
+func (s *checkpoints) load(ctx context.Context, account string) error {
 	if s.loaded || account == "" {
 		return nil
 	}
@@ -72,14 +72,14 @@ func (s *marks) load(ctx context.Context, account string) error {
 	if err != nil {
 		return fmt.Errorf("recall the marks: %w", err)
 	}
-	kept := map[string]mark{}
+	kept := map[string]checkpoint{}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &kept); err != nil {
-			kept = map[string]mark{} // what cannot be read is of no use to anybody
+			kept = map[string]checkpoint{} // what cannot be read is of no use to anybody
 		}
 	}
 	for id, m := range kept { // an earlier mark is the safer one
-		if now, ok := s.all[id]; !ok || event.Less(m.At, now.At) {
+		if now, ok := s.all[id]; !ok || event.Before(m.At, now.At) {
 			s.all[id] = m
 		}
 	}
@@ -88,7 +88,7 @@ func (s *marks) load(ctx context.Context, account string) error {
 }
 
 // save writes the marks if they have changed.
-func (s *marks) save(ctx context.Context) error {
+func (s *checkpoints) save(ctx context.Context) error {
 	if !s.dirty || !s.loaded || s.memory == nil {
 		return nil
 	}
@@ -105,12 +105,12 @@ func (s *marks) save(ctx context.Context) error {
 
 // reach notes that everything of a channel up to id is on disk. Only make makes
 // a mark that was not there.
-func (s *marks) reach(p event.Place, id string, create bool) {
+func (s *checkpoints) reach(p event.ChannelInfo, id string, create bool) {
 	m, ok := s.all[p.ID]
-	if !ok && !create || s.gaps[p.ID] || ok && !event.Less(m.At, id) {
+	if !ok && !create || s.gaps[p.ID] || ok && !event.Before(m.At, id) {
 		return
 	}
-	s.all[p.ID] = mark{At: id, Guild: p.Guild, Parent: p.Parent, Type: p.Type}
+	s.all[p.ID] = checkpoint{At: id, Guild: p.Guild, Parent: p.Parent, Type: p.Type}
 	s.dirty, s.fresh = true, s.fresh || !ok
 	if len(s.all) > maxMarks {
 		s.prune()
@@ -118,9 +118,9 @@ func (s *marks) reach(p event.Place, id string, create bool) {
 }
 
 // prune forgets the quietest fifth.
-func (s *marks) prune() {
+func (s *checkpoints) prune() {
 	ids := slices.SortedFunc(maps.Keys(s.all), func(a, b string) int {
-		if event.Less(s.all[a].At, s.all[b].At) {
+		if event.Before(s.all[a].At, s.all[b].At) {
 			return -1
 		}
 		return 1
@@ -130,7 +130,7 @@ func (s *marks) prune() {
 	}
 }
 
-func (s *marks) drop(id string) {
+func (s *checkpoints) drop(id string) {
 	delete(s.gaps, id)
 	if _, ok := s.all[id]; ok {
 		delete(s.all, id)
@@ -139,14 +139,14 @@ func (s *marks) drop(id string) {
 }
 
 // joined reports whether a thread has had a conversation.
-func (s *marks) joined(p event.Place) bool {
+func (s *checkpoints) joined(p event.ChannelInfo) bool {
 	_, ok := s.all[p.ID]
 	return ok && p.Thread()
 }
 
 // since returns from where a channel's gap is filled.
-func (m mark) since(now time.Time) string {
-	if oldest := event.IDAt(now.Add(-healFor)); event.Less(m.At, oldest) {
+func (m checkpoint) since(now time.Time) string {
+	if oldest := event.IDAt(now.Add(-backfillWindow)); event.Before(m.At, oldest) {
 		return oldest
 	}
 	return m.At

@@ -51,16 +51,16 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string, secure bool) (net.Conn, error)
 	// Push takes an event. It runs where the library reads: it must not wait.
 	Push func(kind string, raw json.RawMessage)
-	// Met hears of READY before it is pushed.
-	Met func(ready json.RawMessage)
-	// Proof hears of each sign of life.
-	Proof func()
+	// OnReady hears of READY before it is pushed.
+	OnReady func(ready json.RawMessage)
+	// OnAlive hears of each sign of life.
+	OnAlive func()
 	// State hears of each change of the connection, and why.
 	State func(s chat.State, why string)
 }
 
-// A line keeps an account connected.
-type line struct {
+// A connector keeps an account connected.
+type connector struct {
 	o Options
 
 	back       pause.Backoff
@@ -84,7 +84,7 @@ type session struct {
 // Run keeps the account connected until ctx ends. It returns early only with
 // an error that the operator has to mend.
 func Run(ctx context.Context, o Options) *chat.ConfigError {
-	l := &line{o: o}
+	l := &connector{o: o}
 	for ctx.Err() == nil {
 		if l.session == nil {
 			if err := l.begin(ctx); err != nil {
@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) *chat.ConfigError {
 
 // begin prepares a session that will identify, as soon as Discord allows it.
 // After an error it has waited for as long as that asks for.
-func (l *line) begin(ctx context.Context) error {
+func (l *connector) begin(ctx context.Context) error {
 	err := l.mayIdentify(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -118,10 +118,10 @@ func (l *line) begin(ctx context.Context) error {
 		if outcome.Status(err) == http.StatusUnauthorized {
 			return &chat.ConfigError{Platform: chat.Discord, Reason: outcome.BadToken}
 		}
-		se := outcome.Of(err)
+		se := outcome.SendError(err)
 		l.o.Log.Warn("connect", zap.Error(err))
 		l.o.State(chat.Retrying, se.Reason)
-		_ = pause.For(ctx, max(se.RetryAfter, l.back.Next())) // ends early with ctx
+		_ = pause.Sleep(ctx, max(se.RetryAfter, l.back.Next())) // ends early with ctx
 		return err
 	}
 	s := &session{o: l.o, lost: make(chan struct{}, 1)}
@@ -144,8 +144,8 @@ func (l *line) begin(ctx context.Context) error {
 }
 
 // mayIdentify waits until Discord takes one more session.
-func (l *line) mayIdentify(ctx context.Context) error {
-	if err := pause.For(ctx, max(0, time.Until(l.identified.Add(identifyGap)))); err != nil {
+func (l *connector) mayIdentify(ctx context.Context) error {
+	if err := pause.Sleep(ctx, max(0, time.Until(l.identified.Add(identifyGap)))); err != nil {
 		return err
 	}
 	var g struct {
@@ -164,7 +164,7 @@ func (l *line) mayIdentify(ctx context.Context) error {
 		why := fmt.Sprintf("Discord takes no more sessions of this bot for %v; find out what makes it connect so often", after.Round(time.Second))
 		l.o.Log.Error("connect", zap.String("err", why))
 		l.o.State(chat.Retrying, why)
-		return pause.For(ctx, after)
+		return pause.Sleep(ctx, after)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (s *session) dial(run context.Context, secure bool) wire.Dial {
 		if err != nil {
 			return nil, err
 		}
-		t := tap.New(c, s.o.Proof)
+		t := tap.New(c, s.o.OnAlive)
 		s.mu.Lock()
 		s.tap = t
 		s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *session) carry(ctx context.Context) (end tap.End, live bool, err error)
 	}
 	defer context.AfterFunc(ctx, func() {
 		if c := s.conn(); c != nil {
-			c.Goodbye()
+			c.SendClose()
 		}
 	})()
 	if err = s.lib.Open(); err == nil {
@@ -234,7 +234,7 @@ func (s *session) take(_ *discordgo.Session, e *discordgo.Event) {
 	switch kind {
 	case "READY":
 		s.begun.Store(true)
-		s.o.Met(e.RawData)
+		s.o.OnReady(e.RawData)
 		fallthrough
 	case "RESUMED":
 		s.live.Store(true)
@@ -244,7 +244,7 @@ func (s *session) take(_ *discordgo.Session, e *discordgo.Event) {
 }
 
 // after decides how to go on when a connection has ended, and waits until then.
-func (l *line) after(ctx context.Context, end tap.End, live bool, err error) {
+func (l *connector) after(ctx context.Context, end tap.End, live bool, err error) {
 	why := reason(end, err)
 	l.o.Log.Warn("the connection has ended", zap.String("reason", why), zap.Bool("live", live))
 	l.o.State(chat.Retrying, why)
@@ -252,7 +252,7 @@ func (l *line) after(ctx context.Context, end tap.End, live bool, err error) {
 	case live:
 		l.failures = 0
 		l.back.Reset()
-	case end.Greeted:
+	case end.HelloReceived:
 		l.failures++
 	}
 	rest := time.Duration(0)
@@ -267,7 +267,7 @@ func (l *line) after(ctx context.Context, end tap.End, live bool, err error) {
 	if !live {
 		rest = max(rest, l.back.Next())
 	}
-	_ = pause.For(ctx, rest) // ends early with ctx
+	_ = pause.Sleep(ctx, rest) // ends early with ctx
 }
 
 // reason says in words why a connection has ended.

@@ -33,7 +33,7 @@ const (
 // BadToken says what to do about a token that Discord does not know.
 const BadToken = "Discord does not know this bot token; put the token of the developer portal into token (DISCORD_BOT_TOKEN)"
 
-// Of says what became of a call that ended with err. What is known
+// SendError says what became of a call that ended with err. What is known
 // decides: a refusal by Discord's API is certain, a request that was given no
 // connection is certain, anything else is not.
 //
@@ -49,7 +49,7 @@ const BadToken = "Discord does not know this bot token; put the token of the dev
 //	429                           Refused: the address is banned for a while
 //	other 3xx, 4xx                Refused: it did not pass the request on
 //	2xx, 5xx                      Uncertain
-func Of(err error) *chat.SendError {
+func SendError(err error) *chat.SendError {
 	var (
 		we     *wire.Error
 		chosen *chat.SendError
@@ -85,7 +85,7 @@ func Of(err error) *chat.SendError {
 
 // refusal says what an answer of Discord's API means.
 func refusal(e *wire.Error) *chat.SendError {
-	out := &chat.SendError{Outcome: chat.Permanent, Reason: Words(e), Err: e}
+	out := &chat.SendError{Outcome: chat.Permanent, Reason: Describe(e), Err: e}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
 		out.Outcome, out.RetryAfter, out.AccountWide = chat.Transient, e.After, e.Global
@@ -135,8 +135,8 @@ var reasons = map[int]string{
 	240000:             "the server's content filter has blocked a link",
 }
 
-// Words says what a refusal means to people.
-func Words(e *wire.Error) string {
+// Describe says what a refusal means to people.
+func Describe(e *wire.Error) string {
 	if s, ok := reasons[e.Code]; ok {
 		return s
 	}
@@ -156,20 +156,20 @@ func Words(e *wire.Error) string {
 }
 
 // StaysArchived is the error of a thread that the bot may not open again.
-func StaysArchived() *chat.SendError { return Rejected("%s", reasons[Archived]) }
+func StaysArchived() *chat.SendError { return Permanent("%s", reasons[Archived]) }
 
-// Vanished is the error of a place that is not there.
-func Vanished() *chat.SendError { return Rejected("%s", reasons[UnknownChannel]) }
+// ChannelGone is the error of a place that is not there.
+func ChannelGone() *chat.SendError { return Permanent("%s", reasons[UnknownChannel]) }
 
-// Rejected returns the error of what Discord would never take.
-func Rejected(format string, args ...any) *chat.SendError {
+// Permanent returns the error of what Discord would never take.
+func Permanent(format string, args ...any) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Before returns the error of a message that was not sent because a call before
+// NotSent returns the error of a message that was not sent because a call before
 // it failed. Such calls can be made again, so nothing is uncertain.
-func Before(err error) *chat.SendError {
-	se := *Of(err)
+func NotSent(err error) *chat.SendError {
+	se := *SendError(err)
 	if se.Outcome == chat.Uncertain {
 		se.Outcome = chat.Transient
 	}

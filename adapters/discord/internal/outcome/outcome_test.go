@@ -62,7 +62,7 @@ func TestWhatACallThatFailedMeans(t *testing.T) {
 		{"an unknown 400", api(400, 1), chat.Permanent, 0, false, "refuses"},
 		{"what is known already", fmt.Errorf("x: %w", &chat.SendError{Outcome: chat.Permanent, Reason: "said"}), chat.Permanent, 0, false, "said"},
 	} {
-		se := outcome.Of(c.err)
+		se := outcome.SendError(c.err)
 		if se.Outcome != c.want || se.RetryAfter != c.after || se.AccountWide != c.all || !strings.Contains(se.Reason, c.has) {
 			t.Errorf("%s: %+v", c.name, se)
 		}

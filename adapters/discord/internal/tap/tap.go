@@ -53,13 +53,13 @@ func patience(interval time.Duration) time.Duration { return interval * 3 / 2 }
 
 // An End says why a connection ended, as far as the gateway said it.
 type End struct {
-	Greeted   bool   // the gateway had said hello
-	Code      int    // of the close frame; 0: none came
-	Text      string // of the close frame
-	Reconnect bool   // op 7: come back and resume
-	Invalid   bool   // op 9: the session is invalid
-	Resumable bool   // of op 9
-	Silent    bool   // nothing was acknowledged in time
+	HelloReceived bool   // the gateway had said hello
+	Code          int    // of the close frame; 0: none came
+	Text          string // of the close frame
+	Reconnect     bool   // op 7: come back and resume
+	Invalid       bool   // op 9: the session is invalid
+	Resumable     bool   // of op 9
+	Silent        bool   // nothing was acknowledged in time
 }
 
 // A Conn is one connection to the gateway. Read and Write may be called side by
@@ -121,9 +121,9 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Goodbye tells the gateway that the account leaves, so that it is shown as
+// SendClose tells the gateway that the account leaves, so that it is shown as
 // offline at once, and closes. It does not wait for anybody who writes.
-func (c *Conn) Goodbye() {
+func (c *Conn) SendClose() {
 	if c.wmu.TryLock() {
 		var key [4]byte
 		binary.BigEndian.PutUint32(key[:], rand.Uint32())
@@ -341,7 +341,7 @@ func (c *Conn) hello(e envelope, data []byte) error {
 		return errors.New("the gateway's hello names no heartbeat interval")
 	}
 	c.interval = time.Duration(h.Interval) * time.Millisecond
-	c.note(func(e *End) { e.Greeted = true })
+	c.note(func(e *End) { e.HelloReceived = true })
 	c.deadline = time.Now().Add(openLimit)
 	return c.pass(data)
 }

@@ -75,31 +75,31 @@ func TestWhatTheLibraryGetsToSee(t *testing.T) {
 		want string // behind the upgrade
 		end  tap.End
 	}{
-		{"the beginning", []string{text(hello), text(ready)}, text(hello) + text(slim), tap.End{Greeted: true}},
-		{"an event", []string{text(hello), text(ready), text(event("MESSAGE_CREATE", `{"a":1}`))}, text(hello) + text(slim) + text(raw("MESSAGE_CREATE", `{"a":1}`)), tap.End{Greeted: true}},
-		{"a long event", []string{text(hello), text(event("GUILD_CREATE", `"`+long+`"`))}, text(hello) + text(raw("GUILD_CREATE", `"`+long+`"`)), tap.End{Greeted: true}},
-		{"an event that is null", []string{text(hello), text(event("GUILD_CREATE", `null`))}, text(hello) + text(raw("GUILD_CREATE", `null`)), tap.End{Greeted: true}},
-		{"an event without data", []string{text(hello), text(`{"op":0,"s":2,"t":"GUILD_CREATE"}`)}, text(hello) + text(raw("GUILD_CREATE", `null`)), tap.End{Greeted: true}},
-		{"an event without a number", []string{text(hello), text(event("A", `1`)), text(`{"op":0,"t":"B","d":1}`)}, text(hello) + text(raw("A", `1`)) + text(raw("B", `1`)), tap.End{Greeted: true}},
-		{"an event in pieces", []string{text(hello), frame(0x01, `{"op":0,"s":2,`), frame(0x89, "ping"), frame(0x00, `"t":"A",`), frame(0x80, `"d":1}`)}, text(hello) + frame(0x89, "ping") + text(raw("A", `1`)), tap.End{Greeted: true}},
-		{"resumed", []string{text(hello), text(event("RESUMED", `null`))}, text(hello) + text(event("RESUMED", `{}`)), tap.End{Greeted: true}},
-		{"nothing of sense", []string{text(hello), text(`null`), text(`[]`), text(`{`), text(`{"op":null}`), text(`{"op":0,"d":1}`), text(ready)}, text(hello) + text(slim), tap.End{Greeted: true}},
-		{"an ack before the beginning", []string{text(hello), text(`{"op":11}`), text(ready), text(`{"op":11}`)}, text(hello) + text(slim) + text(`{"op":11}`), tap.End{Greeted: true}},
-		{"a request for a heartbeat", []string{text(hello), text(`{"op":1,"d":null}`)}, text(hello) + text(`{"op":1,"d":null}`), tap.End{Greeted: true}},
-		{"op 7 right after hello", []string{text(hello), text(`{"op":7,"d":null}`), text(ready)}, text(hello), tap.End{Greeted: true, Reconnect: true}},
-		{"op 9", []string{text(hello), text(`{"op":9,"d":false}`), text(ready)}, text(hello), tap.End{Greeted: true, Invalid: true}},
-		{"op 9, to be resumed", []string{text(hello), text(`{"op":9,"d":true}`)}, text(hello), tap.End{Greeted: true, Invalid: true, Resumable: true}},
-		{"a close", []string{text(hello), frame(0x88, "\x0f\xa4no")}, text(hello) + frame(0x88, "\x0f\xa4no"), tap.End{Greeted: true, Code: 4004, Text: "no"}},
+		{"the beginning", []string{text(hello), text(ready)}, text(hello) + text(slim), tap.End{HelloReceived: true}},
+		{"an event", []string{text(hello), text(ready), text(event("MESSAGE_CREATE", `{"a":1}`))}, text(hello) + text(slim) + text(raw("MESSAGE_CREATE", `{"a":1}`)), tap.End{HelloReceived: true}},
+		{"a long event", []string{text(hello), text(event("GUILD_CREATE", `"`+long+`"`))}, text(hello) + text(raw("GUILD_CREATE", `"`+long+`"`)), tap.End{HelloReceived: true}},
+		{"an event that is null", []string{text(hello), text(event("GUILD_CREATE", `null`))}, text(hello) + text(raw("GUILD_CREATE", `null`)), tap.End{HelloReceived: true}},
+		{"an event without data", []string{text(hello), text(`{"op":0,"s":2,"t":"GUILD_CREATE"}`)}, text(hello) + text(raw("GUILD_CREATE", `null`)), tap.End{HelloReceived: true}},
+		{"an event without a number", []string{text(hello), text(event("A", `1`)), text(`{"op":0,"t":"B","d":1}`)}, text(hello) + text(raw("A", `1`)) + text(raw("B", `1`)), tap.End{HelloReceived: true}},
+		{"an event in pieces", []string{text(hello), frame(0x01, `{"op":0,"s":2,`), frame(0x89, "ping"), frame(0x00, `"t":"A",`), frame(0x80, `"d":1}`)}, text(hello) + frame(0x89, "ping") + text(raw("A", `1`)), tap.End{HelloReceived: true}},
+		{"resumed", []string{text(hello), text(event("RESUMED", `null`))}, text(hello) + text(event("RESUMED", `{}`)), tap.End{HelloReceived: true}},
+		{"nothing of sense", []string{text(hello), text(`null`), text(`[]`), text(`{`), text(`{"op":null}`), text(`{"op":0,"d":1}`), text(ready)}, text(hello) + text(slim), tap.End{HelloReceived: true}},
+		{"an ack before the beginning", []string{text(hello), text(`{"op":11}`), text(ready), text(`{"op":11}`)}, text(hello) + text(slim) + text(`{"op":11}`), tap.End{HelloReceived: true}},
+		{"a request for a heartbeat", []string{text(hello), text(`{"op":1,"d":null}`)}, text(hello) + text(`{"op":1,"d":null}`), tap.End{HelloReceived: true}},
+		{"op 7 right after hello", []string{text(hello), text(`{"op":7,"d":null}`), text(ready)}, text(hello), tap.End{HelloReceived: true, Reconnect: true}},
+		{"op 9", []string{text(hello), text(`{"op":9,"d":false}`), text(ready)}, text(hello), tap.End{HelloReceived: true, Invalid: true}},
+		{"op 9, to be resumed", []string{text(hello), text(`{"op":9,"d":true}`)}, text(hello), tap.End{HelloReceived: true, Invalid: true, Resumable: true}},
+		{"a close", []string{text(hello), frame(0x88, "\x0f\xa4no")}, text(hello) + frame(0x88, "\x0f\xa4no"), tap.End{HelloReceived: true, Code: 4004, Text: "no"}},
 		{"a close without a code", []string{frame(0x88, "")}, frame(0x88, ""), tap.End{}},
 		{"an interval of nothing", []string{text(`{"op":10,"d":{"heartbeat_interval":0}}`)}, "", tap.End{}},
 		{"an interval of ages", []string{text(`{"op":10,"d":{"heartbeat_interval":1e15}}`)}, "", tap.End{}},
 		{"no interval", []string{text(`{"op":10}`)}, "", tap.End{}},
-		{"a READY of nobody", []string{text(hello), text(`{"op":0,"s":1,"t":"READY","d":{"session_id":"a"}}`)}, text(hello), tap.End{Greeted: true}},
-		{"a READY with odd fields", []string{text(hello), text(strings.Replace(ready, `[null]`, `{"a":[]}`, 1))}, text(hello) + text(slim), tap.End{Greeted: true}},
+		{"a READY of nobody", []string{text(hello), text(`{"op":0,"s":1,"t":"READY","d":{"session_id":"a"}}`)}, text(hello), tap.End{HelloReceived: true}},
+		{"a READY with odd fields", []string{text(hello), text(strings.Replace(ready, `[null]`, `{"a":[]}`, 1))}, text(hello) + text(slim), tap.End{HelloReceived: true}},
 		{"compressed", []string{frame(0xc1, "x"), text(hello)}, "", tap.End{}},
 		{"masked", []string{"\x81\x81abcdx", text(hello)}, "", tap.End{}},
 		{"endless", []string{"\x81\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", text(hello)}, "", tap.End{}},
-		{"half a frame", []string{text(hello), "\x81\x05ab"}, text(hello), tap.End{Greeted: true}},
+		{"half a frame", []string{text(hello), "\x81\x05ab"}, text(hello), tap.End{HelloReceived: true}},
 	} {
 		got, conn, _ := through(t, append([]string{upgrade}, c.sent...)...)
 		if got != upgrade+c.want {
@@ -205,7 +205,7 @@ func TestSignsOfLifeAreTold(t *testing.T) {
 func TestGoodbyeClosesAsAClientDoes(t *testing.T) {
 	near, far := pipe.Conns("gateway")
 	conn := tap.New(near, func() {})
-	conn.Goodbye()
+	conn.SendClose()
 	got, err := io.ReadAll(far)
 	if err != nil || len(got) != 8 || got[0] != 0x88 || got[1] != 0x82 || int(got[6]^got[2])<<8|int(got[7]^got[3]) != 1000 {
 		t.Errorf("%x, %v", got, err)

@@ -2,9 +2,9 @@ package event
 
 import "encoding/json"
 
-// About names what an envelope concerns, so that it can be looked up before it
+// Subject names what an envelope concerns, so that it can be looked up before it
 // is converted. Each may be empty.
-type About struct {
+type Subject struct {
 	Channel string
 	// Kind is what Slack says of the channel; "" if it says nothing.
 	Kind string
@@ -14,14 +14,14 @@ type About struct {
 }
 
 // Of returns what an envelope is about.
-func Of(e Envelope) About {
+func Of(e Envelope) Subject {
 	switch e.Type {
 	case EventsAPI:
 		var p callback
 		if json.Unmarshal(e.Payload, &p) != nil {
-			return About{}
+			return Subject{}
 		}
-		a := About{Channel: p.Event.Channel, Kind: p.Event.ChannelType, User: p.Event.User}
+		a := Subject{Channel: p.Event.Channel, Kind: p.Event.ChannelType, User: p.Event.User}
 		if p.Event.Message != nil {
 			a.User = p.Event.Message.User
 		}
@@ -29,15 +29,15 @@ func Of(e Envelope) About {
 	case Interactive:
 		var p press
 		if json.Unmarshal(e.Payload, &p) != nil {
-			return About{}
+			return Subject{}
 		}
-		return About{Channel: p.place(), User: p.User.ID}
+		return Subject{Channel: p.place(), User: p.User.ID}
 	case SlashCommand:
 		var p slash
 		if json.Unmarshal(e.Payload, &p) != nil {
-			return About{}
+			return Subject{}
 		}
-		return About{Channel: p.ChannelID, Kind: p.kind(), User: p.UserID, ResponseURL: p.ResponseURL}
+		return Subject{Channel: p.ChannelID, Kind: p.kind(), User: p.UserID, ResponseURL: p.ResponseURL}
 	}
-	return About{}
+	return Subject{}
 }

@@ -30,8 +30,8 @@ type Identity struct {
 	Name   string `json:"name"`
 }
 
-// A Room is what is known of a channel.
-type Room struct {
+// A ChannelInfo is what is known of a channel.
+type ChannelInfo struct {
 	Kind chat.Kind // DM, Group for a group direct message, Channel for all others
 	Name string
 }
@@ -46,7 +46,7 @@ type Converter struct {
 	// Name returns a person's name and handle, empty if they are not known.
 	Name func(user string) (name, handle string)
 	// Room returns what is known of a channel; an empty Kind: nothing.
-	Room func(channel string) Room
+	Room func(channel string) ChannelInfo
 }
 
 // errUnreadable says that a payload has nothing in it that can be converted.
@@ -141,7 +141,7 @@ func reply(b Body) bool { return b.ThreadTS != "" && b.ThreadTS != b.TS }
 // place returns where a message stands, and where its answer goes. A message
 // that is meant for us opens a thread in a channel if that is wanted; the
 // thread has no message of its own yet.
-func (c Converter) place(b Body, room Room, addressed bool) chat.Address {
+func (c Converter) place(b Body, room ChannelInfo, addressed bool) chat.Address {
 	a := chat.Address{Platform: chat.Slack, Account: c.Account, Scope: c.Me.Team, Chat: b.Channel, Kind: room.Kind}
 	if room.Kind == chat.Channel {
 		a.Kind = chat.Group
@@ -160,7 +160,7 @@ func (c Converter) place(b Body, room Room, addressed bool) chat.Address {
 
 // room returns what a channel is: by what the event says, by what is known, by
 // its id.
-func (c Converter) room(channel, kind string) Room {
+func (c Converter) room(channel, kind string) ChannelInfo {
 	r := c.Room(channel)
 	switch kind {
 	case "im":

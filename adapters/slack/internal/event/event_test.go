@@ -37,11 +37,11 @@ func converter(t interface{ Fatal(...any) }, change ...func(*event.Settings)) ev
 			}
 			return "", ""
 		},
-		Room: func(channel string) event.Room {
+		Room: func(channel string) event.ChannelInfo {
 			if channel == "C1" {
-				return event.Room{Kind: chat.Channel, Name: "general"}
+				return event.ChannelInfo{Kind: chat.Channel, Name: "general"}
 			}
-			return event.Room{}
+			return event.ChannelInfo{}
 		},
 	}
 }
@@ -322,7 +322,7 @@ func TestTimes(t *testing.T) {
 		if !ok || !got.Equal(at) {
 			t.Fatalf("%v becomes %s becomes %v", at, event.TS(at), got)
 		}
-		if event.Later(event.TS(at), event.TS(at)) || !event.Later(event.TS(at.Add(time.Microsecond)), event.TS(at)) || !event.Later(event.TS(at), "") {
+		if event.After(event.TS(at), event.TS(at)) || !event.After(event.TS(at.Add(time.Microsecond)), event.TS(at)) || !event.After(event.TS(at), "") {
 			t.Fatalf("order at %v", at)
 		}
 	})

@@ -57,7 +57,7 @@ func NewRules(s Settings) (Rules, error) {
 }
 
 // allows reports whether a channel is listened to at all. Direct chats are.
-func (r Rules) allows(channel string, room Room) bool {
+func (r Rules) allows(channel string, room ChannelInfo) bool {
 	return room.Kind == chat.DM || !r.ignored[channel] && (len(r.allowed) == 0 || r.allowed[channel])
 }
 
@@ -69,7 +69,7 @@ func (r Rules) prompt(at chat.Address) string {
 	return r.prompts[at.Chat]
 }
 
-func (c Converter) groupRule(in chat.Inbound, room Room) string {
+func (c Converter) groupRule(in chat.Inbound, room ChannelInfo) string {
 	switch {
 	case !c.Rules.allows(in.Address.Chat, room):
 		return ruleChatNotIn
@@ -99,7 +99,7 @@ func mentions(text, user string) bool {
 }
 
 // addressed reports whether a message is meant for the bot.
-func (c Converter) addressed(b Body, room Room, n relation) bool {
+func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 	switch {
 	case room.Kind == chat.DM, n.named, !c.Rules.requireMention, c.Rules.free[b.Channel]:
 		return true

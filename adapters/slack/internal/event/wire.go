@@ -154,8 +154,8 @@ func TS(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.FormatInt(1e6+int64(t.Nanosecond()/1000), 10)[1:]
 }
 
-// Later reports whether ts a is after ts b; nothing is before everything.
-func Later(a, b string) bool {
+// After reports whether ts a is after ts b; nothing is before everything.
+func After(a, b string) bool {
 	at, ok := Time(a)
 	if !ok {
 		return false

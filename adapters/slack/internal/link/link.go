@@ -50,8 +50,8 @@ const (
 	shortLife   = 10 * time.Second // a socket that ends sooner is no success
 )
 
-// An Owner is told what happens. None of its methods may wait for anything.
-type Owner interface {
+// An Handler is told what happens. None of its methods may wait for anything.
+type Handler interface {
 	// Take takes an envelope. ack tells Slack that it is stored.
 	Take(e event.Envelope, ack func() error)
 	// Lost says that there was no socket from since until now.
@@ -67,7 +67,7 @@ type Owner interface {
 
 // Options are what a link needs. None may be left empty but Socket.
 type Options struct {
-	Owner Owner
+	Handler Handler
 	// Client makes the library's client over c.
 	Client func(c Doer) *slack.Client
 	Wire   *wire.Client
@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	k := &sockets{o: o, ctx: ctx, back: pause.Backoff{First: First}, fail: fail, last: o.Last, line: wire.Line{Socket: o.Socket, Proxy: proxy, Alive: o.Owner.Alive}}
+	k := &sockets{o: o, ctx: ctx, back: pause.Backoff{First: First}, fail: fail, last: o.Last, line: wire.SocketOptions{Socket: o.Socket, Proxy: proxy, Alive: o.Handler.Alive}}
 	k.mu.Lock()
 	k.openLocked(0)
 	k.mu.Unlock()
@@ -111,7 +111,7 @@ type sockets struct {
 	o    Options
 	ctx  context.Context //nolint:containedctx // that of the one call in which this lives
 	fail context.CancelCauseFunc
-	line wire.Line
+	line wire.SocketOptions
 	wg   sync.WaitGroup
 
 	mu   sync.Mutex // guards what follows
@@ -128,8 +128,8 @@ type socket struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when it is no more
 	// mu of its sockets guards what follows.
-	since time.Time // of its hello
-	why   string    // what Slack said when it asked to leave
+	since  time.Time // of its hello
+	reason string    // what Slack said when it asked to leave
 }
 
 // openLocked begins to open the next socket after d.
@@ -147,7 +147,7 @@ func (k *sockets) openLocked(d time.Duration) {
 			<-old.done
 			d = max(d, settle)
 		}
-		err := pause.For(ctx, d)
+		err := pause.Sleep(ctx, d)
 		if err == nil {
 			err = k.run(ctx, s)
 		}
@@ -159,7 +159,7 @@ func (k *sockets) openLocked(d time.Duration) {
 // run opens a socket and takes what it brings until it ends.
 func (k *sockets) run(ctx context.Context, s *socket) error {
 	line := k.line
-	line.Leave = func(reason string) { k.leave(s, reason) }
+	line.OnDisconnect = func(reason string) { k.leave(s, reason) }
 	c := socketmode.New(k.o.Client(&once{Client: k.o.Wire}),
 		socketmode.OptionDialer(line.Dialer()),
 		socketmode.OptionPingInterval(pingWait),
@@ -224,7 +224,7 @@ func (k *sockets) bad(ctx context.Context, c *socketmode.Client, bad *socketmode
 // socket that brought it; what is late goes out all the same, and Slack, which
 // has given it up, sends the event again.
 func (k *sockets) take(ctx context.Context, c *socketmode.Client, env event.Envelope) {
-	k.o.Owner.Take(env, func() error {
+	k.o.Handler.Take(env, func() error {
 		ctx, cancel := context.WithTimeout(ctx, ackWithin)
 		defer cancel()
 		return c.AckCtx(ctx, env.ID, nil) //nolint:wrapcheck // the caller says what it did
@@ -243,7 +243,7 @@ func (k *sockets) hello(s *socket, open int) {
 	old := k.cur
 	k.cur, k.next, k.old, s.since = s, nil, old, time.Now()
 	if old == nil {
-		k.o.Owner.Lost(k.last)
+		k.o.Handler.Lost(k.last)
 	} else {
 		k.wg.Go(func() { // read until Slack closes it
 			t := time.NewTimer(drain)
@@ -255,7 +255,7 @@ func (k *sockets) hello(s *socket, open int) {
 			}
 		})
 	}
-	k.o.Owner.Set(chat.Connected, "")
+	k.o.Handler.Set(chat.Connected, "")
 }
 
 // countLocked compares how many sockets Slack counts with our own. More of them
@@ -268,12 +268,12 @@ func (k *sockets) countLocked(s *socket, open int) {
 	}
 	if open <= ours {
 		k.more = false
-		k.o.Owner.Shared("")
+		k.o.Handler.Shared("")
 		return
 	}
 	k.o.Log.Warn("Slack counts sockets of this app that are not ours", zap.Int("open", open), zap.Int("ours", ours))
 	if k.more { // it has lasted
-		k.o.Owner.Shared("another process uses this app token, and Slack gives each message to only one of both; stop it, or give this daemon an app of its own")
+		k.o.Handler.Shared("another process uses this app token, and Slack gives each message to only one of both; stop it, or give this daemon an app of its own")
 	}
 	again := recount
 	if k.more {
@@ -281,7 +281,7 @@ func (k *sockets) countLocked(s *socket, open int) {
 	}
 	k.more = true
 	k.wg.Go(func() {
-		if pause.For(k.ctx, again) == nil {
+		if pause.Sleep(k.ctx, again) == nil {
 			k.leave(s, "sockets are counted again")
 		}
 	})
@@ -292,7 +292,7 @@ func (k *sockets) leave(s *socket, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.o.Log.Info("leave a socket", zap.String("reason", reason))
-	s.why = reason
+	s.reason = reason
 	if k.cur == s && k.next == nil {
 		k.openLocked(0)
 	}
@@ -313,7 +313,7 @@ func (k *sockets) ended(s *socket, err error) {
 	var after time.Duration
 	switch s {
 	case k.cur:
-		k.cur, k.last = nil, k.o.Owner.Proof()
+		k.cur, k.last = nil, k.o.Handler.Proof()
 		if time.Since(s.since) < shortLife {
 			after = k.back.Next()
 		} else {
@@ -333,10 +333,10 @@ func (k *sockets) ended(s *socket, err error) {
 	if k.old != nil && k.cur == nil {
 		k.old.stop() // nothing waits for what it may still bring
 	}
-	why := k.o.Wire.Mask(endWords(s.why, err))
+	why := k.o.Wire.Mask(endWords(s.reason, err))
 	k.o.Log.Warn("socket", zap.String("err", why))
 	if k.cur == nil {
-		k.o.Owner.Set(chat.Retrying, why)
+		k.o.Handler.Set(chat.Retrying, why)
 	}
 	if k.next == nil {
 		k.openLocked(after)
@@ -353,7 +353,7 @@ func endWords(reason string, err error) string {
 	case errors.Is(err, errLost):
 		return "the connection to Slack was lost"
 	}
-	se := outcome.Of(err)
+	se := outcome.SendError(err)
 	if se.Outcome == chat.Uncertain || outcome.Code(err) != "" {
 		return fmt.Sprintf("no socket to Slack: %v", err)
 	}

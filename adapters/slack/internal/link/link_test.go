@@ -69,7 +69,7 @@ func TestTheOwnerIsToldInOrder(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { // awaited below
 			ended <- link.Run(ctx, link.Options{
-				Owner: d, Wire: w, Socket: srv.Dial, Last: time.Now(), Log: zap.NewNop(),
+				Handler: d, Wire: w, Socket: srv.Dial, Last: time.Now(), Log: zap.NewNop(),
 				Client: func(c link.Doer) *slackgo.Client {
 					return slackgo.New(bot.Token(), slackgo.OptionAppLevelToken(bot.App().Token()), slackgo.OptionAPIURL(srv.APIURL()), slackgo.OptionHTTPClient(c))
 				},
@@ -102,7 +102,7 @@ func TestTheOwnerIsToldInOrder(t *testing.T) {
 }
 
 func TestAProxyThatIsNone(t *testing.T) {
-	err := link.Run(t.Context(), link.Options{Owner: &diary{}, Proxy: "http://a b", Log: zap.NewNop()})
+	err := link.Run(t.Context(), link.Options{Handler: &diary{}, Proxy: "http://a b", Log: zap.NewNop()})
 	var ce *chat.ConfigError
 	if !errors.As(err, &ce) || strings.Contains(ce.Reason, "a b") {
 		t.Errorf("%v", err)

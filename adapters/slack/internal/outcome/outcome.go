@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Of says what became of a call to which the library returned err. What
+// SendError says what became of a call to which the library returned err. What
 // is known decides:
 //
 //	answer of the Web API                   outcome
@@ -30,7 +30,7 @@ import (
 //	answer of something in between
 //	3xx, 4xx                                Refused: it did not pass the request on
 //	2xx, 5xx                                Uncertain
-func Of(err error) *chat.SendError {
+func SendError(err error) *chat.SendError {
 	var (
 		chosen *chat.SendError
 		flood  *slack.RateLimitedError
@@ -98,7 +98,7 @@ func refusal(e slack.SlackErrorResponse) *chat.SendError {
 	case "missing_scope", "no_permission":
 		out.Outcome, out.Reason = chat.Transient, scopeWords(e.Needed)
 	default:
-		out.Reason = Words(e.Err)
+		out.Reason = Describe(e.Err)
 		if out.Reason == "" {
 			out.Reason = "Slack refuses this (" + e.Err + ")"
 		}
@@ -116,9 +116,9 @@ func scopeWords(needed string) string {
 	return "the app lacks the scope " + needed + "; add it under OAuth & Permissions and install the app again"
 }
 
-// Words says what a refusal means that the same message will meet again; "" if
+// Describe says what a refusal means that the same message will meet again; "" if
 // it is not known.
-func Words(code string) string {
+func Describe(code string) string {
 	switch code {
 	case "channel_not_found":
 		return "Slack does not know this channel, or the bot is not in it; invite it with /invite"
@@ -200,7 +200,7 @@ func Socket(err error) error {
 	return nil
 }
 
-// Rejected says that a message never goes out as it is.
-func Rejected(reason string) *chat.SendError {
+// Permanent says that a message never goes out as it is.
+func Permanent(reason string) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }

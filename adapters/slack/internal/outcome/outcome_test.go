@@ -40,7 +40,7 @@ func TestOf(t *testing.T) {
 		{slack.StatusCodeError{Code: 429}, chat.Transient, 0, false, "wait"},
 		{errors.New("unexpected end of JSON"), chat.Uncertain, 0, false, "understood"},
 	} {
-		got := outcome.Of(c.err)
+		got := outcome.SendError(c.err)
 		if got.Outcome != c.want || got.RetryAfter != c.after || got.AccountWide != c.global || !strings.Contains(got.Reason, c.has) {
 			t.Errorf("%v: %+v", c.err, got)
 		}

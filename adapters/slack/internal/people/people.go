@@ -22,30 +22,30 @@ const (
 	retention = 2             // a full memory is cut by this
 )
 
-// A Book is what is known; it is bounded, and asks Slack for the rest.
-type Book struct {
+// A Directory is what is known; it is bounded, and asks Slack for the rest.
+type Directory struct {
 	api *slack.Client
 	log *zap.Logger
 
 	mu    sync.Mutex // guards what follows
-	users map[string]known
-	rooms map[string]known
+	users map[string]cacheEntry
+	rooms map[string]cacheEntry
 }
 
-// A known thing is what Slack said of it, or that it did not tell.
-type known struct {
+// A cacheEntry thing is what Slack said of it, or that it did not tell.
+type cacheEntry struct {
 	name, handle string
 	kind         chat.Kind
 	until        time.Time // when to ask again
 }
 
 // New returns an empty book that asks api.
-func New(api *slack.Client, log *zap.Logger) *Book {
-	return &Book{api: api, log: log, users: map[string]known{}, rooms: map[string]known{}}
+func New(api *slack.Client, log *zap.Logger) *Directory {
+	return &Directory{api: api, log: log, users: map[string]cacheEntry{}, rooms: map[string]cacheEntry{}}
 }
 
 // Name returns what is known of a person.
-func (p *Book) Name(user string) (name, handle string) {
+func (p *Directory) Name(user string) (name, handle string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.users[user]
@@ -53,23 +53,23 @@ func (p *Book) Name(user string) (name, handle string) {
 }
 
 // Room returns what is known of a channel.
-func (p *Book) Room(channel string) event.Room {
+func (p *Directory) Room(channel string) event.ChannelInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.rooms[channel]
-	return event.Room{Kind: k.kind, Name: k.name}
+	return event.ChannelInfo{Kind: k.kind, Name: k.name}
 }
 
-// Look finds out what is not known of what an envelope is about. What Slack
+// Load finds out what is not known of what an envelope is about. What Slack
 // does not tell in time stays unknown for a while.
-func (p *Book) Look(ctx context.Context, a event.About) {
+func (p *Directory) Load(ctx context.Context, a event.Subject) {
 	if a.User != "" && p.stale(p.users, a.User) {
 		u, err := p.api.GetUserInfoContext(ctx, a.User)
-		k := known{until: time.Now().Add(askAgain)}
+		k := cacheEntry{until: time.Now().Add(askAgain)}
 		if err != nil {
 			p.log.Debug("ask for a person's name", zap.Error(err))
 		} else {
-			k = known{
+			k = cacheEntry{
 				name:   cmp.Or(u.Profile.DisplayName, u.RealName, u.Profile.RealName, u.Name),
 				handle: u.Name, until: time.Now().Add(freshFor),
 			}
@@ -78,11 +78,11 @@ func (p *Book) Look(ctx context.Context, a event.About) {
 	}
 	if a.Channel != "" && a.Kind != "im" && p.stale(p.rooms, a.Channel) {
 		c, err := p.api.GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: a.Channel})
-		k := known{until: time.Now().Add(askAgain)}
+		k := cacheEntry{until: time.Now().Add(askAgain)}
 		if err != nil {
 			p.log.Debug("ask for a channel's name", zap.Error(err))
 		} else {
-			k = known{name: c.Name, kind: chat.Channel, until: time.Now().Add(freshFor)}
+			k = cacheEntry{name: c.Name, kind: chat.Channel, until: time.Now().Add(freshFor)}
 			switch {
 			case c.IsIM:
 				k.kind = chat.DM
@@ -94,7 +94,7 @@ func (p *Book) Look(ctx context.Context, a event.About) {
 	}
 }
 
-func (p *Book) stale(m map[string]known, id string) bool {
+func (p *Directory) stale(m map[string]cacheEntry, id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().After(m[id].until)
@@ -102,7 +102,7 @@ func (p *Book) stale(m map[string]known, id string) bool {
 
 // keep remembers k. What was known before is not forgotten because Slack does
 // not tell it now.
-func (p *Book) keep(m map[string]known, id string, k known) {
+func (p *Directory) keep(m map[string]cacheEntry, id string, k cacheEntry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old, ok := m[id]; ok && k.name == "" && k.kind == "" {

@@ -30,9 +30,9 @@ func TestNamesAreAskedOnceAndOutlastTrouble(t *testing.T) {
 		calls := func() int { return len(srv.Ledger().Calls("users.info", "conversations.info")) }
 
 		for range 3 {
-			b.Look(t.Context(), event.About{User: ann.ID(), Channel: room.ID(), Kind: "channel"})
-			b.Look(t.Context(), event.About{Channel: group.ID()})
-			b.Look(t.Context(), event.About{Channel: "D1", Kind: "im"})
+			b.Load(t.Context(), event.Subject{User: ann.ID(), Channel: room.ID(), Kind: "channel"})
+			b.Load(t.Context(), event.Subject{Channel: group.ID()})
+			b.Load(t.Context(), event.Subject{Channel: "D1", Kind: "im"})
 		}
 		if _, handle := b.Name(ann.ID()); handle != "ann" || calls() != 3 {
 			t.Errorf("%q after %d calls", handle, calls())
@@ -50,8 +50,8 @@ func TestNamesAreAskedOnceAndOutlastTrouble(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		for range 10 {
-			b.Look(ctx, event.About{User: ann.ID()})
-			b.Look(ctx, event.About{User: bob.ID()})
+			b.Load(ctx, event.Subject{User: ann.ID()})
+			b.Load(ctx, event.Subject{User: bob.ID()})
 		}
 		if took := time.Since(begin); took > 2*time.Second {
 			t.Errorf("it waited for %v", took)
@@ -64,7 +64,7 @@ func TestNamesAreAskedOnceAndOutlastTrouble(t *testing.T) {
 		}
 		srv.ClearFaults()
 		<-time.After(2 * time.Minute)
-		b.Look(t.Context(), event.About{User: bob.ID()})
+		b.Load(t.Context(), event.Subject{User: bob.ID()})
 		if _, handle := b.Name(bob.ID()); handle != "bob" {
 			t.Errorf("%q is never asked again", handle)
 		}

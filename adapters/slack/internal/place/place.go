@@ -38,15 +38,15 @@ type Memory interface {
 // longer than its bounds.
 type record struct {
 	// Places are the channels in which we speak, by id.
-	Places map[string]*place `json:"places,omitempty"`
+	Places map[string]*channelState `json:"places,omitempty"`
 	// Uploads are the last files that were sent: their ids at Slack by ours.
 	Uploads []upload `json:"uploads,omitempty"`
 	// Alive is the Unix time at which this was written.
 	Alive int64 `json:"alive,omitempty"`
 }
 
-// A place is a channel in which we speak.
-type place struct {
+// A channelState is a channel in which we speak.
+type channelState struct {
 	Kind string `json:"k,omitempty"` // im, mpim or channel, as events say it
 	// Seen is the ts of the newest message outside of threads.
 	Seen string `json:"s,omitempty"`
@@ -75,7 +75,7 @@ type Set struct {
 
 // New returns an empty set, which is kept under key; m may be nil.
 func New(key string, m Memory, log *zap.Logger) *Set {
-	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*place{}}}
+	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*channelState{}}}
 }
 
 // Recall takes what an earlier process kept.
@@ -141,7 +141,7 @@ func (p *Set) Keep(ctx context.Context) {
 			if err := p.Flush(ctx); err != nil && ctx.Err() == nil {
 				p.log.Warn("remember where the bot speaks", zap.Error(err))
 			}
-			_ = pause.For(ctx, writePace) // its end is seen above
+			_ = pause.Sleep(ctx, writePace) // its end is seen above
 		}
 	}
 }
@@ -176,8 +176,8 @@ func (p *Set) Joined(channel, thread string) bool {
 	return pl != nil && pl.Threads[thread] != ""
 }
 
-// Saw notes a message that is stored.
-func (p *Set) Saw(in chat.Inbound) {
+// MarkSeen notes a message that is stored.
+func (p *Set) MarkSeen(in chat.Inbound) {
 	if _, ok := event.Time(in.ID); !ok || in.Kind != chat.Message {
 		return // a slash command is no message
 	}
@@ -202,9 +202,9 @@ func (p *Set) Saw(in chat.Inbound) {
 	p.changed()
 }
 
-// Spoke notes that a message of ours stands at to. What others said before it
+// MarkSpoken notes that a message of ours stands at to. What others said before it
 // need not have been seen.
-func (p *Set) Spoke(to chat.Address, id string) {
+func (p *Set) MarkSpoken(to chat.Address, id string) {
 	if to.Thread == "" {
 		return
 	}
@@ -220,8 +220,8 @@ func (p *Set) Spoke(to chat.Address, id string) {
 	}
 }
 
-func (p *Set) addLocked(at chat.Address) *place {
-	pl := &place{Kind: "channel", Used: time.Now().Unix()}
+func (p *Set) addLocked(at chat.Address) *channelState {
+	pl := &channelState{Kind: "channel", Used: time.Now().Unix()}
 	switch at.Kind {
 	case chat.DM:
 		pl.Kind = "im"
@@ -240,7 +240,7 @@ func (p *Set) addLocked(at chat.Address) *place {
 	return pl
 }
 
-func (p *Set) joinLocked(pl *place, thread, ts string) {
+func (p *Set) joinLocked(pl *channelState, thread, ts string) {
 	if pl.Threads == nil {
 		pl.Threads = map[string]string{}
 	}
@@ -264,24 +264,24 @@ func (p *Set) joinLocked(pl *place, thread, ts string) {
 }
 
 func later(a, b string) string {
-	if event.Later(b, a) {
+	if event.After(b, a) {
 		return b
 	}
 	return a
 }
 
-// A Visit is a place or thread whose history is to be asked.
-type Visit struct {
+// A HistoryRequest is a place or thread whose history is to be asked.
+type HistoryRequest struct {
 	Channel, Kind, Thread string
 	Seen                  string // the newest ts that was seen there
 }
 
-// Visits returns the places used since a time, the last used first, then the
+// HistoryRequests returns the places used since a time, the last used first, then the
 // threads, each at most so many. left is how many more there are.
-func (p *Set) Visits(since time.Time) (out []Visit, left int) {
+func (p *Set) HistoryRequests(since time.Time) (out []HistoryRequest, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var threads []Visit
+	var threads []HistoryRequest
 	ids := slices.SortedFunc(maps.Keys(p.rec.Places), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.rec.Places[b].Used, p.rec.Places[a].Used), cmp.Compare(a, b))
 	})
@@ -291,15 +291,15 @@ func (p *Set) Visits(since time.Time) (out []Visit, left int) {
 			break
 		}
 		if pl.Seen != "" {
-			out = append(out, Visit{Channel: id, Kind: pl.Kind, Seen: pl.Seen})
+			out = append(out, HistoryRequest{Channel: id, Kind: pl.Kind, Seen: pl.Seen})
 		}
 		for thread, seen := range pl.Threads {
 			if at, ok := event.Time(seen); ok && at.After(since) {
-				threads = append(threads, Visit{Channel: id, Kind: pl.Kind, Thread: thread, Seen: seen})
+				threads = append(threads, HistoryRequest{Channel: id, Kind: pl.Kind, Thread: thread, Seen: seen})
 			}
 		}
 	}
-	slices.SortFunc(threads, func(a, b Visit) int { return cmp.Compare(b.Seen, a.Seen) })
+	slices.SortFunc(threads, func(a, b HistoryRequest) int { return cmp.Compare(b.Seen, a.Seen) })
 	left = max(0, len(out)-maxRooms) + max(0, len(threads)-maxTalks)
 	return append(out[:min(len(out), maxRooms)], threads[:min(len(threads), maxTalks)]...), left
 }

@@ -47,16 +47,16 @@ func said(channel, thread string, n int) chat.Inbound {
 func TestItSurvivesARestart(t *testing.T) {
 	m := &memory{}
 	p := place.New("k", m, zap.NewNop())
-	p.Saw(said("D1", "", 1))
-	p.Saw(said("C1", ts(2), 2)) // opens a thread
+	p.MarkSeen(said("D1", "", 1))
+	p.MarkSeen(said("C1", ts(2), 2)) // opens a thread
 	other := said("C1", ts(2), 5)
 	other.Addressed, other.IgnoreRule = false, "not_addressed"
-	p.Saw(other) // in a thread of ours
-	p.Saw(chat.Inbound{Kind: chat.Message, ID: "slash.1", Address: said("C9", "", 1).Address, Addressed: true})
+	p.MarkSeen(other) // in a thread of ours
+	p.MarkSeen(chat.Inbound{Kind: chat.Message, ID: "slash.1", Address: said("C9", "", 1).Address, Addressed: true})
 	stranger := said("C2", "", 3)
 	stranger.Addressed = false
-	p.Saw(stranger)
-	p.Spoke(chat.Address{Kind: chat.Thread, Chat: "C3", Thread: ts(4)}, ts(6))
+	p.MarkSeen(stranger)
+	p.MarkSpoken(chat.Address{Kind: chat.Thread, Chat: "C3", Thread: ts(4)}, ts(6))
 	if err := p.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -70,22 +70,22 @@ func TestItSurvivesARestart(t *testing.T) {
 	if !q.Knows("D1") || q.Knows("C2") || q.Knows("C9") || q.Alive().IsZero() {
 		t.Error("the places are not those of before")
 	}
-	got, left := q.Visits(time.Unix(1_700_000_000, 0))
-	want := []place.Visit{
+	got, left := q.HistoryRequests(time.Unix(1_700_000_000, 0))
+	want := []place.HistoryRequest{
 		{Channel: "C3", Kind: "channel", Thread: ts(4), Seen: ts(6)}, {Channel: "C1", Kind: "channel", Thread: ts(2), Seen: ts(5)},
 		{Channel: "C1", Kind: "channel", Seen: ts(2)}, {Channel: "D1", Kind: "im", Seen: ts(1)},
 	}
-	slices.SortFunc(got, func(a, b place.Visit) int { return -compare(a.Seen, b.Seen) })
+	slices.SortFunc(got, func(a, b place.HistoryRequest) int { return -compare(a.Seen, b.Seen) })
 	if !slices.Equal(got, want) || left != 0 {
 		t.Errorf("visits %+v, %d left", got, left)
 	}
-	if got, _ := q.Visits(time.Now().Add(24 * 365 * 100 * time.Hour)); len(got) != 0 {
+	if got, _ := q.HistoryRequests(time.Now().Add(24 * 365 * 100 * time.Hour)); len(got) != 0 {
 		t.Errorf("old places are visited: %v", got)
 	}
 }
 
 func compare(a, b string) int {
-	if event.Later(a, b) {
+	if event.After(a, b) {
 		return 1
 	}
 	return -1
@@ -95,7 +95,7 @@ func TestItStaysWithinItsBounds(t *testing.T) {
 	m := &memory{}
 	p := place.New("k", m, zap.NewNop())
 	for i := range 6000 {
-		p.Saw(said(fmt.Sprint("C", i%700), ts(i), i))
+		p.MarkSeen(said(fmt.Sprint("C", i%700), ts(i), i))
 	}
 	for i := range 100 {
 		if err := p.Uploading(t.Context(), fmt.Sprint("o", i), fmt.Sprint("F", i)); err != nil {
@@ -108,7 +108,7 @@ func TestItStaysWithinItsBounds(t *testing.T) {
 	if !p.Joined("C399", ts(5999)) || p.Joined("C0", ts(0)) {
 		t.Error("the newest is forgotten before the oldest")
 	}
-	if v, left := p.Visits(time.Unix(0, 0)); len(v) > 40 || left == 0 {
+	if v, left := p.HistoryRequests(time.Unix(0, 0)); len(v) > 40 || left == 0 {
 		t.Errorf("%d visits, %d left", len(v), left)
 	}
 	if files, sure := p.Uploaded("o99"); !slices.Equal(files, []string{"F99"}) || sure {
@@ -127,10 +127,10 @@ func TestItIsWrittenAtMostOnceASecondAndAtTheEnd(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); p.Keep(ctx) }() // awaited below
 		for i := range 100 {
-			p.Saw(said("D1", "", i))
+			p.MarkSeen(said("D1", "", i))
 			<-time.After(50 * time.Millisecond)
 		}
-		p.Saw(said("D1", "", 1000))
+		p.MarkSeen(said("D1", "", 1000))
 		stop()
 		<-done
 		if n := len(m.writes); n < 5 || n > 7 {
@@ -138,7 +138,7 @@ func TestItIsWrittenAtMostOnceASecondAndAtTheEnd(t *testing.T) {
 		}
 		q := place.New("k", m, zap.NewNop())
 		q.Recall(t.Context())
-		if v, _ := q.Visits(time.Unix(0, 0)); len(v) != 1 || v[0].Seen != ts(1000) {
+		if v, _ := q.HistoryRequests(time.Unix(0, 0)); len(v) != 1 || v[0].Seen != ts(1000) {
 			t.Errorf("the end is lost: %+v", v)
 		}
 	})
@@ -148,7 +148,7 @@ func TestAMemoryThatIsBroken(t *testing.T) {
 	for _, m := range []*memory{{err: errors.New("disk")}, {v: []byte("{")}, {v: []byte(`{"places":{"D1":null}}`)}, {v: []byte("null")}} {
 		p := place.New("k", m, zap.NewNop())
 		p.Recall(t.Context())
-		p.Saw(said("D1", "", 1))
+		p.MarkSeen(said("D1", "", 1))
 		if !p.Knows("D1") {
 			t.Errorf("%q: nothing is remembered", m.v)
 		}

@@ -19,21 +19,21 @@ import (
 // A Dial opens a connection. For a wss address it includes TLS.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A Line says how sockets are opened and who hears of what comes in on them.
-type Line struct {
+// A SocketOptions says how sockets are opened and who hears of what comes in on them.
+type SocketOptions struct {
 	// Socket opens the connection of a socket; nil: the network.
 	Socket Dial
 	Proxy  func(*http.Request) (*url.URL, error)
 	// Alive is called whenever anything at all has come in.
 	Alive func()
-	// Leave is called when Slack asks to leave this socket, with its reason. The
+	// OnDisconnect is called when Slack asks to leave this socket, with its reason. The
 	// library does not hear of it: it would hang up before there is another one.
-	Leave func(reason string)
+	OnDisconnect func(reason string)
 }
 
 // Dialer returns the library's dialer for one socket. Behind a proxy the
 // library itself hears Slack's wish to leave, and hangs up.
-func (l Line) Dialer() *websocket.Dialer {
+func (l SocketOptions) Dialer() *websocket.Dialer {
 	d := &websocket.Dialer{
 		HandshakeTimeout: 10 * time.Second,
 		WriteBufferSize:  32 << 10, // Slack does not put continued frames together
@@ -44,7 +44,7 @@ func (l Line) Dialer() *websocket.Dialer {
 			if err != nil {
 				return nil, fmt.Errorf("open the socket: %w", err)
 			}
-			return &lens{Conn: c, line: l}, nil
+			return &frameReader{Conn: c, line: l}, nil
 		}
 		d.NetDialContext, d.NetDialTLSContext = open, open
 		return d
@@ -55,7 +55,7 @@ func (l Line) Dialer() *websocket.Dialer {
 		if err != nil {
 			return nil, fmt.Errorf("open the socket: %w", err)
 		}
-		return &lens{Conn: c, line: l, blind: proxied}, nil
+		return &frameReader{Conn: c, line: l, blind: proxied}, nil
 	}
 	if proxied { // the library puts TLS over what goes through the proxy
 		d.Proxy = l.Proxy
@@ -66,13 +66,13 @@ func (l Line) Dialer() *websocket.Dialer {
 		if err != nil {
 			return nil, fmt.Errorf("open the socket: %w", err)
 		}
-		return &lens{Conn: c, line: l}, nil
+		return &frameReader{Conn: c, line: l}, nil
 	}
 	return d
 }
 
 // proxied reports whether Slack's sockets are reached through a proxy.
-func (l Line) proxied() bool {
+func (l SocketOptions) proxied() bool {
 	if l.Proxy == nil {
 		return false
 	}
@@ -84,11 +84,11 @@ func (l Line) proxied() bool {
 // few hundred bytes.
 const maxHeld = 8 << 10
 
-// A lens is a connection that reads along: the websocket frames that come in
+// A frameReader is a connection that reads along: the websocket frames that come in
 // pass through it, but for Slack's wish to leave.
-type lens struct {
+type frameReader struct {
 	net.Conn
-	line  Line
+	line  SocketOptions
 	blind bool // what passes is not ours to read
 
 	begun bool   // the answer to the handshake has passed
@@ -99,7 +99,7 @@ type lens struct {
 }
 
 // Read implements net.Conn.
-func (l *lens) Read(p []byte) (int, error) {
+func (l *frameReader) Read(p []byte) (int, error) {
 	if l.blind {
 		n, err := l.Conn.Read(p)
 		if n > 0 {
@@ -129,7 +129,7 @@ func (l *lens) Read(p []byte) (int, error) {
 }
 
 // sort moves what is understood from in to out.
-func (l *lens) sort() {
+func (l *frameReader) sort() {
 	for len(l.in) > 0 {
 		if !l.begun {
 			end := headerEnd(l.in)
@@ -159,7 +159,7 @@ func (l *lens) sort() {
 			whole := head + int(size)
 			if reason, ok := leaving(l.in[head:whole]); ok {
 				l.in = l.in[whole:]
-				l.line.Leave(reason)
+				l.line.OnDisconnect(reason)
 			} else {
 				l.forward(whole)
 			}
@@ -167,7 +167,7 @@ func (l *lens) sort() {
 	}
 }
 
-func (l *lens) forward(n int) {
+func (l *frameReader) forward(n int) {
 	l.out = append(l.out, l.in[:n]...)
 	l.in = l.in[n:]
 }

@@ -126,11 +126,11 @@ func TestProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := wire.Line{Proxy: proxy, Alive: func() {}}.Dialer()
+	d := wire.SocketOptions{Proxy: proxy, Alive: func() {}}.Dialer()
 	if d.Proxy == nil || d.NetDialTLSContext != nil {
 		t.Error("a socket does not go through the proxy")
 	}
-	if d := (wire.Line{Alive: func() {}}).Dialer(); d.Proxy != nil || d.NetDialTLSContext == nil {
+	if d := (wire.SocketOptions{Alive: func() {}}).Dialer(); d.Proxy != nil || d.NetDialTLSContext == nil {
 		t.Error("a socket without a proxy is not seen into")
 	}
 }
@@ -145,10 +145,10 @@ func (f feed) Read(p []byte) (int, error) { return f.r.Read(p) }
 
 // through returns what passes of raw, and the reasons for which to leave.
 func through(t interface{ Fatal(...any) }, r io.Reader) (passed []byte, leave []string, alive int) {
-	d := wire.Line{
-		Socket: func(context.Context, string, string) (net.Conn, error) { return feed{r: r}, nil },
-		Alive:  func() { alive++ },
-		Leave:  func(reason string) { leave = append(leave, reason) },
+	d := wire.SocketOptions{
+		Socket:       func(context.Context, string, string) (net.Conn, error) { return feed{r: r}, nil },
+		Alive:        func() { alive++ },
+		OnDisconnect: func(reason string) { leave = append(leave, reason) },
 	}.Dialer()
 	c, err := d.NetDialContext(context.Background(), "tcp", "x")
 	if err != nil {
@@ -261,7 +261,7 @@ func TestASocketOfARealServer(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }() // awaited below
 	var left []string
-	d := wire.Line{Socket: l.Dial, Alive: func() {}, Leave: func(s string) { left = append(left, s) }}.Dialer()
+	d := wire.SocketOptions{Socket: l.Dial, Alive: func() {}, OnDisconnect: func(s string) { left = append(left, s) }}.Dialer()
 	c, resp, err := d.DialContext(t.Context(), "wss://slack.test/link", nil)
 	if err != nil {
 		t.Fatal(err)

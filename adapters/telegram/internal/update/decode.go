@@ -30,11 +30,11 @@ func decode(raw json.RawMessage) (*models.Update, error) {
 	return u, nil
 }
 
-// A place says to which of the library's types an object belongs.
-type place int
+// A objectKind says to which of the library's types an object belongs.
+type objectKind int
 
 const (
-	inUpdate place = iota
+	inUpdate objectKind = iota
 	inMessage
 	inCallback
 	inChat
@@ -42,7 +42,7 @@ const (
 )
 
 // within names the fields that are looked into rather than left out.
-func within(p place, field string) (place, bool) {
+func within(p objectKind, field string) (objectKind, bool) {
 	switch {
 	case p == inUpdate && field == "callback_query":
 		return inCallback, true
@@ -59,7 +59,7 @@ func within(p place, field string) (place, bool) {
 }
 
 // prune returns raw without the fields that the library cannot read.
-func prune(raw json.RawMessage, p place, depth int) json.RawMessage {
+func prune(raw json.RawMessage, p objectKind, depth int) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if depth > maxNesting || json.Unmarshal(raw, &fields) != nil {
 		return raw
@@ -84,12 +84,12 @@ func prune(raw json.RawMessage, p place, depth int) json.RawMessage {
 }
 
 // readable reports whether the library can read a field alone.
-func readable(p place, name string, v json.RawMessage) bool {
+func readable(p objectKind, name string, v json.RawMessage) bool {
 	alone, err := json.Marshal(map[string]json.RawMessage{name: v})
 	if err != nil {
 		return false
 	}
-	types := map[place]any{
+	types := map[objectKind]any{
 		inUpdate: new(models.Update), inMessage: new(models.Message), inCallback: new(models.CallbackQuery),
 		inChat: new(models.Chat), inUser: new(models.User),
 	}

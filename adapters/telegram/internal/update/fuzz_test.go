@@ -25,7 +25,7 @@ func FuzzConvert(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, who := range []update.Identity{{}, me} {
 			r, err := try(update.Settings{RequireMention: true, Patterns: []string{"hey"}}, who, raw)
-			if err != nil || r.V != update.Taken {
+			if err != nil || r.V != update.Converted {
 				continue
 			}
 			if r.In.IdempotencyKey == "" || r.In.Address.Chat == "" {

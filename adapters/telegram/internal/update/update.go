@@ -36,13 +36,13 @@ const (
 	RuleUnreadable   = "unreadable_update"
 )
 
-// A Verdict says what became of an update in conversion.
-type Verdict int
+// A ConvertResult says what became of an update in conversion.
+type ConvertResult int
 
 const (
-	Taken   Verdict = iota // Inbound is to be accepted
-	Waits                  // it needs the bot's own name, which is not known yet
-	Skipped                // nothing in it concerns anybody
+	Converted    ConvertResult = iota // Inbound is to be accepted
+	NeedsBotName                      // it needs the bot's own name, which is not known yet
+	Skipped                           // nothing in it concerns anybody
 )
 
 // A Converter turns updates into events. It is a value: the same update with
@@ -91,7 +91,7 @@ type Identity struct {
 
 // Convert returns the event of an update. now stands in for the time of events
 // that carry none. Its error says that the update cannot be read.
-func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, Verdict, error) {
+func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, ConvertResult, error) {
 	u, err := decode(raw)
 	if err != nil {
 		return chat.Inbound{}, Skipped, err
@@ -100,7 +100,7 @@ func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, Ve
 	return in, v, nil
 }
 
-func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, Verdict) {
+func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, ConvertResult) {
 	switch {
 	case u.Message != nil:
 		return c.message(u.Message, false)
@@ -118,13 +118,13 @@ func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, Verdi
 	return chat.Inbound{}, Skipped
 }
 
-func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Verdict) {
+func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, ConvertResult) {
 	if m.Chat.ID == 0 || m.ID == 0 {
 		return chat.Inbound{}, Skipped
 	}
 	at := c.address(m.Chat, threadOf(m))
 	if at.Kind != chat.DM && c.Me.Username == "" {
-		return chat.Inbound{}, Waits
+		return chat.Inbound{}, NeedsBotName
 	}
 	in := chat.Inbound{
 		IdempotencyKey: messageKey(m.Chat.ID, m.ID),
@@ -148,7 +148,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Verdic
 	}
 	if to, ok := c.moved(m, &in); ok {
 		in.Kind, in.MigratedTo = chat.Migrated, to
-		return in, Taken
+		return in, Converted
 	}
 	in.IgnoreRule = c.noise(m)
 	text, known := content(m, c.Me)
@@ -167,7 +167,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Verdic
 	if in.IgnoreRule == "" && !edited {
 		in.Part = part(m, in)
 	}
-	return in, Taken
+	return in, Converted
 }
 
 // noise names the rule for what nobody expects an answer to.
@@ -199,7 +199,7 @@ func (c Converter) moved(m *models.Message, in *chat.Inbound) (*chat.Address, bo
 	return nil, false
 }
 
-func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inbound, Verdict) {
+func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inbound, ConvertResult) {
 	var (
 		at chat.Address
 		id int
@@ -218,7 +218,7 @@ func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inboun
 		return chat.Inbound{}, Skipped
 	}
 	if at.Kind != chat.DM && c.Me.Username == "" {
-		return chat.Inbound{}, Waits
+		return chat.Inbound{}, NeedsBotName
 	}
 	in := chat.Inbound{
 		IdempotencyKey: q.ID, ID: strconv.Itoa(id), Kind: chat.Callback, Address: at,
@@ -227,16 +227,16 @@ func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inboun
 	if !c.allows(at) {
 		in.IgnoreRule = ruleChatNotIn
 	}
-	return in, Taken
+	return in, Converted
 }
 
-func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, Verdict) {
+func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, ConvertResult) {
 	if u.Chat.ID == 0 {
 		return chat.Inbound{}, Skipped
 	}
 	at := c.address(u.Chat, "")
 	if at.Kind != chat.DM && c.Me.Username == "" {
-		return chat.Inbound{}, Waits
+		return chat.Inbound{}, NeedsBotName
 	}
 	return chat.Inbound{
 		IdempotencyKey: fmt.Sprintf("%d:member:%d:%s", u.Chat.ID, u.Date, u.NewChatMember.Type),
@@ -244,7 +244,7 @@ func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, Verdic
 		SentAt: time.Unix(int64(u.Date), 0).UTC(), ChatName: u.Chat.Title,
 		Text:       "[the bot is now " + string(u.NewChatMember.Type) + " here]",
 		IgnoreRule: ruleMembership,
-	}, Taken
+	}, Converted
 }
 
 // Quarantined is the event that stands for an update whose conversion failed:

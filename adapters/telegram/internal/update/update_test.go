@@ -17,7 +17,7 @@ var me = update.Identity{ID: 99, Username: "HermesBot"}
 // A result is what conversion makes of an update.
 type result struct {
 	In chat.Inbound
-	V  update.Verdict
+	V  update.ConvertResult
 }
 
 func try(cfg update.Settings, who update.Identity, raw string) (result, error) {
@@ -278,10 +278,10 @@ func TestSendersAreWhoSpeaks(t *testing.T) {
 
 func TestGroupsWaitForTheBotsName(t *testing.T) {
 	unnamed := update.Identity{ID: 99}
-	if r := convert(t, update.Settings{}, unnamed, group(`"text":"x"`)); r.V != update.Waits {
+	if r := convert(t, update.Settings{}, unnamed, group(`"text":"x"`)); r.V != update.NeedsBotName {
 		t.Errorf("group message without a name: %+v", r)
 	}
-	if r := convert(t, update.Settings{}, unnamed, private("message", `"text":"x"`)); r.V != update.Taken {
+	if r := convert(t, update.Settings{}, unnamed, private("message", `"text":"x"`)); r.V != update.Converted {
 		t.Errorf("direct message without a name: %+v", r)
 	}
 }
@@ -295,7 +295,7 @@ func TestNewerFieldsDoNotHideAMessage(t *testing.T) {
 		`"text":"hi","entities":[{"type":"bold","offset":"0"}]`,
 	} {
 		got := convert(t, update.Settings{}, me, private("message", fields))
-		if got.V != update.Taken || !strings.HasSuffix(got.In.Text, "hi") || got.In.IgnoreRule != "" {
+		if got.V != update.Converted || !strings.HasSuffix(got.In.Text, "hi") || got.In.IgnoreRule != "" {
 			t.Errorf("%s: %+v", fields, got)
 		}
 	}
