@@ -144,7 +144,7 @@ func TestUnitRefusesWhatItCannotWrite(t *testing.T) {
 }
 
 // verify checks a unit with the manager's own tool, or skips the test.
-func verify(t *testing.T, text string, user bool) systemd.Verdict {
+func verify(t *testing.T, text string, user bool) systemd.VerifyReport {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), systemd.UnitName(""))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -175,7 +175,7 @@ func TestManagerTakesTheUnits(t *testing.T) {
 		"user without a sandbox": {Binary: self, User: true, Without: systemd.Optional(true)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(systemd.Verdict{}, verify(t, unit(t, s), s.User)); diff != "" {
+			if diff := cmp.Diff(systemd.VerifyReport{}, verify(t, unit(t, s), s.User)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

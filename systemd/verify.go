@@ -15,8 +15,8 @@ import (
 // ErrNoVerifier is returned by Verify where there is no systemd-analyze.
 var ErrNoVerifier = errors.New("systemd: there is no systemd-analyze here")
 
-// A Verdict is what the service manager's own check says about a unit file.
-type Verdict struct {
+// A VerifyReport is what the service manager's own check says about a unit file.
+type VerifyReport struct {
 	// Unknown are the directives that this version of the manager does not
 	// know: candidates for Settings.Without.
 	Unknown []string
@@ -25,10 +25,10 @@ type Verdict struct {
 }
 
 // Verify lets systemd-analyze check the unit file at path.
-func Verify(ctx context.Context, path string, user bool) (Verdict, error) {
+func Verify(ctx context.Context, path string, user bool) (VerifyReport, error) {
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return Verdict{}, ErrNoVerifier
+		return VerifyReport{}, ErrNoVerifier
 	}
 	args := []string{"verify", path}
 	env := append(os.Environ(), "SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_LOG_COLOR=0", "LC_ALL=C")
@@ -46,10 +46,10 @@ func Verify(ctx context.Context, path string, user bool) (Verdict, error) {
 	v := read(out.String())
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
-		return Verdict{}, fmt.Errorf("verify unit file: %w", err)
+		return VerifyReport{}, fmt.Errorf("verify unit file: %w", err)
 	}
 	if failed != nil && len(v.Unknown) == 0 && len(v.Problems) == 0 {
-		return Verdict{}, fmt.Errorf("verify unit file: %w", err)
+		return VerifyReport{}, fmt.Errorf("verify unit file: %w", err)
 	}
 	return v, nil
 }
@@ -57,8 +57,8 @@ func Verify(ctx context.Context, path string, user bool) (Verdict, error) {
 var unknownKey = regexp.MustCompile(`Unknown (?:key name|key|lvalue) '([A-Za-z]+)'`)
 
 // read sorts the lines that systemd-analyze writes.
-func read(out string) Verdict {
-	var v Verdict
+func read(out string) VerifyReport {
+	var v VerifyReport
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
 		m := unknownKey.FindStringSubmatch(line)

@@ -54,12 +54,12 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 	p := admin.Prompt{Layers: []prompt.Layer{{Name: hostile, Text: hostile}}, Tools: []admin.Tool{{Name: hostile}}, Hash: hostile}
 	p.Session.ID = hostile
 	record := ledger.Record{N: 1, Provider: hostile, Model: hostile, Break: hostile, BreakLayer: hostile}
-	spent := admin.Spent{Name: hostile, Title: hostile, Calls: 2, Unpriced: 1, Unknown: []string{hostile}}
+	spent := admin.UsageRow{Name: hostile, Title: hostile, Calls: 2, Unpriced: 1, Unknown: []string{hostile}}
 	for name, out := range map[string]string{
 		"prompt": promptText(p, true), "trace": traceText(admin.Trace{Calls: []ledger.Record{record}}),
-		"diff": diffText(admin.Diff{A: record, B: record, Where: hostile}), "usage": usageText(admin.Usage{By: "model", Compacted: []admin.Compacted{{Session: hostile, Title: hostile}}, Rows: []admin.Spent{spent}, Total: spent, Prices: hostile}),
+		"diff": diffText(admin.Diff{A: record, B: record, Where: hostile}), "usage": usageText(admin.Usage{By: "model", Compacted: []admin.Compacted{{Session: hostile, Title: hostile}}, Rows: []admin.UsageRow{spent}, Total: spent, Prices: hostile}),
 		"memory": memoryText(remembered{Target: "memory", File: hostile, Entries: []string{hostile}, Blocked: map[string]string{hostile: "x"}}),
-		"skills": skillsText([]aSkill{{Name: hostile, Category: hostile, Description: hostile, Hidden: hostile}}, 1),
+		"skills": skillsText([]skillRow{{Name: hostile, Category: hostile, Description: hostile, Hidden: hostile}}, 1),
 		"message": rowText(outbox.Row{Reason: hostile, Turn: hostile, Receipt: &chat.Receipt{ID: hostile}, Msg: chat.Outbound{
 			Text: chat.PlainText(hostile), File: &chat.File{Name: hostile, MIME: hostile}, Buttons: [][]chat.Button{{{Label: hostile, Data: hostile}}},
 		}}, time.Now()),
@@ -106,8 +106,8 @@ func TestStatusTellsReuseAndBreaks(t *testing.T) {
 }
 
 func TestUsageListsWhatWasCompacted(t *testing.T) {
-	row := admin.Spent{Name: "a", Calls: 1}
-	u := admin.Usage{By: "session", Rows: []admin.Spent{row}, Total: row, Compacted: []admin.Compacted{
+	row := admin.UsageRow{Name: "a", Calls: 1}
+	u := admin.Usage{By: "session", Rows: []admin.UsageRow{row}, Total: row, Compacted: []admin.Compacted{
 		{Session: "a", Title: "The trip", Context: 900, Compactions: 2, Archived: 58, Summaries: &llm.Usage{Input: 5000, Output: 300}}, {Session: "b", Archived: 7},
 	}}
 	if out := usageText(u); !regexp.MustCompile(`COMPACTED +CONTEXT +TIMES +ARCHIVED +TOKENS OF SUMMARIES\na The trip +900 +2 +58 +5000 in, 300 out\nb +0 +0 +7 +unknown\n`).MatchString(out) {
@@ -120,9 +120,9 @@ func TestUsageListsWhatWasCompacted(t *testing.T) {
 }
 
 func TestPartlyKnownCostsSayTheRest(t *testing.T) {
-	known := admin.Spent{Name: "a", Calls: 1, Costs: admin.Costs{Paid: 0.5}}
-	mixed := admin.Spent{Name: "together", Calls: 2, Unpriced: 1, Unknown: []string{"x/y"}, Costs: admin.Costs{Paid: 0.5}}
-	out := usageText(admin.Usage{By: "model", Rows: []admin.Spent{known}, Total: mixed, Prices: "2026-11-22, a page"})
+	known := admin.UsageRow{Name: "a", Calls: 1, Costs: admin.Costs{Paid: 0.5}}
+	mixed := admin.UsageRow{Name: "together", Calls: 2, Unpriced: 1, Unknown: []string{"x/y"}, Costs: admin.Costs{Paid: 0.5}}
+	out := usageText(admin.Usage{By: "model", Rows: []admin.UsageRow{known}, Total: mixed, Prices: "2026-11-22, a page"})
 	for _, want := range []string{"$0.5000 + unknown", "Paid $0.5000", "Prices of 2026-11-22, a page.", "The price of x/y is not known: 1 of 2 calls"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)

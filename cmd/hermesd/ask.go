@@ -23,16 +23,16 @@ import (
 // dbName is the store in the home directory.
 const dbName = "hermesd.db"
 
-// ask calls f with a client of the daemon or, where none runs, of the store
+// withClient calls f with a client of the daemon or, where none runs, of the store
 // itself. Both take the same road.
-func (c *cli) ask(ctx context.Context, f func(*admin.Client) error) error {
+func (c *cli) withClient(ctx context.Context, f func(*admin.Client) error) error {
 	home, err := config.ResolveHome(c.home, c.env)
 	if err != nil {
 		return err
 	}
 	client, err := admin.Dial(ctx, home)
 	if errors.Is(err, admin.ErrNoDaemon) {
-		return c.askStore(ctx, home, f)
+		return c.withStore(ctx, home, f)
 	}
 	if err != nil {
 		return err
@@ -40,8 +40,8 @@ func (c *cli) ask(ctx context.Context, f func(*admin.Client) error) error {
 	return errors.Join(f(client), client.Close(ctx))
 }
 
-// askDaemon calls f with a client of the daemon that runs.
-func (c *cli) askDaemon(ctx context.Context, f func(*admin.Client) error) error {
+// withDaemon calls f with a client of the daemon that runs.
+func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error {
 	home, err := config.ResolveHome(c.home, c.env)
 	if err != nil {
 		return err
@@ -56,9 +56,9 @@ func (c *cli) askDaemon(ctx context.Context, f func(*admin.Client) error) error 
 	return errors.Join(f(client), client.Close(ctx))
 }
 
-// mute says of an error that names the holder of the home that it does not
+// explainUnanswered says of an error that names the holder of the home that it does not
 // answer either.
-func mute(err error) error {
+func explainUnanswered(err error) error {
 	var locked *storage.LockedError
 	if errors.As(err, &locked) {
 		return fmt.Errorf("%w; it does not answer on its control socket (yet)", err)
@@ -69,14 +69,14 @@ func mute(err error) error {
 // closing is how long what this process has opened may take to close.
 const closing = 10 * time.Second
 
-// askStore opens the store of home for one question.
-func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
+// withStore opens the store of home for one question.
+func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
 	if err := isHome(home); err != nil {
 		return err
 	}
 	h, err := storage.Open(home)
 	if err != nil {
-		return mute(err)
+		return explainUnanswered(err)
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	path := h.Path(dbName)
@@ -94,10 +94,10 @@ func (c *cli) askStore(ctx context.Context, home string, f func(*admin.Client) e
 		return err
 	}
 	var search func(context.Context, string, int) ([]admin.Found, error)
-	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h))}, app.Upkeep(store, nil)
+	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h))}, app.Maintenance(store, nil)
 	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as far as the last daemon has come
 		defer func() { err = errors.Join(err, x.Close()) }()
-		search, everywhere.Index, upkeep = app.Search(x), x, app.Upkeep(store, x)
+		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
 	}
 	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {

@@ -19,8 +19,8 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// unclaimed is how old a copy must be that nobody took away to be removed.
-const unclaimed = time.Hour
+// staleCopyAge is how old a copy must be that nobody took away to be removed.
+const staleCopyAge = time.Hour
 
 func (c *cli) backupCmd() *cobra.Command {
 	var secrets bool
@@ -65,7 +65,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	}
 	sweepCopies(home, time.Now())
 	if _, err := os.Stat(filepath.Join(home, dbName)); err == nil {
-		err := c.ask(cmd.Context(), func(client *admin.Client) error {
+		err := c.withClient(cmd.Context(), func(client *admin.Client) error {
 			made, err := client.Backup(cmd.Context())
 			o.Store, o.Manifest.Waiting, o.Manifest.Outbox = made.Path, made.Stats.Waiting+made.Stats.Claimed, made.Stats.Outbox
 			return err
@@ -106,7 +106,7 @@ func sweepCopies(home string, now time.Time) {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && strings.HasPrefix(e.Name(), admin.BackupDir) && now.Sub(info.ModTime()) > unclaimed {
+		if err == nil && strings.HasPrefix(e.Name(), admin.BackupDir) && now.Sub(info.ModTime()) > staleCopyAge {
 			_ = os.RemoveAll(filepath.Join(home, e.Name())) // the next one tries again
 		}
 	}
@@ -156,7 +156,7 @@ func (c *cli) compactCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "compact", Short: "Give the space back that forgotten messages have left in the store; the daemon may run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.Compact(cmd.Context())
 				if err != nil {
 					return err
@@ -173,7 +173,7 @@ func (c *cli) compactCmd() *cobra.Command {
 func (c *cli) resume(home string) error {
 	done, err := backup.Resume(home)
 	if done {
-		c.note("a restore that was cut off is finished now")
+		c.printNote("a restore that was cut off is finished now")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there is no home yet

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// become replaces the process by a new one of the same program, with the same
+// reexec replaces the process by a new one of the same program, with the same
 // arguments. It returns only if that is impossible.
-func become() error {
+func reexec() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

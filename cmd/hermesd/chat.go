@@ -103,7 +103,7 @@ func (c *cli) beginning(ctx context.Context, client *admin.Client, words string)
 	if err != nil {
 		return "" // the conversation says what is wrong
 	}
-	if cwd, err := os.Getwd(); err == nil && place.Same(cwd, s.Workspace) {
+	if cwd, err := os.Getwd(); err == nil && place.SamePath(cwd, s.Workspace) {
 		words += " this directory,"
 	}
 	return words + " " + s.Workspace + ".\n" + s.Caching
@@ -142,7 +142,7 @@ func (c *cli) talk(ctx context.Context, attach func(context.Context, ...string) 
 		err = tui.Lines(ctx, o)
 	}
 	if errors.Is(err, tui.ErrUnanswered) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return &quietError{exitFailed} // why is said already
+		return &exitError{exitFailed} // why is said already
 	}
 	return err
 }
@@ -163,9 +163,9 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line was written when it was logged
-	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, Here: place.Here(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
+	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: place.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
 	if err != nil {
-		return mute(err)
+		return explainUnanswered(err)
 	}
 	running, cancel := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
@@ -182,7 +182,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	cancel(nil)
 	watch, stop := c.untilSignal(ctx, stopping(cfg), nil)
 	defer stop()
-	slow := time.AfterFunc(patience, func() { c.note("the turn that runs may finish; Ctrl-C twice leaves it for the next start") })
+	slow := time.AfterFunc(waitTimeout, func() { c.printNote("the turn that runs may finish; Ctrl-C twice leaves it for the next start") })
 	defer slow.Stop()
 	select {
 	case left := <-ended:
@@ -192,8 +192,8 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	return errors.Join(err, <-ended)
 }
 
-// patience is how long leaving may take without a word.
-const patience = 500 * time.Millisecond
+// waitTimeout is how long leaving may take without a word.
+const waitTimeout = 500 * time.Millisecond
 
 // isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {

@@ -198,7 +198,7 @@ func TestAHangupTakesTheConfigurationOrSaysWhyNot(t *testing.T) {
 	u.signals <- syscall.SIGHUP
 	until(t, "valid", func() bool {
 		s, err := c.Status(t.Context())
-		return err == nil && slices.Equal(s.Config.Taken, []string{"access.allow_from"}) && slices.Equal(s.Config.Restart, []string{"display.tool_progress"})
+		return err == nil && slices.Equal(s.Config.Applied, []string{"access.allow_from"}) && slices.Equal(s.Config.PendingRestart, []string{"display.tool_progress"})
 	})
 	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("nonsense: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestAHangupTakesTheConfigurationOrSaysWhyNot(t *testing.T) {
 	u.signals <- syscall.SIGHUP
 	until(t, "broken", func() bool {
 		s, err := c.Status(t.Context())
-		if err == nil && len(s.Config.Taken) != 1 {
+		if err == nil && len(s.Config.Applied) != 1 {
 			t.Errorf("status says %+v", s.Config)
 		}
 		return err == nil && strings.Contains(s.Config.Problem, "nonsense") && strings.Contains(u.errs.String(), "the one in effect stays")
@@ -231,7 +231,7 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		{fmt.Errorf("a: %w", &usageError{"x"}), 2},
 		{fmt.Errorf("a: %w", &config.Error{}), 78},
 		{&chat.ConfigError{}, 78},
-		{&quietError{75}, exitRestart},
+		{&exitError{75}, exitRestart},
 	} {
 		if got := code(tc.err); got != tc.want {
 			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)

@@ -74,7 +74,7 @@ func (c *cli) configCheck() error {
 		return s + fmt.Sprintf("%s: %d errors, %d warnings\n", where, len(res.Problems), len(res.Warnings))
 	})
 	if perr == nil && !res.OK {
-		return &quietError{exitConfig}
+		return &exitError{exitConfig}
 	}
 	return perr
 }

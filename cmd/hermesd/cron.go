@@ -33,7 +33,7 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 		&cobra.Command{
 			Use: "list", Short: "List the jobs, those that are due next first", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.ask(cmd.Context(), func(client *admin.Client) error {
+				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					list, err := client.Jobs(cmd.Context())
 					if err != nil {
 						return err
@@ -145,13 +145,13 @@ func (c *cli) cronChangeCmd(action, short string) *cobra.Command {
 
 // job does something with a job and shows what it is then.
 func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admin.Job, error)) error {
-	return c.ask(ctx, func(client *admin.Client) error {
+	return c.withClient(ctx, func(client *admin.Client) error {
 		j, err := do(client)
 		if err != nil {
 			return err
 		}
 		if !j.Live {
-			c.note("no daemon is running; jobs run once it does: `hermesd run`")
+			c.printNote("no daemon is running; jobs run once it does: `hermesd run`")
 		}
 		return c.show(j, func() string { return said + ": " + jobText(j.JobView) })
 	})
@@ -217,7 +217,7 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 			if most < 1 || most > 1000 {
 				return &usageError{fmt.Sprintf("--max is %d; it must be from 1 to 1000", most)}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				slots, err := client.Slots(cmd.Context(), strings.Join(args, ""), most)
 				if err != nil {
 					return err
@@ -257,7 +257,7 @@ func (c *cli) cronStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether scheduled prompts run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				s, err := client.CronStatus(cmd.Context())
 				if err != nil {
 					return err
@@ -307,13 +307,13 @@ once: one that is there, or was removed, stays as it is.`,
 			if path, err = filepath.Abs(path); err != nil {
 				return err
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.ImportJobs(cmd.Context(), path)
 				if err != nil {
 					return err
 				}
 				for _, p := range done.Problems {
-					c.note("%s", text.Line(p))
+					c.printNote("%s", text.Line(p))
 				}
 				return c.show(done, func() string {
 					return fmt.Sprintf("%d jobs taken, %d known already, %d problems.\n", len(done.Added), len(done.Existing), len(done.Problems))

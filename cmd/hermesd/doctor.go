@@ -41,7 +41,7 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 	}
 	o.Home, o.Now = home, time.Now()
 	if _, err := os.Stat(filepath.Join(home, dbName)); err == nil {
-		o.Ask = func(ctx context.Context, f func(*admin.Client) error) error { return c.ask(ctx, f) }
+		o.Ask = func(ctx context.Context, f func(*admin.Client) error) error { return c.withClient(ctx, f) }
 	}
 	if o.Config != nil {
 		o.Sandbox = sandboxOf(o.Config.Workspace(home))
@@ -55,7 +55,7 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 		return err
 	}
 	if doctor.Failed(found) {
-		return &quietError{exitFailed}
+		return &exitError{exitFailed}
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func sandboxOf(workspace string) func(context.Context) (string, bool) {
 		if err != nil {
 			return err.Error(), false
 		}
-		return s.Status().String(), s.Status().Wall != spawn.None
+		return s.Status().String(), s.Status().Mechanism != spawn.None
 	}
 }
 
@@ -97,7 +97,7 @@ func doctorText(found []doctor.Finding) string {
 	count := map[doctor.Level]int{}
 	for _, f := range found {
 		mark := map[doctor.Level]string{doctor.OK: "ok", doctor.Warning: "WARNING", doctor.Error: "ERROR"}[f.Level]
-		if f.Done {
+		if f.Fixed {
 			mark = "fixed"
 		} else {
 			count[f.Level]++

@@ -37,7 +37,7 @@ func (c *cli) renameCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename ID [TITLE]", Short: "Name a conversation; without a title its name is taken away", Args: args(1, 100),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				rec, err := client.Rename(cmd.Context(), args[0], strings.Join(args[1:], " "))
 				if err != nil {
 					return err
@@ -64,7 +64,7 @@ masked. A file is made for you alone, and none that exists is written over.`,
 			if format != "markdown" && format != "jsonl" {
 				return &usageError{fmt.Sprintf("--format is %q; it must be markdown or jsonl", format)}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				e, err := client.Export(cmd.Context(), args[0], format)
 				if err != nil {
 					return err
@@ -116,7 +116,7 @@ func (c *cli) deleteCmd() *cobra.Command {
 search index has of them, the files that only they use, and the texts that were
 accepted and sent. What is still to be sent is sent first. There is no way back.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				var names []string
 				for _, id := range ids { // all are there, or none is deleted
 					s, err := client.Session(cmd.Context(), id, 1<<30)
@@ -126,7 +126,7 @@ accepted and sent. What is still to be sent is sent first. There is no way back.
 					names = append(names, sessionName(s.Record))
 					ids[len(names)-1] = string(s.Record.ID)
 				}
-				if err := c.sure(yes, fmt.Sprintf("Delete %s for good?", strings.Join(names, ", "))); err != nil {
+				if err := c.confirm(yes, fmt.Sprintf("Delete %s for good?", strings.Join(names, ", "))); err != nil {
 					return err
 				}
 				return c.deleted(cmd.Context(), client, ids)
@@ -180,7 +180,7 @@ func (c *cli) pruneCmd() *cobra.Command {
 			if days < 1 || days > 36500 {
 				return &usageError{"--days says for how many days a conversation was not used, from 1 to 36500"}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				ids, err := client.Expired(cmd.Context(), time.Now().AddDate(0, 0, -days))
 				if err != nil {
 					return err
@@ -188,7 +188,7 @@ func (c *cli) pruneCmd() *cobra.Command {
 				if dry || len(ids) == 0 {
 					return c.show(ids, func() string { return expiredText(ids, days) })
 				}
-				if err := c.sure(yes, fmt.Sprintf("Delete %d conversations that were not used for %d days, for good?", len(ids), days)); err != nil {
+				if err := c.confirm(yes, fmt.Sprintf("Delete %d conversations that were not used for %d days, for good?", len(ids), days)); err != nil {
 					return err
 				}
 				names := make([]string, len(ids))
@@ -217,9 +217,9 @@ func expiredText(ids []session.ID, days int) string {
 	return b.String()
 }
 
-// sure asks a person at a terminal before something that cannot be undone. Where
+// confirm asks a person at a terminal before something that cannot be undone. Where
 // nobody is, --yes must stand in the command.
-func (c *cli) sure(yes bool, question string) error {
+func (c *cli) confirm(yes bool, question string) error {
 	if yes {
 		return nil
 	}

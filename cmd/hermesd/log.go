@@ -43,25 +43,25 @@ func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log 
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		make = zapcore.NewConsoleEncoder
 	}
-	core := zapcore.NewCore(make(enc), zapcore.Lock(zapcore.AddSync(masked{w, m})), level)
+	core := zapcore.NewCore(make(enc), zapcore.Lock(zapcore.AddSync(maskingWriter{w, m})), level)
 	return zap.New(core), level, closeLog, nil
 }
 
-// masked hides secrets in what is written, whatever field they stand in.
-type masked struct {
+// maskingWriter hides secrets in what is written, whatever field they stand in.
+type maskingWriter struct {
 	w io.Writer
 	m *secret.Masker
 }
 
-func (w masked) Write(b []byte) (int, error) {
+func (w maskingWriter) Write(b []byte) (int, error) {
 	if _, err := io.WriteString(w.w, w.m.Mask(string(b))); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// A rotated is a log file that is put aside when it is full.
-type rotated struct {
+// A rotatingFile is a log file that is put aside when it is full.
+type rotatingFile struct {
 	path string
 	max  int64
 
@@ -70,15 +70,15 @@ type rotated struct {
 	size int64
 }
 
-func openRotated(path string, max int64) (*rotated, error) {
+func openRotated(path string, max int64) (*rotatingFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	r := &rotated{path: path, max: max}
+	r := &rotatingFile{path: path, max: max}
 	return r, r.open()
 }
 
-func (r *rotated) open() error {
+func (r *rotatingFile) open() error {
 	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -92,14 +92,14 @@ func (r *rotated) open() error {
 }
 
 // Write appends a line. A line is never cut in two files.
-func (r *rotated) Write(b []byte) (int, error) {
+func (r *rotatingFile) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.f == nil {
 		return 0, os.ErrClosed
 	}
 	if r.size > 0 && r.size+int64(len(b)) > r.max {
-		if err := r.turn(); err != nil {
+		if err := r.rotate(); err != nil {
 			return 0, err
 		}
 	}
@@ -108,9 +108,9 @@ func (r *rotated) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// turn puts the full file aside and begins a new one. A file that cannot be put
+// rotate puts the full file aside and begins a new one. A file that cannot be put
 // aside is written on.
-func (r *rotated) turn() error {
+func (r *rotatingFile) rotate() error {
 	for i := oldLogs - 1; i >= 0; i-- {
 		from := r.path
 		if i > 0 {
@@ -124,7 +124,7 @@ func (r *rotated) turn() error {
 }
 
 // Close closes the file.
-func (r *rotated) Close() error {
+func (r *rotatingFile) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.f == nil {

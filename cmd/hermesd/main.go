@@ -62,15 +62,15 @@ func (c *cli) execute(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	var silent *quietError
+	var silent *exitError
 	if !errors.As(err, &silent) {
-		c.complain(err)
+		c.printErrors(err)
 	}
 	return code(err)
 }
 
-// complain prints err, one line for each thing that is wrong.
-func (c *cli) complain(err error) {
+// printErrors prints err, one line for each thing that is wrong.
+func (c *cli) printErrors(err error) {
 	for l := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 		_, _ = fmt.Fprintln(c.errs, "hermesd: "+l) // nobody is left to hear of an error here
 	}
@@ -81,15 +81,15 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// A quietError ends a command that has said already what went wrong.
-type quietError struct{ code int }
+// A exitError ends a command that has said already what went wrong.
+type exitError struct{ code int }
 
-func (e *quietError) Error() string { return fmt.Sprintf("exit %d", e.code) }
+func (e *exitError) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
 // code decides on the exit code: the only place that does.
 func code(err error) int {
 	var usage *usageError
-	var quiet *quietError
+	var quiet *exitError
 	var conf *config.Error
 	var platform *chat.ConfigError
 	switch {

@@ -18,9 +18,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// settled reads the configuration of a home that is there. What it warns of is
+// loadConfig reads the configuration of a home that is there. What it warns of is
 // said by `run` and `config check`.
-func (c *cli) settled() (*config.Config, string, error) {
+func (c *cli) loadConfig() (*config.Config, string, error) {
 	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
 	if err != nil {
 		return nil, "", err
@@ -45,7 +45,7 @@ type memoryOf struct {
 // open returns the store that the flags name, and the targets: all if none is
 // named.
 func (m memoryOf) open(c *cli) (s *memory.Store, targets []memory.Target, home string, err error) {
-	cfg, home, err := c.settled()
+	cfg, home, err := c.loadConfig()
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -130,7 +130,7 @@ func (c *cli) memoryShow(m memoryOf) error {
 		all = append(all, r)
 	}
 	for _, stray := range s.MisplacedFiles(home) {
-		c.note("%s", stray)
+		c.printNote("%s", stray)
 	}
 	return c.show(all, func() string {
 		var b strings.Builder

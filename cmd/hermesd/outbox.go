@@ -20,7 +20,7 @@ func (c *cli) outboxCmd() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List what is not delivered, and why", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				box, err := client.Outbox(cmd.Context(), all)
 				if err != nil {
 					return err
@@ -52,8 +52,8 @@ func outboxText(box admin.Outbox, now time.Time) string {
 		}
 	}
 	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "TRIES", "MADE", "NEXT", "PROBLEM", "TEXT"}, rows)
-	if box.Left > 0 {
-		s += fmt.Sprintf("%d older ones are not shown.\n", box.Left)
+	if box.Omitted > 0 {
+		s += fmt.Sprintf("%d older ones are not shown.\n", box.Omitted)
 	}
 	return s
 }
@@ -64,7 +64,7 @@ func (c *cli) showRowsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID...", Short: "Show messages in full: what they say, and what has become of them", Args: args(1, 1000),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				var rows []outbox.Row
 				var shown []string
 				for _, id := range ids {

@@ -30,7 +30,7 @@ a row lock the platform for an hour.`
 		&cobra.Command{
 			Use: "list", Short: "List who is paired and who waits for approval", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.ask(cmd.Context(), func(client *admin.Client) error {
+				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					l, err := client.Pairings(cmd.Context())
 					if err != nil {
 						return err
@@ -43,7 +43,7 @@ a row lock the platform for an hour.`
 		&cobra.Command{
 			Use: "revoke PLATFORM ID", Short: "Let somebody no longer in who was approved", Args: args(2, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return c.ask(cmd.Context(), func(client *admin.Client) error {
+				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					p, err := client.Revoke(cmd.Context(), args[0], args[1])
 					if err != nil {
 						return err
@@ -55,7 +55,7 @@ a row lock the platform for an hour.`
 		&cobra.Command{
 			Use: "clear-pending", Short: "Make all codes that are out worthless", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.ask(cmd.Context(), func(client *admin.Client) error {
+				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					gone, err := client.ClearPending(cmd.Context())
 					if err != nil {
 						return err
@@ -72,14 +72,14 @@ func (c *cli) approveCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve PLATFORM CODE", Short: "Let in the person who was told CODE", Args: args(2, 9),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				p, err := client.Approve(cmd.Context(), args[0], strings.Join(args[1:], ""))
 				if err != nil {
 					return err
 				}
 				return c.show(p, func() string {
 					s := named(p.Person) + " is paired, as a member.\n"
-					if !p.Told {
+					if !p.Notified {
 						s += "The person could not be told; the log says why.\n"
 					}
 					return s

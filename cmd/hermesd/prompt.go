@@ -25,7 +25,7 @@ func (c *cli) promptCmd() *cobra.Command {
 		Use: "show SESSION", Short: "Show the frozen prompt of a conversation by layer, with sizes, and its tools", Args: args(1, 1),
 		Long: "Show the frozen prompt of a conversation by layer, with sizes, and its tools." + whichSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				p, err := client.Prompt(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -39,7 +39,7 @@ func (c *cli) promptCmd() *cobra.Command {
 		Use: "trace SESSION", Short: "List the model calls of a conversation: what was reused, what broke and why", Args: args(1, 1),
 		Long: "List the model calls of a conversation: what was reused, what broke and why." + whichSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				t, err := client.Trace(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -65,7 +65,7 @@ func (c *cli) diffCmd() *cobra.Command {
 				}
 				calls[i] = n
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				d, err := client.Diff(cmd.Context(), args[0], calls[0], calls[1])
 				if err != nil {
 					return err

@@ -13,15 +13,15 @@ func (c *cli) reloadCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Have the daemon read its configuration again, and say what is in effect and what waits for a restart", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.askDaemon(cmd.Context(), func(client *admin.Client) error {
+			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.Reload(cmd.Context())
 				if err != nil {
 					return err
 				}
 				if done.Problem != "" {
-					c.complain(errors.New(done.Problem))
-					c.note("the configuration that was read before stays in effect")
-					return &quietError{exitConfig}
+					c.printErrors(errors.New(done.Problem))
+					c.printNote("the configuration that was read before stays in effect")
+					return &exitError{exitConfig}
 				}
 				return c.show(done, func() string { return reloadText(done) })
 			})
@@ -30,15 +30,15 @@ func (c *cli) reloadCmd() *cobra.Command {
 }
 
 func reloadText(s admin.Config) string {
-	if len(s.Taken)+len(s.Restart) == 0 {
+	if len(s.Applied)+len(s.PendingRestart) == 0 {
 		return "The configuration is what it was when the daemon started.\n"
 	}
 	out := ""
-	if len(s.Taken) > 0 {
-		out += "In effect: " + strings.Join(s.Taken, ", ") + ".\n"
+	if len(s.Applied) > 0 {
+		out += "In effect: " + strings.Join(s.Applied, ", ") + ".\n"
 	}
-	if len(s.Restart) > 0 {
-		out += "After a restart: " + strings.Join(s.Restart, ", ") + ".\n"
+	if len(s.PendingRestart) > 0 {
+		out += "After a restart: " + strings.Join(s.PendingRestart, ", ") + ".\n"
 	}
 	return out
 }

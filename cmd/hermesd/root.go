@@ -92,7 +92,7 @@ func args(least, most int) cobra.PositionalArgs {
 func (c *cli) load() (*config.Config, config.Report, error) {
 	cfg, report, err := c.reload()
 	for _, w := range report.Warnings {
-		c.note("warning: %s", w)
+		c.printNote("warning: %s", w)
 	}
 	return cfg, report, err
 }
@@ -106,8 +106,8 @@ func (c *cli) reload() (*config.Config, config.Report, error) {
 	return config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
 }
 
-// note tells a person something beside the output.
-func (c *cli) note(format string, args ...any) {
+// printNote tells a person something beside the output.
+func (c *cli) printNote(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.errs, "hermesd: "+format+"\n", args...) // nobody is left to hear of an error here
 }
 

@@ -49,7 +49,7 @@ func (c *cli) run(ctx context.Context) (err error) {
 	})
 	defer stop()
 	if report.File == "" {
-		c.note("%s does not exist; the defaults hold (`hermesd setup` writes one)", report.Missing)
+		c.printNote("%s does not exist; the defaults hold (`hermesd setup` writes one)", report.Missing)
 	}
 	b := c.begin(ctx, report.Home)
 	defer func() { b.ended(err) }()
@@ -64,23 +64,23 @@ func (c *cli) run(ctx context.Context) (err error) {
 	live.Store(a)
 	err = c.serve(ctx, a, b.ready)
 	if errors.Is(err, app.ErrRestart) {
-		return c.again()
+		return c.restart()
 	}
 	return err
 }
 
-// again starts the daemon once more: a service manager is asked to, by the exit
+// restart starts the daemon once more: a service manager is asked to, by the exit
 // code; without one the process becomes the new daemon itself.
-func (c *cli) again() error {
+func (c *cli) restart() error {
 	for _, name := range []string{"INVOCATION_ID", "NOTIFY_SOCKET"} {
 		if v, _ := c.env(name); v != "" {
-			return &quietError{exitRestart}
+			return &exitError{exitRestart}
 		}
 	}
-	if err := become(); err != nil {
-		c.note("cannot start again by myself: %v", err)
+	if err := reexec(); err != nil {
+		c.printNote("cannot start again by myself: %v", err)
 	}
-	return &quietError{exitRestart}
+	return &exitError{exitRestart}
 }
 
 // serve runs a until ctx ends. It calls ready once messages are taken.
@@ -131,12 +131,12 @@ func (c *cli) untilSignal(ctx context.Context, note string, hup func()) (_ conte
 			case s == syscall.SIGHUP && hup != nil:
 				hup()
 			case stopping:
-				c.note("stopped at once; what was under way is taken up at the next start")
+				c.printNote("stopped at once; what was under way is taken up at the next start")
 				c.exit(exitFailed)
 				return
 			default:
 				if note != "" {
-					c.note("%s", note)
+					c.printNote("%s", note)
 				}
 				stopping = true
 				cancel()

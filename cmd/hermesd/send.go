@@ -39,7 +39,7 @@ goes on trying.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if list {
-				return c.askDaemon(ctx, func(client *admin.Client) error {
+				return c.withDaemon(ctx, func(client *admin.Client) error {
 					all, err := client.Destinations(ctx)
 					if err != nil {
 						return err
@@ -54,7 +54,7 @@ goes on trying.`,
 			if m.Text == "" && len(files) == 0 {
 				return &usageError{"there is nothing to send: give a text, - or --file"}
 			}
-			return c.askDaemon(ctx, func(client *admin.Client) error { return c.send(ctx, client, m, files, wait) })
+			return c.withDaemon(ctx, func(client *admin.Client) error { return c.send(ctx, client, m, files, wait) })
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show the places that are known")
@@ -86,7 +86,7 @@ func (c *cli) message(args []string) (m admin.Message, err error) {
 
 func (c *cli) send(ctx context.Context, client *admin.Client, m admin.Message, files []string, wait time.Duration) error {
 	for _, path := range files {
-		kept, err := handOver(ctx, client, path)
+		kept, err := uploadFile(ctx, client, path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -101,15 +101,15 @@ func (c *cli) send(ctx context.Context, client *admin.Client, m admin.Message, f
 	}
 	for _, r := range rows {
 		if r.State == outbox.Dead {
-			return &quietError{exitFailed}
+			return &exitError{exitFailed}
 		}
 	}
 	return nil
 }
 
-// handOver has the daemon take up a file, which it may not be able to read
+// uploadFile has the daemon take up a file, which it may not be able to read
 // itself.
-func handOver(ctx context.Context, client *admin.Client, path string) (string, error) {
+func uploadFile(ctx context.Context, client *admin.Client, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -77,7 +77,7 @@ func (c *cli) service(u unit) (*service.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("where this program is: %w", err)
 	}
-	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.Of(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
+	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.FromHome(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
 }
 
 // stopMargin is how much longer than its drain timeout a daemon may take to
@@ -103,7 +103,7 @@ func (c *cli) drain(home string) time.Duration {
 }
 
 func (c *cli) serviceInstall(u *unit) *cobra.Command {
-	var how service.How
+	var how service.InstallOptions
 	var rest bool
 	cmd := &cobra.Command{
 		Use: "install", Short: "Write the unit file, switch the service on and start it; what this systemd cannot apply is left out and named", Args: args(0, 0),
@@ -181,7 +181,7 @@ func (c *cli) serviceStatus(u *unit) *cobra.Command {
 				return err
 			}
 			if !st.Running() {
-				return &quietError{exitFailed}
+				return &exitError{exitFailed}
 			}
 			return nil
 		},
@@ -227,7 +227,7 @@ func (c *cli) serviceLogs(u *unit) *cobra.Command {
 			ctx, stop := c.untilSignal(cmd.Context(), "", nil)
 			defer stop()
 			if cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}); err == nil && cfg.Logging.File != "" {
-				c.note("the log goes to %s; the journal has what was said beside it", cfg.LogFile(report.Home))
+				c.printNote("the log goes to %s; the journal has what was said beside it", cfg.LogFile(report.Home))
 			}
 			return s.Logs(ctx, c.out, lines, follow)
 		},

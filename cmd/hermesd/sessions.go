@@ -18,12 +18,12 @@ import (
 )
 
 // change is a command that does something with rows of the outbox.
-func (c *cli) change(use, short string, do func(*admin.Client, context.Context, string) (admin.Changed, error), live, later string) *cobra.Command {
+func (c *cli) change(use, short string, do func(*admin.Client, context.Context, string) (admin.RowChange, error), live, later string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args(1, 1000),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
-				var done []admin.Changed
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
+				var done []admin.RowChange
 				for _, id := range ids {
 					ch, err := do(client, cmd.Context(), id)
 					if err != nil {
@@ -35,7 +35,7 @@ func (c *cli) change(use, short string, do func(*admin.Client, context.Context, 
 					var b strings.Builder
 					for _, ch := range done {
 						what := later
-						if ch.Live {
+						if ch.DaemonRunning {
 							what = live
 						}
 						fmt.Fprintf(&b, "%s %s.\n", ch.ID, what)
@@ -56,7 +56,7 @@ func (c *cli) sessionsCmd() *cobra.Command {
 			if most < 1 || most > 1000 {
 				return &usageError{fmt.Sprintf("--max is %d; it must be from 1 to 1000", most)}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				all, err := client.Sessions(cmd.Context(), most)
 				if err != nil {
 					return err
@@ -79,7 +79,7 @@ func (c *cli) searchCmd() *cobra.Command {
 All words must be there; "a phrase", a OR b, NOT a and begin* are understood. If
 nothing has all of it, what has any of it is shown.`,
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				found, err := client.Search(cmd.Context(), strings.Join(words, " "), most)
 				if err != nil {
 					return err
@@ -129,10 +129,10 @@ or its title.`,
 			if from < 0 {
 				return &usageError{"--from cannot be less than 0"}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				read := client.Session
 				if all {
-					read = client.Whole
+					read = client.SessionWithArchive
 				}
 				s, err := read(cmd.Context(), args[0], from)
 				if err != nil {

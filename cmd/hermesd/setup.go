@@ -18,14 +18,14 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A wizard is how `setup` was asked for.
-type wizard struct {
+// A setupFlags is how `setup` was asked for.
+type setupFlags struct {
 	setup.Flags
 	alone, dry, try, manifest bool
 }
 
 func (c *cli) setupCmd() *cobra.Command {
-	w := wizard{Flags: setup.Flags{TokenFiles: map[chat.Platform]*string{}, Owners: map[chat.Platform]*[]string{}}}
+	w := setupFlags{Flags: setup.Flags{TokenFiles: map[chat.Platform]*string{}, Owners: map[chat.Platform]*[]string{}}}
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Set up the model, the platforms and the owner: asks, tries what it was told, writes config.yaml and .env", Args: args(0, 0),
 		Long: `Set up the model, the platforms and the owner. It asks in the terminal, tries keys
@@ -74,7 +74,7 @@ kept by the shell.`,
 	return cmd
 }
 
-func (c *cli) setup(ctx context.Context, w wizard) error {
+func (c *cli) setup(ctx context.Context, w setupFlags) error {
 	if w.manifest {
 		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; broken or not
 		return c.print(setup.SlackManifest(cfg) + "\n")
@@ -84,7 +84,7 @@ func (c *cli) setup(ctx context.Context, w wizard) error {
 	}
 	ctx, stop := c.untilSignal(ctx, "", nil)
 	defer stop()
-	s, err := setup.Look(setup.Options{Home: c.home, File: c.file, Env: c.env})
+	s, err := setup.Load(setup.Options{Home: c.home, File: c.file, Env: c.env})
 	if err != nil {
 		return err
 	}
@@ -106,25 +106,25 @@ func (c *cli) setup(ctx context.Context, w wizard) error {
 }
 
 // planned returns what is to be written; nil if it is nothing.
-func (c *cli) planned(ctx context.Context, s *setup.State, w wizard) (*setup.Plan, error) {
+func (c *cli) planned(ctx context.Context, s *setup.State, w setupFlags) (*setup.Plan, error) {
 	if !w.alone {
 		p, err := setup.Interview(ctx, s, &form.Asker{In: c.in, Out: c.out, Environ: os.Environ()})
 		if errors.Is(err, setup.ErrAborted) {
-			c.note("%v", err)
-			return nil, &quietError{exitFailed}
+			c.printNote("%v", err)
+			return nil, &exitError{exitFailed}
 		}
 		return p, err
 	}
-	if s.Mended != "" {
-		c.note("%s", s.Mended)
+	if s.Recovered != "" {
+		c.printNote("%s", s.Recovered)
 	}
 	p, err := s.FromFlags(w.Flags)
 	if err != nil || !w.try {
 		return p, err
 	}
-	said, err := p.Try(ctx)
+	said, err := p.Verify(ctx)
 	for _, line := range said {
-		c.note("%s", text.Line(line))
+		c.printNote("%s", text.Line(line))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; nothing is written", err)
@@ -133,7 +133,7 @@ func (c *cli) planned(ctx context.Context, s *setup.State, w wizard) (*setup.Pla
 }
 
 // setUp says what was done, and what comes next.
-func (c *cli) setUp(p *setup.Plan, w wizard, runs bool) string {
+func (c *cli) setUp(p *setup.Plan, w setupFlags, runs bool) string {
 	switch {
 	case w.dry:
 		return text.Clean(p.Text()) + "Nothing was written (--dry-run).\n"

@@ -47,7 +47,7 @@ func (c *cli) toolsOf(cmd *cobra.Command, session string) ([]string, error) {
 		return nil, nil
 	}
 	names := []string{}
-	err := c.ask(cmd.Context(), func(client *admin.Client) error {
+	err := c.withClient(cmd.Context(), func(client *admin.Client) error {
 		p, err := client.Prompt(cmd.Context(), session)
 		for _, t := range p.Tools {
 			names = append(names, t.Name)
@@ -59,7 +59,7 @@ func (c *cli) toolsOf(cmd *cobra.Command, session string) ([]string, error) {
 
 // library returns the skills, and which of them the configuration turns off.
 func (c *cli) library() (*skills.Library, []string, error) {
-	cfg, home, err := c.settled()
+	cfg, home, err := c.loadConfig()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,8 +67,8 @@ func (c *cli) library() (*skills.Library, []string, error) {
 	return l, cfg.Skills.Disabled, err
 }
 
-// aSkill is one skill as it is listed.
-type aSkill struct {
+// skillRow is one skill as it is listed.
+type skillRow struct {
 	Name        string   `json:"name"`
 	Category    string   `json:"category"`
 	Description string   `json:"description"`
@@ -83,9 +83,9 @@ func (c *cli) skillsList(tools []string) error {
 	if err != nil {
 		return err
 	}
-	list := []aSkill{}
+	list := []skillRow{}
 	for _, s := range l.Catalog().Skills() {
-		list = append(list, aSkill{
+		list = append(list, skillRow{
 			Name: s.Name, Category: s.Category, Description: s.Description, Dir: s.Dir, ReadOnly: s.ReadOnly,
 			Hidden: s.Hidden(skills.Filter{Disabled: disabled, Tools: tools}), Problems: s.Problems,
 		})
@@ -94,7 +94,7 @@ func (c *cli) skillsList(tools []string) error {
 	return c.show(list, func() string { return skillsText(list, bad) })
 }
 
-func skillsText(list []aSkill, bad int) string {
+func skillsText(list []skillRow, bad int) string {
 	out := "There are no skills. A skill is a folder with a SKILL.md below skills/ in the home.\n"
 	if len(list) > 0 {
 		rows := make([][]string, len(list))

@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// startsName is the file in the home with the times of starts that have not
+	// startsFile is the file in the home with the times of starts that have not
 	// become ready.
-	startsName = "hermesd.starts"
+	startsFile = "hermesd.starts"
 	// startsSpan is for how long such a start counts, startsFree how many of them
 	// are not slowed down.
 	startsSpan = 10 * time.Minute
 	startsFree = 5
-	// longestCalm is the longest wait before a start.
-	longestCalm = 5 * time.Minute
+	// maxStartDelay is the longest wait before a start.
+	maxStartDelay = 5 * time.Minute
 )
 
-// calmFor is how long the n-th start in a row that has not become ready waits.
-func calmFor(n int) time.Duration {
+// startDelay is how long the n-th start in a row that has not become ready waits.
+func startDelay(n int) time.Duration {
 	if n <= startsFree {
 		return 0
 	}
-	return min(longestCalm, 5*time.Second<<min(n-startsFree-1, 10))
+	return min(maxStartDelay, 5*time.Second<<min(n-startsFree-1, 10))
 }
 
-// A begun start counts until it has become ready, or has ended in good order.
-type begun struct{ path string }
+// A startRecord start counts until it has become ready, or has ended in good order.
+type startRecord struct{ path string }
 
 // begin counts a start of the daemon of home, and waits if too many in a row have
 // failed: what is wrong passes, or waits for a person, and neither needs a
 // thousand tries. It returns when ctx ends.
-func (c *cli) begin(ctx context.Context, home string) begun {
-	b := begun{filepath.Join(home, startsName)}
+func (c *cli) begin(ctx context.Context, home string) startRecord {
+	b := startRecord{filepath.Join(home, startsFile)}
 	now := time.Now()
 	times := append(b.read(now), now)
 	b.write(times)
-	d := calmFor(len(times))
+	d := startDelay(len(times))
 	if d == 0 {
 		return b
 	}
-	c.note("%d starts in %s have not become ready; this one waits %s (`hermesd doctor` and the log say what is wrong)", len(times)-1, startsSpan, d)
+	c.printNote("%d starts in %s have not become ready; this one waits %s (`hermesd doctor` and the log say what is wrong)", len(times)-1, startsSpan, d)
 	var manager systemd.Notifier
 	_ = manager.Extend(d + startLimit) // else it ends the wait, which does no harm
 	_ = manager.Status(fmt.Sprintf("waits %s after %d starts that failed", d, len(times)-1))
@@ -64,7 +64,7 @@ const startLimit = 2 * time.Minute
 
 // read returns the starts that count. A file that makes no sense is none, and so
 // is a start in the future: the clock was set back.
-func (b begun) read(now time.Time) (times []time.Time) {
+func (b startRecord) read(now time.Time) (times []time.Time) {
 	raw, err := os.ReadFile(b.path)
 	if err != nil {
 		return nil
@@ -83,7 +83,7 @@ func (b begun) read(now time.Time) (times []time.Time) {
 
 // write keeps times. Where it cannot, the start goes on: it will say itself what
 // is wrong with the home.
-func (b begun) write(times []time.Time) {
+func (b startRecord) write(times []time.Time) {
 	raw, err := json.Marshal(times)
 	if err == nil && os.WriteFile(b.path+".new", raw, 0o600) == nil {
 		_ = os.Rename(b.path+".new", b.path)
@@ -91,11 +91,11 @@ func (b begun) write(times []time.Time) {
 }
 
 // ready forgets all starts that have failed.
-func (b begun) ready() { _ = os.Remove(b.path) } // there may be none
+func (b startRecord) ready() { _ = os.Remove(b.path) } // there may be none
 
 // ended takes this start back if it has ended as it should, or was none: another
 // daemon is at work in the home.
-func (b begun) ended(err error) {
+func (b startRecord) ended(err error) {
 	var locked *storage.LockedError
 	if err != nil && !errors.As(err, &locked) {
 		return

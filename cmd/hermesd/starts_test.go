@@ -63,14 +63,14 @@ func TestAStartThatWasNoneDoesNotCount(t *testing.T) {
 		c.begin(t.Context(), home).ended(&storage.LockedError{Path: home})
 		c.begin(t.Context(), home).ended(nil)
 	}
-	if _, err := os.Stat(filepath.Join(home, startsName)); err == nil {
+	if _, err := os.Stat(filepath.Join(home, startsFile)); err == nil {
 		t.Error("they are counted")
 	}
 	for _, text := range []string{"", "nonsense", `["2999-01-01T00:00:00Z","2999-01-01T00:00:00Z","2999-01-01T00:00:00Z","2999-01-01T00:00:00Z","2999-01-01T00:00:00Z","2999-01-01T00:00:00Z"]`} {
-		if err := os.WriteFile(filepath.Join(home, startsName), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(home, startsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n := len((begun{filepath.Join(home, startsName)}).read(time.Now())); n != 0 {
+		if n := len((startRecord{filepath.Join(home, startsFile)}).read(time.Now())); n != 0 {
 			t.Errorf("%q: %d starts count", text, n)
 		}
 	}

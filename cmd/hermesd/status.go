@@ -19,7 +19,7 @@ func (c *cli) statusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the live state of the running daemon", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.askDaemon(cmd.Context(), func(client *admin.Client) error {
+			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
 				s, err := client.Status(cmd.Context())
 				if err != nil {
 					return err
@@ -72,8 +72,8 @@ func statusText(s admin.Status, now time.Time) string {
 	if s.Config.Problem != "" {
 		line("PROBLEM", "the configuration as it is now is not taken, the one before is in effect: %s", s.Config.Problem)
 	}
-	if len(s.Config.Restart) > 0 {
-		line("restart", "needed for changed settings: %s", strings.Join(s.Config.Restart, ", "))
+	if len(s.Config.PendingRestart) > 0 {
+		line("restart", "needed for changed settings: %s", strings.Join(s.Config.PendingRestart, ", "))
 	}
 	if s.Store.Outbox+s.Store.Dead > 0 {
 		line("", "`hermesd outbox list` shows what is not delivered")
@@ -120,7 +120,7 @@ func (c *cli) whyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Tell what became of a message, by the platform's message id or ours (m12, o7)", Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				chains, err := client.Why(cmd.Context(), args[0])
 				if err != nil {
 					return err

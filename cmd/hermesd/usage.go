@@ -33,7 +33,7 @@ conversation, those of conversations that were deleted not at all. Models withou
 			if err != nil {
 				return &usageError{err.Error()}
 			}
-			return c.ask(cmd.Context(), func(client *admin.Client) error {
+			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				u, err := client.Usage(cmd.Context(), from, by)
 				if err != nil {
 					return err
@@ -124,7 +124,7 @@ func compactedTable(all []admin.Compacted) string {
 }
 
 // money is a cost of calls, as far as it is known.
-func money(s admin.Spent, d pricing.USD) string {
+func money(s admin.UsageRow, d pricing.USD) string {
 	switch s.Unpriced {
 	case 0:
 		return d.String()

@@ -392,7 +392,7 @@ func shown(n ast.Node) []ast.Expr {
 		if !ok {
 			return nil
 		}
-		if x, ok := sel.X.(*ast.SelectorExpr); ok && isName(x.Sel, "o") && sel.Sel.Name == "Say" {
+		if x, ok := sel.X.(*ast.SelectorExpr); ok && isName(x.Sel, "opts") && sel.Sel.Name == "Say" {
 			return nil // Options.Say of the app: the terminal of the operator
 		}
 		switch sel.Sel.Name {

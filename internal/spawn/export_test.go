@@ -4,6 +4,6 @@ package spawn
 // are none to be had.
 func (s *Sandbox) Unfenced() *Sandbox {
 	u := *s
-	u.status.Fenced = false
+	u.status.Isolated = false
 	return &u
 }

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastPIDs is the least that a name space takes as its highest process id.
-const leastPIDs = 301
+// minPIDs is the least that a name space takes as its highest process id.
+const minPIDs = 301
 
-// furnish makes the name spaces in which this process is the first fit for use:
+// setUpNamespaces makes the name spaces in which this process is the first fit for use:
 // its own /proc, its bound on processes, and covers over what is hidden.
-func furnish(e errand) error {
+func setUpNamespaces(e helperRequest) error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -25,7 +25,7 @@ func furnish(e errand) error {
 	}
 	// Kernels from 6.14 on have it for each name space; Status says whether it holds.
 	if os.Getpid() == 1 && ownPIDMax() {
-		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(e.Processes, leastPIDs))), 0)
+		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(e.Processes, minPIDs))), 0)
 	}
 	if e.Wall != Landlock {
 		return nil
@@ -59,13 +59,13 @@ func ownPIDMax() bool {
 
 // ownTemp reports whether the temporary folder can stand in for /tmp: nothing
 // of what is to be seen is there.
-func (e errand) ownTemp() bool {
-	return !slices.ContainsFunc(e.Places, func(p place) bool { return inside(p.Path, "/tmp") })
+func (e helperRequest) ownTemp() bool {
+	return !slices.ContainsFunc(e.Places, func(p pathRule) bool { return inside(p.Path, "/tmp") })
 }
 
 // cover puts something empty over each hidden place, and what is to be seen
 // inside back on it.
-func cover(places []place) error {
+func cover(places []pathRule) error {
 	for i, p := range places {
 		if p.Kind != hidden {
 			continue
@@ -77,7 +77,7 @@ func cover(places []place) error {
 	return nil
 }
 
-func coverOne(path string, later []place) error {
+func coverOne(path string, later []pathRule) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

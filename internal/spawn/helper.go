@@ -20,19 +20,19 @@ const (
 	exitDenied = 126
 )
 
-// An errand is what the inside of a sandbox is told.
-type errand struct {
-	Path      string   `json:"path"`
-	Argv      []string `json:"argv"`
-	Dir       string   `json:"dir"`
-	Wall      Wall     `json:"wall"`
-	Bwrap     string   `json:"bwrap,omitempty"`
-	Fenced    bool     `json:"fenced"`
-	Network   bool     `json:"network"`
-	Places    []place  `json:"places"`
-	Temp      string   `json:"temp"`
-	Processes int      `json:"processes"`
-	Memory    int64    `json:"memory,omitempty"`
+// An helperRequest is what the inside of a sandbox is told.
+type helperRequest struct {
+	Path      string     `json:"path"`
+	Argv      []string   `json:"argv"`
+	Dir       string     `json:"dir"`
+	Wall      Mechanism  `json:"wall"`
+	Bwrap     string     `json:"bwrap,omitempty"`
+	Fenced    bool       `json:"fenced"`
+	Network   bool       `json:"network"`
+	Places    []pathRule `json:"places"`
+	Temp      string     `json:"temp"`
+	Processes int        `json:"processes"`
+	Memory    int64      `json:"memory,omitempty"`
 }
 
 // Main does nothing, unless this process was started as the inside of a
@@ -43,7 +43,7 @@ func Main() {
 		return
 	}
 	// It ends without what os.Exit does for a whole program.
-	var e errand
+	var e helperRequest
 	if err := json.Unmarshal([]byte(os.Args[3]), &e); err != nil {
 		syscall.Exit(broken(err))
 	}

@@ -36,8 +36,8 @@ func (s *Sandbox) wrap(cmd *exec.Cmd) error {
 		}
 		dir = wd
 	}
-	e := errand{
-		Path: cmd.Path, Argv: cmd.Args, Dir: dir, Wall: s.status.Wall, Bwrap: s.bwrap, Fenced: s.status.Fenced,
+	e := helperRequest{
+		Path: cmd.Path, Argv: cmd.Args, Dir: dir, Wall: s.status.Mechanism, Bwrap: s.bwrap, Fenced: s.status.Isolated,
 		Network: p.Network, Places: p.places(), Temp: p.Temp, Processes: p.Processes, Memory: p.Memory,
 	}
 	cmd.Env = p.fit(cmd.Env)
@@ -47,20 +47,20 @@ func (s *Sandbox) wrap(cmd *exec.Cmd) error {
 	}
 	cmd.Path = "/proc/self/exe"
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if s.status.Fenced {
-		fence(cmd.SysProcAttr, !p.Network && s.status.Wall == Landlock)
+	if s.status.Isolated {
+		enterNamespaces(cmd.SysProcAttr, !p.Network && s.status.Mechanism == Landlock)
 	}
 	return nil
 }
 
-func (e errand) args(role string) ([]string, error) {
+func (e helperRequest) args(role string) ([]string, error) {
 	raw, err := json.Marshal(e)
 	return []string{"hermesd", helperArg, role, string(raw)}, err
 }
 
-// fence gives what is started name spaces of its own. Who is not root needs one
+// enterNamespaces gives what is started name spaces of its own. Who is not root needs one
 // of users for that.
-func fence(attr *syscall.SysProcAttr, net bool) {
+func enterNamespaces(attr *syscall.SysProcAttr, net bool) {
 	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	if net {
 		attr.Cloneflags |= syscall.CLONE_NEWNET
@@ -75,11 +75,11 @@ func fence(attr *syscall.SysProcAttr, net bool) {
 
 // supervise starts the command and ends all that is left of it: when the command
 // has ended, and when the process that wanted it is gone or closes the pipe.
-func supervise(e errand) int {
+func supervise(e helperRequest) int {
 	debug.SetGCPercent(-1)
 	unix.CloseOnExec(lifeFD)
 	if e.Fenced {
-		if err := furnish(e); err != nil {
+		if err := setUpNamespaces(e); err != nil {
 			return broken(err)
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -207,7 +207,7 @@ func each(visit func(id int, stat []byte)) {
 
 // enter is the last step: it takes away what the command may not have, and
 // becomes the command.
-func enter(e errand) int {
+func enter(e helperRequest) int {
 	runtime.LockOSThread() // what is taken away is taken from a thread
 	// What a user needed to furnish the name space.
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -237,7 +237,7 @@ func enter(e errand) int {
 }
 
 // limit sets what the kernel bounds by itself.
-func limit(e errand) error {
+func limit(e helperRequest) error {
 	set := func(what int, n uint64) error {
 		return unix.Setrlimit(what, &unix.Rlimit{Cur: n, Max: n})
 	}

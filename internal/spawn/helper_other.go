@@ -19,6 +19,6 @@ func (s *Sandbox) bound(context.Context, string) string { return "" }
 
 func landlockABI() (int, string) { return 0, errUnsupported.Error() }
 
-func supervise(errand) int { return broken(errUnsupported) }
+func supervise(helperRequest) int { return broken(errUnsupported) }
 
-func enter(errand) int { return broken(errUnsupported) }
+func enter(helperRequest) int { return broken(errUnsupported) }

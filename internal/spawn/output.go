@@ -15,7 +15,7 @@ import (
 // look.
 type capture struct {
 	keep  int
-	most  int64
+	max   int64
 	spill string
 	flood func() // called once, when more than most was written
 
@@ -32,7 +32,7 @@ type capture struct {
 func (c *capture) Write(p []byte) (int, error) {
 	n := len(p)
 	c.mu.Lock()
-	room := c.most - c.out.Total
+	room := c.max - c.out.Total
 	c.mu.Unlock()
 	over := int64(n) > room
 	if over {

@@ -13,7 +13,7 @@ func TestHeadAndTailAreKept(t *testing.T) {
 		keep := rapid.IntRange(2, 50).Draw(r, "keep")
 		most := rapid.Int64Range(1, 300).Draw(r, "most")
 		floods := 0
-		c := &capture{keep: keep, most: most, flood: func() { floods++ }}
+		c := &capture{keep: keep, max: most, flood: func() { floods++ }}
 		var all []byte
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 60), 0, 12).Draw(r, "pieces") {
 			piece := make([]byte, n)

@@ -44,7 +44,7 @@ func (p Policy) clean() (Policy, error) {
 		p.Processes = DefaultProcesses
 	}
 	if p.Memory > 0 {
-		p.Memory = max(p.Memory, LeastMemory)
+		p.Memory = max(p.Memory, MinMemory)
 	}
 	return p, nil
 }
@@ -71,8 +71,8 @@ func inside(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// A place is a path and what holds for it and for what is in it.
-type place struct {
+// A pathRule is a path and what holds for it and for what is in it.
+type pathRule struct {
 	Path string `json:"path"`
 	Kind kind   `json:"kind"`
 }
@@ -87,11 +87,11 @@ const (
 
 // places returns all that is said about paths, those that contain others first.
 // Of what is to be hidden only that is left which something else would show.
-func (p Policy) places() []place {
-	var out []place
+func (p Policy) places() []pathRule {
+	var out []pathRule
 	add := func(k kind, paths []string) {
 		for _, path := range paths {
-			out = append(out, place{path, k})
+			out = append(out, pathRule{path, k})
 		}
 	}
 	add(readable, existing(SystemPaths()))
@@ -99,11 +99,11 @@ func (p Policy) places() []place {
 	add(writable, p.Write)
 	shown := slices.Clone(out)
 	for _, h := range append(existing(systemSecrets()), p.Hide...) {
-		if slices.ContainsFunc(shown, func(s place) bool { return inside(h, s.Path) }) {
+		if slices.ContainsFunc(shown, func(s pathRule) bool { return inside(h, s.Path) }) {
 			add(hidden, []string{h})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b place) int {
+	slices.SortStableFunc(out, func(a, b pathRule) int {
 		return cmp.Or(cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/")), cmp.Compare(a.Path, b.Path))
 	})
 	return out
@@ -112,7 +112,7 @@ func (p Policy) places() []place {
 // refused says why the sandbox cannot hold its policy: Landlock alone only
 // allows, and takes nothing back from inside what it has allowed.
 func (s *Sandbox) refused() error {
-	if s.status.Wall != Landlock || s.status.Fenced {
+	if s.status.Mechanism != Landlock || s.status.Isolated {
 		return nil
 	}
 	for _, h := range s.policy.Hide {

@@ -35,16 +35,16 @@ type Process struct {
 func newProcess(ctx context.Context, c Command, cmd *exec.Cmd) *Process {
 	p := &Process{c: c, cmd: cmd, done: make(chan struct{})}
 	p.ctx, p.stop = context.WithCancelCause(ctx)
-	if p.c.Keep <= 0 {
-		p.c.Keep = DefaultKeep
+	if p.c.MaxKept <= 0 {
+		p.c.MaxKept = DefaultKeep
 	}
-	if p.c.Most <= 0 {
-		p.c.Most = DefaultMost
+	if p.c.MaxOutput <= 0 {
+		p.c.MaxOutput = DefaultMost
 	}
 	if p.c.Grace == 0 {
 		p.c.Grace = DefaultGrace
 	}
-	p.kept = &capture{keep: p.c.Keep, most: p.c.Most, spill: c.Spill, flood: func() { p.stop(ErrFlood) }}
+	p.kept = &capture{keep: p.c.MaxKept, max: p.c.MaxOutput, spill: c.Spill, flood: func() { p.stop(ErrFlood) }}
 	return p
 }
 
@@ -212,7 +212,7 @@ func (p *Process) bury(exited chan struct{}, copies *sync.WaitGroup) {
 	if errors.Is(context.Cause(p.ctx), ErrFlood) {
 		cause = ErrFlood
 	}
-	r := Result{Cause: cause, Took: took, Held: held, Output: p.kept.look()}
+	r := Result{Cause: cause, Took: took, OutputHeldOpen: held, Output: p.kept.look()}
 	r.Code, r.Signal = status(p.cmd, err)
 	p.mu.Lock()
 	p.result = r

@@ -22,14 +22,14 @@ const (
 	Require Mode = "require"
 )
 
-// A Wall is what keeps a process from files.
-type Wall string
+// A Mechanism is what keeps a process from files.
+type Mechanism string
 
 // The walls.
 const (
-	None       Wall = "none"
-	Landlock   Wall = "landlock"
-	Bubblewrap Wall = "bubblewrap"
+	None       Mechanism = "none"
+	Landlock   Mechanism = "landlock"
+	Bubblewrap Mechanism = "bubblewrap"
 )
 
 // A Policy says what a process in a sandbox may do. Paths are absolute. Of the
@@ -53,8 +53,8 @@ type Policy struct {
 // DefaultProcesses is how many processes may run at once in a sandbox.
 const DefaultProcesses = 512
 
-// LeastMemory is the smallest limit on memory: less does not start.
-const LeastMemory = 128 << 20
+// MinMemory is the smallest limit on memory: less does not start.
+const MinMemory = 128 << 20
 
 // lifeTime is how long a sandbox may take to end all that is in it.
 const lifeTime = 10 * time.Second
@@ -83,20 +83,20 @@ type Sandbox struct {
 
 // A Status says what holds.
 type Status struct {
-	Wall Wall
-	ABI  int // version of Landlock in this kernel, 0 without
-	// Fenced says that processes have a name space of their own: they see only each
+	Mechanism Mechanism
+	ABI       int // version of Landlock in this kernel, 0 without
+	// Isolated says that processes have a name space of their own: they see only each
 	// other, and not one is left when a command ends.
-	Fenced bool
-	Net    string   // how far the network is closed, in words; "": it is open
-	Bound  string   // what bounds how many processes run, in words; "": nothing
-	Why    []string // why what would be better is not used
+	Isolated bool
+	Net      string   // how far the network is closed, in words; "": it is open
+	Bound    string   // what bounds how many processes run, in words; "": nothing
+	Reason   []string // why what would be better is not used
 }
 
 // String says all of it for people.
 func (s Status) String() string {
 	var b strings.Builder
-	switch s.Wall {
+	switch s.Mechanism {
 	case Bubblewrap:
 		b.WriteString("commands run in bubblewrap")
 	case Landlock:
@@ -104,8 +104,8 @@ func (s Status) String() string {
 	default:
 		b.WriteString("commands run without a sandbox, with all rights of this account")
 	}
-	if s.Wall != None {
-		if s.Fenced {
+	if s.Mechanism != None {
+		if s.Isolated {
 			b.WriteString(", in a process name space of their own")
 		} else {
 			b.WriteString(", without a process name space")
@@ -119,8 +119,8 @@ func (s Status) String() string {
 			b.WriteString("; nothing but their timeout bounds the number of their processes")
 		}
 	}
-	if len(s.Why) > 0 {
-		b.WriteString(" (" + strings.Join(s.Why, "; ") + ")")
+	if len(s.Reason) > 0 {
+		b.WriteString(" (" + strings.Join(s.Reason, "; ") + ")")
 	}
 	return b.String()
 }
@@ -132,10 +132,10 @@ var ErrNoSandbox = errors.New("no sandbox works on this machine: install bubblew
 // Open finds out by real runs which sandbox works here and holds p. With Auto
 // and no sandbox, and with Off, it returns a Sandbox that holds nothing.
 func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
-	s := &Sandbox{status: Status{Wall: None}}
+	s := &Sandbox{status: Status{Mechanism: None}}
 	switch mode {
 	case Off:
-		s.status.Why = []string{"it is switched off"}
+		s.status.Reason = []string{"it is switched off"}
 		return s, nil
 	case Auto, Require:
 	default:
@@ -150,22 +150,22 @@ func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if s.status.Wall == None && mode == Require {
-		return nil, fmt.Errorf("%w (%s)", ErrNoSandbox, strings.Join(s.status.Why, "; "))
+	if s.status.Mechanism == None && mode == Require {
+		return nil, fmt.Errorf("%w (%s)", ErrNoSandbox, strings.Join(s.status.Reason, "; "))
 	}
 	return s, nil
 }
 
 // bare is the inside of a sandbox without a wall, to look at it.
-const bare Wall = "bare"
+const bare Mechanism = "bare"
 
 // holds reports whether processes are started in it.
-func (s *Sandbox) holds() bool { return s != nil && s.status.Wall != None }
+func (s *Sandbox) holds() bool { return s != nil && s.status.Mechanism != None }
 
 // Status says what holds.
 func (s *Sandbox) Status() Status {
 	if s == nil {
-		return Status{Wall: None}
+		return Status{Mechanism: None}
 	}
 	return s.status
 }
@@ -173,31 +173,31 @@ func (s *Sandbox) Status() Status {
 // choose tries what could work, best first, and takes what does.
 func (s *Sandbox) choose(ctx context.Context) {
 	if !supported {
-		s.status.Why = []string{"there is no sandbox for this system"}
+		s.status.Reason = []string{"there is no sandbox for this system"}
 		return
 	}
 	abi, why := landlockABI()
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
-		s.status.Why = append(s.status.Why, "bubblewrap is not installed")
+		s.status.Reason = append(s.status.Reason, "bubblewrap is not installed")
 	}
-	for _, wall := range []Wall{Bubblewrap, Landlock} {
+	for _, wall := range []Mechanism{Bubblewrap, Landlock} {
 		if wall == Bubblewrap && path == "" {
 			continue
 		}
 		if wall == Landlock && abi == 0 {
-			s.status.Why = append(s.status.Why, why)
+			s.status.Reason = append(s.status.Reason, why)
 			continue
 		}
 		for _, fenced := range []bool{true, false} {
-			try := &Sandbox{policy: s.policy, bwrap: path, status: Status{Wall: wall, ABI: abi, Fenced: fenced}}
+			try := &Sandbox{policy: s.policy, bwrap: path, status: Status{Mechanism: wall, ABI: abi, Isolated: fenced}}
 			pids, err := try.prove(ctx)
 			if err != nil {
-				s.status.Why = append(s.status.Why, fmt.Sprintf("%s %s does not work: %v", wall, map[bool]string{true: "with a name space", false: "alone"}[fenced], err))
+				s.status.Reason = append(s.status.Reason, fmt.Sprintf("%s %s does not work: %v", wall, map[bool]string{true: "with a name space", false: "alone"}[fenced], err))
 				continue
 			}
 			try.status.Bound = try.bound(ctx, pids)
-			try.status.Why = s.status.Why
+			try.status.Reason = s.status.Reason
 			try.status.Net = try.closed()
 			*s = *try
 			return
@@ -267,7 +267,7 @@ func (s *Sandbox) closed() string {
 	switch {
 	case s.policy.Network:
 		return ""
-	case s.status.Fenced || s.status.Wall == Bubblewrap:
+	case s.status.Isolated || s.status.Mechanism == Bubblewrap:
 		return "no network"
 	case s.status.ABI >= 10:
 		return "no TCP and no UDP"

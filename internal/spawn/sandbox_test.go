@@ -48,7 +48,7 @@ func enclose(t *testing.T, change func(*spawn.Policy, *ground)) ground {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if box.Status().Wall == spawn.None {
+	if box.Status().Mechanism == spawn.None {
 		t.Skip(box.Status())
 	}
 	g.box = box
@@ -118,7 +118,7 @@ func TestWhatIsHiddenInsideWhatIsSeenIsHidden(t *testing.T) {
 	g := enclose(t, func(p *spawn.Policy, g *ground) {
 		p.Read = []string{filepath.Dir(g.home)} // contains the home, which contains the workspace
 	})
-	if !g.box.Status().Fenced && g.box.Status().Wall != spawn.Bubblewrap {
+	if !g.box.Status().Isolated && g.box.Status().Mechanism != spawn.Bubblewrap {
 		t.Skip(g.box.Status())
 	}
 	r := g.run(t, "exec 2>/dev/null; cat "+g.outside+"/file; echo; cat "+g.secret+"; rm -rf "+g.secret+"; echo x > w && cat "+g.workspace+"/w; "+
@@ -159,7 +159,7 @@ func TestNothingEscapesASandbox(t *testing.T) {
 	unfenced.box = fenced.box.Unfenced()
 	for name, g := range map[string]ground{"with": fenced, "without": unfenced} {
 		mark := fmt.Sprint("7", os.Getpid(), time.Now().UnixNano()%1000)
-		if r := g.run(t, "setsid sleep "+mark+" & (setsid sleep "+mark+" &) ; echo done"); r.Held || r.Code != 0 {
+		if r := g.run(t, "setsid sleep "+mark+" & (setsid sleep "+mark+" &) ; echo done"); r.OutputHeldOpen || r.Code != 0 {
 			t.Errorf("%s a name space: got %+v", name, r)
 		}
 		p, err := spawn.Start(t.Context(), spawn.Command{
@@ -170,12 +170,12 @@ func TestNothingEscapesASandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, p, "ready")
-		if r := p.Kill(nil); r.Held {
+		if r := p.Kill(nil); r.OutputHeldOpen {
 			t.Errorf("%s a name space something holds the output", name)
 		}
 		none(t, mark)
 	}
-	if fenced.box.Status().Fenced { // elsewhere the line below reaches others
+	if fenced.box.Status().Isolated { // elsewhere the line below reaches others
 		mark := fmt.Sprint("9", os.Getpid(), time.Now().UnixNano()%1000)
 		fenced.run(t, "setsid sleep "+mark+" & kill -9 $PPID; kill -9 -1")
 		none(t, mark)
@@ -231,7 +231,7 @@ func TestAForkBombEndsWithItsCommand(t *testing.T) {
 	}
 	p.Stop(spawn.ErrTimeout) // as the timer does
 	r := p.Wait()
-	if !errors.Is(r.Cause, spawn.ErrTimeout) || r.Held {
+	if !errors.Is(r.Cause, spawn.ErrTimeout) || r.OutputHeldOpen {
 		t.Errorf("got %v, %s", r.Cause, r.Head)
 	}
 	if n := strings.Count(string(r.Head), "x\n"); g.box.Status().Bound != "" && n > most {
@@ -309,7 +309,7 @@ func TestWithoutASandboxItIsSaid(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	box, err := spawn.Open(t.Context(), spawn.Auto, p)
-	if err != nil || box.Status().Wall != spawn.None || !strings.Contains(box.Status().String(), "does not work") {
+	if err != nil || box.Status().Mechanism != spawn.None || !strings.Contains(box.Status().String(), "does not work") {
 		t.Errorf("got %v, %v", box.Status(), err)
 	}
 	if r := run(t, spawn.Command{Shell: "echo free", Sandbox: box}); text(t, r) != "free\n" {
@@ -321,7 +321,7 @@ func TestModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	off, err := spawn.Open(t.Context(), spawn.Off, spawn.Policy{})
-	if err != nil || off.Status().Wall != spawn.None || !strings.Contains(off.Status().String(), "without a sandbox") {
+	if err != nil || off.Status().Mechanism != spawn.None || !strings.Contains(off.Status().String(), "without a sandbox") {
 		t.Errorf("off: %v, %v", off.Status(), err)
 	}
 	if r := run(t, spawn.Command{Shell: "echo free", Sandbox: off}); text(t, r) != "free\n" {

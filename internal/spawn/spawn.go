@@ -50,7 +50,7 @@ type Command struct {
 	// Interpreter runs Shell; "": bash, or sh where there is none.
 	Interpreter string
 	Dir         string   // must exist; "": that of this process
-	Pass        []string // names of variables that it gets beside those of Passed
+	PassEnv     []string // names of variables that it gets beside those of Passed
 	Env         []string // NAME=value, given as they are
 	// Stdin is what it reads. With Input it reads what is given to Write instead.
 	Stdin string
@@ -60,8 +60,8 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	Timeout        time.Duration // 0: none
 	Grace          time.Duration // between asking it to end and ending it; 0: DefaultGrace, negative: none
-	Keep           int           // bytes of output in memory; 0: DefaultKeep
-	Most           int64         // bytes of output in all; one more ends it; 0: DefaultMost; does not bind Stdout and Stderr
+	MaxKept        int           // bytes of output in memory; 0: DefaultKeep
+	MaxOutput      int64         // bytes of output in all; one more ends it; 0: DefaultMost; does not bind Stdout and Stderr
 	Spill          string        // folder for output that is more than Keep; "": it is lost
 	Sandbox        *Sandbox      // nil: none
 }
@@ -72,9 +72,9 @@ type Result struct {
 	Signal string // the signal that ended it, in words
 	// Cause is why it was ended before its time: ErrTimeout, ErrFlood, ErrKilled or
 	// the cause of its context; nil if it ended by itself.
-	Cause error
-	Took  time.Duration
-	Held  bool // something outside its group still holds its output open
+	Cause          error
+	Took           time.Duration
+	OutputHeldOpen bool // something outside its group still holds its output open
 	Output
 }
 
@@ -144,7 +144,7 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 			return nil, fmt.Errorf("the working folder %s is no folder", c.Dir)
 		}
 	}
-	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.Pass, c.Env)}
+	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
 	if c.Sandbox.holds() {
 		if err := c.Sandbox.wrap(cmd); err != nil {
 			return nil, err

@@ -58,7 +58,7 @@ func TestACommandRunsAndSaysHowItEnded(t *testing.T) {
 		`nosuchprogram 2>/dev/null`:        {"", 127, ""},
 	} {
 		r := run(t, spawn.Command{Shell: line, Dir: dir})
-		if got := text(t, r); got != want.out || r.Code != want.code || r.Signal != want.signal || r.Cause != nil || r.Held {
+		if got := text(t, r); got != want.out || r.Code != want.code || r.Signal != want.signal || r.Cause != nil || r.OutputHeldOpen {
 			t.Errorf("%s: got %q, %d %q, cause %v", line, got, r.Code, r.Signal, r.Cause)
 		}
 	}
@@ -115,7 +115,7 @@ func TestNoVariableOfOursLeaks(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "canary-4712")
 	t.Setenv("WANTED", "yes")
 	t.Setenv("LANG", "C")
-	r := run(t, spawn.Command{Shell: "env; cat /proc/self/environ 2>/dev/null | tr '\\0' '\\n'", Pass: []string{"WANTED", "NOT_SET"}, Env: []string{"MINE=1", "LANG=C.UTF-8"}})
+	r := run(t, spawn.Command{Shell: "env; cat /proc/self/environ 2>/dev/null | tr '\\0' '\\n'", PassEnv: []string{"WANTED", "NOT_SET"}, Env: []string{"MINE=1", "LANG=C.UTF-8"}})
 	out := text(t, r)
 	if strings.Contains(out, "canary") {
 		t.Errorf("a secret leaks: %s", out)
@@ -227,7 +227,7 @@ func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := run(t, spawn.Command{Shell: "sleep 1000 & echo $! > pids; echo done", Dir: dir})
-	if r.Code != 0 || r.Cause != nil || r.Held || text(t, r) != "done\n" {
+	if r.Code != 0 || r.Cause != nil || r.OutputHeldOpen || text(t, r) != "done\n" {
 		t.Errorf("got %+v", r)
 	}
 	gone(t, pids(t, filepath.Join(dir, "pids"))...)
@@ -239,7 +239,7 @@ func TestNobodyWaitsForWhatHasLeftTheGroup(t *testing.T) {
 	r := run(t, spawn.Command{Shell: "setsid sh -c 'echo $$ > pid; mv pid pids; exec sleep 1000' & while ! test -e pids; do sleep 0.01; done; echo done", Dir: dir})
 	left := pids(t, filepath.Join(dir, "pids"))
 	defer syscall.Kill(left[0], syscall.SIGKILL)
-	if r.Code != 0 || !r.Held || text(t, r) != "done\n" {
+	if r.Code != 0 || !r.OutputHeldOpen || text(t, r) != "done\n" {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -247,7 +247,7 @@ func TestNobodyWaitsForWhatHasLeftTheGroup(t *testing.T) {
 func TestAFloodIsCutAndItsWriterEnded(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "spill")
-	r := run(t, spawn.Command{Shell: "yes", Keep: 1000, Most: 1 << 20, Spill: dir})
+	r := run(t, spawn.Command{Shell: "yes", MaxKept: 1000, MaxOutput: 1 << 20, Spill: dir})
 	if !errors.Is(r.Cause, spawn.ErrFlood) || r.Total != 1<<20 || len(r.Head)+len(r.Tail) != 1000 || r.Lost != 1<<20-1000 {
 		t.Errorf("got %v: %d bytes, %d kept, %d lost", r.Cause, r.Total, len(r.Head)+len(r.Tail), r.Lost)
 	}
@@ -259,7 +259,7 @@ func TestAFloodIsCutAndItsWriterEnded(t *testing.T) {
 func TestLongOutputIsWholeInAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := run(t, spawn.Command{Shell: "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", Keep: 100, Spill: dir})
+	r := run(t, spawn.Command{Shell: "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", MaxKept: 100, Spill: dir})
 	raw, err := os.ReadFile(r.File)
 	if err != nil || !strings.HasPrefix(string(raw), "line 0\nline 1\n") || !strings.HasSuffix(string(raw), "line 1999\n") || int64(len(raw)) != r.Total {
 		t.Errorf("the file has %d of %d bytes, %v", len(raw), r.Total, err)
@@ -274,7 +274,7 @@ func TestLongOutputIsWholeInAFile(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r = run(t, spawn.Command{Shell: "yes | head -n 1000", Keep: 100, Spill: file})
+	r = run(t, spawn.Command{Shell: "yes | head -n 1000", MaxKept: 100, Spill: file})
 	if r.FileErr == nil || r.File != "" || r.Code != 0 || r.Total != 2000 {
 		t.Errorf("no place for the file: %+v", r)
 	}

@@ -31,7 +31,7 @@ func landlockABI() (int, string) {
 
 // restrict puts this process, and whatever it becomes and starts, behind
 // Landlock.
-func restrict(e errand) error {
+func restrict(e helperRequest) error {
 	abi, why := landlockABI()
 	if abi == 0 {
 		return errors.New(why)
@@ -87,7 +87,7 @@ func dropCapabilities() error {
 }
 
 // bwrapArgs returns how bubblewrap is called.
-func (e errand) bwrapArgs() []string {
+func (e helperRequest) bwrapArgs() []string {
 	a := []string{"bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
 	if !e.Network {
 		a = append(a, "--unshare-net")
@@ -133,22 +133,22 @@ func (e errand) bwrapArgs() []string {
 func (s *Sandbox) bound(ctx context.Context, pids string) string {
 	n := s.policy.Processes
 	switch {
-	case os.Getuid() != 0 && s.status.Fenced:
+	case os.Getuid() != 0 && s.status.Isolated:
 		return fmt.Sprintf("at most %d processes at once", n)
 	case os.Getuid() != 0:
 		return fmt.Sprintf("at most %d processes at once beside those this account runs already", n)
-	case !s.status.Fenced:
+	case !s.status.Isolated:
 		return ""
-	case s.status.Wall == Bubblewrap: // which makes one more name space inside of ours
+	case s.status.Mechanism == Bubblewrap: // which makes one more name space inside of ours
 		try := *s
-		try.status.Wall = bare
+		try.status.Mechanism = bare
 		r, err := Run(ctx, Command{Argv: []string{"cat", "/proc/sys/kernel/pid_max"}, Dir: "/", Sandbox: &try, Timeout: 10 * time.Second})
 		if err != nil {
 			return ""
 		}
 		pids = firstLine(r.Head)
 	}
-	if most, err := strconv.Atoi(pids); err == nil && most <= max(n, leastPIDs) {
+	if most, err := strconv.Atoi(pids); err == nil && most <= max(n, minPIDs) {
 		return fmt.Sprintf("at most %d processes at once", most)
 	}
 	return ""

@@ -56,8 +56,8 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 		}
 	}
 	cmd := spawn.Command{
-		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, Pass: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
-		Timeout: limit, Grace: t.o.Grace, Keep: 4 * t.o.MaxOutput, Spill: t.o.Spill, Sandbox: box,
+		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, PassEnv: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
+		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, Sandbox: box,
 	}
 	t.prune()
 	if ctx.Err() != nil { // while the folder and the sandbox were looked at

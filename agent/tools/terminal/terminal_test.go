@@ -314,7 +314,7 @@ func TestCommandsRunInTheSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if box.Status().Wall == spawn.None {
+	if box.Status().Mechanism == spawn.None {
 		t.Skip(box.Status())
 	}
 	b := open(t, func(o *terminal.Options) {

@@ -18,7 +18,7 @@ import (
 // report is what the model reads of a command that has ended.
 func (t *Terminal) report(r spawn.Result, limit time.Duration) string {
 	notes := []string{ending(r, limit)}
-	if r.Held {
+	if r.OutputHeldOpen {
 		notes = append(notes, "something that it started goes on outside of its reach and holds its output open")
 	}
 	return t.compose(r.Output, append(notes, t.spilled(r.Output)...))

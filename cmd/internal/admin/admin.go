@@ -89,7 +89,7 @@ type Options struct {
 	Search func(ctx context.Context, text string, most int) ([]Found, error)
 	// Pairing lets people in; nil: nobody can be. Tell says something in a chat, now
 	// or once a daemon runs; nil: nothing is said.
-	Pairing Book
+	Pairing PairingManager
 	Tell    func(ctx context.Context, to chat.Address, text string) error
 	// Cron holds scheduled prompts; nil: there are none. CronStatus returns the
 	// state of what runs them, nil where no daemon runs.
@@ -98,9 +98,9 @@ type Options struct {
 	// Commands are offered to terminals.
 	Commands []command.Command
 	// Upkeep keeps the store whole; nil: nobody can.
-	Upkeep Upkeep
+	Upkeep Maintenance
 	// Keeper names conversations and Eraser deletes them; nil: nobody can.
-	Keeper Keeper
+	Keeper SessionKeeper
 	Eraser Eraser
 	// Config says what became of the configuration; Reload reads it again. Nil
 	// where no daemon runs.
@@ -122,8 +122,8 @@ type Options struct {
 // A Handler answers the requests of the package comment. Close ends the
 // terminals that are attached through it.
 type Handler struct {
-	o   Options
-	mux *http.ServeMux
+	opts Options
+	mux  *http.ServeMux
 
 	ctx    context.Context // of attached terminals; ends with Close
 	cancel context.CancelFunc
@@ -144,7 +144,7 @@ func NewHandler(o Options) *Handler {
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
 	}
-	h := &Handler{o: o, mux: http.NewServeMux()}
+	h := &Handler{opts: o, mux: http.NewServeMux()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /metrics", h.metrics)
@@ -209,7 +209,7 @@ func (e *Error) Error() string { return e.Text }
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
-		h.o.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("control socket", zap.Error(err))
 		e = &Error{http.StatusInternalServerError, err.Error()}
 	}
 	h.reply(w, e.Code, map[string]string{"error": e.Text})
@@ -218,13 +218,13 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		h.o.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("control socket", zap.Error(err))
 		code, raw = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be encoded; the log says why"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	if _, err := w.Write([]byte(h.o.Masker.Mask(string(raw)) + "\n")); err != nil {
-		h.o.Log.Debug("control socket", zap.Error(err)) // the asker has left
+	if _, err := w.Write([]byte(h.opts.Masker.Mask(string(raw)) + "\n")); err != nil {
+		h.opts.Log.Debug("control socket", zap.Error(err)) // the asker has left
 	}
 }
 
@@ -239,16 +239,16 @@ type Status struct {
 }
 
 func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
-	if h.o.Status == nil {
+	if h.opts.Status == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
 		return
 	}
-	s := Status{Status: h.o.Status(), Home: h.o.Home, Workspace: h.o.Workspace, PID: os.Getpid()}
-	if h.o.Console != nil {
-		s.Terminals = h.o.Console.Attached()
+	s := Status{Status: h.opts.Status(), Home: h.opts.Home, Workspace: h.opts.Workspace, PID: os.Getpid()}
+	if h.opts.Console != nil {
+		s.Terminals = h.opts.Console.Attached()
 	}
-	if h.o.Config != nil {
-		s.Config = h.o.Config()
+	if h.opts.Config != nil {
+		s.Config = h.opts.Config()
 	}
 	h.reply(w, http.StatusOK, s)
 }
@@ -259,7 +259,7 @@ func (h *Handler) why(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusBadRequest, "say which message: its id on the platform, or ours (m12, o7)"})
 		return
 	}
-	chains, err := h.o.Store.MessageHistory(r.Context(), id)
+	chains, err := h.opts.Store.MessageHistory(r.Context(), id)
 	switch {
 	case err != nil:
 		h.fail(w, err)

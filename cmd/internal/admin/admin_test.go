@@ -31,7 +31,7 @@ func TestWithoutADaemonStatusSaysSo(t *testing.T) {
 	_, err = c.Attach(t.Context(), "")
 	wantError(t, err, http.StatusServiceUnavailable, "no daemon")
 	done, err := c.Retry(t.Context(), "o2")
-	if err != nil || done.Live || done.ID != 2 {
+	if err != nil || done.DaemonRunning || done.ID != 2 {
 		t.Errorf("got %+v, %v: want a change that waits for the next start", done, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestOutboxRowsAreListedRetriedAndDropped(t *testing.T) {
 		wantError(t, err, http.StatusNotFound, "o77")
 		for _, id := range []string{"o2", "3", "o5"} {
 			done, err := c.Retry(t.Context(), id)
-			if err != nil || !done.Live {
+			if err != nil || !done.DaemonRunning {
 				t.Errorf("retry %s: %+v, %v", id, done, err)
 			}
 			if to := <-r.woken; to.Chat != "7" {
@@ -107,8 +107,8 @@ func TestALongOutboxIsCutAndSaysSo(t *testing.T) {
 	c := admin.Local(r.handler)
 	ends(t, c.Close)
 	list, err := c.Outbox(t.Context(), true)
-	if err != nil || len(list.Rows) != 1000 || list.Left != 505 || list.Rows[999].ID != 1509 {
-		t.Errorf("got %d rows, %d left, %v; want the newest", len(list.Rows), list.Left, err)
+	if err != nil || len(list.Rows) != 1000 || list.Omitted != 505 || list.Rows[999].ID != 1509 {
+		t.Errorf("got %d rows, %d left, %v; want the newest", len(list.Rows), list.Omitted, err)
 	}
 }
 

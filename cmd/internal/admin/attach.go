@@ -25,7 +25,7 @@ const (
 // attach joins a terminal to a conversation and serves it until it leaves, it
 // is detached, or the handler closes.
 func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
-	if h.o.Console == nil {
+	if h.opts.Console == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running here that a terminal could attach to"})
 		return
 	}
@@ -46,7 +46,7 @@ func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
 	h.attached.Add(1)
 	h.mu.Unlock()
 	defer h.attached.Done()
-	c, err := h.o.Console.Attach(r.Context(), r.FormValue("chat"), has...)
+	c, err := h.opts.Console.Attach(r.Context(), r.FormValue("chat"), has...)
 	if err != nil {
 		h.fail(w, &Error{http.StatusBadRequest, err.Error()})
 		return
@@ -58,7 +58,7 @@ func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := &terminal{h: h, c: c, conn: conn, pending: make(map[string]time.Time), kick: make(chan struct{}, 1)}
-	t.out = &lines{w: deadlineWriter{conn}, mask: h.o.Masker.Mask}
+	t.out = &lines{w: deadlineWriter{conn}, mask: h.opts.Masker.Mask}
 	t.serve(rest)
 }
 
@@ -107,9 +107,9 @@ func (t *terminal) serve(in io.Reader) {
 	ctx, cancel := context.WithCancelCause(t.h.ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	hello := Hello{Version: t.h.o.Version, Conversation: t.c.Conversation(), Commands: menu(t.h.o.Commands)}
-	if t.h.o.Status != nil {
-		hello.Model = t.h.o.Status().Model
+	hello := Hello{Version: t.h.opts.Version, Conversation: t.c.Conversation(), Commands: menu(t.h.opts.Commands)}
+	if t.h.opts.Status != nil {
+		hello.Model = t.h.opts.Status().Model
 	}
 	if err := t.out.write(Down{Hello: &hello}); err != nil {
 		cancel(err)
@@ -125,7 +125,7 @@ func (t *terminal) serve(in io.Reader) {
 	t.c.Close()
 	if why != nil && !errors.Is(why, io.EOF) {
 		if err := t.out.write(Down{Bye: why.Error()}); err != nil {
-			t.h.o.Log.Debug("terminal", zap.Error(err))
+			t.h.opts.Log.Debug("terminal", zap.Error(err))
 		}
 	}
 	_ = t.conn.Close() // lets listen end; the other end has all it can get
@@ -156,7 +156,7 @@ func (t *terminal) listen(ctx context.Context, in io.Reader) error {
 
 func (t *terminal) say(ctx context.Context, l line) error {
 	id, err := t.c.Say(ctx, l.ID, l.Text)
-	taken := Taken{ID: l.ID}
+	taken := LineAccepted{ID: l.ID}
 	if err != nil {
 		taken.Error = err.Error()
 	} else {
@@ -165,7 +165,7 @@ func (t *terminal) say(ctx context.Context, l line) error {
 		t.mu.Unlock()
 		defer t.poke()
 	}
-	return t.out.write(Down{Taken: &taken})
+	return t.out.write(Down{Accepted: &taken})
 }
 
 // show writes what there is to show.

@@ -90,8 +90,8 @@ func (ch *Chat) read(r io.Reader) {
 		switch {
 		case d.Bye != "":
 			return errors.New(d.Bye)
-		case d.Taken != nil:
-			ch.take(*d.Taken)
+		case d.Accepted != nil:
+			ch.take(*d.Accepted)
 			return nil
 		}
 		select {
@@ -110,7 +110,7 @@ func (ch *Chat) read(r io.Reader) {
 	close(ch.done)
 }
 
-func (ch *Chat) take(t Taken) {
+func (ch *Chat) take(t LineAccepted) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	waiter, ok := ch.taken[t.ID]

@@ -163,15 +163,15 @@ func (c *Client) Row(ctx context.Context, id string) (outbox.Row, error) {
 }
 
 // Retry makes a row due now.
-func (c *Client) Retry(ctx context.Context, id string) (Changed, error) {
-	var done Changed
+func (c *Client) Retry(ctx context.Context, id string) (RowChange, error) {
+	var done RowChange
 	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/retry", nil, &done)
 	return done, err
 }
 
 // Drop gives a row up.
-func (c *Client) Drop(ctx context.Context, id string) (Changed, error) {
-	var done Changed
+func (c *Client) Drop(ctx context.Context, id string) (RowChange, error) {
+	var done RowChange
 	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/drop", nil, &done)
 	return done, err
 }
@@ -193,8 +193,8 @@ func (c *Client) Session(ctx context.Context, id string, from int) (Session, err
 	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}})
 }
 
-// Whole is Session with the archived messages too.
-func (c *Client) Whole(ctx context.Context, id string, from int) (Session, error) {
+// SessionWithArchive is Session with the archived messages too.
+func (c *Client) SessionWithArchive(ctx context.Context, id string, from int) (Session, error) {
 	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
 }
 

@@ -48,10 +48,10 @@ func (h *Handler) scheduled() {
 		return h.job(b.Create(r.Context(), schedule.OperatorCaller(), "", d))
 	}))
 	h.mux.HandleFunc("GET /cron/status", booked(h, func(*http.Request, *schedule.Manager) (Cron, error) {
-		if h.o.CronStatus == nil {
+		if h.opts.CronStatus == nil {
 			return Cron{}, nil
 		}
-		return Cron{h.o.CronStatus(), true}, nil
+		return Cron{h.opts.CronStatus(), true}, nil
 	}))
 	h.mux.HandleFunc("GET /cron/slots", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.Occurrence, error) {
 		most, err := number(r, "max", 50, maxSlots)
@@ -67,11 +67,11 @@ func (h *Handler) scheduled() {
 // booked answers with what do returns.
 func booked[T any](h *Handler, do func(*http.Request, *schedule.Manager) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if h.o.Cron == nil {
+		if h.opts.Cron == nil {
 			h.fail(w, &Error{http.StatusServiceUnavailable, "there are no scheduled prompts here"})
 			return
 		}
-		v, err := do(r, h.o.Cron)
+		v, err := do(r, h.opts.Cron)
 		switch {
 		case errors.Is(err, schedule.ErrInvalid):
 			h.fail(w, &Error{http.StatusConflict, err.Error()})
@@ -95,7 +95,7 @@ func draft(r *http.Request) (schedule.JobPatch, error) {
 }
 
 func (h *Handler) job(v schedule.JobView, err error) (Job, error) {
-	return Job{v, h.o.CronStatus != nil}, err
+	return Job{v, h.opts.CronStatus != nil}, err
 }
 
 func (h *Handler) changeJob(r *http.Request, b *schedule.Manager) (Job, error) {

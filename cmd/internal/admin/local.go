@@ -11,7 +11,7 @@ import (
 // as over the socket. Close of the client ends it, and closes h.
 func Local(h *Handler) *Client {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	srv := newHTTP(h, h.o.Log)
+	srv := newHTTP(h, h.opts.Log)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.Serve(p) }) // always ErrServerClosed: nothing else ends a pipe
 	return &Client{

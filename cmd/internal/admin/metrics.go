@@ -8,11 +8,11 @@ import (
 )
 
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
-	if h.o.Metrics == nil {
+	if h.opts.Metrics == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
 		return
 	}
-	h.o.Metrics.ServeHTTP(w, r)
+	h.opts.Metrics.ServeHTTP(w, r)
 }
 
 // Metrics returns what the daemon counts, in the text format of Prometheus.

@@ -53,7 +53,7 @@ func (t *terminal) check(ctx context.Context, id string) error {
 	c, ok, err := t.chain(ctx, id)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.h.o.Log.Error("outcome of a line", zap.String("line", id), zap.Error(err))
+			t.h.opts.Log.Error("outcome of a line", zap.String("line", id), zap.Error(err))
 		}
 		return nil // it is asked again
 	}
@@ -75,7 +75,7 @@ func (t *terminal) check(ctx context.Context, id string) error {
 func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory, ok bool, err error) {
 	ask := id
 	for range maxMerged {
-		chains, err := t.h.o.Store.MessageHistory(ctx, ask)
+		chains, err := t.h.opts.Store.MessageHistory(ctx, ask)
 		if err != nil {
 			return c, false, err
 		}
@@ -93,7 +93,7 @@ func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory
 }
 
 func outcomeOf(id string, c inbox.MessageHistory) *Outcome {
-	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Why: c.Entry.Outcome.Reason}
+	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Reason: c.Entry.Outcome.Reason}
 	for _, r := range c.Rows {
 		if r.Role == outbox.Reply && r.Delete == 0 {
 			o.Text = append(o.Text, r.Msg.Text)

@@ -13,8 +13,8 @@ import (
 	"hermesd/gateway/words"
 )
 
-// A Book lets people in by codes, and out again. *pairing.Book is one.
-type Book interface {
+// A PairingManager lets people in by codes, and out again. *pairing.Book is one.
+type PairingManager interface {
 	List() pairing.List
 	Approve(ctx context.Context, platform chat.Platform, code string) (pairing.Person, error)
 	Revoke(ctx context.Context, platform chat.Platform, id string) (pairing.Person, error)
@@ -24,8 +24,8 @@ type Book interface {
 // Approved is somebody who has been let in.
 type Approved struct {
 	pairing.Person
-	// Told says that the person is told of it: now, or once a daemon runs.
-	Told bool `json:"told"`
+	// Notified says that the person is told of it: now, or once a daemon runs.
+	Notified bool `json:"told"`
 }
 
 // welcome is said to who has been let in.
@@ -33,12 +33,12 @@ const welcome = "You are let in. What you wrote before was not read; write it ag
 
 // pairings registers the requests about pairing.
 func (h *Handler) pairings() {
-	h.mux.HandleFunc("GET /pairing", paired(h, func(_ *http.Request, b Book) (pairing.List, error) { return b.List(), nil }))
+	h.mux.HandleFunc("GET /pairing", paired(h, func(_ *http.Request, b PairingManager) (pairing.List, error) { return b.List(), nil }))
 	h.mux.HandleFunc("POST /pairing/approve", paired(h, h.approve))
-	h.mux.HandleFunc("POST /pairing/revoke", paired(h, func(r *http.Request, b Book) (pairing.Person, error) {
+	h.mux.HandleFunc("POST /pairing/revoke", paired(h, func(r *http.Request, b PairingManager) (pairing.Person, error) {
 		return b.Revoke(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("id"))
 	}))
-	h.mux.HandleFunc("POST /pairing/clear", paired(h, func(r *http.Request, b Book) ([]pairing.Person, error) {
+	h.mux.HandleFunc("POST /pairing/clear", paired(h, func(r *http.Request, b PairingManager) ([]pairing.Person, error) {
 		gone, err := b.ClearPending(r.Context())
 		if gone == nil {
 			gone = []pairing.Person{}
@@ -48,13 +48,13 @@ func (h *Handler) pairings() {
 }
 
 // paired answers with what do returns.
-func paired[T any](h *Handler, do func(*http.Request, Book) (T, error)) http.HandlerFunc {
+func paired[T any](h *Handler, do func(*http.Request, PairingManager) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if h.o.Pairing == nil {
+		if h.opts.Pairing == nil {
 			h.fail(w, &Error{http.StatusServiceUnavailable, "there is no pairing here"})
 			return
 		}
-		v, err := do(r, h.o.Pairing)
+		v, err := do(r, h.opts.Pairing)
 		var no *pairing.UserError
 		switch {
 		case errors.As(err, &no):
@@ -68,16 +68,16 @@ func paired[T any](h *Handler, do func(*http.Request, Book) (T, error)) http.Han
 }
 
 // approve lets a person in, and says so to the person.
-func (h *Handler) approve(r *http.Request, b Book) (Approved, error) {
+func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 	p, err := b.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
-	if err != nil || h.o.Tell == nil || p.To == (chat.Address{}) {
+	if err != nil || h.opts.Tell == nil || p.To == (chat.Address{}) {
 		return Approved{Person: p}, err
 	}
-	if err := h.o.Tell(r.Context(), p.To, words.N(welcome)); err != nil {
-		h.o.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
+	if err := h.opts.Tell(r.Context(), p.To, words.N(welcome)); err != nil {
+		h.opts.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
 		return Approved{Person: p}, nil
 	}
-	return Approved{Person: p, Told: true}, nil
+	return Approved{Person: p, Notified: true}, nil
 }
 
 // Pairings returns who is paired and who waits.

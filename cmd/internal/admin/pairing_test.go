@@ -56,11 +56,11 @@ func TestPairingOverTheSocket(t *testing.T) {
 	if l, err := c.Pairings(ctx); err != nil || len(l.Paired) != 1 || l.Paired[0] != seven {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if p, err := c.Approve(ctx, "telegram", "GOOD CODE"); err != nil || !p.Told || p.Person != seven {
+	if p, err := c.Approve(ctx, "telegram", "GOOD CODE"); err != nil || !p.Notified || p.Person != seven {
 		t.Errorf("%+v, %v", p, err)
 	}
 	deaf = errors.New("the disk is full")
-	if p, err := c.Approve(ctx, "telegram", "GOOD CODE"); err != nil || p.Told {
+	if p, err := c.Approve(ctx, "telegram", "GOOD CODE"); err != nil || p.Notified {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if len(said) != 2 || !strings.HasPrefix(said[0], "telegram:7 You are let in.") {

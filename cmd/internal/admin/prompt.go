@@ -69,7 +69,7 @@ func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {
 
 // prefix returns the frozen prompt of a session.
 func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := h.o.Store.Prompt(r.Context(), id)
+	raw, err := h.opts.Store.Prompt(r.Context(), id)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
@@ -81,7 +81,7 @@ func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err e
 
 // calls returns the records of a session that are kept.
 func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error) {
-	rows, err := h.o.Store.Calls(r.Context(), id, 0)
+	rows, err := h.opts.Store.Calls(r.Context(), id, 0)
 	if err != nil {
 		return nil, fmt.Errorf("calls of %s: %w", id, err)
 	}

@@ -31,12 +31,12 @@ func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 	case query == "":
 		err = &Error{http.StatusBadRequest, "there is nothing to search for"}
-	case h.o.Search == nil:
+	case h.opts.Search == nil:
 		err = &Error{http.StatusServiceUnavailable, "the search index is not open; its problem stands in the daemon's log"}
 	}
 	var found []Found
 	if err == nil {
-		found, err = h.o.Search(r.Context(), query, most)
+		found, err = h.opts.Search(r.Context(), query, most)
 	}
 	if err != nil {
 		h.fail(w, err)
@@ -69,7 +69,7 @@ func (h *Handler) whole(r *http.Request, s *Session, most int) error {
 		if span.From >= span.To {
 			continue
 		}
-		rows, err := h.o.Store.Rows(r.Context(), rec.ID, span)
+		rows, err := h.opts.Store.Rows(r.Context(), rec.ID, span)
 		if err != nil {
 			return err
 		}

@@ -85,11 +85,11 @@ func (h *Handler) sending() {
 // sent answers with what do returns. Its errors are for the one who sends.
 func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if h.o.Sender == nil {
+		if h.opts.Sender == nil {
 			h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
 			return
 		}
-		v, err := do(r, h.o.Sender)
+		v, err := do(r, h.opts.Sender)
 		if err != nil {
 			h.fail(w, &Error{http.StatusConflict, err.Error()})
 			return

@@ -14,8 +14,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Keeper names and deletes conversations.
-type Keeper interface {
+// A SessionKeeper names and deletes conversations.
+type SessionKeeper interface {
 	SetTitle(ctx context.Context, id session.ID, title string) error
 	// Expired returns the sessions that were used last before a time, the oldest
 	// first, at most max (0: all).
@@ -42,12 +42,12 @@ var errNoKeeper = &Error{http.StatusServiceUnavailable, "conversations cannot be
 // rename names a session; an empty name takes its name away.
 func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
 	rec, err := h.find(r, r.PathValue("id"))
-	if err == nil && h.o.Keeper == nil {
+	if err == nil && h.opts.Keeper == nil {
 		err = errNoKeeper
 	}
 	if err == nil {
 		rec.Title, rec.TitleAuto = command.CleanTitle(r.FormValue("title")), false
-		err = h.o.Keeper.SetTitle(r.Context(), rec.ID, rec.Title)
+		err = h.opts.Keeper.SetTitle(r.Context(), rec.ID, rec.Title)
 	}
 	if err != nil {
 		h.fail(w, kept(rec.ID, err))
@@ -78,7 +78,7 @@ func (h *Handler) export(w http.ResponseWriter, r *http.Request) {
 	var b bytes.Buffer
 	if err == nil {
 		var c export.Conversation
-		if c, err = export.Read(r.Context(), h.o.Store, rec, h.o.Masker.Mask); err == nil {
+		if c, err = export.Read(r.Context(), h.opts.Store, rec, h.opts.Masker.Mask); err == nil {
 			switch format := r.FormValue("format"); format {
 			case "", "markdown":
 				err = c.Markdown(&b)
@@ -98,12 +98,12 @@ func (h *Handler) export(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
 	rec, err := h.find(r, r.PathValue("id"))
-	if err == nil && h.o.Eraser == nil {
+	if err == nil && h.opts.Eraser == nil {
 		err = errNoKeeper
 	}
 	var gone session.Deleted
 	if err == nil {
-		gone, err = h.o.Eraser.Session(r.Context(), rec.ID)
+		gone, err = h.opts.Eraser.Session(r.Context(), rec.ID)
 	}
 	if err != nil {
 		h.fail(w, kept(rec.ID, err))
@@ -118,12 +118,12 @@ func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		err = &Error{http.StatusBadRequest, fmt.Sprintf("before is %q; it must be a time like %s", r.FormValue("before"), time.RFC3339)}
-	case h.o.Keeper == nil:
+	case h.opts.Keeper == nil:
 		err = errNoKeeper
 	}
 	var ids []session.ID
 	if err == nil {
-		ids, err = h.o.Keeper.Expired(r.Context(), before, 0)
+		ids, err = h.opts.Keeper.Expired(r.Context(), before, 0)
 	}
 	if err != nil {
 		h.fail(w, err)

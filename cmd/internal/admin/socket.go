@@ -46,7 +46,7 @@ type Server struct {
 // whoever holds the lock of home may call it: a socket that is there already is
 // what a dead process has left.
 func Serve(home string, h *Handler) (*Server, error) {
-	s := &Server{h: h, log: h.o.Log, http: newHTTP(h, h.o.Log)}
+	s := &Server{h: h, log: h.opts.Log, http: newHTTP(h, h.opts.Log)}
 	l, err := s.listen(home)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)

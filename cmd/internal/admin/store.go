@@ -37,8 +37,8 @@ func number(r *http.Request, name string, otherwise, most int) (int, error) {
 // Outbox is a list of rows, newest last.
 type Outbox struct {
 	Rows []outbox.Row `json:"rows"`
-	// Left is how many older rows were left out.
-	Left int `json:"left,omitempty"`
+	// Omitted is how many older rows were left out.
+	Omitted int `json:"left,omitempty"`
 }
 
 func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
@@ -48,15 +48,15 @@ func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all, _ := strconv.ParseBool(r.FormValue("all"))
-	rows, err := h.o.Store.Outbox(r.Context(), all)
+	rows, err := h.opts.Store.Outbox(r.Context(), all)
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
 	list := Outbox{Rows: rows}
 	if len(rows) > most {
-		list.Left = len(rows) - most
-		list.Rows = rows[list.Left:]
+		list.Omitted = len(rows) - most
+		list.Rows = rows[list.Omitted:]
 	}
 	h.reply(w, http.StatusOK, list)
 }
@@ -68,7 +68,7 @@ func (h *Handler) row(r *http.Request) (outbox.Row, error) {
 	if err != nil {
 		return outbox.Row{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a row; rows look like o12, `hermesd outbox list` shows them", s)}
 	}
-	rows, err := h.o.Store.Outbox(r.Context(), true)
+	rows, err := h.opts.Store.Outbox(r.Context(), true)
 	if err != nil {
 		return outbox.Row{}, err
 	}
@@ -88,11 +88,11 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, row)
 }
 
-// Changed says what became of a row.
-type Changed struct {
+// RowChange says what became of a row.
+type RowChange struct {
 	ID outbox.ID `json:"id"`
-	// Live says that a daemon works on it now, and not only after its next start.
-	Live bool `json:"live"`
+	// DaemonRunning says that a daemon works on it now, and not only after its next start.
+	DaemonRunning bool `json:"live"`
 }
 
 func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
@@ -104,16 +104,16 @@ func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
 	case row.State == outbox.Attempting:
 		err = &Error{http.StatusConflict, fmt.Sprintf("%s is being sent right now", row.ID)}
 	default:
-		err = h.o.Store.RetryRow(r.Context(), row.ID)
+		err = h.opts.Store.RetryRow(r.Context(), row.ID)
 	}
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
-	if h.o.Wake != nil {
-		h.o.Wake(row.Msg.To)
+	if h.opts.Wake != nil {
+		h.opts.Wake(row.Msg.To)
 	}
-	h.reply(w, http.StatusOK, Changed{row.ID, h.o.Wake != nil})
+	h.reply(w, http.StatusOK, RowChange{row.ID, h.opts.Wake != nil})
 }
 
 func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
@@ -123,16 +123,16 @@ func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
 	case row.Terminal():
 		err = &Error{http.StatusConflict, fmt.Sprintf("%s is %s already", row.ID, row.State)}
 	default:
-		err = h.o.Store.DropRow(r.Context(), row.ID, "dropped by the operator")
+		err = h.opts.Store.DropRow(r.Context(), row.ID, "dropped by the operator")
 	}
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
-	if h.o.Wake != nil {
-		h.o.Wake(row.Msg.To) // the next row of the queue may go
+	if h.opts.Wake != nil {
+		h.opts.Wake(row.Msg.To) // the next row of the queue may go
 	}
-	h.reply(w, http.StatusOK, Changed{row.ID, h.o.Wake != nil})
+	h.reply(w, http.StatusOK, RowChange{row.ID, h.opts.Wake != nil})
 }
 
 func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +141,7 @@ func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	list, err := h.o.Store.Sessions(r.Context(), most)
+	list, err := h.opts.Store.Sessions(r.Context(), most)
 	if err != nil {
 		h.fail(w, err)
 		return
@@ -211,7 +211,7 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 	if from >= rec.Messages {
 		return s, nil
 	}
-	rows, err := h.o.Store.Transcript(r.Context(), rec.ID, from)
+	rows, err := h.opts.Store.Transcript(r.Context(), rec.ID, from)
 	if err != nil {
 		return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
 	}
@@ -237,11 +237,11 @@ func shown(row json.RawMessage) (m llm.Message, err error) {
 // beginning or an end of its id that only one session has. Of several with the
 // same title it is none: a person must not look at the wrong one.
 func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
-	rec, ok, err := h.o.Store.SessionByID(r.Context(), session.ID(name))
+	rec, ok, err := h.opts.Store.SessionByID(r.Context(), session.ID(name))
 	if err != nil || ok {
 		return rec, err
 	}
-	list, err := h.o.Store.Sessions(r.Context(), every)
+	list, err := h.opts.Store.Sessions(r.Context(), every)
 	if err != nil {
 		return rec, err
 	}

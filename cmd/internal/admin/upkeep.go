@@ -15,9 +15,9 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// An Upkeep is what the control socket asks of the store to keep it whole. Other
+// An Maintenance is what the control socket asks of the store to keep it whole. Other
 // work goes on meanwhile.
-type Upkeep interface {
+type Maintenance interface {
 	Backup(ctx context.Context, path string) error
 	Compact(ctx context.Context) error
 	Verify(ctx context.Context) error
@@ -27,10 +27,10 @@ type Upkeep interface {
 // Config says what became of the configuration since the daemon started.
 type Config struct {
 	Read time.Time `json:"read,omitzero"` // last; zero: never again since the start
-	// Taken and Restart are the keys that were changed since the start: those
+	// Applied and Restart are the keys that were changed since the start: those
 	// that are in effect, and those that wait for the next one.
-	Taken   []string `json:"taken,omitempty"`
-	Restart []string `json:"restart,omitempty"`
+	Applied        []string `json:"taken,omitempty"`
+	PendingRestart []string `json:"restart,omitempty"`
 	// Problem says why the files as they are now are not taken.
 	Problem string `json:"problem,omitempty"`
 }
@@ -52,15 +52,15 @@ type Compaction struct {
 	After  int64 `json:"after"`
 }
 
-// A Verdict says what is wrong with the store, record by record.
-type Verdict struct {
+// A VerifyReport says what is wrong with the store, record by record.
+type VerifyReport struct {
 	Findings []string `json:"findings"`
 }
 
 // long answers with what work returns, however long it takes: the head of the
 // answer leaves at once, so an error stands in its body.
-func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Upkeep) (any, error)) {
-	if h.o.Upkeep == nil {
+func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
+	if h.opts.Upkeep == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "the store cannot be reached from here; is the daemon of another version?"})
 		return
 	}
@@ -72,25 +72,25 @@ func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx con
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if err := c.Flush(); err != nil {
-		h.o.Log.Debug("control socket", zap.Error(err)) // the answer tells
+		h.opts.Log.Debug("control socket", zap.Error(err)) // the answer tells
 	}
-	v, err := work(r.Context(), h.o.Upkeep)
+	v, err := work(r.Context(), h.opts.Upkeep)
 	if err != nil {
-		h.o.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("control socket", zap.Error(err))
 		v = map[string]string{"error": err.Error()}
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		raw = []byte(`{"error":"the answer cannot be encoded"}`)
 	}
-	if _, err := w.Write([]byte(h.o.Masker.Mask(string(raw)) + "\n")); err != nil {
-		h.o.Log.Debug("control socket", zap.Error(err)) // the asker has left
+	if _, err := w.Write([]byte(h.opts.Masker.Mask(string(raw)) + "\n")); err != nil {
+		h.opts.Log.Debug("control socket", zap.Error(err)) // the asker has left
 	}
 }
 
 func (h *Handler) backup(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Upkeep) (any, error) {
-		dir, err := os.MkdirTemp(h.o.Home, BackupDir)
+	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
+		dir, err := os.MkdirTemp(h.opts.Home, BackupDir)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (h *Handler) backup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) compact(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Upkeep) (any, error) {
+	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
 		c := Compaction{Before: u.Stats().Bytes}
 		err := u.Compact(ctx)
 		c.After = u.Stats().Bytes
@@ -115,8 +115,8 @@ func (h *Handler) compact(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Upkeep) (any, error) {
-		v := Verdict{Findings: []string{}}
+	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
+		v := VerifyReport{Findings: []string{}}
 		if err := u.Verify(ctx); err != nil {
 			v.Findings = strings.Split(err.Error(), "\n")
 		}
@@ -125,21 +125,21 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) reload(w http.ResponseWriter, r *http.Request) {
-	if h.o.Reload == nil {
+	if h.opts.Reload == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; it reads the configuration when it starts"})
 		return
 	}
-	h.reply(w, http.StatusOK, h.o.Reload(r.Context()))
+	h.reply(w, http.StatusOK, h.opts.Reload(r.Context()))
 }
 
-// late is an answer that may hold an error although its head says that all is
+// streamed is an answer that may hold an error although its head says that all is
 // well.
-type late[T any] struct {
+type streamed[T any] struct {
 	Error string `json:"error"`
 	v     T
 }
 
-func (l *late[T]) UnmarshalJSON(raw []byte) error {
+func (l *streamed[T]) UnmarshalJSON(raw []byte) error {
 	type plain struct {
 		Error string `json:"error"`
 	}
@@ -152,7 +152,7 @@ func (l *late[T]) UnmarshalJSON(raw []byte) error {
 }
 
 func wait[T any](ctx context.Context, c *Client, path string) (T, error) {
-	var l late[T]
+	var l streamed[T]
 	err := c.ask(ctx, http.MethodPost, path, nil, &l)
 	if err == nil && l.Error != "" {
 		err = &Error{http.StatusInternalServerError, l.Error}
@@ -169,8 +169,8 @@ func (c *Client) Compact(ctx context.Context) (Compaction, error) {
 }
 
 // Verify has every record of the store read and checked.
-func (c *Client) Verify(ctx context.Context) (Verdict, error) {
-	return wait[Verdict](ctx, c, "/verify")
+func (c *Client) Verify(ctx context.Context) (VerifyReport, error) {
+	return wait[VerifyReport](ctx, c, "/verify")
 }
 
 // Reload has the daemon read its configuration again, and returns what became

@@ -74,12 +74,12 @@ func TestTheStoreIsKeptWholeOverTheSocket(t *testing.T) {
 func TestTheConfigurationIsReadAgainOverTheSocket(t *testing.T) {
 	var n int
 	state := func() admin.Config {
-		return admin.Config{Read: time.Unix(int64(n), 0).UTC(), Restart: []string{"model.default"}}
+		return admin.Config{Read: time.Unix(int64(n), 0).UTC(), PendingRestart: []string{"model.default"}}
 	}
 	c := admin.Local(admin.NewHandler(admin.Options{Store: &store{}, Config: state, Reload: func(context.Context) admin.Config { n++; return state() }}))
 	defer func() { _ = c.Close(t.Context()) }()
 	got, err := c.Reload(t.Context())
-	if err != nil || got.Read.Unix() != 1 || len(got.Restart) != 1 {
+	if err != nil || got.Read.Unix() != 1 || len(got.PendingRestart) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	without := admin.Local(admin.NewHandler(admin.Options{Store: &store{}}))

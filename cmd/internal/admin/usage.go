@@ -17,10 +17,10 @@ import (
 // Usage is what model calls came to. Calls that make summaries for a compression
 // are not among them: no ledger has them. Compacted tells of them.
 type Usage struct {
-	Since time.Time `json:"since,omitzero"` // zero: from the first call that is kept
-	By    string    `json:"by"`             // session, platform or model
-	Rows  []Spent   `json:"rows"`           // what costs the most first
-	Total Spent     `json:"total"`
+	Since time.Time  `json:"since,omitzero"` // zero: from the first call that is kept
+	By    string     `json:"by"`             // session, platform or model
+	Rows  []UsageRow `json:"rows"`           // what costs the most first
+	Total UsageRow   `json:"total"`
 	// Compacted are the conversations of which something was archived, whenever that
 	// was.
 	Compacted []Compacted `json:"compacted"`
@@ -28,8 +28,8 @@ type Usage struct {
 	Prices string `json:"prices"`
 }
 
-// Spent is one group of calls.
-type Spent struct {
+// UsageRow is one group of calls.
+type UsageRow struct {
 	Name  string    `json:"name"`
 	Title string    `json:"title,omitempty"` // of a session
 	Calls int       `json:"calls"`
@@ -87,7 +87,7 @@ func compacted(s session.Record, calls []ledger.Record) Compacted {
 }
 
 // Add counts a call too.
-func (s *Spent) Add(r ledger.Record, prices *pricing.Table) {
+func (s *UsageRow) Add(r ledger.Record, prices *pricing.Table) {
 	s.Calls++
 	s.Usage = s.Usage.Add(r.Usage)
 	if n := s.Usage.Prompt(); n > 0 {
@@ -135,7 +135,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("calls cannot be told apart by %q; use session, platform or model", by)})
 		return
 	}
-	out := Usage{By: by, Rows: []Spent{}, Compacted: []Compacted{}, Total: Spent{Name: "together", Unknown: []string{}}}
+	out := Usage{By: by, Rows: []UsageRow{}, Compacted: []Compacted{}, Total: UsageRow{Name: "together", Unknown: []string{}}}
 	if s := r.FormValue("since"); s != "" {
 		var err error
 		if out.Since, err = time.Parse(time.RFC3339, s); err != nil {
@@ -143,14 +143,14 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	prices := cmp.Or(h.o.Prices, pricing.Builtin())
+	prices := cmp.Or(h.opts.Prices, pricing.Builtin())
 	out.Prices = prices.Date + ", " + prices.Source
-	sessions, err := h.o.Store.Sessions(r.Context(), every)
+	sessions, err := h.opts.Store.Sessions(r.Context(), every)
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
-	rows := make(map[string]*Spent)
+	rows := make(map[string]*UsageRow)
 	for _, s := range sessions {
 		if s.Updated.Before(out.Since) {
 			continue
@@ -169,7 +169,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 			}
 			name, title := group(s, c)
 			if rows[name] == nil {
-				rows[name] = &Spent{Name: name, Title: title, Unknown: []string{}}
+				rows[name] = &UsageRow{Name: name, Title: title, Unknown: []string{}}
 			}
 			rows[name].Add(c, prices)
 			out.Total.Add(c, prices)
@@ -178,7 +178,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 	for _, s := range rows {
 		out.Rows = append(out.Rows, *s)
 	}
-	slices.SortFunc(out.Rows, func(a, b Spent) int {
+	slices.SortFunc(out.Rows, func(a, b UsageRow) int {
 		return cmp.Or(cmp.Compare(b.Costs.Paid, a.Costs.Paid), cmp.Compare(b.Usage.Prompt(), a.Usage.Prompt()), cmp.Compare(a.Name, b.Name))
 	})
 	h.reply(w, http.StatusOK, out)

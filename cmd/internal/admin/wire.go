@@ -35,11 +35,11 @@ type line struct {
 
 // Down is what the daemon tells a terminal. One of its fields is set.
 type Down struct {
-	Hello   *Hello         `json:"hello,omitempty"` // first of all
-	Event   *console.Event `json:"event,omitempty"`
-	Outcome *Outcome       `json:"outcome,omitempty"`
-	Taken   *Taken         `json:"taken,omitempty"`
-	Bye     string         `json:"bye,omitempty"` // last of all: why it ends
+	Hello    *Hello         `json:"hello,omitempty"` // first of all
+	Event    *console.Event `json:"event,omitempty"`
+	Outcome  *Outcome       `json:"outcome,omitempty"`
+	Accepted *LineAccepted  `json:"taken,omitempty"`
+	Bye      string         `json:"bye,omitempty"` // last of all: why it ends
 }
 
 // Hello says with whom a terminal speaks.
@@ -58,8 +58,8 @@ type Command struct {
 	Help    string   `json:"help"`
 }
 
-// Taken says that a line is on disk, or why it is not.
-type Taken struct {
+// LineAccepted says that a line is on disk, or why it is not.
+type LineAccepted struct {
 	ID    string `json:"id"`
 	Error string `json:"error,omitempty"`
 }
@@ -68,7 +68,7 @@ type Taken struct {
 type Outcome struct {
 	ID     string       `json:"id"` // of the line
 	Result inbox.Result `json:"result"`
-	Why    string       `json:"why,omitempty"`
+	Reason string       `json:"why,omitempty"`
 	// Text is the answer: what was said in reply, piece by piece.
 	Text []chat.RichText `json:"text,omitempty"`
 	// Messages are the ids of all messages that the turn has sent, previews and

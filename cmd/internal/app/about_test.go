@@ -101,7 +101,7 @@ func TestPricesOfAPersonAreWhatIsTold(t *testing.T) {
 		t.Errorf("broken prices took the place of good ones: %+v", s.CallStats)
 	}
 	w.write("prices.yaml", "date: 2026-03-02\nmodels: []\n")
-	if state := w.app.Reload(w.ctx); !slices.Contains(state.Restart, "prices_file") {
+	if state := w.app.Reload(w.ctx); !slices.Contains(state.PendingRestart, "prices_file") {
 		t.Errorf("new prices are not told of: %+v", state)
 	}
 }

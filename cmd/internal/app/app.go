@@ -52,10 +52,10 @@ type Options struct {
 	Home   string
 	// ConsoleOnly connects no platform: the local chat alone.
 	ConsoleOnly bool
-	// Here is the directory that the person at the terminal works in, in the place of
+	// WorkDir is the directory that the person at the terminal works in, in the place of
 	// terminal.cwd. Nobody else may work there, so only the local chat has turns, and
 	// scheduled prompts wait. "": as configured.
-	Here string
+	WorkDir string
 	// CanRestart says that whoever runs the App starts it again when Run returns
 	// ErrRestart.
 	CanRestart bool
@@ -73,7 +73,7 @@ type Options struct {
 
 // An App is the daemon. Run is called once.
 type App struct {
-	o          Options
+	opts       Options
 	home       *storage.Home
 	store      *bolt.Store
 	files      *files.Workspace
@@ -81,7 +81,7 @@ type App struct {
 	words      words.Printer                  // says what people read
 	commands   *terminal.Terminal             // nil: there is none
 	sandbox    func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
-	meter      meter
+	telemetry  telemetry
 	makeEngine engineMaker
 	host       *plugin.Host      // the program that is the context engine; nil: there is none
 	summarise  summary.Completer // what is configured for summaries; nil: what answers
@@ -93,8 +93,8 @@ type App struct {
 	gateway    *gateway.Gateway
 	agent      *agent.Agent
 	models     *models
-	windows    *windows
-	mind       *mind
+	lengths    *contextLengths
+	prompts    *promptInputs
 	pairing    *pairing.Manager
 	moves      *moves.Registry
 	enforce    prompt.Enforcement
@@ -103,9 +103,9 @@ type App struct {
 	restart    chan struct{} // closed when a person asks for a restart
 	asked      sync.Once     // guards restart
 	notifier   systemd.Notifier
-	gate       gate
+	gate       accessGate
 	reload     reloader
-	pulse      pulse
+	watchdog   watchdog
 	only       chat.Platform  // whose turns may begin; "": all
 	undo       []func() error // what New has done, to be undone in reverse
 }
@@ -121,11 +121,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log = zap.NewNop()
 	}
 	pace()
-	a := &App{o: o, meter: newMeter(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
-	a.o.Log = a.meter.Log(o.Log)
-	if o.Here != "" {
+	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
+	a.opts.Log = a.telemetry.Log(o.Log)
+	if o.WorkDir != "" {
 		c := *o.Config
-		c.Terminal.CWD, a.o.Config, a.only = o.Here, &c, chat.Console
+		c.Terminal.CWD, a.opts.Config, a.only = o.WorkDir, &c, chat.Console
 	}
 	if err := a.build(ctx); err != nil {
 		return nil, errors.Join(err, a.unwind())
@@ -134,15 +134,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 }
 
 func (a *App) build(ctx context.Context) (err error) {
-	if a.home, err = storage.Open(a.o.Home); err != nil {
+	if a.home, err = storage.Open(a.opts.Home); err != nil {
 		return err
 	}
 	a.undo = append(a.undo, a.home.Close)
 	damaged := func(err error) {
-		a.meter.Damaged()
-		a.o.Log.Error("a stored record is damaged and was set aside", zap.Error(err))
+		a.telemetry.Damaged()
+		a.opts.Log.Error("a stored record is damaged and was set aside", zap.Error(err))
 	}
-	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnCommit: a.meter.Committed}); err != nil {
+	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnCommit: a.telemetry.Committed}); err != nil {
 		return err
 	}
 	a.undo = append(a.undo, a.store.Close)
@@ -153,16 +153,16 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.moves, err = moves.Open(ctx, a.store); err != nil {
 		return err
 	}
-	if err := a.openWindows(ctx); err != nil {
+	if err := a.openContextLengths(ctx); err != nil {
 		return err
 	}
-	if a.words, err = words.For(a.o.Config.Display.Language); err != nil {
+	if a.words, err = words.For(a.opts.Config.Display.Language); err != nil {
 		return wrongKey("display.language", err)
 	}
-	if err := a.think(); err != nil {
+	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}
-	a.mind.words = a.words
+	a.prompts.words = a.words
 	tools, err := a.tools()
 	if err != nil {
 		return err
@@ -171,10 +171,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFile, CacheBytes: maxCache}); err != nil {
 		return err
 	}
-	a.agent = agent.New(a.o.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
+	a.agent = agent.New(a.opts.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
 	a.console = console.New(console.Options{OnAttach: a.attached})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
-	if !a.o.ConsoleOnly {
+	if !a.opts.ConsoleOnly {
 		a.connect()
 	}
 	return a.join(tools)
@@ -182,7 +182,7 @@ func (a *App) build(ctx context.Context) (err error) {
 
 // tools opens the workspace and returns the tools of the agent.
 func (a *App) tools() (tool.Set, error) {
-	dir := a.o.Config.Workspace(a.o.Home)
+	dir := a.opts.Config.Workspace(a.opts.Home)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return tool.Set{}, fmt.Errorf("workspace: %w", err)
 	}
@@ -196,54 +196,54 @@ func (a *App) tools() (tool.Set, error) {
 	if find, err := a.openIndex(); err == nil {
 		ts = append(ts, find)
 	} else { // it can be made anew at any time; conversations go on without it
-		a.o.Log.Error("past conversations cannot be searched", zap.Error(err))
-		a.o.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
+		a.opts.Log.Error("past conversations cannot be searched", zap.Error(err))
+		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
 	}
-	act, err := a.hands()
+	act, err := a.actionTools()
 	if err != nil {
 		return tool.Set{}, err
 	}
-	if a.makeEngine, err = a.engine(a.o.Config.Context.Engine); err != nil {
+	if a.makeEngine, err = a.engine(a.opts.Config.Context.Engine); err != nil {
 		return tool.Set{}, err
 	}
 	ts = slices.Concat(ts, act, a.recallTools())
-	return tool.NewSet(append(ts, a.mind.tools(a.store.SessionByID)...)...)
+	return tool.NewSet(append(ts, a.prompts.tools(a.store.SessionByID)...)...)
 }
 
 // join puts the gateway together.
 func (a *App) join(tools tool.Set) error {
-	c := a.o.Config
-	check, err := a.checker(a.o.Config)
+	c := a.opts.Config
+	check, err := a.checker(a.opts.Config)
 	if err != nil {
 		return err
 	}
 	a.gate.now.Store(check)
 	var restart func()
-	if a.o.CanRestart {
+	if a.opts.CanRestart {
 		restart = a.again
 	}
-	senses, err := a.senses()
+	senses, err := a.mediaServices()
 	if err != nil {
 		return err
 	}
-	model := a.o.Report.Model
+	model := a.opts.Report.Model
 	compression, err := a.compression()
 	if err != nil {
 		return err
 	}
 	a.gateway = gateway.New(gateway.Options{
-		OnlyPlatform: a.only, Profile: profile.Of(a.o.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
-		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.about(), CheckTool: a.mind.may, Skill: a.mind.skill, Discover: a.mind.discover, Note: a.mind.note,
-		Cron: a.cron(), Printer: a.words, Media: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.leaveJudge()},
-		Compression: compression, Window: a.windows.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, BackgroundCommands: a.background, Observe: a.meter.Observe, OnCommit: a.committed, OnSessionDeleted: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homes(c), ReplyToMode: quotes(c), RateLimits: c.Ceilings(),
+		OnlyPlatform: a.only, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
+		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.about(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.skill, Discover: a.prompts.discover, Note: a.prompts.note,
+		Cron: a.cron(), Printer: a.words, Media: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
+		Compression: compression, Window: a.lengths.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
+		Attach: a.attach, BackgroundCommands: a.background, Observe: a.telemetry.Observe, OnCommit: a.committed, OnSessionDeleted: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homes(c), ReplyToMode: quotes(c), RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
 		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
-		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.o.Version,
-		Limits: c.Gateway, Masker: a.masker(), Log: a.o.Log,
+		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
+		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,
 	})
-	a.meter.Watch(a.measured())
+	a.telemetry.Watch(a.measured())
 	return nil
 }
 
@@ -275,13 +275,13 @@ func (a *App) attached(to chat.Address) {
 	ctx := context.Background()
 	rows, err := a.store.Outbox(ctx, false)
 	if err != nil {
-		a.o.Log.Error("outbox", zap.Error(err))
+		a.opts.Log.Error("outbox", zap.Error(err))
 		return
 	}
 	for _, r := range rows {
 		if r.Msg.To == to && waited(r) {
 			if err := a.store.RetryRow(ctx, r.ID); err != nil {
-				a.o.Log.Warn("retry", zap.Stringer("row", r.ID), zap.Error(err))
+				a.opts.Log.Warn("retry", zap.Stringer("row", r.ID), zap.Error(err))
 			}
 		}
 	}
@@ -299,12 +299,12 @@ func (a *App) again() { a.asked.Do(func() { close(a.restart) }) }
 func (a *App) Run(ctx context.Context) error {
 	defer func() {
 		if err := a.unwind(); err != nil {
-			a.o.Log.Error("stop", zap.Error(err))
+			a.opts.Log.Error("stop", zap.Error(err))
 		}
 	}()
-	control, err := admin.Serve(a.o.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Upkeep(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.meter.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.o.Report.Prices, Home: a.o.Home, Workspace: a.mind.workspace, Version: a.o.Version, Masker: a.o.Report.Secrets, Log: a.o.Log.Named("control"),
+	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
+		Store: a.store, Upkeep: Maintenance(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.telemetry.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
+		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.start(edge, &running)
 	close(a.ready)
 	a.notify(a.notifier.Ready())
-	defer time.AfterFunc(settled, letGo).Stop()
+	defer time.AfterFunc(settled, releaseMemory).Stop()
 	var again error
 	select {
 	case <-ctx.Done():
@@ -346,8 +346,8 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 	for account, ad := range a.adapters {
 		running.Go(func() {
 			if err := ad.Run(ctx, a.gateway); err != nil && ctx.Err() == nil {
-				a.o.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
-				a.o.Say(fmt.Sprintf("❌ %v", err))
+				a.opts.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+				a.opts.Say(fmt.Sprintf("❌ %v", err))
 			}
 		})
 		if m, ok := ad.(chat.CommandPublisher); ok {
@@ -358,7 +358,7 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 		running.Go(func() { a.index.Run(ctx) })
 	}
 	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.alive)) })
-	running.Go(func() { a.windows.ask(ctx) })
+	running.Go(func() { a.lengths.ask(ctx) })
 	running.Go(func() { a.follow(ctx) })
 	running.Go(func() { a.expire(ctx) })
 	if a.sandbox != nil {
@@ -378,7 +378,7 @@ func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPubl
 		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
 			return
 		}
-		a.o.Log.Warn("command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
+		a.opts.Log.Warn("command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -389,7 +389,7 @@ func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPubl
 
 func (a *App) notify(err error) {
 	if err != nil {
-		a.o.Log.Warn("service manager", zap.Error(err))
+		a.opts.Log.Warn("service manager", zap.Error(err))
 	}
 }
 

@@ -37,13 +37,13 @@ func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) 
 // compacted comes with its end.
 func (a *App) recallTools() []tool.Tool {
 	switch {
-	case !a.o.Config.Compression.Enabled:
+	case !a.opts.Config.Compression.Enabled:
 		return nil
 	case a.host != nil:
 		return a.host.Tools(func(ctx context.Context, id string) (json.RawMessage, error) {
 			return a.store.Engine(ctx, session.ID(id))
 		})
-	case a.o.Config.Context.Engine != lcm.Name:
+	case a.opts.Config.Context.Engine != lcm.Name:
 		return nil
 	}
 	return lcm.Tools(func(ctx context.Context, id string) (json.RawMessage, lcm.Archive, error) {

@@ -18,13 +18,13 @@ import (
 // sent: so it is there still when a platform takes it hours later. Only files of
 // the workspace and of the cache can be attached; links do not lead out of them.
 func (a *App) attach(path string) (chat.File, error) {
-	for _, dir := range []string{a.mind.workspace, a.cache.Dir()} {
+	for _, dir := range []string{a.prompts.workspace, a.cache.Dir()} {
 		f, err := a.attachFrom(dir, path)
 		if !errors.Is(err, errOutside) {
 			return f, err
 		}
 	}
-	return chat.File{}, words.Errorf("only files in %s can be sent", a.mind.workspace)
+	return chat.File{}, words.Errorf("only files in %s can be sent", a.prompts.workspace)
 }
 
 var errOutside = errors.New("outside")

@@ -50,7 +50,7 @@ func (a *App) engine(name string) (engineMaker, error) {
 		if err != nil {
 			return nil, wrong(err.Error())
 		}
-		h := plugin.NewHost(m, a.o.Log.Named("engine"))
+		h := plugin.NewHost(m, a.opts.Log.Named("engine"))
 		a.host = h
 		a.undo = append(a.undo, func() error { h.Close(); return nil })
 		return func(rec session.Record, o compressor.Options) (agent.Engine, error) {
@@ -74,13 +74,13 @@ func (a *App) engine(name string) (engineMaker, error) {
 
 // compression is how contexts are kept small.
 func (a *App) compression() (turn.CompactionOptions, error) {
-	c := a.o.Config.Compression
+	c := a.opts.Config.Compression
 	t := turn.CompactionOptions{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit},
-		MaxWait:  c.HygieneMaxWait, Learn: a.windows.learn,
+		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.learn,
 	}
 	if c.RefreshMemory {
-		t.Refresh = a.mind.refresh
+		t.Refresh = a.prompts.refresh
 	}
 	if !c.Enabled {
 		return t, nil
@@ -94,14 +94,14 @@ func (a *App) compression() (turn.CompactionOptions, error) {
 
 // compressor is how an engine summarises conversations with a model.
 func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compressor.Options {
-	c := a.o.Config.Compression
+	c := a.opts.Config.Compression
 	o := compressor.Options{
 		Settings: compressor.Settings{
 			Threshold: c.Threshold, TargetRatio: c.TargetRatio, ProtectLastN: c.ProtectLastN, ProtectFirstN: c.ProtectFirstN,
 			MinThresholdTokens: c.MinThresholdTokens,
 		},
-		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.o.Report.Secrets.Mask,
-		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.o.Config.Auxiliary.Compression.Timeout),
+		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.opts.Report.Secrets.Mask,
+		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.opts.Config.Auxiliary.Compression.Timeout),
 	}
 	if a.summarise != nil {
 		o.Main, o.Completer = o.Completer, a.summarise
@@ -112,14 +112,14 @@ func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compress
 // summaries asks the model that is configured for summaries; nil if it is the one
 // that answers.
 func (a *App) summaries() summary.Completer {
-	e := a.o.Report.Summary
+	e := a.opts.Report.Summary
 	if e.Provider == "" {
 		return nil
 	}
-	task := a.o.Config.Auxiliary.Compression
-	window := a.windows.of(e)
-	if main := a.windows.of(a.o.Report.Model); window < main {
-		a.o.Log.Warn("the model that writes summaries takes less than the one that answers: long conversations are summarised in parts",
+	task := a.opts.Config.Auxiliary.Compression
+	window := a.lengths.of(e)
+	if main := a.lengths.of(a.opts.Report.Model); window < main {
+		a.opts.Log.Warn("the model that writes summaries takes less than the one that answers: long conversations are summarised in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))
 	}
 	return summary.NewCompleter(a.endpoint(e), e.Model, window, task.Timeout)

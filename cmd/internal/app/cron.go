@@ -44,11 +44,11 @@ func scanPrompt(prompt string, skills bool) string {
 
 // cron is how the daemon runs scheduled prompts.
 func (a *App) cron() gateway.CronOptions {
-	c := a.o.Config.Cron
-	rules := CronRules(a.o.Config)
-	rules.Skill = func(name string) bool { _, ok := a.mind.library.Catalog().Find(name); return ok }
+	c := a.opts.Config.Cron
+	rules := CronRules(a.opts.Config)
+	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
 
-	out := outputs{dir: filepath.Join(a.o.Home, "cron", "output"), mask: a.o.Report.Secrets.Mask}
+	out := outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask}
 	return gateway.CronOptions{
 		Options: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
 		Rules:   rules, Attach: c.AttachToSession, Script: a.script, Keep: out.keep, Newest: out.newest,
@@ -62,13 +62,13 @@ func (a *App) folder(id string) string {
 	if !ok || who.Address.Platform != chat.Cron {
 		return ""
 	}
-	dir, _ := a.mind.folder(schedule.JobID(who.Address.Chat))
+	dir, _ := a.prompts.folder(schedule.JobID(who.Address.Chat))
 	return dir
 }
 
 // folder returns the folder in the workspace in which the commands of a scheduled
 // prompt run, "" for the workspace itself, and what the prompt is told of it.
-func (m *mind) folder(id schedule.JobID) (dir, note string) {
+func (m *promptInputs) folder(id schedule.JobID) (dir, note string) {
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	j, _, err := m.jobs(ctx, id)
@@ -97,19 +97,19 @@ const (
 // what it wrote. It is the operator's own and runs outside of the sandbox; of the
 // environment it gets what commands get.
 func (a *App) script(ctx context.Context, j schedule.Job) (string, error) {
-	argv, err := scriptCommand(filepath.Join(a.o.Home, "scripts"), j.Script)
+	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
 	if err != nil {
 		return "", err
 	}
 	dir := j.Workdir
 	if dir == "" {
-		dir = a.mind.workspace
+		dir = a.prompts.workspace
 	}
-	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, Pass: a.o.Config.Terminal.EnvPassthrough, Timeout: scriptTime, Keep: scriptKeep, Most: scriptKeep})
+	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTime, MaxKept: scriptKeep, MaxOutput: scriptKeep})
 	if err != nil {
 		return "", err
 	}
-	out := a.o.Report.Secrets.Mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
+	out := a.opts.Report.Secrets.Mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
 	switch {
 	case r.Cause != nil:
 		return "", r.Cause
@@ -174,7 +174,7 @@ type outputs struct {
 const keptOutputs = 100
 
 // of is the folder of a job. No id leads out of dir.
-func (o outputs) of(job schedule.JobID) string { return filepath.Join(o.dir, folderOf(string(job))) }
+func (o outputs) of(job schedule.JobID) string { return filepath.Join(o.dir, personDir(string(job))) }
 
 // keep writes the answer of a run, in one piece or not at all.
 func (o outputs) keep(slot schedule.OccurrenceID, answer string) error {

@@ -46,7 +46,7 @@ func (a *App) background(id session.ID) (running int, end func()) {
 // outside of the store.
 func (a *App) forgotten(gone session.Deleted) {
 	if err := a.eraser().DeleteDerived(context.Background(), gone); err != nil {
-		a.o.Log.Error("delete a conversation", zap.String("session", string(gone.ID)), zap.Error(err))
+		a.opts.Log.Error("delete a conversation", zap.String("session", string(gone.ID)), zap.Error(err))
 	}
 }
 
@@ -55,7 +55,7 @@ const expiryEvery = time.Hour
 
 // expire deletes the conversations whose time is over, until ctx ends.
 func (a *App) expire(ctx context.Context) {
-	days := a.o.Config.Sessions.RetentionDays
+	days := a.opts.Config.Sessions.RetentionDays
 	if days == 0 {
 		return
 	}
@@ -64,10 +64,10 @@ func (a *App) expire(ctx context.Context) {
 	for {
 		gone, err := a.eraser().Expired(ctx, time.Now().AddDate(0, 0, -days))
 		if len(gone) > 0 {
-			a.o.Log.Info("conversations were deleted because of sessions.retention_days", zap.Int("sessions", len(gone)))
+			a.opts.Log.Info("conversations were deleted because of sessions.retention_days", zap.Int("sessions", len(gone)))
 		}
 		if err != nil && ctx.Err() == nil {
-			a.o.Log.Error("delete old conversations", zap.Error(err))
+			a.opts.Log.Error("delete old conversations", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -77,18 +77,20 @@ func (a *App) expire(ctx context.Context) {
 	}
 }
 
-// kept is the store, and the index that is compacted with it.
-type kept struct {
+// maintainedStore is the store, and the index that is compacted with it.
+type maintainedStore struct {
 	*bolt.Store
 	found *index.Index
 }
 
-// Upkeep is what keeps a store whole, and the index beside it; found may be nil.
-func Upkeep(store *bolt.Store, found *index.Index) admin.Upkeep { return kept{store, found} }
+// Maintenance is what keeps a store whole, and the index beside it; found may be nil.
+func Maintenance(store *bolt.Store, found *index.Index) admin.Maintenance {
+	return maintainedStore{store, found}
+}
 
 // Compact gives the space back of both, and what was deleted is in neither file
 // any more.
-func (k kept) Compact(ctx context.Context) error {
+func (k maintainedStore) Compact(ctx context.Context) error {
 	err := k.Store.Compact(ctx)
 	if k.found != nil {
 		err = errors.Join(err, k.found.Compact(ctx))

@@ -10,10 +10,10 @@ type Beat struct {
 
 // Beats tells a new pulse all of them and returns what the last one comes to.
 func Beats(t0 time.Time, beats []Beat) error {
-	var p pulse
+	var p watchdog
 	var err error
 	for _, b := range beats {
-		err = p.beat(b.Ready, b.Running, t0.Add(b.After))
+		err = p.check(b.Ready, b.Running, t0.Add(b.After))
 	}
 	return err
 }

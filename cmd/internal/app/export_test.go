@@ -16,12 +16,12 @@ import (
 // Prompts returns what builds the prompts of sessions in a home, without a daemon
 // around it.
 func Prompts(c *config.Config, r config.Report, home string) (func(session.Record) prompt.Prefix, error) {
-	a := &App{o: Options{Config: c, Report: r, Home: home, Log: zap.NewNop()}}
-	if err := a.think(); err != nil {
+	a := &App{opts: Options{Config: c, Report: r, Home: home, Log: zap.NewNop()}}
+	if err := a.loadPromptInputs(); err != nil {
 		return nil, err
 	}
 	a.models = newModels(c, r, nil, nil)
-	tools, err := tool.NewSet(a.mind.tools(nil)...)
+	tools, err := tool.NewSet(a.prompts.tools(nil)...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,10 @@ import (
 	"hermesd/storage"
 )
 
-// hands are the tools that change something, or that reach people and places
+// actionTools are the tools that change something, or that reach people and places
 // outside of the conversation.
-func (a *App) hands() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), send.New(a.destinations), cronjob.New(desk{a})}
+func (a *App) actionTools() ([]tool.Tool, error) {
+	ts := []tool.Tool{clarify.New(), send.New(a.destinations), cronjob.New(cronPort{a})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err
@@ -43,25 +43,25 @@ func (a *App) hands() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.given, Model: a.childModel, OnUsage: a.charge, OnToolCall: a.used, OnPanic: a.toolPanic})), nil
+	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.childModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.toolPanic})), nil
 }
 
 // toolPanic tells the operator of a tool that has a bug.
 func (a *App) toolPanic(name string, value any, stack []byte) {
-	a.o.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
+	a.opts.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 
 // protected says why a file may not be changed by the tools: in the home only
 // the workspace is theirs, also where the workspace is the home itself.
 func (a *App) protected(path string) error {
-	home, err := filepath.EvalSymlinks(a.o.Home)
+	home, err := filepath.EvalSymlinks(a.opts.Home)
 	if err != nil {
 		return fmt.Errorf("the home cannot be found: %w", err)
 	}
 	if !below(home, path) {
 		return nil
 	}
-	work, err := filepath.EvalSymlinks(a.mind.workspace)
+	work, err := filepath.EvalSymlinks(a.prompts.workspace)
 	if err == nil && work != home && below(home, work) && below(work, path) {
 		return nil
 	}
@@ -77,8 +77,8 @@ func below(dir, path string) bool {
 // hidden is what commands in the sandbox do not see: the home, or where they work
 // in the home itself, what they must not know or change there.
 func (a *App) hidden() []string {
-	if work := filepath.Clean(a.mind.workspace); !below(work, filepath.Clean(a.o.Home)) {
-		return []string{a.o.Home}
+	if work := filepath.Clean(a.prompts.workspace); !below(work, filepath.Clean(a.opts.Home)) {
+		return []string{a.opts.Home}
 	}
 	var names []string
 	for _, n := range []string{".env", "config.yaml", "hermesd.db", "search.db", "http.key", scrapeKeyFile, "hermesd.sock", storage.LockName, "memories", "backups"} {
@@ -89,14 +89,14 @@ func (a *App) hidden() []string {
 
 // webTools read pages and search.
 func (a *App) webTools() ([]tool.Tool, error) {
-	c := a.o.Config.Web.Search
+	c := a.opts.Config.Web.Search
 	o := web.Options{
 		Dial:   dial.Options{Environment: true},
 		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
-		Scan:   scan, Secrets: a.o.Report.Secrets, UserAgent: "hermesd/" + a.o.Version, Log: a.o.Log.Named("web"),
+		Scan:   scan, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
 	}
-	if a.o.Web != nil {
-		a.o.Web(&o)
+	if a.opts.Web != nil {
+		a.opts.Web(&o)
 	}
 	w, err := web.New(o)
 	if err != nil {
@@ -113,7 +113,7 @@ const terminalGrace = 5 * time.Second
 // terminal runs commands in the workspace. Without the sandbox that the
 // configuration requires there is none.
 func (a *App) terminal() ([]tool.Tool, error) {
-	c := a.o.Config.Terminal
+	c := a.opts.Config.Terminal
 	if !c.Enabled {
 		return nil, nil
 	}
@@ -128,9 +128,9 @@ func (a *App) terminal() ([]tool.Tool, error) {
 		}
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.mind.workspace, Policy: guarded, Mask: a.o.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
+		Workspace: a.prompts.workspace, Policy: guarded, Mask: a.opts.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
 		Spill: spill, Timeout: c.Timeout, Folder: a.folder,
-	}, a.o.Log)
+	}, a.opts.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -145,20 +145,20 @@ func (a *App) terminal() ([]tool.Tool, error) {
 
 // openSandbox finds out which sandbox works here, and has the operator know.
 func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
-	c := a.o.Config.Terminal
+	c := a.opts.Config.Terminal
 	box, err := spawn.Open(context.Background(), spawn.Mode(c.Sandbox), spawn.Policy{
-		Write: []string{a.mind.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hidden(),
+		Write: []string{a.prompts.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hidden(),
 		Network: c.Network, Temp: a.home.Path("cache", "tmp"), Processes: c.MaxProcesses,
 	})
 	switch {
 	case err != nil:
-		a.o.Log.Error("the terminal runs nothing", zap.Error(err))
-		a.o.Say(fmt.Sprintf("⚠️ the terminal runs nothing: %v", err))
+		a.opts.Log.Error("the terminal runs nothing", zap.Error(err))
+		a.opts.Say(fmt.Sprintf("⚠️ the terminal runs nothing: %v", err))
 		return nil, fmt.Errorf("there is no sandbox for it: %w", err)
-	case box.Status().Wall == spawn.None && c.Sandbox != string(spawn.Off):
-		a.o.Log.Warn(box.Status().String())
+	case box.Status().Mechanism == spawn.None && c.Sandbox != string(spawn.Off):
+		a.opts.Log.Warn(box.Status().String())
 	default:
-		a.o.Log.Info(box.Status().String())
+		a.opts.Log.Info(box.Status().String())
 	}
 	return box, nil
 }
@@ -185,8 +185,8 @@ func (a *App) destinations(ctx context.Context, _ string) ([]send.Target, error)
 	return ts, err
 }
 
-// given are the tools of a session, for sub-agents.
-func (a *App) given(ctx context.Context, id string) ([]tool.Tool, error) {
+// subAgentTools are the tools of a session, for sub-agents.
+func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error) {
 	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // not stored yet in its first turn
 	if err != nil {
 		return nil, err
@@ -215,9 +215,9 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 		return delegate.Model{}, err
 	}
 	return delegate.Model{
-		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: a.o.Config.Model.MaxTokens,
+		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: a.opts.Config.Model.MaxTokens,
 		Window: func() *agent.ContextWindow {
-			if !a.o.Config.Compression.Enabled {
+			if !a.opts.Config.Compression.Enabled {
 				return nil
 			}
 			return &agent.ContextWindow{Engine: compressor.New(a.compressor(m, nil))}
@@ -225,24 +225,26 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 	}, nil
 }
 
-// charge puts a call of a sub-agent onto the bill of the session that has made
+// addUsage puts a call of a sub-agent onto the bill of the session that has made
 // it.
-func (a *App) charge(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
+func (a *App) addUsage(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
 
-// used tells those who count of a tool call of a sub-agent.
-func (a *App) used(id string, ev agent.ToolFinished) { a.gateway.ReportToolCall(session.ID(id), ev) }
+// reportToolCall tells those who count of a tool call of a sub-agent.
+func (a *App) reportToolCall(id string, ev agent.ToolFinished) {
+	a.gateway.ReportToolCall(session.ID(id), ev)
+}
 
-// leaveJudge asks the auxiliary model whether a command is harmless enough to need
+// approvalReviewer asks the auxiliary model whether a command is harmless enough to need
 // no person; nil unless approvals.mode is smart.
-func (a *App) leaveJudge() func(context.Context, tool.ApprovalRequest) (bool, error) {
-	if a.o.Config.Approvals.Mode != "smart" {
+func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bool, error) {
+	if a.opts.Config.Approvals.Mode != "smart" {
 		return nil
 	}
-	e, timeout := a.o.Report.Approval, a.o.Config.Auxiliary.Approval.Timeout
+	e, timeout := a.opts.Report.Approval, a.opts.Config.Auxiliary.Approval.Timeout
 	if e.Provider == "" {
-		e = a.o.Report.Model
+		e = a.opts.Report.Model
 	}
-	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.o.Report.Secrets.Mask}
+	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
 		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})

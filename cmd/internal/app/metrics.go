@@ -14,17 +14,17 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A meter is what the daemon counts of itself, the page that shows it, and the
+// A telemetry is what the daemon counts of itself, the page that shows it, and the
 // traces of turns.
-type meter struct {
+type telemetry struct {
 	*metrics.Metrics
 	page   http.Handler
 	tracer *traces.Tracer // nil: nobody wants them
 }
 
-func newMeter() meter {
+func newTelemetry() telemetry {
 	r := prometheus.NewRegistry()
-	return meter{Metrics: metrics.New(r), page: metrics.Handler(r)}
+	return telemetry{Metrics: metrics.New(r), page: metrics.Handler(r)}
 }
 
 // scrapeKeyFile holds the key that opens the metrics and nothing else, in the home.
@@ -37,21 +37,21 @@ func (a *App) scrapes(o httpapi.Options) (httpapi.Options, error) {
 		return o, &chat.ConfigError{Platform: chat.HTTP, Reason: err.Error()}
 	}
 	if created {
-		a.o.Say("🔑 The key of the metrics is in " + a.home.Path(scrapeKeyFile))
+		a.opts.Say("🔑 The key of the metrics is in " + a.home.Path(scrapeKeyFile))
 	}
-	a.o.Report.Secrets.Add(key)
-	o.Metrics, o.MetricsKey = a.meter.page, key
+	a.opts.Report.Secrets.Add(key)
+	o.Metrics, o.MetricsKey = a.telemetry.page, key
 	return o, nil
 }
 
 // measured is what the meter reads of the daemon when somebody asks.
 func (a *App) measured() metrics.Sources {
 	return metrics.Sources{
-		Status: a.gateway.Status, Prices: a.o.Report.Prices,
+		Status: a.gateway.Status, Prices: a.opts.Report.Prices,
 		Outbox: func(ctx context.Context) ([]outbox.Row, error) { return a.store.Outbox(ctx, false) },
 		Config: func() (read time.Time, ok bool, waiting int) {
 			s := a.configState()
-			return s.Read, s.Problem == "", len(s.Restart)
+			return s.Read, s.Problem == "", len(s.PendingRestart)
 		},
 	}
 }

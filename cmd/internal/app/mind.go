@@ -31,9 +31,9 @@ import (
 	"hermesd/gateway/words"
 )
 
-// A mind is what shapes the answers beside the model: the persona, memories,
+// A promptInputs is what shapes the answers beside the model: the persona, memories,
 // skills and the project.
-type mind struct {
+type promptInputs struct {
 	c         *config.Config
 	home      string // of the daemon
 	workspace string
@@ -48,8 +48,8 @@ type mind struct {
 	told []skills.Problem
 }
 
-func newMind(c *config.Config, home string, log *zap.Logger) (*mind, error) {
-	m := &mind{c: c, home: home, workspace: c.Workspace(home), log: log}
+func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInputs, error) {
+	m := &promptInputs{c: c, home: home, workspace: c.Workspace(home), log: log}
 	var err error
 	m.library, err = Library(c, home)
 	if err != nil {
@@ -67,12 +67,12 @@ func newMind(c *config.Config, home string, log *zap.Logger) (*mind, error) {
 }
 
 // memories is the store of memories that somebody on a platform has.
-func (m *mind) memories(p chat.Platform, person string) *memory.Store {
+func (m *promptInputs) memories(p chat.Platform, person string) *memory.Store {
 	return Memories(m.c, m.home, p, person)
 }
 
 // targets are the stores that are in use.
-func (m *mind) targets() (ts []memory.Target) {
+func (m *promptInputs) targets() (ts []memory.Target) {
 	if m.c.Memory.MemoryEnabled {
 		ts = append(ts, memory.Notes)
 	}
@@ -83,35 +83,35 @@ func (m *mind) targets() (ts []memory.Target) {
 }
 
 // remembers reports whether the session may have the memories in its prompt.
-func (m *mind) remembers(r session.Record) bool {
+func (m *promptInputs) remembers(r session.Record) bool {
 	return !r.Shared && (r.OwnersOnly || m.c.Memory.Scope == "user")
 }
 
 // tools are those that use what the mind has. of finds the session of a call.
-func (m *mind) tools(of func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
+func (m *promptInputs) tools(of func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
 	ts := skilltools.Tools(skilltools.Options{
 		Library: m.library,
 		Filter:  func(id string) skills.Filter { return m.offers(of, session.ID(id)) },
 		Manage:  func(context.Context, string, string) error { return nil }, // who may is decided at the call
 	})
 	if len(m.targets()) > 0 {
-		ts = append(ts, remember{m: m, of: of, like: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.targets()})})
+		ts = append(ts, scopedMemory{m: m, of: of, like: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.targets()})})
 	}
 	return ts
 }
 
-// remember is the memory tool of whoever speaks.
-type remember struct {
-	m    *mind
+// scopedMemory is the memory tool of whoever speaks.
+type scopedMemory struct {
+	m    *promptInputs
 	of   func(context.Context, session.ID) (session.Record, bool, error)
 	like tool.Tool
 }
 
 // Spec implements tool.Tool.
-func (r remember) Spec() tool.Spec { return r.like.Spec() }
+func (r scopedMemory) Spec() tool.Spec { return r.like.Spec() }
 
 // Run implements tool.Tool.
-func (r remember) Run(ctx context.Context, c tool.Call) (string, error) {
+func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
 	rec, ok, err := r.of(ctx, session.ID(c.Session))
 	switch {
 	case err != nil:
@@ -126,8 +126,8 @@ func (r remember) Run(ctx context.Context, c tool.Call) (string, error) {
 	return memorytool.New(s, memorytool.Options{Targets: r.m.targets(), Refused: refused}).Run(ctx, c)
 }
 
-// may says why somebody may not use a tool.
-func (m *mind) may(r session.Record, by access.Principal, name string) error {
+// toolDenied says why somebody may not use a tool.
+func (m *promptInputs) toolDenied(r session.Record, by access.Principal, name string) error {
 	if name == memorytool.Name && !m.remembers(r) {
 		return fmt.Errorf("the memories belong to the owner, and are not used in this conversation")
 	}
@@ -146,7 +146,7 @@ func (m *mind) may(r session.Record, by access.Principal, name string) error {
 
 // inputs puts into in what the files of the home and of the project say, and
 // returns what the person should know of it.
-func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
+func (m *promptInputs) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 	note := func(ns []contextfile.Note) {
 		for _, n := range ns {
 			m.log.Warn(n.Text)
@@ -172,10 +172,10 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 		}
 	}
 	if m.remembers(r) {
-		m.recall(in, m.memories(r.Address.Platform, r.Owner))
+		m.addMemories(in, m.memories(r.Address.Platform, r.Owner))
 	}
 	catalog := m.library.Catalog()
-	m.tell(catalog.Problems())
+	m.logSkillProblems(catalog.Problems())
 	in.Skills = catalog.Index(m.filter(in.Tools))
 	return notes
 }
@@ -183,7 +183,7 @@ func (m *mind) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
 // sources says whether SOUL.md is in the prompt of a session, and from which
 // folder project files are: "" for none, which a scheduled prompt has that names
 // no folder.
-func (m *mind) sources(r session.Record) (soul bool, project string) {
+func (m *promptInputs) sources(r session.Record) (soul bool, project string) {
 	job, dir := r.Address.Platform == chat.Cron, m.workspace
 	if job {
 		dir = m.folderOfJob(schedule.JobID(r.Address.Chat))
@@ -197,7 +197,7 @@ func (m *mind) sources(r session.Record) (soul bool, project string) {
 
 // folderOfJob returns the folder that a scheduled prompt names, "" for none. Who
 // is no owner may name one in the workspace only: what stands there is read.
-func (m *mind) folderOfJob(id schedule.JobID) string {
+func (m *promptInputs) folderOfJob(id schedule.JobID) string {
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
 	j, _, err := m.jobs(ctx, id)
@@ -224,9 +224,9 @@ func within(root, dir string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-// tell has the operator know what is wrong with the skills: each problem once, as
+// logSkillProblems has the operator know what is wrong with the skills: each problem once, as
 // long as it lasts.
-func (m *mind) tell(ps []skills.Problem) {
+func (m *promptInputs) logSkillProblems(ps []skills.Problem) {
 	m.mu.Lock()
 	var news []skills.Problem
 	for _, p := range ps {
@@ -242,7 +242,7 @@ func (m *mind) tell(ps []skills.Problem) {
 }
 
 // offers is the filter of a session that has begun.
-func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool, error), id session.ID) skills.Filter {
+func (m *promptInputs) offers(of func(context.Context, session.ID) (session.Record, bool, error), id session.ID) skills.Filter {
 	f := skills.Filter{Disabled: m.c.Skills.Disabled}
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
@@ -255,7 +255,7 @@ func (m *mind) offers(of func(context.Context, session.ID) (session.Record, bool
 // storePatience bounds one question to the store.
 const storePatience = 5 * time.Second
 
-func (m *mind) filter(tools []llm.Tool) skills.Filter {
+func (m *promptInputs) filter(tools []llm.Tool) skills.Filter {
 	f := skills.Filter{Disabled: m.c.Skills.Disabled, Tools: []string{}, Toolsets: tool.ToolsetsOf(tools)}
 	for _, t := range tools {
 		f.Tools = append(f.Tools, t.Name)
@@ -263,8 +263,8 @@ func (m *mind) filter(tools []llm.Tool) skills.Filter {
 	return f
 }
 
-// recall puts the snapshots of s into in.
-func (m *mind) recall(in *prompt.Inputs, s *memory.Store) {
+// addMemories puts the snapshots of s into in.
+func (m *promptInputs) addMemories(in *prompt.Inputs, s *memory.Store) {
 	for _, t := range m.targets() {
 		text, blocked, err := s.Snapshot(t)
 		if err != nil {
@@ -282,17 +282,17 @@ func (m *mind) recall(in *prompt.Inputs, s *memory.Store) {
 }
 
 // refresh puts the memories as they are now into a prompt that breaks anyway.
-func (m *mind) refresh(r session.Record, p prompt.Prefix) prompt.Prefix {
+func (m *promptInputs) refresh(r session.Record, p prompt.Prefix) prompt.Prefix {
 	if !m.remembers(r) {
 		return p
 	}
 	var in prompt.Inputs
-	m.recall(&in, m.memories(r.Address.Platform, r.Owner))
+	m.addMemories(&in, m.memories(r.Address.Platform, r.Owner))
 	return p.With(prompt.LayerMemory, in.Memory).With(prompt.LayerUserProfile, in.UserProfile)
 }
 
 // note reminds the agent, now and then, to keep what it has learnt.
-func (m *mind) note(r session.Record) string {
+func (m *promptInputs) note(r session.Record) string {
 	every := m.c.Memory.NudgeInterval
 	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.remembers(r) || len(m.targets()) == 0 {
 		return ""
@@ -302,7 +302,7 @@ func (m *mind) note(r session.Record) string {
 
 // skill returns what /name args says to the model in a session, if there is such
 // a skill.
-func (m *mind) skill(id session.ID, name, args string) (string, bool) {
+func (m *promptInputs) skill(id session.ID, name, args string) (string, bool) {
 	s, ok := m.library.Catalog().Find(name)
 	if !ok {
 		return "", false
@@ -336,7 +336,7 @@ func (d discovery) After(input json.RawMessage) string {
 
 // discover returns what finds the project files of folders that a session comes
 // to later.
-func (m *mind) discover() turn.Discovery {
+func (m *promptInputs) discover() turn.Discovery {
 	if m.c.Agent.SkipContextFiles {
 		return nil
 	}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// letGo gives back what only the start has needed: free memory, and the pages of
+// releaseMemory gives back what only the start has needed: free memory, and the pages of
 // the program's own file, of which the tables of the search engine alone are
 // several MiB. They are clean copies of the file, so what is needed again is
 // simply read again.
-func letGo() {
+func releaseMemory() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -4,5 +4,5 @@ package app
 
 import "runtime/debug"
 
-// letGo gives back what only the start has needed.
-func letGo() { debug.FreeOSMemory() }
+// releaseMemory gives back what only the start has needed.
+func releaseMemory() { debug.FreeOSMemory() }

@@ -15,10 +15,10 @@ import (
 // openPairing reads who is paired, and takes over whom an upstream Hermes of
 // this home has paired.
 func (a *App) openPairing(ctx context.Context) (err error) {
-	if a.pairing, err = pairing.Open(ctx, a.store, a.o.Log.Named("pairing")); err != nil {
+	if a.pairing, err = pairing.Open(ctx, a.store, a.opts.Log.Named("pairing")); err != nil {
 		return err
 	}
-	if err := a.pairing.Import(ctx, os.DirFS(a.o.Home)); err != nil {
+	if err := a.pairing.Import(ctx, os.DirFS(a.opts.Home)); err != nil {
 		return fmt.Errorf("take over pairings: %w", err)
 	}
 	return nil

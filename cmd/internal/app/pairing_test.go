@@ -73,7 +73,7 @@ func TestAStrangerIsLetInOnEachPlatform(t *testing.T) {
 			p, err := c.Approve(w.ctx, name, code[2])
 			w.must(err)
 			w.must(c.Close(w.ctx))
-			if !p.Told || p.Platform != chat.Platform(name) {
+			if !p.Notified || p.Platform != chat.Platform(name) {
 				t.Errorf("approved %+v", p)
 			}
 			eve.reads(w, welcome)

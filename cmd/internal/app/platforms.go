@@ -36,28 +36,28 @@ func connectors() map[chat.Platform]connector {
 // connect builds the adapters of all accounts. An account whose settings
 // cannot work stays down; the others go on.
 func (a *App) connect() {
-	for account, s := range a.o.Config.Accounts() {
+	for account, s := range a.opts.Config.Accounts() {
 		ad, err := connectors()[account.Platform](a, account, s)
 		a.add(account, ad, err)
 	}
-	if a.o.Config.Platforms.HTTP.Enabled {
+	if a.opts.Config.Platforms.HTTP.Enabled {
 		ad, err := a.http()
 		a.add(chat.Account{Platform: chat.HTTP}, ad, err)
 	}
 	if len(a.adapters) == 1 {
-		a.o.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
+		a.opts.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
 	}
 }
 
 // add takes up an adapter that could be built, and says so.
 func (a *App) add(account chat.Account, ad chat.Adapter, err error) {
 	if err != nil {
-		a.o.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
-		a.o.Say(fmt.Sprintf("❌ %v", err))
+		a.opts.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+		a.opts.Say(fmt.Sprintf("❌ %v", err))
 		return
 	}
 	a.adapters[account] = ad
-	a.o.Say("✉️  " + string(account.Platform) + dash(account.Name))
+	a.opts.Say("✉️  " + string(account.Platform) + dash(account.Name))
 }
 
 func dash(name string) string {
@@ -86,7 +86,7 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 	}, telegram.Options{
-		Account: account.Name, Memory: a.store, Log: a.o.Log.Named("telegram"), Files: fetch,
+		Account: account.Name, Memory: a.store, Log: a.opts.Log.Named("telegram"), Files: fetch,
 		Was: func(id string) []string {
 			return a.moves.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
 		},
@@ -103,7 +103,7 @@ func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, err
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		AutoThread: s.AutoThread, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
 	}, discord.Options{
-		Account: account.Name, Memory: a.store, Words: a.words, Log: a.o.Log.Named("discord"), Files: fetch,
+		Account: account.Name, Memory: a.store, Words: a.words, Log: a.opts.Log.Named("discord"), Files: fetch,
 	})
 }
 
@@ -117,7 +117,7 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 		StrictMention: s.StrictMention, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
-	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.words, Log: a.o.Log.Named("slack")})
+	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.words, Log: a.opts.Log.Named("slack")})
 }
 
 // keyFile holds the key of the HTTP API, in the home.
@@ -129,13 +129,13 @@ func (a *App) http() (chat.Adapter, error) {
 		return nil, &chat.ConfigError{Platform: chat.HTTP, Reason: err.Error()}
 	}
 	if created {
-		a.o.Say("🔑 The key of the HTTP API is in " + a.home.Path(keyFile))
+		a.opts.Say("🔑 The key of the HTTP API is in " + a.home.Path(keyFile))
 	}
-	a.o.Report.Secrets.Add(key)
-	c := a.o.Config
+	a.opts.Report.Secrets.Add(key)
+	c := a.opts.Config
 	o, err := a.scrapes(httpapi.Options{
-		Key: key, Model: a.o.Report.Model.Model, Lookup: a.lookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
-		Ready: a.whetherReady, Accounts: a.health, Log: a.o.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
+		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
+		Ready: a.whetherReady, Accounts: a.health, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
 	})
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (a *App) http() (chat.Adapter, error) {
 	return ad, nil
 }
 
-// lookup tells the HTTP API what became of a request.
-func (a *App) lookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
+// httpLookup tells the HTTP API what became of a request.
+func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
 	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
@@ -159,7 +159,7 @@ func (a *App) lookup(ctx context.Context, key string) (k httpapi.StoredMessage, 
 
 // fresh tells the HTTP API whether a conversation has not begun.
 func (a *App) fresh(ctx context.Context, at chat.Address) (bool, error) {
-	rec, ok, err := a.store.Session(ctx, session.KeyFor(profile.Of(a.o.Home), at, "", a.o.Config.SessionPolicy()))
+	rec, ok, err := a.store.Session(ctx, session.KeyFor(profile.FromHome(a.opts.Home), at, "", a.opts.Config.SessionPolicy()))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 

@@ -11,27 +11,27 @@ import (
 // prefix returns what builds the frozen prompt of a session, and says what the
 // person should know of it.
 func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
-	c := a.o.Config
-	a.mind.all, a.mind.jobs = tools.Tools(), a.store.Job
+	c := a.opts.Config
+	a.prompts.all, a.prompts.jobs = tools.Tools(), a.store.Job
 	return func(r session.Record) (prompt.Prefix, []string) {
 		model, err := a.models.of(r.Settings)
 		if err != nil {
-			model = a.o.Report.Model
+			model = a.opts.Report.Model
 		}
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
 			Enforce: a.enforce, Tools: tool.Select(tools.Tools(), a.toolsets(r.Address)),
 		}
-		notes := a.mind.inputs(&in, r)
+		notes := a.prompts.inputs(&in, r)
 		return prompt.Build(in), notes
 	}
 }
 
-// think reads what shapes the answers: the mind, and the texts of the operator.
-func (a *App) think() (err error) {
-	c := a.o.Config
-	if a.mind, err = newMind(c, a.o.Home, a.o.Log.Named("mind")); err != nil {
+// loadPromptInputs reads what shapes the answers: the mind, and the texts of the operator.
+func (a *App) loadPromptInputs() (err error) {
+	c := a.opts.Config
+	if a.prompts, err = newPromptInputs(c, a.opts.Home, a.opts.Log.Named("mind")); err != nil {
 		return err
 	}
 	if a.enforce, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
@@ -47,7 +47,7 @@ const prefillKey = "agent.prefill_messages_file"
 // readPrefill returns the prefill messages that c names.
 func (a *App) readPrefill(c *config.Config) (ms []llm.Message, err error) {
 	if file := c.Agent.PrefillMessagesFile; file != "" {
-		if ms, err = prompt.LoadPrefill(config.InHome(a.o.Home, file)); err != nil {
+		if ms, err = prompt.LoadPrefill(config.InHome(a.opts.Home, file)); err != nil {
 			return nil, wrongKey(prefillKey, err)
 		}
 	}

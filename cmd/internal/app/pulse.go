@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// pulseWait bounds the write that proves that the store takes writes.
-	pulseWait = 10 * time.Second
+	// watchdogTimeout bounds the write that proves that the store takes writes.
+	watchdogTimeout = 10 * time.Second
 	// idleTooLong is how long lanes may be ready while none runs.
 	idleTooLong = 5 * time.Minute
 )
 
-// A pulse remembers for how long lanes were ready while none ran.
-type pulse struct {
+// A watchdog remembers for how long lanes were ready while none ran.
+type watchdog struct {
 	mu    sync.Mutex // guards what follows
 	since time.Time  // zero: lanes run, or none is ready
 }
@@ -34,23 +34,23 @@ func (a *App) alive() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), pulseWait)
+	ctx, cancel := context.WithTimeout(context.Background(), watchdogTimeout)
 	defer cancel()
 	err = a.store.SetValue(ctx, "alive", now)
 	switch {
 	case storage.NoSpace(err):
-		a.o.Log.Warn("the store cannot be written", zap.Error(err))
+		a.opts.Log.Warn("the store cannot be written", zap.Error(err))
 		return nil
 	case err != nil:
 		return err
 	}
 	s := a.gateway.Status()
-	return a.pulse.beat(s.TurnsQueued, s.TurnsRunning, time.Now())
+	return a.watchdog.check(s.TurnsQueued, s.TurnsRunning, time.Now())
 }
 
-// beat takes the pulse at a time at which so many lanes are ready and so many
+// check takes the pulse at a time at which so many lanes are ready and so many
 // run. It fails once lanes were ready for too long and none has run.
-func (p *pulse) beat(ready, running int, now time.Time) error {
+func (p *watchdog) check(ready, running int, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ready == 0 || running > 0 {

@@ -20,13 +20,15 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A gate is who may speak, as the configuration says it now.
-type gate struct {
+// A accessGate is who may speak, as the configuration says it now.
+type accessGate struct {
 	now atomic.Pointer[access.Checker]
 }
 
 // Check implements gateway.Access.
-func (g *gate) Check(in chat.Inbound) (access.Grant, access.Denial) { return g.now.Load().Check(in) }
+func (g *accessGate) Check(in chat.Inbound) (access.Grant, access.Denial) {
+	return g.now.Load().Check(in)
+}
 
 // A reloader keeps what runs and what the configuration says together. The
 // daemon began with Options.Config; what differs from it is in effect already or
@@ -43,7 +45,7 @@ func (a *App) configState() admin.Config {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
 	s := a.reload.state
-	s.Taken, s.Restart = slices.Clone(s.Taken), slices.Clone(s.Restart)
+	s.Applied, s.PendingRestart = slices.Clone(s.Applied), slices.Clone(s.PendingRestart)
 	return s
 }
 
@@ -52,29 +54,29 @@ func (a *App) configState() admin.Config {
 // changes nothing. Messages are accepted and answered all the while; each is
 // judged by the old or by the new configuration, never by parts of both.
 func (a *App) Reload(context.Context) admin.Config {
-	if a.o.Load == nil {
+	if a.opts.Load == nil {
 		return a.configState()
 	}
 	a.reload.turn <- struct{}{}
 	defer func() { <-a.reload.turn }()
 	a.notify(a.notifier.Reloading())
 	defer func() { a.notify(a.notifier.Ready()) }()
-	c, report, err := a.o.Load()
+	c, report, err := a.opts.Load()
 	next := admin.Config{Read: time.Now()}
 	if err == nil && report.Blank { // an editor or a script is about to write it; nobody is shut out meanwhile
 		err = errors.New("the file is empty; remove it if the defaults are meant")
 	}
 	if err == nil {
-		for _, key := range config.Changed(a.o.Config, c, a.o.Report, report) {
+		for _, key := range config.Changed(a.opts.Config, c, a.opts.Report, report) {
 			if config.IsLive(key) {
-				next.Taken = append(next.Taken, key)
+				next.Applied = append(next.Applied, key)
 			} else {
-				next.Restart = append(next.Restart, key)
+				next.PendingRestart = append(next.PendingRestart, key)
 			}
 		}
 		prefill, wrong := a.readPrefill(c)
-		if wrong == nil && !slices.Contains(next.Restart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
-			next.Restart = append(next.Restart, prefillKey) // the same file says something else
+		if wrong == nil && !slices.Contains(next.PendingRestart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
+			next.PendingRestart = append(next.PendingRestart, prefillKey) // the same file says something else
 		}
 		if err = wrong; err == nil {
 			err = a.take(c)
@@ -82,7 +84,7 @@ func (a *App) Reload(context.Context) admin.Config {
 	}
 	was := a.configState()
 	if err != nil {
-		was.Read, was.Problem = next.Read, a.o.Report.Secrets.Mask(report.Secrets.Mask(err.Error()))
+		was.Read, was.Problem = next.Read, a.opts.Report.Secrets.Mask(report.Secrets.Mask(err.Error()))
 		next = was
 	}
 	a.reload.mu.Lock()
@@ -100,8 +102,8 @@ func (a *App) take(c *config.Config) error {
 	}
 	a.gate.now.Store(check)
 	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), HomeChannels: homes(c)})
-	if a.o.Level != nil {
-		a.o.Level(c.Logging.Level)
+	if a.opts.Level != nil {
+		a.opts.Level(c.Logging.Level)
 	}
 	return nil
 }
@@ -110,31 +112,31 @@ func (a *App) take(c *config.Config) error {
 func (a *App) tellReload(was, now admin.Config) {
 	switch {
 	case now.Problem != "":
-		a.o.Log.Error("the configuration has errors; the one in effect stays", zap.String("err", now.Problem))
+		a.opts.Log.Error("the configuration has errors; the one in effect stays", zap.String("err", now.Problem))
 		return
-	case slices.Equal(was.Taken, now.Taken) && slices.Equal(was.Restart, now.Restart) && was.Problem == "" && len(now.Taken) == 0:
-		a.o.Log.Debug("nothing in the configuration is new")
+	case slices.Equal(was.Applied, now.Applied) && slices.Equal(was.PendingRestart, now.PendingRestart) && was.Problem == "" && len(now.Applied) == 0:
+		a.opts.Log.Debug("nothing in the configuration is new")
 		return
 	}
-	a.o.Log.Info("the configuration was read again", zap.Strings("in_effect", now.Taken), zap.Strings("at_next_start", now.Restart))
-	if len(now.Restart) > 0 {
-		a.o.Log.Warn("changed settings wait for the next start: " + strings.Join(now.Restart, ", "))
+	a.opts.Log.Info("the configuration was read again", zap.Strings("in_effect", now.Applied), zap.Strings("at_next_start", now.PendingRestart))
+	if len(now.PendingRestart) > 0 {
+		a.opts.Log.Warn("changed settings wait for the next start: " + strings.Join(now.PendingRestart, ", "))
 	}
 }
 
 // follow reads the configuration again whenever its files change, until ctx
 // ends.
 func (a *App) follow(ctx context.Context) {
-	if a.o.Load == nil {
+	if a.opts.Load == nil {
 		return
 	}
-	file := a.o.Report.File
+	file := a.opts.Report.File
 	if file == "" {
-		file = a.o.Report.Missing
+		file = a.opts.Report.Missing
 	}
-	files := []string{filepath.Clean(file), filepath.Join(a.o.Home, ".env")}
+	files := []string{filepath.Clean(file), filepath.Join(a.opts.Home, ".env")}
 	err := config.Watch(ctx, files, func() { a.Reload(ctx) })
 	if err != nil && !errors.Is(err, context.Canceled) {
-		a.o.Log.Warn("changes of the configuration are not noticed; SIGHUP has it read again", zap.Error(err))
+		a.opts.Log.Warn("changes of the configuration are not noticed; SIGHUP has it read again", zap.Error(err))
 	}
 }

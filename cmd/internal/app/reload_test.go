@@ -37,18 +37,18 @@ func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
 
 	w.configure("agnet: 1", "")
 	w.logs("the configuration has errors; the one in effect stays")
-	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.Restart, []string{"display.tool_progress"}) {
+	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.PendingRestart, []string{"display.tool_progress"}) {
 		t.Errorf("with errors: %+v", s)
 	}
 	w.write("config.yaml", " \n") // as when somebody is about to write it
-	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "empty") || !slices.Contains(s.Taken, "access.allow_from") {
+	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "empty") || !slices.Contains(s.Applied, "access.allow_from") {
 		t.Errorf("of an empty file: %+v", s)
 	}
 	room.Say(bob, "still")
 	w.seesIn(room, "echo: still")
 
 	w.configure("agent:\n  personalities:\n    pirate: Arr.\n", "")
-	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.Restart) != 0 || !slices.Contains(s.Taken, "agent.personalities") {
+	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.PendingRestart) != 0 || !slices.Contains(s.Applied, "agent.personalities") {
 		t.Errorf("back again: %+v", s)
 	}
 	room.Say(bob, "and now")
@@ -115,7 +115,7 @@ func TestPrefillThatChangesUnderTheDaemonIsTold(t *testing.T) {
 		t.Errorf("a broken file: %+v", s)
 	}
 	w.write("prefill.json", said("Coffee?"))
-	if s := w.app.Reload(t.Context()); s.Problem != "" || !slices.Equal(s.Restart, []string{"agent.prefill_messages_file"}) {
+	if s := w.app.Reload(t.Context()); s.Problem != "" || !slices.Equal(s.PendingRestart, []string{"agent.prefill_messages_file"}) {
 		t.Errorf("another text: %+v", s)
 	}
 	w.ask("hello")
@@ -123,7 +123,7 @@ func TestPrefillThatChangesUnderTheDaemonIsTold(t *testing.T) {
 		t.Errorf("the model is asked with %s", body)
 	}
 	w.write("prefill.json", said("Tea?"))
-	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.Restart) != 0 {
+	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.PendingRestart) != 0 {
 		t.Errorf("back again: %+v", s)
 	}
 }

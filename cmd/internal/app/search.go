@@ -23,30 +23,30 @@ func (a *App) openIndex() (tool.Tool, error) {
 	}
 	a.undo = append(a.undo, x.Close)
 	a.found = x
-	a.index = index.NewFollower(x, a.store, search.Name, a.o.Log)
+	a.index = index.NewFollower(x, a.store, search.Name, a.opts.Log)
 	return search.New(recall.New(x, a.store, a.index.Wake), search.Options{Summarize: a.summarizer()}), nil
 }
 
-// mostSummary is how many tokens a summary of one conversation that was found may
+// maxSummary is how many tokens a summary of one conversation that was found may
 // have.
-const mostSummary = 800
+const maxSummary = 800
 
 // summarizer has the model that writes summaries, or else the one that answers,
 // say what conversations that were found tell; nil if that is not wanted.
 func (a *App) summarizer() func(context.Context, string, string) (string, error) {
-	if !a.o.Config.SessionSearch.Summarize {
+	if !a.opts.Config.SessionSearch.Summarize {
 		return nil
 	}
-	e, mask := a.o.Report.Summary, a.o.Report.Secrets.Mask
+	e, mask := a.opts.Report.Summary, a.opts.Report.Secrets.Mask
 	if e.Provider == "" {
-		e = a.o.Report.Model
+		e = a.opts.Report.Model
 	}
-	m := summary.NewCompleter(a.endpoint(e), e.Model, 0, a.o.Config.Auxiliary.Compression.Timeout)
+	m := summary.NewCompleter(a.endpoint(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
 	return func(ctx context.Context, session, prompt string) (string, error) {
-		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: mostSummary})
-		a.charge(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
+		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: maxSummary})
+		a.addUsage(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
 		if err != nil {
-			a.o.Log.Warn("a conversation that was found is shown as it is, not summarised", zap.Error(err))
+			a.opts.Log.Warn("a conversation that was found is shown as it is, not summarised", zap.Error(err))
 		}
 		return mask(out.Text), err
 	}

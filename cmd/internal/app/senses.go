@@ -18,9 +18,9 @@ import (
 	"hermesd/internal/dial"
 )
 
-// senses are the services that the configuration names for voices and pictures.
-func (a *App) senses() (turn.Media, error) {
-	c := a.o.Config
+// mediaServices are the services that the configuration names for voices and pictures.
+func (a *App) mediaServices() (turn.Media, error) {
+	c := a.opts.Config
 	var s turn.Media
 	if at := c.STT.Address(); at != "" {
 		t, err := speech.NewTranscriber(speech.TranscriberOptions{
@@ -40,7 +40,7 @@ func (a *App) senses() (turn.Media, error) {
 		}
 		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.speak(ctx, sp, text) }
 	}
-	if e := a.o.Report.Vision; e.Provider != "" {
+	if e := a.opts.Report.Vision; e.Provider != "" {
 		d := vision.New(a.endpoint(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
 		s.DescribeImage = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
 			text, usage, err := d.Describe(ctx, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
@@ -68,7 +68,7 @@ func (a *App) speak(ctx context.Context, s *speech.Speaker, text string) (chat.F
 	}
 	defer func() {
 		if err := os.Remove(r.Path); err != nil {
-			a.o.Log.Warn("recording", zap.Error(err))
+			a.opts.Log.Warn("recording", zap.Error(err))
 		}
 	}()
 	return a.attach(r.Path)
@@ -76,12 +76,12 @@ func (a *App) speak(ctx context.Context, s *speech.Speaker, text string) (chat.F
 
 // titles names conversations, if the configuration names a model for that.
 func (a *App) titles() func(context.Context, string, string) (string, agent.Call, error) {
-	e := a.o.Report.Titles
+	e := a.opts.Report.Titles
 	if e.Provider == "" {
 		return nil
 	}
-	m := title.Generator{Provider: a.endpoint(e), Model: e.Model, Mask: a.o.Report.Secrets.Mask}
-	timeout := a.o.Config.Auxiliary.TitleGeneration.Timeout
+	m := title.Generator{Provider: a.endpoint(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
+	timeout := a.opts.Config.Auxiliary.TitleGeneration.Timeout
 	return func(ctx context.Context, asked, answer string) (string, agent.Call, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()

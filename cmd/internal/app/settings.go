@@ -13,7 +13,7 @@ import (
 
 // toolsets are the names of the tools that conversations at a place get; none:
 // all.
-func (a *App) toolsets(at chat.Address) []string { return toolsetsOn(a.o.Config, at) }
+func (a *App) toolsets(at chat.Address) []string { return toolsetsOn(a.opts.Config, at) }
 
 // toolsetsOn is toolsets: what the account at a place says, or else what holds
 // everywhere.
@@ -50,8 +50,8 @@ func resets(c *config.Config) func(chat.Address) session.ResetPolicy {
 // masker hides secrets in what people are sent, unless the operator wants
 // them shown. Logs never show them.
 func (a *App) masker() *secret.Masker {
-	if !a.o.Config.Security.RedactSecrets {
+	if !a.opts.Config.Security.RedactSecrets {
 		return &secret.Masker{}
 	}
-	return a.o.Report.Secrets
+	return a.opts.Report.Secrets
 }

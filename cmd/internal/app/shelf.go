@@ -23,14 +23,14 @@ func Memories(c *config.Config, home string, p chat.Platform, person string) *me
 	case "platform":
 		dir = filepath.Join(dir, string(p))
 	case "user":
-		dir = filepath.Join(dir, string(p), folderOf(person))
+		dir = filepath.Join(dir, string(p), personDir(person))
 	}
 	return memory.New(memory.Config{Dir: dir, NotesLimit: c.Memory.MemoryCharLimit, UserLimit: c.Memory.UserCharLimit})
 }
 
-// folderOf names a person's folder. Two people never share one, and none leads
+// personDir names a person's folder. Two people never share one, and none leads
 // out of where it stands, whatever a platform takes for an id.
-func folderOf(person string) string {
+func personDir(person string) string {
 	if person == "" {
 		return "%" // no escaped id is that
 	}
@@ -39,14 +39,14 @@ func folderOf(person string) string {
 
 // about is what commands tell of the home and of prices.
 func (a *App) about() gateway.HomeInfo {
-	main := a.o.Report.Model
+	main := a.opts.Report.Model
 	return gateway.HomeInfo{
 		Memories: func(r session.Record) (*memory.Store, []memory.Target) {
-			return a.mind.memories(r.Address.Platform, r.Owner), a.mind.targets()
+			return a.prompts.memories(r.Address.Platform, r.Owner), a.prompts.targets()
 		},
-		Skills:  func() (*skills.Catalog, []string) { return a.mind.library.Catalog(), a.o.Config.Skills.Disabled },
-		Prices:  a.o.Report.Prices,
-		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.o.Config.PromptCaching.CacheTTL),
+		Skills:  func() (*skills.Catalog, []string) { return a.prompts.library.Catalog(), a.opts.Config.Skills.Disabled },
+		Prices:  a.opts.Report.Prices,
+		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.CacheTTL),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Observe tells the counters and the traces what happens on the road.
-func (m meter) Observe(e observe.Event) {
+func (m telemetry) Observe(e observe.Event) {
 	m.Metrics.Observe(e)
 	m.tracer.Observe(e)
 }
@@ -23,17 +23,17 @@ func (a *App) trace() {
 	if on {
 		for _, values := range s.Header {
 			for _, v := range values {
-				a.o.Report.Secrets.Add(secret.Value(v))
+				a.opts.Report.Secrets.Add(secret.Value(v))
 			}
 		}
-		a.meter.tracer, err = traces.New(s, a.o.Version, a.o.Log.Named("traces"))
+		a.telemetry.tracer, err = traces.New(s, a.opts.Version, a.opts.Log.Named("traces"))
 	}
 	switch {
 	case err != nil:
-		a.o.Log.Error("turns are not traced", zap.Error(err))
-		a.o.Say("⚠️ turns are not traced: " + err.Error())
+		a.opts.Log.Error("turns are not traced", zap.Error(err))
+		a.opts.Say("⚠️ turns are not traced: " + err.Error())
 	case on:
-		a.undo = append(a.undo, a.meter.tracer.Close)
-		a.o.Log.Info("turns are traced", zap.String("endpoint", s.Shown()))
+		a.undo = append(a.undo, a.telemetry.tracer.Close)
+		a.opts.Log.Info("turns are traced", zap.String("endpoint", s.Shown()))
 	}
 }

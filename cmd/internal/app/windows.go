@@ -18,20 +18,20 @@ import (
 // windowsKey is where the store keeps what providers have told of their models.
 const windowsKey = "windows"
 
-// leastWindow is the smallest context with which an agent is of use.
-const leastWindow = 16_000
+// minWindow is the smallest context with which an agent is of use.
+const minWindow = 16_000
 
-// windows knows how many tokens models can take.
-type windows struct {
+// contextLengths knows how many tokens models can take.
+type contextLengths struct {
 	a       *App
 	table   *tokens.Table
 	learned *tokens.LearnedLengths
 }
 
-// openWindows reads the table, the user's own table over it, and what was
+// openContextLengths reads the table, the user's own table over it, and what was
 // learned before.
-func (a *App) openWindows(ctx context.Context) error {
-	w := &windows{a: a, table: tokens.Builtin()}
+func (a *App) openContextLengths(ctx context.Context) error {
+	w := &contextLengths{a: a, table: tokens.Builtin()}
 	file := a.home.Path("models.json")
 	if f, err := os.Open(file); err == nil {
 		defer func() { _ = f.Close() }() // it was only read
@@ -47,21 +47,21 @@ func (a *App) openWindows(ctx context.Context) error {
 		return err
 	}
 	if len(raw) > 0 && json.Unmarshal(raw, &before) != nil {
-		a.o.Log.Warn("what was learned of models' context lengths is damaged and was set aside")
+		a.opts.Log.Warn("what was learned of models' context lengths is damaged and was set aside")
 	}
 	w.learned = tokens.NewLearnedLengths(before)
-	a.windows = w
+	a.lengths = w
 	return w.check()
 }
 
 // check refuses a main model that is too small.
-func (w *windows) check() error {
-	main := w.a.o.Report.Model
-	n, from := w.resolve(main, w.a.o.Config.Model.ContextLength)
+func (w *contextLengths) check() error {
+	main := w.a.opts.Report.Model
+	n, from := w.resolve(main, w.a.opts.Config.Model.ContextLength)
 	switch {
 	case main.Provider == "demo":
-	case n < leastWindow:
-		return &chat.ConfigError{Platform: "model", Reason: fmt.Sprintf("%s takes %d tokens (%s), fewer than the %d an agent needs: set model.context_length if that is wrong, or choose another model", main.Model, n, from, leastWindow)}
+	case n < minWindow:
+		return &chat.ConfigError{Platform: "model", Reason: fmt.Sprintf("%s takes %d tokens (%s), fewer than the %d an agent needs: set model.context_length if that is wrong, or choose another model", main.Model, n, from, minWindow)}
 	}
 	return nil
 }
@@ -69,9 +69,9 @@ func (w *windows) check() error {
 // ask has the services of all models tell how many tokens these take, where the
 // operator has not said it. It runs beside the start, and what is told counts
 // from the next turn on; a service that does not tell is no fault.
-func (w *windows) ask(ctx context.Context) {
+func (w *contextLengths) ask(ctx context.Context) {
 	asked := map[string]bool{}
-	for _, e := range append(slices.Clone(w.a.models.endpoints), w.a.o.Report.Summary) {
+	for _, e := range append(slices.Clone(w.a.models.endpoints), w.a.opts.Report.Summary) {
 		name := e.Model + "@" + e.BaseURL
 		n, from := w.resolve(e, w.said(e))
 		if e.BaseURL == "" || asked[name] || from == tokens.FromConfig || from == tokens.FromCustom {
@@ -86,63 +86,63 @@ func (w *windows) ask(ctx context.Context) {
 		case err == nil:
 			w.told(ctx, e, told)
 		case from == tokens.FromFallback:
-			w.a.o.Log.Warn("the context length of the model is not known; 128,000 is assumed: set model.context_length", model, zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
+			w.a.opts.Log.Warn("the context length of the model is not known; 128,000 is assumed: set model.context_length", model, zap.String("err", w.a.opts.Report.Secrets.Mask(err.Error())))
 		default:
-			w.a.o.Log.Debug("the context length of the model is not told; what is known holds", model, zap.Int("tokens", n), zap.String("err", w.a.o.Report.Secrets.Mask(err.Error())))
+			w.a.opts.Log.Debug("the context length of the model is not told; what is known holds", model, zap.Int("tokens", n), zap.String("err", w.a.opts.Report.Secrets.Mask(err.Error())))
 		}
 	}
 }
 
 // told keeps what a service has told of a model.
-func (w *windows) told(ctx context.Context, e config.Endpoint, n int) {
+func (w *contextLengths) told(ctx context.Context, e config.Endpoint, n int) {
 	model, before := zap.String("model", nameOf(e)), w.of(e)
 	if !w.learned.SetReported(e.Model, e.BaseURL, n) {
 		return
 	}
 	w.store(ctx)
 	if now := w.of(e); now != before {
-		w.a.o.Log.Info("the provider has told the context length of a model", model, zap.Int("tokens", now), zap.Int("before", before))
+		w.a.opts.Log.Info("the provider has told the context length of a model", model, zap.Int("tokens", now), zap.Int("before", before))
 	}
 	if err := w.check(); err != nil {
-		w.a.o.Log.Error("the next start will be refused", zap.Error(err))
+		w.a.opts.Log.Error("the next start will be refused", zap.Error(err))
 	}
 }
 
 // store keeps what was learned for the next start.
-func (w *windows) store(ctx context.Context) {
+func (w *contextLengths) store(ctx context.Context) {
 	raw, err := json.Marshal(w.learned.All())
 	if err == nil {
 		err = w.a.store.SetValue(ctx, windowsKey, raw)
 	}
 	if err != nil {
-		w.a.o.Log.Error("context length", zap.Error(err))
+		w.a.opts.Log.Error("context length", zap.Error(err))
 	}
 }
 
-func (w *windows) resolve(e config.Endpoint, said int) (int, tokens.Source) {
-	return w.table.Resolve(tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: said, Custom: w.a.o.Config.ContextOf(e)}, w.learned)
+func (w *contextLengths) resolve(e config.Endpoint, said int) (int, tokens.Source) {
+	return w.table.Resolve(tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: said, Custom: w.a.opts.Config.ContextOf(e)}, w.learned)
 }
 
 // said is what the configuration says of the model itself; 0 for nothing.
-func (w *windows) said(e config.Endpoint) int {
-	main, summary := w.a.o.Report.Model, w.a.o.Report.Summary
+func (w *contextLengths) said(e config.Endpoint) int {
+	main, summary := w.a.opts.Report.Model, w.a.opts.Report.Summary
 	switch {
-	case e.Model == main.Model && e.Provider == main.Provider && w.a.o.Config.Model.ContextLength > 0:
-		return w.a.o.Config.Model.ContextLength
+	case e.Model == main.Model && e.Provider == main.Provider && w.a.opts.Config.Model.ContextLength > 0:
+		return w.a.opts.Config.Model.ContextLength
 	case e == summary:
-		return w.a.o.Config.Auxiliary.Compression.ContextLength
+		return w.a.opts.Config.Auxiliary.Compression.ContextLength
 	}
 	return 0
 }
 
 // of is how many tokens e takes.
-func (w *windows) of(e config.Endpoint) int {
+func (w *contextLengths) of(e config.Endpoint) int {
 	n, _ := w.resolve(e, w.said(e))
 	return n
 }
 
 // learn keeps a limit that an error named.
-func (w *windows) learn(provider, model string, limit int) {
+func (w *contextLengths) learn(provider, model string, limit int) {
 	for _, e := range w.a.models.endpoints {
 		if e.Provider != provider {
 			continue
@@ -151,7 +151,7 @@ func (w *windows) learn(provider, model string, limit int) {
 		if !w.learned.SetFromError(model, e.BaseURL, limit, w.of(e)) {
 			return
 		}
-		w.a.o.Log.Info("learned the context length of a model", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))
+		w.a.opts.Log.Info("learned the context length of a model", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))
 		w.store(context.Background())
 		return
 	}

@@ -18,23 +18,23 @@ import (
 
 // provider builds the model and those to fall back to.
 func (a *App) provider() llm.Provider {
-	main := a.o.Report.Model
-	a.o.Say("🧠 Model: " + main.String())
-	a.o.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.o.Config.PromptCaching.CacheTTL))
-	a.models = newModels(a.o.Config, a.o.Report, a.endpoint, a.windows.of)
+	main := a.opts.Report.Model
+	a.opts.Say("🧠 Model: " + main.String())
+	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.CacheTTL))
+	a.models = newModels(a.opts.Config, a.opts.Report, a.endpoint, a.lengths.of)
 	return a.models.provider(main)
 }
 
-func (a *App) endpoint(e config.Endpoint) llm.Provider { return a.meter.Provider(a.service(e)) }
+func (a *App) endpoint(e config.Endpoint) llm.Provider { return a.telemetry.Provider(a.service(e)) }
 
 func (a *App) service(e config.Endpoint) llm.Provider {
 	switch e.Provider {
 	case "demo":
-		return demo.New(demo.Options{Delay: a.o.Config.Model.DemoPause})
+		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoPause})
 	case "anthropic":
-		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
+		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 	}
-	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.o.Config.Model.MaxTokens})
+	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 }
 
 // sees reports whether the provider's models are given images as images.
@@ -78,7 +78,7 @@ func withPort(u *url.URL) string {
 // fetcher downloads what people send into the cache.
 func (a *App) fetcher() media.Fetcher {
 	from := func(on chat.Account) chat.FileFetcher { f, _ := a.adapters[on].(chat.FileFetcher); return f }
-	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.o.Report.Secrets.Mask, Log: a.o.Log}
+	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.opts.Report.Secrets.Mask, Log: a.opts.Log}
 }
 
 // homes are the home channels of the platforms: the platform's own, or else that

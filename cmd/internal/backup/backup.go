@@ -88,8 +88,8 @@ type Options struct {
 	Manifest Manifest
 }
 
-// mostBytes bounds a file other than the store: it is held in memory.
-const mostBytes = 256 << 20
+// maxBytes bounds a file other than the store: it is held in memory.
+const maxBytes = 256 << 20
 
 // Write writes an archive to name, whole or not at all, for its owner only. A
 // file that is there already stays, and is an error.
@@ -200,8 +200,8 @@ func (a *archive) file(root *os.Root, name string, d fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() > mostBytes {
-		a.m.Skipped = append(a.m.Skipped, fmt.Sprintf("%s: it is larger than %d MB", name, mostBytes>>20))
+	if info.Size() > maxBytes {
+		a.m.Skipped = append(a.m.Skipped, fmt.Sprintf("%s: it is larger than %d MB", name, maxBytes>>20))
 		return nil
 	}
 	raw, err := root.ReadFile(name) // whole: it may be replaced meanwhile

@@ -31,8 +31,8 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 // The most that an archive may hold.
 const (
-	mostFiles    = 200_000
-	mostManifest = 64 << 20
+	maxFiles    = 200_000
+	maxManifest = 64 << 20
 )
 
 // extract reads an archive into the empty directory dir, and checks it whole.
@@ -60,7 +60,7 @@ func extract(r io.Reader, dir string) (Manifest, error) {
 		if h.Name == manifestName {
 			return check(in, z, got)
 		}
-		if _, twice := got[h.Name]; twice || h.Typeflag != tar.TypeReg || len(got) >= mostFiles {
+		if _, twice := got[h.Name]; twice || h.Typeflag != tar.TypeReg || len(got) >= maxFiles {
 			return Manifest{}, &DamagedError{Reason: fmt.Sprintf("%q does not belong into it", h.Name)}
 		}
 		if why := allowed(h.Name); why != "" {
@@ -98,7 +98,7 @@ func take(in io.Reader, h *tar.Header, root *os.Root) (File, error) {
 
 // check reads the manifest and compares it with what was read.
 func check(in io.Reader, rest io.Reader, got map[string]File) (Manifest, error) {
-	raw, err := io.ReadAll(io.LimitReader(in, mostManifest))
+	raw, err := io.ReadAll(io.LimitReader(in, maxManifest))
 	if err != nil {
 		return Manifest{}, &DamagedError{"its manifest cannot be read", err}
 	}

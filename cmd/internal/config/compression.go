@@ -26,14 +26,14 @@ type Context struct {
 
 // Auxiliary are models for tasks beside answering.
 type Auxiliary struct {
-	Compression     Task  `yaml:"compression"`
-	Vision          Aside `yaml:"vision"`
-	TitleGeneration Aside `yaml:"title_generation"`
-	Approval        Aside `yaml:"approval"`
+	Compression     Task         `yaml:"compression"`
+	Vision          OptionalTask `yaml:"vision"`
+	TitleGeneration OptionalTask `yaml:"title_generation"`
+	Approval        OptionalTask `yaml:"approval"`
 }
 
-// Aside is the model of a task that is not done unless a model is named for it.
-type Aside struct {
+// OptionalTask is the model of a task that is not done unless a model is named for it.
+type OptionalTask struct {
 	Provider string        `yaml:"provider" enum:"|auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who does it: main is the model that answers; empty and auto: nobody."`
 	Model    string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
 	BaseURL  string        `yaml:"base_url" doc:"As model.base_url."`

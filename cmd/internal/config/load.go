@@ -101,7 +101,7 @@ func Load(o Options) (*Config, Report, error) {
 		l.file = filepath.Join(home, "config.yaml")
 	}
 	l.Loader = keys.New(c, keys.Options{
-		File: l.file, Look: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
+		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
 	l.dot = l.dotenv(&r)

@@ -38,7 +38,7 @@ func (l *loader) prices(c *Config) *pricing.Table {
 		return nil
 	}
 	var p prices
-	f := keys.New(&p, keys.Options{File: path, Look: l.look, Foreign: func(string) (string, bool) { return "", false }})
+	f := keys.New(&p, keys.Options{File: path, LookupEnv: l.look, Foreign: func(string) (string, bool) { return "", false }})
 	f.Decode(data)
 	if _, err := time.Parse(time.DateOnly, p.Date); err != nil && len(f.Problems) == 0 {
 		f.Problems = append(f.Problems, Problem{File: path, Line: max(f.Origins["date"].Line, 1), Column: max(f.Origins["date"].Column, 1), Key: "date", Text: "say from which day the prices are, such as 2026-01-31"})

@@ -78,7 +78,7 @@ func (l *loader) summary(c *Config) Endpoint {
 
 // aside resolves a model that does a task only if it is named; the zero Endpoint
 // if it is not.
-func (l *loader) aside(path string, c *Config, t Aside) Endpoint {
+func (l *loader) aside(path string, c *Config, t OptionalTask) Endpoint {
 	said := Fallback{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
 	switch {
 	case t.Provider == "main":

@@ -152,7 +152,7 @@ func (c *Config) LogFile(home string) string {
 // configuration is read.
 func (c *Config) Location() *time.Location {
 	if c.Timezone == "" {
-		return zone.Machine()
+		return zone.Local()
 	}
 	l, err := time.LoadLocation(c.Timezone)
 	if err != nil {

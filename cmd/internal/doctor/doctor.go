@@ -34,7 +34,7 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 	Fix   string `json:"fix,omitempty"` // what to do
-	Done  bool   `json:"done,omitempty"`
+	Fixed bool   `json:"done,omitempty"`
 }
 
 // Options say what is looked at, and how it is reached.
@@ -65,8 +65,8 @@ type Options struct {
 	Now  time.Time
 }
 
-// A visit collects findings.
-type visit struct {
+// A checker collects findings.
+type checker struct {
 	o     Options
 	found []Finding
 	up    *admin.Status // nil: no daemon runs
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) []Finding {
 	if o.Ping == nil {
 		o.Ping = ping
 	}
-	v := &visit{o: o}
+	v := &checker{o: o}
 	if !v.home() {
 		return v.found
 	}
@@ -107,17 +107,17 @@ func Run(ctx context.Context, o Options) []Finding {
 
 // Failed says whether a finding is an error that is not put right.
 func Failed(found []Finding) bool {
-	return slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Error && !f.Done })
+	return slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Error && !f.Fixed })
 }
 
-func (v *visit) add(check string, level Level, fix, format string, args ...any) {
+func (v *checker) add(check string, level Level, fix, format string, args ...any) {
 	v.found = append(v.found, Finding{Check: check, Level: level, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-func (v *visit) ok(check, format string, args ...any) { v.add(check, OK, "", format, args...) }
+func (v *checker) ok(check, format string, args ...any) { v.add(check, OK, "", format, args...) }
 
 // repair does what fixes a finding, if that is wanted.
-func (v *visit) repair(check string, level Level, do func() error, fix, format string, args ...any) {
+func (v *checker) repair(check string, level Level, do func() error, fix, format string, args ...any) {
 	v.add(check, level, fix, format, args...)
 	if !v.o.Repair {
 		return
@@ -127,11 +127,11 @@ func (v *visit) repair(check string, level Level, do func() error, fix, format s
 		f.Fix += fmt.Sprintf(" (it was tried: %v)", err)
 		return
 	}
-	f.Done = true
+	f.Fixed = true
 }
 
 // configuration tells what config says.
-func (v *visit) configuration() {
+func (v *checker) configuration() {
 	where := v.o.Report.File
 	if where == "" {
 		where = "no config.yaml: the defaults"
@@ -153,7 +153,7 @@ func (v *visit) configuration() {
 }
 
 // daemon tells how the daemon is, if one runs.
-func (v *visit) daemon(ctx context.Context) {
+func (v *checker) daemon(ctx context.Context) {
 	c, err := admin.Dial(ctx, v.o.Home)
 	var silent *admin.SilentError
 	switch {
@@ -178,8 +178,8 @@ func (v *visit) daemon(ctx context.Context) {
 	if s.Config.Problem != "" {
 		v.add("daemon", Error, "correct the configuration: the one that was read before is in effect", "the configuration as it is now is not taken: %s", s.Config.Problem)
 	}
-	if len(s.Config.Restart) > 0 {
-		v.add("daemon", Warning, "restart it", "these settings take effect at the next start: %v", s.Config.Restart)
+	if len(s.Config.PendingRestart) > 0 {
+		v.add("daemon", Warning, "restart it", "these settings take effect at the next start: %v", s.Config.PendingRestart)
 	}
 	if s.Store.Error != "" {
 		v.add("daemon", Error, "make space, or look at the disk; it goes on by itself", "its store cannot be written: %s", s.Store.Error)
@@ -195,7 +195,7 @@ func (v *visit) daemon(ctx context.Context) {
 }
 
 // store tells how the store is.
-func (v *visit) store(ctx context.Context) {
+func (v *checker) store(ctx context.Context) {
 	if v.up == nil {
 		h, err := storage.Open(v.o.Home)
 		var locked *storage.LockedError
@@ -246,7 +246,7 @@ func (v *visit) store(ctx context.Context) {
 }
 
 // dead counts what was given up.
-func (v *visit) dead(ctx context.Context, c *admin.Client) {
+func (v *checker) dead(ctx context.Context, c *admin.Client) {
 	box, err := c.Outbox(ctx, false)
 	if err != nil {
 		v.add("outbox", Error, "look at the log", "%v", err)

@@ -75,7 +75,7 @@ func (p *patient) finds(level doctor.Level, check, words string) doctor.Finding 
 	found := p.run()
 	for _, f := range found {
 		if f.Level == level && f.Check == check && strings.Contains(f.Text, words) {
-			if (level == doctor.Error) != doctor.Failed(found) && !f.Done {
+			if (level == doctor.Error) != doctor.Failed(found) && !f.Fixed {
 				p.Errorf("it fails: %t", doctor.Failed(found))
 			}
 			return f
@@ -119,7 +119,7 @@ func TestWhatIsWrongWithTheHome(t *testing.T) {
 		t.Errorf("fix: %q", f.Fix)
 	}
 	p.o.Repair = true
-	if f := p.finds(doctor.Error, "home", "others can change"); !f.Done {
+	if f := p.finds(doctor.Error, "home", "others can change"); !f.Fixed {
 		t.Error("it is not put right")
 	}
 	p.o.Repair = false

@@ -13,7 +13,7 @@ import (
 )
 
 // home looks at the directory itself, and says whether there is more to look at.
-func (v *visit) home() bool {
+func (v *checker) home() bool {
 	info, err := os.Stat(v.o.Home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -45,7 +45,7 @@ func (v *visit) home() bool {
 }
 
 // mode looks at who may read and write a file, if it is there.
-func (v *visit) mode(path string) bool {
+func (v *checker) mode(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return true
@@ -68,7 +68,7 @@ const (
 )
 
 // leftovers looks for what was left behind, or is kept for too long.
-func (v *visit) leftovers() {
+func (v *checker) leftovers() {
 	entries, err := os.ReadDir(v.o.Home)
 	if err != nil {
 		v.add("home", Error, "make it readable for this user", "%v", err)
@@ -93,21 +93,21 @@ func (v *visit) leftovers() {
 
 // Less free space than this is too little.
 const (
-	tight = 1 << 30
-	least = 100 << 20
+	minFreeWarning = 1 << 30
+	minFreeError   = 100 << 20
 )
 
 // disk looks at the free space.
-func (v *visit) disk() {
+func (v *checker) disk() {
 	free, all, err := v.o.Space(v.o.Home)
 	const fix = "make space; `hermesd compact` gives back what the store does not need"
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
 		v.add("disk", Warning, "", "how much is free cannot be found out: %v", err)
-	case free < least:
+	case free < minFreeError:
 		v.add("disk", Error, fix, "only %d MB are free: soon no message can be accepted", free>>20)
-	case free < tight && free < all/10:
+	case free < minFreeWarning && free < all/10:
 		v.add("disk", Warning, fix, "only %d MB of %d MB are free", free>>20, all>>20)
 	default:
 		v.ok("disk", "%d MB are free", free>>20)
@@ -116,7 +116,7 @@ func (v *visit) disk() {
 
 // clock looks whether the time can be right: certificates, schedules and tokens
 // need it.
-func (v *visit) clock() {
+func (v *checker) clock() {
 	const fix = "switch on time synchronisation: timedatectl set-ntp true"
 	early := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	if v.o.Now.Before(early) {

@@ -18,7 +18,7 @@ const pingWait = 10 * time.Second
 const skew = 2 * time.Minute
 
 // outside asks the servers that the daemon needs. Nothing secret is sent.
-func (v *visit) outside(ctx context.Context) {
+func (v *checker) outside(ctx context.Context) {
 	public := map[chat.Platform]string{chat.Telegram: "https://api.telegram.org", chat.Discord: "https://discord.com/api/v10/gateway", chat.Slack: "https://slack.com/api/api.test"}
 	var urls []string
 	for _, e := range append(slices.Clone(v.o.Report.Fallbacks), v.o.Report.Model) {

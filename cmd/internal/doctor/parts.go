@@ -17,7 +17,7 @@ import (
 )
 
 // people looks whether the agent can be reached, and by whom.
-func (v *visit) people() {
+func (v *checker) people() {
 	c, model := v.o.Config, v.o.Report.Model
 	switch model.Provider {
 	case "demo":
@@ -47,7 +47,7 @@ func (v *visit) people() {
 
 // windows compares the model that writes summaries with the one that answers, as
 // far as it is known without asking what they take.
-func (v *visit) windows() {
+func (v *checker) windows() {
 	c, main, summary := v.o.Config, v.o.Report.Model, v.o.Report.Summary
 	if summary.Provider == "" {
 		return
@@ -78,7 +78,7 @@ func name(a chat.Account) string {
 }
 
 // persona looks at SOUL.md and at the files of the project.
-func (v *visit) persona() {
+func (v *checker) persona() {
 	if v.o.Config.Agent.SkipContextFiles {
 		return
 	}
@@ -103,7 +103,7 @@ func (v *visit) persona() {
 }
 
 // memories looks whether the memories fit into prompts.
-func (v *visit) memories() {
+func (v *checker) memories() {
 	s := app.Memories(v.o.Config, v.o.Home, "", "")
 	well := true
 	for _, t := range []memory.Target{memory.Notes, memory.User} {
@@ -139,7 +139,7 @@ func (v *visit) memories() {
 }
 
 // skills looks at all skills.
-func (v *visit) skills() {
+func (v *checker) skills() {
 	l, err := app.Library(v.o.Config, v.o.Home)
 	if err != nil {
 		v.add("skills", Error, "correct skills.external_dirs", "%v", err)
@@ -155,7 +155,7 @@ func (v *visit) skills() {
 }
 
 // machine looks at what holds commands, and at the service.
-func (v *visit) machine(ctx context.Context) {
+func (v *checker) machine(ctx context.Context) {
 	if v.o.Sandbox != nil {
 		text, holds := v.o.Sandbox(ctx)
 		if holds {

@@ -8,15 +8,15 @@ import (
 	"hermesd/gateway/observe"
 )
 
-// A few is the values of a label. Whatever the world comes up with, there are at
+// A labelLimiter is the values of a label. Whatever the world comes up with, there are at
 // most max of them; the rest are "other".
-type few struct {
+type labelLimiter struct {
 	max   int
 	mu    sync.Mutex // guards what follows
 	known map[string]string
 }
 
-func (f *few) name(s string) string {
+func (f *labelLimiter) name(s string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if v, ok := f.known[s]; ok {
@@ -42,14 +42,14 @@ type wait struct {
 // maxWaits is how many answers are waited for; the oldest are forgotten.
 const maxWaits = 4096
 
-// answers are the turns of which nothing has been delivered yet.
-type answers struct {
+// pendingAnswers are the turns of which nothing has been delivered yet.
+type pendingAnswers struct {
 	mu    sync.Mutex // guards what follows
 	since map[string]wait
 	order []string // of since, oldest first; some are gone
 }
 
-func (a *answers) expect(turn string, w wait) {
+func (a *pendingAnswers) expect(turn string, w wait) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.since == nil {
@@ -69,7 +69,7 @@ func (a *answers) expect(turn string, w wait) {
 }
 
 // arrived says since when the turn's answer was waited for, the first time only.
-func (a *answers) arrived(turn string) (w wait, ok bool) {
+func (a *pendingAnswers) arrived(turn string) (w wait, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, ok = a.since[turn]

@@ -35,8 +35,8 @@ type Metrics struct {
 	resumed, damage, storeWritten prometheus.Counter
 	storeTime                     prometheus.Observer
 
-	models, tools, rules, walls few
-	answers                     answers
+	models, tools, rules, walls labelLimiter
+	answers                     pendingAnswers
 }
 
 // New registers the metrics on r, with those of the Go runtime and the process.
@@ -51,7 +51,7 @@ func New(r prometheus.Registerer) *Metrics {
 		callTime: histograms(r, callTime), firstWord: histograms(r, firstWord), toolTime: histograms(r, toolTime), senseCalls: counters(r, senseCalls), senseTime: histograms(r, senseTime),
 		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
 		storeWritten: counters(r, storeWritten).WithLabelValues(), storeTime: histograms(r, storeTime).WithLabelValues(),
-		models: few{max: 32}, tools: few{max: 256}, rules: few{max: 64}, walls: few{max: 16},
+		models: labelLimiter{max: 32}, tools: labelLimiter{max: 256}, rules: labelLimiter{max: 64}, walls: labelLimiter{max: 16},
 	}
 	m.zero()
 	return m

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Here returns the directory that the process was started in, if an agent may
+// Current returns the directory that the process was started in, if an agent may
 // work there, else "": where another one is configured, and where it would have
 // everything that the person has, or the home of the daemon.
-func Here(configured, home string) string {
+func Current(configured, home string) string {
 	cwd, err := os.Getwd()
 	if err != nil || configured != "" || filepath.Dir(cwd) == cwd {
 		return ""
@@ -21,8 +21,8 @@ func Here(configured, home string) string {
 	return cwd
 }
 
-// Same reports whether two paths lead to the same place.
-func Same(a, b string) bool { return real(a) == real(b) }
+// SamePath reports whether two paths lead to the same place.
+func SamePath(a, b string) bool { return real(a) == real(b) }
 
 // within reports whether path is dir or in it.
 func within(dir, path string) bool {

@@ -29,15 +29,15 @@ func TestWhereAnAgentMayWork(t *testing.T) {
 		"me": false, "link": false, ".": false, "me/.hermes": false, "me/.hermes/workspace": false,
 	} {
 		t.Chdir(filepath.Join(root, dir))
-		if got := place.Here("", home); (got != "") != may || may && !place.Same(got, filepath.Join(root, dir)) {
+		if got := place.Current("", home); (got != "") != may || may && !place.SamePath(got, filepath.Join(root, dir)) {
 			t.Errorf("%s: %q", dir, got)
 		}
-		if got := place.Here("/srv", home); got != "" {
+		if got := place.Current("/srv", home); got != "" {
 			t.Errorf("%s, though another is configured: %q", dir, got)
 		}
 	}
 	t.Chdir("/")
-	if got := place.Here("", home); got != "" {
+	if got := place.Current("", home); got != "" {
 		t.Errorf("everything: %q", got)
 	}
 }

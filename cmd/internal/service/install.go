@@ -19,8 +19,8 @@ import (
 // mark is in every unit file of ours.
 const mark = `"hermesd service install" writes this`
 
-// How says how Install goes about it.
-type How struct {
+// InstallOptions says how Install goes about it.
+type InstallOptions struct {
 	Start bool // start it too, or again
 	Force bool // replace a unit file that is not ours
 }
@@ -42,7 +42,7 @@ func (r *Report) note(format string, args ...any) {
 // service on. It can be called again: what is as it should be stays. Directives
 // that the manager does not know, or that keep the daemon from starting, are
 // left out and named in the Report.
-func (s *Service) Install(ctx context.Context, how How) (r Report, err error) {
+func (s *Service) Install(ctx context.Context, how InstallOptions) (r Report, err error) {
 	r.Unit = s.path
 	if _, err := s.ctl(ctx, "--version"); err != nil {
 		return r, err

@@ -46,7 +46,7 @@ type Options struct {
 	// Run runs a program of the system; nil: Exec.
 	Run func(ctx context.Context, out io.Writer, name string, args ...string) error
 	// Verify checks a unit file; nil: systemd.Verify.
-	Verify func(ctx context.Context, path string, user bool) (systemd.Verdict, error)
+	Verify func(ctx context.Context, path string, user bool) (systemd.VerifyReport, error)
 }
 
 // A Service is one service, installed or not.

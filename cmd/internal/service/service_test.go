@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	t.Setenv("PATH", w.dir+":"+os.Getenv("PATH"))
 	w.o = service.Options{
 		User: true, Binary: "/opt/hermesd/hermesd", Home: w.home, Stop: 90 * time.Second, Dir: filepath.Join(w.dir, "unit"),
-		Verify: func(context.Context, string, bool) (systemd.Verdict, error) { return systemd.Verdict{}, nil },
+		Verify: func(context.Context, string, bool) (systemd.VerifyReport, error) { return systemd.VerifyReport{}, nil },
 	}
 	return w
 }
@@ -102,14 +102,14 @@ func (w *world) service() *service.Service {
 	return s
 }
 
-func (w *world) install(how service.How) (service.Report, error) {
+func (w *world) install(how service.InstallOptions) (service.Report, error) {
 	w.Helper()
 	return w.service().Install(w.Context(), how)
 }
 
 func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
 	w := newWorld(t)
-	r, err := w.install(service.How{Start: true})
+	r, err := w.install(service.InstallOptions{Start: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
 			t.Errorf("%q was not called, or not in this order:\n%s", c, w.read("calls"))
 		}
 	}
-	again, err := w.install(service.How{})
+	again, err := w.install(service.InstallOptions{})
 	if err != nil || again.Changed || again.Started || slices.ContainsFunc(again.Notes, func(n string) bool { return strings.Contains(n, "linger") }) {
 		t.Errorf("the second time: %+v, %v", again, err)
 	}
@@ -146,7 +146,7 @@ func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
 func TestAProfileHasAUnitOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.o.Profile = "work"
-	r, err := w.install(service.How{Start: true})
+	r, err := w.install(service.InstallOptions{Start: true})
 	if err != nil || r.Unit != filepath.Join(w.dir, "unit", "hermesd-work.service") {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -159,7 +159,7 @@ func TestWhereLingeringCannotBeSwitchedOnTheWayIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.put("deny", "enable-linger\n")
 	w.put("says", "Could not enable linger: Interactive authentication required.")
-	r, err := w.install(service.How{})
+	r, err := w.install(service.InstallOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,13 +170,13 @@ func TestWhereLingeringCannotBeSwitchedOnTheWayIsSaid(t *testing.T) {
 
 func TestADirectiveThatTheManagerDoesNotKnowIsLeftOutAndNamed(t *testing.T) {
 	w := newWorld(t)
-	w.o.Verify = func(_ context.Context, path string, user bool) (systemd.Verdict, error) {
+	w.o.Verify = func(_ context.Context, path string, user bool) (systemd.VerifyReport, error) {
 		if raw, err := os.ReadFile(path); err != nil || !user || !strings.Contains(string(raw), "ExecStart=") {
 			t.Errorf("it is asked about %q, %v", raw, err)
 		}
-		return systemd.Verdict{Unknown: []string{"OOMPolicy"}, Problems: []string{"something else"}}, nil
+		return systemd.VerifyReport{Unknown: []string{"OOMPolicy"}, Problems: []string{"something else"}}, nil
 	}
-	r, err := w.install(service.How{})
+	r, err := w.install(service.InstallOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +186,10 @@ func TestADirectiveThatTheManagerDoesNotKnowIsLeftOutAndNamed(t *testing.T) {
 	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "something else") }) {
 		t.Errorf("notes: %q", r.Notes)
 	}
-	w.o.Verify = func(context.Context, string, bool) (systemd.Verdict, error) {
-		return systemd.Verdict{Unknown: []string{"RestartForceExitStatus"}}, nil
+	w.o.Verify = func(context.Context, string, bool) (systemd.VerifyReport, error) {
+		return systemd.VerifyReport{Unknown: []string{"RestartForceExitStatus"}}, nil
 	}
-	if _, err := w.install(service.How{}); err == nil || !strings.Contains(err.Error(), "too old") {
+	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("what cannot be left out: %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestWhatKeepsTheServiceFromStartingIsLeftOut(t *testing.T) {
 		w := newWorld(t)
 		w.put("refuses", directive)
 		w.put("exit", code)
-		r, err := w.install(service.How{Start: true})
+		r, err := w.install(service.InstallOptions{Start: true})
 		if err != nil || !r.Started || !slices.Contains(r.LeftOut, directive) {
 			t.Errorf("%s: %+v, %v", directive, r, err)
 		}
@@ -207,7 +207,7 @@ func TestWhatKeepsTheServiceFromStartingIsLeftOut(t *testing.T) {
 	w := newWorld(t)
 	w.put("refuses", "ExecStart")
 	w.put("exit", "78")
-	r, err := w.install(service.How{Start: true})
+	r, err := w.install(service.InstallOptions{Start: true})
 	if err == nil || r.Started || !strings.Contains(err.Error(), "config check") {
 		t.Errorf("a wrong configuration: %+v, %v", r, err)
 	}
@@ -219,13 +219,13 @@ func TestWhatIsNotOursStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put("unit/hermesd.service", "[Service]\nExecStart=/bin/true\n")
-	if _, err := w.install(service.How{}); err == nil || !strings.Contains(err.Error(), "--force") {
+	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("install: %v", err)
 	}
 	if err := w.service().Uninstall(t.Context(), false); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("uninstall: %v", err)
 	}
-	if _, err := w.install(service.How{Force: true}); err != nil {
+	if _, err := w.install(service.InstallOptions{Force: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,7 +235,7 @@ func TestUninstallStopsAndRemoves(t *testing.T) {
 	if err := w.service().Uninstall(t.Context(), false); err != nil {
 		t.Errorf("nothing is installed: %v", err)
 	}
-	if _, err := w.install(service.How{}); err != nil {
+	if _, err := w.install(service.InstallOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.service().Uninstall(t.Context(), false); err != nil {
@@ -254,7 +254,7 @@ func TestUninstallStopsAndRemoves(t *testing.T) {
 
 func TestTheStateIsToldWithItsNextStep(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.install(service.How{Start: true}); err != nil {
+	if _, err := w.install(service.InstallOptions{Start: true}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := w.service().State(t.Context())
@@ -287,16 +287,16 @@ func TestAManagerThatIsNotThereIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.put("deny", "--version\n")
 	w.put("says", "System has not been booted with systemd as init system (PID 1). Can't operate.")
-	if _, err := w.install(service.How{}); !errors.Is(err, service.ErrNoManager) {
+	if _, err := w.install(service.InstallOptions{}); !errors.Is(err, service.ErrNoManager) {
 		t.Errorf("got %v", err)
 	}
 	w.put("deny", "daemon-reload\n")
 	w.put("says", "Failed to connect to bus: No medium found")
-	if _, err := w.install(service.How{}); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := w.install(service.How{}); !errors.Is(err, service.ErrNoManager) {
+	if _, err := w.install(service.InstallOptions{}); !errors.Is(err, service.ErrNoManager) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -304,7 +304,7 @@ func TestAManagerThatIsNotThereIsSaid(t *testing.T) {
 func TestAServiceOfTheMachineNeedsItsAccountAndHome(t *testing.T) {
 	w := newWorld(t)
 	w.o.User, w.o.Account = false, "nobody-has-this-name"
-	if _, err := w.install(service.How{}); err == nil || !strings.Contains(err.Error(), "useradd") {
+	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "useradd") {
 		t.Errorf("no account: %v", err)
 	}
 	me, err := user.Current()
@@ -312,14 +312,14 @@ func TestAServiceOfTheMachineNeedsItsAccountAndHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.o.Account = me.Username
-	if _, err := w.install(service.How{}); err != nil {
+	if _, err := w.install(service.InstallOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if unit := w.read("unit/hermesd.service"); !strings.Contains(unit, "User="+me.Username+"\n") || strings.Contains(w.read("calls"), "--user") {
 		t.Errorf("got %s", unit)
 	}
 	w.o.Home = filepath.Join(w.home, "missing")
-	if _, err := w.install(service.How{}); err == nil || !strings.Contains(err.Error(), "hermesd run") {
+	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "hermesd run") {
 		t.Errorf("no home: %v", err)
 	}
 }
@@ -332,7 +332,7 @@ func TestTheManagerTakesWhatIsInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.o.Binary, w.o.Verify = self, nil
-	r, err := w.install(service.How{})
+	r, err := w.install(service.InstallOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

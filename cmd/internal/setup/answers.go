@@ -46,9 +46,9 @@ type platform struct {
 	id, example string // where a person's id is found, and how one looks
 }
 
-// Invite is the address at which a Discord bot is brought into a server; %s is
+// InviteURL is the address at which a Discord bot is brought into a server; %s is
 // its application's id.
-const Invite = "https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=309237746752"
+const InviteURL = "https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=309237746752"
 
 func platforms() []platform {
 	return []platform{

@@ -152,28 +152,28 @@ func TestAnInterruptedSetupIsFinishedByTheNext(t *testing.T) {
 	}
 	p.put("setup.plan", string(raw))
 	s := p.look()
-	if s.Mended == "" || s.Report.Model.Provider != "anthropic" || p.text("config.yaml") != now || p.text("setup.plan") != "-" {
-		t.Errorf("%q, config.yaml is\n%s", s.Mended, p.text("config.yaml"))
+	if s.Recovered == "" || s.Report.Model.Provider != "anthropic" || p.text("config.yaml") != now || p.text("setup.plan") != "-" {
+		t.Errorf("%q, config.yaml is\n%s", s.Recovered, p.text("config.yaml"))
 	}
-	if again := p.look(); again.Mended != "" {
-		t.Errorf("again: %s", again.Mended)
+	if again := p.look(); again.Recovered != "" {
+		t.Errorf("again: %s", again.Recovered)
 	}
 }
 
 func TestAHomeThatCannotBeSetUp(t *testing.T) {
 	p := with(t, "a: [\n", "")
-	_, err := setup.Look(p.options())
+	_, err := setup.Load(p.options())
 	if got := problems(t, err); !strings.Contains(got, "this is not YAML") {
 		t.Errorf("%s", got)
 	}
 	o := p.options()
 	o.File = filepath.Join(p.home, "nowhere.yaml")
-	_, err = setup.Look(o)
+	_, err = setup.Load(o)
 	if got := problems(t, err); !strings.Contains(got, "nowhere.yaml") {
 		t.Errorf("%s", got)
 	}
 	p.home = *p.file("home", "")
-	if _, err := setup.Look(p.options()); err == nil || !strings.Contains(err.Error(), "not a directory") {
+	if _, err := setup.Load(p.options()); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("%v", err)
 	}
 }

@@ -53,8 +53,8 @@ func (i *interview) welcome() {
 		what = "will be made, for you alone (mode 0700)"
 	}
 	i.a.Say(fmt.Sprintf("Home: %s %s. Nothing is written before you agree at the end; Ctrl-C leaves.", i.s.Home, what))
-	if i.s.Mended != "" {
-		i.a.Say(i.s.Mended)
+	if i.s.Recovered != "" {
+		i.a.Say(i.s.Recovered)
 	}
 	if !i.s.Fresh() {
 		i.a.Say("This is what is set up:\n" + i.s.Summary())
@@ -73,7 +73,7 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 	if !i.s.Fresh() {
 		return i.choose(ctx, "Which parts do you want to set up or change?")
 	}
-	f := &Field{Kind: Some, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works."}
+	f := &Field{Kind: MultiSelect, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works."}
 	for _, p := range platforms() {
 		f.Options = append(f.Options, Option{string(p.name), p.label})
 	}
@@ -85,7 +85,7 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 
 // choose asks for any of the parts.
 func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
-	f := &Field{Kind: Some, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
+	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
 	for _, p := range platforms() {
 		f.Options = append(f.Options, Option{string(p.name), p.label})
 	}
@@ -143,7 +143,7 @@ func (i *interview) model(ctx context.Context) error {
 		"ollama": "Ollama, on this machine or another", "custom": "Another server that speaks OpenAI's API (vLLM, llama.cpp, LM Studio, …)",
 		"demo": "None yet: the built-in demo model, which is not intelligent",
 	}
-	f := &Field{Kind: One, Title: "Which model shall answer?", Value: i.s.Report.Model.Provider}
+	f := &Field{Kind: Select, Title: "Which model shall answer?", Value: i.s.Report.Model.Provider}
 	if i.s.Fresh() {
 		f.Value = config.Services()[0].Name
 	}
@@ -166,7 +166,7 @@ func (i *interview) model(ctx context.Context) error {
 		if err := i.modelPage(ctx, v, &m); err != nil {
 			return err
 		}
-		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.TryModel(ctx, m) })
+		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyModel(ctx, m) })
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (i *interview) platform(ctx context.Context, p platform) error {
 		if err := i.loginPage(ctx, p, &l); err != nil {
 			return err
 		}
-		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.Try(ctx, p.name, l) })
+		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.name, l) })
 		if err != nil {
 			return err
 		}

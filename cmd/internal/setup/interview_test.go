@@ -37,7 +37,7 @@ func (p *person) Ask(_ context.Context, page setup.Page) error {
 		if next := p.answers[f.Title]; len(next) > 0 {
 			p.answers[f.Title] = next[1:]
 			f.Value = next[0]
-			if f.Kind == setup.Some {
+			if f.Kind == setup.MultiSelect {
 				f.Values = setup.Split(next[0])
 			}
 		}
@@ -49,7 +49,7 @@ func (p *person) Ask(_ context.Context, page setup.Page) error {
 // fits fails if an answer is one that a form would not take.
 func (p *person) fits(f *setup.Field) {
 	p.t.Helper()
-	if f.Kind == setup.One && !slices.ContainsFunc(f.Options, func(o setup.Option) bool { return o.Value == f.Value }) {
+	if f.Kind == setup.Select && !slices.ContainsFunc(f.Options, func(o setup.Option) bool { return o.Value == f.Value }) {
 		p.t.Errorf("%q is no answer to %q", f.Value, f.Title)
 	}
 	if (f.Kind == setup.Text || f.Kind == setup.Secret) && f.Check != nil {
@@ -209,7 +209,7 @@ func TestTheDocsSayTheSame(t *testing.T) {
 			t.Errorf("%q: told %v, on the page %v", word, told, strings.Contains(page, word))
 		}
 	}
-	if before, after, ok := strings.Cut(setup.Invite, "%s"); !ok || !strings.Contains(page, before) || !strings.Contains(page, after) {
-		t.Errorf("the page has another address than %s", setup.Invite)
+	if before, after, ok := strings.Cut(setup.InviteURL, "%s"); !ok || !strings.Contains(page, before) || !strings.Contains(page, after) {
+		t.Errorf("the page has another address than %s", setup.InviteURL)
 	}
 }

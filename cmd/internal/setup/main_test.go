@@ -59,7 +59,7 @@ func (p *place) put(name, text string) {
 
 func (p *place) look() *setup.State {
 	p.t.Helper()
-	s, err := setup.Look(p.options())
+	s, err := setup.Load(p.options())
 	if err != nil {
 		p.t.Fatal(err)
 	}

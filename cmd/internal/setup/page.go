@@ -14,10 +14,10 @@ type Kind int
 
 // The kinds of fields.
 const (
-	One    Kind = iota // one of the options
-	Some               // any of the options
-	Text               // a line
-	Secret             // a line that nobody sees
+	Select      Kind = iota // one of the options
+	MultiSelect             // any of the options
+	Text                    // a line
+	Secret                  // a line that nobody sees
 )
 
 // An Option is one of those to choose from.
@@ -53,7 +53,7 @@ type Asker interface {
 
 // one asks for one of several options and returns its value.
 func (i *interview) one(ctx context.Context, title, text string, options ...Option) (string, error) {
-	f := &Field{Kind: One, Title: title, Options: options, Value: options[0].Value}
+	f := &Field{Kind: Select, Title: title, Options: options, Value: options[0].Value}
 	err := i.a.Ask(ctx, Page{Text: text, Fields: []*Field{f}})
 	return f.Value, err
 }

@@ -32,12 +32,12 @@ type Options struct {
 
 // A State is a home as it is.
 type State struct {
-	Home     string           // absolute
-	Found    bool             // the directory is there
-	Config   *config.Config   // nil if it is not valid
-	Report   config.Report    // of Config
-	Problems []config.Problem // why it is not valid
-	Mended   string           // what an interrupted setup had left and is finished now; "": nothing
+	Home      string           // absolute
+	Found     bool             // the directory is there
+	Config    *config.Config   // nil if it is not valid
+	Report    config.Report    // of Config
+	Problems  []config.Problem // why it is not valid
+	Recovered string           // what an interrupted setup had left and is finished now; "": nothing
 
 	o    Options
 	conf file
@@ -53,9 +53,9 @@ type file struct {
 	is   bool // it is there
 }
 
-// Look reads a home, and first finishes what an interrupted Write has left. An
+// Load reads a home, and first finishes what an interrupted Write has left. An
 // error is a *config.Error if config.yaml cannot be read as YAML at all.
-func Look(o Options) (*State, error) {
+func Load(o Options) (*State, error) {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
@@ -64,7 +64,7 @@ func Look(o Options) (*State, error) {
 		return nil, err
 	}
 	s := &State{Home: home, o: o}
-	if s.Mended, err = mend(home); err != nil {
+	if s.Recovered, err = mend(home); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(home); err == nil {

@@ -23,10 +23,10 @@ const (
 	tryMost = 8 << 20 // bytes of an answer
 )
 
-// TryModel asks the server of a model for its list of models, with the key. It
+// VerifyModel asks the server of a model for its list of models, with the key. It
 // returns what to tell the person; an error says what is wrong and never shows
 // the key.
-func (s *State) TryModel(ctx context.Context, m Model) (string, error) {
+func (s *State) VerifyModel(ctx context.Context, m Model) (string, error) {
 	e, err := s.endpoint(m)
 	if err != nil {
 		return "", err
@@ -137,9 +137,9 @@ func (s *State) variable(name string) string {
 	return s.vars[name]
 }
 
-// Try asks every server that the plan names, and returns what to tell. The error
+// Verify asks every server that the plan names, and returns what to tell. The error
 // holds everything that did not work.
-func (p *Plan) Try(ctx context.Context) (said []string, err error) {
+func (p *Plan) Verify(ctx context.Context) (said []string, err error) {
 	one := func(what string, text string, bad error) {
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", what, bad))
@@ -148,21 +148,21 @@ func (p *Plan) Try(ctx context.Context) (said []string, err error) {
 		said = append(said, what+": "+text)
 	}
 	if m := p.answers.Model; m != nil {
-		text, bad := p.s.TryModel(ctx, *m)
+		text, bad := p.s.VerifyModel(ctx, *m)
 		one("model", text, bad)
 	}
 	for _, pl := range platforms() {
 		if l, ok := p.answers.Platforms[pl.name]; ok {
-			text, bad := p.s.Try(ctx, pl.name, l)
+			text, bad := p.s.VerifyToken(ctx, pl.name, l)
 			one(string(pl.name), text, bad)
 		}
 	}
 	return said, err
 }
 
-// Try asks a platform whose its token is. It returns what to tell the person; an
+// VerifyToken asks a platform whose its token is. It returns what to tell the person; an
 // error says what is wrong and never shows the token.
-func (s *State) Try(ctx context.Context, p chat.Platform, l Login) (string, error) {
+func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (string, error) {
 	a := s.account(p)
 	if l.Token == "" {
 		l.Token = a.Token
@@ -214,7 +214,7 @@ func tryDiscord(ctx context.Context, q question, base string, l Login) (string, 
 	if err := ask(ctx, q, &me); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+Invite, me.Username, me.ID), nil
+	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+InviteURL, me.Username, me.ID), nil
 }
 
 func trySlack(ctx context.Context, q question, base string, l Login) (string, error) {

@@ -72,7 +72,7 @@ func TestTokensAreTried(t *testing.T) {
 		{"slack, wrong bot token", "!the bot token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Token: slackToken, AppToken: secret.Value(w.sBot.App().Token())}},
 		{"slack, wrong app token", "!the app token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Token: secret.Value(w.sBot.Token()), AppToken: slackApp}},
 	} {
-		text, err := s.Try(t.Context(), c.at, c.login)
+		text, err := s.VerifyToken(t.Context(), c.at, c.login)
 		judge(t, c.name, c.want, text, err)
 	}
 }
@@ -107,7 +107,7 @@ func TestModelsAreTried(t *testing.T) {
 		{"the demo model", "needs nothing", setup.Model{Provider: "demo"}},
 		{"no address", "!no address", setup.Model{Provider: "custom", Name: "x"}},
 	} {
-		text, err := s.TryModel(t.Context(), c.model)
+		text, err := s.VerifyModel(t.Context(), c.model)
 		judge(t, c.name, c.want, text, err)
 	}
 }
@@ -133,7 +133,7 @@ func TestATryEndsWhenThePersonLeaves(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer slow.Close()
-	if _, err := fresh(t).look().TryModel(ctx, setup.Model{Provider: "custom", Name: "x", BaseURL: slow.URL + "/v1"}); err == nil {
+	if _, err := fresh(t).look().VerifyModel(ctx, setup.Model{Provider: "custom", Name: "x", BaseURL: slow.URL + "/v1"}); err == nil {
 		t.Error("no error")
 	}
 }

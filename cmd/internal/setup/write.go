@@ -66,10 +66,10 @@ func (p *Plan) Write() error {
 	// .env comes first: keys that nobody asks for yet do no harm, a model without
 	// its key would.
 	files := []commit.File{
-		{Path: p.s.dot.path, Is: p.s.dot.is, Old: p.s.dot.old, New: p.dot, Mode: 0o600},
-		{Path: p.s.conf.path, Is: p.s.conf.is, Old: p.s.conf.old, New: p.doc.Bytes(), Mode: mode},
+		{Path: p.s.dot.path, Exists: p.s.dot.is, Old: p.s.dot.old, New: p.dot, Mode: 0o600},
+		{Path: p.s.conf.path, Exists: p.s.conf.is, Old: p.s.conf.old, New: p.doc.Bytes(), Mode: mode},
 	}
-	files = slices.DeleteFunc(files, func(f commit.File) bool { return !f.Is && len(f.New) == 0 })
+	files = slices.DeleteFunc(files, func(f commit.File) bool { return !f.Exists && len(f.New) == 0 })
 	if err := commit.Write(p.s.Home, files...); err != nil {
 		return err //nolint:wrapcheck // it says all
 	}
@@ -84,7 +84,7 @@ func back(home string, files []commit.File) error {
 	var all error
 	var there []commit.File
 	for _, f := range files {
-		if !f.Is {
+		if !f.Exists {
 			all = errors.Join(all, os.Remove(f.Path))
 			continue
 		}
@@ -97,7 +97,7 @@ func back(home string, files []commit.File) error {
 // mend finishes what an interrupted Write has left, and says what it has done;
 // "" if there was nothing.
 func mend(home string) (string, error) {
-	done, kept, err := commit.Mend(home)
+	done, kept, err := commit.Recover(home)
 	switch {
 	case err != nil || !done:
 		return "", err //nolint:wrapcheck // it says all

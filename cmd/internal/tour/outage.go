@@ -155,7 +155,7 @@ func (t *tour) unheard(ctx context.Context, r room) error {
 	t.heard(r)
 	t.tell(chat.Slack, "%s the event was answered, but Slack has not heard so and waits 3 s", bad.Render("✗ acknowledgement lost:"))
 	var offer slack.Offer
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	err := t.slack.Ledger().WaitFor(ctx, func(l *slack.Ledger) bool {
 		i := slices.IndexFunc(l.Offers("message"), mine)

@@ -24,16 +24,16 @@ type screen struct {
 
 // The widths for which the tour is laid out.
 const (
-	leastWidth = 72
-	mostWidth  = 100
-	usualWidth = 96 // where there is no terminal
+	minWidth     = 72
+	maxWidth     = 100
+	defaultWidth = 96 // where there is no terminal
 )
 
 func newScreen(out io.Writer, width int, environ []string) *screen {
 	if width == 0 {
-		width = usualWidth
+		width = defaultWidth
 	}
-	return &screen{width: min(max(width, leastWidth), mostWidth), out: colorprofile.NewWriter(out, environ)}
+	return &screen{width: min(max(width, minWidth), maxWidth), out: colorprofile.NewWriter(out, environ)}
 }
 
 var (
@@ -88,11 +88,11 @@ type saying struct {
 	text string
 }
 
-// most is how many characters of a saying are shown.
-const most = 320
+// maxCount is how many characters of a saying are shown.
+const maxCount = 320
 
 // short is the text without what a terminal would obey, and not too long.
-func (s saying) short() string { return text.Cut(text.Clean(strings.TrimSpace(s.text)), most) }
+func (s saying) short() string { return text.Cut(text.Clean(strings.TrimSpace(s.text)), maxCount) }
 
 func (s saying) render(width int) string {
 	if s.bot {

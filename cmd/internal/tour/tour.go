@@ -124,12 +124,12 @@ func (t *tour) together(do func(i int, r room) error) error {
 	return errors.Join(errs...)
 }
 
-// patience is how long an answer may take.
-const patience = 60 * time.Second
+// waitTimeout is how long an answer may take.
+const waitTimeout = 60 * time.Second
 
 // until asks again and again until ask has no error.
 func (t *tour) until(ctx context.Context, what string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	for {
 		err := ask(ctx)
@@ -138,7 +138,7 @@ func (t *tour) until(ctx context.Context, what string, ask func(context.Context)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: nothing within %v: %w", what, patience, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("%s: nothing within %v: %w", what, waitTimeout, errors.Join(err, context.Cause(ctx)))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

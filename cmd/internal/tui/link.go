@@ -13,12 +13,12 @@ import (
 
 // What a link tells.
 type (
-	// A joined says that the link stands.
-	joined struct{ hello admin.Hello }
-	// A told is what the daemon tells.
-	told struct{ admin.Down }
-	// A lost says that the link is broken; it is mended by itself.
-	lost struct{ err error }
+	// A connected says that the link stands.
+	connected struct{ hello admin.Hello }
+	// A fromDaemon is what the daemon tells.
+	fromDaemon struct{ admin.Down }
+	// A disconnected says that the link is broken; it is mended by itself.
+	disconnected struct{ err error }
 )
 
 const (
@@ -65,7 +65,7 @@ func (l *link) run(ctx context.Context, chat Chat) {
 			pause = firstRetry
 		}
 		for chat = nil; chat == nil; pause = min(2*pause, lastRetry) {
-			if err != nil && !l.emit(ctx, lost{err}) {
+			if err != nil && !l.emit(ctx, disconnected{err}) {
 				return
 			}
 			timer := time.NewTimer(pause)
@@ -89,7 +89,7 @@ func (l *link) run(ctx context.Context, chat Chat) {
 func (l *link) serve(ctx context.Context, chat Chat) (err error) {
 	defer func() { err = errors.Join(err, chat.Close()) }()
 	defer l.set(nil)
-	if !l.emit(ctx, joined{chat.Hello()}) {
+	if !l.emit(ctx, connected{chat.Hello()}) {
 		return ctx.Err()
 	}
 	l.set(chat)
@@ -112,7 +112,7 @@ func (l *link) serve(ctx context.Context, chat Chat) (err error) {
 		if err != nil {
 			return err
 		}
-		if !l.emit(ctx, told{d}) {
+		if !l.emit(ctx, fromDaemon{d}) {
 			return ctx.Err()
 		}
 		l.taken(d)

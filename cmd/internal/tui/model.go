@@ -30,9 +30,9 @@ const (
 
 // What a model is told besides keys.
 type (
-	tick  time.Time
-	heard struct{ msg any }
-	said  struct {
+	tick     time.Time
+	heard    struct{ msg any }
+	lineSent struct {
 		id  string
 		err error
 	}
@@ -43,7 +43,7 @@ type model struct {
 	ctx  context.Context // of the conversation; bounds what runs beside the screen
 	l    *link
 	hist *history
-	look text.Look
+	look text.ColorMode
 	now  func() time.Time
 
 	width, height int
@@ -66,7 +66,7 @@ type model struct {
 	quitting bool
 }
 
-func newModel(ctx context.Context, l *link, hist *history, look text.Look) *model {
+func newModel(ctx context.Context, l *link, hist *history, look text.ColorMode) *model {
 	m := &model{ctx: ctx, l: l, hist: hist, look: look, now: time.Now, open: make(map[string]time.Time), width: 80, height: 24}
 	in := textarea.New()
 	in.ShowLineNumbers = false
@@ -120,7 +120,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case heard:
 		m.hear(msg.msg)
 		cmd = m.listen
-	case said:
+	case lineSent:
 		cmd = m.taken(msg)
 	case tick:
 		m.frame++
@@ -147,14 +147,14 @@ func (m *model) working() bool { return len(m.open) > 0 || m.now().Sub(m.typed) 
 // hear takes what the link tells.
 func (m *model) hear(msg any) {
 	switch msg := msg.(type) {
-	case joined:
+	case connected:
 		if m.broken != "" {
 			m.say("The daemon is back.")
 		}
 		m.hello, m.broken = msg.hello, ""
-	case lost:
+	case disconnected:
 		m.broken = reason(msg.err)
-	case told:
+	case fromDaemon:
 		if msg.Outcome != nil {
 			m.ended(msg.Outcome)
 		}
@@ -192,7 +192,7 @@ func (m *model) ended(o *admin.Outcome) {
 		m.note("stopped")
 	case inbox.Failed:
 		if len(o.Text) == 0 {
-			m.note("no answer: " + o.Why)
+			m.note("no answer: " + o.Reason)
 		}
 	case inbox.Replied, inbox.Silent:
 	}
@@ -221,11 +221,11 @@ func (m *model) send(s string) tea.Cmd {
 // utter says the first line of the queue.
 func (m *model) utter() tea.Msg {
 	ln := m.queue[0]
-	return said{ln.id, m.l.say(m.ctx, ln)}
+	return lineSent{ln.id, m.l.say(m.ctx, ln)}
 }
 
 // taken goes on to the next line.
-func (m *model) taken(s said) tea.Cmd {
+func (m *model) taken(s lineSent) tea.Cmd {
 	m.queue = m.queue[1:]
 	var refused *admin.Error
 	if errors.As(s.err, &refused) {

@@ -49,7 +49,7 @@ func onScreen(t *testing.T, width, height int, test func(s *screen)) {
 		defer cancel()
 		s.m = newModel(ctx, l, &history{}, text.Mono)
 		s.do(tea.WindowSizeMsg{Width: width, Height: height})
-		s.hear(joined{chat.Hello()})
+		s.hear(connected{chat.Hello()})
 		test(s)
 	})
 }
@@ -73,7 +73,7 @@ func (s *screen) run(cmd tea.Cmd) {
 		for _, c := range msg {
 			s.run(c)
 		}
-	case said:
+	case lineSent:
 		s.do(msg)
 	case tick:
 		s.m.ticking = false
@@ -169,11 +169,11 @@ func TestAConversation(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		s.golden("waiting")
-		s.hear(told{event(console.Message, "o1", "I am **think")})
-		s.hear(told{event(console.Edit, "o1", "I am **thinking** about `code` and 日本語, which is wide, and wrap it where it ends:\n\n```go\nfunc main() {}\n```")})
+		s.hear(fromDaemon{event(console.Message, "o1", "I am **think")})
+		s.hear(fromDaemon{event(console.Edit, "o1", "I am **thinking** about `code` and 日本語, which is wide, and wrap it where it ends:\n\n```go\nfunc main() {}\n```")})
 		d := outcome(said[0].id, inbox.Replied, "x", "o1")
 		d.Outcome.Trace = turn.Trace{Took: 1500 * time.Millisecond, Calls: []turn.Call{{Usage: llm.Usage{Input: 10, CacheRead: 90, Output: 7}}}}
-		s.hear(told{d})
+		s.hear(fromDaemon{d})
 		s.golden("answered")
 		s.do(tea.WindowSizeMsg{Width: 30, Height: 12})
 		s.golden("resized")
@@ -182,22 +182,22 @@ func TestAConversation(t *testing.T) {
 
 func TestAMessageIsEditedAndTakenBack(t *testing.T) {
 	onScreen(t, 60, 12, func(s *screen) {
-		s.hear(told{event(console.Message, "o1", "first")})
-		s.hear(told{event(console.Edit, "o1", "second")})
+		s.hear(fromDaemon{event(console.Message, "o1", "first")})
+		s.hear(fromDaemon{event(console.Edit, "o1", "second")})
 		s.want("second")
 		s.wantNot("first")
-		s.hear(told{event(console.Delete, "o1", "")})
+		s.hear(fromDaemon{event(console.Delete, "o1", "")})
 		s.wantNot("second")
-		s.hear(told{event(console.Edit, "o2", "an edit of what this terminal never saw")})
+		s.hear(fromDaemon{event(console.Edit, "o2", "an edit of what this terminal never saw")})
 		s.want("an edit of what")
 	})
 }
 
 func TestModelOutputCannotReachTheTerminal(t *testing.T) {
 	onScreen(t, 80, 12, func(s *screen) {
-		s.hear(told{admin.Down{Event: &console.Event{Kind: console.Message, ID: "o1", Text: chat.PlainText("a\x1b]0;owned\x07b \x1b[2J\x1b[31mred \u202ehidden")}}})
-		s.hear(joined{admin.Hello{Model: "mo\x1b[2Jdel"}})
-		s.hear(told{admin.Down{Event: &console.Event{Kind: console.OtherTerminal, ID: "l9", Text: chat.PlainText("x\x1b[2Jy")}}})
+		s.hear(fromDaemon{admin.Down{Event: &console.Event{Kind: console.Message, ID: "o1", Text: chat.PlainText("a\x1b]0;owned\x07b \x1b[2J\x1b[31mred \u202ehidden")}}})
+		s.hear(connected{admin.Hello{Model: "mo\x1b[2Jdel"}})
+		s.hear(fromDaemon{admin.Down{Event: &console.Event{Kind: console.OtherTerminal, ID: "l9", Text: chat.PlainText("x\x1b[2Jy")}}})
 		raw := s.m.View().Content
 		for _, bad := range []string{"\x1b]0", "\x1b[2J", "\x1b[31m", "\u202e", "\x07"} {
 			if strings.Contains(raw, bad) {
@@ -219,7 +219,7 @@ func TestCtrlCStopsTheTurnAndOnlyThenQuits(t *testing.T) {
 		s.want("Ctrl-C again quits")
 		time.Sleep(3 * time.Second)
 		for _, ln := range s.f.lines() {
-			s.hear(told{outcome(ln.id, inbox.Cancelled, "")})
+			s.hear(fromDaemon{outcome(ln.id, inbox.Cancelled, "")})
 		}
 		s.want("stopped")
 		s.write("half a word")
@@ -375,9 +375,9 @@ func TestALineThatIsNotTakenSaysSo(t *testing.T) {
 
 func TestABrokenLinkIsShown(t *testing.T) {
 	onScreen(t, 60, 16, func(s *screen) {
-		s.hear(lost{errGone})
+		s.hear(disconnected{errGone})
 		s.want("✗ the daemon has hung up, trying again")
-		s.hear(joined{s.c.Hello()})
+		s.hear(connected{s.c.Hello()})
 		s.want("The daemon is back.")
 		time.Sleep(time.Minute)
 		s.m.layout()
@@ -388,12 +388,12 @@ func TestABrokenLinkIsShown(t *testing.T) {
 func TestScrollingBackStaysThere(t *testing.T) {
 	onScreen(t, 40, 10, func(s *screen) {
 		for i := range 30 {
-			s.hear(told{event(console.Message, string(rune('a'+i)), strings.Repeat(string(rune('A'+i%26)), 3)+string(rune('a'+i%26)))})
+			s.hear(fromDaemon{event(console.Message, string(rune('a'+i)), strings.Repeat(string(rune('A'+i%26)), 3)+string(rune('a'+i%26)))})
 		}
 		s.press("pgup", "pgup")
 		before := s.view()
 		s.want("more below")
-		s.hear(told{event(console.Message, "new", "NEWS")})
+		s.hear(fromDaemon{event(console.Message, "new", "NEWS")})
 		if diff := cmp.Diff(before, s.view()); diff != "" {
 			t.Errorf("the view moved: %s", diff)
 		}
@@ -406,7 +406,7 @@ func TestScrollingBackStaysThere(t *testing.T) {
 func TestATinyScreenDoesNotBreak(t *testing.T) {
 	onScreen(t, 1, 1, func(s *screen) {
 		s.write("/s")
-		s.hear(told{event(console.Message, "o1", "```\ncode that is long\n```\n> quote\n\n日本")})
+		s.hear(fromDaemon{event(console.Message, "o1", "```\ncode that is long\n```\n> quote\n\n日本")})
 		s.press("enter", "ctrl+c")
 		_ = s.view()
 	})

@@ -67,14 +67,14 @@ func Lines(ctx context.Context, o Options) error {
 
 // An asker asks one question after the other.
 type asker struct {
-	ctx      context.Context // of the conversation
-	l        *link
-	o        Options
-	look     text.Look
-	said     chan error // how the line that is under way was taken
-	strange  []message  // messages that may not belong to the question
-	patience *time.Timer
-	gone     bool // the link is broken; patience runs
+	ctx         context.Context // of the conversation
+	l           *link
+	o           Options
+	look        text.ColorMode
+	said        chan error // how the line that is under way was taken
+	strange     []message  // messages that may not belong to the question
+	waitTimeout *time.Timer
+	gone        bool // the link is broken; patience runs
 }
 
 type message struct {
@@ -92,8 +92,8 @@ func newAsker(ctx context.Context, o Options) (*asker, func(), error) {
 		cancel()
 		return nil, nil, err
 	}
-	a := &asker{ctx: ctx, l: l, o: o, look: o.look(), said: make(chan error, 1), patience: time.NewTimer(o.Patience)}
-	a.patience.Stop()
+	a := &asker{ctx: ctx, l: l, o: o, look: o.look(), said: make(chan error, 1), waitTimeout: time.NewTimer(o.Patience)}
+	a.waitTimeout.Stop()
 	if o.Notice != "" {
 		a.aside(chat.PlainText(o.Notice))
 	}
@@ -110,7 +110,7 @@ func (a *asker) ask(question string) error {
 		select {
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
-		case <-a.patience.C:
+		case <-a.waitTimeout.C:
 			if !taken {
 				return errors.New("the daemon has gone before it took the question")
 			}
@@ -136,15 +136,15 @@ func (a *asker) ask(question string) error {
 // hear takes what the link tells, and returns the outcome of line id.
 func (a *asker) hear(msg any, id string) *admin.Outcome {
 	switch msg := msg.(type) {
-	case lost:
+	case disconnected:
 		if !a.gone {
-			a.patience.Reset(a.o.Patience)
+			a.waitTimeout.Reset(a.o.Patience)
 		}
 		a.gone = true
-	case joined:
+	case connected:
 		a.gone = false
-		a.patience.Stop()
-	case told:
+		a.waitTimeout.Stop()
+	case fromDaemon:
 		if msg.Outcome != nil && msg.Outcome.ID == id {
 			return msg.Outcome
 		}
@@ -186,7 +186,7 @@ func (a *asker) end(o *admin.Outcome) error {
 			a.aside(t)
 		}
 		if len(o.Text) == 0 {
-			a.aside(chat.PlainText(fmt.Sprintf("%s: %s", o.Result, o.Why)))
+			a.aside(chat.PlainText(fmt.Sprintf("%s: %s", o.Result, o.Reason)))
 		}
 		return ErrUnanswered
 	}
@@ -205,7 +205,7 @@ func (a *asker) aside(t chat.RichText) {
 
 const pageWidth = 100
 
-func (a *asker) print(w io.Writer, t chat.RichText, look text.Look) error {
+func (a *asker) print(w io.Writer, t chat.RichText, look text.ColorMode) error {
 	s := strings.TrimRight(text.Render(t, look, pageWidth), "\n")
 	if s == "" {
 		return nil

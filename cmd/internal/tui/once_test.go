@@ -60,7 +60,7 @@ func TestAQuestionThatFailsIsAnError(t *testing.T) {
 	}{
 		{"with a sentence", func(id string) admin.Down { return outcome(id, inbox.Failed, "⚠️ no luck", "o1") }, "⚠️ no luck\n"},
 		{"without one", func(id string) admin.Down {
-			return admin.Down{Outcome: &admin.Outcome{ID: id, Result: inbox.Cancelled, Why: "/stop"}}
+			return admin.Down{Outcome: &admin.Outcome{ID: id, Result: inbox.Cancelled, Reason: "/stop"}}
 		}, "cancelled: /stop\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTheLinkTriesAgainWithPatience(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := (<-l.out).(joined); !ok {
+		if _, ok := (<-l.out).(connected); !ok {
 			t.Error("the link does not say that it stands")
 		}
 		f.mu.Lock()
@@ -194,7 +194,7 @@ func TestTheLinkTriesAgainWithPatience(t *testing.T) {
 		c.hangUp()
 		began, tries := time.Now(), 0
 		for time.Since(began) < time.Minute {
-			if _, ok := (<-l.out).(lost); !ok {
+			if _, ok := (<-l.out).(disconnected); !ok {
 				t.Error("the link does not say that it is broken")
 			}
 			tries++
@@ -206,7 +206,7 @@ func TestTheLinkTriesAgainWithPatience(t *testing.T) {
 		f.refuse = nil
 		f.mu.Unlock()
 		for {
-			if _, ok := (<-l.out).(joined); ok {
+			if _, ok := (<-l.out).(connected); ok {
 				break
 			}
 		}

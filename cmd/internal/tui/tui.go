@@ -50,7 +50,7 @@ type Options struct {
 }
 
 // look returns how text is shown on the output.
-func (o Options) look() text.Look {
+func (o Options) look() text.ColorMode {
 	switch colorprofile.Detect(o.Out, o.Environ) {
 	case colorprofile.NoTTY, colorprofile.Unknown:
 		return text.Source

@@ -23,7 +23,7 @@ func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string
 			l.value(e.value, f, v.FieldByIndex(f.index), join(path, f.name))
 			continue
 		}
-		if f := find(fs, strings.TrimSuffix(name, fileSuffix)); f != nil && f.kind == hidden {
+		if f := find(fs, strings.TrimSuffix(name, fileSuffix)); f != nil && f.kind == secretText {
 			l.secretFile(e.value, v.FieldByIndex(f.index), join(path, f.name))
 			continue
 		}
@@ -82,9 +82,9 @@ func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 		l.list(n, f, v, path)
 	case table:
 		l.table(n, f, v, path)
-	case pairs:
+	case stringMap:
 		l.pairs(n, v, path)
-	case words:
+	case stringList:
 		l.words(n, f, v, path)
 	default:
 		s, ok := l.scalar(n, f, path)
@@ -119,7 +119,7 @@ func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 		l.problem(n, path, "tags (!) mean nothing here; a value that begins with ! needs quotes")
 		return "", false
 	}
-	s, err := expand(n.Value, l.o.Look)
+	s, err := expand(n.Value, l.o.LookupEnv)
 	if err != nil {
 		l.problem(n, path, "%v", err)
 		return "", false

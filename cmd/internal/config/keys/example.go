@@ -66,17 +66,17 @@ func (f *field) explain() string {
 // sample returns the default as it is written.
 func (f *field) sample() string {
 	switch f.kind {
-	case text, hidden:
+	case text, secretText:
 		return Quoted(f.def)
-	case words:
+	case stringList:
 		return Flow(split(f.def, ","))
-	case pairs:
+	case stringMap:
 		return "{}"
-	case truth:
+	case boolean:
 		if f.def == "" {
 			return "false"
 		}
-	case whole, real:
+	case integer, float:
 		if f.def == "" {
 			return "0"
 		}

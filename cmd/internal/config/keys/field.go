@@ -15,17 +15,17 @@ type kind int
 
 // The kinds of key.
 const (
-	text    kind = iota // string
-	truth               // bool
-	whole               // int, int64
-	real                // float64
-	span                // time.Duration
-	hidden              // secret.Value
-	words               // []string
-	pairs               // map[string]string
-	section             // a struct
-	list                // a list of structs
-	table               // structs by name
+	text       kind = iota // string
+	boolean                // bool
+	integer                // int, int64
+	float                  // float64
+	span                   // time.Duration
+	secretText             // secret.Value
+	stringList             // []string
+	stringMap              // map[string]string
+	section                // a struct
+	list                   // a list of structs
+	table                  // structs by name
 )
 
 // A field is one key of the configuration, as the tags of a struct describe it:
@@ -119,7 +119,7 @@ func settings(tag string) map[string]string {
 func kindOf(t reflect.Type) kind {
 	switch {
 	case t == reflect.TypeFor[secret.Value]():
-		return hidden
+		return secretText
 	case t == reflect.TypeFor[time.Duration]():
 		return span
 	}
@@ -127,24 +127,24 @@ func kindOf(t reflect.Type) kind {
 	case reflect.String:
 		return text
 	case reflect.Bool:
-		return truth
+		return boolean
 	case reflect.Int, reflect.Int64:
-		return whole
+		return integer
 	case reflect.Float64:
-		return real
+		return float
 	case reflect.Struct:
 		return section
 	case reflect.Slice:
 		switch t.Elem().Kind() {
 		case reflect.String:
-			return words
+			return stringList
 		case reflect.Struct:
 			return list
 		}
 	case reflect.Map:
 		switch t.Elem().Kind() {
 		case reflect.String:
-			return pairs
+			return stringMap
 		case reflect.Struct:
 			return table
 		}

@@ -24,7 +24,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		e := new(everything)
 		l := keys.New(e, keys.Options{
-			File: "f", Look: func(n string) (string, bool) { return n, n == "X" }, Path: func(s string) string { return s },
+			File: "f", LookupEnv: func(n string) (string, bool) { return n, n == "X" }, Path: func(s string) string { return s },
 			Moved: map[string]string{"elsewhere": "section"}, Foreign: func(p string) (string, bool) { return "foreign", p == "alien" },
 		})
 		l.Decode([]byte(doc))

@@ -46,9 +46,9 @@ func (o Origin) String() string {
 
 // Options are what a Loader goes by.
 type Options struct {
-	File string                      // the config file, as problems name it
-	Look func(string) (string, bool) // what ${NAME} stands for
-	Path func(string) string         // makes the name of a file absolute
+	File      string                      // the config file, as problems name it
+	LookupEnv func(string) (string, bool) // what ${NAME} stands for
+	Path      func(string) string         // makes the name of a file absolute
 	// Moved are keys that may stand in another place, and where they belong.
 	Moved map[string]string
 	// Foreign knows keys that are not ours and that need no more than a warning.

@@ -60,7 +60,7 @@ func load(t *testing.T, doc string) (*everything, *keys.Loader) {
 	t.Helper()
 	e := new(everything)
 	l := keys.New(e, keys.Options{
-		File: "f", Look: func(string) (string, bool) { return "", false }, Path: func(s string) string { return s },
+		File: "f", LookupEnv: func(string) (string, bool) { return "", false }, Path: func(s string) string { return s },
 		Moved:   map[string]string{"old.words": "words", "elsewhere": "section"},
 		Foreign: func(path string) (string, bool) { return "is foreign", strings.HasSuffix(path, "alien") },
 	})

@@ -16,21 +16,21 @@ func setText(f *field, v reflect.Value, s string) error {
 	switch f.kind {
 	case text:
 		return setString(f, v, s)
-	case hidden:
+	case secretText:
 		v.SetString(s)
-	case truth:
+	case boolean:
 		b, ok := parseBool(s)
 		if !ok {
 			return fmt.Errorf("want true or false, not %s", quote(s))
 		}
 		v.SetBool(b)
-	case whole:
+	case integer:
 		n, err := parseWhole(s)
 		if err != nil {
 			return err
 		}
 		return inRange(f, float64(n), func() { v.SetInt(n) })
-	case real:
+	case float:
 		n, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 			return fmt.Errorf("want a number, not %s", quote(s))
@@ -42,7 +42,7 @@ func setText(f *field, v reflect.Value, s string) error {
 			return err
 		}
 		return inRange(f, float64(d), func() { v.SetInt(int64(d)) })
-	case words:
+	case stringList:
 		return setWords(f, v, split(s, ","))
 	default:
 		return fmt.Errorf("want %s, not one value", f.wants())
@@ -191,17 +191,17 @@ func (f *field) rangeWords() string {
 // wants says what f holds, for errors and the example.
 func (f *field) wants() string {
 	switch f.kind {
-	case truth:
+	case boolean:
 		return "true or false"
-	case whole:
+	case integer:
 		return "a whole number"
-	case real:
+	case float:
 		return "a number"
 	case span:
 		return "a time"
-	case words:
+	case stringList:
 		return "a list"
-	case pairs:
+	case stringMap:
 		return "a mapping of names to texts"
 	case list:
 		return "a list of sections"

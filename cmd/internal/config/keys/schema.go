@@ -35,7 +35,7 @@ func object(fs []*field) *jsonschema.Schema {
 		for _, a := range f.aliases {
 			add(a, f.schema())
 		}
-		if f.kind == hidden {
+		if f.kind == secretText {
 			add(f.name+fileSuffix, &jsonschema.Schema{Types: []string{"string", "null"}, Description: "Name of a file that holds " + f.name + "."})
 		}
 	}
@@ -61,17 +61,17 @@ func (f *field) schema() *jsonschema.Schema {
 		s.PropertyNames = &jsonschema.Schema{Pattern: elementName.String()}
 		s.AdditionalProperties = object(f.sub)
 		return s
-	case pairs:
+	case stringMap:
 		s.Types = []string{"object", "null"}
 		s.AdditionalProperties = plainValue()
 		return s
-	case words:
+	case stringList:
 		s.AnyOf = []*jsonschema.Schema{{Type: "array", Items: plainValue()}, plainValue()}
-	case truth:
+	case boolean:
 		s.AnyOf = []*jsonschema.Schema{{Types: []string{"boolean", "null"}}, {Enum: []any{"yes", "no", "on", "off", "true", "false"}}, {Type: "string", Pattern: variableForm}}
-	case whole, real:
+	case integer, float:
 		n := &jsonschema.Schema{Types: []string{"integer", "null"}}
-		if f.kind == real {
+		if f.kind == float {
 			n.Types[0] = "number"
 		}
 		n.Minimum, n.Maximum = f.limits()
@@ -135,11 +135,11 @@ func (f *field) limits() (lo, hi *float64) {
 // defaultValue returns the default as JSON has it.
 func (f *field) defaultValue() any {
 	switch f.kind {
-	case truth:
+	case boolean:
 		return f.def == "true"
-	case whole, real:
+	case integer, float:
 		return json.Number(f.def)
-	case words:
+	case stringList:
 		return strings.Split(f.def, ",")
 	}
 	return f.def

@@ -21,7 +21,7 @@ var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 // profiles "", "default" and "main". Where home is the home of a profile, the
 // other is beside it.
 func Home(home, name string) (string, error) {
-	if Of(home) != "" {
+	if FromHome(home) != "" {
 		home = filepath.Dir(filepath.Dir(home))
 	}
 	switch {
@@ -33,9 +33,9 @@ func Home(home, name string) (string, error) {
 	return filepath.Join(home, folder, name), nil
 }
 
-// Of returns the profile whose home that is, "" mostly. Its conversations are
+// FromHome returns the profile whose home that is, "" mostly. Its conversations are
 // named by it.
-func Of(home string) string {
+func FromHome(home string) string {
 	dir, name := filepath.Split(filepath.Clean(home))
 	if filepath.Base(dir) == folder && names.MatchString(name) && !ours(name) {
 		return name

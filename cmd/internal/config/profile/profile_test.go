@@ -23,8 +23,8 @@ func TestAProfileIsAHomeBelowTheHome(t *testing.T) {
 		{filepath.Join(root, "profiles", "Not One"), "x", filepath.Join(root, "profiles", "Not One", "profiles", "x"), "x"},
 	} {
 		got, err := profile.Home(tt.home, tt.profile)
-		if err != nil || got != tt.want || profile.Of(got) != tt.of {
-			t.Errorf("%s %q: %s of %q, %v; want %s of %q", tt.home, tt.profile, got, profile.Of(got), err, tt.want, tt.of)
+		if err != nil || got != tt.want || profile.FromHome(got) != tt.of {
+			t.Errorf("%s %q: %s of %q, %v; want %s of %q", tt.home, tt.profile, got, profile.FromHome(got), err, tt.want, tt.of)
 		}
 	}
 	for _, bad := range []string{".", "..", "../x", "a/b", "A", "-a", "a b", "ä", "a\x00", string(make([]byte, 65))} {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Machine is the zone of the machine by its IANA name, where that can be found
+// Local is the zone of the machine by its IANA name, where that can be found
 // out; else the same without a name.
-var Machine = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
+var Local = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
 
 // names are the names that the machine below root has for its zone, the
 // surest first.

@@ -28,11 +28,11 @@ const (
 
 // A File is one that is changed.
 type File struct {
-	Path string // not a link
-	Is   bool   // it is there
-	Old  []byte // what it holds, as far as the caller knows
-	New  []byte
-	Mode fs.FileMode
+	Path   string // not a link
+	Exists bool   // it is there
+	Old    []byte // what it holds, as far as the caller knows
+	New    []byte
+	Mode   fs.FileMode
 }
 
 // A ChangedError says that files are not what the caller took them for. They
@@ -80,9 +80,9 @@ func write(home string, files []File, do move) error {
 	return err
 }
 
-// Mend finishes what an interrupted Write has left. done is false if there was
+// Recover finishes what an interrupted Write has left. done is false if there was
 // nothing; kept are files that somebody has changed since, which stay.
-func Mend(home string) (done bool, kept []string, err error) {
+func Recover(home string) (done bool, kept []string, err error) {
 	name := filepath.Join(home, journalName)
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,11 +102,11 @@ func Mend(home string) (done bool, kept []string, err error) {
 // stage writes the new texts beside the files.
 func stage(files []File) (steps []step, err error) {
 	for _, f := range files {
-		if f.Is && bytes.Equal(f.Old, f.New) {
+		if f.Exists && bytes.Equal(f.Old, f.New) {
 			continue
 		}
 		s := step{Path: f.Path, New: sum(f.New)}
-		if f.Is {
+		if f.Exists {
 			s.Old = sum(f.Old)
 		}
 		now, err := sumOf(f.Path)

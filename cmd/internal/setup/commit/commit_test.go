@@ -16,7 +16,7 @@ import (
 func pair(t *testing.T) (home string, a, b commit.File) {
 	t.Helper()
 	home = t.TempDir()
-	a = commit.File{Path: filepath.Join(home, "a"), Is: true, Old: []byte("old a"), New: []byte("new a"), Mode: 0o600}
+	a = commit.File{Path: filepath.Join(home, "a"), Exists: true, Old: []byte("old a"), New: []byte("new a"), Mode: 0o600}
 	b = commit.File{Path: filepath.Join(home, "b"), New: []byte("new b"), Mode: 0o640}
 	if err := os.WriteFile(a.Path, a.Old, 0o644); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestBothFilesAreWritten(t *testing.T) {
 			t.Errorf("%s: %v %v", path, info.Mode(), err)
 		}
 	}
-	if done, kept, err := commit.Mend(home); done || kept != nil || err != nil {
+	if done, kept, err := commit.Recover(home); done || kept != nil || err != nil {
 		t.Errorf("there is something to mend: %v %v %v", done, kept, err)
 	}
 }
@@ -66,7 +66,7 @@ func TestADeathAtEachRenameIsMended(t *testing.T) {
 		if err := commit.WriteUntil(home, n, a, b); !errors.Is(err, commit.ErrKilled) {
 			t.Fatalf("%v", err)
 		}
-		if done, kept, err := commit.Mend(home); !done || kept != nil || err != nil {
+		if done, kept, err := commit.Recover(home); !done || kept != nil || err != nil {
 			t.Errorf("mended at %d: %v %v %v", n, done, kept, err)
 		}
 		if got := holds(t, home); got != "a=new a b=new b" {
@@ -83,7 +83,7 @@ func TestWhatWasChangedSinceIsKept(t *testing.T) {
 	if err := os.WriteFile(b.Path, []byte("by hand"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if done, kept, err := commit.Mend(home); !done || len(kept) != 1 || kept[0] != b.Path || err != nil {
+	if done, kept, err := commit.Recover(home); !done || len(kept) != 1 || kept[0] != b.Path || err != nil {
 		t.Errorf("mended: %v %v %v", done, kept, err)
 	}
 	if got := holds(t, home); got != "a=new a b=by hand" {
@@ -121,7 +121,7 @@ func TestAJournalThatCannotBeReadIsSaid(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "setup.plan"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := commit.Mend(home); err == nil || !strings.Contains(err.Error(), "setup.plan") {
+	if _, _, err := commit.Recover(home); err == nil || !strings.Contains(err.Error(), "setup.plan") {
 		t.Errorf("%v", err)
 	}
 }

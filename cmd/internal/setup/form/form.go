@@ -105,9 +105,9 @@ func field(f *setup.Field) huh.Field {
 		check = func(string) error { return nil }
 	}
 	switch f.Kind {
-	case setup.One:
+	case setup.Select:
 		return huh.NewSelect[string]().Title(f.Title).Description(f.Help).Options(options(f)...).Value(&f.Value)
-	case setup.Some:
+	case setup.MultiSelect:
 		return huh.NewMultiSelect[string]().Title(f.Title).Description(f.Help).Options(options(f)...).Value(&f.Values).Filterable(false).
 			Height(len(f.Options) + 2) // the library's own choice hides all but one
 	case setup.Secret:

@@ -125,7 +125,7 @@ func TestAPersonAtATerminalSetsUpAHome(t *testing.T) {
 	defer model.Close()
 	home := filepath.Join(t.TempDir(), "home")
 	env := func(string) (string, bool) { return "", false }
-	s, err := setup.Look(setup.Options{Home: home, Env: env})
+	s, err := setup.Load(setup.Options{Home: home, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestLeavingWritesNothing(t *testing.T) {
 		"a signal": func(_ *terminal, cancel func()) { cancel() },
 	} {
 		home := filepath.Join(t.TempDir(), "home")
-		s, err := setup.Look(setup.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+		s, err := setup.Load(setup.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
 		if err != nil {
 			t.Fatal(err)
 		}

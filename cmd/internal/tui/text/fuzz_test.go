@@ -28,7 +28,7 @@ func FuzzRender(f *testing.F) {
 				t.Errorf("source holds %U: %q", c, src)
 			}
 		}
-		for _, look := range []text.Look{text.Mono, text.Colour} {
+		for _, look := range []text.ColorMode{text.Mono, text.Colour} {
 			got := text.Render(r, look, width)
 			for l := range strings.SplitSeq(got, "\n") {
 				if w := ansi.StringWidth(l); w > width {

@@ -10,25 +10,25 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// A Look says how text with styles is shown.
-type Look int
+// A ColorMode says how text with styles is shown.
+type ColorMode int
 
 // The looks.
 const (
-	Source Look = iota // Markdown, without any escape sequence: for files and pipes
-	Mono               // bold, italic and underline, no colours
-	Colour             // with colours
+	Source ColorMode = iota // Markdown, without any escape sequence: for files and pipes
+	Mono                    // bold, italic and underline, no colours
+	Colour                  // with colours
 )
 
 // Render returns r for a terminal of width columns, or for a pipe. Text in it
 // is cleaned. Source is not wrapped.
-func Render(r chat.RichText, look Look, width int) string {
+func Render(r chat.RichText, look ColorMode, width int) string {
 	return strings.Join(blocks(r, look, max(width, 10)), "\n")
 }
 
 // blocks renders r piece by piece: quotations and code are pieces of their own,
 // because their lines are set off and wrapped in their own way.
-func blocks(r chat.RichText, look Look, width int) []string {
+func blocks(r chat.RichText, look ColorMode, width int) []string {
 	var out []string
 	pos := 0
 	flow := func(to int) {
@@ -82,7 +82,7 @@ func without(r chat.RichText, s chat.Span) chat.RichText {
 	return r
 }
 
-func wrap(s string, look Look, width int) string {
+func wrap(s string, look ColorMode, width int) string {
 	if look == Source {
 		return s
 	}
@@ -95,7 +95,7 @@ func wrap(s string, look Look, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-func code(s, lang string, look Look, width int) string {
+func code(s, lang string, look ColorMode, width int) string {
 	s = strings.TrimRight(Clean(s), "\n")
 	if look == Source {
 		fence := "```"
@@ -107,7 +107,7 @@ func code(s, lang string, look Look, width int) string {
 	return bar("│ ", ansi.Hardwrap(s, max(width-2, 4), true), style(chat.CodeBlock, look), look)
 }
 
-func quote(r chat.RichText, look Look, width int) string {
+func quote(r chat.RichText, look ColorMode, width int) string {
 	inner := strings.Join(blocks(r, look, max(width-2, 4)), "\n")
 	if look == Source {
 		return bar("> ", inner, lipgloss.NewStyle(), look)
@@ -116,7 +116,7 @@ func quote(r chat.RichText, look Look, width int) string {
 }
 
 // bar puts mark ahead of each line of s, and paints the lines.
-func bar(mark, s string, st lipgloss.Style, look Look) string {
+func bar(mark, s string, st lipgloss.Style, look ColorMode) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		if look == Source {
@@ -128,7 +128,7 @@ func bar(mark, s string, st lipgloss.Style, look Look) string {
 	return strings.Join(lines, "\n")
 }
 
-func faint(look Look) lipgloss.Style {
+func faint(look ColorMode) lipgloss.Style {
 	if look == Colour {
 		return lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
 	}
@@ -136,7 +136,7 @@ func faint(look Look) lipgloss.Style {
 }
 
 // inline renders text without blocks.
-func inline(r chat.RichText, look Look) string {
+func inline(r chat.RichText, look ColorMode) string {
 	if look == Source {
 		return source(r)
 	}
@@ -177,7 +177,7 @@ func shows(text, url string) bool {
 	return bare(text) == bare(url)
 }
 
-func style(s chat.Style, look Look) lipgloss.Style {
+func style(s chat.Style, look ColorMode) lipgloss.Style {
 	st := lipgloss.NewStyle()
 	switch s {
 	case chat.Bold:

@@ -113,7 +113,7 @@ func TestColoursAreThere(t *testing.T) {
 
 func TestLongWordsAndWideOnesAreWrapped(t *testing.T) {
 	long := strings.Repeat("x", 100) + " " + strings.Repeat("日", 60) + " `" + strings.Repeat("y", 50) + "`"
-	for _, look := range []text.Look{text.Mono, text.Colour} {
+	for _, look := range []text.ColorMode{text.Mono, text.Colour} {
 		for l := range strings.SplitSeq(text.Render(markup.Parse(long+"\n```\n"+long+"\n```"), look, 20), "\n") {
 			if w := text.Width(l); w > 20 {
 				t.Errorf("%d columns: %q", w, l)
@@ -124,7 +124,7 @@ func TestLongWordsAndWideOnesAreWrapped(t *testing.T) {
 
 func TestModelTextCannotSpeakToTheTerminal(t *testing.T) {
 	evil := "**bo\x1b[2Jld** [a\x1b]0;t\x07b](https://x.org/\x1b[31m) `\x1b[31m` \n```\x1b[1m\n\x1b[31mcode\n```"
-	for _, look := range []text.Look{text.Source, text.Mono, text.Colour} {
+	for _, look := range []text.ColorMode{text.Source, text.Mono, text.Colour} {
 		got := text.Render(markup.Parse(evil), look, 80)
 		for _, bad := range []string{"\x1b[2J", "\x1b]", "\x1b[31m"} {
 			if strings.Contains(got, bad) {
