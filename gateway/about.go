@@ -17,8 +17,8 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/agent/skills"
 	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // HomeInfo is what commands tell of the home and of prices. What is nil is said to
@@ -154,7 +154,7 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	return b.String(), nil
 }
 
-func share(p words.Printer, n, window int) string {
+func share(p i18n.Printer, n, window int) string {
 	if window <= 0 {
 		return ""
 	}

@@ -12,8 +12,8 @@ import (
 	"hermesd/agent/skills"
 	"hermesd/gateway/access"
 	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // Usage implements command.Env.
@@ -49,7 +49,7 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 }
 
 // costs tells what calls cost, as far as that is known.
-func (e env) costs(p words.Printer, records []ledger.Record) string {
+func (e env) costs(p i18n.Printer, records []ledger.Record) string {
 	c := ledger.Price(records, e.g.opts.HomeInfo.prices())
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
@@ -140,7 +140,7 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 }
 
 // listed joins at most maxSkills lines.
-func listed(p words.Printer, lines []string) string {
+func listed(p i18n.Printer, lines []string) string {
 	if n := len(lines) - maxSkills; n > 0 {
 		return strings.Join(lines[:maxSkills], "") + p.T("- and %d more: `hermesd skills list`", n) + "\n"
 	}

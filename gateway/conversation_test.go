@@ -22,9 +22,9 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 )
 
 var update = flag.Bool("update", false, "write what is said into testdata/turns")
@@ -163,7 +163,7 @@ func (w *harness) act(line string) []string {
 	case "speak": // LANGUAGE
 		w.also(func(o *gateway.Options) {
 			var err error
-			if o.Printer, err = words.For(rest); err != nil {
+			if o.Printer, err = i18n.For(rest); err != nil {
 				w.t.Fatal(err)
 			}
 		})

@@ -12,12 +12,12 @@ import (
 	"hermesd/agent"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 )
 
 // CronOptions is what scheduled prompts need besides the store.
@@ -140,7 +140,7 @@ func (c *cronRunner) Prepare(ctx context.Context, slot schedule.OccurrenceID, re
 	case err != nil:
 		return turn.PreparedRun{}, fmt.Errorf("job %s: %w", slot.Job, err)
 	case !ok:
-		return turn.PreparedRun{}, &excuse.JobError{Err: words.Errorf("The job was removed.")}
+		return turn.PreparedRun{}, &failure.JobError{Err: i18n.Errorf("The job was removed.")}
 	}
 	r := turn.PreparedRun{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
 	if c.o.Keep != nil {
@@ -151,7 +151,7 @@ func (c *cronRunner) Prepare(ctx context.Context, slot schedule.OccurrenceID, re
 	}
 	if scan := c.o.Rules.Scan; scan != nil { // the rules of today, also for what was made long ago or imported
 		if why := scan(j.Prompt, len(j.Skills) > 0); why != "" {
-			return r, jobProblem(j, words.Errorf("Its prompt looks like an attack (%s).", why))
+			return r, jobProblem(j, i18n.Errorf("Its prompt looks like an attack (%s).", why))
 		}
 	}
 	return r, c.input(ctx, j, slot, &r)
@@ -163,21 +163,21 @@ func (c *cronRunner) input(ctx context.Context, j schedule.Job, slot schedule.Oc
 	var parts []string
 	for _, name := range j.Skills {
 		if c.g.opts.Skill == nil {
-			return jobProblem(j, words.Errorf("Its skill %s cannot be loaded: skills are off.", name))
+			return jobProblem(j, i18n.Errorf("Its skill %s cannot be loaded: skills are off.", name))
 		}
 		text, ok := c.g.opts.Skill(slot.Session(), name, "")
 		if !ok {
-			return jobProblem(j, words.Errorf("There is no skill %s any more.", name))
+			return jobProblem(j, i18n.Errorf("There is no skill %s any more.", name))
 		}
 		parts = append(parts, text)
 	}
 	if j.Script != "" {
 		if c.o.Script == nil {
-			return jobProblem(j, words.Errorf("Scripts cannot be run here."))
+			return jobProblem(j, i18n.Errorf("Scripts cannot be run here."))
 		}
 		out, err := c.o.Script(ctx, j)
 		if err != nil {
-			return &excuse.JobError{Err: words.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
+			return &failure.JobError{Err: i18n.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
 		}
 		out, wake := wakes(out)
 		if !wake || j.ScriptOnly {
@@ -209,7 +209,7 @@ func (c *cronRunner) input(ctx context.Context, j schedule.Job, slot schedule.Oc
 
 // jobProblem is what is wrong with a job, for those who read of it.
 func jobProblem(j schedule.Job, what error) error {
-	return &excuse.JobError{Err: words.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
+	return &failure.JobError{Err: i18n.Errorf("%v Have the job changed: tell me, or use `hermesd cron edit %s`.", what, string(j.ID))}
 }
 
 // wakes takes a last line {"wakeAgent": false} off what a script wrote, and

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/words"
 )
 
 const cronUsage = "`/cron` lists the scheduled prompts of this chat. `/cron add \"every weekday at 9am\" <prompt>` makes one; `/cron show|pause|resume|run|remove|history <name>`."
@@ -78,9 +78,9 @@ func quotedFirst(s string) (first, rest string) {
 }
 
 // days are the short names of the days of the week.
-var days = [...]string{words.N("Sun"), words.N("Mon"), words.N("Tue"), words.N("Wed"), words.N("Thu"), words.N("Fri"), words.N("Sat")}
+var days = [...]string{i18n.N("Sun"), i18n.N("Mon"), i18n.N("Tue"), i18n.N("Wed"), i18n.N("Thu"), i18n.N("Fri"), i18n.N("Sat")}
 
-func cronLine(p words.Printer, j schedule.JobView) string {
+func cronLine(p i18n.Printer, j schedule.JobView) string {
 	s := fmt.Sprintf("`%s` **%s**: %s, %s", j.ID, strings.ReplaceAll(j.Name, "*", `\*`), j.Schedule.Text, p.Translate(j.Status))
 	var next []string
 	for _, t := range j.Next {
@@ -92,7 +92,7 @@ func cronLine(p words.Printer, j schedule.JobView) string {
 	return s + p.T("; goes to %s", strings.Join(j.Deliver, ", "))
 }
 
-func cronList(ctx context.Context, p words.Printer, book *schedule.Manager, v schedule.Caller) (string, error) {
+func cronList(ctx context.Context, p i18n.Printer, book *schedule.Manager, v schedule.Caller) (string, error) {
 	jobs, err := book.List(ctx, v)
 	if err != nil {
 		return "", err

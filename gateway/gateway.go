@@ -16,16 +16,16 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
-	"hermesd/gateway/moves"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 	"hermesd/internal/secret"
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	Agent              *agent.Agent
 	Adapters           map[chat.Account]chat.Adapter
 	Access             Access
-	Moves              *moves.Registry                                                  // chats that have a new id; nil: they are not remembered
+	Moves              *chatmigration.Registry                                          // chats that have a new id; nil: they are not remembered
 	Pairing            *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
 	Prefix             func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
 	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
@@ -87,7 +87,7 @@ type Options struct {
 	Backlog      time.Duration
 	Location     *time.Location
 	Version      string
-	Printer      words.Printer // says what people read from the daemon itself
+	Printer      i18n.Printer // says what people read from the daemon itself
 
 	Limits Config
 	Masker *secret.Masker

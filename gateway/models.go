@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 )
 
 // Models are those that may answer in a session. Its methods may be called from
@@ -55,7 +55,7 @@ func (e env) Model(r session.Record) string {
 
 func (e env) Resolve(name string) (string, string, error) {
 	if e.g.opts.Models == nil {
-		return "", "", words.Errorf("there is only %s", e.g.opts.Model)
+		return "", "", i18n.Errorf("there is only %s", e.g.opts.Model)
 	}
 	return e.g.opts.Models.Resolve(name)
 }

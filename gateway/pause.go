@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // pausedKey is where it is kept that the daemon is paused, so that a restart does
@@ -91,7 +91,7 @@ func (e env) Background(id session.ID) (running int, end func()) {
 
 func (e env) NoVoice() string {
 	if e.g.opts.Media.Synthesize == nil {
-		return words.N("no service for speech is connected")
+		return i18n.N("no service for speech is connected")
 	}
 	return ""
 }

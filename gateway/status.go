@@ -13,7 +13,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -39,8 +39,8 @@ type Status struct {
 	Caching   string    `json:"prompt_caching"`
 	CallStats CallStats `json:"prefix_reuse"`
 	// BackgroundCompactions counts the compactions that are made beside turns.
-	BackgroundCompactions turn.CompactionStats `json:"hygiene"`
-	Fallbacks             excuse.FallbackStats `json:"fallbacks"`
+	BackgroundCompactions turn.CompactionStats  `json:"hygiene"`
+	Fallbacks             failure.FallbackStats `json:"fallbacks"`
 }
 
 // AccountHealth is the state of one account.

@@ -13,9 +13,9 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/words"
 )
 
 // homesKey is where the home channels are kept that people have set.
@@ -54,7 +54,7 @@ func (g *Gateway) readHomes(ctx context.Context) error {
 // SetHome makes a chat the home channel of its platform.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
 	if _, ok := g.opts.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
-		return words.Errorf("nothing can be sent to %s unasked", at.Platform)
+		return i18n.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
 	if old := g.setHomes.Load(); old != nil {
@@ -102,24 +102,24 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		return nil, nil
 	case "origin":
 		if origin.Platform == "" || origin.Platform == chat.Cron {
-			return nil, words.Errorf("origin is nowhere: this did not come from a chat")
+			return nil, i18n.Errorf("origin is nowhere: this did not come from a chat")
 		}
 		return []chat.Address{origin}, nil
 	case "all":
 		places := slices.SortedFunc(maps.Values(homes), func(a, b chat.Address) int { return cmp.Compare(a.Platform, b.Platform) })
 		if len(places) == 0 {
-			return nil, words.Errorf("no platform has a home channel; `/sethome` in a chat makes it one")
+			return nil, i18n.Errorf("no platform has a home channel; `/sethome` in a chat makes it one")
 		}
 		return places, nil
 	}
 	platform, place, exact := strings.Cut(name, ":")
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.opts.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
-		return nil, words.Errorf("%q is no target: no platform of that name is connected", name)
+		return nil, i18n.Errorf("%q is no target: no platform of that name is connected", name)
 	}
 	if !exact {
 		home, ok := homes[chat.Platform(platform)]
 		if !ok {
-			return nil, words.Errorf("%s has no home channel; `/sethome` in a chat makes it one", platform)
+			return nil, i18n.Errorf("%s has no home channel; `/sethome` in a chat makes it one", platform)
 		}
 		return []chat.Address{home}, nil
 	}
@@ -158,9 +158,9 @@ func (g *Gateway) findChat(ctx context.Context, p chat.Platform, text string) (c
 	case len(found) == 1 || len(found) > 1 && !byName:
 		return found[0], nil
 	case len(found) > 1:
-		return chat.Address{}, words.Errorf("%d chats of %s are called #%s; name one by its id", len(found), p, name)
+		return chat.Address{}, i18n.Errorf("%d chats of %s are called #%s; name one by its id", len(found), p, name)
 	case byName:
-		return chat.Address{}, words.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
+		return chat.Address{}, i18n.Errorf("no chat of %s is known as #%s: nobody has spoken to me there", p, name)
 	}
 	return g.newChatAddress(p, id, thread)
 }
@@ -175,7 +175,7 @@ func (g *Gateway) newChatAddress(p chat.Platform, id, thread string) (chat.Addre
 		}
 	}
 	if len(names) > 1 {
-		return at, words.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
+		return at, i18n.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
 	}
 	at.Account = names[0]
 	if p == chat.Telegram && !strings.HasPrefix(id, "-") {

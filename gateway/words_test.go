@@ -20,15 +20,15 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // german has the daemon speak German.
 func german(t *testing.T) func(*gateway.Options) {
 	return func(o *gateway.Options) {
 		var err error
-		if o.Printer, err = words.For("de"); err != nil {
+		if o.Printer, err = i18n.For("de"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 		w.set = func(o *gateway.Options) {
 			o.Access = owned(t)
 			var err error
-			if o.Printer, err = words.For("de"); err != nil {
+			if o.Printer, err = i18n.For("de"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,14 +83,14 @@ func TestARepeatSaysSoInTheLanguageOfThePeople(t *testing.T) {
 }
 
 func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheModel(t *testing.T) {
-	gone := words.Errorf("the file is no longer at Telegram")
+	gone := i18n.Errorf("the file is no longer at Telegram")
 	for _, tt := range []struct {
 		problem string // of the file as it is stored
 		wrong   error  // of the download
 		said    string
 		model   string
 	}{
-		{wrong: words.Errorf("I could not get the file %s: %v.", "a.pdf", gone), said: "Ich konnte die Datei a.pdf nicht holen: die Datei ist nicht mehr bei Telegram.", model: "I could not get the file a.pdf: the file is no longer at Telegram."},
+		{wrong: i18n.Errorf("I could not get the file %s: %v.", "a.pdf", gone), said: "Ich konnte die Datei a.pdf nicht holen: die Datei ist nicht mehr bei Telegram.", model: "I could not get the file a.pdf: the file is no longer at Telegram."},
 		{problem: "the file was deleted from Slack", said: "die Datei wurde bei Slack gelöscht", model: "the file was deleted from Slack"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 			w.set = func(o *gateway.Options) {
 				compressing(o)
 				var err error
-				if o.Printer, err = words.For(language); err != nil {
+				if o.Printer, err = i18n.For(language); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -215,7 +215,7 @@ var verbs = regexp.MustCompile(`%(?:\[\d+\])?[.0-9]*[a-z]`)
 // shown, by the sentence.
 func english(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
-	raw, err := os.ReadFile("words/de.yaml")
+	raw, err := os.ReadFile("i18n/de.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ import (
 	"hermesd/adapters/internal/health"
 	"hermesd/adapters/internal/transport"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // Options are the ports of an Adapter. All may be left empty.
@@ -69,7 +69,7 @@ type Options struct {
 	// Memory keeps the marks over restarts; nil: what was said while the daemon
 	// was down is not seen.
 	Memory Memory
-	Words  words.Printer // says what people read from the adapter itself
+	Words  i18n.Printer // says what people read from the adapter itself
 	Log    *zap.Logger
 }
 

@@ -15,7 +15,7 @@ import (
 	"hermesd/adapters/discord/internal/wire"
 	"hermesd/adapters/internal/file"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // attach puts a file on a message that is about to be sent.
@@ -53,7 +53,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 		return err
 	}
 	if err = a.download(ctx, address, w, limit, tooBig); errors.Is(err, errRanOut) {
-		return words.Errorf("the file is no longer at Discord")
+		return i18n.Errorf("the file is no longer at Discord")
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
 		Method: "GET", Path: "channels/" + ref.Channel + "/messages/" + ref.Message, Bucket: "message/" + ref.Channel,
 	}, &m)
 	if outcome.Status(err) == http.StatusNotFound {
-		return "", words.Errorf("the file is no longer at Discord")
+		return "", i18n.Errorf("the file is no longer at Discord")
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask Discord for the file: %s", outcome.SendError(err).Reason)
@@ -90,7 +90,7 @@ func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
 			return f.URL, nil
 		}
 	}
-	return "", words.Errorf("the file is no longer at Discord")
+	return "", i18n.Errorf("the file is no longer at Discord")
 }
 
 // allowed reports whether an address is one of Discord's own.
@@ -124,7 +124,7 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 	case resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusNotFound:
 		return errRanOut
 	case resp.StatusCode != http.StatusOK:
-		return words.Errorf("the server answers %d instead of the file", resp.StatusCode)
+		return i18n.Errorf("the server answers %d instead of the file", resp.StatusCode)
 	case resp.ContentLength > limit:
 		return tooBig
 	}
@@ -144,7 +144,7 @@ func downloadError(ctx context.Context, err error) error {
 		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
-		return words.Errorf("download the file: %v", ctx.Err())
+		return i18n.Errorf("download the file: %v", ctx.Err())
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -12,7 +12,7 @@ import (
 	"hermesd/adapters/discord/internal/text"
 	"hermesd/adapters/discord/internal/wire"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // A command is one of the application's commands as Discord keeps it.
@@ -94,7 +94,7 @@ func same(a, b command) bool {
 }
 
 // menu returns the commands that Discord can show, under names it takes.
-func menu(items []chat.CommandInfo, say words.Printer) []command {
+func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 	out := []command{}
 	seen := make(map[string]bool)
 	for _, it := range items {

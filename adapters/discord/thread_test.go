@@ -7,7 +7,7 @@ import (
 
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	sim "hermesd/internal/sim/discord"
 )
 
@@ -242,7 +242,7 @@ func TestPostsOfAForumAreThreads(t *testing.T) {
 func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		var err error
-		if w.words, err = words.For("de"); err != nil {
+		if w.words, err = i18n.For("de"); err != nil {
 			t.Fatal(err)
 		}
 		w.closed.Deny(w.bots[""].ID(), sim.CreateThreads)

@@ -15,7 +15,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/discord"
 )
@@ -34,7 +34,7 @@ type world struct {
 	closed *sim.Channel   // in which the bot has to be named
 	forum  *sim.Channel
 	memory *memory
-	words  words.Printer
+	words  i18n.Printer
 
 	mu    sync.Mutex // guards what follows
 	conns []*wireConn

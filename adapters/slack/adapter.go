@@ -46,7 +46,7 @@ import (
 	"hermesd/adapters/slack/internal/place"
 	"hermesd/adapters/slack/internal/wire"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	"hermesd/internal/secret"
 )
 
@@ -64,7 +64,7 @@ type Options struct {
 	// Commands are the names of the daemon's commands, without a slash: what is
 	// a command behind /hermes and behind an exclamation mark.
 	Commands []string
-	Words    words.Printer // says what people read from the adapter itself
+	Words    i18n.Printer // says what people read from the adapter itself
 	Log      *zap.Logger
 }
 

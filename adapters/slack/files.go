@@ -15,7 +15,7 @@ import (
 	"hermesd/adapters/slack/internal/event"
 	"hermesd/adapters/slack/internal/outcome"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // postFile sends a file with its caption: its bytes first, which nobody sees,
@@ -80,7 +80,7 @@ func fileName(f chat.File) string { return cut(file.Name(f), 128) }
 // maxHops bounds how often a download is sent on, always within Slack.
 const maxHops = 3
 
-var errLogin = words.Errorf("the file cannot be read: Slack shows its sign-in page instead, because the app lacks the scope files:read or the bot is not in the channel; add the scope under OAuth & Permissions and install the app again")
+var errLogin = i18n.Errorf("the file cannot be read: Slack shows its sign-in page instead, because the app lacks the scope files:read or the bot is not in the channel; add the scope under OAuth & Permissions and install the app again")
 
 // Fetch implements chat.Fetcher. The token goes to Slack's own hosts only.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
@@ -104,11 +104,11 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
-		return words.Errorf("the file is no longer at Slack")
+		return i18n.Errorf("the file is no longer at Slack")
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return errLogin
 	case resp.StatusCode != http.StatusOK:
-		return words.Errorf("the server answers %d instead of the file", resp.StatusCode)
+		return i18n.Errorf("the server answers %d instead of the file", resp.StatusCode)
 	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && !strings.Contains(f.MIME, "html"):
 		return errLogin
 	case resp.ContentLength > limit:
@@ -191,7 +191,7 @@ func (a *Adapter) downloadError(ctx context.Context, err error) error {
 		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
-		return words.Errorf("download the file: %v", ctx.Err())
+		return i18n.Errorf("download the file: %v", ctx.Err())
 	}
-	return words.Errorf("download the file: %s", a.wire.Mask(err.Error()))
+	return i18n.Errorf("download the file: %s", a.wire.Mask(err.Error()))
 }

@@ -8,7 +8,7 @@ import (
 
 	"hermesd/adapters/slack/internal/event"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // manifestCommands is how many slash commands one app can have.
@@ -23,7 +23,7 @@ type object = map[string]any
 // Slack keeps its commands there and nowhere else. What is not a command's own is
 // said by say. Commands whose names Slack
 // keeps to itself are left out; behind /hermes they all work.
-func Manifest(commands []chat.CommandInfo, say words.Printer) string {
+func Manifest(commands []chat.CommandInfo, say i18n.Printer) string {
 	out, err := json.MarshalIndent(object{
 		"display_information": object{"name": "Hermes", "description": say.T("Your agent")},
 		"features": object{
@@ -46,7 +46,7 @@ func Manifest(commands []chat.CommandInfo, say words.Printer) string {
 	return string(out)
 }
 
-func slashCommands(commands []chat.CommandInfo, say words.Printer) []object {
+func slashCommands(commands []chat.CommandInfo, say i18n.Printer) []object {
 	out := []object{{"command": event.General, "description": say.T("Ask, or give any command"), "usage_hint": say.T("[command or question]"), "should_escape": false}}
 	seen := map[string]bool{event.General: true}
 	for _, c := range commands {

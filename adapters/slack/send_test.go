@@ -15,7 +15,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	sim "hermesd/internal/sim/slack"
 )
 
@@ -476,7 +476,7 @@ func TestEditsOfPeople(t *testing.T) {
 }
 
 func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
-	de, err := words.For("de")
+	de, err := i18n.For("de")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -494,7 +494,7 @@ func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 }
 
 func TestManifest(t *testing.T) {
-	raw := slack.Manifest([]chat.CommandInfo{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}}, words.Printer{})
+	raw := slack.Manifest([]chat.CommandInfo{{Name: "new", Help: "Start\nover"}, {Name: "/status", Help: "x"}, {Name: "new"}, {Name: "hermes"}, {Name: "a b"}, {Name: "usage"}}, i18n.Printer{})
 	var m struct {
 		Features struct {
 			Commands []struct{ Command, Description string } `json:"slash_commands"`

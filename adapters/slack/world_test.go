@@ -16,7 +16,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/slack"
 )
@@ -35,7 +35,7 @@ type world struct {
 	memory *memory
 	log    *zap.Logger
 	change func(*slack.Config)
-	words  words.Printer
+	words  i18n.Printer
 }
 
 func newWorld(t *testing.T, o sim.Options, app sim.AppOptions) *world {

@@ -17,7 +17,7 @@ import (
 	"hermesd/adapters/internal/file"
 	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // postFile sends a file with its caption.
@@ -73,7 +73,7 @@ func fileName(f chat.File) string { return entity.Cut(file.Name(f), 128) }
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
 	tooBig := file.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {
-		limit, tooBig = downLimit, words.Errorf(tooBigDown)
+		limit, tooBig = downLimit, i18n.Errorf(tooBigDown)
 	}
 	if f.Size > limit {
 		return tooBig
@@ -83,9 +83,9 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	info, err := a.api.GetFile(ctx, &bot.GetFileParams{FileID: f.Ref})
 	switch text := refusal(err); {
 	case strings.Contains(text, "too big"):
-		return words.Errorf(tooBigDown)
+		return i18n.Errorf(tooBigDown)
 	case text != "":
-		return words.Errorf("the file is no longer at Telegram")
+		return i18n.Errorf("the file is no longer at Telegram")
 	case err != nil:
 		return fmt.Errorf("ask Telegram for the file: %s", sendError(err, chat.Address{}).Reason)
 	}
@@ -132,13 +132,13 @@ func (a *Adapter) downloadError(ctx context.Context, err error) error {
 		return file.ErrTimeout
 	}
 	if ctx.Err() != nil {
-		return words.Errorf("download the file: %v", ctx.Err())
+		return i18n.Errorf("download the file: %v", ctx.Err())
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err
 	}
-	return words.Errorf("download the file: %s", a.wire.Mask(err.Error()))
+	return i18n.Errorf("download the file: %s", a.wire.Mask(err.Error()))
 }
 
 // fileURL returns the address of a file on the server. The path comes from the

@@ -6,7 +6,7 @@ import (
 	"unicode"
 
 	"hermesd/gateway/access"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // Builtin returns the daemon's own commands.
@@ -24,8 +24,8 @@ func Builtin() []Command {
 		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Run: reasoning},
 		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Run: personality},
 		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Run: reload},
-		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: ask(Env.Context, words.N(nothingYet))},
-		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: ask(Env.Usage, words.N(nothingYet))},
+		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: ask(Env.Context, i18n.N(nothingYet))},
+		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: ask(Env.Usage, i18n.N(nothingYet))},
 		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Run: memory},
 		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Run: ask(Env.Skills, "")},
 		{Name: "retry", Help: "answer the last message anew", Level: access.Guest, Run: retry},
@@ -33,9 +33,9 @@ func Builtin() []Command {
 		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Run: resume},
 		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Run: branch},
 		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
-		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: usage(words.N("`/queue <text>` says something that is answered after the running turn."))},
-		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: usage(words.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
-		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: usage(words.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
+		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/queue <text>` says something that is answered after the running turn."))},
+		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
+		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
 		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Run: busy},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Run: approve},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Run: deny},

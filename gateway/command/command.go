@@ -11,8 +11,8 @@ import (
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // A Command is one row of the table.
@@ -37,7 +37,7 @@ type Call struct {
 	Key       session.Key
 	Session   session.Record // the zero Record if there is none yet
 
-	words.Printer // says what the caller reads
+	i18n.Printer // says what the caller reads
 }
 
 // A Result is what a command wants to be done, at once or not at all.
@@ -194,7 +194,7 @@ func NewTable(cmds ...Command) *Table {
 }
 
 // Localized returns commands with their help in the language of p.
-func Localized(p words.Printer, cmds ...Command) []Command {
+func Localized(p i18n.Printer, cmds ...Command) []Command {
 	said := slices.Clone(cmds)
 	for i, c := range cmds {
 		said[i].Help = p.Translate(c.Help)

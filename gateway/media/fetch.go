@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	"hermesd/internal/dial"
 )
 
@@ -29,7 +29,7 @@ type Fetcher struct {
 func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.File, error) {
 	fetch := g.From(on)
 	if fetch == nil {
-		f.FetchError = words.N("this platform gives no files")
+		f.FetchError = i18n.N("this platform gives no files")
 		return f, nil
 	}
 	var said error // by the adapter: it knows the platform's own limits
@@ -47,7 +47,7 @@ func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.
 	if plain := strings.TrimSuffix(g.Mask(said.Error()), "."); plain != said.Error() {
 		said = errors.New(plain)
 	}
-	wrong := words.Errorf("I could not get the file %s: %v.", Name(f.Name), said)
+	wrong := i18n.Errorf("I could not get the file %s: %v.", Name(f.Name), said)
 	kept.FetchError = wrong.Error()
 	return kept, wrong
 }

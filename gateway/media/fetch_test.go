@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
-	"hermesd/gateway/words"
 )
 
 // A giver gives one file, or an error.
@@ -29,7 +29,7 @@ func (g giver) Fetch(_ context.Context, _ chat.File, w io.Writer, _ int64) error
 }
 
 func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
-	de, err := words.For("de")
+	de, err := i18n.For("de")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
 	}{
 		"a file":            {from: giver{text: "hello"}, downloaded: true},
 		"no files":          {problem: "this platform gives no files"},
-		"gone":              {from: giver{err: words.Errorf("the file is no longer at Slack")}, problem: "I could not get the file a.txt: the file is no longer at Slack.", said: "Ich konnte die Datei a.txt nicht holen: die Datei ist nicht mehr bei Slack.", told: true},
+		"gone":              {from: giver{err: i18n.Errorf("the file is no longer at Slack")}, problem: "I could not get the file a.txt: the file is no longer at Slack.", said: "Ich konnte die Datei a.txt nicht holen: die Datei ist nicht mehr bei Slack.", told: true},
 		"a secret, a stop":  {from: giver{err: errors.New("get https://x/sk-secret refused.")}, problem: "I could not get the file a.txt: get https://x/*** refused.", said: "Ich konnte die Datei a.txt nicht holen: get https://x/*** refused.", told: true},
 		"more than is kept": {from: giver{text: strings.Repeat("x", 1001)}, problem: "I could not get the file a.txt: the file is larger than the 1000 bytes that can be taken.", said: "Ich konnte die Datei a.txt nicht holen: die Datei ist größer als die 1000 bytes, die ich annehme.", told: true},
 	} {

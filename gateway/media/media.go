@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 	"hermesd/internal/dial"
 )
 
@@ -158,13 +158,13 @@ func ErrorText(err error) error {
 	large, ok := errors.AsType[*dial.TooLarge](err)
 	switch {
 	case ok && large.Size > 0:
-		return words.Errorf("the file has %s and at most %s can be taken", dial.Size(large.Size), dial.Size(large.Limit))
+		return i18n.Errorf("the file has %s and at most %s can be taken", dial.Size(large.Size), dial.Size(large.Limit))
 	case ok:
-		return words.Errorf("the file is larger than the %s that can be taken", dial.Size(large.Limit))
+		return i18n.Errorf("the file is larger than the %s that can be taken", dial.Size(large.Limit))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return words.Errorf("the file took too long to arrive")
+		return i18n.Errorf("the file took too long to arrive")
 	}
-	return words.Errorf("the file could not be fetched")
+	return i18n.Errorf("the file could not be fetched")
 }
 
 func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (_ chat.File, err error) {

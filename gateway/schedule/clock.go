@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // clock reads the small grammar of days and a time of day:
@@ -24,7 +24,7 @@ func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error)
 	days, n := daysOf(parts)
 	if n == 0 {
 		if every {
-			return false, words.Errorf("the schedule %q is not understood; write %s", low, errForms)
+			return false, i18n.Errorf("the schedule %q is not understood; write %s", low, errForms)
 		}
 		return false, nil
 	}
@@ -33,7 +33,7 @@ func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error)
 		parts = parts[1:]
 	}
 	if len(parts) == 0 {
-		return false, words.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
+		return false, i18n.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
 	}
 	hour, minute, err := timeOfDay(strings.Join(parts, ""))
 	if err != nil {
@@ -102,7 +102,7 @@ func dayOf(w string) (from, to int, ok bool) {
 
 var timeForm = regexp.MustCompile(`^([0-9]{1,2})(?:[:.]([0-9]{2}))?(am|pm|a\.m\.|p\.m\.)?$`)
 
-var errTime = words.Errorf("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
+var errTime = i18n.Errorf("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
 
 // timeOfDay reads a time of day.
 func timeOfDay(s string) (hour, minute int, err error) {
@@ -114,7 +114,7 @@ func timeOfDay(s string) (hour, minute int, err error) {
 	}
 	m := timeForm.FindStringSubmatch(s)
 	if m == nil || m[2] == "" && m[3] == "" {
-		return 0, 0, words.Errorf("%q: %v", s, errTime)
+		return 0, 0, i18n.Errorf("%q: %v", s, errTime)
 	}
 	hour, _ = strconv.Atoi(m[1])
 	if m[2] != "" {
@@ -122,7 +122,7 @@ func timeOfDay(s string) (hour, minute int, err error) {
 	}
 	switch half := m[3]; {
 	case half == "" && hour > 23 || half != "" && (hour < 1 || hour > 12) || minute > 59:
-		return 0, 0, words.Errorf("%q: %v", s, errTime)
+		return 0, 0, i18n.Errorf("%q: %v", s, errTime)
 	case strings.HasPrefix(half, "p"):
 		hour = hour%12 + 12
 	case strings.HasPrefix(half, "a"):

@@ -10,7 +10,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // A field is one of the five of a cron expression.
@@ -41,12 +41,12 @@ func macros() map[string]string {
 func normalize(text string) (string, error) {
 	parts := strings.Fields(strings.ToLower(text))
 	if len(parts) != 5 {
-		return "", words.Errorf("a cron expression has five fields (minute, hour, day of the month, month, day of the week), this one has %d", len(parts))
+		return "", i18n.Errorf("a cron expression has five fields (minute, hour, day of the month, month, day of the week), this one has %d", len(parts))
 	}
 	for i, f := range fields() {
 		part, err := f.normalize(parts[i])
 		if err != nil {
-			return "", words.Errorf("the %s is %q: %v", f.name, parts[i], err)
+			return "", i18n.Errorf("the %s is %q: %v", f.name, parts[i], err)
 		}
 		parts[i] = part
 	}
@@ -71,18 +71,18 @@ var itemForm = regexp.MustCompile(`^(\*|\?|[a-z0-9]+)(?:-([a-z0-9]+))?(?:/([0-9]
 func (f field) item(item string) (string, error) {
 	m := itemForm.FindStringSubmatch(item)
 	if m == nil {
-		return "", words.Errorf("want *, a number, a range such as %d-%d, a step such as */2, or a list of these", f.min, f.min+2)
+		return "", i18n.Errorf("want *, a number, a range such as %d-%d, a step such as */2, or a list of these", f.min, f.min+2)
 	}
 	step := 1
 	if m[3] != "" {
 		step, _ = strconv.Atoi(m[3])
 		if step < 1 || step > f.max {
-			return "", words.Errorf("the step must be from 1 to %d", f.max)
+			return "", i18n.Errorf("the step must be from 1 to %d", f.max)
 		}
 	}
 	if m[1] == "*" || m[1] == "?" {
 		if m[2] != "" {
-			return "", words.Errorf("a range begins with a number")
+			return "", i18n.Errorf("a range begins with a number")
 		}
 		if step == 1 {
 			return "*", nil
@@ -108,7 +108,7 @@ func (f field) item(item string) (string, error) {
 		}
 	}
 	if to < from {
-		return "", words.Errorf("the range ends before it begins")
+		return "", i18n.Errorf("the range ends before it begins")
 	}
 	return f.list(from, to, step), nil
 }
@@ -151,10 +151,10 @@ func (f field) value(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || len(s) > 4 {
-		return 0, words.Errorf("%q is neither a number nor a name", s)
+		return 0, i18n.Errorf("%q is neither a number nor a name", s)
 	}
 	if n < f.min || n > f.max {
-		return 0, words.Errorf("%d is not from %d to %d", n, f.min, f.max)
+		return 0, i18n.Errorf("%d is not from %d to %d", n, f.min, f.max)
 	}
 	return n, nil
 }
@@ -186,11 +186,11 @@ func parseFields(expr string) (*cron.SpecSchedule, error) {
 	}
 	s, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(clean)
 	if err != nil {
-		return nil, words.Errorf("the cron expression %q: %v", expr, err)
+		return nil, i18n.Errorf("the cron expression %q: %v", expr, err)
 	}
 	spec, ok := s.(*cron.SpecSchedule)
 	if !ok {
-		return nil, words.Errorf("the cron expression %q is not one of five fields", expr)
+		return nil, i18n.Errorf("the cron expression %q is not one of five fields", expr)
 	}
 	spec.Location = time.UTC
 	return spec, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // How short and how long an interval, and a delay, may be.
@@ -26,7 +26,7 @@ const maxText = 200
 const Forms = `"30m" or "in 2h" (once, after that time), "every 2h", "every weekday at 9am", "every monday and friday at 18:30", a cron expression such as "0 9 * * 1-5" or "@daily", or a time such as "2026-12-24T18:00" (once)`
 
 // errForms is Forms, to stand in an error.
-var errForms = words.Errorf(Forms)
+var errForms = i18n.Errorf(Forms)
 
 // Parse reads a schedule that a person wrote at now, in the zone called zone
 // ("" is UTC). Its error says what is wrong and what would be right.
@@ -41,7 +41,7 @@ func Parse(text, zoneName string, now time.Time) (Schedule, error) {
 		return Schedule{}, err
 	}
 	if _, ok := p.Next(s.Before(now)); !ok {
-		return Schedule{}, words.Errorf("the schedule %q never comes: there is no such day", text)
+		return Schedule{}, i18n.Errorf("the schedule %q never comes: there is no such day", text)
 	}
 	return s, nil
 }
@@ -58,9 +58,9 @@ func (s Schedule) Before(now time.Time) time.Time {
 func parse(text, zoneName string, now time.Time) (Schedule, error) {
 	switch {
 	case text == "":
-		return Schedule{}, words.Errorf("the schedule is empty; write %s", errForms)
+		return Schedule{}, i18n.Errorf("the schedule is empty; write %s", errForms)
 	case len(text) > maxText:
-		return Schedule{}, words.Errorf("the schedule is longer than %d characters; write %s", maxText, errForms)
+		return Schedule{}, i18n.Errorf("the schedule is longer than %d characters; write %s", maxText, errForms)
 	}
 	loc, err := zone(zoneName)
 	if err != nil {
@@ -76,7 +76,7 @@ func parse(text, zoneName string, now time.Time) (Schedule, error) {
 			return s, err
 		}
 	}
-	return s, words.Errorf("the schedule %q is not understood; write %s", text, errForms)
+	return s, i18n.Errorf("the schedule %q is not understood; write %s", text, errForms)
 }
 
 // macro reads @daily and the like.
@@ -89,7 +89,7 @@ func macro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, er
 	}
 	expr, ok := macros()[low]
 	if !ok {
-		return false, words.Errorf("there is no schedule %s; there are @hourly, @daily, @weekly, @monthly and @yearly", low)
+		return false, i18n.Errorf("there is no schedule %s; there are @hourly, @daily, @weekly, @monthly and @yearly", low)
 	}
 	s.Kind, s.Expr = Cron, expr
 	return true, nil
@@ -113,7 +113,7 @@ func span(low string) (d time.Duration, ok bool, err error) {
 	}
 	d = time.Duration(n) * unit
 	if d < MinInterval || d > MaxInterval {
-		return 0, true, words.Errorf("%q is too short or too long; it must be from %s to %s", low, length(MinInterval), length(MaxInterval))
+		return 0, true, i18n.Errorf("%q is too short or too long; it must be from %s to %s", low, length(MinInterval), length(MaxInterval))
 	}
 	return d, true, nil
 }
@@ -122,11 +122,11 @@ func span(low string) (d time.Duration, ok bool, err error) {
 func length(d time.Duration) error {
 	switch n := int(d / (24 * time.Hour)); {
 	case d == time.Minute:
-		return words.Errorf("1 minute")
+		return i18n.Errorf("1 minute")
 	case n > 1 && d == time.Duration(n)*24*time.Hour:
-		return words.Errorf("%d days", n)
+		return i18n.Errorf("%d days", n)
 	}
-	return words.Errorf("%d minutes", int(d.Minutes()))
+	return i18n.Errorf("%d minutes", int(d.Minutes()))
 }
 
 // delay reads "30m" and "in 30m".
@@ -182,14 +182,14 @@ func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, 
 		}
 	}
 	if !ok {
-		return false, words.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
+		return false, i18n.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
 	}
 	at = second(at)
 	if now.Sub(at) > pastTolerance {
-		return false, words.Errorf("%s is past; a job that runs once needs a time to come", at.In(loc).Format("2006-01-02 15:04 MST"))
+		return false, i18n.Errorf("%s is past; a job that runs once needs a time to come", at.In(loc).Format("2006-01-02 15:04 MST"))
 	}
 	if at.Sub(now) > MaxInterval {
-		return false, words.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), length(MaxInterval))
+		return false, i18n.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), length(MaxInterval))
 	}
 	s.Kind, s.At = Once, at
 	return true, nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // A Kind says how the instants of a Schedule are found.
@@ -49,17 +49,17 @@ func (s Schedule) Plan() (Plan, error) {
 	switch s.Kind {
 	case Once:
 		if s.At.IsZero() {
-			return p, words.Errorf("the schedule %q has no time", s.Text)
+			return p, i18n.Errorf("the schedule %q has no time", s.Text)
 		}
 		return p, nil
 	case Interval:
 		if s.At.IsZero() || s.Every < MinInterval || s.Every > MaxInterval {
-			return p, words.Errorf("the interval %s is not between %s and %s", s.Every, length(MinInterval), length(MaxInterval))
+			return p, i18n.Errorf("the interval %s is not between %s and %s", s.Every, length(MinInterval), length(MaxInterval))
 		}
 		return p, nil
 	case Cron:
 	default:
-		return p, words.Errorf("there is no kind of schedule %q", s.Kind)
+		return p, i18n.Errorf("there is no kind of schedule %q", s.Kind)
 	}
 	if noZone != nil {
 		return p, noZone
@@ -168,7 +168,7 @@ func arrival(w time.Time, loc *time.Location) time.Time {
 func zone(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, words.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)
+		return nil, i18n.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)
 	}
 	return loc, nil
 }

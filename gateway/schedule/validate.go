@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // Validator are what Validate judges by. The zero Rules lets pass what is well-formed.
@@ -50,7 +50,7 @@ func (w *wrong) Is(target error) bool { return target == ErrInvalid }
 func (w *wrong) Unwrap() error        { return w.error }
 
 // invalid is words.Errorf, of a job.
-func invalid(english string, args ...any) error { return &wrong{words.Errorf(english, args...)} }
+func invalid(english string, args ...any) error { return &wrong{i18n.Errorf(english, args...)} }
 
 // Validate checks j, which is to be kept at now. All that is wrong with it is in
 // the error, which is ErrInvalid. It does not look at By, Origin and State.

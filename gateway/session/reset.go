@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // A ResetPolicy says when a conversation starts over by itself. The zero Reset is
@@ -18,7 +18,7 @@ type ResetPolicy struct {
 
 // Due reports whether a session that was last used at last is over at now, and
 // says why in the words of p.
-func (r ResetPolicy) Due(p words.Printer, last, now time.Time) (why string, due bool) {
+func (r ResetPolicy) Due(p i18n.Printer, last, now time.Time) (why string, due bool) {
 	if last.IsZero() {
 		return "", false
 	}
@@ -45,7 +45,7 @@ func (r ResetPolicy) boundary(now time.Time) time.Time {
 	return b
 }
 
-func span(p words.Printer, d time.Duration) string {
+func span(p i18n.Printer, d time.Duration) string {
 	if d < 2*time.Hour {
 		return p.T("%d minutes", int(d.Minutes()))
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 func TestResetIsDue(t *testing.T) {
@@ -42,12 +42,12 @@ func TestResetIsDue(t *testing.T) {
 		{"the clock went back", both, "2026-01-02 12:00", "2026-01-02 11:00", ""},
 	}
 	for _, tt := range tests {
-		why, due := tt.r.Due(words.Printer{}, at(tt.last), at(tt.now))
+		why, due := tt.r.Due(i18n.Printer{}, at(tt.last), at(tt.now))
 		if why != tt.why || due != (tt.why != "") {
 			t.Errorf("%s: %q, %v; want %q", tt.name, why, due, tt.why)
 		}
 	}
-	if _, due := both.Due(words.Printer{}, time.Time{}, time.Now()); due {
+	if _, due := both.Due(i18n.Printer{}, time.Time{}, time.Now()); due {
 		t.Error("a session that was never used is over")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
 )
 
 // knownCalls is how many of a session's last calls are read to know its prefix
@@ -132,4 +132,4 @@ func (b *breaks) counts() map[string]int {
 func (r *Runner) Breaks() map[string]int { return r.breaks.counts() }
 
 // Fallbacks returns how often another model answered.
-func (r *Runner) Fallbacks() excuse.FallbackStats { return r.fallbacks.Snapshot() }
+func (r *Runner) Fallbacks() failure.FallbackStats { return r.fallbacks.Snapshot() }

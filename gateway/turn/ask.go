@@ -19,10 +19,10 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // answerTime is how long a tool waits for the answer to a question of its own.
@@ -197,7 +197,7 @@ func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, leave bool, d comm
 }
 
 // said is what a person is told of a decision.
-func said(p words.Printer, q *question, d command.Decision) string {
+func said(p i18n.Printer, q *question, d command.Decision) string {
 	switch {
 	case !q.approval && d.Choice >= 0:
 		return p.T("Your answer: %s", q.choices[d.Choice])

@@ -11,8 +11,8 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // A backgroundCompaction is a pass of hygiene, or one that a person has asked for, under
@@ -57,11 +57,11 @@ type CompactionStats struct {
 }
 
 // String is Said, in English.
-func (n CompactionStats) String() string { return n.Describe(words.Printer{}) }
+func (n CompactionStats) String() string { return n.Describe(i18n.Printer{}) }
 
 // Describe counts the passes in one line, "" if there were none. Why one failed is
 // not in it: that may tell of the conversation.
-func (n CompactionStats) Describe(p words.Printer) string {
+func (n CompactionStats) Describe(p i18n.Printer) string {
 	if n.Started == 0 {
 		return ""
 	}
@@ -69,7 +69,7 @@ func (n CompactionStats) Describe(p words.Printer) string {
 	for _, part := range []struct {
 		what string
 		n    int
-	}{{words.N("waiting"), n.Waiting}, {words.N("failed"), n.Failed}, {words.N("made for nothing"), n.Discarded}} {
+	}{{i18n.N("waiting"), n.Waiting}, {i18n.N("failed"), n.Failed}, {i18n.N("made for nothing"), n.Discarded}} {
 		if part.n > 0 {
 			s += fmt.Sprintf(", %s %d", p.Translate(part.what), part.n)
 		}

@@ -15,11 +15,11 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/words"
 )
 
 // endFailed ends a turn whose run did not reach an answer.
@@ -40,7 +40,7 @@ func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 	rows := t.deletePreviews()
 	rows = append(rows, t.failureNotice(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(i18n.Printer{}, err)}, Rows: rows})
 }
 
 // keepHistory leaves what was said in the transcript, closed so that the next
@@ -57,7 +57,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 			t.log.Error("take back what was said", zap.Error(wrong))
 		}
 	}
-	agent.Close(t.session.transcript, "[No answer was given: "+t.sentence(words.Printer{}, err)+"]")
+	agent.Close(t.session.transcript, "[No answer was given: "+t.sentence(i18n.Printer{}, err)+"]")
 }
 
 // undo takes back what the turn did to its conversation. Its passes go too: what
@@ -143,11 +143,11 @@ func (t *turn) deletePreviews() []outbox.Row {
 }
 
 // sentence is why there is no answer, and what to do.
-func (t *turn) sentence(p words.Printer, err error) string {
+func (t *turn) sentence(p i18n.Printer, err error) string {
 	if slot := t.first().Occurrence; slot != nil {
-		return excuse.Job(p, err, slot.Job)
+		return failure.Job(p, err, slot.Job)
 	}
-	return excuse.Message(p, err)
+	return failure.Message(p, err)
 }
 
 // failureNotice tells the person what went wrong and what to do.
@@ -173,7 +173,7 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.trace.Error = err.Error()
 	t.session = nil
 	rows := append(t.deletePreviews(), t.failureNotice(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(words.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(i18n.Printer{}, err)}, Rows: rows})
 }
 
 // quarantine ends a turn that has killed the process before.
@@ -197,7 +197,7 @@ func (t *turn) drop(ctx context.Context, text, why string) {
 
 // endTooOld ends a turn that would come too late: of a message, which is kept in its
 // conversation, or of a scheduled prompt.
-func (t *turn) endTooOld(ctx context.Context, why excuse.AbandonReason) {
+func (t *turn) endTooOld(ctx context.Context, why failure.AbandonReason) {
 	if slot := t.first().Occurrence; slot != nil {
 		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
 		return

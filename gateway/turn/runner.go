@@ -18,11 +18,11 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // Options are what a Runner works with.
@@ -102,7 +102,7 @@ type Options struct {
 	ReplyToMode map[chat.Account]string
 
 	// Printer says what people read from the daemon itself.
-	Printer words.Printer
+	Printer i18n.Printer
 	Model   ModelChoice
 	Policy  session.KeyPolicy
 	// Reset says when sessions of a place start over by themselves; nil: never.
@@ -152,7 +152,7 @@ type Runner struct {
 	closing     chan struct{} // closed by Close
 	breaks      breaks
 	spending    usageTotals
-	fallbacks   excuse.FallbackCounter
+	fallbacks   failure.FallbackCounter
 	active      activeTurns
 	compactions backgroundCompactions
 	asking      *questions
@@ -287,25 +287,25 @@ func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.poke(l) }
 
 // A turn is one claim on its way to its commit.
 type turn struct {
-	words.Printer // says what people read
-	runner        *Runner
-	claim         inbox.Claim
-	log           *zap.Logger
-	session       *sessionState // nil until loaded
-	trace         Trace
-	tokenUsage    llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	summarised    llm.Usage // by compactions, and by what tools had models do
-	lastSeen      inbox.ID  // the newest entry of which the model has heard
-	stored        int       // how many messages of the transcript are in the store, or in passes
-	passes        []inbox.Compaction
-	calls         []json.RawMessage // of models, as the ledger has them
-	kept          int               // how many of calls are in recorded steps
-	noted         json.RawMessage   // what the recorded steps have of the context engine
-	reprompt      bool              // the frozen prompt has changed
-	refused       bool              // a commit of it was refused for good
-	moreWork      bool              // the lane has more to do
-	replies       replies           // to questions of its tools
-	result        observe.Result    // "" unless a commit of it is true
+	i18n.Printer // says what people read
+	runner       *Runner
+	claim        inbox.Claim
+	log          *zap.Logger
+	session      *sessionState // nil until loaded
+	trace        Trace
+	tokenUsage   llm.Usage // by the turn's model calls, those of dead runs included once it ends
+	summarised   llm.Usage // by compactions, and by what tools had models do
+	lastSeen     inbox.ID  // the newest entry of which the model has heard
+	stored       int       // how many messages of the transcript are in the store, or in passes
+	passes       []inbox.Compaction
+	calls        []json.RawMessage // of models, as the ledger has them
+	kept         int               // how many of calls are in recorded steps
+	noted        json.RawMessage   // what the recorded steps have of the context engine
+	reprompt     bool              // the frozen prompt has changed
+	refused      bool              // a commit of it was refused for good
+	moreWork     bool              // the lane has more to do
+	replies      replies           // to questions of its tools
+	result       observe.Result    // "" unless a commit of it is true
 }
 
 func (t *turn) first() inbox.Entry { return t.claim.Entries[0] }
@@ -326,11 +326,11 @@ func (t *turn) run(ctx context.Context) {
 	case e.Exclusive:
 		t.command(ctx)
 	case t.claim.Crashed && t.suspended(ctx):
-		t.endTooOld(ctx, excuse.Suspended)
+		t.endTooOld(ctx, failure.Suspended)
 	case t.claim.Crashed && time.Since(e.Accepted) > t.runner.opts.Freshness:
-		t.endTooOld(ctx, excuse.Interrupted)
+		t.endTooOld(ctx, failure.Interrupted)
 	case t.runner.opts.Backlog > 0 && t.runner.age(e) > t.runner.opts.Backlog && !t.claim.Crashed:
-		t.endTooOld(ctx, excuse.TooOld)
+		t.endTooOld(ctx, failure.TooOld)
 	case e.Occurrence != nil && t.runner.opts.Scheduled != nil:
 		t.scheduled(ctx)
 	default:

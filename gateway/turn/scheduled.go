@@ -10,12 +10,12 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
-	"hermesd/gateway/words"
 )
 
 // Scheduled is what the gateway knows of scheduled runs.
@@ -116,7 +116,7 @@ func (t *turn) work(ctx context.Context, run PreparedRun) (string, error) {
 	}
 	var wrong error
 	if t.session.model, wrong = t.runner.choose(t.session.record.Settings); wrong != nil {
-		return "", &excuse.JobError{Err: words.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
+		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.window(ctx, len(steps) > 0)
 	stream := t.runner.opts.Delivery.Stream(t.draft(), 0)

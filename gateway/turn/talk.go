@@ -16,7 +16,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
-	"hermesd/gateway/excuse"
+	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
@@ -400,7 +400,7 @@ func (t *turn) noticed(n agent.Notice) []outbox.Row {
 	}
 	t.declare(string(ledger.Fallback))
 	t.runner.fallbacks.Add(n.Fallback, n.Err)
-	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, excuse.Summary(t.Printer, n.Err))})
+	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }
 
 // A inactivityTimer ends a turn that shows no sign of life, and says that a long one
@@ -433,7 +433,7 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *inactivityTimer {
 	})
 	w.mu.Unlock()
 	if w.limit > 0 {
-		w.end = time.AfterFunc(w.limit, func() { cancel(excuse.ErrInactive) })
+		w.end = time.AfterFunc(w.limit, func() { cancel(failure.ErrInactive) })
 		w.warn = time.AfterFunc(w.limit/2, func() {
 			t.notify(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
 		})

@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // Name returns the name under which a file is sent: one path element of
@@ -79,7 +79,7 @@ func TooLarge(limit int64) error {
 	if limit < 1<<20 {
 		size = fmt.Sprintf("%d KB", (limit+1023)>>10)
 	}
-	return words.Errorf("the file is larger than %s, the most that is taken", size)
+	return i18n.Errorf("the file is larger than %s, the most that is taken", size)
 }
 
 // Copy copies r to w, at most limit bytes. Where there are more, whole is false.
@@ -96,7 +96,7 @@ func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
 }
 
 // ErrTimeout says to people that a file was waited for in vain.
-var ErrTimeout = words.Errorf("it did not come in time")
+var ErrTimeout = i18n.Errorf("it did not come in time")
 
 // TimedOut reports whether a download with ctx that has failed with err was too slow.
 func TimedOut(ctx context.Context, err error) bool {

@@ -10,7 +10,7 @@ import (
 
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // A PairingManager lets people in by codes, and out again. *pairing.Book is one.
@@ -73,7 +73,7 @@ func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 	if err != nil || h.opts.Tell == nil || p.To == (chat.Address{}) {
 		return Approved{Person: p}, err
 	}
-	if err := h.opts.Tell(r.Context(), p.To, words.N(welcome)); err != nil {
+	if err := h.opts.Tell(r.Context(), p.To, i18n.N(welcome)); err != nil {
 		h.opts.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
 		return Approved{Person: p}, nil
 	}

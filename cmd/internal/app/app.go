@@ -32,12 +32,12 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
-	"hermesd/gateway/moves"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
@@ -78,7 +78,7 @@ type App struct {
 	store      *bolt.Store
 	files      *files.Workspace
 	set        tool.Set
-	words      words.Printer                  // says what people read
+	words      i18n.Printer                   // says what people read
 	commands   *terminal.Terminal             // nil: there is none
 	sandbox    func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
 	telemetry  telemetry
@@ -96,7 +96,7 @@ type App struct {
 	lengths    *contextLengths
 	prompts    *promptInputs
 	pairing    *pairing.Manager
-	moves      *moves.Registry
+	moves      *chatmigration.Registry
 	enforce    prompt.Enforcement
 	prefill    []llm.Message
 	ready      chan struct{}
@@ -150,13 +150,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.openPairing(ctx); err != nil {
 		return err
 	}
-	if a.moves, err = moves.Open(ctx, a.store); err != nil {
+	if a.moves, err = chatmigration.Open(ctx, a.store); err != nil {
 		return err
 	}
 	if err := a.openContextLengths(ctx); err != nil {
 		return err
 	}
-	if a.words, err = words.For(a.opts.Config.Display.Language); err != nil {
+	if a.words, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return wrongKey("display.language", err)
 	}
 	if err := a.loadPromptInputs(); err != nil {

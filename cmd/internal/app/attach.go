@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
-	"hermesd/gateway/words"
 )
 
 // attach takes a file that an answer attaches into the cache, from where it is
@@ -24,7 +24,7 @@ func (a *App) attach(path string) (chat.File, error) {
 			return f, err
 		}
 	}
-	return chat.File{}, words.Errorf("only files in %s can be sent", a.prompts.workspace)
+	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.prompts.workspace)
 }
 
 var errOutside = errors.New("outside")
@@ -45,17 +45,17 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 	info, err := root.Stat(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return chat.File{}, words.Errorf("there is no such file")
+		return chat.File{}, i18n.Errorf("there is no such file")
 	case err != nil: // a link that leads out, a path that is none
 		return chat.File{}, errOutside
 	case !info.Mode().IsRegular():
-		return chat.File{}, words.Errorf("it is not a file")
+		return chat.File{}, i18n.Errorf("it is not a file")
 	case info.Size() == 0:
-		return chat.File{}, words.Errorf("it is empty")
+		return chat.File{}, i18n.Errorf("it is empty")
 	}
 	file, err := root.Open(at)
 	if err != nil {
-		return chat.File{}, words.Errorf("it cannot be read")
+		return chat.File{}, i18n.Errorf("it cannot be read")
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {

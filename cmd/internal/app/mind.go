@@ -25,10 +25,10 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 )
 
 // A promptInputs is what shapes the answers beside the model: the persona, memories,
@@ -41,7 +41,7 @@ type promptInputs struct {
 	files     contextfile.Reader
 	all       []llm.Tool // those of the daemon; set before the first session
 	log       *zap.Logger
-	words     words.Printer                                                     // says what people read; set before the first session
+	words     i18n.Printer                                                      // says what people read; set before the first session
 	jobs      func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
 
 	mu   sync.Mutex // guards told
@@ -151,7 +151,7 @@ func (m *promptInputs) inputs(in *prompt.Inputs, r session.Record) (notes []stri
 		for _, n := range ns {
 			m.log.Warn(n.Text)
 			if n.Level == contextfile.Chat {
-				notes = append(notes, m.words.LocalizeError(words.Errorf(n.Format, n.Args...)))
+				notes = append(notes, m.words.LocalizeError(i18n.Errorf(n.Format, n.Args...)))
 			}
 		}
 	}

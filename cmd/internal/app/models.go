@@ -9,9 +9,9 @@ import (
 	"hermesd/agent/llm/pricing"
 	"hermesd/agent/llm/retry"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
-	"hermesd/gateway/words"
 )
 
 // models are those that sessions may be answered by: the configured one, its
@@ -68,7 +68,7 @@ func (m *models) of(s session.Settings) (config.Endpoint, error) {
 			return e, nil
 		}
 	}
-	return config.Endpoint{}, words.Errorf("%s is not configured any more", s.Provider)
+	return config.Endpoint{}, i18n.Errorf("%s is not configured any more", s.Provider)
 }
 
 // Choose implements gateway.Models.
@@ -115,7 +115,7 @@ func (m *models) Name(s session.Settings) string {
 func (m *models) Resolve(name string) (provider, model string, err error) {
 	name = strings.TrimSpace(name)
 	if strings.ContainsAny(name, " \t\n") || len(name) > 200 {
-		return "", "", words.Errorf("%.40q is not the name of a model", name)
+		return "", "", i18n.Errorf("%.40q is not the name of a model", name)
 	}
 	main := m.endpoints[0]
 	for i, e := range m.endpoints {
@@ -135,7 +135,7 @@ func (m *models) Resolve(name string) (provider, model string, err error) {
 	case name == "":
 		return "", "", nil
 	case main.Provider == "demo":
-		return "", "", words.Errorf("no provider is configured that has %s; set a key first", name)
+		return "", "", i18n.Errorf("no provider is configured that has %s; set a key first", name)
 	}
 	return main.Provider, name, nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"hermesd/adapters/slack/internal/mrkdwn"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // text returns what a message says to the agent. The bot's own name is taken
@@ -97,11 +97,11 @@ func files(in []file) []chat.File {
 		}
 		switch {
 		case f.Mode == "tombstone":
-			g.FetchError = words.N("the file was deleted from Slack")
+			g.FetchError = i18n.N("the file was deleted from Slack")
 		case f.Mode == "hidden_by_limit":
-			g.FetchError = words.N("Slack hides this file because the workspace is over the limit of its plan")
+			g.FetchError = i18n.N("Slack hides this file because the workspace is over the limit of its plan")
 		case f.External:
-			g.FetchError = words.N("the file is not at Slack but at another service")
+			g.FetchError = i18n.N("the file is not at Slack but at another service")
 		case f.Download != "" || f.Private != "":
 			g.Ref = f.Download
 			if g.Ref == "" {
@@ -110,7 +110,7 @@ func files(in []file) []chat.File {
 		case f.ID != "":
 			g.Ref = FileID + f.ID // of another workspace: its address has to be asked for
 		default:
-			g.FetchError = words.N("Slack does not say where the file is")
+			g.FetchError = i18n.N("Slack does not say where the file is")
 		}
 		out = append(out, g)
 	}

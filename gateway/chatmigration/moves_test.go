@@ -1,4 +1,4 @@
-package moves_test
+package chatmigration_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/moves"
+	"hermesd/gateway/chatmigration"
 )
 
 // values is a store of small values.
@@ -30,16 +30,16 @@ func group(id string) chat.Address {
 	return chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: id}
 }
 
-func open(t *testing.T, v *values) *moves.Registry {
+func open(t *testing.T, v *values) *chatmigration.Registry {
 	t.Helper()
-	b, err := moves.Open(t.Context(), v)
+	b, err := chatmigration.Open(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func add(t *testing.T, b *moves.Registry, pairs ...string) {
+func add(t *testing.T, b *chatmigration.Registry, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		if err := b.Add(t.Context(), group(pairs[i]), group(pairs[i+1])); err != nil {
@@ -104,7 +104,7 @@ func TestWhatIsNotKeptIsNotSo(t *testing.T) {
 		t.Errorf("-1 is %+v", got)
 	}
 	v.kept["moves"] = []byte("{")
-	if _, err := moves.Open(t.Context(), v); err == nil {
+	if _, err := chatmigration.Open(t.Context(), v); err == nil {
 		t.Error("a book that cannot be read is an empty one")
 	}
 }
@@ -123,7 +123,7 @@ func TestTheBookIsBounded(t *testing.T) {
 }
 
 func TestWithoutABookNothingHasMoved(t *testing.T) {
-	var b *moves.Registry
+	var b *chatmigration.Registry
 	if err := b.Add(t.Context(), group("-1"), group("-2")); err != nil || b.Current(group("-1")) != group("-1") || b.Previous(group("-2")) != nil {
 		t.Error("it has", err)
 	}

@@ -1,11 +1,11 @@
-// Package excuse says in plain sentences why there is no answer, and what a person
+// Package failure says in plain sentences why there is no answer, and what a person
 // can do: with a message, or with a scheduled prompt, of which there is no message
 // to send again.
 //
 // What an error is not known to mean is not described: the details are in the log.
 // What is kept of it (why, outcomes, transcripts) is said by the zero Printer, in
 // English.
-package excuse
+package failure
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/words"
 )
 
 // ErrInactive is the cause with which a turn ends that shows no sign of life.
@@ -31,7 +31,7 @@ func (f *JobError) Error() string { return f.Err.Error() }
 func (f *JobError) Unwrap() error { return f.Err }
 
 // Message says what went wrong with a message, and what to do next.
-func Message(p words.Printer, err error) string {
+func Message(p i18n.Printer, err error) string {
 	var le *llm.Error
 	var fault *JobError
 	switch {
@@ -52,13 +52,13 @@ func Message(p words.Printer, err error) string {
 }
 
 // Summary is what went wrong, without what anybody could do.
-func Summary(p words.Printer, err error) string {
+func Summary(p i18n.Printer, err error) string {
 	what, _, _ := strings.Cut(Message(p, err), ". ")
 	return strings.TrimSuffix(what, ".")
 }
 
 // Job says what went wrong with a scheduled prompt, and what to do next.
-func Job(p words.Printer, err error, id schedule.JobID) string {
+func Job(p i18n.Printer, err error, id schedule.JobID) string {
 	var le *llm.Error
 	var fault *JobError
 	short := Summary(p, err) + ". "
@@ -75,15 +75,15 @@ func Job(p words.Printer, err error, id schedule.JobID) string {
 	return short + runOrAsk(p, id)
 }
 
-func runAgain(p words.Printer, id schedule.JobID) string {
+func runAgain(p i18n.Printer, id schedule.JobID) string {
 	return p.T("`/cron run %s` runs it once more.", id)
 }
 
-func runOrAsk(p words.Printer, id schedule.JobID) string {
+func runOrAsk(p i18n.Printer, id schedule.JobID) string {
 	return p.T("`/cron run %s` runs it once more; if it stays, the operator finds the reason in the log.", id)
 }
 
-func reword(p words.Printer, id schedule.JobID) string {
+func reword(p i18n.Printer, id schedule.JobID) string {
 	return p.T("Have its words changed: tell me, or use `hermesd cron edit %s`.", id)
 }
 
@@ -92,7 +92,7 @@ func declined(err error) bool {
 	return errors.As(err, &refused)
 }
 
-func model(p words.Printer, e *llm.Error) string {
+func model(p i18n.Printer, e *llm.Error) string {
 	it := e.Provider
 	switch e.Class {
 	case llm.Auth:
@@ -117,7 +117,7 @@ func model(p words.Printer, e *llm.Error) string {
 	return p.T("%s refused the request. Send it again; if it stays, the operator finds the reason in the log.", it)
 }
 
-func modelOfJob(p words.Printer, e *llm.Error, id schedule.JobID) string {
+func modelOfJob(p i18n.Printer, e *llm.Error, id schedule.JobID) string {
 	short := Summary(p, e) + ". "
 	switch e.Class {
 	case llm.Auth, llm.Billing, llm.NotFound: // what the operator must do stands there
@@ -133,7 +133,7 @@ func modelOfJob(p words.Printer, e *llm.Error, id schedule.JobID) string {
 }
 
 // trouble names in a word or two why a model does not answer properly.
-func trouble(p words.Printer, c llm.Class) string {
+func trouble(p i18n.Printer, c llm.Class) string {
 	switch c {
 	case llm.Server:
 		return p.T("server error")
@@ -145,7 +145,7 @@ func trouble(p words.Printer, c llm.Class) string {
 	return p.T("garbage")
 }
 
-func in(p words.Printer, d time.Duration) string {
+func in(p i18n.Printer, d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
@@ -163,7 +163,7 @@ const (
 )
 
 // Message is what the sender of n messages reads.
-func (l AbandonReason) Message(p words.Printer, n int) string {
+func (l AbandonReason) Message(p i18n.Printer, n int) string {
 	if n > 1 {
 		return l.messages(p, n)
 	}
@@ -176,7 +176,7 @@ func (l AbandonReason) Message(p words.Printer, n int) string {
 	return p.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
 }
 
-func (l AbandonReason) messages(p words.Printer, n int) string {
+func (l AbandonReason) messages(p i18n.Printer, n int) string {
 	switch l {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or begin anew with `/new`.", n)
@@ -187,7 +187,7 @@ func (l AbandonReason) messages(p words.Printer, n int) string {
 }
 
 // Job is what those read to whom a scheduled prompt speaks.
-func (l AbandonReason) Job(p words.Printer, id schedule.JobID) string {
+func (l AbandonReason) Job(p i18n.Printer, id schedule.JobID) string {
 	var what string
 	switch l {
 	case Suspended:

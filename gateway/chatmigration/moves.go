@@ -1,7 +1,7 @@
-// Package moves remembers which chats have got a new id, so that what people
+// Package chatmigration remembers which chats have got a new id, so that what people
 // have written down by the old one goes on naming them: allowlists, prompts,
 // home channels, targets.
-package moves
+package chatmigration
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package words_test
+package i18n_test
 
 import (
 	"errors"
@@ -26,14 +26,14 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/words"
 )
 
-func printer(t *testing.T, language string) words.Printer {
+func printer(t *testing.T, language string) i18n.Printer {
 	t.Helper()
-	p, err := words.For(language)
+	p, err := i18n.For(language)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func printer(t *testing.T, language string) words.Printer {
 }
 
 func TestTheZeroPrinterSpeaksEnglishAsItStandsInTheCode(t *testing.T) {
-	for _, p := range []words.Printer{{}, printer(t, ""), printer(t, "en")} {
+	for _, p := range []i18n.Printer{{}, printer(t, ""), printer(t, "en")} {
 		if got, want := p.T("about %d tokens, %.1f %%, %v", 12345, 1.5, 90*time.Second), "about 12345 tokens, 1.5 %, 1m30s"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -70,7 +70,7 @@ func TestGerman(t *testing.T) {
 func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 	p := printer(t, "de")
 	disk := errors.New("disk full")
-	inner := words.Errorf("files cannot be sent here")
+	inner := i18n.Errorf("files cannot be sent here")
 	for _, tt := range []struct {
 		err         error
 		english, de string
@@ -80,13 +80,13 @@ func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 		{errors.Join(inner, disk), "files cannot be sent here\ndisk full", "hierher lassen sich keine Dateien schicken\ndisk full"},
 		{silent{inner}, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
 		{fmt.Errorf("send: %w", inner), "send: files cannot be sent here", "send: files cannot be sent here"},
-		{words.Errorf("It could not be deleted: %v.", inner), "It could not be deleted: files cannot be sent here.", "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken."},
-		{words.Errorf("It could not be deleted: %v.", disk), "It could not be deleted: disk full.", "Es ließ sich nicht löschen: disk full."},
+		{i18n.Errorf("It could not be deleted: %v.", inner), "It could not be deleted: files cannot be sent here.", "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken."},
+		{i18n.Errorf("It could not be deleted: %v.", disk), "It could not be deleted: disk full.", "Es ließ sich nicht löschen: disk full."},
 	} {
 		if got := tt.err.Error(); got != tt.english {
 			t.Errorf("the error is %q, want %q", got, tt.english)
 		}
-		if got := (words.Printer{}).LocalizeError(tt.err); got != tt.english {
+		if got := (i18n.Printer{}).LocalizeError(tt.err); got != tt.english {
 			t.Errorf("in English %q, want %q", got, tt.english)
 		}
 		if got := p.LocalizeError(tt.err); got != tt.de {
@@ -96,7 +96,7 @@ func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 	if got := p.T("It could not be deleted: %v.", inner); got != "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken." {
 		t.Errorf("an error among the arguments: %q", got)
 	}
-	if !errors.Is(words.Errorf("It could not be deleted: %v.", disk), disk) {
+	if !errors.Is(i18n.Errorf("It could not be deleted: %v.", disk), disk) {
 		t.Error("what is among the arguments is not wrapped")
 	}
 	if got := p.T("Nothing has happened for %v. I give up after %v.", 90*time.Second, 3*time.Minute); got != "Seit 1m30s ist nichts passiert. Nach 3m0s gebe ich auf." {
@@ -111,7 +111,7 @@ func (s silent) Unwrap() error { return s.error }
 
 func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
 	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
-		if _, err := words.For(name); err == nil {
+		if _, err := i18n.For(name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}
@@ -378,7 +378,7 @@ func says(n *ast.CallExpr) bool {
 		return true
 	case "N", "Errorf":
 		in, ok := sel.X.(*ast.Ident)
-		return ok && in.Name == "words"
+		return ok && in.Name == "i18n"
 	}
 	return false
 }

@@ -1,10 +1,10 @@
-package excuse
+package failure
 
 import (
 	"sync"
 	"time"
 
-	"hermesd/gateway/words"
+	"hermesd/gateway/i18n"
 )
 
 // FallbackStats counts how often since the start another model answered than the one
@@ -26,7 +26,7 @@ type FallbackCounter struct {
 func (t *FallbackCounter) Add(by string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.now = FallbackStats{t.now.Count + 1, by, Summary(words.Printer{}, err), time.Now()}
+	t.now = FallbackStats{t.now.Count + 1, by, Summary(i18n.Printer{}, err), time.Now()}
 }
 
 // Snapshot returns the count of now.

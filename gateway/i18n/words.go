@@ -1,11 +1,11 @@
-// Package words says the daemon's own sentences in the language of the people
+// Package i18n says the daemon's own sentences in the language of the people
 // who read them.
 //
 // A sentence is named by its English text, so the code can be read in place; the
 // others stand in one file for each language, beside this one. What a file does
 // not have is said in English. Only what people read in a chat goes through here:
 // what models, logs and the command line read is English.
-package words
+package i18n
 
 import (
 	"embed"
