@@ -130,7 +130,7 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 	reasons(t, "makes an HTTP client", got, map[string]string{
 		"agent/llm/catalog":               "asks the services of models, which the operator has named, about these",
 		"internal/dial":                   "the dialer itself: what people and models name is fetched by it",
-		"agent/llm/internal/wire":         "the provider that the operator has configured",
+		"agent/llm/internal/apiclient":    "the provider that the operator has configured",
 		"adapters/telegram":               "the Bot API server that the operator has configured",
 		"adapters/telegram/internal/wire": "the same",
 		"adapters/discord":                "files of Discord, over its transport",
@@ -180,20 +180,20 @@ func TestFilesAreOpenedInKnownPlacesOnly(t *testing.T) {
 		return top == "storage" || top == "internal" || top == "cmd" && pkg != "cmd/internal/app"
 	})
 	reasons(t, "opens files", got, map[string]string{
-		"agent/tools/files":       "the root of the workspace: what models name goes by it",
-		"agent/contextfile":       "roots of the home and of the workspace",
-		"agent/skills":            "roots of the folders with skills, and their cache",
-		"cmd/internal/app":        "roots of the workspace and the media cache, for what answers attach; outputs of jobs under names that lead nowhere",
-		"agent/memory":            "two files of fixed names",
-		"agent/prompt":            "the prefill file that the operator has named",
-		"agent/engine/plugin":     "programs that the operator has put into the home",
-		"adapters/httpapi":        "its key",
-		"adapters/internal/file":  "files of the media cache, by the name that the cache gave them",
-		"agent/llm/internal/wire": "the same",
-		"agent/speech":            "the same, and recordings that it makes there",
-		"agent/vision":            "the same",
-		"gateway/media":           "the media cache itself",
-		"gateway/turn":            "files of the media cache, by the name that the cache gave them",
+		"agent/tools/files":            "the root of the workspace: what models name goes by it",
+		"agent/contextfile":            "roots of the home and of the workspace",
+		"agent/skills":                 "roots of the folders with skills, and their cache",
+		"cmd/internal/app":             "roots of the workspace and the media cache, for what answers attach; outputs of jobs under names that lead nowhere",
+		"agent/memory":                 "two files of fixed names",
+		"agent/prompt":                 "the prefill file that the operator has named",
+		"agent/engine/plugin":          "programs that the operator has put into the home",
+		"adapters/httpapi":             "its key",
+		"adapters/internal/file":       "files of the media cache, by the name that the cache gave them",
+		"agent/llm/internal/apiclient": "the same",
+		"agent/speech":                 "the same, and recordings that it makes there",
+		"agent/vision":                 "the same",
+		"gateway/media":                "the media cache itself",
+		"gateway/turn":                 "files of the media cache, by the name that the cache gave them",
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 // A Level says who should read a Note.
@@ -60,7 +60,7 @@ type Project struct {
 // A Reader reads what prompts hold. It knows the texts that it has scanned last,
 // and scans them only once; files are read anew each time. Its zero value is
 // ready; its methods may be called from several goroutines.
-type Reader struct{ memo guard.Cache }
+type Reader struct{ memo injection.Cache }
 
 // LoadProject is that of a new Reader.
 func LoadProject(dir string) Project { return new(Reader).Project(dir) }
@@ -129,7 +129,7 @@ type loader struct {
 	root *os.Root
 	here string // the working directory, relative to root
 	p    *Project
-	memo *guard.Cache
+	memo *injection.Cache
 }
 
 func (l loader) hermes() string {
@@ -257,8 +257,8 @@ func (l loader) scan(shown, text string) string {
 		return text
 	}
 	l.p.note("%s is blocked, because it looks like prompt injection (%s): %q. The model is told that it was not loaded.",
-		shown, guard.JoinIDs(found), found[0].Excerpt)
-	return guard.Placeholder(shown, found)
+		shown, injection.JoinIDs(found), found[0].Excerpt)
+	return injection.Placeholder(shown, found)
 }
 
 func section(name, text string) string { return "## " + name + "\n\n" + text }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 const (
@@ -168,9 +168,9 @@ func look(root *os.Root, folder string) (string, []Note) {
 		case broken:
 			note("%s is not valid UTF-8; what could not be read is shown as \uFFFD.", at)
 		}
-		if hits := guard.Scan(text); len(hits) > 0 {
-			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, guard.JoinIDs(hits), hits[0].Excerpt)
-			text = guard.Placeholder(name, hits)
+		if hits := injection.Scan(text); len(hits) > 0 {
+			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, injection.JoinIDs(hits), hits[0].Excerpt)
+			text = injection.Placeholder(name, hits)
 		}
 		return "\n\n" + found + onOneLine(at) + "]\n" + strings.TrimSpace(limit(name, text)), notes
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 // SoulFile is the name of the file of the agent's identity, in the home.
@@ -46,7 +46,7 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	}
 	if found := r.memo.Scan(text); len(found) > 0 {
 		return "", instead("%s is not used, because it looks like prompt injection (%s): %q. The built-in identity is used instead. Correct the file and start a new session.",
-			SoulFile, guard.JoinIDs(found), found[0].Excerpt)
+			SoulFile, injection.JoinIDs(found), found[0].Excerpt)
 	}
 	var notes []Note
 	if broken {

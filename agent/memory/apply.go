@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 // An Op is one change of a store.
@@ -168,9 +168,9 @@ func check(op *Op) Result {
 	if p := parse(op.Content); op.Content != "" && (len(p) != 1 || p[0] != op.Content) {
 		return refuse(Invalid, "An entry cannot hold a line with only §, which separates entries. Add them one by one.")
 	}
-	if found := guard.ScanMemory(op.Content); len(found) > 0 {
+	if found := injection.ScanMemory(op.Content); len(found) > 0 {
 		return refuse(Injection, "Blocked: content matches threat pattern '%s' (%q). Memory stands in every prompt; say it in other words, or leave it out.",
-			guard.JoinIDs(found), found[0].Excerpt)
+			injection.JoinIDs(found), found[0].Excerpt)
 	}
 	return Result{}
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 // A Target is one of the two stores.
@@ -174,9 +174,9 @@ func (s *Store) Snapshot(t Target) (string, []Blocked, error) {
 			continue
 		}
 		seen[e] = true
-		if found := guard.ScanMemory(e); len(found) > 0 {
-			blocked = append(blocked, Blocked{t, e, guard.JoinIDs(found)})
-			e = guard.Placeholder(t.File(), found)
+		if found := injection.ScanMemory(e); len(found) > 0 {
+			blocked = append(blocked, Blocked{t, e, injection.JoinIDs(found)})
+			e = injection.Placeholder(t.File(), found)
 		}
 		shown = append(shown, e)
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 )
 
 // A MisplacedFile is a memory file that lies directly in the home, where it is not
@@ -54,9 +54,9 @@ func (s *Store) Import(ctx context.Context, from MisplacedFile) (int, error) {
 		return 0, fmt.Errorf("import memory: %s: %s", from.Path, f.lossy(s.Limit(from.Target), false))
 	}
 	for i, e := range f.entries {
-		if found := guard.ScanMemory(e); len(found) > 0 {
+		if found := injection.ScanMemory(e); len(found) > 0 {
 			return 0, fmt.Errorf("import memory: entry %d of %s looks like an attack (%s): %q; remove it, then import again",
-				i+1, from.Path, guard.JoinIDs(found), found[0].Excerpt)
+				i+1, from.Path, injection.JoinIDs(found), found[0].Excerpt)
 		}
 	}
 	if n, limit := size(f.entries), s.Limit(from.Target); n > limit {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 	"hermesd/agent/skills"
 )
 
@@ -32,7 +32,7 @@ func (w *world) guarded() skills.Options {
 	o := w.options()
 	o.Scan = func(text string) []string {
 		var ids []string
-		for _, f := range guard.Scan(text) {
+		for _, f := range injection.Scan(text) {
 			ids = append(ids, f.ID)
 		}
 		return ids

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"hermesd/agent/skills/internal/front"
+	"hermesd/agent/skills/internal/frontmatter"
 )
 
 // Problems returns what is wrong with the skills as far as their front matter and
@@ -63,7 +63,7 @@ func (l *Library) checkBody(s Skill) string {
 	if found := prose(l.o.Scan(string(raw))); len(found) > 0 {
 		return "it is not shown to the model: it contains potential prompt injection (" + strings.Join(found, ", ") + ")"
 	}
-	if _, body, ok := front.Split(raw); ok && strings.TrimSpace(string(body)) == "" {
+	if _, body, ok := frontmatter.Split(raw); ok && strings.TrimSpace(string(body)) == "" {
 		return "there are no instructions behind its front matter"
 	}
 	return ""

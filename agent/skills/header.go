@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/skills/internal/front"
+	"hermesd/agent/skills/internal/frontmatter"
 )
 
 // A header is what the front matter of a SKILL.md says.
@@ -33,7 +33,7 @@ func parse(folder string, text []byte) (header, []string) {
 		}
 		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
 	}
-	matter, _, ok := front.Split(text)
+	matter, _, ok := frontmatter.Split(text)
 	if !ok {
 		what := "it does not begin with a front matter between two lines ---"
 		if len(text) >= maxHeader {
@@ -41,10 +41,10 @@ func parse(folder string, text []byte) (header, []string) {
 		}
 		return h, append(problems, what)
 	}
-	fields, err := front.Mapping(matter)
+	fields, err := frontmatter.Mapping(matter)
 	if err != nil {
 		problems = append(problems, err.Error())
-		fields = front.Plain(matter)
+		fields = frontmatter.Plain(matter)
 	}
 	return h, append(problems, h.fill(folder, fields)...)
 }

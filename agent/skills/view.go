@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/skills/internal/front"
+	"hermesd/agent/skills/internal/frontmatter"
 )
 
 // ErrUnknown says that there is no skill of a name.
@@ -156,7 +156,7 @@ func (v View) Body() string {
 	if v.File != mainFile {
 		return v.Text
 	}
-	_, body, _ := front.Split([]byte(v.Text))
+	_, body, _ := frontmatter.Split([]byte(v.Text))
 	return strings.TrimSpace(string(body))
 }
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 
-	"hermesd/agent/skills/internal/front"
+	"hermesd/agent/skills/internal/frontmatter"
 )
 
 // A folder is one that was looked into.
@@ -263,7 +263,7 @@ func beginning(f handle, size int64, buf []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, _, whole := front.Split(buf[:n]); whole || n < usual || len(buf) > usual || size <= usual {
+		if _, _, whole := frontmatter.Split(buf[:n]); whole || n < usual || len(buf) > usual || size <= usual {
 			return buf[:n], nil
 		}
 		buf = make([]byte, min(size, maxHeader))

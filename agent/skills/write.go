@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/skills/internal/front"
+	"hermesd/agent/skills/internal/frontmatter"
 )
 
 // Create writes a new skill into the home. category is a folder or several,
@@ -230,7 +230,7 @@ func (l *Library) checkMain(name, content string) error {
 	if err := l.checkFile(name+"/"+mainFile, content); err != nil {
 		return err
 	}
-	_, body, ok := front.Split([]byte(content))
+	_, body, ok := frontmatter.Split([]byte(content))
 	if !ok {
 		return errors.New("the content must begin with a front matter: a line ---, name: and description:, a line ---; then the instructions")
 	}

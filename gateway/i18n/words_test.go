@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"hermesd/agent/shell"
+	"hermesd/agent/cmdpolicy"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -284,8 +284,8 @@ func said(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	for _, r := range shell.Rules() { // what a request for leave gives as its reasons
-		all[r.Description] = "agent/shell, rule " + r.Name
+	for _, r := range cmdpolicy.Rules() { // what a request for leave gives as its reasons
+		all[r.Description] = "agent/cmdpolicy, rule " + r.Name
 	}
 	all[outbox.RepeatNotice] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {

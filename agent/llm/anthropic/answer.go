@@ -9,7 +9,7 @@ import (
 	"io"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // errEnough says that the reader of the events wants no more.
@@ -17,7 +17,7 @@ var errEnough = errors.New("anthropic: enough")
 
 // stream is what an answer is read from.
 type stream interface {
-	Next() (wire.Event, error)
+	Next() (apiclient.Event, error)
 	Cut() *llm.Error
 	Garbage(what string, err error) *llm.Error
 	Refused(status int, body []byte) *llm.Error
@@ -94,7 +94,7 @@ func (a *answer) read(yield func(llm.Event, error) bool) error {
 }
 
 // take handles one event and reports whether the answer is complete.
-func (a *answer) take(raw wire.Event, send func(llm.Event) error) (done bool, err error) {
+func (a *answer) take(raw apiclient.Event, send func(llm.Event) error) (done bool, err error) {
 	var e event
 	if err := json.Unmarshal(raw.Data, &e); err != nil {
 		return false, a.call.Garbage("an event is no JSON", err)
@@ -250,17 +250,17 @@ type block struct {
 func (b *block) finish() (llm.Block, []byte) {
 	switch b.Type {
 	case "text":
-		if wire.Blank(b.text.String()) {
+		if apiclient.Blank(b.text.String()) {
 			return llm.Block{}, nil
 		}
 		out := llm.Block{Type: llm.Text, Text: b.text.String()}
 		return out, appendBlock(nil, out)
 	case "thinking":
-		raw := wire.AppendString([]byte(`{"type":"thinking","thinking":`), b.text.String())
-		raw = wire.AppendString(append(raw, `,"signature":`...), b.Signature)
+		raw := apiclient.AppendString([]byte(`{"type":"thinking","thinking":`), b.text.String())
+		raw = apiclient.AppendString(append(raw, `,"signature":`...), b.Signature)
 		return llm.Block{Type: llm.Thinking, Text: b.text.String()}, append(raw, '}')
 	case "tool_use":
-		out := llm.Block{Type: llm.ToolUse, ID: b.ID, Name: wire.Name(b.Name)}
+		out := llm.Block{Type: llm.ToolUse, ID: b.ID, Name: apiclient.Name(b.Name)}
 		if !llm.ValidToolCallID(out.ID) {
 			out.ID = "call_" + rand.Text()
 		}

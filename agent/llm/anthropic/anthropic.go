@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 	"hermesd/internal/secret"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 // A Provider calls models of the Messages API. Its methods may be called from
 // any goroutine.
 type Provider struct {
-	client    wire.Client
+	client    apiclient.Client
 	url       string
 	maxTokens int
 	header    http.Header
@@ -54,10 +54,10 @@ func New(o Options) *Provider {
 		maxTokens: cmp.Or(o.MaxTokens, 16_384),
 		header:    http.Header{"Anthropic-Version": {"2023-06-01"}},
 	}
-	p.client = wire.Client{
-		Name: cmp.Or(o.Name, "anthropic"), HTTP: wire.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
+	p.client = apiclient.Client{
+		Name: cmp.Or(o.Name, "anthropic"), HTTP: apiclient.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
 	}
-	p.client.Timeout, p.client.Idle = wire.Limits(o.Timeout, o.IdleTimeout, 15*time.Minute)
+	p.client.Timeout, p.client.Idle = apiclient.Limits(o.Timeout, o.IdleTimeout, 15*time.Minute)
 	if o.Key != "" {
 		p.header.Set("X-Api-Key", o.Key.Reveal())
 	}
@@ -70,7 +70,7 @@ func (p *Provider) Name() string { return p.client.Name }
 // Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		var body wire.Body
+		var body apiclient.Body
 		if err := p.encode(&body, r); err != nil {
 			yield(nil, err)
 			return

@@ -5,31 +5,31 @@ import (
 	"strconv"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // Encode appends the body of the request r to dst. Two calls with equal
 // requests append equal bytes. It uses and fills the transcript's wire form.
 func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
-	body := wire.Body{Buf: dst}
+	body := apiclient.Body{Buf: dst}
 	if err := p.encode(&body, r); err != nil {
 		return nil, err
 	}
 	return body.Bytes(), nil
 }
 
-func (p *Provider) encode(b *wire.Body, r *llm.Request) error {
-	msgs, err := wire.ListOf(r)
+func (p *Provider) encode(b *apiclient.Body, r *llm.Request) error {
+	msgs, err := apiclient.ListOf(r)
 	if err != nil {
 		return &llm.Error{Class: llm.Format, Provider: p.Name(), Message: err.Error()}
 	}
 	mark := ""
 	if on, _ := llm.CacheBreakpoints("anthropic", r.Model, p.url); on {
-		mark = wire.Mark(r.CacheTTL)
+		mark = apiclient.Mark(r.CacheTTL)
 	}
 	th := thinkingFor(r.Model, r.Effort, cmp.Or(r.MaxTokens, p.maxTokens))
 
-	dst := wire.AppendString(append(b.Buf, `{"model":`...), r.Model)
+	dst := apiclient.AppendString(append(b.Buf, `{"model":`...), r.Model)
 	dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(th.maxTokens), 10)
 	dst = appendSystem(dst, r, mark)
 	if len(r.Tools) > 0 {
@@ -55,12 +55,12 @@ func appendSystem(dst []byte, r *llm.Request, mark string) []byte {
 	const next = `,"system":[`
 	from := len(dst)
 	dst = append(dst, next...)
-	if !wire.Blank(r.System) {
-		dst = wire.AppendString(append(dst, `{"type":"text","text":`...), r.System)
+	if !apiclient.Blank(r.System) {
+		dst = apiclient.AppendString(append(dst, `{"type":"text","text":`...), r.System)
 		dst = append(append(dst, mark...), `},`...)
 	}
-	if !wire.Blank(r.SystemOverlay) {
-		dst = wire.AppendString(append(dst, `{"type":"text","text":`...), r.SystemOverlay)
+	if !apiclient.Blank(r.SystemOverlay) {
+		dst = apiclient.AppendString(append(dst, `{"type":"text","text":`...), r.SystemOverlay)
 		dst = append(dst, `},`...)
 	}
 	if len(dst) == from+len(next) {
@@ -74,9 +74,9 @@ func appendTool(dst []byte, i int, t llm.Tool) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
 	}
-	dst = wire.AppendString(append(dst, `{"name":`...), t.Name)
+	dst = apiclient.AppendString(append(dst, `{"name":`...), t.Name)
 	if t.Description != "" {
-		dst = wire.AppendString(append(dst, `,"description":`...), t.Description)
+		dst = apiclient.AppendString(append(dst, `,"description":`...), t.Description)
 	}
 	dst = append(dst, `,"input_schema":`...)
 	if len(t.Schema) == 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // emptyContent stands in for a message in which nothing can be sent, so that
@@ -14,15 +14,15 @@ import (
 const emptyContent = `{"type":"text","text":"(empty message)"}`
 
 // wireForm is how messages look in the transcript's wire form.
-func wireForm() wire.Form {
-	return wire.Form{Key: Dialect, Bare: Dialect + " without thinking", Encode: func(dst []byte, m llm.Message, bare bool) []byte {
+func wireForm() apiclient.Form {
+	return apiclient.Form{Key: Dialect, Bare: Dialect + " without thinking", Encode: func(dst []byte, m llm.Message, bare bool) []byte {
 		return appendMessage(dst, m, bare, "", nil)
 	}}
 }
 
 // appendMessages appends the list of messages. Those that carry a mark or an
 // overlay are encoded apart; the others come from the transcript's wire form.
-func appendMessages(b *wire.Body, l wire.List, mark string) {
+func appendMessages(b *apiclient.Body, l apiclient.List, mark string) {
 	var marked []int
 	if mark != "" {
 		marked = l.Marked(markable)
@@ -63,7 +63,7 @@ func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark string, ov
 		dst = append(dst, emptyContent...)
 	}
 	for _, text := range overlays {
-		dst = wire.AppendString(append(dst, `,{"type":"text","text":`...), text)
+		dst = apiclient.AppendString(append(dst, `,{"type":"text","text":`...), text)
 		dst = append(dst, '}')
 	}
 	return append(dst, `]}`...)
@@ -129,7 +129,7 @@ func markable(m llm.Message) bool {
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case llm.Text:
-			if !wire.Blank(b.Text) {
+			if !apiclient.Blank(b.Text) {
 				return true
 			}
 		case llm.Image, llm.ToolUse, llm.ToolResult:
@@ -144,15 +144,15 @@ func markable(m llm.Message) bool {
 func appendBlock(dst []byte, b llm.Block) []byte {
 	switch b.Type {
 	case llm.Text:
-		if wire.Blank(b.Text) {
+		if apiclient.Blank(b.Text) {
 			return dst
 		}
-		dst = wire.AppendString(append(dst, `{"type":"text","text":`...), b.Text)
+		dst = apiclient.AppendString(append(dst, `{"type":"text","text":`...), b.Text)
 	case llm.Image:
 		return appendImage(dst, b)
 	case llm.ToolUse:
-		dst = wire.AppendString(append(dst, `{"type":"tool_use","id":`...), callID(b.ID))
-		dst = wire.AppendString(append(dst, `,"name":`...), wire.Name(b.Name))
+		dst = apiclient.AppendString(append(dst, `{"type":"tool_use","id":`...), callID(b.ID))
+		dst = apiclient.AppendString(append(dst, `,"name":`...), apiclient.Name(b.Name))
 		dst = append(dst, `,"input":`...)
 		if llm.ValidInput(b.Input) {
 			dst = append(dst, b.Input...)
@@ -160,9 +160,9 @@ func appendBlock(dst []byte, b llm.Block) []byte {
 			dst = append(dst, `{}`...)
 		}
 	case llm.ToolResult:
-		dst = wire.AppendString(append(dst, `{"type":"tool_result","tool_use_id":`...), callID(b.ID))
-		if !wire.Blank(b.Text) {
-			dst = wire.AppendString(append(dst, `,"content":[{"type":"text","text":`...), b.Text)
+		dst = apiclient.AppendString(append(dst, `{"type":"tool_result","tool_use_id":`...), callID(b.ID))
+		if !apiclient.Blank(b.Text) {
+			dst = apiclient.AppendString(append(dst, `,"content":[{"type":"text","text":`...), b.Text)
 			dst = append(dst, `}]`...)
 		}
 		if b.Failed {
@@ -176,10 +176,10 @@ func appendBlock(dst []byte, b llm.Block) []byte {
 
 func appendImage(dst []byte, b llm.Block) []byte {
 	from := len(dst)
-	dst = wire.AppendString(append(dst, `{"type":"image","source":{"type":"base64","media_type":`...), b.MIME)
-	dst, ok := wire.AppendImage(append(dst, `,"data":"`...), b)
+	dst = apiclient.AppendString(append(dst, `{"type":"image","source":{"type":"base64","media_type":`...), b.MIME)
+	dst, ok := apiclient.AppendImage(append(dst, `,"data":"`...), b)
 	if !ok {
-		dst = wire.AppendString(append(dst[:from], `{"type":"text","text":`...), wire.MissingImage)
+		dst = apiclient.AppendString(append(dst[:from], `{"type":"text","text":`...), apiclient.MissingImage)
 		return append(dst, '}')
 	}
 	return append(dst, `"}}`...)
@@ -190,5 +190,5 @@ func callID(id string) string {
 	if id == "" {
 		return "call"
 	}
-	return wire.Ident(id)
+	return apiclient.Ident(id)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // errEnough says that the reader of the events wants no more.
@@ -17,7 +17,7 @@ var errEnough = errors.New("openai: enough")
 
 // stream is what an answer is read from.
 type stream interface {
-	Next() (wire.Event, error)
+	Next() (apiclient.Event, error)
 	Cut() *llm.Error
 	Garbage(what string, err error) *llm.Error
 	Refused(status int, body []byte) *llm.Error
@@ -261,7 +261,7 @@ func (a *answer) done() llm.Done {
 	if s := a.thought.String(); s != "" {
 		m.Blocks = append(m.Blocks, llm.Block{Type: llm.Thinking, Text: s})
 	}
-	if s := a.text.String(); !wire.Blank(s) {
+	if s := a.text.String(); !apiclient.Blank(s) {
 		m.Blocks = append(m.Blocks, llm.Block{Type: llm.Text, Text: s})
 	}
 	used := map[string]bool{}
@@ -289,7 +289,7 @@ var stops = map[string]llm.StopReason{
 // block returns the finished call. Its id is one that every service takes and
 // that no other call of the answer has.
 func (c *call) block(used map[string]bool) llm.Block {
-	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: wire.Name(c.name)}
+	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: apiclient.Name(c.name)}
 	if !llm.ValidToolCallID(b.ID) || used[b.ID] {
 		b.ID = "call_" + rand.Text()
 	}

@@ -5,14 +5,14 @@ import (
 	"strconv"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // Encode appends the body of the request r to dst. Two calls with equal
 // requests append equal bytes, until the service has refused lists in tool
 // messages. It uses and fills the transcript's wire form.
 func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
-	body := wire.Body{Buf: dst}
+	body := apiclient.Body{Buf: dst}
 	if err := p.encode(&body, r, p.shape(r)); err != nil {
 		return nil, err
 	}
@@ -25,15 +25,15 @@ func (p *Provider) shape(r *llm.Request) shape {
 	if !on || r.CacheTTL == "" {
 		return shape{}
 	}
-	return shape{mark: wire.Mark(r.CacheTTL), plainTools: p.plainTools.Load()}
+	return shape{mark: apiclient.Mark(r.CacheTTL), plainTools: p.plainTools.Load()}
 }
 
-func (p *Provider) encode(b *wire.Body, r *llm.Request, s shape) error {
-	msgs, err := wire.ListOf(r)
+func (p *Provider) encode(b *apiclient.Body, r *llm.Request, s shape) error {
+	msgs, err := apiclient.ListOf(r)
 	if err != nil {
 		return &llm.Error{Class: llm.Format, Provider: p.Name(), Message: err.Error()}
 	}
-	dst := wire.AppendString(append(b.Buf, `{"model":`...), r.Model)
+	dst := apiclient.AppendString(append(b.Buf, `{"model":`...), r.Model)
 	b.Buf = append(dst, `,"messages":`...)
 	s.appendMessages(b, r, msgs)
 	b.Buf = p.appendOptions(b.Buf, r)
@@ -61,10 +61,10 @@ func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
 		dst = strconv.AppendInt(append(dst, field...), int64(n), 10)
 	}
 	if r.Effort != "" && p.isHost("openrouter.ai") {
-		dst = wire.AppendString(append(dst, `,"reasoning":{"effort":`...), r.Effort)
+		dst = apiclient.AppendString(append(dst, `,"reasoning":{"effort":`...), r.Effort)
 		dst = append(dst, '}')
 	} else if r.Effort != "" {
-		dst = wire.AppendString(append(dst, `,"reasoning_effort":`...), r.Effort)
+		dst = apiclient.AppendString(append(dst, `,"reasoning_effort":`...), r.Effort)
 	}
 	return append(dst, '}')
 }
@@ -73,9 +73,9 @@ func appendTool(dst []byte, i int, t llm.Tool) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
 	}
-	dst = wire.AppendString(append(dst, `{"type":"function","function":{"name":`...), t.Name)
+	dst = apiclient.AppendString(append(dst, `{"type":"function","function":{"name":`...), t.Name)
 	if t.Description != "" {
-		dst = wire.AppendString(append(dst, `,"description":`...), t.Description)
+		dst = apiclient.AppendString(append(dst, `,"description":`...), t.Description)
 	}
 	dst = append(dst, `,"parameters":`...)
 	if len(t.Schema) == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 )
 
 // A shape is how contents are written for one target. Without a mark they are
@@ -21,7 +21,7 @@ type shape struct {
 
 func (s shape) lists() bool { return s.mark != "" }
 
-func (s shape) form() wire.Form {
+func (s shape) form() apiclient.Form {
 	key := Dialect
 	switch {
 	case s.lists() && s.plainTools:
@@ -29,7 +29,7 @@ func (s shape) form() wire.Form {
 	case s.lists():
 		key += " in lists"
 	}
-	return wire.Form{Key: key, Bare: key, Encode: func(dst []byte, m llm.Message, _ bool) []byte {
+	return apiclient.Form{Key: key, Bare: key, Encode: func(dst []byte, m llm.Message, _ bool) []byte {
 		return s.appendMessage(dst, m, false, nil)
 	}}
 }
@@ -37,7 +37,7 @@ func (s shape) form() wire.Form {
 // appendMessages appends the system message and the list of messages. Those
 // that carry a mark or an overlay are encoded apart; the others come from the
 // transcript's wire form.
-func (s shape) appendMessages(b *wire.Body, r *llm.Request, l wire.List) {
+func (s shape) appendMessages(b *apiclient.Body, r *llm.Request, l apiclient.List) {
 	var marked []int
 	if s.lists() {
 		marked = l.Marked(s.markable)
@@ -53,13 +53,13 @@ func (s shape) appendMessages(b *wire.Body, r *llm.Request, l wire.List) {
 
 func (s shape) appendSystem(dst []byte, r *llm.Request) []byte {
 	switch {
-	case wire.Blank(r.System) && wire.Blank(r.SystemOverlay):
+	case apiclient.Blank(r.System) && apiclient.Blank(r.SystemOverlay):
 		return dst
-	case wire.Blank(r.System):
+	case apiclient.Blank(r.System):
 		return s.appendContent(dst, message{open: `{"role":"system"`, parts: texts(r.SystemOverlay)})
 	}
 	m := message{open: `{"role":"system"`, parts: texts(r.System), marked: s.lists()}
-	if !wire.Blank(r.SystemOverlay) {
+	if !apiclient.Blank(r.SystemOverlay) {
 		m.overlays = []string{r.SystemOverlay}
 	}
 	return s.appendContent(dst, m)
@@ -123,11 +123,11 @@ func (s shape) split(m llm.Message) []message {
 		switch {
 		case b.Type == llm.ToolResult:
 			w := message{open: `{"role":"tool","tool_call_id":` + quoted(callID(b.ID)), instead: quoted("(no output)"), tool: true}
-			if !wire.Blank(b.Text) {
+			if !apiclient.Blank(b.Text) {
 				w.parts = texts(b.Text)
 			}
 			out = append(out, w)
-		case b.Type == llm.Image, b.Type == llm.Text && !wire.Blank(b.Text):
+		case b.Type == llm.Image, b.Type == llm.Text && !apiclient.Blank(b.Text):
 			rest.parts = append(rest.parts, b)
 		}
 	}
@@ -139,7 +139,7 @@ func (s shape) split(m llm.Message) []message {
 
 func assistant(m llm.Message) message {
 	w := message{open: `{"role":"assistant"`, instead: quoted(emptyMessage)}
-	if text := m.Text(); !wire.Blank(text) {
+	if text := m.Text(); !apiclient.Blank(text) {
 		w.parts = texts(text)
 	}
 	calls := m.ToolUses()
@@ -156,9 +156,9 @@ func assistant(m llm.Message) message {
 		if !llm.ValidInput(b.Input) {
 			input = "{}"
 		}
-		dst = wire.AppendString(append(dst, `{"id":`...), callID(b.ID))
-		dst = wire.AppendString(append(dst, `,"type":"function","function":{"name":`...), wire.Name(b.Name))
-		dst = wire.AppendString(append(dst, `,"arguments":`...), input)
+		dst = apiclient.AppendString(append(dst, `{"id":`...), callID(b.ID))
+		dst = apiclient.AppendString(append(dst, `,"type":"function","function":{"name":`...), apiclient.Name(b.Name))
+		dst = apiclient.AppendString(append(dst, `,"arguments":`...), input)
 		dst = append(dst, `}}`...)
 	}
 	w.shut = string(append(dst, ']'))
@@ -167,7 +167,7 @@ func assistant(m llm.Message) message {
 
 func texts(text string) []llm.Block { return []llm.Block{{Type: llm.Text, Text: text}} }
 
-func quoted(s string) string { return string(wire.AppendString(nil, s)) }
+func quoted(s string) string { return string(apiclient.AppendString(nil, s)) }
 
 // appendContent appends m with a comma before it.
 func (s shape) appendContent(dst []byte, m message) []byte {
@@ -179,7 +179,7 @@ func (s shape) appendContent(dst []byte, m message) []byte {
 	case len(m.parts) == 0 && len(m.overlays) == 0:
 		dst = append(dst, m.instead...)
 	default:
-		dst = wire.AppendString(dst, m.plain())
+		dst = apiclient.AppendString(dst, m.plain())
 	}
 	return append(append(dst, m.shut...), '}')
 }
@@ -222,14 +222,14 @@ func appendPart(dst []byte, b llm.Block) []byte {
 	if b.Type == llm.Image {
 		from := len(dst)
 		dst = append(append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), mimeOf(b)...), `;base64,`...)
-		dst, ok := wire.AppendImage(dst, b)
+		dst, ok := apiclient.AppendImage(dst, b)
 		if ok {
 			return append(dst, `"}}`...)
 		}
-		dst, text = dst[:from], wire.MissingImage
-		return append(wire.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
+		dst, text = dst[:from], apiclient.MissingImage
+		return append(apiclient.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
 	}
-	return append(wire.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
+	return append(apiclient.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
 }
 
 // mimeOf returns the type of a picture, which must not leave its string.

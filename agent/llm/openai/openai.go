@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/internal/wire"
+	"hermesd/agent/llm/internal/apiclient"
 	"hermesd/internal/secret"
 )
 
@@ -49,7 +49,7 @@ type Options struct {
 // A Provider calls models of one service. Its methods may be called from any
 // goroutine.
 type Provider struct {
-	client    wire.Client
+	client    apiclient.Client
 	url       string
 	host      string
 	maxTokens int
@@ -65,10 +65,10 @@ func New(o Options) *Provider {
 	if u, err := url.Parse(base); err == nil {
 		p.host = u.Hostname()
 	}
-	p.client = wire.Client{
-		Name: cmp.Or(o.Name, "openai"), HTTP: wire.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
+	p.client = apiclient.Client{
+		Name: cmp.Or(o.Name, "openai"), HTTP: apiclient.NewHTTP(o.HTTP), Headers: o.Headers, Key: o.Key,
 	}
-	p.client.Timeout, p.client.Idle = wire.Limits(o.Timeout, o.IdleTimeout, 90*time.Second)
+	p.client.Timeout, p.client.Idle = apiclient.Limits(o.Timeout, o.IdleTimeout, 90*time.Second)
 	if o.Key != "" {
 		p.header.Set("Authorization", "Bearer "+o.Key.Reveal())
 	}
@@ -96,9 +96,9 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 
 // ask sends r. A service that refuses a request with lists in tool messages,
 // but not the same one without them, is never sent such lists again.
-func (p *Provider) ask(ctx context.Context, r *llm.Request) (*wire.Call, error) {
+func (p *Provider) ask(ctx context.Context, r *llm.Request) (*apiclient.Call, error) {
 	s := p.shape(r)
-	var body wire.Body
+	var body apiclient.Body
 	if err := p.encode(&body, r, s); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (p *Provider) ask(ctx context.Context, r *llm.Request) (*wire.Call, error) 
 		return nil, err
 	}
 	s.plainTools = true
-	body = wire.Body{}
+	body = apiclient.Body{}
 	if err = p.encode(&body, r, s); err != nil {
 		return nil, err
 	}

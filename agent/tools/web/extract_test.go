@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/web"
 	"hermesd/internal/dial"
@@ -386,8 +386,8 @@ func TestAPageCannotLeaveItsTags(t *testing.T) {
 
 func TestInstructionsInAPageArePointedOut(t *testing.T) {
 	scan := func(text string) []string {
-		if found := guard.Scan(text); len(found) > 0 {
-			return []string{guard.JoinIDs(found)}
+		if found := injection.Scan(text); len(found) > 0 {
+			return []string{injection.JoinIDs(found)}
 		}
 		return nil
 	}

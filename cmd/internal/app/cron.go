@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
@@ -34,12 +34,12 @@ func CronRules(cfg *config.Config) schedule.Validator {
 // scanPrompt returns what in a scheduled prompt looks like an attack. Where skills
 // are loaded only wording counts: what they teach looks like more.
 func scanPrompt(prompt string, skills bool) string {
-	found := guard.ScanMemory(prompt)
+	found := injection.ScanMemory(prompt)
 	if skills {
-		wording := []string{guard.PromptInjection, guard.DeceptionHide, guard.SysPromptOverride, guard.DisregardRules}
-		found = slices.DeleteFunc(found, func(f guard.Finding) bool { return !slices.Contains(wording, f.ID) })
+		wording := []string{injection.PromptInjection, injection.DeceptionHide, injection.SysPromptOverride, injection.DisregardRules}
+		found = slices.DeleteFunc(found, func(f injection.Finding) bool { return !slices.Contains(wording, f.ID) })
 	}
-	return guard.JoinIDs(found)
+	return injection.JoinIDs(found)
 }
 
 // cron is how the daemon runs scheduled prompts.

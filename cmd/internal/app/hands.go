@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent"
+	"hermesd/agent/cmdpolicy"
+	"hermesd/agent/cmdreview"
 	"hermesd/agent/engine/compressor"
-	"hermesd/agent/review"
-	"hermesd/agent/shell"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/clarify"
 	"hermesd/agent/tools/cronjob"
@@ -165,10 +165,10 @@ func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
 
 // guarded judges a command before it runs.
 func guarded(_ context.Context, command string) terminal.PolicyResult {
-	switch v := shell.Evaluate(command); v.Class {
-	case shell.Allowed:
+	switch v := cmdpolicy.Evaluate(command); v.Class {
+	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
-	case shell.Dangerous:
+	case cmdpolicy.Dangerous:
 		return terminal.PolicyResult{Reasons: v.Reasons, Key: v.ApprovalKey}
 	default:
 		return terminal.PolicyResult{Blocked: strings.Join(v.Reasons, "; ")}
@@ -244,7 +244,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	j := review.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
+	j := cmdreview.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
 		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})

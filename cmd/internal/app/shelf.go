@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"hermesd/agent/guard"
+	"hermesd/agent/injection"
 	"hermesd/agent/llm"
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
@@ -85,12 +85,12 @@ func Library(c *config.Config, home string) (*skills.Library, error) {
 
 // scanner names the version of scan: what an earlier one found of a skill is not
 // believed. The number counts changes of its code, the rest those of its rules.
-func scanner() string { return "guard 3 " + guard.Version() }
+func scanner() string { return "guard 3 " + injection.Version() }
 
 // scan names what is suspicious in a text.
 func scan(text string) []string {
 	var ids []string
-	for _, f := range guard.Scan(text) {
+	for _, f := range injection.Scan(text) {
 		ids = append(ids, f.ID)
 	}
 	return ids

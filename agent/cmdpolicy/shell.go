@@ -1,0 +1,173 @@
+// Package cmdpolicy judges command lines before they run: whether they may, whether
+// a person has to agree, or whether they never may. It reads a command the way a
+// shell would, through quotes, variables, pipes, substitutions and the programs
+// that run other programs, and tells what it found in words for the person.
+//
+// It looks at the text only. It does not know what a script or a program does
+// once it runs, so a command that is allowed is not a command that is safe: the
+// sandbox is the wall, this is the sign on it. Where it cannot tell what would
+// run it says so and asks.
+//
+// A judgement is about the command byte for byte: nothing rewritten is returned
+// that could run in its place. Judge is total, deterministic, and bounded in time
+// for any input; it may be called from any goroutine.
+package cmdpolicy
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Class says what may happen to a command. The higher, the graver.
+type Class int
+
+// The classes.
+const (
+	Allowed   Class = iota // runs
+	Dangerous              // runs only with the leave of a person
+	Blocked                // never runs, whoever agrees
+)
+
+func (c Class) String() string {
+	switch c {
+	case Allowed:
+		return "allowed"
+	case Dangerous:
+		return "dangerous"
+	case Blocked:
+		return "blocked"
+	}
+	return "unknown class"
+}
+
+// A Result is what is said of a command. It holds all that was found, the
+// gravest first, then in the order of Rules.
+type Result struct {
+	Class   Class
+	Reasons []string // in plain words for the person, as many as Rules
+	Rules   []string // names out of Rules()
+	// ApprovalKey names what leave for the session, or for ever, covers: commands of the
+	// same key. "": leave covers this command only, once.
+	ApprovalKey string
+}
+
+// Limits of one judgement. What exceeds them cannot be told, and is dangerous.
+const (
+	MaxLength  = 64 << 10 // bytes of a command
+	maxSteps   = 10_000   // nodes that are looked at
+	maxDepth   = 24       // shells within shells, functions within functions
+	maxValues  = 8        // values of one variable
+	maxChoices = 48       // combinations of values in one command
+	maxFields  = 96       // words that one word becomes
+	maxText    = 64 << 10 // bytes of any value that is followed
+	maxKey     = 300      // bytes of a key
+)
+
+// Evaluate says what may happen to a command that would be given to sh or bash.
+func Evaluate(command string) Result {
+	if len(command) > MaxLength {
+		j := newEvaluator()
+		j.hit("too-long", "", "")
+		j.scanText(command[:MaxLength])
+		return j.verdict()
+	}
+	j := newEvaluator()
+	clean, hidden := visible(command)
+	run := func() {
+		if hidden {
+			j.hit("hidden-characters", "", "")
+		}
+		j.safely(clean)
+	}
+	run() // once to learn the variables, functions and files
+	j.again()
+	run()
+	return j.verdict()
+}
+
+// visible returns the command without the characters that we use as marks, and
+// whether it holds characters that a person does not see as what they are.
+func visible(command string) (string, bool) {
+	hidden := !utf8.ValidString(command)
+	clean := strings.Map(func(r rune) rune {
+		if (unicode.IsControl(r) && r != '\n' && r != '\t') || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
+			(unicode.IsSpace(r) && r > unicode.MaxASCII) {
+			hidden = true
+		}
+		if r <= one {
+			return -1
+		}
+		return r
+	}, command)
+	return clean, hidden
+}
+
+// safely judges a script. A fault of the reader itself is something that cannot
+// be told, not the end of the program.
+func (j *evaluator) safely(script string) {
+	defer func() {
+		if recover() != nil {
+			j.hit("unreadable", "", "")
+			j.scanText(script)
+		}
+	}()
+	j.script(script, text{kind: none})
+}
+
+// A hit is one thing that was found.
+type hit struct {
+	rule    int // index into rules
+	program string
+	detail  string // what leave is bound to, beyond the program
+}
+
+// hit notes that a rule holds. program and detail narrow down what leave covers.
+func (j *evaluator) hit(rule, program, detail string) {
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == rule })
+	if i < 0 {
+		i = 0 // a slip of ours: the rule for what cannot be told
+	}
+	h := hit{i, program, printable(detail)}
+	if strings.ContainsRune(detail, hole) {
+		j.once = true
+	}
+	if len(j.hits) < maxFields && !slices.Contains(j.hits, h) {
+		j.hits = append(j.hits, h)
+	}
+}
+
+func (j *evaluator) verdict() Result {
+	slices.SortStableFunc(j.hits, func(a, b hit) int {
+		if c := int(rules[b.rule].Class) - int(rules[a.rule].Class); c != 0 {
+			return c
+		}
+		return a.rule - b.rule
+	})
+	var v Result
+	var keys []string
+	once := j.once
+	for _, h := range j.hits {
+		r := rules[h.rule]
+		v.Class = max(v.Class, r.Class)
+		if !slices.Contains(v.Rules, r.Name) {
+			v.Rules, v.Reasons = append(v.Rules, r.Name), append(v.Reasons, r.Description)
+		}
+		key := r.Name + ":" + h.program
+		switch r.Scope {
+		case ThisCommand:
+			once = true
+		case SameTargets:
+			key += ":" + h.detail
+		}
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	if key := strings.Join(keys, "\n"); v.Class == Dangerous && !once && len(key) <= maxKey {
+		v.ApprovalKey = key
+	}
+	return v
+}

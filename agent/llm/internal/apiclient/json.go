@@ -1,0 +1,113 @@
+package apiclient
+
+import (
+	"encoding/base64"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"hermesd/agent/llm"
+)
+
+const hex = "0123456789abcdef"
+
+// AppendString appends s as a JSON string, always the same bytes for the same
+// s. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(append(dst, s[from:i]...), "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		if c >= 0x20 && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}
+
+// maxImage is the most bytes of a picture that is sent; services refuse far
+// smaller ones.
+const maxImage = 32 << 20
+
+// AppendImage appends the bytes of b's picture in base64 and reports whether it
+// could be read.
+func AppendImage(dst []byte, b llm.Block) ([]byte, bool) {
+	info, err := os.Stat(b.Path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxImage {
+		return dst, false
+	}
+	data, err := os.ReadFile(b.Path)
+	if err != nil || len(data) == 0 {
+		return dst, false
+	}
+	return base64.StdEncoding.AppendEncode(dst, data), true
+}
+
+// MissingImage is what stands in place of a picture that can no longer be read.
+const MissingImage = "[a picture that is no longer available]"
+
+// Blank reports whether s has nothing that services accept as text.
+func Blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// Name returns name as services accept it for a tool; a valid name stays as it
+// is.
+func Name(name string) string {
+	const most = 64
+	clean := Ident(name)
+	if clean == "" {
+		return "unknown"
+	}
+	return clean[:min(len(clean), most)]
+}
+
+// Ident returns s with every letter that identifiers cannot have replaced by
+// an underscore.
+func Ident(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// Mark returns the member that marks a block for the cache, with the comma
+// before it; "" for no marks.
+func Mark(ttl string) string {
+	switch ttl {
+	case "":
+		return ""
+	case "1h":
+		return `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+	}
+	return `,"cache_control":{"type":"ephemeral"}`
+}
