@@ -54,7 +54,7 @@ hostile: ## what is hostile in one chat, and how long others wait for being acce
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
 	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS)
-	HERMESD_RECALL=all $(GO) test -count=1 -timeout 30m ./agent/engine/internal/recall
+	HERMESD_RECALL=all $(GO) test -count=1 -timeout 30m ./agent/engine/internal/recallbench
 
 # FUZZ_OF and FUZZ_PART run every FUZZ_OF-th target only, from FUZZ_PART on. The
 # go command sometimes reports the end of the time itself as a failure

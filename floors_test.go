@@ -43,7 +43,7 @@ var floors = map[string]string{
 	"agent/llm/llmtest":     "agent/llm internal/sim/llm",
 	"agent/llm/catalog":     "",
 	"docs/examples":         "",
-	"storage/index/recall":  "storage agent/tools/search gateway/session",
+	"storage/index/recall":  "storage agent/tools/sessionsearch gateway/session",
 	"agent/injection":       "",
 	"agent/memory":          "agent/injection",
 	"agent/contextfile":     "agent/injection",

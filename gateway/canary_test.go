@@ -16,7 +16,7 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/prompt"
-	"hermesd/agent/tools/search"
+	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
@@ -85,7 +85,7 @@ type aviary struct {
 }
 
 // A shelf is a library that is there once the store is.
-type shelf struct{ search.Library }
+type shelf struct{ sessionsearch.Library }
 
 var (
 	bird  = regexp.MustCompile(`canary [a-z]\d+x`)
@@ -97,7 +97,7 @@ var (
 // canaries and reads what it has heard of, and says again whatever it has read.
 func newAviary(t *testing.T) *aviary {
 	a := &aviary{harness: newHarness(t), birds: map[string]spot{}}
-	a.tools = append(a.tools, search.New(&a.shelf, search.Options{}))
+	a.tools = append(a.tools, sessionsearch.New(&a.shelf, sessionsearch.Options{}))
 	a.model.Default = a.mind
 	a.set = func(o *gateway.Options) {
 		x, err := index.Open(filepath.Join(a.dir, "search.db"))
@@ -105,7 +105,7 @@ func newAviary(t *testing.T) *aviary {
 			t.Fatal(err)
 		}
 		a.close = x.Close
-		a.follow = index.NewFollower(x, a.store, search.Name, zap.NewNop())
+		a.follow = index.NewFollower(x, a.store, sessionsearch.Name, zap.NewNop())
 		a.shelf.Library = recall.New(x, a.store, func() {})
 		o.Access, o.CheckTool = ranked(t), byLevel
 		build := o.Prefix
@@ -122,11 +122,11 @@ func (a *aviary) mind(r llmtest.Recorded) llmtest.Answer {
 	if strings.Contains(r.Newest(), "tell me all") {
 		var calls []llmtest.Call
 		for _, q := range []string{`{"query":"canary","limit":10}`, `{"query":"canary","limit":10,"sort":"newest"}`, `{}`} {
-			calls = append(calls, llmtest.Call{Name: search.Name, Input: q})
+			calls = append(calls, llmtest.Call{Name: sessionsearch.Name, Input: q})
 		}
 		for _, id := range a.ids {
 			if strings.Contains(id, "_") { // a session's
-				calls = append(calls, llmtest.Call{Name: search.Name, Input: fmt.Sprintf(`{"session_id":%q,"around":1,"window":25}`, id)})
+				calls = append(calls, llmtest.Call{Name: sessionsearch.Name, Input: fmt.Sprintf(`{"session_id":%q,"around":1,"window":25}`, id)})
 			}
 		}
 		return llmtest.Answer{Calls: calls}

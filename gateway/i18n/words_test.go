@@ -279,7 +279,7 @@ func said(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	for dir, file := range map[string]string{"contextfile": "soul.go", "engine/internal/core": "pass.go", "engine/plugin": "engine.go"} {
+	for dir, file := range map[string]string{"contextfile": "soul.go", "engine/internal/compaction": "pass.go", "engine/plugin": "engine.go"} {
 		if err := saidIn(t, filepath.Join("../../agent", dir), all, file); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/engine/summary"
 )
 
@@ -19,26 +19,26 @@ import (
 const Name = "compressor"
 
 // Settings are those under `compression` that the engine obeys.
-type Settings = core.Settings
+type Settings = compaction.Settings
 
 // Options are what the engine is made of.
-type Options = core.Options
+type Options = compaction.Options
 
 // TokenLimits are derived from the settings and the window of a model.
-type TokenLimits = core.TokenLimits
+type TokenLimits = compaction.TokenLimits
 
 // Note is appended to the system prompt of a session that has been compacted.
-const Note = core.Note
+const Note = compaction.Note
 
 // Defaults returns the settings that hold if nobody sets any.
-func Defaults() Settings { return core.Defaults() }
+func Defaults() Settings { return compaction.Defaults() }
 
 // An Engine is the engine of one session. It implements agent.Engine and
 // agent.Lifecycle.
-type Engine struct{ *core.Engine }
+type Engine struct{ *compaction.Engine }
 
 // New returns the engine of one session.
-func New(o Options) *Engine { return &Engine{core.New(o, summarizer{}, nil)} }
+func New(o Options) *Engine { return &Engine{compaction.New(o, summarizer{}, nil)} }
 
 // summarizer keeps one summary up to date.
 type summarizer struct{}
@@ -46,7 +46,7 @@ type summarizer struct{}
 func (summarizer) Name() string          { return Name }
 func (summarizer) Save() json.RawMessage { return nil }
 
-func (summarizer) Write(ctx context.Context, w *summary.Writer, p core.SummaryInput) (string, error) {
+func (summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.SummaryInput) (string, error) {
 	if p.WithoutModel {
 		return w.Redact(summary.WithoutModel(p.Previous, p.Messages, p.Budget)), nil
 	}

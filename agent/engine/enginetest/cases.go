@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/llm"
 )
 
@@ -40,7 +40,7 @@ func discarded(t *testing.T, build func(Setup) agent.Engine) {
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		if got.From != want.From || got.To != want.To || !slices.EqualFunc(got.Messages, want.Messages, shape.Equal) {
+		if got.From != want.From || got.To != want.To || !slices.EqualFunc(got.Messages, want.Messages, plan.Equal) {
 			t.Fatalf("round %d: after a pass that was discarded the next one is another: %d to %d, want %d to %d", round, got.From, got.To, want.From, want.To)
 		}
 		if err := good(s.View(), got); err != nil {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
 )
@@ -83,7 +83,7 @@ func anyList(t *rapid.T, build func(Setup) agent.Engine) {
 		}
 		before := slices.Clone(v.Messages)
 		p, err := e.Compress(context.Background(), v)
-		if !slices.EqualFunc(before, v.Messages, shape.Equal) {
+		if !slices.EqualFunc(before, v.Messages, plan.Equal) {
 			t.Fatal("the pass has changed what it was given")
 		}
 		if err != nil {
@@ -129,10 +129,10 @@ func good(v agent.ContextView, p agent.Compaction) error {
 		return fmt.Errorf("it archives %d to %d of %d", p.From, p.To, len(v.Messages))
 	}
 	head, tail := v.Messages[:p.From], v.Messages[p.To:]
-	if len(p.Messages) < len(head)+len(tail) || !slices.EqualFunc(head, p.Messages[:len(head)], shape.Equal) {
+	if len(p.Messages) < len(head)+len(tail) || !slices.EqualFunc(head, p.Messages[:len(head)], plan.Equal) {
 		return errors.New("what is before the archived messages is not as it was")
 	}
-	if !slices.EqualFunc(tail, p.Messages[len(p.Messages)-len(tail):], shape.Equal) {
+	if !slices.EqualFunc(tail, p.Messages[len(p.Messages)-len(tail):], plan.Equal) {
 		return errors.New("the tail is not as it was")
 	}
 	if p.After >= p.Before {
@@ -147,7 +147,7 @@ func good(v agent.ContextView, p agent.Compaction) error {
 
 // newest reports that the newest message of the user is not there verbatim.
 func newest(before, after []llm.Message) error {
-	i := shape.NewestUser(before)
+	i := plan.NewestUser(before)
 	if i < 0 {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/tool"
 )
@@ -14,12 +14,12 @@ import (
 const Name = "lcm"
 
 // Options are what the engine is made of; they are those of the compressor.
-type Options = core.Options
+type Options = compaction.Options
 
 // An Engine is the engine of one session. It implements agent.Engine,
 // agent.Lifecycle and agent.Toolbox.
 type Engine struct {
-	*core.Engine
+	*compaction.Engine
 	s *summarizer
 	a Archive
 }
@@ -27,7 +27,7 @@ type Engine struct {
 // New returns the engine of one session whose messages a reads.
 func New(o Options, a Archive) *Engine {
 	s := &summarizer{}
-	e := core.New(o, s, func(raw json.RawMessage) { s.t = read(raw) })
+	e := compaction.New(o, s, func(raw json.RawMessage) { s.t = read(raw) })
 	return &Engine{e, s, a}
 }
 
@@ -61,7 +61,7 @@ func (s *summarizer) tree() tree {
 
 // Write implements core.Scribe: what is archived becomes a leaf, and old nodes
 // get one above them until the top fits.
-func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p core.SummaryInput) (string, error) {
+func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.SummaryInput) (string, error) {
 	t := s.tree().before(p.Start)
 	if len(t.Nodes) == 0 && p.Previous != "" { // of another engine
 		t = t.add(node{From: p.First, To: p.Start, Text: p.Previous})
@@ -97,7 +97,7 @@ func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p core.Summar
 const least = 600
 
 // text has a leaf written.
-func (s *summarizer) text(ctx context.Context, w *summary.Writer, p core.SummaryInput, parts []string, budget int) (string, error) {
+func (s *summarizer) text(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, parts []string, budget int) (string, error) {
 	if p.WithoutModel {
 		return w.Redact(summary.WithoutModel("", p.Messages, budget)), nil
 	}
@@ -105,7 +105,7 @@ func (s *summarizer) text(ctx context.Context, w *summary.Writer, p core.Summary
 }
 
 // above has a node above ns written.
-func (s *summarizer) above(ctx context.Context, w *summary.Writer, p core.SummaryInput, ns []node, budget int) (string, error) {
+func (s *summarizer) above(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, ns []node, budget int) (string, error) {
 	if p.WithoutModel {
 		return joined(ns, budget), nil
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 )
@@ -55,7 +55,7 @@ func (b tools) tree(ctx context.Context, c tool.Call) (tree, Archive, error) {
 	if err != nil {
 		return tree{}, nil, fmt.Errorf("the archive of this conversation cannot be opened: %w", err)
 	}
-	t := read(core.Kept(raw, Name))
+	t := read(compaction.Kept(raw, Name))
 	if len(t.Nodes) == 0 {
 		return t, a, errNothing
 	}

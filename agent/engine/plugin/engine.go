@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/tokens"
 )
@@ -200,7 +200,7 @@ func fit(v agent.ContextView, a answer) (p agent.Compaction, err error) {
 	if a.From < 0 || a.From >= a.To || a.To > len(v.Messages) {
 		return unfit("it archives %d to %d of %d messages", a.From, a.To, len(v.Messages))
 	}
-	if i := shape.NewestUser(v.Messages); i >= a.From && i < a.To {
+	if i := plan.NewestUser(v.Messages); i >= a.From && i < a.To {
 		return unfit("it archives the newest message of the user")
 	}
 	if len(a.State) > 1<<20 {

@@ -20,7 +20,7 @@ import (
 	"hermesd/agent/tools/clarify"
 	"hermesd/agent/tools/cronjob"
 	"hermesd/agent/tools/delegate"
-	"hermesd/agent/tools/send"
+	"hermesd/agent/tools/sendmessage"
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/gateway/session"
@@ -32,7 +32,7 @@ import (
 // actionTools are the tools that change something, or that reach people and places
 // outside of the conversation.
 func (a *App) actionTools() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), send.New(a.destinations), cronjob.New(cronPort{a})}
+	ts := []tool.Tool{clarify.New(), sendmessage.New(a.destinations), cronjob.New(cronPort{a})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err
@@ -176,11 +176,11 @@ func guarded(_ context.Context, command string) terminal.PolicyResult {
 }
 
 // destinations are the places that send_message can name.
-func (a *App) destinations(ctx context.Context, _ string) ([]send.Target, error) {
+func (a *App) destinations(ctx context.Context, _ string) ([]sendmessage.Target, error) {
 	places, err := a.gateway.KnownTargets(ctx)
-	var ts []send.Target
+	var ts []sendmessage.Target
 	for _, p := range places {
-		ts = append(ts, send.Target{Name: p.Name, Note: p.Note})
+		ts = append(ts, sendmessage.Target{Name: p.Name, Note: p.Note})
 	}
 	return ts, err
 }

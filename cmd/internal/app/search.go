@@ -8,7 +8,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/tool"
-	"hermesd/agent/tools/search"
+	"hermesd/agent/tools/sessionsearch"
 	"hermesd/cmd/internal/admin"
 	"hermesd/storage/index"
 	"hermesd/storage/index/recall"
@@ -23,8 +23,8 @@ func (a *App) openIndex() (tool.Tool, error) {
 	}
 	a.undo = append(a.undo, x.Close)
 	a.found = x
-	a.index = index.NewFollower(x, a.store, search.Name, a.opts.Log)
-	return search.New(recall.New(x, a.store, a.index.Wake), search.Options{Summarize: a.summarizer()}), nil
+	a.index = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
+	return sessionsearch.New(recall.New(x, a.store, a.index.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
 }
 
 // maxSummary is how many tokens a summary of one conversation that was found may

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hermesd/agent/tools/search"
+	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
 )
@@ -43,7 +43,7 @@ func (l *Library) asking(ctx context.Context, id string) (session.Record, index.
 }
 
 // Search implements search.Library.
-func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]search.Match, error) {
+func (l *Library) Search(ctx context.Context, asking string, q sessionsearch.Query) ([]sessionsearch.Match, error) {
 	me, scope, err := l.asking(ctx, asking)
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]
 	hits, err := l.x.Search(ctx, query)
 	if errors.Is(err, index.ErrDamaged) {
 		l.wake()
-		return nil, search.ErrNotNow
+		return nil, sessionsearch.ErrNotNow
 	}
 	if err != nil {
 		return nil, err
 	}
-	var found []search.Match
+	var found []sessionsearch.Match
 	for len(hits) > 0 {
 		n := 1
 		for n < len(hits) && hits[n].Session == hits[0].Session {
@@ -83,8 +83,8 @@ func (l *Library) Search(ctx context.Context, asking string, q search.Query) ([]
 
 // found are the hits of one session and their neighbours. Of a row that cannot
 // be read any more there is what the index has.
-func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) search.Match {
-	f := search.Match{Session: describe(r)}
+func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) sessionsearch.Match {
+	f := sessionsearch.Match{Session: describe(r)}
 	snippets := map[int]index.Hit{}
 	var rows []int
 	for _, h := range hits {
@@ -99,7 +99,7 @@ func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.
 	slices.Sort(rows)
 	for _, row := range slices.Compact(rows) {
 		if h, hit := snippets[row]; hit {
-			f.Passages = append(f.Passages, search.Passage{Row: row, Role: string(h.Role), Text: h.Snippet, Hit: true})
+			f.Passages = append(f.Passages, sessionsearch.Passage{Row: row, Role: string(h.Role), Text: h.Snippet, Hit: true})
 			continue
 		}
 		if ps, err := l.rows(ctx, me, r, session.Span{From: row, To: row + 1}); err == nil {
@@ -110,17 +110,17 @@ func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.
 }
 
 // Rows implements search.Library.
-func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (search.Session, []search.Passage, error) {
+func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (sessionsearch.Session, []sessionsearch.Passage, error) {
 	me, scope, err := l.asking(ctx, asking)
 	if err != nil {
-		return search.Session{}, nil, err
+		return sessionsearch.Session{}, nil, err
 	}
 	r, ok, err := l.store.SessionByID(ctx, session.ID(id))
 	if err != nil {
-		return search.Session{}, nil, err
+		return sessionsearch.Session{}, nil, err
 	}
 	if !ok || !scope.Allows(r) {
-		return search.Session{}, nil, search.ErrUnknown
+		return sessionsearch.Session{}, nil, sessionsearch.ErrUnknown
 	}
 	ps, err := l.rows(ctx, me, r, session.Span{From: from, To: to})
 	return describe(r), ps, err
@@ -128,12 +128,12 @@ func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (se
 
 // rows reads what may be seen of a span: what is archived, and what is active
 // unless it is of the session that asks.
-func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span) ([]search.Passage, error) {
+func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span) ([]sessionsearch.Passage, error) {
 	seen := slices.Clone(r.Archive)
 	if me.ID != r.ID {
 		seen = append(seen, session.Span{From: r.Start, To: r.Start + r.Messages})
 	}
-	var ps []search.Passage
+	var ps []sessionsearch.Passage
 	for _, a := range seen {
 		a.From, a.To = max(a.From, s.From), min(a.To, s.To)
 		if a.From >= a.To {
@@ -150,16 +150,16 @@ func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span
 	return ps, nil
 }
 
-func passage(n int, row json.RawMessage) search.Passage {
+func passage(n int, row json.RawMessage) sessionsearch.Passage {
 	role, text, err := index.Read(row)
 	if err != nil {
-		return search.Passage{Row: n, Role: "unknown", Text: "[this message cannot be read]"}
+		return sessionsearch.Passage{Row: n, Role: "unknown", Text: "[this message cannot be read]"}
 	}
-	return search.Passage{Row: n, Role: string(role), Text: text}
+	return sessionsearch.Passage{Row: n, Role: string(role), Text: text}
 }
 
 // Recent implements search.Library.
-func (l *Library) Recent(ctx context.Context, asking string, most int) ([]search.Session, error) {
+func (l *Library) Recent(ctx context.Context, asking string, most int) ([]sessionsearch.Session, error) {
 	me, scope, err := l.asking(ctx, asking)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (l *Library) Recent(ctx context.Context, asking string, most int) ([]search
 		if err != nil {
 			return nil, err
 		}
-		var out []search.Session
+		var out []sessionsearch.Session
 		for _, r := range recs {
 			if r.ID != me.ID && scope.Allows(r) && len(out) < most {
 				out = append(out, describe(r))
@@ -181,8 +181,8 @@ func (l *Library) Recent(ctx context.Context, asking string, most int) ([]search
 	}
 }
 
-func describe(r session.Record) search.Session {
-	return search.Session{
+func describe(r session.Record) sessionsearch.Session {
+	return sessionsearch.Session{
 		ID: string(r.ID), Title: r.Title, Platform: string(r.Address.Platform), Place: r.Name,
 		Began: r.Created, Used: r.Updated, Rows: r.Start + r.Messages, Archived: r.Archived(),
 	}

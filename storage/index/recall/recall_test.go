@@ -17,7 +17,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
-	"hermesd/agent/tools/search"
+	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
@@ -56,8 +56,8 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.ok(h.x.Close()) })
-	h.f = index.NewFollower(h.x, h.store, search.Name, zap.NewNop())
-	h.tool = search.New(recall.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), search.Options{})
+	h.f = index.NewFollower(h.x, h.store, sessionsearch.Name, zap.NewNop())
+	h.tool = sessionsearch.New(recall.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), sessionsearch.Options{})
 	return h
 }
 

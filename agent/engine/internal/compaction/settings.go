@@ -1,7 +1,7 @@
-// Package core is what the built-in context engines share: when a pass is due,
+// Package compaction is what the built-in context engines share: when a pass is due,
 // what of the context it touches, what happens when it fails. How the older part
 // is written down is a Scribe's business.
-package core
+package compaction
 
 import (
 	"encoding/json"

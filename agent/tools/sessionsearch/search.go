@@ -1,6 +1,6 @@
-// Package search holds the tool with which a model looks into past
+// Package sessionsearch holds the tool with which a model looks into past
 // conversations. What may be seen from a session the Library decides.
-package search
+package sessionsearch
 
 import (
 	"context"

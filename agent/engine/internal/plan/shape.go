@@ -1,7 +1,7 @@
-// Package shape decides what of a list of messages stays and what is summarised,
+// Package plan decides what of a list of messages stays and what is summarised,
 // makes old tool output small, and keeps lists legal. It is pure: it calls no
 // model, and changes nothing of what it is given.
-package shape
+package plan
 
 import (
 	"slices"

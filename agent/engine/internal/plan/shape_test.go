@@ -1,4 +1,4 @@
-package shape_test
+package plan_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"hermesd/agent/engine/enginetest"
-	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/llm"
 )
 
@@ -22,13 +22,13 @@ func copied(ms []llm.Message) []llm.Message {
 	return out
 }
 
-func same(a, b []llm.Message) bool { return slices.EqualFunc(a, b, shape.Equal) }
+func same(a, b []llm.Message) bool { return slices.EqualFunc(a, b, plan.Equal) }
 
 func TestAnyListIsRepaired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Any().Draw(t, "list")
 		before := copied(ms)
-		out, changed := shape.Repair(ms)
+		out, changed := plan.Repair(ms)
 		if !same(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
@@ -38,7 +38,7 @@ func TestAnyListIsRepaired(t *testing.T) {
 		if llm.ValidateMessages(ms) == nil && (changed || !same(ms, out)) {
 			t.Fatal("a legal list did not stay as it was")
 		}
-		if again, changed := shape.Repair(out); len(out) > 0 && (changed || !same(again, out)) {
+		if again, changed := plan.Repair(out); len(out) > 0 && (changed || !same(again, out)) {
 			t.Fatal("what is repaired is repaired again")
 		}
 	})
@@ -47,26 +47,26 @@ func TestAnyListIsRepaired(t *testing.T) {
 func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
-		b := shape.Bounds{
+		b := plan.Bounds{
 			Head: rapid.IntRange(0, 6).Draw(t, "head"), LastN: rapid.IntRange(1, 30).Draw(t, "last"),
 			Budget: rapid.IntRange(0, 20_000).Draw(t, "budget"),
 		}
-		p, ok := shape.NewPlan(ms, b)
+		p, ok := plan.NewPlan(ms, b)
 		if !ok {
 			return
 		}
-		if p.Tail > shape.NewestUser(ms) || len(ms)-p.Tail < min(b.LastN, len(ms)) || p.Head < min(b.Head, len(ms)) {
+		if p.Tail > plan.NewestUser(ms) || len(ms)-p.Tail < min(b.LastN, len(ms)) || p.Head < min(b.Head, len(ms)) {
 			t.Fatalf("%+v of %d messages, %+v", p, len(ms), b)
 		}
-		out := shape.Assemble(ms[:p.Head], p, shape.SummaryHeading+" here", ms[p.Tail:])
+		out := plan.Assemble(ms[:p.Head], p, plan.SummaryHeading+" here", ms[p.Tail:])
 		if err := llm.ValidateMessages(out); err != nil {
 			t.Fatal(err)
 		}
-		at, text := shape.Summary(out)
-		if at < 0 || text != shape.SummaryHeading+" here" {
+		at, text := plan.Summary(out)
+		if at < 0 || text != plan.SummaryHeading+" here" {
 			t.Fatalf("the summary is found at %d: %q", at, text)
 		}
-		if left := shape.WithoutSummary(out, text); !same(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
+		if left := plan.WithoutSummary(out, text); !same(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
 			t.Fatal("without the summary it is not the head and the tail")
 		}
 	})
@@ -77,14 +77,14 @@ func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
 		before := copied(ms)
 		n := rapid.IntRange(0, len(ms)).Draw(t, "n")
-		out := shape.Prune(ms, n)
+		out := plan.Prune(ms, n)
 		if !same(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
 		if err := llm.ValidateMessages(slices.Concat(out, ms[n:])); err != nil {
 			t.Fatal(err)
 		}
-		if shape.Tokens(out) > shape.Tokens(ms[:n]) {
+		if plan.Tokens(out) > plan.Tokens(ms[:n]) {
 			t.Fatal("it became larger")
 		}
 		for _, m := range out {
@@ -95,12 +95,12 @@ func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
 			}
 		}
 		limit := rapid.IntRange(0, 20_000).Draw(t, "limit")
-		tail, cleared := shape.PruneTail(ms, limit)
+		tail, cleared := plan.PruneTail(ms, limit)
 		keep := max(len(ms)-2, 0)
 		if !same(before, ms) || !same(tail[keep:], ms[keep:]) || cleared == 0 && !same(tail, ms) {
 			t.Fatal("the last exchange is not as it was")
 		}
-		from, to := shape.Changed(ms, tail)
+		from, to := plan.Changed(ms, tail)
 		if !same(ms[:from], tail[:from]) || !same(ms[to:], tail[to:]) || cleared > 0 && to == 0 {
 			t.Fatalf("it differs from %d to %d, %d cleared", from, to, cleared)
 		}
@@ -118,8 +118,8 @@ func TestOldOutputPointsToTheSameThatStandsLater(t *testing.T) {
 		}
 	}
 	ms := slices.Concat([]llm.Message{llm.UserText("a")}, text(1, out), text(2, "other"+out), text(3, out[1:]), text(4, out))
-	got := shape.Prune(ms, 7)
-	for i, want := range map[int]string{2: shape.Duplicate, 4: shape.Cleared, 6: out[1:]} {
+	got := plan.Prune(ms, 7)
+	for i, want := range map[int]string{2: plan.Duplicate, 4: plan.Cleared, 6: out[1:]} {
 		if s := got[i].Blocks[0].Text; s != want {
 			t.Errorf("message %d: %.60q, want %.60q", i, s, want)
 		}

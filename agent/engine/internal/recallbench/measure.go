@@ -1,4 +1,4 @@
-package recall
+package recallbench
 
 import (
 	"context"

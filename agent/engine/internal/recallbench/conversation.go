@@ -1,11 +1,11 @@
-// Package recall measures what context engines keep: it makes long
+// Package recallbench measures what context engines keep: it makes long
 // conversations with planted facts, plays them call by call through an engine,
 // and counts which facts stand in the context afterwards, which are found by a
 // search of the archive, and which are gone. It also counts what is sent.
 //
 // Everything is made from a seed, so the same input gives the same figures. It is
 // for tests.
-package recall
+package recallbench
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package core_test
+package compaction_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/internal/core"
+	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
 )
@@ -26,7 +26,7 @@ type writes struct {
 }
 
 func (writes) Name() string { return "writes" }
-func (w writes) Write(context.Context, *summary.Writer, core.SummaryInput) (string, error) {
+func (w writes) Write(context.Context, *summary.Writer, compaction.SummaryInput) (string, error) {
 	return w.text, w.err
 }
 func (w writes) Save() json.RawMessage {
@@ -36,10 +36,10 @@ func (w writes) Save() json.RawMessage {
 	return json.RawMessage(w.kept)
 }
 
-func made(w writes, state json.RawMessage) *core.Engine {
-	s := core.Defaults()
+func made(w writes, state json.RawMessage) *compaction.Engine {
+	s := compaction.Defaults()
 	s.MinThresholdTokens = 0
-	return core.New(core.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
+	return compaction.New(compaction.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
 }
 
 func view(n int) agent.ContextView {
@@ -97,10 +97,10 @@ func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
 	if _, err := e.Compress(t.Context(), view(40)); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(core.Kept(e.State(), "writes")); got != `{"n":1}` {
+	if got := string(compaction.Kept(e.State(), "writes")); got != `{"n":1}` {
 		t.Errorf("kept %q", got)
 	}
-	if got := core.Kept(e.State(), "another"); got != nil {
+	if got := compaction.Kept(e.State(), "another"); got != nil {
 		t.Errorf("another engine reads %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package compaction
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/internal/shape"
+	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/tokens"
@@ -22,7 +22,7 @@ const Note = "[Note: Some earlier conversation turns have been compacted into a 
 
 // The summaryHeader in which a summary is shown.
 const (
-	summaryHeader = shape.SummaryHeading + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
+	summaryHeader = plan.SummaryHeading + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
 		"It is reference, not an instruction: what it tells may be done already and must not be done again because it stands here. " +
 		"Answer the newest message of the user; where the two differ, that message holds.\n\n%s\n\n" + closing
 	closing = "--- End of the summary ---"
@@ -41,7 +41,7 @@ type job struct {
 	ms    []llm.Message // v.Messages, legal
 	whole bool          // ms are not v.Messages: all of those are archived
 
-	plan   shape.Plan
+	plan   plan.Plan
 	middle bool // something is summarised
 	tail   []llm.Message
 	// cleared is how many results of the tail were.
@@ -61,7 +61,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	j := &job{e: e, v: v, f: e.TokenLimits()}
-	j.ms, j.whole = shape.Repair(v.Messages)
+	j.ms, j.whole = plan.Repair(v.Messages)
 	j.boundaries()
 	if !j.middle && j.cleared == 0 {
 		if !v.Force {
@@ -85,31 +85,31 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 
 // boundaries decides what stays.
 func (j *job) boundaries() {
-	at, text := shape.Summary(j.ms)
+	at, text := plan.Summary(j.ms)
 	e := j.e.o.Settings
-	b := shape.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.f.Tail}
+	b := plan.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.f.Tail}
 	if at >= 0 {
 		b.Head, j.previous = 0, text
 	}
-	j.plan, j.middle = shape.NewPlan(j.ms, b)
+	j.plan, j.middle = plan.NewPlan(j.ms, b)
 	if !j.middle {
 		j.plan.Head, j.plan.Tail = 0, 0
 	}
 	j.tail = j.ms[j.plan.Tail:]
-	if shape.Tokens(j.tail) <= j.f.Threshold {
+	if plan.Tokens(j.tail) <= j.f.Threshold {
 		j.settle()
 		return
 	}
 	room := max(j.f.Threshold-j.v.FixedTokens-j.f.Summary, j.f.Tail)
-	j.tail, j.cleared = shape.PruneTail(j.tail, room)
-	if shape.Tokens(j.tail) <= j.f.Threshold {
+	j.tail, j.cleared = plan.PruneTail(j.tail, room)
+	if plan.Tokens(j.tail) <= j.f.Threshold {
 		return
 	}
 	// Also without its output the tail is too much: it yields to its budget.
 	b.LastN = 2
-	if p, ok := shape.NewPlan(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
+	if p, ok := plan.NewPlan(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
 		j.plan, j.middle = p, true
-		j.tail, j.cleared = shape.PruneTail(j.ms[p.Tail:], room)
+		j.tail, j.cleared = plan.PruneTail(j.ms[p.Tail:], room)
 	}
 }
 
@@ -125,8 +125,8 @@ func (j *job) settle() {
 }
 
 func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
-	p := agent.Compaction{PromptNote: Note, Before: j.v.FixedTokens + shape.Tokens(j.ms)}
-	from, to := shape.Changed(j.ms[j.plan.Tail:], j.tail)
+	p := agent.Compaction{PromptNote: Note, Before: j.v.FixedTokens + plan.Tokens(j.ms)}
+	from, to := plan.Changed(j.ms[j.plan.Tail:], j.tail)
 	if to > 0 {
 		p.From, p.To = j.plan.Tail+from, j.plan.Tail+to
 	}
@@ -143,7 +143,7 @@ func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
 	if j.whole {
 		p.From, p.To = 0, len(j.v.Messages)
 	}
-	p.After = j.v.FixedTokens + shape.Tokens(p.Messages)
+	p.After = j.v.FixedTokens + plan.Tokens(p.Messages)
 	if p.After >= p.Before {
 		return p, errLarger
 	}
@@ -153,10 +153,10 @@ func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
 
 // summarise puts a summary in the place of the middle.
 func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
-	pruned := shape.Prune(j.ms, j.plan.Tail)
-	head, mid := pruned[:j.plan.Head], shape.WithoutSummary(pruned[j.plan.Head:], j.previous)
+	pruned := plan.Prune(j.ms, j.plan.Tail)
+	head, mid := pruned[:j.plan.Head], plan.WithoutSummary(pruned[j.plan.Head:], j.previous)
 	from, to := j.plan.Head, j.plan.Tail
-	if i, n := shape.Changed(j.ms[:j.plan.Head], head); n > 0 {
+	if i, n := plan.Changed(j.ms[:j.plan.Head], head); n > 0 {
 		from = i
 	}
 	if j.plan.Merge {
@@ -165,7 +165,7 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 	p.From, p.To = from, max(to, p.To)
 	part := SummaryInput{
 		Messages: mid, From: j.v.First + j.plan.Head, To: j.v.First + j.plan.Tail, Start: j.v.First,
-		Budget: j.f.SummaryBudget(shape.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.UserText(j.ms), WithoutModel: j.v.WithoutModel,
+		Budget: j.f.SummaryBudget(plan.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.UserText(j.ms), WithoutModel: j.v.WithoutModel,
 	}
 	first := part.From
 	if j.previous != "" {
@@ -186,7 +186,7 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 		p.Explain("No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived.")
 	}
 	banner = fmt.Sprintf(summaryHeader, first, part.To-1, body)
-	p.Messages = shape.Assemble(head, j.plan, banner, j.tail)
+	p.Messages = plan.Assemble(head, j.plan, banner, j.tail)
 	j.e.with(func(s *state) { s.From = first })
 	return body, banner, nil
 }

@@ -1,4 +1,4 @@
-package recall_test
+package recallbench_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/enginetest"
-	"hermesd/agent/engine/internal/recall"
+	"hermesd/agent/engine/internal/recallbench"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/engine/summary"
 )
@@ -25,8 +25,8 @@ func (instant) Complete(context.Context, summary.Request) (summary.Answer, error
 
 // huge is a session of 10,000 messages and how many bytes they hold.
 func huge() (s *enginetest.Session, bytes int) {
-	s = &enginetest.Session{Fixed: recall.Fixed}
-	s.Append(recall.Make(recall.English(), 10_000, seed).Messages...)
+	s = &enginetest.Session{Fixed: recallbench.Fixed}
+	s.Append(recallbench.Make(recallbench.English(), 10_000, seed).Messages...)
 	for _, m := range s.Active() {
 		for _, b := range m.Blocks {
 			bytes += len(b.Text) + len(b.Input)

@@ -1,4 +1,4 @@
-package recall_test
+package recallbench_test
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/enginetest"
-	"hermesd/agent/engine/internal/recall"
+	"hermesd/agent/engine/internal/recallbench"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/pricing"
@@ -31,17 +31,17 @@ const (
 )
 
 // bench makes what is measured: an engine by its name, or none.
-func bench(t testing.TB, name string) recall.Bench {
+func bench(t testing.TB, name string) recallbench.Bench {
 	t.Helper()
 	price, ok := pricing.Builtin().Price(model)
 	if !ok {
 		t.Fatalf("%s has no price", model)
 	}
-	b := recall.Bench{Session: &enginetest.Session{Fixed: recall.Fixed}, Price: price}
+	b := recallbench.Bench{Session: &enginetest.Session{Fixed: recallbench.Fixed}, Price: price}
 	if name == "none" {
 		return b
 	}
-	b.Reader = &recall.Reader{Size: window}
+	b.Reader = &recallbench.Reader{Size: window}
 	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: b.Reader}
 	if name == compressor.Name {
 		b.Engine = compressor.New(o)
@@ -69,8 +69,8 @@ func bench(t testing.TB, name string) recall.Bench {
 }
 
 // rows plays a conversation of n messages with each engine and without one.
-func rows(t *testing.T, l recall.Language, n int) string {
-	c := recall.Make(l, n, seed)
+func rows(t *testing.T, l recallbench.Language, n int) string {
+	c := recallbench.Make(l, n, seed)
 	if err := llm.ValidateMessages(c.Messages); err != nil || len(c.Messages) != n {
 		t.Fatalf("%d messages, %v", len(c.Messages), err)
 	}
@@ -119,7 +119,7 @@ func TestThePageTellsWhatIsRecalled(t *testing.T) {
 	}
 	mode := cmp.Or(os.Getenv("HERMESD_RECALL"), "short")
 	table := "| conversation | engine | passes | in the context | by search | nowhere | tokens sent + for summaries | cost |\n|---|---|---|---|---|---|---|---|\n"
-	for _, l := range []recall.Language{recall.English(), recall.Japanese()} {
+	for _, l := range []recallbench.Language{recallbench.English(), recallbench.Japanese()} {
 		for _, n := range []int{300, 1000, 5000} {
 			if mode == "short" && n > 300 {
 				continue
@@ -139,8 +139,8 @@ func TestThePageTellsWhatIsRecalled(t *testing.T) {
 }
 
 func TestEachConversationHoldsEachFactOnce(t *testing.T) {
-	for _, l := range []recall.Language{recall.English(), recall.Japanese()} {
-		c := recall.Make(l, 300, 7)
+	for _, l := range []recallbench.Language{recallbench.English(), recallbench.Japanese()} {
+		c := recallbench.Make(l, 300, 7)
 		text, err := json.Marshal(c.Messages)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestEachConversationHoldsEachFactOnce(t *testing.T) {
 				t.Errorf("%s: fact %d, %q, stands %d times", l.Name, i, key, n)
 			}
 		}
-		again := recall.Make(l, 300, 7)
+		again := recallbench.Make(l, 300, 7)
 		if fmt.Sprint(again) != fmt.Sprint(c) {
 			t.Error("the same seed gives another conversation")
 		}
@@ -158,11 +158,11 @@ func TestEachConversationHoldsEachFactOnce(t *testing.T) {
 }
 
 func TestAFactThatIsNowhereIsCounted(t *testing.T) {
-	c := recall.Make(recall.English(), 300, seed)
+	c := recallbench.Make(recallbench.English(), 300, seed)
 	c.Keys = append(c.Keys, "heron-0000")
 	for _, name := range []string{compressor.Name, lcm.Name, "none"} {
 		rep, err := bench(t, name).Play(t.Context(), c)
-		if err != nil || rep.Lost != 1 || rep.Context+rep.Search != recall.Planted {
+		if err != nil || rep.Lost != 1 || rep.Context+rep.Search != recallbench.Planted {
 			t.Errorf("%s: %v, %+v", name, err, rep)
 		}
 	}

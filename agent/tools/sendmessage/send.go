@@ -1,7 +1,7 @@
-// Package send holds the tool with which a model sends a message elsewhere, or
+// Package sendmessage holds the tool with which a model sends a message elsewhere, or
 // here beside its answer. A message may go out only once: after a crash the call
 // does not run again, and the model is told that its outcome is unknown.
-package send
+package sendmessage
 
 import (
 	"context"

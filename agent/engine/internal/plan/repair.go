@@ -1,4 +1,4 @@
-package shape
+package plan
 
 import (
 	"encoding/json"

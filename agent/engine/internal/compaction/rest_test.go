@@ -1,4 +1,4 @@
-package core_test
+package compaction_test
 
 import (
 	"encoding/json"

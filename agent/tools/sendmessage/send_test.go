@@ -1,4 +1,4 @@
-package send_test
+package sendmessage_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/tool"
-	"hermesd/agent/tools/send"
+	"hermesd/agent/tools/sendmessage"
 )
 
 // use runs the tool; sent is what reached the people.
@@ -26,14 +26,14 @@ func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent [
 }
 
 func TestAMessageIsSentAsItIs(t *testing.T) {
-	if _, err := tool.NewSet(send.New(nil)); err != nil {
+	if _, err := tool.NewSet(sendmessage.New(nil)); err != nil {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]tool.Message{
 		`{"target":" telegram:1 ","message":"**hi**\nyou "}`:                    {To: "telegram:1", Text: "**hi**\nyou"},
 		`{"action":"send","target":"discord:#general,slack","files":["a.pdf"]}`: {To: "discord:#general,slack", Files: []string{"a.pdf"}},
 	} {
-		said, sent, err := use(t, send.New(nil), in, nil)
+		said, sent, err := use(t, sendmessage.New(nil), in, nil)
 		if err != nil || said != "On its way to "+want.To+"." {
 			t.Errorf("got %q, %v", said, err)
 		}
@@ -57,29 +57,29 @@ func TestWhatCannotBeSentIsNot(t *testing.T) {
 		`{"target":"t","files":["1","2","3","4","5","6","7","8","9","a","b"]}`: "the most is 10",
 		`{"action":"list"}`:                                                    "not known here",
 	} {
-		_, sent, err := use(t, send.New(nil), in, nil)
+		_, sent, err := use(t, sendmessage.New(nil), in, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || len(sent) > 0 {
 			t.Errorf("%.60s: got %v, sent %v; want %q", in, err, sent, want)
 		}
 	}
-	_, err := send.New(nil).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`)})
+	_, err := sendmessage.New(nil).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`)})
 	if err == nil || !strings.Contains(err.Error(), "no way to other chats") {
 		t.Errorf("without a way: %v", err)
 	}
-	if _, _, err := use(t, send.New(nil), `{"target":"t","message":"x"}`, errors.New("there is no channel t")); err == nil || !strings.Contains(err.Error(), "not sent to t: there is no channel t") {
+	if _, _, err := use(t, sendmessage.New(nil), `{"target":"t","message":"x"}`, errors.New("there is no channel t")); err == nil || !strings.Contains(err.Error(), "not sent to t: there is no channel t") {
 		t.Errorf("refused: %v", err)
 	}
 }
 
 func TestTargetsAreListedForTheSession(t *testing.T) {
 	targets := func(n int) tool.Tool {
-		return send.New(func(_ context.Context, session string) ([]send.Target, error) {
+		return sendmessage.New(func(_ context.Context, session string) ([]sendmessage.Target, error) {
 			if session != "s1" {
 				return nil, fmt.Errorf("asked for %q", session)
 			}
-			var all []send.Target
+			var all []sendmessage.Target
 			for i := range n {
-				all = append(all, send.Target{Name: fmt.Sprint("telegram:", i), Note: "Ann\n- ignore this " + strings.Repeat("x", 200)})
+				all = append(all, sendmessage.Target{Name: fmt.Sprint("telegram:", i), Note: "Ann\n- ignore this " + strings.Repeat("x", 200)})
 			}
 			return all, nil
 		})
@@ -93,14 +93,16 @@ func TestTargetsAreListedForTheSession(t *testing.T) {
 	if err != nil || len(lines) != 202 || lines[0] != "201 targets:" || lines[201] != "and 1 more" || !strings.HasPrefix(lines[1], "- telegram:0: Ann - ignore this xx") || len([]rune(lines[1])) > 130 {
 		t.Errorf("%d lines, first %.200q, %v", len(lines), lines[1], err)
 	}
-	broken := send.New(func(context.Context, string) ([]send.Target, error) { return nil, errors.New("the store is closed") })
+	broken := sendmessage.New(func(context.Context, string) ([]sendmessage.Target, error) {
+		return nil, errors.New("the store is closed")
+	})
 	if _, _, err := use(t, broken, `{"action":"list"}`, nil); err == nil || !strings.Contains(err.Error(), "the store is closed") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAMessageGoesOutOnce(t *testing.T) {
-	if s := send.New(nil).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
+	if s := sendmessage.New(nil).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t", s.Effect, s.Parallel)
 	}
 }

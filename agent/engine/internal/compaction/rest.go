@@ -1,4 +1,4 @@
-package core
+package compaction
 
 import (
 	"encoding/json"
