@@ -128,21 +128,21 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 		t.Errorf("clients are made in %v: the dialer is not found", got)
 	}
 	reasons(t, "makes an HTTP client", got, map[string]string{
-		"agent/llm/catalog":               "asks the services of models, which the operator has named, about these",
-		"internal/dial":                   "the dialer itself: what people and models name is fetched by it",
-		"agent/llm/internal/apiclient":    "the provider that the operator has configured",
-		"adapters/telegram":               "the Bot API server that the operator has configured",
-		"adapters/telegram/internal/wire": "the same",
-		"adapters/discord":                "files of Discord, over its transport",
-		"adapters/discord/internal/wire":  "the API that the operator has configured",
-		"adapters/slack/internal/wire":    "the API that the operator has configured",
-		"cmd/internal/admin":              "the control socket",
-		"cmd/internal/doctor":             "asks the configured places whether they answer",
-		"cmd/internal/setup":              "asks the servers that the operator has just named whether a key is theirs",
-		"cmd/internal/traces":             "the collector that the operator has named",
-		"internal/rig":                    "tests and measurements",
-		"internal/bench":                  "tests and measurements",
-		"internal/crashtest":              "tests and measurements",
+		"agent/llm/catalog":                    "asks the services of models, which the operator has named, about these",
+		"internal/dial":                        "the dialer itself: what people and models name is fetched by it",
+		"agent/llm/internal/apiclient":         "the provider that the operator has configured",
+		"adapters/telegram":                    "the Bot API server that the operator has configured",
+		"adapters/telegram/internal/apiclient": "the same",
+		"adapters/discord":                     "files of Discord, over its transport",
+		"adapters/discord/internal/apiclient":  "the API that the operator has configured",
+		"adapters/slack/internal/apiclient":    "the API that the operator has configured",
+		"cmd/internal/admin":                   "the control socket",
+		"cmd/internal/doctor":                  "asks the configured places whether they answer",
+		"cmd/internal/setup":                   "asks the servers that the operator has just named whether a key is theirs",
+		"cmd/internal/traces":                  "the collector that the operator has named",
+		"internal/rig":                         "tests and measurements",
+		"internal/bench":                       "tests and measurements",
+		"internal/crashtest":                   "tests and measurements",
 	})
 }
 
@@ -188,7 +188,7 @@ func TestFilesAreOpenedInKnownPlacesOnly(t *testing.T) {
 		"agent/prompt":                 "the prefill file that the operator has named",
 		"agent/engine/plugin":          "programs that the operator has put into the home",
 		"adapters/httpapi":             "its key",
-		"adapters/internal/file":       "files of the media cache, by the name that the cache gave them",
+		"adapters/internal/attachment": "files of the media cache, by the name that the cache gave them",
 		"agent/llm/internal/apiclient": "the same",
 		"agent/speech":                 "the same, and recordings that it makes there",
 		"agent/vision":                 "the same",
@@ -206,8 +206,8 @@ func TestThereIsOneSinkForLogs(t *testing.T) {
 	reasons(t, "writes logs", got, map[string]string{"cmd/hermesd": "the one sink, which masks secrets"})
 	words := []string{"Print", "Printf", "Println", "Fatal", "Fatalf", "Info", "Warn", "Error", "Debug", "New", "Default"}
 	reasons(t, "logs by another library", append(used(t, "log", words...), used(t, "log/slog", words...)...), map[string]string{
-		"adapters/httpapi":             "net/http wants such a logger; its lines go to ours, or nowhere",
-		"adapters/slack":               "slack-go wants such a logger; its lines go nowhere",
-		"adapters/slack/internal/link": "the same",
+		"adapters/httpapi":                   "net/http wants such a logger; its lines go to ours, or nowhere",
+		"adapters/slack":                     "slack-go wants such a logger; its lines go nowhere",
+		"adapters/slack/internal/connection": "the same",
 	})
 }

@@ -44,10 +44,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/discord/internal/event"
-	"hermesd/adapters/discord/internal/intake"
-	"hermesd/adapters/discord/internal/link"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/connection"
+	"hermesd/adapters/discord/internal/inbound"
+	"hermesd/adapters/discord/internal/ingest"
 	"hermesd/adapters/internal/health"
 	"hermesd/adapters/internal/transport"
 	"hermesd/gateway/chat"
@@ -74,10 +74,10 @@ type Options struct {
 }
 
 // A Memory keeps small values over restarts.
-type Memory = intake.Memory
+type Memory = ingest.Memory
 
 // An Identity is what Discord says of the account itself.
-type Identity = event.Identity
+type Identity = inbound.Identity
 
 // An Adapter is one bot. It implements chat.Adapter and all capabilities but
 // chat.Historian.
@@ -85,10 +85,10 @@ type Adapter struct {
 	cfg   Config
 	o     Options
 	log   *zap.Logger
-	rules event.Rules
-	wire  *wire.Client
+	rules inbound.Rules
+	wire  *apiclient.Client
 	files *http.Client
-	dir   *event.Directory
+	dir   *inbound.Directory
 	max   int // events that wait in memory for the sink
 
 	threads  threads
@@ -131,7 +131,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	rules, err := event.NewRules(cfg.settings())
+	rules, err := inbound.NewRules(cfg.settings())
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if o.Files == nil {
 		o.Files = &http.Client{Transport: o.Transport}
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: event.NewDirectory(), max: feedItems, health: health.New(o.Log)}
-	if a.wire, err = wire.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: inbound.NewDirectory(), max: feedItems, health: health.New(o.Log)}
+	if a.wire, err = apiclient.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -158,15 +158,15 @@ func build(cfg Config, o Options) (*Adapter, error) {
 func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	feed := intake.NewEventQueue(a.max, feedBytes)
+	feed := ingest.NewEventQueue(a.max, feedBytes)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		intake.Run(ctx, feed, intake.Options{
+		ingest.Run(ctx, feed, ingest.Options{
 			Sink: sink, Wire: a.wire, Dir: a.dir, Memory: a.o.Memory, Log: a.log, Converter: a.converter,
 			Expect: a.expect, Taken: a.taken, Own: a.nonces.put, Storing: a.storing,
 		})
 	})
-	err := link.Run(ctx, link.Options{
+	err := connection.Run(ctx, connection.Options{
 		Wire: a.wire, Log: a.log, Dial: a.connect, Push: feed.Push, OnReady: a.onReady, OnAlive: a.health.MarkAlive, State: a.changed,
 	})
 	stop()
@@ -183,12 +183,12 @@ func (a *Adapter) connect(ctx context.Context, network, address string, secure b
 	if a.o.Dial != nil {
 		return a.o.Dial(ctx, network, address)
 	}
-	dial, err := wire.Through(a.cfg.Proxy)
+	dial, err := apiclient.Through(a.cfg.Proxy)
 	if err != nil {
 		return nil, err
 	}
 	if secure {
-		dial = wire.Secure(dial)
+		dial = apiclient.Secure(dial)
 	}
 	return dial(ctx, network, address)
 }
@@ -213,13 +213,13 @@ func (a *Adapter) onReady(raw json.RawMessage) {
 	a.me = Identity{ID: r.User.ID, Name: r.User.Username, App: r.Application.ID}
 }
 
-func (a *Adapter) converter() event.Converter {
-	return event.Converter{Account: a.o.Account, Me: a.Identity(), Rules: a.rules}
+func (a *Adapter) converter() inbound.Converter {
+	return inbound.Converter{Account: a.o.Account, Me: a.Identity(), Rules: a.rules}
 }
 
 // expect prepares for answers to an event, which may come before the sink has
 // returned.
-func (a *Adapter) expect(e intake.Event) {
+func (a *Adapter) expect(e ingest.Event) {
 	in := e.In
 	switch {
 	case in.IgnoreRule != "":
@@ -231,7 +231,7 @@ func (a *Adapter) expect(e intake.Event) {
 }
 
 // taken tells Discord that an interaction is on disk.
-func (a *Adapter) taken(ctx context.Context, e intake.Event) {
+func (a *Adapter) taken(ctx context.Context, e ingest.Event) {
 	if n, ok := a.answers.byID(e.Interaction.ID); ok && e.In.IgnoreRule == "" {
 		a.acknowledge(ctx, n)
 	}

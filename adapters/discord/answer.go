@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/discord/internal/event"
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -27,7 +27,7 @@ const (
 // An openInteraction is what is open to one interaction. The tokens live in memory only:
 // after a restart a command is answered by an ordinary message.
 type openInteraction struct {
-	event.Interaction
+	inbound.Interaction
 	at    chat.Address
 	until time.Time
 	used  string        // id of the Outbound that has become the answer to a command
@@ -150,10 +150,10 @@ func (a *Adapter) acknowledge(ctx context.Context, n openInteraction) {
 	body := struct {
 		Type int `json:"type"`
 	}{kind}
-	err := a.wire.Do(ctx, wire.Call{
+	err := a.wire.Do(ctx, apiclient.Call{
 		Method: "POST", Path: "interactions/" + n.ID + "/" + n.Token + "/callback", Body: body,
 	}, nil)
-	if err == nil || wire.Code(err) == outcome.Acknowledged {
+	if err == nil || apiclient.Code(err) == apierror.Acknowledged {
 		return
 	}
 	a.log.Warn("acknowledge an interaction", zap.String("interaction", n.ID), zap.Error(err))
@@ -172,8 +172,8 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload
 		return "", false, nil
 	}
 	c := edited(p)
-	id, err = a.made(ctx, wire.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID})
-	switch s := outcome.Status(err); {
+	id, err = a.made(ctx, apiclient.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID})
+	switch s := apierror.Status(err); {
 	case err == nil:
 		a.nonces.put(nonce(m.ID), id)
 		a.answers.change(n.ID, func(n *openInteraction) { n.made = id })
@@ -185,7 +185,7 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload
 		a.answers.drop(n.ID)
 		return "", false, nil // the ordinary way has other shapes to offer
 	}
-	return "", true, outcome.SendError(err)
+	return "", true, apierror.SendError(err)
 }
 
 // rewrite changes the answer to a command, which needs no right in the channel.
@@ -195,14 +195,14 @@ func (a *Adapter) rewrite(ctx context.Context, id string, c editPayload) (done b
 	if !ok {
 		return false, nil
 	}
-	err = a.wire.Do(ctx, wire.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID}, nil)
-	switch s := outcome.Status(err); {
+	err = a.wire.Do(ctx, apiclient.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID}, nil)
+	switch s := apierror.Status(err); {
 	case err == nil:
 		return true, nil
 	case s == http.StatusNotFound || s == http.StatusUnauthorized || s == http.StatusForbidden:
 		return false, nil
 	}
-	return true, outcome.SendError(err)
+	return true, apierror.SendError(err)
 }
 
 // acknowledged reports whether Discord knows that an interaction was taken. That
@@ -231,12 +231,12 @@ func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt,
 		return chat.Receipt{}, false, nil
 	}
 	var s sent
-	err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: n.original(), Bucket: "answer/" + n.ID}, &s)
+	err := a.wire.Do(ctx, apiclient.Call{Method: "GET", Path: n.original(), Bucket: "answer/" + n.ID}, &s)
 	switch {
-	case outcome.Status(err) == http.StatusNotFound:
+	case apierror.Status(err) == http.StatusNotFound:
 		return chat.Receipt{}, false, nil
 	case err != nil:
-		return chat.Receipt{}, true, outcome.SendError(err)
+		return chat.Receipt{}, true, apierror.SendError(err)
 	case s.Content == plainContent(m):
 		return chat.Receipt{ID: s.ID}, true, nil
 	}
@@ -257,12 +257,12 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 		return nil
 	}
 	p := messagePayload{Content: text, Mentions: mentions{Parse: []string{}}, Flags: flagEphemeral}
-	err := a.wire.Do(ctx, wire.Call{
+	err := a.wire.Do(ctx, apiclient.Call{
 		Method: "POST", Path: "webhooks/" + n.App + "/" + n.Token, Body: p, Bucket: "answer/" + n.ID,
 	}, nil)
-	switch s := outcome.Status(err); {
+	switch s := apierror.Status(err); {
 	case err == nil, s == http.StatusNotFound, s == http.StatusUnauthorized:
 		return nil
 	}
-	return outcome.SendError(err)
+	return apierror.SendError(err)
 }

@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strings"
 
-	"hermesd/adapters/discord/internal/event"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/inbound"
 	"hermesd/adapters/internal/transport"
 	"hermesd/internal/secret"
 )
@@ -34,7 +34,7 @@ type Config struct {
 // withDefaults fills what is empty.
 func (c Config) withDefaults() Config {
 	if c.BaseURL == "" {
-		c.BaseURL = wire.Origin
+		c.BaseURL = apiclient.Origin
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
 	return c
@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 		ids []string
 	}{{"free_response_chats", c.FreeResponseChats}, {"allowed_chats", c.AllowedChats}, {"ignored_channels", c.IgnoredChats}} {
 		for _, id := range l.ids {
-			if _, ok := event.Snowflake(id); !ok && (id != "*" || l.key != "free_response_chats") {
+			if _, ok := inbound.Snowflake(id); !ok && (id != "*" || l.key != "free_response_chats") {
 				return fmt.Errorf("%s: %q is not a channel id (a number such as 1098765432109876543; Copy Channel ID in developer mode)", l.key, id)
 			}
 		}
@@ -75,13 +75,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("allow_mentions: %q is neither everyone nor roles", m)
 		}
 	}
-	_, err := event.NewRules(c.settings())
+	_, err := inbound.NewRules(c.settings())
 	return err
 }
 
 // settings are what conversion needs to know.
-func (c Config) settings() event.Settings {
-	return event.Settings{
+func (c Config) settings() inbound.Settings {
+	return inbound.Settings{
 		RequireMention: c.RequireMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,
 		Allowed: c.AllowedChats, Ignored: c.IgnoredChats, Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
 	}

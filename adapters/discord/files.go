@@ -9,24 +9,24 @@ import (
 	"net/url"
 	"slices"
 
-	"hermesd/adapters/discord/internal/event"
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
-	"hermesd/adapters/discord/internal/wire"
-	"hermesd/adapters/internal/file"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/inbound"
+	"hermesd/adapters/discord/internal/markdown"
+	"hermesd/adapters/internal/attachment"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
 
 // attach puts a file on a message that is about to be sent.
-func attach(call *wire.Call, p *messagePayload, name string, data io.Reader, size int64) {
+func attach(call *apiclient.Call, p *messagePayload, name string, data io.Reader, size int64) {
 	p.Files = []attached{{ID: 0, Name: name}}
 	call.Body = *p
-	call.File = &wire.Upload{Name: name, Data: data, Size: size}
+	call.File = &apiclient.Upload{Name: name, Data: data, Size: size}
 }
 
 // fileName returns the name under which a file is sent.
-func fileName(f chat.File) string { return text.Cut(file.Name(f), 128) }
+func fileName(f chat.File) string { return markdown.Cut(attachment.Name(f), 128) }
 
 // hosts are where Discord keeps what people attach.
 var hosts = []string{"cdn.discordapp.com", "media.discordapp.net", "cdn.discord.com"}
@@ -34,8 +34,8 @@ var hosts = []string{"cdn.discordapp.com", "media.discordapp.net", "cdn.discord.
 // Fetch implements chat.Fetcher. An address that has run out is renewed by
 // asking for its message once more.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	tooBig := file.TooLarge(limit)
-	ref, ok := event.ParseRef(f.Ref)
+	tooBig := attachment.TooLarge(limit)
+	ref, ok := inbound.ParseRef(f.Ref)
 	switch {
 	case !ok:
 		return errNotOwn
@@ -64,9 +64,9 @@ var (
 )
 
 // renew asks for the present address of an attachment.
-func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
+func (a *Adapter) renew(ctx context.Context, ref inbound.Ref) (string, error) {
 	for _, id := range []string{ref.Channel, ref.Message} {
-		if _, ok := event.Snowflake(id); !ok {
+		if _, ok := inbound.Snowflake(id); !ok {
 			return "", errNotOwn
 		}
 	}
@@ -76,14 +76,14 @@ func (a *Adapter) renew(ctx context.Context, ref event.Ref) (string, error) {
 			URL string `json:"url"`
 		} `json:"attachments"`
 	}
-	err := a.wire.Do(ctx, wire.Call{
+	err := a.wire.Do(ctx, apiclient.Call{
 		Method: "GET", Path: "channels/" + ref.Channel + "/messages/" + ref.Message, Bucket: "message/" + ref.Channel,
 	}, &m)
-	if outcome.Status(err) == http.StatusNotFound {
+	if apierror.Status(err) == http.StatusNotFound {
 		return "", i18n.Errorf("the file is no longer at Discord")
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask Discord for the file: %s", outcome.SendError(err).Reason)
+		return "", fmt.Errorf("ask Discord for the file: %s", apierror.SendError(err).Reason)
 	}
 	for _, f := range m.Attachments {
 		if f.ID == ref.ID {
@@ -128,7 +128,7 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 	case resp.ContentLength > limit:
 		return tooBig
 	}
-	whole, err := file.Copy(w, resp.Body, limit)
+	whole, err := attachment.Copy(w, resp.Body, limit)
 	switch {
 	case err != nil:
 		return downloadError(ctx, err)
@@ -140,8 +140,8 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 
 // downloadError is without the address, which is signed.
 func downloadError(ctx context.Context, err error) error {
-	if file.TimedOut(ctx, err) {
-		return file.ErrTimeout
+	if attachment.TimedOut(ctx, err) {
+		return attachment.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return i18n.Errorf("download the file: %v", ctx.Err())

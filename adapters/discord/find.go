@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/markdown"
 	"hermesd/gateway/chat"
 )
 
@@ -69,14 +69,14 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	}
 	channel := a.target(m.To)
 	id, err := a.search(ctx, channel, m)
-	if wire.Code(err) == outcome.UnknownChannel {
+	if apiclient.Code(err) == apierror.UnknownChannel {
 		if m.To.Thread == "" || channel == m.To.Chat {
 			return chat.Receipt{}, false, nil
 		}
 		id, err = a.search(ctx, m.To.Chat, m) // it may have been sent where the thread could not be opened
 	}
 	if err != nil {
-		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", outcome.SendError(err))
+		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", apierror.SendError(err))
 	}
 	return chat.Receipt{ID: id}, id != "", nil
 }
@@ -92,7 +92,7 @@ func (a *Adapter) search(ctx context.Context, channel string, m chat.Outbound) (
 			path += "&before=" + before
 		}
 		var page []sent
-		if err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: path, Bucket: "history/" + channel}, &page); err != nil {
+		if err := a.wire.Do(ctx, apiclient.Call{Method: "GET", Path: path, Bucket: "history/" + channel}, &page); err != nil {
 			return "", err
 		}
 		for _, s := range page {
@@ -110,7 +110,7 @@ func (a *Adapter) search(ctx context.Context, channel string, m chat.Outbound) (
 			return "", nil
 		}
 	}
-	return "", outcome.Permanent("the message may lie further back than the last %d", findPages*pageSize)
+	return "", apierror.Permanent("the message may lie further back than the last %d", findPages*pageSize)
 }
 
 // is reports whether a message of ours is m. spoken says that others have
@@ -123,5 +123,5 @@ func (s sent) is(m chat.Outbound, want string, spoken bool) bool {
 	if m.File != nil && (len(s.Files) != 1 || s.Files[0].Name != fileName(*m.File)) || m.File == nil && len(s.Files) > 0 {
 		return false
 	}
-	return s.Content == plainContent(m) && (!spoken || text.Len(s.Content) >= unique)
+	return s.Content == plainContent(m) && (!spoken || markdown.Len(s.Content) >= unique)
 }

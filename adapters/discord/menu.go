@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode"
 
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/markdown"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
@@ -47,13 +47,13 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 	}
 	path, want := "applications/"+app+"/commands", menu(commands, a.o.Words)
 	var have []command
-	if err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: path, Bucket: "commands"}, &have); err != nil {
+	if err := a.wire.Do(ctx, apiclient.Call{Method: "GET", Path: path, Bucket: "commands"}, &have); err != nil {
 		return fmt.Errorf("read the menu: %w", menuError(err))
 	}
 	if slices.EqualFunc(sorted(have), sorted(want), same) {
 		return nil
 	}
-	if err := a.wire.Do(ctx, wire.Call{Method: "PUT", Path: path, Body: want, Bucket: "commands"}, nil); err != nil {
+	if err := a.wire.Do(ctx, apiclient.Call{Method: "PUT", Path: path, Body: want, Bucket: "commands"}, nil); err != nil {
 		return fmt.Errorf("write the menu: %w", menuError(err))
 	}
 	return nil
@@ -61,10 +61,10 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 
 // menuError makes a bad token the operator's.
 func menuError(err error) error {
-	if outcome.Status(err) == 401 {
-		return &chat.ConfigError{Platform: chat.Discord, Reason: outcome.BadToken}
+	if apierror.Status(err) == 401 {
+		return &chat.ConfigError{Platform: chat.Discord, Reason: apierror.BadToken}
 	}
-	return outcome.SendError(err)
+	return apierror.SendError(err)
 }
 
 // application returns the id of the application to which the bot belongs.
@@ -75,7 +75,7 @@ func (a *Adapter) application(ctx context.Context) (string, error) {
 	var app struct {
 		ID string `json:"id"`
 	}
-	err := a.wire.Do(ctx, wire.Call{Method: "GET", Path: "oauth2/applications/@me", Bucket: "application"}, &app)
+	err := a.wire.Do(ctx, apiclient.Call{Method: "GET", Path: "oauth2/applications/@me", Bucket: "application"}, &app)
 	if err != nil {
 		return "", menuError(err)
 	}
@@ -103,7 +103,7 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 			continue
 		}
 		seen[name] = true
-		help := text.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp)
+		help := markdown.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp)
 		if help == "" {
 			help = name
 		}
@@ -119,7 +119,7 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 // it: 1 to 32 lower-case letters, digits, hyphens and underscores.
 func menuName(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "/"))
-	if name == "" || text.Len(name) > 32 {
+	if name == "" || markdown.Len(name) > 32 {
 		return ""
 	}
 	for _, r := range name {

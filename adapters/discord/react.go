@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/wire"
-	"hermesd/adapters/internal/pause"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/internal/backoff"
 	"hermesd/gateway/chat"
 )
 
@@ -64,21 +64,21 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 // mark puts a mark on a message or takes it away.
 func (a *Adapter) mark(ctx context.Context, method string, to chat.Address, id, emoji string) error {
 	for try := 1; ; try++ {
-		err := a.touch(ctx, to, id, func(channel string) wire.Call {
+		err := a.touch(ctx, to, id, func(channel string) apiclient.Call {
 			path := "channels/" + channel + "/messages/" + id + "/reactions/" + emoji + "/@me"
-			return wire.Call{Method: method, Path: path, Bucket: "react/" + channel}
+			return apiclient.Call{Method: method, Path: path, Bucket: "react/" + channel}
 		})
 		var se *chat.SendError
 		switch {
-		case err == nil, errors.Is(err, chat.ErrGone), outcome.Status(err) == http.StatusNotFound:
+		case err == nil, errors.Is(err, chat.ErrGone), apierror.Status(err) == http.StatusNotFound:
 			return nil
-		case outcome.Status(err) == http.StatusForbidden:
+		case apierror.Status(err) == http.StatusForbidden:
 			a.unmarked.add(to.Chat)
 			return err
 		case !errors.As(err, &se) || se.RetryAfter <= 0 || se.RetryAfter > markWait || try == markTries:
 			return err
 		}
-		if err := pause.Sleep(ctx, se.RetryAfter); err != nil {
+		if err := backoff.Sleep(ctx, se.RetryAfter); err != nil {
 			return err
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strings"
 
-	"hermesd/adapters/discord/internal/event"
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
-	"hermesd/adapters/discord/internal/wire"
-	"hermesd/adapters/internal/file"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/inbound"
+	"hermesd/adapters/discord/internal/markdown"
+	"hermesd/adapters/internal/attachment"
 	"hermesd/gateway/chat"
 )
 
@@ -82,7 +82,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 			if l.failed != nil {
 				err = l.failed
 			}
-			return chat.Receipt{}, outcome.SendError(err)
+			return chat.Receipt{}, apierror.SendError(err)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 // checkIDs refuses an address that is none of Discord's.
 func checkIDs(to chat.Address) error {
 	for _, id := range []string{to.Chat, to.Thread} {
-		if _, ok := event.Snowflake(id); !ok && (id != "" || to.Chat == "") {
-			return outcome.Permanent("%q is not the id of a Discord channel", id)
+		if _, ok := inbound.Snowflake(id); !ok && (id != "" || to.Chat == "") {
+			return apierror.Permanent("%q is not the id of a Discord channel", id)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func checkIDs(to chat.Address) error {
 // stands outside it and cannot be quoted there; where the thread could not be
 // opened it is what every answer quotes.
 func (a *Adapter) reference(m chat.Outbound) *reference {
-	_, ok := event.Snowflake(m.ReplyTo)
+	_, ok := inbound.Snowflake(m.ReplyTo)
 	inline := m.To.Thread != "" && a.target(m.To) == m.To.Chat
 	switch {
 	case inline:
@@ -115,20 +115,20 @@ func (a *Adapter) reference(m chat.Outbound) *reference {
 // reshape changes l, or what is around it, so that what Discord refused is no
 // longer so, and reports whether that can help.
 func (a *Adapter) reshape(ctx context.Context, l *outgoing, err error) bool {
-	var we *wire.Error
+	var we *apiclient.Error
 	if !errors.As(err, &we) || !we.API {
 		return false
 	}
 	switch {
-	case we.Code == outcome.UnknownChannel && l.m.To.Thread != "" && !l.opened:
+	case we.Code == apierror.UnknownChannel && l.m.To.Thread != "" && !l.opened:
 		l.opened = true
 		l.failed = a.open(ctx, l.m.To)
 		return l.failed == nil
-	case we.Code == outcome.Archived && l.m.To.Thread != "" && !l.unlocked:
+	case we.Code == apierror.Archived && l.m.To.Thread != "" && !l.unlocked:
 		l.unlocked = true
 		l.failed = a.unarchive(ctx, l.m.To.Thread)
 		return l.failed == nil
-	case l.p.Reference != nil && (we.Code == outcome.NoReplies || we.Code == outcome.Form && strings.Contains(we.Detail, "message_reference")):
+	case l.p.Reference != nil && (we.Code == apierror.NoReplies || we.Code == apierror.Form && strings.Contains(we.Detail, "message_reference")):
 		l.bare = true
 		return true
 	}
@@ -141,23 +141,23 @@ func (a *Adapter) unarchive(ctx context.Context, thread string) error {
 	body := struct {
 		Archived bool `json:"archived"`
 	}{}
-	err := a.wire.Do(ctx, wire.Call{Method: "PATCH", Path: "channels/" + thread, Body: body, Bucket: "channel/" + thread}, nil)
-	switch s := outcome.Status(err); {
+	err := a.wire.Do(ctx, apiclient.Call{Method: "PATCH", Path: "channels/" + thread, Body: body, Bucket: "channel/" + thread}, nil)
+	switch s := apierror.Status(err); {
 	case err == nil:
 		return nil
 	case s == http.StatusForbidden || s == http.StatusBadRequest || s == http.StatusNotFound:
-		return outcome.StaysArchived()
+		return apierror.StaysArchived()
 	}
-	return outcome.NotSent(err)
+	return apierror.NotSent(err)
 }
 
 // post makes the one call.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	channel := a.target(l.m.To)
-	call := wire.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
+	call := apiclient.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
 	if l.m.File != nil {
 		name := fileName(*l.m.File)
-		f, size, err := file.Limit{Platform: "Discord", MaxBytes: upLimit, TooBig: outcome.TooBig}.Open(*l.m.File, name)
+		f, size, err := attachment.Limit{Platform: "Discord", MaxBytes: upLimit, TooBig: apierror.TooBig}.Open(*l.m.File, name)
 		if err != nil {
 			return "", err
 		}
@@ -168,7 +168,7 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 }
 
 // made makes a call that makes a message, and returns the message's id.
-func (a *Adapter) made(ctx context.Context, call wire.Call) (string, error) {
+func (a *Adapter) made(ctx context.Context, call apiclient.Call) (string, error) {
 	var m sent
 	if err := a.wire.Do(ctx, call, &m); err != nil {
 		return "", err
@@ -191,8 +191,8 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	if done, err := a.rewrite(ctx, id, c); done {
 		return err
 	}
-	return a.touch(ctx, m.To, id, func(channel string) wire.Call {
-		return wire.Call{Method: "PATCH", Path: "channels/" + channel + "/messages/" + id, Body: c, Bucket: "edit/" + channel}
+	return a.touch(ctx, m.To, id, func(channel string) apiclient.Call {
+		return apiclient.Call{Method: "PATCH", Path: "channels/" + channel + "/messages/" + id, Body: c, Bucket: "edit/" + channel}
 	})
 }
 
@@ -200,8 +200,8 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := a.touch(ctx, to, id, func(channel string) wire.Call {
-		return wire.Call{Method: "DELETE", Path: "channels/" + channel + "/messages/" + id, Bucket: "delete/" + channel}
+	err := a.touch(ctx, to, id, func(channel string) apiclient.Call {
+		return apiclient.Call{Method: "DELETE", Path: "channels/" + channel + "/messages/" + id, Bucket: "delete/" + channel}
 	})
 	if errors.Is(err, chat.ErrGone) {
 		return nil
@@ -211,30 +211,30 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 
 // touch makes a call about a message. Where a thread is not there, the message
 // may stand in the channel: it was sent when the thread could not be opened.
-func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call func(channel string) wire.Call) error {
+func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call func(channel string) apiclient.Call) error {
 	if err := checkIDs(to); err != nil {
 		return err
 	}
-	if _, ok := event.Snowflake(id); !ok {
-		return outcome.Permanent("%q is not the id of a Discord message", id)
+	if _, ok := inbound.Snowflake(id); !ok {
+		return apierror.Permanent("%q is not the id of a Discord message", id)
 	}
 	channel := a.holder(to, id)
 	err := a.wire.Do(ctx, call(channel), nil)
-	switch code := wire.Code(err); {
-	case code == outcome.UnknownChannel && to.Thread != "" && channel == to.Thread:
+	switch code := apiclient.Code(err); {
+	case code == apierror.UnknownChannel && to.Thread != "" && channel == to.Thread:
 		err = a.wire.Do(ctx, call(to.Chat), nil)
-	case code == outcome.Archived && to.Thread != "":
+	case code == apierror.Archived && to.Thread != "":
 		if err = a.unarchive(ctx, to.Thread); err == nil {
 			err = a.wire.Do(ctx, call(channel), nil)
 		}
 	}
-	switch code := wire.Code(err); {
+	switch code := apiclient.Code(err); {
 	case err == nil:
 		return nil
-	case code == outcome.UnknownMessage || code == outcome.UnknownChannel:
-		return outcome.Gone(err)
+	case code == apierror.UnknownMessage || code == apierror.UnknownChannel:
+		return apierror.Gone(err)
 	}
-	return outcome.SendError(err)
+	return apierror.SendError(err)
 }
 
 // Typing implements chat.Typer.
@@ -252,17 +252,17 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	}
 	show := func() error {
 		channel := a.target(to)
-		return a.wire.Do(ctx, wire.Call{Method: "POST", Path: "channels/" + channel + "/typing", Bucket: "typing/" + channel}, nil)
+		return a.wire.Do(ctx, apiclient.Call{Method: "POST", Path: "channels/" + channel + "/typing", Bucket: "typing/" + channel}, nil)
 	}
 	err := show()
-	if wire.Code(err) == outcome.UnknownChannel && to.Thread != "" && a.open(ctx, to) == nil {
+	if apiclient.Code(err) == apierror.UnknownChannel && to.Thread != "" && a.open(ctx, to) == nil {
 		err = show()
 	}
 	if err != nil {
-		return outcome.SendError(err)
+		return apierror.SendError(err)
 	}
 	return nil
 }
 
 // plainContent is what a message with m would say.
-func plainContent(m chat.Outbound) string { return strings.TrimSpace(text.Render(m.Text)) }
+func plainContent(m chat.Outbound) string { return strings.TrimSpace(markdown.Render(m.Text)) }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"hermesd/adapters/adaptertest"
-	"hermesd/adapters/discord/internal/event"
+	"hermesd/adapters/discord/internal/inbound"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	sim "hermesd/internal/sim/discord"
@@ -88,7 +88,7 @@ func (w *world) Files() []adaptertest.File {
 	plain := send("a.txt", "content")
 	to := func(url string) func(chat.File) chat.File {
 		return func(f chat.File) chat.File {
-			r, _ := event.ParseRef(f.Ref)
+			r, _ := inbound.ParseRef(f.Ref)
 			r.URL = url
 			f.Ref = r.String()
 			return f
@@ -106,7 +106,7 @@ func (w *world) Files() []adaptertest.File {
 			return f
 		}, Want: "content"},
 		{Name: "gone", Say: plain, Bend: func(f chat.File) chat.File {
-			r, _ := event.ParseRef(f.Ref)
+			r, _ := inbound.ParseRef(f.Ref)
 			<-time.After(25 * time.Hour)
 			if err := private.Delete(r.Message); err != nil {
 				w.t.Error(err)

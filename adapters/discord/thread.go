@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
-	"hermesd/adapters/discord/internal/wire"
+	"hermesd/adapters/discord/internal/apiclient"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/markdown"
 	"hermesd/gateway/chat"
 )
 
@@ -110,35 +110,35 @@ func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 	body := struct {
 		Name string `json:"name"`
 	}{name}
-	err = a.wire.Do(ctx, wire.Call{
+	err = a.wire.Do(ctx, apiclient.Call{
 		Method: "POST", Path: "channels/" + to.Chat + "/messages/" + to.Thread + "/threads", Body: body, Bucket: "thread/" + to.Chat,
 	}, nil)
-	if err == nil || wire.Code(err) == outcome.HasThread {
+	if err == nil || apiclient.Code(err) == apierror.HasThread {
 		a.threads.opened(to.Thread)
 		return nil
 	}
-	var we *wire.Error
+	var we *apiclient.Error
 	if !errors.As(err, &we) || !we.API || we.Status < 400 || we.Status >= 500 || we.Status == 401 || we.Status == 429 {
-		return outcome.NotSent(err)
+		return apierror.NotSent(err)
 	}
 	a.log.Warn("a thread cannot be opened", zap.String("channel", to.Chat), zap.Error(err))
-	if a.threads.closed(to.Thread, to.Chat) && we.Code != outcome.UnknownMessage {
+	if a.threads.closed(to.Thread, to.Chat) && we.Code != apierror.UnknownMessage {
 		a.explain(ctx, to, we)
 	}
 	return nil
 }
 
 // explain says once in a channel why answers stand in it and not in a thread.
-func (a *Adapter) explain(ctx context.Context, to chat.Address, why *wire.Error) {
-	reason := outcome.Describe(why)
-	if why.Code == outcome.MissingPermissions || why.Code == outcome.MissingAccess {
+func (a *Adapter) explain(ctx context.Context, to chat.Address, why *apiclient.Error) {
+	reason := apierror.Describe(why)
+	if why.Code == apierror.MissingPermissions || why.Code == apierror.MissingAccess {
 		reason = a.o.Words.T("the bot needs the permission Create Public Threads here")
 	}
 	p := messagePayload{
-		Content:  a.o.Words.T("(I answer here because I cannot open a thread: %s.)", text.Cut(reason, textLimit/2)),
+		Content:  a.o.Words.T("(I answer here because I cannot open a thread: %s.)", markdown.Cut(reason, textLimit/2)),
 		Mentions: mentions{Parse: []string{}}, Flags: flagQuiet, Nonce: nonce("thread/" + to.Chat + "/" + to.Thread), Enforce: true,
 	}
-	err := a.wire.Do(ctx, wire.Call{
+	err := a.wire.Do(ctx, apiclient.Call{
 		Method: "POST", Path: "channels/" + to.Chat + "/messages", Body: p, Bucket: "send/" + to.Chat,
 	}, nil)
 	if err != nil {
@@ -154,20 +154,20 @@ func (a *Adapter) threadName(ctx context.Context, to chat.Address) (string, erro
 		var m struct {
 			Content string `json:"content"`
 		}
-		err := a.wire.Do(ctx, wire.Call{
+		err := a.wire.Do(ctx, apiclient.Call{
 			Method: "GET", Path: "channels/" + to.Chat + "/messages/" + to.Thread, Bucket: "message/" + to.Chat,
 		}, &m)
-		if outcome.Status(err) == http.StatusNotFound {
-			return "", outcome.ChannelGone()
+		if apierror.Status(err) == http.StatusNotFound {
+			return "", apierror.ChannelGone()
 		}
 		if err != nil {
-			return "", outcome.NotSent(err)
+			return "", apierror.NotSent(err)
 		}
 		said = strings.ReplaceAll(m.Content, "<@"+a.Identity().ID+">", "")
 	}
 	for line := range strings.Lines(said) {
 		if name := strings.Join(strings.Fields(line), " "); name != "" {
-			return text.Cut(name, threadName), nil
+			return markdown.Cut(name, threadName), nil
 		}
 	}
 	return "Conversation", nil

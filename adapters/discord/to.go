@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"hermesd/adapters/discord/internal/outcome"
-	"hermesd/adapters/discord/internal/text"
+	"hermesd/adapters/discord/internal/apierror"
+	"hermesd/adapters/discord/internal/markdown"
 	"hermesd/gateway/chat"
 )
 
 // Size returns the length of r in code points as it is sent, in which Discord's
 // limit counts.
-func Size(r chat.RichText) int { return text.Len(text.Render(r)) }
+func Size(r chat.RichText) int { return markdown.Len(markdown.Render(r)) }
 
 const (
 	pingEveryone = "everyone"
@@ -102,18 +102,18 @@ func (a *Adapter) mentions() mentions {
 
 // compose writes m as Discord takes it.
 func (a *Adapter) compose(m chat.Outbound) (messagePayload, error) {
-	p := messagePayload{Content: text.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
+	p := messagePayload{Content: markdown.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
 	if m.ID != "" {
 		p.Nonce, p.Enforce = nonce(m.ID), true
 	}
 	if m.Quiet {
 		p.Flags |= flagQuiet
 	}
-	if n := text.Len(p.Content); n > textLimit {
-		return p, outcome.Permanent("the text has %d characters, more than Discord's 2,000", n)
+	if n := markdown.Len(p.Content); n > textLimit {
+		return p, apierror.Permanent("the text has %d characters, more than Discord's 2,000", n)
 	}
 	if m.File == nil && strings.TrimSpace(p.Content) == "" {
-		return p, outcome.Permanent("the message is empty")
+		return p, apierror.Permanent("the message is empty")
 	}
 	var err error
 	p.Components, err = buttons(m.Buttons)
@@ -129,17 +129,17 @@ func buttons(rows [][]chat.Button) ([]component, error) {
 			line := component{Type: componentRow}
 			for _, b := range part {
 				if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-					return nil, outcome.Permanent("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData)
+					return nil, apierror.Permanent("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData)
 				}
 				line.Components = append(line.Components, component{
-					Type: componentButton, Style: styleSecondary, Label: text.Cut(b.Label, buttonLabel), ID: b.Data,
+					Type: componentButton, Style: styleSecondary, Label: markdown.Cut(b.Label, buttonLabel), ID: b.Data,
 				})
 			}
 			out = append(out, line)
 		}
 	}
 	if len(out) > buttonRows {
-		return nil, outcome.Permanent("Discord takes at most %d rows of %d buttons", buttonRows, rowButtons)
+		return nil, apierror.Permanent("Discord takes at most %d rows of %d buttons", buttonRows, rowButtons)
 	}
 	return out, nil
 }

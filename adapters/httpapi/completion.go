@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 )
 
 // Name is the model name that always means the agent.
@@ -47,27 +47,27 @@ func (a *Adapter) completions(w http.ResponseWriter, r *http.Request) {
 
 // A posted request has been read and understood.
 type posted struct {
-	ask      *wire.Request
+	ask      *openaiapi.Request
 	exchange *exchange
 }
 
 // read reads a request. It changes nothing.
-func (a *Adapter) read(w http.ResponseWriter, r *http.Request) (*posted, *wire.Failure) {
+func (a *Adapter) read(w http.ResponseWriter, r *http.Request) (*posted, *openaiapi.Failure) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // where it cannot be set, there is none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, &wire.Failure{Status: http.StatusRequestEntityTooLarge, Kind: wire.Invalid, Code: "request_too_large",
+		return nil, &openaiapi.Failure{Status: http.StatusRequestEntityTooLarge, Kind: openaiapi.Invalid, Code: "request_too_large",
 			Text: "The request is too large. The operator can raise platforms.http.max_body."}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &wire.Failure{Status: http.StatusRequestTimeout, Kind: wire.Invalid, Code: "request_timeout", Text: "The request's body did not come in time."}
+		return nil, &openaiapi.Failure{Status: http.StatusRequestTimeout, Kind: openaiapi.Invalid, Code: "request_timeout", Text: "The request's body did not come in time."}
 	case err != nil:
-		return nil, wire.Refuse("", "unreadable_body", "The request's body cannot be read.")
+		return nil, openaiapi.Refuse("", "unreadable_body", "The request's body cannot be read.")
 	}
 	_ = rc.SetReadDeadline(time.Time{}) // as above
-	ask, f := wire.Parse(body)
+	ask, f := openaiapi.Parse(body)
 	if f != nil {
 		return nil, f
 	}
@@ -98,7 +98,7 @@ func (a *Adapter) names() []string {
 
 // known refuses models that this API does not have. A request that names none
 // gets the agent.
-func (a *Adapter) known(r *wire.Request) *wire.Failure {
+func (a *Adapter) known(r *openaiapi.Request) *openaiapi.Failure {
 	if r.Model == "" {
 		r.Model = Name
 	}
@@ -108,17 +108,17 @@ func (a *Adapter) known(r *wire.Request) *wire.Failure {
 	return noModel(r.Model)
 }
 
-func noModel(name string) *wire.Failure {
-	f := wire.Refuse("model", "model_not_found", "There is no model %q here. Ask for %q; GET /v1/models lists the names.", wire.Clip(name), Name)
+func noModel(name string) *openaiapi.Failure {
+	f := openaiapi.Refuse("model", "model_not_found", "There is no model %q here. Ask for %q; GET /v1/models lists the names.", openaiapi.Clip(name), Name)
 	f.Status = http.StatusNotFound
 	return f
 }
 
 // sessionOf returns the session that a request belongs to.
-func sessionOf(h http.Header, user string) (string, *wire.Failure) {
+func sessionOf(h http.Header, user string) (string, *openaiapi.Failure) {
 	if named, ok := h["X-Hermes-Session"]; ok {
 		if len(named) != 1 || !word(named[0]) {
-			return "", wire.Refuse("X-Hermes-Session", "invalid_session", "X-Hermes-Session must be 1 to 64 of A-Z a-z 0-9 . _ -")
+			return "", openaiapi.Refuse("X-Hermes-Session", "invalid_session", "X-Hermes-Session must be 1 to 64 of A-Z a-z 0-9 . _ -")
 		}
 		return named[0], nil
 	}
@@ -140,14 +140,14 @@ func word(s string) bool {
 }
 
 // keyOf returns the client's own idempotency key, "" if it gave none.
-func keyOf(h http.Header) (string, *wire.Failure) {
+func keyOf(h http.Header) (string, *openaiapi.Failure) {
 	keys, ok := h["Idempotency-Key"]
 	if !ok {
 		return "", nil
 	}
 	odd := func(r rune) bool { return r < ' ' || r > '~' }
 	if len(keys) != 1 || keys[0] == "" || len(keys[0]) > 255 || strings.ContainsFunc(keys[0], odd) {
-		return "", wire.Refuse("Idempotency-Key", "invalid_idempotency_key", "Idempotency-Key must be 1 to 255 printable ASCII characters.")
+		return "", openaiapi.Refuse("Idempotency-Key", "invalid_idempotency_key", "Idempotency-Key must be 1 to 255 printable ASCII characters.")
 	}
 	return keys[0], nil
 }
@@ -169,7 +169,7 @@ func (a *Adapter) whole(r *http.Request, out *writer) {
 			s.over.err.Write(out.w)
 		} else {
 			out.w.Header().Set("Content-Type", "application/json")
-			_, _ = out.w.Write(wire.Encode(out.object(s))) // Flush tells
+			_, _ = out.w.Write(openaiapi.Encode(out.object(s))) // Flush tells
 		}
 		if out.rc.Flush() == nil && r.Context().Err() == nil {
 			a.wrote(out.e, s.over)

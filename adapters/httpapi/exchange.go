@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 	"hermesd/gateway/chat"
 )
 
@@ -27,7 +27,7 @@ type exchange struct {
 	// What follows is guarded by Adapter.mu.
 	listeners int
 	cancel    context.CancelFunc // ends the tending
-	ask       *wire.Request      // what was asked; nil once it is accepted
+	ask       *openaiapi.Request // what was asked; nil once it is accepted
 	offered   bool               // it may be on disk
 	accepted  bool               // it is on disk
 	text      string             // the beginning of the answer that is shown so far
@@ -42,7 +42,7 @@ type exchange struct {
 type result struct {
 	text  string
 	usage *chat.Usage
-	err   *wire.Failure
+	err   *openaiapi.Failure
 	said  bool // by the gateway, and not found out by us
 }
 
@@ -53,12 +53,12 @@ const (
 )
 
 // newExchange makes an exchange of a request. key is the client's own, or "".
-func newExchange(r *wire.Request, session, key string) *exchange {
+func newExchange(r *openaiapi.Request, session, key string) *exchange {
 	e := &exchange{
 		session: session, keyed: key != "", command: command(r.Text), ask: r, created: time.Now(),
 		change: make(chan struct{}), settled: make(chan struct{}),
 	}
-	e.print = sha256.Sum256(wire.Encode([]any{r.Model, r.Prompt, r.Text, r.Images}))
+	e.print = sha256.Sum256(openaiapi.Encode([]any{r.Model, r.Prompt, r.Text, r.Images}))
 	if e.keyed {
 		sum := sha256.Sum256([]byte(session + "\x00" + key))
 		e.id = withKey + hex.EncodeToString(sum[:16])
@@ -108,7 +108,7 @@ func (e *exchange) settleLocked() {
 
 // join adds a request to the exchange that e names: e itself if it is new. Who
 // joins must leave.
-func (a *Adapter) join(e *exchange) (*exchange, *wire.Failure) {
+func (a *Adapter) join(e *exchange) (*exchange, *openaiapi.Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended || a.base == nil {
@@ -116,7 +116,7 @@ func (a *Adapter) join(e *exchange) (*exchange, *wire.Failure) {
 	}
 	if old, ok := a.exchanges[e.id]; ok {
 		if old.print != e.print {
-			return nil, &wire.Failure{Status: http.StatusUnprocessableEntity, Kind: wire.Invalid, Code: "idempotency_key_reused",
+			return nil, &openaiapi.Failure{Status: http.StatusUnprocessableEntity, Kind: openaiapi.Invalid, Code: "idempotency_key_reused",
 				Text: "This Idempotency-Key was used for another request of the session. Use a new one for a new message."}
 		}
 		e = old

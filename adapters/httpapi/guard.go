@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 )
 
 // guard lets through only requests that reached us under a name of ours and not
@@ -22,14 +22,14 @@ func (a *Adapter) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if host := hostOf(r.Host); !loopback(host) && !slices.ContainsFunc(a.cfg.Hosts, func(s string) bool { return strings.EqualFold(s, host) }) {
-			(&wire.Failure{Status: http.StatusMisdirectedRequest, Kind: wire.Invalid, Code: "unknown_host",
+			(&openaiapi.Failure{Status: http.StatusMisdirectedRequest, Kind: openaiapi.Invalid, Code: "unknown_host",
 				Text: "This API is not reached under that host name. The operator can list it in platforms.http.hosts."}).Write(w)
 			return
 		}
 		if origin, ok := r.Header["Origin"]; ok {
 			h.Add("Vary", "Origin")
 			if len(origin) != 1 || !slices.Contains(a.cfg.Origins, origin[0]) {
-				(&wire.Failure{Status: http.StatusForbidden, Kind: wire.Invalid, Code: "origin_refused",
+				(&openaiapi.Failure{Status: http.StatusForbidden, Kind: openaiapi.Invalid, Code: "origin_refused",
 					Text: "Web pages may not use this API. The operator can list the page's origin in platforms.http.origins."}).Write(w)
 				return
 			}
@@ -60,7 +60,7 @@ func requireKey(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
 			same |= subtle.ConstantTimeCompare(sum[:], d[:])
 		}
 		if same != 1 || !strings.EqualFold(scheme, "Bearer") {
-			(&wire.Failure{Status: http.StatusUnauthorized, Kind: wire.Invalid, Code: "invalid_api_key",
+			(&openaiapi.Failure{Status: http.StatusUnauthorized, Kind: openaiapi.Invalid, Code: "invalid_api_key",
 				Text: "The API key is missing or wrong. Send it as Authorization: Bearer KEY; the daemon keeps it in its home directory."}).Write(w)
 			return
 		}
@@ -76,7 +76,7 @@ func (a *Adapter) limited(next http.HandlerFunc) http.HandlerFunc {
 			defer func() { <-a.sem }()
 			next(w, r)
 		default:
-			(&wire.Failure{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "too_many_requests", After: 2 * time.Second,
+			(&openaiapi.Failure{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "too_many_requests", After: 2 * time.Second,
 				Text: "Too many requests wait for their answers. Send this one again in a moment."}).Write(w)
 		}
 	}
@@ -112,8 +112,8 @@ func quiet(l *zap.Logger) *log.Logger {
 
 // unknown answers for what this API does not have.
 func unknown(w http.ResponseWriter, r *http.Request) {
-	f := &wire.Failure{Status: http.StatusNotFound, Kind: wire.Invalid, Code: "unknown_url",
-		Text: "There is no " + r.Method + " " + wire.Clip(r.URL.Path) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}
+	f := &openaiapi.Failure{Status: http.StatusNotFound, Kind: openaiapi.Invalid, Code: "unknown_url",
+		Text: "There is no " + r.Method + " " + openaiapi.Clip(r.URL.Path) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}
 	switch r.URL.Path {
 	case "/v1/chat/completions", "/v1/models", "/healthz", "/readyz":
 		f.Status, f.Code = http.StatusMethodNotAllowed, "method_not_allowed"

@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"time"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 	"hermesd/gateway/chat"
 )
 
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(wire.Encode(v)) // a client that is gone does not read it
+	_, _ = w.Write(openaiapi.Encode(v)) // a client that is gone does not read it
 }
 
 // healthz says that the process answers.

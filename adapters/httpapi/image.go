@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 	"hermesd/gateway/chat"
 )
 
@@ -16,19 +16,19 @@ const maxImages = 20
 
 // files stores the images of a request and returns them as files. It fails with
 // words for the client; nothing of the request counts then.
-func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wire.Failure) {
+func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *openaiapi.Failure) {
 	if len(images) > maxImages {
-		return nil, wire.Refuse("messages", "too_many_images", "There are %d images; at most %d are taken.", len(images), maxImages)
+		return nil, openaiapi.Refuse("messages", "too_many_images", "There are %d images; at most %d are taken.", len(images), maxImages)
 	}
 	var files []chat.File
 	for i, ref := range images {
 		name := fmt.Sprintf("image %d", i+1)
 		kind, content, err := a.image(ctx, ref)
 		if err != nil {
-			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: %v.", name, err)
+			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %v.", name, err)
 		}
 		if a.o.StoreFile == nil {
-			return nil, wire.Refuse("messages", "unsupported_content", "This daemon takes no images.")
+			return nil, openaiapi.Refuse("messages", "unsupported_content", "This daemon takes no images.")
 		}
 		f, err := a.o.StoreFile(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
@@ -36,10 +36,10 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wir
 			if text == "" {
 				text = "it could not be stored"
 			}
-			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
+			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
 		}
 		if !strings.HasPrefix(f.MIME, "image/") {
-			return nil, wire.Refuse("messages", "invalid_image", "%s cannot be taken: its content is no image but %s.", name, wire.Clip(f.MIME))
+			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: its content is no image but %s.", name, openaiapi.Clip(f.MIME))
 		}
 		files = append(files, f)
 	}
@@ -49,7 +49,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *wir
 // image returns what an image's URL stands for.
 func (a *Adapter) image(ctx context.Context, ref string) (kind string, content []byte, err error) {
 	if strings.HasPrefix(strings.ToLower(ref), "data:") {
-		return wire.DataURL(ref)
+		return openaiapi.DataURL(ref)
 	}
 	u, err := url.Parse(ref)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 )
 
 // A writer writes the answer of one exchange to one request.
@@ -30,16 +30,16 @@ func (o *writer) deadline() {
 	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // where it cannot be set, there is none
 }
 
-func (o *writer) base(object string) wire.Completion {
-	return wire.Completion{ID: completionID(o.e.id), Object: object, Created: o.e.created.Unix(), Model: o.model}
+func (o *writer) base(object string) openaiapi.Completion {
+	return openaiapi.Completion{ID: completionID(o.e.id), Object: object, Created: o.e.created.Unix(), Model: o.model}
 }
 
 // object is the whole answer.
-func (o *writer) object(s state) wire.Completion {
+func (o *writer) object(s state) openaiapi.Completion {
 	c, stop := o.base("chat.completion"), "stop"
-	c.Choices = []wire.Choice{{Message: &wire.Spoken{Role: "assistant", Content: &s.over.text}, Finish: &stop}}
-	c.Usage = wire.TokensOf(s.over.usage)
-	c.Hermes = &wire.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices}
+	c.Choices = []openaiapi.Choice{{Message: &openaiapi.Spoken{Role: "assistant", Content: &s.over.text}, Finish: &stop}}
+	c.Usage = openaiapi.TokensOf(s.over.usage)
+	c.Hermes = &openaiapi.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices}
 	return c
 }
 
@@ -78,7 +78,7 @@ func (o *writer) start() {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	empty := ""
-	o.chunk(&wire.Spoken{Role: "assistant", Content: &empty}, nil, nil)
+	o.chunk(&openaiapi.Spoken{Role: "assistant", Content: &empty}, nil, nil)
 }
 
 // grow sends what text has more than was sent. A text that does not go on where
@@ -99,7 +99,7 @@ func (o *writer) grow(text string) {
 func (o *writer) add(text string) {
 	o.start()
 	delta := text[len(o.sent):]
-	o.chunk(&wire.Spoken{Content: &delta}, nil, nil)
+	o.chunk(&openaiapi.Spoken{Content: &delta}, nil, nil)
 	o.sent = text
 }
 
@@ -117,7 +117,7 @@ func (o *writer) finish(s state) {
 		o.event(v.err.Body())
 		return
 	case !strings.HasPrefix(v.text, o.sent):
-		o.event((&wire.Failure{Kind: wire.Broken, Code: "answer_changed", Answer: v.text,
+		o.event((&openaiapi.Failure{Kind: openaiapi.Broken, Code: "answer_changed", Answer: v.text,
 			Text: "The answer was changed after its beginning had been sent. The whole answer is in hermes.answer of this event, and in the session."}).Body())
 		return
 	}
@@ -126,19 +126,19 @@ func (o *writer) finish(s state) {
 	}
 	o.start()
 	stop := "stop"
-	o.chunk(&wire.Spoken{}, &stop, &wire.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices})
+	o.chunk(&openaiapi.Spoken{}, &stop, &openaiapi.Extra{Session: o.e.session, Message: o.e.id, Notices: s.notices})
 	if o.usage && v.usage != nil {
 		c := o.base("chat.completion.chunk")
-		c.Choices, c.Usage = []wire.Choice{}, wire.TokensOf(v.usage)
-		o.event(wire.Encode(c))
+		c.Choices, c.Usage = []openaiapi.Choice{}, openaiapi.TokensOf(v.usage)
+		o.event(openaiapi.Encode(c))
 	}
 	o.raw("data: [DONE]\n\n")
 }
 
-func (o *writer) chunk(delta *wire.Spoken, finish *string, x *wire.Extra) {
+func (o *writer) chunk(delta *openaiapi.Spoken, finish *string, x *openaiapi.Extra) {
 	c := o.base("chat.completion.chunk")
-	c.Choices, c.Hermes = []wire.Choice{{Delta: delta, Finish: finish}}, x
-	o.event(wire.Encode(c))
+	c.Choices, c.Hermes = []openaiapi.Choice{{Delta: delta, Finish: finish}}, x
+	o.event(openaiapi.Encode(c))
 }
 
 func (o *writer) event(data []byte) { o.raw("data: " + string(data) + "\n\n") }

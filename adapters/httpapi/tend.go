@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/httpapi/internal/wire"
+	"hermesd/adapters/httpapi/internal/openaiapi"
 	"hermesd/gateway/chat"
 )
 
@@ -84,7 +84,7 @@ func (a *Adapter) end(e *exchange, v result) {
 
 // submit makes the exchange's message an accepted one, unless it is that
 // already.
-func (a *Adapter) submit(ctx context.Context, e *exchange, ask *wire.Request) *wire.Failure {
+func (a *Adapter) submit(ctx context.Context, e *exchange, ask *openaiapi.Request) *openaiapi.Failure {
 	if e.keyed && a.o.Lookup != nil {
 		k, err := a.o.Lookup(ctx, e.inboundKey())
 		if err != nil {
@@ -123,7 +123,7 @@ func (a *Adapter) offer(e *exchange) bool {
 }
 
 // refused ends an exchange whose message was not taken. It can be sent again.
-func (a *Adapter) refused(e *exchange, f *wire.Failure) {
+func (a *Adapter) refused(e *exchange, f *openaiapi.Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e.ask == nil { // another tending has had it taken meanwhile
@@ -143,18 +143,18 @@ func (a *Adapter) took(e *exchange) {
 }
 
 // unavailable is what a client is told when the store does not work.
-func (a *Adapter) unavailable(what string, err error) *wire.Failure {
+func (a *Adapter) unavailable(what string, err error) *openaiapi.Failure {
 	a.o.Log.Error("request", zap.String("step", what), zap.Error(err))
 	return notStored()
 }
 
 // inbound makes the exchange's event.
-func (a *Adapter) inbound(ctx context.Context, e *exchange, r *wire.Request) (chat.Inbound, *wire.Failure) {
+func (a *Adapter) inbound(ctx context.Context, e *exchange, r *openaiapi.Request) (chat.Inbound, *openaiapi.Failure) {
 	in := chat.Inbound{
 		IdempotencyKey: e.inboundKey(), ID: e.id, Kind: chat.Message, Address: Address(e.session), Sender: sender, SentAt: time.Now(),
 		Text: r.Text, Prompt: r.Prompt, ChatName: e.session, Addressed: true,
 	}
-	var f *wire.Failure
+	var f *openaiapi.Failure
 	if in.Files, f = a.files(ctx, r.Images); f != nil {
 		return in, f
 	}
@@ -166,7 +166,7 @@ func (a *Adapter) inbound(ctx context.Context, e *exchange, r *wire.Request) (ch
 		return in, a.unavailable("look for the session", err)
 	}
 	if fresh {
-		in.Text = wire.Quoted(r.History) + in.Text
+		in.Text = openaiapi.Quoted(r.History) + in.Text
 	}
 	return in, nil
 }

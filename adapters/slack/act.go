@@ -7,8 +7,8 @@ import (
 
 	"github.com/slack-go/slack"
 
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -27,7 +27,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 		ChannelID: to.Chat, ThreadTS: to.Thread, Status: a.o.Words.T("is thinking…"),
 	})
 	if err != nil {
-		return outcome.SendError(err)
+		return apierror.SendError(err)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 // React implements chat.Reactor. Slash commands are no messages and take no
 // mark.
 func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
-	if _, ok := event.Time(id); !ok || !a.cfg.Reactions {
+	if _, ok := inbound.Time(id); !ok || !a.cfg.Reactions {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -43,8 +43,8 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	ref := slack.NewRefToMessage(to.Chat, id)
 	if r != chat.ReactionSeen {
 		err := a.api.RemoveReactionContext(ctx, "eyes", ref)
-		if c := outcome.Code(err); err != nil && c != "no_reaction" && c != "message_not_found" {
-			return outcome.SendError(err)
+		if c := apierror.Code(err); err != nil && c != "no_reaction" && c != "message_not_found" {
+			return apierror.SendError(err)
 		}
 	}
 	name := map[chat.Reaction]string{chat.ReactionSeen: "eyes", chat.ReactionAnswered: "white_check_mark", chat.ReactionFailed: "x"}[r]
@@ -52,8 +52,8 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 		return nil
 	}
 	err := a.api.AddReactionContext(ctx, name, ref)
-	if c := outcome.Code(err); err != nil && c != "already_reacted" && c != "message_not_found" {
-		return outcome.SendError(err)
+	if c := apierror.Code(err); err != nil && c != "already_reacted" && c != "message_not_found" {
+		return apierror.SendError(err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 		o = append(o, slack.MsgOptionTS(callback.Address.Thread))
 	}
 	if _, err = a.api.PostEphemeralContext(ctx, callback.Address.Chat, callback.Sender.ID, o...); err != nil {
-		return outcome.SendError(err)
+		return apierror.SendError(err)
 	}
 	return nil
 }

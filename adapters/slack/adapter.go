@@ -40,11 +40,11 @@ import (
 
 	"hermesd/adapters/internal/health"
 	"hermesd/adapters/internal/transport"
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/link"
-	"hermesd/adapters/slack/internal/people"
-	"hermesd/adapters/slack/internal/place"
-	"hermesd/adapters/slack/internal/wire"
+	"hermesd/adapters/slack/internal/apiclient"
+	"hermesd/adapters/slack/internal/checkpoint"
+	"hermesd/adapters/slack/internal/connection"
+	"hermesd/adapters/slack/internal/directory"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/internal/secret"
@@ -81,20 +81,20 @@ type Adapter struct {
 	cfg    Config
 	o      Options
 	log    *zap.Logger
-	rules  event.Rules
-	wire   *wire.Client
+	rules  inbound.Rules
+	wire   *apiclient.Client
 	api    *slack.Client
-	people *people.Directory
-	places *place.Set
+	people *directory.Directory
+	places *checkpoint.Set
 	urls   *replyURLs
 	typing *statusLimiter
 	// conv converts one envelope: event.Converter.Convert.
-	conv func(event.Converter, event.Envelope, time.Time) (chat.Inbound, bool, error)
+	conv func(inbound.Converter, inbound.Envelope, time.Time) (chat.Inbound, bool, error)
 
 	health *health.Record
 
 	mu      sync.Mutex // guards what follows
-	me      event.Identity
+	me      inbound.Identity
 	storing string    // why nothing can be stored
 	lacking string    // scopes that the app lacks
 	shared  string    // that somebody else takes a part of the events
@@ -124,15 +124,15 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return wrong(err)
 	}
-	rules, err := event.NewRules(cfg.settings(o.Commands))
+	rules, err := inbound.NewRules(cfg.settings(o.Commands))
 	if err != nil {
 		return wrong(err)
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: event.Converter.Convert, health: health.New(o.Log)}
-	a.wire = &wire.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
+	a.wire = &apiclient.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
 	if o.Transport == nil {
 		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {
 			return wrong(err)
@@ -140,13 +140,13 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	}
 	a.wire.RT = a.health.Clock(a.wire.RT)
 	a.api = a.client(a.wire)
-	a.people = people.New(a.api, o.Log)
-	a.places = place.New(a.memoryKey(), o.Memory, o.Log)
+	a.people = directory.New(a.api, o.Log)
+	a.places = checkpoint.New(a.memoryKey(), o.Memory, o.Log)
 	return a, nil
 }
 
 // client returns the library's client over c. It connects to nothing.
-func (a *Adapter) client(c link.Doer) *slack.Client {
+func (a *Adapter) client(c connection.Doer) *slack.Client {
 	return slack.New(a.cfg.Token.Reveal(),
 		slack.OptionAppLevelToken(a.cfg.AppToken.Reveal()),
 		slack.OptionAPIURL(a.cfg.APIURL),
@@ -179,7 +179,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 		in := newIntake(a, sink, stop)
 		wg.Go(func() { in.work(ctx) })
 		wg.Go(func() { a.places.Keep(ctx) })
-		stop(link.Run(ctx, link.Options{
+		stop(connection.Run(ctx, connection.Options{
 			Handler: &socketHandler{a: a, in: in}, Client: a.client, Wire: a.wire, Socket: a.o.Socket,
 			Proxy: a.cfg.Proxy, Last: a.places.Alive(), Log: a.log,
 		}))
@@ -237,7 +237,7 @@ func (a *Adapter) miss(what string) {
 	a.missed = time.Now()
 }
 
-func (a *Adapter) identity() event.Identity {
+func (a *Adapter) identity() inbound.Identity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.me

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"hermesd/adapters/internal/transport"
-	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/internal/secret"
 )
 
@@ -84,13 +84,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s: %q is not a channel id (such as C0123456789; it stands at the end of the channel's details)", l.key, l.ids[i])
 		}
 	}
-	_, err := event.NewRules(c.settings(nil))
+	_, err := inbound.NewRules(c.settings(nil))
 	return err
 }
 
 // settings are what conversion needs to know.
-func (c Config) settings(commands []string) event.Settings {
-	return event.Settings{
+func (c Config) settings(commands []string) inbound.Settings {
+	return inbound.Settings{
 		RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,
 		Free: c.FreeResponseChats, Allowed: c.AllowedChats, Ignored: c.IgnoredChats,
 		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts, Commands: commands,

@@ -11,9 +11,9 @@ import (
 
 	"github.com/slack-go/slack"
 
-	"hermesd/adapters/internal/file"
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/internal/attachment"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
@@ -24,14 +24,14 @@ func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
 	name := fileName(*l.m.File)
-	f, size, err := file.Limit{Platform: "Slack", MaxBytes: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
+	f, size, err := attachment.Limit{Platform: "Slack", MaxBytes: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
 	if err != nil {
 		return "", err //nolint:wrapcheck // it is a SendError
 	}
 	defer f.Close()
 	id, err := a.upload(ctx, f, name, int(size))
 	if err != nil {
-		se := outcome.SendError(err)
+		se := apierror.SendError(err)
 		if se.Outcome == chat.Uncertain { // nobody can see it yet
 			se.Outcome = chat.Transient
 		}
@@ -75,7 +75,7 @@ func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
 }
 
 // fileName returns the name under which a file is sent.
-func fileName(f chat.File) string { return cut(file.Name(f), 128) }
+func fileName(f chat.File) string { return cut(attachment.Name(f), 128) }
 
 // maxHops bounds how often a download is sent on, always within Slack.
 const maxHops = 3
@@ -87,7 +87,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	if limit > downLimit || limit <= 0 {
 		limit = downLimit
 	}
-	tooBig := file.TooLarge(limit)
+	tooBig := attachment.TooLarge(limit)
 	if f.Size > limit {
 		return tooBig
 	}
@@ -114,7 +114,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	case resp.ContentLength > limit:
 		return tooBig
 	}
-	whole, err := file.Copy(w, resp.Body, limit)
+	whole, err := attachment.Copy(w, resp.Body, limit)
 	switch {
 	case err != nil:
 		return a.downloadError(ctx, err)
@@ -126,10 +126,10 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 
 // whereIs returns the address of a file.
 func (a *Adapter) whereIs(ctx context.Context, ref string) (*url.URL, error) {
-	if id, ok := strings.CutPrefix(ref, event.FileID); ok {
+	if id, ok := strings.CutPrefix(ref, inbound.FileID); ok {
 		f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
 		if err != nil {
-			return nil, fmt.Errorf("ask Slack for the file: %s", outcome.SendError(err).Reason)
+			return nil, fmt.Errorf("ask Slack for the file: %s", apierror.SendError(err).Reason)
 		}
 		if ref = f.URLPrivateDownload; ref == "" {
 			ref = f.URLPrivate
@@ -187,8 +187,8 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if file.TimedOut(ctx, err) {
-		return file.ErrTimeout
+	if attachment.TimedOut(ctx, err) {
+		return attachment.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return i18n.Errorf("download the file: %v", ctx.Err())

@@ -9,8 +9,8 @@ import (
 
 	"github.com/slack-go/slack"
 
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -33,11 +33,11 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	if m.File != nil {
 		return a.findFile(ctx, m)
 	}
-	oldest, cursor := event.TS(time.Now().Add(-findBack)), ""
+	oldest, cursor := inbound.TS(time.Now().Add(-findBack)), ""
 	for range findPages {
 		messages, next, err := a.page(ctx, m.To, oldest, cursor)
 		if err != nil {
-			return chat.Receipt{}, false, outcome.SendError(err)
+			return chat.Receipt{}, false, apierror.SendError(err)
 		}
 		for _, s := range messages {
 			if s.Metadata.EventType == eventType && s.Metadata.EventPayload["id"] == m.ID {
@@ -58,7 +58,7 @@ func (a *Adapter) page(ctx context.Context, at chat.Address, oldest, cursor stri
 		ms, _, next, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
 			ChannelID: at.Chat, Timestamp: at.Thread, Oldest: oldest, Cursor: cursor, Limit: findPage, IncludeAllMetadata: true,
 		})
-		if outcome.Code(err) == "thread_not_found" {
+		if apierror.Code(err) == "thread_not_found" {
 			return nil, "", nil // what is in no thread is nowhere
 		}
 		return ms, next, err //nolint:wrapcheck // told by sendError
@@ -78,11 +78,11 @@ func (a *Adapter) findFile(ctx context.Context, m chat.Outbound) (chat.Receipt, 
 	files, sure := a.places.Uploaded(m.ID)
 	for _, id := range files {
 		f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
-		if c := outcome.Code(err); c == "file_not_found" || c == "file_deleted" {
+		if c := apierror.Code(err); c == "file_not_found" || c == "file_deleted" {
 			continue
 		}
 		if err != nil {
-			return chat.Receipt{}, false, outcome.SendError(err)
+			return chat.Receipt{}, false, apierror.SendError(err)
 		}
 		if ts, ok := shared(f, m.To.Chat); ok {
 			return chat.Receipt{ID: ts}, true, nil

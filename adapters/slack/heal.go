@@ -14,10 +14,10 @@ import (
 	"github.com/slack-go/slack"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
-	"hermesd/adapters/slack/internal/place"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/checkpoint"
+	"hermesd/adapters/slack/internal/inbound"
 )
 
 // backfill asks the histories of the places in which we speak for what was said
@@ -62,7 +62,7 @@ func (n *intake) backfill(ctx context.Context, since time.Time, rest *sync.WaitG
 // recheck asks Slack whether the token and its scopes are still good: after a
 // loss the reason may be that they are not.
 func (n *intake) recheck(ctx context.Context) {
-	if ce := outcome.Config(n.a.ask(ctx)); ce != nil {
+	if ce := apierror.Config(n.a.ask(ctx)); ce != nil {
 		n.fail(ce)
 	}
 }
@@ -93,7 +93,7 @@ func (n *intake) later(ctx context.Context, visits []historyRequest, m *missedNo
 func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes) (out []historyRequest, left int) {
 	chats, _, err := a.api.GetConversationsContext(ctx, &slack.GetConversationsParameters{Types: []string{"im"}, Limit: healDMs})
 	if err != nil {
-		m.add("the list of direct chats: " + outcome.SendError(err).Reason)
+		m.add("the list of direct chats: " + apierror.SendError(err).Reason)
 		return nil, 0
 	}
 	slices.SortStableFunc(chats, func(a, b slack.Channel) int { return b.Created.Time().Compare(a.Created.Time()) })
@@ -101,7 +101,7 @@ func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes
 		switch {
 		case c.ID == "" || a.places.Knows(c.ID):
 		case len(out) < healStrangers:
-			out = append(out, historyRequest{HistoryRequest: place.HistoryRequest{Channel: c.ID, Kind: "im", Seen: event.TS(since.Add(-healMargin))}, until: time.Now().Add(backfillTimeout)})
+			out = append(out, historyRequest{HistoryRequest: checkpoint.HistoryRequest{Channel: c.ID, Kind: "im", Seen: inbound.TS(since.Add(-healMargin))}, until: time.Now().Add(backfillTimeout)})
 		default:
 			left++
 		}
@@ -137,7 +137,7 @@ func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 	defer cancel()
 	err := n.a.history(ctx, v)
 	for err != nil && ctx.Err() == nil && passing(err) {
-		if pause.Sleep(ctx, max(outcome.SendError(err).RetryAfter, healPause)) == nil {
+		if backoff.Sleep(ctx, max(apierror.SendError(err).RetryAfter, healPause)) == nil {
 			err = n.a.history(ctx, v)
 		}
 	}
@@ -152,21 +152,21 @@ func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 // passing reports whether it helps to ask again later.
 func passing(err error) bool {
 	var flood *slack.RateLimitedError
-	return errors.As(err, &flood) || outcome.Code(err) == "" && !errors.Is(err, errTooMuch)
+	return errors.As(err, &flood) || apierror.Code(err) == "" && !errors.Is(err, errTooMuch)
 }
 
 // A historyRequest is a place or thread whose history is asked, page by page.
 type historyRequest struct {
-	place.HistoryRequest
+	checkpoint.HistoryRequest
 	until  time.Time // when it is given up
 	cursor string
 	pages  int
-	got    []event.Body
+	got    []inbound.Body
 }
 
 // items returns what was got, the oldest first.
 func (v *historyRequest) items() []item {
-	slices.SortStableFunc(v.got, func(a, b event.Body) int { return cmp.Compare(a.TS, b.TS) })
+	slices.SortStableFunc(v.got, func(a, b inbound.Body) int { return cmp.Compare(a.TS, b.TS) })
 	out := make([]item, 0, len(v.got))
 	for _, b := range v.got {
 		out = append(out, item{body: b})
@@ -179,7 +179,7 @@ func (v *historyRequest) items() []item {
 func (v *historyRequest) words(err error) string {
 	why := errTooMuch.Error()
 	if !errors.Is(err, errTooMuch) {
-		why = outcome.SendError(err).Reason
+		why = apierror.SendError(err).Reason
 	}
 	if v.Thread != "" {
 		return "a thread in " + v.Channel + ": " + why
@@ -252,8 +252,8 @@ func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string,
 		}
 		for _, m := range ms {
 			// Slack puts the root of the thread before each page.
-			if (v.Seen == "" || event.After(m.Timestamp, v.Seen)) && (before == "" || event.After(before, m.Timestamp)) &&
-				!slices.ContainsFunc(v.got, func(b event.Body) bool { return b.TS == m.Timestamp }) {
+			if (v.Seen == "" || inbound.After(m.Timestamp, v.Seen)) && (before == "" || inbound.After(before, m.Timestamp)) &&
+				!slices.ContainsFunc(v.got, func(b inbound.Body) bool { return b.TS == m.Timestamp }) {
 				v.got = append(v.got, body(m, v))
 			}
 		}
@@ -266,11 +266,11 @@ func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string,
 }
 
 // body returns a message of a history in the form of an event.
-func body(m slack.Message, v *historyRequest) event.Body {
-	b := event.Body{TS: m.Timestamp, User: m.User, Text: m.Text}
+func body(m slack.Message, v *historyRequest) inbound.Body {
+	b := inbound.Body{TS: m.Timestamp, User: m.User, Text: m.Text}
 	if raw, err := json.Marshal(m.Msg); err == nil {
 		if err := json.Unmarshal(raw, &b); err != nil {
-			b = event.Body{TS: m.Timestamp, User: m.User, Text: m.Text, ThreadTS: m.ThreadTimestamp}
+			b = inbound.Body{TS: m.Timestamp, User: m.User, Text: m.Text, ThreadTS: m.ThreadTimestamp}
 		}
 	}
 	b.Type, b.Channel, b.ChannelType = "message", v.Channel, v.Kind

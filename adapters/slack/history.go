@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
-	"hermesd/adapters/slack/internal/place"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/checkpoint"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -26,23 +26,23 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	v := &historyRequest{HistoryRequest: place.HistoryRequest{Channel: in.Address.Chat, Thread: in.Address.Thread}}
+	v := &historyRequest{HistoryRequest: checkpoint.HistoryRequest{Channel: in.Address.Chat, Thread: in.Address.Thread}}
 	if !since.IsZero() {
-		v.Seen = event.TS(since)
+		v.Seen = inbound.TS(since)
 	}
 	err := a.replies(ctx, v, in.ID, threadPages)
 	bodies := v.got
 	if errors.Is(err, errTooMuch) {
 		err = errors.New("the thread is long; some of its messages were left out")
 	} else if err != nil {
-		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", outcome.SendError(err).Reason)
+		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", apierror.SendError(err).Reason)
 	}
 	c := a.converter()
 	lctx, stop := context.WithTimeout(ctx, lookTimeout)
 	defer stop()
 	var out []chat.Quote
 	for _, b := range bodies[max(0, len(bodies)-threadQuotes):] {
-		a.people.Load(lctx, event.Subject{User: b.User})
+		a.people.Load(lctx, inbound.Subject{User: b.User})
 		if q, ok := quote(c, b); ok {
 			out = append(out, q)
 		}
@@ -55,7 +55,7 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 
 // quote returns what somebody else said; ok is false for our own words and for
 // what nobody said.
-func quote(c event.Converter, b event.Body) (chat.Quote, bool) {
+func quote(c inbound.Converter, b inbound.Body) (chat.Quote, bool) {
 	in, ok := c.Message(b)
 	if !ok || !c.Quotable(b) {
 		return chat.Quote{}, false

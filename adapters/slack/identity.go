@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/link"
-	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/connection"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -32,19 +32,19 @@ func decoration(scope string) bool {
 // identify asks Slack who we are, as often as it takes. Its error is the
 // operator's, or the end of ctx.
 func (a *Adapter) identify(ctx context.Context) error {
-	b := pause.Backoff{First: link.First}
+	b := backoff.Backoff{First: connection.First}
 	for {
 		err := a.ask(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if ce := outcome.Config(err); ce != nil {
+		if ce := apierror.Config(err); ce != nil {
 			return ce
 		}
-		se := outcome.SendError(err)
+		se := apierror.SendError(err)
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
 		a.health.Set(chat.Retrying, se.Reason)
-		if err := pause.Sleep(ctx, max(se.RetryAfter, b.Next())); err != nil {
+		if err := backoff.Sleep(ctx, max(se.RetryAfter, b.Next())); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (a *Adapter) ask(ctx context.Context) error {
 		return err //nolint:wrapcheck // told by sendError
 	}
 	a.mu.Lock()
-	a.me = event.Identity{Team: r.TeamID, UserID: r.UserID, BotID: r.BotID, Name: r.User}
+	a.me = inbound.Identity{Team: r.TeamID, UserID: r.UserID, BotID: r.BotID, Name: r.User}
 	a.mu.Unlock()
 	a.compare(r.Header)
 	return nil

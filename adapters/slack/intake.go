@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/link"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/slack/internal/connection"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -22,11 +22,11 @@ const (
 
 // An item is one thing that came in: an envelope, or a message from a history.
 type item struct {
-	env event.Envelope
+	env inbound.Envelope
 	// ack tells Slack that the envelope is taken; nil for a message from a
 	// history, which is body.
 	ack  func() error
-	body event.Body
+	body inbound.Body
 }
 
 // An intake takes what sockets bring, in order, and gives it to the sink.
@@ -59,12 +59,12 @@ type socketHandler struct {
 	in *intake
 }
 
-func (o *socketHandler) Take(e event.Envelope, ack func() error) { o.in.put(item{env: e, ack: ack}) }
-func (o *socketHandler) Lost(since time.Time)                    { o.in.lost(since) }
-func (o *socketHandler) Set(s chat.State, why string)            { o.a.health.Set(s, why) }
-func (o *socketHandler) Shared(why string)                       { o.a.note(&o.a.shared, why) }
-func (o *socketHandler) Alive()                                  { o.a.health.MarkAlive() }
-func (o *socketHandler) Proof() time.Time                        { return o.a.health.State().LastContact }
+func (o *socketHandler) Take(e inbound.Envelope, ack func() error) { o.in.put(item{env: e, ack: ack}) }
+func (o *socketHandler) Lost(since time.Time)                      { o.in.lost(since) }
+func (o *socketHandler) Set(s chat.State, why string)              { o.a.health.Set(s, why) }
+func (o *socketHandler) Shared(why string)                         { o.a.note(&o.a.shared, why) }
+func (o *socketHandler) Alive()                                    { o.a.health.MarkAlive() }
+func (o *socketHandler) Proof() time.Time                          { return o.a.health.State().LastContact }
 
 // put takes an item. It never waits.
 func (n *intake) put(it item) {
@@ -152,7 +152,7 @@ func (n *intake) take(ctx context.Context, batch []item) {
 		}
 	}
 	cancel()
-	b := pause.Backoff{First: link.First}
+	b := backoff.Backoff{First: connection.First}
 	for len(events) > 0 {
 		err := n.accept(ctx, events)
 		if err == nil {
@@ -161,7 +161,7 @@ func (n *intake) take(ctx context.Context, batch []item) {
 		}
 		a.log.Error("store events", zap.Int("events", len(events)), zap.Error(err))
 		a.note(&a.storing, "messages cannot be stored: "+err.Error())
-		if pause.Sleep(ctx, b.Next()) != nil {
+		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
@@ -188,8 +188,8 @@ func (n *intake) accept(ctx context.Context, batch []chat.Inbound) (err error) {
 	return n.sink.Accept(ctx, batch) //nolint:wrapcheck // the caller says what it did
 }
 
-func (a *Adapter) converter() event.Converter {
-	return event.Converter{
+func (a *Adapter) converter() inbound.Converter {
+	return inbound.Converter{
 		Account: a.o.Account, Me: a.identity(), Rules: a.rules,
 		Joined: a.places.Joined, Name: a.people.Name, Room: a.people.Room,
 	}
@@ -198,10 +198,10 @@ func (a *Adapter) converter() event.Converter {
 // convert converts one item. Whatever is wrong with it, it ends there: what
 // cannot be converted is recorded if it says where it happened, and never asked
 // for again.
-func (n *intake) convert(ctx context.Context, c event.Converter, it item) (in chat.Inbound, ok bool) {
+func (n *intake) convert(ctx context.Context, c inbound.Converter, it item) (in chat.Inbound, ok bool) {
 	a := n.a
 	quarantine := func(err error) (chat.Inbound, bool) {
-		a.log.Error("event cannot be converted", zap.String("rule", event.RuleUnreadable), zap.String("type", it.env.Type), zap.Error(err))
+		a.log.Error("event cannot be converted", zap.String("rule", inbound.RuleUnreadable), zap.String("type", it.env.Type), zap.Error(err))
 		a.log.Debug("unconverted event", zap.ByteString("raw", it.env.Payload))
 		return c.Quarantined(it.env, time.Now())
 	}
@@ -212,10 +212,10 @@ func (n *intake) convert(ctx context.Context, c event.Converter, it item) (in ch
 		}
 	}()
 	if it.ack == nil {
-		a.people.Load(ctx, event.Subject{Channel: it.body.Channel, Kind: it.body.ChannelType, User: it.body.User})
+		a.people.Load(ctx, inbound.Subject{Channel: it.body.Channel, Kind: it.body.ChannelType, User: it.body.User})
 		return c.Message(it.body)
 	}
-	about := event.Of(it.env)
+	about := inbound.Of(it.env)
 	a.people.Load(ctx, about)
 	in, ok, err := a.conv(c, it.env, time.Now())
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
@@ -47,8 +47,8 @@ func Manifest(commands []chat.CommandInfo, say i18n.Printer) string {
 }
 
 func slashCommands(commands []chat.CommandInfo, say i18n.Printer) []object {
-	out := []object{{"command": event.General, "description": say.T("Ask, or give any command"), "usage_hint": say.T("[command or question]"), "should_escape": false}}
-	seen := map[string]bool{event.General: true}
+	out := []object{{"command": inbound.General, "description": say.T("Ask, or give any command"), "usage_hint": say.T("[command or question]"), "should_escape": false}}
+	seen := map[string]bool{inbound.General: true}
 	for _, c := range commands {
 		name := "/" + strings.ToLower(strings.TrimPrefix(c.Name, "/"))
 		if seen[name] || reserved(name) || name == "/" || len(name) > 32 || strings.ContainsAny(name, " \t") || len(out) == manifestCommands {

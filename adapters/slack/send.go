@@ -8,8 +8,8 @@ import (
 
 	"github.com/slack-go/slack"
 
-	"hermesd/adapters/slack/internal/event"
-	"hermesd/adapters/slack/internal/outcome"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -29,7 +29,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 		id, err = a.post(ctx, l)
 	}
 	if err != nil {
-		return chat.Receipt{}, outcome.SendError(err)
+		return chat.Receipt{}, apierror.SendError(err)
 	}
 	a.typing.forget(m.To)
 	a.places.MarkSpoken(m.To, id)
@@ -52,10 +52,10 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 		return id, err
 	}
 	id, err := try()
-	if err != nil && l.plainer(outcome.Code(err)) {
+	if err != nil && l.plainer(apierror.Code(err)) {
 		id, err = try()
 	}
-	switch outcome.Code(err) {
+	switch apierror.Code(err) {
 	case "not_in_channel", "channel_not_found":
 		if url, ok := a.urls.take(l.m.To); ok {
 			return a.respond(ctx, url, l)
@@ -73,11 +73,11 @@ func (a *Adapter) respond(ctx context.Context, url string, l *outgoing) (string,
 	}
 	_, _, err := a.api.PostMessageContext(ctx, l.m.To.Chat, o...)
 	if err == nil {
-		return "response:" + event.TS(time.Now()), nil
+		return "response:" + inbound.TS(time.Now()), nil
 	}
 	var status slack.StatusCodeError
-	if c := outcome.Code(err); errors.As(err, &status) && status.Code < 500 || c == "expired_url" || c == "used_url" {
-		return "", outcome.Permanent(outcome.Describe("expired_url"))
+	if c := apierror.Code(err); errors.As(err, &status) && status.Code < 500 || c == "expired_url" || c == "used_url" {
+		return "", apierror.Permanent(apierror.Describe("expired_url"))
 	}
 	return "", err //nolint:wrapcheck // told by sendError
 }
@@ -105,10 +105,10 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 		return err //nolint:wrapcheck // told by sendError
 	}
 	err = try()
-	if err != nil && Size(m.Text) <= updateLimit && l.plainer(outcome.Code(err)) {
+	if err != nil && Size(m.Text) <= updateLimit && l.plainer(apierror.Code(err)) {
 		err = try()
 	}
-	switch outcome.Code(err) {
+	switch apierror.Code(err) {
 	case "msg_too_long", "msg_blocks_too_long":
 		return tooLongToChange(err)
 	case "message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "is_inactive":
@@ -117,7 +117,7 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 		return nil
 	}
 	if err != nil {
-		return outcome.SendError(err)
+		return apierror.SendError(err)
 	}
 	return nil
 }
@@ -139,20 +139,20 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, _, err := a.api.DeleteMessageContext(ctx, to.Chat, id)
-	switch outcome.Code(err) {
+	switch apierror.Code(err) {
 	case "message_not_found":
 		return nil
 	case "cant_delete_message", "compliance_exports_prevent_deletion":
 		return &chat.SendError{Outcome: chat.Permanent, Reason: "the message can no longer be deleted", Err: chat.ErrGone}
 	}
 	if err != nil {
-		return outcome.SendError(err)
+		return apierror.SendError(err)
 	}
 	return nil
 }
 
 func checkID(id string) error {
-	if _, ok := event.Time(id); !ok {
+	if _, ok := inbound.Time(id); !ok {
 		return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf("%q is not a Slack message that can be changed", id), Err: chat.ErrGone}
 	}
 	return nil

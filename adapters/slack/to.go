@@ -6,9 +6,9 @@ import (
 
 	"github.com/slack-go/slack"
 
-	"hermesd/adapters/slack/internal/event"
+	"hermesd/adapters/slack/internal/apierror"
+	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/adapters/slack/internal/mrkdwn"
-	"hermesd/adapters/slack/internal/outcome"
 	"hermesd/gateway/chat"
 )
 
@@ -37,7 +37,7 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 	for _, row := range m.Buttons {
 		for _, b := range row {
 			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-				return nil, outcome.Permanent(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
+				return nil, apierror.Permanent(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
 			}
 		}
 	}
@@ -48,9 +48,9 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 	}
 	switch {
 	case size > limit:
-		return nil, outcome.Permanent(fmt.Sprintf("the message has %d characters, and Slack takes %d", size, limit))
+		return nil, apierror.Permanent(fmt.Sprintf("the message has %d characters, and Slack takes %d", size, limit))
 	case m.File == nil && strings.TrimSpace(l.text) == "":
-		return nil, outcome.Permanent("the message is empty")
+		return nil, apierror.Permanent("the message is empty")
 	case m.File == nil && (size > sectionLimit && size <= blocksLimit || len(m.Buttons) > 0):
 		l.blocks = blocks(m)
 	}
@@ -59,10 +59,10 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 
 func checkAddress(to chat.Address) error {
 	if to.Chat == "" || strings.ContainsAny(to.Chat, " \t\n/") {
-		return outcome.Permanent(fmt.Sprintf("%q is not a Slack channel", to.Chat))
+		return apierror.Permanent(fmt.Sprintf("%q is not a Slack channel", to.Chat))
 	}
-	if _, ok := event.Time(to.Thread); to.Thread != "" && !ok {
-		return outcome.Permanent(fmt.Sprintf("%q is not a Slack thread", to.Thread))
+	if _, ok := inbound.Time(to.Thread); to.Thread != "" && !ok {
+		return apierror.Permanent(fmt.Sprintf("%q is not a Slack thread", to.Thread))
 	}
 	return nil
 }

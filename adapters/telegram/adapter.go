@@ -33,8 +33,8 @@ import (
 
 	"hermesd/adapters/internal/health"
 	"hermesd/adapters/internal/transport"
-	"hermesd/adapters/telegram/internal/update"
-	"hermesd/adapters/telegram/internal/wire"
+	"hermesd/adapters/telegram/internal/apiclient"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -70,13 +70,13 @@ type Adapter struct {
 	cfg   Config
 	o     Options
 	log   *zap.Logger
-	rules update.Rules
-	wire  *wire.Client
+	rules inbound.Rules
+	wire  *apiclient.Client
 	api   *bot.Bot // calls
 	files *http.Client
 	me    *botIdentity
 	// conv converts one update: update.Converter.Convert.
-	conv   func(update.Converter, json.RawMessage, time.Time) (chat.Inbound, update.ConvertResult, error)
+	conv   func(inbound.Converter, json.RawMessage, time.Time) (chat.Inbound, inbound.ConvertResult, error)
 	health *health.Record
 }
 
@@ -97,15 +97,15 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
-	r, err := update.NewRules(cfg.settings())
+	r, err := inbound.NewRules(cfg.settings())
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: update.Converter.Convert, health: health.New(o.Log)}
-	a.wire = &wire.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: inbound.Converter.Convert, health: health.New(o.Log)}
+	a.wire = &apiclient.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
 	if o.Transport == nil {
 		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {
 			return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"hermesd/adapters/internal/transport"
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/internal/secret"
 )
 
@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	_, err := update.NewRules(c.settings())
+	_, err := inbound.NewRules(c.settings())
 	return err
 }
 
@@ -114,8 +114,8 @@ func (c Config) validateWebhook() error {
 }
 
 // settings are what conversion needs to know.
-func (c Config) settings() update.Settings {
-	return update.Settings{
+func (c Config) settings() inbound.Settings {
+	return inbound.Settings{
 		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,
 		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-telegram/bot"
 
-	"hermesd/adapters/telegram/internal/wire"
+	"hermesd/adapters/telegram/internal/apiclient"
 	"hermesd/gateway/chat"
 )
 
@@ -31,7 +31,7 @@ import (
 //	2xx, 5xx                              Uncertain
 func sendError(err error, to chat.Address) *chat.SendError {
 	var (
-		we     *wire.Error
+		we     *apiclient.Error
 		flood  *bot.TooManyRequestsError
 		chosen *chat.SendError
 	)
@@ -59,7 +59,7 @@ func sendError(err error, to chat.Address) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Uncertain, Reason: "Telegram's answer could not be understood", Err: err}
 }
 
-func wireOutcome(e *wire.Error) *chat.SendError {
+func wireOutcome(e *apiclient.Error) *chat.SendError {
 	out := &chat.SendError{Err: e, Outcome: chat.Uncertain}
 	switch {
 	case e.API && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):

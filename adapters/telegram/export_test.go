@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -18,12 +18,12 @@ var (
 // Take converts one update as the adapter does, with its walls.
 func (a *Adapter) Take(raw []byte) (chat.Inbound, bool) {
 	in, v := a.convert(a.converter(), raw)
-	return in, v == update.Converted
+	return in, v == inbound.Converted
 }
 
 // PanicOn makes the conversion of updates that contain text panic.
 func (a *Adapter) PanicOn(text string) {
-	a.conv = func(c update.Converter, raw json.RawMessage, now time.Time) (chat.Inbound, update.ConvertResult, error) {
+	a.conv = func(c inbound.Converter, raw json.RawMessage, now time.Time) (chat.Inbound, inbound.ConvertResult, error) {
 		if bytes.Contains(raw, []byte(text)) {
 			panic("conversion")
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
-	"hermesd/adapters/internal/file"
+	"hermesd/adapters/internal/attachment"
 	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
@@ -23,7 +23,7 @@ import (
 // postFile sends a file with its caption.
 func (a *Adapter) postFile(ctx context.Context, l *outgoing) (int, error) {
 	name := fileName(*l.m.File)
-	f, size, err := file.Limit{Platform: "Telegram", MaxBytes: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
+	f, size, err := attachment.Limit{Platform: "Telegram", MaxBytes: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // it is a SendError
 	}
@@ -67,11 +67,11 @@ func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, u
 }
 
 // fileName returns the name under which a file is sent.
-func fileName(f chat.File) string { return entity.Cut(file.Name(f), 128) }
+func fileName(f chat.File) string { return entity.Cut(attachment.Name(f), 128) }
 
 // Fetch implements chat.Fetcher.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	tooBig := file.TooLarge(limit)
+	tooBig := attachment.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {
 		limit, tooBig = downLimit, i18n.Errorf(tooBigDown)
 	}
@@ -117,7 +117,7 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 	if resp.ContentLength > limit {
 		return tooBig
 	}
-	whole, err := file.Copy(w, resp.Body, limit)
+	whole, err := attachment.Copy(w, resp.Body, limit)
 	switch {
 	case err != nil:
 		return a.downloadError(ctx, err)
@@ -128,8 +128,8 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 }
 
 func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if file.TimedOut(ctx, err) {
-		return file.ErrTimeout
+	if attachment.TimedOut(ctx, err) {
+		return attachment.ErrTimeout
 	}
 	if ctx.Err() != nil {
 		return i18n.Errorf("download the file: %v", ctx.Err())

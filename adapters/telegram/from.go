@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -24,12 +24,12 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 	for i, raw := range raws {
 		in, v := a.convert(c, raw)
 		switch v {
-		case update.Converted:
+		case inbound.Converted:
 			batch = append(batch, in)
 			if in.Kind == chat.Migrated { // what follows may be of the chat's new id
 				c = c.After(in.Address.Chat, in.MigratedTo.Chat)
 			}
-		case update.NeedsBotName:
+		case inbound.NeedsBotName:
 			n = min(n, i)
 		}
 	}
@@ -42,22 +42,22 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 	return n, nil
 }
 
-func (a *Adapter) converter() update.Converter {
-	return update.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules, Was: a.o.Was}
+func (a *Adapter) converter() inbound.Converter {
+	return inbound.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules, Was: a.o.Was}
 }
 
 // convert converts one update. Whatever is wrong with it, it ends there: an
 // update that cannot be converted is recorded if it says where it happened,
 // and never asked for again.
-func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbound, v update.ConvertResult) {
-	id, _ := update.ID(raw)
-	quarantine := func(err error) (chat.Inbound, update.ConvertResult) {
-		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", update.RuleUnreadable), zap.Error(err))
+func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inbound, v inbound.ConvertResult) {
+	id, _ := inbound.ID(raw)
+	quarantine := func(err error) (chat.Inbound, inbound.ConvertResult) {
+		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
 		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
 		if in, ok := c.Quarantined(raw, id); ok {
-			return in, update.Converted
+			return in, inbound.Converted
 		}
-		return chat.Inbound{}, update.Skipped
+		return chat.Inbound{}, inbound.Skipped
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,14 +67,14 @@ func (a *Adapter) convert(c update.Converter, raw json.RawMessage) (in chat.Inbo
 	}()
 	if in, v, err := a.conv(c, raw, time.Now()); err != nil {
 		return quarantine(err)
-	} else if v != update.Skipped {
+	} else if v != inbound.Skipped {
 		return in, v
 	}
 	if in, ok := c.Quarantined(raw, id); ok {
-		return in, update.Converted
+		return in, inbound.Converted
 	}
-	a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", update.RuleUnsupported))
-	return chat.Inbound{}, update.Skipped
+	a.log.Info("update skipped", zap.Int64("update", id), zap.String("rule", inbound.RuleUnsupported))
+	return chat.Inbound{}, inbound.Skipped
 }
 
 // accept hands a batch over; a panic of the sink is a refusal.

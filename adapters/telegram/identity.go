@@ -9,14 +9,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
 // An Identity is what Telegram says of the bot itself; Username is empty until
 // it is known. ReadsAll says that privacy mode is off.
-type Identity = update.Identity
+type Identity = inbound.Identity
 
 // A botIdentity holds the bot's identity. The id stands in the token; the name has to
 // be asked for.
@@ -58,7 +58,7 @@ func (a *Adapter) Identity() (id Identity, ok bool) {
 // background, as often as it takes.
 func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 	a.recall(ctx)
-	var b pause.Backoff
+	var b backoff.Backoff
 	for ctx.Err() == nil {
 		err := a.ask(ctx)
 		if err == nil {
@@ -69,7 +69,7 @@ func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		a.log.Warn("ask for the bot's own name", zap.Error(err))
-		if pause.Sleep(ctx, b.Next()) != nil {
+		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}

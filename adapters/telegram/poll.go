@@ -14,9 +14,9 @@ import (
 	"github.com/go-telegram/bot/models"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/telegram/internal/update"
-	"hermesd/adapters/telegram/internal/wire"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/telegram/internal/apiclient"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -52,7 +52,7 @@ type poller struct {
 	sink chat.Sink
 	stop context.CancelCauseFunc
 
-	back      pause.Backoff
+	back      backoff.Backoff
 	conflicts int
 	// held: the last batch ended before an update that waits for the bot's name.
 	held bool
@@ -64,7 +64,7 @@ type poller struct {
 // Do implements the library's HttpClient for getUpdates.
 func (p *poller) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	form, err := wire.Form(req)
+	form, err := apiclient.Form(req)
 	if err != nil {
 		return nil, fmt.Errorf("read the library's request: %w", err)
 	}
@@ -84,7 +84,7 @@ func (p *poller) Do(req *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 		case n > 0 || !p.held:
-			return wire.Answer(last, n), nil
+			return apiclient.Answer(last, n), nil
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	}
 	p.held = n < len(raws)
 	for i := n; i > 0; i-- {
-		if id, ok := update.ID(raws[i-1]); ok {
+		if id, ok := inbound.ID(raws[i-1]); ok {
 			return id, n, nil
 		}
 	}
@@ -132,13 +132,13 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 	a := p.a
 	text := a.wire.Mask(err.Error())
 	var (
-		pe *wire.Refusal
+		pe *apiclient.Refusal
 		se *storeError
 	)
 	if errors.As(err, &se) {
 		a.log.Error("poll", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
-		return pause.Sleep(ctx, p.back.Next())
+		return backoff.Sleep(ctx, p.back.Next())
 	}
 	p.proven = false
 	if !errors.As(err, &pe) {
@@ -148,7 +148,7 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 		a.dropIdle()
 		a.log.Warn("poll", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
-		return pause.Sleep(ctx, p.back.Next())
+		return backoff.Sleep(ctx, p.back.Next())
 	}
 	switch pe.Code {
 	case http.StatusUnauthorized, http.StatusNotFound:
@@ -159,11 +159,11 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 		return p.conflict(ctx)
 	case http.StatusTooManyRequests:
 		a.health.Set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
-		return pause.Sleep(ctx, max(pe.After, pause.First))
+		return backoff.Sleep(ctx, max(pe.After, backoff.First))
 	}
 	a.log.Warn("poll", zap.String("err", text))
 	a.health.Set(chat.Retrying, text)
-	return pause.Sleep(ctx, p.back.Next())
+	return backoff.Sleep(ctx, p.back.Next())
 }
 
 // conflict deals with a 409: a webhook is set, or another process polls.
@@ -184,14 +184,14 @@ func (p *poller) conflict(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.log.Warn("delete the webhook", zap.Error(err))
-		return pause.Sleep(ctx, p.back.Next())
+		return backoff.Sleep(ctx, p.back.Next())
 	}
 	p.conflicts = min(p.conflicts+1, 6)
 	d := time.Duration(p.conflicts) * 10 * time.Second
 	why := fmt.Sprintf("another process polls with this token; stop it, or give this daemon a bot of its own (next try in %v)", d)
 	a.log.Warn("poll", zap.String("err", why))
 	a.health.Set(chat.Retrying, why)
-	return pause.Sleep(ctx, d)
+	return backoff.Sleep(ctx, d)
 }
 
 // awaitName waits a moment for the bot's own name.

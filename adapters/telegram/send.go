@@ -11,7 +11,7 @@ import (
 	"github.com/go-telegram/bot/models"
 
 	"hermesd/adapters/telegram/internal/entity"
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -38,7 +38,7 @@ func targetOf(to chat.Address) (target, error) {
 	if to.Thread == "" {
 		return t, nil
 	}
-	number, direct := strings.CutPrefix(to.Thread, update.DirectTopic)
+	number, direct := strings.CutPrefix(to.Thread, inbound.DirectTopic)
 	n, err := strconv.Atoi(number)
 	if err != nil || n <= 0 {
 		return t, rejected(fmt.Sprintf("%q is not a Telegram topic", to.Thread))

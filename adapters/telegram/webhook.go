@@ -15,8 +15,8 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/pause"
-	"hermesd/adapters/telegram/internal/update"
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
 
@@ -37,7 +37,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 	case <-ctx.Done():
 		return
 	}
-	var b pause.Backoff
+	var b backoff.Backoff
 	for registered := false; ctx.Err() == nil; {
 		err := a.register(ctx, &registered)
 		d := webhookCheck
@@ -55,7 +55,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 			a.health.Set(chat.Retrying, text)
 			d = b.Next()
 		}
-		if pause.Sleep(ctx, d) != nil {
+		if backoff.Sleep(ctx, d) != nil {
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 	}
 	mux := http.NewServeMux()
 	mux.Handle(path, a.webhook(sink))
-	var b pause.Backoff
+	var b backoff.Backoff
 	var once sync.Once
 	for ctx.Err() == nil {
 		l, err := listen("tcp", a.cfg.WebhookListen)
@@ -116,7 +116,7 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 		}
 		a.log.Error("webhook socket", zap.Error(err))
 		a.health.Set(chat.Retrying, "the webhook's socket: "+err.Error())
-		if pause.Sleep(ctx, b.Next()) != nil {
+		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
@@ -162,7 +162,7 @@ func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 			return
 		}
 		if !json.Valid(body) {
-			a.log.Error("delivery is not JSON", zap.String("rule", update.RuleUnreadable))
+			a.log.Error("delivery is not JSON", zap.String("rule", inbound.RuleUnreadable))
 			return // again would be the same
 		}
 		a.health.MarkAlive()

@@ -1,0 +1,121 @@
+package apiclient
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// maxAnswer bounds what is read of one answer.
+const maxAnswer = 32 << 20
+
+// A note is what is known of one call. Only joined may be read before the call
+// has ended.
+type note struct {
+	bucket string
+	file   *Upload
+	json   []byte // goes with the file
+
+	joined atomic.Bool // the request was given a connection
+	local  *Error      // it was not made at all
+	status int
+	header http.Header
+	body   []byte
+	whole  bool // body was read to its end
+	err    error
+}
+
+type noteKey struct{}
+
+// A carrier carries all calls of an account, the library's own ones too.
+type carrier struct {
+	base   *url.URL
+	rt     http.RoundTripper
+	limits *limits
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	n, _ := r.Context().Value(noteKey{}).(*note)
+	if n == nil {
+		n = &note{}
+	}
+	if e := t.limits.closed(n.bucket, time.Now()); e != nil {
+		n.local = e
+		return nil, e
+	}
+	r = r.Clone(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { n.joined.Store(true) },
+	}))
+	t.direct(r)
+	if n.file != nil {
+		if err := n.file.into(r, n.json); err != nil {
+			n.err = err
+			return nil, err
+		}
+	}
+	resp, err := t.rt.RoundTrip(r)
+	if err != nil {
+		n.err = err
+		return nil, err
+	}
+	defer resp.Body.Close()
+	n.status, n.header = resp.StatusCode, resp.Header
+	n.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if n.whole = err == nil; !n.whole {
+		n.err = err
+		return nil, err
+	}
+	t.limits.learn(n, time.Now())
+	// The library acts on limits by sleeping; it does not get to see them.
+	header := http.Header{"Content-Type": resp.Header.Values("Content-Type")}
+	return &http.Response{
+		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(bytes.NewReader(n.body)), ContentLength: int64(len(n.body)), Request: r,
+	}, nil
+}
+
+// direct points a request of the library, which knows one server only, to the
+// account's.
+func (t *carrier) direct(r *http.Request) {
+	if r.Host == "discord.com" || r.URL.Host == "discord.com" {
+		r.URL.Scheme, r.URL.Host, r.Host = t.base.Scheme, t.base.Host, t.base.Host
+		r.URL.Path = strings.TrimRight(t.base.Path, "/") + r.URL.Path
+	}
+}
+
+// An Upload is a file that goes out with a call.
+type Upload struct {
+	Name string
+	Data io.Reader
+	Size int64
+}
+
+// border separates the parts of an upload. Files may hold it: what matters is
+// that no line of one equals it, and that is as good as certain.
+const border = "hermesd-7f3c1d0a95b84e62b1a6c2f09d3e57a4"
+
+func (u *Upload) contentType() string { return "multipart/form-data; boundary=" + border }
+
+// into makes the file, and the JSON that goes with it, the body of r.
+func (u *Upload) into(r *http.Request, json []byte) error {
+	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json\r\n\r\n%s\r\n"+
+		"--%s\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"%s\"\r\nContent-Type: application/octet-stream\r\n\r\n",
+		border, json, border, u.Name)
+	tail := "\r\n--" + border + "--\r\n"
+	if r.Body != nil {
+		if err := r.Body.Close(); err != nil {
+			return err
+		}
+	}
+	r.ContentLength = int64(len(head)) + u.Size + int64(len(tail))
+	r.Body = io.NopCloser(io.MultiReader(strings.NewReader(head), io.LimitReader(u.Data, u.Size), strings.NewReader(tail)))
+	r.GetBody = nil // the file is read once
+	return nil
+}

@@ -1,0 +1,179 @@
+package inbound
+
+import (
+	"regexp"
+	"strings"
+
+	"hermesd/gateway/chat"
+)
+
+// flagVoice marks a voice message.
+const flagVoice = 1 << 13
+
+// token is a mention or an emoji as it stands in a text.
+var token = regexp.MustCompile(`<(?:@[!&]?|#)(\d+)>|<a?:(\w+):\d+>`)
+
+// words returns what a message says, as the agent reads it: mentions by name,
+// embeds, stickers and polls in words. The account's own name goes where a text
+// begins with it; elsewhere it is part of what was said.
+func (c Converter) words(m *message, p ChannelInfo) string {
+	parts := []string{c.plain(c.strip(m.Content, p), m)}
+	for _, s := range m.Snapshots {
+		if s != nil && s.Message != nil {
+			parts = append(parts, "[forwarded]\n"+c.words(bare(s.Message), ChannelInfo{}))
+		}
+	}
+	for _, e := range whole(m.Embeds) {
+		if e.Type == "rich" || m.Content == "" {
+			parts = append(parts, embedText(e))
+		}
+	}
+	for _, s := range whole(m.Stickers) {
+		parts = append(parts, "[sticker: "+s.Name+"]")
+	}
+	if m.Poll != nil {
+		parts = append(parts, pollText(m.Poll))
+	}
+	var out []string
+	for _, s := range parts {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// bare returns a forwarded message without what it forwards itself.
+func bare(m *message) *message {
+	b := *m
+	b.Snapshots, b.Referenced = nil, nil
+	return &b
+}
+
+// strip takes the account's own mention away where a text begins with it, and
+// something follows.
+func (c Converter) strip(text string, p ChannelInfo) string {
+	rest := strings.TrimLeft(text, " \n\t")
+	for _, own := range []string{"<@" + c.Me.ID + ">", "<@!" + c.Me.ID + ">", "<@&" + p.Role + ">"} {
+		after, ok := strings.CutPrefix(rest, own)
+		if !ok {
+			continue
+		}
+		if after = strings.TrimLeft(after, " \n\t,:;"); after != "" {
+			return after
+		}
+	}
+	return text
+}
+
+// plain writes mentions and emojis of a text by their names.
+func (c Converter) plain(text string, m *message) string {
+	return token.ReplaceAllStringFunc(text, func(t string) string {
+		sub := token.FindStringSubmatch(t)
+		if sub[2] != "" {
+			return ":" + sub[2] + ":"
+		}
+		if strings.HasPrefix(t, "<#") || strings.HasPrefix(t, "<@&") {
+			return t
+		}
+		if sub[1] == c.Me.ID && c.Me.Name != "" {
+			return "@" + c.Me.Name
+		}
+		for _, u := range whole(m.Mentions) {
+			if u.ID == sub[1] && u.name() != "" {
+				return "@" + u.name()
+			}
+		}
+		return t
+	})
+}
+
+func embedText(e *embed) string {
+	var lines []string
+	add := func(s string) {
+		if s = strings.TrimSpace(s); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	if e.Author != nil {
+		add(e.Author.Name)
+	}
+	add(e.Title)
+	add(e.Description)
+	for _, f := range whole(e.Fields) {
+		add(strings.TrimSpace(f.Name) + ": " + strings.TrimSpace(f.Value))
+	}
+	if e.Footer != nil {
+		add(e.Footer.Text)
+	}
+	add(e.URL)
+	if lines == nil {
+		return ""
+	}
+	return "[embed] " + strings.Join(lines, "\n")
+}
+
+func pollText(p *poll) string {
+	if p.Question.Text == "" {
+		return ""
+	}
+	lines := []string{"[poll] " + p.Question.Text}
+	for _, a := range p.Answers {
+		if a != nil {
+			lines = append(lines, "- "+a.Media.Text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// files returns what is attached to a message, or to one that it forwards.
+func files(m *message) []chat.File {
+	var out []chat.File
+	all := whole(m.Attachments)
+	for _, s := range m.Snapshots {
+		if s != nil && s.Message != nil {
+			all = append(all, whole(s.Message.Attachments)...)
+		}
+	}
+	for _, a := range all {
+		if a.URL == "" {
+			continue
+		}
+		out = append(out, chat.File{
+			Kind: fileKind(a.Type, m.Flags&flagVoice != 0),
+			Ref:  Ref{Channel: m.Channel, Message: m.ID, ID: a.ID, URL: a.URL}.String(),
+			Name: a.Name, MIME: a.Type, Size: max(a.Size, 0),
+		})
+	}
+	return out
+}
+
+func fileKind(mime string, voice bool) chat.FileKind {
+	class, _, _ := strings.Cut(mime, "/")
+	switch {
+	case voice && class == "audio":
+		return chat.Voice
+	case class == "image":
+		return chat.Photo
+	case class == "audio":
+		return chat.Audio
+	case class == "video":
+		return chat.Video
+	}
+	return chat.Document
+}
+
+// A Ref says where an attachment is. Its address ends after a day; then the
+// message is asked for a new one.
+type Ref struct{ Channel, Message, ID, URL string }
+
+func (r Ref) String() string { return strings.Join([]string{r.Channel, r.Message, r.ID, r.URL}, " ") }
+
+// ParseRef is the inverse of String.
+func ParseRef(s string) (Ref, bool) {
+	p := strings.SplitN(s, " ", 4)
+	if len(p) != 4 {
+		return Ref{}, false
+	}
+	return Ref{p[0], p[1], p[2], p[3]}, true
+}

@@ -1,0 +1,249 @@
+package inbound
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"hermesd/gateway/chat"
+)
+
+// The types of message that people write.
+const (
+	typeDefault = 0
+	typeReply   = 19
+)
+
+// flagThread marks a message from which a thread was started.
+const flagThread = 1 << 5
+
+// A ConvertResult says what became of an event in conversion.
+type ConvertResult int
+
+const (
+	Converted  ConvertResult = iota // Inbound is to be accepted
+	Skipped                         // nothing in it concerns anybody
+	OwnMessage                      // Inbound is a message of the account itself
+)
+
+// An Identity is what Discord says of the account itself.
+type Identity struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	App  string `json:"app,omitempty"` // id of the application to which the bot belongs
+}
+
+// A Converter turns events into those of the daemon. It is a value.
+type Converter struct {
+	Account string
+	Me      Identity
+	Rules   Rules
+}
+
+// Where returns the place and the id of a raw message or interaction.
+func Where(raw json.RawMessage) (guild, channel, id string, err error) {
+	var w struct {
+		ID      string `json:"id"`
+		Channel string `json:"channel_id"`
+		Guild   string `json:"guild_id"`
+	}
+	if err := read(raw, &w); err != nil {
+		return "", "", "", err
+	}
+	if _, ok := Snowflake(w.ID); !ok || w.Channel == "" {
+		return "", "", "", errUnreadable
+	}
+	return w.Guild, w.Channel, w.ID, nil
+}
+
+// Message converts a message that was written at p, or an edit of one. joined
+// says that the account takes part in the conversation at p already. Its error
+// says that the event cannot be read.
+func (c Converter) Message(raw json.RawMessage, p ChannelInfo, edit, joined bool) (chat.Inbound, ConvertResult, error) {
+	var m message
+	if err := read(raw, &m); err != nil {
+		return chat.Inbound{}, Skipped, err
+	}
+	if edit && m.Edited == "" {
+		return chat.Inbound{}, Skipped, nil // a preview of a link was added, or the like
+	}
+	if _, ok := Snowflake(m.ID); !ok || m.Channel == "" || m.Author == nil || m.Author.ID == "" {
+		return chat.Inbound{}, Skipped, errUnreadable
+	}
+	in := chat.Inbound{
+		IdempotencyKey: m.Channel + ":" + m.ID, ID: m.ID, Kind: chat.Message,
+		Sender: c.sender(m.Author, m.Member, m.Webhook), SentAt: when(m.At, m.ID),
+		Prompt: c.Rules.prompt(p), Files: files(&m), ReplyTo: c.quote(&m),
+	}
+	c.place(&in, p, c.thread(&m, p))
+	if edit {
+		in.Kind, in.EditedKey = chat.Edit, in.IdempotencyKey
+		in.IdempotencyKey += ":" + m.Edited
+		in.SentAt = when(m.Edited, m.ID)
+	}
+	in.Addressed, in.IgnoreRule = c.judge(&m, p, joined)
+	in.Text = c.words(&m, p)
+	switch {
+	case m.Author.ID == c.Me.ID:
+		in.IgnoreRule = ruleOwn
+		return in, OwnMessage, nil
+	case m.Type != typeDefault && m.Type != typeReply:
+		in.IgnoreRule = ruleService
+	case in.IgnoreRule == "" && in.Text == "" && len(in.Files) == 0:
+		in.IgnoreRule = ruleEmpty
+	}
+	return in, Converted, nil
+}
+
+// thread returns the thread that belongs to a message at the top of a channel.
+func (c Converter) thread(m *message, p ChannelInfo) string {
+	if p.Direct() || p.Thread() {
+		return ""
+	}
+	if c.opens(m, p) || m.Flags&flagThread != 0 && c.Rules.s.AutoThread {
+		return m.ID
+	}
+	return ""
+}
+
+// place fills in where an event happened.
+func (c Converter) place(in *chat.Inbound, p ChannelInfo, thread string) {
+	in.Address = c.address(p, thread)
+	if p.Direct() {
+		return
+	}
+	in.ChatName = p.Name
+	if p.Thread() {
+		in.ChatName, in.Topic = p.ParentName, p.Name
+	}
+	if p.GuildName != "" && in.ChatName != "" {
+		in.ChatName = p.GuildName + " / " + in.ChatName
+	}
+}
+
+func (c Converter) sender(u *user, m *member, webhook string) chat.Person {
+	p := chat.Person{ID: u.ID, Name: u.name(), Handle: u.Username, Bot: u.Bot || webhook != ""}
+	if m != nil {
+		if m.Nick != "" {
+			p.Name = m.Nick
+		}
+		if len(m.Roles) > 0 {
+			p.Roles = m.Roles
+		}
+	}
+	return p
+}
+
+// quote returns the message that m answers.
+func (c Converter) quote(m *message) *chat.Quote {
+	if m.Type != typeReply || m.Reference == nil || m.Reference.ID == "" {
+		return nil
+	}
+	q := &chat.Quote{ID: m.Reference.ID}
+	if r := m.Referenced; r != nil {
+		q.Text = c.words(r, ChannelInfo{})
+		if r.Author != nil {
+			q.Author, q.FromBot = r.Author.name(), r.Author.ID == c.Me.ID
+		}
+	}
+	return q
+}
+
+// An Interaction is what is needed to answer one.
+type Interaction struct {
+	ID, Token string
+	App       string
+	Command   bool // chosen from the menu; else a button
+}
+
+// InteractionPlace returns what an interaction itself tells of where it happened.
+func InteractionPlace(raw json.RawMessage) (ChannelInfo, bool) {
+	var i interaction
+	if read(raw, &i) != nil || i.Place == nil || i.Place.ID == "" {
+		return ChannelInfo{}, false
+	}
+	p := ChannelInfo{ID: i.Place.ID, Guild: i.Guild, Name: i.Place.Name, Type: i.Place.Type, Last: i.Place.LastMsg}
+	if p.Thread() {
+		p.Parent = i.Place.Parent
+	}
+	return p, true
+}
+
+// Interaction converts a pressed button, or a command chosen from the menu,
+// which reads as if it had been written.
+func (c Converter) Interaction(raw json.RawMessage, p ChannelInfo, now time.Time) (chat.Inbound, Interaction, ConvertResult, error) {
+	var i interaction
+	if err := read(raw, &i); err != nil {
+		return chat.Inbound{}, Interaction{}, Skipped, err
+	}
+	if i.Kind != kindCommand && i.Kind != kindComponent {
+		return chat.Inbound{}, Interaction{}, Skipped, nil
+	}
+	u := i.User
+	if i.Member != nil && i.Member.User != nil {
+		u = i.Member.User
+	}
+	if _, ok := Snowflake(i.ID); !ok || i.Channel == "" || u == nil || u.ID == "" {
+		return chat.Inbound{}, Interaction{}, Skipped, errUnreadable
+	}
+	in := chat.Inbound{
+		IdempotencyKey: i.ID, ID: i.ID, Kind: chat.Message, Sender: c.sender(u, i.Member, ""), SentAt: Time(i.ID),
+		Prompt: c.Rules.prompt(p), Addressed: true, IgnoreRule: c.Rules.closed(p),
+	}
+	if in.SentAt.After(now.Add(time.Hour)) {
+		in.SentAt = now.UTC()
+	}
+	c.place(&in, p, "")
+	answer := Interaction{ID: i.ID, Token: i.Token, App: i.Application, Command: i.Kind == kindCommand}
+	if answer.Command {
+		in.Text = commandText(&i)
+		return in, answer, Converted, nil
+	}
+	in.Kind, in.Text = chat.Callback, i.Data.CustomID
+	if i.Message != nil && i.Message.ID != "" {
+		in.ID = i.Message.ID
+	}
+	return in, answer, Converted, nil
+}
+
+// commandText writes a command of the menu as people type it.
+func commandText(i *interaction) string {
+	words := []string{"/" + i.Data.Name}
+	var add func([]*option)
+	add = func(all []*option) {
+		for _, o := range whole(all) {
+			if len(o.Options) > 0 || len(o.Value) == 0 {
+				words = append(words, o.Name)
+				add(o.Options)
+				continue
+			}
+			var s string
+			if json.Unmarshal(o.Value, &s) != nil {
+				s = string(o.Value)
+			}
+			words = append(words, s)
+		}
+	}
+	add(i.Data.Options)
+	return strings.TrimSpace(strings.Join(words, " "))
+}
+
+// Quarantined returns the record of an event that could not be converted; ok
+// is false if it does not say where it happened. Its key is its own, so that the
+// same message can still come in a form that can be read.
+func (c Converter) Quarantined(raw json.RawMessage, p ChannelInfo, now time.Time) (in chat.Inbound, ok bool) {
+	_, channel, id, err := Where(raw)
+	if err != nil {
+		return chat.Inbound{}, false
+	}
+	if p.ID == "" {
+		p.ID = channel
+	}
+	at := Time(id)
+	if at.After(now.Add(time.Hour)) {
+		at = now.UTC()
+	}
+	return chat.Inbound{
+		IdempotencyKey: channel + ":" + id + ":" + RuleUnreadable, ID: id, Kind: chat.Message, Address: c.address(p, ""), SentAt: at, IgnoreRule: RuleUnreadable,
+	}, true
+}

@@ -1,0 +1,198 @@
+// Package inbound turns Discord's raw events into events of the daemon, and keeps
+// what Discord tells of its channels. Conversion is pure: the same event, place
+// and converter give the same result.
+package inbound
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// errUnreadable says that an event is not of the form that Discord documents.
+var errUnreadable = errors.New("unreadable event")
+
+// A message is what is read of Discord's message object.
+type message struct {
+	ID           string        `json:"id"`
+	Channel      string        `json:"channel_id"`
+	Guild        string        `json:"guild_id"`
+	Type         int           `json:"type"`
+	Content      string        `json:"content"`
+	Author       *user         `json:"author"`
+	Member       *member       `json:"member"`
+	At           string        `json:"timestamp"`
+	Edited       string        `json:"edited_timestamp"`
+	Mentions     []*user       `json:"mentions"`
+	RoleMentions []string      `json:"mention_roles"`
+	Attachments  []*attachment `json:"attachments"`
+	Embeds       []*embed      `json:"embeds"`
+	Stickers     []*named      `json:"sticker_items"`
+	Reference    *reference    `json:"message_reference"`
+	Referenced   *message      `json:"referenced_message"`
+	Snapshots    []*snapshot   `json:"message_snapshots"`
+	Poll         *poll         `json:"poll"`
+	Webhook      string        `json:"webhook_id"`
+	Flags        int           `json:"flags"`
+}
+
+type user struct {
+	ID         string `json:"id"`
+	Username   string `json:"username"`
+	GlobalName string `json:"global_name"`
+	Bot        bool   `json:"bot"`
+}
+
+// name is what people see.
+func (u *user) name() string {
+	if u.GlobalName != "" {
+		return u.GlobalName
+	}
+	return u.Username
+}
+
+type member struct {
+	User  *user    `json:"user"`
+	Nick  string   `json:"nick"`
+	Roles []string `json:"roles"`
+}
+
+type attachment struct {
+	ID          string `json:"id"`
+	Name        string `json:"filename"`
+	Type        string `json:"content_type"`
+	Size        int64  `json:"size"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
+}
+
+type embed struct {
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	URL         string   `json:"url"`
+	Author      *named   `json:"author"`
+	Fields      []*field `json:"fields"`
+	Footer      *struct {
+		Text string `json:"text"`
+	} `json:"footer"`
+}
+
+type field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+// A reference is to the message that this one answers (kind 0) or forwards.
+type reference struct {
+	Kind    int    `json:"type"`
+	ID      string `json:"message_id"`
+	Channel string `json:"channel_id"`
+}
+
+type snapshot struct {
+	Message *message `json:"message"`
+}
+
+type poll struct {
+	Question struct {
+		Text string `json:"text"`
+	} `json:"question"`
+	Answers []*struct {
+		Media struct {
+			Text string `json:"text"`
+		} `json:"poll_media"`
+	} `json:"answers"`
+}
+
+// An interaction is a pressed button or a command chosen from the menu.
+type interaction struct {
+	ID          string   `json:"id"`
+	Application string   `json:"application_id"`
+	Kind        int      `json:"type"`
+	Token       string   `json:"token"`
+	Guild       string   `json:"guild_id"`
+	Channel     string   `json:"channel_id"`
+	Place       *channel `json:"channel"`
+	Member      *member  `json:"member"`
+	User        *user    `json:"user"`
+	Message     *message `json:"message"`
+	Data        struct {
+		CustomID string    `json:"custom_id"`
+		Name     string    `json:"name"`
+		Kind     int       `json:"type"`
+		Options  []*option `json:"options"`
+	} `json:"data"`
+}
+
+type option struct {
+	Name    string          `json:"name"`
+	Value   json.RawMessage `json:"value"`
+	Options []*option       `json:"options"`
+}
+
+// The kinds of interaction that are understood.
+const (
+	kindCommand   = 2
+	kindComponent = 3
+)
+
+// read decodes raw into v. A field of an unexpected type is left out, so that a
+// person's words arrive whatever else comes with them.
+func read(raw json.RawMessage, v any) error {
+	err := json.Unmarshal(raw, v)
+	var wrong *json.UnmarshalTypeError
+	if err != nil && !errors.As(err, &wrong) {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return nil
+}
+
+// Snowflake returns the number in an id; ok is false if there is none.
+func Snowflake(id string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(id, 10, 64)
+	return n, err == nil && n != 0
+}
+
+// epoch is the first moment of Discord's ids.
+const epoch = 1420070400000
+
+// Time returns when an id was given, the zero Time if it is no id.
+func Time(id string) time.Time {
+	n, ok := Snowflake(id)
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(n>>22) + epoch).UTC()
+}
+
+// IDAt returns the least id that can be given at t.
+func IDAt(t time.Time) string {
+	ms := t.UnixMilli() - epoch
+	if ms <= 0 {
+		return "0"
+	}
+	return strconv.FormatUint(uint64(ms)<<22, 10)
+}
+
+// Before reports whether the id a was given before b.
+func Before(a, b string) bool {
+	x, _ := Snowflake(a)
+	y, _ := Snowflake(b)
+	return x < y
+}
+
+// when returns the time that a message tells, or that of its id.
+func when(stamp, id string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, stamp)
+	if t = t.UTC(); err == nil && t.Year() > 1970 && t.Year() < 9999 {
+		return t
+	}
+	return Time(id)
+}

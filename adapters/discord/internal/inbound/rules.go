@@ -1,0 +1,149 @@
+package inbound
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"hermesd/gateway/chat"
+)
+
+// The rules by which events are left unanswered; they stand in `why`.
+const (
+	ruleOwn          = "own_message"
+	ruleService      = "service_message"
+	ruleChatNotIn    = "chat_not_in_allowed_chats"
+	ruleIgnored      = "chat_in_ignored_channels"
+	ruleOthers       = "addressed_to_somebody_else"
+	ruleNotAddressed = "not_addressed"
+	ruleEmpty        = "no_content"
+	// RuleUnreadable is that of an event that cannot be converted.
+	RuleUnreadable = "unreadable_event"
+)
+
+// anyChat stands in a list for all channels.
+const anyChat = "*"
+
+// Settings say which messages of guilds are meant for the account.
+type Settings struct {
+	RequireMention bool
+	AutoThread     bool
+	Free           []string // channels in which everything is answered, or "*"
+	Allowed        []string // channels that are listened to; empty: all
+	Ignored        []string // channels that are never listened to
+	Patterns       []string // RE2, any case; each counts as a mention
+	Prompts        map[string]string
+}
+
+// Rules are Settings made ready.
+type Rules struct {
+	s        Settings
+	patterns []*regexp.Regexp
+}
+
+// NewRules compiles the patterns; its error names the one that is none.
+func NewRules(s Settings) (Rules, error) {
+	r := Rules{s: s}
+	for _, p := range s.Patterns {
+		re, err := regexp.Compile("(?i)" + p)
+		if err != nil {
+			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
+		}
+		r.patterns = append(r.patterns, re)
+	}
+	return r, nil
+}
+
+// in reports whether a list names a place or, of a thread, its channel.
+func in(list []string, p ChannelInfo) bool {
+	return slices.Contains(list, p.ID) || p.Parent != "" && slices.Contains(list, p.Parent)
+}
+
+func (r Rules) free(p ChannelInfo) bool { return in(r.s.Free, p) || slices.Contains(r.s.Free, anyChat) }
+
+// closed names the rule by which nothing of a place is listened to.
+func (r Rules) closed(p ChannelInfo) string {
+	switch {
+	case p.Direct():
+		return ""
+	case in(r.s.Ignored, p):
+		return ruleIgnored
+	case len(r.s.Allowed) > 0 && !in(r.s.Allowed, p):
+		return ruleChatNotIn
+	}
+	return ""
+}
+
+func (r Rules) prompt(p ChannelInfo) string {
+	if s, ok := r.s.Prompts[p.ID]; ok {
+		return s
+	}
+	return r.s.Prompts[p.Parent]
+}
+
+// names says whom a message of a guild names.
+type names struct {
+	us     bool // by mention, by the account's own role, or by a pattern
+	reply  bool // it answers a message of ours
+	others bool // it names others, and not us
+}
+
+func (c Converter) named(m *message, p ChannelInfo) names {
+	var n names
+	for _, u := range whole(m.Mentions) {
+		if u.ID == c.Me.ID {
+			n.us = true
+		} else {
+			n.others = true
+		}
+	}
+	n.us = n.us || p.Role != "" && slices.Contains(m.RoleMentions, p.Role)
+	for _, re := range c.Rules.patterns {
+		n.us = n.us || re.MatchString(m.Content)
+	}
+	r := m.Referenced
+	n.reply = m.Type == typeReply && r != nil && r.Author != nil && r.Author.ID == c.Me.ID
+	n.others = n.others && !n.us && !n.reply
+	return n
+}
+
+// judge says whether a message is meant for the account, and if not, why.
+func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool, rule string) {
+	if p.Direct() {
+		return true, ""
+	}
+	if rule := c.Rules.closed(p); rule != "" {
+		return false, rule
+	}
+	n, free := c.named(m, p), c.Rules.free(p)
+	switch {
+	case n.us || n.reply:
+		return true, ""
+	case n.others && !free:
+		return false, ruleOthers
+	case free || joined || p.Ours || !c.Rules.s.RequireMention:
+		return true, ""
+	}
+	return false, ruleNotAddressed
+}
+
+// opens reports whether a message opens a thread of its own: one at the top of
+// a text channel that names the account.
+func (c Converter) opens(m *message, p ChannelInfo) bool {
+	return c.Rules.s.AutoThread && p.Guild != "" && (p.Type == typeText || p.Type == typeAnnouncement) &&
+		m.Type == typeDefault && c.named(m, p).us
+}
+
+// address returns where a place is; thread, if set, is a thread inside it.
+func (c Converter) address(p ChannelInfo, thread string) chat.Address {
+	at := chat.Address{Platform: chat.Discord, Account: c.Account, Kind: chat.Group, Scope: p.Guild, Chat: p.ID}
+	switch {
+	case p.Direct():
+		at.Kind = chat.DM
+	case p.Thread() && p.Parent != "":
+		at.Kind, at.Chat, at.Thread = chat.Thread, p.Parent, p.ID
+	case thread != "":
+		at.Kind, at.Thread = chat.Thread, thread
+	}
+	return at
+}

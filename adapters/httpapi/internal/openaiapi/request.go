@@ -1,0 +1,266 @@
+package openaiapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Request is what a client asks, in our words.
+type Request struct {
+	Model   string
+	User    string
+	Stream  bool
+	Usage   bool     // a chunk with the usage is asked for
+	Prompt  string   // of the system and developer messages
+	Text    string   // what is new: the user's messages after the last answer
+	Images  []string // URLs that come with it
+	History []Said   // what the client has of the conversation before that
+	Ignored []string // parameters that have no effect, in order
+}
+
+// Said is one earlier message as the client has it.
+type Said struct{ Role, Text string }
+
+// harmless are parameters without effect: the agent's own settings hold.
+var harmless = map[string]bool{
+	"temperature": true, "top_p": true, "top_k": true, "min_p": true, "max_tokens": true, "max_completion_tokens": true,
+	"presence_penalty": true, "frequency_penalty": true, "repetition_penalty": true, "logit_bias": true, "seed": true,
+	"reasoning_effort": true, "verbosity": true, "service_tier": true, "store": true, "metadata": true, "prediction": true,
+	"parallel_tool_calls": true, "prompt_cache_key": true, "prompt_cache_retention": true, "safety_identifier": true,
+}
+
+// neutral are values of parameters we cannot follow with which they ask for
+// nothing.
+var neutral = map[string][]string{
+	"n": {"1"}, "tools": {"[]"}, "functions": {"[]"}, "tool_choice": {`"none"`, `"auto"`}, "function_call": {`"none"`, `"auto"`},
+	"logprobs": {"false"}, "top_logprobs": {"0"}, "response_format": {`{"type":"text"}`}, "modalities": {`["text"]`},
+	"stop": {"[]", `""`}, "audio": nil, "web_search_options": nil, "best_of": {"1"}, "echo": {"false"}, "suffix": {`""`},
+}
+
+// Parse makes a request of a body. It looks at nothing else.
+func Parse(body []byte) (*Request, *Failure) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(body, &top); err != nil || top == nil {
+		return nil, Refuse("", "invalid_json", "The body is not a JSON object: %v.", problem(err))
+	}
+	r := &Request{}
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if f := r.parameter(name, top[name]); f != nil {
+			return nil, f
+		}
+	}
+	if _, ok := top["messages"]; !ok {
+		return nil, Refuse("messages", "missing_required_parameter", "messages is missing.")
+	}
+	return r, nil
+}
+
+// problem says what json found, without our types' names.
+func problem(err error) string {
+	if err == nil {
+		return "it is null"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// parameter takes one member of the body.
+func (r *Request) parameter(name string, raw json.RawMessage) *Failure {
+	if string(raw) == "null" && name != "messages" {
+		return nil
+	}
+	into := func(v any, form string) *Failure {
+		if json.Unmarshal(raw, v) != nil {
+			return Refuse(name, "invalid_type", "%s must be %s.", name, form)
+		}
+		return nil
+	}
+	switch name {
+	case "model":
+		return into(&r.Model, "a string")
+	case "user":
+		return into(&r.User, "a string")
+	case "stream":
+		return into(&r.Stream, "true or false")
+	case "stream_options":
+		o := struct {
+			IncludeUsage bool `json:"include_usage"`
+		}{}
+		f := into(&o, "an object")
+		r.Usage = o.IncludeUsage
+		return f
+	case "messages":
+		return r.messages(raw)
+	}
+	if values, strict := neutral[name]; strict {
+		if slices.Contains(values, compact(raw)) {
+			return nil
+		}
+		return unsupported(name)
+	}
+	if !harmless[name] {
+		name = shown(name)
+	}
+	if !slices.Contains(r.Ignored, name) {
+		r.Ignored = append(r.Ignored, name)
+	}
+	return nil
+}
+
+// shown is the name of a parameter we do not know, as it may stand in a header.
+func shown(name string) string {
+	odd := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.'
+	}
+	if name == "" || len(name) > 40 || strings.ContainsFunc(name, odd) {
+		return "(others)"
+	}
+	return name
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// A message is one of the request's messages.
+type message struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	Calls   json.RawMessage `json:"tool_calls"`
+}
+
+// messages takes the conversation apart: what is for the overlay, what the
+// client has from before, and what is new.
+func (r *Request) messages(raw json.RawMessage) *Failure {
+	var list []message
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return Refuse("messages", "invalid_type", "messages must be a list of at least one object with role and content.")
+	}
+	var system, input []string
+	for i, m := range list {
+		at := fmt.Sprintf("messages[%d]", i)
+		text, images, f := content(m.Content, at)
+		if f != nil {
+			return f
+		}
+		switch m.Role {
+		case "system", "developer":
+			if len(images) > 0 {
+				return Refuse(at, "unsupported_content", "%s: only the user's messages can hold images.", at)
+			}
+			system = append(system, text)
+		case "user":
+			input = append(input, text)
+			r.Images = append(r.Images, images...)
+		case "assistant", "tool", "function":
+			for _, t := range input {
+				r.History = append(r.History, Said{"user", t})
+			}
+			input, r.Images = nil, nil // those are in the session, or words only
+			r.History = append(r.History, Said{m.Role, text})
+		default:
+			return Refuse(at+".role", "invalid_value", "%s.role must be system, developer, user, assistant or tool.", at)
+		}
+	}
+	r.History = sinceNew(r.History)
+	if input == nil {
+		return Refuse("messages", "no_user_message", "The last message is not the user's, so there is nothing to answer.")
+	}
+	r.Prompt, r.Text = join(system), join(input)
+	if r.Text == "" && len(r.Images) == 0 {
+		return Refuse("messages", "empty_message", "The user's message is empty.")
+	}
+	return nil
+}
+
+// sinceNew leaves out what was said before the person began a new conversation
+// by a command, and the answer to that.
+func sinceNew(history []Said) []Said {
+	for i := len(history) - 1; i >= 0; i-- {
+		word, _, _ := strings.Cut(strings.TrimSpace(history[i].Text)+" ", " ")
+		if history[i].Role != "user" || word != "/new" && word != "/reset" {
+			continue
+		}
+		for i++; i < len(history) && history[i].Role != "user"; i++ {
+		}
+		return history[i:]
+	}
+	return history
+}
+
+// join puts texts together with a blank line between two.
+func join(texts []string) string {
+	var kept []string
+	for _, t := range texts {
+		if t = strings.TrimSpace(t); t != "" {
+			kept = append(kept, t)
+		}
+	}
+	return strings.Join(kept, "\n\n")
+}
+
+// content returns the text and the images of a message's content: a string, a
+// list of parts, or nothing.
+func content(raw json.RawMessage, at string) (text string, images []string, f *Failure) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil, nil
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil, nil
+	}
+	var parts []struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
+		Image   struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", nil, Refuse(at+".content", "invalid_type", "%s.content must be a string or a list of parts.", at)
+	}
+	var texts []string
+	for i, p := range parts {
+		switch p.Type {
+		case "text":
+			texts = append(texts, p.Text)
+		case "refusal":
+			texts = append(texts, p.Refusal)
+		case "image_url":
+			images = append(images, p.Image.URL)
+		default:
+			where := fmt.Sprintf("%s.content[%d]", at, i)
+			return "", nil, Refuse(where, "unsupported_content", "%s: parts of type %q are not supported, only text and image_url.", where, Clip(p.Type))
+		}
+	}
+	return strings.Join(texts, "\n"), images, nil
+}
+
+// Clip shortens what is repeated of a client's own words.
+func Clip(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return s
+}
+
+// Quoted is the client's copy of an earlier conversation as it stands ahead of
+// the first input of a new session.
+func Quoted(history []Said) string {
+	var b strings.Builder
+	b.WriteString("[What was said before, as the client has it:]\n")
+	for _, m := range history {
+		if text := strings.TrimSpace(m.Text); text != "" {
+			fmt.Fprintf(&b, "%s: %s\n", m.Role, text)
+		}
+	}
+	b.WriteString("[End of what was said before.]\n\n")
+	return b.String()
+}

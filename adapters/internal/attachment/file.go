@@ -1,0 +1,105 @@
+// Package attachment is what all adapters do with the files of messages: under which
+// name one is sent, whether it can be, and that one is not downloaded beyond its
+// limit.
+package attachment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
+)
+
+// Name returns the name under which a file is sent: one path element of
+// printable characters. It can be long.
+func Name(f chat.File) string {
+	name := f.Name
+	if name == "" {
+		name = f.Path
+	}
+	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == '"' || r == '/' {
+			return '_'
+		}
+		return r
+	}, name)
+	if strings.Trim(name, ". ") == "" {
+		return "file"
+	}
+	return name
+}
+
+// A Limit is what a platform takes.
+type Limit struct {
+	Platform string // its name, for people
+	MaxBytes int64
+	TooBig   string // what to say of a file with more bytes
+}
+
+// Open opens a file that is to be sent, and returns its size. name stands for
+// it in what people read. Its error is a Rejected send: a file that is not
+// there, is none, is empty or has more than the platform takes.
+func (l Limit) Open(f chat.File, name string) (*os.File, int64, error) {
+	r, err := os.Open(f.Path)
+	if err != nil {
+		return nil, 0, rejected("the file "+name+" cannot be read", err)
+	}
+	st, err := r.Stat()
+	switch {
+	case err != nil || !st.Mode().IsRegular():
+		err = rejected("the file "+name+" cannot be read", err)
+	case st.Size() == 0:
+		err = rejected("the file "+name+" is empty, and "+l.Platform+" takes no empty files", nil)
+	case st.Size() > l.MaxBytes:
+		err = rejected(l.TooBig, nil)
+	}
+	if err != nil {
+		_ = r.Close() // nothing was written
+		return nil, 0, err
+	}
+	return r, st.Size(), nil
+}
+
+func rejected(reason string, err error) error {
+	return &chat.SendError{Outcome: chat.Permanent, Reason: reason, Err: err}
+}
+
+// TooLarge says that a file has more than limit bytes.
+func TooLarge(limit int64) error {
+	size := fmt.Sprintf("%d MB", limit>>20)
+	if limit < 1<<20 {
+		size = fmt.Sprintf("%d KB", (limit+1023)>>10)
+	}
+	return i18n.Errorf("the file is larger than %s, the most that is taken", size)
+}
+
+// Copy copies r to w, at most limit bytes. Where there are more, whole is false.
+func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
+	n, err := io.Copy(w, io.LimitReader(r, limit))
+	if err != nil {
+		return false, err //nolint:wrapcheck // the caller says what it did
+	}
+	if n == limit { // exactly as large, or larger
+		extra, _ := io.ReadFull(r, make([]byte, 1))
+		return extra == 0, nil
+	}
+	return true, nil
+}
+
+// ErrTimeout says to people that a file was waited for in vain.
+var ErrTimeout = i18n.Errorf("it did not come in time")
+
+// TimedOut reports whether a download with ctx that has failed with err was too slow.
+func TimedOut(ctx context.Context, err error) bool {
+	slow, ok := errors.AsType[net.Error](err)
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ok && slow.Timeout()
+}

@@ -1,0 +1,163 @@
+// Package apiclient carries what slack-go sends: calls of the Web API of which it is
+// known, when they failed, whether Slack can have them, and sockets that tell
+// when Slack shows that it lives and when it wants to be left.
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"hermesd/adapters/internal/transport"
+	"hermesd/internal/secret"
+)
+
+// maxAnswer bounds what is read of one answer of the Web API.
+const maxAnswer = 32 << 20
+
+// callTimeout ends a call to which the caller has set no end.
+const callTimeout = 30 * time.Second
+
+// An Error is a call that ended without an answer of the Web API. Its text
+// never holds a token.
+type Error struct {
+	// Sent: the whole request may have reached Slack.
+	Sent bool
+	// Status is the HTTP status of the answer; 0: none came.
+	Status int
+	text   string
+	err    error // cause, without any URL; may be nil
+}
+
+func (e *Error) Error() string { return e.text }
+func (e *Error) Unwrap() error { return e.err }
+
+// A Client is the HTTP client of slack-go. Answers that are not the Web API's
+// become an *Error; those to a send are reduced to what says that it arrived,
+// so that nothing else Slack tells of a message can make it look unsent.
+type Client struct {
+	RT http.RoundTripper
+	// Base is the address of the Web API with a slash at its end.
+	Base string
+	// Hidden are the texts that no error may show.
+	Hidden []secret.Value
+}
+
+// Do implements slack-go's HTTP client.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	method, api := strings.CutPrefix(req.URL.String(), c.Base)
+	if !api {
+		resp, err := (&http.Client{Transport: c.RT, CheckRedirect: transport.NoRedirect}).Do(req)
+		if err != nil {
+			return nil, c.lost(true, err)
+		}
+		return resp, nil
+	}
+	method, _, _ = strings.Cut(method, "?")
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+	}
+	defer cancel()
+	return c.call(req.WithContext(ctx), method)
+}
+
+func (c *Client) call(req *http.Request, method string) (*http.Response, error) {
+	var asked, joined atomic.Bool
+	// The library's bodies are in memory, and a request is written in one go:
+	// Slack cannot have it before it was given a connection. What is written
+	// again on another connection was not read on the first.
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { asked.Store(true); joined.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { joined.Store(true) },
+	}))
+	resp, err := (&http.Client{Transport: c.RT, CheckRedirect: transport.NoRedirect}).Do(req)
+	if err != nil {
+		return nil, c.lost(joined.Load() || !asked.Load(), err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.lost(true, err)
+	}
+	var answer struct {
+		OK *bool `json:"ok"`
+	}
+	limited := resp.StatusCode == http.StatusTooManyRequests
+	if limited && wholeSeconds(resp.Header.Get("Retry-After")) {
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		return resp, nil // the library makes a RateLimitedError of it
+	}
+	if limited || json.Unmarshal(body, &answer) != nil || answer.OK == nil {
+		return nil, &Error{Sent: true, Status: resp.StatusCode, text: fmt.Sprintf("%s: an answer with status %d that is not the Web API's", method, resp.StatusCode)}
+	}
+	resp.StatusCode = http.StatusOK // it is the Web API that speaks
+	if makesMessage(method) {
+		body = slim(body)
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+func wholeSeconds(s string) bool {
+	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == ""
+}
+
+// lost makes the error of a call to which no whole answer came.
+func (c *Client) lost(sent bool, err error) *Error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return &Error{Sent: sent, text: c.Mask(err.Error()), err: err}
+}
+
+// Mask returns s without what is hidden.
+func (c *Client) Mask(s string) string {
+	for _, h := range c.Hidden {
+		if h != "" {
+			s = strings.ReplaceAll(s, h.Reveal(), "***")
+		}
+	}
+	return s
+}
+
+func makesMessage(method string) bool {
+	switch method {
+	case "chat.postMessage", "chat.postEphemeral", "chat.update":
+		return true
+	}
+	return false
+}
+
+// slim keeps of an answer what says whether there is a message now.
+func slim(body []byte) []byte {
+	var keep struct {
+		OK       bool   `json:"ok"`
+		Error    string `json:"error,omitempty"`
+		Needed   string `json:"needed,omitempty"`
+		Provided string `json:"provided,omitempty"`
+		Channel  string `json:"channel,omitempty"`
+		TS       string `json:"ts,omitempty"`
+		Meta     struct {
+			Messages []string `json:"messages,omitempty"`
+		} `json:"response_metadata"`
+	}
+	if err := json.Unmarshal(body, &keep); err != nil {
+		return body
+	}
+	out, err := json.Marshal(keep)
+	if err != nil {
+		return body
+	}
+	return out
+}

@@ -1,0 +1,329 @@
+// Package checkpoint remembers over restarts where the bot speaks and what it has seen
+// there.
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/adapters/internal/backoff"
+	"hermesd/adapters/slack/internal/inbound"
+	"hermesd/gateway/chat"
+)
+
+const (
+	maxPlaces   = 500
+	maxThreads  = 2000
+	maxUploads  = 64
+	writePace   = time.Second
+	flushWithin = 2 * time.Second
+	maxRooms    = 30 // of one round of visits
+	maxTalks    = 10
+)
+
+// A Memory keeps small values over restarts.
+type Memory interface {
+	Value(ctx context.Context, key string) ([]byte, error)
+	SetValue(ctx context.Context, key string, v []byte) error
+}
+
+// A record is what an account remembers over restarts: one value, and not
+// longer than its bounds.
+type record struct {
+	// Places are the channels in which we speak, by id.
+	Places map[string]*channelState `json:"places,omitempty"`
+	// Uploads are the last files that were sent: their ids at Slack by ours.
+	Uploads []upload `json:"uploads,omitempty"`
+	// Alive is the Unix time at which this was written.
+	Alive int64 `json:"alive,omitempty"`
+}
+
+// A channelState is a channel in which we speak.
+type channelState struct {
+	Kind string `json:"k,omitempty"` // im, mpim or channel, as events say it
+	// Seen is the ts of the newest message outside of threads.
+	Seen string `json:"s,omitempty"`
+	Used int64  `json:"u"` // Unix time of the last message
+	// Threads are those in which we take part, with the newest ts of each.
+	Threads map[string]string `json:"t,omitempty"`
+}
+
+type upload struct {
+	Ours string `json:"o"`
+	File string `json:"f"`
+}
+
+// A Set keeps a record. It is written at most once a second, and lost is at
+// most what a second brings: histories are asked a little further back, and a
+// thread is joined again by the next mention.
+type Set struct {
+	key    string
+	memory Memory
+	log    *zap.Logger
+	dirty  chan struct{}
+
+	mu  sync.Mutex // guards what follows
+	rec record
+}
+
+// New returns an empty set, which is kept under key; m may be nil.
+func New(key string, m Memory, log *zap.Logger) *Set {
+	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*channelState{}}}
+}
+
+// Recall takes what an earlier process kept.
+func (p *Set) Recall(ctx context.Context) {
+	if p.memory == nil {
+		return
+	}
+	v, err := p.memory.Value(ctx, p.key)
+	if err != nil {
+		p.log.Warn("recall where the bot speaks", zap.Error(err))
+		return
+	}
+	var rec record
+	if len(v) == 0 {
+		return
+	}
+	if err := json.Unmarshal(v, &rec); err != nil {
+		p.log.Warn("recall where the bot speaks", zap.Error(err))
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, pl := range rec.Places {
+		if pl != nil {
+			p.rec.Places[id] = pl
+		}
+	}
+	p.rec.Uploads, p.rec.Alive = rec.Uploads, rec.Alive
+}
+
+// Alive is when the record was last written; zero: never.
+func (p *Set) Alive() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rec.Alive == 0 {
+		return time.Time{}
+	}
+	return time.Unix(p.rec.Alive, 0)
+}
+
+// Knows reports whether we have spoken in a channel.
+func (p *Set) Knows(channel string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rec.Places[channel] != nil
+}
+
+// Keep writes the record whenever it has changed, until ctx ends.
+func (p *Set) Keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
+			defer cancel()
+			if err := p.Flush(end); err != nil {
+				p.log.Warn("remember where the bot speaks", zap.Error(err))
+			}
+			return
+		case <-p.dirty:
+			if ctx.Err() != nil {
+				continue // written at the end
+			}
+			if err := p.Flush(ctx); err != nil && ctx.Err() == nil {
+				p.log.Warn("remember where the bot speaks", zap.Error(err))
+			}
+			_ = backoff.Sleep(ctx, writePace) // its end is seen above
+		}
+	}
+}
+
+// Flush writes the record now.
+func (p *Set) Flush(ctx context.Context) error {
+	if p.memory == nil {
+		return nil
+	}
+	p.mu.Lock()
+	p.rec.Alive = time.Now().Unix()
+	v, err := json.Marshal(p.rec)
+	p.mu.Unlock()
+	if err != nil {
+		return err //nolint:wrapcheck // of our own type
+	}
+	return p.memory.SetValue(ctx, p.key, v) //nolint:wrapcheck // the caller says what it did
+}
+
+func (p *Set) changed() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Joined reports whether we take part in a thread.
+func (p *Set) Joined(channel, thread string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.rec.Places[channel]
+	return pl != nil && pl.Threads[thread] != ""
+}
+
+// MarkSeen notes a message that is stored.
+func (p *Set) MarkSeen(in chat.Inbound) {
+	if _, ok := inbound.Time(in.ID); !ok || in.Kind != chat.Message {
+		return // a slash command is no message
+	}
+	meant := in.Addressed && in.IgnoreRule == ""
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.rec.Places[in.Address.Chat]
+	if pl == nil {
+		if !meant {
+			return
+		}
+		pl = p.addLocked(in.Address)
+	}
+	thread := in.Address.Thread
+	if thread == "" || thread == in.ID {
+		pl.Seen = later(pl.Seen, in.ID)
+	}
+	if thread != "" && (meant || pl.Threads[thread] != "") {
+		p.joinLocked(pl, thread, in.ID)
+	}
+	pl.Used = max(pl.Used, in.SentAt.Unix())
+	p.changed()
+}
+
+// MarkSpoken notes that a message of ours stands at to. What others said before it
+// need not have been seen.
+func (p *Set) MarkSpoken(to chat.Address, id string) {
+	if to.Thread == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.rec.Places[to.Chat]
+	if pl == nil {
+		pl = p.addLocked(to)
+	}
+	if pl.Threads[to.Thread] == "" {
+		p.joinLocked(pl, to.Thread, cmp.Or(id, to.Thread))
+		p.changed()
+	}
+}
+
+func (p *Set) addLocked(at chat.Address) *channelState {
+	pl := &channelState{Kind: "channel", Used: time.Now().Unix()}
+	switch at.Kind {
+	case chat.DM:
+		pl.Kind = "im"
+	case chat.Group: // a group direct message, or a channel without threads
+		pl.Kind = ""
+	}
+	if len(p.rec.Places) >= maxPlaces {
+		ids := slices.SortedFunc(maps.Keys(p.rec.Places), func(a, b string) int {
+			return cmp.Compare(p.rec.Places[a].Used, p.rec.Places[b].Used)
+		})
+		for _, id := range ids[:len(ids)/2] {
+			delete(p.rec.Places, id)
+		}
+	}
+	p.rec.Places[at.Chat] = pl
+	return pl
+}
+
+func (p *Set) joinLocked(pl *channelState, thread, ts string) {
+	if pl.Threads == nil {
+		pl.Threads = map[string]string{}
+	}
+	pl.Threads[thread] = later(pl.Threads[thread], ts)
+	n := 0
+	for _, q := range p.rec.Places {
+		n += len(q.Threads)
+	}
+	if n <= maxThreads {
+		return
+	}
+	var all []string // the newest ts of each thread
+	for _, q := range p.rec.Places {
+		all = slices.AppendSeq(all, maps.Values(q.Threads))
+	}
+	slices.Sort(all)
+	limit := all[len(all)/2]
+	for _, q := range p.rec.Places {
+		maps.DeleteFunc(q.Threads, func(_, seen string) bool { return seen < limit })
+	}
+}
+
+func later(a, b string) string {
+	if inbound.After(b, a) {
+		return b
+	}
+	return a
+}
+
+// A HistoryRequest is a place or thread whose history is to be asked.
+type HistoryRequest struct {
+	Channel, Kind, Thread string
+	Seen                  string // the newest ts that was seen there
+}
+
+// HistoryRequests returns the places used since a time, the last used first, then the
+// threads, each at most so many. left is how many more there are.
+func (p *Set) HistoryRequests(since time.Time) (out []HistoryRequest, left int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var threads []HistoryRequest
+	ids := slices.SortedFunc(maps.Keys(p.rec.Places), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.rec.Places[b].Used, p.rec.Places[a].Used), cmp.Compare(a, b))
+	})
+	for _, id := range ids {
+		pl := p.rec.Places[id]
+		if pl.Used < since.Unix() {
+			break
+		}
+		if pl.Seen != "" {
+			out = append(out, HistoryRequest{Channel: id, Kind: pl.Kind, Seen: pl.Seen})
+		}
+		for thread, seen := range pl.Threads {
+			if at, ok := inbound.Time(seen); ok && at.After(since) {
+				threads = append(threads, HistoryRequest{Channel: id, Kind: pl.Kind, Thread: thread, Seen: seen})
+			}
+		}
+	}
+	slices.SortFunc(threads, func(a, b HistoryRequest) int { return cmp.Compare(b.Seen, a.Seen) })
+	left = max(0, len(out)-maxRooms) + max(0, len(threads)-maxTalks)
+	return append(out[:min(len(out), maxRooms)], threads[:min(len(threads), maxTalks)]...), left
+}
+
+// Uploading keeps under which id Slack has a file before anybody can see it.
+func (p *Set) Uploading(ctx context.Context, ours, file string) error {
+	p.mu.Lock()
+	p.rec.Uploads = append(p.rec.Uploads, upload{ours, file})
+	if n := len(p.rec.Uploads) - maxUploads; n > 0 {
+		p.rec.Uploads = slices.Clone(p.rec.Uploads[n:])
+	}
+	p.mu.Unlock()
+	return p.Flush(ctx)
+}
+
+// Uploaded returns the ids of the files that were sent under one of our ids,
+// the newest first. sure is false if there may have been others.
+func (p *Set) Uploaded(ours string) (files []string, sure bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range slices.Backward(p.rec.Uploads) {
+		if u.Ours == ours {
+			files = append(files, u.File)
+		}
+	}
+	return files, p.memory != nil && len(p.rec.Uploads) < maxUploads
+}

@@ -1,0 +1,122 @@
+// Package directory knows the names of people and what channels are, which Slack's
+// events tell by their ids only.
+package directory
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+	"go.uber.org/zap"
+
+	"hermesd/adapters/slack/internal/inbound"
+	"hermesd/gateway/chat"
+)
+
+const (
+	maxKnown  = 5000          // people and channels that are remembered
+	freshFor  = 6 * time.Hour // a name can change
+	askAgain  = time.Minute   // after Slack did not tell
+	retention = 2             // a full memory is cut by this
+)
+
+// A Directory is what is known; it is bounded, and asks Slack for the rest.
+type Directory struct {
+	api *slack.Client
+	log *zap.Logger
+
+	mu    sync.Mutex // guards what follows
+	users map[string]cacheEntry
+	rooms map[string]cacheEntry
+}
+
+// A cacheEntry thing is what Slack said of it, or that it did not tell.
+type cacheEntry struct {
+	name, handle string
+	kind         chat.Kind
+	until        time.Time // when to ask again
+}
+
+// New returns an empty book that asks api.
+func New(api *slack.Client, log *zap.Logger) *Directory {
+	return &Directory{api: api, log: log, users: map[string]cacheEntry{}, rooms: map[string]cacheEntry{}}
+}
+
+// Name returns what is known of a person.
+func (p *Directory) Name(user string) (name, handle string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.users[user]
+	return k.name, k.handle
+}
+
+// Room returns what is known of a channel.
+func (p *Directory) Room(channel string) inbound.ChannelInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.rooms[channel]
+	return inbound.ChannelInfo{Kind: k.kind, Name: k.name}
+}
+
+// Load finds out what is not known of what an envelope is about. What Slack
+// does not tell in time stays unknown for a while.
+func (p *Directory) Load(ctx context.Context, a inbound.Subject) {
+	if a.User != "" && p.stale(p.users, a.User) {
+		u, err := p.api.GetUserInfoContext(ctx, a.User)
+		k := cacheEntry{until: time.Now().Add(askAgain)}
+		if err != nil {
+			p.log.Debug("ask for a person's name", zap.Error(err))
+		} else {
+			k = cacheEntry{
+				name:   cmp.Or(u.Profile.DisplayName, u.RealName, u.Profile.RealName, u.Name),
+				handle: u.Name, until: time.Now().Add(freshFor),
+			}
+		}
+		p.keep(p.users, a.User, k)
+	}
+	if a.Channel != "" && a.Kind != "im" && p.stale(p.rooms, a.Channel) {
+		c, err := p.api.GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: a.Channel})
+		k := cacheEntry{until: time.Now().Add(askAgain)}
+		if err != nil {
+			p.log.Debug("ask for a channel's name", zap.Error(err))
+		} else {
+			k = cacheEntry{name: c.Name, kind: chat.Channel, until: time.Now().Add(freshFor)}
+			switch {
+			case c.IsIM:
+				k.kind = chat.DM
+			case c.IsMpIM:
+				k.kind = chat.Group
+			}
+		}
+		p.keep(p.rooms, a.Channel, k)
+	}
+}
+
+func (p *Directory) stale(m map[string]cacheEntry, id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().After(m[id].until)
+}
+
+// keep remembers k. What was known before is not forgotten because Slack does
+// not tell it now.
+func (p *Directory) keep(m map[string]cacheEntry, id string, k cacheEntry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old, ok := m[id]; ok && k.name == "" && k.kind == "" {
+		old.until = k.until
+		k = old
+	}
+	if len(m) >= maxKnown {
+		n := len(m) / retention
+		for id := range m { // any of them
+			if n--; n < 0 {
+				break
+			}
+			delete(m, id)
+		}
+	}
+	m[id] = k
+}

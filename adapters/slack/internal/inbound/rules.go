@@ -1,0 +1,115 @@
+package inbound
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"hermesd/gateway/chat"
+)
+
+// Settings say which messages of channels are meant for the bot.
+type Settings struct {
+	RequireMention bool
+	Strict         bool     // in threads too
+	InThread       bool     // answer in a thread
+	Free           []string // channels in which everything is answered
+	Allowed        []string // channels that are listened to; empty: all
+	Ignored        []string // channels that are not
+	Patterns       []string // RE2, any case; each counts as a mention
+	Prompts        map[string]string
+	// Commands are the names, without a slash, that are commands behind /hermes
+	// and behind an exclamation mark.
+	Commands []string
+}
+
+// Rules are Settings made ready.
+type Rules struct {
+	requireMention, strict, inThread bool
+
+	free, allowed, ignored, commands map[string]bool
+
+	patterns []*regexp.Regexp
+	prompts  map[string]string
+}
+
+// NewRules compiles the patterns; its error names the one that is none.
+func NewRules(s Settings) (Rules, error) {
+	set := func(ids []string) map[string]bool {
+		m := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			m[id] = true
+		}
+		return m
+	}
+	r := Rules{
+		requireMention: s.RequireMention, strict: s.Strict, inThread: s.InThread,
+		free: set(s.Free), allowed: set(s.Allowed), ignored: set(s.Ignored), commands: set(s.Commands), prompts: s.Prompts,
+	}
+	for _, p := range s.Patterns {
+		re, err := regexp.Compile("(?i)" + p)
+		if err != nil {
+			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
+		}
+		r.patterns = append(r.patterns, re)
+	}
+	return r, nil
+}
+
+// allows reports whether a channel is listened to at all. Direct chats are.
+func (r Rules) allows(channel string, room ChannelInfo) bool {
+	return room.Kind == chat.DM || !r.ignored[channel] && (len(r.allowed) == 0 || r.allowed[channel])
+}
+
+// prompt is the extra prompt of a thread, else that of its channel.
+func (r Rules) prompt(at chat.Address) string {
+	if p := r.prompts[at.Thread]; p != "" && at.Thread != "" {
+		return p
+	}
+	return r.prompts[at.Chat]
+}
+
+func (c Converter) groupRule(in chat.Inbound, room ChannelInfo) string {
+	switch {
+	case !c.Rules.allows(in.Address.Chat, room):
+		return ruleChatNotIn
+	case !in.Addressed:
+		return ruleNotAddressed
+	}
+	return ""
+}
+
+// A relation is what a message has to do with us.
+type relation struct {
+	named  bool // it names us
+	joined bool // it is in a thread in which we take part
+}
+
+func (c Converter) look(b Body) relation {
+	r := relation{named: b.Type == "app_mention" || c.Me.UserID != "" && mentions(b.Text, c.Me.UserID)}
+	if reply(b) {
+		r.joined = b.ParentUserID != "" && b.ParentUserID == c.Me.UserID || c.Joined(b.Channel, b.ThreadTS)
+	}
+	return r
+}
+
+// mentions reports whether text names a person, with or without a label.
+func mentions(text, user string) bool {
+	return strings.Contains(text, "<@"+user+">") || strings.Contains(text, "<@"+user+"|")
+}
+
+// addressed reports whether a message is meant for the bot.
+func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
+	switch {
+	case room.Kind == chat.DM, n.named, !c.Rules.requireMention, c.Rules.free[b.Channel]:
+		return true
+	case n.joined && !c.Rules.strict:
+		return true
+	}
+	for _, p := range c.Rules.patterns {
+		if p.MatchString(b.Text) {
+			return true
+		}
+	}
+	return false
+}

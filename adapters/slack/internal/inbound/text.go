@@ -1,0 +1,136 @@
+package inbound
+
+import (
+	"strings"
+
+	"hermesd/adapters/slack/internal/mrkdwn"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
+)
+
+// text returns what a message says to the agent. The bot's own name is taken
+// away where the message begins with it; elsewhere it is part of what was said.
+func (c Converter) text(b Body) string {
+	raw := b.Text
+	for _, form := range []string{"<@" + c.Me.UserID + ">", "<@" + c.Me.UserID + "|"} {
+		rest, ok := strings.CutPrefix(strings.TrimLeft(raw, " \n\t"), form)
+		if !ok || c.Me.UserID == "" {
+			continue
+		}
+		if strings.HasSuffix(form, "|") {
+			_, rest, _ = strings.Cut(rest, ">")
+		}
+		if rest = strings.TrimLeft(rest, " \n\t,:;"); rest != "" || len(b.Files) > 0 {
+			raw = rest
+		}
+		break
+	}
+	text := mrkdwn.Read(raw, c.refer)
+	for _, a := range b.Attachments {
+		if s := a.words(); s != "" && (a.IsShare || text == "") {
+			text = strings.TrimLeft(text+"\n"+s, "\n")
+		}
+	}
+	return c.Rules.command(text)
+}
+
+func (a attachment) words() string {
+	var parts []string
+	for _, s := range []string{a.Pretext, a.Title, a.Text} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if len(parts) == 0 && a.Fallback != "" {
+		parts = []string{a.Fallback}
+	}
+	s := mrkdwn.Read(strings.Join(parts, "\n"), func(mrkdwn.Reference) string { return "" })
+	if a.IsShare && s != "" {
+		if a.AuthorName != "" {
+			return "[forwarded from " + a.AuthorName + "] " + s
+		}
+		return "[forwarded] " + s
+	}
+	return s
+}
+
+// refer says how a reference in a text reads.
+func (c Converter) refer(r mrkdwn.Reference) string {
+	switch {
+	case r.Mark == '@' && r.ID == c.Me.UserID && c.Me.Name != "":
+		return "@" + c.Me.Name
+	case r.Mark == '@':
+		if name, handle := c.Name(r.ID); name != "" || handle != "" {
+			if handle != "" {
+				return "@" + handle
+			}
+			return "@" + name
+		}
+	case r.Mark == '#' && r.Label == "":
+		if room := c.Room(r.ID); room.Name != "" {
+			return "#" + room.Name
+		}
+	}
+	return ""
+}
+
+// command makes of !name a command where name is one: Slack keeps /name to
+// itself, and has no commands in threads.
+func (r Rules) command(text string) string {
+	rest, ok := strings.CutPrefix(text, "!")
+	if !ok {
+		return text
+	}
+	if name, _, _ := strings.Cut(strings.ReplaceAll(rest, "\n", " "), " "); r.commands[strings.ToLower(name)] {
+		return "/" + rest
+	}
+	return text
+}
+
+// files returns what is attached. What cannot be had says why.
+func files(in []file) []chat.File {
+	var out []chat.File
+	for _, f := range in {
+		g := chat.File{Kind: f.kind(), Name: f.Name, MIME: f.MIME, Size: f.Size}
+		if g.Name == "" {
+			g.Name = f.Title
+		}
+		switch {
+		case f.Mode == "tombstone":
+			g.FetchError = i18n.N("the file was deleted from Slack")
+		case f.Mode == "hidden_by_limit":
+			g.FetchError = i18n.N("Slack hides this file because the workspace is over the limit of its plan")
+		case f.External:
+			g.FetchError = i18n.N("the file is not at Slack but at another service")
+		case f.Download != "" || f.Private != "":
+			g.Ref = f.Download
+			if g.Ref == "" {
+				g.Ref = f.Private
+			}
+		case f.ID != "":
+			g.Ref = FileID + f.ID // of another workspace: its address has to be asked for
+		default:
+			g.FetchError = i18n.N("Slack does not say where the file is")
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// FileID begins the Ref of a file of which only the id is known.
+const FileID = "id:"
+
+func (f file) kind() chat.FileKind {
+	major, _, _ := strings.Cut(f.MIME, "/")
+	switch {
+	case f.Subtype == "slack_audio":
+		return chat.Voice
+	case major == "image":
+		return chat.Photo
+	case major == "audio":
+		return chat.Audio
+	case major == "video", f.Subtype == "slack_video":
+		return chat.Video
+	}
+	return chat.Document
+}

@@ -1,0 +1,226 @@
+package inbound
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// content returns a message in words: its text or caption without the mention
+// of the bot before it, after a note of where it was forwarded from and before
+// a description of what is not text. known is false if there is nothing in it
+// that can be put in words.
+func content(m *models.Message, me Identity) (text string, known bool) {
+	body, ents := m.Text, m.Entities
+	if body == "" {
+		body, ents = m.Caption, m.CaptionEntities
+	}
+	var lines []string
+	if from := origin(m.ForwardOrigin); from != "" {
+		lines = append(lines, "[forwarded from "+oneLine(from)+"]")
+	}
+	if body != "" {
+		lines = append(lines, stripMention(body, ents, me))
+	}
+	note := describe(m)
+	if note != "" {
+		lines = append(lines, note)
+	}
+	return strings.Join(lines, "\n"), body != "" || note != ""
+}
+
+// describe puts what is not text into words.
+func describe(m *models.Message) string {
+	switch {
+	case m.Venue != nil:
+		return fmt.Sprintf("[location: %s, %s]\n%s", oneLine(m.Venue.Title), oneLine(m.Venue.Address), coordinates(m.Venue.Location))
+	case m.Location != nil:
+		return "[location]\n" + coordinates(*m.Location)
+	case m.Contact != nil:
+		name := strings.TrimSpace(m.Contact.FirstName + " " + m.Contact.LastName)
+		return fmt.Sprintf("[contact: %s, %s]", oneLine(name), oneLine(m.Contact.PhoneNumber))
+	case m.Poll != nil:
+		s := "[poll: " + oneLine(m.Poll.Question) + "]"
+		for _, o := range m.Poll.Options {
+			s += "\n- " + oneLine(o.Text)
+		}
+		return s
+	case m.Checklist != nil:
+		s := "[checklist: " + oneLine(m.Checklist.Title) + "]"
+		for _, t := range m.Checklist.Tasks {
+			s += "\n- " + oneLine(t.Text)
+		}
+		return s
+	case m.Dice != nil:
+		return fmt.Sprintf("[dice %s: %d]", m.Dice.Emoji, m.Dice.Value)
+	case m.Sticker != nil:
+		return "[sticker" + pad(m.Sticker.Emoji) + "]"
+	case m.Game != nil:
+		return "[game: " + oneLine(m.Game.Title) + "]"
+	case m.Story != nil:
+		return "[story]"
+	case m.Invoice != nil:
+		return "[invoice: " + oneLine(m.Invoice.Title) + "]"
+	case m.PaidMedia != nil:
+		return "[paid media]"
+	case m.WebAppData != nil:
+		return "[web app: " + oneLine(m.WebAppData.ButtonText) + "]\n" + m.WebAppData.Data
+	}
+	return ""
+}
+
+func pad(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " " + s
+}
+
+func coordinates(l models.Location) string {
+	lat := strconv.FormatFloat(l.Latitude, 'f', 6, 64)
+	lon := strconv.FormatFloat(l.Longitude, 'f', 6, 64)
+	return fmt.Sprintf("%s, %s\nhttps://maps.google.com/?q=%s,%s", lat, lon, lat, lon)
+}
+
+// origin names where a forwarded message comes from.
+func origin(o *models.MessageOrigin) string {
+	switch {
+	case o == nil:
+		return ""
+	case o.MessageOriginUser != nil:
+		return fullName(&o.MessageOriginUser.SenderUser)
+	case o.MessageOriginHiddenUser != nil:
+		return o.MessageOriginHiddenUser.SenderUserName
+	case o.MessageOriginChat != nil:
+		return o.MessageOriginChat.SenderChat.Title
+	case o.MessageOriginChannel != nil:
+		return o.MessageOriginChannel.Chat.Title
+	}
+	return ""
+}
+
+// oneLine makes a foreign name safe inside brackets.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '[' || r == ']':
+			return -1
+		case r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029:
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.TrimSpace(s)
+}
+
+// files lists what is attached, the largest of a photo's sizes.
+func files(m *models.Message) []chat.File {
+	var out []chat.File
+	add := func(f chat.File) {
+		if f.Ref != "" {
+			out = append(out, f)
+		}
+	}
+	if len(m.Photo) > 0 {
+		best := m.Photo[0]
+		for _, p := range m.Photo[1:] {
+			if p.Width*p.Height > best.Width*best.Height {
+				best = p
+			}
+		}
+		add(chat.File{Kind: chat.Photo, Ref: best.FileID, MIME: "image/jpeg", Size: int64(best.FileSize)})
+	}
+	if v := m.Voice; v != nil {
+		add(chat.File{Kind: chat.Voice, Ref: v.FileID, MIME: v.MimeType, Size: v.FileSize})
+	}
+	if v := m.Audio; v != nil {
+		add(chat.File{Kind: chat.Audio, Ref: v.FileID, Name: v.FileName, MIME: v.MimeType, Size: v.FileSize})
+	}
+	if v := m.Video; v != nil {
+		add(chat.File{Kind: chat.Video, Ref: v.FileID, Name: v.FileName, MIME: v.MimeType, Size: v.FileSize})
+	}
+	if v := m.VideoNote; v != nil {
+		add(chat.File{Kind: chat.Video, Ref: v.FileID, MIME: "video/mp4", Size: int64(v.FileSize)})
+	}
+	switch {
+	case m.Animation != nil: // comes with a document of the same file
+		v := m.Animation
+		add(chat.File{Kind: chat.Video, Ref: v.FileID, Name: v.FileName, MIME: v.MimeType, Size: v.FileSize})
+	case m.Document != nil:
+		v := m.Document
+		add(chat.File{Kind: chat.Document, Ref: v.FileID, Name: v.FileName, MIME: v.MimeType, Size: v.FileSize})
+	}
+	if v := m.Sticker; v != nil {
+		mime := "image/webp"
+		switch {
+		case v.IsVideo:
+			mime = "video/webm"
+		case v.IsAnimated:
+			mime = "application/x-tgsticker"
+		}
+		add(chat.File{Kind: chat.Sticker, Ref: v.FileID, MIME: mime, Size: int64(v.FileSize)})
+	}
+	return out
+}
+
+// quote returns the message to which m replies. Words that the person marked
+// stand for the whole.
+func (c Converter) quote(m *models.Message) *chat.Quote {
+	var q chat.Quote
+	switch r := m.ReplyToMessage; {
+	case r != nil && topicRoot(m):
+		return nil
+	case r != nil:
+		by := sender(r)
+		q = chat.Quote{
+			ID: strconv.Itoa(r.ID), Author: by.Name,
+			FromBot: c.Me.ID != 0 && r.From != nil && r.From.ID == c.Me.ID,
+		}
+		q.Text, _ = content(r, Identity{})
+		if q.Text == "" {
+			q.Text = fileWords(files(r))
+		}
+	case m.ExternalReply != nil:
+		q = chat.Quote{Author: origin(&m.ExternalReply.Origin)}
+		if m.ExternalReply.MessageID != 0 {
+			q.ID = strconv.Itoa(m.ExternalReply.MessageID)
+		}
+	default:
+		return nil
+	}
+	if m.Quote != nil && m.Quote.Text != "" {
+		q.Text = m.Quote.Text
+	}
+	return &q
+}
+
+func fileWords(fs []chat.File) string {
+	var out []string
+	for _, f := range fs {
+		out = append(out, "["+strings.TrimSpace(string(f.Kind)+" "+oneLine(f.Name))+"]")
+	}
+	return strings.Join(out, " ")
+}
+
+// service reports whether m is Telegram speaking and not a person.
+func service(m *models.Message) bool {
+	return len(m.NewChatMembers) > 0 || m.LeftChatMember != nil || m.NewChatTitle != "" ||
+		len(m.NewChatPhoto) > 0 || m.DeleteChatPhoto || m.GroupChatCreated || m.SupergroupChatCreated ||
+		m.ChannelChatCreated || m.MessageAutoDeleteTimerChanged != nil || m.PinnedMessage != nil ||
+		m.SuccessfulPayment != nil || m.RefundedPayment != nil || m.UsersShared != nil || m.ChatShared != nil ||
+		m.Gift != nil || m.UniqueGift != nil || m.GiftUpgradeSent != nil || m.ConnectedWebsite != "" ||
+		m.WriteAccessAllowed != nil || m.PassportData != nil || m.ProximityAlertTriggered != nil ||
+		m.BoostAdded != nil || m.ChatBackgroundSet != nil || m.ChecklistTasksDone != nil ||
+		m.ChecklistTasksAdded != nil || m.DirectMessagePriceChanged != nil || m.ForumTopicCreated != nil ||
+		m.ForumTopicEdited != nil || m.ForumTopicClosed != nil || m.ForumTopicReopened != nil ||
+		m.GeneralForumTopicHidden != nil || m.GeneralForumTopicUnhidden != nil || m.GiveawayCreated != nil ||
+		m.Giveaway != nil || m.GiveawayWinners != nil || m.GiveawayCompleted != nil ||
+		m.PaidMessagePriceChanged != nil || m.ChatOwnerLeft != nil || m.ChatOwnerChanged != nil ||
+		m.SuggestedPostApproved != nil || m.SuggestedPostApprovalFailed != nil || m.SuggestedPostDeclined != nil ||
+		m.SuggestedPostPaid != nil || m.SuggestedPostRefunded != nil || m.VoiceChatScheduled != nil ||
+		m.VoiceChatStarted != nil || m.VoiceChatEnded != nil || m.VoiceChatParticipantsInvited != nil
+}

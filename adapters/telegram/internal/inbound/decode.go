@@ -1,0 +1,138 @@
+package inbound
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-telegram/bot/models"
+)
+
+// errUnreadable says that an update has nothing in it that can be converted.
+var errUnreadable = errors.New("update: unreadable")
+
+// maxNesting bounds how deep decode looks for what it cannot read.
+const maxNesting = 8
+
+// decode reads one update. The library's types refuse a whole update for one
+// value that is newer than they are; such fields are left out, so that a
+// person's words arrive whatever else comes with them.
+func decode(raw json.RawMessage) (*models.Update, error) {
+	u := new(models.Update)
+	if err := json.Unmarshal(raw, u); err == nil {
+		return u, nil
+	}
+	pruned := prune(raw, inUpdate, 0)
+	u = new(models.Update)
+	if err := json.Unmarshal(pruned, u); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return u, nil
+}
+
+// A objectKind says to which of the library's types an object belongs.
+type objectKind int
+
+const (
+	inUpdate objectKind = iota
+	inMessage
+	inCallback
+	inChat
+	inUser
+)
+
+// within names the fields that are looked into rather than left out.
+func within(p objectKind, field string) (objectKind, bool) {
+	switch {
+	case p == inUpdate && field == "callback_query":
+		return inCallback, true
+	case p == inUpdate && (field == "message" || field == "edited_message" || field == "channel_post" || field == "edited_channel_post"):
+		return inMessage, true
+	case p == inCallback && field == "message", p == inMessage && field == "reply_to_message":
+		return inMessage, true
+	case p == inMessage && (field == "chat" || field == "sender_chat"):
+		return inChat, true
+	case (p == inMessage || p == inCallback) && field == "from":
+		return inUser, true
+	}
+	return 0, false
+}
+
+// prune returns raw without the fields that the library cannot read.
+func prune(raw json.RawMessage, p objectKind, depth int) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if depth > maxNesting || json.Unmarshal(raw, &fields) != nil {
+		return raw
+	}
+	for name, v := range fields {
+		if readable(p, name, v) {
+			continue
+		}
+		if inner, ok := within(p, name); ok {
+			fields[name] = prune(v, inner, depth+1)
+			if readable(p, name, fields[name]) {
+				continue
+			}
+		}
+		delete(fields, name)
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// readable reports whether the library can read a field alone.
+func readable(p objectKind, name string, v json.RawMessage) bool {
+	alone, err := json.Marshal(map[string]json.RawMessage{name: v})
+	if err != nil {
+		return false
+	}
+	types := map[objectKind]any{
+		inUpdate: new(models.Update), inMessage: new(models.Message), inCallback: new(models.CallbackQuery),
+		inChat: new(models.Chat), inUser: new(models.User),
+	}
+	return json.Unmarshal(alone, types[p]) == nil
+}
+
+// ID returns the id of a raw update.
+func ID(raw json.RawMessage) (int64, bool) {
+	var u struct {
+		ID *int64 `json:"update_id"`
+	}
+	if json.Unmarshal(raw, &u) != nil || u.ID == nil {
+		return 0, false
+	}
+	return *u.ID, true
+}
+
+// A stubMessage is the least of a message that says where it happened. It is
+// read when nothing else can be.
+type stubMessage struct {
+	ID   int64 `json:"message_id"`
+	Date int64 `json:"date"`
+	Chat struct {
+		ID   int64  `json:"id"`
+		Type string `json:"type"`
+	} `json:"chat"`
+}
+
+// readStub finds the message of an update that could not be converted.
+func readStub(raw json.RawMessage) (*stubMessage, bool) {
+	var u struct {
+		Message           *stubMessage `json:"message"`
+		EditedMessage     *stubMessage `json:"edited_message"`
+		ChannelPost       *stubMessage `json:"channel_post"`
+		EditedChannelPost *stubMessage `json:"edited_channel_post"`
+	}
+	if json.Unmarshal(raw, &u) != nil {
+		return nil, false
+	}
+	for _, m := range []*stubMessage{u.Message, u.EditedMessage, u.ChannelPost, u.EditedChannelPost} {
+		if m != nil && m.Chat.ID != 0 && m.ID != 0 {
+			return m, true
+		}
+	}
+	return nil, false
+}

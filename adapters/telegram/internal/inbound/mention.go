@@ -1,0 +1,195 @@
+package inbound
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// Settings say which messages of groups and channels are meant for the bot.
+type Settings struct {
+	RequireMention bool
+	Free           []string // chats in which everything is answered
+	Allowed        []string // chats that are listened to; empty: all
+	Patterns       []string // RE2, any case; each counts as a mention
+	Prompts        map[string]string
+}
+
+// Rules are Settings made ready.
+type Rules struct {
+	requireMention bool
+	free           map[string]bool
+	allowed        map[string]bool // empty: all
+	patterns       []*regexp.Regexp
+	prompts        map[string]string
+}
+
+// NewRules compiles the patterns; its error names the one that is none.
+func NewRules(s Settings) (Rules, error) {
+	set := func(ids []string) map[string]bool {
+		m := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			m[id] = true
+		}
+		return m
+	}
+	r := Rules{requireMention: s.RequireMention, free: set(s.Free), allowed: set(s.Allowed), prompts: s.Prompts}
+	for _, p := range s.Patterns {
+		re, err := regexp.Compile("(?i)" + p)
+		if err != nil {
+			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
+		}
+		r.patterns = append(r.patterns, re)
+	}
+	return r, nil
+}
+
+// allows reports whether a chat is listened to at all. Direct chats are.
+func (c Converter) allows(at chat.Address) bool {
+	return at.Kind == chat.DM || len(c.Rules.allowed) == 0 || c.in(c.Rules.allowed, at)
+}
+
+// in reports whether a list names the chat of at, by the id that it has or had.
+func (c Converter) in(list map[string]bool, at chat.Address) bool {
+	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return list[id] })
+}
+
+// prompt is the extra prompt of the chat of at.
+func (c Converter) prompt(at chat.Address) string {
+	for _, id := range c.ids(at.Chat) {
+		if p, ok := c.Rules.prompts[id]; ok {
+			return p
+		}
+	}
+	return ""
+}
+
+// groupRule names the rule by which a message of a group is left alone.
+func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
+	switch {
+	case !c.allows(at):
+		return ruleChatNotIn
+	case c.named(m).other:
+		return ruleOtherBot
+	case !addressed:
+		return ruleNotAddressed
+	}
+	return ""
+}
+
+// addressed reports whether m is meant for the bot.
+func (c Converter) addressed(m *models.Message, at chat.Address) bool {
+	if at.Kind == chat.DM {
+		return true
+	}
+	n := c.named(m)
+	if n.us {
+		return true
+	}
+	if n.other {
+		return false
+	}
+	if r := m.ReplyToMessage; r != nil && r.From != nil && r.From.ID == c.Me.ID && !topicRoot(m) {
+		return true
+	}
+	text := m.Text + m.Caption // one of them is empty
+	for _, p := range c.Rules.patterns {
+		if p.MatchString(text) {
+			return true
+		}
+	}
+	return !c.Rules.requireMention || c.in(c.Rules.free, at)
+}
+
+// names says whom a message names.
+type names struct {
+	us    bool
+	other bool // another bot, and not us
+}
+
+// named looks at mentions and commands. The names of bots end in "bot".
+func (c Converter) named(m *models.Message) names {
+	var n names
+	look := func(text string, ents []models.MessageEntity) {
+		units := utf16.Encode([]rune(text))
+		for _, e := range ents {
+			s, ok := slice(units, e)
+			if !ok {
+				continue
+			}
+			switch e.Type {
+			case models.MessageEntityTypeTextMention:
+				n.us = n.us || e.User != nil && e.User.ID == c.Me.ID
+				n.other = n.other || e.User != nil && e.User.IsBot && e.User.ID != c.Me.ID
+			case models.MessageEntityTypeMention, models.MessageEntityTypeBotCommand:
+				_, name, ok := strings.Cut(s, "@")
+				if !ok || name == "" {
+					continue
+				}
+				ours := strings.EqualFold(name, c.Me.Username)
+				n.us = n.us || ours
+				n.other = n.other || !ours && strings.HasSuffix(strings.ToLower(name), "bot")
+			}
+		}
+	}
+	look(m.Text, m.Entities)
+	look(m.Caption, m.CaptionEntities)
+	n.other = n.other && !n.us
+	return n
+}
+
+// slice returns the text of an entity. Offsets come from outside and count
+// UTF-16 units.
+func slice(units []uint16, e models.MessageEntity) (string, bool) {
+	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
+		return "", false
+	}
+	return string(utf16.Decode(units[e.Offset : e.Offset+e.Length])), true
+}
+
+// stripMention takes the bot's own name away where a text begins with it, and
+// the bot's name behind a command. Elsewhere names stay: they are part of what
+// was said.
+func stripMention(text string, ents []models.MessageEntity, me Identity) string {
+	if me.Username == "" && me.ID == 0 {
+		return text
+	}
+	units := utf16.Encode([]rune(text))
+	lead := len(text) - len(strings.TrimLeft(text, " \n\t"))
+	for _, e := range ents {
+		s, ok := slice(units, e)
+		if !ok || e.Offset != lead || !utf8.ValidString(text) {
+			continue
+		}
+		rest := text[lead+len(s):]
+		switch e.Type {
+		case models.MessageEntityTypeMention:
+			if !strings.EqualFold(s, "@"+me.Username) {
+				continue
+			}
+		case models.MessageEntityTypeTextMention:
+			if e.User == nil || e.User.ID != me.ID {
+				continue
+			}
+		case models.MessageEntityTypeBotCommand:
+			if cmd, name, ok := strings.Cut(s, "@"); ok && strings.EqualFold(name, me.Username) {
+				return text[:lead] + cmd + rest
+			}
+			continue
+		default:
+			continue
+		}
+		if rest = strings.TrimLeft(rest, " \n\t,:;"); rest != "" {
+			return rest
+		}
+		return text
+	}
+	return text
+}

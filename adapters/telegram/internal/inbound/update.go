@@ -1,0 +1,346 @@
+// Package inbound turns the Bot API's updates into events. Its functions are
+// pure: the same update, converter and time give the same event.
+package inbound
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
+)
+
+// When a piece of something split waits for the next one.
+const (
+	splitLength = 4000 // a text this long may be the first piece of a longer one
+	splitWait   = time.Second
+	albumWait   = 500 * time.Millisecond
+)
+
+// The rules by which events are left unanswered; they stand in `why`.
+const (
+	ruleOwn          = "own_message"
+	ruleService      = "service_message"
+	ruleMembership   = "membership_change"
+	ruleChatNotIn    = "chat_not_in_allowed_chats"
+	ruleOtherBot     = "addressed_to_another_bot"
+	ruleNotAddressed = "not_addressed"
+	ruleAutoForward  = "automatic_forward"
+	RuleUnsupported  = "unsupported_content"
+	RuleUnreadable   = "unreadable_update"
+)
+
+// A ConvertResult says what became of an update in conversion.
+type ConvertResult int
+
+const (
+	Converted    ConvertResult = iota // Inbound is to be accepted
+	NeedsBotName                      // it needs the bot's own name, which is not known yet
+	Skipped                           // nothing in it concerns anybody
+)
+
+// A Converter turns updates into events. It is a value: the same update with
+// the same converter gives the same event.
+type Converter struct {
+	Account string
+	Me      Identity // Username "": not known yet
+	Rules   Rules
+	// Was returns the ids that a chat had before, by which Rules may name it; nil:
+	// none.
+	Was func(id string) []string
+}
+
+// After returns c for what comes after a move of a chat.
+func (c Converter) After(from, to string) Converter {
+	was := c.Was
+	if was == nil {
+		was = func(string) []string { return nil }
+	}
+	c.Was = func(id string) []string {
+		if id != to {
+			return was(id)
+		}
+		return slices.Concat(was(to), []string{from}, was(from))
+	}
+	return c
+}
+
+// ids are the names that a chat has and had, the present one first.
+func (c Converter) ids(id string) []string {
+	if c.Was == nil {
+		return []string{id}
+	}
+	return append([]string{id}, c.Was(id)...)
+}
+
+// An Identity is what Telegram says of the bot itself.
+type Identity struct {
+	ID       int64  `json:"id"`
+	Username string `json:"username"` // "": not known yet
+	Name     string `json:"name,omitempty"`
+	// ReadsAll says that privacy mode is off: the bot sees every message of its
+	// groups and not only those that name it.
+	ReadsAll bool `json:"reads_all,omitempty"`
+}
+
+// Convert returns the event of an update. now stands in for the time of events
+// that carry none. Its error says that the update cannot be read.
+func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, ConvertResult, error) {
+	u, err := decode(raw)
+	if err != nil {
+		return chat.Inbound{}, Skipped, err
+	}
+	in, v := c.convert(u, now)
+	return in, v, nil
+}
+
+func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, ConvertResult) {
+	switch {
+	case u.Message != nil:
+		return c.message(u.Message, false)
+	case u.ChannelPost != nil:
+		return c.message(u.ChannelPost, false)
+	case u.EditedMessage != nil:
+		return c.message(u.EditedMessage, true)
+	case u.EditedChannelPost != nil:
+		return c.message(u.EditedChannelPost, true)
+	case u.CallbackQuery != nil:
+		return c.callback(u.CallbackQuery, now)
+	case u.MyChatMember != nil:
+		return c.membership(u.MyChatMember)
+	}
+	return chat.Inbound{}, Skipped
+}
+
+func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, ConvertResult) {
+	if m.Chat.ID == 0 || m.ID == 0 {
+		return chat.Inbound{}, Skipped
+	}
+	at := c.address(m.Chat, threadOf(m))
+	if at.Kind != chat.DM && c.Me.Username == "" {
+		return chat.Inbound{}, NeedsBotName
+	}
+	in := chat.Inbound{
+		IdempotencyKey: messageKey(m.Chat.ID, m.ID),
+		ID:             strconv.Itoa(m.ID),
+		Kind:           chat.Message,
+		Address:        at,
+		Sender:         sender(m),
+		SentAt:         time.Unix(int64(m.Date), 0).UTC(),
+		ChatName:       m.Chat.Title,
+		Topic:          topicName(m),
+		Prompt:         c.prompt(at),
+		Files:          files(m),
+		ReplyTo:        c.quote(m),
+	}
+	if edited {
+		in.Kind, in.EditedKey = chat.Edit, in.IdempotencyKey
+		in.IdempotencyKey += ":" + strconv.Itoa(m.EditDate)
+		if m.EditDate != 0 {
+			in.SentAt = time.Unix(int64(m.EditDate), 0).UTC()
+		}
+	}
+	if to, ok := c.moved(m, &in); ok {
+		in.Kind, in.MigratedTo = chat.Migrated, to
+		return in, Converted
+	}
+	in.IgnoreRule = c.noise(m)
+	text, known := content(m, c.Me)
+	in.Text = text
+	if in.IgnoreRule == "" && !known && len(in.Files) == 0 {
+		if at.Kind == chat.DM {
+			in.Text = "[a kind of message that this bot cannot read]"
+		} else {
+			in.IgnoreRule = RuleUnsupported
+		}
+	}
+	in.Addressed = c.addressed(m, at)
+	if in.IgnoreRule == "" && at.Kind != chat.DM {
+		in.IgnoreRule = c.groupRule(m, at, in.Addressed)
+	}
+	if in.IgnoreRule == "" && !edited {
+		in.Part = part(m, in)
+	}
+	return in, Converted
+}
+
+// noise names the rule for what nobody expects an answer to.
+func (c Converter) noise(m *models.Message) string {
+	switch {
+	case m.From != nil && m.From.ID == c.Me.ID && c.Me.ID != 0:
+		return ruleOwn
+	case m.IsAutomaticForward:
+		return ruleAutoForward
+	case service(m):
+		return ruleService
+	}
+	return ""
+}
+
+// moved reports where a chat has gone to, or come from.
+func (c Converter) moved(m *models.Message, in *chat.Inbound) (*chat.Address, bool) {
+	switch {
+	case m.MigrateToChatID != 0:
+		to := in.Address
+		to.Chat, to.Thread = strconv.FormatInt(m.MigrateToChatID, 10), ""
+		return &to, true
+	case m.MigrateFromChatID != 0:
+		to := in.Address
+		to.Thread = ""
+		in.Address.Chat, in.Address.Thread = strconv.FormatInt(m.MigrateFromChatID, 10), ""
+		return &to, true
+	}
+	return nil, false
+}
+
+func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inbound, ConvertResult) {
+	var (
+		at chat.Address
+		id int
+	)
+	switch {
+	case q.Message.Message != nil && q.Message.Message.Chat.ID != 0:
+		m := q.Message.Message
+		at, id = c.address(m.Chat, threadOf(m)), m.ID
+	case q.Message.InaccessibleMessage != nil && q.Message.InaccessibleMessage.Chat.ID != 0:
+		m := q.Message.InaccessibleMessage
+		at, id = c.address(m.Chat, ""), m.MessageID
+	default:
+		return chat.Inbound{}, Skipped // of an inline message; we send none
+	}
+	if q.ID == "" {
+		return chat.Inbound{}, Skipped
+	}
+	if at.Kind != chat.DM && c.Me.Username == "" {
+		return chat.Inbound{}, NeedsBotName
+	}
+	in := chat.Inbound{
+		IdempotencyKey: q.ID, ID: strconv.Itoa(id), Kind: chat.Callback, Address: at,
+		Sender: person(&q.From), SentAt: now.UTC(), Text: q.Data, Addressed: true,
+	}
+	if !c.allows(at) {
+		in.IgnoreRule = ruleChatNotIn
+	}
+	return in, Converted
+}
+
+func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, ConvertResult) {
+	if u.Chat.ID == 0 {
+		return chat.Inbound{}, Skipped
+	}
+	at := c.address(u.Chat, "")
+	if at.Kind != chat.DM && c.Me.Username == "" {
+		return chat.Inbound{}, NeedsBotName
+	}
+	return chat.Inbound{
+		IdempotencyKey: fmt.Sprintf("%d:member:%d:%s", u.Chat.ID, u.Date, u.NewChatMember.Type),
+		Kind:           chat.Message, Address: at, Sender: person(&u.From),
+		SentAt: time.Unix(int64(u.Date), 0).UTC(), ChatName: u.Chat.Title,
+		Text:       "[the bot is now " + string(u.NewChatMember.Type) + " here]",
+		IgnoreRule: ruleMembership,
+	}, Converted
+}
+
+// Quarantined is the event that stands for an update whose conversion failed:
+// it is recorded, whole as far as it is short, and never tried again.
+func (c Converter) Quarantined(raw json.RawMessage, update int64) (chat.Inbound, bool) {
+	m, ok := readStub(raw)
+	if !ok {
+		return chat.Inbound{}, false
+	}
+	const keep = 4 << 10
+	text := string(raw[:min(len(raw), keep)])
+	return chat.Inbound{
+		IdempotencyKey: fmt.Sprintf("%d:%d#%d", m.Chat.ID, m.ID, update), ID: strconv.FormatInt(m.ID, 10), Kind: chat.Message,
+		Address: c.address(models.Chat{ID: m.Chat.ID, Type: models.ChatType(m.Chat.Type)}, ""),
+		SentAt:  time.Unix(m.Date, 0).UTC(), Text: strings.ToValidUTF8(text, "?"), IgnoreRule: RuleUnreadable,
+	}, true
+}
+
+func messageKey(chatID int64, id int) string {
+	return strconv.FormatInt(chatID, 10) + ":" + strconv.Itoa(id)
+}
+
+func (c Converter) address(ch models.Chat, thread string) chat.Address {
+	kind := chat.Group
+	switch ch.Type {
+	case models.ChatTypePrivate:
+		kind = chat.DM
+	case models.ChatTypeChannel:
+		kind = chat.Channel
+	}
+	return chat.Address{
+		Platform: chat.Telegram, Account: c.Account, Kind: kind,
+		Chat: strconv.FormatInt(ch.ID, 10), Thread: thread,
+	}
+}
+
+// DirectTopic marks the topics of a channel's direct messages, which are sent
+// to by a parameter of their own.
+const DirectTopic = "d"
+
+// threadOf returns the topic of a message: only a message in a topic has one.
+// A thread of replies in an ordinary group is none, nor is General.
+func threadOf(m *models.Message) string {
+	switch {
+	case m.DirectMessagesTopic != nil:
+		return DirectTopic + strconv.Itoa(m.DirectMessagesTopic.TopicID)
+	case m.IsTopicMessage && m.MessageThreadID != 0:
+		return strconv.Itoa(m.MessageThreadID)
+	}
+	return ""
+}
+
+// topicRoot reports whether the message that m replies to is only the root of
+// its topic, to which every message of the topic replies.
+func topicRoot(m *models.Message) bool {
+	r := m.ReplyToMessage
+	return r != nil && (r.ForumTopicCreated != nil || m.IsTopicMessage && r.ID == m.MessageThreadID)
+}
+
+func topicName(m *models.Message) string {
+	if r := m.ReplyToMessage; r != nil && r.ForumTopicCreated != nil {
+		return r.ForumTopicCreated.Name
+	}
+	return ""
+}
+
+// sender returns who speaks: the chat on whose behalf a message stands (a
+// channel, an anonymous administrator's group), else the user.
+func sender(m *models.Message) chat.Person {
+	if s := m.SenderChat; s != nil && s.ID != 0 {
+		return chat.Person{ID: strconv.FormatInt(s.ID, 10), Name: s.Title, Handle: s.Username}
+	}
+	if m.From == nil {
+		return chat.Person{ID: strconv.FormatInt(m.Chat.ID, 10), Name: m.Chat.Title, Handle: m.Chat.Username}
+	}
+	return person(m.From)
+}
+
+func person(u *models.User) chat.Person {
+	return chat.Person{
+		ID: strconv.FormatInt(u.ID, 10), Name: fullName(u), Handle: u.Username, Bot: u.IsBot,
+	}
+}
+
+func fullName(u *models.User) string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
+
+// part says whether pieces of the same thing may follow. A command stands for
+// itself.
+func part(m *models.Message, in chat.Inbound) *chat.Part {
+	switch {
+	case m.MediaGroupID != "":
+		return &chat.Part{Group: m.MediaGroupID, Wait: albumWait}
+	case m.Text == "" || strings.HasPrefix(in.Text, "/"):
+		return nil
+	case len(utf16.Encode([]rune(m.Text))) >= splitLength:
+		return &chat.Part{Group: "text", Wait: splitWait}
+	}
+	return &chat.Part{Group: "text"}
+}
