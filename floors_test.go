@@ -71,9 +71,9 @@ var floors = map[string]string{
 	"cmd/internal/config":   "agent hygiene gateway adapters storage cmd/internal/config",
 	"cmd/internal/admin":    "gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
 
-	"cmd/internal/setup":        "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/setup cmd/internal/tui/text",
-	"cmd/internal/setup/edit":   "",
-	"cmd/internal/setup/commit": "",
+	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/setup cmd/internal/tui/text",
+	"cmd/internal/setup/yamledit":    "",
+	"cmd/internal/setup/atomicfiles": "",
 }
 
 // below everything stand these; any package may import them.

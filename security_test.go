@@ -139,7 +139,7 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 		"cmd/internal/admin":                   "the control socket",
 		"cmd/internal/doctor":                  "asks the configured places whether they answer",
 		"cmd/internal/setup":                   "asks the servers that the operator has just named whether a key is theirs",
-		"cmd/internal/traces":                  "the collector that the operator has named",
+		"cmd/internal/tracing":                 "the collector that the operator has named",
 		"internal/rig":                         "tests and measurements",
 		"internal/bench":                       "tests and measurements",
 		"internal/crashtest":                   "tests and measurements",
@@ -157,7 +157,7 @@ func TestOnlyOnePackageStartsCommandsOfModels(t *testing.T) {
 		"cmd/internal/service": "systemctl and journalctl, for the operator",
 		"internal/rig":         "tests and measurements",
 		"internal/release":     "git, the go command and what it built, for those who make a release",
-		"cmd/internal/tour":    "the daemon itself, as a child of the demo",
+		"cmd/internal/demo":    "the daemon itself, as a child of the demo",
 	})
 }
 

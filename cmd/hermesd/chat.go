@@ -17,8 +17,8 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/place"
 	"hermesd/cmd/internal/tui"
+	"hermesd/cmd/internal/workdir"
 )
 
 func (c *cli) chatCmd() *cobra.Command {
@@ -103,7 +103,7 @@ func (c *cli) beginning(ctx context.Context, client *admin.Client, words string)
 	if err != nil {
 		return "" // the conversation says what is wrong
 	}
-	if cwd, err := os.Getwd(); err == nil && place.SamePath(cwd, s.Workspace) {
+	if cwd, err := os.Getwd(); err == nil && workdir.SamePath(cwd, s.Workspace) {
 		words += " this directory,"
 	}
 	return words + " " + s.Workspace + ".\n" + s.Caching
@@ -163,7 +163,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line was written when it was logged
-	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: place.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
+	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
 	if err != nil {
 		return explainUnanswered(err)
 	}

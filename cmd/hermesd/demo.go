@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
-	"hermesd/cmd/internal/tour"
+	"hermesd/cmd/internal/demo"
 )
 
 // demoCmd is `hermesd demo`.
@@ -37,7 +37,7 @@ temporary directory.`,
 				case <-ctx.Done():
 				}
 			}()
-			return tour.Run(ctx, tour.Options{Binary: self, Stay: !exit, In: c.in, Out: c.out, Width: c.columns(), Environ: os.Environ()})
+			return demo.Run(ctx, demo.Options{Binary: self, Stay: !exit, In: c.in, Out: c.out, Width: c.columns(), Environ: os.Environ()})
 		},
 	}
 	cmd.Flags().BoolVar(&exit, "exit", false, "end after the tour")

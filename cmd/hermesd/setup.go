@@ -13,7 +13,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
-	"hermesd/cmd/internal/setup/form"
+	"hermesd/cmd/internal/setup/termform"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/chat"
 )
@@ -108,7 +108,7 @@ func (c *cli) setup(ctx context.Context, w setupFlags) error {
 // planned returns what is to be written; nil if it is nothing.
 func (c *cli) planned(ctx context.Context, s *setup.State, w setupFlags) (*setup.Plan, error) {
 	if !w.alone {
-		p, err := setup.Interview(ctx, s, &form.Asker{In: c.in, Out: c.out, Environ: os.Environ()})
+		p, err := setup.Interview(ctx, s, &termform.Asker{In: c.in, Out: c.out, Environ: os.Environ()})
 		if errors.Is(err, setup.ErrAborted) {
 			c.printNote("%v", err)
 			return nil, &exitError{exitFailed}

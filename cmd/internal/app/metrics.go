@@ -9,7 +9,7 @@ import (
 
 	"hermesd/adapters/httpapi"
 	"hermesd/cmd/internal/metrics"
-	"hermesd/cmd/internal/traces"
+	"hermesd/cmd/internal/tracing"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 )
@@ -19,7 +19,7 @@ import (
 type telemetry struct {
 	*metrics.Metrics
 	page   http.Handler
-	tracer *traces.Tracer // nil: nobody wants them
+	tracer *tracing.Tracer // nil: nobody wants them
 }
 
 func newTelemetry() telemetry {

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/cmd/internal/traces"
+	"hermesd/cmd/internal/tracing"
 	"hermesd/gateway/observe"
 	"hermesd/internal/secret"
 )
@@ -19,14 +19,14 @@ func (m telemetry) Observe(e observe.Event) {
 // trace has turns drawn as traces if the environment asks for it. What is wrong
 // there costs traces, and nothing else.
 func (a *App) trace() {
-	s, on, err := traces.Read(os.Getenv)
+	s, on, err := tracing.Read(os.Getenv)
 	if on {
 		for _, values := range s.Header {
 			for _, v := range values {
 				a.opts.Report.Secrets.Add(secret.Value(v))
 			}
 		}
-		a.telemetry.tracer, err = traces.New(s, a.opts.Version, a.opts.Log.Named("traces"))
+		a.telemetry.tracer, err = tracing.New(s, a.opts.Version, a.opts.Log.Named("traces"))
 	}
 	switch {
 	case err != nil:

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
 // A keyVariable is a name in the environment or in .env that sets a key.
@@ -68,12 +68,12 @@ func (l *loader) variables() {
 	for _, v := range keyVariables() {
 		if s, ok := l.env(v.name); ok {
 			if s != "" {
-				l.Set(v.path, s, Origin{Kind: keys.FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
+				l.Set(v.path, s, Origin{Kind: yamlconf.FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
 			}
 			continue
 		}
 		if d := l.dot[v.name]; d.value != "" {
-			l.Set(v.path, d.value, Origin{Kind: keys.FromDotenv, Name: v.name, File: l.dotFile, Line: d.line, Column: d.column},
+			l.Set(v.path, d.value, Origin{Kind: yamlconf.FromDotenv, Name: v.name, File: l.dotFile, Line: d.line, Column: d.column},
 				Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: v.name})
 		}
 	}

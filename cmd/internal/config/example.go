@@ -1,6 +1,6 @@
 package config
 
-import "hermesd/cmd/internal/config/keys"
+import "hermesd/cmd/internal/config/yamlconf"
 
 const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 #
@@ -17,8 +17,8 @@ const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 
 // Example returns the example configuration: every key with its default, range
 // and one line of explanation. As it stands it changes nothing.
-func Example() []byte { return keys.Example(new(Config), exampleHead) }
+func Example() []byte { return yamlconf.Example(new(Config), exampleHead) }
 
 // Schema returns the JSON schema of config.yaml, for editors. It is stricter
 // than Load in that it does not know the keys that only upstream Hermes has.
-func Schema() ([]byte, error) { return keys.Schema(new(Config), "hermesd config.yaml") }
+func Schema() ([]byte, error) { return yamlconf.Schema(new(Config), "hermesd config.yaml") }

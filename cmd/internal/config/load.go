@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"hermesd/agent/llm/pricing"
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/internal/secret"
 )
 
@@ -30,14 +30,14 @@ type Options struct {
 
 // These are the words of package keys in which a Report speaks.
 type (
-	Problem = keys.Problem
-	Error   = keys.Error
-	Origin  = keys.Origin
+	Problem = yamlconf.Problem
+	Error   = yamlconf.Error
+	Origin  = yamlconf.Origin
 )
 
 // A loader puts the configuration together, from the defaults to the flags.
 type loader struct {
-	*keys.Loader
+	*yamlconf.Loader
 	home    string
 	file    string // the config file, whether or not there is one
 	dotFile string
@@ -100,7 +100,7 @@ func Load(o Options) (*Config, Report, error) {
 	if l.file == "" {
 		l.file = filepath.Join(home, "config.yaml")
 	}
-	l.Loader = keys.New(c, keys.Options{
+	l.Loader = yamlconf.New(c, yamlconf.Options{
 		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
@@ -108,7 +108,7 @@ func Load(o Options) (*Config, Report, error) {
 	l.yaml(o, c, &r)
 	l.variables()
 	for _, path := range slices.Sorted(maps.Keys(o.Flags)) {
-		l.Set(path, o.Flags[path], Origin{Kind: keys.FromFlag, Name: path}, Problem{File: "flag", Key: path})
+		l.Set(path, o.Flags[path], Origin{Kind: yamlconf.FromFlag, Name: path}, Problem{File: "flag", Key: path})
 	}
 	l.finish(c)
 	l.check(c)
@@ -120,9 +120,9 @@ func Load(o Options) (*Config, Report, error) {
 	r.Prices = l.prices(c)
 	l.searchKey(c)
 	l.learnSecrets(c)
-	r.Warnings = keys.Tidy(l.Warnings, l.secrets)
+	r.Warnings = yamlconf.Tidy(l.Warnings, l.secrets)
 	if len(l.Problems) > 0 {
-		return nil, r, &Error{Problems: keys.Tidy(l.Problems, l.secrets)}
+		return nil, r, &Error{Problems: yamlconf.Tidy(l.Problems, l.secrets)}
 	}
 	return c, r, nil
 }
@@ -130,7 +130,7 @@ func Load(o Options) (*Config, Report, error) {
 // dotenv reads the .env file, if there is one.
 func (l *loader) dotenv(r *Report) map[string]dotVar {
 	name := l.dotFile
-	data, err := keys.ReadFile(name, maxFile)
+	data, err := yamlconf.ReadFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (l *loader) dotenv(r *Report) map[string]dotVar {
 		l.Problems = append(l.Problems, Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return nil
 	}
-	if info, err := os.Stat(name); err == nil && keys.Readable(info) {
+	if info, err := os.Stat(name); err == nil && yamlconf.Readable(info) {
 		l.Warnings = append(l.Warnings, Problem{File: name, Text: "others can read this file, and the keys in it; run chmod 600 " + name})
 	}
 	vars, problems := parseDotenv(name, data)
@@ -156,7 +156,7 @@ func (l *loader) dotenv(r *Report) map[string]dotVar {
 
 // yaml reads the config file, if there is one.
 func (l *loader) yaml(o Options, c *Config, r *Report) {
-	data, err := keys.ReadFile(l.file, maxFile)
+	data, err := yamlconf.ReadFile(l.file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) && o.File == "" {
 		r.Missing = l.file
 		return
@@ -169,13 +169,13 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	r.Blank = len(bytes.TrimSpace(data)) == 0
 	l.Decode(data)
 	info, err := os.Stat(l.file)
-	if err != nil || !keys.Readable(info) {
+	if err != nil || !yamlconf.Readable(info) {
 		return
 	}
 	found := false
-	keys.Walk(c, func(path string, v any) {
+	yamlconf.Walk(c, func(path string, v any) {
 		s, ok := v.(secret.Value)
-		found = found || ok && s != "" && l.Origins[path].Kind == keys.FromFile
+		found = found || ok && s != "" && l.Origins[path].Kind == yamlconf.FromFile
 	})
 	if found {
 		l.Warnings = append(l.Warnings, Problem{File: l.file, Text: "others can read this file, and the secrets in it; run chmod 600 " + l.file})
@@ -208,13 +208,13 @@ func (l *loader) finish(c *Config) {
 func (l *loader) enable(a *Account, path string) {
 	if _, said := l.Origins[path+".enabled"]; !said && a.Token != "" {
 		a.Enabled = true
-		l.Origins[path+".enabled"] = Origin{Kind: keys.FromToken}
+		l.Origins[path+".enabled"] = Origin{Kind: yamlconf.FromToken}
 	}
 }
 
 // learnSecrets tells the masker every secret that was read.
 func (l *loader) learnSecrets(c *Config) {
-	keys.Walk(c, func(_ string, v any) {
+	yamlconf.Walk(c, func(_ string, v any) {
 		if s, ok := v.(secret.Value); ok {
 			l.secrets.Add(s)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 	"hermesd/internal/secret"
@@ -214,7 +214,7 @@ telegram:
 	if d := cmp.Diff(want, a); d != "" {
 		t.Error("the account differs (-want +got):\n" + d)
 	}
-	if o := r.Origins["platforms.telegram.accounts.work.reply_to_mode"]; o.Kind != keys.FromParent {
+	if o := r.Origins["platforms.telegram.accounts.work.reply_to_mode"]; o.Kind != yamlconf.FromParent {
 		t.Errorf("reply_to_mode comes from %v", o)
 	}
 }

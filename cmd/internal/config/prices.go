@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm/pricing"
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
 // prices is what a file of prices says: YAML, and so JSON too.
@@ -32,13 +32,13 @@ func (l *loader) prices(c *Config) *pricing.Table {
 		return pricing.Builtin()
 	}
 	path := InHome(l.home, c.PricesFile)
-	data, err := keys.ReadFile(path, maxFile)
+	data, err := yamlconf.ReadFile(path, maxFile)
 	if err != nil {
 		l.ProblemAt("prices_file", "%s cannot be read: %v", path, err)
 		return nil
 	}
 	var p prices
-	f := keys.New(&p, keys.Options{File: path, LookupEnv: l.look, Foreign: func(string) (string, bool) { return "", false }})
+	f := yamlconf.New(&p, yamlconf.Options{File: path, LookupEnv: l.look, Foreign: func(string) (string, bool) { return "", false }})
 	f.Decode(data)
 	if _, err := time.Parse(time.DateOnly, p.Date); err != nil && len(f.Problems) == 0 {
 		f.Problems = append(f.Problems, Problem{File: path, Line: max(f.Origins["date"].Line, 1), Column: max(f.Origins["date"].Column, 1), Key: "date", Text: "say from which day the prices are, such as 2026-01-31"})

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
 // Changed returns the keys whose values differ between two configurations, in
@@ -25,7 +25,7 @@ import (
 func Changed(old, now *Config, oldReport, nowReport Report) []string {
 	values := func(c *Config) map[string]any {
 		m := map[string]any{}
-		keys.Walk(c, func(path string, v any) { m[path] = v })
+		yamlconf.Walk(c, func(path string, v any) { m[path] = v })
 		return m
 	}
 	was, is := values(old), values(now)
@@ -126,7 +126,7 @@ func Watch(ctx context.Context, files []string, changed func()) error {
 func digest(files []string) [sha256.Size]byte {
 	sum := sha256.New()
 	for _, f := range files {
-		raw, err := keys.ReadFile(f, maxFile)
+		raw, err := yamlconf.ReadFile(f, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			raw = nil

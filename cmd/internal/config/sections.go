@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"hermesd/agent"
-	"hermesd/cmd/internal/config/zone"
+	"hermesd/cmd/internal/config/timezone"
 	"hermesd/internal/secret"
 )
 
@@ -152,7 +152,7 @@ func (c *Config) LogFile(home string) string {
 // configuration is read.
 func (c *Config) Location() *time.Location {
 	if c.Timezone == "" {
-		return zone.Local()
+		return timezone.Local()
 	}
 	l, err := time.LoadLocation(c.Timezone)
 	if err != nil {

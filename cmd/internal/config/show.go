@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"hermesd/cmd/internal/config/keys"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/internal/secret"
 )
 
@@ -22,11 +22,11 @@ type Setting struct {
 // Settings returns every key of c with its value and where that comes from, in
 // the order of the example.
 func Settings(c *Config, r Report) (all []Setting) {
-	keys.Walk(c, func(path string, v any) {
+	yamlconf.Walk(c, func(path string, v any) {
 		s := Setting{Key: path, Value: v, Origin: r.Origins[path].String()}
 		switch x := s.Value.(type) {
 		case time.Duration:
-			s.Value = keys.Span(x)
+			s.Value = yamlconf.Span(x)
 		case secret.Value:
 			s.Value = x.String()
 		}
@@ -52,7 +52,7 @@ func Show(w io.Writer, c *Config, r Report) error {
 	}
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, s := range Settings(c, r) {
-		fmt.Fprintf(tw, "%s: %s\t# %s\n", s.Key, keys.Flow(s.Value), s.Origin)
+		fmt.Fprintf(tw, "%s: %s\t# %s\n", s.Key, yamlconf.Flow(s.Value), s.Origin)
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("show the configuration: %w", err)

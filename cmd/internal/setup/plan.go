@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/setup/edit"
+	"hermesd/cmd/internal/setup/yamledit"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 )
@@ -31,7 +31,7 @@ type Plan struct {
 
 	s        *State
 	answers  Answers
-	doc      *edit.Doc
+	doc      *yamledit.Doc
 	dot      []byte
 	vars     map[string]string // of dot
 	problems []config.Problem
@@ -46,7 +46,7 @@ const keyVariable = "HERMES_MODEL_API_KEY"
 // Plan returns what the answers come to. Its error, a *config.Error, says
 // everything that keeps the outcome from being a valid configuration.
 func (s *State) Plan(a Answers) (*Plan, error) {
-	doc, err := edit.Parse(s.conf.old)
+	doc, err := yamledit.Parse(s.conf.old)
 	if err != nil {
 		return nil, &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
 	}
@@ -331,7 +331,7 @@ func (p *Plan) problem(key, format string, args ...any) {
 
 // refused notes that a key cannot be written.
 func (p *Plan) refused(err error) {
-	var bad *edit.FormError
+	var bad *yamledit.FormError
 	if errors.As(err, &bad) {
 		p.problems = append(p.problems, config.Problem{File: p.s.conf.path, Line: bad.Line, Column: min(bad.Line, 1), Key: bad.Key, Text: bad.Reason + ": write it by hand"})
 		return

@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/setup/edit"
+	"hermesd/cmd/internal/setup/yamledit"
 	"hermesd/gateway/chat"
 )
 
@@ -42,7 +42,7 @@ type State struct {
 	o    Options
 	conf file
 	dot  file
-	doc  *edit.Doc         // conf
+	doc  *yamledit.Doc     // conf
 	vars map[string]string // dot
 }
 
@@ -88,7 +88,7 @@ func Load(o Options) (*State, error) {
 	if err != nil && !errors.As(err, &bad) {
 		return nil, err
 	}
-	if s.doc, err = edit.Parse(s.conf.old); err != nil {
+	if s.doc, err = yamledit.Parse(s.conf.old); err != nil {
 		if bad == nil {
 			bad = &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
 		}

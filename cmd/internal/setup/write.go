@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/setup/commit"
+	"hermesd/cmd/internal/setup/atomicfiles"
 )
 
 // check says what keeps the plan from being a valid configuration. It is read
@@ -65,12 +65,12 @@ func (p *Plan) Write() error {
 	}
 	// .env comes first: keys that nobody asks for yet do no harm, a model without
 	// its key would.
-	files := []commit.File{
+	files := []atomicfiles.File{
 		{Path: p.s.dot.path, Exists: p.s.dot.is, Old: p.s.dot.old, New: p.dot, Mode: 0o600},
 		{Path: p.s.conf.path, Exists: p.s.conf.is, Old: p.s.conf.old, New: p.doc.Bytes(), Mode: mode},
 	}
-	files = slices.DeleteFunc(files, func(f commit.File) bool { return !f.Exists && len(f.New) == 0 })
-	if err := commit.Write(p.s.Home, files...); err != nil {
+	files = slices.DeleteFunc(files, func(f atomicfiles.File) bool { return !f.Exists && len(f.New) == 0 })
+	if err := atomicfiles.Write(p.s.Home, files...); err != nil {
 		return err //nolint:wrapcheck // it says all
 	}
 	if _, _, err := config.Load(config.Options{Home: p.s.Home, File: p.s.o.File, Env: p.s.o.Env}); err != nil {
@@ -80,9 +80,9 @@ func (p *Plan) Write() error {
 }
 
 // back puts the old files back.
-func back(home string, files []commit.File) error {
+func back(home string, files []atomicfiles.File) error {
 	var all error
-	var there []commit.File
+	var there []atomicfiles.File
 	for _, f := range files {
 		if !f.Exists {
 			all = errors.Join(all, os.Remove(f.Path))
@@ -91,13 +91,13 @@ func back(home string, files []commit.File) error {
 		f.Old, f.New = f.New, f.Old
 		there = append(there, f)
 	}
-	return errors.Join(all, commit.Write(home, there...))
+	return errors.Join(all, atomicfiles.Write(home, there...))
 }
 
 // mend finishes what an interrupted Write has left, and says what it has done;
 // "" if there was nothing.
 func mend(home string) (string, error) {
-	done, kept, err := commit.Recover(home)
+	done, kept, err := atomicfiles.Recover(home)
 	switch {
 	case err != nil || !done:
 		return "", err //nolint:wrapcheck // it says all

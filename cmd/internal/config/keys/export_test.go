@@ -1,7 +1,0 @@
-package keys
-
-// Distance and Expand are what they are inside.
-var (
-	Distance = distance
-	Expand   = expand
-)

@@ -1,0 +1,55 @@
+// Package timezone finds out what the time zone of the machine is called.
+package timezone
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Local is the zone of the machine by its IANA name, where that can be found
+// out; else the same without a name.
+var Local = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
+
+// names are the names that the machine below root has for its zone, the
+// surest first.
+func names(root string) []string {
+	found := []string{strings.TrimPrefix(os.Getenv("TZ"), ":")}
+	if to, err := os.Readlink(filepath.Join(root, "etc", "localtime")); err == nil {
+		if _, name, ok := strings.Cut(filepath.ToSlash(to), "/zoneinfo/"); ok {
+			found = append(found, strings.TrimPrefix(name, "posix/"))
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(root, "etc", "timezone")); err == nil && len(raw) < 100 {
+		found = append(found, strings.TrimSpace(string(raw)))
+	}
+	return found
+}
+
+// named returns the first of the candidates whose clock goes as that of local, else local.
+func named(local *time.Location, candidates []string) *time.Location {
+	for _, name := range candidates {
+		zone, err := time.LoadLocation(name)
+		if name != "" && name != "Local" && err == nil && alike(zone, local) {
+			return zone
+		}
+	}
+	return local
+}
+
+// alike reports whether two zones have the same time in each month of some years.
+func alike(a, b *time.Location) bool {
+	for year := 2015; year < 2030; year++ {
+		for month := time.January; month <= time.December; month++ {
+			t := time.Date(year, month, 15, 12, 0, 0, 0, time.UTC)
+			_, x := t.In(a).Zone()
+			_, y := t.In(b).Zone()
+			if x != y {
+				return false
+			}
+		}
+	}
+	return true
+}

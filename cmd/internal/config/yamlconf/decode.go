@@ -1,0 +1,265 @@
+package yamlconf
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func isNull(n *yaml.Node) bool {
+	n = deref(n)
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// section takes over the keys of a mapping.
+func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
+	for _, e := range l.entries(n, path, 0) {
+		name := e.key.Value
+		if f := find(fs, name); f != nil {
+			l.value(e.value, f, v.FieldByIndex(f.index), join(path, f.name))
+			continue
+		}
+		if f := find(fs, strings.TrimSuffix(name, fileSuffix)); f != nil && f.kind == secretText {
+			l.secretFile(e.value, v.FieldByIndex(f.index), join(path, f.name))
+			continue
+		}
+		if !l.moved(e, join(path, name)) {
+			l.unknown(e.key, fs, path)
+		}
+	}
+}
+
+// moved takes over a key that upstream writes elsewhere.
+func (l *Loader) moved(e entry, path string) bool {
+	target, ok := l.o.Moved[path]
+	if !ok {
+		return false
+	}
+	fs, v := l.fields, l.root
+	var f *field
+	for name := range strings.SplitSeq(target, ".") {
+		f = find(fs, name)
+		v = v.FieldByIndex(f.index)
+		fs = f.sub
+	}
+	l.value(e.value, f, v, target)
+	return true
+}
+
+// unknown notes a key that we do not have: with a warning if upstream has it,
+// else as a problem.
+func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
+	shown := join(path, quoteKey(k.Value))
+	if note, ok := l.o.Foreign(join(path, k.Value)); ok {
+		l.warn(k, shown, "%s", note)
+		return
+	}
+	if len(l.Problems) >= shownProblems {
+		l.problem(k, shown, "unknown key") // a hint costs time, and nobody will read it
+		return
+	}
+	l.problem(k, shown, "unknown key; %s", hint(k.Value, names(fs), leaves(l.fields)))
+}
+
+// value takes over one value. Nothing at all leaves the default.
+func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
+	at := n
+	n = deref(n)
+	if isNull(n) {
+		if n.Anchor != "" && at == n {
+			l.problem(n, path, "there is only an anchor (&) here; a value that begins with & needs quotes")
+		}
+		return
+	}
+	switch f.kind {
+	case section:
+		l.sectionValue(n, f, v, path)
+	case list:
+		l.list(n, f, v, path)
+	case table:
+		l.table(n, f, v, path)
+	case stringMap:
+		l.pairs(n, v, path)
+	case stringList:
+		l.words(n, f, v, path)
+	default:
+		s, ok := l.scalar(n, f, path)
+		if !ok || !l.first(n, path) {
+			return
+		}
+		if err := setText(f, v, s); err != nil {
+			l.problem(n, path, "%v", err)
+		}
+	}
+}
+
+// sectionValue takes over a section, or the plain value that stands for one of
+// its keys.
+func (l *Loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path string) {
+	if n.Kind == yaml.ScalarNode && f.short != "" {
+		s := find(f.sub, f.short)
+		l.value(n, s, v.FieldByIndex(s.index), join(path, s.name))
+		return
+	}
+	l.section(n, f.sub, v, path)
+}
+
+// scalar returns the text of a plain value with its variables filled in.
+func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
+	n = deref(n)
+	if n.Kind != yaml.ScalarNode {
+		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
+		return "", false
+	}
+	if n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.ShortTag(), "!!") {
+		l.problem(n, path, "tags (!) mean nothing here; a value that begins with ! needs quotes")
+		return "", false
+	}
+	s, err := expand(n.Value, l.o.LookupEnv)
+	if err != nil {
+		l.problem(n, path, "%v", err)
+		return "", false
+	}
+	return s, true
+}
+
+// first notes where a value comes from. It is false, and a problem, if the file
+// has set the same key under another name already.
+func (l *Loader) first(n *yaml.Node, path string) bool {
+	if o, ok := l.Origins[path]; ok && o.Kind == FromFile && o.Line > 0 {
+		l.problem(n, path, "this is set twice; it is set on line %d already, maybe under another name", o.Line)
+		return false
+	}
+	l.Origins[path] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column)}
+	return true
+}
+
+// words takes over a list of plain values; one plain value is a list of what
+// stands between its commas.
+func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
+	if !l.first(n, path) {
+		return
+	}
+	var ws []string
+	switch n.Kind {
+	case yaml.ScalarNode:
+		s, ok := l.scalar(n, f, path)
+		if !ok {
+			return
+		}
+		ws = split(s, ",")
+	case yaml.SequenceNode:
+		for _, e := range n.Content {
+			p := fmt.Sprintf("%s[%d]", path, len(ws))
+			s, ok := l.scalar(e, &field{kind: text}, p)
+			if !ok {
+				return
+			}
+			l.Origins[p] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, e.Line), Column: max(1, e.Column)}
+			ws = append(ws, s)
+		}
+	default:
+		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
+		return
+	}
+	if err := setWords(f, v, ws); err != nil {
+		l.problem(n, path, "%v", err)
+	}
+}
+
+// pairs takes over a mapping of names to texts.
+func (l *Loader) pairs(n *yaml.Node, v reflect.Value, path string) {
+	if !l.first(n, path) {
+		return
+	}
+	m := reflect.MakeMap(v.Type())
+	for _, e := range l.entries(n, path, 0) {
+		if s, ok := l.scalar(e.value, &field{kind: text}, join(path, quoteKey(e.key.Value))); ok && !isNull(e.value) {
+			m.SetMapIndex(reflect.ValueOf(e.key.Value), reflect.ValueOf(s))
+		}
+	}
+	if m.Len() > 0 {
+		v.Set(m)
+	}
+}
+
+// list takes over a list of sections.
+func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
+		return
+	}
+	if !l.first(n, path) {
+		return
+	}
+	for i, e := range n.Content {
+		el := reflect.New(v.Type().Elem()).Elem()
+		l.defaults(f.sub, el)
+		l.section(e, f.sub, el, fmt.Sprintf("%s[%d]", path, i))
+		v.Set(reflect.Append(v, el))
+	}
+}
+
+// table takes over sections that have names.
+func (l *Loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
+	for _, e := range l.entries(n, path, 0) {
+		name := e.key.Value
+		if !elementName.MatchString(name) {
+			l.problem(e.key, join(path, quoteKey(name)), "a name here is 1 to 32 of a-z 0-9 _ - and begins with a letter or digit")
+			continue
+		}
+		el := reflect.New(v.Type().Elem()).Elem()
+		l.defaults(f.sub, el)
+		if !isNull(e.value) {
+			l.section(e.value, f.sub, el, join(path, name))
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+		l.Origins[join(path, name)] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, e.key.Line), Column: max(1, e.key.Column)}
+		v.SetMapIndex(reflect.ValueOf(name), el)
+	}
+}
+
+// fileSuffix behind the name of a secret makes it the name of a file that holds
+// the secret.
+const fileSuffix = "_file"
+
+// maxSecret is the greatest size of a file that holds a secret.
+const maxSecret = 64 << 10
+
+// secretFile reads a secret from the file that n names, relative to the home.
+func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
+	n = deref(n)
+	s, ok := l.scalar(n, &field{kind: text}, path+fileSuffix)
+	if !ok || isNull(n) || !l.first(n, path) {
+		return
+	}
+	name := l.o.Path(s)
+	data, err := ReadFile(name, maxSecret)
+	switch {
+	case err != nil:
+		l.problem(n, path+fileSuffix, "the file cannot be read: %v", err)
+		return
+	case strings.TrimSpace(string(data)) == "":
+		l.problem(n, path+fileSuffix, "the file is empty")
+		return
+	}
+	if info, err := os.Stat(name); err == nil && Readable(info) {
+		l.warn(n, path+fileSuffix, "others can read this file; run chmod 600 %s", name)
+	}
+	v.SetString(strings.TrimSpace(string(data)))
+}
+
+// sortedKeys returns the keys of a map of names in order.
+func sortedKeys(m reflect.Value) (ks []string) {
+	for _, k := range m.MapKeys() {
+		ks = append(ks, k.String())
+	}
+	slices.Sort(ks)
+	return ks
+}

@@ -1,0 +1,7 @@
+package yamlconf
+
+// Distance and Expand are what they are inside.
+var (
+	Distance = distance
+	Expand   = expand
+)

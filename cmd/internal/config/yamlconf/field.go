@@ -1,0 +1,230 @@
+package yamlconf
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/internal/secret"
+)
+
+// A kind is what a key holds.
+type kind int
+
+// The kinds of key.
+const (
+	text       kind = iota // string
+	boolean                // bool
+	integer                // int, int64
+	float                  // float64
+	span                   // time.Duration
+	secretText             // secret.Value
+	stringList             // []string
+	stringMap              // map[string]string
+	section                // a struct
+	list                   // a list of structs
+	table                  // structs by name
+)
+
+// A field is one key of the configuration, as the tags of a struct describe it:
+//
+//	yaml     its name; ",inline" for a struct whose keys stand in the parent
+//	default  what it is unless somebody says otherwise
+//	range    least..greatest, either end may be left out
+//	enum     the choices, separated by |
+//	doc      one line of explanation
+//	alias    other names that mean the same, separated by |
+//	short    of a section: the key that is meant where a plain value stands
+//	set      of a section: other defaults for its keys: a=1;b=2
+//	own      "true": accounts do not take the value over from their platform
+//	on       the sections below which the key exists, separated by |; "": all
+type field struct {
+	name    string
+	path    string // with those of its sections; elements of lists and tables have their own
+	index   []int  // in the struct of its section
+	typ     reflect.Type
+	kind    kind
+	def     string
+	rng     string
+	doc     string
+	enum    []string
+	aliases []string
+	short   string
+	own     bool
+	sub     []*field // of a section, or of one element of a list or table
+}
+
+// describe returns the keys of a struct in order. It panics on a type that a
+// configuration cannot have, which the package's first test would see.
+func describe(t reflect.Type, path string, set map[string]string) (fs []*field) {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		name, opts, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
+		if name == "-" || !sf.IsExported() {
+			continue
+		}
+		if opts == "inline" {
+			for _, f := range describe(sf.Type, path, set) {
+				f.index = append([]int{i}, f.index...)
+				fs = append(fs, f)
+			}
+			continue
+		}
+		if name == "" || !below(path, split(sf.Tag.Get("on"), "|")) {
+			continue
+		}
+		f := &field{
+			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
+			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
+			aliases: split(sf.Tag.Get("alias"), "|"), short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
+		}
+		if e, ok := sf.Tag.Lookup("enum"); ok {
+			f.enum = strings.Split(e, "|")
+		}
+		if d, ok := set[name]; ok {
+			f.def = d
+		}
+		switch f.kind {
+		case section:
+			f.sub = describe(sf.Type, f.path, settings(sf.Tag.Get("set")))
+		case list:
+			f.sub = describe(sf.Type.Elem(), f.path+"[]", nil)
+		case table:
+			f.sub = describe(sf.Type.Elem(), f.path+".*", set)
+		}
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+// below reports whether path leads through one of sections, or there are none.
+func below(path string, sections []string) bool {
+	return len(sections) == 0 || slices.ContainsFunc(strings.Split(path, "."), func(part string) bool {
+		return slices.Contains(sections, part)
+	})
+}
+
+// settings reads a set tag.
+func settings(tag string) map[string]string {
+	m := make(map[string]string)
+	for _, s := range split(tag, ";") {
+		k, v, _ := strings.Cut(s, "=")
+		m[k] = v
+	}
+	return m
+}
+
+func kindOf(t reflect.Type) kind {
+	switch {
+	case t == reflect.TypeFor[secret.Value]():
+		return secretText
+	case t == reflect.TypeFor[time.Duration]():
+		return span
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return text
+	case reflect.Bool:
+		return boolean
+	case reflect.Int, reflect.Int64:
+		return integer
+	case reflect.Float64:
+		return float
+	case reflect.Struct:
+		return section
+	case reflect.Slice:
+		switch t.Elem().Kind() {
+		case reflect.String:
+			return stringList
+		case reflect.Struct:
+			return list
+		}
+	case reflect.Map:
+		switch t.Elem().Kind() {
+		case reflect.String:
+			return stringMap
+		case reflect.Struct:
+			return table
+		}
+	}
+	panic(fmt.Sprintf("config: a key cannot be a %v", t))
+}
+
+// leaf reports whether f holds a value and not other keys.
+func (f *field) leaf() bool { return f.kind < section }
+
+// find returns the key called name among fs, by its name or an alias.
+func find(fs []*field, name string) *field {
+	for _, f := range fs {
+		if f.name == name {
+			return f
+		}
+		for _, a := range f.aliases {
+			if a == name {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// names returns all names that find would find.
+func names(fs []*field) (ns []string) {
+	for _, f := range fs {
+		ns = append(append(ns, f.name), f.aliases...)
+	}
+	return ns
+}
+
+// leaves returns the paths of all keys below fs that hold values.
+func leaves(fs []*field) (paths []string) {
+	for _, f := range fs {
+		if f.leaf() {
+			paths = append(paths, f.path)
+			continue
+		}
+		paths = append(paths, leaves(f.sub)...)
+	}
+	return paths
+}
+
+// walk calls do for every value in v, with its path as origins know it: the
+// elements of lists and tables are called by their number or name.
+func walk(fs []*field, v reflect.Value, path string, do func(f *field, v reflect.Value, path string)) {
+	for _, f := range fs {
+		fv, p := v.FieldByIndex(f.index), join(path, f.name)
+		switch f.kind {
+		case section:
+			walk(f.sub, fv, p, do)
+		case list:
+			for i := range fv.Len() {
+				walk(f.sub, fv.Index(i), fmt.Sprintf("%s[%d]", p, i), do)
+			}
+		case table:
+			for _, k := range sortedKeys(fv) {
+				walk(f.sub, fv.MapIndex(reflect.ValueOf(k)), join(p, k), do)
+			}
+		default:
+			do(f, fv, p)
+		}
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// split is strings.Split without empty parts and spaces around them.
+func split(s, sep string) (parts []string) {
+	for p := range strings.SplitSeq(s, sep) {
+		if p = strings.TrimSpace(p); p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}

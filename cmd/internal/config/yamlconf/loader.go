@@ -1,0 +1,284 @@
+package yamlconf
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A Source is a kind of place that a value comes from.
+type Source string
+
+// The sources, each going before those ahead of it.
+const (
+	FromDefault Source = "default"
+	FromFile    Source = "file"
+	FromDotenv  Source = ".env"
+	FromEnv     Source = "environment"
+	FromFlag    Source = "flag"
+	FromToken   Source = "token"    // a token that is set switches its platform on
+	FromParent  Source = "platform" // an account takes it over from its platform
+)
+
+// An Origin is where a value comes from.
+type Origin struct {
+	Kind   Source `json:"kind"`
+	Name   string `json:"name,omitempty"` // of the file, variable or flag
+	File   string `json:"file,omitempty"` // in which a variable stands
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+func (o Origin) String() string {
+	switch o.Kind {
+	case "":
+		return string(FromDefault)
+	case FromFile:
+		return fmt.Sprintf("%s:%d:%d", o.Name, o.Line, o.Column)
+	case FromDefault, FromToken, FromParent:
+		return string(o.Kind)
+	}
+	return string(o.Kind) + " " + o.Name
+}
+
+// Options are what a Loader goes by.
+type Options struct {
+	File      string                      // the config file, as problems name it
+	LookupEnv func(string) (string, bool) // what ${NAME} stands for
+	Path      func(string) string         // makes the name of a file absolute
+	// Moved are keys that may stand in another place, and where they belong.
+	Moved map[string]string
+	// Foreign knows keys that are not ours and that need no more than a warning.
+	Foreign func(path string) (note string, ok bool)
+}
+
+// A Loader fills one struct. It is used by one goroutine, once.
+type Loader struct {
+	// Origins say where values come from, by path; those with a default are not
+	// there.
+	Origins  map[string]Origin
+	Problems []Problem
+	Warnings []Problem
+
+	o      Options
+	fields []*field
+	root   reflect.Value
+	bad    map[string]bool // paths that have a problem
+	visits int             // entries looked at
+}
+
+// New returns a Loader for the struct to which root points, filled with the
+// defaults.
+func New(root any, o Options) *Loader {
+	v := reflect.ValueOf(root).Elem()
+	l := &Loader{Origins: make(map[string]Origin), o: o, fields: describe(v.Type(), "", nil), root: v, bad: make(map[string]bool)}
+	l.defaults(l.fields, v)
+	return l
+}
+
+// Decode takes over what the file says.
+func (l *Loader) Decode(data []byte) {
+	n, problems := parseYAML(l.o.File, data)
+	l.Problems = append(l.Problems, problems...)
+	if n != nil && !isNull(n) {
+		l.section(n, l.fields, l.root, "")
+	}
+}
+
+// Set sets the key at path, which lies in no list or table, to what s says.
+// where is the place of a problem with it.
+func (l *Loader) Set(path, s string, from Origin, where Problem) {
+	fs, v := l.fields, l.root
+	var f *field
+	for _, name := range split(path, ".") {
+		if f = find(fs, name); f == nil {
+			where.Text = "unknown key; " + hint(name, names(fs), leaves(l.fields))
+			l.Problems = append(l.Problems, where)
+			return
+		}
+		v, fs = v.FieldByIndex(f.index), f.sub
+	}
+	if f == nil {
+		return
+	}
+	delete(l.bad, f.path)
+	if err := setText(f, v, s); err != nil {
+		where.Text = err.Error()
+		l.Problems = append(l.Problems, where)
+		l.bad[f.path] = true
+	}
+	l.Origins[f.path] = from
+}
+
+// TakeOver gives an element of the table at path what it does not say itself
+// and may take over from the section around the table.
+func (l *Loader) TakeOver(path, name string, element, around any) {
+	fs := l.fields
+	for part := range strings.SplitSeq(path, ".") {
+		fs = find(fs, part).sub
+	}
+	l.takeOver(fs, reflect.ValueOf(element).Elem(), reflect.ValueOf(around), join(path, name))
+}
+
+func (l *Loader) takeOver(fs []*field, to, from reflect.Value, path string) {
+	for _, f := range fs {
+		p := join(path, f.name)
+		if f.kind == section {
+			l.takeOver(f.sub, to.FieldByIndex(f.index), from.FieldByIndex(f.index), p)
+			continue
+		}
+		if _, said := l.Origins[p]; said || f.own {
+			continue
+		}
+		to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
+		l.Origins[p] = Origin{Kind: FromParent}
+	}
+}
+
+// Walk calls do for every value in the struct to which root points, in the
+// order of its fields.
+func Walk(root any, do func(path string, v any)) {
+	v := reflect.ValueOf(root).Elem()
+	walk(describe(v.Type(), "", nil), v, "", func(_ *field, v reflect.Value, path string) { do(path, v.Interface()) })
+}
+
+// ProblemAt notes that something is wrong with the key at path, where it was
+// set. One problem with a key is enough.
+func (l *Loader) ProblemAt(path, format string, args ...any) {
+	if l.bad[path] {
+		return
+	}
+	l.bad[path] = true
+	l.Problems = append(l.Problems, l.place(path, fmt.Sprintf(format, args...)))
+}
+
+// WarnAt notes something that the operator should know of the key at path.
+func (l *Loader) WarnAt(path, format string, args ...any) {
+	l.Warnings = append(l.Warnings, l.place(path, fmt.Sprintf(format, args...)))
+}
+
+// Element returns the path of one element of a list, if it has a place of its
+// own, else that of the list.
+func (l *Loader) Element(path string, i int) string {
+	if p := fmt.Sprintf("%s[%d]", path, i); l.Origins[path].Kind == FromFile && l.Origins[p].Kind == FromFile {
+		return p
+	}
+	return path
+}
+
+// BadBelow reports whether something is wrong at path or below it.
+func (l *Loader) BadBelow(path string) bool {
+	for p := range l.bad {
+		if p == path || strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// place returns a problem where the key at path was set, or else where the
+// nearest section around it, or anything in that section, was.
+func (l *Loader) place(path, msg string) Problem {
+	p := Problem{Key: path, Text: msg}
+	switch o := l.Origins[path]; o.Kind {
+	case FromFile:
+		p.File, p.Line, p.Column = o.Name, o.Line, o.Column
+	case FromDotenv:
+		p.File, p.Line, p.Column = o.File, o.Line, o.Column
+		p.Key = o.Name
+	case FromEnv:
+		p.File, p.Key = "environment", o.Name
+	case FromFlag:
+		p.File = "flag"
+	default:
+		if o, ok := l.around(path); ok {
+			p.File, p.Line, p.Column = o.Name, o.Line, o.Column
+		}
+	}
+	return p
+}
+
+// around returns the first place in the file at which something at path, of the
+// same section, or of one around it, was set.
+func (l *Loader) around(path string) (at Origin, ok bool) {
+	for ; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
+		for p, o := range l.Origins {
+			if o.Kind == FromFile && (p == path || strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"[")) &&
+				(!ok || o.Line < at.Line || o.Line == at.Line && o.Column < at.Column) {
+				at, ok = o, true
+			}
+		}
+		if ok {
+			return at, true
+		}
+	}
+	return Origin{}, false
+}
+
+// Validate asks the sections that can check themselves, unless something in
+// them is wrong already.
+func (l *Loader) Validate() { l.validate(l.fields, l.root, "") }
+
+func (l *Loader) validate(fs []*field, v reflect.Value, path string) {
+	for _, f := range fs {
+		if f.kind != section {
+			continue
+		}
+		fv, p := v.FieldByIndex(f.index), join(path, f.name)
+		l.validate(f.sub, fv, p)
+		c, ok := fv.Interface().(interface{ Validate() error })
+		if !ok || l.BadBelow(p) {
+			continue
+		}
+		for _, err := range flatten(c.Validate()) {
+			key, msg := p, err.Error()
+			if first, rest, ok := strings.Cut(msg, ":"); ok && find(f.sub, first) != nil {
+				key, msg = join(p, first), strings.TrimSpace(rest)
+			}
+			l.ProblemAt(key, "%s", msg)
+		}
+	}
+}
+
+// flatten returns the errors that were joined into err.
+func flatten(err error) []error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		return e.Unwrap()
+	}
+	return []error{err}
+}
+
+// elementName is what an element of a table may be called.
+var elementName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// defaults sets every key below fs to its default.
+func (l *Loader) defaults(fs []*field, v reflect.Value) {
+	for _, f := range fs {
+		fv := v.FieldByIndex(f.index)
+		switch {
+		case f.kind == section:
+			l.defaults(f.sub, fv)
+		case f.leaf() && f.def != "":
+			if err := setText(f, fv, f.def); err != nil {
+				panic(fmt.Sprintf("keys: the default of %s: %v", f.path, err))
+			}
+		}
+	}
+}
+
+// problem notes that something is wrong at n.
+func (l *Loader) problem(n *yaml.Node, path, format string, args ...any) {
+	l.bad[path] = true
+	l.Problems = append(l.Problems, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// warn notes something that the operator should know of n.
+func (l *Loader) warn(n *yaml.Node, path, format string, args ...any) {
+	l.Warnings = append(l.Warnings, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,146 @@
+package yamlconf
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema returns the JSON schema of the struct to which root points. It knows
+// every key, and nothing of what Options let stand elsewhere.
+func Schema(root any, title string) ([]byte, error) {
+	s := object(describe(reflect.TypeOf(root).Elem(), "", nil))
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = title
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the schema: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// object returns the schema of a section.
+func object(fs []*field) *jsonschema.Schema {
+	s := &jsonschema.Schema{Types: []string{"object", "null"}, Properties: make(map[string]*jsonschema.Schema), AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	add := func(name string, p *jsonschema.Schema) {
+		s.Properties[name] = p
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
+	for _, f := range fs {
+		add(f.name, f.schema())
+		for _, a := range f.aliases {
+			add(a, f.schema())
+		}
+		if f.kind == secretText {
+			add(f.name+fileSuffix, &jsonschema.Schema{Types: []string{"string", "null"}, Description: "Name of a file that holds " + f.name + "."})
+		}
+	}
+	return s
+}
+
+// variableForm is a value that is not known before variables are filled in.
+const variableForm = `\$\{`
+
+// schema returns the schema of one key. Where something else than a text is
+// wanted, a text with a variable is accepted too.
+func (f *field) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Description: f.doc}
+	switch f.kind {
+	case section:
+		return f.sectionSchema()
+	case list:
+		s.Types = []string{"array", "null"}
+		s.Items = object(f.sub)
+		return s
+	case table:
+		s.Types = []string{"object", "null"}
+		s.PropertyNames = &jsonschema.Schema{Pattern: elementName.String()}
+		s.AdditionalProperties = object(f.sub)
+		return s
+	case stringMap:
+		s.Types = []string{"object", "null"}
+		s.AdditionalProperties = plainValue()
+		return s
+	case stringList:
+		s.AnyOf = []*jsonschema.Schema{{Type: "array", Items: plainValue()}, plainValue()}
+	case boolean:
+		s.AnyOf = []*jsonschema.Schema{{Types: []string{"boolean", "null"}}, {Enum: []any{"yes", "no", "on", "off", "true", "false"}}, {Type: "string", Pattern: variableForm}}
+	case integer, float:
+		n := &jsonschema.Schema{Types: []string{"integer", "null"}}
+		if f.kind == float {
+			n.Types[0] = "number"
+		}
+		n.Minimum, n.Maximum = f.limits()
+		s.AnyOf = []*jsonschema.Schema{n, {Type: "string", Pattern: variableForm}}
+	case span:
+		s.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Types: []string{"number", "null"}, Minimum: jsonschema.Ptr(0.0)}}
+		if r := f.rangeWords(); f.rng != "" {
+			s.Description += " (" + r + ")"
+		}
+	default:
+		s.AnyOf = f.textSchema()
+	}
+	if f.def != "" {
+		if b, err := json.Marshal(f.defaultValue()); err == nil {
+			s.Default = b
+		}
+	}
+	return s
+}
+
+// textSchema returns what a text may be. YAML readers make other things of
+// texts that look like numbers or truths.
+func (f *field) textSchema() []*jsonschema.Schema {
+	if len(f.enum) == 0 {
+		return []*jsonschema.Schema{plainValue()}
+	}
+	choices := &jsonschema.Schema{}
+	for _, e := range f.enum {
+		choices.Enum = append(choices.Enum, e)
+		if e == "off" {
+			choices.Enum = append(choices.Enum, false)
+		}
+	}
+	return []*jsonschema.Schema{choices, {Type: "null"}, {Type: "string", Pattern: variableForm}}
+}
+
+func (f *field) sectionSchema() *jsonschema.Schema {
+	o := object(f.sub)
+	if f.short == "" {
+		return o
+	}
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{o, {Type: "string", Description: "As " + f.name + "." + f.short + "."}}}
+}
+
+func plainValue() *jsonschema.Schema {
+	return &jsonschema.Schema{Types: []string{"string", "number", "boolean", "null"}}
+}
+
+// limits returns the range of a number; nil where it is open.
+func (f *field) limits() (lo, hi *float64) {
+	a, b := f.bounds()
+	if !math.IsInf(a, 0) {
+		lo = &a
+	}
+	if !math.IsInf(b, 0) {
+		hi = &b
+	}
+	return lo, hi
+}
+
+// defaultValue returns the default as JSON has it.
+func (f *field) defaultValue() any {
+	switch f.kind {
+	case boolean:
+		return f.def == "true"
+	case integer, float:
+		return json.Number(f.def)
+	case stringList:
+		return strings.Split(f.def, ",")
+	}
+	return f.def
+}

@@ -1,7 +1,0 @@
-package zone
-
-// Named and Names find the name of the machine's zone.
-var (
-	Named = named
-	Names = names
-)

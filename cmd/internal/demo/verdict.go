@@ -1,0 +1,152 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/discord"
+	"hermesd/internal/sim/slack"
+	"hermesd/internal/sim/telegram"
+)
+
+var numbers = regexp.MustCompile(`#[0-9]+\b`)
+
+// A verdict is what the ledger of a platform shows, in the terms that all of
+// them have.
+type verdict struct {
+	ok                                                         bool
+	wanted, answered, lost, doubled, disorder, strays, repeats int
+	words                                                      string
+}
+
+// verdicts judges each platform by the ledger of its simulator.
+func (t *tour) verdicts() map[chat.Platform]verdict {
+	tokens := func(s string) []string { return numbers.FindAllString(s, -1) }
+	a := telegram.Judge{Tokens: tokens}.Judge(t.Telegram)
+	b := discord.Judge{Tokens: tokens}.Judge(t.discord)
+	c := slack.Judge{Tokens: tokens}.Judge(t.slack)
+	return map[chat.Platform]verdict{
+		chat.Telegram: {a.OK(), a.Offered, a.Answered, len(a.Lost), len(a.Doubled), len(a.Disorder), len(a.Stray), len(a.Repeats), a.String()},
+		chat.Discord:  {b.OK(), b.Offered, b.Answered, len(b.Lost), len(b.Doubled), len(b.Disorder), len(b.Stray), len(b.Repeats), b.String()},
+		chat.Slack:    {c.OK(), len(c.Cases), len(c.Cases) - len(c.Lost), len(c.Lost), len(c.Doubled), len(c.Disorder), len(c.Stray), len(c.Repeats), c.String()},
+	}
+}
+
+// figures says what the ledgers show, and what the daemon counts.
+func (t *tour) figures(ctx context.Context) error {
+	t.head("The verdict of the simulators' ledgers")
+	vs := t.verdicts()
+	row := func(name string, cell func(verdict) string) []string {
+		cells := []string{name}
+		for _, r := range t.rooms {
+			cells = append(cells, cell(vs[r.platform()]))
+		}
+		return cells
+	}
+	count := func(n func(verdict) int) func(verdict) string {
+		return func(v verdict) string { return fmt.Sprint(n(v)) }
+	}
+	none := func(n func(verdict) int) func(verdict) string {
+		return func(v verdict) string {
+			if n(v) > 0 {
+				return bad.Render(fmt.Sprint(n(v)))
+			}
+			return "0"
+		}
+	}
+	t.table(t.rooms, [][]string{
+		row("messages that want an answer", count(func(v verdict) int { return v.wanted })),
+		row("answered", count(func(v verdict) int { return v.answered })),
+		row("lost", none(func(v verdict) int { return v.lost })),
+		row("doubled", none(func(v verdict) int { return v.doubled })),
+		row("out of order", none(func(v verdict) int { return v.disorder })),
+		row("in the wrong place", none(func(v verdict) int { return v.strays })),
+		row("marked “(may be a repeat)”", count(func(v verdict) int { return v.repeats })),
+		row("verdict", func(v verdict) string {
+			if v.ok && v.wanted > 0 {
+				return good.Render("✓ all held")
+			}
+			return bad.Render("✗ broken")
+		}),
+	})
+	if err := t.count(ctx); err != nil {
+		return err
+	}
+	if err := holds(vs, t.breaks); err != nil {
+		return err
+	}
+	if err := t.prefixes(ctx); err != nil {
+		return err
+	}
+	t.say("\nEverything was answered exactly once and in order. `go run ./cmd/hermesd chat` talks to it in this terminal.")
+	return nil
+}
+
+// holds says which of the promises was not kept, if one was not.
+func holds(vs map[chat.Platform]verdict, breaks map[string]int) error {
+	for _, p := range slices.Sorted(maps.Keys(vs)) {
+		switch v := vs[p]; {
+		case !v.ok:
+			return fmt.Errorf("the ledger of %s shows: %s", p, v.words)
+		case v.wanted == 0:
+			return fmt.Errorf("nobody has asked anything on %s", p)
+		}
+	}
+	if n := breaks[string(ledger.Undeclared)]; n > 0 {
+		return fmt.Errorf("%d prefixes were broken without a reason, which is a mistake of the daemon", n)
+	}
+	return nil
+}
+
+// count adds the breaks of prefixes of this life of the daemon to those of the
+// lives before.
+func (t *tour) count(ctx context.Context) error {
+	s, err := t.status(ctx)
+	for reason, n := range s.Breaks {
+		t.breaks[reason] += n
+	}
+	return err
+}
+
+// prefixes says how much of the prompts came from the model's cache.
+func (t *tour) prefixes(ctx context.Context) error {
+	var sum llm.Usage
+	err := t.daemon(ctx, func(c *admin.Client) error {
+		recs, err := c.Sessions(ctx, 100)
+		for _, r := range recs {
+			var u llm.Usage
+			if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
+				sum = sum.Add(u)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.print("")
+	t.print(hang("  ", plain, fmt.Sprintf("Prefix reuse: %d %% of %d prompt tokens came from the model's cache, although kill -9 has emptied it: it is a part of the demo model. "+
+		"Prefixes that began anew: %s; none without a reason.", 100*sum.CacheRead/max(1, sum.Prompt()), sum.Prompt(), list(t.breaks)), t.width))
+	return nil
+}
+
+// list names counts, the reasons in order.
+func list(counts map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[k], strings.ReplaceAll(k, "_", " ")))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,16 @@
+package atomicfiles
+
+import "errors"
+
+// ErrKilled stands for the death of the process.
+var ErrKilled = errors.New("killed")
+
+// WriteUntil is Write that dies instead of the rename with that number, from 1.
+func WriteUntil(home string, n int, files ...File) error {
+	return write(home, files, func(from, to string) error {
+		if n--; n <= 0 {
+			return ErrKilled
+		}
+		return rename(from, to)
+	})
+}

@@ -1,0 +1,233 @@
+// Package yamledit changes single keys of a YAML file and leaves every other byte
+// as it is: comments, blank lines, quotes, order, line ends.
+//
+// Where a key stands is taken from the parsed nodes, the change is made in the
+// text, and the outcome is parsed again: if it is not the old content with
+// exactly that change, nothing is changed and the error says so. So a file in a
+// form that is not known here is refused, never damaged.
+package yamledit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A FormError says that a key cannot be set in this file.
+type FormError struct {
+	Key    string // with dots
+	Line   int    // near which it would stand; 0 if nobody knows
+	Reason string
+}
+
+func (e *FormError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s cannot be set here, near line %d: %s; write it by hand", e.Key, e.Line, e.Reason)
+	}
+	return fmt.Sprintf("%s cannot be set here: %s; write it by hand", e.Key, e.Reason)
+}
+
+// A Doc is a YAML file that is being changed. It holds one document, a mapping.
+type Doc struct {
+	text string // without a byte order mark
+	bom  bool
+	root *yaml.Node // the mapping; nil in an empty file
+}
+
+const bom = "\xef\xbb\xbf"
+
+// Parse reads a file. An empty one is a document without keys.
+func Parse(data []byte) (*Doc, error) {
+	text, marked := strings.CutPrefix(string(data), bom)
+	root, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Doc{text: text, bom: marked, root: root}, nil
+}
+
+// parse returns the mapping of the one document in text, nil if there is none.
+func parse(text string) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("this is not YAML: %w", err)
+	}
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document in it")
+	}
+	root := doc.Content[0]
+	switch {
+	case isNull(root):
+		return nil, nil
+	case root.Kind != yaml.MappingNode:
+		return nil, errors.New("it holds no keys")
+	}
+	return root, nil
+}
+
+// Bytes returns the file as it is now.
+func (d *Doc) Bytes() []byte {
+	if d.bom {
+		return []byte(bom + d.text)
+	}
+	return []byte(d.text)
+}
+
+// Has reports whether something stands at path, even if it is empty.
+func (d *Doc) Has(path ...string) bool { return d.find(path) != nil }
+
+// Text returns the plain value at path as it was written, without quotes; "" if
+// there is none.
+func (d *Doc) Text(path ...string) string {
+	n := d.find(path)
+	if n == nil || n.Kind != yaml.ScalarNode || isNull(n) {
+		return ""
+	}
+	return n.Value
+}
+
+// find returns the value at path, nil if there is none.
+func (d *Doc) find(path []string) *yaml.Node {
+	n := d.root
+	for _, name := range path {
+		if n = child(n, name); n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// Set makes a text what stands at path, and makes the sections around it where
+// there are none.
+func (d *Doc) Set(value string, path ...string) error {
+	return d.change(path, value, func() (string, *FormError) { return d.set(path, scalar(value)) })
+}
+
+// SetBool makes true or false what stands at path, as Set does a text.
+func (d *Doc) SetBool(value bool, path ...string) error {
+	return d.change(path, value, func() (string, *FormError) { return d.set(path, strconv.FormatBool(value)) })
+}
+
+// SetList makes the list at path hold just those values: those that it holds
+// keep their places, the others come behind them.
+func (d *Doc) SetList(values []string, path ...string) error {
+	return d.change(path, toAny(merge(d.find(path), values)), func() (string, *FormError) { return d.setList(path, values) })
+}
+
+// Spread makes of a plain value at path a section in which it stands at key.
+func (d *Doc) Spread(key string, path ...string) error {
+	n := d.find(path)
+	if n == nil || n.Kind != yaml.ScalarNode || isNull(n) {
+		return nil
+	}
+	var old any
+	if err := n.Decode(&old); err != nil {
+		return &FormError{Key: strings.Join(path, "."), Line: n.Line, Reason: "it cannot be read"}
+	}
+	return d.change(path, map[string]any{key: old}, func() (string, *FormError) { return d.spread(n, path, key) })
+}
+
+// change takes over what f makes of the text, if it is what is there with value
+// at path.
+func (d *Doc) change(path []string, value any, f func() (string, *FormError)) error {
+	want, err := content(d.root)
+	if err == nil {
+		err = put(want, path, value)
+	}
+	if err != nil {
+		return &FormError{Key: strings.Join(path, "."), Reason: err.Error()}
+	}
+	if have, err := content(d.root); err == nil && reflect.DeepEqual(have, want) {
+		return nil
+	}
+	text, bad := f()
+	if bad != nil {
+		bad.Key = strings.Join(path, ".")
+		return bad
+	}
+	root, err := parse(text)
+	if err == nil {
+		var got map[string]any
+		if got, err = content(root); err == nil && !reflect.DeepEqual(got, want) {
+			err = errors.New("other keys would change with it")
+		}
+	}
+	if err != nil {
+		return &FormError{Key: strings.Join(path, "."), Line: d.near(path), Reason: "the file is written in a way that is not known here"}
+	}
+	d.text, d.root = text, root
+	return nil
+}
+
+// near is a line at which somebody would look for path.
+func (d *Doc) near(path []string) int {
+	for i := len(path); i > 0; i-- {
+		if n := d.find(path[:i]); n != nil {
+			return n.Line
+		}
+	}
+	return 0
+}
+
+// content returns what a mapping holds.
+func content(root *yaml.Node) (map[string]any, error) {
+	m := make(map[string]any)
+	if root == nil {
+		return m, nil
+	}
+	if err := root.Decode(&m); err != nil {
+		return nil, errors.New("the file cannot be read as it is")
+	}
+	return m, nil
+}
+
+// put sets what stands at path in m.
+func put(m map[string]any, path []string, value any) error {
+	for i, name := range path[:len(path)-1] {
+		switch sub := m[name].(type) {
+		case map[string]any:
+			m = sub
+		case nil:
+			next := make(map[string]any)
+			m[name], m = next, next
+		default:
+			return fmt.Errorf("%s is no section of keys", strings.Join(path[:i+1], "."))
+		}
+	}
+	m[path[len(path)-1]] = value
+	return nil
+}
+
+// child returns what stands in a mapping under a key.
+func child(n *yaml.Node, name string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// keyOf returns the key under which a value stands in a mapping.
+func keyOf(n, value *yaml.Node) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i+1] == value {
+			return n.Content[i]
+		}
+	}
+	return nil
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

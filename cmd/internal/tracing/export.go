@@ -1,0 +1,136 @@
+package tracing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+)
+
+// An exporter says in the log when spans begin to be lost, and when they are taken
+// again.
+type exporter struct {
+	sdk.SpanExporter
+	to     string
+	log    *zap.Logger
+	failed atomic.Bool
+}
+
+// ExportSpans implements sdk.SpanExporter.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil && !e.failed.Swap(true):
+		e.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", e.to), zap.Int("spans", len(spans)), zap.Error(err))
+	case err == nil && e.failed.Swap(false):
+		e.log.Info("the collector takes traces again")
+	}
+	return nil // it is handled
+}
+
+// A client posts spans over OTLP/HTTP. It is an otlptrace.Client; that of
+// OpenTelemetry would bring gRPC along.
+type client struct {
+	s    Settings
+	http *http.Client
+	life context.Context // of all requests
+	end  context.CancelFunc
+}
+
+func newClient(s Settings) (*client, error) {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: s.Timeout}
+	if s.Certificate != "" {
+		pem, err := os.ReadFile(s.Certificate)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s holds no certificate", s.Certificate)
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
+	// Headers may hold a key: it is not taken elsewhere.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &client{s: s, http: &http.Client{Transport: t, CheckRedirect: stay, Timeout: s.Timeout}}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Start implements otlptrace.Client.
+func (*client) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *client) Stop(context.Context) error { c.http.CloseIdleConnections(); return nil }
+
+// UploadTraces implements otlptrace.Client. It tries again, as long as that may
+// help and ctx lasts.
+func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // on the wire an ExportTraceServiceRequest is the same
+	if err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	if c.s.Gzip {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write(body) // to memory
+		_ = w.Close()
+		body = b.Bytes()
+	}
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 8*time.Second) {
+		after, again, err := c.post(ctx, body)
+		if err == nil || !again {
+			return err
+		}
+		select {
+		case <-time.After(max(wait, after)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// post sends body once. again: it may be sent again, not before after.
+func (c *client) post(ctx context.Context, body []byte) (after time.Duration, again bool, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.s.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return 0, false, err
+	}
+	r.Header = c.s.Header.Clone()
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if c.s.Gzip {
+		r.Header.Set("Content-Encoding", "gzip")
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return 0, true, err
+	}
+	defer func() { _ = resp.Body.Close() }()                     // it was only read
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)) // so that the connection can be used again
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+		return 0, false, nil
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		again = true
+	}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		after = time.Duration(s) * time.Second
+	}
+	return after, again, fmt.Errorf("the collector answers %s", resp.Status)
+}
