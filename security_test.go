@@ -124,12 +124,12 @@ func reasons(t *testing.T, what string, got []string, may map[string]string) {
 
 func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 	got := used(t, "net/http", "Client", "Get", "Post", "Head", "PostForm")
-	if !slices.Contains(got, "internal/dial") {
+	if !slices.Contains(got, "internal/safehttp") {
 		t.Errorf("clients are made in %v: the dialer is not found", got)
 	}
 	reasons(t, "makes an HTTP client", got, map[string]string{
 		"agent/llm/catalog":                    "asks the services of models, which the operator has named, about these",
-		"internal/dial":                        "the dialer itself: what people and models name is fetched by it",
+		"internal/safehttp":                    "the dialer itself: what people and models name is fetched by it",
 		"agent/llm/internal/apiclient":         "the provider that the operator has configured",
 		"adapters/telegram":                    "the Bot API server that the operator has configured",
 		"adapters/telegram/internal/apiclient": "the same",
@@ -140,7 +140,7 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 		"cmd/internal/doctor":                  "asks the configured places whether they answer",
 		"cmd/internal/setup":                   "asks the servers that the operator has just named whether a key is theirs",
 		"cmd/internal/tracing":                 "the collector that the operator has named",
-		"internal/rig":                         "tests and measurements",
+		"internal/daemontest":                  "tests and measurements",
 		"internal/bench":                       "tests and measurements",
 		"internal/crashtest":                   "tests and measurements",
 	})
@@ -155,7 +155,7 @@ func TestOnlyOnePackageStartsCommandsOfModels(t *testing.T) {
 		"internal/spawn":       "the one place, with the sandbox and the environment",
 		"systemd":              "asks systemd about a unit; nothing of it comes from outside",
 		"cmd/internal/service": "systemctl and journalctl, for the operator",
-		"internal/rig":         "tests and measurements",
+		"internal/daemontest":  "tests and measurements",
 		"internal/release":     "git, the go command and what it built, for those who make a release",
 		"cmd/internal/demo":    "the daemon itself, as a child of the demo",
 	})

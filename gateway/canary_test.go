@@ -21,7 +21,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
-	"hermesd/storage/index/recall"
+	"hermesd/storage/index/sessionlibrary"
 )
 
 // A spot is where a person speaks: in their direct chat, in a group in which
@@ -106,7 +106,7 @@ func newAviary(t *testing.T) *aviary {
 		}
 		a.close = x.Close
 		a.follow = index.NewFollower(x, a.store, sessionsearch.Name, zap.NewNop())
-		a.shelf.Library = recall.New(x, a.store, func() {})
+		a.shelf.Library = sessionlibrary.New(x, a.store, func() {})
 		o.Access, o.CheckTool = ranked(t), byLevel
 		build := o.Prefix
 		o.Prefix = func(r session.Record) (prompt.Prefix, []string) { // the prompt says whose it is

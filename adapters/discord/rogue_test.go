@@ -18,7 +18,7 @@ import (
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 // A rogue is a gateway that says what the real one should not: on its n-th
@@ -72,7 +72,7 @@ const later = "later"
 func against(t *testing.T, d time.Duration, script ...[]string) (*adaptertest.Inbox, *discord.Adapter, *rogue) {
 	end, stop := context.WithCancel(t.Context())
 	g := &rogue{script: script, end: end}
-	l := pipe.Listen("gateway.test:80")
+	l := memnet.Listen("gateway.test:80")
 	srv := &http.Server{Handler: g}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(l) }()

@@ -22,7 +22,7 @@ import (
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ type daemon struct {
 func start(t *testing.T, change func(*httpapi.Config, *httpapi.Options)) *daemon {
 	t.Helper()
 	d := &daemon{t: t, seen: map[string]bool{}}
-	l := pipe.Listen("127.0.0.1:8642")
+	l := memnet.Listen("127.0.0.1:8642")
 	c := httpapi.Config{}
 	o := httpapi.Options{
 		Key: secret.Value(key), Model: "claude-test", Log: zaptest.NewLogger(t),

@@ -28,7 +28,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/internal/secret"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 	"hermesd/storage/bolt"
 )
 
@@ -51,7 +51,7 @@ func (h *house) open(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.store = store
-	l := pipe.Listen("127.0.0.1:8642")
+	l := memnet.Listen("127.0.0.1:8642")
 	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
 		Key: key, Log: zaptest.NewLogger(t), Lookup: h.lookup, IsNewSession: h.fresh,
 		Listen: func(string, string) (net.Listener, error) { return l, nil },

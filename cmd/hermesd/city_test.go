@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/llm"
 )
 
@@ -26,7 +26,7 @@ import (
 // each platform and the HTTP API.
 type city struct {
 	*testing.T
-	*rig.Rig
+	*daemontest.Rig
 	api  string // of the HTTP API
 	out  *buffer
 	hold chan struct{} // closed when the model goes on with what begins with "hold"
@@ -49,7 +49,7 @@ func settle(t *testing.T, home string, people int, more string) *city {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.Rig, err = rig.New(rig.Options{
+	c.Rig, err = daemontest.New(daemontest.Options{
 		Binary: bin, Home: home, Everywhere: true, People: people, Out: c.out, Model: llm.Options{Reply: c.mind},
 		Config: "  http:\n    enabled: true\n    listen: " + c.api + "\ndisplay:\n  busy_input_mode: queue\n  tool_progress: 'off'\n" + more,
 	})

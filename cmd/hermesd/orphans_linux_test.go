@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/llm"
 )
 
@@ -59,7 +59,7 @@ func TestTheDeathOfTheDaemonWhileACommandRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := &buffer{}
-			r, err := rig.New(rig.Options{
+			r, err := daemontest.New(daemontest.Options{
 				Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 1, Out: out, Model: llm.Options{Reply: commanding},
 				Config: "terminal:\n  sandbox: " + tt.sandbox + "\n",
 			})

@@ -10,7 +10,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // A Fetcher downloads what people send into a cache.
@@ -41,7 +41,7 @@ func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.
 		return kept, nil
 	}
 	g.Log.Warn("file", zap.String("platform", string(on.Platform)), zap.String("err", g.Mask(err.Error())))
-	if _, large := errors.AsType[*dial.TooLarge](err); said == nil || large { // our own limit
+	if _, large := errors.AsType[*safehttp.TooLarge](err); said == nil || large { // our own limit
 		said = ErrorText(err)
 	}
 	if plain := strings.TrimSuffix(g.Mask(said.Error()), "."); plain != said.Error() {

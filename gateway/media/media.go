@@ -27,7 +27,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // Config says how much the cache takes.
@@ -155,12 +155,12 @@ func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer)
 // ErrorText says for people why Save has failed. Other errors may name addresses with
 // tokens in them.
 func ErrorText(err error) error {
-	large, ok := errors.AsType[*dial.TooLarge](err)
+	large, ok := errors.AsType[*safehttp.TooLarge](err)
 	switch {
 	case ok && large.Size > 0:
-		return i18n.Errorf("the file has %s and at most %s can be taken", dial.Size(large.Size), dial.Size(large.Limit))
+		return i18n.Errorf("the file has %s and at most %s can be taken", safehttp.Size(large.Size), safehttp.Size(large.Limit))
 	case ok:
-		return i18n.Errorf("the file is larger than the %s that can be taken", dial.Size(large.Limit))
+		return i18n.Errorf("the file is larger than the %s that can be taken", safehttp.Size(large.Limit))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return i18n.Errorf("the file took too long to arrive")
 	}
@@ -169,7 +169,7 @@ func ErrorText(err error) error {
 
 func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (_ chat.File, err error) {
 	if f.Size > c.limits.MaxBytes {
-		return f, &dial.TooLarge{Limit: c.limits.MaxBytes, Size: f.Size}
+		return f, &safehttp.TooLarge{Limit: c.limits.MaxBytes, Size: f.Size}
 	}
 	tmp, err := os.CreateTemp(c.dir, temporary+"*")
 	if err != nil {
@@ -284,7 +284,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		w.err = context.Cause(w.ctx)
 	}
 	if w.err == nil && w.n+int64(len(p)) > w.limit {
-		w.err = &dial.TooLarge{Limit: w.limit}
+		w.err = &safehttp.TooLarge{Limit: w.limit}
 	}
 	if w.err != nil {
 		return 0, w.err

@@ -16,7 +16,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 var limits = media.Config{MaxBytes: 1000, CacheBytes: 3000}
@@ -183,7 +183,7 @@ func TestSaveKeepsNothingOfAFailure(t *testing.T) {
 			if diff := cmp.Diff(chat.File{Name: "n", Ref: "r", Size: c.size, FetchError: c.problem}, f); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			var large *dial.TooLarge
+			var large *safehttp.TooLarge
 			if errors.As(err, &large) != strings.Contains(c.problem, "taken") {
 				t.Errorf("%v is a %T", err, err)
 			}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/telegram"
 )
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "hermesd-bench")
 	if err == nil {
-		binary, err = rig.Build(context.Background(), dir)
+		binary, err = daemontest.Build(context.Background(), dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -41,17 +41,17 @@ func TestMain(m *testing.M) {
 
 // world is a daemon with people who write to it.
 type world struct {
-	*rig.Rig
+	*daemontest.Rig
 	b *testing.B
 }
 
-func start(b *testing.B, o rig.Options) *world {
+func start(b *testing.B, o daemontest.Options) *world {
 	b.Helper()
 	o.Binary, o.Home = binary, filepath.Join(b.TempDir(), "home")
 	o.Model.NoBodies = true
 	o.Out = os.Stderr
 	o.Config += "logging:\n  level: warn\n"
-	r, err := rig.New(o)
+	r, err := daemontest.New(o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func (w *world) added() []time.Duration {
 // new conversation every 20 messages, so that what is measured is the gateway
 // and not the sending of a long history.
 func BenchmarkOneChat(b *testing.B) {
-	w := start(b, rig.Options{})
+	w := start(b, daemontest.Options{})
 	const warm, n, every = 60, 1000, 20
 	sent := 0
 	say := func(text string) {
@@ -209,7 +209,7 @@ func fsync(b *testing.B) time.Duration {
 func BenchmarkCrowd(b *testing.B) {
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
 		b.Run(fmt.Sprint("model=", delay), func(b *testing.B) {
-			w := start(b, rig.Options{People: 100, Model: llm.Options{FirstByte: delay}, Config: "display:\n  busy_input_mode: queue\n"})
+			w := start(b, daemontest.Options{People: 100, Model: llm.Options{FirstByte: delay}, Config: "display:\n  busy_input_mode: queue\n"})
 			b.ResetTimer()
 			begin := time.Now()
 			for i := range 5 {
@@ -229,7 +229,7 @@ func BenchmarkCrowd(b *testing.B) {
 
 // BenchmarkOneCrowdedChat is 50 messages in one chat at once.
 func BenchmarkOneCrowdedChat(b *testing.B) {
-	w := start(b, rig.Options{Config: "display:\n  busy_input_mode: queue\n"})
+	w := start(b, daemontest.Options{Config: "display:\n  busy_input_mode: queue\n"})
 	b.ResetTimer()
 	begin := time.Now()
 	for i := range 50 {
@@ -263,7 +263,7 @@ func (w *world) inOrder(n int) {
 // BenchmarkFarPlatform is 50 people who write at once to a platform that takes
 // 100 ms for each request: chats must not queue behind each other.
 func BenchmarkFarPlatform(b *testing.B) {
-	w := start(b, rig.Options{People: 50, Telegram: telegram.Options{Latency: 100 * time.Millisecond}})
+	w := start(b, daemontest.Options{People: 50, Telegram: telegram.Options{Latency: 100 * time.Millisecond}})
 	b.ResetTimer()
 	for p := range w.People {
 		w.Direct[p].Say(w.People[p], fmt.Sprintf("message #%d", p))

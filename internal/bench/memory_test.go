@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/telegram"
 )
 
 // BenchmarkIdle is what a daemon costs to which nobody writes.
 func BenchmarkIdle(b *testing.B) {
-	w := start(b, rig.Options{})
+	w := start(b, daemontest.Options{})
 	w.Direct[0].Say(w.People[0], "hello #1")
 	w.answered(1)
 	time.Sleep(10 * time.Second)
@@ -35,7 +35,7 @@ func BenchmarkIdle(b *testing.B) {
 // sessions, and that it does not go on growing.
 func BenchmarkMemory(b *testing.B) {
 	const people = 1000
-	w := start(b, rig.Options{
+	w := start(b, daemontest.Options{
 		People: people, Telegram: telegram.Options{CountersOnly: true}, Config: "display:\n  busy_input_mode: queue\n",
 	})
 	n := 0
@@ -68,7 +68,7 @@ func BenchmarkMemory(b *testing.B) {
 // with 10,000 stored sessions.
 func BenchmarkStart(b *testing.B) {
 	const people = 10_000
-	w := start(b, rig.Options{
+	w := start(b, daemontest.Options{
 		People: people, Telegram: telegram.Options{CountersOnly: true}, Config: "display:\n  busy_input_mode: queue\n",
 	})
 	for p := range w.People {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/slack"
@@ -22,7 +22,7 @@ var platforms = [3]string{"telegram", "discord", "slack"}
 // BenchmarkThreeIdle is what a daemon costs that is connected to three platforms
 // and to which nobody writes.
 func BenchmarkThreeIdle(b *testing.B) {
-	w := start(b, rig.Options{Everywhere: true})
+	w := start(b, daemontest.Options{Everywhere: true})
 	for p := range platforms {
 		w.sayOn(p, 0, p)
 	}
@@ -48,7 +48,7 @@ func BenchmarkThreeIdle(b *testing.B) {
 // BenchmarkThreeStart is the time from the start of the process until it polls
 // Telegram and is connected to Discord and Slack.
 func BenchmarkThreeStart(b *testing.B) {
-	w := start(b, rig.Options{Everywhere: true})
+	w := start(b, daemontest.Options{Everywhere: true})
 	var took []time.Duration
 	for range 10 {
 		if err := w.Stop(time.Minute); err != nil {
@@ -86,7 +86,7 @@ func BenchmarkThreeLoad(b *testing.B) {
 func loaded(b *testing.B, on ...int) (p99 [len(platforms)]time.Duration) {
 	b.Helper()
 	const people, every = 20, 50 * time.Millisecond
-	w := start(b, rig.Options{
+	w := start(b, daemontest.Options{
 		Everywhere: true, People: people, Model: llm.Options{FirstByte: 50 * time.Millisecond}, Config: "display:\n  busy_input_mode: queue\n",
 	})
 	rounds := int(*openLoad / every)

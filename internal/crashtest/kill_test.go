@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/telegram"
 )
@@ -47,7 +47,7 @@ func mind(r llm.Request) llm.Reply {
 
 // load is people who write without pause.
 type load struct {
-	*rig.Rig
+	*daemontest.Rig
 	n int
 }
 
@@ -74,11 +74,11 @@ func TestSIGKILLUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go tool, which builds the daemon, is not there")
 	}
-	bin, err := rig.Build(t.Context(), t.TempDir())
+	bin, err := daemontest.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := rig.New(rig.Options{
+	r, err := daemontest.New(daemontest.Options{
 		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 30, Out: testWriter{t},
 		Model:  llm.Options{Reply: mind, NoBodies: true},
 		Config: "display:\n  busy_input_mode: queue\ngateway:\n  restart_notice: false\nlogging:\n  level: error\n",

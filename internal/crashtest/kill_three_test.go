@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/slack"
@@ -20,7 +20,7 @@ import (
 // threefold is people who write on all three platforms without pause. Each
 // message has a token of its own.
 type threefold struct {
-	*rig.Rig
+	*daemontest.Rig
 	n int
 }
 
@@ -112,11 +112,11 @@ func TestSIGKILLOnThreePlatformsLosesAndDoublesNothing(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go tool, which builds the daemon, is not there")
 	}
-	bin, err := rig.Build(t.Context(), t.TempDir())
+	bin, err := daemontest.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := rig.New(rig.Options{
+	r, err := daemontest.New(daemontest.Options{
 		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 10, Out: testWriter{t}, Everywhere: true,
 		Model:  llm.Options{Reply: mind, NoBodies: true},
 		Config: "display:\n  busy_input_mode: queue\ngateway:\n  restart_notice: false\nlogging:\n  level: error\n",

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
 )
 
@@ -174,7 +174,7 @@ func (e *engine) once(ctx context.Context, query string, limit int) (found []res
 	case err != nil:
 		return nil, "", -1, fmt.Errorf("%s broke off in its answer: %w; try again", e.kind.name, err)
 	case int64(len(body)) > e.maxBytes:
-		return nil, "", -1, fmt.Errorf("%s answered with more than %s; ask for fewer results", e.kind.name, dial.Size(e.maxBytes))
+		return nil, "", -1, fmt.Errorf("%s answered with more than %s; ask for fewer results", e.kind.name, safehttp.Size(e.maxBytes))
 	}
 	found, note, err = e.kind.parse(body)
 	if err != nil {

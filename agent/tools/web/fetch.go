@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/html/charset"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // A page is what was fetched from one address.
@@ -63,7 +63,7 @@ func (w *Web) fetch(ctx context.Context, address string) page {
 		p.notes = append(p.notes, "the connection broke off, only the beginning came")
 	case int64(len(raw)) > w.o.MaxBytes:
 		raw = raw[:w.o.MaxBytes]
-		p.notes = append(p.notes, "the page is very large, only its first "+dial.Size(w.o.MaxBytes)+" were read")
+		p.notes = append(p.notes, "the page is very large, only its first "+safehttp.Size(w.o.MaxBytes)+" were read")
 	}
 	w.convert(ctx, &p, raw, resp)
 	return p
@@ -107,7 +107,7 @@ func inWords(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	var dns *net.DNSError
 	switch {
-	case errors.Is(err, dial.ErrRefused):
+	case errors.Is(err, safehttp.ErrRefused):
 		return fmt.Errorf("%w; look for another source", err)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("there is no host %q; check the address, or search for the page", dns.Name)

@@ -13,7 +13,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/web"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/sim/dns"
 )
 
@@ -70,7 +70,7 @@ type pages struct {
 // read extracts one page of a server that may be reached.
 func read(t *testing.T, s *httptest.Server, path string) string {
 	t.Helper()
-	return run(t, open(t, web.Options{Dial: dial.Options{Allow: []string{host(s)}}})["web_extract"], pages{URLs: []string{s.URL + path}})
+	return run(t, open(t, web.Options{Dial: safehttp.Options{Allow: []string{host(s)}}})["web_extract"], pages{URLs: []string{s.URL + path}})
 }
 
 // names is a resolver that gives each name its addresses in turn, one for each

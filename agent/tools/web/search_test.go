@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/tools/web"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
 )
 
@@ -217,7 +217,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"search provider brave: it needs a key": {Search: web.Search{Provider: web.Brave}},
 		"without a name, password or query":     {Search: web.Search{Provider: web.SearXNG, BaseURL: "http://a:b@c/"}},
 		"write it as http://host:port":          {Search: web.Search{Provider: web.SearXNG, BaseURL: "c:8080"}},
-		"write host:port":                       {Dial: dial.Options{Allow: []string{"x"}}},
+		"write host:port":                       {Dial: safehttp.Options{Allow: []string{"x"}}},
 	} {
 		if _, err := web.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

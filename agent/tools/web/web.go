@@ -2,7 +2,7 @@
 // which turns pages into Markdown, and web_search, which asks a search service.
 //
 // Pages are chosen by people and models, so they are fetched by a client of
-// internal/dial that reaches the public internet only; the search service is
+// internal/safehttp that reaches the public internet only; the search service is
 // chosen by the operator and has a client of its own. Everything that comes back
 // is foreign text: it stands between tags that it cannot close, and what looks
 // like instructions to the model is pointed out ahead of it.
@@ -28,7 +28,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
 )
 
@@ -51,7 +51,7 @@ var texts embed.FS
 type Options struct {
 	// Dial says how pages are reached. Its Allow list is for places of the
 	// operator's own network that models may read; leave it empty otherwise.
-	Dial dial.Options
+	Dial safehttp.Options
 	// Search is the service that web_search asks; without one there is no such
 	// tool.
 	Search Search
@@ -95,7 +95,7 @@ func New(o Options) (*Web, error) {
 		o.Log = zap.NewNop()
 	}
 	o.Dial.Idle = maxIdle
-	w := &Web{o: o, pages: dial.New(o.Dial), turn: make(chan struct{}, 1)}
+	w := &Web{o: o, pages: safehttp.New(o.Dial), turn: make(chan struct{}, 1)}
 	if o.Search.Provider == "" {
 		return w, nil
 	}
@@ -108,7 +108,7 @@ func New(o Options) (*Web, error) {
 		}
 		reach.Allow = []string{net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))}
 	}
-	w.engine = newEngine(o, dial.New(reach))
+	w.engine = newEngine(o, safehttp.New(reach))
 	return w, nil
 }
 

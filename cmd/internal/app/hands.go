@@ -24,7 +24,7 @@ import (
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/gateway/session"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
 )
@@ -91,7 +91,7 @@ func (a *App) hidden() []string {
 func (a *App) webTools() ([]tool.Tool, error) {
 	c := a.opts.Config.Web.Search
 	o := web.Options{
-		Dial:   dial.Options{Environment: true},
+		Dial:   safehttp.Options{Environment: true},
 		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
 		Scan:   scan, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
 	}

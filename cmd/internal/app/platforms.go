@@ -20,7 +20,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/session"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // A connector builds the adapter of one account of its platform.
@@ -73,7 +73,7 @@ func fileClient(account chat.Account, s config.Account) (*http.Client, error) {
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: account.Platform, Reason: err.Error()}
 	}
-	return dial.New(o), nil
+	return safehttp.New(o), nil
 }
 
 func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, error) {
@@ -134,7 +134,7 @@ func (a *App) http() (chat.Adapter, error) {
 	a.opts.Report.Secrets.Add(key)
 	c := a.opts.Config
 	o, err := a.scrapes(httpapi.Options{
-		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(dial.New(dial.Options{Environment: true})),
+		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(safehttp.New(safehttp.Options{Environment: true})),
 		Ready: a.whetherReady, Accounts: a.health, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
 	})
 	if err != nil {
@@ -187,7 +187,7 @@ func download(c *http.Client) func(context.Context, string, int64) ([]byte, erro
 			return nil, errors.New(resp.Status)
 		}
 		var b bytes.Buffer
-		_, err = dial.Copy(&b, resp, limit)
+		_, err = safehttp.Copy(&b, resp, limit)
 		return b.Bytes(), err
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/cmd/internal/admin"
 	"hermesd/storage/index"
-	"hermesd/storage/index/recall"
+	"hermesd/storage/index/sessionlibrary"
 )
 
 // openIndex opens the full-text index beside the store. It is made anew from the
@@ -24,7 +24,7 @@ func (a *App) openIndex() (tool.Tool, error) {
 	a.undo = append(a.undo, x.Close)
 	a.found = x
 	a.index = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
-	return sessionsearch.New(recall.New(x, a.store, a.index.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
+	return sessionsearch.New(sessionlibrary.New(x, a.store, a.index.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
 }
 
 // maxSummary is how many tokens a summary of one conversation that was found may

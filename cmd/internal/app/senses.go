@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/title"
 	"hermesd/gateway/turn"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // mediaServices are the services that the configuration names for voices and pictures.
@@ -53,11 +53,11 @@ func (a *App) mediaServices() (turn.Media, error) {
 // reaching is a client for the service at an address that the operator has
 // chosen, which may be at home.
 func reaching(at string) *http.Client {
-	o := dial.Options{Environment: true}
+	o := safehttp.Options{Environment: true}
 	if u, err := url.Parse(at); err == nil {
 		o.Allow = []string{withPort(u)}
 	}
-	return dial.New(o)
+	return safehttp.New(o)
 }
 
 // speak has a text spoken, and keeps the recording like any file that is sent.

@@ -13,7 +13,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // provider builds the model and those to fall back to.
@@ -48,8 +48,8 @@ func sees(provider string) bool {
 
 // downloads says how files of an account are fetched: from the public internet,
 // and from the API server that the operator has named, wherever it is.
-func downloads(s config.Account) (dial.Options, error) {
-	o := dial.Options{Environment: s.Proxy == "", Idle: 64}
+func downloads(s config.Account) (safehttp.Options, error) {
+	o := safehttp.Options{Environment: s.Proxy == "", Idle: 64}
 	if s.Proxy != "" {
 		u, err := url.Parse(s.Proxy.Reveal())
 		if err != nil {

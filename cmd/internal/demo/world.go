@@ -8,7 +8,7 @@ import (
 
 	"hermesd/cmd/internal/setup"
 	"hermesd/gateway/chat"
-	"hermesd/internal/rig"
+	"hermesd/internal/daemontest"
 	"hermesd/internal/sim/discord"
 	"hermesd/internal/sim/slack"
 )
@@ -16,7 +16,7 @@ import (
 // A world is the three simulated platforms, with a person on each, and the
 // daemon between them.
 type world struct {
-	*rig.Rig
+	*daemontest.Rig
 	home     string
 	discord  *discord.Server
 	slack    *slack.Server
@@ -44,7 +44,7 @@ func newWorld(binary, dir string) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Rig, err = rig.New(rig.Options{Binary: binary, Home: w.home, DemoModel: true, Window: window, Config: onDiscord + onSlack + settings})
+	w.Rig, err = daemontest.New(daemontest.Options{Binary: binary, Home: w.home, DemoModel: true, Window: window, Config: onDiscord + onSlack + settings})
 	if err != nil {
 		return nil, err
 	}

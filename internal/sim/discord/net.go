@@ -11,7 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 // network is the ways to the server and whether they are open.
@@ -20,7 +20,7 @@ type network struct {
 
 	mu       sync.Mutex // guards what follows
 	addr     net.Addr   // of the first listener, where Up listens again
-	memory   *pipe.Listener
+	memory   *memnet.Listener
 	running  *http.Server
 	end      context.CancelFunc
 	serving  sync.WaitGroup // listeners
@@ -70,7 +70,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
 	if n.memory == nil {
-		n.memory = pipe.Listen("discord.test:443")
+		n.memory = memnet.Listen("discord.test:443")
 		n.serveLocked(n.memory)
 	}
 	l := n.memory

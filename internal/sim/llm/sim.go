@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 // Options say how a Server behaves. The zero Options are a service that knows
@@ -111,7 +111,7 @@ func (s *Server) Close() {
 
 // Transport returns a way to the server without a network, which works inside a
 // bubble of testing/synctest too.
-func (s *Server) Transport() http.RoundTripper { return pipe.Transport{Handler: s, Begin: s.begin} }
+func (s *Server) Transport() http.RoundTripper { return memnet.Transport{Handler: s, Begin: s.begin} }
 
 // Client returns a client that uses Transport.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 // memoryHost is the server's name in memory.
@@ -23,7 +23,7 @@ type network struct {
 
 	mu       sync.Mutex // guards what follows
 	addr     net.Addr   // of the first listener, where Up listens again
-	pipes    *pipe.Listener
+	pipes    *memnet.Listener
 	running  *http.Server
 	end      context.CancelFunc
 	serving  sync.WaitGroup
@@ -88,7 +88,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
 	if n.pipes == nil {
-		n.pipes = pipe.Listen(memoryHost)
+		n.pipes = memnet.Listen(memoryHost)
 		n.serveLocked(n.pipes)
 	}
 	pipes := n.pipes

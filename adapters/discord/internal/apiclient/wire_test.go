@@ -20,7 +20,7 @@ import (
 
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/internal/secret"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +30,7 @@ const token = "MTAw.GsimXY.secret-part"
 // serve returns a client whose calls h answers, over connections in memory.
 func serve(t *testing.T, base string, h http.HandlerFunc) *apiclient.Client {
 	t.Helper()
-	l := pipe.Listen("discord.test:80")
+	l := memnet.Listen("discord.test:80")
 	srv := &http.Server{Handler: h}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(l) }()

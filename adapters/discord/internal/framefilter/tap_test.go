@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hermesd/adapters/discord/internal/framefilter"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,7 +50,7 @@ func text(data string) string { return frame(0x81, data) }
 // through returns what the library gets of what a gateway sends, and the tap.
 func through(t *testing.T, sends ...string) (string, *framefilter.Conn, error) {
 	t.Helper()
-	near, far := pipe.Conns("gateway")
+	near, far := memnet.Conns("gateway")
 	go func() {
 		for _, s := range sends {
 			if _, err := io.WriteString(far, s); err != nil {
@@ -159,7 +159,7 @@ func TestASilentConnectionEnds(t *testing.T) {
 		}, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			near, far := pipe.Conns("gateway")
+			near, far := memnet.Conns("gateway")
 			begin := time.Now()
 			played := make(chan struct{})
 			go func() {
@@ -187,7 +187,7 @@ func say(c net.Conn, all ...string) {
 }
 
 func TestSignsOfLifeAreTold(t *testing.T) {
-	near, far := pipe.Conns("gateway")
+	near, far := memnet.Conns("gateway")
 	n := 0
 	conn := framefilter.New(near, func() { n++ })
 	go func() {
@@ -203,7 +203,7 @@ func TestSignsOfLifeAreTold(t *testing.T) {
 }
 
 func TestGoodbyeClosesAsAClientDoes(t *testing.T) {
-	near, far := pipe.Conns("gateway")
+	near, far := memnet.Conns("gateway")
 	conn := framefilter.New(near, func() {})
 	conn.SendClose()
 	got, err := io.ReadAll(far)

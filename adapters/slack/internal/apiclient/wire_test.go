@@ -21,7 +21,7 @@ import (
 	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/slack/internal/apiclient"
 	"hermesd/internal/secret"
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -102,7 +102,7 @@ func TestItIsKnownWhetherARequestLeft(t *testing.T) {
 		return nil, errors.New("connection refused with xoxb-1")
 	}}
 	cut := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		near, far := pipe.Conns("x")
+		near, far := memnet.Conns("x")
 		return near, far.Close()
 	}}
 	for name, c := range map[string]struct {
@@ -243,7 +243,7 @@ func FuzzFrames(f *testing.F) {
 }
 
 func TestASocketOfARealServer(t *testing.T) {
-	l := pipe.Listen("slack.test")
+	l := memnet.Listen("slack.test")
 	defer func() { _ = l.Close() }()
 	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)

@@ -1,4 +1,4 @@
-package dial
+package safehttp
 
 import (
 	"net/netip"

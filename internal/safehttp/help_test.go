@@ -1,4 +1,4 @@
-package dial_test
+package safehttp_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"testing"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 // fetch gets an URL of a test's own server.
@@ -21,7 +21,7 @@ func fetch(t *testing.T, address string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client(t, dial.Options{Allow: []string{u.Host}}).Do(req)
+	resp, err := client(t, safehttp.Options{Allow: []string{u.Host}}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

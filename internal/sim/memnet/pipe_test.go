@@ -1,4 +1,4 @@
-package pipe_test
+package memnet_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // to returns a client of h and a function that waits for its requests.
 func to(h http.HandlerFunc) (*http.Client, func()) {
 	var all sync.WaitGroup
-	t := pipe.Transport{Handler: h, Begin: func(f func()) bool { all.Go(f); return true }}
+	t := memnet.Transport{Handler: h, Begin: func(f func()) bool { all.Go(f); return true }}
 	return &http.Client{Transport: t}, all.Wait
 }
 
@@ -108,7 +108,7 @@ func TestAClientThatGoesAwayFreesTheHandler(t *testing.T) {
 }
 
 func TestAClosedServerIsNotReached(t *testing.T) {
-	c := &http.Client{Transport: pipe.Transport{Begin: func(func()) bool { return false }}}
+	c := &http.Client{Transport: memnet.Transport{Begin: func(func()) bool { return false }}}
 	if resp, err := get(t.Context(), c, ""); err == nil {
 		t.Errorf("got %v", resp)
 	}

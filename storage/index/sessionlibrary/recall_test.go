@@ -1,4 +1,4 @@
-package recall_test
+package sessionlibrary_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
 	"hermesd/storage/index"
-	"hermesd/storage/index/recall"
+	"hermesd/storage/index/sessionlibrary"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +57,7 @@ func newHouse(t *testing.T) *house {
 	}
 	t.Cleanup(func() { h.ok(h.x.Close()) })
 	h.f = index.NewFollower(h.x, h.store, sessionsearch.Name, zap.NewNop())
-	h.tool = sessionsearch.New(recall.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), sessionsearch.Options{})
+	h.tool = sessionsearch.New(sessionlibrary.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), sessionsearch.Options{})
 	return h
 }
 

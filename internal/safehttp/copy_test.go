@@ -1,4 +1,4 @@
-package dial_test
+package safehttp_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 func TestCopy(t *testing.T) {
@@ -45,14 +45,14 @@ func TestCopy(t *testing.T) {
 			})
 			resp := fetch(t, s.URL)
 			var b strings.Builder
-			n, err := dial.Copy(&b, resp, c.limit)
+			n, err := safehttp.Copy(&b, resp, c.limit)
 			if n != c.got || int64(b.Len()) != c.got {
 				t.Errorf("copied %d, wrote %d, want %d", n, b.Len(), c.got)
 			}
 			if got := text(err); got != c.want {
 				t.Errorf("got error %q, want %q", got, c.want)
 			}
-			var large *dial.TooLarge
+			var large *safehttp.TooLarge
 			if errors.As(err, &large) != strings.Contains(c.want, "file") {
 				t.Errorf("%v is of type %T", err, err)
 			}
@@ -67,7 +67,7 @@ func TestCopyOfAnAnswerThatBreaksOff(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 10))
 	})
 	for _, limit := range []int64{20, 100} {
-		n, err := dial.Copy(io.Discard, fetch(t, s.URL), limit)
+		n, err := safehttp.Copy(io.Discard, fetch(t, s.URL), limit)
 		if n != 10 || !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %d, %v", n, err)
 		}
@@ -82,8 +82,8 @@ func TestCopyOfACompressedBody(t *testing.T) {
 			_, _ = w.Write(zeros(t, 10<<20))
 		}
 	})
-	n, err := dial.Copy(io.Discard, fetch(t, s.URL), 1000)
-	var large *dial.TooLarge
+	n, err := safehttp.Copy(io.Discard, fetch(t, s.URL), 1000)
+	var large *safehttp.TooLarge
 	if n != 1000 || !errors.As(err, &large) {
 		t.Errorf("got %d, %v", n, err)
 	}
@@ -94,7 +94,7 @@ func TestSize(t *testing.T) {
 		0: "0 bytes", 1023: "1023 bytes", 1024: "1 KB", 1536: "1.5 KB", 20 << 20: "20 MB", 20<<20 + 600<<10: "20.5 MB",
 		150<<20 + 600<<10: "150 MB", 3 << 30: "3 GB",
 	} {
-		if got := dial.Size(n); got != want {
+		if got := safehttp.Size(n); got != want {
 			t.Errorf("Size(%d) = %q, want %q", n, got, want)
 		}
 	}

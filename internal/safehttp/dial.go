@@ -1,4 +1,4 @@
-// Package dial makes the HTTP clients with which the daemon fetches things on
+// Package safehttp makes the HTTP clients with which the daemon fetches things on
 // behalf of people and models. They reach the public internet and nothing else:
 // the address is checked on the connection that is being made, after the name
 // was resolved, so a name that changes its mind does not help; and again on each
@@ -7,7 +7,7 @@
 // What the operator lists in Options.Allow is reachable besides. A client with
 // such a list belongs to the one purpose it was made for (a platform's own
 // server); addresses that people and models choose go through one without.
-package dial
+package safehttp
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package dial_test
+package safehttp_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 )
 
 func TestPublic(t *testing.T) {
@@ -80,11 +80,11 @@ func TestPublic(t *testing.T) {
 		"ff02::1":                  false,
 		"5f00::1":                  false,
 	} {
-		if got := dial.Public(netip.MustParseAddr(addr)); got != want {
+		if got := safehttp.Public(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Public(%s) = %v, want %v", addr, got, want)
 		}
 	}
-	if dial.Public(netip.Addr{}) {
+	if safehttp.Public(netip.Addr{}) {
 		t.Error("no address is public")
 	}
 }
@@ -95,15 +95,15 @@ func TestPublicSeesThroughEmbedding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v4 := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
 		a := netip.AddrFrom4(v4)
-		if (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified()) && dial.Public(a) {
+		if (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified()) && safehttp.Public(a) {
 			t.Fatalf("%s is public", a)
 		}
 		mapped := netip.AddrFrom16(a.As16())
 		nat := [16]byte{0, 0x64, 0xff, 0x9b, 12: v4[0], v4[1], v4[2], v4[3]}
 		six := [16]byte{0x20, 2, v4[0], v4[1], v4[2], v4[3], 15: 1}
 		for _, e := range []netip.Addr{mapped, netip.AddrFrom16(nat), netip.AddrFrom16(six)} {
-			if dial.Public(e) != dial.Public(a) {
-				t.Fatalf("%s is %v, but %s is %v", e, dial.Public(e), a, dial.Public(a))
+			if safehttp.Public(e) != safehttp.Public(a) {
+				t.Fatalf("%s is %v, but %s is %v", e, safehttp.Public(e), a, safehttp.Public(a))
 			}
 		}
 	})
@@ -120,11 +120,11 @@ func TestControlLetsOnlyPublicAddressesThrough(t *testing.T) {
 		"localhost:80":               false,
 		"":                           false,
 	} {
-		if err := dial.Control(t.Context(), "tcp", address, nil); (err == nil) != want {
+		if err := safehttp.Control(t.Context(), "tcp", address, nil); (err == nil) != want {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
-	if err := dial.Control(t.Context(), "unix", "/run/docker.sock", nil); err == nil {
+	if err := safehttp.Control(t.Context(), "unix", "/run/docker.sock", nil); err == nil {
 		t.Error("a socket file was let through")
 	}
 }

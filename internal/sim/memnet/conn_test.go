@@ -1,4 +1,4 @@
-package pipe_test
+package memnet_test
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 	"github.com/gorilla/websocket"
 	"pgregory.net/rapid"
 
-	"hermesd/internal/sim/pipe"
+	"hermesd/internal/sim/memnet"
 )
 
 func TestWhatIsWrittenIsReadInOrderWhateverThePieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		near, far := pipe.Conns("x.test")
+		near, far := memnet.Conns("x.test")
 		want := bytes.Repeat([]byte("0123456789abcdef!"), rapid.IntRange(0, 20_000).Draw(t, "size"))
 		piece := rapid.IntRange(1, 100_000).Draw(t, "piece")
 		var all sync.WaitGroup
@@ -45,7 +45,7 @@ func TestWhatIsWrittenIsReadInOrderWhateverThePieces(t *testing.T) {
 }
 
 func TestAWriteDoesNotWaitForTheReader(t *testing.T) {
-	near, far := pipe.Conns("x.test")
+	near, far := memnet.Conns("x.test")
 	if n, err := near.Write([]byte("on its way")); n != 10 || err != nil {
 		t.Fatalf("got %d, %v", n, err)
 	}
@@ -66,7 +66,7 @@ func TestAWriteDoesNotWaitForTheReader(t *testing.T) {
 
 func TestDeadlinesEndWaitingAndCanBeMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far := pipe.Conns("x.test")
+		near, far := memnet.Conns("x.test")
 		defer func() { _ = far.Close() }()
 		start := time.Now()
 		for _, wait := range []time.Duration{time.Second, 3 * time.Second} {
@@ -95,7 +95,7 @@ func TestDeadlinesEndWaitingAndCanBeMoved(t *testing.T) {
 
 func TestAWebsocketRunsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pipe.Listen("gateway.test:443")
+		l := memnet.Listen("gateway.test:443")
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
 			if err != nil {
@@ -138,7 +138,7 @@ func TestAWebsocketRunsInABubble(t *testing.T) {
 }
 
 func TestAClosedListenerRefuses(t *testing.T) {
-	l := pipe.Listen("x.test")
+	l := memnet.Listen("x.test")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Dial(ctx, "tcp", "a:1"); !errors.Is(err, context.Canceled) {

@@ -1,8 +1,8 @@
-// Package rig runs the real daemon as a child process under simulators of the
+// Package daemontest runs the real daemon as a child process under simulators of the
 // platforms and of a model, so that it can be killed, stopped, started again
 // and measured from outside. The simulators live in the process that uses the
 // rig and outlive every life of the daemon; their ledgers are the judges.
-package rig
+package daemontest
 
 import (
 	"context"

@@ -1,8 +1,8 @@
-// Package pipe carries traffic without a network, inside a bubble of
+// Package memnet carries traffic without a network, inside a bubble of
 // testing/synctest too. Transport brings HTTP requests straight to a handler:
 // answers stream and connections break. Listen and Conns are whole connections
 // in memory, for servers that speak more than HTTP, such as websockets.
-package pipe
+package memnet
 
 import (
 	"context"

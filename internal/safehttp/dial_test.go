@@ -1,4 +1,4 @@
-package dial_test
+package safehttp_test
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"hermesd/internal/dial"
+	"hermesd/internal/safehttp"
 	"hermesd/internal/sim/dns"
 )
 
@@ -49,9 +49,9 @@ func serve(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	return s, &n
 }
 
-func client(t *testing.T, o dial.Options) *http.Client {
+func client(t *testing.T, o safehttp.Options) *http.Client {
 	t.Helper()
-	c := dial.New(o)
+	c := safehttp.New(o)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -71,7 +71,7 @@ func do(c *http.Client, req *http.Request) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	_, err = dial.Copy(&b, resp, 1<<20)
+	_, err = safehttp.Copy(&b, resp, 1<<20)
 	return b.String(), err
 }
 
@@ -87,7 +87,7 @@ func port(s *httptest.Server) string { return s.URL[strings.LastIndexByte(s.URL,
 
 func TestRefusesWhatIsNotPublic(t *testing.T) {
 	s, n := serve(t, hello)
-	c := client(t, dial.Options{})
+	c := client(t, safehttp.Options{})
 	for _, u := range []string{
 		s.URL,
 		"http://localhost:" + port(s),
@@ -123,7 +123,7 @@ func TestRefusesWhatIsNotPublic(t *testing.T) {
 		"http:///x",
 	} {
 		_, err := get(t, c, u)
-		if !errors.Is(err, dial.ErrRefused) {
+		if !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", u, err)
 		}
 	}
@@ -135,14 +135,14 @@ func TestRefusesWhatIsNotPublic(t *testing.T) {
 func TestAllowListIsExact(t *testing.T) {
 	s, _ := serve(t, hello)
 	other, n := serve(t, hello)
-	c := client(t, dial.Options{Allow: []string{host(s), "LocalHost:" + port(s)}})
+	c := client(t, safehttp.Options{Allow: []string{host(s), "LocalHost:" + port(s)}})
 	for _, u := range []string{s.URL, "http://localhost:" + port(s), "http://[::ffff:127.0.0.1]:" + port(s)} {
 		if got, err := get(t, c, u); err != nil || got != "hello" {
 			t.Errorf("%s: got %q, %v", u, got, err)
 		}
 	}
 	for _, u := range []string{other.URL, "http://127.0.0.1:1", "http://127.0.0.2:" + port(s), "http://a.localhost:" + port(s)} {
-		if _, err := get(t, c, u); !errors.Is(err, dial.ErrRefused) {
+		if _, err := get(t, c, u); !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", u, err)
 		}
 	}
@@ -169,9 +169,9 @@ func TestRebindingDoesNotHelp(t *testing.T) {
 	if err != nil || len(first) != 1 || first[0] != "93.184.216.34" {
 		t.Fatalf("first look: %v, %v", first, err)
 	}
-	c := client(t, dial.Options{Resolver: r})
+	c := client(t, safehttp.Options{Resolver: r})
 	for range 3 {
-		if _, err := get(t, c, "http://rebind.test:"+port(s)); !errors.Is(err, dial.ErrRefused) {
+		if _, err := get(t, c, "http://rebind.test:"+port(s)); !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("got %v, want a refusal", err)
 		}
 	}
@@ -182,12 +182,12 @@ func TestRebindingDoesNotHelp(t *testing.T) {
 
 func TestNamesOfPrivateAddressesAreRefused(t *testing.T) {
 	s, n := serve(t, hello)
-	c := client(t, dial.Options{Resolver: names(t, map[string][]string{
+	c := client(t, safehttp.Options{Resolver: names(t, map[string][]string{
 		"one.test":  {"127.0.0.1"},
 		"many.test": {"10.0.0.1 127.0.0.1 169.254.169.254 0.0.0.0"},
 	})})
 	for _, name := range []string{"one.test", "many.test"} {
-		if _, err := get(t, c, "http://"+name+":"+port(s)); !errors.Is(err, dial.ErrRefused) {
+		if _, err := get(t, c, "http://"+name+":"+port(s)); !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestNamesOfPrivateAddressesAreRefused(t *testing.T) {
 
 func TestAllowedNameMayBePrivate(t *testing.T) {
 	s, _ := serve(t, hello)
-	c := client(t, dial.Options{
+	c := client(t, safehttp.Options{
 		Allow:    []string{"api.test:" + port(s)},
 		Resolver: names(t, map[string][]string{"api.test": {"127.0.0.1"}}),
 	})
@@ -230,9 +230,9 @@ func TestRedirects(t *testing.T) {
 			hello(w, r)
 		}
 	})
-	c := client(t, dial.Options{Allow: []string{host(s)}})
+	c := client(t, safehttp.Options{Allow: []string{host(s)}})
 	for _, path := range []string{"/inside", "/name", "/metadata", "/file", "/loop", "/6"} {
-		if _, err := get(t, c, s.URL+path); !errors.Is(err, dial.ErrRefused) {
+		if _, err := get(t, c, s.URL+path); !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", path, err)
 		}
 	}
@@ -248,8 +248,8 @@ func TestRedirects(t *testing.T) {
 func TestAllowedPlaceIsNoTargetOfRedirects(t *testing.T) {
 	allowed, n := serve(t, hello)
 	s, _ := serve(t, to(allowed.URL))
-	c := client(t, dial.Options{Allow: []string{host(s), host(allowed)}})
-	if _, err := get(t, c, s.URL); !errors.Is(err, dial.ErrRefused) || n.Load() != 0 {
+	c := client(t, safehttp.Options{Allow: []string{host(s), host(allowed)}})
+	if _, err := get(t, c, s.URL); !errors.Is(err, safehttp.ErrRefused) || n.Load() != 0 {
 		t.Errorf("got %v and %d requests, want a refusal", err, n.Load())
 	}
 	if got, err := get(t, c, allowed.URL); err != nil || got != "hello" {
@@ -296,7 +296,7 @@ func TestNoCredentialCrossesHosts(t *testing.T) {
 			}
 		}
 	})
-	c := client(t, dial.Options{Proxy: p})
+	c := client(t, safehttp.Options{Proxy: p})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/token/start", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -320,12 +320,12 @@ func TestNoBodyCrossesHosts(t *testing.T) {
 			http.Redirect(w, r, "http://b.example/", http.StatusTemporaryRedirect)
 		}
 	})
-	c := client(t, dial.Options{Proxy: p})
+	c := client(t, safehttp.Options{Proxy: p})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.example/", strings.NewReader("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := do(c, req); !errors.Is(err, dial.ErrRefused) {
+	if _, err := do(c, req); !errors.Is(err, safehttp.ErrRefused) {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -333,7 +333,7 @@ func TestNoBodyCrossesHosts(t *testing.T) {
 func TestProxy(t *testing.T) {
 	s, n := serve(t, hello)
 	p := proxy(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "by proxy: "+r.RequestURI) })
-	c := client(t, dial.Options{Proxy: p, Allow: []string{host(s)}})
+	c := client(t, safehttp.Options{Proxy: p, Allow: []string{host(s)}})
 	if got, err := get(t, c, "http://name.example/x"); err != nil || got != "by proxy: http://name.example/x" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -344,7 +344,7 @@ func TestProxy(t *testing.T) {
 		p.String(), "http://127.0.0.1/", "http://[::1]/", "http://2130706433/", "http://0x7f.1/", "http://localhost/", "http://redis:6379/",
 		"http://１２７.0.0.1/", "http://169.254.169.254/", "http://metadata.google.internal/", "http://db.internal/",
 	} {
-		if _, err := get(t, c, u); !errors.Is(err, dial.ErrRefused) {
+		if _, err := get(t, c, u); !errors.Is(err, safehttp.ErrRefused) {
 			t.Errorf("%s: got %v, want a refusal", u, err)
 		}
 	}
@@ -355,17 +355,17 @@ func TestProxy(t *testing.T) {
 
 func TestEnvironmentIsAskedOnlyIfWanted(t *testing.T) {
 	want := "by way of the environment: http://name.test/"
-	if got, err := get(t, client(t, dial.Options{Environment: true}), "http://name.test/"); err != nil || got != want {
+	if got, err := get(t, client(t, safehttp.Options{Environment: true}), "http://name.test/"); err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	r := names(t, map[string][]string{"name.test": {"127.0.0.1"}})
-	if got, err := get(t, client(t, dial.Options{Resolver: r}), "http://name.test/"); !errors.Is(err, dial.ErrRefused) {
+	if got, err := get(t, client(t, safehttp.Options{Resolver: r}), "http://name.test/"); !errors.Is(err, safehttp.ErrRefused) {
 		t.Errorf("got %q, %v, want a refusal", got, err)
 	}
 }
 
 func TestOptionsThatAreNotValid(t *testing.T) {
-	for _, o := range []dial.Options{
+	for _, o := range []safehttp.Options{
 		{Allow: []string{"127.0.0.1"}},
 		{Allow: []string{"http://127.0.0.1:80"}},
 		{Allow: []string{"*:80"}},
@@ -389,7 +389,7 @@ func TestValidateHidesThePassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := (dial.Options{Proxy: u}).Validate(); got == nil || strings.Contains(got.Error(), "hunter2") {
+	if got := (safehttp.Options{Proxy: u}).Validate(); got == nil || strings.Contains(got.Error(), "hunter2") {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,7 +1,7 @@
-// Package recall lets the tool session_search see what is stored: it finds
+// Package sessionlibrary lets the tool session_search see what is stored: it finds
 // through the index, reads from the store, and asks index.Scope what may be
 // seen from the session that asks.
-package recall
+package sessionlibrary
 
 import (
 	"context"
