@@ -16,3 +16,11 @@ func Migrate(db *bbolt.DB, path string, have int, chain []Migration) error {
 	}
 	return migrate(db, path, have, steps)
 }
+
+// The records that only this package knows.
+type (
+	SessionRecord     = sessionRecord
+	TurnRecord        = turnRecord
+	KeyRecord         = keyRecord
+	MigratedKeyRecord = migratedKey
+)
