@@ -1,10 +1,13 @@
-// Package inbox holds the life of an inbound message.
+// Package inbox defines the life cycle of an inbound event and the records that
+// turns and stores exchange about it.
 //
 //	waiting ─► claimed(turn, epoch, lease) ─► done(outcome)
 //	   ▲               │
 //	   └── released ◄──┘  interrupted before anything was done, or its process died
 //
-// Accepted means on disk. Each accepted record reaches exactly one outcome.
+// Accepted means on disk. Each accepted Entry reaches exactly one Outcome. The
+// package has only types and pure functions; package storage/bolt implements the
+// transitions.
 package inbox
 
 import (
@@ -21,26 +24,26 @@ import (
 	"hermesd/gateway/session"
 )
 
-// An ID names an entry; it is the order of acceptance.
+// An ID identifies an entry. IDs increase in the order of acceptance.
 type ID uint64
 
 func (id ID) String() string { return "m" + strconv.FormatUint(uint64(id), 10) }
 
 // A Lane is the queue in which an entry waits. The entries of a lane are
-// worked on one batch at a time, in order; lanes do not wait for each other.
+// processed one batch at a time, in order; lanes do not wait for each other.
 type Lane string
 
 // LaneOf returns the lane of a session's turns.
 func LaneOf(k session.Key) Lane { return Lane(k) }
 
-// ImmediateLaneOf returns the lane of the session's immediate commands, which do not wait
-// for its turns.
+// ImmediateLaneOf returns the lane of the session's immediate commands, which do
+// not wait for its turns.
 func ImmediateLaneOf(k session.Key) Lane { return Lane(k) + "!" }
 
-// Immediate reports whether l is a lane of immediate commands.
+// Immediate reports whether l is a lane for immediate commands.
 func (l Lane) Immediate() bool { return strings.HasSuffix(string(l), "!") }
 
-// A State is a stage in the life of an entry.
+// A State is a stage in the life cycle of an entry.
 type State string
 
 // The states of an entry. Done is terminal.
@@ -50,17 +53,17 @@ const (
 	Done    State = "done"
 )
 
-// A Mode says what an entry does that arrives while a turn runs in its lane.
+// A Mode is the effect of an entry that arrives while a turn runs in its lane.
 type Mode string
 
-// The modes. An entry without one is as an interrupting one.
+// The modes. The zero Mode has the effect of Interrupt.
 const (
 	Interrupt Mode = "interrupt" // the run stops at the next safe point
-	Queue     Mode = "queue"     // it is a turn of its own, in order
-	Steer     Mode = "steer"     // it is given to the run after its next tool result
+	Queue     Mode = "queue"     // the entry becomes a separate turn, in order
+	Steer     Mode = "steer"     // the entry is added to the run after its next tool result
 )
 
-// An Entry is one accepted event and what became of it.
+// An Entry is one accepted event and its processing state.
 type Entry struct {
 	ID        ID               `json:"id"`
 	Lane      Lane             `json:"lane"`
@@ -69,38 +72,38 @@ type Entry struct {
 	Principal access.Principal `json:"by"`
 	// Exclusive entries (commands) are claimed alone; a batch ends before one.
 	Exclusive bool `json:"solo,omitempty"`
-	// Mode is what it does to a turn that runs. Queued entries are claimed alone
-	// too, but for pieces of one text.
+	// Mode is the effect on a running turn. Entries with the mode Queue are claimed
+	// alone too, except for the parts of one text.
 	Mode Mode `json:"mode,omitempty"`
-	// Background says that it is worked on beside the conversation of its chat: what
-	// comes of it quotes it.
+	// Background reports whether the entry is processed outside the conversation of
+	// its chat. Replies to it quote it.
 	Background bool      `json:"aside,omitempty"`
 	State      State     `json:"state"`
 	Accepted   time.Time `json:"accepted"`
-	// ClaimOnAccept asks the store to claim the entry as it is accepted, if nothing else
-	// is in its lane. It is not stored.
+	// ClaimOnAccept asks the store to claim the entry in the transaction that accepts
+	// it, if its lane is empty. It is not stored.
 	ClaimOnAccept bool `json:"-"`
-	// Notices is what its sender is told at once: the store enqueues it in the write
-	// that accepts the entry, if that is fresh. It is not stored with the entry.
+	// Notices are rows for the sender. The store enqueues them in the transaction
+	// that accepts the entry, if the entry is new. They are not stored with it.
 	Notices []outbox.Row `json:"-"`
-	// Turn is set by the first claim and stays: the steps of a turn that was cut
-	// short are found by it.
+	// Turn is set by the first claim and then kept: it identifies the steps of an
+	// interrupted turn.
 	Turn       string    `json:"turn,omitempty"`
 	Epoch      uint64    `json:"epoch,omitempty"` // of the claim
 	LeaseUntil time.Time `json:"lease,omitzero"`  // end of the claim
-	// Crashes counts the processes that died while they worked on the entry.
+	// Crashes counts the processes that died while they processed the entry.
 	Crashes int `json:"crashes,omitempty"`
-	// TurnsAtCrash is how many turns were under way when the last of them died. The
-	// more there were, the less it says about this one.
+	// TurnsAtCrash is the number of turns that were running at the last crash. The
+	// larger it is, the less likely this entry caused the crash.
 	TurnsAtCrash int `json:"company,omitempty"`
-	// Occurrence, if set, is the slot of which the entry is the run. It ends in the
-	// transaction in which the entry ends.
+	// Occurrence is set if the entry is the run of a scheduled occurrence. The
+	// occurrence ends in the same transaction as the entry.
 	Occurrence *schedule.OccurrenceID `json:"slot,omitempty"`
 	Outcome    *Outcome               `json:"outcome,omitempty"`
 	Ended      time.Time              `json:"ended,omitzero"`
 }
 
-// CanMergeWith reports whether b, which follows e, may be part of the same input.
+// CanMergeWith reports whether b, the entry after e, may be part of the same input.
 func (e Entry) CanMergeWith(b Entry) bool {
 	if e.Exclusive || b.Exclusive {
 		return false
@@ -117,112 +120,114 @@ type Result string
 // The results.
 const (
 	Replied   Result = "replied"
-	Silent    Result = "silent"    // Why is the rule
-	Failed    Result = "failed"    // Why is what the person was told
-	Cancelled Result = "cancelled" // Why is by whom
+	Silent    Result = "silent"    // Reason is the rule
+	Failed    Result = "failed"    // Reason is the text that the user received
+	Cancelled Result = "cancelled" // Reason is the principal or command that canceled it
 )
 
-// An Outcome is how an entry ended.
+// An Outcome is the result of an entry, with its reason.
 type Outcome struct {
 	Result Result `json:"result"`
 	Reason string `json:"why,omitempty"`
-	// MergedInto is the newer entry whose turn answered this one too.
+	// MergedInto is the newer entry whose turn answered this one as well; 0 if none.
 	MergedInto ID `json:"with,omitempty"`
 }
 
-// An Acceptance says what became of an entry that was offered to the store.
+// An Acceptance is the result of accepting one entry into the store.
 type Acceptance struct {
-	ID    ID   // of the entry, or of the one that has its key already
-	IsNew bool // false: this key was accepted before
-	// Claim is the claim that was asked for, nil if there is none.
+	ID    ID   // of the entry, or of the stored entry with the same idempotency key
+	IsNew bool // false: an entry with this key was accepted before
+	// Claim is the claim that ClaimOnAccept requested, nil if none was made.
 	Claim *Claim
 }
 
-// A Step is one completed piece of a turn, or the start of a tool call that may
-// happen only once. The store does not look inside.
+// A Step is one completed part of a turn, or the start of a tool call that must
+// not be repeated. It is opaque to the store.
 type Step = json.RawMessage
 
-// A Claim is the right of one process to work on a batch of entries. Its epoch
-// fences a process that comes back from the dead: a store refuses what a stale
-// claim wants to write with ErrStale.
+// A Claim is the right of one process to process a batch of entries. Its epoch
+// fences stale processes: a store rejects the writes of a stale claim with
+// ErrStale.
 type Claim struct {
 	Lane    Lane
-	Turn    string // "" : nothing waits
+	Turn    string // "": no entry waits
 	Epoch   uint64
 	Entries []Entry
-	// Steps are what an earlier, dead claim had completed.
+	// Steps are those that an earlier claim of the same turn had recorded.
 	Steps []Step
-	// Crashed says that an earlier claim of the same entries died.
+	// Crashed reports whether a process died during an earlier claim of the entries.
 	Crashed bool
 	// Previews are the rows of earlier previews of this turn that are not
 	// deleted or replaced yet.
 	Previews []outbox.Row
-	// Remaining is how many entries of the lane stay behind.
+	// Remaining is the number of entries of the lane that were not claimed.
 	Remaining int
 }
 
-// A Commit is all that a finished claim makes true, at once or not at all.
+// A Commit holds all changes of a finished claim. They are applied in one
+// transaction, or not at all.
 type Commit struct {
-	// Outcome of the claim's entries. Each names one by id; entries that are
-	// not named get Outcome.
+	// Outcomes holds the outcomes of single entries of the claim; all others get
+	// Outcome.
 	Outcome  Outcome
 	Outcomes map[ID]Outcome
-	// Create, if set, is the session's opening; it becomes the key's current one.
+	// Create, if set, is a new session, which becomes the current one of its key.
 	Create *session.Creation
 	// Session, if its ID is set, replaces the session's record.
 	Session session.Record
-	// Compactions are compactions of the transcript of Session, in order. They come
-	// before Messages.
+	// Compactions are compactions of the transcript of Session, in order. They are
+	// applied before Messages.
 	Compactions []Compaction
 	// Messages are appended to the transcript of Session, which must have
 	// Session.Messages - len(Messages) rows before.
 	Messages []json.RawMessage
-	// Prompt, if set, takes the place of the frozen prompt of Session, whose
-	// Revision counts that.
+	// Prompt, if set, replaces the cached prompt of Session; Session.Revision counts
+	// the replacements.
 	Prompt json.RawMessage
-	// Engine, if set, is what the context engine of Session wants kept.
+	// Engine, if set, is the new state of the context engine of Session.
 	Engine json.RawMessage
 	// Calls are appended to the ledger of Session, which must have
-	// Session.Calls - len(Calls) before. The store does not look inside, and keeps
-	// the newest 5,000 of a session at least.
+	// Session.Calls - len(Calls) before. They are opaque to the store, which keeps at
+	// least the newest 5,000 of a session.
 	Calls []json.RawMessage
 	// Rows are new outbox rows, in order. The first one of a queue that is
 	// otherwise empty is registered as attempted in the same transaction.
 	Rows []outbox.Row
-	// Cancel ends the entries of these lanes that wait, and are older than the
-	// claim's newest one, with CancelWhy.
+	// Cancel ends the waiting entries of these lanes that are older than the newest
+	// entry of the claim, with CancelReason.
 	Cancel       []Lane
 	CancelReason string
-	// SetCurrent, if set, makes keys point to other session ids.
+	// SetCurrent changes the current session of keys.
 	SetCurrent map[session.Key]session.ID
-	// Settings, by session, take the place of what was chosen before. Nothing else
-	// changes them, so they can be set beside a turn that runs.
+	// Settings replaces the settings of sessions. Nothing else changes settings, so
+	// they can be set while a turn of the session runs.
 	Settings map[session.ID]session.Settings
-	// Accept are entries that begin to wait with this commit.
+	// Accept are new entries that are accepted with this commit.
 	Accept []Entry
-	// RunOutcome, if set, is how the slots of the claim's entries end, in the place of
-	// what their outcomes say.
+	// RunOutcome, if set, is the outcome of the occurrences of the claim's entries,
+	// instead of the one derived from Outcome.
 	RunOutcome *schedule.RunOutcome
-	// Trace is kept with the turn for `why`.
+	// Trace is stored with the turn for `why`.
 	Trace json.RawMessage
 }
 
-// A Compaction is one compaction of an active transcript. Nothing is deleted by it.
+// A Compaction is one compaction of an active transcript. It archives rows and
+// deletes nothing.
 type Compaction struct {
-	// Length is how many rows the transcript must have before.
+	// Length is the number of rows that the transcript must have before.
 	Length int
 	// Append are rows that are appended first.
 	Append []json.RawMessage
-	// From and To are the active rows that are archived.
+	// From and To delimit the active rows that are archived.
 	From, To int
-	// Active takes the place of the whole active transcript.
+	// Active replaces the whole active transcript.
 	Active []json.RawMessage
 }
 
-// ErrStale says that a claim is no longer its holder's: another process, or a
-// later claim, has its entries.
-var ErrStale = errors.New("inbox: the claim is stale")
+// ErrStale means that another process or a later claim has the entries of the
+// claim.
+var ErrStale = errors.New("inbox: claim is stale")
 
-// ErrConflict says that a commit contradicts what is stored. It will never be
-// taken, however often it is tried.
-var ErrConflict = errors.New("inbox: the commit contradicts what is stored")
+// ErrConflict means that a commit contradicts the stored state. Retrying the same
+// commit cannot succeed.
+var ErrConflict = errors.New("inbox: commit conflicts with stored state")

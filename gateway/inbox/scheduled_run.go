@@ -2,21 +2,21 @@ package inbox
 
 import "hermesd/gateway/schedule"
 
-// A ScheduledRun is a scheduled run that is offered to the store: its slot, and the
-// entry by which it enters the inbox.
+// A ScheduledRun is a due run for the store to start: its occurrence, and the
+// entry that puts it into the inbox.
 type ScheduledRun struct {
 	Run   schedule.DueRun
 	Entry Entry
 }
 
-// A ScheduledRunResult says what became of a Firing.
+// A ScheduledRunResult is the result of starting a ScheduledRun.
 type ScheduledRunResult struct {
 	Status schedule.StartStatus
-	// Acceptance is that of the entry, if Verdict is schedule.Begun.
+	// Acceptance is that of the entry, if Status is schedule.Started.
 	Acceptance Acceptance
 }
 
-// RunOutcome returns how a scheduled run ended whose entry ended with o.
+// RunOutcome returns the outcome of a scheduled run whose entry ended with o.
 func (o Outcome) RunOutcome() schedule.RunOutcome {
 	switch o.Result {
 	case Replied, Silent:

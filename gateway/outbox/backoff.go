@@ -8,9 +8,9 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// Backoff returns how long to wait after so many failed attempts when the
-// platform does not say: a second, doubled with each attempt up to five
-// minutes, of which the second half is jitter. rnd is in [0, 1).
+// Backoff returns how long to wait after the given number of failed attempts when
+// the platform does not name a time: a second, doubled with each attempt up to
+// five minutes. The second half of it is jitter; rnd is in [0, 1).
 func Backoff(attempts int, rnd float64) time.Duration {
 	d := minBackoff
 	for i := 1; i < attempts && d < maxBackoff; i++ {
@@ -20,8 +20,8 @@ func Backoff(attempts int, rnd float64) time.Duration {
 	return d/2 + time.Duration(rnd*float64(d/2))
 }
 
-// Backoff returns how long r waits after its latest attempt. The jitter comes
-// from the row itself, so that a decision depends on nothing but the row.
+// Backoff returns how long r waits after its latest attempt. The jitter is derived
+// from the row, so that a decision depends only on the row.
 func (r Row) Backoff() time.Duration {
 	x := uint64(r.ID)<<16 + uint64(r.Attempts) + 0x9e3779b97f4a7c15 // splitmix64
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-func TestBudgetHoldsNothingBackByItself(t *testing.T) {
+func TestThrottleUnlimitedByDefault(t *testing.T) {
 	b := outbox.NewThrottle(nil)
 	for i := range 10_000 {
 		if w := b.Reserve(at(fmt.Sprint(i%3)), t0); w != 0 {
@@ -20,7 +20,7 @@ func TestBudgetHoldsNothingBackByItself(t *testing.T) {
 	}
 }
 
-func TestBudgetLearns(t *testing.T) {
+func TestThrottleHonorsRetryAfter(t *testing.T) {
 	const after = 149*time.Second + 13*time.Nanosecond
 	thread := at("1")
 	thread.Kind, thread.Thread = chat.Thread, "9"
@@ -32,14 +32,14 @@ func TestBudgetLearns(t *testing.T) {
 		held   []chat.Address
 		free   []chat.Address
 	}{
-		{"room", false, []chat.Address{at("1"), thread}, []chat.Address{at("2"), other, discord}},
+		{"chat", false, []chat.Address{at("1"), thread}, []chat.Address{at("2"), other, discord}},
 		{"account", true, []chat.Address{at("1"), at("2"), thread}, []chat.Address{other, discord}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := outbox.NewThrottle(nil)
 			b.RecordRetryAfter(at("1"), after, c.global, t0)
-			b.RecordRetryAfter(at("1"), time.Second, c.global, t0) // a shorter wish takes nothing back
-			b.RecordRetryAfter(at("1"), 0, c.global, t0)           // no wish
+			b.RecordRetryAfter(at("1"), time.Second, c.global, t0) // a shorter time has no effect
+			b.RecordRetryAfter(at("1"), 0, c.global, t0)           // no time
 			for _, a := range c.held {
 				if w := b.Delay(a, t0); w != after {
 					t.Errorf("%v waits %v, want %v", a, w, after)
@@ -53,14 +53,14 @@ func TestBudgetLearns(t *testing.T) {
 			}
 			for _, a := range c.free {
 				if w := b.Delay(a, t0); w != 0 {
-					t.Errorf("%v waits %v for somebody else's limit", a, w)
+					t.Errorf("%v waits %v for the limit of another chat or account", a, w)
 				}
 			}
 		})
 	}
 }
 
-func TestBudgetForgets(t *testing.T) {
+func TestThrottleSweepsOldEntries(t *testing.T) {
 	b := outbox.NewThrottle(nil)
 	now := t0
 	for i := range 100_000 {
@@ -68,13 +68,13 @@ func TestBudgetForgets(t *testing.T) {
 		b.RecordRetryAfter(at(fmt.Sprint(i)), 10*time.Second, false, now)
 	}
 	if n := b.Remembered(); n > 300 {
-		t.Errorf("%d rooms are remembered, of which 10 are held back", n)
+		t.Errorf("%d chats are remembered, of which 10 are delayed", n)
 	}
 }
 
-// Of any sends, at any times, no window holds more than its ceiling allows, and
-// a send is held back only when its window is full.
-func TestCeilingIsExact(t *testing.T) {
+// No interval has more sends than the limit allows, and a send is delayed only if
+// its interval is full.
+func TestThrottleRateLimitIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		account := outbox.Rate{N: rapid.IntRange(0, 6).Draw(t, "account"), Per: 10 * time.Second}
 		room := outbox.Rate{N: rapid.IntRange(0, 4).Draw(t, "room"), Per: 15 * time.Second}

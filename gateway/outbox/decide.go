@@ -9,87 +9,90 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// MaxRetryTime is how long an outbound message is tried before it is given up.
+// MaxRetryTime is how long an outbound message is retried before it becomes a dead
+// letter.
 const MaxRetryTime = 24 * time.Hour
 
-// maxDeleteAttempts bounds how often the deletion of a preview is tried: it stands
-// in the queue ahead of replies.
+// maxDeleteAttempts bounds the attempts to delete a preview, because replies wait
+// behind it in the queue.
 const maxDeleteAttempts = 5
 
-// maxMigrationAttempts is how many attempts follow a chat to its new address without a
-// pause; two chats that point to each other must not be followed for ever.
+// maxMigrationAttempts is the number of attempts that follow a chat to its new
+// address without a backoff; two chats that point to each other must not cause an
+// endless loop.
 const maxMigrationAttempts = 3
 
-// reasonLimit is the greatest length of a Reason in bytes.
-const reasonLimit = 500
+// maxReasonSize is the maximum length of a Reason in bytes.
+const maxReasonSize = 500
 
-// ErrProcessDied is what became of an attempt whose process died: nobody knows.
+// ErrProcessDied is the error of an attempt whose process died. Whether the message
+// arrived is unknown.
 var ErrProcessDied = errors.New("outbox: the process died during the attempt")
 
-// A UncertainPolicy says what becomes of a message when nobody can say whether it
+// An UncertainPolicy selects how to handle a message when it is unknown whether it
 // arrived.
 type UncertainPolicy string
 
-// The policies, as they stand in the configuration at delivery.uncertain.
+// The policies: values of the configuration key delivery.uncertain.
 const (
 	Resend UncertainPolicy = "resend" // send it again, marked as a possible repeat
 	Hold   UncertainPolicy = "hold"   // keep it until the operator decides
-	Drop   UncertainPolicy = "drop"   // give it up
+	Drop   UncertainPolicy = "drop"   // make it a dead letter
 )
 
-// minRetryTime is for how long a row is tried at least, however long it had to wait
-// for its first attempt.
+// minRetryTime is the minimum time from the first attempt of a row to its expiry,
+// however long the row waited for that attempt.
 const minRetryTime = 15 * time.Minute
 
-// Expired reports whether r was tried for too long to be tried again after a
-// failure. Time in which it was due and nobody tried it does not count.
+// Expired reports whether r was retried for too long to be retried after another
+// failure. Time in which r was due but not attempted does not count.
 func Expired(r Row, now time.Time) bool {
 	now = now.Add(-r.IdleFor)
 	return now.Sub(r.Created) >= MaxRetryTime && (r.FirstAttempt.IsZero() || now.Sub(r.FirstAttempt) >= minRetryTime)
 }
 
-// Delivered settles a row whose message the platform has.
+// Delivered returns the settlement of a row that the platform has received.
 func Delivered(r Row, receipt chat.Receipt) Settlement {
 	return Settlement{ID: r.ID, State: Sent, Receipt: &receipt}
 }
 
-// Decide returns what an attempt at r came to, given the error that it ended
-// with; nil is a success without a receipt. r is the row with that attempt
-// registered.
+// Decide returns the settlement of an attempt at r that ended with err; a nil err
+// is a success without a receipt. r is the row with that attempt registered.
 //
-//   - Refused: NotSent, due when the platform says, to the letter, or else after
-//     a backoff; Dead once the row has Expired.
-//   - Rejected: Dead, unless the chat has moved: then NotSent at its new address.
-//   - anything else: Unsure and due at once, for the platform to be asked. A row
-//     that is Unsure already, so that asking has failed or is not possible, is
-//     settled by Resolve.
+//   - Transient failure: NotSent, due exactly at the time that the platform named,
+//     or else after a backoff; Dead once the row has Expired.
+//   - Permanent failure: Dead, unless the chat has migrated: then NotSent, at its
+//     new address.
+//   - Anything else: Uncertain and due at once, so that the platform can be asked.
+//     A row that is Uncertain already, because asking failed or is not possible, is
+//     settled by ResolveUncertain.
 //
-// Decide never marks a row as a repeat by itself and never takes a mark away: a
-// refusal of the second attempt says nothing about the first. Of a Preview only
-// its deletion is tried again. An edit whose answer is missing is not uncertain,
-// because it can be repeated: callers turn it into a refusal first.
+// Decide never sets MayBeRepeat by itself and never clears it after a failure: a
+// refusal of the second attempt says nothing about the first. Of a Preview only the
+// deletion is retried. An edit without a response is not uncertain, because it can
+// be repeated: callers make it a transient failure first.
 func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
 	if err == nil || r.Delete != 0 && errors.Is(err, chat.ErrGone) {
 		s.State, s.MayBeRepeat = Sent, false
 		return s
 	}
-	s.Reason = reason(err)
-	se := known(err)
+	s.Reason = failureReason(err)
+	se := sendError(err)
 	switch {
 	case se.MigratedTo != nil && *se.MigratedTo != r.Msg.To && se.Outcome != chat.Uncertain:
 		s.MigratedTo = se.MigratedTo
 		if r.Attempts <= maxMigrationAttempts {
-			return retry(s, r, now, now)
+			return settleRetry(s, r, now, now)
 		}
-		return retry(s, r, now, now.Add(r.Backoff()))
+		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case se.Outcome == chat.Permanent:
 		s.State = Dead
 		return s
 	case se.Outcome == chat.Transient && se.RetryAfter > 0:
-		return retry(s, r, now, now.Add(se.RetryAfter))
+		return settleRetry(s, r, now, now.Add(se.RetryAfter))
 	case se.Outcome == chat.Transient:
-		return retry(s, r, now, now.Add(r.Backoff()))
+		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case r.State == Uncertain:
 		q := ResolveUncertain(r, now, p)
 		q.Reason = s.Reason
@@ -99,16 +102,16 @@ func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 	return s
 }
 
-// ResolveUncertain settles by policy a row of which nobody can say whether it arrived.
-// Under Resend it becomes NotSent, due after a backoff and marked as a possible
-// repeat. Under Hold it stays Unsure with a zero Due: it is the operator's, and
-// later rows of its queue do not wait for it. Under Drop, once it has Expired, or
-// if it is a Preview, it is Dead.
+// ResolveUncertain returns the settlement of a row for which it is unknown whether
+// it arrived. Under Resend the row becomes NotSent, due after a backoff and marked
+// as a possible repeat. Under Hold it stays Uncertain with a zero NextAttempt: the
+// operator decides, and later rows of its queue do not wait for it. Under Drop,
+// once it has Expired, or if it is a Preview, it becomes Dead.
 func ResolveUncertain(r Row, now time.Time, p UncertainPolicy) Settlement {
 	s := Settlement{ID: r.ID, Reason: "no answer: it may or may not have arrived", MayBeRepeat: r.MayBeRepeat}
 	switch {
 	case r.Delete != 0:
-		return retry(s, r, now, now.Add(r.Backoff()))
+		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case r.Role == Preview:
 		s.State = Dead
 	case p == Hold:
@@ -117,17 +120,17 @@ func ResolveUncertain(r Row, now time.Time, p UncertainPolicy) Settlement {
 		s.State, s.Reason = Dead, s.Reason+"; dropped by delivery.uncertain"
 	default:
 		s.MayBeRepeat = true
-		return retry(s, r, now, now.Add(r.Backoff()))
+		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	}
 	return s
 }
 
-// retry makes s the settlement of a row that needs another attempt, at due,
-// or gives it up where there has been enough of them.
-func retry(s Settlement, r Row, now, due time.Time) Settlement {
+// settleRetry completes s for a row that needs another attempt: NotSent until due,
+// or Dead if r has no attempts left.
+func settleRetry(s Settlement, r Row, now, due time.Time) Settlement {
 	switch {
 	case Expired(r, now):
-		s.State, s.Reason = Dead, clip(s.Reason+"; given up after 24 h")
+		s.State, s.Reason = Dead, clipReason(s.Reason+"; given up after 24 h")
 	case r.Role == Preview && (r.Delete == 0 || r.Attempts >= maxDeleteAttempts):
 		s.State = Dead
 	default:
@@ -136,10 +139,10 @@ func retry(s Settlement, r Row, now, due time.Time) Settlement {
 	return s
 }
 
-// known returns what the adapter said of the failed send; an error that says
-// nothing is uncertain. An edit of a message that is gone has certainly not
-// been made.
-func known(err error) chat.SendError {
+// sendError returns the *chat.SendError in err. Without one the failure is
+// uncertain, except for chat.ErrGone: an edit of a deleted message was certainly not
+// made.
+func sendError(err error) chat.SendError {
 	var se *chat.SendError
 	switch {
 	case errors.As(err, &se) && se != nil:
@@ -150,41 +153,41 @@ func known(err error) chat.SendError {
 	return chat.SendError{Outcome: chat.Uncertain}
 }
 
-func reason(err error) string {
+func failureReason(err error) string {
 	var se *chat.SendError
 	if errors.As(err, &se) && se != nil && se.Reason != "" {
-		return clip(se.Reason)
+		return clipReason(se.Reason)
 	}
-	return clip(err.Error())
+	return clipReason(err.Error())
 }
 
-// clip shortens s to what is kept of a reason, on the boundary of a rune.
-func clip(s string) string {
+// clipReason truncates s to maxReasonSize bytes at a rune boundary.
+func clipReason(s string) string {
 	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= reasonLimit {
+	if len(s) <= maxReasonSize {
 		return s
 	}
-	n := reasonLimit - len("…")
+	n := maxReasonSize - len("…")
 	for !utf8.RuneStart(s[n]) {
 		n--
 	}
 	return s[:n] + "…"
 }
 
-// RepeatNotice is the line that stands ahead of a text which may be a repeat. In no
-// language is it longer.
+// RepeatNotice is the line in front of a text that may be a repeat. Its
+// translations must not be longer.
 const RepeatNotice = "(may be a repeat)"
 
-// AddRepeatNotice returns t with mark on a line of its own ahead of it, and every style
-// where it was. Marking twice is marking once. The text grows by len(mark)+1
-// bytes, all ASCII, which a piece that fills its platform's limit has no room for.
-func AddRepeatNotice(t chat.RichText, mark string) chat.RichText {
-	lead := mark + "\n"
-	if strings.HasPrefix(t.Text, lead) || t.Text == mark {
+// AddRepeatNotice returns t with notice as its first line; styles keep covering the
+// same text. It is idempotent. The text grows by len(notice)+1 bytes, all ASCII, so
+// callers that split texts at a platform's limit must reserve that.
+func AddRepeatNotice(t chat.RichText, notice string) chat.RichText {
+	lead := notice + "\n"
+	if strings.HasPrefix(t.Text, lead) || t.Text == notice {
 		return t
 	}
 	if t.Text == "" {
-		return chat.PlainText(mark)
+		return chat.PlainText(notice)
 	}
 	m := chat.RichText{Text: lead + t.Text}
 	for _, s := range t.Spans {

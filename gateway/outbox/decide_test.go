@@ -38,15 +38,15 @@ func TestDecide(t *testing.T) {
 		want outbox.Settlement
 	}{
 		{"success", row, nil, now, outbox.Settlement{State: outbox.Sent}},
-		{"success ends the repeat", with(func(r *outbox.Row) { r.MayBeRepeat = true }), nil, now, outbox.Settlement{State: outbox.Sent}},
+		{"success clears MayBeRepeat", with(func(r *outbox.Row) { r.MayBeRepeat = true }), nil, now, outbox.Settlement{State: outbox.Sent}},
 		{"refused", row, refused, now, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "flood"}},
-		{"refused with a time, to the letter", row, wait, now,
+		{"refused with a time", row, wait, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
 		{"refused, wrapped", row, fmt.Errorf("send: %w", wait), now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
-		{"refused keeps the mark of an earlier attempt", with(func(r *outbox.Row) { r.MayBeRepeat = true }), refused, now,
+		{"refused keeps MayBeRepeat of an earlier attempt", with(func(r *outbox.Row) { r.MayBeRepeat = true }), refused, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "flood", MayBeRepeat: true}},
-		{"refused a moment before 24 h", row, refused, t0.Add(outbox.MaxRetryTime - 1),
+		{"refused just before 24 h", row, refused, t0.Add(outbox.MaxRetryTime - 1),
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: t0.Add(outbox.MaxRetryTime - 1 + row.Backoff()), Reason: "flood"}},
 		{"refused after 24 h", row, refused, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Dead, Reason: "flood; given up after 24 h"}},
 		{"rejected", row, &chat.SendError{Outcome: chat.Permanent, Reason: "blocked by the user"}, now,
@@ -55,26 +55,26 @@ func TestDecide(t *testing.T) {
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now, Reason: "moved", MigratedTo: &moved}},
 		{"moved for the fourth time", with(func(r *outbox.Row) { r.Attempts = 4 }), &chat.SendError{Outcome: chat.Transient, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(with(func(r *outbox.Row) { r.Attempts = 4 }).Backoff()), Reason: "moved", MigratedTo: &moved}},
-		{"moved to where it is", with(func(r *outbox.Row) { r.Msg.To = moved }), &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
+		{"moved to its own address", with(func(r *outbox.Row) { r.Msg.To = moved }), &chat.SendError{Outcome: chat.Permanent, Reason: "moved", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "moved"}},
 		{"uncertain", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer"}, now,
 			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "no answer"}},
-		{"an error that says nothing", row, errors.New("unexpected EOF"), now,
+		{"an error without details", row, errors.New("unexpected EOF"), now,
 			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "unexpected EOF"}},
 		{"uncertain, at a chat that moved", row, &chat.SendError{Outcome: chat.Uncertain, Reason: "no answer", MigratedTo: &moved}, now,
 			outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: "no answer"}},
 		{"died", row, outbox.ErrProcessDied, now, outbox.Settlement{State: outbox.Uncertain, NextAttempt: now, Reason: outbox.ErrProcessDied.Error()}},
 		{"asking failed", with(func(r *outbox.Row) { r.State = outbox.Uncertain }), errors.New("no network"), now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "no network", MayBeRepeat: true}},
-		{"an edit of what is gone", row, fmt.Errorf("edit: %w", chat.ErrGone), now,
+		{"an edit of a deleted message", row, fmt.Errorf("edit: %w", chat.ErrGone), now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: soon, Reason: "edit: chat: message is gone"}},
-		{"a deletion of what is gone", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), fmt.Errorf("delete: %w", chat.ErrGone), now,
+		{"a deletion of a deleted message", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), fmt.Errorf("delete: %w", chat.ErrGone), now,
 			outbox.Settlement{State: outbox.Sent}},
-		{"a preview is not tried again", with(func(r *outbox.Row) { r.Role = outbox.Preview }), wait, now,
+		{"a preview is not retried", with(func(r *outbox.Row) { r.Role = outbox.Preview }), wait, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
-		{"a deletion is tried again", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), wait, now,
+		{"a deletion is retried", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), wait, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
-		{"a deletion is not tried for ever", with(func(r *outbox.Row) { r.Role, r.Delete, r.Attempts = outbox.Preview, 3, 5 }), refused, now,
+		{"a deletion is not retried forever", with(func(r *outbox.Row) { r.Role, r.Delete, r.Attempts = outbox.Preview, 3, 5 }), refused, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,11 +86,11 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveUncertain(t *testing.T) {
 	row := outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Uncertain, Attempts: 1, Created: t0}
-	preview, takeBack := row, row
+	preview, deletion := row, row
 	preview.Role = outbox.Preview
-	takeBack.Role, takeBack.Delete = outbox.Preview, 4
+	deletion.Role, deletion.Delete = outbox.Preview, 4
 	soon := t0.Add(row.Backoff())
 	for _, c := range []struct {
 		name string
@@ -106,7 +106,7 @@ func TestResolve(t *testing.T) {
 		{"hold after 24 h", row, outbox.Hold, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
 		{"drop", row, outbox.Drop, t0, outbox.Settlement{State: outbox.Dead}},
 		{"preview", preview, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead}},
-		{"deletion", takeBack, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon}},
+		{"deletion", deletion, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := outbox.ResolveUncertain(c.row, c.at, c.p)
@@ -121,7 +121,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestReasonIsBounded(t *testing.T) {
+func TestDecideBoundsReason(t *testing.T) {
 	row := outbox.Row{State: outbox.Attempting, Created: t0}
 	for _, text := range []string{strings.Repeat("ä", 400), strings.Repeat("x", 10_000), "bad \xff bytes"} {
 		got := outbox.Decide(row, &chat.SendError{Outcome: chat.Transient, Reason: text}, t0.Add(outbox.MaxRetryTime), outbox.Resend).Reason
@@ -157,7 +157,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestMarkRepeat(t *testing.T) {
+func TestAddRepeatNotice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 40, 200).Draw(t, "text")
 		in := chat.RichText{Text: text}
@@ -183,7 +183,7 @@ func TestMarkRepeat(t *testing.T) {
 			t.Fatal("the original was changed:\n" + d)
 		}
 		if d := cmp.Diff(out, outbox.AddRepeatNotice(out, outbox.RepeatNotice)); d != "" {
-			t.Fatal("marked twice:\n" + d)
+			t.Fatal("added twice:\n" + d)
 		}
 	})
 }

@@ -1,4 +1,4 @@
 package outbox
 
-// Remembered returns how many things b keeps in memory.
-func (b *Throttle) Remembered() int { return len(b.rooms) + len(b.accounts) + len(b.sent) }
+// Remembered returns the number of entries in t.
+func (t *Throttle) Remembered() int { return len(t.chats) + len(t.accounts) + len(t.sent) }

@@ -10,33 +10,33 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A world is one row together with what the platform really has: the two things
-// of which the daemon sees only one.
-type world struct {
+// A modelState is one row together with the messages that the platform really has,
+// which the daemon cannot see.
+type modelState struct {
 	row outbox.Row
 	now time.Time
-	// visible counts the messages that people see; plain those of them without
-	// the mark, sent although an earlier one might have been there.
+	// visible counts the messages that users see; unmarked counts those of them that
+	// were sent without the repeat notice although an earlier one was visible.
 	visible, unmarked int
 	trail             string
 }
 
-// key makes worlds comparable: what differs only in how it came about is one.
-func (w world) key() string {
+// key returns a key for equal states, whatever led to them.
+func (w modelState) key() string {
 	return fmt.Sprint(w.row.State, w.row.Attempts, w.row.MayBeRepeat, w.row.NextAttempt.Sub(t0), w.now.Sub(t0), w.visible, w.unmarked)
 }
 
-// An ending is how one attempt can end: what the platform did, and what came
-// back.
-type ending struct {
+// An attemptResult is one way in which an attempt can end: whether the message
+// arrives, and the error of the adapter.
+type attemptResult struct {
 	name    string
 	arrives bool
 	err     error
 }
 
-func endings() []ending {
+func attemptResults() []attemptResult {
 	refused := &chat.SendError{Outcome: chat.Transient, Reason: "refused"}
-	return []ending{
+	return []attemptResult{
 		{"ok", true, nil},
 		{"refused", false, refused},
 		{"flood", false, &chat.SendError{Outcome: chat.Transient, Reason: "flood", RetryAfter: 7 * time.Hour}},
@@ -48,16 +48,16 @@ func endings() []ending {
 	}
 }
 
-// A rig is one configuration of the machine.
-type rig struct {
+// A modelConfig is one configuration of the state machine.
+type modelConfig struct {
 	role    outbox.Role
 	policy  outbox.UncertainPolicy
 	canFind bool
 }
 
-// next returns every world that can follow w.
-func (g rig) next(w world) (all []world) {
-	step := func(trail string, s outbox.Settlement, f func(*world)) {
+// next returns all states that can follow w.
+func (g modelConfig) next(w modelState) (all []modelState) {
+	step := func(trail string, s outbox.Settlement, f func(*modelState)) {
 		n := w
 		n.trail += " > " + trail
 		if f != nil {
@@ -82,11 +82,11 @@ func (g rig) next(w world) (all []world) {
 		step("not found", outbox.Settlement{State: outbox.NotSent, NextAttempt: w.now}, nil)
 		return all
 	}
-	for _, e := range endings() {
+	for _, e := range attemptResults() {
 		r := w.row
 		r.State = outbox.Attempting
 		r.Attempts++
-		step(e.name, outbox.Decide(r, e.err, w.now, g.policy), func(n *world) {
+		step(e.name, outbox.Decide(r, e.err, w.now, g.policy), func(n *modelState) {
 			n.row.Attempts = r.Attempts
 			if !e.arrives {
 				return
@@ -100,42 +100,44 @@ func (g rig) next(w world) (all []world) {
 	return all
 }
 
-func (g rig) held(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
+func (g modelConfig) isHeld(r outbox.Row) bool {
+	return r.State == outbox.Uncertain && r.NextAttempt.IsZero()
+}
 
-// check says what must hold in w, whatever has happened.
-func (g rig) check(t *testing.T, w world) {
+// check fails the test if w violates an invariant.
+func (g modelConfig) check(t *testing.T, w modelState) {
 	t.Helper()
 	fail := func(what string) { t.Fatalf("%+v: %s:%s", g, what, w.trail) }
 	switch {
 	case w.unmarked > 0:
 		fail("a second copy was not marked")
 	case w.row.State == outbox.Sent && w.visible == 0:
-		fail("sent, but nobody has it")
+		fail("sent, but not visible")
 	case g.policy != outbox.Resend && w.visible > 1:
 		fail("two copies though the policy forbids it")
 	case g.role == outbox.Preview && w.visible > 1:
 		fail("a preview was repeated")
 	case w.row.State == outbox.NotSent && w.row.NextAttempt.IsZero():
-		fail("waits without a time")
-	case g.held(w.row) && g.policy != outbox.Hold:
+		fail("not sent, without a next attempt")
+	case g.isHeld(w.row) && g.policy != outbox.Hold:
 		fail("held without the policy")
 	case w.row.State != outbox.Sent && w.row.State != outbox.NotSent && w.row.State != outbox.Uncertain && w.row.State != outbox.Dead && w.row.State != outbox.Queued:
 		fail("settled as " + string(w.row.State))
 	}
 }
 
-// Every sequence of endings, in every configuration, keeps the promises of the
-// package; and every row comes to an end in bounded time.
-func TestEveryLifeOfARow(t *testing.T) {
-	const deepest = 7 // attempts; seven hours of flood each are more than a life
+// Every sequence of attempt results, in every configuration, keeps the invariants of
+// the package, and every row becomes terminal in bounded time.
+func TestRowLifecycleInvariants(t *testing.T) {
+	const maxAttempts = 7 // seven waits of seven hours exceed MaxRetryTime
 	for _, role := range []outbox.Role{outbox.Reply, outbox.Preview, outbox.Notice} {
 		for _, policy := range []outbox.UncertainPolicy{outbox.Resend, outbox.Hold, outbox.Drop} {
 			for _, canFind := range []bool{false, true} {
-				g := rig{role, policy, canFind}
+				g := modelConfig{role, policy, canFind}
 				seen := map[string]bool{}
 				states := map[outbox.State]int{}
-				start := world{row: outbox.Row{ID: 3, Role: role, State: outbox.Queued, Created: t0}, now: t0}
-				for todo := []world{start}; len(todo) > 0; {
+				start := modelState{row: outbox.Row{ID: 3, Role: role, State: outbox.Queued, Created: t0}, now: t0}
+				for todo := []modelState{start}; len(todo) > 0; {
 					w := todo[len(todo)-1]
 					todo = todo[:len(todo)-1]
 					if seen[w.key()] {
@@ -144,13 +146,13 @@ func TestEveryLifeOfARow(t *testing.T) {
 					seen[w.key()] = true
 					states[w.row.State]++
 					g.check(t, w)
-					if w.row.Terminal() || g.held(w.row) {
+					if w.row.Terminal() || g.isHeld(w.row) {
 						continue
 					}
 					if w.now.Sub(t0) > outbox.MaxRetryTime+7*time.Hour {
 						t.Fatalf("%+v: still alive after %v:%s", g, w.now.Sub(t0), w.trail)
 					}
-					if w.row.Attempts < deepest {
+					if w.row.Attempts < maxAttempts {
 						todo = append(todo, g.next(w)...)
 					}
 				}
@@ -158,16 +160,15 @@ func TestEveryLifeOfARow(t *testing.T) {
 					t.Errorf("%+v: reached only %v", g, states)
 				}
 				if role == outbox.Reply && len(seen) < 20 {
-					t.Errorf("%+v: only %d worlds were seen: the model explores nothing", g, len(seen))
+					t.Errorf("%+v: only %d states were seen: the model explores nothing", g, len(seen))
 				}
 			}
 		}
 	}
 }
 
-// A platform that refuses for as long as it likes ends every row within a day
-// and its last wait.
-func TestRowsEnd(t *testing.T) {
+// A row that is always refused becomes dead within MaxRetryTime and its last wait.
+func TestRowExpiresWhenAlwaysRefused(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, time.Hour} {
 		row := outbox.Row{ID: 1, Role: outbox.Reply, State: outbox.NotSent, Created: t0}
 		now := t0
@@ -179,11 +180,11 @@ func TestRowsEnd(t *testing.T) {
 			}
 			row.State, now = s.State, s.NextAttempt
 			if row.State == outbox.NotSent && now.Sub(t0) > outbox.MaxRetryTime+max(after, 5*time.Minute) {
-				t.Fatalf("after=%v: tried again %v after it was made", after, now.Sub(t0))
+				t.Fatalf("after=%v: retried %v after it was created", after, now.Sub(t0))
 			}
 		}
 		if row.Attempts < 24 {
-			t.Errorf("after=%v: given up after %d attempts", after, row.Attempts)
+			t.Errorf("after=%v: dead after %d attempts", after, row.Attempts)
 		}
 	}
 }

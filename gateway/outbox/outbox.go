@@ -1,16 +1,18 @@
-// Package outbox holds the life of an outbound message.
+// Package outbox defines the life cycle of an outbound message and decides what to
+// do after each delivery attempt.
 //
 //	          ┌────────────── known_not_sent(due) ◄─────┐
 //	          ▼                                         │ refused
 //	queued ─► attempting(n) ─► sent(receipt)            │
 //	              │  └──────────────────────────────────┤
-//	              ├─► dead(reason)   rejected, or 24 h over
-//	              └─► uncertain      the request left and no answer came,
-//	                                 or we died in between
+//	              ├─► dead(reason)   rejected, or retried for 24 h
+//	              └─► uncertain      the request was sent without a response,
+//	                                 or the process died in between
 //
-// A row is written before its first attempt and an attempt before the request
-// leaves, so that after a crash the rows found attempting are exactly those of
-// which it is not known whether they arrived.
+// A Row is stored before its first attempt, and an attempt is stored before its
+// request is sent, so that after a crash the rows in the state attempting are
+// exactly those for which it is unknown whether they arrived. Decide is a pure
+// function; only a Throttle has state. Package delivery sends the rows.
 package outbox
 
 import (
@@ -20,12 +22,12 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An ID names a row; it is the order of creation.
+// An ID identifies a row. IDs increase in the order of creation.
 type ID uint64
 
 func (id ID) String() string { return "o" + strconv.FormatUint(uint64(id), 10) }
 
-// A State is a stage in the life of a row.
+// A State is a stage in the life cycle of a row.
 type State string
 
 // The states of a row. Sent and Dead are terminal.
@@ -38,66 +40,67 @@ const (
 	Dead       State = "dead"
 )
 
-// A Role says what a row is to its turn.
+// A Role is the function of a row in its turn.
 type Role string
 
 // The roles of rows.
 const (
-	Reply   Role = "reply"   // a piece of a turn's answer
+	Reply   Role = "reply"   // a part of a turn's answer
 	Preview Role = "preview" // the message that shows an answer while it is written
-	Notice  Role = "notice"  // something the daemon says by itself
+	Notice  Role = "notice"  // a message of the daemon that is no answer
 )
 
-// A Row is one outbound message and what became of it.
+// A Row is one outbound message and its delivery state.
 type Row struct {
 	ID   ID   `json:"id"`
 	Role Role `json:"role"`
-	// Question is what the row asks of people while a tool waits; "" mostly.
+	// Question is the ID of the question or approval request that the row shows;
+	// "" for all other rows.
 	Question string        `json:"q,omitempty"`
 	Turn     string        `json:"turn,omitempty"`
 	Msg      chat.Outbound `json:"msg"`
-	// Replaces names a preview row: if that arrived, this row is an edit of its
-	// message instead of a message of its own.
+	// Replaces is the ID of a preview row. If that row was sent, this row is delivered
+	// as an edit of its message instead of as a new message.
 	Replaces ID `json:"replaces,omitempty"`
-	// Delete names a preview row whose message is taken back; the row has no
-	// text of its own.
+	// Delete is the ID of a preview row whose message this row deletes; this row has
+	// no text.
 	Delete ID `json:"delete,omitempty"`
 
 	State    State     `json:"state"`
 	Attempts int       `json:"n,omitempty"`
 	Epoch    uint64    `json:"epoch,omitempty"` // of the process that attempts
 	Created  time.Time `json:"created"`
-	// FirstAttempt is when the row was first tried, and Idle for how long nobody has tried
-	// it since although it was due: nothing ran, or the clock was put forward.
+	// FirstAttempt is the time of the first attempt. IdleFor is the total time after it
+	// in which the row was due but not attempted, because the daemon was down or the
+	// clock was set forward.
 	FirstAttempt time.Time     `json:"began,omitzero"`
 	IdleFor      time.Duration `json:"idle,omitempty"`
-	// NextAttempt is when the row may be worked on again, not before. A row that is
-	// Unsure with a zero Due is held: it is the operator's, and later rows of its
-	// queue do not wait for it.
+	// NextAttempt is the earliest time of the next attempt. A row that is Uncertain
+	// with a zero NextAttempt is held: the operator decides about it, and later rows
+	// of its queue do not wait for it.
 	NextAttempt time.Time `json:"due,omitzero"`
-	// Delay is how long it was until Due when Due was set; see Left.
+	// Delay is the time until NextAttempt when that was set; see TimeUntilDue.
 	Delay   time.Duration `json:"wait,omitempty"`
 	Settled time.Time     `json:"settled,omitzero"`
 	Receipt *chat.Receipt `json:"receipt,omitempty"`
-	Reason  string        `json:"reason,omitempty"` // last failure, in words
-	// MayBeRepeat says that an earlier attempt may have arrived, so the text says
-	// that it may be a repeat.
+	Reason  string        `json:"reason,omitempty"` // description of the last failure
+	// MayBeRepeat reports whether an earlier attempt may have arrived. The next one
+	// is then sent with the RepeatNotice.
 	MayBeRepeat bool `json:"repeat,omitempty"`
-	// RedactWhenDone says that the row's conversation was deleted, or that it tells a
-	// secret: what it says is gone once it has ended.
+	// RedactWhenDone reports whether the text is to be deleted once the row is
+	// terminal, because the row's conversation was deleted or it contains a secret.
 	RedactWhenDone bool `json:"forgotten,omitempty"`
 }
 
-// clockSlack is by how much the clock may be corrected without anything being
-// thought of it.
+// clockSlack is the maximum correction of the system clock that does not count as
+// setting the clock back.
 const clockSlack = time.Minute
 
-// TimeUntilDue returns how long r has to wait at now; 0: it is due. What is to wait for
-// longer than it was told to was told by a clock that has been set back since,
-// and is due.
+// TimeUntilDue returns how long r has to wait at now; 0 if it is due. A row whose
+// remaining time exceeds its Delay is due, because the clock was set back since.
 func (r Row) TimeUntilDue(now time.Time) time.Duration {
 	longest := r.Delay + clockSlack
-	if r.Delay == 0 { // it was stored before Wait was
+	if r.Delay == 0 { // stored by a version without Delay
 		longest = MaxRetryTime
 	}
 	left := r.NextAttempt.Sub(now)
@@ -107,16 +110,16 @@ func (r Row) TimeUntilDue(now time.Time) time.Duration {
 	return left
 }
 
-// idleLong is how late an attempt is of which it is not known why.
-const idleLong = time.Hour
+// minUnexplainedDelay is the minimum lateness of an attempt that counts as idle time.
+const minUnexplainedDelay = time.Hour
 
-// Attempt returns r with an attempt registered at now, in the process of that
+// Attempt returns r with an attempt registered at now by the process with the given
 // epoch.
 func (r Row) Attempt(now time.Time, epoch uint64) Row {
 	switch late := now.Sub(r.NextAttempt); {
 	case r.FirstAttempt.IsZero():
 		r.FirstAttempt = now
-	case !r.NextAttempt.IsZero() && late > idleLong:
+	case !r.NextAttempt.IsZero() && late > minUnexplainedDelay:
 		r.IdleFor += late
 	}
 	r.State, r.Epoch, r.NextAttempt = Attempting, epoch, time.Time{}
@@ -124,7 +127,8 @@ func (r Row) Attempt(now time.Time, epoch uint64) Row {
 	return r
 }
 
-// DelayUntil returns the Wait of a row that is made due at now.
+// DelayUntil returns the Delay of a row whose NextAttempt is set to due at now; 0 if
+// due is zero.
 func DelayUntil(due, now time.Time) time.Duration {
 	if due.IsZero() {
 		return 0
@@ -132,25 +136,26 @@ func DelayUntil(due, now time.Time) time.Duration {
 	return max(due.Sub(now), 1)
 }
 
-// Terminal reports whether nothing more will happen to r by itself.
+// Terminal reports whether r is not attempted again by itself.
 func (r Row) Terminal() bool { return r.State == Sent || r.State == Dead }
 
-// DeadLetter reports whether r was given up and somebody may care: a preview
-// that was given up is made up for by the reply.
+// DeadLetter reports whether r is a dead letter that an operator may care about. A
+// dead preview is none, because the reply follows it, and neither is a row that is
+// to be redacted.
 func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview && !r.RedactWhenDone }
 
-// Redacted is r without anything that it says, and without what is known of its
-// failures: platforms quote what they refuse.
+// Redacted returns r without its content and without its failure reason, because
+// platforms quote the text that they refuse.
 func (r Row) Redacted() Row {
 	r.Msg = chat.Outbound{ID: r.Msg.ID, To: r.Msg.To, ReplyTo: r.Msg.ReplyTo, Quiet: r.Msg.Quiet}
 	r.Question, r.Reason, r.RedactWhenDone = "", "", true
 	return r
 }
 
-// A Settlement is what an attempt came to.
+// A Settlement is the recorded result of an attempt.
 type Settlement struct {
 	ID          ID
-	State       State // Sent, NotSent, Unsure or Dead
+	State       State // Sent, NotSent, Uncertain or Dead
 	NextAttempt time.Time
 	Receipt     *chat.Receipt
 	Reason      string

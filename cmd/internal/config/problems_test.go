@@ -85,7 +85,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"address", "telegram: {api_url: localhost}\n", "config.yaml:1:21: platforms.telegram.api_url: want a URL such as https://host"},
 	{"scheme", "telegram: {api_url: 'ftp://h'}\n", "config.yaml:1:21: platforms.telegram.api_url: want a URL that begins with http:// or https://"},
 	{"pattern", "telegram: {mention_patterns: [ok, '(?=x)']}\n", "config.yaml:1:35: platforms.telegram.mention_patterns[1]: this is not a regular expression of RE2, which has no look-ahead and no back-references"},
-	{"rate", "telegram: {rate: fast}\n", "config.yaml:1:18: platforms.telegram.rate.account: a rate is a number from 1 to 10000, a slash and a time, such as 20/1m"},
+	{"rate", "telegram: {rate: fast}\n", "config.yaml:1:18: platforms.telegram.rate.account: invalid rate \"fast\": want a number from 1 to 10000, a slash and a duration, such as 20/1m"},
 	{"listen", "telegram: {webhook_listen: here}\n", "config.yaml:1:28: platforms.telegram.webhook_listen: want an address and a port, such as 127.0.0.1:8443"},
 
 	{"custom without address", "model: {provider: custom, default: m}\n", "config.yaml:1:19: model.base_url: the provider custom needs an address: up to and including /v1"},
