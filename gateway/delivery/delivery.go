@@ -1,11 +1,12 @@
-// Package delivery renders, splits, streams, edits and retries what the daemon
-// says.
+// Package delivery renders outbound messages and sends them: it splits, streams,
+// edits and retries them.
 //
-// Everything that a person is meant to keep is a row of the outbox, and leaves
-// through one worker per address, in order, one row at a time: the attempt is
-// on disk before the request leaves, the receipt before the next row does. What
-// is decoration (typing, the edits of a preview) goes past the outbox, on its
-// own budget, and nothing waits for it.
+// Every message that users are meant to keep is a row of the outbox. A Delivery
+// sends rows through one worker per address, in order, one row at a time: an
+// attempt is on disk before its request is sent, a receipt before the next row is
+// sent. Decoration, which is typing indicators and edits of a preview, bypasses the
+// outbox; nothing waits for it. Package outbox decides what follows an attempt, and
+// package markup renders and splits texts.
 package delivery
 
 import (
@@ -23,53 +24,53 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options are what a Delivery works with.
+// Options configure a Delivery.
 type Options struct {
 	Store    Store
 	Adapters map[chat.Account]chat.Adapter
-	// Uncertain is the policy for sends of which nobody can say whether they
-	// arrived: resend, hold or drop.
+	// Uncertain is the policy for messages of which it is unknown whether they
+	// arrived.
 	Uncertain outbox.UncertainPolicy
-	// RepeatNotice is what outbox.RepeatMark is in the language of the people, and no
-	// longer; "" is that itself.
+	// RepeatNotice is the translation of outbox.RepeatNotice, and must not be longer;
+	// "" means outbox.RepeatNotice.
 	RepeatNotice string
-	// Preview shows answers while they are written, where the platform can edit.
+	// Preview enables previews of unfinished answers on platforms that can edit.
 	Preview bool
-	// EditInterval is the least time between two edits of one preview; 0 takes
-	// the platform's.
+	// EditInterval is the minimum time between two edits of one preview. A larger
+	// interval of the platform takes precedence.
 	EditInterval time.Duration
-	// Ceilings are the operator's own limits. Without one, only what the
-	// platform's answers say holds a send back.
+	// Ceilings are the rate limits that the operator configured. An account without
+	// one is limited only by the responses of its platform.
 	Ceilings map[chat.Account]outbox.RateLimit
-	// SendTimeout ends a request that gets no answer; 0 is 60 s.
+	// SendTimeout limits a request to a platform; 0 means 60 s.
 	SendTimeout time.Duration
-	// Settled is told of each attempt's result once it is stored; it must not wait.
-	// nil: nobody is told.
+	// Settled, if set, is called with the settlement of each attempt once that is
+	// stored. It must not block.
 	Settled func(outbox.Row, outbox.Settlement)
-	// Observe is told of attempts. It must not wait.
+	// Observe receives an event for each attempt. It must not block.
 	Observe observe.Func
 	Masker  *secret.Masker
 	Log     *zap.Logger
 }
 
-// maxSenders bounds how many addresses are sent to at once.
+// maxSenders is the maximum number of addresses that are sent to concurrently.
 const maxSenders = 1024
 
-// A Delivery carries rows to platforms. Its methods may be called from any
-// goroutine.
+// A Delivery sends the rows of the outbox to platforms. Its methods may be called
+// from any goroutine.
 type Delivery struct {
-	opts  Options
-	lanes *lane.Set[chat.Address]
-	stop  sync.Once
-	done  chan struct{} // closed when no new row is taken up
+	opts     Options
+	lanes    *lane.Set[chat.Address]
+	stopOnce sync.Once
+	done     chan struct{} // closed when no further attempt may start
 
-	budget *outbox.Throttle
+	throttle *outbox.Throttle
 
 	mu     sync.Mutex                   // guards what follows
-	timers map[chat.Address]*time.Timer // addresses that wait for their head to be due
+	timers map[chat.Address]*time.Timer // addresses whose next row is not due yet
 }
 
-// New returns a Delivery that does nothing until Start.
+// New returns a Delivery. It sends nothing until Start, Enqueue or a Wake.
 func New(o Options) *Delivery {
 	if o.SendTimeout == 0 {
 		o.SendTimeout = 60 * time.Second
@@ -80,12 +81,12 @@ func New(o Options) *Delivery {
 	if o.RepeatNotice == "" {
 		o.RepeatNotice = outbox.RepeatNotice
 	}
-	d := &Delivery{opts: o, budget: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
-	d.lanes = lane.New(maxSenders, d.work)
+	d := &Delivery{opts: o, throttle: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
+	d.lanes = lane.New(maxSenders, d.sendDue)
 	return d
 }
 
-// Start wakes the queues that have rows from an earlier process.
+// Start wakes the queues that have rows of an earlier process.
 func (d *Delivery) Start(ctx context.Context) error {
 	queues, err := d.opts.Store.Queues(ctx)
 	if err != nil {
@@ -97,10 +98,10 @@ func (d *Delivery) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wake says that rows wait for to.
+// Wake starts sending the rows that are due for to.
 func (d *Delivery) Wake(to chat.Address) { d.lanes.Wake(to) }
 
-// WakeRows wakes the queues of rows.
+// WakeRows wakes the queues of the addresses of rows.
 func (d *Delivery) WakeRows(rows []outbox.Row) {
 	for i, r := range rows {
 		if i == 0 || r.Msg.To != rows[i-1].Msg.To {
@@ -109,7 +110,8 @@ func (d *Delivery) WakeRows(rows []outbox.Row) {
 	}
 }
 
-// Enqueue stores rows and sends them. It returns once they are on disk.
+// Enqueue stores rows, wakes their queues and returns the rows with their IDs. It
+// returns once they are on disk.
 func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -122,18 +124,18 @@ func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Ro
 	return rows, nil
 }
 
-// flushTime is how long Close sends on what is due: what turns have said that
-// were let finish, and rows whose attempt is on disk already.
-const flushTime = 5 * time.Second
+// flushTimeout limits how long Close keeps sending due rows: replies of turns that
+// were allowed to finish, and rows whose attempt is already on disk.
+const flushTimeout = 5 * time.Second
 
-// Close sends what is due for a moment, then takes no new row up, and waits for
-// the requests that are under way, or for ctx. What is left stays in the outbox.
+// Close sends due rows for at most flushTimeout. Then it starts no further attempt
+// and waits for the running requests, or for ctx. Other rows stay in the outbox.
 func (d *Delivery) Close(ctx context.Context) error {
 	d.lanes.RefuseWakes()
-	flush, cancel := context.WithTimeout(ctx, flushTime)
+	flush, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	flushed := d.lanes.Wait(flush)
-	d.stop.Do(func() { close(d.done) })
+	d.stopOnce.Do(func() { close(d.done) })
 	d.mu.Lock()
 	for to, t := range d.timers {
 		t.Stop()
@@ -147,8 +149,8 @@ func (d *Delivery) Close(ctx context.Context) error {
 	return d.lanes.Wait(ctx)
 }
 
-// wakeIn wakes to after wait, once.
-func (d *Delivery) wakeIn(to chat.Address, wait time.Duration) {
+// wakeAfter wakes the queue of to after wait. It replaces an earlier timer of to.
+func (d *Delivery) wakeAfter(to chat.Address, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopping() {
@@ -165,37 +167,39 @@ func (d *Delivery) wakeIn(to chat.Address, wait time.Duration) {
 	})
 }
 
-// A Draft says for what and how a text is rendered.
+// A Draft holds the properties that Render gives to the rows of a text.
 type Draft struct {
 	To             chat.Address
 	Turn           string
 	Role           outbox.Role
-	ReplyTo        string // platform id of the message to quote with the first piece
-	QuoteEveryPart bool   // quote with each piece
+	ReplyTo        string // platform ID of the message that the first piece quotes
+	QuoteEveryPart bool   // each piece quotes ReplyTo
 	Quiet          bool
-	Secret         bool // what it says is not kept once it has ended; see outbox.Row.Forgotten
-	// ReplyToIDs, As and Usage are told to adapters whose clients wait for answers; see
-	// chat.About.
+	Secret         bool // the text is deleted once the row is terminal; see outbox.Row.RedactWhenDone
+	// ReplyToIDs, Purpose and Usage are for adapters whose clients wait for the answer;
+	// see chat.ReplyContext.
 	ReplyToIDs []string
 	Purpose    chat.Purpose
 	Usage      *chat.Usage
 }
 
-// repeatNoticeRoom is what each piece leaves free for the mark of a possible repeat.
-const repeatNoticeRoom = len(outbox.RepeatNotice) + 1
+// repeatNoticeSize is the number of bytes that each piece reserves for
+// outbox.AddRepeatNotice.
+const repeatNoticeSize = len(outbox.RepeatNotice) + 1
 
-// Render makes rows of Markdown: parsed once, split where the platform needs
-// it, secrets masked. On a platform that is Raw it stays one piece of Markdown.
+// Render returns rows for a Markdown text with its secrets masked. The text is
+// parsed and split at the limits of the platform; where RawMarkdown, it stays one
+// piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	a, ok := d.opts.Adapters[f.To.AccountID()]
 	if d.RawMarkdown(f.To) {
-		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.raw(d.opts.Masker.Mask(md))}}
+		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.rawMessage(d.opts.Masker.Mask(md))}}
 	}
 	rich := markup.Parse(d.opts.Masker.Mask(md))
 	pieces := []chat.RichText{rich}
 	if ok {
 		ft := a.Capabilities()
-		pieces = markup.Split(rich, ft.MaxTextSize-repeatNoticeRoom, ft.TextSize)
+		pieces = markup.Split(rich, ft.MaxTextSize-repeatNoticeSize, ft.TextSize)
 	}
 	rows := make([]outbox.Row, len(pieces))
 	for i, p := range pieces {
@@ -207,21 +211,21 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	return rows
 }
 
-// RawMarkdown reports whether the clients at an address read Markdown themselves.
+// RawMarkdown reports whether the clients at an address render Markdown themselves.
 func (d *Delivery) RawMarkdown(to chat.Address) bool {
 	a, ok := d.opts.Adapters[to.AccountID()]
 	return ok && a.Capabilities().RawMarkdown
 }
 
-// raw is the message that carries md to a platform whose clients read Markdown.
-func (f Draft) raw(md string) chat.Outbound {
+// rawMessage returns the message with md for a platform with RawMarkdown.
+func (f Draft) rawMessage(md string) chat.Outbound {
 	return chat.Outbound{
 		To: f.To, Text: chat.PlainText(md), ReplyTo: f.ReplyTo, Quiet: f.Quiet,
 		ReplyContext: &chat.ReplyContext{Purpose: f.Purpose, IDs: f.ReplyToIDs, Usage: f.Usage},
 	}
 }
 
-// SendNotice renders md and sends it as a notice.
+// SendNotice renders md and enqueues it, as a notice unless f has a Role.
 func (d *Delivery) SendNotice(ctx context.Context, md string, f Draft) error {
 	if f.Role == "" {
 		f.Role = outbox.Notice
@@ -230,12 +234,12 @@ func (d *Delivery) SendNotice(ctx context.Context, md string, f Draft) error {
 	return err
 }
 
-// DeletePreviewRow is the row that takes the message of a preview back.
+// DeletePreviewRow returns a row that deletes the message of a preview.
 func DeletePreviewRow(to chat.Address, turn string, preview outbox.ID) outbox.Row {
 	return outbox.Row{Role: outbox.Preview, Turn: turn, Msg: chat.Outbound{To: to}, Delete: preview}
 }
 
-// DeletePreview takes the message of a preview back, if it was sent.
+// DeletePreview enqueues the deletion of the message of a preview, if it was sent.
 func (d *Delivery) DeletePreview(ctx context.Context, to chat.Address, turn string, preview outbox.ID) error {
 	_, err := d.Enqueue(ctx, DeletePreviewRow(to, turn, preview))
 	return err

@@ -16,49 +16,50 @@ import (
 )
 
 const (
-	firstTick       = 150 * time.Millisecond // before a turn shows that it runs
-	firstText       = 700 * time.Millisecond // before an answer that is being written is shown
-	typingEvery     = 4 * time.Second
-	minVisible      = 4               // characters worth a message of their own
-	decoration      = 5 * time.Second // longest request for decoration
-	editDrain       = 2 * time.Second // longest wait for an edit that is under way
-	maxEditFailures = 3               // refused edits before a preview is left alone
+	firstTickDelay    = 150 * time.Millisecond // before a running turn shows activity
+	firstTextDelay    = 700 * time.Millisecond // before an unfinished answer is shown
+	typingInterval    = 4 * time.Second
+	minVisibleChars   = 4               // characters, minimum length of a preview
+	decorationTimeout = 5 * time.Second // of a request for decoration
+	editDrainTimeout  = 2 * time.Second // of the wait for a running edit
+	maxEditFailures   = 3               // failed edits before a preview is no longer edited
 )
 
-// A Stream shows that a turn runs and what it has written so far: typing, and
-// one preview message that is edited. It is decoration, except that the preview
-// itself is a row of the outbox, so that it is found again after a crash.
+// A Stream shows the progress of a turn: a typing indicator, and a preview message
+// with the text so far, which is edited. All of it is decoration, except that the
+// preview is a row of the outbox, so that it is found after a crash. Its methods may
+// be called from any goroutine.
 type Stream struct {
-	d       *Delivery
-	f       Draft
-	adapter chat.Adapter
-	raw     bool        // each preview is a beginning of the final text
-	editor  chat.Editor // nil: no previews here
-	typer   chat.Typer  // nil: no typing here
-	ctx     context.Context
-	cancel  context.CancelFunc
+	delivery    *Delivery
+	draft       Draft
+	adapter     chat.Adapter
+	rawMarkdown bool        // see chat.Capabilities.RawMarkdown; each preview is a prefix of the final text
+	editor      chat.Editor // nil: no previews
+	typer       chat.Typer  // nil: no typing indicator
+	ctx         context.Context
+	cancel      context.CancelFunc
 
 	mu           sync.Mutex // guards what follows
 	timer        *time.Timer
 	text         strings.Builder
-	said         string // on a raw platform: what stands ahead of text
-	note         string // shown while there is no text
-	since        time.Time
-	typed        time.Time
+	preamble     string // with rawMarkdown: precedes text
+	status       string // shown while text is empty
+	startedAt    time.Time
+	typedAt      time.Time
 	shown        string
 	interval     time.Duration
 	editFailures int
 	preview      outbox.ID
 	receipt      string
 	finished     bool
-	left         bool          // Finish has returned
-	busy         chan struct{} // closed when the tick that runs is over
+	returned     bool          // Finish has returned
+	tickDone     chan struct{} // closed at the end of the running tick; nil if none runs
 }
 
-// Stream starts to show the turn of f. prior is the preview that a dead process
-// left for the same turn, or 0. The caller must call Finish.
+// Stream starts to show the progress of the turn of f. prior is the preview that an
+// earlier process has created for the same turn, or 0. The caller must call Finish.
 func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
-	s := &Stream{d: d, f: f, preview: prior, since: time.Now(), interval: d.opts.EditInterval}
+	s := &Stream{delivery: d, draft: f, preview: prior, startedAt: time.Now(), interval: d.opts.EditInterval}
 	s.adapter = d.opts.Adapters[f.To.AccountID()]
 	if s.adapter != nil {
 		if d.opts.Preview {
@@ -67,7 +68,7 @@ func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
 		s.typer, _ = s.adapter.(chat.Typer)
 		ft := s.adapter.Capabilities()
 		s.interval = max(s.interval, ft.EditInterval)
-		if s.raw = ft.RawMarkdown; s.raw {
+		if s.rawMarkdown = ft.RawMarkdown; s.rawMarkdown {
 			s.interval = ft.EditInterval
 		}
 	}
@@ -78,52 +79,52 @@ func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(firstTick, s.tick) // Finish waits for the tick that runs
+	s.timer = time.AfterFunc(firstTickDelay, s.tick) // Finish waits for a running tick
 	return s
 }
 
-// Write adds text to what is shown.
+// Write appends delta to the text.
 func (s *Stream) Write(delta string) {
 	s.mu.Lock()
 	s.text.WriteString(delta)
 	s.mu.Unlock()
 }
 
-// Retract forgets the text written so far.
+// Retract discards the text written so far.
 func (s *Stream) Retract() {
 	s.mu.Lock()
 	s.text.Reset()
 	s.mu.Unlock()
 }
 
-// EndPreamble says that the text written so far stands ahead of a tool call and is not
-// the answer. It is forgotten; a raw platform, which cannot take it back, keeps
-// it ahead of what follows.
+// EndPreamble marks the text written so far as the preamble of a tool call, which is
+// not part of the answer. It is discarded, except on a platform with RawMarkdown,
+// which cannot retract text: there it stays in front of the following text.
 func (s *Stream) EndPreamble() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if text := strings.TrimSpace(s.text.String()); s.raw && text != "" {
-		s.said += text + "\n\n"
+	if text := strings.TrimSpace(s.text.String()); s.rawMarkdown && text != "" {
+		s.preamble += text + "\n\n"
 	}
 	s.text.Reset()
 }
 
-// EndMessage ends a message of what is written so far, where what follows can be shown
-// in another one. It returns the text, "" if there is none or it cannot be ended
-// now, and the preview that is to become it, 0 if there is none. Like Finish it
-// waits only briefly for an edit that is under way.
+// EndMessage ends the current message, so that the following text goes into another
+// one. It returns the text so far, or "" if there is none or the message cannot be
+// ended now, and the preview that the text should replace, or 0 if there is none.
+// Like Finish it waits at most editDrainTimeout for a running edit.
 func (s *Stream) EndMessage() (text string, preview outbox.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text = strings.TrimSpace(s.text.String())
-	if s.editor == nil || s.raw || s.finished || text == "" {
+	if s.editor == nil || s.rawMarkdown || s.finished || text == "" {
 		return "", 0
 	}
-	s.finished = true // no tick begins meanwhile
+	s.finished = true // no tick starts meanwhile
 	s.timer.Stop()
-	if busy := s.busy; busy != nil {
+	if busy := s.tickDone; busy != nil {
 		s.mu.Unlock()
-		wait := time.NewTimer(editDrain)
+		wait := time.NewTimer(editDrainTimeout)
 		select {
 		case <-busy:
 		case <-wait.C:
@@ -132,55 +133,57 @@ func (s *Stream) EndMessage() (text string, preview outbox.ID) {
 		s.mu.Lock()
 	}
 	s.finished = false
-	if s.typed.IsZero() { // nobody has seen yet that the agent works
-		s.timer.Reset(max(0, firstTick-time.Since(s.since)))
+	if s.typedAt.IsZero() { // no activity was shown yet
+		s.timer.Reset(max(0, firstTickDelay-time.Since(s.startedAt)))
 	} else {
 		s.timer.Reset(max(s.interval, 100*time.Millisecond))
 	}
-	if s.busy != nil {
+	if s.tickDone != nil {
 		return "", 0
 	}
 	preview = s.preview
-	s.preview, s.receipt, s.shown, s.note = 0, "", "", ""
+	s.preview, s.receipt, s.shown, s.status = 0, "", "", ""
 	s.text.Reset()
 	return text, preview
 }
 
-// FinalText is the final text that answer makes together with what stands ahead of
-// it.
+// FinalText returns answer with the preamble that a platform with RawMarkdown shows
+// in front of it.
 func (s *Stream) FinalText(answer string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.said + answer
+	return s.preamble + answer
 }
 
-// Progress adds a line to what is shown as long as there is no text.
+// Progress adds a line to the status that is shown while there is no text. An empty
+// line is ignored.
 func (s *Stream) Progress(line string) {
 	if line == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.note != "" {
-		line = s.note + "\n" + line
+	if s.status != "" {
+		line = s.status + "\n" + line
 	}
-	s.note = line
+	s.status = line
 }
 
-// ShowStatus shows text as long as the answer has none. It is shown at once.
+// ShowStatus replaces the status that is shown while there is no text. It is shown
+// without delay.
 func (s *Stream) ShowStatus(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note = text
+	s.status = text
 	if !s.finished {
-		s.since = s.since.Add(-firstText)
+		s.startedAt = s.startedAt.Add(-firstTextDelay)
 		s.timer.Reset(0)
 	}
 }
 
-// Finish ends the showing. It returns the row of the preview, 0 if there is
-// none, and whether it can still be changed: an edit that is under way could
-// overtake the final text. It waits for that only briefly.
+// Finish ends the stream. It returns the row of the preview, 0 if there is none, and
+// whether that may be replaced: an edit that is still running could overwrite the
+// final text. Finish waits for such an edit at most editDrainTimeout.
 func (s *Stream) Finish() (preview outbox.ID, settled bool) {
 	s.mu.Lock()
 	if s.cancel == nil {
@@ -189,13 +192,13 @@ func (s *Stream) Finish() (preview outbox.ID, settled bool) {
 	}
 	s.finished = true
 	s.timer.Stop()
-	busy, preview := s.busy, s.preview
+	busy, preview := s.tickDone, s.preview
 	s.mu.Unlock()
 	defer s.cancel()
 	if busy == nil {
 		return preview, true
 	}
-	wait := time.NewTimer(editDrain)
+	wait := time.NewTimer(editDrainTimeout)
 	defer wait.Stop()
 	select {
 	case <-busy:
@@ -204,112 +207,114 @@ func (s *Stream) Finish() (preview outbox.ID, settled bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = true
+	s.returned = true
 	return s.preview, settled
 }
 
-// tick decorates once and sets the timer for the next time.
+// tick updates the typing indicator and the preview, and sets the timer for the next
+// tick.
 func (s *Stream) tick() {
 	s.mu.Lock()
-	if s.finished || s.busy != nil {
+	if s.finished || s.tickDone != nil {
 		s.mu.Unlock()
 		return
 	}
-	s.busy = make(chan struct{})
-	text, typing := s.visible(), time.Since(s.typed) >= typingEvery
+	s.tickDone = make(chan struct{})
+	text, typing := s.visibleText(), time.Since(s.typedAt) >= typingInterval
 	s.mu.Unlock()
 
 	if typing && s.typer != nil {
 		s.showTyping()
 	}
 	if s.editor != nil && text != "" {
-		s.show(text)
+		s.showPreview(text)
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.busy)
-	s.busy = nil
+	close(s.tickDone)
+	s.tickDone = nil
 	if !s.finished {
-		s.timer.Reset(s.next())
+		s.timer.Reset(s.nextTick())
 	}
 }
 
-// visible returns what the preview should say now, "" if nothing new.
-func (s *Stream) visible() string {
-	if s.raw {
-		return s.visibleRaw()
+// visibleText returns the text that the preview should show now, "" if it is
+// unchanged or too early. The caller holds mu.
+func (s *Stream) visibleText() string {
+	if s.rawMarkdown {
+		return s.visibleRawText()
 	}
 	text := strings.TrimSpace(s.text.String())
 	if text == "" {
-		text = s.note
+		text = s.status
 	}
-	if text == s.shown || utf8.RuneCountInString(text) < minVisible || time.Since(s.since) < firstText {
+	if text == s.shown || utf8.RuneCountInString(text) < minVisibleChars || time.Since(s.startedAt) < firstTextDelay {
 		return ""
 	}
 	return text
 }
 
-// visibleRaw returns as much of the text as certainly stands so at the
-// beginning of the final one, "" if nothing is new.
-func (s *Stream) visibleRaw() string {
-	text := strings.TrimSpace(s.said + strings.TrimSpace(s.text.String()))
-	text = strings.TrimSpace(text[:len(text)-s.d.opts.Masker.Pending(text)])
+// visibleRawText returns the part of the text that is certainly a prefix of the
+// final text, "" if it is unchanged. The caller holds mu.
+func (s *Stream) visibleRawText() string {
+	text := strings.TrimSpace(s.preamble + strings.TrimSpace(s.text.String()))
+	text = strings.TrimSpace(text[:len(text)-s.delivery.opts.Masker.Pending(text)])
 	if text == s.shown {
 		return ""
 	}
 	return text
 }
 
-func (s *Stream) next() time.Duration {
-	if s.raw && s.editFailures < maxEditFailures {
+func (s *Stream) nextTick() time.Duration {
+	if s.rawMarkdown && s.editFailures < maxEditFailures {
 		return s.interval
 	}
-	if time.Since(s.since) < firstText {
-		return firstText - time.Since(s.since)
+	if time.Since(s.startedAt) < firstTextDelay {
+		return firstTextDelay - time.Since(s.startedAt)
 	}
 	if s.editor == nil || s.editFailures >= maxEditFailures {
-		return typingEvery
+		return typingInterval
 	}
 	return max(s.interval, 100*time.Millisecond)
 }
 
 func (s *Stream) showTyping() {
-	if s.d.budget.Delay(s.f.To, time.Now()) > 0 {
+	if s.delivery.throttle.Delay(s.draft.To, time.Now()) > 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, decoration)
+	ctx, cancel := context.WithTimeout(s.ctx, decorationTimeout)
 	defer cancel()
-	err := s.typer.Typing(ctx, s.f.To)
-	s.d.learn(s.f.To, err, time.Now())
+	err := s.typer.Typing(ctx, s.draft.To)
+	s.delivery.recordRetryAfter(s.draft.To, err, time.Now())
 	s.mu.Lock()
-	s.typed = time.Now()
+	s.typedAt = time.Now()
 	s.mu.Unlock()
 }
 
-// show makes the preview say text: the first time as a row of the outbox, then
-// by edits once that row has its receipt.
-func (s *Stream) show(text string) {
+// showPreview shows text in the preview: the first time as a row of the outbox, later
+// by edits, once that row has its receipt.
+func (s *Stream) showPreview(text string) {
 	s.mu.Lock()
-	preview, receipt, strikes := s.preview, s.receipt, s.editFailures
+	preview, receipt, failures := s.preview, s.receipt, s.editFailures
 	s.mu.Unlock()
-	if strikes >= maxEditFailures || s.d.budget.Delay(s.f.To, time.Now()) > 0 {
+	if failures >= maxEditFailures || s.delivery.throttle.Delay(s.draft.To, time.Now()) > 0 {
 		return
 	}
-	m := s.message(text)
+	m := s.previewMessage(text)
 	if preview == 0 {
-		s.open(m, text)
+		s.createPreview(m, text)
 		return
 	}
 	if receipt == "" {
-		row, err := s.d.opts.Store.Row(s.ctx, preview)
+		row, err := s.delivery.opts.Store.Row(s.ctx, preview)
 		if err != nil || row.Receipt == nil {
-			s.giveUp(err == nil && row.Terminal())
+			s.disableIfDead(err == nil && row.Terminal())
 			return
 		}
 		receipt = row.Receipt.ID
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, decoration)
+	ctx, cancel := context.WithTimeout(s.ctx, decorationTimeout)
 	defer cancel()
 	err := s.editor.Edit(ctx, receipt, m)
 	s.mu.Lock()
@@ -322,8 +327,8 @@ func (s *Stream) show(text string) {
 	s.editFailed(err)
 }
 
-// giveUp leaves the preview alone if it never arrived and never will.
-func (s *Stream) giveUp(dead bool) {
+// disableIfDead stops the edits of a preview that was not sent and never will be.
+func (s *Stream) disableIfDead(dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if dead {
@@ -331,9 +336,10 @@ func (s *Stream) giveUp(dead bool) {
 	}
 }
 
-// editFailed slows the edits down, and at last stops them.
+// editFailed doubles the interval of edits after a failure, and stops them after
+// maxEditFailures. The caller holds mu.
 func (s *Stream) editFailed(err error) {
-	s.d.learn(s.f.To, err, time.Now())
+	s.delivery.recordRetryAfter(s.draft.To, err, time.Now())
 	s.editFailures++
 	s.interval *= 2
 	if errors.Is(err, chat.ErrGone) {
@@ -341,31 +347,31 @@ func (s *Stream) editFailed(err error) {
 	}
 }
 
-func (s *Stream) open(m chat.Outbound, text string) {
+func (s *Stream) createPreview(m chat.Outbound, text string) {
 	ctx := context.WithoutCancel(s.ctx)
-	rows, err := s.d.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.f.Turn, Msg: m})
+	rows, err := s.delivery.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.draft.Turn, Msg: m})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && s.left { // the turn ended without knowing of it
-		err = s.d.DeletePreview(ctx, s.f.To, s.f.Turn, rows[0].ID)
+	if err == nil && s.returned { // Finish did not report this preview
+		err = s.delivery.DeletePreview(ctx, s.draft.To, s.draft.Turn, rows[0].ID)
 	}
 	if err != nil {
-		s.d.opts.Log.Warn("preview cannot be stored", zap.String("turn", s.f.Turn), zap.Error(err))
+		s.delivery.opts.Log.Warn("cannot store preview", zap.String("turn", s.draft.Turn), zap.Error(err))
 		s.editFailures = maxEditFailures
 		return
 	}
 	s.preview, s.shown = rows[0].ID, text
 }
 
-// message is the preview that says as much of text as one message can show.
-func (s *Stream) message(text string) chat.Outbound {
-	text = s.d.opts.Masker.Mask(text)
-	if s.raw {
-		f := s.f
+// previewMessage returns a preview with as much of text as fits into one message.
+func (s *Stream) previewMessage(text string) chat.Outbound {
+	text = s.delivery.opts.Masker.Mask(text)
+	if s.rawMarkdown {
+		f := s.draft
 		f.Purpose = chat.PurposePreview
-		return f.raw(text)
+		return f.rawMessage(text)
 	}
-	m := chat.Outbound{To: s.f.To, Text: markup.Parse(text), ReplyTo: s.f.ReplyTo, Quiet: s.f.Quiet}
+	m := chat.Outbound{To: s.draft.To, Text: markup.Parse(text), ReplyTo: s.draft.ReplyTo, Quiet: s.draft.Quiet}
 	ft := s.adapter.Capabilities()
 	if pieces := markup.Split(m.Text, ft.MaxTextSize, ft.TextSize); len(pieces) > 0 {
 		m.Text = pieces[0]

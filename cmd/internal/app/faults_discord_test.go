@@ -242,11 +242,11 @@ func discordPlaceFaults() []fault {
 			w.must(w.model.Await(w.ctx, n+1))
 			change(w)
 			w.release()
-			w.logs("given up")
+			w.logs("row became a dead letter")
 		}
 	}
 	lostTo := func(sentence, reason string, change func(*world)) fault {
-		return fault{sentence: sentence, on: onDiscord, play: held(change), ends: replies(1), dead: []string{reason}, logs: []string{"given up"}}
+		return fault{sentence: sentence, on: onDiscord, play: held(change), ends: replies(1), dead: []string{reason}, logs: []string{"row became a dead letter"}}
 	}
 	return []fault{
 		lostTo("an answer to a Discord channel that is gone is given up, and the operator is told",
@@ -260,9 +260,9 @@ func discordPlaceFaults() []fault {
 		},
 		{
 			sentence: "an answer to a Discord thread that is locked is given up, and the way out is said", on: onDiscord,
-			play: func(w *world) { w.dcArchived(true, ""); w.logs("given up") }, ends: replies(2),
+			play: func(w *world) { w.dcArchived(true, ""); w.logs("row became a dead letter") }, ends: replies(2),
 			dead: []string{"the thread is archived and the bot may not open it again; unarchive it, or give the bot Manage Threads"},
-			logs: []string{"given up"},
+			logs: []string{"row became a dead letter"},
 		},
 		{
 			sentence: "an answer that is longer than Discord takes comes in pieces, whole and in order, and takes the place of its preview", on: onDiscord,

@@ -149,11 +149,11 @@ func slackSendFaults() []fault {
 			w.must(w.model.Await(w.ctx, n+1))
 			change(w)
 			w.release()
-			w.logs("given up")
+			w.logs("row became a dead letter")
 		}
 	}
 	lostTo := func(sentence, reason string, change func(*world)) fault {
-		return fault{sentence: sentence, on: onSlack, play: held(change), ends: replies(1), dead: []string{reason}, logs: []string{"given up"}}
+		return fault{sentence: sentence, on: onSlack, play: held(change), ends: replies(1), dead: []string{reason}, logs: []string{"row became a dead letter"}}
 	}
 	return []fault{
 		slSending("an internal error of Slack leaves it open whether the answer arrived; the marker lets it be shown once", slack.Fault{Kind: slack.Fail, Error: "internal_error"}),
@@ -193,7 +193,7 @@ func slackSendFaults() []fault {
 			sentence: "an answer to a Slack channel that the bot was taken out of is given up, and the way back is said", on: onSlack,
 			app:  slack.AppOptions{Scopes: without("chat:write.public")},
 			play: held(func(w *world) { w.sl.room.Leave(w.sl.bot.User()) }), ends: replies(1),
-			dead: []string{"the bot is not in this channel; invite it with /invite"}, logs: []string{"given up"},
+			dead: []string{"the bot is not in this channel; invite it with /invite"}, logs: []string{"row became a dead letter"},
 		},
 		lostTo("an answer to a Slack channel in which only people may write is given up, and the reason is said",
 			"a setting of the workspace or the channel keeps the bot from writing here; an administrator can change it", func(w *world) { w.sl.room.ReadOnly(true) }),

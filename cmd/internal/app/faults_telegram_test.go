@@ -60,24 +60,24 @@ func telegramFaults() []fault {
 				w.ann.Block(w.bot, true)
 				w.confirmed()
 				w.release()
-				w.logs("given up", "this person has blocked the bot")
+				w.logs("row became a dead letter", "this person has blocked the bot")
 				w.ann.Block(w.bot, false)
 				w.confirmed()
 			},
 			ends: []string{"replied", "silent: membership_change", "silent: membership_change"},
 			dead: []string{"this person has blocked the bot"},
-			logs: []string{"given up"},
+			logs: []string{"row became a dead letter"},
 		},
 		{
 			sentence: "a chat that Telegram does not find (400) costs one row, with the reason",
 			play: func(w *world) {
 				w.tg.Inject(telegram.Fault{Method: "sendMessage", Kind: telegram.Fail, Status: 400})
 				w.say("hello")
-				w.logs("given up")
+				w.logs("row became a dead letter")
 			},
 			ends: replied,
 			dead: []string{"Telegram knows no such chat, or the bot is not in it"},
-			logs: []string{"given up"},
+			logs: []string{"row became a dead letter"},
 		},
 		{
 			sentence: "a 429 on sendMessage is waited for to the letter",
@@ -142,11 +142,11 @@ func telegramFaults() []fault {
 			play: func(w *world) {
 				w.tg.Inject(telegram.Fault{Method: "sendMessage", Kind: telegram.Cut})
 				w.say("hello")
-				w.logs("given up", "dropped by delivery.uncertain")
+				w.logs("row became a dead letter", "dropped by delivery.uncertain")
 			},
 			ends: replied,
 			dead: []string{"no answer: it may or may not have arrived; dropped by delivery.uncertain"},
-			logs: []string{"given up"},
+			logs: []string{"row became a dead letter"},
 		},
 		{
 			sentence: "an answer of Telegram that comes late is waited for, and the message is sent once",
