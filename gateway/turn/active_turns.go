@@ -17,111 +17,114 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Actor is in whose name the tools of a turn act: of several people it is
-// the one who may least.
+// An Actor is the principal in whose name the tools of a turn run. If several users
+// wrote to the turn it is the least privileged one.
 type Actor struct {
 	Principal access.Principal
 	Address   chat.Address
-	Name      string // of the chat; untrusted
+	Name      string // of the chat; untrusted text
 	Turn      string
 }
 
-// activeTurns are the sessions that have a turn under way, with what its tools may
-// ask and tell from goroutines of their own.
+// activeTurns is the registry of running turns, by session. Tools use it from their
+// own goroutines.
 type activeTurns struct {
-	mu sync.Mutex // guards what follows
-	of map[session.ID]*activeTurn
+	mu        sync.Mutex // guards what follows
+	bySession map[session.ID]*activeTurn
 }
 
 type activeTurn struct {
 	actor Actor
-	usage llm.Usage
+	usage llm.Usage // of calls that are not part of the conversation
 }
 
-func (p *activeTurns) set(id session.ID, who Actor) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = make(map[session.ID]*activeTurn)
+func (a *activeTurns) set(id session.ID, actor Actor) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bySession == nil {
+		a.bySession = make(map[session.ID]*activeTurn)
 	}
-	if at, ok := p.of[id]; ok {
-		at.actor = who
+	if active, ok := a.bySession[id]; ok {
+		active.actor = actor
 		return
 	}
-	p.of[id] = &activeTurn{actor: who}
+	a.bySession[id] = &activeTurn{actor: actor}
 }
 
-// remove ends the presence of a session and returns what was spent beside its own
-// calls.
-func (p *activeTurns) remove(id session.ID) llm.Usage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, ok := p.of[id]
+// remove unregisters the turn of a session and returns the usage that AddUsage has
+// added to it.
+func (a *activeTurns) remove(id session.ID) llm.Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	active, ok := a.bySession[id]
 	if !ok {
 		return llm.Usage{}
 	}
-	delete(p.of, id)
-	return at.usage
+	delete(a.bySession, id)
+	return active.usage
 }
 
-// Actor returns who speaks in the turn of a session that is under way, if one
-// is.
-func (r *Runner) Actor(id session.ID) (Actor, bool) {
+// Actor returns the actor of the running turn of a session; ok is false if none
+// runs. It may be called from any goroutine.
+func (r *Runner) Actor(id session.ID) (actor Actor, ok bool) {
 	r.active.mu.Lock()
 	defer r.active.mu.Unlock()
-	at, ok := r.active.of[id]
+	active, ok := r.active.bySession[id]
 	if !ok {
 		return Actor{}, false
 	}
-	return at.actor, true
+	return active.actor, true
 }
 
-// actorPrincipal is By of the Speaker; nobody where there is no turn.
+// actorPrincipal returns the principal of the actor, the zero Principal if no turn
+// runs.
 func (r *Runner) actorPrincipal(id session.ID) access.Principal {
-	s, _ := r.Actor(id)
-	return s.Principal
+	actor, _ := r.Actor(id)
+	return actor.Principal
 }
 
-// AddUsage puts a model call that is none of the conversation's own onto the bill:
-// of the turn that is under way in the session, and of the daemon.
+// AddUsage adds the usage of a model call that is not part of the conversation to
+// the running turn of the session, if there is one, and to UsageByModel. It may be
+// called from any goroutine.
 func (r *Runner) AddUsage(id session.ID, c agent.Call) {
-	r.spending.add(ledger.Record{Provider: c.Provider, Model: c.Model, Usage: c.Usage})
+	r.usage.add(ledger.Record{Provider: c.Provider, Model: c.Model, Usage: c.Usage})
 	r.active.mu.Lock()
 	defer r.active.mu.Unlock()
-	if at, ok := r.active.of[id]; ok {
-		at.usage = at.usage.Add(c.Usage)
+	if active, ok := r.active.bySession[id]; ok {
+		active.usage = active.usage.Add(c.Usage)
 	}
 }
 
-// updateActor says who speaks now. It is said again whenever somebody joins the turn.
+// updateActor registers the actor of the turn. It is called again whenever entries
+// join the turn.
 func (t *turn) updateActor() {
 	in := t.last().Inbound
 	t.runner.active.set(t.session.record.ID, Actor{Turn: t.claim.Turn, Principal: t.leastPrivileged(), Address: in.Address, Name: in.ChatName})
 }
 
-// title has a name made for a conversation whose first answer is told, beside
-// what people wait for. It never takes the place of a person's, and is not made
-// up for after a restart.
-func (t *turn) title(answer string) {
-	name, rec := t.runner.opts.Title, t.session.record
-	if name == nil || rec.Title != "" || t.stored > 0 {
+// generateTitle starts, in the background, the generation of a title for a
+// conversation after its first answer. It never replaces a title that a user has
+// set, and is not repeated after a restart.
+func (t *turn) generateTitle(answer string) {
+	generate, rec := t.runner.opts.Title, t.session.record
+	if generate == nil || rec.Title != "" || t.storedMessages > 0 {
 		return
 	}
-	asked := written(t.claim.Entries)
+	question := inboundText(t.claim.Entries)
 	t.runner.goBackground(func(ctx context.Context) {
-		title, call, err := name(ctx, asked, answer)
+		title, call, err := generate(ctx, question, answer)
 		t.runner.AddUsage(rec.ID, call)
 		if err == nil {
 			_, err = t.runner.opts.Store.SuggestTitle(ctx, rec.ID, title)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			t.log.Warn("title", zap.Error(err))
+			t.log.Warn("cannot generate title", zap.Error(err))
 		}
 	})
 }
 
-// written is what the people of entries wrote.
-func written(entries []inbox.Entry) string {
+// inboundText returns the texts of entries, one per line.
+func inboundText(entries []inbox.Entry) string {
 	var b strings.Builder
 	for _, e := range entries {
 		b.WriteString(e.Inbound.Text + "\n")

@@ -21,31 +21,32 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A SupersededError is the cause with which a run is interrupted by a newer message.
+// A SupersededError is the cancellation cause of a run that a newer message
+// interrupts.
 type SupersededError struct{ Entry inbox.ID }
 
 func (n SupersededError) Error() string { return "interrupted by " + n.Entry.String() }
 
-// A StoppedError is the cause with which a person stops a run.
+// A StoppedError is the cancellation cause of a run that a user stops.
 type StoppedError struct{ Person string }
 
 func (s StoppedError) Error() string { return "stopped by " + s.Person }
 
 const (
-	stillWorking = 3 * time.Minute
-	restarted    = "I was restarted, working on your message again."
-	placeholder  = "Thinking…"
+	stillWorkingInterval = 3 * time.Minute
+	restartNotice        = "I was restarted, working on your message again."
+	placeholder          = "Thinking…"
 )
 
-// runAgent leads the claim through the agent to its commit.
+// runAgent runs the agent for the claim and commits the result.
 func (t *turn) runAgent(ctx context.Context) {
 	t.trace.Started = time.Now()
 	t.trace.Resumed = t.claim.Crashed
-	if err := t.gather(ctx); err != nil {
+	if err := t.gatherParts(ctx); err != nil {
 		t.endInterrupted(ctx, err)
 		return
 	}
-	s, err := t.enter(ctx)
+	s, err := t.acquireSession(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -58,48 +59,48 @@ func (t *turn) runAgent(ctx context.Context) {
 	defer t.runner.active.remove(s.record.ID)
 	t.session, t.trace.Session = s, string(s.record.ID)
 	t.updateActor()
-	t.stored = s.transcript.Len()
+	t.storedMessages = s.transcript.Len()
 	t.react(chat.ReactionSeen)
-	input, steps, problems, err := t.input(ctx)
+	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
 		t.fail(ctx, err)
 		return
 	}
-	stream := t.runner.opts.Delivery.Stream(t.draft(), t.prior())
+	stream := t.runner.opts.Delivery.Stream(t.draft(), t.priorPreview())
 	switch {
 	case t.claim.Crashed && t.runner.opts.RestartNotice:
-		stream.ShowStatus(t.T(restarted))
+		stream.ShowStatus(t.T(restartNotice))
 	case t.runner.opts.EditFirst:
 		stream.ShowStatus(t.T(placeholder))
 	}
-	if s.over != "" {
-		problems = append([]string{s.over}, problems...)
+	if s.resetNotice != "" {
+		problems = append([]string{s.resetNotice}, problems...)
 	}
-	var wrong error
-	if s.model, wrong = t.runner.choose(s.record.Settings); wrong != nil {
-		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(wrong), s.model.Model))
+	var modelErr error
+	if s.model, modelErr = t.runner.chooseModel(s.record.Settings); modelErr != nil {
+		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(modelErr), s.model.Model))
 	}
 	problems, s.notes = append(s.notes, problems...), nil
-	w, cleaned := t.window(ctx, len(steps) > 0)
-	rows := append(t.notices(problems), cleaned...)
-	final, said, err := t.consumeEvents(ctx, stream, w, input, steps)
-	rows = append(rows, said...)
+	w, compactionRows := t.openContextWindow(ctx, len(steps) > 0)
+	rows := append(t.notices(problems), compactionRows...)
+	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
+	rows = append(rows, noticeRows...)
 	preview, settled := stream.Finish()
 	if err != nil {
 		t.endFailed(ctx, err, preview)
 		return
 	}
-	rows = append(rows, t.reply(t.answering(), stream.FinalText(final.Text), preview, settled)...)
+	rows = append(rows, t.replyRows(t.answerDraft(), stream.FinalText(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.endUnprocessed(&m)
 	if t.commit(ctx, m) {
 		t.speak(final.Text)
-		t.title(final.Text)
+		t.generateTitle(final.Text)
 	}
 }
 
-// endUnprocessed ends the entries of which the model has not heard: the process died
-// after they had joined the turn and before they were given to it.
+// endUnprocessed sets the outcome of entries that the model has not received,
+// because the process died after they joined the turn and before the next call.
 func (t *turn) endUnprocessed(m *inbox.Commit) {
 	for _, e := range t.claim.Entries {
 		if e.ID <= t.lastSeen {
@@ -115,140 +116,142 @@ func (t *turn) endUnprocessed(m *inbox.Commit) {
 	}
 }
 
-// input is the message with which the turn begins: the one that a dead run of
-// it recorded, or a new one.
-func (t *turn) input(ctx context.Context) (llm.Message, []agent.Step, []string, error) {
-	var m llm.Message
-	var steps []agent.Step
+// loadInput returns the first message of the turn and its completed steps: those
+// that an earlier run has recorded, or a new message and no steps. problems are
+// texts for the user.
+func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step, problems []string, err error) {
 	for i, raw := range t.claim.Steps {
 		var st step
 		if err := json.Unmarshal(raw, &st); err != nil {
-			return m, nil, nil, fmt.Errorf("step %d: %w", i, err)
+			return m, nil, nil, fmt.Errorf("decode step %d: %w", i, err)
 		}
 		if i == 0 {
 			if err := json.Unmarshal(st.Input, &m); err != nil {
-				return m, nil, nil, fmt.Errorf("input of the turn: %w", err)
+				return m, nil, nil, fmt.Errorf("decode turn input: %w", err)
 			}
 		}
 		steps = append(steps, st.Agent)
-		t.lastSeen = st.Through
+		t.lastSeen = st.LastSeen
 		t.calls = append(t.calls, st.Calls...)
 		if st.Engine != nil {
-			t.noted = st.Engine
+			t.recordedEngineState = st.Engine
 		}
 	}
 	if len(steps) > 0 {
-		t.kept = len(t.calls)
-		return m, steps, nil, t.session.account(ctx, t.runner.opts.Store, t.calls)
+		t.recordedCalls = len(t.calls)
+		return m, steps, nil, t.session.loadLedger(ctx, t.runner.opts.Store, t.calls)
 	}
 	t.lastSeen = t.last().ID
-	m, problems := t.runner.composeInput(ctx, t.claim.Entries, &t.session.record)
-	if said := t.announced(ctx, t.session.record); said != "" {
-		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: said}}, m.Blocks...)
+	m, problems = t.runner.composeInput(ctx, t.claim.Entries, &t.session.record)
+	if text := t.announcements(ctx, t.session.record); text != "" {
+		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: text}}, m.Blocks...)
 	}
-	if len(problems) > 1 { // one message: the answer waits until all that is ahead of it is sent
+	if len(problems) > 1 { // one message, because the answer waits until all earlier rows are sent
 		problems = []string{strings.Join(problems, "\n")}
 	}
 	return m, nil, problems, nil
 }
 
-// begin is what the agent is to do, with what may break its prefix declared.
-func (t *turn) begin(ctx context.Context, win *agent.ContextWindow, input llm.Message, steps []agent.Step) agent.Turn {
+// newAgentTurn returns the input of Agent.Run, and declares the reasons for which the
+// prefix of the first call may break.
+func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input llm.Message, steps []agent.Step) agent.Turn {
 	run := agent.Turn{
 		Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript, ContextWindow: win,
 		Provider: t.session.model.Provider, Model: t.session.model.Model, Effort: t.session.model.Effort, CacheTTL: t.session.model.CacheTTL,
-		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.steer(ctx),
+		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.newSteerFunc(ctx),
 	}
 	if rec := t.session.record; t.runner.opts.CheckTool != nil {
 		run.CheckTool = func(tool string) error { return t.runner.opts.CheckTool(rec, t.runner.actorPrincipal(rec.ID), tool) }
 	}
-	run.User = t.toolUser()
+	run.User = t.newUserChannel()
 	if d := t.discovery(); d != nil {
 		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
 	if t.runner.opts.Overlay != nil {
 		run.Overlay = t.runner.opts.Overlay(t.session.record, t.last()).Render(t.runner.opts.Placement, t.session.model.Reasons())
 	}
-	t.session.record.UnstoredDigest = t.beside(run.Overlay.System)
+	t.session.record.UnstoredDigest = t.updateUnstoredDigest(run.Overlay.System)
 	if !run.Overlay.Turn.Empty() && t.session.lastModel != "" {
-		t.declare(string(ledger.Overlay)) // that of the turn before is left out now
+		t.declareBreak(string(ledger.Overlay)) // the overlay of the previous turn is removed
 	}
 	if t.session.record.PendingBreak != "" {
-		t.declare(t.session.record.PendingBreak)
+		t.declareBreak(t.session.record.PendingBreak)
 	}
 	return run
 }
 
-// leastPrivileged is who may least of those whose words the turn has: what one of them may
-// not do is not done because another has spoken too.
+// leastPrivileged returns the principal with the lowest level among the authors of
+// the claim's entries, so that a merged input grants no author the permissions of
+// another one.
 func (t *turn) leastPrivileged() access.Principal {
-	by := t.first().Principal
+	least := t.first().Principal
 	for _, e := range t.claim.Entries {
-		if e.Principal.Level < by.Level {
-			by = e.Principal
+		if e.Principal.Level < least.Level {
+			least = e.Principal
 		}
 	}
-	return by
+	return least
 }
 
-// consumeEvents runs the agent, shows what it says and records its steps.
-func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *agent.ContextWindow, input llm.Message, steps []agent.Step) (final agent.Final, said []outbox.Row, err error) {
+// consumeEvents runs the agent, streams its text and records its steps. It returns
+// the final answer, and rows for notices of the agent.
+func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *agent.ContextWindow, input llm.Message, steps []agent.Step) (final agent.Final, notices []outbox.Row, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := t.watch(cancel)
+	w := t.startInactivityTimer(cancel)
 	defer w.stop()
-	run := t.begin(ctx, win, input, steps)
+	run := t.newAgentTurn(ctx, win, input, steps)
 	first := len(steps) == 0
 	for ev, err := range t.runner.opts.Agent.Run(ctx, run) {
 		if err != nil {
-			return final, said, err
+			return final, notices, err
 		}
-		w.alive()
-		t.absorb()
+		w.touch()
+		t.absorbReplies()
 		switch ev := ev.(type) {
 		case agent.Text:
 			stream.Write(string(ev))
 		case agent.Retracted:
 			stream.Retract()
 		case agent.Notice:
-			said = append(said, t.noticed(ev)...)
+			notices = append(notices, t.handleNotice(ev)...)
 		case agent.ToolCall:
-			t.part(ctx, stream)
-			stream.Progress(t.progress(ev))
+			t.sendPreamble(ctx, stream)
+			stream.Progress(t.progressLine(ev))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.ToolFinished:
 			t.reportToolCall(ev)
 		case agent.Call:
-			t.answered(ev)
-			t.called(ev)
+			t.reportModelCall(ev)
+			t.recordCall(ev)
 		case agent.Compacted:
-			if err := t.compacted(ev); err != nil {
-				return final, said, err
+			if err := t.recordCompaction(ev); err != nil {
+				return final, notices, err
 			}
 		case agent.ContextLengthLearned:
 			if learn := t.runner.opts.Compression.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)
 			}
 		case agent.Record:
-			if ev.Step.Final { // the commit that follows keeps the answer
+			if ev.Step.Final { // the following commit stores the answer
 				continue
 			}
-			if err := t.record(ctx, first, input, ev.Step, w.alive); err != nil {
-				return final, said, err
+			if err := t.recordStep(ctx, first, input, ev.Step, w.touch); err != nil {
+				return final, notices, err
 			}
 			first = false
 		case agent.Final:
 			final, t.tokenUsage = ev, ev.Usage
 		}
 	}
-	return final, said, nil
+	return final, notices, nil
 }
 
-// discovery returns what finds project files for the session. One that was read
-// from the store knows what its tools' results hold already.
+// discovery returns the session's Discovery, nil if there is none. A new one is
+// told which project files are already in tool results of the transcript.
 func (t *turn) discovery() Discovery {
-	if t.session.found != nil || t.runner.opts.Discover == nil {
-		return t.session.found
+	if t.session.discovery != nil || t.runner.opts.Discover == nil {
+		return t.session.discovery
 	}
 	d := t.runner.opts.Discover()
 	if d == nil {
@@ -261,40 +264,42 @@ func (t *turn) discovery() Discovery {
 			}
 		}
 	}
-	t.session.found = d
+	t.session.discovery = d
 	return d
 }
 
-// record keeps a step. It returns once the step is on disk.
-func (t *turn) record(ctx context.Context, first bool, input llm.Message, as agent.Step, alive func()) error {
-	st := step{Agent: as, Through: t.lastSeen, Calls: t.calls[t.kept:]}
+// recordStep stores a step. It returns once the step is on disk, and calls touch
+// while it waits for the store.
+func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, agentStep agent.Step, touch func()) error {
+	st := step{Agent: agentStep, LastSeen: t.lastSeen, Calls: t.calls[t.recordedCalls:]}
 	if first {
 		raw, err := json.Marshal(input)
 		if err != nil {
-			return fmt.Errorf("input of the turn: %w", err)
+			return fmt.Errorf("encode turn input: %w", err)
 		}
 		st.Input, st.Session = raw, t.session.record.ID
 	}
-	if state := t.unkept(); state != nil {
-		st.Engine, t.noted = state, state
+	if state := t.changedEngineState(); state != nil {
+		st.Engine, t.recordedEngineState = state, state
 	}
 	raw, err := json.Marshal(st)
 	if err != nil {
-		return fmt.Errorf("step: %w", err)
+		return fmt.Errorf("encode step: %w", err)
 	}
-	err = t.commitUntilStored(ctx, "record a step", alive, func(ctx context.Context) error {
+	err = t.writeUntilStored(ctx, "cannot record step", touch, func(ctx context.Context) error {
 		return t.runner.opts.Store.RecordStep(ctx, t.claim, t.session.created, raw)
 	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
 	}
 	t.claim.Steps = append(t.claim.Steps, raw)
-	t.kept = len(t.calls)
+	t.recordedCalls = len(t.calls)
 	return nil
 }
 
-// join takes what people have said to the running turn into it.
-func (t *turn) join(ctx context.Context) []inbox.Entry {
+// joinEntries adds the entries that steer the running turn to its claim and returns
+// them.
+func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
 	if t.runner.opts.Store.Waiting(t.claim.Lane) == 0 {
 		return nil
 	}
@@ -308,10 +313,11 @@ func (t *turn) join(ctx context.Context) []inbox.Entry {
 	return more
 }
 
-// steer gives the model what people have said to the running turn.
-func (t *turn) steer(ctx context.Context) func() []llm.Block {
+// newSteerFunc returns a function that returns the content of new steering entries
+// for the model.
+func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 	return func() []llm.Block {
-		more := t.join(ctx)
+		more := t.joinEntries(ctx)
 		if len(more) == 0 {
 			return nil
 		}
@@ -320,38 +326,39 @@ func (t *turn) steer(ctx context.Context) func() []llm.Block {
 	}
 }
 
-// draft says where the turn's answer goes and what it quotes.
+// draft returns the draft of the turn's answer: its address, and the message that it
+// quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
 	mode := t.runner.opts.ReplyToMode[e.Inbound.Address.AccountID()]
-	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.about(nil)}
+	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.messageIDs(nil)}
 	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.claim.Remaining > 0) {
 		f.ReplyTo = e.Inbound.ID
 	}
 	return f
 }
 
-// prior is the preview that an earlier run of the turn left.
-func (t *turn) prior() outbox.ID {
+// priorPreview returns the preview of an earlier run of the turn, 0 if there is none.
+func (t *turn) priorPreview() outbox.ID {
 	if n := len(t.claim.Previews); n > 0 {
 		return t.claim.Previews[n-1].ID
 	}
 	return 0
 }
 
-// answering is the draft of the turn's answer.
-func (t *turn) answering() delivery.Draft {
+// answerDraft returns the draft of the turn's answer.
+func (t *turn) answerDraft() delivery.Draft {
 	f := t.draft()
-	f.Purpose, f.ReplyToIDs, f.Usage = chat.PurposeAnswer, t.about(t.listened), t.cost()
+	f.Purpose, f.ReplyToIDs, f.Usage = chat.PurposeAnswer, t.messageIDs(t.isSeen), t.chatUsage()
 	return f
 }
 
-// reply makes the rows of an answer, or of a part of one. The first becomes an
-// edit of the preview if there is one; other previews are taken back.
-func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
+// replyRows returns the rows of an answer, or of a part of one. The first row becomes
+// an edit of the preview if there is one; other previews are deleted.
+func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
 	if !t.runner.opts.Delivery.RawMarkdown(f.To) {
-		text, files = t.attach(text, f)
+		text, files = t.attachFiles(text, f)
 	}
 	rows := t.runner.opts.Delivery.Render(text, f)
 	if strings.TrimSpace(text) == "" { // only files
@@ -372,9 +379,9 @@ func (t *turn) reply(f delivery.Draft, text string, preview outbox.ID, settled b
 	return append(rows, files...)
 }
 
-// notices are rows for what the person should know besides the answer.
+// notices returns rows for texts that the user should see in addition to the answer.
 func (t *turn) notices(texts []string) []outbox.Row {
-	if t.first().Occurrence != nil { // nobody listens; it is in the log
+	if t.first().Occurrence != nil { // nobody reads them; the log has the problems
 		return nil
 	}
 	var rows []outbox.Row
@@ -386,50 +393,51 @@ func (t *turn) notices(texts []string) []outbox.Row {
 	return rows
 }
 
-// noticed logs what the agent met, and tells the person of a fallback, once.
-func (t *turn) noticed(n agent.Notice) []outbox.Row {
+// handleNotice logs a notice of the agent. It returns rows for the user if the model
+// changed or the context cannot be compacted.
+func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 	t.trace.Notices = append(t.trace.Notices, n.String())
-	t.log.Warn("model call", zap.String("notice", n.String()))
+	t.log.Warn("agent notice", zap.String("notice", n.String()))
 	t.reportModelRetry(n)
 	if n.Kind == agent.ContextFull {
-		t.shrunk(agent.WhyCompression, true, agent.Compaction{})
+		t.reportCompaction(agent.WhyCompression, true, agent.Compaction{})
 		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
 	}
 	if n.Fallback == "" {
 		return nil
 	}
-	t.declare(string(ledger.Fallback))
+	t.declareBreak(string(ledger.Fallback))
 	t.runner.fallbacks.Add(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }
 
-// A inactivityTimer ends a turn that shows no sign of life, and says that a long one
-// still goes on.
+// An inactivityTimer cancels a turn that makes no progress for limit, warns the user
+// after half of it, and reports every stillWorkingInterval that a turn still runs.
 type inactivityTimer struct {
 	limit     time.Duration
 	end, warn *time.Timer
-	mu        sync.Mutex // guards what follows; notice sets itself again
+	mu        sync.Mutex // guards what follows; notice restarts itself
 	notice    *time.Timer
-	over      bool
+	stopped   bool
 }
 
-func (t *turn) watch(cancel context.CancelCauseFunc) *inactivityTimer {
+func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityTimer {
 	w := &inactivityTimer{limit: t.runner.opts.Inactivity}
 	if t.first().Occurrence != nil {
 		w.limit = runInactivity
 	}
-	began := time.Now()
+	start := time.Now()
 	w.mu.Lock()
-	w.notice = time.AfterFunc(stillWorking, func() {
+	w.notice = time.AfterFunc(stillWorkingInterval, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.over {
+		if w.stopped {
 			return
 		}
-		if !t.runner.asking.any(t.claim.Lane) { // it waits for the person, who knows
-			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(began).Minutes())))
+		if !t.runner.questions.hasPending(t.claim.Lane) { // else it waits for the user, who knows
+			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(start).Minutes())))
 		}
-		w.notice.Reset(stillWorking)
+		w.notice.Reset(stillWorkingInterval)
 	})
 	w.mu.Unlock()
 	if w.limit > 0 {
@@ -441,7 +449,7 @@ func (t *turn) watch(cancel context.CancelCauseFunc) *inactivityTimer {
 	return w
 }
 
-func (w *inactivityTimer) alive() {
+func (w *inactivityTimer) touch() {
 	if w.limit > 0 {
 		w.end.Reset(w.limit)
 		w.warn.Reset(w.limit / 2)
@@ -450,7 +458,7 @@ func (w *inactivityTimer) alive() {
 
 func (w *inactivityTimer) stop() {
 	w.mu.Lock()
-	w.over = true // also for a notice whose time has come
+	w.stopped = true // for a notice function that waits for mu
 	w.notice.Stop()
 	w.mu.Unlock()
 	if w.limit > 0 {
@@ -459,7 +467,7 @@ func (w *inactivityTimer) stop() {
 	}
 }
 
-// notify says something by the way, if somebody is there.
+// notify sends a quiet notice to the chat of the turn. A scheduled run sends none.
 func (t *turn) notify(text string) {
 	if t.first().Occurrence != nil {
 		return
@@ -467,6 +475,6 @@ func (t *turn) notify(text string) {
 	f := t.draft()
 	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
 	if err := t.runner.opts.Delivery.SendNotice(context.Background(), text, f); err != nil {
-		t.log.Error("notice", zap.Error(err))
+		t.log.Error("cannot send notice", zap.Error(err))
 	}
 }

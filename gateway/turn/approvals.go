@@ -16,54 +16,56 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// Approvals say how dangerous commands of tools are allowed.
+// Approvals configure how dangerous commands of tools are approved.
 type Approvals struct {
 	Mode    string        // manual, smart or off
-	Timeout time.Duration // of a request, then it is denied
-	// Level returns the level that whoever gives leave for a tool must have.
+	Timeout time.Duration // of a request; after it the request counts as denied
+	// Level returns the minimum level of a user who approves requests of a tool; nil
+	// means access.Owner for all.
 	Level func(tool string) access.Level
-	// Review reports whether a request is harmless enough to need no person, in the
-	// mode smart; nil: it never is.
+	// Review reports, in the mode smart, whether a request is harmless enough to be
+	// approved without a user; nil: none is.
 	Review func(ctx context.Context, req tool.ApprovalRequest) (bool, error)
-	// Always reports whether an owner has allowed key for ever, and Remember keeps
-	// that.
+	// Always reports whether an owner has approved key permanently. StoreAlways stores
+	// such an approval.
 	Always      func(key string) bool
 	StoreAlways func(ctx context.Context, key string) error
 }
 
-// alreadyApproved reports whether a request needs nobody: it was allowed before, or
-// nothing is asked at all.
-func (r *Runner) alreadyApproved(id string, req tool.ApprovalRequest) bool {
+// isApproved reports whether a request needs no decision, because the mode is off or
+// its key was approved before.
+func (r *Runner) isApproved(id string, req tool.ApprovalRequest) bool {
 	a := r.opts.Approvals
-	return a.Mode == "off" || req.Key != "" && (r.asking.allowed(id, req.Key) || a.Always != nil && a.Always(req.Key))
+	return a.Mode == "off" || req.Key != "" && (r.questions.isApproved(id, req.Key) || a.Always != nil && a.Always(req.Key))
 }
 
-// autoApproved is allowed, or the judge spares a person the question.
-func (r *Runner) autoApproved(ctx context.Context, id string, req tool.ApprovalRequest) bool {
+// autoApprove reports whether a request is approved without asking a user: by an
+// earlier approval or, in the mode smart, by Review.
+func (r *Runner) autoApprove(ctx context.Context, id string, req tool.ApprovalRequest) bool {
 	a := r.opts.Approvals
-	if r.alreadyApproved(id, req) || a.Mode != "smart" || a.Review == nil {
-		return r.alreadyApproved(id, req)
+	if r.isApproved(id, req) || a.Mode != "smart" || a.Review == nil {
+		return r.isApproved(id, req)
 	}
 	ok, err := a.Review(ctx, req)
 	if err != nil {
-		r.opts.Log.Warn("judge a command; a person is asked", zap.Error(err))
+		r.opts.Log.Warn("cannot review command; asking user", zap.Error(err))
 	}
 	return ok && err == nil
 }
 
-// decideUnattended decides on a request in a turn to which nobody listens.
+// decideUnattended decides a request of a turn in which no user can answer.
 func (r *Runner) decideUnattended(ctx context.Context, id string, req tool.ApprovalRequest) error {
-	if r.alreadyApproved(id, req) {
+	if r.isApproved(id, req) {
 		return nil
 	}
 	return fmt.Errorf("denied: %s. Nobody is there to allow it in this unattended turn; find another way, or say what would have to be done", strings.Join(req.Reasons, "; "))
 }
 
-// requestApproval asks for leave, and waits until it is given, denied, or its time is
-// over.
+// requestApproval asks the users of the chat for approval, and waits until the
+// request is approved, denied or expired.
 func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.Entry, req tool.ApprovalRequest) error {
 	id := string(t.session.record.ID)
-	if t.runner.autoApproved(ctx, id, req) {
+	if t.runner.autoApprove(ctx, id, req) {
 		return nil
 	}
 	a := t.runner.opts.Approvals
@@ -71,28 +73,29 @@ func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.E
 	if a.Level != nil {
 		q.level = a.Level(req.Tool)
 	}
-	t.runner.asking.ask(q)
-	defer t.runner.asking.close(q)
-	if err := t.runner.show(ctx, q, t.approvalMessage(q.id, req, a.Timeout), to, t.approvalButtons(q.id, req)); err != nil {
+	t.runner.questions.add(q)
+	defer t.runner.questions.remove(q)
+	if err := t.runner.sendQuestion(ctx, q, t.approvalMessage(q.id, req, a.Timeout), to, t.approvalButtons(q.id, req)); err != nil {
 		return fmt.Errorf("not run: the request for leave could not be shown (%w)", err)
 	}
-	late := time.NewTimer(a.Timeout)
-	defer late.Stop()
+	timeout := time.NewTimer(a.Timeout)
+	defer timeout.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-late.C:
+	case <-timeout.C:
 		return fmt.Errorf("not run: nobody allowed it within %v", a.Timeout)
-	case why := <-q.lost:
-		return fmt.Errorf("not run: the request for leave could not be shown (%s)", why)
-	case d := <-q.decided:
-		t.log.Info("a request was decided", zap.String("tool", req.Tool), zap.Bool("allow", d.Allow), zap.String("for", d.Scope), zap.String("by", d.Principal.ID))
-		return t.runner.decided(ctx, id, req, d)
+	case reason := <-q.deliveryFailed:
+		return fmt.Errorf("not run: the request for leave could not be shown (%s)", reason)
+	case d := <-q.decision:
+		t.log.Info("approval request decided", zap.String("tool", req.Tool), zap.Bool("allow", d.Allow), zap.String("for", d.Scope), zap.String("by", d.Principal.ID))
+		return t.runner.applyDecision(ctx, id, req, d)
 	}
 }
 
-// decided carries a decision out.
-func (r *Runner) decided(ctx context.Context, id string, req tool.ApprovalRequest, d command.Decision) error {
+// applyDecision stores an approval with the scope of d. It returns errDenied if d
+// denies the request.
+func (r *Runner) applyDecision(ctx context.Context, id string, req tool.ApprovalRequest, d command.Decision) error {
 	switch {
 	case !d.Allow:
 		return errDenied
@@ -100,14 +103,15 @@ func (r *Runner) decided(ctx context.Context, id string, req tool.ApprovalReques
 		return nil
 	case d.Scope == "always" && r.opts.Approvals.StoreAlways != nil:
 		if err := r.opts.Approvals.StoreAlways(ctx, req.Key); err != nil {
-			r.opts.Log.Error("remember leave; it holds in this conversation only", zap.Error(err))
+			r.opts.Log.Error("cannot store permanent approval; it applies to this session only", zap.Error(err))
 		}
 	}
-	r.asking.allow(id, req.Key)
+	r.questions.approve(id, req.Key)
 	return nil
 }
 
-// approvalMessage is the message that asks for leave. It shows what would run, whole.
+// approvalMessage returns the text that asks for approval. It shows the complete
+// command.
 func (t *turn) approvalMessage(id string, req tool.ApprovalRequest, within time.Duration) string {
 	fence := "```"
 	for strings.Contains(req.Command, fence) {
@@ -115,8 +119,8 @@ func (t *turn) approvalMessage(id string, req tool.ApprovalRequest, within time.
 	}
 	var b strings.Builder
 	b.WriteString(t.T("⚠️ **May I run this?** (`%s`)", id) + "\n\n" + fence + "\n" + req.Command + "\n" + fence + "\n")
-	for _, why := range req.Reasons {
-		b.WriteString("- " + t.Translate(why) + "\n")
+	for _, reason := range req.Reasons {
+		b.WriteString("- " + t.Translate(reason) + "\n")
 	}
 	fmt.Fprintf(&b, "\n`/approve %s`", id)
 	if req.Key != "" {

@@ -12,24 +12,24 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// marker stands in front of the path of a file that the model attaches, on a
-// line of its own.
-const marker = "MEDIA:"
+// mediaPrefix precedes the path of a file that the model attaches, on a separate
+// line.
+const mediaPrefix = "MEDIA:"
 
-// maxAttached bounds the files of one answer.
-const maxAttached = 10
+// maxAttachments is the maximum number of files of one answer.
+const maxAttachments = 10
 
-// picture is an image link to a file on our disk.
-var picture = regexp.MustCompile(`!\[([^\]\n]*)\]\((?:file://)?(/[^)\s]+)\)`)
+// imageLink matches a Markdown image link to a local file.
+var imageLink = regexp.MustCompile(`!\[([^\]\n]*)\]\((?:file://)?(/[^)\s]+)\)`)
 
-// attached takes out of an answer what attaches files, lines and image links, and
-// returns the paths that they name. What stands inside of code is text like any
-// other.
-func attached(answer string) (text string, paths []string) {
-	if !strings.Contains(answer, marker) && !strings.Contains(answer, "](/") && !strings.Contains(answer, "](file://") {
+// extractAttachments removes the lines and image links that attach files from an
+// answer, and returns the remaining text and the paths. It does not change code
+// blocks, nor image links on lines with inline code.
+func extractAttachments(answer string) (text string, paths []string) {
+	if !strings.Contains(answer, mediaPrefix) && !strings.Contains(answer, "](/") && !strings.Contains(answer, "](file://") {
 		return answer, nil
 	}
-	var kept []string
+	var lines []string
 	add := func(path string) {
 		if path != "" && !slices.Contains(paths, path) {
 			paths = append(paths, path)
@@ -43,44 +43,44 @@ func attached(answer string) (text string, paths []string) {
 			fence = ""
 		case fence == "" && (strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")):
 			fence = trimmed[:3]
-		case fence == "" && strings.HasPrefix(trimmed, marker):
-			add(strings.Trim(strings.TrimSpace(trimmed[len(marker):]), "`\"'"))
+		case fence == "" && strings.HasPrefix(trimmed, mediaPrefix):
+			add(strings.Trim(strings.TrimSpace(trimmed[len(mediaPrefix):]), "`\"'"))
 			continue
 		case fence == "" && !strings.Contains(line, "`"):
-			for _, m := range picture.FindAllStringSubmatch(line, -1) {
+			for _, m := range imageLink.FindAllStringSubmatch(line, -1) {
 				add(m[2])
 			}
-			line = picture.ReplaceAllString(line, "$1")
+			line = imageLink.ReplaceAllString(line, "$1")
 		}
-		kept = append(kept, line)
+		lines = append(lines, line)
 	}
-	return strings.TrimSpace(strings.Join(kept, "\n")), paths
+	return strings.TrimSpace(strings.Join(lines, "\n")), paths
 }
 
-// attach makes rows of the files that an answer attaches, and says in its text
-// which could not be.
-func (t *turn) attach(answer string, f delivery.Draft) (string, []outbox.Row) {
-	text, paths := attached(answer)
+// attachFiles returns the rows for the files that an answer attaches, and the text
+// without the attachments and with a note for each file that failed.
+func (t *turn) attachFiles(answer string, f delivery.Draft) (string, []outbox.Row) {
+	text, paths := extractAttachments(answer)
 	if len(paths) == 0 {
 		return answer, nil
 	}
 	var rows []outbox.Row
-	refused := func(path, why string) {
-		text = strings.TrimSpace(text + "\n\n" + t.T("⚠️ I could not attach `%s`: %s.", strings.ReplaceAll(path, "`", "'"), why))
+	addNote := func(path, reason string) {
+		text = strings.TrimSpace(text + "\n\n" + t.T("⚠️ I could not attach `%s`: %s.", strings.ReplaceAll(path, "`", "'"), reason))
 	}
 	for i, path := range paths {
-		if i >= maxAttached {
-			refused(path, t.T("an answer carries %d files at most", maxAttached))
+		if i >= maxAttachments {
+			addNote(path, t.T("an answer carries %d files at most", maxAttachments))
 			break
 		}
 		if t.runner.opts.Attach == nil {
-			refused(path, t.T("files cannot be sent here"))
+			addNote(path, t.T("files cannot be sent here"))
 			continue
 		}
 		file, err := t.runner.opts.Attach(path)
 		if err != nil {
-			t.log.Warn("attach", zap.String("path", path), zap.Error(err))
-			refused(path, t.LocalizeError(err))
+			t.log.Warn("cannot attach file", zap.String("path", path), zap.Error(err))
+			addNote(path, t.LocalizeError(err))
 			continue
 		}
 		rows = append(rows, outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}})

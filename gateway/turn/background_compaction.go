@@ -15,52 +15,54 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A backgroundCompaction is a pass of hygiene, or one that a person has asked for, under
-// way or made.
+// A backgroundCompaction is a compaction that hygiene or a user has started. It runs
+// outside of turns, and a later turn adopts its result.
 type backgroundCompaction struct {
-	view   agent.ContextView
-	head   llm.Digest // of the messages in view
-	engine agent.Engine
-	reason string
-	cancel context.CancelFunc
-	gone   chan struct{} // closed when nobody waits for the pass any more
-	done   chan struct{} // closed when what follows is set
-	pass   agent.Compaction
-	err    error
+	view       agent.ContextView
+	viewDigest llm.Digest // of the messages in view
+	engine     agent.Engine
+	reason     string
+	cancel     context.CancelFunc
+	dropped    chan struct{} // closed when the compaction is adopted or discarded
+	done       chan struct{} // closed when result and err are set
+	result     agent.Compaction
+	err        error
 
-	// Under the mutex of the passes: nobody else has the engine.
-	alone bool
+	// ownsEngine is set if the engine must be ended together with the compaction.
+	// It is guarded by backgroundCompactions.mu.
+	ownsEngine bool
 }
 
-// fits reports whether nothing has touched what p was made of.
-func (p *backgroundCompaction) fits(s *sessionState) bool {
+// appliesTo reports whether the messages that p compacted are unchanged in s.
+func (p *backgroundCompaction) appliesTo(s *sessionState) bool {
 	n := len(p.view.Messages)
-	return p.view.First == s.record.Start && n > 0 && n <= s.transcript.Len() && s.transcript.Digests(n)[n-1] == p.head
+	return p.view.First == s.record.Start && n > 0 && n <= s.transcript.Len() && s.transcript.Digests(n)[n-1] == p.viewDigest
 }
 
-// keepCompaction is how long a pass that was made waits for a turn that adopts it. It
-// holds the conversation as it was, so it cannot wait for ever.
-const keepCompaction = time.Hour
+// compactionTTL is how long a finished compaction waits for a turn that adopts it.
+// It is bounded because the compaction holds a copy of the conversation in memory.
+const compactionTTL = time.Hour
 
-// CompactionStats count the passes that are made beside turns, since the start.
+// CompactionStats counts the compactions outside of turns since the start of the
+// process.
 type CompactionStats struct {
 	Started   int    `json:"begun"`
 	Failed    int    `json:"failed"`
 	Adopted   int    `json:"adopted"`
-	Discarded int    `json:"forgotten"`      // made, and adopted by no turn
-	Waiting   int    `json:"waiting"`        // under way or made, and not adopted yet
-	Last      string `json:"last,omitempty"` // what became of the newest one: "made" or why it failed; "" before the first
-	// LastBefore and Tokens are what the newest one that was made began with, and
-	// came to.
+	Discarded int    `json:"forgotten"`      // finished, but adopted by no turn
+	Waiting   int    `json:"waiting"`        // running or finished, and not adopted yet
+	Last      string `json:"last,omitempty"` // result of the newest one: "made" or the reason of its failure; "" before the first
+	// LastBefore and LastAfter are the sizes in tokens before and after the newest
+	// successful one.
 	LastBefore int `json:"last_before,omitempty"`
 	LastAfter  int `json:"last_after,omitempty"`
 }
 
-// String is Said, in English.
+// String returns Describe in English.
 func (n CompactionStats) String() string { return n.Describe(i18n.Printer{}) }
 
-// Describe counts the passes in one line, "" if there were none. Why one failed is
-// not in it: that may tell of the conversation.
+// Describe returns the counts in one line, "" if there were no compactions. It omits
+// the reasons of failures, because they may contain text of the conversation.
 func (n CompactionStats) Describe(p i18n.Printer) string {
 	if n.Started == 0 {
 		return ""
@@ -80,80 +82,82 @@ func (n CompactionStats) Describe(p i18n.Printer) string {
 	return s
 }
 
-// backgroundCompactions are the passes that no turn has adopted yet. There is at most one per
-// session, so two never compact the same one.
+// backgroundCompactions holds the compactions that no turn has adopted yet, at most
+// one per session.
 type backgroundCompactions struct {
-	running sync.WaitGroup
-	mu      sync.Mutex // guards what follows
-	passes  map[session.ID]*backgroundCompaction
-	counts  CompactionStats
+	running   sync.WaitGroup
+	mu        sync.Mutex // guards what follows
+	bySession map[session.ID]*backgroundCompaction
+	stats     CompactionStats
 }
 
-func (c *backgroundCompactions) of(id session.ID) *backgroundCompaction {
+func (c *backgroundCompactions) get(id session.ID) *backgroundCompaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.passes[id]
+	return c.bySession[id]
 }
 
-// orphan reports whether a pass has the engine of a session that is given up; the
-// engine is ended with the pass then.
-func (c *backgroundCompactions) orphan(id session.ID) bool {
+// handOverEngine is called when the session's state is evicted from memory. It
+// reports whether a compaction uses the session's engine; that compaction then ends
+// the engine.
+func (c *backgroundCompactions) handOverEngine(id session.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.passes[id]
+	p := c.bySession[id]
 	if p != nil {
-		p.alone = true
+		p.ownsEngine = true
 	}
 	return p != nil
 }
 
-func (c *backgroundCompactions) count(f func(*CompactionStats)) {
+func (c *backgroundCompactions) updateStats(f func(*CompactionStats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f(&c.counts)
+	f(&c.stats)
 }
 
-// CompactionStats returns what has become of the passes beside turns.
+// CompactionStats returns the counts of compactions outside of turns.
 func (r *Runner) CompactionStats() CompactionStats {
 	c := &r.compactions
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.counts
-	n.Waiting = len(c.passes)
+	n := c.stats
+	n.Waiting = len(c.bySession)
 	return n
 }
 
-// drop forgets p, if it is there still, and reports whether it was.
-func (c *backgroundCompactions) drop(id session.ID, p *backgroundCompaction) bool {
+// remove removes p and reports whether it was still registered.
+func (c *backgroundCompactions) remove(id session.ID, p *backgroundCompaction) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.passes[id] != p {
+	if c.bySession[id] != p {
 		return false
 	}
-	delete(c.passes, id)
-	close(p.gone)
+	delete(c.bySession, id)
+	close(p.dropped)
 	return true
 }
 
-// startCompaction has a pass of the turn's conversation made beside the turns. It ends with
-// the runner, and is forgotten when no turn has adopted it for long.
-func (t *turn) startCompaction(e agent.Engine, v agent.ContextView, why string) *backgroundCompaction {
+// startCompaction starts a compaction of the turn's conversation outside of turns.
+// It ends with the runner, and is discarded if no turn adopts it within
+// compactionTTL.
+func (t *turn) startCompaction(e agent.Engine, v agent.ContextView, reason string) *backgroundCompaction {
 	r, c, id := t.runner, &t.runner.compactions, t.session.record.ID
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &backgroundCompaction{view: v, engine: e, reason: why, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
+	p := &backgroundCompaction{view: v, engine: e, reason: reason, cancel: cancel, dropped: make(chan struct{}), done: make(chan struct{})}
 	if n := len(v.Messages); n > 0 {
-		p.head = t.session.transcript.Digests(n)[n-1]
+		p.viewDigest = t.session.transcript.Digests(n)[n-1]
 	}
 	c.mu.Lock()
-	if c.passes == nil {
-		c.passes = make(map[session.ID]*backgroundCompaction)
+	if c.bySession == nil {
+		c.bySession = make(map[session.ID]*backgroundCompaction)
 	}
-	c.passes[id] = p
-	c.counts.Started++
+	c.bySession[id] = p
+	c.stats.Started++
 	c.mu.Unlock()
 	c.running.Go(func() {
-		p.pass, p.err = r.opts.Agent.Compress(ctx, e, v)
-		c.count(func(n *CompactionStats) { n.note(p) })
+		p.result, p.err = r.opts.Agent.Compress(ctx, e, v)
+		c.updateStats(func(n *CompactionStats) { n.record(p) })
 		close(p.done)
 	})
 	c.running.Go(func() {
@@ -161,13 +165,13 @@ func (t *turn) startCompaction(e agent.Engine, v agent.ContextView, why string) 
 		select {
 		case <-r.closing:
 		case <-p.done:
-			r.expire(id, p)
+			r.expireCompaction(id, p)
 		}
 	})
 	return p
 }
 
-func (n *CompactionStats) note(p *backgroundCompaction) {
+func (n *CompactionStats) record(p *backgroundCompaction) {
 	switch {
 	case errors.Is(p.err, agent.ErrCoolingDown):
 		n.Last = "there was nothing to do"
@@ -177,41 +181,41 @@ func (n *CompactionStats) note(p *backgroundCompaction) {
 		n.Last = p.err.Error()
 		return
 	}
-	n.Last, n.LastBefore, n.LastAfter = "made", p.pass.Before, p.pass.After
+	n.Last, n.LastBefore, n.LastAfter = "made", p.result.Before, p.result.After
 }
 
-// expire forgets a pass that no turn adopts for long.
-func (r *Runner) expire(id session.ID, p *backgroundCompaction) {
-	limit := time.NewTimer(keepCompaction)
+// expireCompaction discards p when no turn has adopted it within compactionTTL.
+func (r *Runner) expireCompaction(id session.ID, p *backgroundCompaction) {
+	limit := time.NewTimer(compactionTTL)
 	defer limit.Stop()
 	for {
 		select {
 		case <-r.closing:
 			return
-		case <-p.gone:
+		case <-p.dropped:
 			return
 		case <-limit.C:
 		}
 		if r.locks.acquire(id) == nil {
 			break
 		}
-		limit.Reset(time.Minute) // the turn that has the session may adopt it
+		limit.Reset(time.Minute) // the turn that holds the session may adopt it
 	}
 	defer r.locks.release(id)
-	if !r.compactions.drop(id, p) {
+	if !r.compactions.remove(id, p) {
 		return
 	}
-	r.compactions.count(func(n *CompactionStats) { n.Discarded++ })
-	r.opts.Log.Info("a compaction was adopted by no turn and is forgotten", zap.String("session", string(id)))
-	if l, ok := p.engine.(agent.Lifecycle); ok && p.alone {
+	r.compactions.updateStats(func(n *CompactionStats) { n.Discarded++ })
+	r.opts.Log.Info("compaction discarded: no turn adopted it", zap.String("session", string(id)))
+	if l, ok := p.engine.(agent.Lifecycle); ok && p.ownsEngine {
 		l.End()
 	}
 }
 
-// take makes the turn the owner of a pass that is made, and of its engine, which
-// knows how it went.
-func (t *turn) take(p *backgroundCompaction) {
-	t.runner.compactions.drop(t.session.record.ID, p)
+// claimCompaction makes the turn the owner of a finished compaction and of its
+// engine, whose state includes the result.
+func (t *turn) claimCompaction(p *backgroundCompaction) {
+	t.runner.compactions.remove(t.session.record.ID, p)
 	t.session.engine, t.session.limits = p.engine, agent.Limits{}
-	t.limit()
+	t.updateLimits()
 }

@@ -14,16 +14,16 @@ import (
 	"hermesd/gateway/session"
 )
 
-// command runs the command in the claim's only entry. It is marked done before
-// what it stops is stopped, so it can never be run twice. A message behind it cuts
-// nothing of it short but a compaction.
-func (t *turn) command(cut context.Context) {
-	ctx := context.WithoutCancel(cut)
+// runCommand runs the command in the claim's only entry. The entry is committed
+// before the effects of the command are applied, so that it cannot run twice. The
+// cancellation of cancelable, by a later message, only interrupts a compaction.
+func (t *turn) runCommand(cancelable context.Context) {
+	ctx := context.WithoutCancel(cancelable)
 	e := t.first()
 	name, args, _ := command.Parse(e.Inbound.Text)
 	rec, _, err := t.runner.opts.Store.Session(ctx, e.Session)
 	if err != nil {
-		t.fail(ctx, fmt.Errorf("session %s: %w", e.Session, err))
+		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
 	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Printer: t.runner.opts.Printer}
@@ -34,10 +34,10 @@ func (t *turn) command(cut context.Context) {
 	}
 	switch {
 	case res.Compress:
-		t.compress(cut, res.Focus)
+		t.compressSession(cancelable, res.Focus)
 		return
 	case res.Undo > 0:
-		t.takeOut(ctx, res)
+		t.undoExchanges(ctx, res)
 		return
 	}
 	if res.Branch {
@@ -46,9 +46,9 @@ func (t *turn) command(cut context.Context) {
 			return
 		}
 	}
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, SetCurrent: pointed(e.Session, res.Resume)}
+	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, SetCurrent: currentSession(e.Session, res.Resume)}
 	if res.Settings != nil || res.Rebuild != "" {
-		more, err := t.change(ctx, &m, rec, res)
+		more, err := t.applySettings(ctx, &m, rec, res)
 		if err != nil {
 			t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
 			return
@@ -65,40 +65,41 @@ func (t *turn) command(cut context.Context) {
 		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {
-		s, err := t.runner.begin(e, res.Title)
+		s, err := t.runner.newSession(e, res.Title)
 		if err != nil {
 			t.fail(ctx, err)
 			return
 		}
 		m.Create, m.Session = s.created, session.Record{}
 	}
-	if t.commit(ctx, m) { // else it runs again, or somebody else runs it
-		t.carryOut(ctx, res, rec, f)
+	if t.commit(ctx, m) { // else the command runs again, here or in another process
+		t.applyCommandResult(ctx, res, rec, f)
 	}
 }
 
-// pointed makes k point to id, if there is one.
-func pointed(k session.Key, id session.ID) map[session.Key]session.ID {
+// currentSession returns the change that makes id the current session of k, nil if id
+// is "".
+func currentSession(k session.Key, id session.ID) map[session.Key]session.ID {
 	if id == "" {
 		return nil
 	}
 	return map[session.Key]session.ID{k: id}
 }
 
-// carryOut does what a command that is marked done wants.
-func (t *turn) carryOut(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
+// applyCommandResult applies the effects of a command whose entry is committed.
+func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
 	e := t.first()
 	name, _, _ := command.Parse(e.Inbound.Text)
 	if res.Stop && t.runner.opts.Stop(inbox.LaneOf(e.Session), StoppedError{Person: "/" + name}) {
-		t.log.Info("stopped", zap.String("by", e.Principal.ID))
+		t.log.Info("run stopped", zap.String("by", e.Principal.ID))
 	}
 	if res.AfterCommit != nil {
 		res.AfterCommit()
 	}
 	if res.Forget {
-		told := t.runner.forgetSession(ctx, rec.ID)
-		if err := t.runner.opts.Delivery.SendNotice(context.WithoutCancel(ctx), told, f); err != nil {
-			t.log.Error("say what was deleted", zap.Error(err))
+		text := t.runner.deleteSession(ctx, rec.ID)
+		if err := t.runner.opts.Delivery.SendNotice(context.WithoutCancel(ctx), text, f); err != nil {
+			t.log.Error("cannot send deletion notice", zap.Error(err))
 		}
 	}
 	if res.Restart {

@@ -22,10 +22,10 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// endFailed ends a turn whose run did not reach an answer.
+// endFailed ends a turn whose run failed or was canceled.
 func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 	if errors.Is(err, inbox.ErrStale) {
-		t.stale(err)
+		t.logStale(err)
 		return
 	}
 	if preview != 0 && len(t.claim.Previews) == 0 {
@@ -37,104 +37,104 @@ func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 	}
 	t.log.Warn("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
-	rows := t.deletePreviews()
-	rows = append(rows, t.failureNotice(err)...)
+	rows := t.deletePreviewRows()
+	rows = append(rows, t.failureRows(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(i18n.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.failureText(i18n.Printer{}, err)}, Rows: rows})
 }
 
-// keepHistory leaves what was said in the transcript, closed so that the next
-// message can follow, unless it is what the provider refuses to read.
+// keepHistory closes the transcript of a failed turn so that the next message can
+// follow. It undoes the turn instead if the provider rejected the messages.
 func (t *turn) keepHistory(ctx context.Context, err error) {
 	var le *llm.Error
 	if errors.As(err, &le) {
 		switch le.Class {
 		case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
-			wrong := t.undo(ctx)
-			if wrong == nil {
+			undoErr := t.undoTurn(ctx)
+			if undoErr == nil {
 				return
 			}
-			t.log.Error("take back what was said", zap.Error(wrong))
+			t.log.Error("cannot undo turn", zap.Error(undoErr))
 		}
 	}
-	agent.Close(t.session.transcript, "[No answer was given: "+t.sentence(i18n.Printer{}, err)+"]")
+	agent.Close(t.session.transcript, "[No answer was given: "+t.failureText(i18n.Printer{}, err)+"]")
 }
 
-// undo takes back what the turn did to its conversation. Its passes go too: what
-// they put in the place of the transcript holds the input.
-func (t *turn) undo(ctx context.Context) error {
-	if len(t.passes) == 0 {
-		t.session.transcript.Truncate(t.stored)
+// undoTurn restores the conversation as it was before the turn. The turn's
+// compactions are dropped too, because their results contain the input.
+func (t *turn) undoTurn(ctx context.Context) error {
+	if len(t.compactions) == 0 {
+		t.session.transcript.Truncate(t.storedMessages)
 	} else {
-		was := &sessionState{record: t.session.record}
-		if err := t.runner.read(context.WithoutCancel(ctx), was); err != nil {
+		before := &sessionState{record: t.session.record}
+		if err := t.runner.readPromptAndTranscript(context.WithoutCancel(ctx), before); err != nil {
 			return err
 		}
-		t.session.prefix, t.session.transcript, t.session.bytes = was.prefix, was.transcript, was.bytes
-		t.session.engine, t.session.savedEngineState = nil, nil // it has taken down passes that are none
-		t.passes, t.reprompt, t.stored = nil, false, was.transcript.Len()
+		t.session.prefix, t.session.transcript, t.session.bytes = before.prefix, before.transcript, before.bytes
+		t.session.engine, t.session.savedEngineState = nil, nil // its state includes the dropped compactions
+		t.compactions, t.promptChanged, t.storedMessages = nil, false, before.transcript.Len()
 	}
-	if t.session.record.PromptMessages == 0 || t.session.record.PromptMessages > t.stored {
+	if t.session.record.PromptMessages == 0 || t.session.record.PromptMessages > t.storedMessages {
 		t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
 	}
 	t.session.record.PendingBreak = string(ledger.Undo)
 	return nil
 }
 
-// endInterrupted ends a run that was cut short on purpose.
+// endInterrupted ends a run that was canceled with cause.
 func (t *turn) endInterrupted(ctx context.Context, cause error) {
 	var newer SupersededError
 	var stopped StoppedError
 	switch {
 	case errors.Is(cause, lane.ErrClosed):
-		t.release(ctx)
-		t.moreWork = false
+		t.releaseClaim(ctx)
+		t.hasMoreWork = false
 	case errors.As(cause, &stopped):
 		if t.session != nil {
 			agent.Close(t.session.transcript, "[Stopped by the user.]")
 		}
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviews(),
+			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviewRows(),
 		})
 	case errors.As(cause, &newer) && len(t.claim.Steps) > 0 && t.session != nil:
 		agent.Close(t.session.transcript, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviews(),
+			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviewRows(),
 		})
-		t.moreWork = true
+		t.hasMoreWork = true
 	case errors.As(cause, &newer):
-		t.release(ctx)
+		t.releaseClaim(ctx)
 	default:
 		t.fail(ctx, cause)
 	}
 }
 
-// release lets the entries wait again. Nothing of the run stays, unless steps
-// of it are on disk.
-func (t *turn) release(ctx context.Context) {
-	// After a pass, or with calls in its ledger that are not stored, what memory
-	// has is not what the store has.
-	if t.session != nil && len(t.passes) == 0 && len(t.calls) == 0 {
-		t.session.transcript.Truncate(t.stored)
+// releaseClaim releases the claim, so that its entries wait again. Only steps that
+// are on disk remain of the run.
+func (t *turn) releaseClaim(ctx context.Context) {
+	// After a compaction, or with calls in its ledger that are not stored, the state
+	// in memory differs from the store and must not be cached.
+	if t.session != nil && len(t.compactions) == 0 && len(t.calls) == 0 {
+		t.session.transcript.Truncate(t.storedMessages)
 		if t.session.created == nil {
 			t.runner.cache.put(t.session)
 		}
 	}
-	t.moreWork = true
+	t.hasMoreWork = true
 	if len(t.claim.Steps) == 0 {
-		if _, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviews()...); err != nil {
-			t.log.Error("take the preview back", zap.Error(err))
+		if _, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviewRows()...); err != nil {
+			t.log.Error("cannot delete preview", zap.Error(err))
 		}
 	}
-	// A claim that is not given back would hold its lane until the lease ends.
-	err := t.commitUntilStored(context.WithoutCancel(ctx), "release", func() {}, func(ctx context.Context) error { return t.runner.opts.Store.Release(ctx, t.claim) })
+	// A claim that is not released blocks its lane until the lease expires.
+	err := t.writeUntilStored(context.WithoutCancel(ctx), "cannot release claim", func() {}, func(ctx context.Context) error { return t.runner.opts.Store.Release(ctx, t.claim) })
 	if errors.Is(err, inbox.ErrConflict) {
-		t.log.Error("release", zap.Error(err))
+		t.log.Error("cannot release claim", zap.Error(err))
 	}
 }
 
-// deletePreviews are rows that take back what was shown of an answer that never came.
-func (t *turn) deletePreviews() []outbox.Row {
+// deletePreviewRows returns rows that delete the previews of the turn.
+func (t *turn) deletePreviewRows() []outbox.Row {
 	var rows []outbox.Row
 	for _, p := range t.claim.Previews {
 		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
@@ -142,69 +142,71 @@ func (t *turn) deletePreviews() []outbox.Row {
 	return rows
 }
 
-// sentence is why there is no answer, and what to do.
-func (t *turn) sentence(p i18n.Printer, err error) string {
-	if slot := t.first().Occurrence; slot != nil {
-		return failure.Job(p, err, slot.Job)
+// failureText returns why there is no answer and what the user can do.
+func (t *turn) failureText(p i18n.Printer, err error) string {
+	if occurrence := t.first().Occurrence; occurrence != nil {
+		return failure.Job(p, err, occurrence.Job)
 	}
 	return failure.Message(p, err)
 }
 
-// failureNotice tells the person what went wrong and what to do.
-func (t *turn) failureNotice(err error) []outbox.Row {
-	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.sentence(t.Printer, err), t.claim.Turn), t.quoting())
+// failureRows returns rows with the failure text of err.
+func (t *turn) failureRows(err error) []outbox.Row {
+	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.failureText(t.Printer, err), t.claim.Turn), t.failureDraft())
 }
 
-// quoting is a draft for why there is no answer. It shows which message it is
-// about, wherever it is.
-func (t *turn) quoting() delivery.Draft {
+// failureDraft returns the draft of a failure message. It always quotes the first
+// message of the turn.
+func (t *turn) failureDraft() delivery.Draft {
 	f := t.draft()
 	f.ReplyTo, f.Purpose = t.first().Inbound.ID, chat.PurposeFailure
 	return f
 }
 
-// fail ends a turn that could not even be led to the agent.
+// fail ends a turn that failed outside the agent run. It commits nothing of the
+// conversation.
 func (t *turn) fail(ctx context.Context, err error) {
 	if errors.Is(err, inbox.ErrStale) {
-		t.stale(err)
+		t.logStale(err)
 		return
 	}
 	t.log.Error("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
 	t.session = nil
-	rows := append(t.deletePreviews(), t.failureNotice(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.sentence(i18n.Printer{}, err)}, Rows: rows})
+	rows := append(t.deletePreviewRows(), t.failureRows(err)...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.failureText(i18n.Printer{}, err)}, Rows: rows})
 }
 
-// quarantine ends a turn that has killed the process before.
+// quarantine ends a turn whose entries have crashed the process repeatedly.
 func (t *turn) quarantine(ctx context.Context) {
-	t.log.Error("set aside", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
+	t.log.Error("entry quarantined", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
 	text := t.T("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.claim.Turn)
 	if n := len(t.claim.Entries); n > 1 {
 		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.claim.Turn)
 	}
-	if slot := t.first().Occurrence; slot != nil {
-		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(slot.Job), t.claim.Turn)
+	if occurrence := t.first().Occurrence; occurrence != nil {
+		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(occurrence.Job), t.claim.Turn)
 	}
-	t.drop(ctx, text, "set aside")
+	t.endWithText(ctx, text, "set aside")
 }
 
-// drop ends a turn of which no conversation comes, with a text that says so.
-func (t *turn) drop(ctx context.Context, text, why string) {
-	rows := append(t.deletePreviews(), t.render(text, t.quoting())...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: why}, Rows: rows})
+// endWithText ends a turn as failed with a text for the user and the given reason. It
+// commits nothing of the conversation.
+func (t *turn) endWithText(ctx context.Context, text, reason string) {
+	rows := append(t.deletePreviewRows(), t.render(text, t.failureDraft())...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: reason}, Rows: rows})
 }
 
-// endTooOld ends a turn that would come too late: of a message, which is kept in its
-// conversation, or of a scheduled prompt.
-func (t *turn) endTooOld(ctx context.Context, why failure.AbandonReason) {
-	if slot := t.first().Occurrence; slot != nil {
-		t.drop(ctx, why.Job(t.Printer, slot.Job), "too late")
+// endTooOld ends a turn that is abandoned for reason. The message stays in its
+// conversation; a scheduled run leaves nothing there.
+func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
+	if occurrence := t.first().Occurrence; occurrence != nil {
+		t.endWithText(ctx, reason.Job(t.Printer, occurrence.Job), "too late")
 		return
 	}
 	s, err := t.runner.lockSession(ctx, t.first(), false)
 	switch {
-	case err != nil && ctx.Err() != nil: // it waited for another turn of the session
+	case err != nil && ctx.Err() != nil: // canceled while waiting for another turn of the session
 		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	case err != nil:
@@ -213,22 +215,22 @@ func (t *turn) endTooOld(ctx context.Context, why failure.AbandonReason) {
 	}
 	defer t.runner.locks.release(s.record.ID)
 	t.session = s
-	t.stored = s.transcript.Len()
+	t.storedMessages = s.transcript.Len()
 	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.record)
 	agent.Close(s.transcript, "")
 	s.transcript.Append(m)
 	agent.Close(s.transcript, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.deletePreviews(), t.render(why.Message(t.Printer, len(t.claim.Entries)), t.quoting())...)
+	rows := append(t.deletePreviewRows(), t.render(reason.Message(t.Printer, len(t.claim.Entries)), t.failureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
 }
 
-// commit makes m true, with what the turn added to its transcript, and sends
-// what it says. It tries until the store takes it, or the daemon stops, and
-// reports whether m is true.
+// commit commits m with the turn's changes of its session, and wakes the delivery of
+// its rows. It retries until the store accepts the commit or the daemon stops, and
+// reports whether m is committed.
 func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
-	if err := t.complete(&m); err != nil {
-		t.log.Error("commit", zap.Error(err))
-		t.release(ctx)
+	if err := t.completeCommit(&m); err != nil {
+		t.log.Error("cannot commit turn", zap.Error(err))
+		t.releaseClaim(ctx)
 		return false
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
@@ -243,9 +245,9 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 			}
 			t.runner.opts.Delivery.WakeRows(rows)
 			t.result = resultOf(m.Outcome)
-			t.settled(m.Outcome)
-			if slot := t.first().Occurrence; slot != nil && t.runner.opts.Scheduled != nil {
-				t.runner.opts.Scheduled.RunEnded(*slot)
+			t.showOutcome(m.Outcome)
+			if occurrence := t.first().Occurrence; occurrence != nil && t.runner.opts.Scheduled != nil {
+				t.runner.opts.Scheduled.RunEnded(*occurrence)
 			}
 			if t.runner.opts.OnCommit != nil {
 				t.runner.opts.OnCommit()
@@ -253,52 +255,52 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 			return true
 		}
 		if errors.Is(err, inbox.ErrStale) {
-			t.stale(err)
+			t.logStale(err)
 			return false
 		}
-		t.log.Error("commit", zap.Error(err))
-		if errors.Is(err, inbox.ErrConflict) && !t.refused {
-			t.refused = true
-			t.fail(ctx, err) // without the conversation: what memory had of it is wrong
+		t.log.Error("cannot commit turn", zap.Error(err))
+		if errors.Is(err, inbox.ErrConflict) && !t.commitRejected {
+			t.commitRejected = true
+			t.fail(ctx, err) // without the conversation, whose state in memory is wrong
 			return false
 		}
 		select {
 		case <-time.After(wait):
 		case <-t.runner.closing:
-			t.release(ctx)
+			t.releaseClaim(ctx)
 			return false
 		}
 	}
 }
 
-// complete puts into m what follows from the turn itself.
-func (t *turn) complete(m *inbox.Commit) (err error) {
+// completeCommit adds the changes of the turn's session, and its trace, to m.
+func (t *turn) completeCommit(m *inbox.Commit) (err error) {
 	t.trace.Took = time.Since(t.trace.Started)
 	m.Trace = t.trace.encode()
 	if t.session == nil {
 		return nil
 	}
-	if m.Messages, err = rows(t.session.transcript.Since(t.stored)); err != nil {
+	if m.Messages, err = encodeMessages(t.session.transcript.Since(t.storedMessages)); err != nil {
 		return err
 	}
-	m.Compactions, m.Calls = t.passes, t.calls
-	if t.reprompt {
+	m.Compactions, m.Calls = t.compactions, t.calls
+	if t.promptChanged {
 		if m.Prompt, err = json.Marshal(t.session.prefix); err != nil {
-			return fmt.Errorf("prompt of %s: %w", t.session.record.ID, err)
+			return fmt.Errorf("encode prompt of %s: %w", t.session.record.ID, err)
 		}
 		t.session.record.Revision++
-		t.reprompt = false
+		t.promptChanged = false
 	}
-	// A pass that is still under way has the engine; a later turn keeps its state.
-	if e := t.session.engine; e != nil && t.runner.compactions.of(t.session.record.ID) == nil {
+	// A running compaction uses the engine; a later turn stores its state.
+	if e := t.session.engine; e != nil && t.runner.compactions.get(t.session.record.ID) == nil {
 		if state := e.State(); state != nil && !bytes.Equal(state, t.session.savedEngineState) {
 			m.Engine, t.session.savedEngineState = state, state
 		}
 	}
-	if t.session.record.PendingBreak == "" { // declared for a call that was never made
+	if t.session.record.PendingBreak == "" { // declared for a call that was not made
 		t.session.record.PendingBreak = string(t.session.ledger.Declared())
 	}
-	t.summarised = t.summarised.Add(t.runner.active.remove(t.session.record.ID))
+	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.active.remove(t.session.record.ID))
 	m.Create = t.session.created
 	m.Session = t.session.record
 	m.Session.Messages = t.session.transcript.Len()
@@ -306,24 +308,25 @@ func (t *turn) complete(m *inbox.Commit) (err error) {
 	m.Session.Crashes = 0
 	m.Session.Calls += len(t.calls)
 	m.Session.Updated = time.Now().UTC()
-	m.Session.Usage = t.usage()
+	m.Session.Usage = t.sessionUsage()
 	return nil
 }
 
-// usage is the session's sum with this turn's calls.
-func (t *turn) usage() json.RawMessage {
+// sessionUsage returns the encoded usage of the session including this turn.
+func (t *turn) sessionUsage() json.RawMessage {
 	var sum llm.Usage
 	if len(t.session.record.Usage) > 0 {
 		if err := json.Unmarshal(t.session.record.Usage, &sum); err != nil {
-			t.log.Warn("usage", zap.Error(err))
+			t.log.Warn("cannot decode session usage", zap.Error(err))
 		}
 	}
-	raw, err := json.Marshal(sum.Add(t.tokenUsage).Add(t.summarised))
+	raw, err := json.Marshal(sum.Add(t.tokenUsage).Add(t.auxiliaryUsage))
 	if err != nil {
 		return t.session.record.Usage
 	}
 	return raw
 }
 
-// stale leaves everything to whoever has the claim now.
-func (t *turn) stale(err error) { t.log.Warn("the turn is somebody else's now", zap.Error(err)) }
+// logStale logs that another process or claim has the entries of the turn. Nothing
+// else is to be done.
+func (t *turn) logStale(err error) { t.log.Warn("claim is stale", zap.Error(err)) }

@@ -12,8 +12,8 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// compress makes the conversation smaller because a person asks for it.
-func (t *turn) compress(ctx context.Context, focus string) {
+// compressSession runs the command /compress.
+func (t *turn) compressSession(ctx context.Context, focus string) {
 	s, err := t.runner.lockSession(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -38,64 +38,66 @@ func (t *turn) compress(ctx context.Context, focus string) {
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.runner.opts.Delivery.Render(text, f)})
 }
 
-// compactNow has a pass made of s and returns what is to be said of it. If one was
-// made, the turn holds s, and its commit makes the pass true.
+// compactNow compacts s and returns the text for the user. If a compaction was made,
+// s becomes the session of the turn, whose commit stores the compaction.
 func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (string, error) {
 	if s.created != nil || s.transcript.Len() == 0 {
 		return t.T("There is nothing to make smaller yet."), nil
 	}
-	s.model, _ = t.runner.choose(s.record.Settings)
-	t.session, t.stored = s, s.transcript.Len()
+	s.model, _ = t.runner.chooseModel(s.record.Settings)
+	t.session, t.storedMessages = s, s.transcript.Len()
 	e := t.engine(ctx)
 	switch {
 	case e == nil:
 		t.session = nil
 		return t.T("Compression is switched off (`compression.enabled`)."), nil
-	case t.others(focus):
+	case t.hasOtherCompaction(focus):
 		t.session = nil
 		return t.T("This conversation is being summarised already; the next answer comes with it."), nil
 	}
-	w := t.fresh(e)
-	made, err := t.requestedCompaction(ctx, w, focus)
+	w := t.newContextWindow(e)
+	compaction, err := t.requestCompaction(ctx, w, focus)
 	if err != nil {
 		t.session = nil
 		return "", err
 	}
-	p, err := made.pass, made.err
+	p, err := compaction.result, compaction.err
 	switch {
 	case errors.Is(err, agent.ErrCoolingDown):
 		t.session = nil
 		return t.T("There is nothing that could be made smaller."), nil
 	case err != nil:
-		t.shrunk(agent.WhyCompression, true, p)
+		t.reportCompaction(agent.WhyCompression, true, p)
 		t.session = nil
-		t.log.Warn("compress", zap.Error(err))
+		t.log.Warn("cannot compact session", zap.Error(err))
 		return t.T("I could not summarise it (%v). Everything is as it was.", err), nil
 	}
 	old := s.transcript.Since(0)
-	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(made.view.Messages):]...))
-	if err := t.compacted(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.prefix, p), Reason: agent.WhyCompression}); err != nil {
+	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.view.Messages):]...))
+	if err := t.recordCompaction(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.prefix, p), Reason: agent.WhyCompression}); err != nil {
 		return "", err
 	}
 	s.record.PendingBreak = agent.WhyCompression
-	t.runner.compactions.count(func(n *CompactionStats) { n.Adopted++ })
-	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.told(p), nil
+	t.runner.compactions.updateStats(func(n *CompactionStats) { n.Adopted++ })
+	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.compactionNote(p), nil
 }
 
-// others reports whether a pass is under way that is not what is asked for now.
-func (t *turn) others(focus string) bool {
-	p := t.runner.compactions.of(t.session.record.ID)
+// hasOtherCompaction reports whether a compaction of the session is pending that
+// /compress with this focus cannot use.
+func (t *turn) hasOtherCompaction(focus string) bool {
+	p := t.runner.compactions.get(t.session.record.ID)
 	return p != nil && (p.reason != agent.WhyCompression || p.view.Focus != focus)
 }
 
-// requestedCompaction returns the pass that a person asks for, once it is made. It is made
-// beside the turn: one that a newer message interrupts comes back to it, and does
-// not pay twice. A stop ends it.
-func (t *turn) requestedCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*backgroundCompaction, error) {
+// requestCompaction returns the compaction for /compress once it is finished. It runs
+// outside of the turn: if a newer message interrupts the turn, the compaction
+// continues and the resumed turn uses it, so that it is not paid for twice. Any other
+// cancellation also cancels the compaction.
+func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*backgroundCompaction, error) {
 	for {
-		p := t.runner.compactions.of(t.session.record.ID)
-		begun := p == nil
-		if begun {
+		p := t.runner.compactions.get(t.session.record.ID)
+		started := p == nil
+		if started {
 			if l, ok := w.Engine.(agent.Lifecycle); ok {
 				l.Reset()
 			}
@@ -110,13 +112,13 @@ func (t *turn) requestedCompaction(ctx context.Context, w *agent.ContextWindow, 
 			if !errors.As(context.Cause(ctx), &newer) {
 				p.cancel()
 				<-p.done
-				t.runner.compactions.drop(t.session.record.ID, p)
+				t.runner.compactions.remove(t.session.record.ID, p)
 			}
 			return nil, context.Cause(ctx)
 		}
-		t.take(p)
+		t.claimCompaction(p)
 		w.Engine = p.engine
-		if begun || p.err != nil || p.fits(t.session) {
+		if started || p.err != nil || p.appliesTo(t.session) {
 			return p, nil
 		}
 	}

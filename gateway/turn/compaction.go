@@ -20,46 +20,48 @@ import (
 	"hermesd/hygiene"
 )
 
-// CompactionOptions is what keeps the contexts of sessions small.
+// CompactionOptions configures the compaction of sessions.
 type CompactionOptions struct {
 	hygiene.Settings
-	// MaxWait bounds how long a message waits for a pass of hygiene that is not
+	// MaxWait limits how long a message waits for a compaction by hygiene that is not
 	// urgent.
 	MaxWait time.Duration
-	// Engine makes the context engine of a session out of what it had kept; nil:
-	// contexts are not made smaller.
+	// Engine creates the context engine of a session from its stored state; nil
+	// disables compaction.
 	Engine func(rec session.Record, model ModelChoice, state json.RawMessage) (agent.Engine, error)
-	// Refresh reads again, at a compaction, what of a prompt is kept in files; nil:
-	// the prompt stays as it is.
+	// Refresh returns the prompt with its files read again, for use after a
+	// compaction; nil: the prompt stays as it is.
 	Refresh func(session.Record, prompt.Prefix) prompt.Prefix
-	// Learn keeps the length of a model's context that an error named.
+	// Learn stores the context length of a model that an error message named; nil: it
+	// is ignored.
 	Learn func(provider, model string, window int)
 }
 
-// engine returns the context engine of the turn's session; nil if there is none.
+// engine returns the context engine of the turn's session, created if necessary; nil
+// if compaction is disabled or the engine cannot be created.
 func (t *turn) engine(ctx context.Context) agent.Engine {
 	if t.runner.opts.Compression.Engine == nil {
 		return nil
 	}
 	if t.session.engine != nil {
-		t.limit()
+		t.updateLimits()
 		return t.session.engine
 	}
 	var state json.RawMessage
 	var err error
 	if t.session.created == nil {
 		if state, err = t.runner.opts.Store.Engine(ctx, t.session.record.ID); err != nil {
-			t.log.Error("context engine", zap.Error(err))
+			t.log.Error("cannot load context engine state", zap.Error(err))
 			return nil
 		}
 	}
-	made := state
-	if t.noted != nil { // by a run of the turn that died
-		made = t.noted
+	newest := state
+	if t.recordedEngineState != nil { // by an earlier run of the turn
+		newest = t.recordedEngineState
 	}
-	e, err := t.runner.opts.Compression.Engine(t.session.record, t.session.model, made)
+	e, err := t.runner.opts.Compression.Engine(t.session.record, t.session.model, newest)
 	if err != nil {
-		t.log.Error("context engine", zap.Error(err))
+		t.log.Error("cannot create context engine", zap.Error(err))
 		return nil
 	}
 	t.session.engine, t.session.savedEngineState, t.session.limits = e, state, t.limits()
@@ -70,10 +72,11 @@ func (t *turn) limits() agent.Limits {
 	return agent.Limits{Model: t.session.model.Model, Window: t.session.model.Window}
 }
 
-// limit tells the engine which model answers now, unless a pass has it.
-func (t *turn) limit() {
+// updateLimits sets the limits of the current model on the engine, unless a
+// compaction uses the engine.
+func (t *turn) updateLimits() {
 	now := t.limits()
-	if now == t.session.limits || t.runner.compactions.of(t.session.record.ID) != nil {
+	if now == t.session.limits || t.runner.compactions.get(t.session.record.ID) != nil {
 		return
 	}
 	if l, ok := t.session.engine.(agent.Lifecycle); ok {
@@ -82,26 +85,27 @@ func (t *turn) limit() {
 	t.session.limits = now
 }
 
-// window returns what the run keeps its context small with, after what hygiene
-// had to do.
-func (t *turn) window(ctx context.Context, resumed bool) (*agent.ContextWindow, []outbox.Row) {
+// openContextWindow returns the context window of the run, after a compaction by
+// hygiene if one is due, and rows for the user. The window is nil if there is no
+// engine, or a running compaction uses it.
+func (t *turn) openContextWindow(ctx context.Context, resumed bool) (*agent.ContextWindow, []outbox.Row) {
 	e := t.engine(ctx)
 	if e == nil {
 		return nil, nil
 	}
-	w := t.fresh(e)
-	if resumed { // what was due then is among the steps
+	w := t.newContextWindow(e)
+	if resumed { // the recorded steps include a compaction that was due
 		return w, nil
 	}
 	rows, busy := t.compactBeforeTurn(ctx, w)
-	if busy { // the engine is at work for this session already
+	if busy {
 		return nil, rows
 	}
 	return w, rows
 }
 
-// fresh is the window of a session as it is stored.
-func (t *turn) fresh(e agent.Engine) *agent.ContextWindow {
+// newContextWindow returns the context window of the session as stored.
+func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
 	w := &agent.ContextWindow{Engine: e, First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
 	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
 		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.record, p) }
@@ -109,38 +113,39 @@ func (t *turn) fresh(e agent.Engine) *agent.ContextWindow {
 	return w
 }
 
-// compactBeforeTurn has a session compacted before the turn, if hygiene says so. busy: a
-// pass is still under way, and is adopted by a later turn.
+// compactBeforeTurn compacts the session before the turn if hygiene decides so. busy
+// reports whether a compaction is still running, which a later turn adopts.
 func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
-	at := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
-	p := t.runner.compactions.of(t.session.record.ID)
+	current := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
+	p := t.runner.compactions.get(t.session.record.ID)
 	facts := hygiene.Facts{
 		Reported: t.session.record.PromptTokens, Since: tokens.Since(t.session.transcript, min(t.session.record.PromptMessages, t.session.transcript.Len())),
 		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
 	}
 	if facts.Reported == 0 {
-		facts.Estimate = w.Size(&at)
+		facts.Estimate = w.Size(&current)
 	}
 	d := hygiene.Decide(facts, t.runner.opts.Compression.Settings)
 	if p == nil && d.Compress {
-		v := w.View(&at, "")
+		v := w.View(&current, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
 		p = t.startCompaction(w.Engine, v, agent.WhyHygiene)
-		t.log.Info("hygiene", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Reason))
+		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Reason))
 	}
 	if p == nil {
 		return nil, false
 	}
-	if !t.await(ctx, p, d.Urgent) {
+	if !t.awaitCompaction(ctx, p, d.Urgent) {
 		return nil, true
 	}
-	t.take(p)
+	t.claimCompaction(p)
 	w.Engine = p.engine
-	return t.adopt(w, p, d), false
+	return t.adoptCompaction(w, p, d), false
 }
 
-// await waits for a pass: for one that is urgent until it is there, and says so.
-func (t *turn) await(ctx context.Context, p *backgroundCompaction, urgent bool) bool {
+// awaitCompaction waits for p and reports whether it is finished. It waits for MaxWait,
+// or, if urgent, without a limit and notifies the user after MaxWait.
+func (t *turn) awaitCompaction(ctx context.Context, p *backgroundCompaction, urgent bool) bool {
 	limit := time.NewTimer(t.runner.opts.Compression.MaxWait)
 	defer limit.Stop()
 	for {
@@ -158,31 +163,32 @@ func (t *turn) await(ctx context.Context, p *backgroundCompaction, urgent bool) 
 	}
 }
 
-// adopt makes a pass part of the turn, if nothing has touched what it was made
-// of.
-func (t *turn) adopt(w *agent.ContextWindow, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
+// adoptCompaction makes p part of the turn, unless it failed or the conversation has
+// changed since. It returns rows for the user.
+func (t *turn) adoptCompaction(w *agent.ContextWindow, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
 	switch {
 	case errors.Is(p.err, agent.ErrCoolingDown):
 		return nil
 	case p.err != nil:
-		t.log.Warn("hygiene", zap.Error(p.err))
-		t.shrunk(p.reason, true, p.pass)
+		t.log.Warn("cannot compact session", zap.Error(p.err))
+		t.reportCompaction(p.reason, true, p.result)
 		return t.notices([]string{t.T("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
-	case !p.fits(t.session):
-		t.log.Info("a pass of hygiene came too late: the conversation has changed meanwhile")
+	case !p.appliesTo(t.session):
+		t.log.Info("compaction ignored: the conversation has changed since")
 		return nil
 	}
-	w.Ready, w.AdoptAt, w.Reason = &p.pass, len(p.view.Messages), p.reason
-	if after := p.pass.After; after >= hygiene.Urgent(t.session.model.Window) {
-		t.log.Warn("the conversation is too long also after a compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
+	w.Ready, w.AdoptAt, w.Reason = &p.result, len(p.view.Messages), p.reason
+	if after := p.result.After; after >= hygiene.Urgent(t.session.model.Window) {
+		t.log.Warn("conversation is too long even after compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
 	}
-	t.runner.compactions.count(func(n *CompactionStats) { n.Adopted++ })
-	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.pass.After)
-	return t.notices([]string{text + t.told(p.pass)})
+	t.runner.compactions.updateStats(func(n *CompactionStats) { n.Adopted++ })
+	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.result.After)
+	return t.notices([]string{text + t.compactionNote(p.result)})
 }
 
-// told is what an engine says of its pass, to follow a sentence.
-func (t *turn) told(p agent.Compaction) (text string) {
+// compactionNote returns what the engine adds to the message about its compaction,
+// with a leading space; "" if nothing.
+func (t *turn) compactionNote(p agent.Compaction) (text string) {
 	if len(p.Sentences) == 0 && p.Explanation != "" {
 		return " " + p.Explanation
 	}
@@ -196,40 +202,40 @@ func (t *turn) told(p agent.Compaction) (text string) {
 	return text
 }
 
-// compacted takes down that the agent has made the transcript smaller.
-func (t *turn) compacted(ev agent.Compacted) error {
-	added, err := rows(ev.Replaced[min(t.stored, len(ev.Replaced)):])
+// recordCompaction adds a compaction by the agent to the changes of the turn.
+func (t *turn) recordCompaction(ev agent.Compacted) error {
+	added, err := encodeMessages(ev.Replaced[min(t.storedMessages, len(ev.Replaced)):])
 	if err != nil {
 		return err
 	}
-	active, err := rows(ev.Messages)
+	active, err := encodeMessages(ev.Messages)
 	if err != nil {
 		return err
 	}
-	t.passes = append(t.passes, inbox.Compaction{Length: t.stored, Append: added, From: ev.From, To: ev.To, Active: active})
-	t.stored = len(active)
+	t.compactions = append(t.compactions, inbox.Compaction{Length: t.storedMessages, Append: added, From: ev.From, To: ev.To, Active: active})
+	t.storedMessages = len(active)
 	t.session.bytes = 0
 	for _, row := range active {
 		t.session.bytes += int64(len(row))
 	}
 	t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
 	if ev.Prefix.Hash() != t.session.prefix.Hash() {
-		t.session.prefix, t.reprompt = ev.Prefix, true
+		t.session.prefix, t.promptChanged = ev.Prefix, true
 	}
-	t.declare(ev.Reason)
-	t.shrunk(ev.Reason, false, ev.Compaction)
-	t.summarised = t.summarised.Add(ev.Usage)
+	t.declareBreak(ev.Reason)
+	t.reportCompaction(ev.Reason, false, ev.Compaction)
+	t.auxiliaryUsage = t.auxiliaryUsage.Add(ev.Usage)
 	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Reason, ev.Before, ev.After, ev.To-ev.From))
 	return nil
 }
 
-// rows are messages as they are stored.
-func rows(ms []llm.Message) ([]json.RawMessage, error) {
+// encodeMessages returns messages in their stored format.
+func encodeMessages(ms []llm.Message) ([]json.RawMessage, error) {
 	out := make([]json.RawMessage, len(ms))
 	for i, m := range ms {
 		raw, err := json.Marshal(m)
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+			return nil, fmt.Errorf("encode message %d: %w", i, err)
 		}
 		out[i] = raw
 	}

@@ -18,82 +18,83 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Media are services that turn pictures and voices into words, and words into a
-// voice. Each may be nil: then the model is told of the file by its path only.
+// Media holds the media tasks. Each may be nil: without Transcribe or DescribeImage
+// the model gets only the path of a file, without Synthesize there are no recordings.
 type Media struct {
-	// Transcribe returns what is said in a recording.
+	// Transcribe returns the text that is spoken in a recording.
 	Transcribe func(context.Context, chat.File) (string, error)
-	// DescribeImage describes a picture, for a model that sees none, and returns the call that
-	// it took.
+	// DescribeImage returns a description of an image for a model without vision, and
+	// the model call that made it.
 	DescribeImage func(context.Context, chat.File) (string, agent.Call, error)
-	// Synthesize makes a recording of a text.
+	// Synthesize returns a recording of a text.
 	Synthesize func(context.Context, string) (chat.File, error)
 }
 
-// describeFile tells the model of a file in words, if that is possible. problem is
-// what the person should know.
+// describeFile returns a text for the model that replaces f: a transcription or an
+// image description. ok is false if there is none. problem is a text for the user,
+// "" if there is no problem.
 func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (text, problem string, ok bool) {
-	began := time.Now()
+	start := time.Now()
 	switch {
 	case f.Path == "" || f.FetchError != "":
 		return "", "", false
 	case f.Kind == chat.Voice && r.opts.Media.Transcribe != nil:
-		said, err := r.opts.Media.Transcribe(ctx, f)
-		r.reportMediaTask(observe.Transcription, began, err)
+		text, err := r.opts.Media.Transcribe(ctx, f)
+		r.reportMediaTask(observe.Transcription, start, err)
 		if err != nil {
-			r.opts.Log.Warn("transcribe", zap.Error(err))
+			r.opts.Log.Warn("cannot transcribe recording", zap.Error(err))
 			return "", r.opts.Printer.T("I could not understand the voice message: %v.", err), false
 		}
-		if strings.TrimSpace(said) == "" {
+		if strings.TrimSpace(text) == "" {
 			return "[a voice message in which nothing is said]", "", true
 		}
-		return "[voice message]\n" + prompt.EscapeTags(said) + "\n[end of voice message]", "", true
+		return "[voice message]\n" + prompt.EscapeTags(text) + "\n[end of voice message]", "", true
 	case isImage(f) && r.opts.Media.DescribeImage != nil:
-		seen, call, err := r.opts.Media.DescribeImage(ctx, f)
-		r.reportMediaTask(observe.ImageDescription, began, err)
+		description, call, err := r.opts.Media.DescribeImage(ctx, f)
+		r.reportMediaTask(observe.ImageDescription, start, err)
 		r.AddUsage(id, call)
 		if err != nil {
-			r.opts.Log.Warn("describe a picture", zap.Error(err))
+			r.opts.Log.Warn("cannot describe image", zap.Error(err))
 			return "", r.opts.Printer.T("The picture could not be described: %v.", err), false
 		}
-		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.EscapeTags(seen)), "", true
+		return fmt.Sprintf("[picture %s, as another model describes it]\n%s\n[end of description]", prompt.Quote(f.Name), prompt.EscapeTags(description)), "", true
 	}
 	return "", "", false
 }
 
-// speak sends an answer as a recording too, if the conversation wants that. The
-// written answer does not wait for it, and it is not made up for after a restart.
+// speak also sends an answer as a recording, if the settings of the session say so.
+// The recording is made in the background and is not repeated after a restart.
 func (t *turn) speak(answer string) {
-	said := markup.PlainText(markup.Parse(answer))
-	if t.runner.opts.Media.Synthesize == nil || !t.session.record.Settings.Voice || strings.TrimSpace(said) == "" {
+	text := markup.PlainText(markup.Parse(answer))
+	if t.runner.opts.Media.Synthesize == nil || !t.session.record.Settings.Voice || strings.TrimSpace(text) == "" {
 		return
 	}
 	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.claim.Turn}
 	t.runner.goBackground(func(ctx context.Context) {
-		began := time.Now()
-		file, err := t.runner.opts.Media.Synthesize(ctx, said)
-		t.runner.reportMediaTask(observe.SpeechSynthesis, began, err)
+		start := time.Now()
+		file, err := t.runner.opts.Media.Synthesize(ctx, text)
+		t.runner.reportMediaTask(observe.SpeechSynthesis, start, err)
 		if err != nil {
-			t.log.Warn("speak", zap.Error(err))
+			t.log.Warn("cannot synthesize speech", zap.Error(err))
 			t.notify(t.T("I could not speak this answer: %v.", err))
 			return
 		}
 		row := outbox.Row{Role: outbox.Notice, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}}
 		if _, err := t.runner.opts.Delivery.Enqueue(ctx, row); err != nil {
-			t.log.Error("send the recording", zap.Error(err))
+			t.log.Error("cannot send recording", zap.Error(err))
 		}
 	})
 }
 
-// goBackground runs f beside the turns; its context ends when the runner is closed, and
-// Wait waits for it.
+// goBackground runs f on a new goroutine. Its context is canceled by Close, and Wait
+// waits for it.
 func (r *Runner) goBackground(f func(ctx context.Context)) {
-	r.beside.Go(func() {
+	r.background.Go(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		stop := make(chan struct{})
 		defer close(stop)
-		go func() { // ends with stop at the latest
+		go func() { // ends at the latest when stop is closed
 			select {
 			case <-r.closing:
 				cancel()

@@ -13,29 +13,29 @@ import (
 	"hermesd/gateway/session"
 )
 
-// observed runs the turn, and tells that it begins and how it ends.
-func (t *turn) observed(ctx context.Context) {
-	tell := t.runner.opts.Observe
-	if tell == nil {
+// runObserved runs the turn, and emits events for its start and its end.
+func (t *turn) runObserved(ctx context.Context) {
+	emit := t.runner.opts.Observe
+	if emit == nil {
 		t.run(ctx)
 		return
 	}
 	e := t.first()
-	began := observe.TurnStarted{
+	started := observe.TurnStarted{
 		Turn: t.claim.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.claim.Crashed,
 	}
 	switch {
 	case e.Exclusive:
-		began.Kind = observe.Command
+		started.Kind = observe.Command
 	case e.Occurrence != nil:
-		began.Kind = observe.Scheduled
+		started.Kind = observe.Scheduled
 	}
-	tell(began)
+	emit(started)
 	t.run(ctx)
-	tell(observe.TurnEnded{TurnStarted: began, Result: cmp.Or(t.result, observe.Released), Took: time.Since(began.At)})
+	emit(observe.TurnEnded{TurnStarted: started, Result: cmp.Or(t.result, observe.Released), Took: time.Since(started.At)})
 }
 
-// resultOf is an outcome as observers know it.
+// resultOf returns the observe.Result of an outcome.
 func resultOf(o inbox.Outcome) observe.Result {
 	switch {
 	case o.MergedInto != 0:
@@ -50,12 +50,12 @@ func resultOf(o inbox.Outcome) observe.Result {
 	return observe.Replied
 }
 
-// answered tells of a model call that was answered.
-func (t *turn) answered(c agent.Call) {
+// reportModelCall emits the event of a successful model call.
+func (t *turn) reportModelCall(c agent.Call) {
 	t.runner.opts.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
-// reportModelRetry tells of a model call that is tried again.
+// reportModelRetry emits the event of a model call that is retried, if n is one.
 func (t *turn) reportModelRetry(n agent.Notice) {
 	if n.Kind != agent.Retry && n.Kind != agent.Fallback {
 		return
@@ -67,28 +67,29 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 	t.runner.opts.Observe.Emit(e)
 }
 
-// reportToolCall tells of a tool call that is over.
+// reportToolCall emits the event of a finished tool call.
 func (t *turn) reportToolCall(ev agent.ToolFinished) {
 	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
-// ReportToolCall tells of a tool call that a sub-agent made in the turn of a session.
+// ReportToolCall emits the event of a finished tool call of a sub-agent in the turn of
+// a session. It may be called from any goroutine.
 func (r *Runner) ReportToolCall(id session.ID, ev agent.ToolFinished) {
-	who, _ := r.Actor(id)
-	r.opts.Observe.Emit(observe.ToolCalled{Turn: who.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	actor, _ := r.Actor(id)
+	r.opts.Observe.Emit(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
-// reportMediaTask tells of a call of a service for voices and pictures.
-func (r *Runner) reportMediaTask(s observe.MediaTask, began time.Time, err error) {
-	r.opts.Observe.Emit(observe.MediaProcessed{Task: s, Failed: err != nil, Took: time.Since(began)})
+// reportMediaTask emits the event of a media task that has ended with err.
+func (r *Runner) reportMediaTask(task observe.MediaTask, start time.Time, err error) {
+	r.opts.Observe.Emit(observe.MediaProcessed{Task: task, Failed: err != nil, Took: time.Since(start)})
 }
 
-// shrunk tells of a pass of the context engine: one that became part of the turn,
-// or one that could not be made.
-func (t *turn) shrunk(why string, failed bool, p agent.Compaction) {
+// reportCompaction emits the event of a compaction that became part of the turn or
+// failed.
+func (t *turn) reportCompaction(reason string, failed bool, p agent.Compaction) {
 	name := ""
 	if t.session != nil && t.session.engine != nil {
 		name = t.session.engine.Name()
 	}
-	t.runner.opts.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: why, Failed: failed, Before: p.Before, After: p.After})
+	t.runner.opts.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
 }

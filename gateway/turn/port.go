@@ -1,4 +1,10 @@
-// Package turn makes of waiting inbox entries one agent run and one commit.
+// Package turn runs turns: it claims waiting inbox entries, runs the agent or the
+// command for them, and commits the result in one transaction.
+//
+// A Runner runs one turn per call of Run. Several lanes run concurrently, with at
+// most one turn per session. The package also handles turns that fail, are
+// interrupted or have crashed the process. It does not check access, and it does not
+// send messages: replies are rows of the outbox, which package delivery sends.
 package turn
 
 import (
@@ -10,55 +16,55 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Store keeps what turns need. What a method reports as done is on disk; of
-// writes that fail nothing has happened. Methods that write with a stale claim
-// return inbox.ErrStale.
+// A Store stores the data of turns. When a method returns without an error its
+// change is on disk; a failed write changes nothing. Methods that write with a stale
+// claim return inbox.ErrStale.
 type Store interface {
-	// Claim takes entries that wait in lane, in order and at most max (0: all).
-	// Entries of a turn that was cut short come first and alone, with its steps.
-	// A claim without a turn means that nothing waits.
+	// Claim claims entries that wait in lane, in order and at most max (0: all).
+	// Entries of an interrupted turn come first and alone, with its steps. A claim
+	// without a turn means that no entry waits.
 	Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error)
-	// Join takes what has come to wait in the claim's lane meanwhile into the
-	// same turn, as far as it may be one input with it, and returns it; steering:
-	// only what is meant to steer.
+	// Join adds to the claim the entries that have arrived in its lane since, as far
+	// as they may be part of the same input, and returns them. If steering is set it
+	// joins only entries with the mode inbox.Steer.
 	Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error)
-	// Waiting returns how many entries of lane wait unclaimed. It does not touch
-	// the disk.
+	// Waiting returns the number of unclaimed entries of lane. It does not access the
+	// disk.
 	Waiting(lane inbox.Lane) int
-	// Release lets the claim's entries wait again, and keeps its steps. It is not
-	// a crash.
+	// Release ends the claim: its entries wait again, and its steps are kept. It does
+	// not count as a crash.
 	Release(ctx context.Context, c inbox.Claim) error
-	// RecordStep keeps s with the claim's turn, and opens the session if open is
-	// not nil and it is not open yet.
+	// RecordStep stores s with the claim's turn, and creates the session if open is
+	// not nil and the session does not exist yet.
 	RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, s inbox.Step) error
-	// CommitTurn makes all of m true at once, or none, and ends the claim. What
-	// contradicts the store it refuses for good with inbox.ErrRefused. It
-	// returns the rows with their ids, those attempted already marked so.
+	// CommitTurn applies m in one transaction and ends the claim. It returns
+	// inbox.ErrConflict if m contradicts the stored state. It returns the rows with
+	// their IDs and with the attempts that are already registered.
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
 
-	// Branch opens the session to as a copy of another one, up to and without its
-	// active message rows (-1: all), and makes the conversation of to point to it.
-	// It returns the record as it is stored.
+	// Branch creates the session to as a copy of the session from with its first rows
+	// active messages (-1: all), and makes it the current session of its key. It
+	// returns the record as stored.
 	Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error)
-	// SuggestTitle names a session that no person has named, and reports whether it
-	// did.
+	// SuggestTitle sets the title of a session that has none yet, and reports whether
+	// it did.
 	SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error)
-	// DeleteSession forgets all of a session, and returns session.ErrUnknown if
-	// there is none, session.ErrBusy while a turn of its conversation is under way.
+	// DeleteSession deletes everything about a session. It returns
+	// session.ErrNotFound if there is none, and session.ErrBusy while a turn of its
+	// conversation runs.
 	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
 
-	// Session returns the session to which key points; ok is false if there is
-	// none yet.
+	// Session returns the current session of key; ok is false if there is none.
 	Session(ctx context.Context, key session.Key) (r session.Record, ok bool, err error)
-	// SessionByID returns one record.
+	// SessionByID returns one record; ok is false if there is none.
 	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
-	// Prompt returns the frozen prompt of a session.
+	// Prompt returns the cached prompt of a session.
 	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
-	// Calls returns the records of a session's ledger from number from on, as far
-	// as they are kept.
+	// Calls returns the records of a session's ledger from number from on, as far as
+	// they are still stored.
 	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	// Engine returns what the context engine of a session had kept, nil for
-	// nothing.
+	// Engine returns the stored state of a session's context engine, nil if there is
+	// none.
 	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
 	// Transcript returns the rows of a session's active transcript from index
 	// from on.

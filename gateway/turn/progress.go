@@ -14,17 +14,18 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// shows is how tool calls are shown in the conversation.
-func (t *turn) shows() string {
+// progressMode returns how tool calls are shown in the chat: off, new, all or
+// verbose.
+func (t *turn) progressMode() string {
 	return cmp.Or(t.session.record.Settings.ToolProgress, t.runner.opts.Progress, "off")
 }
 
-// part makes a message of its own of what the model has written ahead of a tool
-// call, where tool calls are shown: what follows begins a new one. The step is on
-// disk, so a turn that is resumed does not say it again.
-func (t *turn) part(ctx context.Context, stream *delivery.Stream) {
+// sendPreamble sends the text that precedes a tool call as a separate message if tool
+// calls are shown; otherwise it discards the text. The step is already on disk, so
+// that a resumed turn does not send the text again.
+func (t *turn) sendPreamble(ctx context.Context, stream *delivery.Stream) {
 	text, preview := "", outbox.ID(0)
-	if t.shows() != "off" {
+	if t.progressMode() != "off" {
 		text, preview = stream.EndMessage()
 	}
 	if text == "" {
@@ -33,23 +34,23 @@ func (t *turn) part(ctx context.Context, stream *delivery.Stream) {
 	}
 	f := t.draft()
 	f.Role, f.Quiet = outbox.Notice, true
-	_, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply(f, text, preview, true)...)
+	_, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.replyRows(f, text, preview, true)...)
 	switch {
 	case err == nil:
 		t.claim.Previews = nil
-	case preview != 0: // the answer takes it back
+	case preview != 0: // the answer deletes it
 		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
 	}
 	if err != nil {
-		t.log.Error("say what stands ahead of a tool call", zap.Error(err))
+		t.log.Error("cannot send text before tool call", zap.Error(err))
 	}
 }
 
-// progress is the line that shows a tool call while the answer is on its way;
-// "" for none.
-func (t *turn) progress(c agent.ToolCall) string {
+// progressLine returns the line that shows a tool call in the status, "" if it is not
+// shown.
+func (t *turn) progressLine(c agent.ToolCall) string {
 	n := len(t.trace.Tools)
-	switch t.shows() {
+	switch t.progressMode() {
 	case "new":
 		if n > 0 && t.trace.Tools[n-1] == c.Name {
 			return ""

@@ -25,90 +25,94 @@ import (
 	"hermesd/gateway/session"
 )
 
-// answerTime is how long a tool waits for the answer to a question of its own.
-const answerTime = 10 * time.Minute
+// answerTimeout is how long a tool waits for the answer to its question.
+const answerTimeout = 10 * time.Minute
 
-// A question is put to people while a tool waits for the answer.
+// A question is a question or an approval request for which a tool waits.
 type question struct {
-	id       string
-	lane     inbox.Lane
-	approval bool         // it asks for leave; otherwise any message answers it
-	level    access.Level // that who answers must have
-	choices  []string
-	said     chan struct{}         // somebody has said something in the lane
-	decided  chan command.Decision // by a command or a button
-	lost     chan string           // the question cannot be shown, and why
-	asked    time.Time
-	by       string // names the decision that counts; "" until there is one
+	id             string
+	lane           inbox.Lane
+	approval       bool         // it is an approval request; otherwise any message answers it
+	level          access.Level // minimum level of the user who answers
+	choices        []string
+	messageArrived chan struct{}         // signals a message in the lane
+	decision       chan command.Decision // by a command or a button
+	deliveryFailed chan string           // reason why the question cannot be delivered
+	askedAt        time.Time
+	decidedBy      string // key of the decision that counts; "" if undecided
 }
 
-// A questions book holds what waits for people. It is kept in memory only: the
-// tools that wait die with the process.
+// questions holds the pending questions. It is in memory only, because the waiting
+// tools end with the process.
 type questions struct {
 	mu       sync.Mutex // guards what follows
 	open     map[string]*question
-	approved map[string]map[string]bool // by session: what was allowed until the process ends
+	approved map[string]map[string]bool // by session and key: approvals until the process ends
 }
 
 func newQuestions() *questions {
 	return &questions{open: make(map[string]*question), approved: make(map[string]map[string]bool)}
 }
 
-func (b *questions) ask(q *question) {
-	q.id, q.asked = strings.ToLower(rand.Text()[:6]), time.Now()
-	q.said, q.decided, q.lost = make(chan struct{}, 1), make(chan command.Decision, 1), make(chan string, 1)
+func (b *questions) add(q *question) {
+	q.id, q.askedAt = strings.ToLower(rand.Text()[:6]), time.Now()
+	q.messageArrived, q.decision, q.deliveryFailed = make(chan struct{}, 1), make(chan command.Decision, 1), make(chan string, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open[q.id] = q
 }
 
-func (b *questions) close(q *question) {
+func (b *questions) remove(q *question) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, q.id)
 }
 
-// ofLane returns the questions of a lane, the oldest first.
-func (b *questions) ofLane(l inbox.Lane, leave bool) []*question {
+// inLane returns the pending approval requests, or the pending questions, of a lane,
+// oldest first.
+func (b *questions) inLane(l inbox.Lane, approval bool) []*question {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []*question
 	for _, q := range b.open {
-		if q.lane == l && q.approval == leave {
+		if q.lane == l && q.approval == approval {
 			found = append(found, q)
 		}
 	}
-	slices.SortFunc(found, func(x, y *question) int { return cmp.Or(x.asked.Compare(y.asked), cmp.Compare(x.id, y.id)) })
+	slices.SortFunc(found, func(x, y *question) int { return cmp.Or(x.askedAt.Compare(y.askedAt), cmp.Compare(x.id, y.id)) })
 	return found
 }
 
-// reserve reports whether the decision of key is the one that counts for q.
+// reserve makes the decision named key the one that counts for q, unless another one
+// does, and reports whether it counts.
 func (b *questions) reserve(q *question, key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if q.by == "" {
-		q.by = key
+	if q.decidedBy == "" {
+		q.decidedBy = key
 	}
-	return q.by == key
+	return q.decidedBy == key
 }
 
-// any reports whether a question waits in a lane.
-func (b *questions) any(l inbox.Lane) bool { return len(b.ofLane(l, true))+len(b.ofLane(l, false)) > 0 }
+// hasPending reports whether a question or an approval request is pending in a lane.
+func (b *questions) hasPending(l inbox.Lane) bool {
+	return len(b.inLane(l, true))+len(b.inLane(l, false)) > 0
+}
 
-// allowed reports whether key was allowed for a session.
-func (b *questions) allowed(session, key string) bool {
+// isApproved reports whether key was approved for a session.
+func (b *questions) isApproved(session, key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.approved[session][key]
 }
 
-// maxApprovedSessions bounds for how many sessions leave is remembered.
+// maxApprovedSessions is the maximum number of sessions whose approvals are kept.
 const maxApprovedSessions = 1000
 
-func (b *questions) allow(session, key string) {
+func (b *questions) approve(session, key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.approved) >= maxApprovedSessions { // asked again is better than kept for ever
+	if len(b.approved) >= maxApprovedSessions { // users are asked again; that is better than unbounded growth
 		clear(b.approved)
 	}
 	if b.approved[session] == nil {
@@ -117,52 +121,55 @@ func (b *questions) allow(session, key string) {
 	b.approved[session][key] = true
 }
 
-// HasQuestion reports whether the next message in a lane answers a question.
-func (r *Runner) HasQuestion(l inbox.Lane) bool { return len(r.asking.ofLane(l, false)) > 0 }
+// HasQuestion reports whether the next message in a lane answers a question. It may be
+// called from any goroutine.
+func (r *Runner) HasQuestion(l inbox.Lane) bool { return len(r.questions.inLane(l, false)) > 0 }
 
-// MessageReceived tells the questions of a lane that somebody has said something there.
+// MessageReceived notifies the pending questions of a lane that a message has arrived
+// there. It does not block.
 func (r *Runner) MessageReceived(l inbox.Lane) {
-	for _, q := range r.asking.ofLane(l, false) {
+	for _, q := range r.questions.inLane(l, false) {
 		select {
-		case q.said <- struct{}{}:
-		default: // it knows
+		case q.messageArrived <- struct{}{}:
+		default: // already notified
 		}
 	}
 }
 
-// PendingApprovals returns the ids of the requests for leave that wait in a lane, the
-// oldest first.
+// PendingApprovals returns the IDs of the pending approval requests of a lane, oldest
+// first.
 func (r *Runner) PendingApprovals(l inbox.Lane) []string {
 	var ids []string
-	for _, q := range r.asking.ofLane(l, true) {
+	for _, q := range r.questions.inLane(l, true) {
 		ids = append(ids, q.id)
 	}
 	return ids
 }
 
-// QuestionsDelivered tells the questions what became of the rows that show them. One that
-// cannot be shown has no answer.
+// QuestionsDelivered is called with the settlement of an outbox row. If the row shows
+// a question and is dead, the tool that waits for the answer gets an error.
 func (r *Runner) QuestionsDelivered(row outbox.Row, s outbox.Settlement) {
 	if s.State != outbox.Dead || row.Question == "" {
 		return
 	}
-	r.asking.mu.Lock()
-	defer r.asking.mu.Unlock()
-	for _, q := range r.asking.open {
+	r.questions.mu.Lock()
+	defer r.questions.mu.Unlock()
+	for _, q := range r.questions.open {
 		if row.Question == q.id {
 			select {
-			case q.lost <- s.Reason:
+			case q.deliveryFailed <- s.Reason:
 			default:
 			}
 		}
 	}
 }
 
-// AnswerQuestion answers the question called id that waits in lane l; id "" is the only
-// one there. It says in words what comes of it, and returns what makes it so, nil
-// if nothing does. key names who decides, so that only the first decision counts.
-func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, leave bool, d command.Decision) (text string, then func()) {
-	waiting := r.asking.ofLane(l, leave)
+// AnswerQuestion decides the pending question id of lane l, or, if approval is set,
+// the approval request; id "" selects the only pending one. It returns the text for
+// the user and a function that applies the decision, nil if d is not accepted. key
+// identifies the decision, so that only the first one counts even if it is repeated.
+func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, approval bool, d command.Decision) (text string, then func()) {
+	waiting := r.questions.inLane(l, approval)
 	if id == "" && len(waiting) > 1 {
 		ids := make([]string, len(waiting))
 		for i, q := range waiting {
@@ -183,21 +190,21 @@ func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, leave bool, d comm
 		return r.opts.Printer.T("That is for people of level %s; you are %s.", q.level, d.Principal.Level), nil
 	case d.Scope == "always" && d.Principal.Level < access.Owner:
 		return r.opts.Printer.T("Leave for ever is given by an owner only."), nil
-	case !leave && d.Choice >= len(q.choices):
+	case !approval && d.Choice >= len(q.choices):
 		return r.opts.Printer.T("There are %d choices.", len(q.choices)), nil
-	case !r.asking.reserve(q, key):
+	case !r.questions.reserve(q, key):
 		return r.opts.Printer.T("That was answered already."), nil
 	}
-	return said(r.opts.Printer, q, d), func() {
+	return decisionText(r.opts.Printer, q, d), func() {
 		select {
-		case q.decided <- d:
-		default: // this decision was carried out before
+		case q.decision <- d:
+		default: // this decision was applied before
 		}
 	}
 }
 
-// said is what a person is told of a decision.
-func said(p i18n.Printer, q *question, d command.Decision) string {
+// decisionText returns the text that confirms a decision to the user.
+func decisionText(p i18n.Printer, q *question, d command.Decision) string {
 	switch {
 	case !q.approval && d.Choice >= 0:
 		return p.T("Your answer: %s", q.choices[d.Choice])
@@ -213,8 +220,8 @@ func said(p i18n.Printer, q *question, d command.Decision) string {
 	return p.T("Allowed, and from now on everywhere.")
 }
 
-// show sends a question with its buttons, as a message of its own.
-func (r *Runner) show(ctx context.Context, q *question, text string, to delivery.Draft, buttons [][]chat.Button) error {
+// sendQuestion enqueues a question with its buttons as a separate message.
+func (r *Runner) sendQuestion(ctx context.Context, q *question, text string, to delivery.Draft, buttons [][]chat.Button) error {
 	to.Role = outbox.Notice
 	rows := r.opts.Delivery.Render(text, to)
 	for i := range rows {
@@ -227,8 +234,8 @@ func (r *Runner) show(ctx context.Context, q *question, text string, to delivery
 	return err
 }
 
-// toolUser are whom the tools of the turn reach. It is made before they run.
-func (t *turn) toolUser() tool.UserChannel {
+// newUserChannel returns the connection of the turn's tools to the users of the chat.
+func (t *turn) newUserChannel() tool.UserChannel {
 	e, to := t.last(), t.draft()
 	p := tool.UserChannel{}
 	if t.runner.opts.Send != nil {
@@ -236,77 +243,77 @@ func (t *turn) toolUser() tool.UserChannel {
 			return t.runner.opts.Send(ctx, e, t.claim.Turn, m)
 		}
 	}
-	if t.runner.unattended(e) {
+	if t.runner.isUnattended(e) {
 		p.Approve = func(ctx context.Context, req tool.ApprovalRequest) error {
 			return t.runner.decideUnattended(ctx, string(t.session.record.ID), req)
 		}
 		return p
 	}
-	p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return t.ask(ctx, to, e, q) }
+	p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return t.askUser(ctx, to, e, q) }
 	p.Approve = func(ctx context.Context, req tool.ApprovalRequest) error { return t.requestApproval(ctx, to, e, req) }
 	return p
 }
 
-// unattended reports whether nobody can answer in the turn of e.
-func (r *Runner) unattended(e inbox.Entry) bool {
+// isUnattended reports whether no user can answer a question in the turn of e.
+func (r *Runner) isUnattended(e inbox.Entry) bool {
 	return e.Inbound.Address.Platform == chat.Cron || r.opts.Delivery.RawMarkdown(e.Inbound.Address)
 }
 
-// ask puts a question of a tool to the person, and waits for the answer: a
-// message like any other, or a button.
-func (t *turn) ask(ctx context.Context, to delivery.Draft, e inbox.Entry, in tool.Question) (tool.Answer, error) {
+// askUser sends a question of a tool and waits for the answer, which is a message or a
+// button.
+func (t *turn) askUser(ctx context.Context, to delivery.Draft, e inbox.Entry, in tool.Question) (tool.Answer, error) {
 	none := tool.Answer{Choice: -1}
 	q := &question{lane: t.claim.Lane, level: access.Guest, choices: in.Choices}
-	t.runner.asking.ask(q)
-	defer t.runner.asking.close(q)
+	t.runner.questions.add(q)
+	defer t.runner.questions.remove(q)
 	var b strings.Builder
 	b.WriteString(in.Text)
 	var buttons [][]chat.Button
 	for i, c := range in.Choices {
 		fmt.Fprintf(&b, "\n%d. %s", i+1, c)
-		buttons = append(buttons, []chat.Button{{Label: label(c), Data: fmt.Sprintf("/answer %s %d", q.id, i+1)}})
+		buttons = append(buttons, []chat.Button{{Label: buttonLabel(c), Data: fmt.Sprintf("/answer %s %d", q.id, i+1)}})
 	}
-	if err := t.runner.show(ctx, q, b.String(), to, buttons); err != nil {
+	if err := t.runner.sendQuestion(ctx, q, b.String(), to, buttons); err != nil {
 		return none, fmt.Errorf("the question could not be shown: %w", err)
 	}
-	late := time.NewTimer(answerTime)
-	defer late.Stop()
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return none, context.Cause(ctx)
-		case <-late.C:
-			return none, fmt.Errorf("nobody answered within %v", answerTime)
-		case why := <-q.lost:
-			return none, fmt.Errorf("the question could not be shown: %s", why)
-		case d := <-q.decided:
+		case <-timeout.C:
+			return none, fmt.Errorf("nobody answered within %v", answerTimeout)
+		case reason := <-q.deliveryFailed:
+			return none, fmt.Errorf("the question could not be shown: %s", reason)
+		case d := <-q.decision:
 			if d.Choice >= 0 {
 				return tool.Answer{Text: in.Choices[d.Choice], Choice: d.Choice}, nil
 			}
 			return tool.Answer{Text: d.Text, Choice: -1}, nil
-		case <-q.said:
-			if text := t.heardAnswer(ctx); text != "" {
-				return tool.Answer{Text: text, Choice: choiceOf(text, in.Choices)}, nil
+		case <-q.messageArrived:
+			if text := t.joinAnswer(ctx); text != "" {
+				return tool.Answer{Text: text, Choice: parseChoice(text, in.Choices)}, nil
 			}
 		}
 	}
 }
 
-// maxLabel is the most characters on a button.
-const maxLabel = 40
+// maxButtonLabel is the maximum length of a button label in characters.
+const maxButtonLabel = 40
 
-func label(choice string) string {
-	if r := []rune(choice); len(r) > maxLabel {
-		return string(r[:maxLabel-1]) + "…"
+func buttonLabel(choice string) string {
+	if r := []rune(choice); len(r) > maxButtonLabel {
+		return string(r[:maxButtonLabel-1]) + "…"
 	}
 	return choice
 }
 
-// heardAnswer takes what people have said into the turn, and returns it.
-func (t *turn) heardAnswer(ctx context.Context) string {
+// joinAnswer joins the new entries of the lane to the turn and returns their text.
+func (t *turn) joinAnswer(ctx context.Context) string {
 	more, err := t.runner.opts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
 	if err != nil {
-		t.log.Error("join an answer", zap.Error(err))
+		t.log.Error("cannot join answer", zap.Error(err))
 		return ""
 	}
 	t.replies.add(more)
@@ -318,8 +325,9 @@ func (t *turn) heardAnswer(ctx context.Context) string {
 	return strings.Join(texts, "\n")
 }
 
-// choiceOf returns the number of the choice that a text names, -1 for none.
-func choiceOf(text string, choices []string) int {
+// parseChoice returns the index of the choice that a text names by number or text, -1
+// if none.
+func parseChoice(text string, choices []string) int {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.Atoi(strings.TrimRight(text, ".)")); err == nil && n >= 1 && n <= len(choices) {
 		return n - 1
@@ -327,8 +335,8 @@ func choiceOf(text string, choices []string) int {
 	return slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(strings.TrimSpace(c), text) })
 }
 
-// replies are entries that tools have taken into the turn beside its own
-// goroutine.
+// replies holds the entries that tools have joined to the turn from their own
+// goroutines.
 type replies struct {
 	mu   sync.Mutex // guards list
 	list []inbox.Entry
@@ -340,8 +348,8 @@ func (r *replies) add(more []inbox.Entry) {
 	r.list = append(r.list, more...)
 }
 
-// absorb makes the answers that tools were given part of the claim.
-func (t *turn) absorb() {
+// absorbReplies adds the entries of replies to the claim.
+func (t *turn) absorbReplies() {
 	t.replies.mu.Lock()
 	defer t.replies.mu.Unlock()
 	for _, e := range t.replies.list {
@@ -354,5 +362,5 @@ func (t *turn) absorb() {
 	t.replies.list = nil
 }
 
-// errDenied is what a model is told of a command that was not allowed.
+// errDenied is the tool error of a denied approval request; the model reads it.
 var errDenied = errors.New("the person did not allow it. Do not try it again in another form; ask them what they want instead")

@@ -5,20 +5,20 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// react shows on the messages of the turn what has become of them.
-func (t *turn) react(is chat.Reaction) {
+// react sets the reaction on the messages of the turn. Commands get none.
+func (t *turn) react(reaction chat.Reaction) {
 	if t.runner.opts.React == nil {
 		return
 	}
 	for _, e := range t.claim.Entries {
 		if !e.Exclusive {
-			t.runner.opts.React(e.Inbound, is)
+			t.runner.opts.React(e.Inbound, reaction)
 		}
 	}
 }
 
-// settled shows how the turn ended.
-func (t *turn) settled(o inbox.Outcome) {
+// showOutcome sets the reaction for the outcome of the turn.
+func (t *turn) showOutcome(o inbox.Outcome) {
 	switch o.Result {
 	case inbox.Replied:
 		t.react(chat.ReactionAnswered)

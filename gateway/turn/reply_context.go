@@ -5,8 +5,9 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// about names the messages of the turn for which keep says yes, or all of them.
-func (t *turn) about(keep func(inbox.Entry) bool) []string {
+// messageIDs returns the platform IDs of the turn's messages for which keep returns
+// true; a nil keep selects all.
+func (t *turn) messageIDs(keep func(inbox.Entry) bool) []string {
 	ids := make([]string, 0, len(t.claim.Entries))
 	for _, e := range t.claim.Entries {
 		if keep == nil || keep(e) {
@@ -16,10 +17,10 @@ func (t *turn) about(keep func(inbox.Entry) bool) []string {
 	return ids
 }
 
-// listened reports whether the model has heard of e.
-func (t *turn) listened(e inbox.Entry) bool { return e.ID <= t.lastSeen }
+// isSeen reports whether the model has received e.
+func (t *turn) isSeen(e inbox.Entry) bool { return e.ID <= t.lastSeen }
 
-// cost is what the turn's model calls came to.
-func (t *turn) cost() *chat.Usage {
+// chatUsage returns the usage of the turn's model calls.
+func (t *turn) chatUsage() *chat.Usage {
 	return &chat.Usage{Prompt: t.tokenUsage.Prompt(), Cached: t.tokenUsage.CacheRead, Output: t.tokenUsage.Output}
 }

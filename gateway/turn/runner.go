@@ -25,125 +25,125 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Options are what a Runner works with.
+// Options configure a Runner.
 type Options struct {
 	Store    Store
 	Agent    *agent.Agent
 	Delivery *delivery.Delivery
 	Commands *command.Table
 	Env      command.Env
-	// Wake says that work waits in a lane.
+	// Wake wakes a lane in which work waits.
 	Wake func(inbox.Lane)
 	// Stop cancels the run of a lane with a cause.
 	Stop func(inbox.Lane, error) bool
-	// Prefix builds the frozen prompt of a session, and says in sentences what the
-	// person should know of it: what was left out, and why.
+	// Prefix builds the cached prompt of a session, and returns texts for the user about
+	// what was omitted, and why.
 	Prefix func(session.Record) (prompt.Prefix, []string)
-	// Choose returns the model of a session; nil: Model, for all.
+	// Choose returns the model of a session; nil means Model for all sessions.
 	Choose func(session.Settings) (ModelChoice, error)
-	// Overlay returns what belongs to one turn only, and Placement says where it
-	// stands.
+	// Overlay returns the overlay of a turn; nil means none. Placement is its position
+	// in the request.
 	Overlay   func(session.Record, inbox.Entry) prompt.OverlayParts
 	Placement prompt.Placement
-	// Compression keeps contexts small.
+	// Compression configures the compaction of sessions.
 	Compression CompactionOptions
-	// CheckTool says why somebody may not use a tool in a session; nil: all may.
-	CheckTool func(rec session.Record, by access.Principal, tool string) error
-	// Skill returns what a person means with /name args, if name is a skill.
+	// CheckTool returns an error if a principal may not use a tool in a session; nil
+	// allows all.
+	CheckTool func(rec session.Record, principal access.Principal, tool string) error
+	// Skill returns the text that replaces the message "/name args", if name is a
+	// skill.
 	Skill func(id session.ID, name, args string) (text string, ok bool)
-	// Discover returns what finds the project files of folders that a session
-	// comes to; nil, or a nil Discovery, finds nothing.
+	// Discover returns a new Discovery for a session; a nil func or a nil Discovery finds
+	// nothing.
 	Discover func() Discovery
-	// Prefill stands between the prompt and the transcript of every call.
+	// Prefill are messages between the prompt and the transcript of every call.
 	Prefill []llm.Message
-	// Commanded reports whether immediate commands of the lane's session wait or
-	// run; nil: there are none.
+	// Commanded reports whether immediate commands of the lane's session wait or run;
+	// nil means never.
 	Commanded func(inbox.Lane) bool
-	// Paused reports whether no turn may begin in a lane; only immediate commands run then.
-	// nil: never.
+	// Paused reports whether no turn may start in a lane. Immediate commands still run.
+	// nil means never.
 	Paused func(inbox.Lane) bool
-	// BackgroundCommands returns how many commands run in the background of a session, and what
-	// ends them; nil: none do.
+	// BackgroundCommands returns the number of running background commands of a session,
+	// and a function that ends them; nil means that there are none.
 	BackgroundCommands func(session.ID) (n int, end func())
-	// OnSessionDeleted is told what a session took with it that was deleted; nil: nobody
-	// is.
+	// OnSessionDeleted, if set, is called after a session was deleted.
 	OnSessionDeleted func(session.Deleted)
-	// OnCommit is called after each commit; it must not wait. nil: nobody is told.
+	// OnCommit, if set, is called after each commit. It must not block.
 	OnCommit func()
-	// Observe is told of turns. It must not wait.
+	// Observe receives the events of turns. It must not block.
 	Observe observe.Func
-	// Attach takes up a file that an answer attaches. Its error says why not, in
-	// words that go on from "I could not attach it:".
+	// Attach returns the file at a path that an answer attaches; nil rejects all. Its
+	// error is shown to the user after "I could not attach it:".
 	Attach func(path string) (chat.File, error)
-	// Fetch downloads an attachment. What went wrong stands in its Problem, and the
-	// error, if any, says it to the person.
+	// Fetch downloads an attachment. On failure FetchError of the returned file is set,
+	// and the error is shown to the user.
 	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
-	// ThreadHistory returns what was said in the thread of a message after since and
-	// before it.
+	// ThreadHistory returns the messages of the thread of in between since and in; nil
+	// means that there are none.
 	ThreadHistory func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)
-	// React shows on a person's message what has become of it.
+	// React sets a reaction on a user's message; nil means none.
 	React func(chat.Inbound, chat.Reaction)
-	// Scheduled knows scheduled runs; nil: there are none.
+	// Scheduled provides scheduled runs; nil means that there are none.
 	Scheduled Scheduled
-	// Title returns a name for a conversation that began with asked and answer,
-	// and the call that made it, also where it failed; nil: there are none.
-	Title func(ctx context.Context, asked, answer string) (string, agent.Call, error)
-	// Media turn pictures and voices into words.
+	// Title returns a title for a conversation that started with question and answer,
+	// and the model call, also on failure; nil means no titles.
+	Title func(ctx context.Context, question, answer string) (string, agent.Call, error)
+	// Media holds the media tasks.
 	Media Media
-	// Approvals say how dangerous commands are allowed.
+	// Approvals configure how dangerous commands are approved.
 	Approvals Approvals
-	// Send says something for a tool of the turn of e, and returns where in words.
-	// nil: tools send nothing.
+	// Send sends a message for a tool of the turn of e, and returns a description of its
+	// target. nil means that tools cannot send.
 	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error)
-	// Restart has the daemon start again, because of a command that came from an
-	// address.
+	// Restart restarts the daemon because of a command from an address.
 	Restart func(chat.Address)
 	// ReplyToMode is the reply_to_mode of each account: off, first or all.
 	ReplyToMode map[chat.Account]string
 
-	// Printer says what people read from the daemon itself.
+	// Printer translates the daemon's own texts.
 	Printer i18n.Printer
 	Model   ModelChoice
 	Policy  session.KeyPolicy
-	// Reset says when sessions of a place start over by themselves; nil: never.
+	// Reset returns the reset policy of sessions at an address; nil means never.
 	Reset         func(chat.Address) session.ResetPolicy
 	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool
-	Freshness     time.Duration // of a turn that was cut short
-	Backlog       time.Duration // greatest age of a message that is answered
-	// Ahead is by how much our clock is ahead of that of an account's platform, which
-	// says how old its messages are; nil: not at all.
+	Freshness     time.Duration // maximum age of an interrupted turn that is resumed
+	Backlog       time.Duration // maximum age of a message that is answered; 0 means no limit
+	// Ahead returns by how much the system clock is ahead of the clock of an account's
+	// platform, which dates its messages; nil means 0.
 	Ahead      func(chat.Account) time.Duration
-	Inactivity time.Duration // of a turn, before it is given up
+	Inactivity time.Duration // time without progress after which a turn is canceled; 0 means no limit
 	CacheBytes int64
 	Log        *zap.Logger
 }
 
-// A ModelChoice is the model that answers in a session.
+// A ModelChoice is the model of a session and its settings.
 type ModelChoice struct {
-	Provider llm.Provider // nil: the agent's own
+	Provider llm.Provider // nil means the agent's default
 	Model    string
 	Effort   string
 	CacheTTL string
-	Vision   bool // images go to the model as images
-	Window   int  // tokens of its context
+	Vision   bool // the model accepts images
+	Window   int  // context length in tokens
 }
 
-// A Discovery finds the project files of folders that tools touch.
+// A Discovery finds the project files of directories that tools access.
 type Discovery interface {
-	// After returns what to append to the result of a call with that input, ""
-	// mostly.
+	// After returns a text to append to the result of a call with that input, "" if
+	// there is none.
 	After(input json.RawMessage) string
-	// MarkSeen is told of each result that the session holds already.
+	// MarkSeen is called with each tool result that the session already contains.
 	MarkSeen(result string)
 }
 
-// Reasons reports whether the model thinks before it answers.
+// Reasons reports whether reasoning is enabled.
 func (c ModelChoice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
 
-// A Runner leads claims through their turns. Run may be called for several
-// lanes at once, for one lane only once at a time.
+// A Runner runs the turns of claims. Run may be called concurrently for different
+// lanes, but not for the same lane.
 type Runner struct {
 	opts        Options
 	cache       *cache
@@ -151,168 +151,168 @@ type Runner struct {
 	locks       sessionLock
 	closing     chan struct{} // closed by Close
 	breaks      breaks
-	spending    usageTotals
+	usage       usageTotals
 	fallbacks   failure.FallbackCounter
 	active      activeTurns
 	compactions backgroundCompactions
-	asking      *questions
-	beside      sync.WaitGroup // what runs beside turns; see aside
-	once        sync.Once
+	questions   *questions
+	background  sync.WaitGroup // see goBackground
+	closeOnce   sync.Once
 
-	mu     sync.Mutex // guards what follows
-	handed map[inbox.Lane]inbox.Claim
+	mu      sync.Mutex // guards what follows
+	offered map[inbox.Lane]inbox.Claim
 }
 
-// New returns a Runner.
+// New returns a Runner. A nil Log discards messages.
 func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Runner{opts: o, waits: newHolds(), asking: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), handed: make(map[inbox.Lane]inbox.Claim)}
-	r.cache = newCache(o.CacheBytes, r.forget)
+	r := &Runner{opts: o, waits: newInputWaits(), questions: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	r.cache = newCache(o.CacheBytes, r.endEngine)
 	return r
 }
 
-// forget lets go of the context engine of a conversation that memory gives up. One
-// that is at work for a pass of hygiene is still needed.
-func (r *Runner) forget(s *sessionState) {
-	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.orphan(s.record.ID) {
+// endEngine ends the context engine of an evicted session, unless a compaction uses
+// it.
+func (r *Runner) endEngine(s *sessionState) {
+	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.handOverEngine(s.record.ID) {
 		l.End()
 	}
 }
 
-// Close ends the waiting for a store that refuses commits: what was to be
-// committed is left to the next start. It comes before the runs are cancelled.
-func (r *Runner) Close() { r.once.Do(func() { close(r.closing) }) }
+// Close ends the retries of failed commits, which are left to the next start, and
+// cancels background work. It must be called before the runs are canceled.
+func (r *Runner) Close() { r.closeOnce.Do(func() { close(r.closing) }) }
 
-// Wait returns when nothing is under way any more beside the turns, after Close.
+// Wait waits for the end of background work, after Close.
 func (r *Runner) Wait() {
 	r.compactions.running.Wait()
-	r.beside.Wait()
+	r.background.Wait()
 }
 
-// An entry is set aside when maxCrashes processes died over it; if each time
-// more than fewTurns turns were under way, so that nobody knows whose fault it
-// was, only after mostCrashes.
+// An entry is quarantined after maxCrashes crashes if at most fewTurnsAtCrash turns
+// were running at the last one, otherwise after maxCrashesShared, because it is not
+// known which turn caused the crashes.
 const (
 	maxCrashes       = 2
 	maxCrashesShared = 6
-	fewTurns         = 3
+	fewTurnsAtCrash  = 3
 )
 
-// poisoned reports whether e seems to kill the process.
-func poisoned(e inbox.Entry) bool {
-	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurns || e.Crashes >= maxCrashesShared
+// needsQuarantine reports whether e has probably crashed the process repeatedly.
+func needsQuarantine(e inbox.Entry) bool {
+	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurnsAtCrash || e.Crashes >= maxCrashesShared
 }
 
-// commandWait is how long a turn waits before it looks again whether the commands
-// are done that were given before its message.
-const commandWait = 5 * time.Millisecond
+// commandPollInterval is the time between two checks whether the immediate commands
+// before a message are done.
+const commandPollInterval = 5 * time.Millisecond
 
-// storeRetry is how long a lane rests after the store refused it.
-const storeRetry = time.Second
+// storeRetryDelay is the time until a lane is tried again after a store failure.
+const storeRetryDelay = time.Second
 
-// Run works on what waits in lane: one claim, one turn. If more is left it
-// wakes the lane again, so that others get their turn in between.
+// Run claims entries of lane l and runs one turn for them. If more entries wait it
+// wakes the lane again, so that other lanes run in between.
 func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
-	if r.opts.Commanded != nil && r.opts.Commanded(l) { // a /new, a /stop goes first
-		time.AfterFunc(commandWait, func() { r.opts.Wake(l) })
+	if r.opts.Commanded != nil && r.opts.Commanded(l) { // such as /new and /stop, which go first
+		time.AfterFunc(commandPollInterval, func() { r.opts.Wake(l) })
 		return
 	}
 	if r.opts.Paused != nil && r.opts.Paused(l) && !l.Immediate() {
 		return // the end of the pause wakes it
 	}
-	c, handed := r.take(l)
+	c, offered := r.takeOfferedClaim(l)
 	var err error
-	if !handed {
+	if !offered {
 		c, err = r.opts.Store.Claim(context.WithoutCancel(ctx), l, 0)
 	}
 	if err != nil {
-		r.opts.Log.Error("claim", zap.String("lane", string(l)), zap.Error(err))
-		time.AfterFunc(storeRetry, func() { r.opts.Wake(l) })
+		r.opts.Log.Error("cannot claim entries", zap.String("lane", string(l)), zap.Error(err))
+		time.AfterFunc(storeRetryDelay, func() { r.opts.Wake(l) })
 		return
 	}
 	if c.Turn == "" {
 		return
 	}
 	t := &turn{runner: r, claim: c, Printer: r.opts.Printer, log: r.opts.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
-	t.observed(ctx)
-	// What came between the hand-over and this run has woken nobody.
-	if c.Remaining > 0 || t.moreWork || handed && r.opts.Store.Waiting(l) > 0 {
+	t.runObserved(ctx)
+	// Entries that were accepted between the offer and this run have not woken the lane.
+	if c.Remaining > 0 || t.hasMoreWork || offered && r.opts.Store.Waiting(l) > 0 {
 		r.opts.Wake(l)
 	}
 }
 
-// OfferClaim gives the runner a claim that was made when its entry was accepted. The
-// next Run of the lane works on it.
+// OfferClaim passes a claim that was made when its entry was accepted to the next Run
+// of its lane. It may be called from any goroutine.
 func (r *Runner) OfferClaim(c inbox.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handed[c.Lane] = c
+	r.offered[c.Lane] = c
 }
 
-// HasOfferedClaim reports whether a claim of lane was handed over that no Run has taken.
+// HasOfferedClaim reports whether an offered claim of lane l waits for a Run.
 func (r *Runner) HasOfferedClaim(l inbox.Lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.handed[l]
+	_, ok := r.offered[l]
 	return ok
 }
 
-func (r *Runner) take(l inbox.Lane) (inbox.Claim, bool) {
+func (r *Runner) takeOfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, ok := r.handed[l]
-	delete(r.handed, l)
+	c, ok := r.offered[l]
+	delete(r.offered, l)
 	return c, ok
 }
 
-// Release lets the entries of claims that no Run has taken wait again. It is for
-// a stop, after the last Run.
+// Release releases the offered claims that no Run has taken, so that their entries wait
+// again. It must be called after the last Run.
 func (r *Runner) Release(ctx context.Context) {
 	r.mu.Lock()
-	handed := r.handed
-	r.handed = make(map[inbox.Lane]inbox.Claim)
+	offered := r.offered
+	r.offered = make(map[inbox.Lane]inbox.Claim)
 	r.mu.Unlock()
-	for _, c := range handed {
+	for _, c := range offered {
 		if err := r.opts.Store.Release(ctx, c); err != nil {
-			r.opts.Log.Error("release", zap.String("lane", string(c.Lane)), zap.Error(err))
+			r.opts.Log.Error("cannot release claim", zap.String("lane", string(c.Lane)), zap.Error(err))
 		}
 	}
 }
 
-// PartArrived tells a turn of lane that still gathers the pieces of its input that
-// one more has come, and reports whether there is such a turn.
-func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.poke(l) }
+// PartArrived notifies the turn of lane l that waits for more parts of its input, and
+// reports whether there is one. It may be called from any goroutine.
+func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.notify(l) }
 
-// A turn is one claim on its way to its commit.
+// A turn is the processing of one claim, from its start to its commit.
 type turn struct {
-	i18n.Printer // says what people read
-	runner       *Runner
-	claim        inbox.Claim
-	log          *zap.Logger
-	session      *sessionState // nil until loaded
-	trace        Trace
-	tokenUsage   llm.Usage // by the turn's model calls, those of dead runs included once it ends
-	summarised   llm.Usage // by compactions, and by what tools had models do
-	lastSeen     inbox.ID  // the newest entry of which the model has heard
-	stored       int       // how many messages of the transcript are in the store, or in passes
-	passes       []inbox.Compaction
-	calls        []json.RawMessage // of models, as the ledger has them
-	kept         int               // how many of calls are in recorded steps
-	noted        json.RawMessage   // what the recorded steps have of the context engine
-	reprompt     bool              // the frozen prompt has changed
-	refused      bool              // a commit of it was refused for good
-	moreWork     bool              // the lane has more to do
-	replies      replies           // to questions of its tools
-	result       observe.Result    // "" unless a commit of it is true
+	i18n.Printer        // translates texts for users
+	runner              *Runner
+	claim               inbox.Claim
+	log                 *zap.Logger
+	session             *sessionState // nil until loaded
+	trace               Trace
+	tokenUsage          llm.Usage // of the turn's model calls, including those of earlier runs once it ends
+	auxiliaryUsage      llm.Usage // of compactions and of model calls by tools
+	lastSeen            inbox.ID  // newest entry that the model has received
+	storedMessages      int       // messages of the transcript that are in the store or in compactions
+	compactions         []inbox.Compaction
+	calls               []json.RawMessage // ledger records of model calls
+	recordedCalls       int               // number of calls in recorded steps
+	recordedEngineState json.RawMessage   // state of the context engine in recorded steps
+	promptChanged       bool              // the cached prompt has changed
+	commitRejected      bool              // a commit failed with inbox.ErrConflict
+	hasMoreWork         bool              // the lane must be woken again
+	replies             replies           // to questions of tools
+	result              observe.Result    // "" until committed
 }
 
 func (t *turn) first() inbox.Entry { return t.claim.Entries[0] }
 func (t *turn) last() inbox.Entry  { return t.claim.Entries[len(t.claim.Entries)-1] }
 
-// run is the wall behind which a turn may panic: the person is told, and the
-// daemon goes on.
+// run runs the turn and recovers from panics: the user gets a failure message, and the
+// daemon continues.
 func (t *turn) run(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -321,25 +321,25 @@ func (t *turn) run(ctx context.Context) {
 		}
 	}()
 	switch e := t.first(); {
-	case poisoned(e):
+	case needsQuarantine(e):
 		t.quarantine(ctx)
 	case e.Exclusive:
-		t.command(ctx)
-	case t.claim.Crashed && t.suspended(ctx):
+		t.runCommand(ctx)
+	case t.claim.Crashed && t.isSuspended(ctx):
 		t.endTooOld(ctx, failure.Suspended)
 	case t.claim.Crashed && time.Since(e.Accepted) > t.runner.opts.Freshness:
 		t.endTooOld(ctx, failure.Interrupted)
-	case t.runner.opts.Backlog > 0 && t.runner.age(e) > t.runner.opts.Backlog && !t.claim.Crashed:
+	case t.runner.opts.Backlog > 0 && t.runner.messageAge(e) > t.runner.opts.Backlog && !t.claim.Crashed:
 		t.endTooOld(ctx, failure.TooOld)
 	case e.Occurrence != nil && t.runner.opts.Scheduled != nil:
-		t.scheduled(ctx)
+		t.runScheduled(ctx)
 	default:
 		t.runAgent(ctx)
 	}
 }
 
-// age is how old a message is by the clock of its platform.
-func (r *Runner) age(e inbox.Entry) time.Duration {
+// messageAge returns the age of a message by the clock of its platform.
+func (r *Runner) messageAge(e inbox.Entry) time.Duration {
 	age := time.Since(e.Inbound.SentAt)
 	if r.opts.Ahead != nil && e.Occurrence == nil {
 		age -= r.opts.Ahead(e.Inbound.Address.AccountID())
@@ -347,28 +347,28 @@ func (r *Runner) age(e inbox.Entry) time.Duration {
 	return age
 }
 
-// maxCrashesInARow is in how many crashes in a row a session may have had a turn under way
-// before such a turn is not gone on with.
-const maxCrashesInARow = 3
+// maxConsecutiveCrashes is the number of consecutive crashes during turns of a session
+// after which an interrupted turn of it is not resumed.
+const maxConsecutiveCrashes = 3
 
-// suspended reports whether the session was under way in so many crashes that the
-// turn must not be tried again.
-func (t *turn) suspended(ctx context.Context) bool {
+// isSuspended reports whether so many consecutive crashes happened during turns of the
+// session that the turn must not be resumed.
+func (t *turn) isSuspended(ctx context.Context) bool {
 	rec, ok, err := t.runner.opts.Store.Session(ctx, t.first().Session)
-	return err == nil && ok && rec.Crashes >= maxCrashesInARow
+	return err == nil && ok && rec.Crashes >= maxConsecutiveCrashes
 }
 
-// A step is one recorded step of a turn: what the agent recorded, with the
-// input of the turn in the first one, so that a resumed turn says the same.
+// A step is the stored form of one step of a turn. The first one contains the input of
+// the turn, so that a resumed turn uses the same input.
 type step struct {
 	Input json.RawMessage `json:"in,omitempty"`
 	Agent agent.Step      `json:"a"`
-	// Through is the newest entry of which the model has heard by then.
-	Through inbox.ID `json:"t,omitempty"`
-	// Calls are those of models since the step before.
+	// LastSeen is the newest entry that the model had received by then.
+	LastSeen inbox.ID `json:"t,omitempty"`
+	// Calls are the ledger records of model calls since the previous step.
 	Calls []json.RawMessage `json:"c,omitempty"`
-	// Session is that of the turn, in the first step.
+	// Session is the session of the turn; only in the first step.
 	Session session.ID `json:"s,omitempty"`
-	// Engine is what the context engine keeps, if that has changed.
+	// Engine is the state of the context engine, if it has changed.
 	Engine json.RawMessage `json:"e,omitempty"`
 }

@@ -18,42 +18,42 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Scheduled is what the gateway knows of scheduled runs.
+// Scheduled provides the data of scheduled runs. Its methods may be called from any
+// goroutine.
 type Scheduled interface {
-	// Prepare returns what the run of a slot is to do. A run that is resumed has
-	// read its input already.
-	Prepare(ctx context.Context, slot schedule.OccurrenceID, resumed bool) (PreparedRun, error)
-	// Targets are where the run's answer goes, none for nowhere.
-	Targets(ctx context.Context, slot schedule.OccurrenceID) []chat.Address
-	// RunEnded is told that the run of a slot is over. It must not wait.
-	RunEnded(slot schedule.OccurrenceID)
-	// RunDelivered keeps what a run says to a place, so that a conversation there can
-	// go on from it.
-	RunDelivered(ctx context.Context, slot schedule.OccurrenceID, name, text string, to []chat.Address)
-	// Announcements returns what was said at a place outside of its conversation since
-	// then, for the next turn there; "" mostly.
-	Announcements(ctx context.Context, at chat.Address, since time.Time) string
+	// Prepare returns the input of the run of an occurrence. A resumed run has its input
+	// already.
+	Prepare(ctx context.Context, occurrence schedule.OccurrenceID, resumed bool) (PreparedRun, error)
+	// Targets returns the addresses that get the run's answer; there may be none.
+	Targets(ctx context.Context, occurrence schedule.OccurrenceID) []chat.Address
+	// RunEnded is called when the run of an occurrence has ended. It must not block.
+	RunEnded(occurrence schedule.OccurrenceID)
+	// RunDelivered stores the answer of a run for the addresses that get it, so that the
+	// next turns there can refer to it.
+	RunDelivered(ctx context.Context, occurrence schedule.OccurrenceID, name, text string, to []chat.Address)
+	// Announcements returns a text with the answers of runs that were sent to an address
+	// after since, for the next turn there; "" if there are none.
+	Announcements(ctx context.Context, address chat.Address, since time.Time) string
 }
 
 // A PreparedRun is one run of a scheduled prompt.
 type PreparedRun struct {
 	Name  string
-	Input string // what the agent is told
-	// Done says that there is nothing for the agent: Say is the answer, and "" is
-	// silence.
+	Input string // text for the agent
+	// Done reports whether the run needs no agent: Say is the answer, or "" for none.
 	Done bool
 	Say  string
-	// Settings choose the model.
+	// Settings choose the model of the run.
 	Settings session.Settings
-	// Keep writes the answer where it can be read without a chat.
+	// Keep writes the answer to a file of the job; nil: it is not written.
 	Keep func(answer string) error
 }
 
 // runInactivity is how long a scheduled run may show no progress.
 const runInactivity = 10 * time.Minute
 
-// silentReplies are answers of a run that mean: nobody is told anything.
-func silentReplies(answer string) bool {
+// isSilentReply reports whether an answer of a run means that nothing is sent.
+func isSilentReply(answer string) bool {
 	switch strings.TrimSpace(answer) {
 	case "", "[SILENT]", "NO_REPLY":
 		return true
@@ -61,43 +61,43 @@ func silentReplies(answer string) bool {
 	return false
 }
 
-// scheduled leads a scheduled run through the agent to its commit.
-func (t *turn) scheduled(ctx context.Context) {
-	slot := *t.first().Occurrence
+// runScheduled executes a scheduled run and commits its result.
+func (t *turn) runScheduled(ctx context.Context) {
+	occurrence := *t.first().Occurrence
 	t.trace.Started, t.trace.Resumed = time.Now(), t.claim.Crashed
-	run, err := t.runner.opts.Scheduled.Prepare(ctx, slot, len(t.claim.Steps) > 0)
+	run, err := t.runner.opts.Scheduled.Prepare(ctx, occurrence, len(t.claim.Steps) > 0)
 	if err != nil {
-		t.unprepared(ctx, err)
+		t.endUnprepared(ctx, err)
 		return
 	}
 	s, err := t.runner.lockSession(ctx, t.first(), true)
 	if err != nil {
-		t.unprepared(ctx, err)
+		t.endUnprepared(ctx, err)
 		return
 	}
 	defer t.runner.locks.release(s.record.ID)
 	defer t.runner.active.remove(s.record.ID)
-	t.session, t.trace.Session, t.stored = s, string(s.record.ID), s.transcript.Len()
+	t.session, t.trace.Session, t.storedMessages = s, string(s.record.ID), s.transcript.Len()
 	t.updateActor()
 	if s.created != nil {
 		s.record.Title, s.record.Settings = run.Name, run.Settings
 		s.created.Record.Title, s.created.Record.Settings = run.Name, run.Settings
 	}
 	if run.Done {
-		t.session = nil // no conversation comes of it
-		t.announce(ctx, run, run.Say)
+		t.session = nil // the conversation is not stored
+		t.finishScheduled(ctx, run, run.Say)
 		return
 	}
-	answer, err := t.work(ctx, run)
+	answer, err := t.runScheduledAgent(ctx, run)
 	if err != nil {
 		t.endFailed(ctx, err, 0)
 		return
 	}
-	t.announce(ctx, run, answer)
+	t.finishScheduled(ctx, run, answer)
 }
 
-// unprepared ends a run that could not even begin.
-func (t *turn) unprepared(ctx context.Context, err error) {
+// endUnprepared ends a run that failed or was canceled before it started.
+func (t *turn) endUnprepared(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		t.endInterrupted(ctx, context.Cause(ctx))
 		return
@@ -105,72 +105,72 @@ func (t *turn) unprepared(ctx context.Context, err error) {
 	t.fail(ctx, err)
 }
 
-// work has the agent do what the run says, and returns its answer.
-func (t *turn) work(ctx context.Context, run PreparedRun) (string, error) {
-	input, steps, _, err := t.input(ctx)
+// runScheduledAgent runs the agent with the input of the run and returns its answer.
+func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, error) {
+	input, steps, _, err := t.loadInput(ctx)
 	if err != nil {
 		return "", err
 	}
 	if len(steps) == 0 {
 		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
 	}
-	var wrong error
-	if t.session.model, wrong = t.runner.choose(t.session.record.Settings); wrong != nil {
-		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", wrong, string(t.first().Occurrence.Job))}
+	var modelErr error
+	if t.session.model, modelErr = t.runner.chooseModel(t.session.record.Settings); modelErr != nil {
+		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
-	w, _ := t.window(ctx, len(steps) > 0)
+	w, _ := t.openContextWindow(ctx, len(steps) > 0)
 	stream := t.runner.opts.Delivery.Stream(t.draft(), 0)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()
 	return final.Text, err
 }
 
-// announce ends a run with its answer.
-func (t *turn) announce(ctx context.Context, run PreparedRun, answer string) {
-	slot := *t.first().Occurrence
+// finishScheduled ends a run and sends its answer to its targets.
+func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer string) {
+	occurrence := *t.first().Occurrence
 	if run.Keep != nil && strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
-			t.log.Error("keep the output of a scheduled run", zap.Error(err))
+			t.log.Error("cannot save output of scheduled run", zap.Error(err))
 		}
 	}
-	if silentReplies(answer) {
+	if isSilentReply(answer) {
 		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
 		return
 	}
-	to := t.runner.opts.Scheduled.Targets(ctx, slot)
+	to := t.runner.opts.Scheduled.Targets(ctx, occurrence)
 	var rows []outbox.Row
 	for _, at := range to {
 		f := delivery.Draft{To: at, Turn: t.claim.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
-		text, files := t.attach(answer, f)
+		text, files := t.attachFiles(answer, f)
 		if strings.TrimSpace(text) != "" {
 			rows = append(rows, t.runner.opts.Delivery.Render(text, f)...)
 		}
 		rows = append(rows, files...)
 	}
-	if len(to) > 0 { // ahead of the commit: somebody may answer at once
-		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), slot, run.Name, answer, to)
+	if len(to) > 0 { // before the commit, because a user may answer at once
+		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), occurrence, run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
 
-// render makes the rows of what the turn says besides its answer: a scheduled run
-// says it where its answer goes.
+// render returns the rows of a text that is not the turn's answer. A scheduled run
+// sends it to the targets of its answer.
 func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
-	slot := t.first().Occurrence
-	if slot == nil {
+	occurrence := t.first().Occurrence
+	if occurrence == nil {
 		return t.runner.opts.Delivery.Render(text, f)
 	}
 	var rows []outbox.Row
-	for _, at := range t.runner.opts.Scheduled.Targets(context.Background(), *slot) {
+	for _, at := range t.runner.opts.Scheduled.Targets(context.Background(), *occurrence) {
 		f.To, f.ReplyTo = at, ""
-		rows = append(rows, t.runner.opts.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", slot.Job, text), f)...)
+		rows = append(rows, t.runner.opts.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", occurrence.Job, text), f)...)
 	}
 	return rows
 }
 
-// announced is what scheduled runs have said to the chat of the turn since the
-// session last listened.
-func (t *turn) announced(ctx context.Context, rec session.Record) string {
+// announcements returns a text with the answers of scheduled runs that were sent to
+// the chat since the last turn of the session, "" if there are none.
+func (t *turn) announcements(ctx context.Context, rec session.Record) string {
 	if t.runner.opts.Scheduled == nil || t.first().Occurrence != nil {
 		return ""
 	}
@@ -178,7 +178,7 @@ func (t *turn) announced(ctx context.Context, rec session.Record) string {
 	if rec.Turns > 0 {
 		since = rec.Updated
 	}
-	if since.After(time.Now()) { // the clock was set back: rather twice than never
+	if since.After(time.Now()) { // the clock was set back: repeating them is better than losing them
 		since = time.Time{}
 	}
 	return t.runner.opts.Scheduled.Announcements(ctx, t.last().Inbound.Address, since)

@@ -9,16 +9,16 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A sessionLock lets one turn at a time have a session. Lanes do that already, but for
-// a chat that moves: a turn that runs stays in the old lane, while the new one
-// leads to the same session.
+// A sessionLock allows one turn at a time per session. Lanes already guarantee this,
+// except after a chat migration, when the old and the new lane lead to the same
+// session.
 type sessionLock struct {
 	mu   sync.Mutex // guards what follows
 	busy map[session.ID]chan struct{}
 }
 
-// acquire gives the session to the caller until leave, or returns what is closed
-// when it is free.
+// acquire locks the session and returns nil, or returns a channel that is closed when
+// the holder releases the lock.
 func (s *sessionLock) acquire(id session.ID) (busy <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,10 +36,11 @@ func (s *sessionLock) release(id session.ID) {
 	delete(s.busy, id)
 }
 
-// lockSession is load, once no other turn has the session. The caller must leave it.
+// lockSession is like loadSession, but returns a locked session, once no other turn
+// holds it. The caller must release the lock.
 func (r *Runner) lockSession(ctx context.Context, e inbox.Entry, resumed bool) (*sessionState, error) {
 	for {
-		s, err := r.load(ctx, e, resumed)
+		s, err := r.loadSession(ctx, e, resumed)
 		if err != nil {
 			return nil, err
 		}
@@ -54,20 +55,20 @@ func (r *Runner) lockSession(ctx context.Context, e inbox.Entry, resumed bool) (
 		if s.created != nil {
 			return s, nil
 		}
-		now, _, err := r.opts.Store.Session(ctx, e.Session)
-		if err == nil && now.ID == s.record.ID && unchanged(now, s.record) {
-			s.record = now
+		current, _, err := r.opts.Store.Session(ctx, e.Session)
+		if err == nil && current.ID == s.record.ID && isUnchanged(current, s.record) {
+			s.record = current
 			return s, nil
 		}
-		r.locks.release(s.record.ID) // another turn was quicker
+		r.locks.release(s.record.ID) // another turn has committed in between
 		if err != nil {
-			return nil, fmt.Errorf("session %s: %w", e.Session, err)
+			return nil, fmt.Errorf("load session %s: %w", e.Session, err)
 		}
 	}
 }
 
-// unchanged reports whether no commit came between two readings of a session:
-// the length alone does not tell, because a compaction may leave it as it was.
-func unchanged(a, b session.Record) bool {
+// isUnchanged reports whether there was no commit between two reads of a session. The
+// length alone does not show that, because a compaction may not change it.
+func isUnchanged(a, b session.Record) bool {
 	return a.Messages == b.Messages && a.Start == b.Start && a.Revision == b.Revision && a.Calls == b.Calls && a.Turns == b.Turns
 }

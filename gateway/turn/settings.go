@@ -16,9 +16,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-// choose returns the model that answers in a session, and why it is not the one
-// that was chosen, if it is not.
-func (r *Runner) choose(s session.Settings) (ModelChoice, error) {
+// chooseModel returns the model for a session. If the chosen model cannot be used it
+// returns the default model and an error.
+func (r *Runner) chooseModel(s session.Settings) (ModelChoice, error) {
 	if r.opts.Choose == nil {
 		return r.opts.Model, nil
 	}
@@ -29,11 +29,11 @@ func (r *Runner) choose(s session.Settings) (ModelChoice, error) {
 	return c, nil
 }
 
-// change puts into m what a command changes about the session of e, and returns
-// what is to be said of it beside the command's own text.
-func (t *turn) change(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
+// applySettings adds the session changes of a command to m, and returns an additional
+// text for the user.
+func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
 	if rec.ID == "" {
-		s, err := t.runner.begin(t.first(), "")
+		s, err := t.runner.newSession(t.first(), "")
 		if err != nil {
 			return "", err
 		}
@@ -51,20 +51,20 @@ func (t *turn) change(ctx context.Context, m *inbox.Commit, rec session.Record, 
 		return "", nil
 	}
 	m.Session = rec
-	return t.rebuild(ctx, m, res.Rebuild)
+	return t.rebuildPrompt(ctx, m, res.Rebuild)
 }
 
-// rebuild builds the prompt of m's session anew, and declares why the prefix of
-// its next call differs.
-func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string, error) {
-	old, err := t.runner.prompt(ctx, m.Session.ID)
+// rebuildPrompt builds the prompt of m's session again, and sets reason as the pending
+// prefix break of its next call. It returns a text for the user.
+func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string) (string, error) {
+	old, err := t.runner.loadPrompt(ctx, m.Session.ID)
 	if err != nil {
-		t.log.Error("the old prompt", zap.Error(err))
+		t.log.Error("cannot load old prompt", zap.Error(err))
 	}
 	next, notes := t.runner.opts.Prefix(m.Session)
-	switched := why == string(ledger.ModelSwitch)
-	if switched { // another model has nothing of it, whatever the prompt is
-		m.Session.PendingBreak = why
+	switched := reason == string(ledger.ModelSwitch)
+	if switched { // another model has none of the prefix cached, even with the same prompt
+		m.Session.PendingBreak = reason
 	}
 	if next.Hash() == old.Hash() && switched {
 		return strings.Join(notes, "\n"), nil
@@ -74,18 +74,19 @@ func (t *turn) rebuild(ctx context.Context, m *inbox.Commit, why string) (string
 	}
 	raw, err := json.Marshal(next)
 	if err != nil {
-		return "", fmt.Errorf("prompt of %s: %w", m.Session.ID, err)
+		return "", fmt.Errorf("encode prompt of %s: %w", m.Session.ID, err)
 	}
 	m.Prompt = raw
 	m.Session.Revision++
 	if m.Session.PendingBreak == "" {
-		m.Session.PendingBreak = why
+		m.Session.PendingBreak = reason
 	}
-	return strings.Join(append(notes, t.T("The prompt is built anew: %s.", t.differences(old, next))), "\n"), nil
+	return strings.Join(append(notes, t.T("The prompt is built anew: %s.", t.describeDifferences(old, next))), "\n"), nil
 }
 
-// differences names the layers and tools in which two prompts differ.
-func (t *turn) differences(a, b prompt.Prefix) string {
+// describeDifferences returns a list of the layers and tools in which two prompts
+// differ.
+func (t *turn) describeDifferences(a, b prompt.Prefix) string {
 	layers := func(p prompt.Prefix) map[string]string {
 		m := make(map[string]string)
 		for _, l := range p.Layers() {
@@ -114,14 +115,14 @@ func (t *turn) differences(a, b prompt.Prefix) string {
 		}
 		return out
 	}
-	was, is := names(a), names(b)
-	for _, n := range is {
-		if !slices.Contains(was, n) {
+	oldTools, newTools := names(a), names(b)
+	for _, n := range newTools {
+		if !slices.Contains(oldTools, n) {
 			parts = append(parts, t.T("the tool %s is new", n))
 		}
 	}
-	for _, n := range was {
-		if !slices.Contains(is, n) {
+	for _, n := range oldTools {
+		if !slices.Contains(newTools, n) {
 			parts = append(parts, t.T("the tool %s is gone", n))
 		}
 	}

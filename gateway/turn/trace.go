@@ -7,7 +7,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Trace is what `why` knows of a turn.
+// A Trace describes the run of a turn. `why` prints it.
 type Trace struct {
 	Session string        `json:"session,omitempty"`
 	Started time.Time     `json:"began"`
@@ -19,7 +19,7 @@ type Trace struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// A Call is one call of a model.
+// A Call is one model call of a turn.
 type Call struct {
 	Provider string        `json:"provider"`
 	Model    string        `json:"model"`

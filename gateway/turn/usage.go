@@ -7,36 +7,36 @@ import (
 	"hermesd/agent/llm/ledger"
 )
 
-// usageTotals sums what the calls of turns came to since the start, by model.
+// usageTotals sums the usage of model calls since the start of the process, by model.
 type usageTotals struct {
-	mu sync.Mutex // guards what follows
-	by map[string]ledger.Summary
+	mu      sync.Mutex // guards what follows
+	byModel map[string]ledger.Summary
 }
 
 func (s *usageTotals) add(r ledger.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by == nil {
-		s.by = make(map[string]ledger.Summary)
+	if s.byModel == nil {
+		s.byModel = make(map[string]ledger.Summary)
 	}
-	name := target(r.Provider, r.Model)
-	sum, ok := s.by[name]
+	name := modelName(r.Provider, r.Model)
+	sum, ok := s.byModel[name]
 	if !ok {
 		sum.Breaks = make(map[ledger.Reason]int)
 	}
 	sum.Add(r)
-	s.by[name] = sum
+	s.byModel[name] = sum
 }
 
-// UsageByModel returns what the calls of turns came to since the start, by
-// provider/model. Its values are the caller's.
+// UsageByModel returns the usage of model calls since the start of the process, by
+// "provider/model". The caller may change the map.
 func (r *Runner) UsageByModel() map[string]ledger.Summary {
-	r.spending.mu.Lock()
-	defer r.spending.mu.Unlock()
-	by := maps.Clone(r.spending.by)
-	for name, sum := range by {
+	r.usage.mu.Lock()
+	defer r.usage.mu.Unlock()
+	totals := maps.Clone(r.usage.byModel)
+	for name, sum := range totals {
 		sum.Breaks = maps.Clone(sum.Breaks)
-		by[name] = sum
+		totals[name] = sum
 	}
-	return by
+	return totals
 }

@@ -202,7 +202,7 @@ func answerFaults() []fault {
 			play:     asking("hello", "echo: hello", llm.Fault{Kind: llm.Empty}),
 			shows:    []string{"echo: hello"},
 			ends:     []string{"replied"},
-			logs:     []string{"model call map[notice:empty"},
+			logs:     []string{"agent notice map[notice:empty"},
 		},
 		{
 			sentence: "an answer that stays empty is said",
@@ -215,7 +215,7 @@ func answerFaults() []fault {
 			play:     asking("tool time", "done: tool time", llm.Fault{Kind: llm.Empty, Match: afterTool}),
 			shows:    []string{"done: tool time"},
 			ends:     []string{"replied"},
-			logs:     []string{"model call map[notice:empty"},
+			logs:     []string{"agent notice map[notice:empty"},
 		},
 		{
 			sentence: "a refusal is said, and nothing of it stays in the conversation",
