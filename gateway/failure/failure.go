@@ -1,10 +1,10 @@
-// Package failure says in plain sentences why there is no answer, and what a person
-// can do: with a message, or with a scheduled prompt, of which there is no message
-// to send again.
+// Package failure formats the messages that tell users why there is no answer and
+// what they can do. Message is for a chat message, Job for a scheduled prompt, which a
+// user cannot send again.
 //
-// What an error is not known to mean is not described: the details are in the log.
-// What is kept of it (why, outcomes, transcripts) is said by the zero Printer, in
-// English.
+// An unknown error gets a general message; its details are only in the log. Texts
+// that are stored (in `why`, outcomes and transcripts) use the zero i18n.Printer, which
+// prints English. Except for FallbackCounter the package has no state.
 package failure
 
 import (
@@ -18,19 +18,20 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// ErrInactive is the cause with which a turn ends that shows no sign of life.
+// ErrInactive is the cancellation cause of a turn that makes no progress.
 var ErrInactive = errors.New("turn: no progress")
 
-// A JobError is what is wrong with a scheduled prompt itself, and what to do about
-// it. It is told as it stands.
-type JobError struct{ Err error } // of words.Errorf
+// A JobError is an error in a scheduled prompt itself. Its text, which includes what to
+// do about it, is shown to users unchanged.
+type JobError struct{ Err error } // made by i18n.Errorf
 
 func (f *JobError) Error() string { return f.Err.Error() }
 
-// Unwrap returns what the fault wraps.
+// Unwrap returns f.Err.
 func (f *JobError) Unwrap() error { return f.Err }
 
-// Message says what went wrong with a message, and what to do next.
+// Message returns the text for the sender of a message that failed with err: what
+// happened and what to do next.
 func Message(p i18n.Printer, err error) string {
 	var le *llm.Error
 	var fault *JobError
@@ -51,13 +52,15 @@ func Message(p i18n.Printer, err error) string {
 	return p.T("Something went wrong on my side. Send the message again; if it stays, the operator finds the reason in the log.")
 }
 
-// Summary is what went wrong, without what anybody could do.
+// Summary returns the first sentence of Message, without the full stop: what happened,
+// without what to do.
 func Summary(p i18n.Printer, err error) string {
 	what, _, _ := strings.Cut(Message(p, err), ". ")
 	return strings.TrimSuffix(what, ".")
 }
 
-// Job says what went wrong with a scheduled prompt, and what to do next.
+// Job returns the text about a run of the scheduled prompt id that failed with err:
+// what happened and what to do next.
 func Job(p i18n.Printer, err error, id schedule.JobID) string {
 	var le *llm.Error
 	var fault *JobError
@@ -93,34 +96,34 @@ func declined(err error) bool {
 }
 
 func model(p i18n.Printer, e *llm.Error) string {
-	it := e.Provider
+	provider := e.Provider
 	switch e.Class {
 	case llm.Auth:
-		return p.T("%s refuses the key. The operator must set a valid one (`hermesd config check`).", it)
+		return p.T("%s refuses the key. The operator must set a valid one (`hermesd config check`).", provider)
 	case llm.Billing:
-		return p.T("%s says that the account's credit or limit is used up. The operator must top it up.", it)
+		return p.T("%s says that the account's credit or limit is used up. The operator must top it up.", provider)
 	case llm.RateLimit:
-		return p.T("%s takes no more requests for now%s. Send the message again then.", it, in(p, e.After))
+		return p.T("%s takes no more requests for now%s. Send the message again then.", provider, formatAfter(p, e.After))
 	case llm.Overloaded:
-		return p.T("%s is overloaded. Send the message again in a few minutes.", it)
+		return p.T("%s is overloaded. Send the message again in a few minutes.", provider)
 	case llm.Server, llm.Timeout, llm.Network, llm.InvalidResponse:
-		return p.T("%s does not answer properly (%s). Send the message again in a few minutes.", it, trouble(p, e.Class))
+		return p.T("%s does not answer properly (%s). Send the message again in a few minutes.", provider, trouble(p, e.Class))
 	case llm.ContextOverflow, llm.TooLarge:
 		return p.T("This conversation has become too long for the model. `/new` starts a fresh one; the old one is kept.")
 	case llm.ImageTooLarge:
 		return p.T("The image is too large for the model. Send a smaller one.")
 	case llm.NotFound:
-		return p.T("%s does not know the configured model. The operator must set `model.default`.", it)
+		return p.T("%s does not know the configured model. The operator must set `model.default`.", provider)
 	case llm.ContentPolicy:
-		return p.T("%s declined this for its content. Ask in other words, or start over with `/new`.", it)
+		return p.T("%s declined this for its content. Ask in other words, or start over with `/new`.", provider)
 	}
-	return p.T("%s refused the request. Send it again; if it stays, the operator finds the reason in the log.", it)
+	return p.T("%s refused the request. Send it again; if it stays, the operator finds the reason in the log.", provider)
 }
 
 func modelOfJob(p i18n.Printer, e *llm.Error, id schedule.JobID) string {
 	short := Summary(p, e) + ". "
 	switch e.Class {
-	case llm.Auth, llm.Billing, llm.NotFound: // what the operator must do stands there
+	case llm.Auth, llm.Billing, llm.NotFound: // the message says what the operator must do
 		return model(p, e) + " " + p.T("After that `/cron run %s` runs it once more.", id)
 	case llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network, llm.InvalidResponse:
 		return short + p.T("`/cron run %s` runs it once more, in a few minutes.", id)
@@ -132,7 +135,7 @@ func modelOfJob(p i18n.Printer, e *llm.Error, id schedule.JobID) string {
 	return short + runOrAsk(p, id)
 }
 
-// trouble names in a word or two why a model does not answer properly.
+// trouble returns a short name of the class of a failed model call.
 func trouble(p i18n.Printer, c llm.Class) string {
 	switch c {
 	case llm.Server:
@@ -145,29 +148,31 @@ func trouble(p i18n.Printer, c llm.Class) string {
 	return p.T("garbage")
 }
 
-func in(p i18n.Printer, d time.Duration) string {
+// formatAfter returns the wait that a provider asked for, in parentheses, "" if there is
+// none.
+func formatAfter(p i18n.Printer, d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
 	return p.T(" (about %v)", d.Round(time.Second))
 }
 
-// A AbandonReason is why a turn is not gone on with, or not begun.
+// An AbandonReason is the reason why a turn is not started or not resumed.
 type AbandonReason int
 
 // The reasons.
 const (
-	Suspended   AbandonReason = iota // the daemon died over it again and again
-	Interrupted                      // it was cut off, too long ago
-	TooOld                           // it came while nobody was there, too long ago
+	Suspended   AbandonReason = iota // the daemon crashed repeatedly during turns of the session
+	Interrupted                      // the turn was interrupted too long ago
+	TooOld                           // the message is too old; it came while the daemon was down
 )
 
-// Message is what the sender of n messages reads.
-func (l AbandonReason) Message(p i18n.Printer, n int) string {
+// Message returns the text for the sender of n messages.
+func (r AbandonReason) Message(p i18n.Printer, n int) string {
 	if n > 1 {
-		return l.messages(p, n)
+		return r.messages(p, n)
 	}
-	switch l {
+	switch r {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
 	case Interrupted:
@@ -176,8 +181,8 @@ func (l AbandonReason) Message(p i18n.Printer, n int) string {
 	return p.T("I was away when this message came, and it is too old to answer by myself now. Send it again if it still matters.")
 }
 
-func (l AbandonReason) messages(p i18n.Printer, n int) string {
-	switch l {
+func (r AbandonReason) messages(p i18n.Printer, n int) string {
+	switch r {
 	case Suspended:
 		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or begin anew with `/new`.", n)
 	case Interrupted:
@@ -186,10 +191,10 @@ func (l AbandonReason) messages(p i18n.Printer, n int) string {
 	return p.T("I was away when these %d messages came, and they are too old to answer by myself now. Send them again if they still matter.", n)
 }
 
-// Job is what those read to whom a scheduled prompt speaks.
-func (l AbandonReason) Job(p i18n.Printer, id schedule.JobID) string {
+// Job returns the text for the targets of the scheduled prompt id.
+func (r AbandonReason) Job(p i18n.Printer, id schedule.JobID) string {
 	var what string
-	switch l {
+	switch r {
 	case Suspended:
 		what = p.T("⏸ The daemon died three times in a row while it ran, so I do not go on with it by myself.")
 	case Interrupted:

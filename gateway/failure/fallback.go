@@ -7,8 +7,8 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// FallbackStats counts how often since the start another model answered than the one
-// that was asked, and knows the newest time.
+// FallbackStats counts how often a fallback model answered since the start of the
+// process. Model, Reason and At describe the newest time.
 type FallbackStats struct {
 	Count  int       `json:"count"`
 	Model  string    `json:"by,omitempty"` // provider/model
@@ -16,22 +16,23 @@ type FallbackStats struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
-// A FallbackCounter keeps Fallbacks. Its methods may be called from any goroutine.
+// A FallbackCounter counts fallbacks. The zero FallbackCounter is ready for use. Its
+// methods may be called from any goroutine.
 type FallbackCounter struct {
-	mu  sync.Mutex // guards what follows
-	now FallbackStats
+	mu    sync.Mutex // guards what follows
+	stats FallbackStats
 }
 
-// Add counts one: by answers, for err.
-func (t *FallbackCounter) Add(by string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.now = FallbackStats{t.now.Count + 1, by, Summary(i18n.Printer{}, err), time.Now()}
+// Add counts one fallback to model ("provider/model") because of err.
+func (c *FallbackCounter) Add(model string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats = FallbackStats{c.stats.Count + 1, model, Summary(i18n.Printer{}, err), time.Now()}
 }
 
-// Snapshot returns the count of now.
-func (t *FallbackCounter) Snapshot() FallbackStats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.now
+// Snapshot returns the current statistics.
+func (c *FallbackCounter) Snapshot() FallbackStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
 }

@@ -1,12 +1,13 @@
-// Package lane runs at most one function per key at a time.
+// Package lane runs a function for keys that have work, at most once at a time per
+// key.
 //
-// A lane carries no work of its own: the work lies in a store, and Wake only
-// says that there is some. Nothing is lost, therefore, when the process dies,
-// and ten wakes of a busy lane cost one more run. A lane exists only while it
-// has work, and a goroutine only while a lane runs.
+// A Set has one lane per key. A lane holds no work itself: the work is in a store, and
+// Wake only reports that there is some. Therefore nothing is lost when the process
+// dies, and ten calls of Wake for a busy lane cause one more run. A lane exists only
+// while it has work, and a goroutine only while a lane runs.
 //
-// Where more lanes have work than may run at once they take turns: a lane that
-// was woken while it ran goes to the end of the line.
+// If more lanes have work than may run concurrently they take turns: a lane that was
+// woken while it ran goes to the end of the queue.
 package lane
 
 import (
@@ -15,15 +16,15 @@ import (
 	"sync"
 )
 
-// ErrClosed is the cause with which Close cancels running functions.
+// ErrClosed is the cancellation cause of functions that run during Close.
 var ErrClosed = errors.New("lane: closed")
 
-// A Func does the work that waits for key. It is called again for as long as
-// someone has called Wake since it last began.
+// A Func does the pending work of key. It is called again if Wake was called since its
+// last start.
 type Func[K comparable] func(ctx context.Context, key K)
 
-// A Set is a set of lanes, one per key. Its methods may be called from any
-// goroutine, also from the function that runs.
+// A Set is a set of lanes, one per key. Its methods may be called from any goroutine,
+// including from the running Func.
 type Set[K comparable] struct {
 	run Func[K]
 	max int
@@ -38,16 +39,17 @@ type Set[K comparable] struct {
 
 type state[K comparable] struct {
 	key    K
-	dirty  bool                    // woken since run last began
+	dirty  bool                    // woken since run last started
 	cancel context.CancelCauseFunc // nil unless the function runs
 }
 
-// New returns a Set that calls run, for at most max keys at once.
+// New returns a Set that calls run, for at most max keys concurrently.
 func New[K comparable](max int, run Func[K]) *Set[K] {
 	return &Set[K]{run: run, max: max, lanes: make(map[K]*state[K])}
 }
 
-// Wake says that there is work for key. It never blocks.
+// Wake reports that there is work for key. It never blocks, and does nothing after
+// RefuseWakes, Stop or Close.
 func (s *Set[K]) Wake(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +69,8 @@ func (s *Set[K]) Wake(key K) {
 	}
 }
 
-// Interrupt cancels the function running for key with cause, and reports
-// whether one was running. A lane that only waits for its run is left alone.
+// Interrupt cancels the function that runs for key with cause, and reports whether
+// one was running. It does not affect a lane that waits for its run.
 func (s *Set[K]) Interrupt(key K, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,23 +82,24 @@ func (s *Set[K]) Interrupt(key K, cause error) bool {
 	return true
 }
 
-// Running returns the number of functions that run and of lanes that wait for
-// their run.
+// Running returns the number of running functions, and of lanes that wait for their
+// run.
 func (s *Set[K]) Running() (running, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.lanes) - len(s.ready), len(s.ready)
 }
 
-// RefuseWakes refuses further wakes. Lanes that wait for their run still get it.
+// RefuseWakes makes Wake do nothing from now on. Lanes that wait for their run still
+// get it.
 func (s *Set[K]) RefuseWakes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// Stop is Seal, and forgets the lanes that wait for their run. Functions that
-// run are left running.
+// Stop is like RefuseWakes, but also removes the lanes that wait for their run.
+// Running functions continue.
 func (s *Set[K]) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,10 +113,10 @@ func (s *Set[K]) Stop() {
 	}
 }
 
-// Wait waits for the functions that run, or for ctx.
+// Wait waits for the end of all runs. If ctx ends first it returns the cause.
 func (s *Set[K]) Wait(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { s.wg.Wait(); close(done) }() // ends with the last function; nobody else waits for it
+	go func() { s.wg.Wait(); close(done) }() // ends with the last run
 	select {
 	case <-done:
 		return nil
@@ -122,8 +125,8 @@ func (s *Set[K]) Wait(ctx context.Context) error {
 	}
 }
 
-// Close stops the set, cancels every running function with ErrClosed and waits
-// for them, or for ctx.
+// Close stops the set, cancels all running functions with ErrClosed and waits for
+// them. If ctx ends first it returns the cause.
 func (s *Set[K]) Close(ctx context.Context) error {
 	s.Stop()
 	s.mu.Lock()
@@ -136,7 +139,7 @@ func (s *Set[K]) Close(ctx context.Context) error {
 	return s.Wait(ctx)
 }
 
-// work runs ready lanes one after the other until none is left.
+// work runs ready lanes one after another until there are none.
 func (s *Set[K]) work() {
 	for {
 		l, ctx, cancel := s.next()
@@ -145,7 +148,7 @@ func (s *Set[K]) work() {
 		}
 		s.run(ctx, l.key)
 		cancel(nil)
-		s.rest(l)
+		s.finish(l)
 	}
 }
 
@@ -165,8 +168,8 @@ func (s *Set[K]) next() (*state[K], context.Context, context.CancelCauseFunc) {
 	return l, ctx, cancel
 }
 
-// rest retires l, or puts it at the end of the line if it was woken meanwhile.
-func (s *Set[K]) rest(l *state[K]) {
+// finish removes l, or appends it to the queue if it was woken during its run.
+func (s *Set[K]) finish(l *state[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.cancel = nil
@@ -177,14 +180,14 @@ func (s *Set[K]) rest(l *state[K]) {
 	delete(s.lanes, l.key)
 }
 
-// HasCapacity reports whether a lane that is woken now runs at once.
+// HasCapacity reports whether a lane that is woken now would run immediately.
 func (s *Set[K]) HasCapacity() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed && s.running < s.max && len(s.ready) == 0
 }
 
-// Active reports whether the function runs for key.
+// Active reports whether the function is running for key.
 func (s *Set[K]) Active(key K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/lane"
 )
 
-func TestOneAtATimePerKeyAndNothingLost(t *testing.T) {
+func TestLaneRunsOncePerKeyAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		queue := map[int][]int{} // the store
@@ -57,7 +57,7 @@ func TestOneAtATimePerKeyAndNothingLost(t *testing.T) {
 			t.Fatalf("ran %d of 2000", n)
 		}
 		if r, w := s.Running(); r != 0 || w != 0 {
-			t.Errorf("idle set says it runs %d and has %d waiting", r, w)
+			t.Errorf("idle set reports %d running and %d waiting", r, w)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestOneAtATimePerKeyAndNothingLost(t *testing.T) {
 	})
 }
 
-func TestABusyLaneDoesNotKeepItsSlot(t *testing.T) {
+func TestLaneBusyGoesToEndOfQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		var s *lane.Set[string]
@@ -91,7 +91,7 @@ func TestABusyLaneDoesNotKeepItsSlot(t *testing.T) {
 	})
 }
 
-func TestInterruptGivesTheCause(t *testing.T) {
+func TestLaneInterruptPassesCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		newer := errors.New("a newer message came")
 		var causes []string
@@ -123,7 +123,7 @@ func TestInterruptGivesTheCause(t *testing.T) {
 	})
 }
 
-func TestALaneThatWaitsForItsRunIsNotInterrupted(t *testing.T) {
+func TestLaneInterruptIgnoresWaitingLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []string
 		s := lane.New(1, func(ctx context.Context, k string) {
@@ -147,7 +147,7 @@ func TestALaneThatWaitsForItsRunIsNotInterrupted(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsAndRefuses(t *testing.T) {
+func TestLaneCloseWaitsAndRefusesWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		s := lane.New(2, func(ctx context.Context, k int) { n.Add(1); <-ctx.Done(); time.Sleep(time.Second) })
@@ -170,7 +170,7 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 	})
 }
 
-func TestASealedSetRunsWhatWasWokenBefore(t *testing.T) {
+func TestLaneRefuseWakesKeepsWaitingLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		s := lane.New(1, func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
@@ -187,7 +187,7 @@ func TestASealedSetRunsWhatWasWokenBefore(t *testing.T) {
 	})
 }
 
-func TestWaitIsBounded(t *testing.T) {
+func TestLaneWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lane.New(1, func(ctx context.Context, k int) { time.Sleep(time.Hour) })
 		s.Wake(1)

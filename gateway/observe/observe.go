@@ -1,7 +1,7 @@
-// Package observe has the words in which the road tells those who watch it — who
-// count, or draw traces — what happens. A watcher is told on the goroutine to which
-// it happened: it must not wait, and nothing depends on it. What it is told names
-// turns, never people, chats or what they have said.
+// Package observe defines the events that metrics and traces subscribe to. An observer
+// is a Func. It runs on the goroutine that emits the event and must not block; nothing
+// depends on what it does. Events carry turn IDs, never user IDs, chat IDs or message
+// text.
 package observe
 
 import (
@@ -11,45 +11,45 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Func is told what happens. It may be called from any goroutine.
+// A Func receives events. It may be called from any goroutine, also concurrently.
 type Func func(Event)
 
-// Emit tells f, unless it is nil.
+// Emit calls f with e, unless f is nil.
 func (f Func) Emit(e Event) {
 	if f != nil {
 		f(e)
 	}
 }
 
-// An Event is one of Accepted, Began, Called, Stumbled, Used, Sensed, Compacted,
-// Ended, Attempted and Unrun.
+// An Event is one of EventReceived, TurnStarted, ModelCalled, ModelRetried, ToolCalled,
+// MediaProcessed, Compacted, TurnEnded, DeliveryAttempted and OccurrencesSkipped.
 type Event interface{ event() }
 
-// A AcceptResult is what became of an event that a platform has offered.
+// An AcceptResult is the result of accepting an event of a platform.
 type AcceptResult string
 
-// The verdicts.
+// The results of accepting an event.
 const (
 	Accepted    AcceptResult = "accepted"
-	Duplicate   AcceptResult = "duplicate" // it was offered before
-	Denied      AcceptResult = "refused"   // by a rule
-	QueueFull   AcceptResult = "overflow"  // too many wait in its conversation
-	StoreFailed AcceptResult = "unstored"  // the store did not take it; the platform offers it again
+	Duplicate   AcceptResult = "duplicate" // it was received before
+	Denied      AcceptResult = "refused"   // by an access rule
+	QueueFull   AcceptResult = "overflow"  // too many messages wait in its conversation
+	StoreFailed AcceptResult = "unstored"  // it could not be stored; the platform sends it again
 )
 
-// AcceptResults returns all of them.
+// AcceptResults returns all AcceptResults.
 func AcceptResults() []AcceptResult {
 	return []AcceptResult{Accepted, Duplicate, Denied, QueueFull, StoreFailed}
 }
 
-// EventReceived tells of an event that a platform has offered.
+// EventReceived is emitted when an event of a platform was accepted or rejected.
 type EventReceived struct {
 	Platform chat.Platform
 	Result   AcceptResult
-	Rule     string // of Refused
+	Rule     string // of Denied; else ""
 }
 
-// A Kind says what a turn works on.
+// A Kind is the kind of input of a turn.
 type Kind string
 
 // The kinds of turn.
@@ -59,21 +59,21 @@ const (
 	Scheduled Kind = "scheduled"
 )
 
-// Kinds returns all of them.
+// Kinds returns all Kinds.
 func Kinds() []Kind { return []Kind{Message, Command, Scheduled} }
 
-// TurnStarted tells that a turn begins. One that was cut short begins again under the
-// same name.
+// TurnStarted is emitted at the start of a turn. A resumed turn starts again with the
+// same ID.
 type TurnStarted struct {
 	Turn     string
 	Kind     Kind
 	Platform chat.Platform
-	Accepted time.Time // the oldest of what it works on
+	Accepted time.Time // of the oldest entry of the turn
 	At       time.Time
-	Resumed  bool // an earlier process died in it
+	Resumed  bool // an earlier process died during the turn
 }
 
-// A Result is how a turn ended.
+// A Result is the result of a turn.
 type Result string
 
 // The results.
@@ -81,68 +81,68 @@ const (
 	Replied    Result = "replied"
 	Silent     Result = "silent"
 	Failed     Result = "failed"
-	Cancelled  Result = "cancelled"  // by a person
-	Superseded Result = "superseded" // a newer message is answered in its place
-	Released   Result = "released"   // nothing is committed; what it worked on waits again
+	Cancelled  Result = "cancelled"  // by a user
+	Superseded Result = "superseded" // merged into a turn with a newer message
+	Released   Result = "released"   // nothing was committed; its entries wait again
 )
 
-// Results returns all of them.
+// Results returns all Results.
 func Results() []Result {
 	return []Result{Replied, Silent, Failed, Cancelled, Superseded, Released}
 }
 
-// TurnEnded tells that a turn is over. Rows of what it says may have been attempted
-// before.
+// TurnEnded is emitted at the end of a turn. Delivery attempts of its rows may be
+// reported before.
 type TurnEnded struct {
 	TurnStarted
 	Result Result
 	Took   time.Duration
 }
 
-// ModelCalled tells of a model call of a turn that was answered.
+// ModelCalled is emitted after a successful model call of a turn.
 type ModelCalled struct {
 	Turn, Provider, Model string
 	Usage                 llm.Usage
 	Stop                  llm.StopReason
-	Took                  time.Duration // up to now, with tries that failed
+	Took                  time.Duration // up to the event, including failed tries
 }
 
-// ModelRetried tells of a model call of a turn that failed and is tried again.
+// ModelRetried is emitted when a failed model call of a turn is retried.
 type ModelRetried struct {
 	Turn     string
-	Class    llm.Class // "" if it is not known
-	Fallback string    // "provider/model" that takes over; "" for the same again
+	Class    llm.Class // "" if unknown
+	Fallback string    // the next model as "provider/model"; "" for the same one
 }
 
-// ToolCalled tells of a tool call that is over, also of a sub-agent's.
+// ToolCalled is emitted after a tool call, including those of sub-agents.
 type ToolCalled struct {
 	Turn, Tool string
 	Failed     bool
-	Took       time.Duration // up to now
+	Took       time.Duration // up to the event
 }
 
-// A MediaTask is a service that turns voices and pictures into words, or words into a
-// voice.
+// A MediaTask is a conversion of a recording or an image to text, or of text to a
+// recording.
 type MediaTask string
 
-// The senses.
+// The media tasks.
 const (
-	Transcription    MediaTask = "hearing"  // what is said in a recording
-	ImageDescription MediaTask = "seeing"   // what a picture shows, for a model that sees none
-	SpeechSynthesis  MediaTask = "speaking" // a recording of an answer
+	Transcription    MediaTask = "hearing"  // text of a recording
+	ImageDescription MediaTask = "seeing"   // description of an image for a model without vision
+	SpeechSynthesis  MediaTask = "speaking" // recording of an answer
 )
 
-// MediaTasks returns all of them.
+// MediaTasks returns all MediaTasks.
 func MediaTasks() []MediaTask { return []MediaTask{Transcription, ImageDescription, SpeechSynthesis} }
 
-// MediaProcessed tells of a call of such a service that is over.
+// MediaProcessed is emitted after a media task.
 type MediaProcessed struct {
 	Task   MediaTask
 	Failed bool
-	Took   time.Duration // up to now
+	Took   time.Duration // up to the event
 }
 
-// Compacted tells of a pass that made a conversation smaller, or could not.
+// Compacted is emitted when a compaction was adopted by a turn, or failed.
 type Compacted struct {
 	Turn, Engine  string
 	Reason        string // "compression", "hygiene"
@@ -150,20 +150,19 @@ type Compacted struct {
 	Before, After int // tokens, estimated
 }
 
-// DeliveryAttempted tells what came of one attempt to deliver a row of the outbox, once
-// that is stored.
+// DeliveryAttempted is emitted after a delivery attempt, once its settlement is stored.
 type DeliveryAttempted struct {
-	Turn        string // "" for what the daemon says by itself
+	Turn        string // "" for messages that belong to no turn
 	Row         string
 	Platform    chat.Platform
 	Role        string // reply, preview, notice
 	State       string // sent, known_not_sent, uncertain, dead
-	RateLimited bool   // nothing was sent: a limit of the platform is waited for
+	RateLimited bool   // nothing was sent because of a rate limit
 	Attempt     int
-	Took        time.Duration // up to now
+	Took        time.Duration // up to the event
 }
 
-// OccurrencesSkipped tells of slots of scheduled prompts that do not run.
+// OccurrencesSkipped is emitted for occurrences of scheduled prompts that do not run.
 type OccurrencesSkipped struct {
 	State string // skipped, missed
 	Count int
