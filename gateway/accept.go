@@ -18,8 +18,9 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Accept decides of each event who speaks and to which conversation it belongs,
-// stores all of them at once and wakes their lanes. It implements chat.Sink.
+// Accept determines the principal and the conversation of each event, stores the
+// batch in one write and wakes its lanes. It implements chat.Sink. If it returns an
+// error nothing was accepted, and the adapter should offer the batch again.
 func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	if len(batch) == 0 {
 		return nil
@@ -31,7 +32,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 				return err
 			}
 		}
-		entries[i] = g.admit(ctx, in)
+		entries[i] = g.createEntry(ctx, in)
 	}
 	taken, err := g.opts.Store.Accept(ctx, entries)
 	if err != nil {
@@ -42,8 +43,8 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		}
 		return fmt.Errorf("accept: %w", err)
 	}
-	g.outage.over()
-	for _, a := range taken { // all before the first is set to work: it must see a command behind it
+	g.storeOutage.recordRecovery()
+	for _, a := range taken { // all claims before the first wake: a turn must see the command that follows it
 		if a.Claim != nil {
 			g.runner.OfferClaim(*a.Claim)
 		}
@@ -52,7 +53,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		if !a.IsNew {
 			g.cancelPairing(entries[i])
 			g.reportReceived(entries[i], observe.Duplicate)
-			g.opts.Log.Debug("seen before", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
+			g.opts.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
 			continue
 		}
 		entries[i].ID = a.ID
@@ -62,15 +63,15 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	return nil
 }
 
-// admit makes an entry of an event: one that will be worked on, or one that
-// ends at once by a rule.
-func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
+// createEntry returns the inbox entry of an event: waiting in a lane, or already done
+// because a rule ends it.
+func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry {
 	e := inbox.Entry{Inbound: in, State: inbox.Waiting, Accepted: time.Now()}
 	if in.IgnoreRule != "" {
-		return ignored(e, in.IgnoreRule)
+		return ignoreEntry(e, in.IgnoreRule)
 	}
 	if in.Kind == chat.Migrated {
-		return ignored(e, "moved")
+		return ignoreEntry(e, "moved")
 	}
 	grant, denial := g.opts.Access.Check(in)
 	if !grant.Valid() {
@@ -79,8 +80,9 @@ func (g *Gateway) admit(ctx context.Context, in chat.Inbound) inbox.Entry {
 	return g.route(ctx, e, grant)
 }
 
-// ignored ends e by a rule. What strangers wrote is not kept.
-func ignored(e inbox.Entry, rule string) inbox.Entry {
+// ignoreEntry returns e as done, with rule as its reason and without its content:
+// what unauthorized senders write is not stored.
+func ignoreEntry(e inbox.Entry, rule string) inbox.Entry {
 	e.State = inbox.Done
 	e.Ended = e.Accepted
 	e.Outcome = &inbox.Outcome{Result: inbox.Silent, Reason: rule}
@@ -88,7 +90,7 @@ func ignored(e inbox.Entry, rule string) inbox.Entry {
 	return e
 }
 
-// route puts an event of somebody who may speak into its lane.
+// route sets principal, session and lane of the entry of an authorized sender.
 func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
 	e.Principal = grant.Principal()
 	e.Session = session.KeyFor(g.opts.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.opts.Policy)
@@ -97,14 +99,14 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.paused.Load()
 	name, args, ok := command.Parse(e.Inbound.Text)
 	if _, known := g.commands.Lookup(name); ok && !known && g.opts.Skill != nil && e.Inbound.Kind == chat.Message {
-		if _, skill := g.opts.Skill("", name, args); skill { // it is a message like any other
+		if _, skill := g.opts.Skill("", name, args); skill { // handled as an ordinary message
 			ok = false
 		}
 	}
 	if e.Inbound.Kind == chat.Callback && !ok {
-		return ignored(e, "no_such_button")
+		return ignoreEntry(e, "no_such_button")
 	}
-	if ok && e.Inbound.Kind != chat.Edit { // to press a button is to say what it holds
+	if ok && e.Inbound.Kind != chat.Edit { // the data of a button is a command as well
 		e.Exclusive = true
 		if g.commands.Immediate(name) {
 			e.Lane = inbox.ImmediateLaneOf(e.Session)
@@ -114,29 +116,30 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	if e.Inbound.Kind == chat.Message && g.opts.Store.Waiting(e.Lane) >= g.opts.Limits.MaxWaiting {
 		e.State, e.Ended = inbox.Done, e.Accepted
 		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
-		e.Notices = g.overflow(e)
+		e.Notices = g.renderQueueFull(e)
 	}
 	return e
 }
 
-// commanded reports whether immediate commands wait or run for the session whose
-// turns l leads. A turn begins behind them: what is said after a /new belongs to
-// the new conversation.
-func (g *Gateway) commanded(l inbox.Lane) bool {
-	now := inbox.ImmediateLaneOf(session.Key(l))
-	if now == l || l.Immediate() {
+// hasImmediateCommands reports whether immediate commands wait or run for the session
+// of lane l. Its next turn starts after them: a message after /new belongs to the new
+// session.
+func (g *Gateway) hasImmediateCommands(l inbox.Lane) bool {
+	immediate := inbox.ImmediateLaneOf(session.Key(l))
+	if immediate == l || l.Immediate() {
 		return false
 	}
-	return g.opts.Store.Waiting(now) > 0 || g.runner.HasOfferedClaim(now) || g.lanes.Active(now)
+	return g.opts.Store.Waiting(immediate) > 0 || g.runner.HasOfferedClaim(immediate) || g.lanes.Active(immediate)
 }
 
-// wake sets to work what was accepted.
+// wake starts the work on an accepted entry: it wakes the lane, or reports the result
+// of an entry that is already done.
 func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 	if e.Inbound.Kind == chat.Callback {
-		g.answer(e)
+		g.answerCallback(e)
 	}
 	switch {
-	case awaitsCode(e):
+	case awaitsPairingCode(e):
 		g.sendPairingCode(ctx, e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
 		g.dismiss(e)
@@ -157,23 +160,24 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 	}
 }
 
-// overflow tells the sender that the message was not taken.
-func (g *Gateway) overflow(e inbox.Entry) []outbox.Row {
+// renderQueueFull returns the notice that the message of e was not accepted because
+// its lane is full.
+func (g *Gateway) renderQueueFull(e inbox.Entry) []outbox.Row {
 	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxWaiting)
 	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
 }
 
-// answers reports whether an account can tell that a press was seen.
-func answers(a chat.Adapter) bool {
+// canAnswerCallbacks reports whether a implements chat.CallbackAnswerer.
+func canAnswerCallbacks(a chat.Adapter) bool {
 	_, ok := a.(chat.CallbackAnswerer)
 	return ok
 }
 
-// answer tells the platform that a press on a button was seen, once Accept has
-// returned: some platforms have to hear first that it was taken.
-func (g *Gateway) answer(e inbox.Entry) {
-	on := e.Inbound.Address.AccountID()
-	a, ok := g.opts.Adapters[on].(chat.CallbackAnswerer)
+// answerCallback confirms a button press to the platform after Accept has returned:
+// some platforms require the acknowledgment of the event first.
+func (g *Gateway) answerCallback(e inbox.Entry) {
+	account := e.Inbound.Address.AccountID()
+	a, ok := g.opts.Adapters[account].(chat.CallbackAnswerer)
 	if !ok {
 		return
 	}
@@ -181,22 +185,22 @@ func (g *Gateway) answer(e inbox.Entry) {
 	if e.State == inbox.Done {
 		text = g.opts.Printer.T("This button does nothing.")
 	}
-	g.presses.add(on, func(ctx context.Context) {
+	g.callbacks.add(account, func(ctx context.Context) {
 		if err := a.AnswerCallback(ctx, e.Inbound, text); err != nil {
-			g.opts.Log.Warn("answer callback", zap.Error(err))
+			g.opts.Log.Warn("cannot answer callback", zap.Error(err))
 		}
 	})
 }
 
-// dismiss tells the platform of a message that ends by a rule that nobody is
-// going to answer it.
+// dismiss informs an adapter that implements chat.Dismisser that e will not be
+// answered.
 func (g *Gateway) dismiss(e inbox.Entry) {
 	if a, ok := g.opts.Adapters[e.Inbound.Address.AccountID()].(chat.Dismisser); ok {
 		a.Dismiss(e.Inbound)
 	}
 }
 
-// migrateChat lets everything of a chat follow it to its new id.
+// migrateChat moves everything that belongs to a chat to the chat's new ID.
 func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 	rekey := func(r session.Record) session.Key {
 		at := r.Address
@@ -204,14 +208,14 @@ func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 		return session.KeyFor(g.opts.Profile, at, r.Owner, g.opts.Policy)
 	}
 	if err := g.opts.Store.MigrateChat(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
-		return fmt.Errorf("move %s to %s: %w", in.Address, *in.MigratedTo, err)
+		return fmt.Errorf("migrate chat %s to %s: %w", in.Address, *in.MigratedTo, err)
 	}
 	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
-	if err := g.crons.book.Follow(ctx, g.opts.Moves.Current); err != nil {
+	if err := g.cron.manager.Follow(ctx, g.opts.Moves.Current); err != nil {
 		return err
 	}
-	g.opts.Log.Info("the chat has a new id", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
-	return g.resumeQueues(ctx) // what waited does so elsewhere now
+	g.opts.Log.Info("chat migrated", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
+	return g.resumeQueues(ctx) // waiting entries and rows have new lanes and queues
 }

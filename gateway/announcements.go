@@ -13,66 +13,67 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An announcement is what was said in a chat outside of its conversation: by a
-// scheduled run, from another chat, or by the operator.
+// An announcement is a message that was sent to a chat from outside its conversation:
+// by a scheduled run, from another chat or by the operator.
 type announcement struct {
-	At   time.Time `json:"At"`
-	As   string    `json:"As"` // what it was said as
-	Text string    `json:"Text"`
+	SentAt time.Time `json:"At"`
+	Origin string    `json:"As"` // its origin, for the model: "sent by the operator"
+	Text   string    `json:"Text"`
 }
 
 const (
-	maxAnnounced = 5    // announcements to one chat that are kept
-	maxAnnounce  = 4000 // characters of each
+	maxAnnouncements     = 5    // announcements stored per chat
+	maxAnnouncementRunes = 4000 // characters of each
 )
 
-func announceKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
+func announcementsKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
 
-// announce keeps what was said in chats, so that the conversations there know of
-// it: somebody may answer. The same twice is kept once.
-func (g *Gateway) announce(ctx context.Context, as, text string, to []chat.Address) {
+// storeAnnouncement stores a message that was sent to chats from outside, so that the
+// conversations there know it when a user replies. Repeats are stored once.
+func (g *Gateway) storeAnnouncement(ctx context.Context, origin, text string, to []chat.Address) {
 	g.announceMu.Lock()
 	defer g.announceMu.Unlock()
-	g.announceLocked(ctx, as, text, to)
+	g.storeAnnouncementLocked(ctx, origin, text, to)
 }
 
-func (g *Gateway) announceLocked(ctx context.Context, as, text string, to []chat.Address) {
-	if r := []rune(text); len(r) > maxAnnounce {
-		text = string(r[:maxAnnounce]) + " …"
+func (g *Gateway) storeAnnouncementLocked(ctx context.Context, origin, text string, to []chat.Address) {
+	if r := []rune(text); len(r) > maxAnnouncementRunes {
+		text = string(r[:maxAnnouncementRunes]) + " …"
 	}
 	for _, at := range to {
-		list := slices.DeleteFunc(g.announcements(ctx, at), func(a announcement) bool { return a.As == as && a.Text == text })
-		list = append(list, announcement{At: time.Now().UTC(), As: as, Text: text})
-		list = list[max(0, len(list)-maxAnnounced):]
+		list := slices.DeleteFunc(g.loadAnnouncements(ctx, at), func(a announcement) bool { return a.Origin == origin && a.Text == text })
+		list = append(list, announcement{SentAt: time.Now().UTC(), Origin: origin, Text: text})
+		list = list[max(0, len(list)-maxAnnouncements):]
 		raw, err := json.Marshal(list)
 		if err == nil {
-			err = g.opts.Store.SetValue(ctx, announceKey(at), raw)
+			err = g.opts.Store.SetValue(ctx, announcementsKey(at), raw)
 		}
 		if err != nil {
-			g.opts.Log.Error("keep what was said in a chat", zap.Stringer("chat", at), zap.Error(err))
+			g.opts.Log.Error("cannot store announcement", zap.Stringer("chat", at), zap.Error(err))
 		}
 	}
 }
 
-func (g *Gateway) announcements(ctx context.Context, at chat.Address) (list []announcement) {
-	raw, err := g.opts.Store.Value(ctx, announceKey(at))
+func (g *Gateway) loadAnnouncements(ctx context.Context, at chat.Address) (list []announcement) {
+	raw, err := g.opts.Store.Value(ctx, announcementsKey(at))
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &list)
 	}
-	if err != nil && ctx.Err() == nil { // a turn that is stopped meanwhile needs it no more
-		g.opts.Log.Error("what was said in a chat", zap.Stringer("chat", at), zap.Error(err))
+	if err != nil && ctx.Err() == nil { // not needed if the turn was stopped
+		g.opts.Log.Error("cannot load announcements", zap.Stringer("chat", at), zap.Error(err))
 	}
 	return list
 }
 
-// announced is what was said at a place after a time, as the model is told of it.
-func (g *Gateway) announced(ctx context.Context, at chat.Address, since time.Time) string {
-	g.announceMu.Lock() // what is being said is waited for
+// renderAnnouncements returns the announcements to a chat since a time, at most one week old,
+// as text for the model.
+func (g *Gateway) renderAnnouncements(ctx context.Context, at chat.Address, since time.Time) string {
+	g.announceMu.Lock() // waits for announcements that are being stored
 	defer g.announceMu.Unlock()
 	var b strings.Builder
-	for _, a := range g.announcements(ctx, at) {
-		if age := time.Since(a.At); a.At.After(since) && 0 <= age && age < 7*24*time.Hour {
-			fmt.Fprintf(&b, "[you said here at %s, %s]\n%s\n[end of what was said]\n\n", a.At.In(g.opts.Location).Format("2006-01-02 15:04"), a.As, a.Text)
+	for _, a := range g.loadAnnouncements(ctx, at) {
+		if age := time.Since(a.SentAt); a.SentAt.After(since) && 0 <= age && age < 7*24*time.Hour {
+			fmt.Fprintf(&b, "[you said here at %s, %s]\n%s\n[end of what was said]\n\n", a.SentAt.In(g.opts.Location).Format("2006-01-02 15:04"), a.Origin, a.Text)
 		}
 	}
 	return b.String()

@@ -10,15 +10,15 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// approvalsKey is where it is kept what owners have allowed for ever.
+// approvalsKey is the store key of the permanent approvals.
 const approvalsKey = "allowed"
 
-// approvals are how dangerous commands are allowed, with what was allowed for
-// ever.
-func (g *Gateway) approvals() turn.Approvals {
+// approvalOptions returns the approval options of turns: the configured ones with the
+// permanent approvals of this gateway.
+func (g *Gateway) approvalOptions() turn.Approvals {
 	a := g.opts.Approvals
 	a.Always = func(key string) bool {
-		list := g.allowed.Load()
+		list := g.alwaysAllowed.Load()
 		return list != nil && slices.Contains(*list, key)
 	}
 	a.StoreAlways = g.storeAlwaysAllowed
@@ -28,7 +28,7 @@ func (g *Gateway) approvals() turn.Approvals {
 	return a
 }
 
-// loadApprovals reads what owners have allowed for ever.
+// loadApprovals loads the permanent approvals from the store.
 func (g *Gateway) loadApprovals(ctx context.Context) error {
 	raw, err := g.opts.Store.Value(ctx, approvalsKey)
 	if err != nil || raw == nil {
@@ -36,18 +36,19 @@ func (g *Gateway) loadApprovals(ctx context.Context) error {
 	}
 	var list []string
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return fmt.Errorf("what was allowed for ever: %w", err)
+		return fmt.Errorf("decode permanent approvals: %w", err)
 	}
-	g.allowed.Store(&list)
+	g.alwaysAllowed.Store(&list)
 	return nil
 }
 
-// storeAlwaysAllowed keeps that an owner has allowed key for ever. Of two that are
-// allowed in the same moment a restart may forget one; it is asked for again then.
+// storeAlwaysAllowed stores that an owner permanently approved key. If two keys are
+// approved concurrently, one may be missing after a restart; the approval is then
+// requested again.
 func (g *Gateway) storeAlwaysAllowed(ctx context.Context, key string) error {
 	var list []string
 	for done := false; !done; {
-		old := g.allowed.Load()
+		old := g.alwaysAllowed.Load()
 		if list = nil; old != nil {
 			list = slices.Clone(*old)
 		}
@@ -55,11 +56,11 @@ func (g *Gateway) storeAlwaysAllowed(ctx context.Context, key string) error {
 			return nil
 		}
 		list = append(list, key)
-		done = g.allowed.CompareAndSwap(old, &list)
+		done = g.alwaysAllowed.CompareAndSwap(old, &list)
 	}
 	raw, err := json.Marshal(list)
 	if err != nil {
-		return fmt.Errorf("what was allowed for ever: %w", err)
+		return fmt.Errorf("encode permanent approvals: %w", err)
 	}
 	return g.opts.Store.SetValue(context.WithoutCancel(ctx), approvalsKey, raw)
 }

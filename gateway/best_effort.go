@@ -11,69 +11,69 @@ import (
 )
 
 const (
-	// maxBestEffortCalls bounds the errands that wait for one account; more are left out.
+	// maxBestEffortCalls limits the calls that wait for one account; more are dropped.
 	maxBestEffortCalls = 64
-	// bestEffortTimeout bounds one of them.
+	// bestEffortTimeout limits one call.
 	bestEffortTimeout = 10 * time.Second
 )
 
-// bestEffortQueue are small calls to platforms that nothing waits for. Those of one
-// account are made in order; what a slow platform does not take in time is left
-// out.
+// A bestEffortQueue makes calls to platforms whose result nothing waits for. The calls
+// of one account run in order; calls that a slow platform delays too long are dropped.
 type bestEffortQueue struct {
 	queues  map[chat.Account]chan bestEffortCall
 	log     *zap.Logger
 	workers sync.WaitGroup
-	end     context.CancelFunc // nil before run
+	cancel  context.CancelFunc // nil before start
 }
 
-// An bestEffortCall makes one call. It says itself what went wrong.
+// A bestEffortCall makes one call and logs its own errors.
 type bestEffortCall func(ctx context.Context)
 
-// newBestEffortQueue returns the errands of the accounts for whose adapters able says
-// so. They wait until run.
-func newBestEffortQueue(adapters map[chat.Account]chat.Adapter, able func(chat.Adapter) bool, log *zap.Logger) *bestEffortQueue {
+// newBestEffortQueue returns a queue for the accounts whose adapters satisfy supports.
+// Calls wait until start.
+func newBestEffortQueue(adapters map[chat.Account]chat.Adapter, supports func(chat.Adapter) bool, log *zap.Logger) *bestEffortQueue {
 	e := &bestEffortQueue{queues: make(map[chat.Account]chan bestEffortCall), log: log}
 	for account, a := range adapters {
-		if able(a) {
+		if supports(a) {
 			e.queues[account] = make(chan bestEffortCall, maxBestEffortCalls)
 		}
 	}
 	return e
 }
 
-// run starts a worker for each account. They end with ctx or close.
-func (e *bestEffortQueue) run(ctx context.Context) {
-	ctx, e.end = context.WithCancel(ctx)
+// start starts one worker per account. Workers end with ctx or close.
+func (e *bestEffortQueue) start(ctx context.Context) {
+	ctx, e.cancel = context.WithCancel(ctx)
 	for _, queue := range e.queues {
-		e.workers.Go(func() { // close waits for it
+		e.workers.Go(func() {
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case do := <-queue:
-					within(ctx, do)
+					runWithTimeout(ctx, do)
 				}
 			}
 		})
 	}
 }
 
-func within(ctx context.Context, do bestEffortCall) {
+func runWithTimeout(ctx context.Context, do bestEffortCall) {
 	ctx, cancel := context.WithTimeout(ctx, bestEffortTimeout)
 	defer cancel()
 	do(ctx)
 }
 
-// close leaves out what still waits, and waits for what is under way.
+// close drops waiting calls and waits for running ones.
 func (e *bestEffortQueue) close() {
-	if e.end != nil {
-		e.end()
+	if e.cancel != nil {
+		e.cancel()
 	}
 	e.workers.Wait()
 }
 
-// add asks for an errand. An account without errands has none to do.
+// add enqueues a call. It does nothing if the queue does not serve the account or is
+// full.
 func (e *bestEffortQueue) add(account chat.Account, do bestEffortCall) {
 	queue, ok := e.queues[account]
 	if !ok {
@@ -82,6 +82,6 @@ func (e *bestEffortQueue) add(account chat.Account, do bestEffortCall) {
 	select {
 	case queue <- do:
 	default:
-		e.log.Debug("too many calls wait", zap.String("platform", string(account.Platform)))
+		e.log.Debug("best-effort queue is full", zap.String("platform", string(account.Platform)))
 	}
 }

@@ -16,10 +16,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-// applyBusyMode decides what a message does to a turn that runs: it answers a question
-// of its, or does what the person says with /queue, /steer or /bg, or what is
-// set for the conversation. It may change what the message says: what follows
-// /queue is the message.
+// applyBusyMode sets what a message does to a running turn: it answers a question or
+// approval request of the turn, or follows /queue, /steer or /bg, or the setting of
+// the conversation. It may change the text: the message is what follows /queue.
 func (g *Gateway) applyBusyMode(ctx context.Context, e *inbox.Entry) {
 	if e.Inbound.Kind != chat.Message {
 		return
@@ -39,10 +38,11 @@ func (g *Gateway) applyBusyMode(ctx context.Context, e *inbox.Entry) {
 		e.Mode = inbox.Steer
 		return
 	}
-	e.Mode = g.mode(ctx, e)
+	e.Mode = g.busyModeFor(ctx, e)
 }
 
-// parseModeCommand makes of what follows /queue, /steer and /bg a message like any other.
+// parseModeCommand turns the text after /queue, /steer and /bg into an ordinary
+// message.
 func (g *Gateway) parseModeCommand(e *inbox.Entry, name, text string) {
 	switch name {
 	case "queue":
@@ -58,26 +58,27 @@ func (g *Gateway) parseModeCommand(e *inbox.Entry, name, text string) {
 	e.Inbound.Text = text
 }
 
-// mode is what a message does that comes while a turn runs or others wait.
-func (g *Gateway) mode(ctx context.Context, e *inbox.Entry) inbox.Mode {
+// busyModeFor returns the busy mode of a message that arrives while a turn runs or other
+// messages wait.
+func (g *Gateway) busyModeFor(ctx context.Context, e *inbox.Entry) inbox.Mode {
 	mode := g.opts.Mode
 	if g.lanes.Active(e.Lane) || g.opts.Store.Waiting(e.Lane) > 0 {
 		rec, ok, err := g.opts.Store.Session(ctx, e.Session)
 		if err != nil {
-			g.opts.Log.Error("busy mode", zap.String("session", string(e.Session)), zap.Error(err))
+			g.opts.Log.Error("cannot load busy mode", zap.String("session", string(e.Session)), zap.Error(err))
 		}
 		if ok && rec.Settings.BusyMode != "" {
 			mode = inbox.Mode(rec.Settings.BusyMode)
 		}
 	}
 	if mode == inbox.Interrupt {
-		return "" // it is what an entry without one does
+		return "" // the default of an entry without a mode
 	}
 	return mode
 }
 
-// parsePlainApproval makes of a plain yes or no, in English or German, the answer to the only request for leave
-// that waits, and returns its id.
+// parsePlainApproval turns a plain yes or no, in English or German, into the answer to
+// the only pending approval request, and returns the request's ID.
 func (g *Gateway) parsePlainApproval(e *inbox.Entry) string {
 	waiting := g.runner.PendingApprovals(e.Lane)
 	if len(waiting) != 1 {
@@ -94,33 +95,34 @@ func (g *Gateway) parsePlainApproval(e *inbox.Entry) string {
 	return waiting[0]
 }
 
-// ackEvery is the least time between two acknowledgements in one conversation.
-const ackEvery = 30 * time.Second
+// minAckInterval is the minimum time between two acknowledgments in one lane.
+const minAckInterval = 30 * time.Second
 
-// ackLimiter remembers where an acknowledgement was given a moment ago.
+// An ackLimiter limits acknowledgments to one per lane and minAckInterval.
 type ackLimiter struct {
-	mu   sync.Mutex // guards last
-	last map[inbox.Lane]time.Time
+	mu         sync.Mutex // guards last
+	lastSentAt map[inbox.Lane]time.Time
 }
 
-// due reports whether one may be given in l now, and counts it.
-func (a *ackLimiter) due(l inbox.Lane) bool {
+// allow reports whether an acknowledgment may be sent in l now, and records it.
+func (a *ackLimiter) allow(l inbox.Lane) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	for l, at := range a.last {
-		if now.Sub(at) >= ackEvery {
-			delete(a.last, l)
+	for l, at := range a.lastSentAt {
+		if now.Sub(at) >= minAckInterval {
+			delete(a.lastSentAt, l)
 		}
 	}
-	if _, ok := a.last[l]; ok {
+	if _, ok := a.lastSentAt[l]; ok {
 		return false
 	}
-	a.last[l] = now
+	a.lastSentAt[l] = now
 	return true
 }
 
-// acknowledge tells who speaks to a busy agent that it was heard.
+// acknowledge notifies the sender of e if the message waits because the daemon is
+// paused or a turn is running.
 func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	var text string
 	switch {
@@ -132,22 +134,22 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 		return
 	case e.Mode == inbox.Queue:
 		text = g.opts.Printer.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
-	case e.Mode == inbox.Steer && g.runner.HasQuestion(e.Lane): // it is an answer
+	case e.Mode == inbox.Steer && g.runner.HasQuestion(e.Lane): // the message answers it
 		return
 	case e.Mode == inbox.Steer:
 		text = g.opts.Printer.T("↪️ I take that into account as soon as the step that runs is done.")
 	default:
 		return
 	}
-	if !g.acks.due(e.Lane) {
+	if !g.acks.allow(e.Lane) {
 		return
 	}
 	if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
-		g.opts.Log.Error("acknowledge", zap.Stringer("entry", e.ID), zap.Error(err))
+		g.opts.Log.Error("cannot acknowledge message", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
 }
 
-// Decide answers a question that waits in the caller's conversation.
+// Decide answers a pending question or approval request of the caller's conversation.
 func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
 	d.Text = prompt.EscapeTags(d.Text)
 	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, leave, d)

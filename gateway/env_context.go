@@ -21,17 +21,16 @@ import (
 	"hermesd/gateway/session"
 )
 
-// HomeInfo is what commands tell of the home and of prices. What is nil is said to
-// be missing.
+// HomeInfo gives commands access to memories, skills and prices. Commands report
+// fields that are nil as unavailable.
 type HomeInfo struct {
-	// Memories returns the memories of a session, and which of them are in use.
+	// Memories returns the memory store of a session and the targets in use.
 	Memories func(session.Record) (s *memory.Store, in []memory.Target)
-	// Skills returns the skills as they are now, and the names of those that are
-	// turned off.
+	// Skills returns the current skill catalog and the names of disabled skills.
 	Skills func() (c *skills.Catalog, disabled []string)
-	// Prices are those of models; nil: those that come with the program.
+	// Prices are the prices of models; nil: pricing.Builtin.
 	Prices *pricing.Table
-	// Caching says whether prompts are cached, in one line.
+	// Caching describes in one line whether prompts are cached.
 	Caching string
 }
 
@@ -42,26 +41,27 @@ func (a HomeInfo) prices() *pricing.Table {
 	return a.Prices
 }
 
-// CallStats is what model calls came to since the start.
+// CallStats sums up the model calls since the start of the daemon.
 type CallStats struct {
 	Calls  int `json:"calls"`
 	Prompt int `json:"prompt_tokens"`
 	Read   int `json:"cache_read_tokens"` // of Prompt
 	Missed int `json:"missed_tokens"`     // should have been read from a cache
 	Output int `json:"output_tokens"`
-	// Percent is Read as a part of Prompt.
+	// Percent is the share of Read in Prompt, 0 to 100.
 	Percent float64 `json:"percent"`
-	// Paid is in dollars, without the calls of models whose price is Unknown.
+	// Paid is in US dollars, without the calls of the models in Unknown, whose price is
+	// not known.
 	Paid    pricing.USD `json:"paid_usd"`
 	Unknown []string    `json:"unknown_prices"`
 }
 
-func (g *Gateway) reuse() CallStats {
+func (g *Gateway) callStats() CallStats {
 	var all ledger.Summary
 	r := CallStats{Unknown: []string{}}
-	spent := g.runner.UsageByModel()
-	for _, model := range slices.Sorted(maps.Keys(spent)) {
-		sum := spent[model]
+	usage := g.runner.UsageByModel()
+	for _, model := range slices.Sorted(maps.Keys(usage)) {
+		sum := usage[model]
 		all.Calls, all.Missed, all.Usage = all.Calls+sum.Calls, all.Missed+sum.Missed, all.Usage.Add(sum.Usage)
 		if p, ok := g.opts.HomeInfo.prices().Price(model); ok {
 			r.Paid += p.Cost(sum.Usage)
@@ -77,28 +77,28 @@ func (g *Gateway) reuse() CallStats {
 	return r
 }
 
-// frozen returns the prompt of a session.
-func (e env) frozen(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
+// loadPrompt loads the frozen prompt of a session.
+func (e env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
 	raw, err := e.g.opts.Store.Prompt(ctx, id)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
 	if err != nil {
-		return p, fmt.Errorf("prompt of %s: %w", id, err)
+		return p, fmt.Errorf("load prompt of %s: %w", id, err)
 	}
 	return p, nil
 }
 
-// calls returns the ledger of a session, as far as it is kept.
-func (e env) calls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
+// loadCalls loads the ledger of a session, as far as it is still stored.
+func (e env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
 	rows, err := e.g.opts.Store.Calls(ctx, id, 0)
 	if err != nil {
-		return nil, fmt.Errorf("ledger of %s: %w", id, err)
+		return nil, fmt.Errorf("load ledger of %s: %w", id, err)
 	}
 	records := make([]ledger.Record, len(rows))
 	for i, row := range rows {
 		if err := json.Unmarshal(row, &records[i]); err != nil {
-			return nil, fmt.Errorf("ledger of %s, call %d: %w", id, i+1, err)
+			return nil, fmt.Errorf("decode ledger of %s, call %d: %w", id, i+1, err)
 		}
 	}
 	return records, nil
@@ -106,24 +106,24 @@ func (e env) calls(ctx context.Context, id session.ID) ([]ledger.Record, error) 
 
 // Context implements command.Env.
 func (e env) Context(ctx context.Context, c command.Call) (string, error) {
-	p, err := e.frozen(ctx, c.Session.ID)
+	p, err := e.loadPrompt(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
 	rows, err := e.g.opts.Store.Transcript(ctx, c.Session.ID, 0)
 	if err != nil {
-		return "", fmt.Errorf("transcript of %s: %w", c.Session.ID, err)
+		return "", fmt.Errorf("load transcript of %s: %w", c.Session.ID, err)
 	}
-	said := 0
+	messageTokens := 0
 	for i, row := range rows {
 		var m llm.Message
 		if err := json.Unmarshal(row, &m); err != nil {
-			return "", fmt.Errorf("transcript of %s, message %d: %w", c.Session.ID, i, err)
+			return "", fmt.Errorf("decode transcript of %s, message %d: %w", c.Session.ID, i, err)
 		}
-		said += tokens.Message(m)
+		messageTokens += tokens.Message(m)
 	}
 	var b strings.Builder
-	window := e.window(c.Session)
+	window := e.contextLength(c.Session)
 	b.WriteString(c.T("**Context of this conversation**") + "\n\n")
 	length := c.T("the length of its window is not known")
 	if window > 0 {
@@ -131,21 +131,22 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	}
 	fmt.Fprintln(&b, c.T("- model: `%s`, %s", e.Model(c.Session), length))
 	if n := c.Session.PromptTokens; n > 0 {
-		fmt.Fprintln(&b, c.T("- last call: %d tokens%s", n, share(c.Printer, n, window)))
+		fmt.Fprintln(&b, c.T("- last call: %d tokens%s", n, formatShare(c.Printer, n, window)))
 	}
 	var layers []string
-	told := 0
+	promptTokens := 0
 	for _, l := range p.Layers() {
 		n := tokens.Text(l.Text)
-		told += n
+		promptTokens += n
 		layers = append(layers, fmt.Sprintf("%s %d", l.Name, n))
 	}
-	offered := tokens.Tools(p.Tools())
-	fmt.Fprintln(&b, c.T("- prompt: about %d tokens (%s)", told, strings.Join(layers, ", ")))
-	fmt.Fprintln(&b, c.T("- tools: %d, about %d tokens", len(p.Tools()), offered))
-	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(rows), said))
-	fmt.Fprintln(&b, c.T("- together: about %d tokens%s", told+offered+said, share(c.Printer, told+offered+said, window)))
-	if err := e.compactions(ctx, &b, c); err != nil {
+	toolTokens := tokens.Tools(p.Tools())
+	fmt.Fprintln(&b, c.T("- prompt: about %d tokens (%s)", promptTokens, strings.Join(layers, ", ")))
+	fmt.Fprintln(&b, c.T("- tools: %d, about %d tokens", len(p.Tools()), toolTokens))
+	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(rows), messageTokens))
+	total := promptTokens + toolTokens + messageTokens
+	fmt.Fprintln(&b, c.T("- together: about %d tokens%s", total, formatShare(c.Printer, total, window)))
+	if err := e.writeCompactions(ctx, &b, c); err != nil {
 		return "", err
 	}
 	if line := e.g.runner.CompactionStats().Describe(c.Printer); line != "" {
@@ -154,16 +155,16 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	return b.String(), nil
 }
 
-func share(p i18n.Printer, n, window int) string {
+func formatShare(p i18n.Printer, n, window int) string {
 	if window <= 0 {
 		return ""
 	}
 	return p.T(", %d %% of the window", n*100/window)
 }
 
-// window is how many tokens the model of a session takes; 0 if nobody knows.
-func (e env) window(r session.Record) int {
-	c, err := e.g.choose(r.Settings)
+// contextLength returns the context length of the model of a session; 0 if unknown.
+func (e env) contextLength(r session.Record) int {
+	c, err := e.g.chooseModel(r.Settings)
 	if err == nil && c.Window > 0 {
 		return c.Window
 	}
@@ -171,11 +172,11 @@ func (e env) window(r session.Record) int {
 	return n
 }
 
-// compactions adds what was archived of a session, and how the last compaction
-// ended.
-func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call) error {
+// writeCompactions writes the number of compactions and archived messages of a session,
+// the next threshold and the result of the last compaction.
+func (e env) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
 	r := c.Session
-	calls, err := e.calls(ctx, r.ID)
+	calls, err := e.loadCalls(ctx, r.ID)
 	if err != nil {
 		return err
 	}
@@ -196,17 +197,17 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call
 		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
 	}
-	model, err := e.g.choose(r.Settings)
+	model, err := e.g.chooseModel(r.Settings)
 	if err != nil {
-		return nil // /model says why
+		return nil // /model reports the error
 	}
 	state, err := e.g.opts.Store.Engine(ctx, r.ID)
 	if err != nil {
-		return fmt.Errorf("context engine of %s: %w", r.ID, err)
+		return fmt.Errorf("load context engine of %s: %w", r.ID, err)
 	}
 	engine, err := build(r, model, state)
 	if err != nil {
-		return fmt.Errorf("context engine: %w", err)
+		return fmt.Errorf("create context engine: %w", err)
 	}
 	if l, ok := engine.(agent.Lifecycle); ok {
 		defer l.End()
@@ -216,15 +217,16 @@ func (e env) compactions(ctx context.Context, b *strings.Builder, c command.Call
 		fmt.Fprintln(b, c.T("- the next one comes at about %d tokens (%s)", s.Threshold, s.Engine))
 	}
 	if s.Last != "" {
-		fmt.Fprintln(b, c.T("- the last one: %s", inline(s.Last)))
+		fmt.Fprintln(b, c.T("- the last one: %s", inlineCode(s.Last)))
 	}
 	if s.Cooldown != "" {
-		fmt.Fprintln(b, c.T("- automatic compression rests: %s", inline(s.Cooldown)))
+		fmt.Fprintln(b, c.T("- automatic compression rests: %s", inlineCode(s.Cooldown)))
 	}
 	return nil
 }
 
-// inline makes foreign text a line that cannot become markup.
-func inline(s string) string {
+// inlineCode renders untrusted text as one line of inline code, so that it cannot become
+// markup.
+func inlineCode(s string) string {
 	return "`" + strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "`", "'") + "`"
 }

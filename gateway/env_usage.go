@@ -18,7 +18,7 @@ import (
 
 // Usage implements command.Env.
 func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
-	records, err := e.calls(ctx, c.Session.ID)
+	records, err := e.loadCalls(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 	fmt.Fprintln(&b, c.T("- tokens: %d input, %d read from the cache, %d written to it, %d output", u.Input, u.CacheRead, u.CacheWrite, u.Output))
 	last := ledger.Summarize(records[len(records)-1:])
 	fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call", sum.Reuse(), last.Reuse()))
-	b.WriteString(e.costs(c.Printer, records))
+	b.WriteString(e.formatCosts(c.Printer, records))
 	if all, ok := usageOf(c.Session); ok && records[0].N == 1 {
 		if in, out := all.Prompt()-u.Prompt(), all.Output-u.Output; in > 0 && out >= 0 {
 			fmt.Fprintln(&b, c.T("- besides, summaries: %d tokens in, %d out; they are in no cost", in, out))
@@ -48,15 +48,15 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 	return b.String(), nil
 }
 
-// costs tells what calls cost, as far as that is known.
-func (e env) costs(p i18n.Printer, records []ledger.Record) string {
+// formatCosts renders the cost of calls, as far as it is known.
+func (e env) formatCosts(p i18n.Printer, records []ledger.Record) string {
 	c := ledger.Price(records, e.g.opts.HomeInfo.prices())
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
 		fmt.Fprintln(&b, p.T("- cost: %s; without a cache it were %s, at the very least %s", c.Paid, c.Uncached, min(c.Floor, c.Paid))) // the floor is an estimate
 	}
 	if len(c.Unknown) > 0 {
-		fmt.Fprintln(&b, p.T("- the price of %s is not known, and in no cost", inline(strings.Join(c.Unknown, ", "))))
+		fmt.Fprintln(&b, p.T("- the price of %s is not known, and in no cost", inlineCode(strings.Join(c.Unknown, ", "))))
 	}
 	return b.String()
 }
@@ -80,12 +80,12 @@ func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 	for _, t := range in {
 		entries, err := store.Entries(t)
 		if err != nil {
-			return "", fmt.Errorf("memories: %w", err)
+			return "", fmt.Errorf("load memories: %w", err)
 		}
 		fmt.Fprintln(&b, c.T("- %s: %d entries, %s chars", t.File(), len(entries), strings.TrimSuffix(store.Usage(t, entries), " chars")))
 		_, blocked, err := store.Snapshot(t)
 		if err != nil {
-			return "", fmt.Errorf("memories: %w", err)
+			return "", fmt.Errorf("load memory snapshot: %w", err)
 		}
 		if n := len(blocked); n > 0 {
 			fmt.Fprintln(&b, c.T("- ⚠️ %d of them are left out of prompts, because they look like an attack; `hermesd memory show` marks them", n))
@@ -95,8 +95,8 @@ func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 	return b.String(), nil
 }
 
-// maxSkills is the most skills in one list.
-const maxSkills = 60
+// maxListedSkills is the maximum number of skills in one list.
+const maxListedSkills = 60
 
 // Skills implements command.Env.
 func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
@@ -106,7 +106,7 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	catalog, disabled := e.g.opts.HomeInfo.Skills()
 	f := skills.Filter{Disabled: disabled}
 	if c.Session.ID != "" {
-		p, err := e.frozen(ctx, c.Session.ID)
+		p, err := e.loadPrompt(ctx, c.Session.ID)
 		if err != nil {
 			return "", err
 		}
@@ -118,12 +118,12 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	var offered, hidden []string
 	for _, s := range catalog.Skills() {
 		if why := s.Hidden(f); why != "" {
-			hidden = append(hidden, fmt.Sprintf("- %s: %s\n", inline(s.Name), inline(why)))
+			hidden = append(hidden, fmt.Sprintf("- %s: %s\n", inlineCode(s.Name), inlineCode(why)))
 			continue
 		}
-		line := "- " + inline("/"+s.Name)
+		line := "- " + inlineCode("/"+s.Name)
 		if d := []rune(s.Description); len(d) > 0 {
-			line += " " + inline(string(d[:min(len(d), 100)]))
+			line += " " + inlineCode(string(d[:min(len(d), 100)]))
 		}
 		offered = append(offered, line+"\n")
 	}
@@ -131,18 +131,18 @@ func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
 	if len(offered) == 0 {
 		fmt.Fprintln(&b, c.T("No skill is offered here."))
 	} else {
-		b.WriteString(c.T("**Skills** (%d)", len(offered)) + "\n\n" + listed(c.Printer, offered))
+		b.WriteString(c.T("**Skills** (%d)", len(offered)) + "\n\n" + joinListed(c.Printer, offered))
 	}
 	if len(hidden) > 0 && c.Principal.Level >= access.Owner {
-		b.WriteString("\n" + c.T("**Not offered here** (%d)", len(hidden)) + "\n\n" + listed(c.Printer, hidden))
+		b.WriteString("\n" + c.T("**Not offered here** (%d)", len(hidden)) + "\n\n" + joinListed(c.Printer, hidden))
 	}
 	return b.String(), nil
 }
 
-// listed joins at most maxSkills lines.
-func listed(p i18n.Printer, lines []string) string {
-	if n := len(lines) - maxSkills; n > 0 {
-		return strings.Join(lines[:maxSkills], "") + p.T("- and %d more: `hermesd skills list`", n) + "\n"
+// joinListed joins at most maxSkills lines.
+func joinListed(p i18n.Printer, lines []string) string {
+	if n := len(lines) - maxListedSkills; n > 0 {
+		return strings.Join(lines[:maxListedSkills], "") + p.T("- and %d more: `hermesd skills list`", n) + "\n"
 	}
 	return strings.Join(lines, "")
 }

@@ -29,37 +29,37 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options are what a Gateway is made of.
+// Options configures a Gateway. Store, Agent and Access are required.
 type Options struct {
 	Store              Store
 	Agent              *agent.Agent
 	Adapters           map[chat.Account]chat.Adapter
 	Access             Access
-	Moves              *chatmigration.Registry                                          // chats that have a new id; nil: they are not remembered
-	Pairing            *pairing.Manager                                                 // offers strangers a code; nil: they get no answer
-	Prefix             func(session.Record) (prompt.Prefix, []string)                   // and what the person should know of it
-	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everybody may use every tool
-	Skill              func(id session.ID, name, args string) (text string, ok bool)    // what /name says, if it is a skill
-	Discover           func() turn.Discovery                                            // finds project files of folders that tools touch
-	Models             Models                                                           // nil: Model alone
-	HomeInfo           HomeInfo                                                         // what commands tell of the home and of prices
+	Moves              *chatmigration.Registry                                          // chats that got a new ID; nil: they are not remembered
+	Pairing            *pairing.Manager                                                 // issues pairing codes to unknown users; nil: they get no answer
+	Prefix             func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
+	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everyone may use every tool
+	Skill              func(id session.ID, name, args string) (text string, ok bool)    // the input that /name stands for, if it is a skill
+	Discover           func() turn.Discovery                                            // finds context files in directories that tools touch
+	Models             Models                                                           // nil: only Model
+	HomeInfo           HomeInfo                                                         // memories, skills and prices, for commands
 	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)
-	Observe            observe.Func                         // told what happens on the road; it must not wait
-	OnCommit           func()                               // called after each commit of a turn; it must not wait
-	Attach             func(path string) (chat.File, error) // takes up a file that an answer attaches
-	OnSessionDeleted   func(session.Deleted)                // told what a deleted conversation leaves to be deleted
-	BackgroundCommands func(session.ID) (n int, end func()) // commands in the background of a session, and what ends them; nil: none
+	Observe            observe.Func                         // receives the events of the pipeline; must not block
+	OnCommit           func()                               // called after each commit of a turn; must not block
+	Attach             func(path string) (chat.File, error) // stores a file that an answer attaches
+	OnSessionDeleted   func(session.Deleted)                // receives what else must be deleted with a conversation
+	BackgroundCommands func(session.ID) (n int, end func()) // number of background commands of a session, and a function that ends them; nil: none
 	Media              turn.Media
-	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // names conversations
+	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
 	Cron               CronOptions                                                                 // scheduled prompts
-	Approvals          turn.Approvals                                                              // Always and Remember are the gateway's
-	Restart            func()                                                                      // has the process stop in good order and start again; nil: it cannot
-	HomeChannels       map[chat.Platform]chat.Address                                              // home channels
+	Approvals          turn.Approvals                                                              // the gateway sets Always and StoreAlways
+	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
+	HomeChannels       map[chat.Platform]chat.Address                                              // configured home channels
 	ReplyToMode        map[chat.Account]string                                                     // reply_to_mode
 	RateLimits         map[chat.Account]outbox.RateLimit
 
-	// OnlyPlatform is the one platform whose turns may begin, and no scheduled prompt does;
-	// "": all.
+	// OnlyPlatform is the only platform whose turns may start; scheduled prompts do
+	// not run then. "" is all platforms.
 	OnlyPlatform chat.Platform
 
 	Profile      string
@@ -67,17 +67,17 @@ type Options struct {
 	Effort       string
 	CacheTTL     string
 	Vision       bool
-	Window       int                         // tokens of the context of Model
-	Ephemeral    string                      // the operator's own overlay
-	Note         func(session.Record) string // for the overlay of a turn
+	Window       int                         // context length of Model in tokens
+	Ephemeral    string                      // the operator's own overlay text
+	Note         func(session.Record) string // a line for the overlay of a turn; nil: none
 	Placement    prompt.Placement            // of overlays
 	Prefill      []llm.Message               // between the prompt and the transcript of every call
 	Compression  turn.CompactionOptions
 	Personality  map[string]string                      // texts by name, for /personality
-	Reset        func(chat.Address) session.ResetPolicy // when sessions of a place start over by themselves; nil: never
+	Reset        func(chat.Address) session.ResetPolicy // when sessions of an address reset automatically; nil: never
 	Progress     string                                 // display.tool_progress
-	Acknowledge  bool                                   // tell who speaks to a busy agent that it was heard
-	RedactPII    bool                                   // ids of people and chats are hashed where the model needs none
+	Acknowledge  bool                                   // notify senders whose message waits for a running turn
+	RedactPII    bool                                   // hash IDs of users and chats where the model does not need them
 	Mode         inbox.Mode
 	Policy       session.KeyPolicy
 	Uncertain    outbox.UncertainPolicy
@@ -85,16 +85,16 @@ type Options struct {
 	EditInterval time.Duration
 	EditFirst    bool
 	Backlog      time.Duration
-	Location     *time.Location
+	Location     *time.Location // nil: time.Local
 	Version      string
-	Printer      i18n.Printer // says what people read from the daemon itself
+	Printer      i18n.Printer // renders the daemon's own messages
 
 	Limits Config
 	Masker *secret.Masker
-	Log    *zap.Logger
+	Log    *zap.Logger // nil: no log
 }
 
-// Config are the gateway's own limits.
+// Config holds the limits of the gateway.
 type Config struct {
 	MaxConcurrentTurns    int           `yaml:"max_concurrent_turns" default:"64" range:"1..1024" doc:"Turns that run at once, over all sessions."`
 	MaxWaiting            int           `yaml:"max_waiting" default:"100" range:"1..10000" doc:"Messages that may wait in one session; over it the sender is told."`
@@ -105,35 +105,35 @@ type Config struct {
 	TurnTimeout           time.Duration `yaml:"turn_timeout" default:"30m" doc:"A turn that shows no progress for this long is given up; half of it warns."`
 }
 
-// A Gateway accepts messages and leads each through its turn. Accept may be
-// called from the moment it is made; turns run between Start and Stop.
+// A Gateway accepts messages and runs their turns. Accept may be called as soon as the
+// Gateway exists; turns run between Start and Stop.
 type Gateway struct {
-	opts       Options
-	commands   *command.Table
-	runner     *turn.Runner
-	lanes      *lane.Set[inbox.Lane]
-	delivery   *delivery.Delivery
-	marks      *bestEffortQueue // reactions
-	presses    *bestEffortQueue // what is shown to those who pressed a button
-	outages    *bestEffortQueue // what people are told who cannot be answered
-	outage     storeOutage
-	crons      *cronRunner
-	acks       ackLimiter
-	paused     atomic.Bool // no turn begins
-	setHomes   atomic.Pointer[map[chat.Platform]chat.Address]
-	announceMu sync.Mutex               // held while announcements are changed
-	allowed    atomic.Pointer[[]string] // for ever, by owners
-	started    time.Time
-	live       atomic.Pointer[ReloadableSettings]
+	opts          Options
+	commands      *command.Table
+	runner        *turn.Runner
+	lanes         *lane.Set[inbox.Lane]
+	delivery      *delivery.Delivery
+	reactions     *bestEffortQueue // reactions
+	callbacks     *bestEffortQueue // answers to button presses
+	outageNotices *bestEffortQueue // notices of a store failure, sent without the outbox
+	storeOutage   storeOutage
+	cron          *cronRunner
+	acks          ackLimiter
+	paused        atomic.Bool // no turn starts
+	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
+	announceMu    sync.Mutex               // serializes changes of announcements
+	alwaysAllowed atomic.Pointer[[]string] // permanent approvals
+	started       time.Time
+	settings      atomic.Pointer[ReloadableSettings]
 
-	stop  sync.Once
-	chore context.CancelFunc
-	idle  sync.WaitGroup // the goroutine that prunes
+	stopOnce         sync.Once
+	cancelBackground context.CancelFunc // stops background
+	background       sync.WaitGroup     // the scheduler and the pruning loop
 }
 
 var _ chat.Sink = (*Gateway)(nil)
 
-// New puts a gateway together.
+// New returns a Gateway that accepts messages. Its turns do not run before Start.
 func New(o Options) *Gateway {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -141,66 +141,67 @@ func New(o Options) *Gateway {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{last: make(map[inbox.Lane]time.Time)}, outage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
+	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality, HomeChannels: o.HomeChannels})
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.QuestionsDelivered(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
-	g.marks = newBestEffortQueue(o.Adapters, reacts, o.Log.Named("reactions"))
-	g.presses = newBestEffortQueue(o.Adapters, answers, o.Log.Named("presses"))
-	g.outages = newBestEffortQueue(o.Adapters, speaks(o.Adapters), o.Log.Named("outage"))
+	g.reactions = newBestEffortQueue(o.Adapters, canReact, o.Log.Named("reactions"))
+	g.callbacks = newBestEffortQueue(o.Adapters, canAnswerCallbacks, o.Log.Named("presses"))
+	g.outageNotices = newBestEffortQueue(o.Adapters, canNotifyOutage(o.Adapters), o.Log.Named("outage"))
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
-	g.crons = newCronRunner(g, o.Cron)
+	g.cron = newCronRunner(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.commanded, Paused: g.turnsBlocked, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvals(), Media: o.Media, Title: o.Title, Scheduled: g.crons, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Printer: o.Printer, Choose: g.choose, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
+		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
-		Backlog: o.Backlog, Ahead: g.ahead, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
+		Backlog: o.Backlog, Ahead: g.clockAhead, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.CacheBytes, Log: o.Log.Named("turn"),
 	})
 	return g
 }
 
-// Commands returns the table of commands.
+// Commands returns the table of chat commands.
 func (g *Gateway) Commands() *command.Table { return g.commands }
 
-// Delivery returns the way out.
+// Delivery returns the delivery of outbox rows.
 func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
-// Start takes up what an earlier process left: queues first, then lanes.
+// Start restores the state of the previous process and starts delivery, lanes, the
+// scheduler and pruning. They run until Stop, not until ctx ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := errors.Join(g.restorePause(ctx), g.readHomes(ctx), g.loadApprovals(ctx)); err != nil {
+	if err := errors.Join(g.restorePause(ctx), g.loadHomeChannels(ctx), g.loadApprovals(ctx)); err != nil {
 		return err
 	}
 	if err := g.resumeQueues(ctx); err != nil {
 		return err
 	}
 	if err := g.announceRestartDone(ctx); err != nil {
-		return fmt.Errorf("restart note: %w", err)
+		return fmt.Errorf("announce restart: %w", err)
 	}
-	chores, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	g.chore = cancel
-	g.marks.run(chores)
-	g.presses.run(context.WithoutCancel(ctx)) // people press buttons while turns end
-	g.outages.run(context.WithoutCancel(ctx))
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.cancelBackground = cancel
+	g.reactions.start(background)
+	g.callbacks.start(context.WithoutCancel(ctx)) // buttons are pressed during shutdown as well
+	g.outageNotices.start(context.WithoutCancel(ctx))
 	if g.opts.OnlyPlatform == "" {
-		g.idle.Go(func() { g.crons.clock.Run(chores) })
+		g.background.Go(func() { g.cron.scheduler.Run(background) })
 	}
-	g.idle.Go(func() { g.prune(chores) }) // Stop waits for it
+	g.background.Go(func() { g.runPruning(background) })
 	return nil
 }
 
-// resumeQueues wakes every queue and lane in which something waits.
+// resumeQueues wakes all outbox queues and lanes with pending work.
 func (g *Gateway) resumeQueues(ctx context.Context) error {
 	if err := g.delivery.Start(ctx); err != nil {
-		return fmt.Errorf("outbox: %w", err)
+		return fmt.Errorf("start delivery: %w", err)
 	}
 	lanes, err := g.opts.Store.Lanes(ctx)
 	if err != nil {
-		return fmt.Errorf("inbox: %w", err)
+		return fmt.Errorf("list lanes: %w", err)
 	}
 	for _, l := range lanes {
 		g.lanes.Wake(l)
@@ -208,11 +209,11 @@ func (g *Gateway) resumeQueues(ctx context.Context) error {
 	return nil
 }
 
-// pruneEvery is how often what is past its retention is forgotten.
-const pruneEvery = time.Hour
+// pruneInterval is the interval at which data past its retention is deleted.
+const pruneInterval = time.Hour
 
-func (g *Gateway) prune(ctx context.Context) {
-	tick := time.NewTicker(pruneEvery)
+func (g *Gateway) runPruning(ctx context.Context) {
+	tick := time.NewTicker(pruneInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -220,21 +221,21 @@ func (g *Gateway) prune(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			if err := g.opts.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
-				g.opts.Log.Error("prune", zap.Error(err))
+				g.opts.Log.Error("cannot prune store", zap.Error(err))
 			}
 		}
 	}
 }
 
-// Stop begins no new turn, lets those that run finish for the drain timeout,
-// then interrupts them and keeps them for the next start. Messages are accepted
-// all the while. It waits for sends that are under way, and reports what was
-// left; all of it ends with ctx.
+// Stop starts no new turn and lets running turns finish for the drain timeout; then it
+// interrupts them and stores them for the next start. Messages are accepted during
+// Stop. It waits for running sends. The drain ends early with ctx; each later step is
+// limited by stopStepTimeout. The error says what did not end.
 func (g *Gateway) Stop(ctx context.Context) error {
-	g.stop.Do(func() {
+	g.stopOnce.Do(func() {
 		g.lanes.Stop()
-		if g.chore != nil {
-			g.chore()
+		if g.cancelBackground != nil {
+			g.cancelBackground()
 		}
 	})
 	drain, cancel := context.WithTimeout(ctx, g.opts.Limits.DrainTimeout)
@@ -242,8 +243,8 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	err := g.lanes.Wait(drain)
 	if err != nil {
 		running, _ := g.lanes.Running()
-		g.opts.Log.Warn("turns are interrupted and kept", zap.Int("turns", running))
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		g.opts.Log.Warn("running turns interrupted and kept", zap.Int("turns", running))
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopStepTimeout)
 		defer cancel()
 		g.runner.Close()
 		err = g.lanes.Close(grace)
@@ -251,15 +252,15 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	g.runner.Close()
 	g.runner.Wait()
 	g.runner.Release(context.WithoutCancel(ctx))
-	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopStepTimeout)
 	defer cancel()
 	err = errors.Join(err, g.delivery.Close(sends))
-	g.idle.Wait()
-	g.marks.close()
-	g.presses.close()
-	g.outages.close()
+	g.background.Wait()
+	g.reactions.close()
+	g.callbacks.close()
+	g.outageNotices.close()
 	return err
 }
 
-// stopGrace bounds each step of a stop that cannot be cut short without doubt.
-const stopGrace = 10 * time.Second
+// stopStepTimeout limits each step of Stop that must not be cut short by the drain timeout.
+const stopStepTimeout = 10 * time.Second

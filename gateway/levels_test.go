@@ -306,9 +306,9 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// No function of the gateway makes an entry for the inbox but admit, which asks
-// the check, again, which says once more what a checked person asks for, and run,
-// which checks who made a scheduled prompt; and
+// No function of the gateway makes an inbox entry but createEntry, which checks
+// access, again, which repeats what an authorized user asked for, and entryFor,
+// which checks the creator of a scheduled prompt; and
 // only Accept offers entries to the store.
 func TestNothingElseMakesAnEntry(t *testing.T) {
 	makers, offers := map[string]bool{}, map[string]bool{}
@@ -324,7 +324,7 @@ func TestNothingElseMakesAnEntry(t *testing.T) {
 			}
 		}
 	})
-	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"admit", "newRetryEntry", "run"}) {
+	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"createEntry", "entryFor", "newRetryEntry"}) {
 		t.Errorf("entries are made in %v; whoever speaks has to pass the check", got)
 	}
 	if got := slices.Sorted(maps.Keys(offers)); !slices.Equal(got, []string{"Accept"}) {

@@ -10,34 +10,36 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Models are those that may answer in a session. Its methods may be called from
+// Models is the set of models that a session may use. Its methods may be called from
 // any goroutine.
 type Models interface {
-	// Choose returns the model that settings name. Its error says in words why it
-	// cannot be had.
+	// Choose returns the model of the settings. Its error is shown to the user and says
+	// why the model is unavailable.
 	Choose(session.Settings) (turn.ModelChoice, error)
-	// Names returns the models that people may choose, as provider/name, the
-	// configured one first.
+	// Names returns the models that users may choose, as provider/name, the configured
+	// one first.
 	Names() []string
-	// Name is what settings choose, as provider/name.
+	// Name returns the model of the settings as provider/name.
 	Name(session.Settings) string
-	// Resolve finds the model that a person names; "" is the configured one, of
-	// which nothing needs to be kept.
+	// Resolve finds the model that a user names. Both results are "" for the configured
+	// model, which needs no setting.
 	Resolve(name string) (provider, model string, err error)
-	// Price is about what so many tokens cost the model of settings to read
-	// anew; "" if that is not known.
+	// Price returns the approximate cost of reading so many tokens without a cache, for
+	// the model of the settings; "" if it is not known.
 	Price(s session.Settings, tokens int) string
 }
 
-// choose returns the model of a session.
-func (g *Gateway) choose(s session.Settings) (turn.ModelChoice, error) {
+// chooseModel returns the model for the settings of a session.
+func (g *Gateway) chooseModel(s session.Settings) (turn.ModelChoice, error) {
 	if g.opts.Models == nil {
 		return turn.ModelChoice{Model: g.opts.Model, Effort: g.opts.Effort, CacheTTL: g.opts.CacheTTL, Vision: g.opts.Vision, Window: g.opts.Window}, nil
 	}
 	return g.opts.Models.Choose(s)
 }
 
-func (e env) Personalities() []string { return slices.Sorted(maps.Keys(e.g.live.Load().Personality)) }
+func (e env) Personalities() []string {
+	return slices.Sorted(maps.Keys(e.g.settings.Load().Personality))
+}
 
 func (e env) Models() []string {
 	if e.g.opts.Models == nil {

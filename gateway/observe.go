@@ -6,11 +6,11 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// reportReceived tells what became of an event that a platform has offered.
-func (g *Gateway) reportReceived(e inbox.Entry, v observe.AcceptResult) {
-	a := observe.EventReceived{Platform: e.Inbound.Address.Platform, Result: v}
+// reportReceived emits the result of an event that an adapter offered.
+func (g *Gateway) reportReceived(e inbox.Entry, result observe.AcceptResult) {
+	a := observe.EventReceived{Platform: e.Inbound.Address.Platform, Result: result}
 	switch {
-	case v != observe.Accepted || e.State != inbox.Done:
+	case result != observe.Accepted || e.State != inbox.Done:
 	case e.Outcome.Result == inbox.Failed:
 		a.Result = observe.QueueFull
 	default:
@@ -19,9 +19,9 @@ func (g *Gateway) reportReceived(e inbox.Entry, v observe.AcceptResult) {
 	g.opts.Observe.Emit(a)
 }
 
-// reportNotRun tells of slots of scheduled prompts that do not run.
-func (g *Gateway) reportNotRun(slots []schedule.Occurrence) {
-	for _, s := range slots {
+// reportNotRun emits the occurrences of scheduled prompts that do not run.
+func (g *Gateway) reportNotRun(occurrences []schedule.Occurrence) {
+	for _, s := range occurrences {
 		g.opts.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// deny ends an event that nobody is allowed to send. To a stranger who writes
-// directly it promises a code, if that is wanted.
+// deny ends the entry of an unauthorized event. If the denial allows pairing, it
+// requests a pairing code for the sender, which wake sends after the entry is stored.
 func (g *Gateway) deny(e inbox.Entry, d access.Denial) inbox.Entry {
 	if !d.OfferPairing || g.opts.Pairing == nil {
-		return ignored(e, d.Rule)
+		return ignoreEntry(e, d.Rule)
 	}
 	rule := g.opts.Pairing.Request(unknownSender(e.Inbound))
-	e = ignored(e, rule)
+	e = ignoreEntry(e, rule)
 	if rule == pairing.RuleOffered {
 		e.Outcome.Result = inbox.Replied
 	}
 	return e
 }
 
-// awaitsCode reports whether the sender of e is to be told a code.
-func awaitsCode(e inbox.Entry) bool {
+// awaitsPairingCode reports whether the sender of e is to get a pairing code.
+func awaitsPairingCode(e inbox.Entry) bool {
 	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Reason == pairing.RuleOffered
 }
 
@@ -35,18 +35,18 @@ func unknownSender(in chat.Inbound) pairing.Person {
 	return pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address}
 }
 
-// cancelPairing takes back what was promised for events that were not taken, or that
-// were taken before.
+// cancelPairing cancels the pairing requests of entries that were not accepted or are
+// duplicates.
 func (g *Gateway) cancelPairing(entries ...inbox.Entry) {
 	for _, e := range entries {
-		if awaitsCode(e) {
+		if awaitsPairingCode(e) {
 			g.opts.Pairing.CancelRequest(unknownSender(e.Inbound))
 		}
 	}
 }
 
-// sendPairingCode tells a stranger a code. It is kept before it is told; if either cannot
-// be done the person's next message gets another one.
+// sendPairingCode issues a pairing code and sends it to the sender of e. The code is
+// stored before it is sent; if either fails, the sender's next message gets a new one.
 func (g *Gateway) sendPairingCode(ctx context.Context, e inbox.Entry) {
 	p := unknownSender(e.Inbound)
 	code, err := g.opts.Pairing.IssueCode(ctx, p)
@@ -54,12 +54,12 @@ func (g *Gateway) sendPairingCode(ctx context.Context, e inbox.Entry) {
 		text := g.opts.Printer.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
 			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
 		if err = g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
-			if back := g.opts.Pairing.RevokeCode(ctx, p); back != nil {
-				g.opts.Log.Error("pairing", zap.Stringer("entry", e.ID), zap.Error(back))
+			if revokeErr := g.opts.Pairing.RevokeCode(ctx, p); revokeErr != nil {
+				g.opts.Log.Error("cannot revoke pairing code", zap.Stringer("entry", e.ID), zap.Error(revokeErr))
 			}
 		}
 	}
 	if err != nil {
-		g.opts.Log.Error("a stranger could not be told a code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
+		g.opts.Log.Error("cannot send pairing code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
 	}
 }

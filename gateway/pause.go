@@ -12,12 +12,12 @@ import (
 	"hermesd/gateway/session"
 )
 
-// pausedKey is where it is kept that the daemon is paused, so that a restart does
+// pausedKey is the store key of the time at which the daemon was paused. A restart does
 // not end a pause.
 const pausedKey = "paused"
 
-// Pause stops new turns everywhere, or lets them begin again. What is accepted
-// meanwhile waits.
+// Pause stops the start of new turns, or with on false lets them start again. Messages
+// accepted during a pause wait.
 func (g *Gateway) Pause(ctx context.Context, on bool) error {
 	var raw []byte
 	if on {
@@ -36,36 +36,36 @@ func (g *Gateway) Pause(ctx context.Context, on bool) error {
 // Paused reports whether the daemon is paused.
 func (g *Gateway) Paused() bool { return g.paused.Load() }
 
-// turnsBlocked reports whether no turn may begin in a lane.
+// turnsBlocked reports whether no turn may start in a lane.
 func (g *Gateway) turnsBlocked(l inbox.Lane) bool {
 	return g.paused.Load() || g.opts.OnlyPlatform != "" && !session.Key(l).HasPlatform(g.opts.Profile, g.opts.OnlyPlatform)
 }
 
-// restorePause takes up a pause of an earlier process.
+// restorePause restores a pause from the store.
 func (g *Gateway) restorePause(ctx context.Context) error {
 	raw, err := g.opts.Store.Value(ctx, pausedKey)
 	if err != nil || raw == nil {
 		return err
 	}
 	g.paused.Store(true)
-	g.opts.Log.Warn("paused: no turn begins until /pause off", zap.ByteString("since", raw))
+	g.opts.Log.Warn("daemon is paused until /pause off", zap.ByteString("since", raw))
 	return nil
 }
 
-// Pause is Gateway.Pause in words.
+// Pause calls Gateway.Pause and returns the reply to the user.
 func (e env) Pause(ctx context.Context, c command.Call, on bool) string {
 	switch err := e.g.Pause(ctx, on); {
 	case err != nil:
 		return c.T("That could not be kept: %v.", err)
 	case on:
-		e.g.opts.Log.Warn("paused", zap.String("by", c.Principal.ID))
+		e.g.opts.Log.Warn("daemon paused", zap.String("by", c.Principal.ID))
 		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one.")
 	}
-	e.g.opts.Log.Info("the pause is over", zap.String("by", c.Principal.ID))
+	e.g.opts.Log.Info("daemon resumed", zap.String("by", c.Principal.ID))
 	return c.T("▶️ I go on.")
 }
 
-// BusyMode is how it is configured what a message does while a turn runs.
+// BusyMode returns the configured busy mode.
 func (e env) BusyMode() string {
 	if e.g.opts.Mode == "" {
 		return "interrupt"
@@ -73,7 +73,7 @@ func (e env) BusyMode() string {
 	return string(e.g.opts.Mode)
 }
 
-// Progress is how it is configured that tool calls are shown.
+// Progress returns the configured display of tool calls.
 func (e env) Progress() string {
 	if e.g.opts.Progress == "" {
 		return "off"
@@ -81,7 +81,8 @@ func (e env) Progress() string {
 	return e.g.opts.Progress
 }
 
-// NoVoice says why answers cannot be spoken.
+// Background returns the number of background commands of a session and a function
+// that ends them.
 func (e env) Background(id session.ID) (running int, end func()) {
 	if e.g.opts.BackgroundCommands == nil {
 		return 0, nil
@@ -89,6 +90,7 @@ func (e env) Background(id session.ID) (running int, end func()) {
 	return e.g.opts.BackgroundCommands(id)
 }
 
+// NoVoice returns why answers cannot be spoken; "" if they can.
 func (e env) NoVoice() string {
 	if e.g.opts.Media.Synthesize == nil {
 		return i18n.N("no service for speech is connected")

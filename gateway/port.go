@@ -1,4 +1,8 @@
-// Package gateway accepts messages and leads each through its turn.
+// Package gateway runs the message pipeline: it accepts the events of adapters,
+// checks access, stores each event under its session key, runs its turn and delivers
+// the answer. The main type is Gateway; its methods may be called from any goroutine.
+// Turns, delivery, scheduling and storage are implemented in other packages; Gateway
+// connects them and implements the environment of the chat commands.
 package gateway
 
 import (
@@ -14,59 +18,58 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// A Store keeps everything that must survive the process. What a method
-// reports as done is on disk; of writes that fail nothing has happened, and
-// the store stays usable. All methods may be called from any goroutine.
+// A Store holds everything that must survive the process. When a method returns
+// without an error its change is on disk; a failed write changes nothing and the
+// store stays usable. All methods may be called from any goroutine.
 type Store interface {
 	turn.Store
 	delivery.Store
 	schedule.Store
 
 	// StartRuns accepts the entries of scheduled runs, each in one transaction with
-	// the record of its slot.
+	// the record of its occurrence.
 	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 
-	// Accept adds entries, in order and all at once. An entry whose In.Key was
-	// accepted before (on the same platform and account) is reported as not
-	// fresh. Entries offered as Done are kept for `why` only. An entry whose
-	// In.Event is chat.Edit replaces the text and files of the entry that it
-	// Amends if that still waits unclaimed, and is done at once: silent
-	// "edit_applied", or "edit_too_late". An entry that asks for it is claimed in
-	// the same write, if it is alone in its lane. The Notice of a fresh entry is
-	// enqueued in that write, as by Enqueue.
+	// Accept adds entries, in order, in one write. An entry whose idempotency key was
+	// accepted before (on the same platform and account) is reported as not new.
+	// Entries whose state is Done are stored for `why` only. A chat.Edit replaces the
+	// text and files of the entry that it edits if that entry is waiting and
+	// unclaimed, and is done at once: silent "edit_applied", or "edit_too_late". An
+	// entry with ClaimOnAccept is claimed in the same write if it is the only one in
+	// its lane. The Notices of a new entry are enqueued in that write, as by Enqueue.
 	Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error)
-	// Lanes returns the lanes that have entries which are not done, in the order
-	// of their oldest entry.
+	// Lanes returns the lanes with entries that are not done, ordered by their oldest
+	// entry.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
-	// MigrateChat makes what belongs to the chat at from belong to to: session keys by
-	// rekey, waiting entries and outbox rows.
+	// MigrateChat moves everything of the chat from to the chat to: sessions, whose new
+	// key rekey returns, waiting entries and outbox rows.
 	MigrateChat(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error
 
 	// Sessions returns the records of all sessions, newest first, at most max.
 	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	// SessionByID returns one record.
+	// SessionByID returns one record; ok is false if there is none.
 	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
-	// SetTitle names a session.
+	// SetTitle sets the title of a session.
 	SetTitle(ctx context.Context, id session.ID, title string) error
 
-	// MessageHistory returns what is known of one message by our id ("m12", "o7"), by the
-	// platform's message id or by its whole key.
+	// MessageHistory returns the histories of the messages that id names: an entry or
+	// row ID ("m12", "o7"), the platform's message ID or the whole idempotency key.
 	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
-	// Outbox returns the rows that are not sent; all: also the sent ones that are
-	// still kept.
+	// Outbox returns the rows that are not sent; with all, also the sent rows that are
+	// still stored.
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
-	// RetryRow makes a row that is dead, uncertain or waiting due now.
+	// RetryRow makes a dead, uncertain or waiting row due now.
 	RetryRow(ctx context.Context, id outbox.ID) error
-	// DropRow makes a row that is not sent dead.
+	// DropRow marks a row that is not sent as dead.
 	DropRow(ctx context.Context, id outbox.ID, why string) error
 
-	// Value returns a small value kept under key, nil if there is none.
+	// Value returns the small value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue keeps a small value under key.
+	// SetValue stores a small value under key.
 	SetValue(ctx context.Context, key string, v []byte) error
 
-	// Prune forgets what is older than its retention: processed keys after 72 h,
-	// done entries and terminal rows after 7 days or over 100,000 in number.
+	// Prune deletes what is past its retention: processed keys after 72 h, done entries
+	// and terminal rows after 7 days or if there are more than 100,000.
 	Prune(ctx context.Context, now time.Time) error
 	// Stats returns counts for `status`.
 	Stats() inbox.Stats

@@ -8,23 +8,23 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// reacts reports whether an account can put marks on messages.
-func reacts(a chat.Adapter) bool {
+// canReact reports whether a implements chat.Reactor.
+func canReact(a chat.Adapter) bool {
 	_, ok := a.(chat.Reactor)
 	return ok
 }
 
-// react asks for a mark on a person's message that says what has become of it.
-// Marks are decoration: nothing waits for them.
-func (g *Gateway) react(in chat.Inbound, is chat.Reaction) {
-	on := in.Address.AccountID()
-	reactor, ok := g.opts.Adapters[on].(chat.Reactor)
+// react enqueues a reaction on a user's message that shows its state. Nothing waits
+// for it, and it may be dropped.
+func (g *Gateway) react(in chat.Inbound, reaction chat.Reaction) {
+	account := in.Address.AccountID()
+	reactor, ok := g.opts.Adapters[account].(chat.Reactor)
 	if !ok || in.Kind != chat.Message {
 		return
 	}
-	g.marks.add(on, func(ctx context.Context) {
-		if err := reactor.React(ctx, in.Address, in.ID, is); err != nil && ctx.Err() == nil {
-			g.opts.Log.Debug("reaction", zap.String("platform", string(on.Platform)), zap.Error(err))
+	g.reactions.add(account, func(ctx context.Context) {
+		if err := reactor.React(ctx, in.Address, in.ID, reaction); err != nil && ctx.Err() == nil {
+			g.opts.Log.Debug("cannot set reaction", zap.String("platform", string(account.Platform)), zap.Error(err))
 		}
 	})
 }

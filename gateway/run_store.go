@@ -6,12 +6,12 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// A RunStore begins scheduled runs.
+// A RunStore stores the start of scheduled runs.
 type RunStore interface {
 	// StartRuns accepts the entries of scheduled runs, each in one transaction with
-	// the record of its slot, all of them at once. An entry is accepted only if its
-	// slot has no record yet (or one that says it was missed) and its job is what
-	// the run says, so that a slot runs once at most. When an entry ends its slot
-	// ends with it.
+	// the record of its occurrence, all of them in one write. An entry is accepted only
+	// if its occurrence has no record yet (or one in state missed) and its job is
+	// unchanged since the run was prepared, so that an occurrence runs at most once.
+	// When an entry ends, its occurrence ends with it.
 	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 }

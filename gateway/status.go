@@ -20,7 +20,7 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Status is the live state of the daemon.
+// Status is a snapshot of the state of the daemon.
 type Status struct {
 	Version      string          `json:"version"`
 	Started      time.Time       `json:"started"`
@@ -32,13 +32,13 @@ type Status struct {
 	TurnsQueued  int             `json:"lanes_waiting"`
 	Store        inbox.Stats     `json:"store"`
 	Cron         schedule.Status `json:"cron"`
-	// Breaks counts the breaks of prefixes since the start, by reason. Undeclared
-	// ones are bugs.
+	// Breaks counts prefix breaks since the start, by reason. Undeclared breaks are
+	// bugs.
 	Breaks map[string]int `json:"prefix_breaks"`
-	// Caching says whether prompts are cached, in one line.
+	// Caching describes in one line whether prompts are cached.
 	Caching   string    `json:"prompt_caching"`
 	CallStats CallStats `json:"prefix_reuse"`
-	// BackgroundCompactions counts the compactions that are made beside turns.
+	// BackgroundCompactions counts the compactions that run in the background of turns.
 	BackgroundCompactions turn.CompactionStats  `json:"hygiene"`
 	Fallbacks             failure.FallbackStats `json:"fallbacks"`
 }
@@ -49,16 +49,16 @@ type AccountHealth struct {
 	chat.Health
 }
 
-// Status returns the state of this moment.
+// Status returns the current status.
 func (g *Gateway) Status() Status {
-	s := Status{Version: g.opts.Version, Started: since(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
+	s := Status{Version: g.opts.Version, Started: rebaseTime(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
-	s.Breaks, s.Caching, s.CallStats = g.runner.Breaks(), g.opts.HomeInfo.Caching, g.reuse()
+	s.Breaks, s.Caching, s.CallStats = g.runner.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
 	s.BackgroundCompactions, s.Fallbacks = g.runner.CompactionStats(), g.runner.Fallbacks()
 	for a, ad := range g.opts.Adapters {
 		h := ad.Health()
-		h.Since, h.LastContact = since(h.Since), since(h.LastContact)
+		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)
 		s.Accounts = append(s.Accounts, AccountHealth{a, h})
 	}
 	slices.SortFunc(s.Accounts, func(a, b AccountHealth) int {
@@ -67,24 +67,25 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
-// ahead is by how much our clock is ahead of that of an account's platform.
-func (g *Gateway) ahead(a chat.Account) time.Duration {
+// clockAhead returns by how much the clock of this host is ahead of the platform's; 0 if
+// unknown.
+func (g *Gateway) clockAhead(a chat.Account) time.Duration {
 	if ad, ok := g.opts.Adapters[a]; ok {
 		return ad.Health().ClockAhead
 	}
 	return 0
 }
 
-// since is a time of this process by the clock as it is now: how long ago it was
-// is right, also when the clock has been changed.
-func since(t time.Time) time.Time {
+// rebaseTime converts a time of this process to the current wall clock: the age of the
+// result is correct even if the clock was changed.
+func rebaseTime(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
 	return time.Now().Add(-time.Since(t)).Round(0)
 }
 
-// env is what commands may ask.
+// env implements command.Env.
 type env struct{ g *Gateway }
 
 func (e env) Version() string { return "hermesd " + e.g.opts.Version }
@@ -100,11 +101,12 @@ func (e env) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return e.g.opts.Store.SetTitle(ctx, id, title)
 }
 
-// scanned bounds how many sessions a list in the chat looks at.
-const scanned = 1000
+// maxScannedSessions is the maximum number of sessions that lists and target names are resolved
+// from.
+const maxScannedSessions = 1000
 
 func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {
-	all, err := e.g.opts.Store.Sessions(ctx, scanned)
+	all, err := e.g.opts.Store.Sessions(ctx, maxScannedSessions)
 	if err != nil {
 		return nil, err
 	}
@@ -112,17 +114,17 @@ func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, er
 }
 
 func (e env) Why(ctx context.Context, c command.Call, id string) (string, error) {
-	chains, err := e.g.opts.Store.MessageHistory(ctx, id)
+	histories, err := e.g.opts.Store.MessageHistory(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	chains = slices.DeleteFunc(chains, func(ch inbox.MessageHistory) bool { return ch.Entry.Session != c.Key })
-	if len(chains) == 0 {
+	histories = slices.DeleteFunc(histories, func(h inbox.MessageHistory) bool { return h.Entry.Session != c.Key })
+	if len(histories) == 0 {
 		return c.T("I know of no such message in this conversation."), nil
 	}
 	var b strings.Builder
-	for _, ch := range chains {
-		b.WriteString("```\n" + FormatHistory(ch) + "```\n")
+	for _, h := range histories {
+		b.WriteString("```\n" + FormatHistory(h) + "```\n")
 	}
 	return b.String(), nil
 }

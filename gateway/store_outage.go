@@ -12,22 +12,22 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// storeFailureText is what people are told whose messages the store does not take. They
-// need not write again: the platform, or the adapter, offers them again.
+// storeFailureText notifies users whose messages cannot be stored. They need not send
+// again, because the platform or the adapter offers the messages again.
 const storeFailureText = "⚠️ I cannot store what you write at the moment; my disk may be full. It is not lost: I answer as soon as I can store it, and you need not send it again."
 
-// outageAgain is how long after it was told an outage is told again, if messages
-// were taken in between.
-const outageAgain = 10 * time.Minute
+// outageNoticeInterval is the minimum time between two outage notices to one chat, if messages
+// were accepted in between.
+const outageNoticeInterval = 10 * time.Minute
 
-// An storeOutage remembers who was told that messages cannot be stored.
+// A storeOutage records which chats were notified that messages cannot be stored.
 type storeOutage struct {
-	mu       sync.Mutex // guards told
+	mu       sync.Mutex // guards notified
 	notified map[chat.Address]time.Time
 }
 
-// due reports whether somebody is to be told now, and counts it.
-func (o *storeOutage) due(at chat.Address) bool {
+// allow reports whether the chat is to be notified now, and records it.
+func (o *storeOutage) allow(at chat.Address) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.notified[at]; ok {
@@ -37,44 +37,44 @@ func (o *storeOutage) due(at chat.Address) bool {
 	return true
 }
 
-// over notes that messages are taken again. It forgets who was told long ago, so
-// that the next outage is told.
-func (o *storeOutage) over() {
+// recordRecovery records that messages are accepted again. It deletes notices older than
+// outageNoticeInterval, so that the next outage is announced.
+func (o *storeOutage) recordRecovery() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for at, when := range o.notified {
-		if time.Since(when) >= outageAgain {
+	for at, notifiedAt := range o.notified {
+		if time.Since(notifiedAt) >= outageNoticeInterval {
 			delete(o.notified, at)
 		}
 	}
 }
 
-// speaks returns what reports whether people at an account hear of an outage by a
-// message. Who writes at a terminal or through the API gets an error at once.
-func speaks(adapters map[chat.Account]chat.Adapter) func(chat.Adapter) bool {
+// canNotifyOutage returns a predicate that reports whether users of an account are notified of
+// an outage by message. The console and the HTTP API return an error at once instead.
+func canNotifyOutage(adapters map[chat.Account]chat.Adapter) func(chat.Adapter) bool {
 	return func(a chat.Adapter) bool {
 		return !a.Capabilities().RawMarkdown && a != adapters[chat.Account{Platform: chat.Console}]
 	}
 }
 
-// notifyStoreFailure tells those who wrote that it cannot be stored, each once in an outage.
-// What they are told goes past the outbox, which cannot be written either. An
-// adapter that gave up is no outage.
+// notifyStoreFailure notifies the senders of entries that could not be stored, each
+// chat once per outage. The notices bypass the outbox, which cannot be written either.
+// It does nothing if ctx is canceled: an adapter that gave up is not an outage.
 func (g *Gateway) notifyStoreFailure(ctx context.Context, entries []inbox.Entry) {
 	if ctx.Err() != nil {
 		return
 	}
 	for _, e := range entries {
-		on := e.Inbound.Address.AccountID()
-		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.outage.due(e.Inbound.Address) {
+		account := e.Inbound.Address.AccountID()
+		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.storeOutage.allow(e.Inbound.Address) {
 			continue
 		}
 		for _, row := range g.delivery.Render(g.opts.Printer.T(storeFailureText), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
 			m := row.Msg
-			m.ID = "unstored " + e.Inbound.IdempotencyKey // a repeat of it is known as one
-			g.outages.add(on, func(ctx context.Context) {
-				if _, err := g.opts.Adapters[on].Send(ctx, m); err != nil {
-					g.opts.Log.Warn("somebody is not told that messages cannot be stored", zap.String("platform", string(on.Platform)), zap.Error(err))
+			m.ID = "unstored " + e.Inbound.IdempotencyKey // the same for every repeat
+			g.outageNotices.add(account, func(ctx context.Context) {
+				if _, err := g.opts.Adapters[account].Send(ctx, m); err != nil {
+					g.opts.Log.Warn("cannot send outage notice", zap.String("platform", string(account.Platform)), zap.Error(err))
 				}
 			})
 		}

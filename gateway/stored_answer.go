@@ -7,9 +7,9 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// StoredAnswer tells from the story of a message what its sender can be told again,
-// where answers are asked for (chat.Features.Raw): the answer, or else why there
-// is none. ended says that nothing more will come.
+// StoredAnswer returns the answer to a message from its history, or why there is none,
+// for platforms on which clients fetch answers (chat.Capabilities.RawMarkdown). ended
+// reports that the message is done.
 func StoredAnswer(c inbox.MessageHistory) (text, why string, ended bool) {
 	o := c.Entry.Outcome
 	if o == nil {

@@ -18,17 +18,17 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// homesKey is where the home channels are kept that people have set.
-const homesKey = "homes"
+// homeChannelsKey is the store key of the home channels that users have set.
+const homeChannelsKey = "homes"
 
-// homes returns the home channels: those that are configured, and over them
-// those that people have set.
-func (g *Gateway) homes() map[chat.Platform]chat.Address {
-	all := maps.Clone(g.live.Load().HomeChannels)
+// homeChannels returns the home channels: the configured ones, overridden by those that users
+// have set.
+func (g *Gateway) homeChannels() map[chat.Platform]chat.Address {
+	all := maps.Clone(g.settings.Load().HomeChannels)
 	if all == nil {
 		all = make(map[chat.Platform]chat.Address)
 	}
-	if set := g.setHomes.Load(); set != nil {
+	if set := g.homeOverrides.Load(); set != nil {
 		maps.Copy(all, *set)
 	}
 	for p, at := range all {
@@ -37,52 +37,53 @@ func (g *Gateway) homes() map[chat.Platform]chat.Address {
 	return all
 }
 
-// readHomes reads the home channels that people have set.
-func (g *Gateway) readHomes(ctx context.Context) error {
-	raw, err := g.opts.Store.Value(ctx, homesKey)
+// loadHomeChannels loads the home channels that users have set.
+func (g *Gateway) loadHomeChannels(ctx context.Context) error {
+	raw, err := g.opts.Store.Value(ctx, homeChannelsKey)
 	if err != nil || raw == nil {
 		return err
 	}
 	var set map[chat.Platform]chat.Address
 	if err := json.Unmarshal(raw, &set); err != nil {
-		return fmt.Errorf("home channels: %w", err)
+		return fmt.Errorf("decode home channels: %w", err)
 	}
-	g.setHomes.Store(&set)
+	g.homeOverrides.Store(&set)
 	return nil
 }
 
-// SetHome makes a chat the home channel of its platform.
+// SetHome makes a chat the home channel of its platform and stores it. It fails if the
+// daemon cannot send to the chat on its own.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
 	if _, ok := g.opts.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
 		return i18n.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
-	if old := g.setHomes.Load(); old != nil {
+	if old := g.homeOverrides.Load(); old != nil {
 		maps.Copy(set, *old)
 	}
 	set[at.Platform] = at
 	raw, err := json.Marshal(set)
 	if err != nil {
-		return fmt.Errorf("home channels: %w", err)
+		return fmt.Errorf("encode home channels: %w", err)
 	}
-	if err := g.opts.Store.SetValue(ctx, homesKey, raw); err != nil {
+	if err := g.opts.Store.SetValue(ctx, homeChannelsKey, raw); err != nil {
 		return err
 	}
-	g.setHomes.Store(&set)
+	g.homeOverrides.Store(&set)
 	return nil
 }
 
-// SetHome is Gateway.SetHome.
+// SetHome calls Gateway.SetHome.
 func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.SetHome(ctx, at) }
 
-// Targets returns the places that a text names, each once: "origin", a platform
-// (its home channel), platform:chat[:thread], platform:#name, "all" (every home
-// channel), several with commas between. "local" names none. origin is where the
-// question comes from; the zero Address is nowhere.
+// Targets returns the addresses that a comma-separated list of targets names, each
+// once: "origin", a platform (its home channel), platform:chat[:thread],
+// platform:#name, "all" (every home channel) or "local" (none). origin is the address
+// of the request; with the zero Address "origin" is an error.
 func (g *Gateway) Targets(ctx context.Context, text string, origin chat.Address) ([]chat.Address, error) {
 	var all []chat.Address
 	for part := range strings.SplitSeq(text, ",") {
-		found, err := g.target(ctx, strings.TrimSpace(part), origin)
+		found, err := g.resolveTarget(ctx, strings.TrimSpace(part), origin)
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +96,8 @@ func (g *Gateway) Targets(ctx context.Context, text string, origin chat.Address)
 	return all, nil
 }
 
-func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) ([]chat.Address, error) {
-	homes := g.homes()
+func (g *Gateway) resolveTarget(ctx context.Context, name string, origin chat.Address) ([]chat.Address, error) {
+	homes := g.homeChannels()
 	switch name {
 	case "", "local":
 		return nil, nil
@@ -106,13 +107,13 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		}
 		return []chat.Address{origin}, nil
 	case "all":
-		places := slices.SortedFunc(maps.Values(homes), func(a, b chat.Address) int { return cmp.Compare(a.Platform, b.Platform) })
-		if len(places) == 0 {
+		addresses := slices.SortedFunc(maps.Values(homes), func(a, b chat.Address) int { return cmp.Compare(a.Platform, b.Platform) })
+		if len(addresses) == 0 {
 			return nil, i18n.Errorf("no platform has a home channel; `/sethome` in a chat makes it one")
 		}
-		return places, nil
+		return addresses, nil
 	}
-	platform, place, exact := strings.Cut(name, ":")
+	platform, chatRef, exact := strings.Cut(name, ":")
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.opts.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
 		return nil, i18n.Errorf("%q is no target: no platform of that name is connected", name)
 	}
@@ -123,17 +124,17 @@ func (g *Gateway) target(ctx context.Context, name string, origin chat.Address) 
 		}
 		return []chat.Address{home}, nil
 	}
-	at, err := g.findChat(ctx, chat.Platform(platform), place)
+	at, err := g.findChat(ctx, chat.Platform(platform), chatRef)
 	if err != nil {
 		return nil, err
 	}
 	return []chat.Address{g.opts.Moves.Current(at)}, nil
 }
 
-// findChat finds the chat of a platform that a text names: by its id, as it is known
-// from its conversations, or by #name.
+// findChat finds the chat of a platform by "ID[:thread]" or "#name". Names are known
+// only of chats with stored sessions.
 func (g *Gateway) findChat(ctx context.Context, p chat.Platform, text string) (chat.Address, error) {
-	known, err := g.opts.Store.Sessions(ctx, scanned)
+	known, err := g.opts.Store.Sessions(ctx, maxScannedSessions)
 	if err != nil {
 		return chat.Address{}, err
 	}
@@ -165,7 +166,8 @@ func (g *Gateway) findChat(ctx context.Context, p chat.Platform, text string) (c
 	return g.newChatAddress(p, id, thread)
 }
 
-// newChatAddress is the address of a chat in which nobody has spoken to the daemon yet.
+// newChatAddress returns the address of a chat without sessions. It fails if the
+// platform has several accounts.
 func (g *Gateway) newChatAddress(p chat.Platform, id, thread string) (chat.Address, error) {
 	at := chat.Address{Platform: p, Kind: chat.Group, Chat: id, Thread: thread}
 	var names []string
@@ -184,21 +186,20 @@ func (g *Gateway) newChatAddress(p chat.Platform, id, thread string) (chat.Addre
 	return at, nil
 }
 
-// A TargetInfo is a place to which messages can be sent.
+// A TargetInfo describes a target to which messages can be sent.
 type TargetInfo struct {
-	Name string // as Targets takes it
-	Note string // what it is; untrusted
+	Name string // accepted by Targets
+	Note string // description; untrusted
 }
 
-// KnownTargets returns the home channels and the chats in which somebody has
-// spoken.
+// KnownTargets returns the home channels and the chats with sessions.
 func (g *Gateway) KnownTargets(ctx context.Context) ([]TargetInfo, error) {
 	var all []TargetInfo
-	homes := g.homes()
+	homes := g.homeChannels()
 	for _, p := range slices.Sorted(maps.Keys(homes)) {
 		all = append(all, TargetInfo{string(p), "the home channel"})
 	}
-	known, err := g.opts.Store.Sessions(ctx, scanned)
+	known, err := g.opts.Store.Sessions(ctx, maxScannedSessions)
 	for _, r := range known {
 		if _, ok := g.opts.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
 			continue
@@ -211,16 +212,16 @@ func (g *Gateway) KnownTargets(ctx context.Context) ([]TargetInfo, error) {
 	return all, err
 }
 
-// A OutgoingMessage is what is sent unasked.
+// An OutgoingMessage is a message that the agent or the operator sends to a target.
 type OutgoingMessage struct {
-	To    string // as Targets takes it
+	To    string // accepted by Targets
 	Text  string // Markdown
 	Files []chat.File
 }
 
-// Send says text to the places that a target names, with files, and returns the
-// rows in which it is on its way. What cannot be sent is refused as a whole. The
-// conversations there know of it, but for that of origin, which says it itself.
+// Send enqueues the text and files of p for all its targets and returns the rows. If
+// any of it cannot be sent, nothing is. The conversations of the target chats learn of
+// the message with their next turn, except that of origin, whose transcript has it.
 func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p OutgoingMessage) ([]outbox.Row, error) {
 	to, err := g.Targets(ctx, p.To, origin)
 	if err != nil {
@@ -242,23 +243,23 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	if len(rows) == 0 {
 		return nil, errors.New("there is nothing to send: neither text nor files")
 	}
-	g.announceMu.Lock() // until the conversations there know
+	g.announceMu.Lock() // held until the announcements are stored
 	defer g.announceMu.Unlock()
 	if rows, err = g.delivery.Enqueue(ctx, rows...); err != nil {
 		return nil, err
 	}
-	as, said := "sent from another conversation", p.Text
+	source, text := "sent from another conversation", p.Text
 	if turn == "" {
-		as = "sent by the operator"
+		source = "sent by the operator"
 	}
 	for _, f := range p.Files {
-		said = strings.TrimSpace(said + "\n[file " + f.Name + "]")
+		text = strings.TrimSpace(text + "\n[file " + f.Name + "]")
 	}
-	g.announceLocked(context.WithoutCancel(ctx), as, said, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
+	g.storeAnnouncementLocked(context.WithoutCancel(ctx), source, text, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
 	return rows, nil
 }
 
-func (g *Gateway) files(paths []string) ([]chat.File, error) {
+func (g *Gateway) attachFiles(paths []string) ([]chat.File, error) {
 	var files []chat.File
 	for _, p := range paths {
 		if g.opts.Attach == nil {
@@ -273,9 +274,9 @@ func (g *Gateway) files(paths []string) ([]chat.File, error) {
 	return files, nil
 }
 
-// sendFor is Send for a tool of the turn of e.
+// sendFor sends the message of a tool call in the turn of e.
 func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error) {
-	files, err := g.files(m.Files)
+	files, err := g.attachFiles(m.Files)
 	if err != nil {
 		return "", err
 	}

@@ -7,8 +7,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// threadHistory asks the platform of in what was said in its thread. Platforms that
-// cannot tell have nothing to tell.
+// threadHistory returns the earlier messages of the thread of in, none if the adapter
+// does not implement chat.ThreadReader.
 func (g *Gateway) threadHistory(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
 	h, ok := g.opts.Adapters[in.Address.AccountID()].(chat.ThreadReader)
 	if !ok {

@@ -10,34 +10,34 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// FormatHistory tells in lines of text what became of one message.
+// FormatHistory renders the history of one message as lines of text.
 func FormatHistory(c inbox.MessageHistory) string {
 	var b strings.Builder
 	e := c.Entry
-	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.Inbound.ID, e.Inbound.Sender.ID, e.Inbound.Address, stamp(e.Inbound.SentAt))
-	fmt.Fprintf(&b, "  accepted  %s\n", stamp(e.Accepted))
+	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.Inbound.ID, e.Inbound.Sender.ID, e.Inbound.Address, formatTime(e.Inbound.SentAt))
+	fmt.Fprintf(&b, "  accepted  %s\n", formatTime(e.Accepted))
 	if e.Turn != "" {
 		fmt.Fprintf(&b, "  turn      %s\n", e.Turn)
 	}
 	if e.Crashes > 0 {
 		fmt.Fprintf(&b, "  crashes   %d\n", e.Crashes)
 	}
-	traceStory(&b, c.Trace)
+	writeTrace(&b, c.Trace)
 	for _, r := range c.Rows {
 		fmt.Fprintf(&b, "  %-9s %s %s, %d attempts", r.Role, r.ID, r.State, r.Attempts)
 		if r.Receipt != nil {
-			fmt.Fprintf(&b, ", receipt %s at %s", r.Receipt.ID, stamp(r.Settled))
+			fmt.Fprintf(&b, ", receipt %s at %s", r.Receipt.ID, formatTime(r.Settled))
 		}
 		if r.Reason != "" {
 			fmt.Fprintf(&b, ", %s", r.Reason)
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("  outcome   " + outcome(e) + "\n")
+	b.WriteString("  outcome   " + formatOutcome(e) + "\n")
 	return b.String()
 }
 
-func outcome(e inbox.Entry) string {
+func formatOutcome(e inbox.Entry) string {
 	switch {
 	case e.Outcome == nil:
 		return "none yet: " + string(e.State)
@@ -49,7 +49,7 @@ func outcome(e inbox.Entry) string {
 	return string(e.Outcome.Result)
 }
 
-func traceStory(b *strings.Builder, raw json.RawMessage) {
+func writeTrace(b *strings.Builder, raw json.RawMessage) {
 	var t turn.Trace
 	if len(raw) == 0 || json.Unmarshal(raw, &t) != nil {
 		return
@@ -72,7 +72,7 @@ func traceStory(b *strings.Builder, raw json.RawMessage) {
 	}
 }
 
-func stamp(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}

@@ -77,7 +77,7 @@ func TestAStopUnderLoadLosesNothing(t *testing.T) {
 	if d := time.Since(began); d > drain+5*time.Second {
 		t.Errorf("it stops after %v, with %v for what runs", d, drain)
 	}
-	if !strings.Contains(c.out.String(), "turns are interrupted and kept") {
+	if !strings.Contains(c.out.String(), "running turns interrupted and kept") {
 		t.Error("it does not say what it has left")
 	}
 	close(over)

@@ -203,7 +203,7 @@ func telegramFaults() []fault {
 				}
 			},
 			ends: []string{"replied", "silent: moved", "silent: moved", "replied"},
-			logs: []string{"the chat has a new id"},
+			logs: []string{"chat migrated"},
 		},
 		{
 			sentence: "what waits in a group that becomes a supergroup, and what is said there while the model still thinks, is answered there",
@@ -230,7 +230,7 @@ func telegramFaults() []fault {
 				}
 			},
 			ends: []string{"replied", "replied", "replied", "silent: moved", "silent: moved", "replied"},
-			logs: []string{"the chat has a new id"},
+			logs: []string{"chat migrated"},
 		},
 	}
 }
