@@ -19,120 +19,122 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// inThread is what somebody says in a thread that all share.
+// inThread returns a message in a shared thread.
 func (w *harness) inThread(who, text string) chat.Inbound {
-	m := w.message(who, text)
+	m := w.newMessage(who, text)
 	m.Address.Kind, m.Address.Chat, m.Address.Thread = chat.Thread, "-100", "5"
 	return m
 }
 
-// Who may less than a tool asks for does not answer for it: by a command, a button
-// or a plain word. Leave for ever is an owner's.
-func TestOnlyWhoMayGivesLeave(t *testing.T) {
+// A user below the level that the tool requires cannot approve, by command, button or
+// plain word. Permanent approval requires an owner.
+func TestApprovalRequiresSufficientLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("Done."), llmtest.Use("run", `{"what":"rm -r dist"}`), llmtest.Say("Done too."))
-		w.tools = []tool.Tool{run{}}
+		w.tools = []tool.Tool{approvalTool{}}
 		need := access.Owner
-		w.set = func(o *gateway.Options) {
-			o.Access = ranked(t)
+		w.configure = func(o *gateway.Options) {
+			o.Access = levelChecker(t)
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute, Level: func(string) access.Level { return need }}
 		}
 		w.start()
 		defer w.stop()
-		w.offer(w.inThread("7", "clean up"))
-		w.settle(time.Second)
-		press := w.inThread("8", w.room.button(t, "1"))
+		w.accept(w.inThread("7", "clean up"))
+		w.advance(time.Second)
+		press := w.inThread("8", w.adapter.buttonData(t, "1"))
 		press.Kind = chat.Callback
-		w.refused(press, "That is for people of level owner; you are member.")
-		w.refused(w.inThread("9", "/approve"), "That is for people of level owner; you are guest.")
-		w.refused(w.inThread("9", "yes"), "That is for people of level owner; you are guest.")
-		w.refused(w.inThread("8", "/deny"), "That is for people of level owner; you are member.")
-		w.offer(w.inThread("7", "/approve"))
-		w.settle(time.Second)
-		if got := w.room.visible(""); got[len(got)-1] != "Done." {
+		w.expectRefused(press, "That is for people of level owner; you are member.")
+		w.expectRefused(w.inThread("9", "/approve"), "That is for people of level owner; you are guest.")
+		w.expectRefused(w.inThread("9", "yes"), "That is for people of level owner; you are guest.")
+		w.expectRefused(w.inThread("8", "/deny"), "That is for people of level owner; you are member.")
+		w.accept(w.inThread("7", "/approve"))
+		w.advance(time.Second)
+		if got := w.adapter.visible(""); got[len(got)-1] != "Done." {
 			t.Errorf("in the end a person sees %q", got)
 		}
 		need = access.Member
-		w.offer(w.inThread("7", "and dist"))
-		w.settle(time.Second)
-		w.refused(w.inThread("8", "/approve always"), "Leave for ever is given by an owner only.")
-		w.offer(w.inThread("8", "/approve"))
-		w.settle(time.Second)
-		if got := w.room.visible(""); got[len(got)-1] != "Done too." {
+		w.accept(w.inThread("7", "and dist"))
+		w.advance(time.Second)
+		w.expectRefused(w.inThread("8", "/approve always"), "Leave for ever is given by an owner only.")
+		w.accept(w.inThread("8", "/approve"))
+		w.advance(time.Second)
+		if got := w.adapter.visible(""); got[len(got)-1] != "Done too." {
 			t.Errorf("in the end a person sees %q", got)
 		}
 	})
 }
 
-// beside is run for calls that run side by side.
-type beside struct{ run }
+// A parallelApprovalTool is an approvalTool whose calls run concurrently.
+type parallelApprovalTool struct{ approvalTool }
 
-func (beside) Spec() tool.Spec {
-	s := run{}.Spec()
+func (parallelApprovalTool) Spec() tool.Spec {
+	s := approvalTool{}.Spec()
 	s.Effect, s.Parallel = tool.Pure, true
 	return s
 }
 
-func (b beside) Run(ctx context.Context, c tool.Call) (string, error) { return b.run.Run(ctx, c) }
+func (b parallelApprovalTool) Run(ctx context.Context, c tool.Call) (string, error) {
+	return b.approvalTool.Run(ctx, c)
+}
 
-var asked = regexp.MustCompile(`May I run this\? \(([a-z0-9]+)\)`)
+var approvalPrompt = regexp.MustCompile(`May I run this\? \(([a-z0-9]+)\)`)
 
-// A plain yes answers the only request that waits. Of several none is meant.
-func TestAPlainWordAnswersTheOnlyRequest(t *testing.T) {
+// A plain yes answers the only pending request; with several it answers none.
+func TestApprovalPlainWordAnswersOnlyRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := llmtest.Use("run", `{"what":"rm -r a"}`)
 		two.Calls = append(two.Calls, llmtest.Call{Name: "run", Input: `{"what":"rm -r b"}`})
 		w := newHarness(t, two, llmtest.Say("Both are gone."), llmtest.Say("You are welcome."))
-		w.tools = []tool.Tool{beside{}}
-		w.set = func(o *gateway.Options) {
-			o.Access, o.Mode = owned(t), inbox.Queue
+		w.tools = []tool.Tool{parallelApprovalTool{}}
+		w.configure = func(o *gateway.Options) {
+			o.Access, o.Mode = ownerChecker(t), inbox.Queue
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
 		}
 		w.start()
 		defer w.stop()
-		w.say("7", "clean up")
-		w.settle(time.Second)
-		requests := asked.FindAllStringSubmatch(strings.Join(w.room.visible("7"), "\n"), -1)
+		w.sendText("7", "clean up")
+		w.advance(time.Second)
+		requests := approvalPrompt.FindAllStringSubmatch(strings.Join(w.adapter.visible("7"), "\n"), -1)
 		if len(requests) != 2 {
-			t.Fatalf("the person sees %q", w.room.visible("7"))
+			t.Fatalf("the person sees %q", w.adapter.visible("7"))
 		}
-		yes := w.message("7", "yes")
-		w.offer(yes)
-		w.settle(time.Second)
+		yes := w.newMessage("7", "yes")
+		w.accept(yes)
+		w.advance(time.Second)
 		if got := w.outcome(yes.IdempotencyKey); got != "waiting" {
 			t.Errorf("a yes to nothing ended %s", got)
 		}
-		seen := len(w.room.visible("7"))
-		w.say("7", "/approve")
-		w.settle(time.Second)
-		if got := w.room.visible("7")[seen:]; len(got) != 1 || !strings.HasPrefix(got[0], "2 questions wait. Say which: ") {
+		seen := len(w.adapter.visible("7"))
+		w.sendText("7", "/approve")
+		w.advance(time.Second)
+		if got := w.adapter.visible("7")[seen:]; len(got) != 1 || !strings.HasPrefix(got[0], "2 questions wait. Say which: ") {
 			t.Errorf("an /approve of nothing says %q", got)
 		}
-		w.say("7", "/approve "+requests[0][1])
-		w.settle(time.Second)
-		w.say("7", "yes") // one is left
-		w.settle(time.Second)
-		if got := strings.Join(w.room.visible("7"), "\n"); strings.Count(got, "Allowed, this once.") != 2 || !strings.Contains(got, "Both are gone.") {
+		w.sendText("7", "/approve "+requests[0][1])
+		w.advance(time.Second)
+		w.sendText("7", "yes") // one is pending
+		w.advance(time.Second)
+		if got := strings.Join(w.adapter.visible("7"), "\n"); strings.Count(got, "Allowed, this once.") != 2 || !strings.Contains(got, "Both are gone.") {
 			t.Errorf("in the end the person sees\n%s", got)
 		}
 	})
 }
 
-// Where nobody can answer, leave is denied at once.
-func TestLeaveIsDeniedWhereNobodyCanAnswer(t *testing.T) {
+// Where nobody can answer, approval is denied at once.
+func TestApprovalDeniedWhereNobodyCanAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("It is not done."))
-		w.tools = []tool.Tool{run{}}
-		raw := &rawRoom{room: w.room}
-		w.set = func(o *gateway.Options) {
-			o.Access, o.Adapters = owned(t), map[chat.Account]chat.Adapter{account: raw}
+		w.tools = []tool.Tool{approvalTool{}}
+		raw := &rawAdapter{fakeAdapter: w.adapter}
+		w.configure = func(o *gateway.Options) {
+			o.Access, o.Adapters = ownerChecker(t), map[chat.Account]chat.Adapter{account: raw}
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
 		}
 		w.start()
 		defer w.stop()
-		w.say("7", "clean up")
-		w.settle(time.Second)
-		if got := w.room.visible("7"); len(got) != 1 || got[0] != "It is not done." {
+		w.sendText("7", "clean up")
+		w.advance(time.Second)
+		if got := w.adapter.visible("7"); len(got) != 1 || got[0] != "It is not done." {
 			t.Errorf("the client sees %q", got)
 		}
 		result := w.transcript()[2].Blocks[0].Text
@@ -142,9 +144,9 @@ func TestLeaveIsDeniedWhereNobodyCanAnswer(t *testing.T) {
 	})
 }
 
-// A short text stands in the message itself; what is longer, or no text, is told
-// by where it lies.
-func TestAShortTextFileIsRead(t *testing.T) {
+// A short text file is inlined into the message; for longer files and other types the
+// message names the path.
+func TestAttachmentShortTextIsInlined(t *testing.T) {
 	const most = 100 << 10
 	for name, c := range map[string]struct {
 		mime, content string
@@ -163,34 +165,34 @@ func TestAShortTextFileIsRead(t *testing.T) {
 				if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				m := w.message("7", "look")
+				m := w.newMessage("7", "look")
 				m.Files = []chat.File{{Kind: chat.Document, Name: "a.txt", MIME: c.mime, Size: int64(len(c.content)), Path: path}}
-				w.offer(m)
-				w.settle(time.Minute)
+				w.accept(m)
+				w.advance(time.Minute)
 				said := w.transcript()[0].Text()
 				if got := strings.Contains(said, "a.txt\"]\n"+c.content+"\n[end of file]"); got != c.inline {
-					t.Errorf("it stands in the message: %v\n%.200s", got, said)
+					t.Errorf("text inlined: %v\n%.200s", got, said)
 				}
 				if got := strings.Contains(said, path); got == c.inline {
-					t.Errorf("its path is told: %v\n%.200s", got, said)
+					t.Errorf("path given: %v\n%.200s", got, said)
 				}
 			})
 		})
 	}
 }
 
-// A name that two chats have names neither.
-func TestANameOfTwoChatsIsNoTarget(t *testing.T) {
+// A name shared by two chats is ambiguous.
+func TestTargetAmbiguousChatNameIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
 		w.start()
 		defer w.stop()
 		for id, name := range map[string]string{"-1": "#news", "-2": "News", "-3": "cats"} {
-			m := w.message("7", "hello")
+			m := w.newMessage("7", "hello")
 			m.Address.Kind, m.Address.Chat, m.ChatName = chat.Group, id, name
-			w.offer(m)
-			w.settle(time.Second)
+			w.accept(m)
+			w.advance(time.Second)
 		}
 		if got, err := w.gw.Targets(t.Context(), "telegram:#Cats", chat.Address{}); err != nil || len(got) != 1 || got[0].Chat != "-3" {
 			t.Errorf("#Cats is %v, %v", got, err)

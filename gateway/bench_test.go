@@ -23,10 +23,10 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// sink is a service that reads a request and answers at once.
-type sink struct{}
+// An instantTransport reads a request and answers at once.
+type instantTransport struct{}
 
-const answered = `event: message_start
+const answerStream = `event: message_start
 data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"x","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}
 
 event: content_block_start
@@ -46,20 +46,19 @@ data: {"type":"message_stop"}
 
 `
 
-func (sink) RoundTrip(r *http.Request) (*http.Response, error) {
+func (instantTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return nil, err
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Body: io.NopCloser(strings.NewReader(answered)), Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(answerStream)), Request: r, ProtoMajor: 1, ProtoMinor: 1,
 	}, nil
 }
 
-// BenchmarkTurnInALongSession is a whole turn, accepted to sent, in a session
-// with so many stored messages, with the real store and the real encoding of
-// the request, but without a network.
-func BenchmarkTurnInALongSession(b *testing.B) {
+// BenchmarkTurnInLongSession runs a turn from accept to send in a session with many
+// stored messages, with the real store and request encoding, without a network.
+func BenchmarkTurnInLongSession(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint("messages=", n), func(b *testing.B) {
 			store, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "hermesd.db"), bolt.Options{})
@@ -68,11 +67,11 @@ func BenchmarkTurnInALongSession(b *testing.B) {
 			}
 			defer store.Close()
 			sent := make(chan struct{}, 1)
-			w := &quick{room: newRoom(), sent: sent}
-			provider := anthropic.New(anthropic.Options{Key: "sk-ant-benchmark", HTTP: &http.Client{Transport: sink{}}})
+			w := &notifyingAdapter{fakeAdapter: newFakeAdapter(), sent: sent}
+			provider := anthropic.New(anthropic.Options{Key: "sk-ant-benchmark", HTTP: &http.Client{Transport: instantTransport{}}})
 			gw := gateway.New(gateway.Options{
 				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
-				Adapters: map[chat.Account]chat.Adapter{account: w}, Access: allowed(b),
+				Adapters: map[chat.Account]chat.Adapter{account: w}, Access: defaultChecker(b),
 				Prefix: func(r session.Record) (prompt.Prefix, []string) {
 					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil
 				},
@@ -104,7 +103,7 @@ func BenchmarkTurnInALongSession(b *testing.B) {
 	}
 }
 
-// fill makes the transcript of the only session longer by n messages.
+// fill appends n messages to the transcript of the only session.
 func fill(b *testing.B, store *bolt.Store, n int) {
 	ctx := b.Context()
 	recs, err := store.Sessions(ctx, 1)
@@ -136,13 +135,13 @@ func fill(b *testing.B, store *bolt.Store, n int) {
 	}
 }
 
-// quick is a room that says when something was sent.
-type quick struct {
-	*room
+// A notifyingAdapter signals each send.
+type notifyingAdapter struct {
+	*fakeAdapter
 	sent chan<- struct{}
 }
 
-func (q *quick) Send(context.Context, chat.Outbound) (chat.Receipt, error) {
+func (q *notifyingAdapter) Send(context.Context, chat.Outbound) (chat.Receipt, error) {
 	q.sent <- struct{}{}
 	return chat.Receipt{ID: "1"}, nil
 }

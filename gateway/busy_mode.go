@@ -150,7 +150,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 }
 
 // Decide answers a pending question or approval request of the caller's conversation.
-func (e env) Decide(c command.Call, id string, leave bool, d command.Decision) (text string, then func()) {
+func (e env) Decide(c command.Call, id string, approval bool, d command.Decision) (text string, apply func()) {
 	d.Text = prompt.EscapeTags(d.Text)
-	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, leave, d)
+	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, approval, d)
 }

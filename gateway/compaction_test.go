@@ -21,24 +21,23 @@ import (
 	"hermesd/hygiene"
 )
 
-// folder is an engine that puts everything before the newest message of the user
-// into one.
-type folder struct {
-	limit  int
-	passes int
-	delay  time.Duration
-	err    error
-	says   func(*agent.Compaction) // what it says of a pass; nil: nothing
+// A foldingEngine merges everything before the newest user message into one message.
+type foldingEngine struct {
+	limit    int
+	passes   int
+	delay    time.Duration
+	err      error
+	describe func(*agent.Compaction) // adds descriptions to a compaction; nil: none
 }
 
-func (f *folder) Name() string              { return "folder" }
-func (f *folder) Update(llm.Usage)          {}
-func (f *folder) ShouldCompress(n int) bool { return n >= f.limit }
-func (f *folder) State() json.RawMessage {
+func (f *foldingEngine) Name() string              { return "folder" }
+func (f *foldingEngine) Update(llm.Usage)          {}
+func (f *foldingEngine) ShouldCompress(n int) bool { return n >= f.limit }
+func (f *foldingEngine) State() json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"passes":%d}`, f.passes))
 }
-func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{Engine: "folder"} }
-func (f *folder) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
+func (f *foldingEngine) Status() agent.EngineStatus { return agent.EngineStatus{Engine: "folder"} }
+func (f *foldingEngine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	select {
 	case <-time.After(f.delay):
 	case <-ctx.Done():
@@ -48,7 +47,7 @@ func (f *folder) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		return agent.Compaction{}, f.err
 	}
 	to := len(v.Messages) - 1
-	for to > 0 && (v.Messages[to].Role != llm.User || v.Messages[to].Text() == "") { // results are no words
+	for to > 0 && (v.Messages[to].Role != llm.User || v.Messages[to].Text() == "") { // tool results are not user text
 		to--
 	}
 	if to <= 0 {
@@ -57,15 +56,15 @@ func (f *folder) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	f.passes++
 	ms := []llm.Message{llm.UserText(fmt.Sprintf("[sum of %d to %d]", v.First, v.First+to-1)), llm.AssistantText("Understood.")}
 	p := agent.Compaction{Messages: append(ms, v.Messages[to:]...), To: to, PromptNote: "[Note: compacted]", Before: v.Tokens, After: 100}
-	if f.says != nil {
-		f.says(&p)
+	if f.describe != nil {
+		f.describe(&p)
 	}
 	return p, nil
 }
 
-// compressing gives the world an engine and a window.
-func (w *harness) compressing(f *folder, window int) {
-	w.set = func(o *gateway.Options) {
+// useEngine configures an engine and a context length.
+func (w *harness) useEngine(f *foldingEngine, window int) {
+	w.configure = func(o *gateway.Options) {
 		o.Models = nil
 		o.Window = window
 		o.Compression = turn.CompactionOptions{
@@ -75,22 +74,22 @@ func (w *harness) compressing(f *folder, window int) {
 	}
 }
 
-func sized(text string, prompt int) llmtest.Answer {
+func answerWithUsage(text string, prompt int) llmtest.Answer {
 	return llmtest.Answer{Text: text, Usage: llm.Usage{Input: prompt, Output: 5}}
 }
 
-// all returns every message of the newest session that was ever said, archived
-// or active, without those that a compaction made.
-func (w *harness) all() []string {
+// allTexts returns every message of the newest session, archived or active, without
+// summaries.
+func (w *harness) allTexts() []string {
 	w.t.Helper()
 	recs, err := w.store.Sessions(w.t.Context(), 1)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.ever(recs[0])
+	return w.sessionTexts(recs[0])
 }
 
-func (w *harness) ever(rec session.Record) (texts []string) {
+func (w *harness) sessionTexts(rec session.Record) (texts []string) {
 	w.t.Helper()
 	for _, span := range append(rec.Archive, session.Span{From: rec.Start, To: rec.Start + rec.Messages}) {
 		rows, err := w.store.Rows(w.t.Context(), rec.ID, span)
@@ -112,18 +111,18 @@ func (w *harness) ever(rec session.Record) (texts []string) {
 
 func (w *harness) talk(texts ...string) (last string) {
 	for _, text := range texts {
-		w.say("7", text)
-		w.settle(5 * time.Minute)
+		w.sendText("7", text)
+		w.advance(5 * time.Minute)
 	}
-	seen := w.room.visible("7")
+	seen := w.adapter.visible("7")
 	return seen[len(seen)-1]
 }
 
-func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
+func TestCompactionBeforeTurnLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 310))
-		f := &folder{limit: 1 << 30}
-		w.compressing(f, 100_000)
+		w := newHarness(t, answerWithUsage("One.", 100), answerWithUsage("Two.", 84_900), answerWithUsage("Three.", 86_000), answerWithUsage("Four.", 300), answerWithUsage("Five.", 310))
+		f := &foldingEngine{limit: 1 << 30}
+		w.useEngine(f, 100_000)
 		w.start()
 		w.talk("a", "b", "c")
 		if f.passes != 0 {
@@ -132,9 +131,9 @@ func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
 		if got := w.talk("d"); got != "Four." || f.passes != 1 {
 			t.Errorf("%q after %d passes", got, f.passes)
 		}
-		seen := strings.Join(w.room.visible("7"), "\n")
+		seen := strings.Join(w.adapter.visible("7"), "\n")
 		if !strings.Contains(seen, "summarised the older part") || !strings.Contains(seen, "Nothing is deleted") {
-			t.Errorf("nobody was told:\n%s", seen)
+			t.Errorf("no notice:\n%s", seen)
 		}
 		w.kill()
 		w.start()
@@ -143,7 +142,7 @@ func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
 			t.Errorf("after the restart: %q", got)
 		}
 		want := []string{"a", "One.", "b", "Two.", "c", "Three.", "d", "Four.", "e", "Five."}
-		if d := cmp.Diff(want, w.all()); d != "" {
+		if d := cmp.Diff(want, w.allTexts()); d != "" {
 			t.Error(d)
 		}
 		r := w.model.Requests()
@@ -153,24 +152,24 @@ func TestHygieneCompactsBeforeATurnAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestAPassThatTakesLongIsAdoptedByALaterTurn(t *testing.T) {
+func TestCompactionSlowIsAdoptedByLaterTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 86_500), sized("Four.", 500))
-		f := &folder{limit: 1 << 30, delay: time.Minute}
-		w.compressing(f, 100_000)
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 86_500), answerWithUsage("Four.", 500))
+		f := &foldingEngine{limit: 1 << 30, delay: time.Minute}
+		w.useEngine(f, 100_000)
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")
-		w.say("7", "c")
-		w.settle(40 * time.Second) // the wait ends after 30 s
-		if got := w.room.visible("7"); got[len(got)-1] != "Three." {
+		w.sendText("7", "c")
+		w.advance(40 * time.Second) // the wait ends after 30 s
+		if got := w.adapter.visible("7"); got[len(got)-1] != "Three." {
 			t.Errorf("the message waited: %q", got)
 		}
-		w.settle(5 * time.Minute)
+		w.advance(5 * time.Minute)
 		if got := w.talk("d"); got != "Four." || f.passes != 1 {
 			t.Errorf("%q after %d passes", got, f.passes)
 		}
-		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three.", "d", "Four."}, w.all()); d != "" {
+		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three.", "d", "Four."}, w.allTexts()); d != "" {
 			t.Error(d)
 		}
 		if n := len(w.model.Requests()[3].Messages); n != 7 {
@@ -179,31 +178,31 @@ func TestAPassThatTakesLongIsAdoptedByALaterTurn(t *testing.T) {
 	})
 }
 
-func TestAFullWindowWaitsForThePassAndSaysSo(t *testing.T) {
+func TestCompactionIsAwaitedIfContextIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 10), sized("Two.", 96_000), sized("Three.", 500))
-		f := &folder{limit: 1 << 30, delay: time.Minute}
-		w.compressing(f, 100_000)
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 96_000), answerWithUsage("Three.", 500))
+		f := &foldingEngine{limit: 1 << 30, delay: time.Minute}
+		w.useEngine(f, 100_000)
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")
-		w.say("7", "c")
-		w.settle(45 * time.Second)
-		if got := w.room.visible("7"); !strings.Contains(got[len(got)-1], "summarising its older part") {
+		w.sendText("7", "c")
+		w.advance(45 * time.Second)
+		if got := w.adapter.visible("7"); !strings.Contains(got[len(got)-1], "summarising its older part") {
 			t.Errorf("visible %q", got)
 		}
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); got[len(got)-1] != "Three." || f.passes != 1 {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); got[len(got)-1] != "Three." || f.passes != 1 {
 			t.Errorf("visible %q", got)
 		}
 	})
 }
 
-func TestAPassThatFailsLeavesEverythingAsItWas(t *testing.T) {
+func TestCompactionFailureChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 10), sized("Two.", 86_000), sized("Three.", 500))
-		f := &folder{limit: 1 << 30, err: errors.New("the summary model is away")}
-		w.compressing(f, 100_000)
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 500))
+		f := &foldingEngine{limit: 1 << 30, err: errors.New("the summary model is away")}
+		w.useEngine(f, 100_000)
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")
@@ -214,18 +213,18 @@ func TestAPassThatFailsLeavesEverythingAsItWas(t *testing.T) {
 		if d := cmp.Diff(before, w.transcript()[:len(before)]); d != "" {
 			t.Error(d)
 		}
-		if seen := strings.Join(w.room.visible("7"), "\n"); !strings.Contains(seen, "the summary model is away") || !strings.Contains(seen, "Nothing is lost") {
+		if seen := strings.Join(w.adapter.visible("7"), "\n"); !strings.Contains(seen, "the summary model is away") || !strings.Contains(seen, "Nothing is lost") {
 			t.Errorf("visible:\n%s", seen)
 		}
 	})
 }
 
-func TestACompactionInsideTheLoopIsKeptWithItsTurn(t *testing.T) {
+func TestCompactionInLoopIsCommittedWithTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, sized("Two.", 400), sized("Three.", 420))
-		f := &folder{limit: 50_000}
-		w.compressing(f, 100_000)
-		w.tools = append(w.tools, lookup{})
+		w := newHarness(t, answerWithUsage("One.", 10), llmtest.Answer{Calls: []llmtest.Call{{Name: "lookup"}}, Usage: llm.Usage{Input: 60_000, Output: 5}}, answerWithUsage("Two.", 400), answerWithUsage("Three.", 420))
+		f := &foldingEngine{limit: 50_000}
+		w.useEngine(f, 100_000)
+		w.tools = append(w.tools, lookupTool{})
 		w.start()
 		if got := w.talk("a", "b"); got != "Two." || f.passes != 1 {
 			t.Errorf("%q after %d passes", got, f.passes)
@@ -239,18 +238,18 @@ func TestACompactionInsideTheLoopIsKeptWithItsTurn(t *testing.T) {
 		if tr := w.transcript(); !strings.HasPrefix(tr[0].Text(), "[sum") || tr[2].Text() != "b" {
 			t.Errorf("active: %v", tr)
 		}
-		all := strings.Join(w.all(), "|")
+		all := strings.Join(w.allTexts(), "|")
 		if !strings.HasPrefix(all, "a|One.|b|") || !strings.HasSuffix(all, "Two.|c|Three.") {
 			t.Errorf("all: %s", all)
 		}
 	})
 }
 
-func TestAPersonMayAskForACompaction(t *testing.T) {
+func TestCompactionByCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, sized("One.", 10), sized("Two.", 20), sized("Three.", 30))
-		f := &folder{limit: 1 << 30}
-		w.compressing(f, 100_000)
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 20), answerWithUsage("Three.", 30))
+		f := &foldingEngine{limit: 1 << 30}
+		w.useEngine(f, 100_000)
 		w.start()
 		if got := w.talk("/compress"); !strings.Contains(got, "nothing to make smaller yet") {
 			t.Errorf("in an empty conversation: %q", got)
@@ -273,7 +272,7 @@ func TestAPersonMayAskForACompaction(t *testing.T) {
 		if got := w.talk("c"); got != "Three." {
 			t.Errorf("visible %q", got)
 		}
-		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three."}, w.all()); d != "" {
+		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three."}, w.allTexts()); d != "" {
 			t.Error(d)
 		}
 		if r := w.model.Requests(); !strings.HasSuffix(r[2].System, "[Note: compacted]") {

@@ -29,10 +29,9 @@ import (
 
 var update = flag.Bool("update", false, "write what is said into testdata/turns")
 
-// TestConversations plays each testdata/turns/*.txtar. The comment says what it
-// shows; `model` is what the model answers, line by line; `input` is what
-// people do; `want` is what they see, with the time since the start, and how
-// each message ended.
+// TestConversations runs each testdata/turns/*.txtar. Its comment is the description;
+// `model` lists the answers of the model, `input` the actions of users; `want` is what
+// they see, with the time since the start, and the outcome of each message.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/turns/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -64,39 +63,39 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// playScript plays a conversation in a language, "" for the one of the script.
+// playScript runs a conversation in a language, "" for the one of the script.
 func playScript(t *testing.T, part map[string]*txtar.File, language string) string {
 	var answers []llmtest.Answer
 	for line := range strings.Lines(string(part["model"].Data)) {
-		answers = append(answers, answer(t, strings.TrimSpace(line)))
+		answers = append(answers, parseAnswer(t, strings.TrimSpace(line)))
 	}
 	w := newHarness(t, answers...)
-	w.tools = []tool.Tool{lookup{}, run{}, wonder{}}
+	w.tools = []tool.Tool{lookupTool{}, approvalTool{}, questionTool{}}
 	w.start()
 	if language != "" {
-		w.act("speak " + language)
+		w.runInputLine("speak " + language)
 	}
 	var keys []string
 	for line := range strings.Lines(string(part["input"].Data)) {
-		keys = append(keys, w.act(strings.TrimSpace(line))...)
+		keys = append(keys, w.runInputLine(strings.TrimSpace(line))...)
 	}
-	w.settle(time.Hour)
+	w.advance(time.Hour)
 	var b strings.Builder
-	b.WriteString(w.room.history())
+	b.WriteString(w.adapter.history())
 	for _, k := range keys {
 		fmt.Fprintf(&b, "%s %s\n", k, w.outcome(k))
 	}
 	w.transcript()
 	w.stop()
-	return ids.ReplaceAllString(b.String(), "$1")
+	return randomIDs.ReplaceAllString(b.String(), "$1")
 }
 
-// ids are the parts of what is said that chance decides.
-var ids = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|ausführen\? \(|is called |Eine Frage )[0-9a-z-]+`)
+// randomIDs matches the parts of texts that are random.
+var randomIDs = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|ausführen\? \(|is called |Eine Frage )[0-9a-z-]+`)
 
-// answer reads one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
+// parseAnswer parses one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
 // JSON, fail CLASS, empty.
-func answer(t *testing.T, line string) llmtest.Answer {
+func parseAnswer(t *testing.T, line string) llmtest.Answer {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "say":
@@ -124,22 +123,23 @@ func answer(t *testing.T, line string) llmtest.Answer {
 	return llmtest.Answer{}
 }
 
-// act does one line of `input`: CHAT> TEXT, wait DURATION, restart, queue, owner,
-// speak LANGUAGE, press CHAT N, refuse SECONDS. It returns the keys of what was sent.
-func (w *harness) act(line string) []string {
+// runInputLine runs one line of `input`: CHAT> TEXT, wait DURATION, restart, queue,
+// owner, speak LANGUAGE, press CHAT N, refuse SECONDS. It returns the keys of the
+// messages sent.
+func (w *harness) runInputLine(line string) []string {
 	w.t.Helper()
 	if line == "" {
 		return nil
 	}
 	if where, text, ok := strings.Cut(line, "> "); ok {
-		m := w.message(where, text)
+		m := w.newMessage(where, text)
 		if group, who, ok := strings.Cut(where, "/"); ok {
 			m.Address.Chat, m.Address.Kind, m.ChatName = group, chat.Group, "Group "+group
 			m.Sender = chat.Person{ID: who, Name: "Ann " + who}
 			m.IdempotencyKey = group + ":" + m.ID
 		}
-		w.offer(m)
-		w.settle(100 * time.Millisecond)
+		w.accept(m)
+		w.advance(100 * time.Millisecond)
 		return []string{m.IdempotencyKey}
 	}
 	verb, rest, _ := strings.Cut(line, " ")
@@ -149,19 +149,19 @@ func (w *harness) act(line string) []string {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.settle(d)
+		w.advance(d)
 	case "restart":
 		w.stop()
 		w.start()
 	case "queue":
-		w.also(func(o *gateway.Options) { o.Mode = inbox.Queue })
+		w.startWith(func(o *gateway.Options) { o.Mode = inbox.Queue })
 	case "owner":
-		w.also(func(o *gateway.Options) {
-			o.Access, o.Acknowledge = owned(w.t), true
+		w.startWith(func(o *gateway.Options) {
+			o.Access, o.Acknowledge = ownerChecker(w.t), true
 			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
 		})
 	case "speak": // LANGUAGE
-		w.also(func(o *gateway.Options) {
+		w.startWith(func(o *gateway.Options) {
 			var err error
 			if o.Printer, err = i18n.For(rest); err != nil {
 				w.t.Fatal(err)
@@ -169,28 +169,28 @@ func (w *harness) act(line string) []string {
 		})
 	case "press": // CHAT N, the Nth of the newest buttons, counted from 1
 		where, n, _ := strings.Cut(rest, " ")
-		m := w.message(where, w.room.button(w.t, n))
+		m := w.newMessage(where, w.adapter.buttonData(w.t, n))
 		m.IdempotencyKey, m.Kind = "press:"+m.ID, chat.Callback
-		w.offer(m)
-		w.settle(100 * time.Millisecond)
+		w.accept(m)
+		w.advance(100 * time.Millisecond)
 		return []string{m.IdempotencyKey}
 	case "refuse":
 		secs, err := strconv.Atoi(rest)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.room.fail(fault{op: "send", before: refused(time.Duration(secs) * time.Second)})
+		w.adapter.addFaults(fault{op: "send", before: rateLimitError(time.Duration(secs) * time.Second)})
 	default:
 		w.t.Fatalf("input cannot %q", line)
 	}
 	return nil
 }
 
-// also starts a daemon with one more setting.
-func (w *harness) also(set func(*gateway.Options)) {
+// startWith starts a daemon with an additional change of the options.
+func (w *harness) startWith(set func(*gateway.Options)) {
 	w.stop()
-	before := w.set
-	w.set = func(o *gateway.Options) {
+	before := w.configure
+	w.configure = func(o *gateway.Options) {
 		if before != nil {
 			before(o)
 		}
@@ -199,17 +199,17 @@ func (w *harness) also(set func(*gateway.Options)) {
 	w.start()
 }
 
-// run is a tool that asks for leave before it does anything.
-type run struct{}
+// An approvalTool requests approval before it runs.
+type approvalTool struct{}
 
-func (run) Spec() tool.Spec {
+func (approvalTool) Spec() tool.Spec {
 	s := tool.Spec{Effect: tool.AtMostOnce}
 	s.Name, s.Description = "run", "runs something"
 	s.Schema = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
 	return s
 }
 
-func (run) Run(ctx context.Context, c tool.Call) (string, error) {
+func (approvalTool) Run(ctx context.Context, c tool.Call) (string, error) {
 	var in struct{ What string }
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
@@ -220,17 +220,17 @@ func (run) Run(ctx context.Context, c tool.Call) (string, error) {
 	return "ran " + in.What, nil
 }
 
-// wonder is a tool that asks the person something.
-type wonder struct{}
+// A questionTool asks the user a question.
+type questionTool struct{}
 
-func (wonder) Spec() tool.Spec {
+func (questionTool) Spec() tool.Spec {
 	s := tool.Spec{Effect: tool.Pure}
 	s.Name, s.Description = "wonder", "asks the person"
 	s.Schema = json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"}}}}`)
 	return s
 }
 
-func (wonder) Run(ctx context.Context, c tool.Call) (string, error) {
+func (questionTool) Run(ctx context.Context, c tool.Call) (string, error) {
 	var in struct {
 		Question string
 		Choices  []string
@@ -242,16 +242,16 @@ func (wonder) Run(ctx context.Context, c tool.Call) (string, error) {
 	return fmt.Sprintf("%s (%d)", a.Text, a.Choice), err
 }
 
-// lookup is a tool that looks something up.
-type lookup struct{}
+// A lookupTool looks something up.
+type lookupTool struct{}
 
-func (lookup) Spec() tool.Spec {
+func (lookupTool) Spec() tool.Spec {
 	s := tool.Spec{Effect: tool.Pure, Parallel: true}
 	s.Name, s.Description = "lookup", "looks something up"
 	s.Schema = json.RawMessage(`{"type":"object","properties":{"what":{"type":"string"}}}`)
 	return s
 }
 
-func (lookup) Run(ctx context.Context, c tool.Call) (string, error) {
-	return "found " + string(c.Input), pause(ctx, 2*time.Second)
+func (lookupTool) Run(ctx context.Context, c tool.Call) (string, error) {
+	return "found " + string(c.Input), sleep(ctx, 2*time.Second)
 }

@@ -18,36 +18,36 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// A stuck is a tool that does not come back before it is told to.
-type stuck struct{}
+// A blockingTool blocks until its context ends.
+type blockingTool struct{}
 
-func (stuck) Spec() tool.Spec {
+func (blockingTool) Spec() tool.Spec {
 	return tool.Spec{Tool: llm.Tool{Name: "stuck", Schema: []byte(`{"type":"object"}`)}, Effect: tool.Pure}
 }
 
-func (stuck) Run(ctx context.Context, _ tool.Call) (string, error) {
+func (blockingTool) Run(ctx context.Context, _ tool.Call) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
 
-// minded has what a model answers depend on what it is asked.
-func minded(w *harness, answer func(asked string) llmtest.Answer) {
+// setModelAnswers makes the answer of the model a function of the question.
+func setModelAnswers(w *harness, answer func(asked string) llmtest.Answer) {
 	w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return answer(r.Newest()) }
 }
 
-func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
+func TestCronRunTimeoutIsReported(t *testing.T) {
 	for name, hangs := range map[string]llmtest.Answer{
 		"a model": {Text: "never", Wait: make(chan struct{})},
 		"a tool":  llmtest.Use("stuck", `{}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := scheduled(t)
+				w := newCronHarness(t)
 				if hangs.Wait != nil {
 					hangs.Wait = make(chan struct{}) // of this bubble
 				}
-				w.tools = append(w.tools, stuck{})
-				minded(w, func(asked string) llmtest.Answer {
+				w.tools = append(w.tools, blockingTool{})
+				setModelAnswers(w, func(asked string) llmtest.Answer {
 					if strings.Contains(asked, "hang") {
 						return hangs
 					}
@@ -55,29 +55,29 @@ func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
 				})
 				w.start()
 				defer w.stop()
-				bad := w.job(schedule.JobPatch{Prompt: text("hang")})
-				good := w.job(schedule.JobPatch{Prompt: text("look")})
-				w.settle(61 * time.Minute)
-				w.say("7", "are you there?")
-				w.settle(time.Minute)
-				if got := w.room.visible("7"); len(got) != 2 || !strings.Contains(got[0], "look") || !strings.Contains(got[1], "are you there?") {
+				bad := w.createJob(schedule.JobPatch{Prompt: ptrTo("hang")})
+				good := w.createJob(schedule.JobPatch{Prompt: ptrTo("look")})
+				w.advance(61 * time.Minute)
+				w.sendText("7", "are you there?")
+				w.advance(time.Minute)
+				if got := w.adapter.visible("7"); len(got) != 2 || !strings.Contains(got[0], "look") || !strings.Contains(got[1], "are you there?") {
 					t.Errorf("while it hangs: %q", got)
 				}
-				w.settle(2*time.Hour + 15*time.Minute)
-				if got := w.slots(bad); len(got) != 3 || !strings.HasPrefix(got[0], "ran failed: ") || !strings.HasPrefix(got[2], "ran failed: ") {
+				w.advance(2*time.Hour + 15*time.Minute)
+				if got := w.occurrenceStates(bad); len(got) != 3 || !strings.HasPrefix(got[0], "ran failed: ") || !strings.HasPrefix(got[2], "ran failed: ") {
 					t.Errorf("slots: %q", got)
 				}
-				if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.slots(good)); d != "" {
+				if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.occurrenceStates(good)); d != "" {
 					t.Error(d)
 				}
-				told := 0
-				for _, s := range w.room.visible("7") {
+				reported := 0
+				for _, s := range w.adapter.visible("7") {
 					if strings.Contains(s, "Scheduled prompt "+string(bad)+": ⚠️") && !strings.Contains(s, "\n") {
-						told++
+						reported++
 					}
 				}
-				if told != 3 {
-					t.Errorf("%d of 3 failures are told in a line: %q", told, w.room.visible("7"))
+				if reported != 3 {
+					t.Errorf("%d of 3 failures are reported in a line: %q", reported, w.adapter.visible("7"))
 				}
 				if st := w.gw.CronStatus(); st.Running != 0 || st.Waiting != 0 || st.Stalled {
 					t.Errorf("status %+v", st)
@@ -87,10 +87,10 @@ func TestARunThatNeverEndsIsGivenUpAndToldAndHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestAFailedRunSaysWhatCanBeDoneWithTheJob: there is no message that could be sent
-// again, and what it says does help.
-func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
-	look := schedule.JobPatch{Prompt: text("look")}
+// The user cannot send the message again, so the notice names another remedy, and the
+// remedy works.
+func TestCronRunFailureNamesRemedy(t *testing.T) {
+	look := schedule.JobPatch{Prompt: ptrTo("look")}
 	for name, tt := range map[string]struct {
 		job   schedule.JobPatch
 		fails llmtest.Answer
@@ -103,20 +103,20 @@ func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 		"declined":      {look, llmtest.Fail(llm.ContentPolicy), "declined this", "`hermesd cron edit %s`"},
 		"too long":      {look, llmtest.Fail(llm.ContextOverflow), "too long", "`hermesd cron edit %s`"},
 		"hanging":       {look, llmtest.Use("stuck", `{}`), "Nothing happened for too long", "`/cron run %s`"},
-		"a script":      {schedule.JobPatch{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, "broken.sh: exit status 3", "`/cron run %s`"},
-		"a skill":       {schedule.JobPatch{Prompt: text("look"), Skills: &[]string{"gone"}}, llmtest.Answer{}, "skill gone", "`hermesd cron edit %s`"},
+		"a script":      {schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("broken.sh")}, llmtest.Answer{}, "broken.sh: exit status 3", "`/cron run %s`"},
+		"a skill":       {schedule.JobPatch{Prompt: ptrTo("look"), Skills: &[]string{"gone"}}, llmtest.Answer{}, "skill gone", "`hermesd cron edit %s`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := scheduled(t, tt.fails)
-				w.tools = append(w.tools, stuck{})
+				w := newCronHarness(t, tt.fails)
+				w.tools = append(w.tools, blockingTool{})
 				w.start()
 				defer w.stop()
-				id := w.job(tt.job)
-				w.settle(59 * time.Minute)
-				minded(w, func(string) llmtest.Answer { return tt.fails })
-				w.settle(13 * time.Minute)
-				seen := w.room.visible("7")
+				id := w.createJob(tt.job)
+				w.advance(59 * time.Minute)
+				setModelAnswers(w, func(string) llmtest.Answer { return tt.fails })
+				w.advance(13 * time.Minute)
+				seen := w.adapter.visible("7")
 				if len(seen) != 1 {
 					t.Fatalf("seen: %q", seen)
 				}
@@ -124,13 +124,13 @@ func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 				if !strings.Contains(seen[0], tt.what) || !strings.Contains(seen[0], plain) || strings.Contains(seen[0], "again") || strings.Contains(seen[0], "/new") {
 					t.Errorf("it says %q", seen[0])
 				}
-				if slots := w.slots(id); len(slots) != 1 || !strings.Contains(slots[0], tt.what) {
+				if slots := w.occurrenceStates(id); len(slots) != 1 || !strings.Contains(slots[0], tt.what) {
 					t.Errorf("slots: %q", slots)
 				}
-				minded(w, func(string) llmtest.Answer { return llmtest.Say("Now it works.") })
-				w.say("7", "/cron run "+string(id))
-				w.settle(time.Minute)
-				seen = w.room.visible("7")
+				setModelAnswers(w, func(string) llmtest.Answer { return llmtest.Say("Now it works.") })
+				w.sendText("7", "/cron run "+string(id))
+				w.advance(time.Minute)
+				seen = w.adapter.visible("7")
 				if works := slices.Contains(seen, "Now it works."); works == (tt.job.Script != nil || tt.job.Skills != nil) {
 					t.Errorf("after /cron run: %q", seen)
 				}
@@ -139,9 +139,8 @@ func TestAFailedRunSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 	}
 }
 
-// TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob is about runs that are not
-// gone on with.
-func TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob(t *testing.T) {
+// Runs that are not resumed name a remedy as well.
+func TestCronRunNotResumedNamesRemedy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		deaths int
 		away   time.Duration
@@ -152,25 +151,25 @@ func TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := scheduled(t)
+				w := newCronHarness(t)
 				never := make(chan struct{})
-				minded(w, func(string) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} })
+				setModelAnswers(w, func(string) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} })
 				w.start()
 				when := "in 30m"
-				id := w.job(schedule.JobPatch{Prompt: text("look"), Schedule: &when})
-				w.settle(31 * time.Minute)
+				id := w.createJob(schedule.JobPatch{Prompt: ptrTo("look"), Schedule: &when})
+				w.advance(31 * time.Minute)
 				for range tt.deaths {
 					w.kill()
 					time.Sleep(tt.away)
 					w.start()
-					w.settle(time.Minute)
+					w.advance(time.Minute)
 				}
 				defer w.stop()
-				seen := w.room.visible("7")
+				seen := w.adapter.visible("7")
 				if len(seen) != 1 || !strings.Contains(seen[0], tt.want) || !strings.Contains(seen[0], "/cron run "+string(id)) || strings.Contains(seen[0], "again") {
 					t.Errorf("it says %q", seen)
 				}
-				if slots := w.slots(id); len(slots) != 1 || !strings.HasPrefix(slots[0], "ran failed: ") {
+				if slots := w.occurrenceStates(id); len(slots) != 1 || !strings.HasPrefix(slots[0], "ran failed: ") {
 					t.Errorf("slots: %q", slots)
 				}
 			})
@@ -178,10 +177,10 @@ func TestARunThatDiesOrWaitsTooLongSaysWhatCanBeDoneWithTheJob(t *testing.T) {
 	}
 }
 
-func TestAJobThatFailsForEverHasARecordAndALineForEachSlot(t *testing.T) {
+func TestCronRunFailuresAreAllRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t)
-		minded(w, func(asked string) llmtest.Answer {
+		w := newCronHarness(t)
+		setModelAnswers(w, func(asked string) llmtest.Answer {
 			if strings.Contains(asked, "fail") {
 				return llmtest.Fail(llm.Auth)
 			}
@@ -189,21 +188,21 @@ func TestAJobThatFailsForEverHasARecordAndALineForEachSlot(t *testing.T) {
 		})
 		w.start()
 		defer w.stop()
-		bad := w.job(schedule.JobPatch{Prompt: text("fail")})
+		bad := w.createJob(schedule.JobPatch{Prompt: ptrTo("fail")})
 		const days = 3
-		w.settle(days*24*time.Hour + time.Minute)
-		slots := w.slots(bad)
-		if len(slots) != days*24 || len(w.room.visible("7")) != days*24 {
-			t.Errorf("%d slots and %d lines in %d hours", len(slots), len(w.room.visible("7")), days*24)
+		w.advance(days*24*time.Hour + time.Minute)
+		slots := w.occurrenceStates(bad)
+		if len(slots) != days*24 || len(w.adapter.visible("7")) != days*24 {
+			t.Errorf("%d slots and %d lines in %d hours", len(slots), len(w.adapter.visible("7")), days*24)
 		}
 		for _, s := range slots {
 			if !strings.HasPrefix(s, "ran failed: ") {
 				t.Errorf("slot: %q", s)
 			}
 		}
-		w.say("7", "hello")
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); got[len(got)-1] != "echo: hello" {
+		w.sendText("7", "hello")
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); got[len(got)-1] != "echo: hello" {
 			t.Errorf("then it says %q", got[len(got)-1])
 		}
 		if st := w.gw.CronStatus(); st.Error != "" || st.Running != 0 {
@@ -212,28 +211,28 @@ func TestAJobThatFailsForEverHasARecordAndALineForEachSlot(t *testing.T) {
 	})
 }
 
-func TestAPlatformThatIsDownStopsNoScheduledPrompt(t *testing.T) {
+func TestCronRunsWhilePlatformIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t)
-		minded(w, func(asked string) llmtest.Answer { return llmtest.Say("echo: " + asked) })
-		down := newRoom()
+		w := newCronHarness(t)
+		setModelAnswers(w, func(asked string) llmtest.Answer { return llmtest.Say("echo: " + asked) })
+		down := newFakeAdapter()
 		for range 10_000 {
-			down.fail(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "no connection"}})
+			down.addFaults(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "no connection"}})
 		}
-		inner := w.set
-		w.set = func(o *gateway.Options) {
+		inner := w.configure
+		w.configure = func(o *gateway.Options) {
 			inner(o)
 			o.Adapters[chat.Account{Platform: chat.Discord}] = down
 		}
 		w.start()
 		defer w.stop()
-		there := w.job(schedule.JobPatch{Prompt: text("there"), Deliver: &[]string{"discord:5"}})
-		here := w.job(schedule.JobPatch{Prompt: text("here")})
-		w.settle(3*time.Hour + time.Minute)
-		if got := w.room.visible("7"); len(got) != 3 {
+		there := w.createJob(schedule.JobPatch{Prompt: ptrTo("there"), Deliver: &[]string{"discord:5"}})
+		here := w.createJob(schedule.JobPatch{Prompt: ptrTo("here")})
+		w.advance(3*time.Hour + time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 3 {
 			t.Errorf("on the platform that is up: %q", got)
 		}
-		if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.slots(here)); d != "" {
+		if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.occurrenceStates(here)); d != "" {
 			t.Error(d)
 		}
 		if got := down.visible("5"); len(got) != 0 {
@@ -242,11 +241,11 @@ func TestAPlatformThatIsDownStopsNoScheduledPrompt(t *testing.T) {
 		down.mu.Lock()
 		down.faults = nil
 		down.mu.Unlock()
-		w.settle(10 * time.Minute)
+		w.advance(10 * time.Minute)
 		if got := down.visible("5"); len(got) != 3 {
 			t.Errorf("once it is up: %q", got)
 		}
-		if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.slots(there)); d != "" {
+		if d := cmp.Diff([]string{"ran ok", "ran ok", "ran ok"}, w.occurrenceStates(there)); d != "" {
 			t.Error(d)
 		}
 	})

@@ -17,11 +17,11 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// scheduled is a world whose owner, person 7, may schedule prompts.
-func scheduled(t *testing.T, answers ...llmtest.Answer) *harness {
+// newCronHarness returns a harness whose owner, user 7, may schedule prompts.
+func newCronHarness(t *testing.T, answers ...llmtest.Answer) *harness {
 	w := newHarness(t, answers...)
-	w.set = func(o *gateway.Options) {
-		o.Access, o.Cron.Attach = owned(t), true
+	w.configure = func(o *gateway.Options) {
+		o.Access, o.Cron.Attach = ownerChecker(t), true
 		o.Cron.Script = func(_ context.Context, j schedule.Job) (string, error) {
 			switch j.Script {
 			case "quiet.sh":
@@ -35,15 +35,15 @@ func scheduled(t *testing.T, answers ...llmtest.Answer) *harness {
 	return w
 }
 
-// job makes a job by the book, as person 7.
-func (w *harness) job(d schedule.JobPatch) schedule.JobID {
+// createJob creates a job as user 7.
+func (w *harness) createJob(d schedule.JobPatch) schedule.JobID {
 	w.t.Helper()
-	in := w.message("7", "")
+	in := w.newMessage("7", "")
 	every := "every 1h"
 	if d.Schedule == nil {
 		d.Schedule = &every
 	}
-	g, _ := owned(w.t).Check(in)
+	g, _ := ownerChecker(w.t).Check(in)
 	j, err := w.gw.JobManager().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
@@ -51,10 +51,10 @@ func (w *harness) job(d schedule.JobPatch) schedule.JobID {
 	return j.ID
 }
 
-func text(s string) *string { return &s }
+func ptrTo(s string) *string { return &s }
 
-// slots is how the slots of a job ended, the oldest first.
-func (w *harness) slots(id schedule.JobID) (ended []string) {
+// occurrenceStates returns how the occurrences of a job ended, oldest first.
+func (w *harness) occurrenceStates(id schedule.JobID) (ended []string) {
 	w.t.Helper()
 	slots, err := w.store.Occurrences(w.t.Context(), id, 100)
 	if err != nil {
@@ -73,27 +73,27 @@ func (w *harness) slots(id schedule.JobID) (ended []string) {
 	return ended
 }
 
-func TestAPromptThatAPersonSchedulesComesOnTimeAndOnce(t *testing.T) {
+func TestCronRunStartsOnTimeAndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t, llmtest.Say("Good morning."), llmtest.Say("You asked, here it is."))
+		w := newCronHarness(t, llmtest.Say("Good morning."), llmtest.Say("You asked, here it is."))
 		w.start()
-		w.say("7", `/cron add 30m say good morning`)
-		w.settle(29 * time.Minute)
+		w.sendText("7", `/cron add 30m say good morning`)
+		w.advance(29 * time.Minute)
 		if n := len(w.model.Requests()); n != 0 {
 			t.Fatalf("%d calls before it is due", n)
 		}
 		w.kill()
 		w.start()
-		w.settle(2 * time.Minute)
+		w.advance(2 * time.Minute)
 		w.stop()
 		w.start()
-		w.settle(time.Hour)
-		seen := w.room.visible("7")
+		w.advance(time.Hour)
+		seen := w.adapter.visible("7")
 		if len(seen) != 2 || seen[1] != "Good morning." || !strings.Contains(seen[0], "next: ") {
 			t.Errorf("seen: %q", seen)
 		}
-		w.say("7", "what did you say?") // goes on from it
-		w.settle(time.Minute)
+		w.sendText("7", "what did you say?") // refers to the announced text
+		w.advance(time.Minute)
 		if got := w.model.Requests()[1].Newest(); !strings.Contains(got, "Good morning.") || !strings.Contains(got, "scheduled prompt") {
 			t.Errorf("the conversation does not know of it: %q", got)
 		}
@@ -101,7 +101,7 @@ func TestAPromptThatAPersonSchedulesComesOnTimeAndOnce(t *testing.T) {
 	})
 }
 
-func TestWhatARunComesTo(t *testing.T) {
+func TestCronRunOutcomes(t *testing.T) {
 	tests := []struct {
 		name   string
 		job    schedule.JobPatch
@@ -110,30 +110,30 @@ func TestWhatARunComesTo(t *testing.T) {
 		slot   string
 		asked  string // what the model reads
 	}{
-		{"an answer", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
-		{"silence", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
-		{"silence in another word", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("NO_REPLY"), nil, "ran ok", "look"},
-		{"silence inside of words is none", schedule.JobPatch{Prompt: text("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
-		{"local", schedule.JobPatch{Prompt: text("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
-		{"a failure is told", schedule.JobPatch{Prompt: text("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},
-		{"a script that finds nothing", schedule.JobPatch{Prompt: text("look"), Script: text("quiet.sh")}, llmtest.Answer{}, nil, "ran ok", ""},
-		{"a script before the prompt", schedule.JobPatch{Prompt: text("look"), Script: text("new.sh")}, llmtest.Say("42."), []string{"42."}, "ran ok", "42 new"},
-		{"a broken script", schedule.JobPatch{Prompt: text("look"), Script: text("broken.sh")}, llmtest.Answer{}, []string{"Something went wrong"}, "ran failed", ""},
-		{"a script alone", schedule.JobPatch{Script: text("new.sh"), ScriptOnly: new(true)}, llmtest.Answer{}, []string{"42 new"}, "ran ok", ""},
+		{"an answer", schedule.JobPatch{Prompt: ptrTo("look")}, llmtest.Say("I looked."), []string{"I looked."}, "ran ok", "look"},
+		{"silence", schedule.JobPatch{Prompt: ptrTo("look")}, llmtest.Say("[SILENT]\n"), nil, "ran ok", "look"},
+		{"silence in another word", schedule.JobPatch{Prompt: ptrTo("look")}, llmtest.Say("NO_REPLY"), nil, "ran ok", "look"},
+		{"silence inside of words is none", schedule.JobPatch{Prompt: ptrTo("look")}, llmtest.Say("I stay [SILENT]"), []string{"I stay [SILENT]"}, "ran ok", "look"},
+		{"local", schedule.JobPatch{Prompt: ptrTo("look"), Deliver: &[]string{"local"}}, llmtest.Say("Kept."), nil, "ran ok", "look"},
+		{"a failure is reported", schedule.JobPatch{Prompt: ptrTo("look")}, llmtest.Fail(llm.Auth), []string{"⚠️"}, "ran failed", "look"},
+		{"a script that finds nothing", schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("quiet.sh")}, llmtest.Answer{}, nil, "ran ok", ""},
+		{"a script before the prompt", schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("new.sh")}, llmtest.Say("42."), []string{"42."}, "ran ok", "42 new"},
+		{"a broken script", schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("broken.sh")}, llmtest.Answer{}, []string{"Something went wrong"}, "ran failed", ""},
+		{"a script alone", schedule.JobPatch{Script: ptrTo("new.sh"), ScriptOnly: new(true)}, llmtest.Answer{}, []string{"42 new"}, "ran ok", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := scheduled(t, tt.answer)
+				w := newCronHarness(t, tt.answer)
 				w.start()
 				defer w.stop()
-				id := w.job(tt.job)
-				w.settle(61 * time.Minute)
-				seen := w.room.visible("7")
+				id := w.createJob(tt.job)
+				w.advance(61 * time.Minute)
+				seen := w.adapter.visible("7")
 				if len(seen) != len(tt.seen) || len(seen) > 0 && !strings.Contains(seen[0], tt.seen[0]) {
 					t.Errorf("seen: %q", seen)
 				}
-				slots := w.slots(id)
+				slots := w.occurrenceStates(id)
 				if len(slots) != 1 || !strings.HasPrefix(slots[0], tt.slot) {
 					t.Errorf("slots: %q", slots)
 				}
@@ -149,30 +149,30 @@ func TestWhatARunComesTo(t *testing.T) {
 	}
 }
 
-func TestARunSurvivesTheProcessAndIsDeliveredOnce(t *testing.T) {
+func TestCronRunSurvivesCrashDeliversOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Second try."))
+		w := newCronHarness(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Second try."))
 		w.start()
-		id := w.job(schedule.JobPatch{Prompt: text("look")})
-		w.settle(61 * time.Minute)
+		id := w.createJob(schedule.JobPatch{Prompt: ptrTo("look")})
+		w.advance(61 * time.Minute)
 		w.kill()
 		w.start()
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		w.kill()
 		w.start()
-		w.settle(time.Minute)
-		if d := cmp.Diff([]string{"Second try."}, w.room.visible("7")); d != "" {
+		w.advance(time.Minute)
+		if d := cmp.Diff([]string{"Second try."}, w.adapter.visible("7")); d != "" {
 			t.Error(d)
 		}
-		if d := cmp.Diff([]string{"ran ok"}, w.slots(id)); d != "" {
+		if d := cmp.Diff([]string{"ran ok"}, w.occurrenceStates(id)); d != "" {
 			t.Error(d)
 		}
 		w.stop()
 	})
 }
 
-// onlyEight lets person 8 speak and nobody else.
-func onlyEight(t *testing.T) *access.Checker {
+// onlyUser8 returns a checker that allows only user 8.
+func onlyUser8(t *testing.T) *access.Checker {
 	t.Helper()
 	c, err := access.New(access.Policy{Config: access.Config{Owners: []string{"8"}}})
 	if err != nil {
@@ -181,25 +181,25 @@ func onlyEight(t *testing.T) *access.Checker {
 	return c
 }
 
-func TestAJobOfSomebodyWhoMayNotSpeakAnyMoreDoesNotRun(t *testing.T) {
+func TestCronRunRequiresAccessOfCreator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t)
+		w := newCronHarness(t)
 		w.start()
-		id := w.job(schedule.JobPatch{Prompt: text("look")})
+		id := w.createJob(schedule.JobPatch{Prompt: ptrTo("look")})
 		w.stop()
-		w.set = func(o *gateway.Options) { o.Access = onlyEight(t) }
+		w.configure = func(o *gateway.Options) { o.Access = onlyUser8(t) }
 		w.start()
-		w.settle(61 * time.Minute)
-		if got := w.slots(id); len(got) != 1 || !strings.HasPrefix(got[0], "skipped: 7, who made it, may not speak any more") {
+		w.advance(61 * time.Minute)
+		if got := w.occurrenceStates(id); len(got) != 1 || !strings.HasPrefix(got[0], "skipped: 7, who made it, may not speak any more") {
 			t.Errorf("slots: %q", got)
 		}
 		w.stop()
 	})
 }
 
-func TestCronInWords(t *testing.T) {
+func TestCronCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := scheduled(t)
+		w := newCronHarness(t)
 		w.start()
 		defer w.stop()
 		for _, tt := range []struct{ say, want string }{
@@ -216,9 +216,9 @@ func TestCronInWords(t *testing.T) {
 			{"/cron show x", "no job"},
 			{"/cron dance", "lists the scheduled prompts"},
 		} {
-			w.say("7", tt.say)
-			w.settle(time.Second)
-			seen := w.room.visible("7")
+			w.sendText("7", tt.say)
+			w.advance(time.Second)
+			seen := w.adapter.visible("7")
 			if got := seen[len(seen)-1]; !strings.Contains(got, tt.want) {
 				t.Errorf("%s: %q, want %q", tt.say, got, tt.want)
 			}

@@ -18,7 +18,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
+func TestFailureMessageForModelErrors(t *testing.T) {
 	for class, want := range map[llm.Class]string{
 		llm.Auth:            "refuses the key",
 		llm.Billing:         "used up",
@@ -39,18 +39,18 @@ func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
 				w := newHarness(t, llmtest.Fail(class), llmtest.Say("Now it works."))
 				w.start()
 				defer w.stop()
-				w.say("7", "hi")
-				w.settle(time.Minute)
-				got := w.room.visible("7")
+				w.sendText("7", "hi")
+				w.advance(time.Minute)
+				got := w.adapter.visible("7")
 				if len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "ref ") {
 					t.Fatalf("the person reads %q, want %q", got, want)
 				}
 				if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
 					t.Errorf("outcome is %s", o)
 				}
-				w.say("7", "again")
-				w.settle(time.Minute)
-				if got := w.room.visible("7"); len(got) != 2 || got[1] != "Now it works." {
+				w.sendText("7", "again")
+				w.advance(time.Minute)
+				if got := w.adapter.visible("7"); len(got) != 2 || got[1] != "Now it works." {
 					t.Errorf("the next message got %q", got)
 				}
 				w.transcript()
@@ -59,7 +59,7 @@ func TestWhatTheModelCannotDoIsSaid(t *testing.T) {
 	}
 }
 
-func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
+func TestFailureMessageForRefusalAndEmptyAnswer(t *testing.T) {
 	for want, answers := range map[string][]llmtest.Answer{
 		"declined to answer": {{Stop: llm.Refusal, Text: "I cannot."}},
 		"an empty answer":    {{}, {}, {}},
@@ -68,142 +68,141 @@ func TestARefusalAndAnEmptyAnswerAreSaid(t *testing.T) {
 			w := newHarness(t, answers...)
 			w.start()
 			defer w.stop()
-			w.say("7", "hi")
-			w.settle(time.Minute)
-			if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], want) {
+			w.sendText("7", "hi")
+			w.advance(time.Minute)
+			if got := w.adapter.visible("7"); len(got) != 1 || !strings.Contains(got[0], want) {
 				t.Errorf("the person reads %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-func TestATurnThatShowsNoLifeIsGivenUp(t *testing.T) {
+func TestTurnTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})})
 		w.start()
 		defer w.stop()
-		w.say("7", "hi")
-		w.settle(time.Hour)
-		log := w.room.history()
+		w.sendText("7", "hi")
+		w.advance(time.Hour)
+		log := w.adapter.history()
 		for _, want := range []string{"Still working (3 min)", "Nothing has happened for 15m0s", "so I gave up"} {
 			if !strings.Contains(log, want) {
-				t.Errorf("nobody was told %q:\n%s", want, log)
+				t.Errorf("no notice %q:\n%s", want, log)
 			}
 		}
 		if o := w.outcome("7:1"); !strings.HasPrefix(o, "failed(") {
 			t.Errorf("outcome is %s", o)
 		}
-		told := len(w.room.visible("7"))
-		w.settle(time.Hour)
-		if n := len(w.room.visible("7")); n > told {
-			t.Errorf("the turn is over, and %d more notices say that it goes on", n-told)
+		notified := len(w.adapter.visible("7"))
+		w.advance(time.Hour)
+		if n := len(w.adapter.visible("7")); n > notified {
+			t.Errorf("%d more progress notices after the end of the turn", n-notified)
 		}
 	})
 }
 
-func TestTooManyWaitingMessagesAreRefusedInWords(t *testing.T) {
+func TestQueueFullNotifiesSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
-		w.set = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = inbox.Queue, 3 }
+		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = inbox.Queue, 3 }
 		w.start()
 		defer w.stop()
 		for i := range 6 {
-			w.say("7", fmt.Sprint("message ", i))
-			w.settle(time.Second)
+			w.sendText("7", fmt.Sprint("message ", i))
+			w.advance(time.Second)
 		}
-		told := 0
-		for _, s := range w.room.visible("7") {
+		notified := 0
+		for _, s := range w.adapter.visible("7") {
 			if strings.Contains(s, "I did not take this one") {
-				told++
+				notified++
 			}
 		}
-		if told != 2 {
-			t.Errorf("%d of 2 were told:\n%s", told, w.room.history())
+		if notified != 2 {
+			t.Errorf("%d of 2 were notified:\n%s", notified, w.adapter.history())
 		}
-		w.say("7", "/stop")
-		w.settle(time.Minute)
+		w.sendText("7", "/stop")
+		w.advance(time.Minute)
 	})
 }
 
-// A dying store takes what comes in, and nothing that is said after that.
-type dying struct{ gateway.Store }
+// A dyingStore accepts events and fails on later outbound messages.
+type dyingStore struct{ gateway.Store }
 
-func (dying) Enqueue(context.Context, []outbox.Row) ([]outbox.Row, error) {
+func (dyingStore) Enqueue(context.Context, []outbox.Row) ([]outbox.Row, error) {
 	return nil, errors.New("the process dies here")
 }
 
-// TestARefusalIsToldAlsoIfTheProcessDiesBehindIt: the platform was told that the
-// message is ours, so nobody else will say it.
-func TestARefusalIsToldAlsoIfTheProcessDiesBehindIt(t *testing.T) {
+// The event was acknowledged to the platform, so the notice must not be lost.
+func TestQueueFullNoticeSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		never := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} }
-		w.set = func(o *gateway.Options) {
-			o.Mode, o.Limits.MaxWaiting, o.Streaming, o.Store = inbox.Queue, 1, false, dying{o.Store}
+		w.configure = func(o *gateway.Options) {
+			o.Mode, o.Limits.MaxWaiting, o.Streaming, o.Store = inbox.Queue, 1, false, dyingStore{o.Store}
 		}
 		w.start()
 		for range 3 {
-			w.say("7", "hello")
+			w.sendText("7", "hello")
 			synctest.Wait()
 		}
 		w.kill()
-		w.set = func(o *gateway.Options) { o.Mode, o.Streaming = inbox.Queue, false }
+		w.configure = func(o *gateway.Options) { o.Mode, o.Streaming = inbox.Queue, false }
 		w.start()
 		defer w.stop()
-		w.settle(time.Minute)
-		var told int
-		for _, s := range w.room.visible("7") {
+		w.advance(time.Minute)
+		var notified int
+		for _, s := range w.adapter.visible("7") {
 			if strings.Contains(s, "I did not take this one") {
-				told++
+				notified++
 			}
 		}
-		if told != 1 {
-			t.Errorf("%d of 1 were told: %q", told, w.room.visible("7"))
+		if notified != 1 {
+			t.Errorf("%d of 1 were notified: %q", notified, w.adapter.visible("7"))
 		}
 	})
 }
 
-func TestAcceptFailsVisiblyWhenTheStoreIsGone(t *testing.T) {
+func TestAcceptReturnsStoreError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.start()
 		w.stop()
-		if err := w.gw.Accept(context.Background(), []chat.Inbound{w.message("7", "hi")}); err == nil {
+		if err := w.gw.Accept(context.Background(), []chat.Inbound{w.newMessage("7", "hi")}); err == nil {
 			t.Error("a message was accepted without a store")
 		}
 	})
 }
 
-// refusing is a store that refuses the next commits for good.
-type refusing struct {
+// A refusingStore fails the next commits permanently.
+type refusingStore struct {
 	gateway.Store
 	left atomic.Int32
 }
 
-func (s *refusing) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
+func (s *refusingStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
 	if s.left.Add(-1) >= 0 {
 		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
 	}
 	return s.Store.CommitTurn(ctx, c, m)
 }
 
-func TestACommitThatIsRefusedForGoodIsToldAndDoesNotBlockTheLane(t *testing.T) {
+func TestCommitFailureIsReportedAndUnblocksLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
-		w.set = func(o *gateway.Options) {
-			s := &refusing{Store: o.Store}
+		w.configure = func(o *gateway.Options) {
+			s := &refusingStore{Store: o.Store}
 			s.left.Store(1)
 			o.Store, o.Log = s, nil
 		}
 		w.start()
 		defer w.stop()
-		w.say("7", "hi")
-		w.settle(time.Minute)
-		w.say("7", "and now?")
-		w.settle(time.Minute)
-		got := w.room.visible("7")
+		w.sendText("7", "hi")
+		w.advance(time.Minute)
+		w.sendText("7", "and now?")
+		w.advance(time.Minute)
+		got := w.adapter.visible("7")
 		if len(got) != 2 || !strings.Contains(got[0], "Something went wrong on my side") || got[1] != "Fine again." {
 			t.Errorf("the person reads %q", got)
 		}

@@ -14,19 +14,19 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A library is a room that can be asked what it has, but does not tell.
-type library struct {
-	*room
+// An unsearchableAdapter implements Find, but every call fails.
+type unsearchableAdapter struct {
+	*fakeAdapter
 	err   error
 	asked int
 }
 
-func (l *library) Find(context.Context, chat.Outbound) (chat.Receipt, bool, error) {
+func (l *unsearchableAdapter) Find(context.Context, chat.Outbound) (chat.Receipt, bool, error) {
 	l.asked++
 	return chat.Receipt{}, false, l.err
 }
 
-func TestAPlatformThatDoesNotTellHoldsRepliesUpForAWhileOnly(t *testing.T) {
+func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
@@ -39,16 +39,16 @@ func TestAPlatformThatDoesNotTellHoldsRepliesUpForAWhileOnly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
-				l := &library{room: w.room, err: c.err}
-				w.set = func(o *gateway.Options) { o.Adapters = map[chat.Account]chat.Adapter{account: l}; o.Streaming = false }
+				l := &unsearchableAdapter{fakeAdapter: w.adapter, err: c.err}
+				w.configure = func(o *gateway.Options) { o.Adapters = map[chat.Account]chat.Adapter{account: l}; o.Streaming = false }
 				w.start()
 				defer w.stop()
-				w.room.fail(fault{op: "send", after: errors.New("the connection was cut")})
-				w.say("7", "a")
-				w.settle(time.Second)
-				w.say("7", "b")
-				w.settle(c.wait)
-				if d := cmp.Diff([]string{"One.", "(may be a repeat)\nOne.", "Two."}, w.room.visible("7")); d != "" {
+				w.adapter.addFaults(fault{op: "send", after: errors.New("the connection was cut")})
+				w.sendText("7", "a")
+				w.advance(time.Second)
+				w.sendText("7", "b")
+				w.advance(c.wait)
+				if d := cmp.Diff([]string{"One.", "(may be a repeat)\nOne.", "Two."}, w.adapter.visible("7")); d != "" {
 					t.Error(d)
 				}
 				if l.asked == 0 || (l.asked > 1) != c.asks {

@@ -26,11 +26,12 @@ import (
 	"hermesd/gateway/session"
 )
 
-// ranks are a person of each level, as the policy of ranked makes them.
-var ranks = map[access.Level]string{access.Guest: "9", access.Member: "8", access.Owner: "7"}
+// idOfLevel holds one user of each level, matching levelChecker.
+var idOfLevel = map[access.Level]string{access.Guest: "9", access.Member: "8", access.Owner: "7"}
 
-// ranked lets everybody in as a guest; 8 is a member and 7 the owner.
-func ranked(t *testing.T) *access.Checker {
+// levelChecker returns a checker that allows everyone as a guest; 8 is a member and 7
+// the owner.
+func levelChecker(t *testing.T) *access.Checker {
 	t.Helper()
 	c, err := access.New(access.Policy{
 		Config:   access.Config{Owners: []string{"7"}},
@@ -42,47 +43,47 @@ func ranked(t *testing.T) *access.Checker {
 	return c
 }
 
-func tooLow(name string, need, has access.Level) string {
+func levelTooLowText(name string, need, has access.Level) string {
 	return fmt.Sprintf("/%s is for people of level %s; you are %s.", name, need, has)
 }
 
-// Each command of the table, given by a person of each level, as text and as a
-// button: who is of a lower level reads that, and nothing happens. A button of
-// somebody else's is no way around it.
-func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
-	for has, id := range ranks {
+// Each command of the table is sent by a user of each level, as text and as a button:
+// users of a lower level get a denial, and nothing else happens. The button of another
+// user does not bypass the check.
+func TestLevelsOfCommandsAreEnforced(t *testing.T) {
+	for has, id := range idOfLevel {
 		t.Run(has.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
 				w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
-				w.set = func(o *gateway.Options) {
-					o.Access = ranked(t)
+				w.configure = func(o *gateway.Options) {
+					o.Access = levelChecker(t)
 					o.Restart = func() { t.Error("it restarted") }
 				}
 				w.start()
 				defer w.stop()
-				w.say(id, "hello")
-				w.settle(time.Second)
+				w.sendText(id, "hello")
+				w.advance(time.Second)
 				table := w.gw.Commands().All()
 				for _, c := range table {
 					if c.Level <= has {
 						continue
 					}
 					for _, name := range append([]string{c.Name}, c.Aliases...) {
-						w.refusedText(id, "/"+name, tooLow(c.Name, c.Level, has))
-						w.refusedText(id, "/"+strings.ToUpper(name)+"@bot on off all now", tooLow(c.Name, c.Level, has))
+						w.expectRefusedText(id, "/"+name, levelTooLowText(c.Name, c.Level, has))
+						w.expectRefusedText(id, "/"+strings.ToUpper(name)+"@bot on off all now", levelTooLowText(c.Name, c.Level, has))
 					}
-					press := w.message(id, "/"+c.Name+" now")
+					press := w.newMessage(id, "/"+c.Name+" now")
 					press.Kind = chat.Callback
-					w.refused(press, tooLow(c.Name, c.Level, has))
+					w.expectRefused(press, levelTooLowText(c.Name, c.Level, has))
 				}
 				for _, c := range table {
-					if c.Level <= has && c.Name != "pause" { // it would hold up the others
-						seen := len(w.room.visible(id))
-						w.say(id, "/"+c.Name)
-						w.settle(time.Second)
-						for _, text := range w.room.visible(id)[seen:] {
-							if text == tooLow(c.Name, c.Level, has) {
+					if c.Level <= has && c.Name != "pause" { // it would block the other cases
+						seen := len(w.adapter.visible(id))
+						w.sendText(id, "/"+c.Name)
+						w.advance(time.Second)
+						for _, text := range w.adapter.visible(id)[seen:] {
+							if text == levelTooLowText(c.Name, c.Level, has) {
 								t.Errorf("/%s is refused to a person of level %s", c.Name, has)
 							}
 						}
@@ -93,45 +94,47 @@ func TestEveryCommandIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 	}
 }
 
-func (w *harness) refusedText(by, text, want string) { w.refused(w.message(by, text), want) }
+func (w *harness) expectRefusedText(by, text, want string) {
+	w.expectRefused(w.newMessage(by, text), want)
+}
 
-// refused offers in, and reports whatever but want is said.
-func (w *harness) refused(in chat.Inbound, want string) {
+// expectRefused accepts in and checks that want is the only message sent.
+func (w *harness) expectRefused(in chat.Inbound, want string) {
 	w.t.Helper()
-	seen := len(w.room.visible(""))
-	w.offer(in)
-	w.settle(time.Second)
-	if got := w.room.visible("")[seen:]; len(got) != 1 || got[0] != want {
+	seen := len(w.adapter.visible(""))
+	w.accept(in)
+	w.advance(time.Second)
+	if got := w.adapter.visible("")[seen:]; len(got) != 1 || got[0] != want {
 		w.t.Errorf("%q by %s says %q, want %q", in.Text, in.Sender.ID, got, want)
 	}
 }
 
-// A tallied tool knows how often it ran.
-type tallied struct {
+// A countingTool counts its runs.
+type countingTool struct {
 	name string
 	ran  int
 }
 
-func (c *tallied) Spec() tool.Spec {
+func (c *countingTool) Spec() tool.Spec {
 	return tool.Spec{Tool: llm.Tool{Name: c.name, Description: "counts", Schema: []byte(`{"type":"object"}`)}, Effect: tool.Pure}
 }
 
-func (c *tallied) Run(context.Context, tool.Call) (string, error) { c.ran++; return "done", nil }
+func (c *countingTool) Run(context.Context, tool.Call) (string, error) { c.ran++; return "done", nil }
 
-// byLevel is who may use which tool, and nothing else.
-func byLevel(_ session.Record, by access.Principal, name string) error {
+// checkToolLevel allows tools by level only.
+func checkToolLevel(_ session.Record, by access.Principal, name string) error {
 	if need := access.ToolLevel(name); by.Level < need {
 		return fmt.Errorf("%s is for people of level %s; who asks is %s", name, need, by.Level)
 	}
 	return nil
 }
 
-// tooled gives a world a tool of each name in the table, and one that is not in
-// it; the model calls all of them whenever it is told "use".
-func (w *harness) tooled() map[string]*tallied {
-	all := map[string]*tallied{}
+// addLevelTools adds a tool of each name in the table, and one that is not in it; the
+// model calls all of them whenever a message contains "use".
+func (w *harness) addLevelTools() map[string]*countingTool {
+	all := map[string]*countingTool{}
 	for _, name := range append(slices.Sorted(maps.Keys(access.ToolLevels())), "brand_new") {
-		all[name] = &tallied{name: name}
+		all[name] = &countingTool{name: name}
 		w.tools = append(w.tools, all[name])
 	}
 	w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
@@ -144,21 +147,21 @@ func (w *harness) tooled() map[string]*tallied {
 		}
 		return a
 	}
-	w.set = func(o *gateway.Options) { o.Access, o.CheckTool = ranked(w.t), byLevel }
+	w.configure = func(o *gateway.Options) { o.Access, o.CheckTool = levelChecker(w.t), checkToolLevel }
 	return all
 }
 
-// Each tool of the table, called for a person of each level.
-func TestEveryToolIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
-	for has, id := range ranks {
+// Each tool of the table is called for a user of each level.
+func TestLevelsOfToolsAreEnforced(t *testing.T) {
+	for has, id := range idOfLevel {
 		t.Run(has.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
-				all := w.tooled()
+				all := w.addLevelTools()
 				w.start()
 				defer w.stop()
-				w.say(id, "use them")
-				w.settle(time.Minute)
+				w.sendText(id, "use them")
+				w.advance(time.Minute)
 				for name, c := range all {
 					if may := access.ToolLevel(name) <= has; may != (c.ran == 1) || c.ran > 1 {
 						t.Errorf("%s ran %d times for a person of level %s", name, c.ran, has)
@@ -172,16 +175,16 @@ func TestEveryToolIsRefusedToWhoIsOfALowerLevel(t *testing.T) {
 	}
 }
 
-// In a conversation that people share, what waits becomes one input. It may do
-// what the least of those who wrote it may.
-func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
+// In a shared conversation, waiting messages of several users become one input, with
+// the lowest of their levels.
+func TestLevelsMergedInputHasLowestLevel(t *testing.T) {
 	for name, order := range map[string][]string{
 		"the owner last": {"9", "7"}, "the owner first": {"7", "9"}, "a member in between": {"7", "9", "8"}, "the owner alone": {"7", "7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
-				all := w.tooled()
+				all := w.addLevelTools()
 				hold := make(chan struct{})
 				use := w.model.Default
 				w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
@@ -193,18 +196,18 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 				defer w.stop()
 				least := access.Owner
 				for i, id := range order {
-					for level, who := range ranks {
+					for level, who := range idOfLevel {
 						if who == id {
 							least = min(least, level)
 						}
 					}
-					in := w.message(id, fmt.Sprintf("use them, I say for the %dth time", i))
+					in := w.newMessage(id, fmt.Sprintf("use them, I say for the %dth time", i))
 					in.Address.Kind, in.Address.Chat, in.Address.Thread = chat.Thread, "-100", "5"
-					w.offer(in)
-					w.settle(100 * time.Millisecond)
+					w.accept(in)
+					w.advance(100 * time.Millisecond)
 				}
 				close(hold)
-				w.settle(time.Minute)
+				w.advance(time.Minute)
 				said := w.transcript()[0].Text()
 				for i := range order {
 					if !strings.Contains(said, fmt.Sprintf("the %dth time", i)) {
@@ -213,7 +216,7 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 				}
 				for name, c := range all {
 					if may := access.ToolLevel(name) <= least; may != (c.ran > 0) {
-						t.Errorf("%s, for people of level %s, ran %d times for a %s", name, access.ToolLevel(name), c.ran, least)
+						t.Errorf("%s, which requires level %s, ran %d times for a %s", name, access.ToolLevel(name), c.ran, least)
 					}
 				}
 			})
@@ -221,8 +224,8 @@ func TestWordsOfSeveralPeopleMayDoWhatTheLeastOfThemMay(t *testing.T) {
 	}
 }
 
-// events returns the values of the constants of type chat.Event.
-func events(t *testing.T) (out []chat.EventKind) {
+// eventKinds returns the values of the constants of type chat.EventKind.
+func eventKinds(t *testing.T) (out []chat.EventKind) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("chat", "*.go"))
 	if err != nil || len(files) == 0 {
@@ -250,10 +253,10 @@ func events(t *testing.T) (out []chat.EventKind) {
 	return out
 }
 
-// Whatever kind of thing a stranger does, wherever: nothing of it waits, runs, is
-// said or is kept. Kinds that come later are asked too.
-func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
-	full := func(in *chat.Inbound) { // everything an event can carry
+// Whatever kind of event an unauthorized user causes, in any chat: nothing of it waits,
+// runs, is answered or is stored. Kinds added later are covered as well.
+func TestLevelsUnauthorizedEventsHaveNoEffect(t *testing.T) {
+	full := func(in *chat.Inbound) { // everything that an event can contain
 		in.Text = "/stop canary"
 		in.Files = []chat.File{{Kind: chat.Photo, Ref: "canary", Name: "canary"}}
 		in.ReplyTo = &chat.Quote{ID: "1", Text: "canary"}
@@ -263,7 +266,7 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 		in.Addressed = true
 	}
 	kinds := map[string]func(*chat.Inbound){}
-	for _, e := range events(t) {
+	for _, e := range eventKinds(t) {
 		kinds[string(e)] = func(in *chat.Inbound) { in.Kind = e }
 	}
 	kinds["a reaction, which is no event yet"] = func(in *chat.Inbound) { in.Kind = "reaction" }
@@ -275,14 +278,14 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 					w := newHarness(t, llmtest.Say("Yes."))
 					w.start()
 					defer w.stop()
-					w.say("7", "hello")
-					w.settle(time.Second)
-					in := w.message("666", "")
+					w.sendText("7", "hello")
+					w.advance(time.Second)
+					in := w.newMessage("666", "")
 					full(&in)
 					change(&in)
 					in.Address.Kind = place
-					w.offer(in)
-					w.settle(time.Minute)
+					w.accept(in)
+					w.advance(time.Minute)
 					if got := w.outcome(in.IdempotencyKey); !strings.HasPrefix(got, "silent(") {
 						t.Errorf("it ends as %s", got)
 					}
@@ -294,10 +297,10 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.Principal.Level != access.Nobody {
 						t.Errorf("kept of it: %s", kept)
 					}
-					if lanes, rows := w.open(); len(lanes)+len(rows) > 0 {
+					if lanes, rows := w.unfinished(); len(lanes)+len(rows) > 0 {
 						t.Errorf("open: %v, %v", lanes, rows)
 					}
-					if got := w.room.visible(""); len(got) != 1 || len(w.model.Requests()) != 1 {
+					if got := w.adapter.visible(""); len(got) != 1 || len(w.model.Requests()) != 1 {
 						t.Errorf("visible %q after %d requests", got, len(w.model.Requests()))
 					}
 				})
@@ -310,7 +313,7 @@ func TestEveryKindOfEventIsCheckedOnce(t *testing.T) {
 // access, again, which repeats what an authorized user asked for, and entryFor,
 // which checks the creator of a scheduled prompt; and
 // only Accept offers entries to the store.
-func TestNothingElseMakesAnEntry(t *testing.T) {
+func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
 	makers, offers := map[string]bool{}, map[string]bool{}
 	walkFuncs(t, ".", func(name string, n ast.Node) {
 		switch n := n.(type) {
@@ -325,10 +328,10 @@ func TestNothingElseMakesAnEntry(t *testing.T) {
 		}
 	})
 	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"createEntry", "entryFor", "newRetryEntry"}) {
-		t.Errorf("entries are made in %v; whoever speaks has to pass the check", got)
+		t.Errorf("entries are created in %v; every sender must be checked", got)
 	}
 	if got := slices.Sorted(maps.Keys(offers)); !slices.Equal(got, []string{"Accept"}) {
-		t.Errorf("entries are offered in %v", got)
+		t.Errorf("entries are accepted in %v", got)
 	}
 }
 
@@ -360,29 +363,29 @@ func walkFuncs(t *testing.T, dir string, visit func(name string, n ast.Node)) {
 	}
 }
 
-// Whatever a platform says, nobody changes the words of somebody else.
-func TestAnEditChangesNobodyElsesMessage(t *testing.T) {
+// Whatever a platform delivers, a user cannot edit the message of another user.
+func TestEditByAnotherSenderIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		hold := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "Yes.", Wait: hold} }
-		w.set = func(o *gateway.Options) { o.Access, o.Mode = ranked(t), "queue" }
+		w.configure = func(o *gateway.Options) { o.Access, o.Mode = levelChecker(t), "queue" }
 		w.start()
 		defer w.stop()
 		in := func(by, text string) chat.Inbound {
-			m := w.message(by, text)
+			m := w.newMessage(by, text)
 			m.Address.Kind, m.Address.Chat, m.Address.Thread = chat.Thread, "-100", "5"
 			return m
 		}
-		w.offer(in("7", "first"))
+		w.accept(in("7", "first"))
 		waits := in("7", "the owner's words")
-		w.offer(waits)
-		w.settle(time.Second)
+		w.accept(waits)
+		w.advance(time.Second)
 		edit := in("9", "the guest's words")
 		edit.Kind, edit.EditedKey = chat.Edit, waits.IdempotencyKey
-		w.offer(edit)
+		w.accept(edit)
 		close(hold)
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		if got := w.outcome(edit.IdempotencyKey); got != "silent(edit_too_late)" {
 			t.Errorf("the edit ends as %s", got)
 		}

@@ -23,19 +23,19 @@ import (
 	"hermesd/hygiene"
 )
 
-// A plan is a day of a conversation: what is said and done, how long each thing
-// takes, and where the daemon dies.
+// A plan is a day of a conversation: the actions, how long each takes, and where the
+// daemon is killed.
 type plan struct {
 	mode   inbox.Mode
-	deeds  []deed
+	deeds  []action
 	passes []string // how each compaction goes: "", "fails", "panics", "slow", "rests"
-	kills  []int    // points to die at, each counted from the last death
+	kills  []int    // points to kill at, each counted from the last kill
 	long   int
 	limit  int
-	forget bool // conversations are read from the store for each turn
+	forget bool // transcripts are loaded from the store for each turn
 }
 
-type deed struct {
+type action struct {
 	text string
 	wait time.Duration // after it
 }
@@ -43,8 +43,8 @@ type deed struct {
 var plans = rapid.Custom(func(t *rapid.T) plan {
 	waits := []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, time.Minute, 5 * time.Minute}
 	texts := []string{"talk", "talk", "talk", "work", "work", "bad", "/stop", "/new", "/compress", "/model second", "/model scripted", "/reload"}
-	one := rapid.Custom(func(t *rapid.T) deed {
-		return deed{rapid.SampledFrom(texts).Draw(t, "text"), rapid.SampledFrom(waits).Draw(t, "wait")}
+	one := rapid.Custom(func(t *rapid.T) action {
+		return action{rapid.SampledFrom(texts).Draw(t, "text"), rapid.SampledFrom(waits).Draw(t, "wait")}
 	})
 	return plan{
 		mode:   rapid.SampledFrom([]inbox.Mode{inbox.Interrupt, inbox.Queue, inbox.Steer}).Draw(t, "mode"),
@@ -57,13 +57,13 @@ var plans = rapid.Custom(func(t *rapid.T) plan {
 	}
 })
 
-// A moody engine does as the plan says.
-type moody struct {
-	mortal
+// A plannedEngine compacts as the plan says.
+type plannedEngine struct {
+	killableEngine
 	p *plan
 }
 
-func (m *moody) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
+func (m *plannedEngine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	mood := ""
 	if len(m.p.passes) > 0 {
 		mood, m.p.passes = m.p.passes[0], m.p.passes[1:]
@@ -76,20 +76,20 @@ func (m *moody) Compress(ctx context.Context, v agent.ContextView) (agent.Compac
 	case "rests":
 		return agent.Compaction{}, agent.ErrCoolingDown
 	case "slow":
-		if err := pause(ctx, 45*time.Second); err != nil {
+		if err := sleep(ctx, 45*time.Second); err != nil {
 			return agent.Compaction{}, err
 		}
 	}
-	return m.mortal.Compress(ctx, v)
+	return m.killableEngine.Compress(ctx, v)
 }
 
-// day plays a plan, and judges what is left of it.
-func (p plan) day(t *testing.T) {
-	s := scenario{long: p.long, limit: p.limit}.sweep(t, 0)
+// run executes a plan and checks the stored state.
+func (p plan) run(t *testing.T) {
+	s := scenario{long: p.long, limit: p.limit}.newSweep(t, 0)
 	answer := s.model.Default
 	s.model.Default = func(r llmtest.Recorded) llmtest.Answer {
-		if strings.HasPrefix(said(r), "bad") {
-			return llmtest.Fail([]llm.Class{llm.Format, llm.Auth, llm.ContextOverflow}[len(said(r))%3])
+		if strings.HasPrefix(newestUserText(r), "bad") {
+			return llmtest.Fail([]llm.Class{llm.Format, llm.Auth, llm.ContextOverflow}[len(newestUserText(r))%3])
 		}
 		a := answer(r)
 		a.Delay = time.Second
@@ -97,8 +97,8 @@ func (p plan) day(t *testing.T) {
 	}
 	moods := p
 	moods.passes = slices.Clone(p.passes)
-	set := s.set
-	s.set = func(o *gateway.Options) {
+	set := s.configure
+	s.configure = func(o *gateway.Options) {
 		set(o)
 		o.Mode = p.mode
 		if p.forget {
@@ -107,7 +107,7 @@ func (p plan) day(t *testing.T) {
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
-				return &moody{mortal{folder{limit: p.limit}, s.reaper}, &moods}, nil
+				return &plannedEngine{killableEngine{foldingEngine{limit: p.limit}, s.reaper}, &moods}, nil
 			},
 		}
 	}
@@ -127,31 +127,31 @@ func (p plan) day(t *testing.T) {
 			text = fmt.Sprintf("%s %s%d", text, strings.Repeat("x", i), i)
 		}
 		if text == "/reload" {
-			s.extra += " more"
+			s.systemMessage += " more"
 		}
-		m := s.message("7", text)
+		m := s.newMessage("7", text)
 		s.offered = append(s.offered, m)
-		s.give(m)
-		s.settle(d.wait)
+		s.deliver(m)
+		s.advance(d.wait)
 		if s.reaper.killed() {
-			s.declared()
-			s.resurrect()
+			s.checkBreaks()
+			s.restart()
 		}
 	}
-	s.settle(time.Hour)
+	s.advance(time.Hour)
 	if s.reaper.killed() {
-		s.declared()
-		s.resurrect()
+		s.checkBreaks()
+		s.restart()
 	}
 	s.reaper.mu.Lock()
 	s.reaper.at = 0
 	s.reaper.mu.Unlock()
-	s.sound()
+	s.checkInvariants()
 	s.stop()
 }
 
-// sound judges what holds after any day.
-func (s *sweep) sound() {
+// checkInvariants checks what must hold after any day.
+func (s *killSweep) checkInvariants() {
 	s.t.Helper()
 	ids := map[string]int{}
 	recs, err := s.store.Sessions(s.t.Context(), 0)
@@ -159,8 +159,8 @@ func (s *sweep) sound() {
 		s.t.Fatal(err)
 	}
 	for _, rec := range recs {
-		s.legal(rec)
-		for _, text := range s.ever(rec) {
+		s.checkTranscript(rec)
+		for _, text := range s.sessionTexts(rec) {
 			if strings.HasPrefix(text, "done: ") {
 				ids[text]++
 				continue
@@ -173,7 +173,7 @@ func (s *sweep) sound() {
 		}
 	}
 	shown := map[string]int{}
-	for _, text := range s.room.visible("7") {
+	for _, text := range s.adapter.visible("7") {
 		shown[text]++
 	}
 	for _, m := range s.offered {
@@ -193,7 +193,7 @@ func (s *sweep) sound() {
 			s.t.Errorf("the tool that may run once ran %d times with %s", n, input)
 		}
 	}
-	if lanes, rows := s.open(); len(lanes)+len(rows) != 0 {
+	if lanes, rows := s.unfinished(); len(lanes)+len(rows) != 0 {
 		s.t.Errorf("left open: %v, %+v", lanes, rows)
 	}
 	if err := s.store.Verify(s.t.Context()); err != nil {
@@ -201,7 +201,7 @@ func (s *sweep) sound() {
 	}
 }
 
-func (s *sweep) legal(rec session.Record) {
+func (s *killSweep) checkTranscript(rec session.Record) {
 	s.t.Helper()
 	rows, err := s.store.Transcript(s.t.Context(), rec.ID, 0)
 	if err != nil {
@@ -221,9 +221,8 @@ func (s *sweep) legal(rec session.Record) {
 	}
 }
 
-// TestNoDayLosesOrDoublesAnything plays days drawn at random, the same ones each
-// time.
-func TestNoDayLosesOrDoublesAnything(t *testing.T) {
+// TestRandomDaysLoseAndRepeatNothing runs random plans, the same ones in each run.
+func TestRandomDaysLoseAndRepeatNothing(t *testing.T) {
 	for seed := range days {
 		p := plans.Example(seed)
 		t.Run(fmt.Sprint("day ", seed), func(t *testing.T) {
@@ -233,7 +232,7 @@ func TestNoDayLosesOrDoublesAnything(t *testing.T) {
 						t.Logf("%+v", p)
 					}
 				}()
-				p.day(t)
+				p.run(t)
 			})
 		})
 	}

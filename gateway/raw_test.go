@@ -19,51 +19,51 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A rawRoom is a platform whose clients read Markdown and wait for answers.
-type rawRoom struct {
-	*room
-	mu    sync.Mutex // guards what follows
+// A rawAdapter is a platform whose clients read Markdown and wait for answers.
+type rawAdapter struct {
+	*fakeAdapter
+	mu    sync.Mutex // guards the fields below
 	shown []chat.Outbound
 }
 
-func (r *rawRoom) Capabilities() chat.Capabilities {
+func (r *rawAdapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: 10, TextSize: func(t chat.RichText) int { return len(t.Text) }, EditInterval: 50 * time.Millisecond, RawMarkdown: true}
 }
 
-func (r *rawRoom) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
+func (r *rawAdapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	r.note(m)
-	return r.room.Send(ctx, m)
+	return r.fakeAdapter.Send(ctx, m)
 }
 
-func (r *rawRoom) Edit(ctx context.Context, id string, m chat.Outbound) error {
+func (r *rawAdapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	r.note(m)
-	return r.room.Edit(ctx, id, m)
+	return r.fakeAdapter.Edit(ctx, id, m)
 }
 
-func (r *rawRoom) note(m chat.Outbound) {
+func (r *rawAdapter) note(m chat.Outbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shown = append(r.shown, m)
 }
 
-// playRaw gives one message to the scripted model and returns what a raw
-// platform is shown, in order.
+// playRaw sends one message to the scripted model and returns the outbound messages of
+// a raw platform, in order.
 func playRaw(t *testing.T, masker *secret.Masker, answers ...llmtest.Answer) []chat.Outbound {
 	t.Helper()
 	w := newHarness(t, answers...)
-	raw := &rawRoom{room: w.room}
-	w.tools = []tool.Tool{lookup{}}
-	w.set = func(o *gateway.Options) {
+	raw := &rawAdapter{fakeAdapter: w.adapter}
+	w.tools = []tool.Tool{lookupTool{}}
+	w.configure = func(o *gateway.Options) {
 		o.Adapters, o.Masker, o.Progress = map[chat.Account]chat.Adapter{account: raw}, masker, "all"
 	}
 	w.start()
-	w.say("7", "hello")
-	w.settle(time.Hour)
+	w.sendText("7", "hello")
+	w.advance(time.Hour)
 	w.stop()
 	return raw.shown
 }
 
-func TestARawPlatformIsShownBeginningsOfTheFinalMarkdown(t *testing.T) {
+func TestRawPreviewsArePrefixesOfFinalText(t *testing.T) {
 	const md = "# Title\n\n**bold** and `code`, *much* longer than ten bytes\n\n- one\n- two"
 	synctest.Test(t, func(t *testing.T) {
 		shown := playRaw(t, nil,
@@ -90,7 +90,7 @@ func TestARawPlatformIsShownBeginningsOfTheFinalMarkdown(t *testing.T) {
 	})
 }
 
-func TestARawPreviewStopsAheadOfASecret(t *testing.T) {
+func TestRawPreviewStopsBeforeSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &secret.Masker{}
 		m.Add("sk-verysecret-0123456789")
@@ -107,7 +107,7 @@ func TestARawPreviewStopsAheadOfASecret(t *testing.T) {
 	})
 }
 
-func TestARawPlatformIsToldWhatAFailureIs(t *testing.T) {
+func TestRawFailureHasPurpose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shown := playRaw(t, nil, llmtest.Fail(llm.Auth))
 		if len(shown) != 1 || shown[0].ReplyContext.Purpose != chat.PurposeFailure || shown[0].ReplyContext.IDs[0] != "1" || !strings.Contains(shown[0].Text.Text, "refuses the key") {
@@ -116,12 +116,12 @@ func TestARawPlatformIsToldWhatAFailureIs(t *testing.T) {
 	})
 }
 
-func TestOtherPlatformsAreToldNothingOfIt(t *testing.T) {
+func TestRawContextIsAbsentElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("hi"))
 		w.start()
-		w.say("7", "hello")
-		w.settle(time.Minute)
+		w.sendText("7", "hello")
+		w.advance(time.Minute)
 		rows, err := w.store.Outbox(t.Context(), true)
 		if err != nil || len(rows) != 1 || rows[0].Msg.ReplyContext != nil || rows[0].Role != outbox.Reply {
 			t.Errorf("rows %+v, %v", rows, err)

@@ -17,7 +17,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
+func TestPrefixOnlyGrowsAcrossRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
@@ -25,11 +25,11 @@ func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
 		for i := range 6 {
 			if i == 3 {
 				w.stop()
-				time.Sleep(24 * time.Hour) // another day: the frozen prompt keeps its date
+				time.Sleep(24 * time.Hour) // the frozen prompt keeps its date
 				w.start()
 			}
-			w.say("7", fmt.Sprint("message ", i))
-			w.settle(time.Minute)
+			w.sendText("7", fmt.Sprint("message ", i))
+			w.advance(time.Minute)
 		}
 		w.stop()
 		reqs := w.model.Requests()
@@ -48,71 +48,71 @@ func TestThePrefixOnlyGrowsAndSurvivesARestart(t *testing.T) {
 	})
 }
 
-func TestADisturbedStopKeepsTheTurnForTheNextStart(t *testing.T) {
+func TestStopKeepsInterruptedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})}, llmtest.Say("Here I am again."))
 		w.start()
-		w.say("7", "hi")
-		w.settle(time.Second)
+		w.sendText("7", "hi")
+		w.advance(time.Second)
 		begin := time.Now()
 		w.stop()
 		if d := time.Since(begin); d < time.Minute || d > 65*time.Second {
 			t.Errorf("the stop took %v", d)
 		}
 		w.start()
-		w.settle(time.Minute)
-		if diff := cmp.Diff([]string{"Here I am again."}, w.room.visible("7")); diff != "" {
+		w.advance(time.Minute)
+		if diff := cmp.Diff([]string{"Here I am again."}, w.adapter.visible("7")); diff != "" {
 			t.Error(diff)
 		}
 		w.stop()
 	})
 }
 
-func TestMessagesAreAcceptedWhileTheDaemonStops(t *testing.T) {
+func TestStopAcceptsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		w := newHarness(t, llmtest.Answer{Text: "done", Wait: hold}, llmtest.Say("to the late one"))
 		w.start()
-		w.say("7", "hi")
-		w.settle(time.Second)
+		w.sendText("7", "hi")
+		w.advance(time.Second)
 		stopped := make(chan struct{})
 		go func() { w.stop(); close(stopped) }()
-		w.settle(time.Second)
-		w.say("8", "still there?")
+		w.advance(time.Second)
+		w.sendText("8", "still there?")
 		close(hold)
 		<-stopped
 		w.start()
-		w.settle(time.Minute)
-		if got := w.room.visible("8"); len(got) != 1 {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("8"); len(got) != 1 {
 			t.Errorf("the late message got %q", got)
 		}
 		w.stop()
 	})
 }
 
-func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T) {
+func TestQuarantineAfterTwoCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			if strings.Contains(r.Newest(), "poison") {
-				return llmtest.Answer{Wait: make(chan struct{})} // the daemon dies before it ends
+				return llmtest.Answer{Wait: make(chan struct{})} // the daemon is killed before it ends
 			}
 			return llmtest.Say("re: " + r.Newest())
 		}
-		w.set = func(o *gateway.Options) { o.Mode = inbox.Queue }
+		w.configure = func(o *gateway.Options) { o.Mode = inbox.Queue }
 		w.start()
-		w.say("7", "poison")
-		w.say("7", "and what comes after")
+		w.sendText("7", "poison")
+		w.sendText("7", "and what comes after")
 		for range 2 {
-			w.settle(time.Second)
+			w.advance(time.Second)
 			w.kill()
 			w.start()
 		}
 		defer w.stop()
-		w.settle(time.Minute)
-		got := w.room.visible("7")
+		w.advance(time.Minute)
+		got := w.adapter.visible("7")
 		if len(got) != 2 || !strings.Contains(got[0], "I set this message aside: the daemon died 2 times") || got[1] != "re: and what comes after" {
-			t.Errorf("the person reads %q\n%s", got, w.room.history())
+			t.Errorf("the person reads %q\n%s", got, w.adapter.history())
 		}
 		if o := w.outcome("7:1"); o != "failed(set aside)" {
 			t.Errorf("the message ended %s", o)
@@ -120,7 +120,7 @@ func TestAMessageThatKillsTheDaemonTwiceIsSetAsideAndTheLaneGoesOn(t *testing.T)
 	})
 }
 
-func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
+func TestQuarantineNotWithManyTurnsAtCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		var hang atomic.Bool
@@ -133,39 +133,39 @@ func TestWithManyTurnsUnderWayACrashIsNobodysFault(t *testing.T) {
 		}
 		w.start()
 		for i := range 10 {
-			w.say(fmt.Sprint(1000+i), "hello")
+			w.sendText(fmt.Sprint(1000+i), "hello")
 		}
 		for range 3 {
-			w.settle(time.Second)
+			w.advance(time.Second)
 			w.kill()
 			w.start()
 		}
 		defer w.stop()
-		w.settle(time.Second)
+		w.advance(time.Second)
 		hang.Store(false)
 		w.kill()
 		w.start()
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		for i := range 10 {
-			if got := w.room.visible(fmt.Sprint(1000 + i)); len(got) != 1 || got[0] != "re: hello" {
+			if got := w.adapter.visible(fmt.Sprint(1000 + i)); len(got) != 1 || got[0] != "re: hello" {
 				t.Errorf("%d reads %q", 1000+i, got)
 			}
 		}
 	})
 }
 
-func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
+func TestResumedTurnMustBeRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Wait: make(chan struct{})})
 		w.start()
-		w.say("7", "is it raining?")
-		w.settle(time.Second)
+		w.sendText("7", "is it raining?")
+		w.advance(time.Second)
 		w.kill()
 		time.Sleep(3 * time.Hour)
 		w.start()
 		defer w.stop()
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too long ago to go on by myself") {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too long ago to go on by myself") {
 			t.Errorf("the person reads %q", got)
 		}
 		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "is it raining?" {
@@ -174,16 +174,16 @@ func TestATurnThatWasCutShortLongAgoIsNotResumed(t *testing.T) {
 	})
 }
 
-func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
+func TestBacklogNotifiesSenderOfOldMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.start()
 		defer w.stop()
-		m := w.message("7", "from the day before yesterday")
+		m := w.newMessage("7", "from the day before yesterday")
 		m.SentAt = time.Now().Add(-48 * time.Hour)
-		w.offer(m)
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
+		w.accept(m)
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 1 || !strings.Contains(got[0], "too old to answer by myself") {
 			t.Errorf("the person reads %q", got)
 		}
 		if tr := w.transcript(); len(tr) != 2 || tr[0].Text() != "from the day before yesterday" {
@@ -192,35 +192,35 @@ func TestAMessageThatIsTooOldIsToldSo(t *testing.T) {
 	})
 }
 
-// Somebody will come back for what runs in the background.
-func TestAConversationThatRunsSomethingInTheBackgroundDoesNotStartOverByItself(t *testing.T) {
+// Users return to background commands.
+func TestResetWaitsForBackgroundCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
 		var running atomic.Int64
 		running.Store(1)
-		w.set = func(o *gateway.Options) {
+		w.configure = func(o *gateway.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 			o.BackgroundCommands = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
 		}
 		w.start()
 		defer w.stop()
 		for _, said := range []string{"first", "second"} {
-			w.say("7", said)
-			w.settle(2 * time.Hour)
+			w.sendText("7", said)
+			w.advance(2 * time.Hour)
 		}
 		running.Store(0)
-		w.say("7", "third")
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 4 || got[1] != "Two." || !strings.HasPrefix(got[2], "A new conversation begins,") {
+		w.sendText("7", "third")
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 4 || got[1] != "Two." || !strings.HasPrefix(got[2], "A new conversation begins,") {
 			t.Errorf("the person reads %q", got)
 		}
 	})
 }
 
-// TestHowOldAMessageIsThePlatformSays: our clock may be wrong by days.
-func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
+// The clock of the host may be wrong by days.
+func TestBacklogUsesPlatformClock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		ahead, stamp time.Duration // of our clock; of the message, by it
+		ahead, stamp time.Duration // of the host's clock; of the message, by that clock
 		late         bool
 	}{
 		"our clock is right":                   {0, -48 * time.Hour, true},
@@ -232,14 +232,14 @@ func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("Here I am."))
-				w.room.ahead = tt.ahead
+				w.adapter.clockAhead = tt.ahead
 				w.start()
 				defer w.stop()
-				m := w.message("7", "are you there?")
+				m := w.newMessage("7", "are you there?")
 				m.SentAt = time.Now().Add(tt.stamp)
-				w.offer(m)
-				w.settle(time.Minute)
-				if got := w.room.visible("7"); len(got) != 1 || strings.Contains(got[0], "too old to answer") != tt.late {
+				w.accept(m)
+				w.advance(time.Minute)
+				if got := w.adapter.visible("7"); len(got) != 1 || strings.Contains(got[0], "too old to answer") != tt.late {
 					t.Errorf("the person reads %q", got)
 				}
 			})
@@ -247,19 +247,19 @@ func TestHowOldAMessageIsThePlatformSays(t *testing.T) {
 	}
 }
 
-func TestAConversationStartsOverByThePolicyAndSaysSo(t *testing.T) {
+func TestResetByPolicyNotifiesUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
-		w.set = func(o *gateway.Options) {
+		w.configure = func(o *gateway.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
 		w.start()
 		defer w.stop()
-		w.say("7", "first")
-		w.settle(2 * time.Hour)
-		w.say("7", "second")
-		w.settle(time.Minute)
-		got := w.room.visible("7")
+		w.sendText("7", "first")
+		w.advance(2 * time.Hour)
+		w.sendText("7", "second")
+		w.advance(time.Minute)
+		got := w.adapter.visible("7")
 		if len(got) != 3 || !strings.HasPrefix(got[1], "A new conversation begins, because nothing was said for 2 hours.") || got[2] != "Two." {
 			t.Errorf("the person reads %q", got)
 		}

@@ -23,7 +23,7 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// A fullStore takes no writes of the road while it is full.
+// A fullStore fails all writes of the pipeline while it is full.
 type fullStore struct {
 	gateway.Store
 	full atomic.Bool
@@ -99,15 +99,15 @@ func (s *fullStore) SetValue(ctx context.Context, key string, v []byte) error {
 	return s.Store.SetValue(ctx, key, v)
 }
 
-// filling is a world whose store can be full.
-func filling(t *testing.T, answers ...llmtest.Answer) (*harness, *fullStore) {
+// newFullDiskHarness returns a harness with a store that can be full.
+func newFullDiskHarness(t *testing.T, answers ...llmtest.Answer) (*harness, *fullStore) {
 	w, s := newHarness(t, answers...), &fullStore{}
-	w.set = func(o *gateway.Options) { s.Store, o.Store, o.Log = o.Store, s, nil }
+	w.configure = func(o *gateway.Options) { s.Store, o.Store, o.Log = o.Store, s, nil }
 	return w, s
 }
 
-// insist offers an event until it is taken, as platforms do.
-func (w *harness) insist(in chat.Inbound) {
+// acceptUntilStored offers an event until it is accepted, as platforms do.
+func (w *harness) acceptUntilStored(in chat.Inbound) {
 	go func() {
 		for w.gw.Accept(w.t.Context(), []chat.Inbound{in}) != nil {
 			time.Sleep(30 * time.Second)
@@ -115,116 +115,115 @@ func (w *harness) insist(in chat.Inbound) {
 	}()
 }
 
-func TestWhoCannotBeAnsweredForAFullDiskIsToldOnce(t *testing.T) {
+func TestStoreOutageNotifiesEachChatOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, s := filling(t)
+		w, s := newFullDiskHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
 		w.start()
 		defer w.stop()
 		s.full.Store(true)
-		w.insist(w.message("7", "one"))
-		w.settle(time.Second)
-		w.insist(w.message("7", "two"))
-		w.insist(w.message("8", "three"))
-		w.insist(w.message("666", "a stranger"))
-		w.settle(3 * time.Hour)
+		w.acceptUntilStored(w.newMessage("7", "one"))
+		w.advance(time.Second)
+		w.acceptUntilStored(w.newMessage("7", "two"))
+		w.acceptUntilStored(w.newMessage("8", "three"))
+		w.acceptUntilStored(w.newMessage("666", "a stranger"))
+		w.advance(3 * time.Hour)
 		for id, want := range map[string]int{"7": 1, "8": 1, "666": 0} {
-			if got := w.room.visible(id); len(got) != want || want > 0 && !strings.Contains(got[0], "I cannot store") {
+			if got := w.adapter.visible(id); len(got) != want || want > 0 && !strings.Contains(got[0], "I cannot store") {
 				t.Errorf("%s reads %q", id, got)
 			}
 		}
 		s.full.Store(false)
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) < 2 || !strings.Contains(strings.Join(got, " "), "one") || !strings.Contains(strings.Join(got, " "), "two") {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) < 2 || !strings.Contains(strings.Join(got, " "), "one") || !strings.Contains(strings.Join(got, " "), "two") {
 			t.Errorf("7 reads %q", got)
 		}
-		if got := w.room.visible("8"); len(got) != 2 || got[1] != "echo: three" {
+		if got := w.adapter.visible("8"); len(got) != 2 || got[1] != "echo: three" {
 			t.Errorf("8 reads %q", got)
 		}
 		s.full.Store(true)
-		w.insist(w.message("8", "four"))
-		w.settle(time.Minute)
-		if got := w.room.visible("8"); len(got) != 3 || !strings.Contains(got[2], "I cannot store") {
-			t.Errorf("the next outage is not told: %q", got)
+		w.acceptUntilStored(w.newMessage("8", "four"))
+		w.advance(time.Minute)
+		if got := w.adapter.visible("8"); len(got) != 3 || !strings.Contains(got[2], "I cannot store") {
+			t.Errorf("the next outage is not reported: %q", got)
 		}
 		s.full.Store(false)
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 	})
 }
 
-func TestWhoseMessageAnAdapterGaveUpIsToldOfNoDisk(t *testing.T) {
+func TestStoreOutageNotReportedOnCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := filling(t)
+		w, _ := newFullDiskHarness(t)
 		w.start()
 		defer w.stop()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.gw.Accept(ctx, []chat.Inbound{w.message("7", "hello")}); err == nil {
-			t.Error("it was taken")
+		if err := w.gw.Accept(ctx, []chat.Inbound{w.newMessage("7", "hello")}); err == nil {
+			t.Error("the event was accepted")
 		}
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 0 {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 0 {
 			t.Errorf("it says %q", got)
 		}
 	})
 }
 
-// A filler is a tool that leaves no space on the disk.
-type filler struct {
+// A diskFillingTool makes the store full.
+type diskFillingTool struct {
 	s    *fullStore
 	runs int
 }
 
-func (*filler) Spec() tool.Spec {
+func (*diskFillingTool) Spec() tool.Spec {
 	return tool.Spec{Tool: llm.Tool{Name: "fill", Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.AtMostOnce}
 }
 
-func (f *filler) Run(context.Context, tool.Call) (string, error) {
+func (f *diskFillingTool) Run(context.Context, tool.Call) (string, error) {
 	f.runs++
 	f.s.full.Store(true)
 	return "full", nil
 }
 
-// The turn is under way when the disk becomes full, and has more to do than its
-// time without progress allows.
-func TestATurnOutlivesAFullDisk(t *testing.T) {
+// The disk becomes full during the turn and stays full for longer than the turn timeout.
+func TestStoreOutageTurnSurvivesFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, s := filling(t, llmtest.Use("fill", `{}`), llmtest.Say("It is done."))
-		tl := &filler{s: s}
+		w, s := newFullDiskHarness(t, llmtest.Use("fill", `{}`), llmtest.Say("It is done."))
+		tl := &diskFillingTool{s: s}
 		w.tools = append(w.tools, tl)
 		w.start()
 		defer w.stop()
-		w.say("7", "count")
-		w.settle(2 * time.Hour)
-		if got := w.room.visible("7"); len(got) != 0 {
+		w.sendText("7", "count")
+		w.advance(2 * time.Hour)
+		if got := w.adapter.visible("7"); len(got) != 0 {
 			t.Errorf("on a full disk it says %q", got)
 		}
 		s.full.Store(false)
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 1 || got[0] != "It is done." || tl.runs != 1 {
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 1 || got[0] != "It is done." || tl.runs != 1 {
 			t.Errorf("after %d runs it says %q", tl.runs, got)
 		}
-		if lanes, rows := w.open(); len(lanes)+len(rows) > 0 {
+		if lanes, rows := w.unfinished(); len(lanes)+len(rows) > 0 {
 			t.Errorf("left: %v, %v", lanes, rows)
 		}
 	})
 }
 
-// The claim of a turn that a newer message interrupts is given back, however long
-// that takes: else both would wait for the next message.
-func TestAnInterruptedTurnIsGivenBackOnceTheDiskHasSpace(t *testing.T) {
+// The claim of an interrupted turn is released, however long that takes: otherwise both
+// messages would wait for the next one.
+func TestStoreOutageReleasesInterruptedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, s := filling(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Both."))
+		w, s := newFullDiskHarness(t, llmtest.Answer{Text: "never", Wait: make(chan struct{})}, llmtest.Say("Both."))
 		w.start()
 		defer w.stop()
-		w.say("7", "first")
-		w.settle(time.Second)
-		w.say("7", "second") // on disk; nothing else is any more
+		w.sendText("7", "first")
+		w.advance(time.Second)
+		w.sendText("7", "second") // stored; later writes fail
 		s.full.Store(true)
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		s.full.Store(false)
-		w.settle(20 * time.Second)
-		if got := w.room.visible("7"); fmt.Sprint(got) != "[Both.]" {
+		w.advance(20 * time.Second)
+		if got := w.adapter.visible("7"); fmt.Sprint(got) != "[Both.]" {
 			t.Errorf("it says %q", got)
 		}
 	})

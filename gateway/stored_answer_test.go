@@ -9,7 +9,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-func TestWhatBecameOfAMessageCanBeToldAgain(t *testing.T) {
+func TestStoredAnswer(t *testing.T) {
 	row := func(as chat.Purpose, text string) outbox.Row {
 		return outbox.Row{Msg: chat.Outbound{Text: chat.PlainText(text), ReplyContext: &chat.ReplyContext{Purpose: as}}}
 	}

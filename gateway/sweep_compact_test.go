@@ -19,26 +19,25 @@ import (
 	"hermesd/hygiene"
 )
 
-// A mortal engine passes each compaction through the reaper.
-type mortal struct {
-	folder
-	r *reaper
+// A killableEngine runs each compaction through the killer.
+type killableEngine struct {
+	foldingEngine
+	r *killer
 }
 
-func (m *mortal) Compress(ctx context.Context, v agent.ContextView) (p agent.Compaction, err error) {
-	if dead := m.r.pass("compaction", func() error { p, err = m.folder.Compress(ctx, v); return nil }); dead != nil {
+func (m *killableEngine) Compress(ctx context.Context, v agent.ContextView) (p agent.Compaction, err error) {
+	if dead := m.r.wrap("compaction", func() error { p, err = m.foldingEngine.Compress(ctx, v); return nil }); dead != nil {
 		<-ctx.Done()
 		return agent.Compaction{}, ctx.Err()
 	}
 	return p, err
 }
 
-// worked is what the model of these scenarios answers: "work" looks and then
-// pays, and a conversation of three messages that was not compacted is reported
-// as long.
-func worked(long int) func(llmtest.Recorded) llmtest.Answer {
+// scenarioAnswers returns the model of these scenarios: "work" calls two tools, look and
+// then pay, and an uncompacted conversation of three messages is reported as long.
+func scenarioAnswers(long int) func(llmtest.Recorded) llmtest.Answer {
 	return func(r llmtest.Recorded) llmtest.Answer {
-		text, results := said(r), 0
+		text, results := newestUserText(r), 0
 		for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Text() != text; i-- {
 			if r.Messages[i].Role == llm.User {
 				results++
@@ -57,66 +56,66 @@ func worked(long int) func(llmtest.Recorded) llmtest.Answer {
 	}
 }
 
-// A scenario is what people say, and what of it is compacted how.
+// A scenario is a list of messages and a way to compact them.
 type scenario struct {
 	name  string
 	says  []string
 	long  int // tokens that a long conversation is reported to have
-	limit int // of the engine
-	check func(*sweep)
+	limit int // threshold of the engine
+	check func(*killSweep)
 }
 
-// compacting is a sweep with an engine, two models and two tools.
-func (c scenario) sweep(t *testing.T, at int) *sweep {
-	s := newSweep(t, at)
-	s.tools = []tool.Tool{s.tool, lookup{}}
-	answer := worked(c.long)
+// newSweep returns a killSweep with an engine, two models and two tools.
+func (c scenario) newSweep(t *testing.T, at int) *killSweep {
+	s := newKillSweep(t, at)
+	s.tools = []tool.Tool{s.tool, lookupTool{}}
+	answer := scenarioAnswers(c.long)
 	s.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 		var a llmtest.Answer
-		if s.reaper.pass("model", func() error { a = answer(r); return nil }) != nil {
+		if s.reaper.wrap("model", func() error { a = answer(r); return nil }) != nil {
 			return llmtest.Answer{Wait: make(chan struct{})}
 		}
 		return a
 	}
-	set := s.set
-	s.set = func(o *gateway.Options) {
+	set := s.configure
+	s.configure = func(o *gateway.Options) {
 		set(o)
-		o.Models, o.Restart, o.Access = &wide{models{second: s.model}}, func() {}, owned(t)
+		o.Models, o.Restart, o.Access = &modelsWithWindow{models{second: s.model}}, func() {}, ownerChecker(t)
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
-				return &mortal{folder: folder{limit: c.limit}, r: s.reaper}, nil
+				return &killableEngine{foldingEngine: foldingEngine{limit: c.limit}, r: s.reaper}, nil
 			},
 		}
 	}
 	return s
 }
 
-func (c scenario) play(s *sweep) {
+func (c scenario) run(s *killSweep) {
 	for _, text := range c.says {
 		if text == "/reload" {
-			s.extra += "more text"
+			s.systemMessage += "more text"
 		}
-		m := s.message("7", text)
+		m := s.newMessage("7", text)
 		s.offered = append(s.offered, m)
-		s.give(m)
+		s.deliver(m)
 		if strings.HasPrefix(text, "/") {
-			s.settle(time.Second)
+			s.advance(time.Second)
 		}
 	}
-	s.settle(5 * time.Minute)
+	s.advance(5 * time.Minute)
 }
 
-// whole judges what is stored: everything that was said and answered stands in
-// it exactly once, archived or active.
-func (s *sweep) whole() {
+// checkStored checks that every message and answer is stored exactly once, archived or
+// active.
+func (s *killSweep) checkStored() {
 	s.t.Helper()
 	count := map[string]int{}
-	for _, text := range s.all() {
+	for _, text := range s.allTexts() {
 		count[text]++
 	}
 	shown := map[string]int{}
-	for _, text := range s.room.visible("7") {
+	for _, text := range s.adapter.visible("7") {
 		shown[text]++
 	}
 	for _, m := range s.offered {
@@ -136,7 +135,7 @@ func (s *sweep) whole() {
 		}
 	}
 	s.transcript()
-	if lanes, rows := s.open(); len(lanes)+len(rows) != 0 {
+	if lanes, rows := s.unfinished(); len(lanes)+len(rows) != 0 {
 		s.t.Errorf("left open: %v, %+v", lanes, rows)
 	}
 	if err := s.store.Verify(s.t.Context()); err != nil {
@@ -144,7 +143,7 @@ func (s *sweep) whole() {
 	}
 }
 
-func (s *sweep) archived() int {
+func (s *killSweep) archivedCount() int {
 	recs, err := s.store.Sessions(s.t.Context(), 1)
 	if err != nil || len(recs) == 0 {
 		s.t.Fatalf("%d sessions, %v", len(recs), err)
@@ -152,10 +151,10 @@ func (s *sweep) archived() int {
 	return recs[0].Archived()
 }
 
-func TestAKillAtAnyPointOfACompactionLosesNothing(t *testing.T) {
-	compacted := func(s *sweep) {
+func TestKillAtAnyPointOfCompaction(t *testing.T) {
+	compacted := func(s *killSweep) {
 		s.t.Helper()
-		if s.archived() == 0 {
+		if s.archivedCount() == 0 {
 			s.t.Error("nothing was archived")
 		}
 	}
@@ -163,7 +162,7 @@ func TestAKillAtAnyPointOfACompactionLosesNothing(t *testing.T) {
 		{name: "before a turn", says: []string{"one", "two", "three", "four"}, long: 86_000, limit: 1 << 30, check: compacted},
 		{name: "between two tools", says: []string{"one", "work 2", "three"}, long: 60_000, limit: 50_000, check: compacted},
 		{name: "asked for", says: []string{"one", "work 2", "/compress", "three"}, long: 100, limit: 1 << 30, check: compacted},
-		{name: "beside a switch and a reload", says: []string{"one", "/model second", "two", "/reload", "/compress", "three", "/model scripted", "four"}, long: 100, limit: 1 << 30, check: func(s *sweep) {
+		{name: "beside a switch and a reload", says: []string{"one", "/model second", "two", "/reload", "/compress", "three", "/model scripted", "four"}, long: 100, limit: 1 << 30, check: func(s *killSweep) {
 			recs, err := s.store.Sessions(s.t.Context(), 1)
 			if err != nil || recs[0].Revision < 2 || recs[0].Settings.Model != "" {
 				s.t.Errorf("revision %d, settings %+v, %v", recs[0].Revision, recs[0].Settings, err)
@@ -171,13 +170,13 @@ func TestAKillAtAnyPointOfACompactionLosesNothing(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			points := c.once(t, 0)
+			points := c.runOnce(t, 0)
 			if points < 30 {
 				t.Fatalf("only %d points", points)
 			}
 			died := 0
 			for k := 1; k <= points; k++ {
-				t.Run(fmt.Sprint("point ", k), func(t *testing.T) { died += min(1, c.once(t, k)) })
+				t.Run(fmt.Sprint("point ", k), func(t *testing.T) { died += min(1, c.runOnce(t, k)) })
 			}
 			t.Logf("%d points, %d deaths", points, died)
 			if died < points*9/10 {
@@ -187,26 +186,26 @@ func TestAKillAtAnyPointOfACompactionLosesNothing(t *testing.T) {
 	}
 }
 
-// once plays the scenario with a death at point at; 0 is none. It returns the
-// number of points without a death, or whether there was one.
-func (c scenario) once(t *testing.T, at int) (n int) {
+// runOnce runs the scenario with a kill at point at; 0 is none. It returns the number
+// of points without a kill, or whether there was one.
+func (c scenario) runOnce(t *testing.T, at int) (n int) {
 	synctest.Test(t, func(t *testing.T) {
-		s := c.sweep(t, at)
+		s := c.newSweep(t, at)
 		s.start()
-		c.play(s)
+		c.run(s)
 		n = s.reaper.n
 		if at > 0 {
 			n = 0
 		}
 		if s.reaper.killed() {
 			n = 1
-			s.declared()
-			s.resurrect()
+			s.checkBreaks()
+			s.restart()
 		}
-		s.whole()
+		s.checkStored()
 		c.check(s)
 		if t.Failed() {
-			t.Logf("died %s\n%s", s.reaper.diedAt, s.room.history())
+			t.Logf("died %s\n%s", s.reaper.diedAt, s.adapter.history())
 		}
 		s.stop()
 	})

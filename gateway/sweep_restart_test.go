@@ -11,31 +11,31 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// restarted asks for a restart, presses the button, and dies at one point of it.
-// It returns the points that were passed.
-func restarted(t *testing.T, at int) (points int) {
+// runRestart requests a restart, presses the button and is killed at one point. It
+// returns the number of points passed.
+func runRestart(t *testing.T, at int) (points int) {
 	synctest.Test(t, func(t *testing.T) {
 		restarts := 0
-		s := newSweep(t, at)
-		set := s.set
-		s.set = func(o *gateway.Options) {
+		s := newKillSweep(t, at)
+		set := s.configure
+		s.configure = func(o *gateway.Options) {
 			set(o)
-			o.Access, o.Restart = owned(t), func() { restarts++ }
+			o.Access, o.Restart = ownerChecker(t), func() { restarts++ }
 		}
 		s.start()
-		s.offered = append(s.offered, s.message("7", "/restart"))
-		s.give(s.offered[0])
-		s.settle(time.Second)
-		if len(s.room.buttons) > 0 && !s.reaper.killed() {
-			press := s.message("7", s.room.buttons[0][0].Data)
+		s.offered = append(s.offered, s.newMessage("7", "/restart"))
+		s.deliver(s.offered[0])
+		s.advance(time.Second)
+		if len(s.adapter.buttons) > 0 && !s.reaper.killed() {
+			press := s.newMessage("7", s.adapter.buttons[0][0].Data)
 			press.IdempotencyKey, press.Kind = "press", chat.Callback
 			s.offered = append(s.offered, press)
-			s.give(press)
-			s.settle(time.Second)
+			s.deliver(press)
+			s.advance(time.Second)
 		}
 		points = s.reaper.n
 		if s.reaper.killed() {
-			s.resurrect()
+			s.restart()
 		}
 		for _, m := range s.offered {
 			if o := s.outcome(m.IdempotencyKey); o != "replied" {
@@ -43,7 +43,7 @@ func restarted(t *testing.T, at int) (points int) {
 			}
 		}
 		plain := map[string]int{}
-		for _, text := range s.room.visible("7") {
+		for _, text := range s.adapter.visible("7") {
 			plain[text]++
 		}
 		for text, n := range plain {
@@ -54,23 +54,23 @@ func restarted(t *testing.T, at int) (points int) {
 		if restarts > 1 || at == 0 && restarts != 1 {
 			t.Errorf("%d restarts", restarts)
 		}
-		if lanes, rows := s.open(); len(lanes)+len(rows) != 0 {
+		if lanes, rows := s.unfinished(); len(lanes)+len(rows) != 0 {
 			t.Errorf("left open: %v, %+v", lanes, rows)
 		}
 		if t.Failed() {
-			t.Logf("died %s\n%s", s.reaper.diedAt, s.room.history())
+			t.Logf("died %s\n%s", s.reaper.diedAt, s.adapter.history())
 		}
 		s.stop()
 	})
 	return points
 }
 
-func TestAKillAtAnyPointOfARestartRestartsAtMostOnce(t *testing.T) {
-	points := restarted(t, 0)
+func TestKillAtAnyPointOfRestart(t *testing.T) {
+	points := runRestart(t, 0)
 	if points < 10 {
 		t.Fatalf("only %d points", points)
 	}
 	for k := 1; k <= points; k++ {
-		t.Run(fmt.Sprint("point ", k), func(t *testing.T) { restarted(t, k) })
+		t.Run(fmt.Sprint("point ", k), func(t *testing.T) { runRestart(t, k) })
 	}
 }

@@ -27,31 +27,31 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A harness is a home directory, a room and a model, which outlive the daemons
-// that are started and killed in them.
+// A harness holds a home directory, a fake adapter and a scripted model, which outlive
+// the daemons that are started and killed.
 type harness struct {
-	t     *testing.T
-	dir   string
-	room  *room
-	model *llmtest.Scripted
-	tools []tool.Tool
-	set   func(*gateway.Options)
+	t         *testing.T
+	dir       string
+	adapter   *fakeAdapter
+	model     *llmtest.Scripted
+	tools     []tool.Tool
+	configure func(*gateway.Options)
 
-	extra string   // the operator's own text in the prompt
-	notes []string // what is to be told of the prompt
+	systemMessage string   // the operator's system message
+	promptNotices []string // notices about the prompt
 
-	store *bolt.Store
-	gw    *gateway.Gateway
-	sent  int
+	store     *bolt.Store
+	gw        *gateway.Gateway
+	sendCount int
 }
 
 func newHarness(t *testing.T, answers ...llmtest.Answer) *harness {
-	return &harness{t: t, dir: home(t), room: newRoom(), model: llmtest.NewScripted(answers...)}
+	return &harness{t: t, dir: tempHome(t), adapter: newFakeAdapter(), model: llmtest.NewScripted(answers...)}
 }
 
-// home is a directory in memory where there is such a thing: what these tests
-// kill are processes, not machines.
-func home(t *testing.T) string {
+// tempHome returns a temporary directory, in memory if possible: these tests kill
+// processes, not machines.
+func tempHome(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
 	if err != nil {
 		return t.TempDir()
@@ -80,10 +80,10 @@ func (w *harness) start() {
 	}
 	o := gateway.Options{
 		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
-		Adapters: map[chat.Account]chat.Adapter{account: w.room},
-		Access:   allowed(w.t),
+		Adapters: map[chat.Account]chat.Adapter{account: w.adapter},
+		Access:   defaultChecker(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.extra}), w.notes
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices
 		},
 		ReplyToMode: map[chat.Account]string{account: "first"}, Model: "scripted",
 		Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
@@ -94,8 +94,8 @@ func (w *harness) start() {
 		},
 		Log: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)),
 	}
-	if w.set != nil {
-		w.set(&o)
+	if w.configure != nil {
+		w.configure(&o)
 	}
 	w.gw = gateway.New(o)
 	if err := w.gw.Start(w.t.Context()); err != nil {
@@ -103,10 +103,10 @@ func (w *harness) start() {
 	}
 }
 
-// stop ends the daemon in good order.
+// stop shuts the daemon down.
 func (w *harness) stop() {
 	w.t.Helper()
-	w.declared()
+	w.checkBreaks()
 	if err := w.gw.Stop(context.Background()); err != nil {
 		w.t.Errorf("stop: %v", err)
 	}
@@ -115,25 +115,25 @@ func (w *harness) stop() {
 	}
 }
 
-// declared reports a prefix that broke although nobody said why.
-func (w *harness) declared() {
+// checkBreaks reports undeclared prefix breaks.
+func (w *harness) checkBreaks() {
 	w.t.Helper()
 	if n := w.gw.Status().Breaks["undeclared"]; n > 0 {
 		w.t.Errorf("%d prefixes broke undeclared", n)
 	}
 }
 
-// kill ends the daemon as SIGKILL would: the next one finds what was in the file
-// at this moment. Nothing may be under way in the store.
+// kill ends the daemon like SIGKILL: the next one finds the store file of this moment.
+// The store must be idle.
 func (w *harness) kill() {
 	w.t.Helper()
 	live, left := filepath.Join(w.dir, "hermesd.db"), filepath.Join(w.dir, "left.db")
 	if err := copyFile(left, live); err != nil {
 		w.t.Fatal(err)
 	}
-	w.declared()
+	w.checkBreaks()
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the dead do not drain
+	cancel() // no drain
 	_ = w.gw.Stop(ctx)
 	_ = w.store.Close()
 	if err := os.Rename(left, live); err != nil {
@@ -141,12 +141,12 @@ func (w *harness) kill() {
 	}
 }
 
-// say has a person send text to a direct chat, and returns once it is accepted.
-func (w *harness) say(chatID, text string) string { return w.offer(w.message(chatID, text)) }
+// sendText sends text in a direct chat and returns the message ID once it is accepted.
+func (w *harness) sendText(chatID, text string) string { return w.accept(w.newMessage(chatID, text)) }
 
-func (w *harness) message(chatID, text string) chat.Inbound {
-	w.sent++
-	id := fmt.Sprint(w.sent)
+func (w *harness) newMessage(chatID, text string) chat.Inbound {
+	w.sendCount++
+	id := fmt.Sprint(w.sendCount)
 	return chat.Inbound{
 		IdempotencyKey: chatID + ":" + id, ID: id, Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
 		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: chatID},
@@ -154,7 +154,7 @@ func (w *harness) message(chatID, text string) chat.Inbound {
 	}
 }
 
-func (w *harness) offer(in chat.Inbound) string {
+func (w *harness) accept(in chat.Inbound) string {
 	w.t.Helper()
 	if err := w.gw.Accept(w.t.Context(), []chat.Inbound{in}); err != nil {
 		w.t.Fatalf("accept %q: %v", in.Text, err)
@@ -162,13 +162,13 @@ func (w *harness) offer(in chat.Inbound) string {
 	return in.ID
 }
 
-// settle lets everything happen that happens within d.
-func (w *harness) settle(d time.Duration) {
+// advance lets d pass and waits until all goroutines are blocked.
+func (w *harness) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// outcome returns how the message ended.
+// outcome returns the outcome of a message.
 func (w *harness) outcome(key string) string {
 	w.t.Helper()
 	chains, err := w.store.MessageHistory(w.t.Context(), key)
@@ -187,7 +187,7 @@ func (w *harness) outcome(key string) string {
 	return string(o.Result)
 }
 
-// transcript returns what is stored of the newest session.
+// transcript returns the stored transcript of the newest session.
 func (w *harness) transcript() []llm.Message {
 	w.t.Helper()
 	recs, err := w.store.Sessions(w.t.Context(), 1)
@@ -210,8 +210,8 @@ func (w *harness) transcript() []llm.Message {
 	return out
 }
 
-// open returns the entries and rows that have not come to their end.
-func (w *harness) open() (lanes []inbox.Lane, rows []outbox.Row) {
+// unfinished returns the lanes with unfinished entries and the unsent rows.
+func (w *harness) unfinished() (lanes []inbox.Lane, rows []outbox.Row) {
 	w.t.Helper()
 	lanes, err := w.store.Lanes(w.t.Context())
 	if err != nil {
@@ -226,8 +226,8 @@ func (w *harness) open() (lanes []inbox.Lane, rows []outbox.Row) {
 
 type sessionRecord = session.Record
 
-// allowed lets everybody in but the person 666.
-func allowed(t testing.TB) *access.Checker {
+// defaultChecker returns a checker that allows users 7, 8, 9 and 1000 to 1199.
+func defaultChecker(t testing.TB) *access.Checker {
 	t.Helper()
 	ids := []string{"7", "8", "9"}
 	for i := range 200 {

@@ -12,18 +12,18 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// What is said right behind a command is said after it.
-func TestWhatIsSaidBehindACommandBelongsToWhatTheCommandMade(t *testing.T) {
+// Messages that arrive in the same batch after a command are processed after it.
+func TestCommandAppliesToLaterMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 		w.start()
 		defer w.stop()
 		w.talk("a")
-		batch := []chat.Inbound{w.message("7", "/new"), w.message("7", "b")} // of one poll
+		batch := []chat.Inbound{w.newMessage("7", "/new"), w.newMessage("7", "b")} // of one poll
 		if err := w.gw.Accept(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		recs, err := w.store.Sessions(t.Context(), 0)
 		if err != nil || len(recs) != 2 {
 			t.Fatalf("%d sessions, %v", len(recs), err)
@@ -34,18 +34,18 @@ func TestWhatIsSaidBehindACommandBelongsToWhatTheCommandMade(t *testing.T) {
 	})
 }
 
-func TestAStopCancelsWhatCameBeforeItOnly(t *testing.T) {
+func TestStopCancelsOnlyEarlierMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Never mind then."))
 		w.start()
 		defer w.stop()
-		batch := []chat.Inbound{w.message("7", "do it"), w.message("7", "/stop"), w.message("7", "do this instead")}
+		batch := []chat.Inbound{w.newMessage("7", "do it"), w.newMessage("7", "/stop"), w.newMessage("7", "do this instead")}
 		if err := w.gw.Accept(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(time.Minute)
+		w.advance(time.Minute)
 		if d := cmp.Diff([]string{"cancelled(/stop)", "replied"}, []string{w.outcome("7:1"), w.outcome("7:3")}); d != "" {
-			t.Errorf("%s\n%s", d, strings.Join(w.room.visible("7"), "\n"))
+			t.Errorf("%s\n%s", d, strings.Join(w.adapter.visible("7"), "\n"))
 		}
 	})
 }

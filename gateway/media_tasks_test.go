@@ -18,16 +18,16 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// sent7 has person 7 send a file.
-func (w *harness) sent7(f chat.File) string {
-	m := w.message("7", "look")
+// sendFile sends a file as user 7.
+func (w *harness) sendFile(f chat.File) string {
+	m := w.newMessage("7", "look")
 	m.Files = []chat.File{f}
-	w.offer(m)
-	w.settle(time.Minute)
+	w.accept(m)
+	w.advance(time.Minute)
 	return m.IdempotencyKey
 }
 
-func TestVoicesAndPicturesBecomeWords(t *testing.T) {
+func TestMediaTasksOfVoiceAndPictures(t *testing.T) {
 	voice := chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"}
 	picture := chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"}
 	able := turn.Media{
@@ -60,15 +60,15 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("fine"))
-				w.set = func(o *gateway.Options) { o.Media = tt.senses }
+				w.configure = func(o *gateway.Options) { o.Media = tt.senses }
 				w.start()
 				defer w.stop()
-				w.sent7(tt.file)
+				w.sendFile(tt.file)
 				got := w.model.Requests()[0].Newest()
 				if !strings.Contains(got, tt.heard) {
 					t.Errorf("the model reads %q", got)
 				}
-				seen := strings.Join(w.room.visible("7"), "\n")
+				seen := strings.Join(w.adapter.visible("7"), "\n")
 				if !strings.Contains(seen, "fine") || !strings.Contains(seen, tt.say) {
 					t.Errorf("the person reads %q", seen)
 				}
@@ -77,13 +77,12 @@ func TestVoicesAndPicturesBecomeWords(t *testing.T) {
 	}
 }
 
-// TestWatchersAreToldOfVoicesAndPictures: each call, whatever comes of it, and how
-// long it took.
-func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
+// Each media task is observed with its result and duration.
+func TestObserveMediaTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
-		w.set = func(o *gateway.Options) {
+		w.configure = func(o *gateway.Options) {
 			o.Media = turn.Media{
 				Transcribe: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
 				DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
@@ -95,16 +94,16 @@ func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
 				},
 			}
 		}
-		o := w.watch()
+		o := w.observe()
 		w.start()
 		defer w.stop()
-		w.say("7", "/voice on")
-		w.settle(time.Minute)
-		w.sent7(chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"})
-		w.sent7(chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"})
-		w.settle(time.Minute)
+		w.sendText("7", "/voice on")
+		w.advance(time.Minute)
+		w.sendFile(chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"})
+		w.sendFile(chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"})
+		w.advance(time.Minute)
 		var got []string
-		for _, line := range strings.Split(o.told(), "\n") {
+		for _, line := range strings.Split(o.takeLines(), "\n") {
 			if strings.Contains(line, ", failed ") {
 				got = append(got, line)
 			}
@@ -116,11 +115,11 @@ func TestWatchersAreToldOfVoicesAndPictures(t *testing.T) {
 	})
 }
 
-func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {
+func TestMediaTasksSpeakAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
 		fail := false
-		w.set = func(o *gateway.Options) {
+		w.configure = func(o *gateway.Options) {
 			o.Media.Synthesize = func(_ context.Context, text string) (chat.File, error) {
 				if fail {
 					return chat.File{}, errors.New("no voice today")
@@ -131,16 +130,16 @@ func TestAnswersAreSpokenWhereThatIsWanted(t *testing.T) {
 		w.start()
 		defer w.stop()
 		for _, text := range []string{"a", "/voice on", "b"} {
-			w.say("7", text)
-			w.settle(time.Minute)
+			w.sendText("7", text)
+			w.advance(time.Minute)
 		}
 		fail = true
-		w.say("7", "c")
-		w.settle(time.Minute)
-		w.say("7", "/voice off")
-		w.say("7", "d")
-		w.settle(time.Minute)
-		got := strings.Join(w.room.visible("7"), "|")
+		w.sendText("7", "c")
+		w.advance(time.Minute)
+		w.sendText("7", "/voice off")
+		w.sendText("7", "d")
+		w.advance(time.Minute)
+		got := strings.Join(w.adapter.visible("7"), "|")
 		want := "one|I speak my answers too.|two x|file spoken \"two x\"|three|I could not speak this answer: no voice today.|I answer in writing only.|four"
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

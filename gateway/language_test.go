@@ -24,8 +24,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// german has the daemon speak German.
-func german(t *testing.T) func(*gateway.Options) {
+// inGerman sets the language of the daemon to German.
+func inGerman(t *testing.T) func(*gateway.Options) {
 	return func(o *gateway.Options) {
 		var err error
 		if o.Printer, err = i18n.For("de"); err != nil {
@@ -34,11 +34,11 @@ func german(t *testing.T) func(*gateway.Options) {
 	}
 }
 
-func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
+func TestLanguageOfCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.set = func(o *gateway.Options) {
-			o.Access = owned(t)
+		w.configure = func(o *gateway.Options) {
+			o.Access = ownerChecker(t)
 			var err error
 			if o.Printer, err = i18n.For("de"); err != nil {
 				t.Fatal(err)
@@ -52,9 +52,9 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 			{"/stop", "Gerade läuft nichts."},
 			{"/new", "Ein neues Gespräch beginnt."},
 		} {
-			w.say("7", tt.say)
-			w.settle(time.Second)
-			seen := w.room.visible("7")
+			w.sendText("7", tt.say)
+			w.advance(time.Second)
+			seen := w.adapter.visible("7")
 			if got := seen[len(seen)-1]; !strings.Contains(got, strings.ReplaceAll(tt.want, "`", "")) && !strings.Contains(got, tt.want) {
 				t.Errorf("%s: %q, want %q", tt.say, got, tt.want)
 			}
@@ -67,25 +67,25 @@ func TestCommandsSpeakTheLanguageOfThePeople(t *testing.T) {
 	})
 }
 
-func TestARepeatSaysSoInTheLanguageOfThePeople(t *testing.T) {
+func TestLanguageOfRepeatNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Hallo."))
-		w.set = german(t)
-		w.room.fail(fault{op: "send", after: errors.New("no answer")})
+		w.configure = inGerman(t)
+		w.adapter.addFaults(fault{op: "send", after: errors.New("no answer")})
 		w.start()
 		defer w.stop()
-		w.say("7", "hi")
-		w.settle(time.Minute)
-		if diff := cmp.Diff([]string{"Hallo.", "(evtl. doppelt)\nHallo."}, w.room.visible("7")); diff != "" {
+		w.sendText("7", "hi")
+		w.advance(time.Minute)
+		if diff := cmp.Diff([]string{"Hallo.", "(evtl. doppelt)\nHallo."}, w.adapter.visible("7")); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheModel(t *testing.T) {
+func TestLanguageOfMissingFileNotice(t *testing.T) {
 	gone := i18n.Errorf("the file is no longer at Telegram")
 	for _, tt := range []struct {
-		problem string // of the file as it is stored
+		problem string // of the stored file
 		wrong   error  // of the download
 		said    string
 		model   string
@@ -95,8 +95,8 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarness(t, llmtest.Say("Schade."))
-			w.set = func(o *gateway.Options) {
-				german(t)(o)
+			w.configure = func(o *gateway.Options) {
+				inGerman(t)(o)
 				o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
 					if tt.wrong != nil {
 						f.FetchError = tt.wrong.Error()
@@ -106,51 +106,51 @@ func TestAFileThatCannotBeHadIsSaidInTheLanguageOfThePeopleAndInEnglishToTheMode
 			}
 			w.start()
 			defer w.stop()
-			m := w.message("7", "lies das")
+			m := w.newMessage("7", "lies das")
 			m.Files = []chat.File{{Kind: chat.Document, Name: "a.pdf", FetchError: tt.problem}}
-			w.offer(m)
-			w.settle(time.Minute)
-			if diff := cmp.Diff([]string{tt.said, "Schade."}, w.room.visible("7")); diff != "" {
+			w.accept(m)
+			w.advance(time.Minute)
+			if diff := cmp.Diff([]string{tt.said, "Schade."}, w.adapter.visible("7")); diff != "" {
 				t.Error(diff)
 			}
 			if got := w.transcript()[0].Blocks[0].Text; !strings.Contains(got, tt.model) {
-				t.Errorf("the model is told %q", got)
+				t.Errorf("the model gets %q", got)
 			}
 		})
 	}
 }
 
-func TestAConversationThatStartsOverSaysWhyInTheLanguageOfThePeople(t *testing.T) {
+func TestLanguageOfResetNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
-		w.set = func(o *gateway.Options) {
-			german(t)(o)
+		w.configure = func(o *gateway.Options) {
+			inGerman(t)(o)
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
 		w.start()
 		defer w.stop()
-		w.say("7", "eins")
-		w.settle(26 * time.Hour)
-		w.say("7", "zwei")
-		w.settle(time.Minute)
-		if got := w.room.visible("7"); len(got) != 3 || !strings.HasPrefix(got[1], "Ein neues Gespräch beginnt, weil seit 26 Stunden nichts gesagt wurde. Das alte bleibt als ") {
+		w.sendText("7", "eins")
+		w.advance(26 * time.Hour)
+		w.sendText("7", "zwei")
+		w.advance(time.Minute)
+		if got := w.adapter.visible("7"); len(got) != 3 || !strings.HasPrefix(got[1], "Ein neues Gespräch beginnt, weil seit 26 Stunden nichts gesagt wurde. Das alte bleibt als ") {
 			t.Errorf("got %q", got)
 		}
 	})
 }
 
-func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
+func TestLanguageOfCompactionNotice(t *testing.T) {
 	const failed = "The summary model failed (%s), so the main model wrote the summary."
 	for language, want := range map[string]string{
 		"de": "Ich habe den älteren Teil dieses Gesprächs zusammengefasst: aus etwa 86.008 Tokens wurden 100. Nichts ist gelöscht. Das Modell für Zusammenfassungen hat versagt (no credit), darum hat das Hauptmodell sie geschrieben.",
 		"en": "I have summarised the older part of this conversation: about 86008 tokens became 100. Nothing is deleted. The summary model failed (no credit), so the main model wrote the summary.",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newHarness(t, sized("One.", 100), sized("Two.", 84_900), sized("Three.", 86_000), sized("Four.", 300), sized("Five.", 90_000), sized("Six.", 300))
-			f := &folder{limit: 1 << 30, says: func(p *agent.Compaction) { p.Explain(failed, "no credit") }}
-			w.compressing(f, 100_000)
-			compressing := w.set
-			w.set = func(o *gateway.Options) {
+			w := newHarness(t, answerWithUsage("One.", 100), answerWithUsage("Two.", 84_900), answerWithUsage("Three.", 86_000), answerWithUsage("Four.", 300), answerWithUsage("Five.", 90_000), answerWithUsage("Six.", 300))
+			f := &foldingEngine{limit: 1 << 30, describe: func(p *agent.Compaction) { p.Explain(failed, "no credit") }}
+			w.useEngine(f, 100_000)
+			compressing := w.configure
+			w.configure = func(o *gateway.Options) {
 				compressing(o)
 				var err error
 				if o.Printer, err = i18n.For(language); err != nil {
@@ -160,21 +160,21 @@ func TestWhatAnEngineSaysOfItsPassIsSaidInTheLanguageOfThePeople(t *testing.T) {
 			w.start()
 			defer w.stop()
 			w.talk("a", "b", "c", "d")
-			if seen := w.room.visible("7"); !slices.Contains(seen, want) {
-				t.Errorf("nobody was told %q:\n%s", want, strings.Join(seen, "\n"))
+			if seen := w.adapter.visible("7"); !slices.Contains(seen, want) {
+				t.Errorf("no notice %q:\n%s", want, strings.Join(seen, "\n"))
 			}
-			f.says = func(p *agent.Compaction) { p.Explanation = "In its own words." }
+			f.describe = func(p *agent.Compaction) { p.Explanation = "In its own words." }
 			if got := w.talk("e", "f", "/compress"); !strings.HasSuffix(got, " In its own words.") {
-				t.Errorf("of a pass that a person asks for: %q", got)
+				t.Errorf("compaction by command: %q", got)
 			}
 		})
 	}
 }
 
-// TestNoConversationInGermanHoldsAnEnglishSentence plays all conversations of
-// testdata/turns in German.
-func TestNoConversationInGermanHoldsAnEnglishSentence(t *testing.T) {
-	sentences := english(t)
+// TestLanguageOfAllConversationsInGerman runs all conversations of testdata/turns in
+// German.
+func TestLanguageOfAllConversationsInGerman(t *testing.T) {
+	sentences := englishSentences(t)
 	files, err := filepath.Glob("testdata/turns/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no conversations: %v", err)
@@ -193,13 +193,13 @@ func TestNoConversationInGermanHoldsAnEnglishSentence(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { got = playScript(t, part, "de") })
 		for line := range strings.Lines(got) {
 			_, text, ok := strings.Cut(line, " < ")
-			if !ok { // how a message ended: that stays English
+			if !ok { // outcomes stay English
 				continue
 			}
 			shown++
 			for key, form := range sentences {
 				if form.MatchString(text) {
-					t.Errorf("%s: %q is said in English: %s", file, key, line)
+					t.Errorf("%s: %q is English: %s", file, key, line)
 				}
 			}
 		}
@@ -209,11 +209,11 @@ func TestNoConversationInGermanHoldsAnEnglishSentence(t *testing.T) {
 	}
 }
 
-var verbs = regexp.MustCompile(`%(?:\[\d+\])?[.0-9]*[a-z]`)
+var formatVerbs = regexp.MustCompile(`%(?:\[\d+\])?[.0-9]*[a-z]`)
 
-// english returns what finds the sentences of three words and more in what is
-// shown, by the sentence.
-func english(t *testing.T) map[string]*regexp.Regexp {
+// englishSentences returns patterns that find the English sentences of three words and
+// more, by sentence.
+func englishSentences(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
 	raw, err := os.ReadFile("i18n/de.yaml")
 	if err != nil {
@@ -226,8 +226,8 @@ func english(t *testing.T) map[string]*regexp.Regexp {
 	forms := make(map[string]*regexp.Regexp)
 	for key := range all {
 		plain := strings.NewReplacer("`", "", "**", "", "- ", "", "%%", "%", "\n", " | ").Replace(strings.TrimSpace(key))
-		if len(strings.Fields(verbs.ReplaceAllString(plain, ""))) >= 3 {
-			forms[key] = regexp.MustCompile(verbs.ReplaceAllString(regexp.QuoteMeta(plain), ".*"))
+		if len(strings.Fields(formatVerbs.ReplaceAllString(plain, ""))) >= 3 {
+			forms[key] = regexp.MustCompile(formatVerbs.ReplaceAllString(regexp.QuoteMeta(plain), ".*"))
 		}
 	}
 	return forms
