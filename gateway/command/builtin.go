@@ -9,7 +9,7 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// Builtin returns the daemon's own commands.
+// Builtin returns the commands of the daemon, in the order of /help.
 func Builtin() []Command {
 	return []Command{
 		{Name: "start", Help: "say hello", Level: access.Guest, Immediate: true, Run: start},
@@ -24,25 +24,25 @@ func Builtin() []Command {
 		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Run: reasoning},
 		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Run: personality},
 		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Run: reload},
-		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: ask(Env.Context, i18n.N(nothingYet))},
-		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: ask(Env.Usage, i18n.N(nothingYet))},
+		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: replyWith(Env.Context, i18n.N(noSessionYet))},
+		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: replyWith(Env.Usage, i18n.N(noSessionYet))},
 		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Run: memory},
-		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Run: ask(Env.Skills, "")},
+		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Run: replyWith(Env.Skills, "")},
 		{Name: "retry", Help: "answer the last message anew", Level: access.Guest, Run: retry},
 		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Run: undo},
 		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Run: resume},
 		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Run: branch},
 		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
-		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/queue <text>` says something that is answered after the running turn."))},
-		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
-		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: usage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
+		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/queue <text>` says something that is answered after the running turn."))},
+		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
+		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
 		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Run: busy},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Run: approve},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Run: deny},
 		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Run: answer},
 		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, Run: verbose},
 		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, Run: voice},
-		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Run: ask(Env.Cron, "")},
+		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Run: replyWith(Env.Cron, "")},
 		{Name: "pause", Args: "[off]", Help: "begin no turn anywhere, or begin them again", Level: access.Owner, Immediate: true, Run: pause},
 		{Name: "sethome", Help: "make this chat the home channel of its platform", Level: access.Owner, Immediate: true, Run: setHome},
 		{Name: "why", Args: "[message id]", Help: "what became of a message", Level: access.Guest, Immediate: true, Run: why},
@@ -52,8 +52,8 @@ func Builtin() []Command {
 	}
 }
 
-// nothingYet is said of a conversation that has not begun.
-const nothingYet = "There is no conversation yet. Write something first."
+// noSessionYet is the reply of commands that need a session if there is none.
+const noSessionYet = "There is no conversation yet. Write something first."
 
 func start(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Text: c.T("Hello. Write me a message and I answer. `/help` lists the commands.")}, nil
@@ -64,21 +64,21 @@ func help(_ context.Context, _ Env, c Call) (Result, error) {
 	if name := strings.TrimPrefix(strings.ToLower(c.Args), "/"); name != "" {
 		cmd, ok := table.Lookup(name)
 		if !ok {
-			return Result{Text: table.unknown(c, name)}, nil
+			return Result{Text: table.unknownReply(c, name)}, nil
 		}
-		return Result{Text: line(c, cmd)}, nil
+		return Result{Text: formatHelpLine(c, cmd)}, nil
 	}
 	var b strings.Builder
 	b.WriteString(c.T("**Commands**") + "\n\n")
 	for _, cmd := range table.All() {
 		if cmd.Level <= c.Principal.Level {
-			b.WriteString("- " + line(c, cmd) + "\n")
+			b.WriteString("- " + formatHelpLine(c, cmd) + "\n")
 		}
 	}
 	return Result{Text: b.String()}, nil
 }
 
-func line(c Call, cmd Command) string {
+func formatHelpLine(c Call, cmd Command) string {
 	s := "`/" + cmd.Name
 	if cmd.Args != "" {
 		s += " " + cmd.Args
@@ -96,7 +96,7 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 		text += " " + c.T("The old one is kept as `%s`.", c.Session.ID)
 	}
 	if running, waiting := env.Busy(c.Key); running || waiting > 0 {
-		text += " " + stopped(c, running, waiting)
+		text += " " + formatStopped(c, running, waiting)
 	}
 	n, end := env.Background(c.Session.ID)
 	switch {
@@ -113,10 +113,10 @@ func stop(_ context.Context, env Env, c Call) (Result, error) {
 	if !running && waiting == 0 {
 		return Result{Text: c.T("Nothing is running.")}, nil
 	}
-	return Result{Text: stopped(c, running, waiting), Stop: true}, nil
+	return Result{Text: formatStopped(c, running, waiting), Stop: true}, nil
 }
 
-func stopped(c Call, running bool, waiting int) string {
+func formatStopped(c Call, running bool, waiting int) string {
 	var parts []string
 	if running {
 		parts = append(parts, c.T("the running turn is stopped"))
@@ -136,11 +136,11 @@ func status(ctx context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: text}, err
 }
 
-// maxTitle is the most characters of a title.
-const maxTitle = 100
+// maxTitleLength is the maximum length of a title in characters.
+const maxTitleLength = 100
 
-// CleanTitle is what a person has typed as a title: one line of at most 100
-// characters, without those that are not seen.
+// CleanTitle normalizes a title that a user typed: one line of at most 100 characters,
+// without control and format characters.
 func CleanTitle(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -152,8 +152,8 @@ func CleanTitle(s string) string {
 		return r
 	}, s)
 	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > maxTitle {
-		s = strings.TrimSpace(string(r[:maxTitle]))
+	if r := []rune(s); len(r) > maxTitleLength {
+		s = strings.TrimSpace(string(r[:maxTitleLength]))
 	}
 	return s
 }
@@ -175,11 +175,11 @@ func title(ctx context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: c.T("This conversation is now called %s.", quote(name))}, nil
 }
 
-// quote shows a person's own text as code, so that it cannot become markup.
+// quote renders untrusted text as inline code, so that it cannot become markup.
 func quote(s string) string { return "`" + strings.ReplaceAll(s, "`", "'") + "`" }
 
-// maxListed is the most sessions in one list.
-const maxListed = 20
+// maxListedSessions is the maximum number of sessions in one list.
+const maxListedSessions = 20
 
 func sessions(ctx context.Context, env Env, c Call) (Result, error) {
 	list, err := env.Sessions(ctx, c)
@@ -192,7 +192,7 @@ func sessions(ctx context.Context, env Env, c Call) (Result, error) {
 		if !strings.Contains(strings.ToLower(r.Title+" "+string(r.ID)), strings.ToLower(c.Args)) {
 			continue
 		}
-		if n++; n > maxListed {
+		if n++; n > maxListedSessions {
 			break
 		}
 		b.WriteString(c.T("- `%s` %s, %d messages", r.ID, r.Updated.Format("2006-01-02 15:04"), r.Messages))

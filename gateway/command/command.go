@@ -1,7 +1,7 @@
-// Package command parses slash commands and runs them from one table.
-//
-// From the table come the dispatcher, /help, the platforms' menus and the list
-// in the docs.
+// Package command parses chat commands and runs them from one Table. Dispatch, /help,
+// the menus of the platforms and the list in the docs use the same table. Commands
+// query the daemon through Env and return what is to be changed as a Result; the
+// package stores nothing. A Table is immutable and safe for concurrent use.
 package command
 
 import (
@@ -15,132 +15,129 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Command is one row of the table.
+// A Command is one row of a Table.
 type Command struct {
 	Name    string
 	Aliases []string
-	Args    string // as shown in help: "[title]"
-	Help    string // one line
-	Level   access.Level
-	// Immediate commands do not wait for the turn that runs.
+	Args    string       // as shown in help: "[title]"
+	Help    string       // one line
+	Level   access.Level // the lowest level that may use it
+	// Immediate commands do not wait for the running turn.
 	Immediate bool
-	// Run runs the command.
+	// Run runs the command. The caller has checked the level.
 	Run func(ctx context.Context, env Env, c Call) (Result, error)
 }
 
-// A Call is one use of a command.
+// A Call is one invocation of a command.
 type Call struct {
-	Name      string // of the command that runs, aliases resolved
+	Name      string // of the command, aliases resolved
 	Args      string
 	Inbound   chat.Inbound
 	Principal access.Principal
 	Key       session.Key
 	Session   session.Record // the zero Record if there is none yet
 
-	i18n.Printer // says what the caller reads
+	i18n.Printer // translates texts for the caller
 }
 
-// A Result is what a command wants to be done, at once or not at all.
+// A Result lists the changes that a command requests. All of them are made in one
+// commit, or none.
 type Result struct {
-	Text string // Markdown, said in the chat
+	Text string // Markdown, sent to the chat
 	// Open starts a new session for the key, named Title.
 	Open  bool
 	Title string
-	// Stop ends the turn that runs and cancels what waits for it.
+	// Stop ends the running turn and cancels waiting messages.
 	Stop bool
-	// Buttons stand under Text. Each holds a command, and pressing it is to give
-	// that command.
+	// Buttons are shown under Text. The data of each is a command, which a press runs.
 	Buttons [][]chat.Button
-	// Restart has the daemon start again.
+	// Restart restarts the daemon.
 	Restart bool
-	// Settings, if set, become those of the session; one that is not there yet is
+	// Settings, if set, replace those of the session. If there is no session yet, one is
 	// opened with them.
 	Settings *session.Settings
-	// Compress has the conversation made smaller, and Focus says what is to be kept
-	// best. What came of it is said instead of Text.
+	// Compress runs a compaction; Focus says what the summary must keep. The result of
+	// the compaction is sent instead of Text.
 	Compress bool
 	Focus    string
-	// Undo takes the last exchanges out of the conversation, as many as it says;
-	// they are archived. Retry gives the agent the last message again then.
+	// Undo is the number of last exchanges to remove from the transcript; they are
+	// archived. With Retry the agent then gets the last message again.
 	Undo  int
 	Retry bool
-	// Resume makes the conversation go on in an earlier session.
+	// Resume continues the conversation in an earlier session.
 	Resume session.ID
-	// Branch makes it go on in a copy, named Title.
+	// Branch continues the conversation in a copy of the session, named Title.
 	Branch bool
 	// Forget deletes the session.
 	Forget bool
-	// AfterCommit, if set, is done once the command is marked done and its Text is on its
-	// way.
+	// AfterCommit, if set, is called once the command is committed and Text is enqueued.
 	AfterCommit func()
-	// Rebuild, if set, has the prompt of the session built anew, and says why the
-	// prefix changes: "reload", "model_switch".
+	// Rebuild, if set, rebuilds the prompt of the session. It is the reason of the
+	// prefix break: "reload", "model_switch".
 	Rebuild string
 }
 
-// Env is what commands may ask the daemon.
+// Env is the part of the daemon that commands use. Its methods may be called from any
+// goroutine.
 type Env interface {
 	// Status describes the conversation and the daemon, as Markdown.
 	Status(ctx context.Context, c Call) (string, error)
-	// Busy returns whether a turn runs for key, and how many messages wait.
+	// Busy reports whether a turn runs for key, and how many messages wait.
 	Busy(key session.Key) (running bool, waiting int)
 	// Sessions returns the sessions of the conversation, newest first.
 	Sessions(ctx context.Context, c Call) ([]session.Record, error)
-	// SetTitle names a session.
+	// SetTitle sets the title of a session.
 	SetTitle(ctx context.Context, id session.ID, title string) error
-	// Why tells what became of a message of this conversation, as Markdown.
+	// Why renders the history of a message of this conversation as Markdown.
 	Why(ctx context.Context, c Call, id string) (string, error)
-	// Version is the daemon's version in one line.
+	// Version returns the version of the daemon in one line.
 	Version() string
-	// Personalities returns the names that /personality knows, in order.
+	// Personalities returns the names that /personality accepts, sorted.
 	Personalities() []string
-	// Models returns the models that people may choose, as provider/name, the
-	// configured one first.
+	// Models returns the models that users may choose, as provider/name, the configured
+	// one first.
 	Models() []string
-	// Model returns which model answers in a session, as provider/name.
+	// Model returns the model of a session as provider/name.
 	Model(session.Record) string
-	// Resolve finds the model that a person names; "" is the configured one. Its
-	// error says why not.
+	// Resolve finds the model that a user names; "" is the configured one. Its error is
+	// shown to the user.
 	Resolve(name string) (provider, model string, err error)
-	// SwitchCost says in a sentence what it costs that another model goes on with
-	// the session; "" if nothing is known of it.
+	// SwitchCost returns a sentence about the cost of continuing the session with
+	// another model; "" if it is not known.
 	SwitchCost(ctx context.Context, from, to session.Record) string
-	// Context tells what fills the model's context in a conversation, as Markdown.
+	// Context describes what fills the context of the model, as Markdown.
 	Context(ctx context.Context, c Call) (string, error)
-	// Usage tells what the model calls of a conversation came to, as Markdown.
+	// Usage describes tokens and cost of the model calls of a conversation, as Markdown.
 	Usage(ctx context.Context, c Call) (string, error)
-	// Memory tells how full the memories are that whoever calls has, as Markdown.
+	// Memory describes how full the memories of the caller are, as Markdown.
 	Memory(ctx context.Context, c Call) (string, error)
-	// Skills lists what is offered in a conversation, as Markdown; to owners also
-	// what is not, and why.
+	// Skills lists the skills of a conversation as Markdown; for owners also the hidden
+	// ones, with the reason.
 	Skills(ctx context.Context, c Call) (string, error)
-	// Decide answers a question of a running turn of the conversation; leave: one
-	// for leave. It says in words what comes of it, and returns what makes it so.
-	Decide(c Call, id string, leave bool, d Decision) (text string, then func())
-	// BusyMode and Progress are how it is configured what a message does while a
-	// turn runs, and how tool calls are shown.
+	// Decide answers a question of a running turn of the conversation, or with approval
+	// an approval request. It returns the reply to the user, and the function that
+	// applies the decision after the commit; nil: nothing to apply.
+	Decide(c Call, id string, approval bool, d Decision) (text string, apply func())
+	// BusyMode and Progress return the configured busy mode and display of tool calls.
 	BusyMode() string
 	Progress() string
-	// Background returns how many commands run in the background of a session, and
-	// what ends them.
+	// Background returns the number of background commands of a session, and a function
+	// that ends them.
 	Background(id session.ID) (running int, end func())
-	// NoVoice says why answers cannot be spoken; "" if they can.
+	// NoVoice returns why answers cannot be spoken; "" if they can.
 	NoVoice() string
-	// Pause stops new turns everywhere, or lets them begin again, and says in words
-	// what came of it.
+	// Pause pauses or resumes the daemon and returns the reply to the user.
 	Pause(ctx context.Context, c Call, on bool) string
 	// SetHome makes a chat the home channel of its platform.
 	SetHome(ctx context.Context, at chat.Address) error
-	// Cron does what /cron says about scheduled prompts, and tells what came of it,
-	// as Markdown.
+	// Cron runs the /cron command and returns its reply as Markdown.
 	Cron(ctx context.Context, c Call) (string, error)
 	// CanRestart reports whether the daemon can start itself again.
 	CanRestart() bool
 }
 
-// Parse splits text into a command's name and its arguments. ok is false if
-// text is not a command: it does not start with a slash, or its first word is a
-// path.
+// Parse splits text into the name and the arguments of a command. ok is false if text
+// is not a command: it does not start with a slash, or its first word is a path.
 func Parse(text string) (name, args string, ok bool) {
 	text = strings.TrimLeft(text, " \t\r\n")
 	if !strings.HasPrefix(text, "/") {
@@ -173,13 +170,14 @@ func isName(s string) bool {
 	return true
 }
 
-// A Table is a fixed list of commands.
+// A Table is an immutable list of commands.
 type Table struct {
 	list   []Command
 	byName map[string]int
 }
 
-// NewTable returns a table of commands, in the order of help.
+// NewTable returns a table of commands, in the order of /help. It panics if two
+// commands share a name or alias.
 func NewTable(cmds ...Command) *Table {
 	t := &Table{list: cmds, byName: make(map[string]int)}
 	for i, c := range cmds {
@@ -193,20 +191,20 @@ func NewTable(cmds ...Command) *Table {
 	return t
 }
 
-// Localized returns commands with their help in the language of p.
+// Localized returns a copy of the commands with their help in the language of p.
 func Localized(p i18n.Printer, cmds ...Command) []Command {
-	said := slices.Clone(cmds)
+	localized := slices.Clone(cmds)
 	for i, c := range cmds {
-		said[i].Help = p.Translate(c.Help)
+		localized[i].Help = p.Translate(c.Help)
 	}
-	return said
+	return localized
 }
 
-// All returns the commands in order.
+// All returns the commands in the order of /help. The caller must not modify the slice.
 func (t *Table) All() []Command { return t.list }
 
-// Lookup returns the command called name: by its name or an alias, else by a
-// beginning that only one command has.
+// Lookup returns the command with that name or alias, else the only command whose name
+// has it as a prefix of at least two letters.
 func (t *Table) Lookup(name string) (Command, bool) {
 	if i, ok := t.byName[name]; ok {
 		return t.list[i], true
@@ -226,7 +224,7 @@ func (t *Table) Lookup(name string) (Command, bool) {
 	return t.list[found], true
 }
 
-// Menu returns what platforms show in their clients for people of level.
+// Menu returns the commands that users of a level may use, for the menus of platforms.
 func (t *Table) Menu(level access.Level) []chat.CommandInfo {
 	var items []chat.CommandInfo
 	for _, c := range t.list {
@@ -237,13 +235,13 @@ func (t *Table) Menu(level access.Level) []chat.CommandInfo {
 	return items
 }
 
-// Run finds the command that c names and runs it. What the person may not use,
-// or what does not exist, is answered in words.
+// Run runs the command that c names. If it does not exist, or the level of the user is
+// too low, the Result is a reply that says so.
 func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	cmd, ok := t.Lookup(c.Name)
 	switch {
 	case !ok:
-		return Result{Text: t.unknown(c, c.Name)}, nil
+		return Result{Text: t.unknownReply(c, c.Name)}, nil
 	case c.Principal.Level < cmd.Level:
 		return Result{Text: c.T("`/%s` is for people of level %s; you are %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
 	}
@@ -251,18 +249,18 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	return cmd.Run(ctx, env, c)
 }
 
-// Immediate reports whether the command called name does not wait for the turn
-// that runs. Unknown commands do not: they are answered at once.
+// Immediate reports whether the command called name does not wait for the running
+// turn. Unknown commands are immediate: they are answered at once.
 func (t *Table) Immediate(name string) bool {
 	cmd, ok := t.Lookup(name)
 	return !ok || cmd.Immediate
 }
 
-func (t *Table) unknown(c Call, name string) string {
-	best, far := "", 4
+func (t *Table) unknownReply(c Call, name string) string {
+	best, bestDistance := "", 4
 	for n := range t.byName {
-		if d := distance(name, n); d < far || d == far && n < best {
-			best, far = n, d
+		if d := distance(name, n); d < bestDistance || d == bestDistance && n < best {
+			best, bestDistance = n, d
 		}
 	}
 	s := c.T("There is no command `/%s`.", name)
@@ -272,7 +270,7 @@ func (t *Table) unknown(c Call, name string) string {
 	return s + " " + c.T("`/help` lists what there is. To send text that begins with a slash, put a space and a word before it.")
 }
 
-// distance is the number of letters to insert, delete or replace to turn a into b.
+// distance returns the Levenshtein distance of a and b in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -63,14 +63,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// fake is a daemon with one conversation.
+// fake is an Env with one conversation.
 type fake struct {
 	running bool
 	waiting int
 	recs    []session.Record
 	titled  string
 	err     error
-	// background is how many commands run in the background.
+	// background is the number of background commands.
 	background int
 }
 
@@ -146,7 +146,7 @@ func TestEachCommandAnswers(t *testing.T) {
 		{"/help stpo", "Did you mean `/stop`?"},
 		{"/commands", "**Commands**"},
 		{"/status", "all is well"},
-		{"/sta", "`/sta`"}, // start or status: not decided for the person
+		{"/sta", "`/sta`"}, // ambiguous: start or status
 		{"/vers", "hermesd test"},
 		{"/version", "hermesd test"},
 		{"/whoami", "You are `7` on telegram, level **member**. This chat is `telegram:7`."},
@@ -228,8 +228,8 @@ func TestEachCommandAnswers(t *testing.T) {
 	}
 }
 
-// A conversation of several people is deleted by an owner only, and a button
-// deletes the conversation about which it was asked.
+// A shared conversation can be deleted only by an owner, and a button deletes only the
+// conversation that its question was about.
 func TestWhoForgetsWhichConversation(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	stamp := strconv.FormatInt(time.Now().Unix(), 36)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown returns the page that lists the table.
+// Markdown returns the documentation page of the table.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands in a chat\n\n" +

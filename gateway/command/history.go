@@ -14,7 +14,7 @@ import (
 
 const noConversation = "There is no conversation here yet."
 
-// undo takes back the last exchanges of this conversation.
+// undo removes the last exchanges from the transcript; they are archived.
 func undo(_ context.Context, _ Env, c Call) (Result, error) {
 	n := 1
 	if c.Args != "" {
@@ -29,7 +29,7 @@ func undo(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Undo: n}, nil
 }
 
-// retry has the last message answered anew.
+// retry removes the last exchange and runs its message again.
 func retry(_ context.Context, _ Env, c Call) (Result, error) {
 	if c.Session.Messages == 0 {
 		return Result{Text: c.T(noConversation)}, nil
@@ -46,14 +46,14 @@ func resume(ctx context.Context, env Env, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	found := named(list, c.Args)
+	found := matchSessions(list, c.Args)
 	switch {
 	case len(found) == 0:
 		return Result{Text: c.T("No conversation of this chat is called %s. `/sessions` lists them.", quote(c.Args))}, nil
 	case len(found) > 1:
 		var b strings.Builder
 		b.WriteString(c.T("%d conversations fit; say which:", len(found)) + "\n\n")
-		for _, r := range found[:min(len(found), maxListed)] {
+		for _, r := range found[:min(len(found), maxListedSessions)] {
 			fmt.Fprintf(&b, "- `%s` %s\n", r.ID, quote(r.Title))
 		}
 		return Result{Text: b.String()}, nil
@@ -61,28 +61,28 @@ func resume(ctx context.Context, env Env, c Call) (Result, error) {
 		return Result{Text: c.T("That is this conversation.")}, nil
 	}
 	r := found[0]
-	return Result{Text: c.T("Back in %s (`%s`, %d messages).", quote(nameOf(r)), r.ID, r.Messages), Resume: r.ID, Stop: true}, nil
+	return Result{Text: c.T("Back in %s (`%s`, %d messages).", quote(titleOrID(r)), r.ID, r.Messages), Resume: r.ID, Stop: true}, nil
 }
 
-func nameOf(r session.Record) string {
+func titleOrID(r session.Record) string {
 	if r.Title != "" {
 		return r.Title
 	}
 	return string(r.ID)
 }
 
-// named returns the sessions that a person may mean: the one with that id or
-// title, else those whose id or title begins so, else those whose title holds it.
-func named(list []session.Record, name string) []session.Record {
+// matchSessions returns the sessions that match a name: those with that ID or title, else those
+// whose ID or title begins with it, else those whose title contains it.
+func matchSessions(list []session.Record, name string) []session.Record {
 	name = strings.ToLower(strings.Trim(name, "`\"' "))
-	for _, fits := range []func(id, title string) bool{
+	for _, matches := range []func(id, title string) bool{
 		func(id, title string) bool { return id == name || title == name },
 		func(id, title string) bool { return strings.HasPrefix(id, name) || strings.HasPrefix(title, name) },
 		func(_, title string) bool { return strings.Contains(title, name) },
 	} {
 		var found []session.Record
 		for _, r := range list {
-			if fits(strings.ToLower(string(r.ID)), strings.ToLower(r.Title)) {
+			if matches(strings.ToLower(string(r.ID)), strings.ToLower(r.Title)) {
 				found = append(found, r)
 			}
 		}
@@ -93,7 +93,7 @@ func named(list []session.Record, name string) []session.Record {
 	return nil
 }
 
-// branch goes on in a copy of this conversation; the original stays as it is.
+// branch continues in a copy of the session; the original is unchanged.
 func branch(_ context.Context, _ Env, c Call) (Result, error) {
 	if c.Session.Messages == 0 {
 		return Result{Text: c.T(noConversation)}, nil
@@ -101,7 +101,8 @@ func branch(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Branch: true, Title: CleanTitle(c.Args)}, nil
 }
 
-// forget deletes this conversation for good, once it is told so.
+// forget deletes the session permanently. It asks for confirmation first; the button
+// carries session ID and time of the question.
 func forget(_ context.Context, _ Env, c Call) (Result, error) {
 	word, asked, _ := strings.Cut(c.Args, " ")
 	id, at, _ := strings.Cut(asked, " ")

@@ -6,9 +6,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// ask returns a command whose answer the daemon gives as Markdown. Of a
-// conversation that has not begun there is nothing to tell: otherwise is said.
-func ask(about func(Env, context.Context, Call) (string, error), otherwise string) func(context.Context, Env, Call) (Result, error) {
+// replyWith returns a command whose reply is the result of an Env method. If there is no
+// session yet and otherwise is not "", the reply is otherwise.
+func replyWith(about func(Env, context.Context, Call) (string, error), otherwise string) func(context.Context, Env, Call) (Result, error) {
 	return func(ctx context.Context, env Env, c Call) (Result, error) {
 		if c.Session.ID == "" && otherwise != "" {
 			return Result{Text: c.Translate(otherwise)}, nil
@@ -18,7 +18,7 @@ func ask(about func(Env, context.Context, Call) (string, error), otherwise strin
 	}
 }
 
-// memory tells an owner how full the memories are, where nobody else reads it.
+// memory shows an owner how full the memories are, only in a direct chat.
 func memory(ctx context.Context, env Env, c Call) (Result, error) {
 	if c.Inbound.Address.Kind != chat.DM || c.Session.Shared {
 		return Result{Text: c.T("Memories are not shown where others read along. Ask me in a direct chat, or run `hermesd memory show`.")}, nil

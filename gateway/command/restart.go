@@ -9,12 +9,12 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// confirmTimeout is how long a question stays open. A button that is older does
-// nothing, so that one found again weeks later cannot do what nobody meant.
+// confirmTimeout is how long a confirmation question is valid. Older buttons do
+// nothing, so that a press on an old message has no unintended effect.
 const confirmTimeout = 5 * time.Minute
 
-// restart asks, and does it when it is told so: by the button, which carries
-// when it was asked, or in words.
+// restart asks for confirmation, and restarts the daemon on `/restart now` or on the
+// button, which carries the time of the question.
 func restart(_ context.Context, env Env, c Call) (Result, error) {
 	if !env.CanRestart() {
 		return Result{Text: c.T("This daemon cannot restart itself: it ends with its terminal.")}, nil
@@ -40,7 +40,8 @@ func restart(_ context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: c.T("Restarting."), Restart: true}, nil
 }
 
-// stillValid reports whether a question of that moment is still open.
+// stillValid reports whether a question asked at that time, in base 36 Unix seconds, is
+// still valid.
 func stillValid(asked string) bool {
 	at, err := strconv.ParseInt(asked, 36, 64)
 	return err == nil && time.Since(time.Unix(at, 0)).Abs() < confirmTimeout

@@ -8,12 +8,12 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// efforts are the levels of reasoning, in order.
-func efforts() []string {
+// effortLevels returns the levels of reasoning effort, in ascending order.
+func effortLevels() []string {
 	return []string{"none", "minimal", "low", "medium", "high", "xhigh"}
 }
 
-// reasoning shows or sets how much the model thinks before it answers.
+// reasoning shows or sets the reasoning effort of the model.
 func reasoning(_ context.Context, _ Env, c Call) (Result, error) {
 	level := strings.ToLower(c.Args)
 	set := c.Session.Settings
@@ -23,19 +23,19 @@ func reasoning(_ context.Context, _ Env, c Call) (Result, error) {
 		if now == "" {
 			now = c.T("as configured")
 		}
-		return Result{Text: c.T("The model thinks: %s. `/reasoning <level>` sets it for this conversation: %s, or `default`.", now, strings.Join(efforts(), ", "))}, nil
+		return Result{Text: c.T("The model thinks: %s. `/reasoning <level>` sets it for this conversation: %s, or `default`.", now, strings.Join(effortLevels(), ", "))}, nil
 	case level == "default":
 		set.Effort = ""
-	case !slices.Contains(efforts(), level):
-		return Result{Text: c.T("I know the levels %s, and `default`.", strings.Join(efforts(), ", "))}, nil
+	case !slices.Contains(effortLevels(), level):
+		return Result{Text: c.T("I know the levels %s, and `default`.", strings.Join(effortLevels(), ", "))}, nil
 	default:
 		set.Effort = level
 	}
 	return Result{Text: c.T("From the next message on the model thinks: %s.", level), Settings: &set}, nil
 }
 
-// personality shows or sets the text that stands in each call of this
-// conversation, behind everything that the provider keeps.
+// personality shows or sets the personality, a text in the overlay of each call, after
+// everything that the provider caches.
 func personality(_ context.Context, env Env, c Call) (Result, error) {
 	name := strings.ToLower(c.Args)
 	known := env.Personalities()
@@ -57,10 +57,10 @@ func personality(_ context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: c.T("This conversation's personality is now %s. It costs its own words with each call, and nothing of the provider's cache.", name), Settings: &set}, nil
 }
 
-// maxShown is the most models that stand on buttons.
-const maxShown = 8
+// maxModelButtons is the maximum number of models shown as buttons.
+const maxModelButtons = 8
 
-// model shows or changes which model answers in this conversation.
+// model shows or changes the model of the session.
 func model(ctx context.Context, env Env, c Call) (Result, error) {
 	models := env.Models()
 	if c.Args == "" {
@@ -69,7 +69,7 @@ func model(ctx context.Context, env Env, c Call) (Result, error) {
 		var rows [][]chat.Button
 		for _, m := range models {
 			b.WriteString("- " + quote(m) + "\n")
-			if data := "/model " + m; len(data) <= 64 && len(rows) < maxShown {
+			if data := "/model " + m; len(data) <= 64 && len(rows) < maxModelButtons {
 				rows = append(rows, []chat.Button{{Label: m, Data: data}})
 			}
 		}
@@ -98,12 +98,12 @@ func model(ctx context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: text, Settings: &set, Rebuild: "model_switch"}, nil
 }
 
-// reload builds the prompt of this conversation anew from the files as they are.
+// reload rebuilds the prompt of the session from the current files.
 func reload(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Text: c.T("Memories, skills, context files and tools are read again."), Rebuild: "reload"}, nil
 }
 
-// compress makes this conversation smaller.
+// compress runs a compaction of the session.
 func compress(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Compress: true, Focus: c.Args}, nil
 }

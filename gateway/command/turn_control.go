@@ -9,22 +9,23 @@ import (
 	"hermesd/gateway/access"
 )
 
-// A Decision is what a person answers to a question of a running turn.
+// A Decision is the answer of a user to a question or approval request of a running
+// turn.
 type Decision struct {
 	Allow     bool
-	Scope     string // of leave: "" once, "session" or "always"
-	Choice    int    // of a question with choices, from 0 on; -1: none
-	Text      string // of a question
+	Scope     string // of an approval: "" once, "session" or "always"
+	Choice    int    // index of the chosen option of a question; -1: none
+	Text      string // answer to a question
 	Principal access.Principal
 }
 
-// usage returns a Do that says how a command is used. What follows the name makes
-// it something else before it comes to the table: a message.
-func usage(text string) func(context.Context, Env, Call) (Result, error) {
+// replyUsage returns a Command.Run that replies with a usage text. With arguments these
+// commands become messages before they reach the table.
+func replyUsage(text string) func(context.Context, Env, Call) (Result, error) {
 	return func(_ context.Context, _ Env, c Call) (Result, error) { return Result{Text: c.Translate(text)}, nil }
 }
 
-// busy shows or sets what a message does that comes while a turn runs.
+// busy shows or sets what a message does that arrives while a turn runs.
 func busy(_ context.Context, env Env, c Call) (Result, error) {
 	mode := strings.ToLower(c.Args)
 	set := c.Session.Settings
@@ -45,7 +46,7 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: c.T("From now on a message that comes while a turn runs does: %s.", mode), Settings: &set}, nil
 }
 
-// approve allows what a turn asks for.
+// approve approves a pending request of a turn.
 func approve(_ context.Context, env Env, c Call) (Result, error) {
 	d := Decision{Allow: true, Principal: c.Principal}
 	id := ""
@@ -61,30 +62,30 @@ func approve(_ context.Context, env Env, c Call) (Result, error) {
 	return decide(env, c, id, true, d)
 }
 
-func decide(env Env, c Call, id string, leave bool, d Decision) (Result, error) {
-	text, then := env.Decide(c, id, leave, d)
-	return Result{Text: text, AfterCommit: then}, nil
+func decide(env Env, c Call, id string, approval bool, d Decision) (Result, error) {
+	text, apply := env.Decide(c, id, approval, d)
+	return Result{Text: text, AfterCommit: apply}, nil
 }
 
-// deny refuses it.
+// deny denies a pending request of a turn.
 func deny(_ context.Context, env Env, c Call) (Result, error) {
 	return decide(env, c, strings.ToLower(c.Args), true, Decision{Principal: c.Principal})
 }
 
-// answer answers a question with choices: by the number of one, or in words.
+// answer answers a question with the number of a choice or with text.
 func answer(_ context.Context, env Env, c Call) (Result, error) {
-	id, said, _ := strings.Cut(c.Args, " ")
-	if said == "" {
+	id, text, _ := strings.Cut(c.Args, " ")
+	if text == "" {
 		return Result{Text: c.T("Say `/answer <question> <number or text>`, or simply write your answer.")}, nil
 	}
-	d := Decision{Choice: -1, Text: said, Principal: c.Principal}
-	if n, err := strconv.Atoi(said); err == nil && n >= 1 {
+	d := Decision{Choice: -1, Text: text, Principal: c.Principal}
+	if n, err := strconv.Atoi(text); err == nil && n >= 1 {
 		d.Choice = n - 1
 	}
 	return decide(env, c, strings.ToLower(id), false, d)
 }
 
-// pause stops new work everywhere, and starts it again.
+// pause pauses the daemon, or resumes it with "off".
 func pause(ctx context.Context, env Env, c Call) (Result, error) {
 	if strings.EqualFold(c.Args, "off") {
 		return Result{Text: env.Pause(ctx, c, false)}, nil
@@ -92,7 +93,7 @@ func pause(ctx context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: env.Pause(ctx, c, true)}, nil
 }
 
-// setHome makes the chat the one where the daemon speaks unasked on its platform.
+// setHome makes the chat the home channel of its platform.
 func setHome(ctx context.Context, env Env, c Call) (Result, error) {
 	if err := env.SetHome(ctx, c.Inbound.Address); err != nil {
 		return Result{Text: c.T("That cannot be: %v.", err)}, nil
@@ -100,10 +101,11 @@ func setHome(ctx context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: c.T("This chat (%s) is now the home channel of %s: what goes to `%s` comes here.", quote(c.Inbound.Address.String()), c.Inbound.Address.Platform, c.Inbound.Address.Platform)}, nil
 }
 
-// steps are the forms in which tool calls are shown.
-func steps() []string { return []string{"off", "new", "all", "verbose"} }
+// progressModes returns the displays of tool calls, in the order in which /verbose cycles.
+func progressModes() []string { return []string{"off", "new", "all", "verbose"} }
 
-// verbose shows or sets how tool calls are shown in this conversation.
+// verbose shows or sets the display of tool calls of the session; without an argument
+// it selects the next one.
 func verbose(_ context.Context, env Env, c Call) (Result, error) {
 	set := c.Session.Settings
 	now := set.ToolProgress
@@ -112,16 +114,16 @@ func verbose(_ context.Context, env Env, c Call) (Result, error) {
 	}
 	next := strings.ToLower(c.Args)
 	if next == "" {
-		next = steps()[(slices.Index(steps(), now)+1)%len(steps())]
+		next = progressModes()[(slices.Index(progressModes(), now)+1)%len(progressModes())]
 	}
-	if !slices.Contains(steps(), next) {
-		return Result{Text: c.T("Tool calls can be shown: %s.", strings.Join(steps(), ", "))}, nil
+	if !slices.Contains(progressModes(), next) {
+		return Result{Text: c.T("Tool calls can be shown: %s.", strings.Join(progressModes(), ", "))}, nil
 	}
 	set.ToolProgress = next
 	return Result{Text: c.T("Tool calls are now shown: %s (it was %s).", next, now), Settings: &set}, nil
 }
 
-// voice shows or sets whether answers are spoken too.
+// voice shows or sets whether answers are also spoken.
 func voice(_ context.Context, env Env, c Call) (Result, error) {
 	set := c.Session.Settings
 	switch strings.ToLower(c.Args) {
