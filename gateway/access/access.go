@@ -1,16 +1,17 @@
-// Package access decides who may speak.
+// Package access checks whether the sender of an event is authorized, and with which
+// level.
 //
-// Every event passes Check before anything acts on it. Functions that act take
-// a Grant, which only this package can make, so that unchecked input does not
-// compile.
+// Every event passes Checker.Check before anything acts on it. Functions that act take
+// a Grant, which only this package can create, so that code with unchecked input does
+// not compile. Issuing pairing codes is implemented in package pairing.
 package access
 
 import "hermesd/gateway/chat"
 
-// A Level is what a principal may do.
+// A Level is the level of permissions of a principal. The zero Level is Nobody.
 type Level int
 
-// The levels, each including those before it.
+// The levels. Each includes the permissions of those before it.
 const (
 	Nobody Level = iota
 	Guest
@@ -20,24 +21,24 @@ const (
 
 func (l Level) String() string { return [...]string{"nobody", "guest", "member", "owner"}[l] }
 
-// A Principal is who acts: an immutable id on a platform.
+// A Principal is a user, identified by an immutable ID on a platform, and their level.
 type Principal struct {
 	Platform chat.Platform `json:"p"`
 	ID       string        `json:"id"`
 	Level    Level         `json:"l"`
 }
 
-// A Grant proves that a principal was checked.
+// A Grant proves that Check authorized a principal. The zero Grant is invalid.
 type Grant struct {
 	principal Principal
 	rule      string
 }
 
-// Principal returns whom the grant is for.
+// Principal returns the authorized principal.
 func (g Grant) Principal() Principal { return g.principal }
 
-// Rule names the rule that let the principal in.
+// Rule returns the name of the rule that authorized the principal.
 func (g Grant) Rule() string { return g.rule }
 
-// Valid reports whether Check made the grant.
+// Valid reports whether Check created the grant.
 func (g Grant) Valid() bool { return g.rule != "" }

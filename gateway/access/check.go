@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The rules by which somebody is let in. They are recorded for `why`.
+// The rules that authorize a sender. They are shown by `why`.
 const (
 	RuleConsole          = "console"
 	RuleHTTPKey          = "http_key"
@@ -24,55 +24,55 @@ const (
 	RuleAllowedChat      = "allowed_chat"
 )
 
-// The rules by which somebody is kept out.
+// The rules that deny a sender.
 const (
-	RuleBot        = "bot"         // a bot, and allow_bots does not admit it
+	RuleBot        = "bot"         // a bot that allow_bots does not admit
 	RuleBotLoop    = "bot_loop"    // too many messages from bots in this chat
-	RuleNoSender   = "no_sender"   // nobody knows who speaks
-	RuleNotAllowed = "not_allowed" // nothing lets this person in
-	RuleUnknownDM  = "unknown_dm"  // the same, in a direct chat
+	RuleNoSender   = "no_sender"   // the sender has no ID
+	RuleNotAllowed = "not_allowed" // no rule authorizes the sender
+	RuleUnknownDM  = "unknown_dm"  // no rule authorizes the sender of a direct message
 )
 
-// local are the surfaces whose adapters let in nobody but the operator: the
-// console by who may open its socket, HTTP by its key.
-var local = map[chat.Platform]string{chat.Console: RuleConsole, chat.HTTP: RuleHTTPKey}
+// operatorPlatforms maps the platforms that only the operator can use to their rules: the console
+// is protected by the permissions of its socket, HTTP by its key.
+var operatorPlatforms = map[chat.Platform]string{chat.Console: RuleConsole, chat.HTTP: RuleHTTPKey}
 
-// Two bots must not talk to each other for ever: of all bots together so many
-// messages are heard in one chat, in so long a time.
+// Limits that end a loop of two bots: at most botLimit messages of all bots together
+// are accepted per chat and botWindow.
 const (
 	botLimit  = 20
 	botWindow = 5 * time.Minute
 )
 
-// A Denial says why somebody may not speak. Its zero value goes with a Grant.
+// A Denial says why a sender is not authorized. It is the zero value if Check returns a
+// valid Grant.
 type Denial struct {
 	Rule string
-	// UnknownDM says that a person who is not allowed wrote to us directly.
+	// UnknownDM is set for a direct message of an unauthorized user.
 	UnknownDM bool
-	// OfferPairing says that this person is to be offered a pairing code.
+	// OfferPairing is set if the sender is to get a pairing code.
 	OfferPairing bool
 }
 
-// A Checker decides who may speak. Its methods may be called from any
-// goroutine. It does not change: a new configuration is a new Checker.
+// A Checker checks the senders of events. Its methods may be called from any goroutine.
+// Its policy is fixed: a new configuration needs a new Checker.
 type Checker struct {
-	owners   set
-	allowed  set
-	all      bool
-	sole     bool
-	accounts map[chat.Account]rules
-	unknown  UnknownDMPolicy
-	pairing  Pairing
-	was      func(chat.Address) []string
+	owners        idSet
+	allowed       idSet
+	allowAll      bool
+	soleIDIsOwner bool
+	accounts      map[chat.Account]rules
+	unknown       UnknownDMPolicy
+	pairing       Pairing
+	previousIDs   func(chat.Address) []string
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards bots
 	bots map[chat.Address][]time.Time
 }
 
-// New returns a Checker for p, or an error that names every entry which cannot
-// stand where it stands.
+// New returns a Checker for p, or an error that names every invalid entry.
 func New(p Policy) (*Checker, error) {
-	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, was: p.PreviousIDs, bots: make(map[chat.Address][]time.Time)}
+	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, previousIDs: p.PreviousIDs, bots: make(map[chat.Address][]time.Time)}
 	var err error
 	wrap := func(what string, bad error) {
 		if bad != nil {
@@ -87,11 +87,11 @@ func New(p Policy) (*Checker, error) {
 	}
 	c.allowed, bad = parseSet("", p.AllowFrom)
 	wrap("allow_from", bad)
-	c.all = p.AllowAll || c.allowed.all
+	c.allowAll = p.AllowAll || c.allowed.all
 	switch p.UnknownDM {
 	case "", Pair, Ignore:
 	default:
-		wrap("unauthorized_dm_behavior", fmt.Errorf("%q is none of pair, ignore", p.UnknownDM))
+		wrap("unauthorized_dm_behavior", fmt.Errorf("%q: must be pair or ignore", p.UnknownDM))
 	}
 	for a, r := range p.Accounts {
 		c.accounts[a], bad = parseRules(a, r)
@@ -102,42 +102,42 @@ func New(p Policy) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.sole = sole(c)
+	c.soleIDIsOwner = hasSoleID(c)
 	return c, nil
 }
 
-// Check decides whether the sender of in may speak where it was said. It looks
-// at nothing but who and where, so messages, edits and button presses are all
-// the same to it. If the grant is not valid, the denial says why.
+// Check returns a valid grant if the sender of in is authorized at the address of in,
+// else a denial with the reason. It uses only sender and address, so messages, edits and
+// button presses are treated the same.
 //
-// The rules are asked in this order, and the first that matches names the
-// grant: allow-all of the platform, its allowlist, pairing, owners and global
-// allowlist, global allow-all, allowed chats. What nothing lets in is denied.
-// The level does not depend on that order: owners are owners, people on a list
-// or paired are members, and who is let in only together with everybody is a
-// guest.
+// The rules are checked in this order, and the first match names the grant: allow-all
+// of the platform, its allowlist, its roles, pairing, owners, global allowlist, global
+// allow-all, allowed chats. Without a match the sender is denied. The level does not
+// depend on that order: owners are owners, users on an allowlist or paired are members,
+// and all others are guests. If the lists contain exactly one ID and no owner is
+// configured, that ID is the owner.
 func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
-	who := Principal{Platform: in.Address.Platform, ID: in.Sender.ID}
-	if rule, ours := local[who.Platform]; ours {
-		who.Level = Owner
-		return Grant{who, rule}, Denial{}
+	principal := Principal{Platform: in.Address.Platform, ID: in.Sender.ID}
+	if rule, ok := operatorPlatforms[principal.Platform]; ok {
+		principal.Level = Owner
+		return Grant{principal, rule}, Denial{}
 	}
 	rs := c.rulesOf(in.Address.AccountID())
-	if in.Sender.Bot && !botAdmitted(rs, in) {
+	if in.Sender.Bot && !admitsBot(rs, in) {
 		return Grant{}, Denial{Rule: RuleBot}
 	}
 	rule := c.match(rs, in)
 	if rule == "" {
 		return Grant{}, c.deny(rs, in)
 	}
-	if in.Sender.Bot && !c.botMay(in.Address.WithoutThread()) {
+	if in.Sender.Bot && !c.allowBotMessage(in.Address.WithoutThread()) {
 		return Grant{}, Denial{Rule: RuleBotLoop}
 	}
-	who.Level = c.level(rs, who)
-	return Grant{who, rule}, Denial{}
+	principal.Level = c.level(rs, principal)
+	return Grant{principal, rule}, Denial{}
 }
 
-// rulesOf returns the rules that hold for an account: its platform's and its
+// rulesOf returns the rules that apply to an account: those of its platform, then its
 // own.
 func (c *Checker) rulesOf(a chat.Account) (rs []rules) {
 	if r, ok := c.accounts[chat.Account{Platform: a.Platform}]; ok {
@@ -149,11 +149,10 @@ func (c *Checker) rulesOf(a chat.Account) (rs []rules) {
 	return rs
 }
 
-// match returns the first rule that lets the sender of in speak, "" if there is
-// none.
+// match returns the first rule that authorizes the sender of in, "" if there is none.
 func (c *Checker) match(rs []rules, in chat.Inbound) string {
 	p, who := in.Address.Platform, in.Sender.ID
-	some := func(f func(rules) bool) bool {
+	anyRules := func(f func(rules) bool) bool {
 		for _, r := range rs {
 			if f(r) {
 				return true
@@ -163,31 +162,31 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 	}
 	switch {
 	case who == "": // an anonymous administrator, a channel's own post
-	case some(func(r rules) bool { return r.all }):
+	case anyRules(func(r rules) bool { return r.all }):
 		return RulePlatformAllowAll
-	case some(func(r rules) bool { return r.allowed.has(p, who) }):
+	case anyRules(func(r rules) bool { return r.allowed.has(p, who) }):
 		return RulePlatformList
-	case some(func(r rules) bool {
+	case anyRules(func(r rules) bool {
 		return slices.ContainsFunc(in.Sender.Roles, func(id string) bool { return r.roles[id] })
 	}):
 		return RuleRole
 	case c.paired(p, who):
 		return RulePaired
-	case c.owners.has(p, who) || some(func(r rules) bool { return r.owners.has(p, who) }):
+	case c.owners.has(p, who) || anyRules(func(r rules) bool { return r.owners.has(p, who) }):
 		return RuleOwner
 	case c.allowed.has(p, who):
 		return RuleGlobalList
-	case c.all:
+	case c.allowAll:
 		return RuleGlobalAllowAll
 	}
 	if in.Address.Kind == chat.DM {
 		return ""
 	}
-	names := []string{in.Address.Chat, everybody}
-	if c.was != nil {
-		names = append(names, c.was(in.Address)...)
+	names := []string{in.Address.Chat, wildcard}
+	if c.previousIDs != nil {
+		names = append(names, c.previousIDs(in.Address)...)
 	}
-	if some(func(r rules) bool { return slices.ContainsFunc(names, func(id string) bool { return r.chats[id] }) }) {
+	if anyRules(func(r rules) bool { return slices.ContainsFunc(names, func(id string) bool { return r.chats[id] }) }) {
 		return RuleAllowedChat
 	}
 	return ""
@@ -197,7 +196,7 @@ func (c *Checker) paired(p chat.Platform, who string) bool {
 	return c.pairing != nil && c.pairing.Paired(p, who)
 }
 
-// level returns what somebody who may speak may do.
+// level returns the level of an authorized principal.
 func (c *Checker) level(rs []rules, who Principal) Level {
 	if who.ID == "" {
 		return Guest
@@ -208,7 +207,7 @@ func (c *Checker) level(rs []rules, who Principal) Level {
 		owner = owner || r.owners.has(who.Platform, who.ID)
 	}
 	switch {
-	case owner || listed && c.sole:
+	case owner || listed && c.soleIDIsOwner:
 		return Owner
 	case listed || c.paired(who.Platform, who.ID):
 		return Member
@@ -216,7 +215,7 @@ func (c *Checker) level(rs []rules, who Principal) Level {
 	return Guest
 }
 
-// deny says why nothing let the sender of in speak.
+// deny returns the denial of a sender whom no rule authorizes.
 func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 	switch {
 	case in.Sender.ID == "":
@@ -233,9 +232,9 @@ func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 	return Denial{Rule: RuleUnknownDM, UnknownDM: true, OfferPairing: unknown != Ignore}
 }
 
-// botAdmitted reports whether a bot is heard at all. What an account says of
-// bots goes before what its platform says.
-func botAdmitted(rs []rules, in chat.Inbound) bool {
+// admitsBot reports whether messages of bots are accepted. The rules of an account
+// override those of its platform.
+func admitsBot(rs []rules, in chat.Inbound) bool {
 	bots := NoBots
 	for _, r := range rs {
 		if r.bots != "" {
@@ -245,15 +244,15 @@ func botAdmitted(rs []rules, in chat.Inbound) bool {
 	return bots == AllBots || bots == BotsAddressed && in.Addressed
 }
 
-// botMay counts a message from a bot in room, and reports whether it is still
-// within the limit. Messages over the limit are not counted, so
-// however long two bots go on, no more than the limit is heard in any window.
-func (c *Checker) botMay(room chat.Address) bool {
+// allowBotMessage reports whether a message of a bot in a chat is within the limit, and counts
+// it if it is. Messages over the limit are not counted, so that at most botLimit
+// messages are accepted in any botWindow.
+func (c *Checker) allowBotMessage(in chat.Address) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	recent := c.bots[room][:0]
-	for _, t := range c.bots[room] {
+	recent := c.bots[in][:0]
+	for _, t := range c.bots[in] {
 		if now.Sub(t) < botWindow {
 			recent = append(recent, t)
 		}
@@ -267,6 +266,6 @@ func (c *Checker) botMay(room chat.Address) bool {
 			delete(c.bots, other)
 		}
 	}
-	c.bots[room] = recent
+	c.bots[in] = recent
 	return ok
 }

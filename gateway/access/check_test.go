@@ -13,7 +13,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// paired is a Pairing that knows some people of Telegram.
+// paired is a Pairing with some users of Telegram.
 type paired map[string]bool
 
 func (p paired) Paired(on chat.Platform, id string) bool { return on == chat.Telegram && p[id] }
@@ -38,12 +38,12 @@ func discord(r access.AccountRules) map[chat.Account]access.AccountRules {
 	return map[chat.Account]access.AccountRules{{Platform: chat.Discord}: r}
 }
 
-// everyone is a Pairing that knows everybody.
+// everyone is a Pairing in which everyone is paired.
 type everyone struct{}
 
 func (everyone) Paired(chat.Platform, string) bool { return true }
 
-// withRoles is a message in a Discord channel.
+// withRoles returns a message in a Discord channel.
 func withRoles(roles ...string) chat.Inbound {
 	return change(group("100", "7"), func(in *chat.Inbound) { in.Address.Platform, in.Sender.Roles = chat.Discord, roles })
 }
@@ -169,9 +169,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Names, handles and texts come from outside: whatever they say, they open
-// nothing.
-func TestOnlyTheIDCounts(t *testing.T) {
+// Names, handles and texts are untrusted: they never authorize.
+func TestCheckUsesOnlyIDs(t *testing.T) {
 	c := checker(t, access.Policy{Config: access.Config{Owners: []string{"7"}, AllowFrom: []string{"8"}}, Accounts: telegram(access.AccountRules{AllowedChats: []string{"-100"}})})
 	for _, s := range []string{"7", "8", "*", "-100", "telegram:7", " 7", "7 ", "07", "7\x00"} {
 		in := dm("666")
@@ -179,7 +178,7 @@ func TestOnlyTheIDCounts(t *testing.T) {
 		in.Address.Scope, in.Address.Thread, in.Address.Chat = s, s, s
 		in.ReplyTo = &chat.Quote{Author: s, FromBot: true}
 		if g, _ := c.Check(in); g.Valid() {
-			t.Errorf("let in by %q: %s", s, g.Rule())
+			t.Errorf("authorized by %q: %s", s, g.Rule())
 		}
 	}
 	for _, s := range []string{" 7", "7 ", "07", "7\x00", "*", "telegram:7", "+7", "７"} {
@@ -189,7 +188,7 @@ func TestOnlyTheIDCounts(t *testing.T) {
 	}
 }
 
-func TestEntriesMustBeIDs(t *testing.T) {
+func TestCheckIDRejectsNames(t *testing.T) {
 	for _, c := range []struct {
 		p     chat.Platform
 		entry string
@@ -204,7 +203,7 @@ func TestEntriesMustBeIDs(t *testing.T) {
 		{chat.Telegram, "анна", "numeric id"},
 		{chat.Telegram, "", "empty entry"},
 		{chat.Telegram, "-100123", "allowed_chats"},
-		{chat.Telegram, "discord:123", "does not belong"},
+		{chat.Telegram, "discord:123", "in a list of telegram"},
 		{chat.Telegram, "12.5", "numeric id"},
 		{chat.Telegram, "1 2", "not an id"},
 		{chat.Telegram, strings.Repeat("9", 21), "numeric id"},
@@ -227,8 +226,8 @@ func TestEntriesMustBeIDs(t *testing.T) {
 	}
 }
 
-// What stands in a list by mistake may be a token: it is not shown.
-func TestErrorsDoNotShowTokens(t *testing.T) {
+// An invalid entry of a list may be a token: it is not shown.
+func TestCheckIDErrorHidesTokens(t *testing.T) {
 	for _, s := range []string{"8123456789:AAHfiqksKZ8WmR2zMNIq7dV0OCYAJ-aaaaa", "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"} {
 		for _, p := range []chat.Platform{"", chat.Telegram, chat.Discord, chat.Slack} {
 			if err := access.CheckID(p, s); err == nil || strings.Contains(err.Error(), s[10:]) {
@@ -238,7 +237,7 @@ func TestErrorsDoNotShowTokens(t *testing.T) {
 	}
 }
 
-func TestNewNamesEveryBadEntry(t *testing.T) {
+func TestNewReportsEveryInvalidEntry(t *testing.T) {
 	_, err := access.New(access.Policy{
 		Config:    access.Config{Owners: []string{"*", "boss"}, AllowFrom: []string{"1", "friend"}},
 		UnknownDM: "shout",
@@ -259,9 +258,8 @@ func TestNewNamesEveryBadEntry(t *testing.T) {
 	}
 }
 
-// Two bots in a room fall silent: of what they say no more than the limit is
-// heard in any five minutes.
-func TestBotsFallSilent(t *testing.T) {
+// A loop of two bots ends: at most the limit is accepted in any five minutes.
+func TestBotLoopIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := checker(t, access.Policy{Accounts: telegram(access.AccountRules{AllowAll: true, AllowBots: "all"})})
 		say := func(room string, bot bool) bool {

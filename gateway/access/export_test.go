@@ -1,4 +1,4 @@
 package access
 
-// RoomsOf returns in how many rooms c remembers messages of bots.
+// RoomsOf returns the number of chats for which c counts messages of bots.
 func RoomsOf(c *Checker) int { return len(c.bots) }

@@ -18,7 +18,7 @@ import (
 
 func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-func TestZeroGrantIsNotValid(t *testing.T) {
+func TestGrantZeroIsInvalid(t *testing.T) {
 	var g access.Grant
 	if err := decode(`{"principal":{"p":"telegram","id":"7","l":3},"rule":"x","Rule":"x","Principal":{"l":3}}`, &g); err != nil {
 		t.Fatal(err)
@@ -33,8 +33,8 @@ func TestZeroGrantIsNotValid(t *testing.T) {
 	}
 }
 
-// Nothing that this package exports hands out a Grant but Check.
-func TestOnlyCheckMakesGrants(t *testing.T) {
+// Check is the only exported function that returns a Grant.
+func TestGrantOnlyFromCheck(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func lit0(lit *ast.CompositeLit) (string, bool) {
 	return id.Name, true
 }
 
-// The compiler refuses a Grant that is put together elsewhere.
-func TestForgedGrantsDoNotCompile(t *testing.T) {
+// A Grant that is created in another package does not compile.
+func TestGrantForgedDoesNotCompile(t *testing.T) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to compile with")

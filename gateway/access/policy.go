@@ -10,71 +10,68 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Config is the section `access` of the configuration: what holds on every
-// platform.
+// Config is the section `access` of the configuration. It applies to all platforms.
 type Config struct {
 	Owners    []string `yaml:"owners" doc:"Ids of the people who may do everything: numeric (Slack: U…), or platform:id. Unset, and with exactly one id allowed in all, it is that one."`
 	AllowFrom []string `yaml:"allow_from" doc:"Ids of people who may speak on every platform: numeric (Slack: U…), or platform:id."`
 	AllowAll  bool     `yaml:"allow_all" default:"false" doc:"Everybody may speak, on every platform, as a guest."`
 }
 
-// AccountRules are what one account of a platform allows beyond Config.
+// AccountRules are the additional rules of one account or platform.
 type AccountRules struct {
-	Owners       []string // who of this platform may do everything
-	AllowFrom    []string // immutable ids; "*" is AllowAll
+	Owners       []string // owners on this platform
+	AllowFrom    []string // immutable IDs; "*" is AllowAll
 	AllowAll     bool
-	AllowedChats []string // chats in which everybody may speak as a guest; "*" is every chat but direct ones
-	Roles        []string // roles of the platform whose holders may speak as guests
+	AllowedChats []string // chats in which everyone is authorized as a guest; "*" is every chat except direct chats
+	Roles        []string // roles of the platform whose holders are authorized as guests
 	AllowBots    BotPolicy
 	UnknownDM    UnknownDMPolicy // "": Policy.UnknownDM
 }
 
-// BotPolicy says whether other bots are heard.
+// BotPolicy says whether messages of other bots are accepted.
 type BotPolicy string
 
-// The choices of Bots. A bot that is heard still has to be allowed like
-// anybody else.
+// The bot policies. An admitted bot must also be authorized by a rule.
 const (
 	NoBots        BotPolicy = "none"     // also ""
-	BotsAddressed BotPolicy = "mentions" // only where they mean us
+	BotsAddressed BotPolicy = "mentions" // only messages addressed to the daemon
 	AllBots       BotPolicy = "all"
 )
 
-// UnknownDMPolicy says what becomes of direct messages from people who are not
-// allowed.
+// UnknownDMPolicy says how direct messages of unauthorized users are handled.
 type UnknownDMPolicy string
 
-// The choices of UnknownDM.
+// The policies for direct messages of unauthorized users.
 const (
 	Pair   UnknownDMPolicy = "pair"   // offer a pairing code; also ""
-	Ignore UnknownDMPolicy = "ignore" // stay silent
+	Ignore UnknownDMPolicy = "ignore" // send no answer
 )
 
-// A Pairing knows who has been let in by a pairing code.
+// A Pairing reports which users were authorized by a pairing code.
 type Pairing interface {
-	// Paired reports whether the person with this id on p has been paired and not
-	// been revoked since. It does not block.
+	// Paired reports whether the user with this ID on p is paired and not revoked. It
+	// does not block and may be called from any goroutine.
 	Paired(p chat.Platform, id string) bool
 }
 
-// A Policy is everything that Check decides by. The zero Policy lets in the
-// local console and nobody else.
+// A Policy is the input of Checker. The zero Policy authorizes only the console and the
+// HTTP API.
 type Policy struct {
 	Config
-	// Accounts are the rules of platforms and of single accounts. Those of the
-	// account "" hold for all accounts of their platform.
+	// Accounts holds the rules of platforms and accounts. Those with account name ""
+	// apply to all accounts of their platform.
 	Accounts  map[chat.Account]AccountRules
 	UnknownDM UnknownDMPolicy
 	Pairing   Pairing // nil: nobody is paired
-	// PreviousIDs returns the ids that a chat had before: lists go on naming it by them.
-	// nil: none.
+	// PreviousIDs returns the IDs of a chat before chat migrations, which AllowedChats
+	// may still contain; nil: none.
 	PreviousIDs func(chat.Address) []string
 }
 
-// everybody in an allowlist is the same as allowing all.
-const everybody = "*"
+// wildcard is the entry of an allowlist that allows everyone.
+const wildcard = "*"
 
-// An id is an entry of a list: on platform "" it holds on all of them.
+// An id is an entry of an allowlist. With platform "" it applies to all platforms.
 type id struct {
 	platform chat.Platform
 	id       string
@@ -87,9 +84,8 @@ var (
 	word    = regexp.MustCompile(`^[a-z]+$`)
 )
 
-// CheckID returns an error if entry cannot stand in an allowlist of p, or for p
-// "" in one that holds on every platform. Only ids that a platform never gives
-// to somebody else are taken: user names can change hands.
+// CheckID returns an error if entry is not valid in an allowlist of p, or with p "" in
+// one for all platforms. Only immutable IDs are valid: user names can change hands.
 func CheckID(p chat.Platform, entry string) error {
 	_, err := parseID(p, entry)
 	return err
@@ -97,12 +93,12 @@ func CheckID(p chat.Platform, entry string) error {
 
 func parseID(p chat.Platform, entry string) (id, error) {
 	entry = strings.TrimSpace(entry)
-	if entry == everybody {
-		return id{p, everybody}, nil
+	if entry == wildcard {
+		return id{p, wildcard}, nil
 	}
 	if q, rest, ok := strings.Cut(entry, ":"); ok && word.MatchString(q) {
 		if p != "" && chat.Platform(q) != p {
-			return id{}, fmt.Errorf("an id of %s does not belong into a list of %s", q, p)
+			return id{}, fmt.Errorf("ID of %s in a list of %s", q, p)
 		}
 		p, entry = chat.Platform(q), rest
 	}
@@ -118,14 +114,14 @@ func parseID(p chat.Platform, entry string) (id, error) {
 		ok = entry != "" && !strings.ContainsAny(entry, " \t\r\n")
 	}
 	if !ok {
-		return id{}, badID(p, entry)
+		return id{}, idError(p, entry)
 	}
 	return id{p, entry}, nil
 }
 
-// badID says what is wrong with an entry, and shows it only if it looks like
-// something that people call each other.
-func badID(p chat.Platform, entry string) error {
+// idError returns the error of an invalid entry. It quotes the entry only if it looks like
+// a user name, because it may be a token.
+func idError(p chat.Platform, entry string) error {
 	kind := "numeric id"
 	if p == chat.Slack {
 		kind = "member id (U…)"
@@ -141,24 +137,24 @@ func badID(p chat.Platform, entry string) error {
 	return fmt.Errorf("this entry is not an id: use the %s of the person", kind)
 }
 
-// A set is a parsed allowlist.
-type set struct {
+// A idSet is a parsed allowlist.
+type idSet struct {
 	all bool
 	ids map[id]bool
 }
 
-func (s set) has(p chat.Platform, who string) bool {
+func (s idSet) has(p chat.Platform, who string) bool {
 	return s.ids[id{p, who}] || s.ids[id{"", who}]
 }
 
-func parseSet(p chat.Platform, entries []string) (s set, err error) {
+func parseSet(p chat.Platform, entries []string) (s idSet, err error) {
 	s.ids = make(map[id]bool)
 	for i, e := range entries {
 		x, bad := parseID(p, e)
 		switch {
 		case bad != nil:
 			err = errors.Join(err, fmt.Errorf("entry %d: %w", i+1, bad))
-		case x.id == everybody:
+		case x.id == wildcard:
 			s.all = true
 		default:
 			s.ids[x] = true
@@ -167,9 +163,9 @@ func parseSet(p chat.Platform, entries []string) (s set, err error) {
 	return s, err
 }
 
-// rules are the parsed Rules of one account.
+// rules are the parsed AccountRules of one account.
 type rules struct {
-	owners, allowed set
+	owners, allowed idSet
 	all             bool
 	chats           map[string]bool
 	roles           map[string]bool
@@ -206,28 +202,28 @@ func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
 	p.roles = make(map[string]bool)
 	for _, role := range r.Roles {
 		if role = strings.TrimSpace(role); !numeric.MatchString(role) {
-			wrap("allowed_roles", fmt.Errorf("%q is not the id of a role, which is a number", role))
+			wrap("allowed_roles", fmt.Errorf("invalid role ID %q: must be numeric", role))
 		}
 		p.roles[role] = true
 	}
 	switch p.bots = r.AllowBots; p.bots {
 	case "", NoBots, BotsAddressed, AllBots:
 	default:
-		wrap("allow_bots", fmt.Errorf("%q is none of none, mentions, all", p.bots))
+		wrap("allow_bots", fmt.Errorf("%q: must be none, mentions or all", p.bots))
 	}
 	switch p.unknown = r.UnknownDM; p.unknown {
 	case "", Pair, Ignore:
 	default:
-		wrap("unauthorized_dm_behavior", fmt.Errorf("%q is none of pair, ignore", p.unknown))
+		wrap("unauthorized_dm_behavior", fmt.Errorf("%q: must be pair or ignore", p.unknown))
 	}
 	return p, err
 }
 
-// sole reports whether exactly one id is allowed to speak, over all lists and
-// with nothing that lets in everybody, and no owner is named.
-func sole(c *Checker) bool {
+// hasSoleID reports whether the lists contain exactly one ID in total, and there is no owner
+// and no rule that authorizes more users.
+func hasSoleID(c *Checker) bool {
 	ids := maps.Clone(c.allowed.ids)
-	if c.all || len(c.owners.ids) > 0 {
+	if c.allowAll || len(c.owners.ids) > 0 {
 		return false
 	}
 	for _, r := range c.accounts {

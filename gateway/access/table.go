@@ -1,17 +1,17 @@
 package access
 
-// ToolLevels returns the level of each tool that is not for owners by default,
-// by its name.
+// ToolLevels returns the levels of tools by name. Tools that are not in it require an
+// owner.
 func ToolLevels() map[string]Level { return toolLevels() }
 
-// A Rule is one of those by which somebody is let in or kept out.
+// A Rule describes a rule that authorizes or denies a sender.
 type Rule struct {
-	Name        string // as `why` shows it
+	Name        string // as shown by `why`
 	Description string
-	Level       string // of who is let in by it and by nothing else
+	Level       string // of users that only this rule authorizes
 }
 
-// AllowRules returns the rules that let people in, in the order in which Check asks
+// AllowRules returns the rules that authorize, in the order in which Check applies
 // them.
 func AllowRules() []Rule {
 	return []Rule{
@@ -28,7 +28,7 @@ func AllowRules() []Rule {
 	}
 }
 
-// DenyRules returns the rules that keep people out.
+// DenyRules returns the rules that deny.
 func DenyRules() []Rule {
 	return []Rule{
 		{Name: RuleBot, Description: "a bot, and `allow_bots` does not admit it"},

@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// grants are what makes each rule let person 7 into a Discord channel.
+// grants returns for each rule a change that authorizes user 7 in a Discord channel.
 func grants() map[string]func(*access.Policy, *access.AccountRules, *paired7) {
 	return map[string]func(*access.Policy, *access.AccountRules, *paired7){
 		access.RulePlatformAllowAll: func(_ *access.Policy, r *access.AccountRules, _ *paired7) { r.AllowAll = true },
@@ -24,26 +24,26 @@ func grants() map[string]func(*access.Policy, *access.AccountRules, *paired7) {
 	}
 }
 
-// paired7 says whether person 7 is paired.
+// paired7 is a Pairing that says whether user 7 is paired.
 type paired7 bool
 
 func (p *paired7) Paired(_ chat.Platform, id string) bool { return bool(*p) && id == "7" }
 
-// Of all rules that hold, the first of the table names the grant; the level is
-// the highest that any of them gives.
-func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
+// The first matching rule of the table names the grant; the level is the highest of all
+// matching rules.
+func TestRulesOrderMatchesCheck(t *testing.T) {
 	give := grants()
 	var names []string
 	level := map[string]access.Level{"guest": access.Guest, "member": access.Member, "owner": access.Owner}
 	of := map[string]access.Level{}
 	for _, r := range access.AllowRules() {
-		if r.Name == access.RuleConsole || r.Name == access.RuleHTTPKey { // these are by the surface, not by the person
+		if r.Name == access.RuleConsole || r.Name == access.RuleHTTPKey { // these depend on the platform, not on the user
 			continue
 		}
 		names = append(names, r.Name)
 		of[r.Name] = level[r.Level]
 		if give[r.Name] == nil {
-			t.Fatalf("nobody knows how %s lets somebody in", r.Name)
+			t.Fatalf("no test for rule %s", r.Name)
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -68,7 +68,7 @@ func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
 		}
 		g, d := c.Check(withRoles("55"))
 		if g.Rule() != first || g.Principal().Level != most {
-			rt.Fatalf("let in by %q as %s, want %q as %s", g.Rule(), g.Principal().Level, first, most)
+			rt.Fatalf("authorized by %q as %s, want %q as %s", g.Rule(), g.Principal().Level, first, most)
 		}
 		if first == "" && d.Rule != access.RuleNotAllowed {
 			rt.Fatalf("kept out by %q", d.Rule)
@@ -76,8 +76,8 @@ func TestTheTableIsTheOrderOfTheRules(t *testing.T) {
 	})
 }
 
-// Who is kept out is so by a rule of the table, whatever it was.
-func TestEveryRefusalIsInTheTable(t *testing.T) {
+// Every denial has a rule of the table.
+func TestRulesContainEveryDenial(t *testing.T) {
 	var names []string
 	for _, r := range access.DenyRules() {
 		names = append(names, r.Name)
@@ -106,6 +106,6 @@ func TestEveryRefusalIsInTheTable(t *testing.T) {
 		}
 	}
 	if len(seen) != len(names) {
-		t.Errorf("%d rules of %d kept somebody out: %v", len(seen), len(names), seen)
+		t.Errorf("%d rules of %d denied a sender: %v", len(seen), len(names), seen)
 	}
 }

@@ -1,8 +1,8 @@
 package access
 
-// ToolLevel returns the level that a person needs for a tool. It is asked for
-// whoever speaks, at each call: the array of tools belongs to the session and is
-// the same for all. A tool that is not in the table is for owners.
+// ToolLevel returns the level that a tool requires. It is checked for the actor at each
+// call, because the tools of a session are the same for all its users. A tool that is
+// not in the table requires an owner.
 func ToolLevel(name string) Level {
 	if l, ok := toolLevels()[name]; ok {
 		return l
@@ -10,7 +10,7 @@ func ToolLevel(name string) Level {
 	return Owner
 }
 
-// toolLevels is the table.
+// toolLevels returns the table of ToolLevel.
 func toolLevels() map[string]Level {
 	return map[string]Level{
 		"todo":           Guest,

@@ -134,7 +134,7 @@ func call(text string) command.Call {
 	}
 }
 
-func TestEachCommandAnswers(t *testing.T) {
+func TestCommandsReply(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	rec := session.Record{ID: "20260101_100000_0123abcd", Title: "Trip", Messages: 4, Updated: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}
 	env := &fake{recs: []session.Record{rec, {ID: "20260101_090000_00000000"}}}
@@ -230,7 +230,7 @@ func TestEachCommandAnswers(t *testing.T) {
 
 // A shared conversation can be deleted only by an owner, and a button deletes only the
 // conversation that its question was about.
-func TestWhoForgetsWhichConversation(t *testing.T) {
+func TestForgetRequiresOwnerAndSession(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	stamp := strconv.FormatInt(time.Now().Unix(), 36)
 	for _, tt := range []struct {
@@ -255,7 +255,7 @@ func TestWhoForgetsWhichConversation(t *testing.T) {
 	}
 }
 
-func TestStopAndNewSayWhatTheyEnd(t *testing.T) {
+func TestStopAndNewReportWhatEnds(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	env := &fake{running: true, waiting: 2}
 	r, err := table.Run(t.Context(), env, call("/stop"))
@@ -276,7 +276,7 @@ func TestStopAndNewSayWhatTheyEnd(t *testing.T) {
 	}
 }
 
-func TestATitleIsCleanAndShort(t *testing.T) {
+func TestCleanTitle(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	env := &fake{}
 	c := call("/title  a\u202Eb \u200B" + strings.Repeat("x", 300))
@@ -289,7 +289,7 @@ func TestATitleIsCleanAndShort(t *testing.T) {
 	}
 }
 
-func TestTextOfAPersonIsNotMarkup(t *testing.T) {
+func TestUserTextIsNotMarkup(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	c := call("/title")
 	c.Session = session.Record{ID: "20260101_100000_0123abcd", Title: "`**x**` [a](http://b)"}
@@ -299,7 +299,7 @@ func TestTextOfAPersonIsNotMarkup(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonMayNotUseIsRefusedInWords(t *testing.T) {
+func TestRunDeniesLowerLevels(t *testing.T) {
 	table := command.NewTable(command.Command{Name: "restart", Level: access.Owner, Run: func(context.Context, command.Env, command.Call) (command.Result, error) {
 		return command.Result{Text: "restarting"}, nil
 	}})
@@ -319,7 +319,7 @@ func TestWhatAPersonMayNotUseIsRefusedInWords(t *testing.T) {
 	}
 }
 
-func TestFailuresAreReturned(t *testing.T) {
+func TestRunReturnsErrors(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	broken := errors.New("disk is gone")
 	for _, text := range []string{"/status", "/sessions", "/why 1", "/title x", "/context", "/usage", "/skills"} {
@@ -340,7 +340,7 @@ func TestImmediateCommandsDoNotWait(t *testing.T) {
 	}
 }
 
-func TestMemoriesAreShownToAnOwnerAloneOnly(t *testing.T) {
+func TestMemoryOnlyInDirectChatOfOwner(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	for _, tt := range []struct {
 		level  access.Level
@@ -370,7 +370,7 @@ func TestMemoriesAreShownToAnOwnerAloneOnly(t *testing.T) {
 	}
 }
 
-func TestAConversationThatHasNotBegunHasNoFigures(t *testing.T) {
+func TestFiguresRequireSession(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	for _, text := range []string{"/context", "/usage"} {
 		if r, err := table.Run(t.Context(), &fake{}, call(text)); err != nil || !strings.Contains(r.Text, "no conversation yet") {

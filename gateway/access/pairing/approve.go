@@ -10,85 +10,86 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A UserError says in a sentence why something was not done.
+// A UserError is an error of a request; its text is shown to the operator.
 type UserError struct{ Text string }
 
 func (r *UserError) Error() string { return r.Text }
 
-func refuse(format string, args ...any) error { return &UserError{fmt.Sprintf(format, args...)} }
+func userErrorf(format string, args ...any) error { return &UserError{fmt.Sprintf(format, args...)} }
 
-// Platforms are those on which people can be paired.
+// Platforms returns the platforms on which users can be paired.
 func Platforms() []chat.Platform { return []chat.Platform{chat.Discord, chat.Slack, chat.Telegram} }
 
-// known refuses a platform on which nobody can be paired.
-func known(p chat.Platform) error {
+// checkPlatform returns an error for a platform without pairing.
+func checkPlatform(p chat.Platform) error {
 	if slices.Contains(Platforms(), p) {
 		return nil
 	}
-	return refuse("there is no pairing on %q; it is for %v", p, Platforms())
+	return userErrorf("there is no pairing on %q; it is for %v", p, Platforms())
 }
 
-// Approve lets in the person who was told code, and returns whom. A code that is
-// not out counts as wrong; after MaxWrong of them in a row no code of the
-// platform is taken or given for a while. What goes wrong is a *Refusal, or an
-// error of the store.
+// Approve authorizes the user to whom code was issued and returns the user. A code that
+// is not pending counts as wrong; after MaxWrongCodes wrong codes in a row the platform
+// is locked for LockDuration: codes are neither accepted nor issued. The error is a
+// *UserError or an error of the store.
 func (b *Manager) Approve(ctx context.Context, platform chat.Platform, code string) (p Person, err error) {
-	if err := known(platform); err != nil {
+	if err := checkPlatform(platform); err != nil {
 		return p, err
 	}
 	code, ok := normalizeCode(code)
 	if !ok {
-		return p, refuse("that is not a code: it has %d characters of %s", size, alphabet)
+		return p, userErrorf("that is not a code: it has %d characters of %s", codeLength, alphabet)
 	}
 	err = b.change(ctx, func(s *state, now time.Time) error {
 		c := s.Counts[platform]
 		if !c.Until.IsZero() {
-			return refuse("%d wrong codes were entered: no code is taken for %s until %s. `hermesd pairing list` shows ids; who is in allow_from needs no code",
+			return userErrorf("%d wrong codes were entered: no code is taken for %s until %s. `hermesd pairing list` shows ids; who is in allow_from needs no code",
 				MaxWrongCodes, platform, c.Until.Local().Format("15:04:05"))
 		}
 		found := -1
-		for i, r := range s.Pending { // all of them, so that the time does not tell which
+		for i, r := range s.Pending { // all, so that the time does not reveal which one matched
 			if r.Platform == platform && r.Hash.matches(code) {
 				found = i
 			}
 		}
 		if found < 0 {
-			return s.wrong(platform, c, now)
+			return s.countWrongCode(platform, c, now)
 		}
 		p = s.Pending[found].Person
 		p.At = now
 		s.Pending = slices.Delete(s.Pending, found, found+1)
-		s.admit(p)
+		s.addPaired(p)
 		delete(s.Counts, platform)
 		return nil
 	})
 	return p, err
 }
 
-// wrong counts a wrong code.
-func (s *state) wrong(platform chat.Platform, c count, now time.Time) error {
+// countWrongCode counts a wrong code and returns its error.
+func (s *state) countWrongCode(platform chat.Platform, c wrongCodes, now time.Time) error {
 	if c.Wrong++; c.Wrong >= MaxWrongCodes {
-		s.Counts[platform] = count{Until: now.Add(LockDuration)}
-		return refuse("that is not a code of anybody who waits, the %dth in a row: no code is taken for %s until %s", c.Wrong, platform, now.Add(LockDuration).Local().Format("15:04:05"))
+		s.Counts[platform] = wrongCodes{Until: now.Add(LockDuration)}
+		return userErrorf("that is not a code of anybody who waits, the %dth in a row: no code is taken for %s until %s", c.Wrong, platform, now.Add(LockDuration).Local().Format("15:04:05"))
 	}
 	s.Counts[platform] = c
-	return refuse("that is not a code of anybody who waits on %s: codes hold for an hour, and once. %d more wrong ones lock it for an hour", platform, MaxWrongCodes-c.Wrong)
+	return userErrorf("that is not a code of anybody who waits on %s: codes hold for an hour, and once. %d more wrong ones lock it for an hour", platform, MaxWrongCodes-c.Wrong)
 }
 
-// admit adds p, in the place of what was known of p before.
-func (s *state) admit(p Person) {
-	s.People = append(slices.DeleteFunc(s.People, func(q Person) bool { return q.who() == p.who() }), p)
+// addPaired adds p to the paired users, replacing an earlier entry.
+func (s *state) addPaired(p Person) {
+	s.People = append(slices.DeleteFunc(s.People, func(q Person) bool { return q.key() == p.key() }), p)
 }
 
-// Revoke takes back what Approve did: the person's next message is a stranger's.
+// Revoke removes a paired user and returns the user. It applies from the next message.
+// The error is a *UserError if the user is not paired.
 func (b *Manager) Revoke(ctx context.Context, platform chat.Platform, id string) (p Person, err error) {
-	if err := known(platform); err != nil {
+	if err := checkPlatform(platform); err != nil {
 		return p, err
 	}
 	err = b.change(ctx, func(s *state, _ time.Time) error {
-		i := slices.IndexFunc(s.People, func(q Person) bool { return q.who() == personKey{platform, id} })
+		i := slices.IndexFunc(s.People, func(q Person) bool { return q.key() == personKey{platform, id} })
 		if i < 0 {
-			return refuse("%s:%s is not paired; `hermesd pairing list` shows who is. Who is in a list of the configuration is let in by that", platform, id)
+			return userErrorf("%s:%s is not paired; `hermesd pairing list` shows who is. Who is in a list of the configuration is let in by that", platform, id)
 		}
 		p = s.People[i]
 		s.People = slices.Delete(s.People, i, i+1)
@@ -97,8 +98,8 @@ func (b *Manager) Revoke(ctx context.Context, platform chat.Platform, id string)
 	return p, err
 }
 
-// ClearPending makes all codes that are out worthless, and returns whose they were.
-// These people can ask again as if their codes still held.
+// ClearPending invalidates all pending codes and returns their users. CodeInterval still
+// applies to them.
 func (b *Manager) ClearPending(ctx context.Context) (gone []Person, err error) {
 	err = b.change(ctx, func(s *state, _ time.Time) error {
 		for _, r := range s.Pending {
@@ -110,16 +111,16 @@ func (b *Manager) ClearPending(ctx context.Context) (gone []Person, err error) {
 	return gone, err
 }
 
-// A List is who is paired, who waits, and which platforms are locked until when.
+// A List is a snapshot of paired users, pending requests and locked platforms.
 type List struct {
 	Paired  []Person                    `json:"paired"`
 	Pending []Person                    `json:"pending"`
-	Locked  map[chat.Platform]time.Time `json:"locked,omitempty"`
+	Locked  map[chat.Platform]time.Time `json:"locked,omitempty"` // end of the lock
 }
 
-// List returns what is known now, by platform and id.
+// List returns the current state, sorted by platform and ID.
 func (b *Manager) List() List {
-	s := b.now.Load().draft(time.Now())
+	s := b.current.Load().copyAt(time.Now())
 	l := List{Paired: s.People, Pending: []Person{}, Locked: make(map[chat.Platform]time.Time)}
 	if l.Paired == nil {
 		l.Paired = []Person{}

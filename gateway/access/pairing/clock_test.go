@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Every bubble begins at the same instant: for a daemon in a second one the clock
-// was set back.
-func TestAClockThatIsSetBackLengthensNothing(t *testing.T) {
+// Every synctest bubble starts at the same instant: for a daemon in a second one the
+// clock was set back.
+func TestClockSetBackExtendsNothing(t *testing.T) {
 	d := newDisk()
 	var c string
 	synctest.Test(t, func(t *testing.T) {

@@ -9,24 +9,24 @@ import (
 	"unicode"
 )
 
-// alphabet has 32 symbols, none of which is taken for another.
+// alphabet has 32 symbols that cannot be confused with each other.
 const alphabet = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
-// size is the length of a code.
-const size = 8
+// codeLength is the length of a code in characters.
+const codeLength = 8
 
-// random returns a new code.
-func random() string {
-	b := make([]byte, size)
-	_, _ = rand.Read(b) // it never fails
+// newCode returns a new random code.
+func newCode() string {
+	b := make([]byte, codeLength)
+	_, _ = rand.Read(b) // never fails
 	for i := range b {
 		b[i] = alphabet[int(b[i])%len(alphabet)] // 256 is a multiple of 32
 	}
 	return string(b)
 }
 
-// normalizeCode returns a code as it was meant, and whether it can be one at all: people
-// write small letters, and spaces and hyphens in between.
+// normalizeCode converts a code that a user typed to upper case, without spaces and
+// hyphens, and reports whether it has the form of a code.
 func normalizeCode(code string) (string, bool) {
 	code = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || unicode.IsSpace(r) {
@@ -34,11 +34,11 @@ func normalizeCode(code string) (string, bool) {
 		}
 		return r
 	}, code))
-	return code, len(code) == size && strings.Trim(code, alphabet) == ""
+	return code, len(code) == codeLength && strings.Trim(code, alphabet) == ""
 }
 
-// A hash stands for a code. Whoever has it and wants the code has to try 2^39
-// codes on average, at the price of rounds each, in the hour that it holds.
+// A hash is the salted hash of a code. An attacker who has it must try 2^39 codes on
+// average, each at the cost of Rounds, within CodeLifetime.
 type hash struct {
 	Salt   []byte `json:"salt"`
 	Rounds int    `json:"rounds"`
@@ -48,9 +48,9 @@ type hash struct {
 // rounds of PBKDF2 with SHA-256 take some 20 ms.
 const rounds = 100_000
 
-func hashOf(code string, rounds int) hash {
+func newHash(code string, rounds int) hash {
 	h := hash{Salt: make([]byte, 16), Rounds: rounds}
-	_, _ = rand.Read(h.Salt) // it never fails
+	_, _ = rand.Read(h.Salt) // never fails
 	h.Sum = h.sum(code)
 	return h
 }
@@ -58,22 +58,23 @@ func hashOf(code string, rounds int) hash {
 func (h hash) sum(code string) []byte {
 	sum, err := pbkdf2.Key(sha256.New, code, h.Salt, h.Rounds, sha256.Size)
 	if err != nil {
-		return nil // what is stored is damaged, and fits nothing
+		return nil // the stored hash is damaged and matches nothing
 	}
 	return sum
 }
 
-// matches reports whether h stands for code, in a time that does not tell how much
-// of it is right.
+// matches reports whether h is the hash of code, in constant time. A hash with too many
+// rounds matches nothing.
 func (h hash) matches(code string) bool {
 	return len(h.Sum) == sha256.Size && 0 < h.Rounds && h.Rounds <= 100*rounds && subtle.ConstantTimeCompare(h.Sum, h.sum(code)) == 1
 }
 
-// maxName is the length of a name that is kept, in characters.
-const maxName = 64
+// maxNameLength is the maximum length of a stored name in characters.
+const maxNameLength = 64
 
-// clean makes one short line of a name.
-func clean(name string) string {
+// cleanName normalizes an untrusted name to one line of at most maxName characters, without
+// control and format characters.
+func cleanName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -84,8 +85,8 @@ func clean(name string) string {
 		return r
 	}, name)
 	name = strings.Join(strings.Fields(name), " ")
-	if r := []rune(name); len(r) > maxName {
-		name = strings.TrimSpace(string(r[:maxName]))
+	if r := []rune(name); len(r) > maxNameLength {
+		name = strings.TrimSpace(string(r[:maxNameLength]))
 	}
 	return name
 }

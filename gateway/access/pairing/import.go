@@ -17,21 +17,21 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// maxUpstream bounds a file of another Hermes.
-const maxUpstream = 4 << 20
+// maxUpstreamSize is the maximum size in bytes of a file of an upstream Hermes.
+const maxUpstreamSize = 4 << 20
 
-// Import takes over the people whom an upstream Hermes of the same home has
-// paired: platforms/pairing/<platform>-approved.json, or pairing/ in older ones.
-// Each file is read once in the life of a home and never written; so who is
-// revoked here stays revoked. A file that cannot be read is named in the log and
-// tried again at the next start.
+// Import imports the users that an upstream Hermes with the same home directory has
+// paired: platforms/pairing/<platform>-approved.json, or pairing/ in older versions.
+// Each file is imported once per home directory and never written, so that a user who is
+// revoked here stays revoked. A file that cannot be read is logged and retried at the
+// next start.
 func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 	type file struct {
 		name   string
 		people []Person
 	}
 	var found []file
-	done := b.now.Load().Imported
+	done := b.current.Load().Imported
 	for _, dir := range []string{"platforms/pairing", "pairing"} {
 		for _, p := range Platforms() {
 			name := dir + "/" + string(p) + "-approved.json"
@@ -42,7 +42,7 @@ func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
-				b.log.Error("pairings of another Hermes cannot be read; these people are asked for a code", zap.String("file", name), zap.Error(err))
+				b.log.Error("cannot read upstream pairings", zap.String("file", name), zap.Error(err))
 			default:
 				found = append(found, file{name, people})
 			}
@@ -54,12 +54,12 @@ func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 	return b.change(ctx, func(s *state, _ time.Time) error {
 		for _, f := range found {
 			for _, p := range f.people {
-				if !slices.ContainsFunc(s.People, func(q Person) bool { return q.who() == p.who() }) {
-					s.admit(p)
+				if !slices.ContainsFunc(s.People, func(q Person) bool { return q.key() == p.key() }) {
+					s.addPaired(p)
 				}
 			}
 			s.Imported = append(s.Imported, f.name)
-			b.log.Info("pairings of another Hermes are taken over", zap.String("file", f.name), zap.Int("people", len(f.people)))
+			b.log.Info("upstream pairings imported", zap.String("file", f.name), zap.Int("people", len(f.people)))
 		}
 		return nil
 	})
@@ -70,23 +70,23 @@ func (b *Manager) read(home fs.FS, name string, p chat.Platform) (people []Perso
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	raw, err := io.ReadAll(io.LimitReader(f, maxUpstream+1))
+	defer func() { _ = f.Close() }() // opened for reading only
+	raw, err := io.ReadAll(io.LimitReader(f, maxUpstreamSize+1))
 	if err != nil {
 		return nil, err
 	}
 	people, skipped, err := parseUpstream(p, raw)
 	if skipped > 0 {
-		b.log.Warn("entries that are not ids of people are left out", zap.String("file", name), zap.Int("entries", skipped))
+		b.log.Warn("upstream pairings with invalid IDs skipped", zap.String("file", name), zap.Int("entries", skipped))
 	}
 	return people, err
 }
 
-// parseUpstream reads the people of a file, without those entries whose id could
-// not stand in an allowlist.
+// parseUpstream parses the users of a file. Entries whose ID is not valid in an
+// allowlist are skipped and counted.
 func parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, err error) {
-	if len(raw) > maxUpstream {
-		return nil, 0, fmt.Errorf("it is larger than %d bytes", maxUpstream)
+	if len(raw) > maxUpstreamSize {
+		return nil, 0, fmt.Errorf("file is larger than %d bytes", maxUpstreamSize)
 	}
 	var entries map[string]struct {
 		Name string  `json:"user_name"`
@@ -104,7 +104,7 @@ func parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, e
 		if e.At > 0 && e.At < 1e11 {
 			at = time.Unix(int64(e.At), 0)
 		}
-		people = append(people, Person{Platform: p, ID: id, Name: clean(e.Name), At: at.UTC()})
+		people = append(people, Person{Platform: p, ID: id, Name: cleanName(e.Name), At: at.UTC()})
 	}
 	return people, skipped, nil
 }

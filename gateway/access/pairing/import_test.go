@@ -19,7 +19,7 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-func TestPeopleOfAnotherHermesAreTakenOverOnce(t *testing.T) {
+func TestImportRunsOncePerFile(t *testing.T) {
 	home := fstest.MapFS{
 		"platforms/pairing/telegram-approved.json": file("\uFEFF" + `{"7": {"user_name": "Ann", "approved_at": 1760000000.5}, "@eve": {"user_name": "Eve"}, "*": {}, "telegram:9": {}, " 7": {}}`),
 		"platforms/pairing/telegram-pending.json":  file(`{"x": {"user_id": "66"}}`),
@@ -44,17 +44,17 @@ func TestPeopleOfAnotherHermesAreTakenOverOnce(t *testing.T) {
 	if want := []string{"discord 281942384234234234 Dora", "telegram 7 Ann", "telegram 8 "}; !slices.Equal(got, want) {
 		t.Errorf("paired %q", got)
 	}
-	if n := logs.FilterMessageSnippet("cannot be read").Len(); n != 1 { // the one of Slack
+	if n := logs.FilterMessageSnippet("cannot read upstream pairings").Len(); n != 1 { // the one of Slack
 		t.Errorf("logged %v", logs.All())
 	}
-	if logs.FilterMessageSnippet("not ids of people").Len() != 1 {
+	if logs.FilterMessageSnippet("invalid IDs skipped").Len() != 1 {
 		t.Errorf("logged %v", logs.All())
 	}
 	if _, err := b.Revoke(t.Context(), chat.Telegram, "7"); err != nil {
 		t.Fatal(err)
 	}
 	b = open(t, d)
-	home["pairing/slack-approved.json"] = file(`{"U02ABCDEF": {}}`) // somebody has mended it
+	home["pairing/slack-approved.json"] = file(`{"U02ABCDEF": {}}`) // the file is repaired
 	if err := b.Import(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestPeopleOfAnotherHermesAreTakenOverOnce(t *testing.T) {
 	}
 }
 
-func TestAnImportThatIsNotKeptIsTriedAgain(t *testing.T) {
+func TestImportRetriesAfterStoreFailure(t *testing.T) {
 	home := fstest.MapFS{"pairing/telegram-approved.json": file(`{"8": {}}`)}
 	d, full := newDisk(), errors.New("no space left on device")
 	b := open(t, d)
@@ -98,9 +98,9 @@ func FuzzUpstream(f *testing.F) {
 	})
 }
 
-// Whatever happens in whatever order: who is paired is who was approved by a
-// code of their own and not revoked since, and no more codes are out than may be.
-func TestOnlyTheApprovedArePaired(t *testing.T) {
+// After any sequence of operations, exactly the users are paired whose own code was
+// approved and who were not revoked since, and at most MaxPending codes are pending.
+func TestPairedRequiresApproval(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := newDisk()
 		b := open(t, d)
@@ -145,7 +145,7 @@ func TestOnlyTheApprovedArePaired(t *testing.T) {
 				b = open(t, d)
 			case "fail":
 				d.fail(errors.New("no space"))
-				_, _ = b.ClearPending(context.Background()) // nothing of it happens
+				_, _ = b.ClearPending(context.Background()) // fails and changes nothing
 				d.fail(nil)
 			}
 			for i := range 7 {

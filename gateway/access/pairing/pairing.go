@@ -1,17 +1,18 @@
-// Package pairing lets people in whom no list names: somebody who writes to us
-// directly gets a code, and whoever runs the daemon approves it.
+// Package pairing grants access to users who are on no allowlist: an unknown sender of a
+// direct message gets a code, which the operator approves.
 //
-//	stranger ─► Ask ─► Code ─► (the code is told) ─► Approve ─► paired
-//	             │                                      │
-//	             └─ silent by a rule                    └─ five wrong codes lock the platform
+//	unknown sender ─► Request ─► IssueCode ─► (the code is sent) ─► Approve ─► paired
+//	                     │                                             │
+//	                     └─ no answer, by a rule                       └─ five wrong codes lock the platform
 //
-// A code has 40 random bits, holds for an hour, for one person and once. Of a
-// code only a salted, slow hash is kept. At most three codes of a platform are
-// out at once, and a person gets one in ten minutes, so a crowd of strangers
-// costs no more than three strangers do.
+// A code has 40 random bits and is valid for one hour, for one user, once. Only a
+// salted, slow hash of it is stored. At most three codes per platform are pending, and a
+// user gets at most one in ten minutes, so that many unknown senders cost no more than
+// three.
 //
-// All of it stands in the store under one key and survives restarts. Whether a
-// person is paired is answered from memory.
+// The main type is Manager. Its state is stored under one key and survives restarts;
+// whether a user is paired is answered from memory. Sending the code is up to the
+// caller.
 package pairing
 
 import (
@@ -29,85 +30,86 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The limits of pairing.
+// Limits of pairing codes.
 const (
-	CodeLifetime  = time.Hour        // how long a code holds
-	CodeInterval  = 10 * time.Minute // between two codes for one person
-	MaxPending    = 3                // codes of a platform that are out at once
-	MaxWrongCodes = 5                // wrong codes in a row; the platform is locked by the last one
-	LockDuration  = time.Hour        // how long then
+	CodeLifetime  = time.Hour        // validity of a code
+	CodeInterval  = 10 * time.Minute // minimum time between two codes for one user
+	MaxPending    = 3                // pending codes per platform
+	MaxWrongCodes = 5                // consecutive wrong codes that lock the platform
+	LockDuration  = time.Hour        // duration of the lock
 )
 
-// The rules by which a direct message of a stranger ends. Only the first has
-// anything said to the person.
+// The rules that end a direct message of an unknown sender. The sender gets an answer
+// only with RuleOffered.
 const (
-	RuleOffered = "pairing_offered" // the person is told a code
-	RuleRecent  = "pairing_recent"  // the person was told one a moment ago
-	RuleFull    = "pairing_full"    // too many codes are out on this platform
-	RuleLocked  = "pairing_locked"  // too many wrong codes were entered for this platform
+	RuleOffered = "pairing_offered" // the sender gets a code
+	RuleRecent  = "pairing_recent"  // the sender got a code within CodeInterval
+	RuleFull    = "pairing_full"    // MaxPending codes are pending on this platform
+	RuleLocked  = "pairing_locked"  // the platform is locked after wrong codes
 )
 
-// A Store keeps small values. What a method reports as done is on disk.
+// A Store stores small values. When SetValue returns without an error the value is on
+// disk.
 type Store interface {
-	// Value returns the value kept under key, nil if there is none.
+	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue keeps a value under key.
+	// SetValue stores a value under key.
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// A Person is somebody who has asked to be let in, or has been.
+// A Person is a user who requested pairing or is paired.
 type Person struct {
 	Platform chat.Platform `json:"platform"`
 	ID       string        `json:"id"`
-	Name     string        `json:"name,omitempty"` // as the person is called there; untrusted
+	Name     string        `json:"name,omitempty"` // display name on the platform; untrusted
 	At       time.Time     `json:"at"`             // of the request, or of the approval
-	// To is where the person asked. It is not known of people who were imported.
+	// To is the address of the request; the zero Address for imported users.
 	To chat.Address `json:"to,omitzero"`
 }
 
-// A personKey is a person's place in the tables.
+// A personKey identifies a person.
 type personKey struct {
 	platform chat.Platform
 	id       string
 }
 
-func (p Person) who() personKey { return personKey{p.Platform, p.ID} }
+func (p Person) key() personKey { return personKey{p.Platform, p.ID} }
 
-// A request is a code that is out.
+// A request is a pending code.
 type request struct {
 	Person
 	Hash hash `json:"hash"`
 }
 
-// A count is the wrong codes of a platform.
-type count struct {
+// A wrongCodes counts the wrong codes of a platform, or holds its lock.
+type wrongCodes struct {
 	Wrong int       `json:"wrong,omitempty"` // in a row
 	Until time.Time `json:"until,omitzero"`  // of the lock
 }
 
-// A state is all that is kept. One that has been published does not change.
+// A state is everything that is stored. A published state is immutable.
 type state struct {
-	People   []Person                `json:"people,omitempty"`
-	Pending  []request               `json:"pending,omitempty"`
-	Asked    []Person                `json:"asked,omitempty"` // within Apart, also of codes that are no longer out
-	Counts   map[chat.Platform]count `json:"counts,omitempty"`
-	Imported []string                `json:"imported,omitempty"` // files
+	People   []Person                     `json:"people,omitempty"`
+	Pending  []request                    `json:"pending,omitempty"`
+	Asked    []Person                     `json:"asked,omitempty"` // within CodeInterval, including codes that are no longer pending
+	Counts   map[chat.Platform]wrongCodes `json:"counts,omitempty"`
+	Imported []string                     `json:"imported,omitempty"` // names of imported files
 
 	paired map[personKey]bool // of People
 }
 
-// index makes paired.
-func (s *state) index() *state {
+// buildIndex builds paired and returns s.
+func (s *state) buildIndex() *state {
 	s.paired = make(map[personKey]bool, len(s.People))
 	for _, p := range s.People {
-		s.paired[p.who()] = true
+		s.paired[p.key()] = true
 	}
 	return s
 }
 
-// draft returns a copy that may be changed, without what is over at now.
-func (s *state) draft(now time.Time) *state {
-	d := &state{People: slices.Clone(s.People), Imported: slices.Clone(s.Imported), Counts: make(map[chat.Platform]count)}
+// copyAt returns a copy that may be changed, without entries that have expired at now.
+func (s *state) copyAt(now time.Time) *state {
+	d := &state{People: slices.Clone(s.People), Imported: slices.Clone(s.Imported), Counts: make(map[chat.Platform]wrongCodes)}
 	for _, r := range s.Pending {
 		if stillValid(r.At, now, CodeLifetime) {
 			d.Pending = append(d.Pending, r)
@@ -126,65 +128,64 @@ func (s *state) draft(now time.Time) *state {
 	return d
 }
 
-// A Manager knows who is paired and who asks to be. Its methods may be called from
-// any goroutine.
+// A Manager issues and approves pairing codes and stores the paired users. Its methods
+// may be called from any goroutine.
 type Manager struct {
-	store Store
-	log   *zap.Logger
-	turn  chan struct{} // holds a token while nobody writes
-	price int           // of a hash, in rounds
-	now   atomic.Pointer[state]
+	store      Store
+	log        *zap.Logger
+	writeToken chan struct{} // holds a token while no change is being written
+	hashRounds int           // rounds of a new hash
+	current    atomic.Pointer[state]
 
-	mu       sync.Mutex         // guards what follows
-	reserved map[personKey]bool // asked, and the code is not kept yet
+	mu       sync.Mutex         // guards reserved
+	reserved map[personKey]bool // requested, and the code is not stored yet
 }
 
 var _ access.Pairing = (*Manager)(nil)
 
 const (
-	key     = "pairing"
-	keyLost = "pairing.damaged"
+	storeKey        = "pairing"
+	damagedStoreKey = "pairing.damaged"
 )
 
-// Open reads what store keeps. If that is damaged nobody is paired: it is set
-// aside, and log says so.
+// Open loads the state from store. If it cannot be decoded it is logged and copied to
+// another key, and no user is paired. log may be nil.
 func Open(ctx context.Context, store Store, log *zap.Logger) (*Manager, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	b := &Manager{store: store, log: log, turn: make(chan struct{}, 1), price: rounds, reserved: make(map[personKey]bool)}
-	b.turn <- struct{}{}
-	raw, err := store.Value(ctx, key)
+	b := &Manager{store: store, log: log, writeToken: make(chan struct{}, 1), hashRounds: rounds, reserved: make(map[personKey]bool)}
+	b.writeToken <- struct{}{}
+	raw, err := store.Value(ctx, storeKey)
 	if err != nil {
-		return nil, fmt.Errorf("read the pairings: %w", err)
+		return nil, fmt.Errorf("load pairings: %w", err)
 	}
 	s := &state{}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, s); err != nil {
-			log.Error("the pairings are damaged: nobody is paired until they are approved again; they were set aside", zap.String("key", keyLost), zap.Error(err))
-			if err := store.SetValue(ctx, keyLost, raw); err != nil {
-				return nil, fmt.Errorf("set damaged pairings aside: %w", err)
+			log.Error("cannot decode pairings; the damaged data is kept and all users must pair again", zap.String("key", damagedStoreKey), zap.Error(err))
+			if err := store.SetValue(ctx, damagedStoreKey, raw); err != nil {
+				return nil, fmt.Errorf("store damaged pairings: %w", err)
 			}
 			s = &state{}
 		}
 	}
-	b.now.Store(s.index())
+	b.current.Store(s.buildIndex())
 	return b, nil
 }
 
-// Paired reports whether a person has been let in and not been revoked since. It
-// does not block.
+// Paired reports whether a user is paired. It does not block.
 func (b *Manager) Paired(p chat.Platform, id string) bool {
-	return b.now.Load().paired[personKey{p, id}]
+	return b.current.Load().paired[personKey{p, id}]
 }
 
-// Request takes note that a stranger has written directly, and returns the rule by
-// which the message ends. After RuleOffered the caller calls Code, or Withdraw.
-// It does not block.
+// Request registers a direct message of an unknown sender and returns the rule that ends
+// it. After RuleOffered the caller must call IssueCode or CancelRequest. It does not
+// block.
 func (b *Manager) Request(p Person) (rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, now, others := b.now.Load(), time.Now(), 0
+	s, now, others := b.current.Load(), time.Now(), 0
 	for _, r := range s.Pending {
 		if r.Platform == p.Platform && r.ID != p.ID && stillValid(r.At, now, CodeLifetime) {
 			others++
@@ -198,50 +199,49 @@ func (b *Manager) Request(p Person) (rule string) {
 	switch {
 	case s.Counts[p.Platform].locked(now):
 		return RuleLocked
-	case b.reserved[p.who()], slices.ContainsFunc(s.Asked, func(q Person) bool { return q.who() == p.who() && stillValid(q.At, now, CodeInterval) }):
+	case b.reserved[p.key()], slices.ContainsFunc(s.Asked, func(q Person) bool { return q.key() == p.key() && stillValid(q.At, now, CodeInterval) }):
 		return RuleRecent
 	case others >= MaxPending:
 		return RuleFull
 	}
-	b.reserved[p.who()] = true
+	b.reserved[p.key()] = true
 	return RuleOffered
 }
 
-// clockSlack is by how much the clock may be corrected without anything being
-// thought of it.
+// clockSlack is the largest backward correction of the clock that is tolerated.
 const clockSlack = time.Minute
 
-// stillValid reports whether what began at a time and lasts for a span goes on. What
-// begins in times to come was noted by a clock that has been set back since, and
-// is over: nobody knows how long it has lasted.
+// stillValid reports whether a period that began at a time and lasts for span has not
+// ended at now. A period that begins in the future was recorded before the clock was set
+// back; it counts as ended, because its age is unknown.
 func stillValid(at, now time.Time, span time.Duration) bool {
 	d := now.Sub(at)
 	return -clockSlack < d && d < span
 }
 
-// locked reports whether the lock goes on, which no lock does for longer than the
-// longest.
-func (c count) locked(now time.Time) bool {
+// locked reports whether the lock is in effect. No lock lasts longer than LockDuration,
+// even if the clock was set back.
+func (c wrongCodes) locked(now time.Time) bool {
 	return stillValid(c.Until.Add(-LockDuration), now, LockDuration)
 }
 
-// CancelRequest forgets an Ask that came to nothing.
+// CancelRequest cancels a Request for which no code was issued.
 func (b *Manager) CancelRequest(p Person) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.reserved, p.who())
+	delete(b.reserved, p.key())
 }
 
-// IssueCode makes the code for somebody whose Ask returned RuleOffered. An earlier
-// code of the same person no longer holds. If it fails the person may ask again
-// at once.
+// IssueCode returns a new code for a user whose Request returned RuleOffered, and stores
+// its hash. It invalidates an earlier code of the user. After an error the user may
+// request again at once.
 func (b *Manager) IssueCode(ctx context.Context, p Person) (code string, err error) {
-	defer b.CancelRequest(p) // it is kept by then, or came to nothing
-	code = random()
-	h := hashOf(code, b.price)
+	defer b.CancelRequest(p) // stored by then, or failed
+	code = newCode()
+	h := newHash(code, b.hashRounds)
 	err = b.change(ctx, func(s *state, now time.Time) error {
-		p.At, p.Name = now, clean(p.Name)
-		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return r.who() == p.who() })
+		p.At, p.Name = now, cleanName(p.Name)
+		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return r.key() == p.key() })
 		s.Pending = append(s.Pending, request{p, h})
 		s.Asked = append(s.Asked, Person{Platform: p.Platform, ID: p.ID, At: now})
 		return nil
@@ -249,9 +249,10 @@ func (b *Manager) IssueCode(ctx context.Context, p Person) (code string, err err
 	return code, err
 }
 
-// RevokeCode forgets the code of somebody who could not be told it.
+// RevokeCode deletes the code of a user to whom it could not be sent. The user may
+// request again at once.
 func (b *Manager) RevokeCode(ctx context.Context, p Person) error {
-	mine := func(q Person) bool { return q.who() == p.who() }
+	mine := func(q Person) bool { return q.key() == p.key() }
 	return b.change(ctx, func(s *state, _ time.Time) error {
 		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return mine(r.Person) })
 		s.Asked = slices.DeleteFunc(s.Asked, mine)
@@ -259,26 +260,25 @@ func (b *Manager) RevokeCode(ctx context.Context, p Person) error {
 	})
 }
 
-// change lets f change a copy of the state, and publishes that once it is on
-// disk. One change happens at a time; what f returns is returned, and what it
-// has changed is kept even so.
+// change calls f with a copy of the state, stores the copy and publishes it. Changes are
+// serialized. It returns the error of f; the changes of f are stored even then.
 func (b *Manager) change(ctx context.Context, f func(s *state, now time.Time) error) error {
 	select {
-	case <-b.turn:
-		defer func() { b.turn <- struct{}{} }()
+	case <-b.writeToken:
+		defer func() { b.writeToken <- struct{}{} }()
 	case <-ctx.Done():
-		return fmt.Errorf("keep the pairings: %w", context.Cause(ctx))
+		return fmt.Errorf("store pairings: %w", context.Cause(ctx))
 	}
 	now := time.Now()
-	s := b.now.Load().draft(now)
-	said := f(s, now)
+	s := b.current.Load().copyAt(now)
+	result := f(s, now)
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("keep the pairings: %w", err)
+		return fmt.Errorf("encode pairings: %w", err)
 	}
-	if err := b.store.SetValue(ctx, key, raw); err != nil {
-		return fmt.Errorf("keep the pairings: %w", err)
+	if err := b.store.SetValue(ctx, storeKey, raw); err != nil {
+		return fmt.Errorf("store pairings: %w", err)
 	}
-	b.now.Store(s.index())
-	return said
+	b.current.Store(s.buildIndex())
+	return result
 }

@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// disk is a store in memory, which can be full.
+// disk is a store in memory that can be full.
 type disk struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	values map[string][]byte
 	err    error
 }
@@ -67,7 +67,7 @@ func open(t testing.TB, d *disk) *pairing.Manager {
 	return b
 }
 
-func TestAHashIsDear(t *testing.T) {
+func TestHashIsSlow(t *testing.T) {
 	d := newDisk()
 	b, err := pairing.Open(t.Context(), d, nil)
 	if err != nil {
@@ -86,7 +86,7 @@ func person(on chat.Platform, id string) pairing.Person {
 	return pairing.Person{Platform: on, ID: id, Name: "N" + id, To: chat.Address{Platform: on, Kind: chat.DM, Chat: id}}
 }
 
-// code has a person ask for a code.
+// code requests and issues a code for a user.
 func code(t testing.TB, b *pairing.Manager, p pairing.Person) string {
 	t.Helper()
 	if rule := b.Request(p); rule != pairing.RuleOffered {
@@ -107,7 +107,7 @@ func refused(t testing.TB, err error, part string) {
 	}
 }
 
-func TestWhoIsApprovedIsPairedAndStaysSo(t *testing.T) {
+func TestApprovePairsUntilRevoked(t *testing.T) {
 	for _, on := range pairing.Platforms() {
 		d := newDisk()
 		b := open(t, d)
@@ -130,7 +130,7 @@ func TestWhoIsApprovedIsPairedAndStaysSo(t *testing.T) {
 			}
 		}
 		_, err = b.Approve(t.Context(), on, c)
-		refused(t, err, "not a code of anybody who waits") // it holds once
+		refused(t, err, "not a code of anybody who waits") // valid only once
 		if _, err := b.Revoke(t.Context(), on, "7"); err != nil || b.Paired(on, "7") || open(t, d).Paired(on, "7") {
 			t.Errorf("revoked: %v", err)
 		}
@@ -139,7 +139,7 @@ func TestWhoIsApprovedIsPairedAndStaysSo(t *testing.T) {
 	}
 }
 
-func TestACodeIsForOnePlatform(t *testing.T) {
+func TestCodeIsForOnePlatform(t *testing.T) {
 	b := open(t, newDisk())
 	c := code(t, b, person(chat.Telegram, "7"))
 	_, err := b.Approve(t.Context(), chat.Discord, c)
@@ -148,7 +148,7 @@ func TestACodeIsForOnePlatform(t *testing.T) {
 	refused(t, err, `no pairing on "whatsapp"`)
 	_, err = b.Revoke(t.Context(), "", "7")
 	refused(t, err, "no pairing on")
-	for _, bad := range []string{"", "ABCD", "ABCDEFG0", "ABCDEFGH2", "ÄBCDEFG"} { // cannot be a guess, and is not counted
+	for _, bad := range []string{"", "ABCD", "ABCDEFG0", "ABCDEFGH2", "ÄBCDEFG"} { // not in the form of a code, so not counted
 		_, err = b.Approve(t.Context(), chat.Telegram, bad)
 		refused(t, err, "that is not a code: it has 8 characters")
 	}
@@ -157,7 +157,7 @@ func TestACodeIsForOnePlatform(t *testing.T) {
 	}
 }
 
-func TestACodeHoldsForAnHour(t *testing.T) {
+func TestCodeExpiresAfterOneHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, newDisk())
 		early, late := code(t, b, person(chat.Telegram, "7")), code(t, b, person(chat.Telegram, "8"))
@@ -175,7 +175,7 @@ func TestACodeHoldsForAnHour(t *testing.T) {
 	})
 }
 
-func TestAPersonGetsOneCodeInTenMinutes(t *testing.T) {
+func TestRequestLimitsCodesPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk()
 		b := open(t, d)
@@ -203,7 +203,7 @@ func TestAPersonGetsOneCodeInTenMinutes(t *testing.T) {
 	})
 }
 
-func TestThreeCodesAreOutAtMost(t *testing.T) {
+func TestRequestLimitsPendingCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, newDisk())
 		for i := range 3 {
@@ -211,7 +211,7 @@ func TestThreeCodesAreOutAtMost(t *testing.T) {
 				t.Fatal(rule)
 			}
 		}
-		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull { // also while they are made
+		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull { // reserved codes count as well
 			t.Error(rule)
 		}
 		for i := range 3 {
@@ -223,7 +223,7 @@ func TestThreeCodesAreOutAtMost(t *testing.T) {
 		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull {
 			t.Error(rule)
 		}
-		code(t, b, person(chat.Slack, "U1")) // in the place of the one before
+		code(t, b, person(chat.Slack, "U1")) // replaces the one before
 		if rule := b.Request(person(chat.Telegram, "3")); rule != pairing.RuleOffered {
 			t.Errorf("another platform: %s", rule)
 		}
@@ -234,7 +234,7 @@ func TestThreeCodesAreOutAtMost(t *testing.T) {
 	})
 }
 
-func TestFiveWrongCodesLockAPlatformForAnHour(t *testing.T) {
+func TestApproveLocksAfterFiveWrongCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk()
 		b := open(t, d)
@@ -246,7 +246,7 @@ func TestFiveWrongCodesLockAPlatformForAnHour(t *testing.T) {
 			return err
 		}
 		refused(t, guess(4), "1 more wrong")
-		if _, err := b.Approve(t.Context(), chat.Telegram, c); err != nil { // starts the count anew
+		if _, err := b.Approve(t.Context(), chat.Telegram, c); err != nil { // resets the count
 			t.Fatal(err)
 		}
 		c = code(t, b, person(chat.Telegram, "8"))
@@ -274,7 +274,7 @@ func TestFiveWrongCodesLockAPlatformForAnHour(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotOnDiskHasNotHappened(t *testing.T) {
+func TestStoreFailureChangesNothing(t *testing.T) {
 	d, full := newDisk(), errors.New("no space left on device")
 	b := open(t, d)
 	p := person(chat.Telegram, "7")
@@ -284,7 +284,7 @@ func TestWhatIsNotOnDiskHasNotHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.fail(nil)
-	c := code(t, b, p) // at once, since nothing was told
+	c := code(t, b, p) // at once, because no code was sent
 	d.fail(full)
 	if _, err := b.Approve(t.Context(), chat.Telegram, c); !errors.Is(err, full) || b.Paired(chat.Telegram, "7") {
 		t.Errorf("approved: %v", err)
@@ -306,7 +306,7 @@ func TestWhatIsNotOnDiskHasNotHappened(t *testing.T) {
 	}
 }
 
-func TestPairedDoesNotWaitForTheDisk(t *testing.T) {
+func TestPairedDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowDisk{disk: newDisk(), until: make(chan struct{})}
 		s, err := pairing.Open(t.Context(), slow, nil)
@@ -343,7 +343,7 @@ func (s *slowDisk) SetValue(ctx context.Context, key string, v []byte) error {
 	return s.disk.SetValue(ctx, key, v)
 }
 
-func TestDamagedPairingsLetNobodyInAndAreSetAside(t *testing.T) {
+func TestOpenKeepsDamagedPairings(t *testing.T) {
 	d := newDisk()
 	d.values["pairing"] = []byte(`{"people":[{"platform":"telegram","id":"7"}`)
 	core, logs := observer.New(zap.ErrorLevel)
@@ -357,8 +357,8 @@ func TestDamagedPairingsLetNobodyInAndAreSetAside(t *testing.T) {
 	code(t, b, person(chat.Telegram, "7"))
 }
 
-// A sum that is damaged, or too dear to compute, fits no code.
-func TestADamagedHashFitsNothing(t *testing.T) {
+// A hash that is damaged or has too many rounds matches no code.
+func TestHashDamagedMatchesNothing(t *testing.T) {
 	d := newDisk()
 	c := code(t, open(t, d), person(chat.Telegram, "7"))
 	for _, change := range []func(h map[string]any){
@@ -382,7 +382,7 @@ func TestADamagedHashFitsNothing(t *testing.T) {
 	}
 }
 
-func TestCodesDoNotRepeatAndUseEverySymbol(t *testing.T) {
+func TestCodesAreUniqueAndUniform(t *testing.T) {
 	seen, used := map[string]bool{}, map[rune]int{}
 	for range 4096 {
 		c := pairing.Random()
@@ -404,7 +404,7 @@ func TestCodesDoNotRepeatAndUseEverySymbol(t *testing.T) {
 	}
 }
 
-func TestNamesAreOneShortLine(t *testing.T) {
+func TestNamesAreNormalized(t *testing.T) {
 	b := open(t, newDisk())
 	p := person(chat.Telegram, "7")
 	p.Name = "\x1b[31mEve\u202E\n\n" + strings.Repeat("é", 300)
