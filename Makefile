@@ -11,6 +11,14 @@ CHECKS ?= 10000
 REF ?= HEAD
 TARGET ?= linux/amd64
 
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
+# `go test` passes when -run or -bench matches nothing. A target that selects by
+# name ends with one of these filters, which fail then.
+MATCHED := 2>&1 | awk '{ print; fflush() } /no tests to run/ { none = 1 } END { exit none }'
+MATCHED_BENCH := 2>&1 | awk '{ print; fflush() } /^Benchmark/ { found = 1 } END { exit !found }'
+
 .PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile engines fuzz interop example release reproducible check
 
 build: ## the static binary
@@ -28,32 +36,32 @@ lint: ## vet, staticcheck, formatting
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 bench: ## the figures of docs/benchmarks.md
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench
-	$(GO) test -run '^$$' -bench LongSession -benchtime 500x ./gateway
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench $(MATCHED_BENCH)
+	$(GO) test -run '^$$' -bench LongSession -benchtime 500x ./gateway $(MATCHED_BENCH)
 
 crashtest: ## kill -9 on the real binary, for CRASHES, with the simulators' ledgers as judge
-	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest
+	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest $(MATCHED)
 
 sweep: ## the death of the daemon at every point of two scenarios, and at many pairs of points
-	HERMESD_SWEEP=all $(GO) test -count=1 -v -timeout 30m -run 'TestADeath' ./internal/crashtest
+	HERMESD_SWEEP=all $(GO) test -count=1 -v -timeout 30m -run 'TestADeath' ./internal/crashtest $(MATCHED)
 
 simulate: ## random people, faults and deaths over virtual hours, for SIM; HERMESD_SEED plays a day again
-	HERMESD_SIM=$(SIM) $(GO) test -count=1 -v -timeout 24h -run 'TestDays' ./internal/crashtest
+	HERMESD_SIM=$(SIM) $(GO) test -count=1 -v -timeout 24h -run 'TestDays' ./internal/crashtest $(MATCHED)
 
 dst: ## schedules against every change of every zone's clock in ten years
-	HERMESD_DST=all $(GO) test -count=1 -v -timeout 30m -run 'Clock|ADay' ./gateway/schedule
+	HERMESD_DST=all $(GO) test -count=1 -v -timeout 30m -run 'Clock|ADay' ./gateway/schedule $(MATCHED)
 
 restarts: ## a thousand lives of the daemon, each taking a message and ended at once
-	HERMESD_RESTARTS=1000 $(GO) test -count=1 -timeout 30m -run TestRapidRestarts ./cmd/hermesd
+	HERMESD_RESTARTS=1000 $(GO) test -count=1 -timeout 30m -run TestRapidRestarts ./cmd/hermesd $(MATCHED)
 
 disks: ## an ext4 that turns read-only under the daemon; as root
-	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd
+	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd $(MATCHED)
 
 hostile: ## what is hostile in one chat, and how long others wait for being accepted meanwhile: docs/benchmarks.md
-	HERMESD_HOSTILE=5s $(GO) test -count=1 -v -timeout 30m -run 'TestNobodyIsSlowed' ./cmd/internal/app
+	HERMESD_HOSTILE=5s $(GO) test -count=1 -v -timeout 30m -run 'TestNobodyIsSlowed' ./cmd/internal/app $(MATCHED)
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
-	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS)
+	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS) $(MATCHED)
 	HERMESD_RECALL=all $(GO) test -count=1 -timeout 30m ./agent/engine/internal/recallbench
 
 # FUZZ_OF and FUZZ_PART run every FUZZ_OF-th target only, from FUZZ_PART on. The
