@@ -11,9 +11,10 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-var errNoKey = errors.New("the event has no idempotency key")
+var errNoKey = errors.New("event has no idempotency key")
 
-// Accept adds entries, in order and all at once.
+// Accept stores entries in order, all or none. An entry without an idempotency
+// key is an error; one whose key is already known is not stored again.
 func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
 	size := 0
 	for _, e := range entries {
@@ -22,36 +23,36 @@ func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acce
 		}
 		size += 1024 + len(e.Inbound.Text) + 2048*len(e.Notices)
 	}
-	var taken []inbox.Acceptance
+	var accepted []inbox.Acceptance
 	err := s.do(ctx, "accept", size, func(b *batch) error {
-		taken = make([]inbox.Acceptance, 0, len(entries))
+		accepted = make([]inbox.Acceptance, 0, len(entries))
 		for _, e := range entries {
 			a, err := b.accept(e)
 			if err != nil {
 				return err
 			}
-			taken = append(taken, a)
+			accepted = append(accepted, a)
 		}
-		return b.claimAccepted(entries, taken)
+		return b.claimAccepted(entries, accepted)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return taken, nil
+	return accepted, nil
 }
 
-// claimAccepted claims the entries for which that was asked and that are alone
-// in their lanes.
-func (b *batch) claimAccepted(entries []inbox.Entry, taken []inbox.Acceptance) error {
+// claimAccepted claims the entries that request it and that are alone in their
+// lanes.
+func (b *batch) claimAccepted(entries []inbox.Entry, accepted []inbox.Acceptance) error {
 	for i, e := range entries {
-		if !e.ClaimOnAccept || !taken[i].IsNew {
+		if !e.ClaimOnAccept || !accepted[i].IsNew {
 			continue
 		}
-		places, err := b.lane(e.Lane)
+		positions, err := b.lanePositions(e.Lane)
 		if err != nil {
 			return err
 		}
-		if len(places) != 1 || places[0].claimed || places[0].turn != "" {
+		if len(positions) != 1 || positions[0].isClaimed || positions[0].turn != "" {
 			continue
 		}
 		c, err := b.claim(e.Lane, 1)
@@ -59,23 +60,23 @@ func (b *batch) claimAccepted(entries []inbox.Entry, taken []inbox.Acceptance) e
 			return err
 		}
 		if c.Turn != "" {
-			taken[i].Claim = &c
+			accepted[i].Claim = &c
 		}
 	}
 	return nil
 }
 
-// A keyRecord is the record of an idempotency key.
+// A keyRecord is the stored record of an idempotency key.
 type keyRecord struct {
 	ID inbox.ID  `json:"id"`
 	At time.Time `json:"at"`
 }
 
 func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
-	key := seenKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
+	key := idempotencyKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
 	var before keyRecord
 	switch ok, err := b.load(bKeys, key, &before); {
-	case isDamage(err): // that it is there says enough
+	case isDamage(err): // that the record exists is enough
 		b.damage = append(b.damage, err)
 		return inbox.Acceptance{}, nil
 	case err != nil:
@@ -83,7 +84,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	case ok:
 		return inbox.Acceptance{ID: before.ID}, nil
 	}
-	id, err := b.next(bEntries)
+	id, err := b.nextID(bEntries)
 	if err != nil {
 		return inbox.Acceptance{}, err
 	}
@@ -92,7 +93,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 		e.Accepted = b.now
 	}
 	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes = "", 0, time.Time{}, 0
-	if err := b.enter(&e); err != nil {
+	if err := b.setInitialState(&e); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	if err := b.save(bKeys, key, keyRecord{e.ID, b.now}); err != nil {
@@ -105,19 +106,19 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if _, err := b.enqueue(e.Notices, ""); err != nil {
 		return inbox.Acceptance{}, err
 	}
-	b.fresh++
+	b.accepted++
 	return inbox.Acceptance{ID: e.ID, IsNew: true}, b.putEntry(e, "")
 }
 
-// enter sets the state in which e begins, and carries out an edit.
-func (b *batch) enter(e *inbox.Entry) error {
+// setInitialState sets the state in which e starts, and applies an edit.
+func (b *batch) setInitialState(e *inbox.Entry) error {
 	switch {
 	case e.State == inbox.Done:
 		if e.Outcome == nil {
 			e.Outcome = &inbox.Outcome{Result: inbox.Silent, Reason: e.Inbound.IgnoreRule}
 		}
 	case e.Inbound.Kind == chat.Edit:
-		applied, err := b.amend(e.Inbound)
+		applied, err := b.applyEdit(e.Inbound)
 		if err != nil {
 			return err
 		}
@@ -135,14 +136,14 @@ func (b *batch) enter(e *inbox.Entry) error {
 	return nil
 }
 
-// amend replaces text and files of the entry that edit amends, if nothing has
-// been done with it yet.
-func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
+// applyEdit replaces the text and the files of the entry that edit refers to,
+// if no work has been done for it yet.
+func (b *batch) applyEdit(edit chat.Inbound) (applied bool, err error) {
 	if edit.EditedKey == "" {
 		return false, nil
 	}
 	var first keyRecord
-	ok, err := b.load(bKeys, seenKey(edit.Address, edit.EditedKey), &first)
+	ok, err := b.load(bKeys, idempotencyKey(edit.Address, edit.EditedKey), &first)
 	if !ok || isDamage(err) {
 		return false, nil
 	}
@@ -153,7 +154,7 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 	if !ok || isDamage(err) {
 		return false, nil
 	}
-	if err != nil || e.State != inbox.Waiting || e.Inbound.Sender.ID != edit.Sender.ID { // nobody changes the words of others
+	if err != nil || e.State != inbox.Waiting || e.Inbound.Sender.ID != edit.Sender.ID { // only the sender may edit a message
 		return false, err
 	}
 	if e.Turn != "" {
@@ -166,8 +167,8 @@ func (b *batch) amend(edit chat.Inbound) (applied bool, err error) {
 	return true, b.putEntry(e, inbox.Waiting)
 }
 
-// Lanes returns the lanes that have entries which are not done, in the order of
-// their oldest entry.
+// Lanes returns the lanes that have unfinished entries, ordered by their oldest
+// entry.
 func (s *Store) Lanes(ctx context.Context) ([]inbox.Lane, error) {
 	var lanes []inbox.Lane
 	err := s.view(ctx, "lanes", func(r reader) error {
@@ -178,7 +179,7 @@ func (s *Store) Lanes(ctx context.Context) ([]inbox.Lane, error) {
 	return lanes, err
 }
 
-// Waiting returns how many entries of lane wait unclaimed.
+// Waiting returns the number of unclaimed entries in lane.
 func (s *Store) Waiting(lane inbox.Lane) int {
 	s.mirror.mu.RLock()
 	defer s.mirror.mu.RUnlock()

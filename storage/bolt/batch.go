@@ -14,43 +14,43 @@ import (
 	"hermesd/storage"
 )
 
-// A batch is one transaction on its way to its commit, and what the mirror
-// will learn of it.
+// A batch is a write transaction and the changes of the mirror that follow its
+// commit.
 type batch struct {
 	reader
-	s      *Store
-	now    time.Time
-	writes int // puts and deletes so far
-	used   map[string]*bbolt.Bucket
+	s            *Store
+	now          time.Time
+	writes       int // number of puts and deletes so far
+	bucketsInUse map[string]*bbolt.Bucket
 
-	// What follows reaches the mirror after the commit.
-	waiting map[inbox.Lane]int // by how much the counts change
-	claimed int
-	live    int
-	dead    int
-	fresh   int
-	queues  map[chat.Address]bool // whose head may be another now
-	heads   map[chat.Address]head
-	handed  map[outbox.ID]bool // marks to set or take away
-	damage  []error
+	// The mirror applies the following fields after the commit.
+	waiting  map[inbox.Lane]int // changes of the counts
+	claimed  int
+	liveRows int
+	deadRows int
+	accepted int
+	queues   map[chat.Address]bool // queues whose head may have changed
+	heads    map[chat.Address]queueHead
+	inFlight map[outbox.ID]bool // true: set, false: clear
+	damage   []error
 }
 
 func (s *Store) newBatch(tx *bbolt.Tx) *batch {
 	return &batch{
 		reader: reader{tx}, s: s, now: time.Now().UTC(),
-		used:    make(map[string]*bbolt.Bucket),
-		waiting: make(map[inbox.Lane]int), queues: make(map[chat.Address]bool), handed: make(map[outbox.ID]bool),
+		bucketsInUse: make(map[string]*bbolt.Bucket),
+		waiting:      make(map[inbox.Lane]int), queues: make(map[chat.Address]bool), inFlight: make(map[outbox.ID]bool),
 	}
 }
 
 func (b *batch) bucketFor(name string) *bbolt.Bucket {
-	bk, ok := b.used[name]
+	bk, ok := b.bucketsInUse[name]
 	if !ok {
 		bk = b.bucket(name)
-		if appended(name) {
+		if isAppendMostly(name) {
 			bk.FillPercent = 0.95
 		}
-		b.used[name] = bk
+		b.bucketsInUse[name] = bk
 	}
 	return bk
 }
@@ -79,22 +79,22 @@ func (b *batch) delete(bucket string, key []byte) error {
 	return nil
 }
 
-// next returns the next id of a bucket.
-func (b *batch) next(bucket string) (uint64, error) {
+// nextID returns the next ID of a bucket.
+func (b *batch) nextID(bucket string) (uint64, error) {
 	b.writes++
 	return b.bucketFor(bucket).NextSequence()
 }
 
-// setAside keeps the bytes of a damaged record apart, so that the record can be
-// replaced, and remembers to tell of it.
-func (b *batch) setAside(bucket string, key []byte, why error) error {
+// saveDamaged copies the bytes of a damaged record to bucket damaged, so that
+// the record can be replaced, and schedules the report of err.
+func (b *batch) saveDamaged(bucket string, key []byte, reason error) error {
 	if raw := b.bucket(bucket).Get(key); raw != nil {
 		kept := append([]byte(nil), raw...)
 		if err := b.put(bDamaged, append([]byte(bucket+"\x00"), key...), kept); err != nil {
 			return err
 		}
 	}
-	b.damage = append(b.damage, why)
+	b.damage = append(b.damage, reason)
 	return nil
 }
 
@@ -103,11 +103,11 @@ func isDamage(err error) bool {
 	return errors.As(err, &d)
 }
 
-// finish works out the heads of the queues that changed.
-func (b *batch) finish() error {
-	b.heads = make(map[chat.Address]head, len(b.queues))
+// findHeads determines the heads of the queues that changed.
+func (b *batch) findHeads() error {
+	b.heads = make(map[chat.Address]queueHead, len(b.queues))
 	for a := range b.queues {
-		h, err := b.head(a)
+		h, err := b.readableHead(a)
 		if err != nil {
 			return err
 		}

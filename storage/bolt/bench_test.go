@@ -18,8 +18,8 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// BenchmarkFsync is what this disk needs for one fsync of a written page: the
-// floor under every number below.
+// BenchmarkFsync measures one fsync of a written page: the lower bound of all
+// other results.
 func BenchmarkFsync(b *testing.B) {
 	f := must[*os.File](b)(os.Create(filepath.Join(b.TempDir(), "f")))
 	defer func() { ok(b, f.Close()) }()
@@ -55,19 +55,19 @@ func BenchmarkAccept64(b *testing.B) {
 	reportCommits(b, s)
 }
 
-// BenchmarkTurn is a whole turn without tools, one after the other.
+// BenchmarkTurn measures complete turns without tools, one after the other.
 func BenchmarkTurn(b *testing.B) {
 	s := open(b, b.TempDir())
 	n := 0
 	for b.Loop() {
 		lane := inbox.Lane(fmt.Sprint("lane", n%10))
-		talk(b, s, lane, session.ID("s-"+lane), n/10)
+		runTurn(b, s, lane, session.ID("s-"+lane), n/10)
 		n++
 	}
 	reportCommits(b, s)
 }
 
-// BenchmarkTurn64 is the same in 64 sessions at once.
+// BenchmarkTurn64 measures the same in 64 sessions at once.
 func BenchmarkTurn64(b *testing.B) {
 	s := open(b, b.TempDir())
 	var g atomic.Int64
@@ -75,7 +75,7 @@ func BenchmarkTurn64(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		lane := inbox.Lane(fmt.Sprint("lane", g.Add(1)))
 		for n := 0; pb.Next(); n++ {
-			if err := ownTurn(s, lane, n); err != nil {
+			if err := runTurnInOwnChat(s, lane, n); err != nil {
 				b.Error(err)
 				return
 			}
@@ -84,8 +84,9 @@ func BenchmarkTurn64(b *testing.B) {
 	reportCommits(b, s)
 }
 
-// ownTurn is a turn that answers to an address of its own.
-func ownTurn(s *bolt.Store, lane inbox.Lane, n int) error {
+// runTurnInOwnChat runs a turn that answers to an address used by no other
+// lane.
+func runTurnInOwnChat(s *bolt.Store, lane inbox.Lane, n int) error {
 	ctx := context.Background()
 	to := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(lane)}
 	if _, err := s.Accept(ctx, []inbox.Entry{event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}); err != nil {
@@ -95,7 +96,7 @@ func ownTurn(s *bolt.Store, lane inbox.Lane, n int) error {
 	if err != nil {
 		return err
 	}
-	m := turn(lane, session.ID("s-"+lane), n)
+	m := turnCommit(lane, session.ID("s-"+lane), n)
 	m.Rows[0].Msg.To = to
 	if _, err := s.CommitTurn(ctx, c, m); err != nil {
 		return err
@@ -111,8 +112,8 @@ func reportCommits(b *testing.B, s *bolt.Store) {
 	b.ReportMetric(float64(s.Stats().Commits)/float64(b.N), "commits/op")
 }
 
-// crowd makes a store with n sessions of two turns each.
-func crowd(t testing.TB, dir string, n int) {
+// createSessions fills a store with n sessions of two turns each.
+func createSessions(t testing.TB, dir string, n int) {
 	t.Helper()
 	s := open(t, dir)
 	var wg sync.WaitGroup
@@ -120,7 +121,7 @@ func crowd(t testing.TB, dir string, n int) {
 		wg.Go(func() {
 			for i := g; i < n; i += 250 {
 				for turn := range 2 {
-					if err := ownTurn(s, inbox.Lane(fmt.Sprint("agent:main:telegram:dm:", i)), turn); err != nil {
+					if err := runTurnInOwnChat(s, inbox.Lane(fmt.Sprint("agent:main:telegram:dm:", i)), turn); err != nil {
 						t.Error(err)
 						return
 					}
@@ -132,26 +133,26 @@ func crowd(t testing.TB, dir string, n int) {
 	ok(t, s.Close())
 }
 
-// BenchmarkOpen10k opens a store with 10,000 sessions.
+// BenchmarkOpen10k measures the opening of a store with 10,000 sessions.
 func BenchmarkOpen10k(b *testing.B) {
 	dir := b.TempDir()
-	crowd(b, dir, 10_000)
-	info := must[os.FileInfo](b)(os.Stat(file(dir)))
+	createSessions(b, dir, 10_000)
+	info := must[os.FileInfo](b)(os.Stat(storePath(dir)))
 	for b.Loop() {
-		s := must[*bolt.Store](b)(bolt.Open(b.Context(), file(dir), bolt.Options{}))
+		s := must[*bolt.Store](b)(bolt.Open(b.Context(), storePath(dir), bolt.Options{}))
 		ok(b, s.Close())
 	}
 	b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
 }
 
-// TestATurnWithoutToolsCostsFourCommits holds the budget: accept, claim, commit
-// with the first attempt in it, receipt.
-func TestATurnWithoutToolsCostsFourCommits(t *testing.T) {
+// TestTurnCostsFourCommits checks the budget: accept, claim, commit including
+// the first attempt, receipt.
+func TestTurnCostsFourCommits(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	before := s.Stats().Commits
-	talk(t, s, "lane", "s1", 1)
+	runTurn(t, s, "lane", "s1", 1)
 	if n := s.Stats().Commits - before; n != 4 {
 		t.Errorf("%d commits, want 4", n)
 	}
@@ -164,8 +165,9 @@ func TestATurnWithoutToolsCostsFourCommits(t *testing.T) {
 	}
 }
 
-// TestManyWritersShareCommits holds that what gathers is committed together.
-func TestManyWritersShareCommits(t *testing.T) {
+// TestCommitIsSharedByManyWriters checks that pending operations are committed
+// together.
+func TestCommitIsSharedByManyWriters(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	var wg sync.WaitGroup
@@ -184,17 +186,18 @@ func TestManyWritersShareCommits(t *testing.T) {
 	}
 }
 
-// TestEachTransactionIsMeasured also by what it writes: a large one more.
-func TestEachTransactionIsMeasured(t *testing.T) {
+// TestOnCommitMeasuresTransactions checks also that a larger transaction
+// reports more bytes.
+func TestOnCommitMeasuresTransactions(t *testing.T) {
 	t.Parallel()
 	var commits, bytes int64
-	s := must[*bolt.Store](t)(bolt.Open(t.Context(), file(t.TempDir()), bolt.Options{OnCommit: func(took time.Duration, n int64) {
+	s := must[*bolt.Store](t)(bolt.Open(t.Context(), storePath(t.TempDir()), bolt.Options{OnCommit: func(took time.Duration, n int64) {
 		if took <= 0 || n <= 0 {
 			t.Errorf("%v, %d bytes", took, n)
 		}
 		commits, bytes = commits+1, bytes+n
 	}}))
-	opened, told := s.Stats().Commits, commits
+	opened, reported := s.Stats().Commits, commits
 	accept := func(key, text string) (grown int64) {
 		before := bytes
 		_, err := s.Accept(t.Context(), []inbox.Entry{event("lane", key, text)})
@@ -206,23 +209,23 @@ func TestEachTransactionIsMeasured(t *testing.T) {
 		t.Errorf("a small one writes %d bytes, a large one %d", small, large)
 	}
 	n := s.Stats().Commits - opened
-	if commits-told != int64(n) || n != 2 {
-		t.Errorf("%d of %d are measured", commits-told, n)
+	if commits-reported != int64(n) || n != 2 {
+		t.Errorf("%d of %d transactions are reported", commits-reported, n)
 	}
 	ok(t, s.Close())
 }
 
-// TestTheTimeToOpenDoesNotDependOnWhatIsKept opens a store with many sessions,
-// and counts what that reads by what it allocates.
-func TestTheTimeToOpenDoesNotDependOnWhatIsKept(t *testing.T) {
+// TestOpenReadsOnlyUnfinishedRecords opens a store with many sessions and uses
+// allocations as a measure of what is read.
+func TestOpenReadsOnlyUnfinishedRecords(t *testing.T) {
 	dir := t.TempDir()
-	crowd(t, dir, 500)
+	createSessions(t, dir, 500)
 	s := open(t, dir)
 	if n := testing.AllocsPerRun(1, func() {
 		ok(t, s.Close())
-		s = must[*bolt.Store](t)(bolt.Open(t.Context(), file(dir), bolt.Options{}))
+		s = must[*bolt.Store](t)(bolt.Open(t.Context(), storePath(dir), bolt.Options{}))
 	}); n > 2000 {
-		t.Errorf("opening 500 sessions costs %.0f allocations: it reads what it need not", n)
+		t.Errorf("opening 500 sessions costs %.0f allocations: it reads finished records", n)
 	}
 	ok(t, s.Close())
 }

@@ -15,67 +15,72 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// Options are settings of a store. The zero value means the defaults.
+// Options are the settings of a store. The zero value selects the defaults.
 type Options struct {
-	// Lease is how long a claim holds after its last step; 5 min. A claim of
-	// this process that was neither ended nor renewed for so long can be claimed
-	// again.
+	// Lease is how long a claim is valid after its last step; 0: 5 minutes. A
+	// claim of this process that was neither ended nor renewed within this time
+	// can be claimed again.
 	Lease time.Duration
-	// MaxBatch is how many bytes one transaction takes together; 4 MiB.
+	// MaxBatch is the approximate number of bytes that one transaction writes
+	// at most; 0: 4 MiB. A single larger operation gets a transaction of its
+	// own.
 	MaxBatch int
-	// MaxBytes is the greatest size of the file; 0: no limit. Writes that need
+	// MaxBytes is the maximum size of the file; 0: no limit. Writes that need
 	// more fail.
 	MaxBytes int64
-	// OnDamage is told of each damaged record that had to be set aside so that
-	// a queue could go on. It is called by the writer and must not call the
-	// store.
+	// OnDamage, if not nil, is called with the error of each damaged record
+	// that was moved out of the way so that its queue can continue. The writer
+	// goroutine calls it: it must not call the store.
 	OnDamage func(error)
-	// OnCommit is told of each transaction that was written: how long it took, and
-	// how many bytes of pages it has. It is called as OnDamage is, and must not wait.
+	// OnCommit, if not nil, is called after each committed transaction with its
+	// duration and the number of bytes of the pages it allocated. The writer
+	// goroutine calls it: it must not block.
 	OnCommit func(took time.Duration, bytes int64)
 }
 
-// A Store is one open file. Its methods may be called from any goroutine.
+// A Store is an open store file. Its methods may be called from any goroutine.
 type Store struct {
-	o     Options
+	opts  Options
 	path  string
 	epoch uint64
 
-	dbmu sync.RWMutex // held to replace db, and shared to read from it
-	db   *bbolt.DB    // nil: closed, or could not be opened again; changed by the writer
-	raw  *os.File     // the same file, to put a meta page back
-	// stale says that db is open from before a commit that failed, and may only be
-	// read.
-	stale bool
-	// broken, if set, says that bbolt cannot be used any more in this process.
+	dbMu sync.RWMutex // write-locked to replace db, read-locked to read from it
+	db   *bbolt.DB    // nil: closed, or reopening failed; only the writer changes it
+	raw  *os.File     // the same file, to restore a meta page
+	// isStale is true if db was opened before a commit that failed; it may then
+	// only be read.
+	isStale bool
+	// broken is not nil if bbolt can no longer be used in this process.
 	broken error
 
 	mirror *mirror
 
-	qmu      sync.Mutex // guards what follows
-	gathered []*op
-	closing  bool
+	queueMu   sync.Mutex // guards pending and closing
+	pending   []*op
+	isClosing bool
 
-	wake    chan struct{}
-	written chan struct{} // closed when the writer has ended
+	wake       chan struct{}
+	writerDone chan struct{} // closed when the writer has returned
 
-	turns   uint64 // made by this process; the writer's
-	commits atomic.Uint64
-	writes  atomic.Uint64
-	last    atomic.Pointer[string]
-	// What follows is the writer's, but for recovering: see noteFailure.
-	recovering atomic.Bool
-	attempt    *time.Timer
-	unwritten  int
-	closed     sync.Once
-	gone       error // what Close came to
+	turnCount uint64 // number of turns created by this process; used by the writer only
+	commits   atomic.Uint64
+	writes    atomic.Uint64
+	lastError atomic.Pointer[string]
+	// The following fields belong to the writer, except probeScheduled: see
+	// recordFailure.
+	probeScheduled atomic.Bool
+	probeTimer     *time.Timer
+	probeSize      int
+	closeOnce      sync.Once
+	closeErr       error // result of Close
 }
 
-// Open opens the store at path, and makes it if there is none. Claims of
-// earlier processes expire: their entries can be claimed again, and rows that
-// were being sent become uncertain.
+// Open opens the store at path, or creates it if there is none. Claims of
+// earlier processes expire: their entries can be claimed again, and rows whose
+// delivery attempt was in progress become uncertain.
 //
-// The error is a *storage.NewerError if a newer version wrote the file, and a
+// The error is a *storage.NewerError if a newer version wrote the file, a
+// *storage.LockedError if another process has it open, and a
 // *storage.DamageError if it cannot be read.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
@@ -87,38 +92,38 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.MaxBatch == 0 {
 		o.MaxBatch = 4 << 20
 	}
-	s := &Store{o: o, path: path, mirror: newMirror(), wake: make(chan struct{}, 1), written: make(chan struct{})}
+	s := &Store{opts: o, path: path, mirror: newMirror(), wake: make(chan struct{}, 1), writerDone: make(chan struct{})}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.shut())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.closeFiles())
 	}
-	go s.write() // Close waits for it
+	go s.runWriter()
 	return s, nil
 }
 
-// Close writes what has gathered and closes the file. Claims that are not ended
-// count as crashed when the store is opened again. It may be called more than
-// once.
+// Close writes the pending operations and closes the file. Claims that have not
+// ended count as crashed when the store is opened again. Close may be called
+// more than once.
 func (s *Store) Close() error {
-	s.closed.Do(func() {
-		s.qmu.Lock()
-		s.closing = true
-		s.qmu.Unlock()
+	s.closeOnce.Do(func() {
+		s.queueMu.Lock()
+		s.isClosing = true
+		s.queueMu.Unlock()
 		s.signal()
-		<-s.written
-		s.dbmu.Lock()
-		defer s.dbmu.Unlock()
-		if err := s.shut(); err != nil {
-			s.gone = fmt.Errorf("close %s: %w", s.path, err)
+		<-s.writerDone
+		s.dbMu.Lock()
+		defer s.dbMu.Unlock()
+		if err := s.closeFiles(); err != nil {
+			s.closeErr = fmt.Errorf("close %s: %w", s.path, err)
 		}
 	})
-	return s.gone
+	return s.closeErr
 }
 
-// shut closes the files. Nobody may be using them.
-func (s *Store) shut() error {
+// closeFiles closes the files. The caller makes sure that they are not in use.
+func (s *Store) closeFiles() error {
 	var errs []error
 	if s.db != nil && s.broken == nil {
-		errs = append(errs, guarded(s.db.Close))
+		errs = append(errs, recoverPanics(s.db.Close))
 	}
 	s.db = nil
 	if s.raw != nil {
@@ -128,18 +133,18 @@ func (s *Store) shut() error {
 	return errors.Join(errs...)
 }
 
-// view runs f in a transaction that reads.
+// view runs f in a read transaction.
 func (s *Store) view(ctx context.Context, name string, f func(r reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
 	}
-	s.dbmu.RLock()
-	defer s.dbmu.RUnlock()
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
 	if s.db == nil {
 		return fmt.Errorf("%s: %w", name, ErrClosed)
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	err := guarded(func() error {
+	err := recoverPanics(func() error {
 		return s.db.View(func(tx *bbolt.Tx) error { return f(reader{tx}) })
 	})
 	if err != nil {
@@ -148,17 +153,18 @@ func (s *Store) view(ctx context.Context, name string, f func(r reader) error) e
 	return nil
 }
 
-// Stats returns the store's figures. It does not wait for writes.
+// Stats returns the counters and gauges of the store. It does not wait for
+// writes.
 func (s *Store) Stats() inbox.Stats {
 	st := inbox.Stats{Epoch: s.epoch, Commits: s.commits.Load(), Writes: s.writes.Load()}
 	m := s.mirror
 	m.mu.RLock()
-	st.Accepted, st.Waiting, st.Claimed, st.Outbox, st.Dead = m.fresh, m.total, m.claimed, m.live, m.dead
+	st.Accepted, st.Waiting, st.Claimed, st.Outbox, st.Dead = m.accepted, m.totalWaiting, m.claimed, m.liveRows, m.deadRows
 	m.mu.RUnlock()
 	if info, err := os.Stat(s.path); err == nil {
 		st.Bytes = info.Size()
 	}
-	if text := s.last.Load(); text != nil {
+	if text := s.lastError.Load(); text != nil {
 		st.Error = *text
 	}
 	return st

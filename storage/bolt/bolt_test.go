@@ -22,15 +22,15 @@ import (
 
 var _ gateway.Store = (*bolt.Store)(nil)
 
-// childEnv, if set, names what this process is to do instead of running tests.
+// childEnv, if set, selects what this process does instead of running tests.
 const childEnv = "BOLT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(childEnv); what != "" {
 		os.Exit(child(what))
 	}
-	// Each check of the model syncs some hundred times; the command line can ask
-	// for more of them.
+	// Each check of the model syncs several hundred times; a flag on the
+	// command line can raise the number.
 	if err := flag.Set("rapid.checks", "50"); err != nil {
 		panic(err)
 	}
@@ -44,7 +44,7 @@ func open(t testing.TB, dir string) *bolt.Store {
 
 func openWith(t testing.TB, dir string, o bolt.Options) *bolt.Store {
 	t.Helper()
-	s, err := bolt.Open(t.Context(), file(dir), o)
+	s, err := bolt.Open(t.Context(), storePath(dir), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +56,12 @@ func openWith(t testing.TB, dir string, o bolt.Options) *bolt.Store {
 	return s
 }
 
-func file(dir string) string { return filepath.Join(dir, "hermesd.db") }
+func storePath(dir string) string { return filepath.Join(dir, "hermesd.db") }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	storagetest.Suite(t, func(t testing.TB, dir string) storagetest.Store {
-		s, err := bolt.Open(t.Context(), file(dir), bolt.Options{})
+		s, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,27 +86,27 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-var room = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
+var testDM = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
 
 func event(lane inbox.Lane, key, text string) inbox.Entry {
 	return inbox.Entry{
 		Lane: lane, Session: session.Key(lane),
-		Inbound: chat.Inbound{IdempotencyKey: key, ID: "id-" + key, Kind: chat.Message, Address: room, Text: text},
+		Inbound: chat.Inbound{IdempotencyKey: key, ID: "id-" + key, Kind: chat.Message, Address: testDM, Text: text},
 	}
 }
 
-func say(to chat.Address, text string) outbox.Row {
+func newRow(to chat.Address, text string) outbox.Row {
 	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.PlainText(text)}}
 }
 
-// talk is one whole turn: accepted, claimed, one message added to the session,
-// one row sent.
-func talk(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
+// runTurn runs one complete turn: accepted, claimed, one message added to the
+// session, one row sent.
+func runTurn(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
 	t.Helper()
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), lane, 0))
-	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turn(lane, id, n)))
-	r, _, sending, err := s.Next(t.Context(), room)
+	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turnCommit(lane, id, n)))
+	r, _, sending, err := s.Next(t.Context(), testDM)
 	ok(t, err)
 	if !sending {
 		t.Fatal("the answer is not to be sent")
@@ -114,14 +114,14 @@ func talk(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
 	ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r"}}))
 }
 
-// turn is what the nth turn of a session commits.
-func turn(lane inbox.Lane, id session.ID, n int) inbox.Commit {
-	rec := session.Record{ID: id, Key: session.Key(lane), Address: room, Updated: time.Now(), Messages: 2 * (n + 1)}
+// turnCommit returns the commit of the nth turn of a session.
+func turnCommit(lane inbox.Lane, id session.ID, n int) inbox.Commit {
+	rec := session.Record{ID: id, Key: session.Key(lane), Address: testDM, Updated: time.Now(), Messages: 2 * (n + 1)}
 	m := inbox.Commit{
 		Outcome:  inbox.Outcome{Result: inbox.Replied},
 		Session:  rec,
 		Messages: []json.RawMessage{fmt.Appendf(nil, `{"role":"user","n":%d}`, n), fmt.Appendf(nil, `{"role":"assistant","n":%d}`, n)},
-		Rows:     []outbox.Row{say(room, "an answer")},
+		Rows:     []outbox.Row{newRow(testDM, "an answer")},
 		Trace:    json.RawMessage(`{}`),
 	}
 	if n == 0 {

@@ -10,26 +10,28 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Branch opens the session to as a copy of another one, up to and without its
-// active message rows (-1: all), and makes the conversation of to point to it; all
-// at once or not at all. The prompt is the other's, byte for byte, and so is each
-// row, under its number: what an engine keeps of the other holds for the copy, and
-// a provider finds its prefix again. The other session stays as it is.
+// Branch creates the session of to as a copy of another one with its first
+// active messages (rows; -1: all), and makes it the current one of its
+// conversation; all or nothing. The prompt is that of the other session, byte
+// for byte, and so is each message, under the same number: the state of a
+// context engine is valid for the copy as well, and the provider finds its
+// cached prefix. The other session does not change.
 //
-// Of to.Record the store counts the messages itself; the ledger and what was spent
-// begin anew. It returns the record as it is stored. An id that is taken, or a cut
-// behind the end, is refused with inbox.ErrRefused.
+// The store sets the message counts of to.Record itself; the ledger and the
+// usage start empty. Branch returns the record as it is stored. The error is
+// inbox.ErrConflict if the ID is in use or rows exceeds the number of active
+// messages.
 func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error) {
-	var made session.Record
-	err := s.do(ctx, "branch "+string(from), s.o.MaxBatch, func(b *batch) error {
+	var stored session.Record
+	err := s.do(ctx, "branch "+string(from), s.opts.MaxBatch, func(b *batch) error {
 		var err error
-		made, err = b.branch(from, rows, to)
+		stored, err = b.branch(from, rows, to)
 		return err
 	})
 	if err != nil {
 		return session.Record{}, err
 	}
-	return made, nil
+	return stored, nil
 }
 
 func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.Record, error) {
@@ -45,11 +47,11 @@ func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.
 		rows = old.Messages
 	}
 	if rows > old.Messages {
-		return none, wrongLength(from, old.Messages, rows)
+		return none, lengthError(from, old.Messages, rows)
 	}
-	if _, taken, err := b.session(to.Record.ID); err != nil || taken {
+	if _, exists, err := b.session(to.Record.ID); err != nil || exists {
 		if err == nil {
-			err = fmt.Errorf("%w: the session %s is there already", inbox.ErrConflict, to.Record.ID)
+			err = fmt.Errorf("%w: session %s already exists", inbox.ErrConflict, to.Record.ID)
 		}
 		return none, err
 	}
@@ -64,17 +66,17 @@ func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.
 	to.Prompt = bytes.Clone(prompt)
 	to.Record.Calls, to.Record.Usage, to.Record.Crashes = 0, nil, 0
 	to.Record.Revision, to.Record.Files = old.Revision, slices.Clone(old.Files)
-	if err := b.openSession(to, true); err != nil {
+	if err := b.createSession(to, true); err != nil {
 		return none, err
 	}
 	if err := b.putRows(to.Record.ID, 0, all); err != nil {
 		return none, err
 	}
-	return b.grown(to.Record.ID, old, rows)
+	return b.finishBranch(to.Record.ID, old, rows)
 }
 
-// grown makes the record of a branch say which rows it was given.
-func (b *batch) grown(id session.ID, old sessionRecord, rows int) (session.Record, error) {
+// finishBranch stores the message counts and the engine state of a branch.
+func (b *batch) finishBranch(id session.ID, old sessionRecord, rows int) (session.Record, error) {
 	rec, _, err := b.session(id)
 	if err != nil {
 		return session.Record{}, err
@@ -93,5 +95,5 @@ func (b *batch) grown(id session.ID, old sessionRecord, rows int) (session.Recor
 			return session.Record{}, err
 		}
 	}
-	return rec.shown(), b.putSession(rec)
+	return rec.effective(), b.putSession(rec)
 }

@@ -15,17 +15,18 @@ import (
 // valueVersion is the first byte of every value.
 const valueVersion = 1
 
-// valueHeaderSize is what stands before the content of a value.
+// valueHeaderSize is the number of bytes before the content of a value.
 const valueHeaderSize = 5
 
 var (
-	errSum     = errors.New("its checksum does not fit")
-	errShort   = errors.New("it is cut short")
-	errVersion = errors.New("it has an unknown version")
+	errChecksum       = errors.New("checksum mismatch")
+	errTruncated      = errors.New("record is truncated")
+	errUnknownVersion = errors.New("unknown record version")
 )
 
-// sum is over bucket and key too, so that a value in a wrong place is noticed.
-func sum(bucket string, key, content []byte) uint32 {
+// checksum covers bucket and key too, so that a value in a wrong place is
+// noticed.
+func checksum(bucket string, key, content []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	c := crc32.Update(0, table, []byte(bucket))
 	c = crc32.Update(c, table, key)
@@ -35,24 +36,24 @@ func sum(bucket string, key, content []byte) uint32 {
 func addChecksum(bucket string, key, content []byte) []byte {
 	v := make([]byte, 0, valueHeaderSize+len(content))
 	v = append(v, valueVersion)
-	v = binary.LittleEndian.AppendUint32(v, sum(bucket, key, content))
+	v = binary.LittleEndian.AppendUint32(v, checksum(bucket, key, content))
 	return append(v, content...)
 }
 
 func checkChecksum(bucket string, key, v []byte) ([]byte, error) {
 	switch {
 	case len(v) < valueHeaderSize:
-		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errShort}
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errTruncated}
 	case v[0] != valueVersion:
-		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errVersion}
-	case binary.LittleEndian.Uint32(v[1:]) != sum(bucket, key, v[valueHeaderSize:]):
-		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errSum}
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errUnknownVersion}
+	case binary.LittleEndian.Uint32(v[1:]) != checksum(bucket, key, v[valueHeaderSize:]):
+		return nil, &storage.DamageError{Record: recordName(bucket, key), Err: errChecksum}
 	}
 	return v[valueHeaderSize:], nil
 }
 
-// A reader reads records in a transaction. What it returns as bytes is valid
-// until the transaction ends.
+// A reader reads records in a transaction. Byte slices that it returns are
+// valid until the transaction ends.
 type reader struct{ tx *bbolt.Tx }
 
 func (r reader) bucket(name string) *bbolt.Bucket { return r.tx.Bucket([]byte(name)) }
@@ -66,7 +67,8 @@ func (r reader) get(bucket string, key []byte) ([]byte, error) {
 	return checkChecksum(bucket, key, v)
 }
 
-// load decodes the record under key into v. It reports whether there is one.
+// load decodes the record under key into v. It reports whether the record
+// exists.
 func (r reader) load(bucket string, key []byte, v any) (bool, error) {
 	content, err := r.get(bucket, key)
 	if err != nil || content == nil {
@@ -77,7 +79,7 @@ func (r reader) load(bucket string, key []byte, v any) (bool, error) {
 
 func decode(bucket string, key, content []byte, v any) error {
 	if err := json.Unmarshal(content, v); err != nil {
-		return &storage.DamageError{Record: recordName(bucket, key), Err: fmt.Errorf("it cannot be decoded: %w", err)}
+		return &storage.DamageError{Record: recordName(bucket, key), Err: fmt.Errorf("cannot decode: %w", err)}
 	}
 	return nil
 }

@@ -19,10 +19,11 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// childDir is where a child process finds its store.
+// childDir names the environment variable with the store directory of a child
+// process.
 const childDir = "BOLT_TEST_DIR"
 
-// child is what this binary does as a child process of its own tests.
+// child runs this binary as a child process of its own tests.
 func child(what string) int {
 	var err error
 	switch what {
@@ -52,10 +53,10 @@ func childCommand(ctx context.Context, what, dir string) *exec.Cmd {
 	return cmd
 }
 
-// writeUntilKilled writes for ever, and says what it was told is on disk.
+// writeUntilKilled writes forever and prints what the store has acknowledged.
 func writeUntilKilled(dir string, w io.Writer) error {
 	ctx := context.Background()
-	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{})
 	if err != nil {
 		return err
 	}
@@ -75,12 +76,12 @@ func writeUntilKilled(dir string, w io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(w, "step", key)
-		rows, err := s.CommitTurn(ctx, c, turn(lane, session.ID("s-"+lane), 0))
+		rows, err := s.CommitTurn(ctx, c, turnCommit(lane, session.ID("s-"+lane), 0))
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(w, "committed", key, uint64(rows[0].ID))
-		r, _, sending, err := s.Next(ctx, room)
+		r, _, sending, err := s.Next(ctx, testDM)
 		if err != nil {
 			return err
 		}
@@ -94,15 +95,15 @@ func writeUntilKilled(dir string, w io.Writer) error {
 	}
 }
 
-// TestAKilledProcessLosesNothingThatItWasTold kills a process that writes, over
-// and over, and looks for what it said was on disk.
-func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
+// TestKilledProcessLosesNoAcknowledgedWrite repeatedly kills a process that
+// writes and checks that everything it printed is on disk.
+func TestKilledProcessLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const enough = 20 // facts; on a machine that has other work it takes longer to gather them
+	const enough = 20 // facts; a busy machine takes longer to collect them
 	facts, rounds := 0, 0
 	for end, late := time.Now().Add(3*time.Second), time.Now().Add(30*time.Second); time.Now().Before(end) || facts < enough && time.Now().Before(late); rounds++ {
-		facts += killed(t, dir)
+		facts += runUntilKilled(t, dir)
 	}
 	t.Logf("%d facts survived %d kills", facts, rounds)
 	if facts < enough || rounds < 3 {
@@ -110,8 +111,8 @@ func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
 	}
 }
 
-// killed runs one process until it is killed, and checks what it left.
-func killed(t *testing.T, dir string) (facts int) {
+// runUntilKilled runs one process until it is killed, and checks its store.
+func runUntilKilled(t *testing.T, dir string) (facts int) {
 	t.Helper()
 	cmd := childCommand(t.Context(), "write until killed", dir)
 	cmd.Stderr = os.Stderr
@@ -119,56 +120,56 @@ func killed(t *testing.T, dir string) (facts int) {
 	ok(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	if first, err := lines.ReadString('\n'); err != nil || first != "open\n" {
-		t.Fatalf("the child says %q, %v", first, err)
+		t.Fatalf("the child printed %q, %v", first, err)
 	}
 	timer := time.AfterFunc(time.Duration(20+rand.IntN(150))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	said := make(map[string]string)
+	reported := make(map[string]string)
 	for {
 		line, err := lines.ReadString('\n')
-		if err != nil { // a line that is not whole was cut by the kill
+		if err != nil { // the kill may cut a line
 			break
 		}
 		var what, key string
 		var row uint64
 		if n, _ := fmt.Sscan(line, &what, &key, &row); n < 2 {
-			t.Fatalf("the child says %q", line)
+			t.Fatalf("the child printed %q", line)
 		}
-		said[key] = what
+		reported[key] = what
 		if row != 0 {
-			said[key] = fmt.Sprint(what, " ", row)
+			reported[key] = fmt.Sprint(what, " ", row)
 		}
 	}
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Fatalf("the child ended by itself: %v", err)
 	}
-	s, err := bolt.Open(t.Context(), file(dir), bolt.Options{})
+	s, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{})
 	ok(t, err)
-	for key, fact := range said {
-		survived(t, s, key, fact)
+	for key, fact := range reported {
+		checkSurvived(t, s, key, fact)
 		facts++
 	}
 	ok(t, s.Verify(t.Context()))
-	drain(t, s)
+	settleAll(t, s)
 	ok(t, s.Close())
 	return facts
 }
 
-// survived checks that the last thing that was said of a key is still true.
-func survived(t *testing.T, s *bolt.Store, key, fact string) {
+// checkSurvived checks that the last fact reported for a key is still true.
+func checkSurvived(t *testing.T, s *bolt.Store, key, fact string) {
 	t.Helper()
 	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key))
 	if len(chains) != 1 {
-		t.Fatalf("%s was %s, and is there %d times", key, fact, len(chains))
+		t.Fatalf("%s was %s, but is stored %d times", key, fact, len(chains))
 	}
 	c := chains[0]
 	what, _, _ := strings.Cut(fact, " ")
 	switch done := c.Entry.State == inbox.Done; {
 	case what == "accepted" || what == "step" && !done:
 	case !done || len(c.Rows) != 1:
-		t.Fatalf("%s was %s, and is %s with %d rows", key, fact, c.Entry.State, len(c.Rows))
+		t.Fatalf("%s was %s, but is %s with %d rows", key, fact, c.Entry.State, len(c.Rows))
 	case what == "sent" && c.Rows[0].State != outbox.Sent:
-		t.Fatalf("%s was %s, and its row is %s", key, fact, c.Rows[0].State)
+		t.Fatalf("%s was %s, but its row is %s", key, fact, c.Rows[0].State)
 	}
 	if what != "step" || c.Entry.State == inbox.Done {
 		return
@@ -179,11 +180,11 @@ func survived(t *testing.T, s *bolt.Store, key, fact string) {
 	}
 }
 
-// drain ends what is open, for the next round.
-func drain(t *testing.T, s *bolt.Store) {
+// settleAll settles the remaining rows before the next round.
+func settleAll(t *testing.T, s *bolt.Store) {
 	t.Helper()
 	for {
-		r, _, sending, err := s.Next(t.Context(), room)
+		r, _, sending, err := s.Next(t.Context(), testDM)
 		ok(t, err)
 		if !sending {
 			return

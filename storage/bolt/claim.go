@@ -9,8 +9,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Claim takes entries that wait in lane, in order and at most max (0: all).
-// While a claim of this process holds in the lane nothing waits there.
+// Claim claims the next entries of lane, in order and at most max of them (0:
+// no limit). While a claim of this process is valid in the lane, the result is
+// empty.
 func (s *Store) Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error) {
 	var c inbox.Claim
 	err := s.do(ctx, "claim "+string(lane), 1024, func(b *batch) error {
@@ -26,24 +27,24 @@ func (s *Store) Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Clai
 
 func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 	for {
-		places, err := b.lane(l)
-		if err != nil || len(places) == 0 {
+		positions, err := b.lanePositions(l)
+		if err != nil || len(positions) == 0 {
 			return inbox.Claim{Lane: l}, err
 		}
-		taken, err := b.taken(places)
-		if err != nil || taken {
-			return inbox.Claim{Lane: l, Remaining: waiting(places)}, err
+		claimed, err := b.hasClaim(positions)
+		if err != nil || claimed {
+			return inbox.Claim{Lane: l, Remaining: countWaiting(positions)}, err
 		}
-		t, entries, err := b.choose(l, places, max)
+		t, entries, err := b.selectEntries(l, positions, max)
 		if err != nil {
 			return inbox.Claim{}, err
 		}
-		if len(entries) == 0 { // all that was chosen is damaged; the lane goes on
+		if len(entries) == 0 { // all selected entries are damaged; the lane continues
 			continue
 		}
 		c := inbox.Claim{Lane: l, Turn: t.ID, Epoch: b.s.epoch}
 		if c.Steps, err = b.steps(t.ID); isDamage(err) {
-			if err := b.abandon(t, entries, err); err != nil {
+			if err := b.failTurn(t, entries, err); err != nil {
 				return inbox.Claim{}, err
 			}
 			continue
@@ -53,30 +54,30 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 		if c.Previews, err = b.previews(t); err != nil && !isDamage(err) {
 			return inbox.Claim{}, err
 		}
-		if c.Entries, err = b.hold(&t, entries); err != nil {
+		if c.Entries, err = b.claimEntries(&t, entries); err != nil {
 			return inbox.Claim{}, err
 		}
 		c.Crashed = slices.ContainsFunc(entries, func(e inbox.Entry) bool { return e.Crashes > 0 })
-		places, err = b.lane(l)
-		c.Remaining = waiting(places)
+		positions, err = b.lanePositions(l)
+		c.Remaining = countWaiting(positions)
 		return c, err
 	}
 }
 
-func waiting(places []lanePosition) int {
+func countWaiting(positions []lanePosition) int {
 	n := 0
-	for _, p := range places {
-		if !p.claimed {
+	for _, p := range positions {
+		if !p.isClaimed {
 			n++
 		}
 	}
 	return n
 }
 
-// taken reports whether a claim holds in a lane with these places.
-func (b *batch) taken(places []lanePosition) (bool, error) {
-	for _, p := range places {
-		if !p.claimed {
+// hasClaim reports whether a valid claim exists in a lane with these positions.
+func (b *batch) hasClaim(positions []lanePosition) (bool, error) {
+	for _, p := range positions {
+		if !p.isClaimed {
 			continue
 		}
 		t, err := b.turnOrNew(p.turn, "")
@@ -87,21 +88,21 @@ func (b *batch) taken(places []lanePosition) (bool, error) {
 	return false, nil
 }
 
-// choose picks what the next claim of lane takes: the entries of a turn that
-// was cut short, or else a batch from the front.
-func (b *batch) choose(l inbox.Lane, places []lanePosition, max int) (t turnRecord, entries []inbox.Entry, err error) {
-	cut := slices.IndexFunc(places, func(p lanePosition) bool { return p.turn != "" })
-	if cut < 0 {
-		entries, err = b.front(l, places, max)
+// selectEntries selects the entries of the next claim of a lane: those of an
+// interrupted turn, or else a batch from the front.
+func (b *batch) selectEntries(l inbox.Lane, positions []lanePosition, max int) (t turnRecord, entries []inbox.Entry, err error) {
+	interrupted := slices.IndexFunc(positions, func(p lanePosition) bool { return p.turn != "" })
+	if interrupted < 0 {
+		entries, err = b.frontBatch(l, positions, max)
 		if len(entries) > 0 {
 			t = b.newTurn(l)
 		}
 		return t, entries, err
 	}
-	if t, err = b.turnOrNew(places[cut].turn, l); err != nil {
+	if t, err = b.turnOrNew(positions[interrupted].turn, l); err != nil {
 		return t, nil, err
 	}
-	for _, p := range places {
+	for _, p := range positions {
 		if p.turn != t.ID {
 			continue
 		}
@@ -116,12 +117,12 @@ func (b *batch) choose(l inbox.Lane, places []lanePosition, max int) (t turnReco
 	return t, entries, nil
 }
 
-// front returns the entries at the front of places that make one batch: those
-// that may be one input.
-func (b *batch) front(l inbox.Lane, places []lanePosition, max int) ([]inbox.Entry, error) {
+// frontBatch returns the entries at the front of the lane that may be merged
+// into one input.
+func (b *batch) frontBatch(l inbox.Lane, positions []lanePosition, max int) ([]inbox.Entry, error) {
 	var entries []inbox.Entry
-	for _, p := range places {
-		if p.claimed || p.turn != "" || max > 0 && len(entries) == max {
+	for _, p := range positions {
+		if p.isClaimed || p.turn != "" || max > 0 && len(entries) == max {
 			break
 		}
 		e, ok, err := b.entryAt(l, p)
@@ -139,9 +140,9 @@ func (b *batch) front(l inbox.Lane, places []lanePosition, max int) ([]inbox.Ent
 	return entries, nil
 }
 
-// hold makes entries part of t, and t this process's.
-func (b *batch) hold(t *turnRecord, entries []inbox.Entry) ([]inbox.Entry, error) {
-	t.Epoch, t.Lease = b.s.epoch, b.now.Add(b.s.o.Lease)
+// claimEntries adds entries to t and makes t belong to this process.
+func (b *batch) claimEntries(t *turnRecord, entries []inbox.Entry) ([]inbox.Entry, error) {
+	t.Epoch, t.Lease = b.s.epoch, b.now.Add(b.s.opts.Lease)
 	held := make([]inbox.Entry, 0, len(entries))
 	for _, e := range entries {
 		from := e.State
@@ -157,25 +158,25 @@ func (b *batch) hold(t *turnRecord, entries []inbox.Entry) ([]inbox.Entry, error
 	return held, b.saveTurn(*t)
 }
 
-// abandon ends a turn whose steps cannot be read: without them it is not known
-// what it has done already.
-func (b *batch) abandon(t turnRecord, entries []inbox.Entry, why error) error {
-	b.damage = append(b.damage, why)
+// failTurn ends a turn whose steps cannot be read: without them it is unknown
+// what it has already done.
+func (b *batch) failTurn(t turnRecord, entries []inbox.Entry, reason error) error {
+	b.damage = append(b.damage, reason)
 	for _, e := range entries {
 		if err := b.finishEntry(e, inbox.Outcome{Result: inbox.Failed, Reason: "what was done for it is damaged"}); err != nil {
 			return err
 		}
 	}
-	if err := b.dropSteps(&t); err != nil {
+	if err := b.deleteSteps(&t); err != nil {
 		return err
 	}
 	t.Epoch, t.Ended = 0, b.now
 	return b.saveTurn(t)
 }
 
-// Join takes what has come to wait in the claim's lane meanwhile into the same
-// turn, as far as it may be one input with it, and returns it; steering: only
-// what is meant to steer.
+// Join adds the entries that have arrived in the lane of the claim since, as
+// far as they can be merged, to the same turn and returns them. With steering
+// it takes only entries whose mode is steer.
 func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error) {
 	var joined []inbox.Entry
 	err := s.do(ctx, "join "+c.Turn, 1024, func(b *batch) error {
@@ -184,12 +185,12 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 		if err != nil {
 			return err
 		}
-		places, err := b.lane(t.Lane)
+		positions, err := b.lanePositions(t.Lane)
 		if err != nil {
 			return err
 		}
-		places = slices.DeleteFunc(places, func(p lanePosition) bool { return p.claimed && p.turn == t.ID })
-		entries, err := b.front(t.Lane, places, 0)
+		positions = slices.DeleteFunc(positions, func(p lanePosition) bool { return p.isClaimed && p.turn == t.ID })
+		entries, err := b.frontBatch(t.Lane, positions, 0)
 		if steering {
 			if n := slices.IndexFunc(entries, func(e inbox.Entry) bool { return e.Mode != inbox.Steer }); n >= 0 {
 				entries = entries[:n]
@@ -202,7 +203,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 		if err != nil || ok && last.Exclusive || !steering && ok && !last.CanMergeWith(entries[0]) {
 			return err
 		}
-		joined, err = b.hold(&t, entries)
+		joined, err = b.claimEntries(&t, entries)
 		return err
 	})
 	if err != nil {
@@ -211,9 +212,9 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 	return joined, nil
 }
 
-// Release lets the claim's entries wait again. It is not a crash. If nothing of
-// the turn is kept (no step, no preview that can be seen) it is forgotten, and
-// newer entries can be claimed together with these.
+// Release makes the entries of the claim wait again. It does not count as a
+// crash. If nothing of the turn is stored (no step, no visible preview) the
+// turn is deleted, and newer entries can be claimed together with these.
 func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 	return s.do(ctx, "release "+c.Turn, 1024, func(b *batch) error {
 		t, err := b.claimedTurn(c)
@@ -225,7 +226,7 @@ func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 			return err
 		}
 		keep := t.Steps > 0 || len(previews) > 0
-		entries, err := b.unfinished(t)
+		entries, err := b.unfinishedEntries(t)
 		if err != nil {
 			return err
 		}
@@ -250,13 +251,13 @@ func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 	})
 }
 
-// unfinished returns the entries of t that are not done.
-func (b *batch) unfinished(t turnRecord) ([]inbox.Entry, error) {
+// unfinishedEntries returns the entries of t that are not done.
+func (b *batch) unfinishedEntries(t turnRecord) ([]inbox.Entry, error) {
 	var entries []inbox.Entry
 	for _, id := range t.Entries {
 		e, ok, err := b.entry(id)
 		if isDamage(err) {
-			e, ok, err = b.entryAt(t.Lane, lanePosition{id: id, claimed: true, turn: t.ID})
+			e, ok, err = b.entryAt(t.Lane, lanePosition{id: id, isClaimed: true, turn: t.ID})
 		}
 		if err != nil {
 			return nil, err
@@ -268,8 +269,8 @@ func (b *batch) unfinished(t turnRecord) ([]inbox.Entry, error) {
 	return entries, nil
 }
 
-// RecordStep keeps s with the claim's turn and renews the claim's lease. It
-// opens the session if open is not nil and it is not open yet.
+// RecordStep stores step for the turn of the claim and renews the lease of the
+// claim. If open is not nil, it creates the session unless it exists already.
 func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, step inbox.Step) error {
 	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step), func(b *batch) error {
 		t, err := b.claimedTurn(c)
@@ -277,7 +278,7 @@ func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Cre
 			return err
 		}
 		if open != nil {
-			if err := b.openSession(*open, false); err != nil {
+			if err := b.createSession(*open, false); err != nil {
 				return err
 			}
 		}
@@ -285,7 +286,7 @@ func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Cre
 			return err
 		}
 		t.Steps++
-		t.Lease = b.now.Add(b.s.o.Lease)
+		t.Lease = b.now.Add(b.s.opts.Lease)
 		return b.saveTurn(t)
 	})
 }

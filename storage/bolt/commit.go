@@ -12,11 +12,11 @@ import (
 	"hermesd/gateway/session"
 )
 
-var errNoOutcome = fmt.Errorf("%w: an entry would end without an outcome", inbox.ErrConflict)
+var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
 
-// CommitTurn makes all of m true at once, or none, and ends the claim. It
-// refuses a transcript whose stored length is not what m expects. Outcomes of
-// entries that are not the claim's are ignored.
+// CommitTurn applies all of m, or nothing, and ends the claim. It returns
+// inbox.ErrConflict if the stored length of the transcript differs from what m
+// expects. Outcomes of entries that do not belong to the claim are ignored.
 func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
 	size := 4096 + len(m.Trace)
 	for _, msg := range m.Messages {
@@ -51,14 +51,14 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := b.check(m); err != nil {
+	if err := b.checkCommit(m); err != nil {
 		return nil, err
 	}
-	entries, err := b.unfinished(t)
+	entries, err := b.unfinishedEntries(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.keepSession(m); err != nil {
+	if err := b.saveSessions(m); err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
@@ -83,11 +83,11 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		}
 	}
 	for _, l := range m.Cancel {
-		if err := b.cancel(l, newestOf(c), inbox.Outcome{Result: inbox.Cancelled, Reason: m.CancelReason}); err != nil {
+		if err := b.cancelWaiting(l, newestEntry(c), inbox.Outcome{Result: inbox.Cancelled, Reason: m.CancelReason}); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.dropSteps(&t); err != nil {
+	if err := b.deleteSteps(&t); err != nil {
 		return nil, err
 	}
 	t.Epoch, t.Ended, t.Trace, t.Session = 0, b.now, m.Trace, sessionOf(m)
@@ -97,7 +97,7 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 	return b.enqueue(m.Rows, t.ID)
 }
 
-// sessionOf is the session to which a commit belongs, "" if to none.
+// sessionOf returns the session of a commit, "" if it has none.
 func sessionOf(m inbox.Commit) session.ID {
 	if m.Session.ID == "" && m.Create != nil {
 		return m.Create.Record.ID
@@ -105,8 +105,8 @@ func sessionOf(m inbox.Commit) session.ID {
 	return m.Session.ID
 }
 
-// check finds what is wrong with m before anything is written.
-func (b *batch) check(m inbox.Commit) error {
+// checkCommit validates m before anything is written.
+func (b *batch) checkCommit(m inbox.Commit) error {
 	for k, id := range m.SetCurrent {
 		opened := m.Create != nil && m.Create.Record.ID == id
 		if _, ok, err := b.session(id); err != nil || !ok && !opened && m.Session.ID != id {
@@ -123,12 +123,12 @@ func (b *batch) check(m inbox.Commit) error {
 	if err != nil {
 		return err
 	}
-	have, err := afterPasses(m.Session.ID, old.Messages, m.Compactions)
+	have, err := lengthAfterCompactions(m.Session.ID, old.Messages, m.Compactions)
 	if err != nil {
 		return err
 	}
 	if want := m.Session.Messages - len(m.Messages); have != want {
-		return wrongLength(m.Session.ID, have, want)
+		return lengthError(m.Session.ID, have, want)
 	}
 	if want := m.Session.Calls - len(m.Calls); old.Calls != want {
 		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", inbox.ErrConflict, m.Session.ID, old.Calls, want)
@@ -136,10 +136,10 @@ func (b *batch) check(m inbox.Commit) error {
 	return nil
 }
 
-// keepSession stores what m says of sessions.
-func (b *batch) keepSession(m inbox.Commit) error {
+// saveSessions stores the session changes of m.
+func (b *batch) saveSessions(m inbox.Commit) error {
 	if m.Create != nil {
-		if err := b.openSession(*m.Create, true); err != nil {
+		if err := b.createSession(*m.Create, true); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (b *batch) keepSession(m inbox.Commit) error {
 		if err := b.replaceSession(m.Session, m.Compactions, m.Messages); err != nil {
 			return err
 		}
-		if err := b.keepCalls(m.Session, m.Calls); err != nil {
+		if err := b.appendCalls(m.Session, m.Calls); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (b *batch) keepSession(m inbox.Commit) error {
 		}
 	}
 	for k, id := range m.SetCurrent {
-		k, _, err := b.resolve(k, m.Session.Address)
+		k, _, err := b.resolveKey(k, m.Session.Address)
 		if err != nil {
 			return err
 		}
@@ -183,24 +183,25 @@ func (b *batch) keepSession(m inbox.Commit) error {
 	return nil
 }
 
-// afterPasses returns how long an active transcript is once passes are done, or
-// an error if one does not fit what it meets.
-func afterPasses(id session.ID, length int, passes []inbox.Compaction) (int, error) {
+// lengthAfterCompactions returns the length of an active transcript after the
+// compactions, or an error if one of them does not match the transcript it
+// finds.
+func lengthAfterCompactions(id session.ID, length int, passes []inbox.Compaction) (int, error) {
 	for i, p := range passes {
 		if p.Length != length {
-			return 0, wrongLength(id, length, p.Length)
+			return 0, lengthError(id, length, p.Length)
 		}
 		if length += len(p.Append); p.From < 0 || p.From > p.To || p.To > length {
-			return 0, fmt.Errorf("%w: pass %d archives rows %d to %d of %d", inbox.ErrConflict, i, p.From, p.To, length)
+			return 0, fmt.Errorf("%w: compaction %d archives rows %d to %d of %d", inbox.ErrConflict, i, p.From, p.To, length)
 		}
 		length = len(p.Active)
 	}
 	return length, nil
 }
 
-// compact writes the new active transcript behind the old one, whose rows stay
-// where they are.
-func (b *batch) compact(rec *session.Record, p inbox.Compaction) error {
+// applyCompaction writes the new active transcript after the old one, whose
+// rows stay where they are.
+func (b *batch) applyCompaction(rec *session.Record, p inbox.Compaction) error {
 	end := rec.Start + p.Length
 	if err := b.putRows(rec.ID, end, p.Append); err != nil {
 		return err
@@ -221,25 +222,25 @@ func (b *batch) putRows(id session.ID, first int, rows []json.RawMessage) error 
 	return nil
 }
 
-// replaceSession stores rec over the session's record, does passes and appends
-// messages. What came from outside while the turn ran stays: a title, a move of
-// the chat.
+// replaceSession stores rec over the record of the session, applies compactions
+// and appends messages. Changes from outside the turn are kept: a title, a chat
+// migration.
 func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, messages []json.RawMessage) error {
 	old, known, err := b.session(rec.ID)
 	if err != nil {
 		return err
 	}
 	next := sessionRecord{Record: rec}
-	if next.Key, next.Address, err = b.resolve(rec.Key, rec.Address); err != nil {
+	if next.Key, next.Address, err = b.resolveKey(rec.Key, rec.Address); err != nil {
 		return err
 	}
-	if known { // whoever names a session does so from outside of its turns
-		next.Title, next.TitleAuto = old.shown().Title, old.shown().TitleAuto
+	if known { // titles and settings change outside of turns
+		next.Title, next.TitleAuto = old.effective().Title, old.effective().TitleAuto
 		next.Settings = old.Settings
 	}
 	next.Start, next.Archive = old.Start, slices.Clone(old.Archive)
 	for _, p := range passes {
-		if err := b.compact(&next.Record, p); err != nil {
+		if err := b.applyCompaction(&next.Record, p); err != nil {
 			return err
 		}
 	}
@@ -249,18 +250,18 @@ func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, me
 	return b.putSession(next)
 }
 
-// keptCalls is how many calls of one session are kept.
-const keptCalls = 5000
+// maxCalls is the number of model calls that are kept per session.
+const maxCalls = 5000
 
-// keepCalls appends calls to the ledger of a session and forgets the oldest over
-// the number that is kept.
-func (b *batch) keepCalls(rec session.Record, calls []json.RawMessage) error {
+// appendCalls appends calls to the ledger of a session and deletes the oldest
+// ones beyond maxCalls.
+func (b *batch) appendCalls(rec session.Record, calls []json.RawMessage) error {
 	first := rec.Calls - len(calls)
 	for i, call := range calls {
 		if err := b.put(bCalls, transcriptKey(rec.ID, first+i), call); err != nil {
 			return err
 		}
-		if old := first + i - keptCalls; old >= 0 {
+		if old := first + i - maxCalls; old >= 0 {
 			if err := b.delete(bCalls, transcriptKey(rec.ID, old)); err != nil {
 				return err
 			}
@@ -269,23 +270,23 @@ func (b *batch) keepCalls(rec session.Record, calls []json.RawMessage) error {
 	return nil
 }
 
-// newestOf is the newest entry of a claim.
-func newestOf(c inbox.Claim) (id inbox.ID) {
+// newestEntry returns the ID of the newest entry of a claim.
+func newestEntry(c inbox.Claim) (id inbox.ID) {
 	for _, e := range c.Entries {
 		id = max(id, e.ID)
 	}
 	return id
 }
 
-// cancel ends the entries that wait in lane l and came before a command. What a
-// person has said after it is meant to be answered.
-func (b *batch) cancel(l inbox.Lane, before inbox.ID, o inbox.Outcome) error {
-	places, err := b.lane(l)
+// cancelWaiting cancels the entries that wait in lane l and are older than the
+// command before. Messages sent after the command get an answer.
+func (b *batch) cancelWaiting(l inbox.Lane, before inbox.ID, o inbox.Outcome) error {
+	positions, err := b.lanePositions(l)
 	if err != nil {
 		return err
 	}
-	for _, p := range places {
-		if p.claimed || p.id > before {
+	for _, p := range positions {
+		if p.isClaimed || p.id > before {
 			continue
 		}
 		e, ok, err := b.entryAt(l, p)
@@ -298,15 +299,16 @@ func (b *batch) cancel(l inbox.Lane, before inbox.ID, o inbox.Outcome) error {
 		if err := b.finishEntry(e, o); err != nil {
 			return err
 		}
-		if err := b.endIdle(e.Turn); err != nil {
+		if err := b.endTurnIfIdle(e.Turn); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endIdle ends a turn that was cut short, once nothing of it waits any more.
-func (b *batch) endIdle(id string) error {
+// endTurnIfIdle ends an interrupted turn when none of its entries waits any
+// more.
+func (b *batch) endTurnIfIdle(id string) error {
 	if id == "" {
 		return nil
 	}
@@ -314,10 +316,10 @@ func (b *batch) endIdle(id string) error {
 	if err != nil || !ok {
 		return err
 	}
-	if left, err := b.unfinished(t); err != nil || len(left) > 0 {
+	if unfinished, err := b.unfinishedEntries(t); err != nil || len(unfinished) > 0 {
 		return err
 	}
-	if err := b.dropSteps(&t); err != nil {
+	if err := b.deleteSteps(&t); err != nil {
 		return err
 	}
 	t.Ended = b.now

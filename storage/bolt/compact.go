@@ -11,31 +11,31 @@ import (
 	bbolt "go.etcd.io/bbolt"
 )
 
-// compactBatch is how many bytes of a compaction are copied at once.
+// compactBatch is the number of bytes that a compaction copies per transaction.
 const compactBatch = 1 << 20
 
-// Compact gives the space back that what was forgotten has left in the file: by
-// itself the file never shrinks. Writes wait meanwhile; claims and attempts are
-// not touched. If it fails the file is what it was.
+// Compact shrinks the file by the space of deleted records; by itself the file
+// never shrinks. Writes wait while it runs; claims and attempts are not
+// affected. If Compact fails, the file is unchanged.
 func (s *Store) Compact(ctx context.Context) error {
-	return s.exclusive(ctx, "compact", func() error {
-		if err := s.ready(); err != nil {
+	return s.runExclusive(ctx, "compact", func() error {
+		if err := s.ensureOpen(); err != nil {
 			return err
 		}
 		tmp := s.path + ".compact"
 		if err := s.copyTo(tmp); err != nil {
-			return errors.Join(err, discard(tmp))
+			return errors.Join(err, removeIfExists(tmp))
 		}
-		return s.swap(tmp)
+		return s.replaceFile(tmp)
 	})
 }
 
-// copyTo writes a dense copy of the file, and makes it last.
+// copyTo writes a dense, synced copy of the file.
 func (s *Store) copyTo(tmp string) error {
-	if err := discard(tmp); err != nil {
+	if err := removeIfExists(tmp); err != nil {
 		return err
 	}
-	dst, err := bbolt.Open(tmp, 0o600, &bbolt.Options{Timeout: openWait, FreelistType: bbolt.FreelistMapType, NoSync: true})
+	dst, err := bbolt.Open(tmp, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoSync: true})
 	if err != nil {
 		return err
 	}
@@ -46,32 +46,32 @@ func (s *Store) copyTo(tmp string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// swap puts the copy in the place of the file.
-func (s *Store) swap(tmp string) error {
-	s.dbmu.Lock()
-	defer s.dbmu.Unlock()
-	err := s.shut()
+// replaceFile replaces the file by the copy.
+func (s *Store) replaceFile(tmp string) error {
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	err := s.closeFiles()
 	if err == nil {
 		err = os.Rename(tmp, s.path)
 	}
 	if err == nil {
 		err = syncDir(filepath.Dir(s.path))
 	}
-	if again := s.reopen(); again != nil {
-		err = errors.Join(err, fmt.Errorf("open the file again: %w", again))
+	if reopenErr := s.reopen(); reopenErr != nil {
+		err = errors.Join(err, fmt.Errorf("reopen file: %w", reopenErr))
 	}
 	return err
 }
 
-func discard(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Backup writes a copy of the store to path, whole or not at all. Others go on
-// reading and writing.
+// Backup writes a copy of the store to path, completely or not at all. Reads
+// and writes continue.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	return s.view(ctx, "back up to "+path, func(reader) error { return backup(s.db, path) })
 }

@@ -13,16 +13,16 @@ import (
 	"hermesd/storage/bolt"
 )
 
-func size(t *testing.T, path string) int64 {
+func fileSize(t *testing.T, path string) int64 {
 	t.Helper()
 	return must[os.FileInfo](t)(os.Stat(path)).Size()
 }
 
-func TestCompactGivesSpaceBackAndTouchesNothingElse(t *testing.T) {
+func TestCompactFreesSpaceAndKeepsRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	for i := range 64 {
 		ok(t, s.SetValue(t.Context(), fmt.Sprint(i), make([]byte, 100_000)))
 	}
@@ -31,13 +31,13 @@ func TestCompactGivesSpaceBackAndTouchesNothingElse(t *testing.T) {
 	}
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k", "x")}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
-	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{say(room, "1")}))
-	r, _, _, err := s.Next(t.Context(), room)
+	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{newRow(testDM, "1")}))
+	r, _, _, err := s.Next(t.Context(), testDM)
 	ok(t, err)
-	before := size(t, file(dir))
+	before := fileSize(t, storePath(dir))
 
 	var wg sync.WaitGroup
-	for i := range 20 { // others go on
+	for i := range 20 { // concurrent operations
 		wg.Go(func() {
 			if _, err := s.Accept(context.Background(), []inbox.Entry{event("others", fmt.Sprint("o", i), "x")}); err != nil {
 				t.Error(err)
@@ -49,14 +49,14 @@ func TestCompactGivesSpaceBackAndTouchesNothingElse(t *testing.T) {
 	}
 	ok(t, s.Compact(t.Context()))
 	wg.Wait()
-	if after := size(t, file(dir)); after > before/3 {
+	if after := fileSize(t, storePath(dir)); after > before/3 {
 		t.Errorf("%d bytes became %d", before, after)
 	}
-	if _, _, sending, err := s.Next(t.Context(), room); err != nil || sending {
+	if _, _, sending, err := s.Next(t.Context(), testDM); err != nil || sending {
 		t.Errorf("the row is handed out again (%t, %v)", sending, err)
 	}
 	ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: outbox.Sent}))
-	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turn("lane", "s1", 1)))
+	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turnCommit("lane", "s1", 1)))
 	ok(t, s.Verify(t.Context()))
 	ok(t, s.Close())
 	s = open(t, dir)
@@ -69,13 +69,13 @@ func TestCompactGivesSpaceBackAndTouchesNothingElse(t *testing.T) {
 	ok(t, s.Verify(t.Context()))
 }
 
-func TestABackupIsAWholeStore(t *testing.T) {
+func TestBackupIsCompleteStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	to := filepath.Join(t.TempDir(), "backup.db")
 	ok(t, s.Backup(t.Context(), to))
-	talk(t, s, "lane", "s1", 1)
+	runTurn(t, s, "lane", "s1", 1)
 	kept := must[*bolt.Store](t)(bolt.Open(t.Context(), to, bolt.Options{}))
 	defer func() { ok(t, kept.Close()) }()
 	if rows, err := kept.Transcript(t.Context(), "s1", 0); err != nil || len(rows) != 2 {

@@ -12,42 +12,42 @@ import (
 	"hermesd/gateway/session"
 )
 
-// DeleteSession forgets a session, all at once or not at all: its record, prompt,
-// ledger, engine state and whole transcript, the archived part included, and what
-// the messages of its turns said, coming in and going out. Keys of conversations
-// that pointed to it point to nothing. Keys by which a message is known again
-// stay, and so do outcomes and receipts: they hold no text. What is still to be
-// sent is sent, and loses its text then.
+// DeleteSession deletes a session, completely or not at all: its record,
+// prompt, ledger, engine state and whole transcript including the archive, and
+// the text of all messages of its turns, inbound and outbound. Keys of
+// conversations that pointed to it point to nothing. Idempotency keys, outcomes
+// and receipts stay: they contain no text. A message that is still to be sent
+// is sent, and its text is deleted then.
 //
-// It returns session.ErrUnknown if there is no such session, and session.ErrBusy
-// while a turn of its conversation is under way. The bytes are in the file until
-// Compact.
+// The error is session.ErrNotFound if there is no such session, and
+// session.ErrBusy while a turn of its conversation is in progress. The bytes
+// stay in the file until Compact.
 func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
 	var f sessionDeletion
-	err := s.do(ctx, "delete "+string(id), s.o.MaxBatch, func(b *batch) error {
-		f = sessionDeletion{b: b, id: id, told: session.Deleted{ID: id}, files: newFiles()}
+	err := s.do(ctx, "delete "+string(id), s.opts.MaxBatch, func(b *batch) error {
+		f = sessionDeletion{b: b, id: id, result: session.Deleted{ID: id}, files: newFileSet()}
 		return f.run()
 	})
 	if err != nil {
 		return session.Deleted{}, err
 	}
-	unused, err := s.unused(ctx, f.files)
-	if err != nil { // it is gone; of its files it is not known whether they are used
-		return f.told, fmt.Errorf("files of %s: %w", id, err)
+	unused, err := s.unusedFiles(ctx, f.files)
+	if err != nil { // the session is deleted; whether its files are in use is unknown
+		return f.result, fmt.Errorf("files of %s: %w", id, err)
 	}
-	f.told.Files = unused
-	return f.told, nil
+	f.result.Files = unused
+	return f.result, nil
 }
 
-// Expired returns the sessions that were used last before a time, the oldest
-// first, at most max (0: all).
+// Expired returns the sessions whose last use was before a time, the oldest
+// first, at most max (0: no limit).
 func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error) {
 	var ids []session.ID
 	err := s.view(ctx, "expired sessions", func(r reader) error {
 		c := r.bucket(bRecent).Cursor()
 		for k, _ := c.First(); k != nil && (max <= 0 || len(ids) < max); k, _ = c.Next() {
 			if len(k) < 8 {
-				continue // Verify names it
+				continue // Verify reports it
 			}
 			rec, ok, err := r.session(session.ID(k[8:]))
 			switch {
@@ -67,10 +67,10 @@ func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]sessi
 
 // A sessionDeletion is one call of DeleteSession.
 type sessionDeletion struct {
-	b     *batch
-	id    session.ID
-	told  session.Deleted
-	files files // that it names
+	b      *batch
+	id     session.ID
+	result session.Deleted
+	files  fileSet // files that the session refers to
 }
 
 func (f *sessionDeletion) run() error {
@@ -81,19 +81,19 @@ func (f *sessionDeletion) run() error {
 	if !ok {
 		return session.ErrNotFound
 	}
-	keys, err := f.b.sessionKeys(rec.Key)
+	keys, err := f.b.keysOf(rec.Key)
 	if err != nil {
 		return err
 	}
-	if busy, err := f.b.underWay(keys); err != nil || busy {
+	if busy, err := f.b.hasTurnInProgress(keys); err != nil || busy {
 		if err == nil {
 			err = session.ErrBusy
 		}
 		return err
 	}
-	f.files.take(rec.Files...)
+	f.files.add(rec.Files...)
 	for _, step := range []func() error{
-		f.turns, func() error { return f.redactUnassigned(keys) }, f.transcript, func() error { return f.record(rec) }, f.damaged,
+		f.redactTurns, func() error { return f.redactUnassigned(keys) }, f.deleteTranscript, func() error { return f.deleteRecord(rec) }, f.deleteDamaged,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -102,17 +102,17 @@ func (f *sessionDeletion) run() error {
 	return nil
 }
 
-// sessionKeys returns the keys that lead to k: itself, and what it was before its chat
-// moved.
-func (r reader) sessionKeys(k session.Key) (map[session.Key]bool, error) {
+// keysOf returns the keys that lead to k: k itself and its keys before
+// migrations of the chat.
+func (r reader) keysOf(k session.Key) (map[session.Key]bool, error) {
 	keys := map[session.Key]bool{k: true}
-	c := r.bucket(bMoved).Cursor()
+	c := r.bucket(bMigratedKeys).Cursor()
 	for old, _ := c.First(); old != nil; old, _ = c.Next() {
 		var m migratedKey
-		if _, err := r.load(bMoved, old, &m); err != nil {
-			continue // Verify names it
+		if _, err := r.load(bMigratedKeys, old, &m); err != nil {
+			continue // Verify reports it
 		}
-		if to, _, err := r.resolve(m.Key, m.To); err != nil {
+		if to, _, err := r.resolveKey(m.Key, m.To); err != nil {
 			return nil, err
 		} else if to == k {
 			keys[session.Key(old)] = true
@@ -121,18 +121,18 @@ func (r reader) sessionKeys(k session.Key) (map[session.Key]bool, error) {
 	return keys, nil
 }
 
-// underWay reports whether a turn of one of the conversations is claimed, or was
-// cut short and goes on later. A command that is claimed is no such turn: it may
-// be the one that asks.
-func (r reader) underWay(keys map[session.Key]bool) (bool, error) {
+// hasTurnInProgress reports whether a turn of one of the conversations is
+// claimed, or is interrupted and continues later. A claimed command does not
+// count: it may be the one that requests the deletion.
+func (r reader) hasTurnInProgress(keys map[session.Key]bool) (bool, error) {
 	for k := range keys {
 		for _, l := range []inbox.Lane{inbox.LaneOf(k), inbox.ImmediateLaneOf(k)} {
-			places, err := r.lane(l)
+			positions, err := r.lanePositions(l)
 			if err != nil {
 				return false, err
 			}
-			for _, p := range places {
-				if busy, err := r.positionUnderWay(p); busy || err != nil {
+			for _, p := range positions {
+				if busy, err := r.isTurnInProgress(p); busy || err != nil {
 					return busy, err
 				}
 			}
@@ -141,7 +141,7 @@ func (r reader) underWay(keys map[session.Key]bool) (bool, error) {
 	return false, nil
 }
 
-func (r reader) positionUnderWay(p lanePosition) (bool, error) {
+func (r reader) isTurnInProgress(p lanePosition) (bool, error) {
 	if p.turn == "" {
 		return false, nil
 	}
@@ -150,13 +150,13 @@ func (r reader) positionUnderWay(p lanePosition) (bool, error) {
 		return err == nil, err
 	}
 	e, ok, err := r.entry(p.id)
-	return err == nil && ok && p.claimed && !e.Exclusive, err
+	return err == nil && ok && p.isClaimed && !e.Exclusive, err
 }
 
-// turns silences the turns of the session.
-func (f *sessionDeletion) turns() error {
+// redactTurns deletes the text of all turns of the session.
+func (f *sessionDeletion) redactTurns() error {
 	var found []turnRecord
-	name := quoted(string(f.id))
+	name := quoteJSON(string(f.id))
 	c := f.b.bucket(bTurns).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		if !bytes.Contains(v, name) {
@@ -164,23 +164,23 @@ func (f *sessionDeletion) turns() error {
 		}
 		var t turnRecord
 		if _, err := f.b.load(bTurns, k, &t); err != nil {
-			continue // Verify names it
+			continue // Verify reports it
 		}
-		if t.Session == f.id || t.Session == "" && tracedTo(t.Trace) == f.id {
+		if t.Session == f.id || t.Session == "" && traceSession(t.Trace) == f.id {
 			found = append(found, t)
 		}
 	}
 	for _, t := range found {
-		if err := f.turn(t); err != nil {
+		if err := f.redactTurn(t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tracedTo is the session that the trace of a turn names, for turns of versions
-// that did not keep it.
-func tracedTo(trace json.RawMessage) session.ID {
+// traceSession returns the session in the trace of a turn, for turns of
+// versions that did not store it in the record.
+func traceSession(trace json.RawMessage) session.ID {
 	var t struct {
 		Session session.ID `json:"session"`
 	}
@@ -190,34 +190,35 @@ func tracedTo(trace json.RawMessage) session.ID {
 	return t.Session
 }
 
-// turn takes what one turn heard and said.
-func (f *sessionDeletion) turn(t turnRecord) error {
+// redactTurn deletes the inbound and outbound text of one turn.
+func (f *sessionDeletion) redactTurn(t turnRecord) error {
 	for _, id := range t.Entries {
 		e, ok, err := f.b.entry(id)
 		if err != nil && !isDamage(err) {
 			return err
 		}
 		if err == nil && ok && e.State == inbox.Done {
-			if err := f.entry(e); err != nil {
+			if err := f.redactEntry(e); err != nil {
 				return err
 			}
 		}
-		if err := f.drop(bDamaged, append([]byte(bEntries+"\x00"), idKey(uint64(id))...)); err != nil {
+		if err := f.deleteIfPresent(bDamaged, append([]byte(bEntries+"\x00"), idKey(uint64(id))...)); err != nil {
 			return err
 		}
 	}
-	if err := f.rows(t); err != nil {
+	if err := f.redactRows(t); err != nil {
 		return err
 	}
-	if err := f.b.dropSteps(&t); err != nil {
+	if err := f.b.deleteSteps(&t); err != nil {
 		return err
 	}
 	t.Trace = nil
 	return f.b.saveTurn(t)
 }
 
-// rows takes what a turn said, or will have said once it is sent.
-func (f *sessionDeletion) rows(t turnRecord) error {
+// redactRows deletes what a turn has sent, or schedules it for rows that are
+// not sent yet.
+func (f *sessionDeletion) redactRows(t turnRecord) error {
 	for _, id := range t.Rows {
 		row, ok, err := f.b.row(id)
 		if err != nil && !isDamage(err) {
@@ -225,26 +226,26 @@ func (f *sessionDeletion) rows(t turnRecord) error {
 		}
 		if err == nil && ok && !row.RedactWhenDone {
 			if row.Msg.File != nil {
-				f.files.find([]byte(row.Msg.File.Path))
+				f.files.addFound([]byte(row.Msg.File.Path))
 			}
 			old := row
 			row.RedactWhenDone = true
-			f.told.Rows++
+			f.result.Rows++
 			if err := f.b.putRow(&old, row); err != nil {
 				return err
 			}
 		}
-		if err := f.drop(bDamaged, append([]byte(bRows+"\x00"), idKey(uint64(id))...)); err != nil {
+		if err := f.deleteIfPresent(bDamaged, append([]byte(bRows+"\x00"), idKey(uint64(id))...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry takes from an entry that is done what it said and who said it.
-func (f *sessionDeletion) entry(e inbox.Entry) error {
+// redactEntry deletes the text and the sender of an entry that is done.
+func (f *sessionDeletion) redactEntry(e inbox.Entry) error {
 	for _, file := range e.Inbound.Files {
-		f.files.find([]byte(file.Path))
+		f.files.addFound([]byte(file.Path))
 	}
 	in := e.Inbound
 	e.Inbound.Text, e.Inbound.Files, e.Inbound.ReplyTo, e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = "", nil, nil, "", "", ""
@@ -254,18 +255,18 @@ func (f *sessionDeletion) entry(e inbox.Entry) error {
 		o.Reason, e.Outcome = "", &o
 	}
 	if in.Text != "" || len(in.Files) > 0 || in.ReplyTo != nil {
-		f.told.Entries++
+		f.result.Entries++
 	}
 	return f.b.putEntry(e, inbox.Done)
 }
 
-// redactUnassigned silences what was said in the conversation and belongs to none of its
-// sessions: commands and their answers, edits, what was cancelled, what was
-// ignored by rule. It is kept for `why` alone.
+// redactUnassigned deletes the text of messages of the conversation that belong
+// to none of its sessions: commands and their answers, edits, canceled
+// messages, messages ignored by rule. They are stored only for `why`.
 func (f *sessionDeletion) redactUnassigned(keys map[session.Key]bool) error {
 	var names [][]byte
 	for k := range keys {
-		names = append(names, quoted(string(k)))
+		names = append(names, quoteJSON(string(k)))
 	}
 	var found []inbox.Entry
 	turns := make(map[string]turnRecord)
@@ -276,40 +277,40 @@ func (f *sessionDeletion) redactUnassigned(keys map[session.Key]bool) error {
 		}
 		var e inbox.Entry
 		if _, err := f.b.load(bEntries, k, &e); err != nil || !keys[e.Session] || e.State != inbox.Done {
-			continue // Verify names what cannot be read
+			continue // Verify reports unreadable records
 		}
 		t, ok, err := f.b.turn(e.Turn)
 		switch {
 		case e.Turn == "" || err != nil || !ok || t.Ended.IsZero():
 			found = append(found, e)
-		case t.Session == "" && tracedTo(t.Trace) == "":
+		case t.Session == "" && traceSession(t.Trace) == "":
 			turns[t.ID] = t
 		}
 	}
 	for _, t := range turns {
-		if err := f.turn(t); err != nil {
+		if err := f.redactTurn(t); err != nil {
 			return err
 		}
 	}
 	for _, e := range found {
-		if err := f.entry(e); err != nil {
+		if err := f.redactEntry(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// quoted is how s stands in a record.
-func quoted(s string) []byte {
+// quoteJSON returns s as it appears in a record.
+func quoteJSON(s string) []byte {
 	raw, err := json.Marshal(s)
-	if err != nil { // of a string it never fails
+	if err != nil { // cannot fail for a string
 		return []byte(s)
 	}
 	return raw
 }
 
-// transcript drops all rows, and the ledger.
-func (f *sessionDeletion) transcript() error {
+// deleteTranscript deletes all messages and the ledger.
+func (f *sessionDeletion) deleteTranscript() error {
 	for _, bucket := range []string{bTranscripts, bCalls} {
 		var keys [][]byte
 		prefix := transcriptPrefix(f.id)
@@ -317,8 +318,8 @@ func (f *sessionDeletion) transcript() error {
 		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			keys = append(keys, bytes.Clone(k))
 			if bucket == bTranscripts {
-				f.files.find(v)
-				f.told.Messages++
+				f.files.addFound(v)
+				f.result.Messages++
 			}
 		}
 		for _, k := range keys {
@@ -330,13 +331,13 @@ func (f *sessionDeletion) transcript() error {
 	return nil
 }
 
-// record drops what is kept of the session once.
-func (f *sessionDeletion) record(rec sessionRecord) error {
+// deleteRecord deletes the records that a session has once.
+func (f *sessionDeletion) deleteRecord(rec sessionRecord) error {
 	if err := f.b.delete(bRecent, recentKey(rec.Record)); err != nil {
 		return err
 	}
 	for _, bucket := range []string{bPrompts, bEngines, bSessions} {
-		if err := f.drop(bucket, []byte(f.id)); err != nil {
+		if err := f.deleteIfPresent(bucket, []byte(f.id)); err != nil {
 			return err
 		}
 	}
@@ -355,8 +356,8 @@ func (f *sessionDeletion) record(rec sessionRecord) error {
 	return nil
 }
 
-// damaged drops what was set aside of the session's records.
-func (f *sessionDeletion) damaged() error {
+// deleteDamaged deletes the damaged records of the session.
+func (f *sessionDeletion) deleteDamaged() error {
 	var keys [][]byte
 	for _, prefix := range [][]byte{
 		append([]byte(bTranscripts+"\x00"), transcriptPrefix(f.id)...), append([]byte(bCalls+"\x00"), transcriptPrefix(f.id)...),
@@ -370,15 +371,15 @@ func (f *sessionDeletion) damaged() error {
 		keys = append(keys, []byte(bucket+"\x00"+string(f.id)))
 	}
 	for _, k := range keys {
-		if err := f.drop(bDamaged, k); err != nil {
+		if err := f.deleteIfPresent(bDamaged, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drop deletes a record that may not be there.
-func (f *sessionDeletion) drop(bucket string, key []byte) error {
+// deleteIfPresent deletes a record that may not exist.
+func (f *sessionDeletion) deleteIfPresent(bucket string, key []byte) error {
 	if f.b.bucket(bucket).Get(key) == nil {
 		return nil
 	}

@@ -17,12 +17,12 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// canary stands in everything that a session can hold.
+// canary is part of every text that a session can contain.
 const canary = "canary-5f1c"
 
-// confide fills a session with canaries wherever people, models and platforms
-// can put one.
-func confide(t *testing.T, s *bolt.Store, id session.ID) {
+// fillWithCanaries fills a session with canaries wherever users, models and
+// platforms can put text.
+func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	t.Helper()
 	e := event("lane", "k1", canary+" text")
 	e.Inbound.Sender = chat.Person{ID: "7", Name: canary, Handle: canary}
@@ -33,8 +33,8 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
 	secret := json.RawMessage(`{"text":"` + canary + `"}`)
-	rec := session.Record{ID: id, Key: "lane", Address: room, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
-	row := say(room, canary)
+	rec := session.Record{ID: id, Key: "lane", Address: testDM, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
+	row := newRow(testDM, canary)
 	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
 	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
 	m := inbox.Commit{
@@ -44,7 +44,7 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	}
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {
-		r, _, _, err := s.Next(t.Context(), room)
+		r, _, _, err := s.Next(t.Context(), testDM)
 		ok(t, err)
 		ok(t, s.Settle(t.Context(), outbox.Settlement{ID: r.ID, State: state, Reason: canary, Receipt: &chat.Receipt{ID: "r"}}))
 	}
@@ -53,25 +53,25 @@ func confide(t *testing.T, s *bolt.Store, id session.ID) {
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{edit}))
 }
 
-// count is how often the canary stands in the file.
-func count(t *testing.T, path string) int {
+// countCanaries returns the number of canaries in the file.
+func countCanaries(t *testing.T, path string) int {
 	t.Helper()
 	return bytes.Count(must[[]byte](t)(os.ReadFile(path)), []byte(canary))
 }
 
-func TestTheFileHoldsNothingOfADeletedSession(t *testing.T) {
+func TestDeleteSessionLeavesNoTextInFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
-	talk(t, s, "others", "s0", 0)
-	confide(t, s, "s1")
-	if n := count(t, file(dir)); n < 20 {
+	runTurn(t, s, "others", "s0", 0)
+	fillWithCanaries(t, s, "s1")
+	if n := countCanaries(t, storePath(dir)); n < 20 {
 		t.Fatalf("%d canaries in the file: the test proves nothing", n)
 	}
 	must[session.Deleted](t)(s.DeleteSession(t.Context(), "s1"))
 	ok(t, s.Verify(t.Context()))
 	ok(t, s.Compact(t.Context()))
-	if n := count(t, file(dir)); n > 0 {
+	if n := countCanaries(t, storePath(dir)); n > 0 {
 		t.Errorf("%d canaries are left", n)
 	}
 	ok(t, s.Verify(t.Context()))
@@ -82,48 +82,49 @@ func TestTheFileHoldsNothingOfADeletedSession(t *testing.T) {
 	}
 	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k1", "again")}))
 	if accepted[0].IsNew {
-		t.Error("a message of the deleted session is taken for a new one")
+		t.Error("a message of the deleted session counts as new")
 	}
 }
 
-// TestRefusedWritesChangeNothing has the disk full for a deletion and a branch.
-func TestRefusedWritesChangeNothing(t *testing.T) {
+// TestFullFileRejectsBranchWithoutChanges also checks a deletion in a closed
+// store.
+func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	long := `"` + strings.Repeat("x", 100_000) + `"`
 	for n := range 30 {
 		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", fmt.Sprint("long", n), "x")}))
 		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
-		m := turn("lane", "s1", n+1)
+		m := turnCommit("lane", "s1", n+1)
 		m.Messages[1], m.Rows = json.RawMessage(long), nil
 		must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	}
 	ok(t, s.Compact(t.Context()))
 	ok(t, s.Close())
-	s = openWith(t, dir, bolt.Options{MaxBytes: size(t, file(dir))})
-	to := session.Creation{Record: session.Record{ID: "s2", Key: "lane", Address: room, Created: time.Now(), Updated: time.Now()}}
+	s = openWith(t, dir, bolt.Options{MaxBytes: fileSize(t, storePath(dir))})
+	to := session.Creation{Record: session.Record{ID: "s2", Key: "lane", Address: testDM, Created: time.Now(), Updated: time.Now()}}
 	if _, err := s.Branch(t.Context(), "s1", -1, to); err == nil {
-		t.Fatal("a branch found room in a full file")
+		t.Fatal("a branch was stored in a full file")
 	}
-	whole := func() {
+	checkUnchanged := func() {
 		t.Helper()
 		if rows := must[[]json.RawMessage](t)(s.Transcript(t.Context(), "s1", 0)); len(rows) != 62 {
 			t.Errorf("%d rows, want 62", len(rows))
 		}
-		if _, there, err := s.SessionByID(t.Context(), "s2"); there || err != nil {
-			t.Errorf("half a branch is there (%t, %v)", there, err)
+		if _, found, err := s.SessionByID(t.Context(), "s2"); found || err != nil {
+			t.Errorf("part of a branch is stored (%t, %v)", found, err)
 		}
 		ok(t, s.Verify(t.Context()))
 	}
-	whole()
+	checkUnchanged()
 	ok(t, s.Close())
 	if _, err := s.DeleteSession(t.Context(), "s1"); !errors.Is(err, bolt.ErrClosed) {
 		t.Errorf("delete in a closed store: %v", err)
 	}
 	s = open(t, dir)
-	whole()
+	checkUnchanged()
 	if rec := must[session.Record](t)(s.Branch(t.Context(), "s1", -1, to)); rec.Messages != 62 {
 		t.Errorf("the branch has %d messages, want 62", rec.Messages)
 	}

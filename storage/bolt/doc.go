@@ -1,43 +1,48 @@
-// Package bolt keeps everything of the daemon in one bbolt file.
+// Package bolt implements all stores of the daemon in one bbolt file.
+//
+// The main type is [Store]; its methods may be called from any goroutine. The
+// package neither creates nor locks the home directory: see package storage.
 //
 // # Writing
 //
-// One goroutine writes. Callers hand it operations and wait; it takes all that
-// have gathered, runs them in one transaction and answers them after the
-// commit's fsync. Nothing is delayed to make a group larger: while one commit is
-// under way the next group gathers.
+// One goroutine writes. Callers submit operations and wait; the writer takes all
+// pending operations, runs them in one transaction and answers them after the
+// fsync of the commit. Nothing is delayed to make a group larger: while one commit
+// is in progress the next group accumulates.
 //
 //	Accept ─┐
-//	Claim  ─┼─► gathered ─► one transaction ─► fsync ─► mirror ─► answers
+//	Claim  ─┼─► pending ─► one transaction ─► fsync ─► mirror ─► answers
 //	Settle ─┘
 //
-// An operation that is refused (a stale claim) has written nothing. One that
-// meets an error half-way fails alone: the group runs again without it. If the
-// commit fails, all fail, the file is put back to what it was before and opened
-// again; the store stays usable and mends itself when the disk does.
+// A rejected operation (a stale claim) has written nothing. An operation that fails
+// after it has written something fails alone: the group runs again without it. If
+// the commit fails, all operations fail, the file is restored to its state before
+// the commit and opened again; the store stays usable and recovers by itself as
+// soon as the disk does.
 //
 // # Records
 //
 // A value is one version byte, the CRC-32C of bucket, key and content, and the
-// content. A damaged one is an error that names the record. Where it would
-// block a queue it is set aside (bucket damaged) and ended, so that what stands
-// behind it goes on.
+// content. Reading a damaged value returns an error that names the record. Where
+// the record would block a queue, its bytes are moved to bucket damaged and the
+// record is ended, so that the queue continues.
 //
 //	entries      id                  every accepted event
-//	lanes        lane, id            those that are not done: state and turn
-//	keys, ages   account+key, id     what was accepted before, and when
-//	turns, steps turn, turn+n        claims and what they have completed
+//	lanes        lane, id            unfinished entries: state and turn
+//	keys, ages   account+key, id     known idempotency keys and their age
+//	turns, steps turn, turn+n        claims and the steps they have completed
 //	rows         id                  every outbound message
-//	queues       address, id         those that are not terminal
+//	queues       address, id         rows that are not terminal
 //	dead         id                  dead letters
-//	jobs, slots  id, job+time        scheduled prompts, and when they were due
+//	jobs, slots  id, job+time        jobs and their occurrences
 //	sessions, prompts, current, recent, transcripts, moved, values, meta
 //
-// At open only lanes, queues and dead are read, so the time to start depends on
-// what is not done and not on what is kept.
+// Opening reads only lanes, queues and dead, so its duration depends on the number
+// of unfinished records and not on the number of stored ones.
 //
 // # Memory
 //
-// A mirror of what is not done is kept: counts per lane and the head of each
-// queue. It changes after the commit, never before. Transcripts are not cached.
+// A mirror of the unfinished records is kept in memory: counts per lane and the
+// head of each queue. It changes after the commit, never before. Transcripts are
+// not cached.
 package bolt

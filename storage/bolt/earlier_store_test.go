@@ -31,7 +31,7 @@ func earlierStore(t *testing.T) string {
 	var content bytes.Buffer
 	_ = must[int64](t)(content.ReadFrom(must[*gzip.Reader](t)(gzip.NewReader(packed))))
 	dir := t.TempDir()
-	ok(t, os.WriteFile(file(dir), content.Bytes(), 0o600))
+	ok(t, os.WriteFile(storePath(dir), content.Bytes(), 0o600))
 	return dir
 }
 
@@ -54,7 +54,7 @@ func TestEarlierStoreRecordsKeepTheirBytes(t *testing.T) {
 		"moved":       func() any { return new(bolt.MigratedKeyRecord) },
 	}
 	none := map[string]bool{"moved": true, "steps": true} // the store holds none
-	db := must[*bbolt.DB](t)(bbolt.Open(file(earlierStore(t)), 0o600, &bbolt.Options{ReadOnly: true}))
+	db := must[*bbolt.DB](t)(bbolt.Open(storePath(earlierStore(t)), 0o600, &bbolt.Options{ReadOnly: true}))
 	defer db.Close()
 	ok(t, db.View(func(tx *bbolt.Tx) error {
 		for bucket, record := range types {

@@ -9,16 +9,16 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// A lanePosition is what the index of lanes says of an entry.
+// A lanePosition is the record of an entry in the index of lanes.
 type lanePosition struct {
-	id      inbox.ID
-	claimed bool
-	turn    string
+	id        inbox.ID
+	isClaimed bool
+	turn      string
 }
 
-var errLanePosition = errors.New("it is empty")
+var errLanePosition = errors.New("record is empty")
 
-func placeOf(k, v []byte) (lanePosition, error) {
+func parseLanePosition(k, v []byte) (lanePosition, error) {
 	content, err := checkChecksum(bLanes, k, v)
 	if err != nil {
 		return lanePosition{}, err
@@ -26,34 +26,34 @@ func placeOf(k, v []byte) (lanePosition, error) {
 	if len(content) == 0 {
 		return lanePosition{}, errLanePosition
 	}
-	return lanePosition{id: inbox.ID(keyID(k)), claimed: content[0] == 'c', turn: string(content[1:])}, nil
+	return lanePosition{id: inbox.ID(keyID(k)), isClaimed: content[0] == 'c', turn: string(content[1:])}, nil
 }
 
 func (p lanePosition) content() []byte {
 	state := byte('w')
-	if p.claimed {
+	if p.isClaimed {
 		state = 'c'
 	}
 	return append([]byte{state}, p.turn...)
 }
 
-// lane returns the places in a lane, in order. A damaged one counts as waiting:
-// its entry says the rest.
-func (r reader) lane(l inbox.Lane) ([]lanePosition, error) {
-	var places []lanePosition
+// lanePositions returns the positions of a lane in order. A damaged one counts
+// as waiting: its entry has the state.
+func (r reader) lanePositions(l inbox.Lane) ([]lanePosition, error) {
+	var positions []lanePosition
 	prefix := lanePrefix(l)
 	c := r.bucket(bLanes).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		p, err := placeOf(k, v)
+		p, err := parseLanePosition(k, v)
 		if err != nil {
-			if _, _, err := laneOf(k); err != nil {
+			if _, _, err := parseLaneKey(k); err != nil {
 				return nil, err
 			}
 			p = lanePosition{id: inbox.ID(keyID(k))}
 		}
-		places = append(places, p)
+		positions = append(positions, p)
 	}
-	return places, nil
+	return positions, nil
 }
 
 func (r reader) entry(id inbox.ID) (e inbox.Entry, ok bool, err error) {
@@ -61,8 +61,9 @@ func (r reader) entry(id inbox.ID) (e inbox.Entry, ok bool, err error) {
 	return e, ok, err
 }
 
-// state is what the mirror counts an entry as; "" is one that is not there.
-func (b *batch) count(l inbox.Lane, from, to inbox.State) {
+// countState updates the counts of the mirror for an entry whose state changes;
+// "" is an entry that does not exist.
+func (b *batch) countState(l inbox.Lane, from, to inbox.State) {
 	if from == inbox.Waiting {
 		b.waiting[l]--
 	}
@@ -77,7 +78,7 @@ func (b *batch) count(l inbox.Lane, from, to inbox.State) {
 	}
 }
 
-// putEntry stores e, which was in state from, and its place in its lane.
+// putEntry stores e, whose state was from, and its position in the lane.
 func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 	if err := b.save(bEntries, idKey(uint64(e.ID)), e); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 	key := laneKey(e.Lane, e.ID)
 	switch {
 	case e.State != inbox.Done:
-		p := lanePosition{claimed: e.State == inbox.Claimed, turn: e.Turn}
+		p := lanePosition{isClaimed: e.State == inbox.Claimed, turn: e.Turn}
 		if err := b.put(bLanes, key, p.content()); err != nil {
 			return err
 		}
@@ -94,29 +95,29 @@ func (b *batch) putEntry(e inbox.Entry, from inbox.State) error {
 			return err
 		}
 	}
-	b.count(e.Lane, from, e.State)
+	b.countState(e.Lane, from, e.State)
 	return nil
 }
 
-// finishEntry ends e, and the slot of which it is the run.
+// finishEntry ends e, and the run of the occurrence if e is one.
 func (b *batch) finishEntry(e inbox.Entry, o inbox.Outcome) error {
 	return b.finishRun(e, o, o.RunOutcome())
 }
 
-// finishRun is finishEntry with an end of the slot that o does not say.
+// finishRun is finishEntry with a run outcome that does not follow from o.
 func (b *batch) finishRun(e inbox.Entry, o inbox.Outcome, end schedule.RunOutcome) error {
 	from := e.State
 	e.State, e.Outcome, e.Ended = inbox.Done, &o, b.now
 	if e.Occurrence != nil {
-		if err := b.endSlot(*e.Occurrence, e.Turn, end); err != nil {
+		if err := b.endRun(*e.Occurrence, e.Turn, end); err != nil {
 			return err
 		}
 	}
 	return b.putEntry(e, from)
 }
 
-// entryAt returns the entry at a place of lane l. One that cannot be read is set
-// aside and ended, and ok is false.
+// entryAt returns the entry at a position of lane l. If it cannot be read, its
+// bytes are moved to bucket damaged, the entry ends as failed, and ok is false.
 func (b *batch) entryAt(l inbox.Lane, p lanePosition) (e inbox.Entry, ok bool, err error) {
 	e, ok, err = b.entry(p.id)
 	if err == nil && ok {
@@ -128,16 +129,16 @@ func (b *batch) entryAt(l inbox.Lane, p lanePosition) (e inbox.Entry, ok bool, e
 	if err == nil {
 		err = fmt.Errorf("entry %s is missing", p.id)
 	}
-	if err := b.setAside(bEntries, idKey(uint64(p.id)), err); err != nil {
+	if err := b.saveDamaged(bEntries, idKey(uint64(p.id)), err); err != nil {
 		return e, false, err
 	}
 	from := inbox.Waiting
-	if p.claimed {
+	if p.isClaimed {
 		from = inbox.Claimed
 	}
 	stub := inbox.Entry{ID: p.id, Lane: l, Turn: p.turn, State: from, Accepted: b.now}
 	o := inbox.Outcome{Result: inbox.Failed, Reason: "the stored record is damaged"}
-	if err := b.endLost(p.id, o.RunOutcome()); err != nil {
+	if err := b.endDamagedRun(p.id, o.RunOutcome()); err != nil {
 		return inbox.Entry{}, false, err
 	}
 	return inbox.Entry{}, false, b.finishEntry(stub, o)

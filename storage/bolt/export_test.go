@@ -2,13 +2,13 @@ package bolt
 
 import bbolt "go.etcd.io/bbolt"
 
-// A Migration is a step of a chain for tests.
+// A Migration is a migration defined by a test.
 type Migration struct {
 	Name string
 	Run  func(tx *bbolt.Tx) error
 }
 
-// Migrate runs chain on a file with schema have.
+// Migrate runs chain on a file of schema have.
 func Migrate(db *bbolt.DB, path string, have int, chain []Migration) error {
 	var steps []migration
 	for _, m := range chain {

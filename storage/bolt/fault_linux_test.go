@@ -15,17 +15,18 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// errNoMount says that this system does not let us have a small disk.
+// errNoMount is printed if this system does not allow a small disk.
 const errNoMount = "no small disk here"
 
-// smallDisk is a process with a file system of its own, which something else
-// fills: unlike a limit, that also refuses pages inside the file.
+// smallDisk runs in a process with its own file system, which is filled from
+// outside: unlike a size limit, that also fails writes to pages inside the
+// file.
 func smallDisk(dir string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
 		return fmt.Errorf("%s: %w", errNoMount, err)
 	}
 	ctx := context.Background()
-	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{})
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func smallDisk(dir string) error {
 	for round := range 3 {
 		taken := n
 		ballast := dir + "/ballast"
-		if err := fill(ballast); err != nil {
+		if err := fillDisk(ballast); err != nil {
 			return err
 		}
 		for err = nil; err == nil && n < 1000; err = accept() {
@@ -69,8 +70,8 @@ func smallDisk(dir string) error {
 	return s.Close()
 }
 
-// fill writes to path until the disk is full.
-func fill(path string) error {
+// fillDisk writes to path until the disk is full.
+func fillDisk(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func fill(path string) error {
 	return f.Close()
 }
 
-func TestADiskThatSomethingElseFillsIsSurvived(t *testing.T) {
+func TestFullTmpfsRecovers(t *testing.T) {
 	t.Parallel()
 	cmd := childCommand(t.Context(), "small disk", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -97,7 +98,7 @@ func TestADiskThatSomethingElseFillsIsSurvived(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), strings.Contains(string(out), errNoMount):
-		t.Skipf("a process cannot have a small disk here: %v %s", err, out)
+		t.Skipf("no small disk on this system: %v %s", err, out)
 	case err != nil:
 		t.Fatalf("%v\n%s", err, out)
 	}

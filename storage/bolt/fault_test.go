@@ -18,47 +18,47 @@ import (
 	"hermesd/storage/bolt"
 )
 
-func TestASecondOpenerIsRefused(t *testing.T) {
+func TestOpenRejectsSecondOpener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
 	var locked *storage.LockedError
-	if _, err := bolt.Open(t.Context(), file(dir), bolt.Options{}); !errors.As(err, &locked) {
+	if _, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{}); !errors.As(err, &locked) {
 		t.Fatalf("got %v, want a *storage.LockedError", err)
 	}
 	ok(t, s.Close())
 	open(t, dir)
 }
 
-func TestANewerSchemaIsRefused(t *testing.T) {
+func TestOpenRejectsNewerSchema(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ok(t, open(t, dir).Close())
-	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	db := must[*bbolt.DB](t)(bbolt.Open(storePath(dir), 0o600, nil))
 	ok(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("99")) }))
 	ok(t, db.Close())
-	before := must[[]byte](t)(os.ReadFile(file(dir)))
+	before := must[[]byte](t)(os.ReadFile(storePath(dir)))
 	var newer *storage.NewerError
-	if _, err := bolt.Open(t.Context(), file(dir), bolt.Options{}); !errors.As(err, &newer) || newer.Have != 99 {
+	if _, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{}); !errors.As(err, &newer) || newer.Have != 99 {
 		t.Fatalf("got %v, want a *storage.NewerError of 99", err)
 	}
-	if after := must[[]byte](t)(os.ReadFile(file(dir))); string(after) != string(before) {
+	if after := must[[]byte](t)(os.ReadFile(storePath(dir))); string(after) != string(before) {
 		t.Error("the file was changed")
 	}
 }
 
-func TestAFileThatWasMadeHalfIsMadeAgain(t *testing.T) {
+func TestOpenReplacesHalfCreatedFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	ok(t, os.WriteFile(file(dir)+".new", []byte("half"), 0o600))
+	ok(t, os.WriteFile(storePath(dir)+".new", []byte("half"), 0o600))
 	s := open(t, dir)
-	talk(t, s, "lane", "s1", 0)
-	if info := must[os.FileInfo](t)(os.Stat(file(dir))); info.Mode().Perm() != 0o600 {
+	runTurn(t, s, "lane", "s1", 0)
+	if info := must[os.FileInfo](t)(os.Stat(storePath(dir))); info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %o, want 600", info.Mode().Perm())
 	}
 }
 
-func TestAClosedStoreSaysSo(t *testing.T) {
+func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	ok(t, s.Close())
@@ -71,12 +71,12 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := bolt.Open(ctx, file(t.TempDir()), bolt.Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := bolt.Open(ctx, storePath(t.TempDir()), bolt.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("open: %v, want %v", err, context.Canceled)
 	}
 }
 
-func TestAMissingDirectoryIsAnError(t *testing.T) {
+func TestOpenFailsWithoutDirectory(t *testing.T) {
 	t.Parallel()
 	_, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "none", "hermesd.db"), bolt.Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -84,28 +84,28 @@ func TestAMissingDirectoryIsAnError(t *testing.T) {
 	}
 }
 
-// TestAFullFileRefusesAndRecovers fills the file to its limit. Nothing that was
-// refused is there, everything else is, and reading goes on.
-func TestAFullFileRefusesAndRecovers(t *testing.T) {
+// TestFullFileRejectsWrites fills the file to its limit. Rejected entries are
+// not stored, all others are, and reading works.
+func TestFullFileRejectsWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openWith(t, dir, bolt.Options{MaxBytes: 4 << 20})
-	accepted, refused := overfill(t, s)
-	if len(refused) < 5 || len(accepted) < 5 {
-		t.Fatalf("%d accepted, %d refused", len(accepted), len(refused))
+	accepted, rejected := fillStore(t, s)
+	if len(rejected) < 5 || len(accepted) < 5 {
+		t.Fatalf("%d accepted, %d rejected", len(accepted), len(rejected))
 	}
 	if s.Stats().Error == "" {
-		t.Error("Stats do not tell of the failure")
+		t.Error("Stats do not report the failure")
 	}
-	settled(t, s, accepted, refused)
+	checkAccepted(t, s, accepted, rejected)
 	ok(t, s.Close())
 	s = openWith(t, dir, bolt.Options{})
-	settled(t, s, accepted, refused)
-	talk(t, s, "another", "s2", 0)
+	checkAccepted(t, s, accepted, rejected)
+	runTurn(t, s, "another", "s2", 0)
 }
 
-// overfill accepts entries, several at once, until most are refused.
-func overfill(t *testing.T, s *bolt.Store) (accepted, refused []string) {
+// fillStore accepts entries concurrently until most are rejected.
+func fillStore(t *testing.T, s *bolt.Store) (accepted, rejected []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -117,7 +117,7 @@ func overfill(t *testing.T, s *bolt.Store) (accepted, refused []string) {
 				mu.Lock()
 				if err != nil {
 					failed++
-					refused = append(refused, key)
+					rejected = append(rejected, key)
 				} else {
 					accepted = append(accepted, key)
 				}
@@ -126,23 +126,23 @@ func overfill(t *testing.T, s *bolt.Store) (accepted, refused []string) {
 		})
 	}
 	wg.Wait()
-	return accepted, refused
+	return accepted, rejected
 }
 
-// settled checks that exactly the accepted keys are there.
-func settled(t *testing.T, s *bolt.Store, accepted, refused []string) {
+// checkAccepted checks that exactly the accepted keys are stored.
+func checkAccepted(t *testing.T, s *bolt.Store, accepted, rejected []string) {
 	t.Helper()
 	if n := s.Waiting("lane"); n != len(accepted) {
 		t.Errorf("%d wait, want %d", n, len(accepted))
 	}
 	for _, key := range accepted {
 		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 1 {
-			t.Errorf("%s was accepted and is there %d times", key, len(chains))
+			t.Errorf("%s was accepted but is stored %d times", key, len(chains))
 		}
 	}
-	for _, key := range refused {
+	for _, key := range rejected {
 		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 0 {
-			t.Errorf("%s was refused and is there", key)
+			t.Errorf("%s was rejected but is stored", key)
 		}
 	}
 	ok(t, s.Verify(t.Context()))

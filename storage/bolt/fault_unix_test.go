@@ -21,10 +21,10 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// fullDisk is a process whose files may not grow for a while.
+// fullDisk runs in a process whose files cannot grow for a while.
 func fullDisk(dir string) error {
 	ctx := context.Background()
-	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{})
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func fullDisk(dir string) error {
 	if err := accept(); err != nil {
 		return err
 	}
-	info, err := os.Stat(file(dir))
+	info, err := os.Stat(storePath(dir))
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func fullDisk(dir string) error {
 		return fmt.Errorf("on a full disk: %v, want %v", err, unix.EFBIG)
 	}
 	if s.Stats().Error == "" {
-		return errors.New("Stats do not tell of the failure")
+		return errors.New("Stats do not report the failure")
 	}
 	if got := s.Waiting("lane"); got != taken {
 		return fmt.Errorf("%d wait on a full disk, want %d", got, taken)
@@ -66,22 +66,22 @@ func fullDisk(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
-	if err := calm(s); err != nil {
+	if err := waitForRecovery(s); err != nil {
 		return err
 	}
 	n--
 	if err := accept(); err != nil {
-		return fmt.Errorf("when there is space again: %w", err)
+		return fmt.Errorf("after space is available again: %w", err)
 	}
 	if got := s.Waiting("lane"); got != taken+1 {
-		return fmt.Errorf("%d wait when there is space again, want %d", got, taken+1)
+		return fmt.Errorf("%d wait after space is available again, want %d", got, taken+1)
 	}
 	return errors.Join(s.Verify(ctx), s.Close())
 }
 
-// calm returns once the store says that it takes writes, which it finds out by
-// itself.
-func calm(s *bolt.Store) error {
+// waitForRecovery waits until the store reports no error, which it finds out by
+// its own write probe.
+func waitForRecovery(s *bolt.Store) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-tick.C {
@@ -89,10 +89,10 @@ func calm(s *bolt.Store) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("Stats still say %q", s.Stats().Error)
+	return fmt.Errorf("Stats still report %q", s.Stats().Error)
 }
 
-func TestAFullDiskStopsWritingAndNothingElse(t *testing.T) {
+func TestFullDiskStopsOnlyWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	runChild(t, "full disk", dir, nil)
@@ -103,32 +103,32 @@ func TestAFullDiskStopsWritingAndNothingElse(t *testing.T) {
 	ok(t, s.Verify(t.Context()))
 }
 
-// readOnly is a process that may read the file but not write it.
+// readOnly runs in a process that may read the file but not write it.
 func readOnly(dir string) error {
-	_, err := bolt.Open(context.Background(), file(dir), bolt.Options{})
+	_, err := bolt.Open(context.Background(), storePath(dir), bolt.Options{})
 	if !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("got %v, want %v", err, fs.ErrPermission)
 	}
 	return nil
 }
 
-func TestAFileThatIsReadOnlyIsRefused(t *testing.T) {
+func TestOpenRejectsReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ok(t, open(t, dir).Close())
-	ok(t, os.Chmod(file(dir), 0o444))
+	ok(t, os.Chmod(storePath(dir), 0o444))
 	if os.Getuid() != 0 {
 		ok(t, readOnly(dir))
 		return
 	}
-	asOther(t, dir, "read-only")
+	runChildAsOtherUser(t, dir, "read-only")
 }
 
-// readOnlyForAWhile is a process whose file cannot be written for a while, nor
-// opened to be written.
+// readOnlyForAWhile runs in a process whose file cannot be written for a while,
+// nor opened for writing.
 func readOnlyForAWhile(dir string) error {
 	ctx := context.Background()
-	s, err := bolt.Open(ctx, file(dir), bolt.Options{})
+	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{})
 	if err != nil {
 		return err
 	}
@@ -138,20 +138,20 @@ func readOnlyForAWhile(dir string) error {
 	}
 	signal.Ignore(unix.SIGXFSZ)
 	limit := unix.Rlimit{Cur: 0, Max: unix.RLIM_INFINITY}
-	err = errors.Join(accept("k1"), os.Chmod(file(dir), 0o400), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	err = errors.Join(accept("k1"), os.Chmod(storePath(dir), 0o400), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
 	if err != nil {
 		return err
 	}
 	for _, key := range []string{"k2", "k3"} {
 		if accept(key) == nil {
-			return errors.New("what cannot be written was written")
+			return errors.New("a write to the read-only file succeeded")
 		}
 		if chains, err := s.MessageHistory(ctx, "k1"); err != nil || len(chains) != 1 {
-			return fmt.Errorf("reading what cannot be written: %v, %w", chains, err)
+			return fmt.Errorf("reading the read-only file: %v, %w", chains, err)
 		}
 	}
 	limit.Cur = unix.RLIM_INFINITY
-	if err := errors.Join(os.Chmod(file(dir), 0o600), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit), accept("k2"), calm(s)); err != nil {
+	if err := errors.Join(os.Chmod(storePath(dir), 0o600), unix.Setrlimit(unix.RLIMIT_FSIZE, &limit), accept("k2"), waitForRecovery(s)); err != nil {
 		return err
 	}
 	if n := s.Waiting("lane"); n != 2 {
@@ -160,18 +160,19 @@ func readOnlyForAWhile(dir string) error {
 	return errors.Join(s.Verify(ctx), s.Close())
 }
 
-func TestWhatCannotBeWrittenAnyMoreIsStillRead(t *testing.T) {
+func TestReadOnlyFileStaysReadable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if os.Getuid() != 0 {
 		runChild(t, "read-only for a while", dir, nil)
 		return
 	}
-	asOther(t, dir, "read-only for a while")
+	runChildAsOtherUser(t, dir, "read-only for a while")
 }
 
-// asOther runs a child as another user than root, for whom nothing is read-only.
-func asOther(t *testing.T, dir, what string) {
+// runChildAsOtherUser runs a child as a user other than root, for whom nothing
+// is read-only.
+func runChildAsOtherUser(t *testing.T, dir, what string) {
 	t.Helper()
 	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 		ok(t, os.Chmod(at, 0o755))
@@ -180,7 +181,7 @@ func asOther(t *testing.T, dir, what string) {
 	runChild(t, what, dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 }
 
-// runChild runs a copy of this binary that any user may run.
+// runChild runs a copy of this binary that any user may execute.
 func runChild(t *testing.T, what, dir string, as *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := childCommand(t.Context(), what, dir)

@@ -19,8 +19,8 @@ func (r reader) job(id schedule.JobID) (j schedule.Job, ok bool, err error) {
 
 func (b *batch) saveJob(j schedule.Job) error { return b.save(bJobs, []byte(j.ID), j) }
 
-// Jobs returns all jobs that are not removed, by id. One that cannot be read is
-// left out; Verify names it.
+// Jobs returns all jobs that are not removed, ordered by ID. Jobs that cannot
+// be read are omitted; Verify reports them.
 func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 	var jobs []schedule.Job
 	err := s.view(ctx, "jobs", func(r reader) error {
@@ -39,7 +39,7 @@ func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 	return jobs, err
 }
 
-// Job returns one job; ok is false if there is none or it is removed.
+// Job returns one job; ok is false if there is none or it was removed.
 func (s *Store) Job(ctx context.Context, id schedule.JobID) (j schedule.Job, ok bool, err error) {
 	err = s.view(ctx, "job "+string(id), func(r reader) error {
 		j, ok, err = r.job(id)
@@ -51,13 +51,13 @@ func (s *Store) Job(ctx context.Context, id schedule.JobID) (j schedule.Job, ok 
 	return j, true, nil
 }
 
-// AddJobs adds those of jobs whose ids were never used before, and reports which
-// these are.
+// AddJobs adds those jobs whose IDs were never used before, and reports for
+// each job whether it was added.
 func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error) {
 	size := 0
 	for _, j := range jobs {
 		if j.ID == "" {
-			return nil, fmt.Errorf("add job %q: %w", j.Name, errNoID)
+			return nil, fmt.Errorf("add job %q: %w", j.Name, errNoJobID)
 		}
 		size += 1024 + len(j.Prompt)
 	}
@@ -88,9 +88,11 @@ func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error
 	return added, nil
 }
 
-var errNoID = errors.New("it has no id")
+var errNoJobID = errors.New("job has no ID")
 
-// EditJob lets change change a job, alone.
+// EditJob calls change with a job, stores the result with the next revision and
+// returns it. No other edit runs at the same time. change may be called more
+// than once. The error is schedule.ErrNoJob if there is no such job.
 func (s *Store) EditJob(ctx context.Context, id schedule.JobID, change func(*schedule.Job) error) (schedule.Job, error) {
 	var j schedule.Job
 	err := s.do(ctx, "edit job "+string(id), 32<<10, func(b *batch) error {
@@ -116,7 +118,7 @@ func (s *Store) EditJob(ctx context.Context, id schedule.JobID, change func(*sch
 	return j, nil
 }
 
-// RemoveJob removes a job and its slots, but not its id.
+// RemoveJob removes a job and its occurrences. Its ID stays in use.
 func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
 	return s.do(ctx, "remove job "+string(id), 32<<10, func(b *batch) error {
 		j, ok, err := b.job(id)
@@ -129,8 +131,8 @@ func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
 		if !j.Removed.IsZero() {
 			return nil
 		}
-		for _, k := range b.slotKeys(id) {
-			if err := b.delete(bSlots, k); err != nil {
+		for _, k := range b.occurrenceKeys(id) {
+			if err := b.delete(bOccurrences, k); err != nil {
 				return err
 			}
 		}

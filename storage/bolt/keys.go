@@ -12,41 +12,42 @@ import (
 	"hermesd/gateway/session"
 )
 
-// The buckets.
+// Names of the buckets.
 const (
-	bMeta        = "meta"
-	bEntries     = "entries"
-	bLanes       = "lanes"
-	bKeys        = "keys"
-	bAges        = "ages"
-	bTurns       = "turns"
-	bSteps       = "steps"
-	bRows        = "rows"
-	bQueues      = "queues"
-	bDead        = "dead"
-	bSessions    = "sessions"
-	bPrompts     = "prompts"
-	bCurrent     = "current"
-	bRecent      = "recent"
-	bTranscripts = "transcripts"
-	bCalls       = "calls"
-	bEngines     = "engines"
-	bMoved       = "moved"
-	bValues      = "values"
-	bDamaged     = "damaged"
-	bJobs        = "jobs"
-	bSlots       = "slots"
+	bMeta         = "meta"
+	bEntries      = "entries"
+	bLanes        = "lanes"
+	bKeys         = "keys"
+	bAges         = "ages"
+	bTurns        = "turns"
+	bSteps        = "steps"
+	bRows         = "rows"
+	bQueues       = "queues"
+	bDead         = "dead"
+	bSessions     = "sessions"
+	bPrompts      = "prompts"
+	bCurrent      = "current"
+	bRecent       = "recent"
+	bTranscripts  = "transcripts"
+	bCalls        = "calls"
+	bEngines      = "engines"
+	bMigratedKeys = "moved"
+	bValues       = "values"
+	bDamaged      = "damaged"
+	bJobs         = "jobs"
+	bOccurrences  = "slots"
 )
 
 func buckets() []string {
 	return []string{
 		bMeta, bEntries, bLanes, bKeys, bAges, bTurns, bSteps, bRows, bQueues, bDead,
-		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bCalls, bEngines, bMoved, bValues, bDamaged, bJobs, bSlots,
+		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bCalls, bEngines, bMigratedKeys, bValues, bDamaged, bJobs, bOccurrences,
 	}
 }
 
-// appended are the buckets whose keys mostly grow, so that pages can be full.
-func appended(bucket string) bool {
+// isAppendMostly reports whether the keys of a bucket mostly grow, so that its
+// pages can be full.
+func isAppendMostly(bucket string) bool {
 	switch bucket {
 	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bCalls, bRecent, bDead:
 		return true
@@ -54,11 +55,11 @@ func appended(bucket string) bool {
 	return false
 }
 
-var errKey = errors.New("the key is malformed")
+var errMalformedKey = errors.New("malformed key")
 
 func idKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-// keyID returns the id at the end of a key.
+// keyID returns the ID at the end of a key.
 func keyID(k []byte) uint64 {
 	if len(k) < 8 {
 		return 0
@@ -66,16 +67,16 @@ func keyID(k []byte) uint64 {
 	return binary.BigEndian.Uint64(k[len(k)-8:])
 }
 
-func lanePrefix(l inbox.Lane) []byte { return field(nil, string(l)) }
+func lanePrefix(l inbox.Lane) []byte { return appendField(nil, string(l)) }
 
 func laneKey(l inbox.Lane, id inbox.ID) []byte {
 	return binary.BigEndian.AppendUint64(lanePrefix(l), uint64(id))
 }
 
-func laneOf(k []byte) (inbox.Lane, inbox.ID, error) {
+func parseLaneKey(k []byte) (inbox.Lane, inbox.ID, error) {
 	s, rest, err := cutField(k)
 	if err != nil || len(rest) != 8 {
-		return "", 0, errKey
+		return "", 0, errMalformedKey
 	}
 	return inbox.Lane(s), inbox.ID(binary.BigEndian.Uint64(rest)), nil
 }
@@ -83,7 +84,7 @@ func laneOf(k []byte) (inbox.Lane, inbox.ID, error) {
 func queuePrefix(a chat.Address) []byte {
 	var k []byte
 	for _, s := range []string{string(a.Platform), a.Account, string(a.Kind), a.Scope, a.Chat, a.Thread} {
-		k = field(k, s)
+		k = appendField(k, s)
 	}
 	return k
 }
@@ -92,7 +93,7 @@ func queueKey(a chat.Address, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(queuePrefix(a), id)
 }
 
-func queueOf(k []byte) (chat.Address, uint64, error) {
+func parseQueueKey(k []byte) (chat.Address, uint64, error) {
 	var f [6]string
 	var err error
 	for i := range f {
@@ -101,39 +102,42 @@ func queueOf(k []byte) (chat.Address, uint64, error) {
 		}
 	}
 	if len(k) != 8 {
-		return chat.Address{}, 0, errKey
+		return chat.Address{}, 0, errMalformedKey
 	}
 	a := chat.Address{Platform: chat.Platform(f[0]), Account: f[1], Kind: chat.Kind(f[2]), Scope: f[3], Chat: f[4], Thread: f[5]}
 	return a, binary.BigEndian.Uint64(k), nil
 }
 
-// field appends s with its length, so that no field runs into the next.
-func field(k []byte, s string) []byte {
+// appendField appends s with its length, so that fields cannot run into each
+// other.
+func appendField(k []byte, s string) []byte {
 	k = binary.BigEndian.AppendUint16(k, uint16(min(len(s), 1<<16-1)))
 	return append(k, s...)
 }
 
 func cutField(k []byte) (string, []byte, error) {
 	if len(k) < 2 {
-		return "", nil, errKey
+		return "", nil, errMalformedKey
 	}
 	n := int(binary.BigEndian.Uint16(k))
 	if len(k) < 2+n {
-		return "", nil, errKey
+		return "", nil, errMalformedKey
 	}
 	return string(k[2 : 2+n]), k[2+n:], nil
 }
 
-// longKey is the length from which on idempotency keys are kept as hashes.
-const longKey = 1 << 10
+// maxPlainKey is the maximum length of an idempotency key that is stored as it
+// is; longer ones are stored as hashes.
+const maxPlainKey = 1 << 10
 
-// seenKey is where the idempotency key of an event is kept.
-func seenKey(from chat.Address, key string) []byte {
-	if len(key) > longKey {
+// idempotencyKey returns the key under which the idempotency key of an event is
+// stored.
+func idempotencyKey(from chat.Address, key string) []byte {
+	if len(key) > maxPlainKey {
 		sum := sha256.Sum256([]byte(key))
 		key = "sha256:" + hex.EncodeToString(sum[:])
 	}
-	return append(field(field(nil, string(from.Platform)), from.Account), key...)
+	return append(appendField(appendField(nil, string(from.Platform)), from.Account), key...)
 }
 
 func stepPrefix(turn string) []byte { return append([]byte(turn), 0) }
@@ -153,9 +157,9 @@ func recentKey(r session.Record) []byte {
 	return append(k, r.ID...)
 }
 
-// recordName names a record in words for people.
+// recordName describes a record for people.
 func recordName(bucket string, k []byte) string {
-	if len(k) > longKey { // in a damaged page a key can have any length
+	if len(k) > maxPlainKey { // in a damaged page a key can have any length
 		return fmt.Sprintf("%s %q…", singular(bucket), k[:64])
 	}
 	switch bucket {
@@ -164,12 +168,12 @@ func recordName(bucket string, k []byte) string {
 	case bRows, bDead:
 		return fmt.Sprintf("%s o%d", singular(bucket), keyID(k))
 	case bLanes:
-		if l, id, err := laneOf(k); err == nil {
-			return fmt.Sprintf("place of m%d in lane %q", id, l)
+		if l, id, err := parseLaneKey(k); err == nil {
+			return fmt.Sprintf("position of m%d in lane %q", id, l)
 		}
 	case bQueues:
-		if a, id, err := queueOf(k); err == nil {
-			return fmt.Sprintf("place of o%d in the queue of %s", id, a)
+		if a, id, err := parseQueueKey(k); err == nil {
+			return fmt.Sprintf("position of o%d in the queue of %s", id, a)
 		}
 	case bTranscripts, bSteps, bCalls:
 		if len(k) > 5 {
@@ -183,7 +187,9 @@ func singular(bucket string) string {
 	switch bucket {
 	case bEntries:
 		return "entry"
-	case bMeta, bCurrent, bMoved, bDamaged, bDead, bRecent:
+	case bOccurrences:
+		return "occurrence"
+	case bMeta, bCurrent, bMigratedKeys, bDamaged, bDead, bRecent:
 		return "record " + bucket
 	}
 	return bucket[:len(bucket)-1]

@@ -7,7 +7,7 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-func TestAMessageIsFoundByItsKeyOnItsOwnAccount(t *testing.T) {
+func TestMessageByKeyIsPerAccount(t *testing.T) {
 	s := open(t, t.TempDir())
 	e := event("lane", "k1", "hello")
 	e.Inbound.Address.Account = "work"

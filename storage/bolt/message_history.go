@@ -12,49 +12,49 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// maxChains is how many messages one question is answered with.
-const maxChains = 100
+// maxHistories is the maximum number of messages that one query returns.
+const maxHistories = 100
 
-// MessageHistory returns what is known of one message by our id ("m12", "o7"), by the id of
-// its turn, by the platform's message id (its own, or that of our answer) or by
-// its whole key, oldest first.
+// MessageHistory returns everything stored about the messages that id names,
+// oldest first. id is the ID of an entry ("m12"), a row ("o7") or a turn, the
+// platform ID of the message or of its answer, or a whole idempotency key.
 func (s *Store) MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
-	var chains []inbox.MessageHistory
-	err := s.view(ctx, "why "+id, func(r reader) error {
+	var histories []inbox.MessageHistory
+	err := s.view(ctx, "find message "+id, func(r reader) error {
 		var err error
-		if chains, err = r.named(id); err != nil || len(chains) > 0 {
+		if histories, err = r.historiesByID(id); err != nil || len(histories) > 0 {
 			return err
 		}
-		chains, err = r.mentioned(ctx, id)
+		histories, err = r.searchHistories(ctx, id)
 		return err
 	})
-	return chains, err
+	return histories, err
 }
 
-// named answers for ids of ours.
-func (r reader) named(id string) ([]inbox.MessageHistory, error) {
-	if n, ok := number64(id, "m"); ok {
+// historiesByID finds messages by an ID that the daemon assigned.
+func (r reader) historiesByID(id string) ([]inbox.MessageHistory, error) {
+	if n, ok := parseID(id, "m"); ok {
 		e, ok, err := r.entry(inbox.ID(n))
 		if err != nil || !ok {
 			return nil, err
 		}
 		return []inbox.MessageHistory{r.messageHistory(e)}, nil
 	}
-	if n, ok := number64(id, "o"); ok {
+	if n, ok := parseID(id, "o"); ok {
 		row, ok, err := r.row(outbox.ID(n))
 		if err != nil || !ok {
 			return nil, err
 		}
-		return r.rowChains(row), nil
+		return r.rowHistories(row), nil
 	}
 	t, ok, err := r.turn(id)
 	if err != nil || !ok {
 		return nil, err
 	}
-	return r.turnChains(t), nil
+	return r.turnHistories(t), nil
 }
 
-func number64(id, prefix string) (uint64, bool) {
+func parseID(id, prefix string) (uint64, bool) {
 	if len(id) < 2 || id[:1] != prefix {
 		return 0, false
 	}
@@ -62,7 +62,7 @@ func number64(id, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// messageHistory tells the story of an entry, as far as it can be read.
+// messageHistory returns the history of an entry, as far as it can be read.
 func (r reader) messageHistory(e inbox.Entry) inbox.MessageHistory {
 	c := inbox.MessageHistory{Entry: e}
 	t, ok, err := r.turn(e.Turn)
@@ -78,59 +78,59 @@ func (r reader) messageHistory(e inbox.Entry) inbox.MessageHistory {
 	return c
 }
 
-func (r reader) turnChains(t turnRecord) []inbox.MessageHistory {
-	var chains []inbox.MessageHistory
+func (r reader) turnHistories(t turnRecord) []inbox.MessageHistory {
+	var histories []inbox.MessageHistory
 	for _, id := range t.Entries {
 		if e, ok, err := r.entry(id); err == nil && ok {
-			chains = append(chains, r.messageHistory(e))
+			histories = append(histories, r.messageHistory(e))
 		}
 	}
-	return chains
+	return histories
 }
 
-func (r reader) rowChains(row outbox.Row) []inbox.MessageHistory {
+func (r reader) rowHistories(row outbox.Row) []inbox.MessageHistory {
 	if t, ok, err := r.turn(row.Turn); row.Turn != "" && err == nil && ok {
-		if chains := r.turnChains(t); len(chains) > 0 {
-			return chains
+		if histories := r.turnHistories(t); len(histories) > 0 {
+			return histories
 		}
 	}
 	return []inbox.MessageHistory{{Rows: []outbox.Row{row}}}
 }
 
-// mentioned looks through all that is kept for a platform's message id or key.
-// Only records that contain it are decoded.
-func (r reader) mentioned(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
+// searchHistories searches all stored messages for a platform ID or an
+// idempotency key. Only records that contain id are decoded.
+func (r reader) searchHistories(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
 	needle, err := json.Marshal(id)
 	if err != nil {
 		return nil, err
 	}
-	var chains []inbox.MessageHistory
-	err = r.search(ctx, bEntries, needle, func(content []byte) bool {
+	var histories []inbox.MessageHistory
+	err = r.searchBucket(ctx, bEntries, needle, func(content []byte) bool {
 		var e inbox.Entry
 		if json.Unmarshal(content, &e) == nil && (e.Inbound.ID == id || e.Inbound.IdempotencyKey == id) {
-			chains = append(chains, r.messageHistory(e))
+			histories = append(histories, r.messageHistory(e))
 		}
-		return len(chains) < maxChains
+		return len(histories) < maxHistories
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(chains)
+	slices.Reverse(histories)
 	seen := make(map[string]bool)
-	err = r.search(ctx, bRows, needle, func(content []byte) bool {
+	err = r.searchBucket(ctx, bRows, needle, func(content []byte) bool {
 		var row outbox.Row
 		if json.Unmarshal(content, &row) == nil && row.Receipt != nil && row.Receipt.ID == id && (row.Turn == "" || !seen[row.Turn]) {
 			seen[row.Turn] = true
-			chains = append(chains, r.rowChains(row)...)
+			histories = append(histories, r.rowHistories(row)...)
 		}
-		return len(chains) < maxChains
+		return len(histories) < maxHistories
 	})
-	return chains, err
+	return histories, err
 }
 
-// search calls visit for the records of a bucket that contain needle, newest
-// first, until it returns false.
-func (r reader) search(ctx context.Context, bucket string, needle []byte, visit func(content []byte) bool) error {
+// searchBucket calls visit for the records of a bucket that contain needle,
+// newest first, until it returns false.
+func (r reader) searchBucket(ctx context.Context, bucket string, needle []byte, visit func(content []byte) bool) error {
 	c := r.bucket(bucket).Cursor()
 	n := 0
 	for k, v := c.Last(); k != nil; k, v = c.Prev() {
@@ -142,7 +142,7 @@ func (r reader) search(ctx context.Context, bucket string, needle []byte, visit 
 		}
 		content, err := checkChecksum(bucket, k, v)
 		if err != nil {
-			continue // Verify names it
+			continue // Verify reports it
 		}
 		if !visit(content) {
 			return nil

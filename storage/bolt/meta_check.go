@@ -11,24 +11,25 @@ import (
 	"hermesd/storage"
 )
 
-// The layout of bbolt's meta pages, which stand at the start of the file.
+// Layout of bbolt's meta pages, which are at the start of the file.
 const (
 	pageHeader = 16
-	metaSum    = 56 // bytes that the checksum covers
+	metaSum    = 56 // bytes covered by the checksum
 	metaSize   = metaSum + 8
 	metaMagic  = 0xED0CDAED
 )
 
-// A meta is what a meta page says.
+// A meta is the content of a meta page.
 type meta struct {
 	pageSize int64
 	pages    uint64 // pages below this number are in use
 	txid     uint64
 }
 
-// inspect checks that f is a whole bbolt file before bbolt maps it: it panics,
-// or the process gets a fault, where a file is shorter than it says.
-func inspect(f *os.File) error {
+// checkMeta checks that f is a complete bbolt file before bbolt maps it: bbolt
+// panics, or the process gets a fault, if a file is shorter than its meta page
+// says.
+func checkMeta(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -36,22 +37,22 @@ func inspect(f *os.File) error {
 	damaged := func(format string, args ...any) error {
 		return &storage.DamageError{Record: "the file", Err: fmt.Errorf(format, args...)}
 	}
-	m, err := newest(f)
+	m, err := newestMeta(f)
 	if err != nil {
 		return err
 	}
 	switch size := info.Size(); {
 	case m.pageSize == 0:
-		return damaged("it has %d bytes and no valid header; restore a backup", size)
+		return damaged("%d bytes without a valid header; restore a backup", size)
 	case uint64(size) < m.pages*uint64(m.pageSize):
-		return damaged("it has %d bytes and should have %d: it is cut off; restore a backup", size, m.pages*uint64(m.pageSize))
+		return damaged("file is truncated: %d bytes, want %d; restore a backup", size, m.pages*uint64(m.pageSize))
 	}
 	return nil
 }
 
-// newest returns the valid meta page with the highest transaction; its page
+// newestMeta returns the valid meta page with the highest transaction; its page
 // size is 0 if there is none.
-func newest(f io.ReaderAt) (meta, error) {
+func newestMeta(f io.ReaderAt) (meta, error) {
 	var best meta
 	first, ok, err := readMeta(f, 0)
 	if err != nil {

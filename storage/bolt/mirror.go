@@ -12,34 +12,35 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A head is what stands at the front of a queue, not counting rows that are
+// A queueHead is the row at the front of a queue, not counting rows that are
 // held for the operator.
-type head struct {
-	row   outbox.Row // ID 0: nothing but held rows
-	first uint64     // id of the oldest row; 0: the queue is empty
+type queueHead struct {
+	row      outbox.Row // ID 0: only held rows
+	oldestID uint64     // ID of the oldest row; 0: the queue is empty
 }
 
-// A mirror is what the store remembers of what is not done. It shows the last
-// commit.
+// A mirror is the part of the unfinished records that the store keeps in
+// memory. It shows the last commit.
 type mirror struct {
-	mu sync.RWMutex // guards what follows
+	mu sync.RWMutex // guards the following fields
 
-	waiting map[inbox.Lane]int
-	total   int // sum of waiting
-	claimed int
-	queues  map[chat.Address]head // those that are not empty
-	live    int
-	dead    int
-	fresh   uint64
-	// handed are the rows whose registered attempt somebody has.
-	handed map[outbox.ID]bool
+	waiting      map[inbox.Lane]int
+	totalWaiting int // sum of waiting
+	claimed      int
+	queues       map[chat.Address]queueHead // queues that are not empty
+	liveRows     int
+	deadRows     int
+	accepted     uint64
+	// inFlight contains the rows with an attempt that was returned to a caller
+	// and is not settled.
+	inFlight map[outbox.ID]bool
 }
 
 func newMirror() *mirror {
-	return &mirror{waiting: make(map[inbox.Lane]int), queues: make(map[chat.Address]head), handed: make(map[outbox.ID]bool)}
+	return &mirror{waiting: make(map[inbox.Lane]int), queues: make(map[chat.Address]queueHead), inFlight: make(map[outbox.ID]bool)}
 }
 
-// apply learns what a batch has committed.
+// apply applies the changes of a committed batch.
 func (m *mirror) apply(b *batch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,51 +48,51 @@ func (m *mirror) apply(b *batch) {
 		m.addWaiting(l, n)
 	}
 	m.claimed += b.claimed
-	m.live += b.live
-	m.dead += b.dead
-	m.fresh += uint64(b.fresh)
+	m.liveRows += b.liveRows
+	m.deadRows += b.deadRows
+	m.accepted += uint64(b.accepted)
 	for a, h := range b.heads {
 		m.setHead(a, h)
 	}
-	for id, on := range b.handed {
+	for id, on := range b.inFlight {
 		if on {
-			m.handed[id] = true
+			m.inFlight[id] = true
 		} else {
-			delete(m.handed, id)
+			delete(m.inFlight, id)
 		}
 	}
 }
 
 func (m *mirror) addWaiting(l inbox.Lane, n int) {
-	m.total += n
-	if left := m.waiting[l] + n; left > 0 {
-		m.waiting[l] = left
+	m.totalWaiting += n
+	if remaining := m.waiting[l] + n; remaining > 0 {
+		m.waiting[l] = remaining
 	} else {
 		delete(m.waiting, l)
 	}
 }
 
-func (m *mirror) setHead(a chat.Address, h head) {
-	if h.first == 0 {
+func (m *mirror) setHead(a chat.Address, h queueHead) {
+	if h.oldestID == 0 {
 		delete(m.queues, a)
 		return
 	}
 	m.queues[a] = h
 }
 
-// take looks at the head of a queue for Next. If an attempt is registered for
-// it, take hands it out. register says that the head is due and needs one.
-func (m *mirror) take(to chat.Address, now time.Time) (r outbox.Row, wait time.Duration, ok, register bool) {
+// takeHead returns the head of a queue for Next if an attempt is registered for
+// it. needsAttempt means that the head is due and has no attempt yet.
+func (m *mirror) takeHead(to chat.Address, now time.Time) (r outbox.Row, wait time.Duration, ok, register bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r = m.queues[to].row
 	switch {
 	case r.ID == 0:
 		return outbox.Row{}, 0, false, false
-	case m.handed[r.ID]:
+	case m.inFlight[r.ID]:
 		return outbox.Row{}, 0, false, false
 	case r.State == outbox.Attempting:
-		m.handed[r.ID] = true
+		m.inFlight[r.ID] = true
 		return r, 0, true, false
 	case r.TimeUntilDue(now) > 0:
 		return outbox.Row{}, r.TimeUntilDue(now), false, false
@@ -101,7 +102,8 @@ func (m *mirror) take(to chat.Address, now time.Time) (r outbox.Row, wait time.D
 	return outbox.Row{}, 0, false, true
 }
 
-// load replaces everything but the figures of the process by what r shows.
+// load replaces everything except the counters of the process by the state that
+// r shows.
 func (m *mirror) load(r reader) error {
 	n := newMirror()
 	if err := n.loadLanes(r); err != nil {
@@ -112,23 +114,23 @@ func (m *mirror) load(r reader) error {
 	}
 	c := r.bucket(bDead).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		n.dead++
+		n.deadRows++
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting, m.total, m.claimed = n.waiting, n.total, n.claimed
-	m.queues, m.live, m.dead = n.queues, n.live, n.dead
+	m.waiting, m.totalWaiting, m.claimed = n.waiting, n.totalWaiting, n.claimed
+	m.queues, m.liveRows, m.deadRows = n.queues, n.liveRows, n.deadRows
 	return nil
 }
 
 func (m *mirror) loadLanes(r reader) error {
 	c := r.bucket(bLanes).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		l, _, err := laneOf(k)
+		l, _, err := parseLaneKey(k)
 		if err != nil {
-			continue // Verify names it
+			continue // Verify reports it
 		}
-		if p, err := placeOf(k, v); err == nil && p.claimed {
+		if p, err := parseLanePosition(k, v); err == nil && p.isClaimed {
 			m.claimed++
 			continue
 		}
@@ -140,14 +142,14 @@ func (m *mirror) loadLanes(r reader) error {
 func (m *mirror) loadQueues(r reader) error {
 	c := r.bucket(bQueues).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		m.live++
+		m.liveRows++
 	}
 	for _, a := range r.addresses() {
 		h, err := r.headOf(a)
 		var d *damagedRow
 		if errors.As(err, &d) {
-			// The first write to the queue sets the row aside.
-			h = head{first: uint64(d.id), row: outbox.Row{ID: d.id, State: outbox.Queued}}
+			// The first write to the queue ends the damaged row.
+			h = queueHead{oldestID: uint64(d.id), row: outbox.Row{ID: d.id, State: outbox.Queued}}
 		} else if err != nil {
 			return err
 		}
@@ -156,7 +158,7 @@ func (m *mirror) loadQueues(r reader) error {
 	return nil
 }
 
-// addresses returns the queues, the one with the oldest row first.
+// addresses returns the queues, ordered by their oldest row.
 func (m *mirror) addresses() []chat.Address {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -165,7 +167,7 @@ func (m *mirror) addresses() []chat.Address {
 		list = append(list, a)
 	}
 	slices.SortFunc(list, func(a, b chat.Address) int {
-		return cmp.Compare(m.queues[a].first, m.queues[b].first)
+		return cmp.Compare(m.queues[a].oldestID, m.queues[b].oldestID)
 	})
 	return list
 }

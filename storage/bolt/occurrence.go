@@ -14,67 +14,67 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// keptSlots is how many slots of one job are kept.
-const keptSlots = 500
+// maxOccurrences is the number of occurrences that are kept per job.
+const maxOccurrences = 500
 
-func slotKey(id schedule.OccurrenceID) []byte {
-	return binary.BigEndian.AppendUint64(field(nil, string(id.Job)), uint64(max(id.DueAt.Unix(), 0)))
+func occurrenceKey(id schedule.OccurrenceID) []byte {
+	return binary.BigEndian.AppendUint64(appendField(nil, string(id.Job)), uint64(max(id.DueAt.Unix(), 0)))
 }
 
-func (r reader) slot(id schedule.OccurrenceID) (sl schedule.Occurrence, ok bool, err error) {
-	ok, err = r.load(bSlots, slotKey(id), &sl)
-	return sl, ok, err
+func (r reader) occurrence(id schedule.OccurrenceID) (occ schedule.Occurrence, ok bool, err error) {
+	ok, err = r.load(bOccurrences, occurrenceKey(id), &occ)
+	return occ, ok, err
 }
 
-// slotKeys returns the keys of the slots of a job, oldest first.
-func (r reader) slotKeys(id schedule.JobID) [][]byte {
+// occurrenceKeys returns the keys of the occurrences of a job, oldest first.
+func (r reader) occurrenceKeys(id schedule.JobID) [][]byte {
 	var keys [][]byte
-	prefix := field(nil, string(id))
-	c := r.bucket(bSlots).Cursor()
+	prefix := appendField(nil, string(id))
+	c := r.bucket(bOccurrences).Cursor()
 	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		keys = append(keys, bytes.Clone(k))
 	}
 	return keys
 }
 
-// addSlot stores a slot of j that had no record (fresh), or one in its place,
-// and forgets the oldest one over the number that is kept.
-func (b *batch) addSlot(j *schedule.Job, sl schedule.Occurrence, fresh bool) error {
-	if err := b.save(bSlots, slotKey(sl.OccurrenceID), sl); err != nil {
+// addOccurrence stores an occurrence of j. If isNew, it counts it and deletes
+// the oldest one beyond maxOccurrences.
+func (b *batch) addOccurrence(j *schedule.Job, occ schedule.Occurrence, isNew bool) error {
+	if err := b.save(bOccurrences, occurrenceKey(occ.OccurrenceID), occ); err != nil {
 		return err
 	}
-	if !fresh {
+	if !isNew {
 		return nil
 	}
-	if j.State.OccurrenceCount++; j.State.OccurrenceCount <= keptSlots {
+	if j.State.OccurrenceCount++; j.State.OccurrenceCount <= maxOccurrences {
 		return nil
 	}
-	prefix := field(nil, string(j.ID))
-	k, v := b.bucket(bSlots).Cursor().Seek(prefix)
+	prefix := appendField(nil, string(j.ID))
+	k, v := b.bucket(bOccurrences).Cursor().Seek(prefix)
 	var oldest schedule.Occurrence
-	if content, err := checkChecksum(bSlots, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
-		return nil // until it has ended
+	if content, err := checkChecksum(bOccurrences, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
+		return nil // kept until it has ended
 	}
 	j.State.OccurrenceCount--
-	return b.delete(bSlots, bytes.Clone(k))
+	return b.delete(bOccurrences, bytes.Clone(k))
 }
 
-// StartRuns accepts the entries of scheduled runs, each with the record of its
-// slot.
+// StartRuns accepts the entries of scheduled runs, each together with the
+// record of its occurrence.
 func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error) {
 	size := 0
-	for _, f := range runs {
-		if f.Entry.Inbound.IdempotencyKey == "" {
+	for _, run := range runs {
+		if run.Entry.Inbound.IdempotencyKey == "" {
 			return nil, errNoKey
 		}
-		size += 3072 + len(f.Entry.Inbound.Text) + len(f.Run.Job.Prompt)
+		size += 3072 + len(run.Entry.Inbound.Text) + len(run.Run.Job.Prompt)
 	}
-	var fired []inbox.ScheduledRunResult
-	err := s.do(ctx, "begin runs", size, func(b *batch) error {
-		fired = make([]inbox.ScheduledRunResult, len(runs))
-		for i, f := range runs {
+	var results []inbox.ScheduledRunResult
+	err := s.do(ctx, "start runs", size, func(b *batch) error {
+		results = make([]inbox.ScheduledRunResult, len(runs))
+		for i, run := range runs {
 			var err error
-			if fired[i], err = b.fire(f); err != nil {
+			if results[i], err = b.startRun(run); err != nil {
 				return err
 			}
 		}
@@ -83,51 +83,51 @@ func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inb
 	if err != nil {
 		return nil, err
 	}
-	return fired, nil
+	return results, nil
 }
 
-func (b *batch) fire(f inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
-	j, ok, err := b.job(f.Run.Job.ID)
+func (b *batch) startRun(run inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
+	j, ok, err := b.job(run.Run.Job.ID)
 	if err != nil && !isDamage(err) {
 		return inbox.ScheduledRunResult{}, err
 	}
-	asked := f.Run.Manual && j.State.ManualRunAt.Equal(f.Run.Occurrence.DueAt)
-	if !ok || j.Revision != f.Run.Job.Revision || !j.State.RunningOccurrence.IsZero() || !asked && (f.Run.Manual || !j.Active()) {
+	isManual := run.Run.Manual && j.State.ManualRunAt.Equal(run.Run.Occurrence.DueAt)
+	if !ok || j.Revision != run.Run.Job.Revision || !j.State.RunningOccurrence.IsZero() || !isManual && (run.Run.Manual || !j.Active()) {
 		return inbox.ScheduledRunResult{Status: schedule.JobChanged}, nil
 	}
-	id := schedule.OccurrenceID{Job: j.ID, DueAt: f.Run.Occurrence.DueAt.UTC().Truncate(time.Second)}
-	old, seen, err := b.slot(id)
+	id := schedule.OccurrenceID{Job: j.ID, DueAt: run.Run.Occurrence.DueAt.UTC().Truncate(time.Second)}
+	old, exists, err := b.occurrence(id)
 	if err != nil && !isDamage(err) {
 		return inbox.ScheduledRunResult{}, err
 	}
-	if err != nil || seen && old.State != schedule.Missed {
-		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.decided(&j, id.DueAt, asked)
+	if err != nil || exists && old.State != schedule.Missed {
+		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
 	}
-	e := f.Entry
+	e := run.Entry
 	e.Occurrence = &id
 	a, err := b.accept(e)
 	if err != nil {
 		return inbox.ScheduledRunResult{}, err
 	}
 	if !a.IsNew {
-		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.decided(&j, id.DueAt, asked)
+		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
 	}
-	sl := schedule.Occurrence{OccurrenceID: id, State: schedule.Running, Manual: asked, Entry: a.ID.String(), Began: b.now}
-	if err := b.addSlot(&j, sl, !seen); err != nil {
+	occ := schedule.Occurrence{OccurrenceID: id, State: schedule.Running, Manual: isManual, Entry: a.ID.String(), Began: b.now}
+	if err := b.addOccurrence(&j, occ, !exists); err != nil {
 		return inbox.ScheduledRunResult{}, err
 	}
 	j.State.RunningOccurrence = id.DueAt
-	if !asked {
+	if !isManual {
 		j.State.Done = j.Last(j.State.Runs)
 		j.State.Runs++
 	}
-	return inbox.ScheduledRunResult{Status: schedule.Started, Acceptance: a}, b.decided(&j, id.DueAt, asked)
+	return inbox.ScheduledRunResult{Status: schedule.Started, Acceptance: a}, b.saveRecorded(&j, id.DueAt, isManual)
 }
 
-// decided stores j, whose slots up to at have records: of a run that was asked
-// for, that it is not waited for any more.
-func (b *batch) decided(j *schedule.Job, at time.Time, asked bool) error {
-	if asked {
+// saveRecorded stores j after an occurrence at that time got its record. For a
+// manual run it clears the request.
+func (b *batch) saveRecorded(j *schedule.Job, at time.Time, isManual bool) error {
+	if isManual {
 		j.State.ManualRunAt = time.Time{}
 	} else {
 		j.State.RecordedUntil = at
@@ -135,11 +135,11 @@ func (b *batch) decided(j *schedule.Job, at time.Time, asked bool) error {
 	return b.saveJob(*j)
 }
 
-// RecordNotRun records slots that do not run.
-func (s *Store) RecordNotRun(ctx context.Context, slots []schedule.Occurrence) error {
-	return s.do(ctx, "record slots", 1024*len(slots), func(b *batch) error {
-		for _, sl := range slots {
-			if err := b.decide(sl); err != nil {
+// RecordNotRun records occurrences that do not run.
+func (s *Store) RecordNotRun(ctx context.Context, occurrences []schedule.Occurrence) error {
+	return s.do(ctx, "record occurrences", 1024*len(occurrences), func(b *batch) error {
+		for _, occ := range occurrences {
+			if err := b.recordNotRun(occ); err != nil {
 				return err
 			}
 		}
@@ -147,39 +147,39 @@ func (s *Store) RecordNotRun(ctx context.Context, slots []schedule.Occurrence) e
 	})
 }
 
-func (b *batch) decide(sl schedule.Occurrence) error {
-	j, ok, err := b.job(sl.Job)
+func (b *batch) recordNotRun(occ schedule.Occurrence) error {
+	j, ok, err := b.job(occ.Job)
 	if err != nil && !isDamage(err) {
 		return err
 	}
 	if !ok || !j.Removed.IsZero() {
 		return nil
 	}
-	sl.DueAt = sl.DueAt.UTC().Truncate(time.Second)
-	_, seen, err := b.slot(sl.OccurrenceID)
+	occ.DueAt = occ.DueAt.UTC().Truncate(time.Second)
+	_, exists, err := b.occurrence(occ.OccurrenceID)
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if !seen && err == nil {
-		if err := b.addSlot(&j, sl, true); err != nil {
+	if !exists && err == nil {
+		if err := b.addOccurrence(&j, occ, true); err != nil {
 			return err
 		}
 	}
-	if j.Schedule.Kind == schedule.Once && !sl.Manual {
+	if j.Schedule.Kind == schedule.Once && !occ.Manual {
 		j.State.Done = true
 	}
-	return b.decided(&j, sl.DueAt, sl.Manual)
+	return b.saveRecorded(&j, occ.DueAt, occ.Manual)
 }
 
-// endSlot ends the run of a slot, if it goes on.
-func (b *batch) endSlot(id schedule.OccurrenceID, turn string, end schedule.RunOutcome) error {
-	sl, ok, err := b.slot(id)
+// endRun ends the run of an occurrence if it is running.
+func (b *batch) endRun(id schedule.OccurrenceID, turn string, end schedule.RunOutcome) error {
+	occ, ok, err := b.occurrence(id)
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if ok && sl.State == schedule.Running {
-		sl.State, sl.Result, sl.Reason, sl.Turn, sl.Ended = schedule.Ran, end.Result, end.Reason, turn, b.now
-		if err := b.save(bSlots, slotKey(id), sl); err != nil {
+	if ok && occ.State == schedule.Running {
+		occ.State, occ.Result, occ.Reason, occ.Turn, occ.Ended = schedule.Ran, end.Result, end.Reason, turn, b.now
+		if err := b.save(bOccurrences, occurrenceKey(id), occ); err != nil {
 			return err
 		}
 	}
@@ -197,24 +197,24 @@ func (b *batch) endSlot(id schedule.OccurrenceID, turn string, end schedule.RunO
 	return b.saveJob(j)
 }
 
-// endLost ends the run whose entry is damaged, so that its job goes on.
-func (b *batch) endLost(entry inbox.ID, end schedule.RunOutcome) error {
-	c := b.bucket(bSlots).Cursor()
+// endDamagedRun ends the run whose entry is damaged, so that its job continues.
+func (b *batch) endDamagedRun(entry inbox.ID, end schedule.RunOutcome) error {
+	c := b.bucket(bOccurrences).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		var sl schedule.Occurrence
-		if content, err := checkChecksum(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
+		var occ schedule.Occurrence
+		if content, err := checkChecksum(bOccurrences, k, v); err != nil || json.Unmarshal(content, &occ) != nil {
 			continue
 		}
-		if sl.State == schedule.Running && sl.Entry == entry.String() {
-			return b.endSlot(sl.OccurrenceID, sl.Turn, end)
+		if occ.State == schedule.Running && occ.Entry == entry.String() {
+			return b.endRun(occ.OccurrenceID, occ.Turn, end)
 		}
 	}
 	return nil
 }
 
-// undelivered says of the run whose answer is r that it failed: it is not
+// failUndelivered marks the run whose answer is r as failed: the answer was not
 // delivered.
-func (b *batch) undelivered(r outbox.Row) error {
+func (b *batch) failUndelivered(r outbox.Row) error {
 	t, ok, err := b.turn(r.Turn)
 	if !ok || err != nil {
 		return ignoreDamage(err)
@@ -227,7 +227,7 @@ func (b *batch) undelivered(r outbox.Row) error {
 		if !ok || e.Occurrence == nil {
 			continue
 		}
-		if err := b.failSlot(*e.Occurrence, "not delivered to "+r.Msg.To.String()+": "+r.Reason); err != nil {
+		if err := b.failRun(*e.Occurrence, "not delivered to "+r.Msg.To.String()+": "+r.Reason); err != nil {
 			return err
 		}
 	}
@@ -241,46 +241,47 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// failSlot says of a run that ended well that it did not.
-func (b *batch) failSlot(id schedule.OccurrenceID, why string) error {
-	sl, ok, err := b.slot(id)
-	if !ok || err != nil || sl.State != schedule.Ran || sl.Result != schedule.OK {
+// failRun turns a successful run into a failed one.
+func (b *batch) failRun(id schedule.OccurrenceID, reason string) error {
+	occ, ok, err := b.occurrence(id)
+	if !ok || err != nil || occ.State != schedule.Ran || occ.Result != schedule.OK {
 		return ignoreDamage(err)
 	}
-	sl.Result, sl.Reason = schedule.Failed, why
-	if err := b.save(bSlots, slotKey(id), sl); err != nil {
+	occ.Result, occ.Reason = schedule.Failed, reason
+	if err := b.save(bOccurrences, occurrenceKey(id), occ); err != nil {
 		return err
 	}
 	j, ok, err := b.job(id.Job)
-	if !ok || err != nil || !j.State.Ended.Equal(sl.Ended) {
+	if !ok || err != nil || !j.State.Ended.Equal(occ.Ended) {
 		return ignoreDamage(err)
 	}
-	j.State.Result, j.State.Reason = schedule.Failed, why
+	j.State.Result, j.State.Reason = schedule.Failed, reason
 	j.State.Failures++
 	return b.saveJob(j)
 }
 
-// Occurrences returns the newest slots of a job, or of all, newest first.
-func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, most int) ([]schedule.Occurrence, error) {
+// Occurrences returns the newest occurrences of a job ("": of all jobs), newest
+// first, at most limit.
+func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, limit int) ([]schedule.Occurrence, error) {
 	var found []schedule.Occurrence
-	err := s.view(ctx, "slots", func(r reader) error {
+	err := s.view(ctx, "occurrences", func(r reader) error {
 		var prefix []byte
 		if id != "" {
-			prefix = field(nil, string(id))
+			prefix = appendField(nil, string(id))
 		}
-		c := r.bucket(bSlots).Cursor()
+		c := r.bucket(bOccurrences).Cursor()
 		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			var sl schedule.Occurrence
-			if content, err := checkChecksum(bSlots, k, v); err != nil || json.Unmarshal(content, &sl) != nil {
-				continue // Verify names it
+			var occ schedule.Occurrence
+			if content, err := checkChecksum(bOccurrences, k, v); err != nil || json.Unmarshal(content, &occ) != nil {
+				continue // Verify reports it
 			}
-			if found = append(found, sl); len(found) >= 2*most+keptSlots {
-				found = latest(found, most)
+			if found = append(found, occ); len(found) >= 2*limit+maxOccurrences {
+				found = newestOccurrences(found, limit)
 			}
 		}
-		found = latest(found, most)
+		found = newestOccurrences(found, limit)
 		for i := range found {
-			found[i].Delivery = r.delivery(found[i])
+			found[i].Delivery = r.deliveryStatus(found[i])
 			if found[i].Delivery == schedule.Waiting && found[i].Result == schedule.OK {
 				found[i].Result = schedule.Pending
 			}
@@ -290,16 +291,17 @@ func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, most int) ([
 	return found, err
 }
 
-// latest returns the newest slots, newest first, at most most.
-func latest(slots []schedule.Occurrence, most int) []schedule.Occurrence {
-	slices.SortStableFunc(slots, func(x, y schedule.Occurrence) int { return y.DueAt.Compare(x.DueAt) })
-	return slots[:min(len(slots), max(most, 0))]
+// newestOccurrences returns the newest occurrences, newest first, at most
+// limit.
+func newestOccurrences(occurrences []schedule.Occurrence, limit int) []schedule.Occurrence {
+	slices.SortStableFunc(occurrences, func(x, y schedule.Occurrence) int { return y.DueAt.Compare(x.DueAt) })
+	return occurrences[:min(len(occurrences), max(limit, 0))]
 }
 
-// delivery is what became of the answers of a run.
-func (r reader) delivery(sl schedule.Occurrence) schedule.DeliveryStatus {
-	t, ok, err := r.turn(sl.Turn)
-	if sl.Turn == "" || !ok || err != nil {
+// deliveryStatus returns the delivery status of the answers of a run.
+func (r reader) deliveryStatus(occ schedule.Occurrence) schedule.DeliveryStatus {
+	t, ok, err := r.turn(occ.Turn)
+	if occ.Turn == "" || !ok || err != nil {
 		return ""
 	}
 	state := schedule.DeliveryStatus("")
@@ -318,7 +320,7 @@ func (r reader) delivery(sl schedule.Occurrence) schedule.DeliveryStatus {
 	return state
 }
 
-func (r reader) fitsJob(k, content []byte) error {
+func (r reader) checkJob(k, content []byte) error {
 	var j schedule.Job
 	if err := decode(bJobs, k, content, &j); err != nil {
 		return err
@@ -326,30 +328,30 @@ func (r reader) fitsJob(k, content []byte) error {
 	if j.State.RunningOccurrence.IsZero() {
 		return nil
 	}
-	sl, ok, err := r.slot(schedule.OccurrenceID{Job: j.ID, DueAt: j.State.RunningOccurrence})
-	if err := missing(err, ok, "the slot of its run"); err != nil {
+	occ, ok, err := r.occurrence(schedule.OccurrenceID{Job: j.ID, DueAt: j.State.RunningOccurrence})
+	if err := missingError(err, ok, "occurrence of its run"); err != nil {
 		return err
 	}
-	if sl.State != schedule.Running {
-		return errors.New("the slot of its run says that it has ended")
+	if occ.State != schedule.Running {
+		return errors.New("occurrence of its run has ended")
 	}
 	return nil
 }
 
-func (r reader) fitsSlot(k, content []byte) error {
-	var sl schedule.Occurrence
-	if err := decode(bSlots, k, content, &sl); err != nil {
+func (r reader) checkOccurrence(k, content []byte) error {
+	var occ schedule.Occurrence
+	if err := decode(bOccurrences, k, content, &occ); err != nil {
 		return err
 	}
-	if !bytes.Equal(slotKey(sl.OccurrenceID), k) {
-		return errors.New("it is of another job or time")
+	if !bytes.Equal(occurrenceKey(occ.OccurrenceID), k) {
+		return errors.New("key does not match job and time")
 	}
-	j, ok, err := r.job(sl.Job)
-	if err := missing(err, ok, "its job"); err != nil {
+	j, ok, err := r.job(occ.Job)
+	if err := missingError(err, ok, "its job"); err != nil {
 		return err
 	}
-	if sl.State == schedule.Running && !j.State.RunningOccurrence.Equal(sl.DueAt) {
-		return errors.New("it runs, and its job says otherwise")
+	if occ.State == schedule.Running && !j.State.RunningOccurrence.Equal(occ.DueAt) {
+		return errors.New("occurrence is running but its job is not")
 	}
 	return nil
 }

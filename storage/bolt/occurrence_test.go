@@ -21,13 +21,13 @@ var (
 	_ gateway.RunStore = (*bolt.Store)(nil)
 )
 
-func TestAFileWithoutScheduledPromptsIsBroughtUpToDate(t *testing.T) {
+func TestMigrationAddsJobs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	ok(t, s.Close())
-	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	db := must[*bbolt.DB](t)(bbolt.Open(storePath(dir), 0o600, nil))
 	ok(t, db.Update(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.DeleteBucket([]byte("jobs")), tx.DeleteBucket([]byte("slots")), tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("2")))
 	}))
@@ -43,15 +43,15 @@ func TestAFileWithoutScheduledPromptsIsBroughtUpToDate(t *testing.T) {
 	ok(t, s.Verify(t.Context()))
 	db = must[*bbolt.DB](t)(bbolt.Open(filepath.Join(dir, "hermesd.db.schema2.bak"), 0o600, nil))
 	defer func() { ok(t, db.Close()) }()
-	if got := schema(t, db); got != "2" {
+	if got := schemaOf(t, db); got != "2" {
 		t.Errorf("the backup has schema %s, want 2", got)
 	}
-	if _, err := os.Stat(file(dir) + ".schema1.bak"); err == nil {
+	if _, err := os.Stat(storePath(dir) + ".schema1.bak"); err == nil {
 		t.Error("there is a backup of a schema that the file never had")
 	}
 }
 
-func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
+func TestDamagedRunDoesNotBlockJob(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -65,14 +65,14 @@ func TestARunWhoseEntryIsDamagedEndsAndItsJobGoesOn(t *testing.T) {
 		t.Fatalf("the run is %s", fired[0].Status)
 	}
 	ok(t, s.Close())
-	s, _, err := restored(t, flip(t, must[[]byte](t)(os.ReadFile(file(dir))), "the-run"))
+	s, _, err := openBytes(t, flipBits(t, must[[]byte](t)(os.ReadFile(storePath(dir))), "the-run"))
 	ok(t, err)
 	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "cron", 0)); c.Turn != "" {
 		t.Errorf("the damaged run was claimed: %+v", c)
 	}
-	slots := must[[]schedule.Occurrence](t)(s.Occurrences(t.Context(), "a", 10))
-	if len(slots) != 1 || slots[0].State != schedule.Ran || slots[0].Result != schedule.Failed || slots[0].Reason != "the stored record is damaged" {
-		t.Errorf("slots %+v", slots)
+	occurrences := must[[]schedule.Occurrence](t)(s.Occurrences(t.Context(), "a", 10))
+	if len(occurrences) != 1 || occurrences[0].State != schedule.Ran || occurrences[0].Result != schedule.Failed || occurrences[0].Reason != "the stored record is damaged" {
+		t.Errorf("occurrences %+v", occurrences)
 	}
 	if j, _, err := s.Job(t.Context(), "a"); err != nil || !j.State.RunningOccurrence.IsZero() {
 		t.Errorf("the job runs since %s, %v", j.State.RunningOccurrence, err)

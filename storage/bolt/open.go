@@ -18,36 +18,38 @@ import (
 	"hermesd/storage"
 )
 
-// openWait is how long the file may be locked by a process that is ending.
-const openWait = 100 * time.Millisecond
+// lockTimeout is how long Open waits for the file lock of a process that is
+// exiting.
+const lockTimeout = 100 * time.Millisecond
 
-// growStep is by how much the file grows.
+// growStep is the number of bytes by which the file grows.
 const growStep = 1 << 20
 
-// identity is the record that says whose file it is.
+// identity is the record that identifies the store and counts the processes
+// that opened it.
 type identity struct {
 	Epoch   uint64    `json:"epoch"`
 	Created time.Time `json:"created"`
 }
 
-// The records of bucket meta.
+// Keys of bucket meta.
 const (
 	keyStore  = "store"
 	keySchema = "schema"
 )
 
-// open opens or makes the file, brings it up to date, and begins a new epoch.
+// open opens or creates the file, migrates it and starts a new epoch.
 func (s *Store) open() error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(s.path); err != nil {
-			return fmt.Errorf("make it: %w", err)
+		if err := createFile(s.path); err != nil {
+			return fmt.Errorf("create file: %w", err)
 		}
 	}
-	if err := s.connect(); err != nil {
+	if err := s.openFile(); err != nil {
 		return err
 	}
-	have, err := schemaOf(s.db, s.path)
+	have, err := readSchema(s.db, s.path)
 	if err != nil {
 		return err
 	}
@@ -57,26 +59,26 @@ func (s *Store) open() error {
 		}
 		return err
 	}
-	if err := s.begin(); err != nil {
-		return fmt.Errorf("begin an epoch: %w", err)
+	if err := s.startEpoch(); err != nil {
+		return fmt.Errorf("start epoch: %w", err)
 	}
-	return s.reload()
+	return s.reloadMirror()
 }
 
-// connect opens the file as it is.
-func (s *Store) connect() error {
+// openFile opens the file without changing it.
+func (s *Store) openFile() error {
 	raw, err := os.OpenFile(s.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	s.raw = raw
-	if err := inspect(raw); err != nil {
+	if err := checkMeta(raw); err != nil {
 		return err
 	}
-	return guarded(func() error {
+	return recoverPanics(func() error {
 		db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{
-			Timeout: openWait, FreelistType: bbolt.FreelistMapType, NoStatistics: true,
-			InitialMmapSize: mapSize(), MaxSize: int(s.o.MaxBytes),
+			Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoStatistics: true,
+			InitialMmapSize: mapSize(), MaxSize: int(s.opts.MaxBytes),
 		})
 		if err != nil {
 			if errors.Is(err, bolterrors.ErrTimeout) {
@@ -86,15 +88,15 @@ func (s *Store) connect() error {
 		}
 		db.AllocSize = growStep
 		s.db = db
-		return db.View(func(tx *bbolt.Tx) error { return wellFormed(raw, db, tx, false) })
+		return db.View(func(tx *bbolt.Tx) error { return checkPages(raw, db, tx, false) })
 	})
 }
 
-// mapSize is how much of the file is mapped from the start: growing a mapping
-// waits for all who read. It costs addresses, not memory.
+// mapSize is the initial size of the memory map: growing a map waits for all
+// readers. It costs address space, not memory.
 func mapSize() int {
 	switch {
-	case runtime.GOOS == "windows": // there it would be the size of the file
+	case runtime.GOOS == "windows": // there it would become the size of the file
 		return 0
 	case strconv.IntSize == 32:
 		return 1 << 25
@@ -102,20 +104,20 @@ func mapSize() int {
 	return 1 << 28
 }
 
-// reload makes the mirror show what the file has.
-func (s *Store) reload() error {
-	return guarded(func() error {
+// reloadMirror fills the mirror from the file.
+func (s *Store) reloadMirror() error {
+	return recoverPanics(func() error {
 		return s.db.View(func(tx *bbolt.Tx) error { return s.mirror.load(reader{tx}) })
 	})
 }
 
-// create makes a file with all that belongs into it, or none.
-func create(path string) error {
+// createFile creates a complete new file at path, or none.
+func createFile(path string) error {
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	db, err := bbolt.Open(tmp, 0o600, &bbolt.Options{Timeout: openWait, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(tmp, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return err
 	}
@@ -129,7 +131,7 @@ func create(path string) error {
 		if err := tx.Bucket([]byte(bMeta)).Put([]byte(keyStore), addChecksum(bMeta, []byte(keyStore), content)); err != nil {
 			return err
 		}
-		return setSchema(tx, schemaNow())
+		return setSchema(tx, currentSchema())
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
@@ -140,9 +142,9 @@ func create(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes a new name in dir last.
+// syncDir makes a renamed file durable.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // it cannot, and does not need to
+	if runtime.GOOS == "windows" { // Windows cannot sync a directory and does not need to
 		return nil
 	}
 	d, err := os.Open(dir)
@@ -152,61 +154,61 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// A metaBackup is the content of a meta page before a commit writes over it.
+// A metaBackup is the content of a meta page before a commit overwrites it.
 type metaBackup struct {
-	at   int64
-	data []byte
+	offset int64
+	data   []byte
 }
 
-// backupMeta reads the meta page that the commit of tx is going to write.
+// backupMeta reads the meta page that the commit of tx will write.
 func (s *Store) backupMeta(tx *bbolt.Tx) *metaBackup {
 	size := s.db.Info().PageSize
-	p := &metaBackup{at: int64(tx.ID()%2) * int64(size), data: make([]byte, pageHeader+metaSize)}
-	if _, err := s.raw.ReadAt(p.data, p.at); err != nil {
+	p := &metaBackup{offset: int64(tx.ID()%2) * int64(size), data: make([]byte, pageHeader+metaSize)}
+	if _, err := s.raw.ReadAt(p.data, p.offset); err != nil {
 		return nil
 	}
 	return p
 }
 
-// restore puts the meta page back if the commit that failed has changed it:
-// what failed has not happened, also when only its last fsync failed.
-func (s *Store) restore(p *metaBackup) error {
+// restoreMeta writes the meta page back if the failed commit has changed it: a
+// failed commit has no effect, even if only its last fsync failed.
+func (s *Store) restoreMeta(p *metaBackup) error {
 	if p == nil || s.metaUnchanged(p) {
 		return nil
 	}
-	if _, err := s.raw.WriteAt(p.data, p.at); err != nil {
+	if _, err := s.raw.WriteAt(p.data, p.offset); err != nil {
 		return err
 	}
 	return s.raw.Sync()
 }
 
-// reopenAfterFailure opens the file again after a commit that failed, as it was before the
-// commit. If it cannot be opened now the next write tries again; what is open is
-// read until then, if the commit has left nothing behind.
+// reopenAfterFailure opens the file again, in its state before the failed
+// commit. If that is impossible now, the next write tries again; until then the
+// open file stays readable, provided that the commit has left nothing behind.
 func (s *Store) reopenAfterFailure(before *metaBackup) {
-	s.dbmu.Lock()
-	defer s.dbmu.Unlock()
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
 	if s.broken != nil {
 		return
 	}
-	if err := s.writable(); err != nil && s.db != nil && s.metaUnchanged(before) {
-		s.stale = true
-		s.note(fmt.Errorf("open the file again: %w", err))
+	if err := s.checkWritable(); err != nil && s.db != nil && s.metaUnchanged(before) {
+		s.isStale = true
+		s.recordError(fmt.Errorf("reopen file: %w", err))
 		return
 	}
 	errs := []error{}
 	if s.raw != nil {
-		errs = append(errs, s.restore(before))
+		errs = append(errs, s.restoreMeta(before))
 	}
-	errs = append(errs, s.shut())
+	errs = append(errs, s.closeFiles())
 	errs = append(errs, s.reopen())
 	if err := errors.Join(errs...); err != nil {
-		s.note(fmt.Errorf("open the file again: %w", err))
+		s.recordError(fmt.Errorf("reopen file: %w", err))
 	}
 }
 
-// writable reports why the file cannot be opened to be written.
-func (s *Store) writable() error {
+// checkWritable returns an error if the file cannot be opened for writing.
+func (s *Store) checkWritable() error {
 	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -214,46 +216,47 @@ func (s *Store) writable() error {
 	return f.Close()
 }
 
-// metaUnchanged reports whether the meta page p still is what it was.
+// metaUnchanged reports whether meta page p still has the content of the
+// backup.
 func (s *Store) metaUnchanged(p *metaBackup) bool {
 	if p == nil || s.raw == nil {
 		return false
 	}
 	now := make([]byte, len(p.data))
-	_, err := s.raw.ReadAt(now, p.at)
+	_, err := s.raw.ReadAt(now, p.offset)
 	return err == nil && bytes.Equal(now, p.data)
 }
 
-// reopen opens the file in the epoch that has begun. The caller holds dbmu.
+// reopen opens the file again within the current epoch. The caller holds dbMu.
 func (s *Store) reopen() error {
-	err := s.connect()
+	err := s.openFile()
 	if err == nil {
-		err = s.reload()
+		err = s.reloadMirror()
 	}
 	if err != nil {
-		return errors.Join(err, s.shut())
+		return errors.Join(err, s.closeFiles())
 	}
 	return nil
 }
 
-// ready opens the file if it could not be opened again before.
-func (s *Store) ready() error {
+// ensureOpen opens the file if an earlier attempt to reopen it failed.
+func (s *Store) ensureOpen() error {
 	switch {
 	case s.broken != nil:
 		return s.broken
-	case s.db != nil && !s.stale:
+	case s.db != nil && !s.isStale:
 		return nil
 	}
-	if s.stale {
-		if err := s.writable(); err != nil {
+	if s.isStale {
+		if err := s.checkWritable(); err != nil {
 			return err
 		}
 	}
-	s.dbmu.Lock()
-	defer s.dbmu.Unlock()
-	if err := s.shut(); err != nil {
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	if err := s.closeFiles(); err != nil {
 		return err
 	}
-	s.stale = false
+	s.isStale = false
 	return s.reopen()
 }

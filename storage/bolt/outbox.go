@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// Enqueue adds rows, in order, and returns them with their ids.
+// Enqueue adds rows in order and returns them with their IDs.
 func (s *Store) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, error) {
 	size := 0
 	for _, r := range rows {
@@ -29,21 +29,22 @@ func (s *Store) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, e
 	return added, nil
 }
 
-// Next returns the row at the head of an address's queue, with an attempt
-// registered for it; each attempt to one caller only. A head that is uncertain
-// is returned as it is, once it is due, without a new attempt: the caller finds
-// out or decides, and settles it.
+// Next returns the row at the head of the queue of an address, with a
+// registered attempt; each attempt is returned to one caller only. If there is
+// none now, wait is the time until the head is due, or 0. An uncertain head is
+// returned as it is, once it is due, without a new attempt: the caller finds out
+// or decides, and settles it.
 func (s *Store) Next(ctx context.Context, to chat.Address) (r outbox.Row, wait time.Duration, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, 0, false, fmt.Errorf("next of %s: %w", to, context.Cause(ctx))
 	}
-	for range 3 { // another caller, or a move, may come in between
+	for range 3 { // another caller or a chat migration may interfere
 		var register bool
-		r, wait, ok, register = s.mirror.take(to, time.Now())
+		r, wait, ok, register = s.mirror.takeHead(to, time.Now())
 		if !register {
 			return r, wait, ok, nil
 		}
-		r, ok, err = s.register(ctx, to)
+		r, ok, err = s.registerHead(ctx, to)
 		if ok || err != nil {
 			return r, 0, ok, err
 		}
@@ -51,26 +52,26 @@ func (s *Store) Next(ctx context.Context, to chat.Address) (r outbox.Row, wait t
 	return outbox.Row{}, 0, false, nil
 }
 
-// register registers an attempt at the head of a queue and hands it out.
-func (s *Store) register(ctx context.Context, to chat.Address) (r outbox.Row, ok bool, err error) {
+// registerHead registers an attempt at the head of a queue and returns the row.
+func (s *Store) registerHead(ctx context.Context, to chat.Address) (r outbox.Row, ok bool, err error) {
 	err = s.do(ctx, "next of "+to.String(), 1024, func(b *batch) error {
 		ok = false
-		h, err := b.head(to)
-		if err != nil || h.row.ID == 0 || !b.sendable(h.row) {
+		h, err := b.readableHead(to)
+		if err != nil || h.row.ID == 0 || !b.isSendable(h.row) {
 			return err
 		}
-		if r, err = b.attempt(h.row); err != nil {
+		if r, err = b.registerAttempt(h.row); err != nil {
 			return err
 		}
-		b.handed[r.ID], ok = true, true
+		b.inFlight[r.ID], ok = true, true
 		return nil
 	})
 	return r, ok && err == nil, err
 }
 
-// Settle records what an attempt came to. A row that has ended stays as it is,
-// but for a receipt: it makes a dead row a sent one, because the platform has
-// the message.
+// Settle records the result of an attempt. A terminal row does not change, with
+// one exception: a receipt turns a dead row into a sent one, because the
+// platform has the message.
 func (s *Store) Settle(ctx context.Context, t outbox.Settlement) error {
 	return s.do(ctx, "settle "+t.ID.String(), 1024, func(b *batch) error { return b.settle(t) })
 }
@@ -79,7 +80,7 @@ func (b *batch) settle(t outbox.Settlement) error {
 	switch t.State {
 	case outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead:
 	default:
-		return fmt.Errorf("a row cannot be settled as %q", t.State)
+		return fmt.Errorf("invalid settlement state %q", t.State)
 	}
 	old, ok, err := b.row(t.ID)
 	if err != nil {
@@ -96,7 +97,7 @@ func (b *batch) settle(t outbox.Settlement) error {
 	if r.Terminal() {
 		r.Settled, r.NextAttempt = b.now, time.Time{}
 	}
-	b.handed[r.ID] = false
+	b.inFlight[r.ID] = false
 	if old.Terminal() && (old.State == outbox.Sent || t.State != outbox.Sent || t.Receipt == nil) {
 		return nil
 	}
@@ -105,21 +106,21 @@ func (b *batch) settle(t outbox.Settlement) error {
 	}
 	to := old.Msg.To
 	if t.MigratedTo != nil && *t.MigratedTo != to {
-		if err := b.moveQueue(to, *t.MigratedTo); err != nil {
+		if err := b.migrateQueue(to, *t.MigratedTo); err != nil {
 			return err
 		}
 		to = *t.MigratedTo
 	}
-	return b.advance(to)
+	return b.attemptHead(to)
 }
 
-// moveQueue gives all rows of a queue that are not terminal a new address. They
-// keep their ids, and so their order.
-func (b *batch) moveQueue(from, to chat.Address) error {
-	for _, id := range b.queued(from) {
+// migrateQueue gives all rows of a queue that are not terminal a new address.
+// They keep their IDs and so their order.
+func (b *batch) migrateQueue(from, to chat.Address) error {
+	for _, id := range b.queuedIDs(from) {
 		old, ok, err := b.row(id)
 		if isDamage(err) || err == nil && !ok {
-			if err := b.markUnreadable(from, id, errors.Join(err, errNoRow)); err != nil {
+			if err := b.endDamagedRow(from, id, errors.Join(err, errNoRow)); err != nil {
 				return err
 			}
 			continue
@@ -136,7 +137,7 @@ func (b *batch) moveQueue(from, to chat.Address) error {
 	return nil
 }
 
-// Row returns one row.
+// Row returns one row, or an error if it does not exist.
 func (s *Store) Row(ctx context.Context, id outbox.ID) (outbox.Row, error) {
 	var row outbox.Row
 	err := s.view(ctx, "row "+id.String(), func(r reader) error {
@@ -151,8 +152,8 @@ func (s *Store) Row(ctx context.Context, id outbox.ID) (outbox.Row, error) {
 	return row, err
 }
 
-// Queues returns the addresses that have rows which are not terminal, the one
-// with the oldest row first.
+// Queues returns the addresses that have rows which are not terminal, ordered
+// by their oldest row.
 func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("queues: %w", context.Cause(ctx))
@@ -160,12 +161,13 @@ func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 	return s.mirror.addresses(), nil
 }
 
-// Outbox returns the rows that are not sent, in order; all: also the sent ones
-// that are still kept. Rows that cannot be read are left out; Verify names them.
+// Outbox returns the rows that are not sent, in order; with all also the sent
+// ones that are still stored. Rows that cannot be read are omitted; Verify
+// reports them.
 func (s *Store) Outbox(ctx context.Context, all bool) ([]outbox.Row, error) {
 	var rows []outbox.Row
 	err := s.view(ctx, "outbox", func(r reader) error {
-		ids := r.unsent(all)
+		ids := r.unsentIDs(all)
 		for i, id := range ids {
 			if i%1000 == 0 && ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -184,8 +186,8 @@ func (s *Store) Outbox(ctx context.Context, all bool) ([]outbox.Row, error) {
 	return rows, err
 }
 
-// unsent returns the ids of the rows that are not sent, or of all.
-func (r reader) unsent(all bool) []outbox.ID {
+// unsentIDs returns the IDs of the rows that are not sent, or of all rows.
+func (r reader) unsentIDs(all bool) []outbox.ID {
 	var ids []outbox.ID
 	from := []string{bQueues, bDead}
 	if all {
@@ -201,8 +203,9 @@ func (r reader) unsent(all bool) []outbox.ID {
 	return ids
 }
 
-// RetryRow makes a row that is dead, uncertain or waiting due now. Its time to
-// be given up begins anew, and an uncertain one goes marked as a repeat.
+// RetryRow makes a row that is dead, uncertain or waiting due now. Its retry
+// period starts again, and an uncertain one is sent with the notice that it may
+// be a repeat.
 func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 	return s.do(ctx, "retry "+id.String(), 1024, func(b *batch) error {
 		old, ok, err := b.row(id)
@@ -214,11 +217,11 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 		case !ok:
 			return errNoRow
 		case old.State == outbox.Sent:
-			return errors.New("it is sent")
+			return errRowSent
 		case old.RedactWhenDone && old.Terminal():
-			return errors.New("what it said is deleted: it told a secret, or its conversation was forgotten")
+			return errors.New("text of the row is deleted: it contained a secret, or its conversation was deleted")
 		case old.State == outbox.Attempting:
-			return errors.New("it is being sent")
+			return errors.New("attempt is in progress")
 		case old.State == outbox.Uncertain:
 			r.State, r.MayBeRepeat = outbox.NotSent, true
 		default:
@@ -230,9 +233,9 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 	})
 }
 
-// DropRow makes a row that is not sent dead. If it is being sent and arrives
-// all the same, it becomes sent.
-func (s *Store) DropRow(ctx context.Context, id outbox.ID, why string) error {
+// DropRow makes a row that is not sent dead. If an attempt is in progress and
+// succeeds, the row becomes sent.
+func (s *Store) DropRow(ctx context.Context, id outbox.ID, reason string) error {
 	return s.do(ctx, "drop "+id.String(), 1024, func(b *batch) error {
 		old, ok, err := b.row(id)
 		switch {
@@ -241,12 +244,12 @@ func (s *Store) DropRow(ctx context.Context, id outbox.ID, why string) error {
 		case !ok:
 			return errNoRow
 		case old.State == outbox.Sent:
-			return errors.New("it is sent")
+			return errRowSent
 		case old.State == outbox.Dead:
 			return nil
 		}
 		r := old
-		r.State, r.Reason, r.Settled, r.NextAttempt = outbox.Dead, why, b.now, time.Time{}
+		r.State, r.Reason, r.Settled, r.NextAttempt = outbox.Dead, reason, b.now, time.Time{}
 		return b.putRow(&old, r)
 	})
 }

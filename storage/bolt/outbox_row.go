@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A damagedRow says that the row at the head of a queue cannot be read.
+// A damagedRow is the error for a queue head that cannot be read.
 type damagedRow struct {
 	id  outbox.ID
 	err error
@@ -20,26 +20,32 @@ type damagedRow struct {
 func (e *damagedRow) Error() string { return e.err.Error() }
 func (e *damagedRow) Unwrap() error { return e.err }
 
-var errNoRow = errors.New("there is no such row")
+var (
+	errNoRow   = errors.New("no such row")
+	errRowSent = errors.New("row is already sent")
+)
 
 func (r reader) row(id outbox.ID) (row outbox.Row, ok bool, err error) {
 	ok, err = r.load(bRows, idKey(uint64(id)), &row)
 	return row, ok, err
 }
 
-// operatorHeld reports whether a row is the operator's, and later ones pass it.
-func operatorHeld(r outbox.Row) bool { return r.State == outbox.Uncertain && r.NextAttempt.IsZero() }
+// isHeldForOperator reports whether a row waits for a decision of the operator.
+// Later rows pass it.
+func isHeldForOperator(r outbox.Row) bool {
+	return r.State == outbox.Uncertain && r.NextAttempt.IsZero()
+}
 
-// headOf returns the head of a queue. The error is a *damagedRow if it cannot
-// be read.
-func (r reader) headOf(a chat.Address) (head, error) {
-	var h head
+// headOf returns the head of a queue. The error is a *damagedRow if the head
+// cannot be read.
+func (r reader) headOf(a chat.Address) (queueHead, error) {
+	var h queueHead
 	prefix := queuePrefix(a)
 	c := r.bucket(bQueues).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		id := outbox.ID(keyID(k))
-		if h.first == 0 {
-			h.first = uint64(id)
+		if h.oldestID == 0 {
+			h.oldestID = uint64(id)
 		}
 		if content, err := checkChecksum(bQueues, k, v); err == nil && bytes.Equal(content, []byte{'h'}) {
 			continue
@@ -57,23 +63,23 @@ func (r reader) headOf(a chat.Address) (head, error) {
 	return h, nil
 }
 
-// head is headOf, after damaged rows have been set aside.
-func (b *batch) head(a chat.Address) (head, error) {
+// readableHead is headOf after damaged rows have been ended.
+func (b *batch) readableHead(a chat.Address) (queueHead, error) {
 	for {
 		h, err := b.headOf(a)
 		var d *damagedRow
 		if !errors.As(err, &d) {
 			return h, err
 		}
-		if err := b.markUnreadable(a, d.id, d.err); err != nil {
-			return head{}, err
+		if err := b.endDamagedRow(a, d.id, d.err); err != nil {
+			return queueHead{}, err
 		}
 	}
 }
 
-// markUnreadable ends a row that cannot be read.
-func (b *batch) markUnreadable(a chat.Address, id outbox.ID, why error) error {
-	if err := b.setAside(bRows, idKey(uint64(id)), why); err != nil {
+// endDamagedRow ends a row that cannot be read.
+func (b *batch) endDamagedRow(a chat.Address, id outbox.ID, reason error) error {
+	if err := b.saveDamaged(bRows, idKey(uint64(id)), reason); err != nil {
 		return err
 	}
 	stub := outbox.Row{ID: id, Role: outbox.Notice, Msg: chat.Outbound{To: a}, State: outbox.Queued, Created: b.now}
@@ -82,7 +88,8 @@ func (b *batch) markUnreadable(a chat.Address, id outbox.ID, why error) error {
 	return b.putRow(&stub, dead)
 }
 
-// putRow stores r, which was old (nil: it is new), and its place in its queue.
+// putRow stores r, whose previous version is old (nil: r is new), and its
+// position in its queue.
 func (b *batch) putRow(old *outbox.Row, r outbox.Row) error {
 	if r.RedactWhenDone && r.Terminal() {
 		r = r.Redacted()
@@ -105,79 +112,80 @@ func (b *batch) putRow(old *outbox.Row, r outbox.Row) error {
 	}
 	if !r.Terminal() {
 		b.queues[r.Msg.To] = true
-		mark := []byte{'l'}
-		if operatorHeld(r) {
-			mark[0] = 'h'
+		flag := []byte{'l'}
+		if isHeldForOperator(r) {
+			flag[0] = 'h'
 		}
-		if err := b.put(bQueues, queueKey(r.Msg.To, uint64(r.ID)), mark); err != nil {
+		if err := b.put(bQueues, queueKey(r.Msg.To, uint64(r.ID)), flag); err != nil {
 			return err
 		}
 	}
-	b.live += number(!r.Terminal()) - number(wasLive)
-	return b.countDead(r, wasDead)
+	b.liveRows += boolToInt(!r.Terminal()) - boolToInt(wasLive)
+	return b.updateDead(r, wasDead)
 }
 
-func (b *batch) countDead(r outbox.Row, was bool) error {
-	is := r.DeadLetter()
-	b.dead += number(is) - number(was)
+// updateDead updates the list of dead letters and the count after r was stored.
+func (b *batch) updateDead(r outbox.Row, wasDead bool) error {
+	isDead := r.DeadLetter()
+	b.deadRows += boolToInt(isDead) - boolToInt(wasDead)
 	switch {
-	case is && !was:
-		if err := b.undelivered(r); err != nil {
+	case isDead && !wasDead:
+		if err := b.failUndelivered(r); err != nil {
 			return err
 		}
 		return b.put(bDead, idKey(uint64(r.ID)), nil)
-	case was && !is:
+	case wasDead && !isDead:
 		return b.delete(bDead, idKey(uint64(r.ID)))
 	}
 	return nil
 }
 
-func number(is bool) int {
-	if is {
+func boolToInt(b bool) int {
+	if b {
 		return 1
 	}
 	return 0
 }
 
-// inFlight reports whether somebody has an attempt at a row that is not settled,
-// which may be of a row that was dropped and retried meanwhile.
-func (b *batch) inFlight(id outbox.ID) bool {
-	if on, ok := b.handed[id]; ok {
+// isInFlight reports whether a caller has an unsettled attempt at a row. The
+// row may have been dropped and retried since.
+func (b *batch) isInFlight(id outbox.ID) bool {
+	if on, ok := b.inFlight[id]; ok {
 		return on
 	}
 	b.s.mirror.mu.RLock()
 	defer b.s.mirror.mu.RUnlock()
-	return b.s.mirror.handed[id]
+	return b.s.mirror.inFlight[id]
 }
 
-// sendable reports whether an attempt at r may be registered.
-func (b *batch) sendable(r outbox.Row) bool {
-	return !b.inFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && r.TimeUntilDue(b.now) == 0
+// isSendable reports whether an attempt at r may be registered.
+func (b *batch) isSendable(r outbox.Row) bool {
+	return !b.isInFlight(r.ID) && (r.State == outbox.Queued || r.State == outbox.NotSent) && r.TimeUntilDue(b.now) == 0
 }
 
-// attempt registers an attempt at r.
-func (b *batch) attempt(r outbox.Row) (outbox.Row, error) {
+// registerAttempt registers an attempt at r.
+func (b *batch) registerAttempt(r outbox.Row) (outbox.Row, error) {
 	old := r
 	r = r.Attempt(b.now, b.s.epoch)
 	return r, b.putRow(&old, r)
 }
 
-// advance registers an attempt at the head of a queue, if it is due.
-func (b *batch) advance(a chat.Address) error {
-	h, err := b.head(a)
-	if err != nil || h.row.ID == 0 || !b.sendable(h.row) {
+// attemptHead registers an attempt at the head of a queue if it is due.
+func (b *batch) attemptHead(a chat.Address) error {
+	h, err := b.readableHead(a)
+	if err != nil || h.row.ID == 0 || !b.isSendable(h.row) {
 		return err
 	}
-	_, err = b.attempt(h.row)
+	_, err = b.registerAttempt(h.row)
 	return err
 }
 
-// enqueue adds rows, and registers the attempt at those that come first in
-// their queue.
+// enqueue adds rows and registers an attempt at those that are first in their
+// queue.
 func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 	added := make([]outbox.Row, 0, len(rows))
 	for _, r := range rows {
-		id, err := b.next(bRows)
+		id, err := b.nextID(bRows)
 		if err != nil {
 			return nil, err
 		}
@@ -189,19 +197,19 @@ func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 		if r.Created.IsZero() {
 			r.Created = b.now
 		}
-		before, err := b.head(r.Msg.To)
+		before, err := b.readableHead(r.Msg.To)
 		if err != nil {
 			return nil, err
 		}
 		if err := b.putRow(nil, r); err != nil {
 			return nil, err
 		}
-		if before.row.ID == 0 && b.sendable(r) {
-			if r, err = b.attempt(r); err != nil {
+		if before.row.ID == 0 && b.isSendable(r) {
+			if r, err = b.registerAttempt(r); err != nil {
 				return nil, err
 			}
 		}
-		if err := b.belong(r); err != nil {
+		if err := b.addToTurn(r); err != nil {
 			return nil, err
 		}
 		added = append(added, r)
@@ -209,8 +217,8 @@ func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 	return added, nil
 }
 
-// belong keeps with a turn which rows are its own, and which previews it has.
-func (b *batch) belong(r outbox.Row) error {
+// addToTurn adds r to the rows and the previews of its turn.
+func (b *batch) addToTurn(r outbox.Row) error {
 	if r.Turn == "" {
 		return nil
 	}
@@ -222,22 +230,22 @@ func (b *batch) belong(r outbox.Row) error {
 		return err
 	}
 	t.Rows = append(t.Rows, r.ID)
-	gone := func(id outbox.ID) bool { return id == r.Delete || id == r.Replaces }
-	t.Previews = slices.DeleteFunc(t.Previews, gone)
+	isDeleted := func(id outbox.ID) bool { return id == r.Delete || id == r.Replaces }
+	t.Previews = slices.DeleteFunc(t.Previews, isDeleted)
 	if r.Role == outbox.Preview && r.Delete == 0 {
 		t.Previews = append(t.Previews, r.ID)
 	}
 	return b.saveTurn(t)
 }
 
-// addresses returns the queues that are not empty.
+// addresses returns the addresses of the queues that are not empty.
 func (r reader) addresses() []chat.Address {
 	var addresses []chat.Address
 	c := r.bucket(bQueues).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		a, _, err := queueOf(k)
+		a, _, err := parseQueueKey(k)
 		if err != nil {
-			continue // Verify names it
+			continue // Verify reports it
 		}
 		if n := len(addresses); n == 0 || addresses[n-1] != a {
 			addresses = append(addresses, a)
@@ -256,14 +264,14 @@ func (b *batch) expireAttempts() error {
 	return nil
 }
 
-// expireQueue looks at all rows of a queue: after chats were joined there may be
-// more than one that was being sent.
+// expireQueue checks all rows of a queue: after chats were joined, more than
+// one may have had an attempt in progress.
 func (b *batch) expireQueue(a chat.Address) error {
-	ids := b.queued(a)
+	ids := b.queuedIDs(a)
 	for _, id := range ids {
 		r, ok, err := b.row(id)
 		if isDamage(err) || err == nil && !ok {
-			continue // set aside when it is the head
+			continue // ended when it becomes the head
 		}
 		if err != nil {
 			return err
@@ -280,8 +288,8 @@ func (b *batch) expireQueue(a chat.Address) error {
 	return nil
 }
 
-// queued returns the rows of a queue, in order.
-func (r reader) queued(a chat.Address) []outbox.ID {
+// queuedIDs returns the IDs of the rows of a queue, in order.
+func (r reader) queuedIDs(a chat.Address) []outbox.ID {
 	var ids []outbox.ID
 	prefix := queuePrefix(a)
 	c := r.bucket(bQueues).Cursor()

@@ -10,7 +10,7 @@ import (
 	"hermesd/storage"
 )
 
-// The layout of bbolt's pages.
+// Layout of bbolt's pages.
 const (
 	branchPage  = 0x01
 	leafPage    = 0x02
@@ -19,47 +19,48 @@ const (
 	bucketSize  = 16
 )
 
-// A walk goes through the pages of a file from its root, and finds what would
-// make bbolt run in circles or read where nothing is: its pages carry no
-// checksum, and it believes them.
-type walk struct {
-	f      io.ReaderAt
-	size   int64 // of a page
-	pages  uint64
-	seen   []uint64 // a bit for each page
-	leaves bool     // look at the leaves too, not only at what leads to them
+// A pageWalk visits the pages of a file from the root and finds errors that
+// would make bbolt loop or read outside the file: its pages have no checksum
+// and bbolt trusts them.
+type pageWalk struct {
+	f            io.ReaderAt
+	size         int64 // of a page
+	pages        uint64
+	seen         []uint64 // one bit per page
+	checksLeaves bool     // check the leaves too, not only the pages above them
 }
 
-// wellFormed checks the pages that tx can reach. Without leaves it reads little
-// more than the branches, which are few.
-func wellFormed(f io.ReaderAt, db *bbolt.DB, tx *bbolt.Tx, leaves bool) error {
+// checkPages checks the pages that tx can reach. Without leaves it reads little
+// more than the branch pages, which are few.
+func checkPages(f io.ReaderAt, db *bbolt.DB, tx *bbolt.Tx, leaves bool) error {
 	size := int64(db.Info().PageSize)
 	pages := uint64(tx.Size() / size)
-	w := &walk{f: f, size: size, pages: pages, seen: make([]uint64, pages/64+1), leaves: leaves}
+	w := &pageWalk{f: f, size: size, pages: pages, seen: make([]uint64, pages/64+1), checksLeaves: leaves}
 	root := uint64(tx.Cursor().Bucket().Root())
 	if err := w.visit(root); err != nil {
 		return err
 	}
-	return w.tree(root, true)
+	return w.checkTree(root, true)
 }
 
-func (w *walk) bad(id uint64, format string, args ...any) error {
+func (w *pageWalk) damage(id uint64, format string, args ...any) error {
 	return &storage.DamageError{Record: fmt.Sprintf("page %d of the file", id), Err: fmt.Errorf(format, args...)}
 }
 
-// visit marks a page, and refuses one that is reached twice or is not there.
-func (w *walk) visit(id uint64) error {
+// visit marks a page as used, and rejects one that is used twice or does not
+// exist.
+func (w *pageWalk) visit(id uint64) error {
 	if id < 2 || id >= w.pages {
-		return w.bad(id, "it is used, and the file has %d pages", w.pages)
+		return w.damage(id, "page is used but the file has only %d pages", w.pages)
 	}
 	if w.seen[id/64]&(1<<(id%64)) != 0 {
-		return w.bad(id, "it is used twice")
+		return w.damage(id, "page is used twice")
 	}
 	w.seen[id/64] |= 1 << (id % 64)
 	return nil
 }
 
-// A page is the content of a page, with the pages that belong to it.
+// A page is the header and the data of a page, including its overflow pages.
 type page struct {
 	id    uint64
 	flags uint16
@@ -67,53 +68,54 @@ type page struct {
 	data  []byte
 }
 
-func (w *walk) read(id uint64) (page, error) {
+func (w *pageWalk) read(id uint64) (page, error) {
 	head := make([]byte, pageHeader)
 	if _, err := w.f.ReadAt(head, int64(id)*w.size); err != nil {
 		return page{}, err
 	}
-	p := header(head)
+	p := parseHeader(head)
 	over := uint64(binary.NativeEndian.Uint32(head[12:]))
 	switch {
 	case binary.NativeEndian.Uint64(head) != id:
-		return p, w.bad(id, "it says that it is another page")
+		return p, w.damage(id, "page has the ID of another page")
 	case p.flags != branchPage && p.flags != leafPage:
-		return p, w.bad(id, "it is neither branch nor leaf")
+		return p, w.damage(id, "page is neither branch nor leaf")
 	case over >= w.pages-id:
-		return p, w.bad(id, "it is longer than the file")
+		return p, w.damage(id, "page is longer than the file")
 	case p.flags == branchPage && p.count == 0:
-		return p, w.bad(id, "it is an empty branch")
+		return p, w.damage(id, "branch page is empty")
 	}
 	p.id, p.data = id, make([]byte, int64(over+1)*w.size)
 	if _, err := w.f.ReadAt(p.data, int64(id)*w.size); err != nil {
 		return p, err
 	}
 	if pageHeader+p.count*elementSize > len(p.data) {
-		return p, w.bad(id, "it has more elements than space")
+		return p, w.damage(id, "too many elements")
 	}
 	return p, nil
 }
 
-func header(b []byte) page {
+func parseHeader(b []byte) page {
 	e := binary.NativeEndian
 	return page{flags: e.Uint16(b[8:]), count: int(e.Uint16(b[10:]))}
 }
 
-// tree checks the tree under page id. Only the root has buckets in its leaves.
-func (w *walk) tree(id uint64, root bool) error {
+// checkTree checks the tree under page id. Only the root has buckets in its
+// leaves.
+func (w *pageWalk) checkTree(id uint64, root bool) error {
 	p, err := w.read(id)
 	if err != nil {
 		return err
 	}
 	if p.flags == leafPage {
-		return w.leaf(p, root)
+		return w.checkLeaf(p, root)
 	}
 	children := make([]uint64, p.count)
 	for i := range children {
 		at := pageHeader + i*elementSize
-		pos, ksize := u32(p.data, at), u32(p.data, at+4)
+		pos, ksize := readUint32(p.data, at), readUint32(p.data, at+4)
 		if int64(at)+int64(pos)+int64(ksize) > int64(len(p.data)) {
-			return w.bad(id, "element %d is outside", i)
+			return w.damage(id, "element %d is outside", i)
 		}
 		children[i] = binary.NativeEndian.Uint64(p.data[at+8:])
 		if err := w.visit(children[i]); err != nil {
@@ -121,11 +123,11 @@ func (w *walk) tree(id uint64, root bool) error {
 		}
 	}
 	for i, child := range children {
-		if err := w.tree(child, root); err != nil {
+		if err := w.checkTree(child, root); err != nil {
 			return err
 		}
 		// All leaves of a tree are equally deep: after one leaf come leaves.
-		if i == 0 && !w.leaves && !root {
+		if i == 0 && !w.checksLeaves && !root {
 			first, err := w.read(child)
 			if err != nil || first.flags == leafPage {
 				return err
@@ -135,23 +137,23 @@ func (w *walk) tree(id uint64, root bool) error {
 	return nil
 }
 
-// leaf checks the elements of a leaf.
-func (w *walk) leaf(p page, root bool) error {
-	if !w.leaves && !root {
+// checkLeaf checks the elements of a leaf.
+func (w *pageWalk) checkLeaf(p page, root bool) error {
+	if !w.checksLeaves && !root {
 		return nil
 	}
 	for i := range p.count {
 		at := pageHeader + i*elementSize
-		flags, pos, ksize, vsize := u32(p.data, at), u32(p.data, at+4), u32(p.data, at+8), u32(p.data, at+12)
+		flags, pos, ksize, vsize := readUint32(p.data, at), readUint32(p.data, at+4), readUint32(p.data, at+8), readUint32(p.data, at+12)
 		start := int64(at) + int64(pos) + int64(ksize)
 		if end := start + int64(vsize); ksize > bbolt.MaxKeySize || end > int64(len(p.data)) {
-			return w.bad(p.id, "element %d is outside", i)
+			return w.damage(p.id, "element %d is outside", i)
 		}
 		switch isBucket := flags&bucketFlag != 0; {
 		case isBucket != root:
-			return w.bad(p.id, "element %d is of a wrong kind", i)
+			return w.damage(p.id, "element %d has the wrong kind", i)
 		case isBucket:
-			if err := w.bucket(p, p.data[start:start+int64(vsize)]); err != nil {
+			if err := w.checkBucket(p, p.data[start:start+int64(vsize)]); err != nil {
 				return err
 			}
 		}
@@ -159,29 +161,30 @@ func (w *walk) leaf(p page, root bool) error {
 	return nil
 }
 
-// bucket checks a bucket, which is a tree of its own or a small leaf in place.
-func (w *walk) bucket(p page, v []byte) error {
+// checkBucket checks a bucket, which is a tree of its own or a small inline
+// leaf.
+func (w *pageWalk) checkBucket(p page, v []byte) error {
 	if len(v) < bucketSize {
-		return w.bad(p.id, "a bucket is cut short")
+		return w.damage(p.id, "bucket is truncated")
 	}
 	if root := binary.NativeEndian.Uint64(v); root != 0 {
 		if err := w.visit(root); err != nil {
 			return err
 		}
-		return w.tree(root, false)
+		return w.checkTree(root, false)
 	}
 	v = v[bucketSize:]
 	if len(v) < pageHeader {
-		return w.bad(p.id, "a bucket in place is cut short")
+		return w.damage(p.id, "inline bucket is truncated")
 	}
-	in := header(v)
+	in := parseHeader(v)
 	in.id, in.data = p.id, v
 	if in.flags != leafPage || pageHeader+in.count*elementSize > len(v) {
-		return w.bad(p.id, "a bucket in place makes no sense")
+		return w.damage(p.id, "inline bucket is malformed")
 	}
 	inner := *w
-	inner.leaves = true
-	return inner.leaf(in, false)
+	inner.checksLeaves = true
+	return inner.checkLeaf(in, false)
 }
 
-func u32(b []byte, at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
+func readUint32(b []byte, at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }

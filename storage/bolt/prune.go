@@ -12,25 +12,27 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// How long things are kept after they have ended, and how many of them.
+// Retention times after the end of a record, and the maximum number of records
+// per bucket.
 const (
-	keepKeys = 72 * time.Hour
-	keepDone = 7 * 24 * time.Hour
-	keepMost = 100_000
+	keyRetention  = 72 * time.Hour
+	doneRetention = 7 * 24 * time.Hour
+	maxKept       = 100_000
 )
 
-// One transaction of Prune looks at scanChunk records and forgets pruneChunk.
+// One transaction of Prune reads at excess scanChunk records and deletes at excess
+// pruneChunk.
 const (
 	pruneChunk = 500
 	scanChunk  = 5000
 )
 
-// Prune forgets what is older than its retention. It does so in small
-// transactions, so that others do not wait for it.
+// Prune deletes records whose retention time is over at now. It uses small
+// transactions, so that other operations do not wait for it.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	p := pruner{now: now}
-	for _, stage := range []func(*batch, *prunedBucket) error{p.ages, p.entries, p.rows, p.turns} {
-		var at prunedBucket
+	for _, stage := range []func(*batch, *pruneCursor) error{p.pruneKeys, p.pruneEntries, p.pruneRows, p.pruneTurns} {
+		var at pruneCursor
 		for !at.done {
 			next := at
 			err := s.do(ctx, "prune", pruneChunk*256, func(b *batch) error {
@@ -46,38 +48,38 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// A pruner knows what is too old.
+// A pruner deletes the records that are too old at now.
 type pruner struct{ now time.Time }
 
-// A prunedBucket is how far a stage has come.
-type prunedBucket struct {
-	from []byte
+// A pruneCursor is the progress of a stage.
+type pruneCursor struct {
+	next []byte
 	done bool
 }
 
-// A retention is what becomes of a record.
+// A retention is the decision about a record.
 type retention int
 
 const (
-	keep retention = iota
-	forget
-	stop // it and all that follow are too young
+	retain retention = iota
+	remove
+	stop // this record and all later ones are too young
 )
 
-// walk judges the records of a bucket from where p stands on, and returns the
-// keys of those to forget.
-func (p *prunedBucket) walk(b *batch, bucket string, judge func(k, content []byte, err error) retention) [][]byte {
+// scan classifies the records of a bucket from the position of p on, and
+// returns the keys of those to delete.
+func (p *pruneCursor) scan(b *batch, bucket string, classify func(k, content []byte, err error) retention) [][]byte {
 	var keys [][]byte
 	c := b.bucket(bucket).Cursor()
-	k, v := c.Seek(p.from)
+	k, v := c.Seek(p.next)
 	for n := 0; k != nil; k, v = c.Next() {
 		if n++; n > scanChunk || len(keys) == pruneChunk {
-			p.from = bytes.Clone(k)
+			p.next = bytes.Clone(k)
 			return keys
 		}
 		content, err := checkChecksum(bucket, k, v)
-		switch judge(k, content, err) {
-		case forget:
+		switch classify(k, content, err) {
+		case remove:
 			keys = append(keys, bytes.Clone(k))
 		case stop:
 			p.done = true
@@ -88,24 +90,25 @@ func (p *prunedBucket) walk(b *batch, bucket string, judge func(k, content []byt
 	return keys
 }
 
-// over is the highest id of a bucket that is one too many.
-func over(b *batch, bucket string) uint64 {
+// maxExcessID returns the highest ID of a bucket that exceeds the maximum
+// number of records.
+func maxExcessID(b *batch, bucket string) uint64 {
 	last := b.bucket(bucket).Sequence()
-	return last - min(last, keepMost)
+	return last - min(last, maxKept)
 }
 
-func (p pruner) ages(b *batch, at *prunedBucket) error {
-	cutoff := p.now.Add(-keepKeys).UnixNano()
+func (p pruner) pruneKeys(b *batch, at *pruneCursor) error {
+	cutoff := p.now.Add(-keyRetention).UnixNano()
 	var seen [][]byte
-	keys := at.walk(b, bAges, func(_, content []byte, err error) retention {
+	keys := at.scan(b, bAges, func(_, content []byte, err error) retention {
 		if err != nil || len(content) < 8 {
-			return keep // Verify names it
+			return retain // Verify reports it
 		}
 		if int64(binary.BigEndian.Uint64(content)) >= cutoff {
 			return stop
 		}
 		seen = append(seen, bytes.Clone(content[8:]))
-		return forget
+		return remove
 	})
 	for i, k := range keys {
 		if err := b.delete(bAges, k); err != nil {
@@ -118,20 +121,20 @@ func (p pruner) ages(b *batch, at *prunedBucket) error {
 	return nil
 }
 
-func (p pruner) entries(b *batch, at *prunedBucket) error {
-	cutoff, most := p.now.Add(-keepDone), over(b, bEntries)
-	keys := at.walk(b, bEntries, func(k, content []byte, err error) retention {
+func (p pruner) pruneEntries(b *batch, at *pruneCursor) error {
+	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bEntries)
+	keys := at.scan(b, bEntries, func(k, content []byte, err error) retention {
 		var e inbox.Entry
 		if err != nil || json.Unmarshal(content, &e) != nil {
-			return keep // Verify names it
+			return retain // Verify reports it
 		}
-		switch tooMany := keyID(k) <= most; {
+		switch tooMany := keyID(k) <= excess; {
 		case e.State == inbox.Done && (tooMany || e.Ended.Before(cutoff)):
-			return forget
+			return remove
 		case !tooMany && !e.Accepted.Before(cutoff):
 			return stop
 		}
-		return keep
+		return retain
 	})
 	for _, k := range keys {
 		if err := b.delete(bEntries, k); err != nil {
@@ -141,22 +144,22 @@ func (p pruner) entries(b *batch, at *prunedBucket) error {
 	return nil
 }
 
-func (p pruner) rows(b *batch, at *prunedBucket) error {
-	cutoff, most := p.now.Add(-keepDone), over(b, bRows)
+func (p pruner) pruneRows(b *batch, at *pruneCursor) error {
+	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bRows)
 	dead := make(map[uint64]bool)
-	keys := at.walk(b, bRows, func(k, content []byte, err error) retention {
+	keys := at.scan(b, bRows, func(k, content []byte, err error) retention {
 		var r outbox.Row
 		if err != nil || json.Unmarshal(content, &r) != nil {
-			return keep // Verify names it
+			return retain // Verify reports it
 		}
-		switch tooMany := keyID(k) <= most; {
+		switch tooMany := keyID(k) <= excess; {
 		case r.Terminal() && (tooMany || r.Settled.Before(cutoff)):
 			dead[keyID(k)] = r.DeadLetter()
-			return forget
+			return remove
 		case !tooMany && !r.Created.Before(cutoff):
 			return stop
 		}
-		return keep
+		return retain
 	})
 	for _, k := range keys {
 		if err := b.delete(bRows, k); err != nil {
@@ -168,26 +171,26 @@ func (p pruner) rows(b *batch, at *prunedBucket) error {
 		if err := b.delete(bDead, k); err != nil {
 			return err
 		}
-		b.dead--
+		b.deadRows--
 	}
 	return nil
 }
 
-func (p pruner) turns(b *batch, at *prunedBucket) error {
-	cutoff, most := p.now.Add(-keepDone), over(b, bEntries)
-	keys := at.walk(b, bTurns, func(_, content []byte, err error) retention {
+func (p pruner) pruneTurns(b *batch, at *pruneCursor) error {
+	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bEntries)
+	keys := at.scan(b, bTurns, func(_, content []byte, err error) retention {
 		var t turnRecord
 		if err != nil || json.Unmarshal(content, &t) != nil {
-			return keep // Verify names it
+			return retain // Verify reports it
 		}
-		tooMany := len(t.Entries) > 0 && uint64(slices.Max(t.Entries)) <= most
+		tooMany := len(t.Entries) > 0 && uint64(slices.Max(t.Entries)) <= excess
 		switch {
 		case !t.Ended.IsZero() && (tooMany || t.Ended.Before(cutoff)):
-			return forget
+			return remove
 		case !tooMany && !t.Began.Before(cutoff):
 			return stop
 		}
-		return keep
+		return retain
 	})
 	for _, k := range keys {
 		if err := b.delete(bTurns, k); err != nil {

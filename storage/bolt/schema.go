@@ -1,5 +1,5 @@
 package bolt
 
-// SchemaNow is the schema that this program writes, and the newest that it can
-// read.
-func SchemaNow() int { return schemaNow() }
+// SchemaNow returns the version of the schema that this program writes. It is
+// the newest one that the program can read.
+func SchemaNow() int { return currentSchema() }

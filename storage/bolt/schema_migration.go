@@ -12,25 +12,25 @@ import (
 	"hermesd/storage"
 )
 
-// firstSchema is the schema with which the program was first released.
+// firstSchema is the schema version of the first release.
 const firstSchema = 1
 
-// A migration brings a file from one schema to the next.
+// A migration converts a file from one schema version to the next.
 type migration struct {
 	name string
 	run  func(tx *bbolt.Tx) error
 }
 
-// migrations are the steps from firstSchema on, one per schema.
+// migrations returns the migrations from firstSchema on, one per version.
 func migrations() []migration {
 	return []migration{
-		{"a ledger of model calls and what context engines keep", withBuckets(bCalls, bEngines)},
-		{"scheduled prompts and their slots", withBuckets(bJobs, bSlots)},
+		{"add model calls and engine states", createBuckets(bCalls, bEngines)},
+		{"add jobs and occurrences", createBuckets(bJobs, bOccurrences)},
 	}
 }
 
-// withBuckets is a migration that makes buckets.
-func withBuckets(names ...string) func(*bbolt.Tx) error {
+// createBuckets returns a migration that creates buckets.
+func createBuckets(names ...string) func(*bbolt.Tx) error {
 	return func(tx *bbolt.Tx) error {
 		var errs []error
 		for _, name := range names {
@@ -41,13 +41,13 @@ func withBuckets(names ...string) func(*bbolt.Tx) error {
 	}
 }
 
-func schemaNow() int { return firstSchema + len(migrations()) }
+func currentSchema() int { return firstSchema + len(migrations()) }
 
-// schemaOf reads the schema of a file. It is kept as plain text, so that later
-// versions can change how everything else is kept.
-func schemaOf(db *bbolt.DB, path string) (int, error) {
+// readSchema reads the schema version of a file. It is stored as plain text, so
+// that later versions can change the format of everything else.
+func readSchema(db *bbolt.DB, path string) (int, error) {
 	var text string
-	err := guarded(func() error {
+	err := recoverPanics(func() error {
 		return db.View(func(tx *bbolt.Tx) error {
 			if b := tx.Bucket([]byte(bMeta)); b != nil {
 				text = string(b.Get([]byte(keySchema)))
@@ -60,10 +60,10 @@ func schemaOf(db *bbolt.DB, path string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, &storage.DamageError{Record: "the file", Err: errors.New("it does not say which schema it has: it is not a file of ours")}
+		return 0, &storage.DamageError{Record: "the file", Err: errors.New("no schema version: not a hermesd store")}
 	}
-	if n > schemaNow() {
-		return 0, &storage.NewerError{Path: path, Have: n, Know: schemaNow()}
+	if n > currentSchema() {
+		return 0, &storage.NewerError{Path: path, Have: n, Know: currentSchema()}
 	}
 	return n, nil
 }
@@ -72,17 +72,17 @@ func setSchema(tx *bbolt.Tx, n int) error {
 	return tx.Bucket([]byte(bMeta)).Put([]byte(keySchema), []byte(strconv.Itoa(n)))
 }
 
-// migrate runs the steps that a file with schema have lacks, each in its own
-// transaction, after a backup beside the file.
+// migrate runs the migrations that a file of schema have lacks, each in its own
+// transaction, after a backup next to the file.
 func migrate(db *bbolt.DB, path string, have int, chain []migration) error {
 	if have-firstSchema >= len(chain) {
 		return nil
 	}
 	if err := backup(db, fmt.Sprintf("%s.schema%d.bak", path, have)); err != nil {
-		return fmt.Errorf("back it up before the migration: %w", err)
+		return fmt.Errorf("back up before the migration: %w", err)
 	}
 	for i, m := range chain[have-firstSchema:] {
-		err := guarded(func() error {
+		err := recoverPanics(func() error {
 			return db.Update(func(tx *bbolt.Tx) error {
 				if err := m.run(tx); err != nil {
 					return err
@@ -97,7 +97,7 @@ func migrate(db *bbolt.DB, path string, have int, chain []migration) error {
 	return nil
 }
 
-// backup copies the file to path, whole or not at all.
+// backup copies the file to path, completely or not at all.
 func backup(db *bbolt.DB, path string) error {
 	tmp := path + ".new"
 	err := db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(tmp, 0o600) })

@@ -12,7 +12,7 @@ import (
 	"hermesd/storage/bolt"
 )
 
-func schema(t *testing.T, db *bbolt.DB) string {
+func schemaOf(t *testing.T, db *bbolt.DB) string {
 	t.Helper()
 	var text string
 	ok(t, db.View(func(tx *bbolt.Tx) error {
@@ -22,23 +22,23 @@ func schema(t *testing.T, db *bbolt.DB) string {
 	return text
 }
 
-func old(t *testing.T) (*bbolt.DB, string) {
+func firstReleaseStore(t *testing.T) (*bbolt.DB, string) {
 	t.Helper()
 	dir := t.TempDir()
 	s := open(t, dir)
-	talk(t, s, "lane", "s1", 0)
+	runTurn(t, s, "lane", "s1", 0)
 	ok(t, s.Close())
-	db := must[*bbolt.DB](t)(bbolt.Open(file(dir), 0o600, nil))
+	db := must[*bbolt.DB](t)(bbolt.Open(storePath(dir), 0o600, nil))
 	t.Cleanup(func() { ok(t, db.Close()) })
-	ok(t, db.Update(func(tx *bbolt.Tx) error { // as the first release wrote it
+	ok(t, db.Update(func(tx *bbolt.Tx) error { // the format of the first release
 		return errors.Join(tx.DeleteBucket([]byte("calls")), tx.DeleteBucket([]byte("engines")), tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("1")))
 	}))
-	return db, file(dir)
+	return db, storePath(dir)
 }
 
-func TestAFileOfTheFirstReleaseIsBroughtUpToDate(t *testing.T) {
+func TestMigrationFromFirstRelease(t *testing.T) {
 	t.Parallel()
-	db, path := old(t)
+	db, path := firstReleaseStore(t)
 	ok(t, db.Close())
 	s := open(t, filepath.Dir(path))
 	defer func() { ok(t, s.Close()) }()
@@ -53,17 +53,17 @@ func TestAFileOfTheFirstReleaseIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-func mark(name string) bolt.Migration {
+func createBucket(name string) bolt.Migration {
 	return bolt.Migration{Name: name, Run: func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket([]byte(name))
 		return err
 	}}
 }
 
-func TestMigrationsRunInOrderAfterABackup(t *testing.T) {
+func TestMigrationsRunInOrderAfterBackup(t *testing.T) {
 	t.Parallel()
-	db, path := old(t)
-	first, second, third := mark("first"), mark("second"), mark("third")
+	db, path := firstReleaseStore(t)
+	first, second, third := createBucket("first"), createBucket("second"), createBucket("third")
 	needs := second.Run
 	second.Run = func(tx *bbolt.Tx) error {
 		if tx.Bucket([]byte("first")) == nil {
@@ -72,37 +72,37 @@ func TestMigrationsRunInOrderAfterABackup(t *testing.T) {
 		return needs(tx)
 	}
 	ok(t, bolt.Migrate(db, path, 1, []bolt.Migration{first, second}))
-	if got := schema(t, db); got != "3" {
+	if got := schemaOf(t, db); got != "3" {
 		t.Errorf("schema %s, want 3", got)
 	}
 	ok(t, bolt.Migrate(db, path, 3, []bolt.Migration{first, second}))
 	ok(t, bolt.Migrate(db, path, 3, []bolt.Migration{first, second, third}))
-	if got := schema(t, db); got != "4" {
+	if got := schemaOf(t, db); got != "4" {
 		t.Errorf("schema %s, want 4", got)
 	}
 	kept := must[*bbolt.DB](t)(bbolt.Open(path+".schema1.bak", 0o600, nil))
 	defer func() { ok(t, kept.Close()) }()
-	if got := schema(t, kept); got != "1" {
+	if got := schemaOf(t, kept); got != "1" {
 		t.Errorf("the backup has schema %s, want 1", got)
 	}
 }
 
-func TestAMigrationThatFailsLeavesTheFileAsItWas(t *testing.T) {
+func TestFailedMigrationChangesNothing(t *testing.T) {
 	t.Parallel()
-	db, path := old(t)
+	db, path := firstReleaseStore(t)
 	broken := bolt.Migration{Name: "broken", Run: func(tx *bbolt.Tx) error {
 		return errors.Join(tx.DeleteBucket([]byte("entries")), errors.New("no"))
 	}}
-	err := bolt.Migrate(db, path, 1, []bolt.Migration{mark("first"), broken})
+	err := bolt.Migrate(db, path, 1, []bolt.Migration{createBucket("first"), broken})
 	if err == nil || !strings.Contains(err.Error(), "schema 3 (broken)") {
 		t.Fatalf("got %v, want the step named", err)
 	}
-	if got := schema(t, db); got != "2" {
+	if got := schemaOf(t, db); got != "2" {
 		t.Errorf("schema %s, want 2: the first step is done", got)
 	}
 	ok(t, db.View(func(tx *bbolt.Tx) error {
 		if tx.Bucket([]byte("entries")) == nil {
-			return errors.New("half of the broken step is there")
+			return errors.New("part of the failed step is stored")
 		}
 		return nil
 	}))

@@ -14,15 +14,15 @@ import (
 	"hermesd/storage"
 )
 
-// A sessionRecord is a session as it is stored. Titled is a title that was set
-// from outside while a turn may have been working with an older record.
+// A sessionRecord is a session as it is stored. TitleOverride is a title that
+// was set from outside while a turn may have been working with an older record.
 type sessionRecord struct {
 	session.Record
-	Titled     string `json:"titled,omitempty"`
-	TitledAuto bool   `json:"titled_auto,omitempty"` // see session.Record.TitleAuto
+	TitleOverride     string `json:"titled,omitempty"`
+	TitleOverrideAuto bool   `json:"titled_auto,omitempty"`
 }
 
-// A migratedKey says what a key became when its chat moved.
+// A migratedKey records what a session key became when its chat migrated.
 type migratedKey struct {
 	Key  session.Key  `json:"key"`
 	From chat.Address `json:"from"`
@@ -30,8 +30,8 @@ type migratedKey struct {
 }
 
 var (
-	errNoSession = session.ErrNotFound
-	errGap       = errors.New("the transcript is not whole")
+	errNoSession     = session.ErrNotFound
+	errTranscriptGap = errors.New("transcript has a gap")
 )
 
 func (r reader) session(id session.ID) (rec sessionRecord, ok bool, err error) {
@@ -39,38 +39,38 @@ func (r reader) session(id session.ID) (rec sessionRecord, ok bool, err error) {
 	return rec, ok, err
 }
 
-// shown is the record as callers see it.
-func (r sessionRecord) shown() session.Record {
+// effective returns the record as callers see it.
+func (r sessionRecord) effective() session.Record {
 	rec := r.Record
-	if r.Titled != "" {
-		rec.Title, rec.TitleAuto = r.Titled, r.TitledAuto
+	if r.TitleOverride != "" {
+		rec.Title, rec.TitleAuto = r.TitleOverride, r.TitleOverrideAuto
 	}
 	return rec
 }
 
-// resolve follows a key to what it became when its chat moved.
-func (r reader) resolve(k session.Key, at chat.Address) (session.Key, chat.Address, error) {
-	for range 8 { // a chat that moves in circles ends somewhere
+// resolveKey follows a key and its address through the migrations of its chat.
+func (r reader) resolveKey(k session.Key, at chat.Address) (session.Key, chat.Address, error) {
+	for range 8 { // a cycle of migrations ends somewhere
 		var m migratedKey
-		ok, err := r.load(bMoved, []byte(k), &m)
+		ok, err := r.load(bMigratedKeys, []byte(k), &m)
 		if err != nil || !ok {
 			return k, at, err
 		}
 		k = m.Key
-		if moved, ok := readdress(at, m.From, m.To); ok {
+		if moved, ok := migrateAddress(at, m.From, m.To); ok {
 			at = moved
 		}
 	}
 	return k, at, nil
 }
 
-// current returns the id to which a key points, "" if to none.
-func (r reader) current(k session.Key) (session.ID, error) {
+// currentID returns the session ID to which a key points, "" if to none.
+func (r reader) currentID(k session.Key) (session.ID, error) {
 	id, err := r.get(bCurrent, []byte(k))
 	if err != nil || id != nil {
 		return session.ID(id), err
 	}
-	k, _, err = r.resolve(k, chat.Address{})
+	k, _, err = r.resolveKey(k, chat.Address{})
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func (r reader) current(k session.Key) (session.ID, error) {
 	return session.ID(id), err
 }
 
-// putSession stores a record, and its place among the recent ones.
+// putSession stores a record and its position among the recent sessions.
 func (b *batch) putSession(rec sessionRecord) error {
 	old, ok, err := b.session(rec.ID)
 	if err != nil && !isDamage(err) {
@@ -95,17 +95,17 @@ func (b *batch) putSession(rec sessionRecord) error {
 	return b.save(bSessions, []byte(rec.ID), rec)
 }
 
-// openSession stores a session that is not stored yet, and makes its key point
-// to it; with point also if it is stored already. A key that points to a session
-// which began later stays: a turn that was under way while somebody asked for a
-// new session does not undo that.
-func (b *batch) openSession(o session.Creation, point bool) error {
+// createSession stores a session that is not stored yet and makes its key point
+// to it; with makeCurrent it does the latter even if the session exists. A key
+// that points to a session which was created isNewer is not changed: a turn that
+// was running when a user asked for a new session does not undo that.
+func (b *batch) createSession(o session.Creation, makeCurrent bool) error {
 	_, ok, err := b.session(o.Record.ID)
 	if err != nil {
 		return err
 	}
 	rec := o.Record
-	if rec.Key, rec.Address, err = b.resolve(rec.Key, rec.Address); err != nil {
+	if rec.Key, rec.Address, err = b.resolveKey(rec.Key, rec.Address); err != nil {
 		return err
 	}
 	if !ok {
@@ -117,50 +117,50 @@ func (b *batch) openSession(o session.Creation, point bool) error {
 			return err
 		}
 	}
-	if ok && !point {
+	if ok && !makeCurrent {
 		return nil
 	}
-	id, err := b.current(rec.Key)
+	id, err := b.currentID(rec.Key)
 	if err != nil {
 		return err
 	}
 	cur, ok, err := b.session(id)
-	later := ok && cur.Created.After(rec.Created) && !cur.Created.After(b.now) // else the clock was set back
-	if err != nil || later {
+	isNewer := ok && cur.Created.After(rec.Created) && !cur.Created.After(b.now) // otherwise the clock was set back
+	if err != nil || isNewer {
 		return err
 	}
 	return b.put(bCurrent, []byte(rec.Key), []byte(rec.ID))
 }
 
-// Session returns the session to which key points.
+// Session returns the current session of key; ok is false if there is none.
 func (s *Store) Session(ctx context.Context, key session.Key) (rec session.Record, ok bool, err error) {
 	err = s.view(ctx, "session of "+string(key), func(r reader) error {
-		id, err := r.current(key)
+		id, err := r.currentID(key)
 		if err != nil || id == "" {
 			return err
 		}
 		var stored sessionRecord
 		stored, ok, err = r.session(id)
-		rec = stored.shown()
+		rec = stored.effective()
 		return err
 	})
 	return rec, ok && err == nil, err
 }
 
-// SessionByID returns one record.
+// SessionByID returns one record; ok is false if there is none.
 func (s *Store) SessionByID(ctx context.Context, id session.ID) (rec session.Record, ok bool, err error) {
 	err = s.view(ctx, "session "+string(id), func(r reader) error {
 		var stored sessionRecord
 		var err error
 		stored, ok, err = r.session(id)
-		rec = stored.shown()
+		rec = stored.effective()
 		return err
 	})
 	return rec, ok && err == nil, err
 }
 
-// Prompt returns the frozen prompt of a session, byte for byte as it was
-// stored.
+// Prompt returns the cached prompt of a session, byte for byte as it was
+// stored, or session.ErrNotFound.
 func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, error) {
 	var prompt json.RawMessage
 	err := s.view(ctx, "prompt of "+string(id), func(r reader) error {
@@ -174,7 +174,8 @@ func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, err
 	return prompt, err
 }
 
-// Engine returns what the context engine of a session had kept, nil for nothing.
+// Engine returns the stored state of the context engine of a session, nil if
+// there is none.
 func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, error) {
 	var state json.RawMessage
 	err := s.view(ctx, "engine of "+string(id), func(r reader) error {
@@ -185,8 +186,8 @@ func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, err
 	return state, err
 }
 
-// Transcript returns the rows of a session's transcript from index from on, byte
-// for byte as they were stored. A session that is not open has none.
+// Transcript returns the active messages of a session from index from on, byte
+// for byte as they were stored. A session that does not exist has none.
 func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
 	err := s.view(ctx, "transcript of "+string(id), func(r reader) error {
@@ -200,8 +201,8 @@ func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json
 	return rows, err
 }
 
-// Rows returns the rows with the numbers of span, active or archived, as far as
-// there are any.
+// Rows returns the messages with the numbers in span, active or archived, as
+// far as they exist.
 func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
 	err := s.view(ctx, "transcript of "+string(id), func(r reader) error {
@@ -215,8 +216,8 @@ func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]j
 	return rows, err
 }
 
-// Calls returns the records of a session's ledger from number from on, as far as
-// they are kept.
+// Calls returns the records of the ledger of a session from number from on, as
+// far as they are still stored.
 func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
 	var calls []json.RawMessage
 	err := s.view(ctx, "ledger of "+string(id), func(r reader) error {
@@ -243,7 +244,7 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 	k, v := c.Seek(transcriptKey(id, from))
 	for ; from < to; from++ {
 		if !bytes.HasPrefix(k, prefix) || len(k) != len(prefix)+4 || binary.BigEndian.Uint32(k[len(prefix):]) != uint32(from) {
-			return nil, &storage.DamageError{Record: recordName(bTranscripts, transcriptKey(id, from)), Err: errGap}
+			return nil, &storage.DamageError{Record: recordName(bTranscripts, transcriptKey(id, from)), Err: errTranscriptGap}
 		}
 		content, err := checkChecksum(bTranscripts, k, v)
 		if err != nil {
@@ -255,9 +256,9 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 	return rows, nil
 }
 
-// Sessions returns the records of all sessions, the one that was used last
-// first, at most max (0: all). Records that cannot be read are left out; Verify
-// names them.
+// Sessions returns the records of all sessions, the most recently used first,
+// at most max (0: no limit). Records that cannot be read are omitted; Verify
+// reports them.
 func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error) {
 	var recs []session.Record
 	err := s.view(ctx, "sessions", func(r reader) error {
@@ -273,15 +274,15 @@ func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error)
 			if err != nil {
 				return err
 			}
-			recs = append(recs, rec.shown())
+			recs = append(recs, rec.effective())
 		}
 		return nil
 	})
 	return recs, err
 }
 
-// SetTitle names a session for a person. A turn that is under way does not undo
-// it.
+// SetTitle sets the title of a session on behalf of a user; "" removes it. A
+// running turn does not undo it.
 func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
 		rec, ok, err := b.session(id)
@@ -291,7 +292,7 @@ func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error
 		if !ok {
 			return errNoSession
 		}
-		rec.Titled, rec.TitledAuto = title, false
+		rec.TitleOverride, rec.TitleOverrideAuto = title, false
 		if title == "" {
 			rec.Title, rec.TitleAuto = "", false
 		}
@@ -299,8 +300,8 @@ func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error
 	})
 }
 
-// SuggestTitle names a session that no person has named, and reports whether it
-// did.
+// SuggestTitle sets the title of a session that has none from a user, and
+// reports whether it did.
 func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error) {
 	set := false
 	err := s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
@@ -312,16 +313,16 @@ func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (
 		if !ok {
 			return errNoSession
 		}
-		if now := rec.shown(); title == "" || now.Title != "" && !now.TitleAuto {
+		if now := rec.effective(); title == "" || now.Title != "" && !now.TitleAuto {
 			return nil
 		}
-		rec.Titled, rec.TitledAuto, set = title, true, true
+		rec.TitleOverride, rec.TitleOverrideAuto, set = title, true, true
 		return b.putSession(rec)
 	})
 	return set && err == nil, err
 }
 
-// Value returns a small value kept under key, nil if there is none.
+// Value returns the small value stored under key, nil if there is none.
 func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
 	var v []byte
 	err := s.view(ctx, "value "+key, func(r reader) error {
@@ -332,7 +333,7 @@ func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
 	return v, err
 }
 
-// SetValue keeps a small value under key; nil forgets it.
+// SetValue stores a small value under key; nil deletes it.
 func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 	v = bytes.Clone(v)
 	return s.do(ctx, "value "+key, 64+len(v), func(b *batch) error {
@@ -343,6 +344,6 @@ func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 	})
 }
 
-func wrongLength(id session.ID, have, want int) error {
-	return fmt.Errorf("%w: transcript of %s has %d rows, not %d", inbox.ErrConflict, id, have, want)
+func lengthError(id session.ID, have, want int) error {
+	return fmt.Errorf("%w: transcript of %s has %d messages, want %d", inbox.ErrConflict, id, have, want)
 }

@@ -15,24 +15,24 @@ import (
 	"hermesd/storage"
 )
 
-// A turnRecord is what is kept of a turn, from its first claim until long after
-// its end.
+// A turnRecord is the stored record of a turn. It exists from the first claim
+// until the retention time after the end.
 type turnRecord struct {
 	ID    string     `json:"id"`
 	Lane  inbox.Lane `json:"lane"`
-	Epoch uint64     `json:"epoch,omitempty"` // of the claim; 0: nobody has it
+	Epoch uint64     `json:"epoch,omitempty"` // epoch of the claim; 0: not claimed
 	Lease time.Time  `json:"lease,omitzero"`
-	// Steps is how many steps are kept, and Crashed how many of them were there
-	// at the last crash.
-	Steps    int             `json:"steps,omitempty"`
-	Crashed  int             `json:"crashed,omitempty"`
-	Entries  []inbox.ID      `json:"entries"`
-	Rows     []outbox.ID     `json:"rows,omitempty"`
-	Previews []outbox.ID     `json:"previews,omitempty"` // those that are not taken back
-	Began    time.Time       `json:"began"`
-	Ended    time.Time       `json:"ended,omitzero"`
-	Trace    json.RawMessage `json:"trace,omitempty"`
-	Session  session.ID      `json:"session,omitempty"` // to which its commit belonged
+	// Steps is the number of stored steps, StepsAtCrash their number at the
+	// last crash.
+	Steps        int             `json:"steps,omitempty"`
+	StepsAtCrash int             `json:"crashed,omitempty"`
+	Entries      []inbox.ID      `json:"entries"`
+	Rows         []outbox.ID     `json:"rows,omitempty"`
+	Previews     []outbox.ID     `json:"previews,omitempty"` // previews that were not deleted
+	Began        time.Time       `json:"began"`
+	Ended        time.Time       `json:"ended,omitzero"`
+	Trace        json.RawMessage `json:"trace,omitempty"`
+	Session      session.ID      `json:"session,omitempty"` // session of its commit
 }
 
 func (r reader) turn(id string) (t turnRecord, ok bool, err error) {
@@ -42,16 +42,15 @@ func (r reader) turn(id string) (t turnRecord, ok bool, err error) {
 
 func (b *batch) saveTurn(t turnRecord) error { return b.save(bTurns, []byte(t.ID), t) }
 
-// newTurn returns a turn of lane with an id that sorts by time and that no
-// other turn has.
+// newTurn returns a turn of lane l with a unique ID that sorts by time.
 func (b *batch) newTurn(l inbox.Lane) turnRecord {
-	b.s.turns++
-	id := fmt.Sprintf("t%011x-%x-%x", b.now.UnixMilli(), b.s.epoch, b.s.turns)
+	b.s.turnCount++
+	id := fmt.Sprintf("t%011x-%x-%x", b.now.UnixMilli(), b.s.epoch, b.s.turnCount)
 	return turnRecord{ID: id, Lane: l, Began: b.now}
 }
 
-// claimedTurn returns the turn of claim c, or inbox.ErrStale if it is not c's any
-// more.
+// claimedTurn returns the turn of claim c, or inbox.ErrStale if c no longer
+// owns it.
 func (b *batch) claimedTurn(c inbox.Claim) (turnRecord, error) {
 	if c.Turn == "" || c.Epoch != b.s.epoch {
 		return turnRecord{}, inbox.ErrStale
@@ -81,8 +80,8 @@ func (r reader) steps(turn string) ([]inbox.Step, error) {
 	return steps, nil
 }
 
-// dropSteps forgets the steps of a turn.
-func (b *batch) dropSteps(t *turnRecord) error {
+// deleteSteps deletes the steps of a turn.
+func (b *batch) deleteSteps(t *turnRecord) error {
 	var keys [][]byte
 	prefix := stepPrefix(t.ID)
 	c := b.bucket(bSteps).Cursor()
@@ -98,7 +97,7 @@ func (b *batch) dropSteps(t *turnRecord) error {
 	return nil
 }
 
-// previews returns the preview rows of t that somebody may see.
+// previews returns the preview rows of t that may be visible on the platform.
 func (r reader) previews(t turnRecord) ([]outbox.Row, error) {
 	var rows []outbox.Row
 	for _, id := range t.Previews {
@@ -114,7 +113,7 @@ func (r reader) previews(t turnRecord) ([]outbox.Row, error) {
 	return rows, nil
 }
 
-// lanes returns the lanes that are not empty, by their oldest entry.
+// lanes returns the lanes that are not empty, ordered by their oldest entry.
 func (r reader) lanes() ([]inbox.Lane, error) {
 	type oldest struct {
 		lane inbox.Lane
@@ -123,7 +122,7 @@ func (r reader) lanes() ([]inbox.Lane, error) {
 	var found []oldest
 	c := r.bucket(bLanes).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		l, id, err := laneOf(k)
+		l, id, err := parseLaneKey(k)
 		if err != nil {
 			return nil, &storage.DamageError{Record: recordName(bLanes, k), Err: err}
 		}
@@ -139,23 +138,23 @@ func (r reader) lanes() ([]inbox.Lane, error) {
 	return lanes, nil
 }
 
-// begin starts a new epoch: claims of processes that are gone expire, and the
+// startEpoch starts a new epoch: claims of earlier processes expire, and the
 // rows that they were sending become uncertain.
-func (s *Store) begin() error {
+func (s *Store) startEpoch() error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		return err
 	}
 	b := s.newBatch(tx)
-	err = guarded(b.beginEpoch)
+	err = recoverPanics(b.beginEpoch)
 	if err == nil {
-		err = guarded(tx.Commit)
+		err = recoverPanics(tx.Commit)
 	}
 	if err != nil {
 		return errors.Join(err, s.rollback(b))
 	}
 	s.commits.Add(1)
-	s.tell(b.damage)
+	s.reportDamage(b.damage)
 	return nil
 }
 
@@ -164,7 +163,7 @@ func (b *batch) beginEpoch() error {
 	if ok, err := b.load(bMeta, []byte(keyStore), &id); err != nil {
 		return err
 	} else if !ok {
-		return &storage.DamageError{Record: "the file", Err: errKey}
+		return &storage.DamageError{Record: "the file", Err: errMalformedKey}
 	}
 	id.Epoch++
 	b.s.epoch = id.Epoch
@@ -177,7 +176,7 @@ func (b *batch) beginEpoch() error {
 	return b.expireAttempts()
 }
 
-// expireClaims lets the entries that were claimed wait again.
+// expireClaims makes the claimed entries wait again.
 func (b *batch) expireClaims() error {
 	type claimed struct {
 		lane inbox.Lane
@@ -186,17 +185,17 @@ func (b *batch) expireClaims() error {
 	var found []claimed
 	c := b.bucket(bLanes).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
-		l, _, err := laneOf(k)
+		l, _, err := parseLaneKey(k)
 		if err != nil {
-			continue // Verify names it
+			continue // Verify reports it
 		}
-		if p, err := placeOf(k, v); err == nil && p.claimed {
+		if p, err := parseLanePosition(k, v); err == nil && p.isClaimed {
 			found = append(found, claimed{l, p})
 		}
 	}
-	under := make(map[string]bool) // turns that were under way
+	running := make(map[string]bool) // turns that were running
 	for _, f := range found {
-		under[f.turn] = true
+		running[f.turn] = true
 	}
 	turns := make(map[string]turnRecord)
 	crashed := make(map[session.Key]bool)
@@ -212,14 +211,14 @@ func (b *batch) expireClaims() error {
 		if !ok {
 			continue
 		}
-		if !e.Exclusive && len(under) <= fewTurns { // with more of them it says nothing of this one
+		if !e.Exclusive && len(running) <= maxSuspectTurns { // with more turns the crash says nothing about this one
 			crashed[e.Session] = true
 		}
 		e.Crashes++
-		if t.Steps > t.Crashed { // it came further than the last time
+		if t.Steps > t.StepsAtCrash { // it made progress since the last crash
 			e.Crashes = 1
 		}
-		e.TurnsAtCrash = len(under)
+		e.TurnsAtCrash = len(running)
 		e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
 		if err := b.putEntry(e, inbox.Claimed); err != nil {
 			return err
@@ -229,7 +228,7 @@ func (b *batch) expireClaims() error {
 		return err
 	}
 	for _, t := range turns {
-		t.Epoch, t.Lease, t.Crashed = 0, time.Time{}, t.Steps
+		t.Epoch, t.Lease, t.StepsAtCrash = 0, time.Time{}, t.Steps
 		if err := b.saveTurn(t); err != nil {
 			return err
 		}
@@ -237,21 +236,21 @@ func (b *batch) expireClaims() error {
 	return nil
 }
 
-// fewTurns is how many turns may have been under way in a crash that is counted
-// for their sessions.
-const fewTurns = 3
+// maxSuspectTurns is the maximum number of turns that were running at a crash
+// which is counted for their sessions.
+const maxSuspectTurns = 3
 
-// countCrashes counts a crash for the sessions in which a turn was under way. A
-// commit of the session begins the count anew.
+// countCrashes counts a crash for the sessions that had a running turn. A
+// commit of the session resets the count.
 func (b *batch) countCrashes(keys map[session.Key]bool) error {
 	for k := range keys {
-		id, err := b.current(k)
+		id, err := b.currentID(k)
 		if err != nil || id == "" {
-			continue // the session is not opened yet
+			continue // the session does not exist yet
 		}
 		rec, ok, err := b.session(id)
 		if err != nil || !ok {
-			continue // Verify names it
+			continue // Verify reports it
 		}
 		rec.Crashes++
 		if err := b.putSession(rec); err != nil {
@@ -261,7 +260,7 @@ func (b *batch) countCrashes(keys map[session.Key]bool) error {
 	return nil
 }
 
-// expiredTurn returns the turn of a claim that expires.
+// expiredTurn returns the turn of an expiring claim, from known if it is there.
 func (b *batch) expiredTurn(known map[string]turnRecord, id string, l inbox.Lane) (turnRecord, error) {
 	if t, ok := known[id]; ok {
 		return t, nil
@@ -273,12 +272,12 @@ func (b *batch) expiredTurn(known map[string]turnRecord, id string, l inbox.Lane
 	return t, err
 }
 
-// turnOrNew returns a turn. One that cannot be read begins again, without what
-// it had done.
+// turnOrNew returns a turn. If it cannot be read, it returns a new one with the
+// same ID and no steps.
 func (b *batch) turnOrNew(id string, l inbox.Lane) (turnRecord, error) {
 	t, ok, err := b.turn(id)
 	if isDamage(err) {
-		err = b.setAside(bTurns, []byte(id), err)
+		err = b.saveDamaged(bTurns, []byte(id), err)
 		ok = false
 	}
 	if err != nil {

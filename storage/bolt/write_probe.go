@@ -6,40 +6,41 @@ import (
 )
 
 const (
-	// recoverEvery is how long after a failed write another one is tried.
-	recoverEvery = time.Second
-	// recoverMost bounds how much that one writes.
-	recoverMost = 1 << 20
+	// probeDelay is the time between a failed write and the write probe.
+	probeDelay = time.Second
+	// maxProbeSize is the maximum number of bytes of a write probe.
+	maxProbeSize = 1 << 20
 )
 
-// keyRecover is where it writes.
-const keyRecover = "recover"
+// keyWriteProbe is the key in bucket values that the write probe uses.
+const keyWriteProbe = "recover"
 
-// noteFailure is note for ops that were not written. The failure stands in Stats
-// until as much as that is written. If nobody else writes, the store tries by
-// itself: whoever waits for it to be well again need not wait for a message.
-func (s *Store) noteFailure(err error, ops ...*op) {
-	s.note(err)
+// recordFailure is recordError for operations that were not written. Stats
+// returns the error until the same amount has been written. If there is no
+// other write, the store writes a probe by itself, so that clients that wait
+// for its recovery need not wait for a message.
+func (s *Store) recordFailure(err error, ops ...*op) {
+	s.recordError(err)
 	for _, o := range ops {
-		s.unwritten = max(s.unwritten, min(o.size, recoverMost))
+		s.probeSize = max(s.probeSize, min(o.size, maxProbeSize))
 	}
-	if s.recovering.CompareAndSwap(false, true) {
-		s.attempt = time.AfterFunc(recoverEvery, s.recover)
+	if s.probeScheduled.CompareAndSwap(false, true) {
+		s.probeTimer = time.AfterFunc(probeDelay, s.probeWrite)
 	}
 }
 
-// recover writes as much as could not be written, and takes it away again.
-func (s *Store) recover() {
-	s.recovering.Store(false) // a failure sets it again
+// probeWrite writes as much as could not be written, and deletes it again.
+func (s *Store) probeWrite() {
+	s.probeScheduled.Store(false) // a failure schedules the next probe
 	ctx := context.Background()
-	err := s.do(ctx, "recover", recoverMost, func(b *batch) error {
-		return b.put(bValues, []byte(keyRecover), make([]byte, s.unwritten))
+	err := s.do(ctx, "recover", maxProbeSize, func(b *batch) error {
+		return b.put(bValues, []byte(keyWriteProbe), make([]byte, s.probeSize))
 	})
 	if err != nil {
-		return // Stats say why
+		return // Stats returns the error
 	}
 	_ = s.do(ctx, "recover", 0, func(b *batch) error {
-		s.unwritten = 0
-		return b.delete(bValues, []byte(keyRecover))
+		s.probeSize = 0
+		return b.delete(bValues, []byte(keyWriteProbe))
 	})
 }

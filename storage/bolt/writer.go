@@ -14,34 +14,35 @@ import (
 	"hermesd/storage"
 )
 
-// ErrClosed says that the store was closed.
-var ErrClosed = errors.New("storage/bolt: the store is closed")
+// ErrClosed is the error of all operations on a closed store.
+var ErrClosed = errors.New("storage/bolt: store is closed")
 
-// An op is one operation that waits for the writer.
+// An op is an operation that waits for the writer.
 type op struct {
 	name string
-	size int // bytes it will write, roughly
-	// run does it in a transaction. It may be called several times, each time in
-	// a new transaction, so it sets its results anew each time. An error after
-	// nothing was written is a refusal.
+	size int // approximate number of bytes it will write
+	// run executes the operation in a transaction. It may be called several
+	// times, each time in a new transaction, so it must reset its results each
+	// time. An error before anything was written is a rejection.
 	run func(b *batch) error
-	// alone, if set, is done instead of run, outside of any transaction.
-	alone func() error
-	taken atomic.Bool // by the writer, or by a caller who does not wait any more
-	done  chan struct{}
-	wrote bool
-	err   error
+	// exclusive, if not nil, is called instead of run, outside of any
+	// transaction.
+	exclusive  func() error
+	isTaken    atomic.Bool // set once, by the writer that runs it or by the caller that gives up
+	done       chan struct{}
+	hasWritten bool
+	err        error
 }
 
-// do hands run to the writer and waits until it is on disk. If ctx ends before
-// the writer has taken it up it never will be.
+// do submits run to the writer and waits until its changes are on disk. If ctx
+// ends before the writer has started it, run is never called.
 func (s *Store) do(ctx context.Context, name string, size int, run func(b *batch) error) error {
 	return s.submit(ctx, &op{name: name, size: size, run: run, done: make(chan struct{})})
 }
 
-// exclusive has the writer call f while it writes nothing.
-func (s *Store) exclusive(ctx context.Context, name string, f func() error) error {
-	return s.submit(ctx, &op{name: name, alone: f, done: make(chan struct{})})
+// runExclusive has the writer call f while no transaction is open.
+func (s *Store) runExclusive(ctx context.Context, name string, f func() error) error {
+	return s.submit(ctx, &op{name: name, exclusive: f, done: make(chan struct{})})
 }
 
 func (s *Store) submit(ctx context.Context, o *op) error {
@@ -49,18 +50,18 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
 	}
-	s.qmu.Lock()
-	if s.closing {
-		s.qmu.Unlock()
+	s.queueMu.Lock()
+	if s.isClosing {
+		s.queueMu.Unlock()
 		return fmt.Errorf("%s: %w", name, ErrClosed)
 	}
-	s.gathered = append(s.gathered, o)
-	s.qmu.Unlock()
+	s.pending = append(s.pending, o)
+	s.queueMu.Unlock()
 	s.signal()
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		if o.taken.CompareAndSwap(false, true) {
+		if o.isTaken.CompareAndSwap(false, true) {
 			return fmt.Errorf("%s: %w", name, context.Cause(ctx))
 		}
 		<-o.done
@@ -78,18 +79,18 @@ func (s *Store) signal() {
 	}
 }
 
-// write is the one goroutine that writes. Close waits for it.
-func (s *Store) write() {
-	defer close(s.written)
+// runWriter is the only goroutine that writes. Close waits for it.
+func (s *Store) runWriter() {
+	defer close(s.writerDone)
 	defer func() {
-		if s.attempt != nil {
-			s.attempt.Stop()
+		if s.probeTimer != nil {
+			s.probeTimer.Stop()
 		}
 	}()
 	debug.SetPanicOnFault(true) // a damaged file must not end the process
 	for range s.wake {
 		for {
-			ops, closing := s.gather()
+			ops, closing := s.takePending()
 			if len(ops) > 0 {
 				s.commit(ops)
 				continue
@@ -102,62 +103,62 @@ func (s *Store) write() {
 	}
 }
 
-// gather takes what waits, up to the size of a batch.
-func (s *Store) gather() (ops []*op, closing bool) {
-	s.qmu.Lock()
-	defer s.qmu.Unlock()
+// takePending returns the pending operations, up to the size of a batch.
+func (s *Store) takePending() (ops []*op, closing bool) {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
 	size := 0
-	for len(s.gathered) > 0 {
-		o := s.gathered[0]
-		if len(ops) > 0 && (size+o.size > s.o.MaxBatch || o.alone != nil || ops[0].alone != nil) {
+	for len(s.pending) > 0 {
+		o := s.pending[0]
+		if len(ops) > 0 && (size+o.size > s.opts.MaxBatch || o.exclusive != nil || ops[0].exclusive != nil) {
 			break
 		}
-		s.gathered = s.gathered[1:]
-		if o.taken.CompareAndSwap(false, true) {
+		s.pending = s.pending[1:]
+		if o.isTaken.CompareAndSwap(false, true) {
 			ops = append(ops, o)
 			size += o.size
 		}
 	}
-	return ops, s.closing
+	return ops, s.isClosing
 }
 
-// commit runs ops in one transaction and answers them. An op that fails
-// half-way is answered and the others run again without it.
+// commit runs ops in one transaction and answers them. An op that fails after
+// it has written is answered, and the others run again without it.
 func (s *Store) commit(ops []*op) {
-	if o := ops[0]; o.alone != nil {
-		o.err = guarded(o.alone)
+	if o := ops[0]; o.exclusive != nil {
+		o.err = recoverPanics(o.exclusive)
 		close(o.done)
 		return
 	}
 	for len(ops) > 0 {
-		failed, err := s.try(ops)
+		failed, err := s.tryCommit(ops)
 		if failed == nil {
 			for _, o := range ops {
-				if err != nil && (o.err == nil || o.wrote) {
+				if err != nil && (o.err == nil || o.hasWritten) {
 					o.err = err
 				}
 				close(o.done)
 			}
 			return
 		}
-		s.noteFailure(failed.err, failed)
+		s.recordFailure(failed.err, failed)
 		ops = slices.DeleteFunc(ops, func(o *op) bool { return o == failed })
 		close(failed.done)
 	}
 }
 
-// try runs ops in one transaction. It returns the op that failed after it had
-// written something, if there is one; then nothing has happened. Else err is
-// what became of the commit.
-func (s *Store) try(ops []*op) (failed *op, err error) {
-	if err := s.ready(); err != nil {
-		s.noteFailure(err, ops...)
+// tryCommit runs ops in one transaction. If an op failed after it had written
+// something, it returns that op, and nothing has been stored. Otherwise err is
+// the result of the commit.
+func (s *Store) tryCommit(ops []*op) (failed *op, err error) {
+	if err := s.ensureOpen(); err != nil {
+		s.recordFailure(err, ops...)
 		return nil, err
 	}
 	began := time.Now()
 	tx, err := s.db.Begin(true)
 	if err != nil {
-		s.noteFailure(err, ops...)
+		s.recordFailure(err, ops...)
 		s.reopenAfterFailure(nil)
 		return nil, err
 	}
@@ -165,12 +166,12 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 	wrote := 0
 	for _, o := range ops {
 		before := b.writes
-		o.err = guarded(func() error { return o.run(b) })
-		o.wrote = b.writes != before
-		if o.wrote {
+		o.err = recoverPanics(func() error { return o.run(b) })
+		o.hasWritten = b.writes != before
+		if o.hasWritten {
 			wrote++
 		}
-		if o.err != nil && o.wrote {
+		if o.err != nil && o.hasWritten {
 			return o, s.rollback(b)
 		}
 	}
@@ -179,47 +180,48 @@ func (s *Store) try(ops []*op) (failed *op, err error) {
 		s.mirror.apply(b)
 		return nil, err
 	}
-	if err := guarded(b.finish); err != nil {
-		s.noteFailure(err, ops...)
+	if err := recoverPanics(b.findHeads); err != nil {
+		s.recordFailure(err, ops...)
 		return nil, errors.Join(err, s.rollback(b))
 	}
 	before := s.backupMeta(tx)
-	if err := guarded(tx.Commit); err != nil {
+	if err := recoverPanics(tx.Commit); err != nil {
 		err = fmt.Errorf("write to disk: %w", err)
-		s.noteFailure(err, ops...)
-		_ = s.rollback(b) // bbolt has done it, unless it panicked
+		s.recordFailure(err, ops...)
+		_ = s.rollback(b) // bbolt has rolled back, unless it panicked
 		s.reopenAfterFailure(before)
 		return nil, err
 	}
 	s.commits.Add(1)
 	s.writes.Add(uint64(wrote))
 	s.mirror.apply(b)
-	s.note(nil)
-	s.measure(tx, began)
-	s.tell(b.damage)
+	s.recordError(nil)
+	s.reportCommit(tx, began)
+	s.reportDamage(b.damage)
 	return nil, nil
 }
 
 // rollback ends a transaction that bbolt has not ended. If bbolt cannot, its
-// locks stay held, and it must not be touched again.
+// locks stay held and it must not be used again.
 func (s *Store) rollback(b *batch) error {
-	err := guarded(func() error {
+	err := recoverPanics(func() error {
 		if b.tx.DB() == nil {
 			return nil
 		}
 		return b.tx.Rollback()
 	})
 	if err != nil {
-		s.broken = fmt.Errorf("the file cannot be used until the daemon is restarted: %w", err)
+		s.broken = fmt.Errorf("store is unusable until the daemon is restarted: %w", err)
 	}
 	return err
 }
 
 var errPanic = errors.New("panic")
 
-// guarded turns a panic into an error: bbolt panics where its pages make no
-// sense, and reading a file that became shorter is a fault.
-func guarded(f func() error) (err error) {
+// recoverPanics calls f and converts a panic to an error: bbolt panics where
+// its pages make no sense, and reading a file that has become shorter is a
+// fault.
+func recoverPanics(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &storage.DamageError{Record: "the file", Err: fmt.Errorf("%w: %v", errPanic, p)}
@@ -228,32 +230,32 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// note keeps the last failure for Stats, until a write succeeds.
-func (s *Store) note(err error) {
+// recordError stores the last error for Stats; nil clears it.
+func (s *Store) recordError(err error) {
 	if err == nil {
-		if s.last.Load() != nil {
-			s.last.Store(nil)
+		if s.lastError.Load() != nil {
+			s.lastError.Store(nil)
 		}
 		return
 	}
 	text := err.Error()
-	s.last.Store(&text)
+	s.lastError.Store(&text)
 }
 
-// measure reports a transaction that was written.
-func (s *Store) measure(tx *bbolt.Tx, began time.Time) {
-	if s.o.OnCommit != nil {
+// reportCommit reports a committed transaction to OnCommit.
+func (s *Store) reportCommit(tx *bbolt.Tx, began time.Time) {
+	if s.opts.OnCommit != nil {
 		stats := tx.Stats()
-		s.o.OnCommit(time.Since(began), stats.GetPageAlloc())
+		s.opts.OnCommit(time.Since(began), stats.GetPageAlloc())
 	}
 }
 
-// tell reports damage that was set aside.
-func (s *Store) tell(damage []error) {
-	if s.o.OnDamage == nil {
+// reportDamage reports damaged records to OnDamage.
+func (s *Store) reportDamage(damage []error) {
+	if s.opts.OnDamage == nil {
 		return
 	}
 	for _, err := range damage {
-		s.o.OnDamage(err)
+		s.opts.OnDamage(err)
 	}
 }

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Package powercut_test takes the power away from the store.
+// Package powercut_test tests the store under simulated power cuts.
 //
-// A store file is only as good as what the disk has at the moment of a power
-// cut, and that is what the last fsync made sure of, plus any part of what was
-// written since. So these tests build bbolt anew, with an fsync that copies the
-// file to a shadow each time: shadow k is what is certain after sync k. Then
-// every acknowledgement is looked up in the shadow of its moment.
+// After a power cut the disk holds what the last fsync made durable, plus any
+// part of what was written since. These tests build bbolt with an fsync that
+// copies the file to a shadow each time: shadow k is the durable state after
+// sync k. Then every acknowledged fact is looked up in the shadow of its
+// moment.
 package powercut_test
 
 import (
@@ -19,14 +19,14 @@ import (
 	"testing"
 )
 
-// The environment of a run on the bbolt that keeps shadows.
+// Environment variables of a run with the bbolt that keeps shadows.
 const (
 	envShadow = "POWERCUT_SHADOW"  // directory of the shadows
 	envFail   = "POWERCUT_FAIL"    // number of the sync that fails
-	envBroken = "POWERCUT_ONE_OLD" // judge by a shadow one sync older than the moment
+	envOneOld = "POWERCUT_ONE_OLD" // check each fact in a shadow that is one sync too old
 )
 
-// fdatasync is what takes the place of bbolt's own.
+// fdatasync is the file that replaces bbolt's own.
 const fdatasync = `package bbolt
 
 import (
@@ -41,7 +41,7 @@ import (
 
 var syncs atomic.Int64
 
-// fdatasync makes the file last, and copies it as it is then.
+// fdatasync syncs the file and copies its state.
 func fdatasync(db *DB) error {
 	dir := os.Getenv("POWERCUT_SHADOW")
 	if dir == "" || !strings.HasSuffix(db.path, "watched.db") {
@@ -67,7 +67,7 @@ func fdatasync(db *DB) error {
 }
 `
 
-// A bench is a copy of this module's build in which files are replaced.
+// A bench is a copy of the build of this module in which files are replaced.
 type bench struct {
 	t       *testing.T
 	dir     string
@@ -78,10 +78,10 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds bbolt anew; not with -short")
+		t.Skip("builds bbolt from source; not with -short")
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skipf("builds bbolt anew and there is no go command: %v", err)
+		t.Skipf("builds bbolt from source and there is no go command: %v", err)
 	}
 	b := &bench{t: t, dir: t.TempDir()}
 	library := filepath.Join(b.dir, "bbolt")
@@ -129,7 +129,7 @@ func (b *bench) change(name, old, next string) {
 		b.t.Fatal(err)
 	}
 	if n := bytes.Count(raw, []byte(old)); n != 1 {
-		b.t.Fatalf("%q stands %d times in %s, want once", old, n, name)
+		b.t.Fatalf("%q occurs %d times in %s, want once", old, n, name)
 	}
 	changed := filepath.Join(b.dir, name)
 	b.write(changed, strings.Replace(string(raw), old, next, 1))
@@ -169,7 +169,7 @@ func (b *bench) pass(test string, env ...string) {
 	}
 }
 
-// fail runs a test that must fail by saying want.
+// fail runs a test that must fail with an output that contains want.
 func (b *bench) fail(want, test string, env ...string) {
 	b.t.Helper()
 	out, passed := b.run(test, env...)
@@ -178,18 +178,18 @@ func (b *bench) fail(want, test string, env ...string) {
 	}
 }
 
-func TestWhatWasAcknowledgedSurvivesAPowerCut(t *testing.T) {
+func TestPowerCutKeepsAcknowledgedFacts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.pass("TestShadows")
-	b.pass("TestASyncThatFails", envFail+"=8")
-	b.pass("TestASyncThatFails", envFail+"=9")
-	b.fail("is not in shadow", "TestShadows", envBroken+"=1")
+	b.pass("TestFailedSync", envFail+"=8")
+	b.pass("TestFailedSync", envFail+"=9")
+	b.fail("is not in shadow", "TestShadows", envOneOld+"=1")
 }
 
-// TestAnEarlyAnswerIsNoticed is the other half of the proof: a store that
+// TestPowerCutDetectsEarlyAnswer proves that the check works: a store that
 // answers before its commit fails the same test.
-func TestAnEarlyAnswerIsNoticed(t *testing.T) {
+func TestPowerCutDetectsEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.change("writer.go",
