@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func system() disk {
-	return disk{lock: flock, sync: (*os.File).Sync, mapped: mapped}
+func systemDisk() disk {
+	return disk{lock: flock, sync: (*os.File).Sync, readMapped: readMapped}
 }
 
 func flock(f *os.File) (held bool, err error) {
@@ -27,13 +27,13 @@ func flock(f *os.File) (held bool, err error) {
 	}
 }
 
-func mapped(f *os.File, n int) ([]byte, error) {
+func readMapped(f *os.File, n int) ([]byte, error) {
 	b, err := unix.Mmap(int(f.Fd()), 0, n, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
-	seen := slices.Clone(b)
-	return seen, unix.Munmap(b)
+	content := slices.Clone(b)
+	return content, unix.Munmap(b)
 }
 
 func syncDir(dir string, sys disk) error {
@@ -46,7 +46,8 @@ func syncDir(dir string, sys disk) error {
 
 func isReadOnly(err error) bool { return errors.Is(err, unix.EROFS) }
 
-// isFull also knows a quota, and a limit on the size of files.
+// isFull reports whether err means a full disk, an exceeded quota or the size
+// limit of files.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }

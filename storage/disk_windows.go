@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-func system() disk {
-	return disk{lock: lockFile, sync: (*os.File).Sync, mapped: mapped}
+func systemDisk() disk {
+	return disk{lock: lockFile, sync: (*os.File).Sync, readMapped: readMapped}
 }
 
-// lockFile locks one byte far behind the end of f, so that its text can still
-// be read.
+// lockFile locks one byte far beyond the end of f, so that the text of f can
+// still be read.
 func lockFile(f *os.File) (held bool, err error) {
 	at := windows.Overlapped{OffsetHigh: 1}
 	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
@@ -22,8 +22,8 @@ func lockFile(f *os.File) (held bool, err error) {
 	return false, err
 }
 
-// mapped reads: a mapping and a file are one thing on Windows.
-func mapped(f *os.File, n int) ([]byte, error) {
+// readMapped reads the file: on Windows a map and a file show the same content.
+func readMapped(f *os.File, n int) ([]byte, error) {
 	b := make([]byte, n)
 	_, err := f.ReadAt(b, 0)
 	return b, err

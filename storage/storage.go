@@ -1,8 +1,9 @@
-// Package storage opens the directory in which everything lives that must
-// survive the process, and holds the errors that every store shares.
+// Package storage opens and locks the home directory and defines the errors
+// that all stores share.
 //
-// One process works in a directory at a time. Who it is stands in the lock
-// file, so that the refusal of a second one can say so.
+// The main type is [Home]. One process uses a directory at a time; its PID is
+// in the lock file, so that the error of a second process can name it. The
+// stores are in the packages below.
 package storage
 
 import (
@@ -16,32 +17,32 @@ import (
 	"time"
 )
 
-// LockName is the name of the lock file in the data directory. The file stays
+// LockName is the name of the lock file in the home directory. The file remains
 // when the process ends; only the lock on it counts.
 const LockName = "hermesd.lock"
 
-// A Home is an open data directory. It is this process's alone until Close.
+// A Home is an open home directory. It belongs to this process until Close.
 type Home struct {
 	path string
 	lock *os.File
 }
 
-// A LockedError says that another process works in the directory.
+// A LockedError says that another process uses the directory or the store.
 type LockedError struct {
-	Path  string    // of the directory
+	Path  string    // the directory or the store file
 	PID   int       // 0 if the lock file does not say
 	Since time.Time // zero if the lock file does not say
 }
 
 func (e *LockedError) Error() string {
-	who := "another process"
+	holder := "another process"
 	if e.PID != 0 {
-		who = fmt.Sprintf("process %d, running since %s,", e.PID, e.Since.Local().Format(time.DateTime))
+		holder = fmt.Sprintf("process %d, running since %s,", e.PID, e.Since.Local().Format(time.DateTime))
 	}
-	return fmt.Sprintf("storage: %s is in use: %s holds %s; stop it, or use --home for another directory", e.Path, who, LockName)
+	return fmt.Sprintf("storage: %s is in use: %s holds %s; stop it, or use --home for another directory", e.Path, holder, LockName)
 }
 
-// A HomeError says that the directory cannot be used, and what to do.
+// A HomeError says why the directory cannot be used, and what to do.
 type HomeError struct {
 	Path   string
 	Reason string
@@ -54,19 +55,19 @@ func (e *HomeError) Error() string {
 
 func (e *HomeError) Unwrap() error { return e.Err }
 
-// A NewerError says that a store was written by a newer version of the program.
+// A NewerError says that a newer version of the program wrote the store.
 type NewerError struct {
 	Path       string
-	Have, Know int // schema versions: the store's, and the newest we know
+	Have, Know int // schema versions: of the store, and the newest that this program supports
 }
 
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("storage: %s has schema %d, this program knows up to %d: it was written by a newer version; install that one, or restore a backup", e.Path, e.Have, e.Know)
 }
 
-// A DamageError says that something stored cannot be read back.
+// A DamageError says that a stored record cannot be read.
 type DamageError struct {
-	Record string // which one: "entry m12", or the file
+	Record string // the record, such as "entry m12", or "the file"
 	Err    error
 }
 
@@ -76,52 +77,52 @@ func (e *DamageError) Error() string {
 
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// Open makes the directory at path if it is not there (mode 0700), checks that
-// its file system can do what a store needs, and takes its lock.
+// Open creates the directory at path if it does not exist (mode 0700), checks
+// that its file system supports what a store needs, and locks it.
 //
-// The error is a *LockedError if another process has it, else a *HomeError.
-func Open(path string) (*Home, error) { return open(path, system()) }
+// The error is a *LockedError if another process has the directory open,
+// otherwise a *HomeError.
+func Open(path string) (*Home, error) { return open(path, systemDisk()) }
 
 func open(path string, sys disk) (*Home, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, &HomeError{path, "no such path", err}
+		return nil, &HomeError{path, "invalid path", err}
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, &HomeError{path, reasonOf(err, "the directory cannot be made"), err}
+		return nil, &HomeError{path, reasonOf(err, "cannot create directory"), err}
 	}
 	lock, err := os.OpenFile(filepath.Join(path, LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, &HomeError{path, reasonOf(err, "the lock file cannot be opened"), err}
+		return nil, &HomeError{path, reasonOf(err, "cannot open lock file"), err}
 	}
 	h := &Home{path: path, lock: lock}
-	if err := h.take(sys); err != nil {
-		_ = lock.Close() // the lock was never ours
+	if err := h.acquire(sys); err != nil {
+		_ = lock.Close() // the first error is returned
 		return nil, err
 	}
 	return h, nil
 }
 
-// A lock that was let go of may be held for a moment still: by a process that is
-// just being started, until it becomes another program.
+// A released lock may be held for another moment by a child process that has
+// not executed its program yet.
 const (
-	lockTries = 10
-	lockRest  = 20 * time.Millisecond
+	lockAttempts   = 10
+	lockRetryDelay = 20 * time.Millisecond
 )
 
-// take locks the directory, says so in the lock file, and probes the file
-// system.
-func (h *Home) take(sys disk) error {
+// acquire locks the directory, checks the file system and writes the lock file.
+func (h *Home) acquire(sys disk) error {
 	held, err := sys.lock(h.lock)
-	for range lockTries {
+	for range lockAttempts {
 		if err != nil || !held {
 			break
 		}
-		time.Sleep(lockRest)
+		time.Sleep(lockRetryDelay)
 		held, err = sys.lock(h.lock)
 	}
 	if err != nil {
-		return &HomeError{h.path, "its file system cannot lock files; use a local disk", err}
+		return &HomeError{h.path, "file system cannot lock files; use a local disk", err}
 	}
 	if held {
 		pid, since := readHolder(h.lock)
@@ -130,12 +131,12 @@ func (h *Home) take(sys disk) error {
 	if err := probe(h.path, sys); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%d\n%s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
+	content := fmt.Sprintf("%d\n%s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	if err := h.lock.Truncate(0); err != nil {
-		return &HomeError{h.path, reasonOf(err, "the lock file cannot be written"), err}
+		return &HomeError{h.path, reasonOf(err, "cannot write lock file"), err}
 	}
-	if _, err := h.lock.WriteAt([]byte(said), 0); err != nil {
-		return &HomeError{h.path, reasonOf(err, "the lock file cannot be written"), err}
+	if _, err := h.lock.WriteAt([]byte(content), 0); err != nil {
+		return &HomeError{h.path, reasonOf(err, "cannot write lock file"), err}
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (h *Home) Path(name ...string) string {
 	return filepath.Join(append([]string{h.path}, name...)...)
 }
 
-// Close gives the directory up. It may be called more than once.
+// Close unlocks the directory. It may be called more than once.
 func (h *Home) Close() error {
 	if err := h.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("unlock %s: %w", h.path, err)
@@ -169,19 +170,21 @@ func readHolder(f *os.File) (pid int, since time.Time) {
 	return pid, since
 }
 
-// reasonOf puts err in words that say what to do, or returns otherwise.
-func reasonOf(err error, otherwise string) string {
+// reasonOf returns the reason for err with a remedy, or fallback for other
+// errors.
+func reasonOf(err error, fallback string) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "it is not writable for this user; change its owner or its mode, or use --home"
+		return "not writable for this user; change its owner or mode, or use --home"
 	case isReadOnly(err):
-		return "its file system is mounted read-only"
+		return "file system is mounted read-only"
 	case isFull(err):
-		return "its file system is full"
+		return "file system is full"
 	}
-	return otherwise
+	return fallback
 }
 
-// NoSpace reports whether err says that a disk is full or cannot be written: the
-// program is well, and goes on by itself when the disk is.
+// NoSpace reports whether err means that a disk is full or read-only: the
+// program itself works, and continues as soon as the disk does. NoSpace(nil) is
+// false.
 func NoSpace(err error) bool { return err != nil && (isFull(err) || isReadOnly(err)) }

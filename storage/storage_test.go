@@ -47,7 +47,7 @@ func open(t *testing.T, path string) *storage.Home {
 	return h
 }
 
-func TestTheDirectoryIsMadeForItsOwnerOnly(t *testing.T) {
+func TestOpenCreatesPrivateDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	h := open(t, path)
 	info, err := os.Stat(path)
@@ -66,7 +66,7 @@ func TestTheDirectoryIsMadeForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestASecondOpenerLearnsWhoHasIt(t *testing.T) {
+func TestOpenNamesHolderOfLock(t *testing.T) {
 	path := t.TempDir()
 	h := open(t, path)
 	_, err := storage.Open(path)
@@ -88,7 +88,7 @@ func TestASecondOpenerLearnsWhoHasIt(t *testing.T) {
 	open(t, path)
 }
 
-func TestAHomeThatIsFreeIsOpenedWithoutWaiting(t *testing.T) {
+func TestOpenOfFreeHomeDoesNotWait(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -105,8 +105,9 @@ func TestAHomeThatIsFreeIsOpenedWithoutWaiting(t *testing.T) {
 	})
 }
 
-// A process that is just being started may hold what its parent has let go of.
-func TestALockThatIsLetGoOfInAMomentIsWaitedFor(t *testing.T) {
+// A child process that has not executed its program yet may hold a lock that
+// its parent has released.
+func TestOpenWaitsForLockReleasedSoon(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		first, err := storage.Open(dir)
@@ -128,7 +129,7 @@ func TestALockThatIsLetGoOfInAMomentIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestALockFileOfADeadProcessIsNoLock(t *testing.T) {
+func TestOpenIgnoresLockFileOfDeadProcess(t *testing.T) {
 	path := t.TempDir()
 	if err := os.WriteFile(filepath.Join(path, storage.LockName), []byte("1\n2020-01-01T00:00:00Z\nand more"), 0o600); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestALockFileOfADeadProcessIsNoLock(t *testing.T) {
 	}
 }
 
-func TestALockFileThatSaysNothingStillLocks(t *testing.T) {
+func TestEmptyLockFileStillLocks(t *testing.T) {
 	path := t.TempDir()
 	open(t, path)
 	for _, text := range []string{"", "x\ny\n", "12", "12\nyesterday\n"} {
@@ -155,7 +156,7 @@ func TestALockFileThatSaysNothingStillLocks(t *testing.T) {
 	}
 }
 
-func TestAFileSystemThatCannotKeepAStoreIsRefused(t *testing.T) {
+func TestOpenRejectsUnsuitableFileSystem(t *testing.T) {
 	no := errors.New("function not implemented")
 	for _, tc := range []struct {
 		name string
@@ -163,7 +164,7 @@ func TestAFileSystemThatCannotKeepAStoreIsRefused(t *testing.T) {
 		want string
 	}{
 		{"no locks", storage.Disk{Lock: func(*os.File) (bool, error) { return false, no }}, "cannot lock"},
-		{"locks that keep nobody out", storage.Disk{Lock: func(*os.File) (bool, error) { return false, nil }}, "cannot lock"},
+		{"locks without effect", storage.Disk{Lock: func(*os.File) (bool, error) { return false, nil }}, "cannot lock"},
 		{"no fsync", storage.Disk{Sync: func(*os.File) error { return no }}, "cannot fsync"},
 		{"no fsync of directories", storage.Disk{Sync: func(f *os.File) error {
 			if info, err := f.Stat(); err == nil && info.IsDir() {
@@ -171,8 +172,8 @@ func TestAFileSystemThatCannotKeepAStoreIsRefused(t *testing.T) {
 			}
 			return nil
 		}}, "cannot fsync a directory"},
-		{"no mappings", storage.Disk{Mapped: func(*os.File, int) ([]byte, error) { return nil, no }}, "cannot map"},
-		{"mappings that lag", storage.Disk{Mapped: func(_ *os.File, n int) ([]byte, error) { return make([]byte, n), nil }}, "cannot map"},
+		{"no mappings", storage.Disk{ReadMapped: func(*os.File, int) ([]byte, error) { return nil, no }}, "cannot map"},
+		{"stale mappings", storage.Disk{ReadMapped: func(_ *os.File, n int) ([]byte, error) { return make([]byte, n), nil }}, "cannot map"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := t.TempDir()
@@ -181,12 +182,12 @@ func TestAFileSystemThatCannotKeepAStoreIsRefused(t *testing.T) {
 			if !errors.As(err, &home) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Fatalf("got %v, want a *storage.HomeError that says %q", err, tc.want)
 			}
-			open(t, path) // the refusal has let the lock go
+			open(t, path) // the failed Open has released the lock
 		})
 	}
 }
 
-func TestAHomeThatCannotBeWrittenIsRefused(t *testing.T) {
+func TestOpenRejectsUnwritableHome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestAHomeThatCannotBeWrittenIsRefused(t *testing.T) {
 		}
 		return
 	}
-	// Nothing is closed to root, so another user tries.
+	// Root can write everywhere, so another user tries.
 	exe := filepath.Join(t.TempDir(), "child")
 	raw, err := os.ReadFile(os.Args[0])
 	if err == nil {

@@ -240,7 +240,7 @@ func TestAHomeThatIsSomebodyElsesIsNamedAtTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refuses(t, "it is not writable for this user", program, home, as)
+	refuses(t, "not writable for this user", program, home, as)
 }
 
 func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
@@ -253,7 +253,7 @@ func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.fill()
-	refuses(t, "its file system is full", "hermesd", d.dir, nil)
+	refuses(t, "file system is full", "hermesd", d.dir, nil)
 	d.free()
 	remount := func(flags uintptr) {
 		if err := unix.Mount("", d.dir, "", unix.MS_REMOUNT|flags, "size=24m"); err != nil {
@@ -261,7 +261,7 @@ func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
 		}
 	}
 	remount(unix.MS_RDONLY)
-	refuses(t, "its file system is mounted read-only", "hermesd", d.dir, nil)
+	refuses(t, "file system is mounted read-only", "hermesd", d.dir, nil)
 	remount(0)
 	c := settle(t, d.dir, 1, "")
 	if err := c.Start(c.Context()); err != nil {
