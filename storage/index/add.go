@@ -9,7 +9,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Doc is one row of a session's transcript, to be found by its text.
+// A Doc is one row of a transcript with its searchable text.
 type Doc struct {
 	Row  int
 	Role Role
@@ -17,17 +17,17 @@ type Doc struct {
 	Text string
 }
 
-// A Progress says how far a session is indexed.
+// A Progress is the state of a session in the index.
 type Progress struct {
-	Start   int       // the first active row, when it was indexed last
+	Start   int       // first active row at the last update
 	Next    int       // rows before this one are indexed
-	Updated time.Time // when the session was used last, then
+	Updated time.Time // last use of the session at the last update
 }
 
-// Progress returns how far the session is indexed; ok is false if it is not in
-// the index.
+// Progress returns the state of a session in the index; ok is false if it is
+// not indexed.
 func (x *Index) Progress(ctx context.Context, id session.ID) (m Progress, ok bool, err error) {
-	err = x.use("search index", func(_, write *sql.DB) error {
+	err = x.withDB("read search index", func(_, write *sql.DB) error {
 		var at int64
 		err := write.QueryRowContext(ctx, "SELECT start, next, updated FROM sessions WHERE id = ?", string(id)).Scan(&m.Start, &m.Next, &at)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -39,30 +39,31 @@ func (x *Index) Progress(ctx context.Context, id session.ID) (m Progress, ok boo
 	return m, ok, err
 }
 
-// Add indexes rows of the session r, says who may see it, and that all rows
-// before next are indexed: all of this or nothing. Rows that are indexed
-// already stay as they are. Those in drop are forgotten.
+// Add indexes rows of the session r and stores its visibility and its progress,
+// in one transaction: all rows before next are then indexed. Rows that are
+// already indexed do not change. Rows in drop are removed. Add does nothing for
+// a session that was removed by Forget.
 func (x *Index) Add(ctx context.Context, r session.Record, docs []Doc, next int, drop ...session.Span) error {
-	return x.use("add to the search index", func(_, write *sql.DB) error {
+	return x.withDB("add to search index", func(_, write *sql.DB) error {
 		return inTx(ctx, write, func(tx *sql.Tx) error {
-			if x.forgotten(r.ID) { // asked inside: Delete comes before or after
+			if x.isForgotten(r.ID) { // inside the transaction: a concurrent Delete runs before or after it
 				return nil
 			}
-			n, g, err := place(ctx, tx, r, next)
+			n, g, err := upsertSession(ctx, tx, r, next)
 			if err != nil {
 				return err
 			}
 			for _, s := range drop {
-				if err := forget(ctx, tx, "s = ? AND row >= ? AND row < ?", n, s.From, s.To); err != nil {
+				if err := deleteDocs(ctx, tx, "s = ? AND row >= ? AND row < ?", n, s.From, s.To); err != nil {
 					return err
 				}
 			}
-			return insert(ctx, tx, n, g, docs)
+			return insertDocs(ctx, tx, n, g, docs)
 		})
 	})
 }
 
-func insert(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
+func insertDocs(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
 	if len(docs) == 0 {
 		return nil
 	}
@@ -96,18 +97,18 @@ func insert(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fts.ExecContext(ctx, id, who, words(text)); err != nil {
+		if _, err := fts.ExecContext(ctx, id, who, indexText(text)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// place stores what is known of a session, and returns its number and that of
-// its group. A group whose chat has moved keeps its number.
-func place(ctx context.Context, tx *sql.Tx, r session.Record, next int) (n, g int64, err error) {
+// upsertSession stores the record of a session, and returns its number and that
+// of its group. A group whose chat has migrated keeps its number.
+func upsertSession(ctx context.Context, tx *sql.Tx, r session.Record, next int) (n, g int64, err error) {
 	want := groupOf(r)
-	at := []any{string(want.platform), want.account, want.scope, want.room, want.owner, want.shared}
+	at := []any{string(want.platform), want.account, want.scope, want.chat, want.owner, want.shared}
 	err = tx.QueryRowContext(ctx, "SELECT n, g FROM sessions WHERE id = ?", string(r.ID)).Scan(&n, &g)
 	known := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -138,8 +139,8 @@ func place(ctx context.Context, tx *sql.Tx, r session.Record, next int) (n, g in
 	return n, g, err
 }
 
-// forget takes the docs that fit out of the index.
-func forget(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
+// deleteDocs removes the docs that match a condition.
+func deleteDocs(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM fts WHERE rowid IN (SELECT id FROM docs WHERE "+where+")", args...); err != nil {
 		return err
 	}
@@ -147,11 +148,11 @@ func forget(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
 	return err
 }
 
-// Delete forgets a session. One that is not there is no error.
+// Delete removes a session. It is not an error if the session is not indexed.
 func (x *Index) Delete(ctx context.Context, id session.ID) error {
-	return x.use("delete from the search index", func(_, write *sql.DB) error {
+	return x.withDB("delete from search index", func(_, write *sql.DB) error {
 		return inTx(ctx, write, func(tx *sql.Tx) error {
-			if err := forget(ctx, tx, "s = (SELECT n FROM sessions WHERE id = ?)", string(id)); err != nil {
+			if err := deleteDocs(ctx, tx, "s = (SELECT n FROM sessions WHERE id = ?)", string(id)); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", string(id))
@@ -160,9 +161,9 @@ func (x *Index) Delete(ctx context.Context, id session.ID) error {
 	})
 }
 
-// Sessions returns the ids of all sessions that are in the index.
+// Sessions returns the IDs of all indexed sessions.
 func (x *Index) Sessions(ctx context.Context) (ids []session.ID, err error) {
-	err = x.use("search index", func(read, _ *sql.DB) error {
+	err = x.withDB("list indexed sessions", func(read, _ *sql.DB) error {
 		rows, err := read.QueryContext(ctx, "SELECT id FROM sessions")
 		if err != nil {
 			return err
@@ -190,4 +191,4 @@ func roleNumber(r Role) int {
 	return 2
 }
 
-func roleOf(n int) Role { return [...]Role{User, Assistant, Tool}[min(max(n, 0), 2)] }
+func roleFromNumber(n int) Role { return [...]Role{User, Assistant, Tool}[min(max(n, 0), 2)] }

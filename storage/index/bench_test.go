@@ -13,8 +13,8 @@ import (
 	"hermesd/storage/index"
 )
 
-// corpus makes messages of about 80 bytes, three in ten of them Chinese, whose
-// words are as unevenly frequent as those of a language.
+// corpus returns messages of about 80 bytes, three in ten of them Chinese, with
+// the word frequencies of a natural language.
 func corpus(seed uint64, n int) (texts []string, bytes int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	common := rand.NewZipf(r, 1.1, 4, 50_000)
@@ -36,7 +36,7 @@ func corpus(seed uint64, n int) (texts []string, bytes int) {
 	return texts, bytes
 }
 
-// word is an invented word; frequent ones are short.
+// word returns an invented word; frequent ones are short.
 func word(n uint64) string {
 	var b []byte
 	for ; n > 0 || len(b) < 3; n /= 20 {
@@ -48,23 +48,23 @@ func word(n uint64) string {
 	return string(b)
 }
 
-// indexed is an index of n messages in sessions of 500.
-func indexed(t testing.TB, n int) (x *index.Index, path string, bytes int, took time.Duration) {
+// indexMessages returns an index of n messages in sessions of 500.
+func indexMessages(t testing.TB, n int) (x *index.Index, path string, bytes int, took time.Duration) {
 	path = filepath.Join(t.TempDir(), "search.db")
 	x = open(t, path)
-	w := newWorld()
+	w := newFakeStore()
 	texts, bytes := corpus(1, n)
 	for i := 0; i < n; i += 500 {
 		r := dm(fmt.Sprintf("s%05d", i/500), "1")
 		r.Updated = noon.Add(time.Duration(i) * time.Minute)
-		w.say(r, texts[i:min(i+500, n)]...)
+		w.add(r, texts[i:min(i+500, n)]...)
 	}
 	began := time.Now()
-	catchUp(t, follow(x, w))
+	catchUp(t, newFollower(x, w))
 	return x, path, bytes, time.Since(began)
 }
 
-func size(t testing.TB, path string) (n int64) {
+func fileSize(t testing.TB, path string) (n int64) {
 	for _, end := range []string{"", "-wal"} {
 		if i, err := os.Stat(path + end); err == nil {
 			n += i.Size()
@@ -73,33 +73,34 @@ func size(t testing.TB, path string) (n int64) {
 	return n
 }
 
-func TestSizeAndSpeed(t *testing.T) {
-	x, path, bytes, took := indexed(t, 10_000)
+func TestIndexSizeAndSpeed(t *testing.T) {
+	x, path, bytes, took := indexMessages(t, 10_000)
 	rate := float64(10_000) / took.Seconds()
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ratio := float64(size(t, path)) / float64(bytes)
-	t.Logf("%.0f messages a second; the index is %.2f times the text", rate, ratio)
+	ratio := float64(fileSize(t, path)) / float64(bytes)
+	t.Logf("%.0f messages per second; the index is %.2f times the text", rate, ratio)
 	if rate < 500 || ratio > 4 {
-		t.Errorf("%.0f messages a second, want 500; the index is %.2f times the text, want 4 at most", rate, ratio)
+		t.Errorf("%.0f messages per second, want 500; the index is %.2f times the text, want at most 4", rate, ratio)
 	}
 }
 
 func BenchmarkIndex100k(b *testing.B) {
 	for b.Loop() {
-		x, path, bytes, took := indexed(b, 100_000)
+		x, path, bytes, took := indexMessages(b, 100_000)
 		if err := x.Close(); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(100_000/took.Seconds(), "messages/s")
-		b.ReportMetric(float64(size(b, path))/float64(bytes), "size/text")
+		b.ReportMetric(float64(fileSize(b, path))/float64(bytes), "size/text")
 	}
 }
 
-// BenchmarkCommit is one message and its answer, indexed as a turn is committed.
+// BenchmarkCommit measures the indexing of one message and its answer after a
+// turn.
 func BenchmarkCommit(b *testing.B) {
-	x := fresh(b)
+	x := newIndex(b)
 	texts, _ := corpus(1, 1000)
 	n := 0
 	for b.Loop() {
@@ -114,7 +115,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	x, _, _, _ := indexed(b, 100_000)
+	x, _, _, _ := indexMessages(b, 100_000)
 	texts, _ := corpus(1, 100_000)
 	pick := func(i int) string { return strings.Fields(texts[i])[0] }
 	queries := map[string][]string{"common": {"wbabcbac", "w" + word(0), "w" + word(1)}, "two characters": {}, "any word": {}, "two words": {}}

@@ -2,5 +2,5 @@ package index
 
 import "golang.org/x/text/unicode/norm"
 
-// Searchable reports whether text has anything that can be searched for.
-func Searchable(text string) bool { return len(tokens(norm.NFC.String(text))) > 0 }
+// Searchable reports whether text contains anything that can be searched for.
+func Searchable(text string) bool { return len(tokenize(norm.NFC.String(text))) > 0 }

@@ -14,42 +14,45 @@ import (
 
 // A Source is the store that is indexed.
 type Source interface {
-	// Sessions returns records, the one that was used last first, at most max (0: all).
+	// Sessions returns the records of all sessions, the most recently used
+	// first, at most max (0: no limit).
 	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	// Rows returns the rows with the numbers of span, active or archived.
+	// Rows returns the rows with the numbers in span, active or archived.
 	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
 }
 
-// chunk is how many rows are read and indexed together.
-const chunk = 250
+// chunkRows is the number of rows that are read and indexed together.
+const chunkRows = 250
 
-// recent is how many sessions a pass looks at before it believes that nothing
-// older has changed.
-const recent = 32
+// recentSessions is the number of sessions that an update checks before it
+// assumes that no older one has changed.
+const recentSessions = 32
 
-// A Follower rests after a failure, longer each time.
+// The delay after a failure starts at minRetryDelay and doubles up to
+// maxRetryDelay.
 const (
-	retryFirst = 10 * time.Second
-	retryLast  = time.Hour
+	minRetryDelay = 10 * time.Second
+	maxRetryDelay = time.Hour
 )
 
-// A Follower keeps an Index like its Source. It is behind by one pass, and after
-// a crash it goes on where it was.
+// A Follower keeps an Index up to date with its Source. The index is at most
+// one update behind, and after a crash the Follower continues where it was. Run
+// or CatchUp may run in one goroutine at a time; Wake may be called from any.
 type Follower struct {
-	x    *Index
-	from Source
-	own  string
-	log  *zap.Logger
-	wake chan struct{}
+	x       *Index
+	source  Source
+	ownTool string
+	log     *zap.Logger
+	wake    chan struct{}
 }
 
-// NewFollower returns a Follower that leaves out the results of the tool own,
-// which would only find what was found before.
+// NewFollower returns a Follower that omits calls and results of the tool own,
+// the search tool, which would only repeat earlier results.
 func NewFollower(x *Index, from Source, own string, log *zap.Logger) *Follower {
-	return &Follower{x: x, from: from, own: own, log: log.Named("index"), wake: make(chan struct{}, 1)}
+	return &Follower{x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1)}
 }
 
-// Wake says that something was committed. It never waits.
+// Wake tells the Follower that something was committed. It never blocks.
 func (f *Follower) Wake() {
 	select {
 	case f.wake <- struct{}{}:
@@ -57,84 +60,85 @@ func (f *Follower) Wake() {
 	}
 }
 
-// Run indexes until ctx ends: first all that is missing, then what commits
-// bring. It rests as long as it works, so that turns find the processor free.
+// Run updates the index until ctx ends: first everything that is missing, then
+// after each Wake. It pauses for as long as it works, so that turns find the
+// processor idle.
 func (f *Follower) Run(ctx context.Context) {
-	whole, rest := true, retryFirst
+	all, delay := true, minRetryDelay
 	for {
 		began := time.Now()
-		n, err := f.pass(ctx, whole, true)
-		var again <-chan time.Time
+		n, err := f.update(ctx, all, true)
+		var retry <-chan time.Time
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			f.log.Warn("the search index is behind", zap.Error(err))
-			whole, again = true, time.After(rest)
-			rest = min(2*rest, retryLast)
+			f.log.Warn("cannot update search index", zap.Error(err))
+			all, retry = true, time.After(delay)
+			delay = min(2*delay, maxRetryDelay)
 		default:
-			if whole && n > 0 {
-				f.log.Info("the search index is up to date", zap.Int("messages", n), zap.Duration("took", time.Since(began)))
+			if all && n > 0 {
+				f.log.Info("search index updated", zap.Int("messages", n), zap.Duration("took", time.Since(began)))
 			}
-			whole, rest = false, retryFirst
+			all, delay = false, minRetryDelay
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-again:
+		case <-retry:
 		case <-f.wake:
-			whole = whole || f.x.Damaged()
+			all = all || f.x.Damaged()
 		}
 	}
 }
 
-// CatchUp indexes all that is missing, without rests, and returns how many
-// messages that were. It must not run beside Run.
-func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.pass(ctx, true, false) }
+// CatchUp indexes everything that is missing, without pauses, and returns the
+// number of indexed messages. It must not run at the same time as Run.
+func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(ctx, true, false) }
 
-// pass looks at the sessions that were used last, or at all.
-func (f *Follower) pass(ctx context.Context, whole, gently bool) (int, error) {
+// update updates the recently used sessions or, with all, every session.
+func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) {
 	if f.x.Damaged() {
 		if err := f.x.Reset(); err != nil {
 			return 0, err
 		}
-		whole = true
+		all = true
 	}
-	total, most := 0, recent
-	if whole {
-		most = 0
+	total, limit := 0, recentSessions
+	if all {
+		limit = 0
 	}
-	var bad error // of the first session that could not be read; the others go on
+	var firstErr error // error of the first unreadable session; the others continue
 	for {
-		recs, err := f.from.Sessions(ctx, most)
+		recs, err := f.source.Sessions(ctx, limit)
 		if err != nil {
 			return total, err
 		}
 		stale := 0
-		for i := len(recs) - 1; i >= 0; i-- { // the newest get the greatest numbers
-			n, changed, err := f.session(ctx, recs[i], gently)
+		for i := len(recs) - 1; i >= 0; i-- { // the newest get the highest numbers
+			n, changed, err := f.updateSession(ctx, recs[i], throttle)
 			if total += n; ctx.Err() != nil || errors.Is(err, ErrDamaged) {
 				return total, err
 			}
-			if bad == nil {
-				bad = err
+			if firstErr == nil {
+				firstErr = err
 			}
 			if changed {
 				stale = max(stale, i+1)
 			}
 		}
-		if most == 0 {
-			return total, errors.Join(bad, f.sweep(ctx, recs))
+		if limit == 0 {
+			return total, errors.Join(firstErr, f.deleteMissing(ctx, recs))
 		}
-		if len(recs) < most || stale < len(recs) {
-			return total, bad
+		if len(recs) < limit || stale < len(recs) {
+			return total, firstErr
 		}
-		most *= 8
+		limit *= 8
 	}
 }
 
-// sweep forgets sessions that the store does not have any more.
-func (f *Follower) sweep(ctx context.Context, recs []session.Record) error {
+// deleteMissing removes the sessions that no longer exist in the store.
+func (f *Follower) deleteMissing(ctx context.Context, recs []session.Record) error {
 	have := make(map[session.ID]bool, len(recs))
 	for _, r := range recs {
 		have[r.ID] = true
@@ -148,15 +152,15 @@ func (f *Follower) sweep(ctx context.Context, recs []session.Record) error {
 	return err
 }
 
-// session brings one session up to date.
-func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (n int, changed bool, err error) {
+// updateSession updates one session.
+func (f *Follower) updateSession(ctx context.Context, r session.Record, throttle bool) (n int, changed bool, err error) {
 	m, ok, err := f.x.Progress(ctx, r.ID)
 	if err != nil {
 		return 0, false, err
 	}
 	end := r.Start + r.Messages
 	if ok && (m.Next > end || m.Start > r.Start || m.Updated.After(r.Updated)) {
-		// The store was put back to an earlier time.
+		// The store was restored to an earlier state.
 		if err := f.x.Delete(ctx, r.ID); err != nil {
 			return 0, true, err
 		}
@@ -165,11 +169,11 @@ func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (
 	if ok && m.Next == end && m.Start == r.Start && m.Updated.Equal(r.Updated) {
 		return 0, false, nil
 	}
-	j := job{f: f, r: r, reader: reader{own: f.own}, gently: gently}
-	j.drop = gone(r, m)
-	for _, s := range shown(r, m.Next) {
-		for from := s.From; from < s.To; from += chunk {
-			if err := j.rows(ctx, session.Span{From: from, To: min(from+chunk, s.To)}); err != nil {
+	j := sessionUpdate{f: f, r: r, reader: reader{ownTool: f.ownTool}, throttle: throttle}
+	j.drop = superseded(r, m)
+	for _, s := range visibleRows(r, m.Next) {
+		for from := s.From; from < s.To; from += chunkRows {
+			if err := j.rows(ctx, session.Span{From: from, To: min(from+chunkRows, s.To)}); err != nil {
 				return j.n, true, err
 			}
 		}
@@ -177,15 +181,15 @@ func (f *Follower) session(ctx context.Context, r session.Record, gently bool) (
 	return j.n, true, f.x.Add(ctx, r, nil, end, j.drop...)
 }
 
-// gone is what a compaction has copied: rows that were active and are neither
-// active nor archived now.
-func gone(r session.Record, m Progress) []session.Span {
+// superseded returns the rows that a compaction has copied: rows that were
+// active and are neither active nor archived now.
+func superseded(r session.Record, m Progress) []session.Span {
 	if m.Start >= r.Start {
 		return nil
 	}
 	var out []session.Span
 	from, to := m.Start, min(m.Next, r.Start)
-	for _, a := range r.Archive { // in order: each stands behind the one before
+	for _, a := range r.Archive { // in ascending order
 		if a.To <= from || a.From >= to {
 			continue
 		}
@@ -200,8 +204,8 @@ func gone(r session.Record, m Progress) []session.Span {
 	return out
 }
 
-// shown are the rows from next on that are archived or active.
-func shown(r session.Record, next int) []session.Span {
+// visibleRows returns the rows from next on that are archived or active.
+func visibleRows(r session.Record, next int) []session.Span {
 	var out []session.Span
 	for _, s := range append(r.Archive[:len(r.Archive):len(r.Archive)], session.Span{From: r.Start, To: r.Start + r.Messages}) {
 		if s.From = max(s.From, next); s.From < s.To {
@@ -211,27 +215,27 @@ func shown(r session.Record, next int) []session.Span {
 	return out
 }
 
-// A job is the work on one session.
-type job struct {
-	f      *Follower
-	r      session.Record
-	reader reader
-	drop   []session.Span
-	gently bool
-	n      int
+// A sessionUpdate is the update of one session.
+type sessionUpdate struct {
+	f        *Follower
+	r        session.Record
+	reader   reader
+	drop     []session.Span
+	throttle bool
+	n        int
 }
 
-func (j *job) rows(ctx context.Context, s session.Span) error {
+func (j *sessionUpdate) rows(ctx context.Context, s session.Span) error {
 	began := time.Now()
-	rows, err := j.f.from.Rows(ctx, j.r.ID, s)
+	rows, err := j.f.source.Rows(ctx, j.r.ID, s)
 	if err != nil {
-		return fmt.Errorf("rows %d to %d of %s: %w", s.From, s.To, j.r.ID, err)
+		return fmt.Errorf("read rows %d to %d of %s: %w", s.From, s.To, j.r.ID, err)
 	}
 	docs := make([]Doc, 0, len(rows))
 	for i, row := range rows {
 		role, text, err := j.reader.read(row)
 		if err != nil {
-			j.f.log.Warn("a message cannot be searched", zap.String("session", string(j.r.ID)), zap.Int("row", s.From+i), zap.Error(err))
+			j.f.log.Warn("cannot index message", zap.String("session", string(j.r.ID)), zap.Int("row", s.From+i), zap.Error(err))
 			continue
 		}
 		docs = append(docs, Doc{Row: s.From + i, Role: role, Time: j.r.Updated, Text: text})
@@ -241,7 +245,7 @@ func (j *job) rows(ctx context.Context, s session.Span) error {
 	}
 	j.drop = nil
 	j.n += len(docs)
-	if !j.gently {
+	if !j.throttle {
 		return nil
 	}
 	select {

@@ -29,18 +29,18 @@ func catchUp(t testing.TB, f *index.Follower) int {
 	return n
 }
 
-func TestAFollowerIndexesWhatIsNew(t *testing.T) {
-	x, w := fresh(t), newWorld()
-	f := follow(x, w)
-	w.say(dm("a", "1"), "the apple", "the pear")
-	w.say(dm("b", "2"), "the plum")
+func TestFollowerIndexesNewMessages(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
+	f := newFollower(x, w)
+	w.add(dm("a", "1"), "the apple", "the pear")
+	w.add(dm("b", "2"), "the plum")
 	if n := catchUp(t, f); n != 3 {
 		t.Errorf("%d messages were indexed, want 3", n)
 	}
 	if n := catchUp(t, f); n != 0 {
 		t.Errorf("%d messages were indexed again", n)
 	}
-	w.say(dm("a", "1"), "the cherry")
+	w.add(dm("a", "1"), "the cherry")
 	if n := catchUp(t, f); n != 1 {
 		t.Errorf("%d messages were indexed, want 1", n)
 	}
@@ -49,26 +49,26 @@ func TestAFollowerIndexesWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestACompactionLeavesEachMessageFoundOnce(t *testing.T) {
-	x, w := fresh(t), newWorld()
-	f := follow(x, w)
-	w.say(dm("a", "1"), "apple zero", "apple one", "apple two", "apple three", "apple four")
+func TestCompactionKeepsMessagesFoundOnce(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
+	f := newFollower(x, w)
+	w.add(dm("a", "1"), "apple zero", "apple one", "apple two", "apple three", "apple four")
 	catchUp(t, f)
-	w.compact("a", 1, 3, "in short: fruit") // 0 and 3, 4 are copied to 5, 7, 8
+	w.compact("a", 1, 3, "in short: fruit") // 0, 3 and 4 are copied to 5, 7 and 8
 	catchUp(t, f)
 	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{1, 2, 5, 7, 8}) {
 		t.Errorf("got %v", got)
 	}
-	w.say(dm("a", "1"), "apple five") // 9
+	w.add(dm("a", "1"), "apple five") // 9
 	w.compact("a", 1, 4, "in short: all fruit")
 	catchUp(t, f)
 	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{1, 2, 7, 8, 10, 12}) {
 		t.Errorf("after two compactions: %v", got)
 	}
-	rebuilt := fresh(t)
-	catchUp(t, follow(rebuilt, w))
+	rebuilt := newIndex(t)
+	catchUp(t, newFollower(rebuilt, w))
 	if got := rowsOf(t, rebuilt, "apple"); !slices.Equal(got, []int{1, 2, 7, 8, 10, 12}) {
-		t.Errorf("built anew: %v", got)
+		t.Errorf("after a rebuild: %v", got)
 	}
 	hits := find(t, x, index.Query{Text: "apple", Per: 9, Scope: index.OperatorScope(), Except: "a", Active: w.recs["a"].Start, Sort: index.Newest})
 	if len(hits) != 4 {
@@ -76,8 +76,8 @@ func TestACompactionLeavesEachMessageFoundOnce(t *testing.T) {
 	}
 }
 
-func TestToolsAreFoundButNotWhatASearchFound(t *testing.T) {
-	x, w := fresh(t), newWorld()
+func TestSearchToolResultsAreNotIndexed(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
 	r := dm("a", "1")
 	w.rows["a"] = append(w.rows["a"],
 		encode(llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.Thinking, Text: "secretly"}, {Type: llm.ToolUse, ID: "1", Name: "session_search", Input: []byte(`{"query":"walrus"}`)}, {Type: llm.ToolUse, ID: "2", Name: "read_file", Input: []byte(`{"path":"otter.txt"}`)}}}),
@@ -85,7 +85,7 @@ func TestToolsAreFoundButNotWhatASearchFound(t *testing.T) {
 		[]byte(`not JSON`), encode(llm.UserText("badger")))
 	r.Messages = 4
 	w.recs["a"] = r
-	catchUp(t, follow(x, w))
+	catchUp(t, newFollower(x, w))
 	for text, want := range map[string][]int{"walrus": nil, "secretly": nil, "otter.txt": {0}, "otters": {1}, "badger": {3}} {
 		if got := rowsOf(t, x, text); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
@@ -93,32 +93,32 @@ func TestToolsAreFoundButNotWhatASearchFound(t *testing.T) {
 	}
 }
 
-func TestAStoreThatWasPutBackIsIndexedAnew(t *testing.T) {
-	x, w := fresh(t), newWorld()
-	f := follow(x, w)
-	w.say(dm("a", "1"), "apple", "pear")
-	w.say(dm("b", "1"), "plum")
+func TestRestoredStoreIsIndexedAgain(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
+	f := newFollower(x, w)
+	w.add(dm("a", "1"), "apple", "pear")
+	w.add(dm("b", "1"), "plum")
 	backup := w.recs["a"]
-	w.say(dm("a", "1"), "cherry")
+	w.add(dm("a", "1"), "cherry")
 	catchUp(t, f)
 	w.recs["a"], w.rows["a"] = backup, w.rows["a"][:2]
 	delete(w.recs, "b")
 	catchUp(t, f)
 	if got := rowsOf(t, x, "cherry OR plum"); got != nil {
-		t.Errorf("found although it is gone: %v", got)
+		t.Errorf("deleted messages are found: %v", got)
 	}
 	if got := rowsOf(t, x, "apple OR pear"); len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestOneUnreadableSessionDoesNotHideTheOthers(t *testing.T) {
-	x, w := fresh(t), newWorld()
+func TestUnreadableSessionDoesNotBlockOthers(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
 	for i := range 9 {
-		w.say(dm(fmt.Sprint("s", i), "1"), "apple")
+		w.add(dm(fmt.Sprint("s", i), "1"), "apple")
 	}
 	w.fail["s4"] = errors.New("damaged")
-	if _, err := follow(x, w).CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "s4") {
+	if _, err := newFollower(x, w).CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "s4") {
 		t.Errorf("got %v", err)
 	}
 	if got := rowsOf(t, x, "apple"); len(got) != 8 {
@@ -126,16 +126,16 @@ func TestOneUnreadableSessionDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-// More sessions than a pass looks at changed while nobody listened.
-func TestRunCatchesUpAndFollows(t *testing.T) {
-	x := fresh(t)
+// More sessions than one update checks have changed before Wake.
+func TestFollowerRun(t *testing.T) {
+	x := newIndex(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newFakeStore()
 		for i := range 100 {
-			w.say(dm(fmt.Sprint("s", i), "1"), "apple")
+			w.add(dm(fmt.Sprint("s", i), "1"), "apple")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		f, done := follow(x, w), make(chan struct{})
+		f, done := newFollower(x, w), make(chan struct{})
 		go func() { defer close(done); f.Run(ctx) }()
 		settle := func(want int) {
 			t.Helper()
@@ -153,7 +153,7 @@ func TestRunCatchesUpAndFollows(t *testing.T) {
 			r := w.recs[session.ID(fmt.Sprint("s", i))]
 			r.Updated = r.Updated.Add(time.Minute)
 			w.recs[r.ID] = r
-			w.say(r, "apple")
+			w.add(r, "apple")
 		}
 		f.Wake()
 		f.Wake()
@@ -163,14 +163,14 @@ func TestRunCatchesUpAndFollows(t *testing.T) {
 	})
 }
 
-func TestAnyFileIsOpened(t *testing.T) {
+func TestOpenAcceptsAnyFile(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "search.db")
 	x := open(t, good)
-	put(t, x, dm("s", "1"), "apple")
+	addTexts(t, x, dm("s", "1"), "apple")
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(good)
+	content, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,21 +178,21 @@ func TestAnyFileIsOpened(t *testing.T) {
 	if got := rowsOf(t, again, "apple"); len(got) != 1 {
 		t.Errorf("after it was opened again: %v", got)
 	}
-	other := bytes.Clone(whole)
+	other := bytes.Clone(content)
 	other[63]++ // user_version
 	for name, content := range map[string][]byte{
-		"empty": {}, "text": []byte("this is no database"), "cut": whole[:len(whole)/2], "one page": whole[:4096],
-		"zeros behind the header": append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), "another version": other,
+		"empty": {}, "text": []byte("this is no database"), "cut": content[:len(content)/2], "one page": content[:4096],
+		"zeros behind the header": append(bytes.Clone(content[:100]), make([]byte, len(content)-100)...), "another version": other,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "search.db")
 			if err := os.WriteFile(path, content, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			x, w := open(t, path), newWorld()
-			w.say(dm("s", "1"), "apple", "pear")
-			f := follow(x, w)
-			_, _ = f.CatchUp(t.Context()) // may find the damage
+			x, w := open(t, path), newFakeStore()
+			w.add(dm("s", "1"), "apple", "pear")
+			f := newFollower(x, w)
+			_, _ = f.CatchUp(t.Context()) // may detect the damage
 			catchUp(t, f)
 			if got := rowsOf(t, x, "apple OR pear"); len(got) != 2 {
 				t.Errorf("got %v", got)
@@ -204,16 +204,16 @@ func TestAnyFileIsOpened(t *testing.T) {
 	}
 }
 
-// Whatever bytes turn out to be wrong, a search says so at most, and afterwards
-// everything is found again.
-func TestDamageWhileItIsOpen(t *testing.T) {
-	w := newWorld()
+// Whichever bytes are wrong, a search returns at most ErrDamaged, and after a
+// rebuild everything is found again.
+func TestDamageWhileOpenIsRepaired(t *testing.T) {
+	w := newFakeStore()
 	for i := range 20 {
 		var texts []string
 		for j := range 50 {
 			texts = append(texts, fmt.Sprintf("apple number%d of %d %s", j, i, strings.Repeat("more words ", 20)))
 		}
-		w.say(dm(fmt.Sprint("s", i), "1"), texts...)
+		w.add(dm(fmt.Sprint("s", i), "1"), texts...)
 	}
 	found := 0
 	for seed := range 12 {
@@ -222,7 +222,7 @@ func TestDamageWhileItIsOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		catchUp(t, follow(x, w))
+		catchUp(t, newFollower(x, w))
 		if err := x.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -246,9 +246,9 @@ func TestDamageWhileItIsOpen(t *testing.T) {
 		}
 		if x.Damaged() {
 			found++
-			catchUp(t, follow(x, w))
+			catchUp(t, newFollower(x, w))
 			if got := len(rowsOf(t, x, "number7")); got != 20 {
-				t.Errorf("%d of 20 are found after it was built anew", got)
+				t.Errorf("%d of 20 are found after the rebuild", got)
 			}
 		}
 	}
@@ -257,17 +257,17 @@ func TestDamageWhileItIsOpen(t *testing.T) {
 	}
 }
 
-func TestAKilledIndexIsWholeAndKnowsHowFarItIs(t *testing.T) {
+func TestKilledIndexKeepsProgress(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {
-		said := killed(t, dir)
+		printed := runUntilKilled(t, dir)
 		x, err := index.Open(filepath.Join(dir, "search.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		m, ok, err := x.Progress(t.Context(), "s")
-		if err != nil || !ok || m.Next <= said {
-			t.Fatalf("row %d was reported, and rows before %d are indexed (%v, %v)", said, m.Next, ok, err)
+		if err != nil || !ok || m.Next <= printed {
+			t.Fatalf("row %d was printed, but rows before %d are indexed (%v, %v)", printed, m.Next, ok, err)
 		}
 		for n := max(0, m.Next-50); n < m.Next; n++ {
 			if got := rowsOf(t, x, "number"+strconv.Itoa(n)); !slices.Equal(got, []int{n}) {
@@ -280,9 +280,9 @@ func TestAKilledIndexIsWholeAndKnowsHowFarItIs(t *testing.T) {
 	}
 }
 
-// killed lets a process index until it is killed, and returns the last row that
-// it reported.
-func killed(t *testing.T, dir string) int {
+// runUntilKilled runs a process that indexes until it is killed, and returns
+// the last row that it printed.
+func runUntilKilled(t *testing.T, dir string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "HERMESD_TEST_INDEX="+dir)

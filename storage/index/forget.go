@@ -9,34 +9,34 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Forget takes a session out that the store has deleted, for good: what a
-// Follower has read of it before and still hands in is not taken. An id is never
-// given to a second session. The bytes are in the file until Compact.
+// Forget removes a deleted session permanently: rows that a Follower has read
+// before and adds later are ignored. Session IDs are never reused. The bytes
+// stay in the file until Compact.
 func (x *Index) Forget(ctx context.Context, id session.ID) error {
-	x.gone.Store(id, true)
+	x.forgottenIDs.Store(id, true)
 	return x.Delete(ctx, id)
 }
 
-// forgotten reports whether nothing of a session may be taken any more.
-func (x *Index) forgotten(id session.ID) bool {
-	_, gone := x.gone.Load(id)
-	return gone
+// isForgotten reports whether rows of a session must be ignored.
+func (x *Index) isForgotten(id session.ID) bool {
+	_, ok := x.forgottenIDs.Load(id)
+	return ok
 }
 
-// Compact writes the file anew without what was deleted: neither texts nor words
-// of it are left in it. Searches wait meanwhile.
+// Compact rewrites the file without deleted texts and words. Searches wait
+// meanwhile.
 func (x *Index) Compact(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.closed:
+	case x.isClosed:
 		return fmt.Errorf("compact the search index: %w", sql.ErrConnDone)
-	case x.broken.Load():
+	case x.isDamaged.Load():
 		return ErrDamaged
 	}
 	if err := x.compact(ctx); err != nil {
-		if damage(err) {
-			x.broken.Store(true)
+		if isDamage(err) {
+			x.isDamaged.Store(true)
 			return fmt.Errorf("compact the search index: %w", ErrDamaged)
 		}
 		return fmt.Errorf("compact the search index: %w", err)
@@ -44,10 +44,10 @@ func (x *Index) Compact(ctx context.Context) error {
 	return nil
 }
 
-var errReading = errors.New("somebody reads the file; try again")
+var errReading = errors.New("file is being read; try again")
 
-// compact merges the words into one list, without those of deleted rows, and
-// empties the log of changes into a file that was written anew.
+// compact merges the word lists without those of deleted rows, rewrites the
+// file and truncates the write-ahead log.
 func (x *Index) compact(ctx context.Context) error {
 	for _, q := range []string{"INSERT INTO fts(fts) VALUES ('optimize')", "VACUUM"} {
 		if _, err := x.write.ExecContext(ctx, q); err != nil {

@@ -16,12 +16,13 @@ import (
 	"hermesd/storage/index"
 )
 
-// canaries are words that stand in one session only, as they are and as they are
-// indexed.
+// canaries returns words of one session, in their original and in their indexed
+// form.
 func canaries() []string { return []string{"zyzzyva", "quokkaberry", "貓頭鷹"} }
 
-// holds reports which canary stands in a file of the index.
-func holds(t *testing.T, path string) string {
+// findCanary returns a canary that is in a file of the index, "" if there is
+// none.
+func findCanary(t *testing.T, path string) string {
 	t.Helper()
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 		raw, err := os.ReadFile(path + end)
@@ -37,22 +38,22 @@ func holds(t *testing.T, path string) string {
 	return ""
 }
 
-func TestOfAForgottenSessionNothingIsLeft(t *testing.T) {
+func TestForgetLeavesNothingInFile(t *testing.T) {
 	for name, optimized := range map[string]bool{"in many pieces": false, "in one piece": true} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "search.db")
 			x := open(t, path)
 			for i := range 40 {
-				put(t, x, dm(fmt.Sprint("other", i), "2"), "an ordinary sentence", fmt.Sprint("number", i))
+				addTexts(t, x, dm(fmt.Sprint("other", i), "2"), "an ordinary sentence", fmt.Sprint("number", i))
 			}
-			put(t, x, dm("s1", "1"), "the zyzzyva is here", "and the quokkaberry, 貓頭鷹")
+			addTexts(t, x, dm("s1", "1"), "the zyzzyva is here", "and the quokkaberry, 貓頭鷹")
 			if optimized {
 				if err := x.Compact(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if holds(t, path) == "" {
-				t.Fatal("the words were never there: the test proves nothing")
+			if findCanary(t, path) == "" {
+				t.Fatal("the words were never in the file: the test proves nothing")
 			}
 			if err := x.Forget(t.Context(), "s1"); err != nil {
 				t.Fatal(err)
@@ -65,8 +66,8 @@ func TestOfAForgottenSessionNothingIsLeft(t *testing.T) {
 			if err := x.Compact(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if c := holds(t, path); c != "" {
-				t.Error("there is ", c)
+			if c := findCanary(t, path); c != "" {
+				t.Error("the file still contains ", c)
 			}
 			if n := len(find(t, x, index.Query{Text: "ordinary", Scope: index.OperatorScope(), Limit: 100})); n != 40 {
 				t.Errorf("%d of 40 others are found", n)
@@ -75,13 +76,13 @@ func TestOfAForgottenSessionNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestAFollowerDoesNotBringAForgottenSessionBack has a session deleted between
-// the read of its rows and their coming into the index.
-func TestAFollowerDoesNotBringAForgottenSessionBack(t *testing.T) {
-	x, w := fresh(t), newWorld()
-	w.say(dm("s1", "1"), "the zyzzyva")
-	w.say(dm("s2", "1"), "another")
-	late := follow(x, w)
+// TestForgottenSessionIsNotIndexedAgain deletes a session after its rows were
+// read and before they are indexed.
+func TestForgottenSessionIsNotIndexedAgain(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
+	w.add(dm("s1", "1"), "the zyzzyva")
+	w.add(dm("s2", "1"), "another")
+	late := newFollower(x, w)
 	slow := slowSource{w, func(id session.ID) {
 		if id == "s1" {
 			delete(w.recs, id)
@@ -96,7 +97,7 @@ func TestAFollowerDoesNotBringAForgottenSessionBack(t *testing.T) {
 	if rows := rowsOf(t, x, "zyzzyva"); len(rows) > 0 {
 		t.Error("it is found")
 	}
-	if err := x.Reset(); err != nil { // made anew from the store
+	if err := x.Reset(); err != nil { // rebuilt from the store
 		t.Fatal(err)
 	}
 	if _, err := late.CatchUp(t.Context()); err != nil {
@@ -110,15 +111,16 @@ func TestAFollowerDoesNotBringAForgottenSessionBack(t *testing.T) {
 	}
 }
 
-// TestASessionDeletedInACrashIsSweptAtTheStart deletes it from the store alone.
-func TestASessionDeletedInACrashIsSweptAtTheStart(t *testing.T) {
-	x, w := fresh(t), newWorld()
-	w.say(dm("s1", "1"), "the zyzzyva")
-	if _, err := follow(x, w).CatchUp(t.Context()); err != nil {
+// TestCatchUpRemovesSessionDeletedInCrash deletes a session from the store
+// only.
+func TestCatchUpRemovesSessionDeletedInCrash(t *testing.T) {
+	x, w := newIndex(t), newFakeStore()
+	w.add(dm("s1", "1"), "the zyzzyva")
+	if _, err := newFollower(x, w).CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	delete(w.recs, "s1")
-	if _, err := follow(x, w).CatchUp(t.Context()); err != nil {
+	if _, err := newFollower(x, w).CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := rowsOf(t, x, "zyzzyva"); len(rows) > 0 {
@@ -126,7 +128,7 @@ func TestASessionDeletedInACrashIsSweptAtTheStart(t *testing.T) {
 	}
 }
 
-func TestAClosedIndexIsNotCompacted(t *testing.T) {
+func TestCompactOfClosedIndex(t *testing.T) {
 	x := open(t, filepath.Join(t.TempDir(), "search.db"))
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
@@ -136,14 +138,15 @@ func TestAClosedIndexIsNotCompacted(t *testing.T) {
 	}
 }
 
-// A slowSource says of which session it has read rows before it hands them over.
+// A slowSource calls read for a session after it has read rows and before it
+// returns them.
 type slowSource struct {
-	*world
+	*fakeStore
 	read func(session.ID)
 }
 
 func (s slowSource) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
-	rows, err := s.world.Rows(ctx, id, span)
+	rows, err := s.fakeStore.Rows(ctx, id, span)
 	s.read(id)
 	return rows, err
 }

@@ -1,15 +1,19 @@
-// Package index finds messages by their words: a full-text index over the
-// active and archived messages of all sessions, in a SQLite file beside the
-// store.
+// Package index implements a full-text index over the active and archived
+// messages of all sessions, in a SQLite file next to the store.
 //
-// The file holds nothing that the store does not hold. One that is damaged, or
-// of another version, is thrown away and built anew by the Follower, which also
-// catches up after a crash: what is indexed and how far are one transaction.
+// An [Index] stores and searches the words, a [Follower] keeps it up to date
+// with the store, and a [Scope] limits a search to the sessions that may be
+// seen. All methods of an Index may be called from any goroutine.
 //
-// Words are found whatever their case, width and accents are. Scripts that are
-// written without spaces are indexed by pairs of characters, so that words of
-// one, two and more characters are found. Identifiers fall into their parts,
-// which stand together.
+// The file contains nothing that the store does not contain. If it is damaged
+// or has another version, it is deleted, and the Follower rebuilds it. The
+// Follower also catches up after a crash: the indexed rows and the progress are
+// stored in one transaction.
+//
+// Words are found regardless of case, width and accents. Scripts written
+// without spaces are indexed as pairs of characters, so that words of one, two
+// and more characters are found. Identifiers are split into their parts, which
+// are searched as a phrase.
 package index
 
 import (
@@ -24,28 +28,29 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"modernc.org/sqlite" // the driver registers itself
+	"modernc.org/sqlite" // registers the driver
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// version is of what is in the file; another one is built anew.
+// version is the version of the file format; a file of another version is
+// rebuilt.
 const version = 1
 
-// ErrDamaged says that the file of the index is damaged. Nothing is lost: the
-// next pass of the Follower builds it anew.
-var ErrDamaged = errors.New("the search index is damaged; it is being built anew")
+// ErrDamaged is the error of searches while the file is damaged. Nothing is
+// lost: the next update of the Follower rebuilds it.
+var ErrDamaged = errors.New("search index is damaged and will be rebuilt")
 
-// An Index is one open file. Its methods may be called from any goroutine.
+// An Index is an open index file. Its methods may be called from any goroutine.
 type Index struct {
 	path string
 
-	broken atomic.Bool // found to be damaged
-	gone   sync.Map    // the ids of sessions of which nothing is taken any more
+	isDamaged    atomic.Bool // the file was found to be damaged
+	forgottenIDs sync.Map    // IDs of sessions that must not be added again
 
-	mu     sync.RWMutex // held to replace what follows, and shared to use it
-	write  *sql.DB
-	read   *sql.DB
-	closed bool
+	mu       sync.RWMutex // write-locked to replace the following fields, read-locked to use them
+	write    *sql.DB
+	read     *sql.DB
+	isClosed bool
 }
 
 const schema = `
@@ -58,23 +63,23 @@ CREATE UNIQUE INDEX docs_row ON docs (s, row);
 CREATE VIRTUAL TABLE fts USING fts5 (who, text, content='', contentless_delete=1, tokenize='ascii');
 PRAGMA user_version = %d;`
 
-// Open opens the index at path, or makes an empty one: also where the file is
-// damaged or of another version.
+// Open opens the index at path. If there is none, or the file is damaged or has
+// another version, it creates an empty one.
 func Open(path string) (*Index, error) {
 	x := &Index{path: path}
-	err := x.connect()
+	err := x.openFile()
 	if err != nil {
-		err = x.renew()
+		err = x.recreate()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("search index %s: %w", path, err)
+		return nil, fmt.Errorf("open search index %s: %w", path, err)
 	}
 	return x, nil
 }
 
-// connect opens the file, and makes what belongs into it if it is new.
-func (x *Index) connect() (err error) {
-	if err := private(x.path); err != nil {
+// openFile opens the file, and creates the tables if it is new.
+func (x *Index) openFile() (err error) {
+	if err := ensurePrivate(x.path); err != nil {
 		return err
 	}
 	pragmas := "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-2000)&_pragma=temp_store(MEMORY)&_pragma=journal_size_limit(8388608)"
@@ -85,16 +90,17 @@ func (x *Index) connect() (err error) {
 	x.write.SetMaxOpenConns(1)
 	if x.read, err = sql.Open("sqlite", name+"&_pragma=query_only(1)"); err == nil {
 		x.read.SetMaxOpenConns(2)
-		err = x.prepare()
+		err = x.initSchema()
 	}
 	if err != nil {
-		return errors.Join(err, x.disconnect())
+		return errors.Join(err, x.closeFile())
 	}
 	return nil
 }
 
-// private makes sure that nobody else can read the file.
-func private(path string) error {
+// ensurePrivate creates the file if necessary and makes it accessible to its
+// owner only.
+func ensurePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -102,7 +108,7 @@ func private(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-func (x *Index) prepare() error {
+func (x *Index) initSchema() error {
 	ctx := context.Background()
 	var have, tables int
 	if err := x.write.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
@@ -118,13 +124,13 @@ func (x *Index) prepare() error {
 		})
 	}
 	if have != version {
-		return fmt.Errorf("it has version %d, not %d", have, version)
+		return fmt.Errorf("file has version %d, want %d", have, version)
 	}
 	var n int
 	return x.write.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM (SELECT 1 FROM docs LIMIT 1)) + (SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)) + (SELECT count(*) FROM (SELECT rowid FROM fts WHERE fts MATCH 'x' LIMIT 1))`).Scan(&n)
 }
 
-func (x *Index) disconnect() error {
+func (x *Index) closeFile() error {
 	var errs []error
 	for _, db := range []*sql.DB{x.read, x.write} {
 		if db != nil {
@@ -135,58 +141,59 @@ func (x *Index) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// renew replaces the file by an empty one.
-func (x *Index) renew() error {
-	_ = x.disconnect() // of a file that is thrown away
-	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := os.Remove(x.path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// recreate replaces the file by an empty one.
+func (x *Index) recreate() error {
+	_ = x.closeFile() // errors of a deleted file do not matter
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(x.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return x.connect()
+	return x.openFile()
 }
 
-// Reset throws away what is indexed. A Follower builds it anew.
+// Reset replaces the index by an empty one. A Follower rebuilds it.
 func (x *Index) Reset() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
+	if x.isClosed {
 		return sql.ErrConnDone
 	}
-	err := x.renew()
-	if x.broken.Store(err != nil); err != nil {
-		return fmt.Errorf("search index %s: %w", x.path, err)
+	err := x.recreate()
+	if x.isDamaged.Store(err != nil); err != nil {
+		return fmt.Errorf("reset search index %s: %w", x.path, err)
 	}
 	return nil
 }
 
-// Damaged reports whether the file was found to be damaged since it was opened.
-func (x *Index) Damaged() bool { return x.broken.Load() }
+// Damaged reports whether the file was found to be damaged since it was opened
+// or reset.
+func (x *Index) Damaged() bool { return x.isDamaged.Load() }
 
-// Close closes the file.
+// Close closes the file. Later calls return sql.ErrConnDone.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.closed = true
-	return x.disconnect()
+	x.isClosed = true
+	return x.closeFile()
 }
 
-// use runs f on the file and remembers if it turned out to be damaged.
-func (x *Index) use(what string, f func(read, write *sql.DB) error) error {
+// withDB runs f on the file and records whether f found it damaged.
+func (x *Index) withDB(what string, f func(read, write *sql.DB) error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	switch {
-	case x.closed:
+	case x.isClosed:
 		return fmt.Errorf("%s: %w", what, sql.ErrConnDone)
-	case x.broken.Load():
+	case x.isDamaged.Load():
 		return ErrDamaged
 	}
 	err := f(x.read, x.write)
 	if err == nil {
 		return nil
 	}
-	if damage(err) {
-		x.broken.Store(true)
+	if isDamage(err) {
+		x.isDamaged.Store(true)
 		return fmt.Errorf("%s: %w", what, ErrDamaged)
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -203,8 +210,8 @@ func inTx(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// damage reports whether err says that the file is not what it should be.
-func damage(err error) bool {
+// isDamage reports whether err means that the file is damaged.
+func isDamage(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return false
@@ -212,7 +219,7 @@ func damage(err error) bool {
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return true
-	case sqlite3.SQLITE_ERROR: // the tables are not there: somebody has replaced the file
+	case sqlite3.SQLITE_ERROR: // tables are missing: the file was replaced
 		return strings.Contains(e.Error(), "no such table")
 	}
 	return false

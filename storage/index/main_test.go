@@ -44,14 +44,14 @@ func open(t testing.TB, path string) *index.Index {
 	return x
 }
 
-func fresh(t testing.TB) *index.Index { return open(t, filepath.Join(t.TempDir(), "search.db")) }
+func newIndex(t testing.TB) *index.Index { return open(t, filepath.Join(t.TempDir(), "search.db")) }
 
-// dm is a session of the direct chat of one person.
+// dm returns a session in the direct chat of one user.
 func dm(id, owner string) session.Record {
 	return session.Record{ID: session.ID(id), Owner: owner, Updated: noon, Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner}}
 }
 
-func put(t testing.TB, x *index.Index, r session.Record, texts ...string) {
+func addTexts(t testing.TB, x *index.Index, r session.Record, texts ...string) {
 	t.Helper()
 	var docs []index.Doc
 	for i, text := range texts {
@@ -71,7 +71,8 @@ func find(t testing.TB, x *index.Index, q index.Query) []index.Hit {
 	return hits
 }
 
-// rowsOf are the rows in which text is found, by anybody who may see all.
+// rowsOf returns the rows in which text is found with the scope of the
+// operator.
 func rowsOf(t testing.TB, x *index.Index, text string) []int {
 	t.Helper()
 	var rows []int
@@ -82,18 +83,18 @@ func rowsOf(t testing.TB, x *index.Index, text string) []int {
 	return rows
 }
 
-// A world is a store in memory.
-type world struct {
+// A fakeStore is a store in memory.
+type fakeStore struct {
 	recs map[session.ID]session.Record
 	rows map[session.ID][]json.RawMessage
 	fail map[session.ID]error
 }
 
-func newWorld() *world {
-	return &world{map[session.ID]session.Record{}, map[session.ID][]json.RawMessage{}, map[session.ID]error{}}
+func newFakeStore() *fakeStore {
+	return &fakeStore{map[session.ID]session.Record{}, map[session.ID][]json.RawMessage{}, map[session.ID]error{}}
 }
 
-func (w *world) Sessions(_ context.Context, max int) ([]session.Record, error) {
+func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, error) {
 	var all []session.Record
 	for _, r := range w.recs {
 		all = append(all, r)
@@ -105,7 +106,7 @@ func (w *world) Sessions(_ context.Context, max int) ([]session.Record, error) {
 	return all, nil
 }
 
-func (w *world) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
+func (w *fakeStore) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
 	return w.rows[id][s.From:s.To], w.fail[id]
 }
 
@@ -117,8 +118,8 @@ func encode(m llm.Message) json.RawMessage {
 	return raw
 }
 
-// say appends to a session, an hour after it was used last.
-func (w *world) say(r session.Record, texts ...string) {
+// add appends texts to a session, which is used an hour later than before.
+func (w *fakeStore) add(r session.Record, texts ...string) {
 	if old, ok := w.recs[r.ID]; ok {
 		r = old
 	}
@@ -130,8 +131,9 @@ func (w *world) say(r session.Record, texts ...string) {
 	w.recs[r.ID] = r
 }
 
-// compact archives the active rows from and to, and puts one text in their place.
-func (w *world) compact(id session.ID, from, to int, summary string) {
+// compact archives the active rows from from to to, and replaces them by one
+// text.
+func (w *fakeStore) compact(id session.ID, from, to int, summary string) {
 	r := w.recs[id]
 	active := slices.Clone(w.rows[id][r.Start:])
 	r.Archive = append(r.Archive, session.Span{From: r.Start + from, To: r.Start + to})
@@ -141,11 +143,11 @@ func (w *world) compact(id session.ID, from, to int, summary string) {
 	w.recs[id] = r
 }
 
-func follow(x *index.Index, w *world) *index.Follower {
+func newFollower(x *index.Index, w *fakeStore) *index.Follower {
 	return index.NewFollower(x, w, "session_search", zap.NewNop())
 }
 
-// writeForever adds numbered rows and says so, until it is killed.
+// writeForever adds numbered rows and prints each number until it is killed.
 func writeForever(dir string) int {
 	x, err := index.Open(filepath.Join(dir, "search.db"))
 	if err != nil {

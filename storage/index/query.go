@@ -7,35 +7,35 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The most that is read of a query.
+// Limits of a query; the rest is ignored.
 const (
 	maxQuery   = 2000 // bytes
 	maxPhrases = 24
 	maxTerms   = 64
 )
 
-// A phrase is what must stand together: the parts of one word of a query, or
-// what somebody has quoted.
+// A phrase is a sequence of terms that must be adjacent: the parts of one word
+// of a query, or a quoted text.
 type phrase struct {
-	terms  []string
-	prefix bool // the last term may go on
-	forms  []string
+	terms    []string
+	isPrefix bool // the last term is a prefix
+	forms    []string
 }
 
-// A parsed is a query as it was understood: one phrase of each group, and none
-// of not.
-type parsed struct {
+// A parsedQuery is an analyzed query: a text must match one phrase of each
+// group, and none of not.
+type parsedQuery struct {
 	groups [][]phrase
 	not    []phrase
 }
 
-// parse understands any text. Words must all be there; "a b" stands together,
-// a OR b is either, NOT a is without, and a* is a beginning.
-func parse(text string) parsed {
-	text = norm.NFC.String(strings.ToValidUTF8(cut(text, maxQuery), " "))
-	var p parsed
+// parse accepts any text. All words must occur; "a b" is a phrase, a OR b means
+// either, NOT a excludes a, and a* is a prefix.
+func parse(text string) parsedQuery {
+	text = norm.NFC.String(strings.ToValidUTF8(truncate(text, maxQuery), " "))
+	var p parsedQuery
 	or, not, count := false, false, 0
-	for _, piece := range pieces(text) {
+	for _, piece := range splitQuery(text) {
 		switch {
 		case piece == "OR" && len(p.groups) > 0:
 			or = true
@@ -64,8 +64,8 @@ func parse(text string) parsed {
 	return p
 }
 
-// pieces cuts a query at spaces that are not in quotes.
-func pieces(text string) []string {
+// splitQuery splits a query at spaces that are not in quotes.
+func splitQuery(text string) []string {
 	var out []string
 	var b strings.Builder
 	quoted := false
@@ -91,25 +91,26 @@ func pieces(text string) []string {
 }
 
 func newPhrase(piece string) phrase {
-	ts := tokens(piece)
-	ph := phrase{terms: terms(ts), prefix: strings.HasSuffix(piece, "*")}
+	ts := tokenize(piece)
+	ph := phrase{terms: terms(ts), isPrefix: strings.HasSuffix(piece, "*")}
 	for _, t := range ts {
 		ph.forms = append(ph.forms, t.form)
 	}
-	if n := len(ts); n > 0 && ts[n-1].run {
-		// The run may go on in the text: its last character stands there with another.
-		if n > 1 && joined(ts, n-2) {
+	if n := len(ts); n > 0 && ts[n-1].isDense {
+		// The run may continue in the text, where its last character is paired
+		// with another one.
+		if n > 1 && isJoined(ts, n-2) {
 			ph.terms = ph.terms[:n-1]
 		} else {
-			ph.prefix = true
+			ph.isPrefix = true
 		}
 	}
 	return ph
 }
 
-func cut(s string, most int) string {
-	if len(s) > most {
-		return s[:most]
+func truncate(s string, limit int) string {
+	if len(s) > limit {
+		return s[:limit]
 	}
 	return s
 }
@@ -120,47 +121,47 @@ func (ph phrase) expr(prefix bool) string {
 	b.WriteString(strings.Join(ph.terms, " "))
 	b.WriteByte('"')
 	last := []rune(ph.terms[len(ph.terms)-1])
-	if ph.prefix || prefix && len(last) >= 3 {
+	if ph.isPrefix || prefix && len(last) >= 3 {
 		b.WriteByte('*')
 	}
 	return b.String()
 }
 
-// strict is the expression for texts that have all that was asked for; "" for
-// nothing.
-func (p parsed) strict() string {
+// strictExpr returns the expression for texts that match the whole query, ""
+// for none.
+func (p parsedQuery) strictExpr() string {
 	var all []string
 	for _, g := range p.groups {
-		all = append(all, either(g, false))
+		all = append(all, anyOf(g, false))
 	}
-	return p.without(strings.Join(all, " AND "))
+	return p.exceptNot(strings.Join(all, " AND "))
 }
 
-// loose is the expression for texts that have anything of it, or words that
-// begin so.
-func (p parsed) loose() string {
+// looseExpr returns the expression for texts that match any term of the query,
+// or a word that begins with it.
+func (p parsedQuery) looseExpr() string {
 	var some []phrase
 	for _, g := range p.groups {
 		for _, ph := range g {
 			for i, t := range ph.terms {
-				some = append(some, phrase{terms: []string{t}, prefix: ph.prefix && i == len(ph.terms)-1})
+				some = append(some, phrase{terms: []string{t}, isPrefix: ph.isPrefix && i == len(ph.terms)-1})
 			}
 		}
 	}
 	if len(some) == 0 {
 		return ""
 	}
-	return p.without(either(some, true))
+	return p.exceptNot(anyOf(some, true))
 }
 
-func (p parsed) without(expr string) string {
+func (p parsedQuery) exceptNot(expr string) string {
 	if expr == "" || len(p.not) == 0 {
 		return expr
 	}
-	return "(" + expr + ") NOT " + either(p.not, false)
+	return "(" + expr + ") NOT " + anyOf(p.not, false)
 }
 
-func either(ps []phrase, prefix bool) string {
+func anyOf(ps []phrase, prefix bool) string {
 	out := make([]string, len(ps))
 	for i, ph := range ps {
 		out[i] = ph.expr(prefix)

@@ -5,22 +5,22 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Scope says whose sessions may be seen. The zero Scope sees none.
+// A Scope is the set of sessions that may be seen. The zero Scope is empty.
 type Scope struct {
 	all  bool
 	from session.Record
 }
 
-// OperatorScope is the scope of the operator at the machine itself.
+// OperatorScope returns the scope of the local operator: all sessions.
 func OperatorScope() Scope { return Scope{all: true} }
 
-// ScopeFor returns what may be seen from the session r:
+// ScopeFor returns the sessions that may be seen from the session r:
 //
-//   - in a direct chat with an owner, where nobody else reads along: all;
-//   - in a direct chat: all that the same person has said in sessions of their
-//     own on the same account of the platform;
-//   - elsewhere, where others read the answers: the sessions of this one chat
-//     that are shared or of the same person.
+//   - in a direct chat with an owner that nobody else can read: all sessions;
+//   - in another direct chat: the user's own sessions on the same account of the
+//     platform;
+//   - in other chats, where others read the answers: the sessions of this chat
+//     that are shared or belong to the same user.
 func ScopeFor(r session.Record) Scope {
 	return Scope{all: r.OwnersOnly && !r.Shared && r.Address.Kind == chat.DM, from: r}
 }
@@ -33,12 +33,12 @@ func (s Scope) Allows(r session.Record) bool {
 	return s.allows(groupOf(r))
 }
 
-// A group is what the sessions have in common that the same people may see.
+// A group identifies the sessions that are visible to the same users.
 type group struct {
 	platform chat.Platform
 	account  string
 	scope    string
-	room     string
+	chat     string
 	owner    string
 	shared   bool
 }
@@ -53,11 +53,11 @@ func (s Scope) allows(g group) bool {
 	case s.from.ID == "" || g.platform != me.platform || g.account != me.account:
 		return false
 	case g.platform == chat.Slack && g.scope != me.scope:
-		return false // people are known by workspace
+		return false // user IDs are per workspace
 	}
 	own := !g.shared && !me.shared && me.owner != "" && g.owner == me.owner
 	if s.from.Address.Kind == chat.DM && !me.shared {
 		return own
 	}
-	return g.room == me.room && g.scope == me.scope && (own || g.shared)
+	return g.chat == me.chat && g.scope == me.scope && (own || g.shared)
 }

@@ -18,7 +18,7 @@ func record(id, owner string, shared bool, at place) session.Record {
 	return session.Record{ID: session.ID(id), Owner: owner, Shared: shared, Address: at, Updated: noon}
 }
 
-func people() []session.Record {
+func scopeSessions() []session.Record {
 	tg := func(k chat.Kind, room, thread string) place {
 		return place{Platform: chat.Telegram, Kind: k, Chat: room, Thread: thread}
 	}
@@ -43,11 +43,11 @@ func people() []session.Record {
 	}
 }
 
-// Everybody's canary is found by those who may see it, and by nobody else.
+// The canary of a session is found exactly from the sessions that may see it.
 func TestCanariesStayWhereTheyAre(t *testing.T) {
-	x, all := fresh(t), people()
+	x, all := newIndex(t), scopeSessions()
 	for i, r := range all {
-		put(t, x, r, fmt.Sprintf("canary of %s number%d", r.ID, i))
+		addTexts(t, x, r, fmt.Sprintf("canary of %s number%d", r.ID, i))
 	}
 	everyone := make([]string, len(all))
 	for i, r := range all {
@@ -96,9 +96,9 @@ func TestCanariesStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// What a search finds is what Allows says, whoever asks where.
-func TestSearchFindsWhatAllowsAllows(t *testing.T) {
-	x, n := fresh(t), 0 // each world has an account of its own
+// A search finds exactly what Allows permits, from any session.
+func TestSearchMatchesScopeAllows(t *testing.T) {
+	x, n := newIndex(t), 0 // each check uses its own account
 	rapid.Check(t, func(t *rapid.T) {
 		one := func(i int) session.Record {
 			r := record(fmt.Sprint("s", n, "-", i), rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "owner"), false, place{

@@ -11,64 +11,67 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Sort says which hits come first.
+// A Sort is the order of hits.
 type Sort string
 
-// The orders. Of words that are in very many messages the best are the newest.
+// The orders. For words that occur in very many messages, Best returns the
+// newest.
 const (
 	Best   Sort = "best"
 	Newest Sort = "newest"
 )
 
-// A Query asks for messages.
+// A Query is a search for messages.
 type Query struct {
-	// Text is what a person would type: words that must all be there, "a phrase",
-	// a OR b, NOT a, begin*. If nothing has all of it, what has any of it is found.
-	// Any text is a query.
+	// Text is what a user would type: words that must all occur, "a phrase", a
+	// OR b, NOT a, begin*. If no message matches all of it, messages that match
+	// any part are found. Any text is a valid query.
 	Text  string
-	Limit int    // sessions; 0 is 10
-	Per   int    // hits of one session; 0 is 3
-	Roles []Role // none: all
-	Sort  Sort   // "" is Best
-	Scope Scope  // whose sessions
-	// Except leaves out the rows of one session from row Active on: who asks has
-	// them before its eyes.
+	Limit int    // maximum number of sessions; 0: 10
+	Per   int    // maximum number of hits per session; 0: 3
+	Roles []Role // roles to search; empty: all
+	Sort  Sort   // "": Best
+	Scope Scope  // sessions that may be seen
+	// Except excludes the rows of one session from row Active on: the caller
+	// already has them in its context.
 	Except session.ID
 	Active int
 }
 
-// A Hit is one message that was found.
+// A Hit is a message that matches a query.
 type Hit struct {
 	Session session.ID
 	Row     int
 	Role    Role
-	Time    time.Time // when it was written, or its session was used last
-	Snippet string    // on one line, of what was found and around it
-	// Before and After are the rows of the neighbours that are indexed; -1 for none.
+	Time    time.Time // last use of the session when the message was indexed
+	Snippet string    // excerpt around the match, on one line
+	// Before and After are the row numbers of the adjacent indexed messages;
+	// -1: none.
 	Before, After int
 }
 
 // Limits of one search.
 const (
-	rare       = 5000   // up to so many hits are weighed against each other
-	common     = 50_000 // of more, so many of the newest are looked at
-	candidates = 1000   // hits that are sorted by session
-	maxGroups  = 200    // of which hits are asked for at once
+	maxRanked     = 5000   // maximum number of hits that are ranked
+	maxScanned    = 50_000 // of more hits, the number of newest ones that are read
+	maxCandidates = 1000   // hits that are grouped by session
+	maxGroups     = 200    // maximum number of groups in one expression
 )
 
-// Search returns hits, those of one session together, the best session first.
+// Search returns the hits of a query, grouped by session, the best session
+// first. The error is ErrDamaged if the file is damaged.
 func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	p := parse(q.Text)
-	err = x.use("search", func(read, _ *sql.DB) error {
-		groups, err := visible(ctx, read, q.Scope)
+	err = x.withDB("search", func(read, _ *sql.DB) error {
+		groups, err := visibleGroups(ctx, read, q.Scope)
 		if err != nil || len(groups) == 0 && !q.Scope.all {
 			return err
 		}
-		for _, expr := range []string{p.strict(), p.loose()} {
+		for _, expr := range []string{p.strictExpr(), p.looseExpr()} {
 			if expr == "" {
 				continue
 			}
-			s := search{q: q, p: p, groups: groups, expr: within(groups, expr)}
+			s := search{q: q, p: p, groups: groups, expr: restrictToGroups(groups, expr)}
 			if hits, err = s.run(ctx, read); err != nil || len(hits) > 0 {
 				return err
 			}
@@ -78,8 +81,8 @@ func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	return hits, err
 }
 
-// visible returns the groups that a scope allows, nil for all.
-func visible(ctx context.Context, db *sql.DB, s Scope) ([]int64, error) {
+// visibleGroups returns the groups that a scope allows, nil for all.
+func visibleGroups(ctx context.Context, db *sql.DB, s Scope) ([]int64, error) {
 	if s.all {
 		return nil, nil
 	}
@@ -93,7 +96,7 @@ func visible(ctx context.Context, db *sql.DB, s Scope) ([]int64, error) {
 	for rows.Next() {
 		var n int64
 		var g group
-		if err := rows.Scan(&n, &g.platform, &g.account, &g.scope, &g.room, &g.owner, &g.shared); err != nil {
+		if err := rows.Scan(&n, &g.platform, &g.account, &g.scope, &g.chat, &g.owner, &g.shared); err != nil {
 			return nil, err
 		}
 		if s.allows(g) {
@@ -105,8 +108,8 @@ func visible(ctx context.Context, db *sql.DB, s Scope) ([]int64, error) {
 
 func groupTerm(g int64) string { return "g" + strconv.FormatInt(g, 10) }
 
-// within asks only for texts of these groups.
-func within(groups []int64, expr string) string {
+// restrictToGroups limits an expression to the texts of groups.
+func restrictToGroups(groups []int64, expr string) string {
 	if len(groups) == 0 || len(groups) > maxGroups {
 		return "text : (" + expr + ")"
 	}
@@ -117,15 +120,15 @@ func within(groups []int64, expr string) string {
 	return "who : (" + strings.Join(terms, " OR ") + ") AND text : (" + expr + ")"
 }
 
-// A search is one expression that is looked for.
+// A search is the execution of one expression.
 type search struct {
 	q      Query
-	p      parsed
+	p      parsedQuery
 	groups []int64
 	expr   string
 }
 
-// A hitRef is a hit whose text was not read yet.
+// A hitRef is a hit whose text has not been read yet.
 type hitRef struct {
 	doc, s int64
 	row    int
@@ -134,13 +137,13 @@ type hitRef struct {
 
 func (s search) run(ctx context.Context, db *sql.DB) ([]Hit, error) {
 	var n int
-	err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", s.expr, rare+1).Scan(&n)
+	err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", s.expr, maxRanked+1).Scan(&n)
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	from := fmt.Sprintf("(SELECT rowid AS id, 0 AS score FROM fts WHERE fts MATCH ? ORDER BY rowid DESC LIMIT %d) f", common)
+	from := fmt.Sprintf("(SELECT rowid AS id, 0 AS score FROM fts WHERE fts MATCH ? ORDER BY rowid DESC LIMIT %d) f", maxScanned)
 	order := "d.id DESC"
-	if n <= rare {
+	if n <= maxRanked {
 		from = "(SELECT rowid AS id, bm25(fts, 0.0, 1.0) AS score FROM fts WHERE fts MATCH ?) f"
 		order = "f.score, d.id DESC"
 		if s.q.Sort == Newest {
@@ -149,7 +152,7 @@ func (s search) run(ctx context.Context, db *sql.DB) ([]Hit, error) {
 	}
 	where, args := s.filter()
 	rows, err := db.QueryContext(ctx, "SELECT d.id, d.s, d.row, d.at FROM "+from+" CROSS JOIN docs d ON d.id = f.id CROSS JOIN sessions ON n = d.s WHERE "+where+
-		" ORDER BY "+order+fmt.Sprintf(" LIMIT %d", candidates), append([]any{s.expr}, args...)...)
+		" ORDER BY "+order+fmt.Sprintf(" LIMIT %d", maxCandidates), append([]any{s.expr}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +168,10 @@ func (s search) run(ctx context.Context, db *sql.DB) ([]Hit, error) {
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	return s.show(ctx, db, all)
+	return s.loadHits(ctx, db, all)
 }
 
-// filter is what hits must be beside having the words.
+// filter returns the conditions of a hit other than the words.
 func (s search) filter() (where string, args []any) {
 	where = "1"
 	if len(s.q.Roles) > 0 {
@@ -192,8 +195,8 @@ func (s search) filter() (where string, args []any) {
 	return where, args
 }
 
-// show reads the texts of the hits that come first, session by session.
-func (s search) show(ctx context.Context, db *sql.DB, all []hitRef) ([]Hit, error) {
+// loadHits reads the texts of the best hits, session by session.
+func (s search) loadHits(ctx context.Context, db *sql.DB, all []hitRef) ([]Hit, error) {
 	limit, per := s.q.Limit, s.q.Per
 	if limit <= 0 {
 		limit = 10
@@ -217,7 +220,7 @@ func (s search) show(ctx context.Context, db *sql.DB, all []hitRef) ([]Hit, erro
 	var hits []Hit
 	for _, n := range order {
 		for _, f := range bySession[n] {
-			h, err := s.hit(ctx, db, f)
+			h, err := s.loadHit(ctx, db, f)
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +230,7 @@ func (s search) show(ctx context.Context, db *sql.DB, all []hitRef) ([]Hit, erro
 	return hits, nil
 }
 
-func (s search) hit(ctx context.Context, db *sql.DB, f hitRef) (Hit, error) {
+func (s search) loadHit(ctx context.Context, db *sql.DB, f hitRef) (Hit, error) {
 	h := Hit{Row: f.row, Time: time.Unix(0, f.at).UTC()}
 	var role int
 	var text string
@@ -237,6 +240,6 @@ func (s search) hit(ctx context.Context, db *sql.DB, f hitRef) (Hit, error) {
 	if err != nil {
 		return h, err
 	}
-	h.Role, h.Snippet = roleOf(role), s.p.snippet(text)
+	h.Role, h.Snippet = roleFromNumber(role), s.p.snippet(text)
 	return h, nil
 }

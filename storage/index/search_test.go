@@ -13,8 +13,8 @@ import (
 	"hermesd/storage/index"
 )
 
-func TestWordsAreFound(t *testing.T) {
-	x := fresh(t)
+func TestSearchWords(t *testing.T) {
+	x := newIndex(t)
 	texts := []string{
 		0:  "The server db-01.example.com runs out of disk on /var/log/syslog.1",
 		1:  "我喜欢在周末去爬山，因为山上的空气很好",
@@ -31,14 +31,14 @@ func TestWordsAreFound(t *testing.T) {
 		12: "猫",
 		13: "never say again what he said",
 	}
-	put(t, x, dm("s", "1"), texts...)
+	addTexts(t, x, dm("s", "1"), texts...)
 	for query, want := range map[string][]int{
 		"disk":                {0},
 		"DISK server":         {0},
 		"db-01.example.com":   {0},
 		"db-01":               {0},
 		"/var/log/syslog.1":   {0},
-		"example.org":         {0}, // nothing has it; one has example
+		"example.org":         {0}, // no text has it; one has example
 		"周末":                  {1},
 		"爬山":                  {1},
 		"空气很好":                {1},
@@ -71,7 +71,7 @@ func TestWordsAreFound(t *testing.T) {
 		"never NOT say":       {8},
 		"fox OR disk":         {0, 10},
 		"deploy*":             {7},
-		"deploy":              {7}, // nothing has the word; one begins so
+		"deploy":              {7}, // no text has the word; one has a word that begins with it
 		"привет ещё":          {9},
 		"еще":                 {9},
 		"🦊":                   {10},
@@ -99,10 +99,9 @@ func TestWordsAreFound(t *testing.T) {
 	}
 }
 
-// A text is found by each of its words and by each pair of its characters,
-// whatever it is made of.
-func TestATextIsFoundByWhatStandsInIt(t *testing.T) {
-	x := fresh(t)
+// A text is found by each of its words and each pair of its characters.
+func TestSearchFindsEachPart(t *testing.T) {
+	x := newIndex(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		alphabet := rapid.SampledFrom([]rune("abcXYZ019中文字漢カなーé_ -.'\"ßΣςก한e\u0301"))
@@ -130,12 +129,12 @@ func FuzzSearch(f *testing.F) {
 	for _, s := range []string{`"`, `a" OR "b`, "NOT NOT a", "a AND", "(((", "^a", "{who text}: g1", "a* b*", "猫*", "\x00", "NEAR(a b)", strings.Repeat("a-", 3000), "' OR 1=1 --", "ŉ ﷺ ½ ⒜"} {
 		f.Add(s, s)
 	}
-	x := fresh(f)
+	x := newIndex(f)
 	f.Fuzz(func(t *testing.T, text, query string) {
 		if err := x.Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
-		put(t, x, dm("s", "1"), text)
+		addTexts(t, x, dm("s", "1"), text)
 		for _, sort := range []index.Sort{index.Best, index.Newest} {
 			for _, h := range find(t, x, index.Query{Text: query, Scope: index.ScopeFor(dm("q", "1")), Sort: sort}) {
 				if !utf8.ValidString(h.Snippet) || strings.Contains(h.Snippet, "\n") || len(h.Snippet) > 1000 {
@@ -146,12 +145,12 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-func TestHitsComeBySession(t *testing.T) {
-	x := fresh(t)
+func TestSearchGroupsHitsBySession(t *testing.T) {
+	x := newIndex(t)
 	for i := range 5 {
 		r := dm(fmt.Sprint("s", i), "1")
 		r.Updated = noon.Add(-1 * noon.Sub(noon.AddDate(0, 0, i)))
-		put(t, x, r, "nothing", "an apple", "nothing either", "an apple and an apple again", "an apple", "apple", "the end")
+		addTexts(t, x, r, "nothing", "an apple", "nothing either", "an apple and an apple again", "an apple", "apple", "the end")
 	}
 	hits := find(t, x, index.Query{Text: "apple", Scope: index.OperatorScope(), Limit: 2, Per: 2, Sort: index.Newest})
 	var got []string
@@ -166,8 +165,8 @@ func TestHitsComeBySession(t *testing.T) {
 	}
 }
 
-func TestRolesAndOwnRowsAreLeftOut(t *testing.T) {
-	x := fresh(t)
+func TestSearchFiltersRolesAndOwnRows(t *testing.T) {
+	x := newIndex(t)
 	docs := []index.Doc{
 		{Row: 0, Role: index.User, Time: noon, Text: "where is the key"},
 		{Row: 1, Role: index.Assistant, Time: noon, Text: "the key is here"},
@@ -198,20 +197,20 @@ func TestRolesAndOwnRowsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestASnippetShowsWhatWasFound(t *testing.T) {
-	x := fresh(t)
+func TestSnippetShowsMatch(t *testing.T) {
+	x := newIndex(t)
 	long := strings.Repeat("Lorem ipsum 山山山 dolor. ", 200) + "Here is the needle\n\nin the haystack. " + strings.Repeat("Sit amet. ", 500)
-	put(t, x, dm("s", "1"), long)
+	addTexts(t, x, dm("s", "1"), long)
 	hits := find(t, x, index.Query{Text: "needle haystack", Scope: index.OperatorScope()})
 	if len(hits) != 1 || !strings.Contains(hits[0].Snippet, "the needle in the haystack.") || !strings.HasPrefix(hits[0].Snippet, "…") || len(hits[0].Snippet) > 600 {
 		t.Errorf("got %+v", hits)
 	}
 }
 
-func TestADocIsIndexedOnce(t *testing.T) {
-	x := fresh(t)
+func TestAddIndexesDocOnce(t *testing.T) {
+	x := newIndex(t)
 	for range 3 {
-		put(t, x, dm("s", "1"), "one apple", "two apples")
+		addTexts(t, x, dm("s", "1"), "one apple", "two apples")
 	}
 	if got := rowsOf(t, x, "apple"); !slices.Equal(got, []int{0}) {
 		t.Errorf("got %v", got)

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// around is how many bytes of a text are shown before and behind what was
-// found.
-const around = 160
+// contextSize is the number of bytes of a text that a snippet shows before and
+// after the match.
+const contextSize = 160
 
-// snippet returns the part of text in which most different words of p stand,
-// on one line. It is the beginning if none is found.
-func (p parsed) snippet(text string) string {
+// snippet returns the part of text that contains the largest number of
+// different words of p, on one line; the beginning of text if there is none.
+func (p parsedQuery) snippet(text string) string {
 	wanted := map[string]bool{}
 	var begins []string
 	for _, g := range p.groups {
@@ -19,13 +19,13 @@ func (p parsed) snippet(text string) string {
 			for _, f := range ph.forms {
 				wanted[f] = true
 			}
-			if ph.prefix && len(ph.forms) > 0 {
+			if ph.isPrefix && len(ph.forms) > 0 {
 				begins = append(begins, ph.forms[len(ph.forms)-1])
 			}
 		}
 	}
 	var at []token
-	for _, t := range tokens(text) {
+	for _, t := range tokenize(text) {
 		hit := wanted[t.form]
 		for _, b := range begins {
 			hit = hit || strings.HasPrefix(t.form, b)
@@ -36,7 +36,7 @@ func (p parsed) snippet(text string) string {
 	}
 	best, most, seen := 0, 0, map[string]int{}
 	for i, j := 0, 0; i < len(at) && most < len(wanted); i++ {
-		for ; j < len(at) && at[j].to <= at[i].from+2*around; j++ {
+		for ; j < len(at) && at[j].to <= at[i].from+2*contextSize; j++ {
 			seen[at[j].form]++
 		}
 		if len(seen) > most {
@@ -47,12 +47,12 @@ func (p parsed) snippet(text string) string {
 		}
 		j = max(j, i+1)
 	}
-	return window(text, best-around/2, best+2*around)
+	return excerpt(text, best-contextSize/2, best+2*contextSize)
 }
 
-// window is text from about from to about to, with … where something was left
-// out, on one line.
-func window(text string, from, to int) string {
+// excerpt returns text from about from to about to on one line, with … where
+// text is omitted.
+func excerpt(text string, from, to int) string {
 	from, to = max(from, 0), min(to, len(text))
 	for from > 0 && !utf8.RuneStart(text[from]) {
 		from--

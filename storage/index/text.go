@@ -11,7 +11,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Role says who speaks in a row. Results of tools have one of their own.
+// A Role is the author of a row. Tool results have their own role.
 type Role string
 
 // The roles.
@@ -21,48 +21,48 @@ const (
 	Tool      Role = "tool"
 )
 
-// The most of a message that is searched, and of the input of one tool call.
+// Limits of the indexed text of a message, and of the input of one tool call.
 const (
 	maxText  = 64 << 10 // bytes
 	maxInput = 2 << 10
 )
 
-// Read returns who speaks in a row of a transcript and what is to be found of
-// it: texts, calls of tools and their results, but no thinking and no pictures.
+// Read returns the role of a row of a transcript and its searchable text:
+// texts, tool calls and tool results, but no thinking and no images.
 func Read(row json.RawMessage) (Role, string, error) { return new(reader).read(row) }
 
-// A reader reads the rows of one session in order. What a search has found is
-// not to be found again as its result: it leaves out results of own tools.
+// A reader reads the rows of one session in order. It omits calls and results
+// of the search tool: a search must not find its own earlier results.
 type reader struct {
-	own   string // the name of a tool
-	calls map[string]bool
+	ownTool string // name of the search tool, "" for none
+	calls   map[string]bool
 }
 
 func (r *reader) read(row json.RawMessage) (Role, string, error) {
 	var m llm.Message
 	if err := json.Unmarshal(row, &m); err != nil {
-		return "", "", fmt.Errorf("the row is no message: %w", err)
+		return "", "", fmt.Errorf("row is not a message: %w", err)
 	}
 	role := Role(m.Role)
 	var parts []string
-	said, result := false, false
+	hasText, hasResult := false, false
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case llm.Text:
-			parts, said = append(parts, b.Text), true
+			parts, hasText = append(parts, b.Text), true
 		case llm.ToolUse:
-			if b.Name == r.own && r.own != "" {
+			if b.Name == r.ownTool && r.ownTool != "" {
 				r.remember(b.ID)
 				continue
 			}
 			parts = append(parts, "["+b.Name+" "+clip(string(b.Input), maxInput)+"]")
 		case llm.ToolResult:
-			if result = true; !r.calls[b.ID] {
+			if hasResult = true; !r.calls[b.ID] {
 				parts = append(parts, b.Text)
 			}
 		}
 	}
-	if result && !said {
+	if hasResult && !hasText {
 		role = Tool
 	}
 	return role, strings.TrimSpace(strings.Join(parts, "\n")), nil
@@ -75,18 +75,19 @@ func (r *reader) remember(id string) {
 	r.calls[id] = true
 }
 
-// clean is a text as it is kept: valid, in NFC, not too long.
+// clean returns a text as it is stored: valid UTF-8, in NFC, at most maxText
+// bytes before normalization.
 func clean(text string) string {
 	return norm.NFC.String(strings.ToValidUTF8(clip(text, maxText), "�"))
 }
 
-// clip cuts s at a character.
-func clip(s string, most int) string {
-	if len(s) <= most {
+// clip returns at most limit bytes of s, cut between characters.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
 	}
-	return s[:most]
+	return s[:limit]
 }

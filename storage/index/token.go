@@ -8,17 +8,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A token is one word of a text, or one character of a script that is written
-// without spaces, as it is searched for.
+// A token is one word of a text, or one character of a script written without
+// spaces, in the form in which it is indexed.
 type token struct {
-	form     string // folded; letters, digits and marks only
-	from, to int    // bytes of the text
-	run      bool   // of a script without spaces
+	form     string // folded; letters, digits and combining marks only
+	from, to int    // byte offsets in the text
+	isDense  bool   // the token is a character of a script without spaces
 }
 
-// tokens cuts text, which is in NFC, into its tokens. Identifiers fall into
-// their parts: foo-bar.baz is foo, bar and baz.
-func tokens(text string) []token {
+// tokenize splits text, which must be in NFC, into tokens. Identifiers are
+// split into their parts: foo-bar.baz becomes foo, bar and baz.
+func tokenize(text string) []token {
 	var out []token
 	start := -1
 	word := func(end int) {
@@ -34,10 +34,10 @@ func tokens(text string) []token {
 		switch {
 		case r == utf8.RuneError:
 			word(i)
-		case dense(r), unicode.Is(unicode.So, r):
+		case isDense(r), unicode.Is(unicode.So, r):
 			word(i)
 			for _, f := range fold(text[i:end]) {
-				out = append(out, token{form: f, from: i, to: end, run: dense(r)})
+				out = append(out, token{form: f, from: i, to: end, isDense: isDense(r)})
 			}
 		case unicode.IsLetter(r), unicode.IsNumber(r), unicode.IsMark(r) && start >= 0:
 			if start < 0 {
@@ -51,9 +51,9 @@ func tokens(text string) []token {
 	return out
 }
 
-// dense reports whether r is of a script that is written without spaces between
-// words, or, as Korean, with endings grown onto them.
-func dense(r rune) bool {
+// isDense reports whether r belongs to a script that is written without spaces
+// between words or, like Korean, with endings attached to them.
+func isDense(r rune) bool {
 	if r < 0x0e00 {
 		return false
 	}
@@ -61,8 +61,8 @@ func dense(r rune) bool {
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) || r == 'ー'
 }
 
-// fold returns the forms under which a word is found whatever its case, width
-// and accents are; mostly one.
+// fold returns the forms of a word without case, width and accents; usually
+// one.
 func fold(word string) []string {
 	ascii := true
 	for i := range len(word) {
@@ -86,23 +86,23 @@ func fold(word string) []string {
 	})
 }
 
-// terms are the words under which tokens stand in the index: a word is itself;
-// of a run of characters each stands with the next, and the last alone.
+// terms returns the words of tokens in the index: a word itself; each character
+// of a run joined with the next one, and the last one alone.
 func terms(ts []token) []string {
 	out := make([]string, len(ts))
 	for i, t := range ts {
 		out[i] = t.form
-		if joined(ts, i) {
+		if isJoined(ts, i) {
 			out[i] += ts[i+1].form
 		}
 	}
 	return out
 }
 
-// joined reports whether token i and the next are of one run.
-func joined(ts []token, i int) bool {
-	return ts[i].run && i+1 < len(ts) && ts[i+1].run && ts[i].to == ts[i+1].from
+// isJoined reports whether token i and the next one belong to the same run.
+func isJoined(ts []token, i int) bool {
+	return ts[i].isDense && i+1 < len(ts) && ts[i+1].isDense && ts[i].to == ts[i+1].from
 }
 
-// words is how a text is given to the index.
-func words(text string) string { return strings.Join(terms(tokens(text)), " ") }
+// indexText returns the text that is passed to the full-text table.
+func indexText(text string) string { return strings.Join(terms(tokenize(text)), " ") }

@@ -1,6 +1,8 @@
-// Package sessionlibrary lets the tool session_search see what is stored: it finds
-// through the index, reads from the store, and asks index.Scope what may be
-// seen from the session that asks.
+// Package sessionlibrary implements the library of the tool session_search: it
+// searches the index, reads from the store, and limits both to the scope of the
+// requesting session.
+//
+// The main type is [Library]; its methods may be called from any goroutine.
 package sessionlibrary
 
 import (
@@ -15,26 +17,26 @@ import (
 	"hermesd/storage/index"
 )
 
-// A Store is where sessions are kept.
+// A Store provides session records and their rows.
 type Store interface {
 	index.Source
 	SessionByID(ctx context.Context, id session.ID) (session.Record, bool, error)
 }
 
-// A Library implements search.Library.
+// A Library implements sessionsearch.Library.
 type Library struct {
-	x     *index.Index
+	index *index.Index
 	store Store
 	wake  func()
 }
 
-// New returns a Library. wake is called where the index turns out to be
-// damaged; it is that of the index's Follower.
+// New returns a Library. It calls wake when the index is found to be damaged;
+// wake is that of the Follower of the index.
 func New(x *index.Index, s Store, wake func()) *Library { return &Library{x, s, wake} }
 
-// asking returns the session that asks. One that is not stored yet, which has
-// its first turn, sees nothing.
-func (l *Library) asking(ctx context.Context, id string) (session.Record, index.Scope, error) {
+// requester returns the requesting session and its scope. A session that is not
+// stored yet, in its first turn, sees nothing.
+func (l *Library) requester(ctx context.Context, id string) (session.Record, index.Scope, error) {
 	r, ok, err := l.store.SessionByID(ctx, session.ID(id))
 	if err != nil || !ok {
 		return session.Record{}, index.Scope{}, err
@@ -42,9 +44,10 @@ func (l *Library) asking(ctx context.Context, id string) (session.Record, index.
 	return r, index.ScopeFor(r), nil
 }
 
-// Search implements search.Library.
-func (l *Library) Search(ctx context.Context, asking string, q sessionsearch.Query) ([]sessionsearch.Match, error) {
-	me, scope, err := l.asking(ctx, asking)
+// Search implements sessionsearch.Library. It returns sessionsearch.ErrNotNow
+// while the index is damaged.
+func (l *Library) Search(ctx context.Context, requesterID string, q sessionsearch.Query) ([]sessionsearch.Match, error) {
+	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func (l *Library) Search(ctx context.Context, asking string, q sessionsearch.Que
 	for _, r := range q.Roles {
 		query.Roles = append(query.Roles, index.Role(r))
 	}
-	hits, err := l.x.Search(ctx, query)
+	hits, err := l.index.Search(ctx, query)
 	if errors.Is(err, index.ErrDamaged) {
 		l.wake()
 		return nil, sessionsearch.ErrNotNow
@@ -73,17 +76,17 @@ func (l *Library) Search(ctx context.Context, asking string, q sessionsearch.Que
 		if err != nil {
 			return nil, err
 		}
-		if ok && scope.Allows(r) { // the index may be behind
-			found = append(found, l.found(ctx, me, r, hits[:n]))
+		if ok && scope.Allows(r) { // the index may be out of date
+			found = append(found, l.match(ctx, me, r, hits[:n]))
 		}
 		hits = hits[n:]
 	}
 	return found, nil
 }
 
-// found are the hits of one session and their neighbours. Of a row that cannot
-// be read any more there is what the index has.
-func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.Hit) sessionsearch.Match {
+// match returns the hits of one session and their adjacent rows. For a hit it
+// uses the text of the index; rows that cannot be read are omitted.
+func (l *Library) match(ctx context.Context, me, r session.Record, hits []index.Hit) sessionsearch.Match {
 	f := sessionsearch.Match{Session: describe(r)}
 	snippets := map[int]index.Hit{}
 	var rows []int
@@ -109,9 +112,10 @@ func (l *Library) found(ctx context.Context, me, r session.Record, hits []index.
 	return f
 }
 
-// Rows implements search.Library.
-func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (sessionsearch.Session, []sessionsearch.Passage, error) {
-	me, scope, err := l.asking(ctx, asking)
+// Rows implements sessionsearch.Library. The error is sessionsearch.ErrUnknown
+// if the session does not exist or may not be seen.
+func (l *Library) Rows(ctx context.Context, requesterID, id string, from, to int) (sessionsearch.Session, []sessionsearch.Passage, error) {
+	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
 		return sessionsearch.Session{}, nil, err
 	}
@@ -126,22 +130,22 @@ func (l *Library) Rows(ctx context.Context, asking, id string, from, to int) (se
 	return describe(r), ps, err
 }
 
-// rows reads what may be seen of a span: what is archived, and what is active
-// unless it is of the session that asks.
+// rows reads the visible rows of a span: archived ones, and active ones unless
+// they belong to the requesting session.
 func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span) ([]sessionsearch.Passage, error) {
-	seen := slices.Clone(r.Archive)
+	visible := slices.Clone(r.Archive)
 	if me.ID != r.ID {
-		seen = append(seen, session.Span{From: r.Start, To: r.Start + r.Messages})
+		visible = append(visible, session.Span{From: r.Start, To: r.Start + r.Messages})
 	}
 	var ps []sessionsearch.Passage
-	for _, a := range seen {
+	for _, a := range visible {
 		a.From, a.To = max(a.From, s.From), min(a.To, s.To)
 		if a.From >= a.To {
 			continue
 		}
 		rows, err := l.store.Rows(ctx, r.ID, a)
 		if err != nil {
-			return nil, fmt.Errorf("rows of %s: %w", r.ID, err)
+			return nil, fmt.Errorf("read rows of %s: %w", r.ID, err)
 		}
 		for i, row := range rows {
 			ps = append(ps, passage(a.From+i, row))
@@ -158,24 +162,25 @@ func passage(n int, row json.RawMessage) sessionsearch.Passage {
 	return sessionsearch.Passage{Row: n, Role: string(role), Text: text}
 }
 
-// Recent implements search.Library.
-func (l *Library) Recent(ctx context.Context, asking string, most int) ([]sessionsearch.Session, error) {
-	me, scope, err := l.asking(ctx, asking)
+// Recent implements sessionsearch.Library. It returns the most recently used
+// visible sessions other than the requesting one.
+func (l *Library) Recent(ctx context.Context, requesterID string, limit int) ([]sessionsearch.Session, error) {
+	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
 		return nil, err
 	}
-	for look := 64; ; look *= 8 {
-		recs, err := l.store.Sessions(ctx, look)
+	for n := 64; ; n *= 8 {
+		recs, err := l.store.Sessions(ctx, n)
 		if err != nil {
 			return nil, err
 		}
 		var out []sessionsearch.Session
 		for _, r := range recs {
-			if r.ID != me.ID && scope.Allows(r) && len(out) < most {
+			if r.ID != me.ID && scope.Allows(r) && len(out) < limit {
 				out = append(out, describe(r))
 			}
 		}
-		if len(out) == most || len(recs) < look {
+		if len(out) == limit || len(recs) < n {
 			return out, nil
 		}
 	}

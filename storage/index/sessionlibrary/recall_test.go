@@ -30,22 +30,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A house is a store, its index, and the tool that sees into both.
-type house struct {
+// A harness is a store, its index, and the tool that reads both.
+type harness struct {
 	*testing.T
 	store *bolt.Store
 	x     *index.Index
 	f     *index.Follower
 	tool  tool.Tool
 	turns int
-	woken int
+	wakes int
 	path  string
 }
 
-func newHouse(t *testing.T) *house {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	dir := t.TempDir()
-	h := &house{T: t}
+	h := &harness{T: t}
 	var err error
 	if h.store, err = bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{}); err != nil {
 		t.Fatal(err)
@@ -57,19 +57,19 @@ func newHouse(t *testing.T) *house {
 	}
 	t.Cleanup(func() { h.ok(h.x.Close()) })
 	h.f = index.NewFollower(h.x, h.store, sessionsearch.Name, zap.NewNop())
-	h.tool = sessionsearch.New(sessionlibrary.New(h.x, h.store, func() { h.woken++; h.f.Wake() }), sessionsearch.Options{})
+	h.tool = sessionsearch.New(sessionlibrary.New(h.x, h.store, func() { h.wakes++; h.f.Wake() }), sessionsearch.Options{})
 	return h
 }
 
-func (h *house) ok(err error) {
+func (h *harness) ok(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// turn commits messages to the session of r, and compactions before them.
-func (h *house) turn(r session.Record, passes []inbox.Compaction, texts ...string) {
+// turn commits messages to the session of r, after compactions.
+func (h *harness) turn(r session.Record, passes []inbox.Compaction, texts ...string) {
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
@@ -109,7 +109,7 @@ func row(role llm.Role, text string) json.RawMessage {
 }
 
 // call runs the tool from a session.
-func (h *house) call(from session.Record, args string) string {
+func (h *harness) call(from session.Record, args string) string {
 	h.Helper()
 	out, err := h.tool.Run(h.Context(), tool.Call{ID: "1", Session: string(from.ID), Input: json.RawMessage(args)})
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *house) call(from session.Record, args string) string {
 	return out
 }
 
-func (h *house) has(out string, parts ...string) {
+func (h *harness) contains(out string, parts ...string) {
 	h.Helper()
 	for _, p := range parts {
 		if !strings.Contains(out, p) {
@@ -127,50 +127,50 @@ func (h *house) has(out string, parts ...string) {
 	}
 }
 
-func (h *house) hasNot(out string, parts ...string) {
+func (h *harness) lacks(out string, parts ...string) {
 	h.Helper()
 	for _, p := range parts {
 		if strings.Contains(out, p) {
-			h.Errorf("%q stands in:\n%s", p, out)
+			h.Errorf("%q is in:\n%s", p, out)
 		}
 	}
 }
 
-func person(id string, owner string) session.Record {
+func userSession(id string, owner string) session.Record {
 	return session.Record{
 		ID: session.ID(id), Key: session.Key("k" + id), Owner: owner, Created: noon, Updated: noon, Name: "chat of " + owner, Title: "talk " + id,
 		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: owner},
 	}
 }
 
-func boss() session.Record {
-	r := person("boss", "1")
+func ownerSession() session.Record {
+	r := userSession("boss", "1")
 	r.OwnersOnly = true
 	return r
 }
 
-func TestTheShapesOfTheTool(t *testing.T) {
-	h := newHouse(t)
-	h.turn(person("old", "2"), nil, "how do I restart db-01.example.com?", "with systemctl restart postgresql", "谢谢，我喜欢在周末爬山", "fine")
-	h.turn(person("other", "2"), nil, "something else", "indeed")
-	now := person("now", "2")
+func TestToolOutputs(t *testing.T) {
+	h := newHarness(t)
+	h.turn(userSession("old", "2"), nil, "how do I restart db-01.example.com?", "with systemctl restart postgresql", "谢谢，我喜欢在周末爬山", "fine")
+	h.turn(userSession("other", "2"), nil, "something else", "indeed")
+	now := userSession("now", "2")
 	h.turn(now, nil, "what was it about postgresql?", "let me look")
 
 	out := h.call(now, `{"query": "restart db-01.example.com"}`)
-	h.has(out, "1 session was found", `Session old "talk old" (telegram, "chat of 2", from 2026-03-01 12:00`, "4 rows", "> [0 user] how do I restart db-01.example.com?", "  [1 assistant] with systemctl")
-	h.has(h.call(now, `{"query": "爬山", "sort": "newest", "limit": 1}`), "> [2 user] 谢谢")
+	h.contains(out, "1 session was found", `Session old "talk old" (telegram, "chat of 2", from 2026-03-01 12:00`, "4 rows", "> [0 user] how do I restart db-01.example.com?", "  [1 assistant] with systemctl")
+	h.contains(h.call(now, `{"query": "爬山", "sort": "newest", "limit": 1}`), "> [2 user] 谢谢")
 	out = h.call(now, `{"query": "postgresql"}`)
-	h.has(out, "> [1 assistant] with systemctl restart postgresql")
-	h.hasNot(out, "what was it about") // its own active message
-	h.has(h.call(now, `{"query": "postgresql", "role_filter": "user"}`), "Nothing was found")
-	h.has(h.call(now, `{"query": "((( \" OR NOT *"}`), "Nothing was found")
-	h.has(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "  [1 assistant]", "> [2 user]", "  [3 assistant]")
-	h.hasNot(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "[0 user]")
-	h.has(h.call(now, `{"session_id": "old", "around": 99}`), "nothing to read around row 99; the rows are 0 to 3")
-	h.has(h.call(now, `{"session_id": "old"}`), "[0 user]", "[3 assistant] fine")
+	h.contains(out, "> [1 assistant] with systemctl restart postgresql")
+	h.lacks(out, "what was it about") // the active message of the requesting session
+	h.contains(h.call(now, `{"query": "postgresql", "role_filter": "user"}`), "Nothing was found")
+	h.contains(h.call(now, `{"query": "((( \" OR NOT *"}`), "Nothing was found")
+	h.contains(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "  [1 assistant]", "> [2 user]", "  [3 assistant]")
+	h.lacks(h.call(now, `{"session_id": "old", "around": 2, "window": 1}`), "[0 user]")
+	h.contains(h.call(now, `{"session_id": "old", "around": 99}`), "nothing to read around row 99; the rows are 0 to 3")
+	h.contains(h.call(now, `{"session_id": "old"}`), "[0 user]", "[3 assistant] fine")
 	out = h.call(now, `{}`)
-	h.has(out, "Session other", "Session old")
-	h.hasNot(out, "Session now")
+	h.contains(out, "Session other", "Session old")
+	h.lacks(out, "Session now")
 	if strings.Index(out, "Session other") > strings.Index(out, "Session old") {
 		t.Errorf("the newest session is not first:\n%s", out)
 	}
@@ -182,32 +182,32 @@ func TestTheShapesOfTheTool(t *testing.T) {
 		`{"query": 5}`:                                   `error: the argument "query" does not take a number`,
 		`{"query": "` + strings.Repeat("x", 3000) + `"}`: "error: the query has more than",
 	} {
-		h.has(h.call(now, args), want)
+		h.contains(h.call(now, args), want)
 	}
 }
 
-func TestArchivedMessagesOfTheSessionItselfAreIn(t *testing.T) {
-	h := newHouse(t)
-	me := person("me", "2")
+func TestArchiveOfOwnSessionIsFound(t *testing.T) {
+	h := newHarness(t)
+	me := userSession("me", "2")
 	h.turn(me, nil, "the code is walrus", "noted", "and the colour is green", "noted too")
-	h.has(h.call(me, `{"query": "walrus"}`), "Nothing was found")
+	h.contains(h.call(me, `{"query": "walrus"}`), "Nothing was found")
 	h.turn(me, []inbox.Compaction{{Length: 4, From: 0, To: 2, Active: []json.RawMessage{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
-	h.has(h.call(me, `{"query": "walrus"}`), "> [0 user] the code is walrus", "2 archived")
-	h.has(h.call(me, `{"query": "green"}`), "Nothing was found")
+	h.contains(h.call(me, `{"query": "walrus"}`), "> [0 user] the code is walrus", "2 archived")
+	h.contains(h.call(me, `{"query": "green"}`), "Nothing was found")
 	out := h.call(me, `{"session_id": "me"}`)
-	h.has(out, "[0 user] the code is walrus", "[1 assistant] noted")
-	h.hasNot(out, "green", "in short", "what was the code")
-	h.has(h.call(boss(), `{"query": "walrus"}`), "Nothing was found") // it is not stored: it sees nothing
+	h.contains(out, "[0 user] the code is walrus", "[1 assistant] noted")
+	h.lacks(out, "green", "in short", "what was the code")
+	h.contains(h.call(ownerSession(), `{"query": "walrus"}`), "Nothing was found") // it is not stored, so it sees nothing
 }
 
-// Whatever a person does, another's canary does not come out.
-func TestCanaries(t *testing.T) {
-	h := newHouse(t)
-	club := person("club", "")
+// No use of the tool returns the canary of another user.
+func TestScopeHidesOtherUsers(t *testing.T) {
+	h := newHarness(t)
+	club := userSession("club", "")
 	club.Shared, club.Address = true, chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-5"}
-	annaThere := person("anna-there", "2")
+	annaThere := userSession("anna-there", "2")
 	annaThere.Address = club.Address
-	all := []session.Record{boss(), person("anna", "2"), person("bob", "3"), club, annaThere}
+	all := []session.Record{ownerSession(), userSession("anna", "2"), userSession("bob", "3"), club, annaThere}
 	for _, r := range all {
 		h.turn(r, nil, "canary-"+string(r.ID), "ok")
 	}
@@ -234,19 +234,19 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// A session that the index still shows to somebody is judged by the store.
-func TestTheStoreHasTheLastWord(t *testing.T) {
-	h := newHouse(t)
-	h.turn(person("me", "2"), nil, "hello", "hello")
-	theirs := person("theirs", "3")
+// The store decides about a session that the index still shows.
+func TestStoreOverridesStaleIndexScope(t *testing.T) {
+	h := newHarness(t)
+	h.turn(userSession("me", "2"), nil, "hello", "hello")
+	theirs := userSession("theirs", "3")
 	h.turn(theirs, nil, "canary", "ok")
 	theirs.Owner, theirs.Address.Chat = "2", "2"
 	h.ok(h.x.Add(h.Context(), theirs, nil, 2))
-	h.has(h.call(person("me", "2"), `{"query": "canary"}`), "Nothing was found")
+	h.contains(h.call(userSession("me", "2"), `{"query": "canary"}`), "Nothing was found")
 }
 
-// spoil takes a table out of the file while it is open.
-func (h *house) spoil() {
+// damageIndex drops a table while the file is open.
+func (h *harness) damageIndex() {
 	h.Helper()
 	db, err := sql.Open("sqlite", h.path)
 	h.ok(err)
@@ -255,32 +255,32 @@ func (h *house) spoil() {
 	h.ok(db.Close())
 }
 
-func TestADamagedIndexIsToldAndBuiltAnew(t *testing.T) {
-	h := newHouse(t)
-	h.turn(person("old", "2"), nil, "walrus", "ok")
-	h.turn(person("me", "2"), nil, "hello", "ok")
-	h.spoil()
-	h.has(h.call(person("me", "2"), `{"query": "walrus"}`), "error: the search index is being built anew")
+func TestDamagedIndexIsRebuilt(t *testing.T) {
+	h := newHarness(t)
+	h.turn(userSession("old", "2"), nil, "walrus", "ok")
+	h.turn(userSession("me", "2"), nil, "hello", "ok")
+	h.damageIndex()
+	h.contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "error: the search index is being built anew")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); h.f.Run(ctx) }()
 	for range 1000 {
-		if strings.Contains(h.call(person("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus") {
+		if strings.Contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus") {
 			break
 		}
 		<-time.After(5 * time.Millisecond)
 	}
 	cancel()
 	<-done
-	h.has(h.call(person("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus")
-	if h.woken == 0 {
-		t.Error("nobody woke the follower")
+	h.contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus")
+	if h.wakes == 0 {
+		t.Error("the follower was not woken")
 	}
 }
 
-func TestAClosedStoreIsAnError(t *testing.T) {
-	h := newHouse(t)
-	h.turn(person("me", "2"), nil, "hello", "ok")
+func TestCanceledContextIsError(t *testing.T) {
+	h := newHarness(t)
+	h.turn(userSession("me", "2"), nil, "hello", "ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := h.tool.Run(ctx, tool.Call{Session: "me", Input: json.RawMessage(`{"query": "hello"}`)}); !errors.Is(err, context.Canceled) {
