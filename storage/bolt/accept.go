@@ -171,7 +171,7 @@ func (b *batch) applyEdit(edit chat.Inbound) (applied bool, err error) {
 // entry.
 func (s *Store) Lanes(ctx context.Context) ([]inbox.Lane, error) {
 	var lanes []inbox.Lane
-	err := s.view(ctx, "lanes", func(r reader) error {
+	err := s.view(ctx, "list lanes", func(r reader) error {
 		var err error
 		lanes, err = r.lanes()
 		return err

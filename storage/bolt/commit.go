@@ -154,7 +154,7 @@ func (b *batch) saveSessions(m inbox.Commit) error {
 	for id, set := range m.Settings {
 		rec, ok, err := b.session(id)
 		if err != nil || !ok {
-			return errors.Join(err, fmt.Errorf("settings of %s: %w", id, errNoSession))
+			return errors.Join(err, fmt.Errorf("save settings of %s: %w", id, errNoSession))
 		}
 		rec.Settings = set
 		if err := b.putSession(rec); err != nil {

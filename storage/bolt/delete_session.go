@@ -24,7 +24,7 @@ import (
 // stay in the file until Compact.
 func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
 	var f sessionDeletion
-	err := s.do(ctx, "delete "+string(id), s.opts.MaxBatch, func(b *batch) error {
+	err := s.do(ctx, "delete session "+string(id), s.opts.MaxBatch, func(b *batch) error {
 		f = sessionDeletion{b: b, id: id, result: session.Deleted{ID: id}, files: newFileSet()}
 		return f.run()
 	})
@@ -43,7 +43,7 @@ func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Delet
 // first, at most max (0: no limit).
 func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error) {
 	var ids []session.ID
-	err := s.view(ctx, "expired sessions", func(r reader) error {
+	err := s.view(ctx, "list expired sessions", func(r reader) error {
 		c := r.bucket(bRecent).Cursor()
 		for k, _ := c.First(); k != nil && (max <= 0 || len(ids) < max); k, _ = c.Next() {
 			if len(k) < 8 {

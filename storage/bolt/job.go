@@ -23,7 +23,7 @@ func (b *batch) saveJob(j schedule.Job) error { return b.save(bJobs, []byte(j.ID
 // be read are omitted; Verify reports them.
 func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 	var jobs []schedule.Job
-	err := s.view(ctx, "jobs", func(r reader) error {
+	err := s.view(ctx, "list jobs", func(r reader) error {
 		c := r.bucket(bJobs).Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			var j schedule.Job
@@ -41,7 +41,7 @@ func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 
 // Job returns one job; ok is false if there is none or it was removed.
 func (s *Store) Job(ctx context.Context, id schedule.JobID) (j schedule.Job, ok bool, err error) {
-	err = s.view(ctx, "job "+string(id), func(r reader) error {
+	err = s.view(ctx, "read job "+string(id), func(r reader) error {
 		j, ok, err = r.job(id)
 		return err
 	})

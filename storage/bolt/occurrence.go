@@ -264,7 +264,7 @@ func (b *batch) failRun(id schedule.OccurrenceID, reason string) error {
 // first, at most limit.
 func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, limit int) ([]schedule.Occurrence, error) {
 	var found []schedule.Occurrence
-	err := s.view(ctx, "occurrences", func(r reader) error {
+	err := s.view(ctx, "list occurrences", func(r reader) error {
 		var prefix []byte
 		if id != "" {
 			prefix = appendField(nil, string(id))
@@ -329,11 +329,11 @@ func (r reader) checkJob(k, content []byte) error {
 		return nil
 	}
 	occ, ok, err := r.occurrence(schedule.OccurrenceID{Job: j.ID, DueAt: j.State.RunningOccurrence})
-	if err := missingError(err, ok, "occurrence of its run"); err != nil {
+	if err := missingError(err, ok, "occurrence of the run"); err != nil {
 		return err
 	}
 	if occ.State != schedule.Running {
-		return errors.New("occurrence of its run has ended")
+		return errors.New("occurrence of the run has ended")
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func (r reader) checkOccurrence(k, content []byte) error {
 		return errors.New("key does not match job and time")
 	}
 	j, ok, err := r.job(occ.Job)
-	if err := missingError(err, ok, "its job"); err != nil {
+	if err := missingError(err, ok, "job of the occurrence"); err != nil {
 		return err
 	}
 	if occ.State == schedule.Running && !j.State.RunningOccurrence.Equal(occ.DueAt) {

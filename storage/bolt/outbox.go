@@ -36,7 +36,7 @@ func (s *Store) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, e
 // or decides, and settles it.
 func (s *Store) Next(ctx context.Context, to chat.Address) (r outbox.Row, wait time.Duration, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return r, 0, false, fmt.Errorf("next of %s: %w", to, context.Cause(ctx))
+		return r, 0, false, fmt.Errorf("next row of %s: %w", to, context.Cause(ctx))
 	}
 	for range 3 { // another caller or a chat migration may interfere
 		var register bool
@@ -54,7 +54,7 @@ func (s *Store) Next(ctx context.Context, to chat.Address) (r outbox.Row, wait t
 
 // registerHead registers an attempt at the head of a queue and returns the row.
 func (s *Store) registerHead(ctx context.Context, to chat.Address) (r outbox.Row, ok bool, err error) {
-	err = s.do(ctx, "next of "+to.String(), 1024, func(b *batch) error {
+	err = s.do(ctx, "next row of "+to.String(), 1024, func(b *batch) error {
 		ok = false
 		h, err := b.readableHead(to)
 		if err != nil || h.row.ID == 0 || !b.isSendable(h.row) {
@@ -140,7 +140,7 @@ func (b *batch) migrateQueue(from, to chat.Address) error {
 // Row returns one row, or an error if it does not exist.
 func (s *Store) Row(ctx context.Context, id outbox.ID) (outbox.Row, error) {
 	var row outbox.Row
-	err := s.view(ctx, "row "+id.String(), func(r reader) error {
+	err := s.view(ctx, "read row "+id.String(), func(r reader) error {
 		var ok bool
 		var err error
 		row, ok, err = r.row(id)
@@ -156,7 +156,7 @@ func (s *Store) Row(ctx context.Context, id outbox.ID) (outbox.Row, error) {
 // by their oldest row.
 func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("queues: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("list queues: %w", context.Cause(ctx))
 	}
 	return s.mirror.addresses(), nil
 }
@@ -166,7 +166,7 @@ func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 // reports them.
 func (s *Store) Outbox(ctx context.Context, all bool) ([]outbox.Row, error) {
 	var rows []outbox.Row
-	err := s.view(ctx, "outbox", func(r reader) error {
+	err := s.view(ctx, "list outbox", func(r reader) error {
 		ids := r.unsentIDs(all)
 		for i, id := range ids {
 			if i%1000 == 0 && ctx.Err() != nil {

@@ -134,7 +134,7 @@ func (b *batch) createSession(o session.Creation, makeCurrent bool) error {
 
 // Session returns the current session of key; ok is false if there is none.
 func (s *Store) Session(ctx context.Context, key session.Key) (rec session.Record, ok bool, err error) {
-	err = s.view(ctx, "session of "+string(key), func(r reader) error {
+	err = s.view(ctx, "read session of "+string(key), func(r reader) error {
 		id, err := r.currentID(key)
 		if err != nil || id == "" {
 			return err
@@ -149,7 +149,7 @@ func (s *Store) Session(ctx context.Context, key session.Key) (rec session.Recor
 
 // SessionByID returns one record; ok is false if there is none.
 func (s *Store) SessionByID(ctx context.Context, id session.ID) (rec session.Record, ok bool, err error) {
-	err = s.view(ctx, "session "+string(id), func(r reader) error {
+	err = s.view(ctx, "read session "+string(id), func(r reader) error {
 		var stored sessionRecord
 		var err error
 		stored, ok, err = r.session(id)
@@ -163,7 +163,7 @@ func (s *Store) SessionByID(ctx context.Context, id session.ID) (rec session.Rec
 // stored, or session.ErrNotFound.
 func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, error) {
 	var prompt json.RawMessage
-	err := s.view(ctx, "prompt of "+string(id), func(r reader) error {
+	err := s.view(ctx, "read prompt of "+string(id), func(r reader) error {
 		content, err := r.get(bPrompts, []byte(id))
 		if err == nil && content == nil {
 			err = errNoSession
@@ -178,7 +178,7 @@ func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, err
 // there is none.
 func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, error) {
 	var state json.RawMessage
-	err := s.view(ctx, "engine of "+string(id), func(r reader) error {
+	err := s.view(ctx, "read engine state of "+string(id), func(r reader) error {
 		content, err := r.get(bEngines, []byte(id))
 		state = bytes.Clone(content)
 		return err
@@ -190,7 +190,7 @@ func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, err
 // for byte as they were stored. A session that does not exist has none.
 func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
-	err := s.view(ctx, "transcript of "+string(id), func(r reader) error {
+	err := s.view(ctx, "read transcript of "+string(id), func(r reader) error {
 		rec, ok, err := r.session(id)
 		if err != nil || !ok {
 			return err
@@ -205,7 +205,7 @@ func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json
 // far as they exist.
 func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
-	err := s.view(ctx, "transcript of "+string(id), func(r reader) error {
+	err := s.view(ctx, "read transcript of "+string(id), func(r reader) error {
 		rec, ok, err := r.session(id)
 		if err != nil || !ok {
 			return err
@@ -220,7 +220,7 @@ func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]j
 // far as they are still stored.
 func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
 	var calls []json.RawMessage
-	err := s.view(ctx, "ledger of "+string(id), func(r reader) error {
+	err := s.view(ctx, "read ledger of "+string(id), func(r reader) error {
 		c, prefix := r.bucket(bCalls).Cursor(), transcriptPrefix(id)
 		for k, v := c.Seek(transcriptKey(id, max(from, 0))); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			content, err := checkChecksum(bCalls, k, v)
@@ -261,7 +261,7 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 // reports them.
 func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error) {
 	var recs []session.Record
-	err := s.view(ctx, "sessions", func(r reader) error {
+	err := s.view(ctx, "list sessions", func(r reader) error {
 		c := r.bucket(bRecent).Cursor()
 		for k, _ := c.Last(); k != nil && (max <= 0 || len(recs) < max); k, _ = c.Prev() {
 			if len(k) < 8 {
@@ -284,7 +284,7 @@ func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error)
 // SetTitle sets the title of a session on behalf of a user; "" removes it. A
 // running turn does not undo it.
 func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error {
-	return s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
+	return s.do(ctx, "set title of "+string(id), 1024, func(b *batch) error {
 		rec, ok, err := b.session(id)
 		if err != nil {
 			return err
@@ -304,7 +304,7 @@ func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error
 // reports whether it did.
 func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error) {
 	set := false
-	err := s.do(ctx, "title of "+string(id), 1024, func(b *batch) error {
+	err := s.do(ctx, "suggest title of "+string(id), 1024, func(b *batch) error {
 		set = false
 		rec, ok, err := b.session(id)
 		if err != nil {
@@ -325,7 +325,7 @@ func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (
 // Value returns the small value stored under key, nil if there is none.
 func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
 	var v []byte
-	err := s.view(ctx, "value "+key, func(r reader) error {
+	err := s.view(ctx, "read value "+key, func(r reader) error {
 		content, err := r.get(bValues, []byte(key))
 		v = bytes.Clone(content)
 		return err
@@ -336,7 +336,7 @@ func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
 // SetValue stores a small value under key; nil deletes it.
 func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 	v = bytes.Clone(v)
-	return s.do(ctx, "value "+key, 64+len(v), func(b *batch) error {
+	return s.do(ctx, "set value "+key, 64+len(v), func(b *batch) error {
 		if v == nil {
 			return b.delete(bValues, []byte(key))
 		}

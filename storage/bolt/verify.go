@@ -132,11 +132,11 @@ func (r reader) checkStep(k, content []byte) error {
 		return errors.New("not a step")
 	}
 	t, ok, err := r.turn(string(k[:len(k)-5]))
-	if err := missingError(err, ok, "its turn"); err != nil {
+	if err := missingError(err, ok, "turn of the step"); err != nil {
 		return err
 	}
 	if n := binary.BigEndian.Uint32(k[len(k)-4:]); !t.Ended.IsZero() || int(n) >= t.Steps {
-		return errors.New("its turn no longer has it")
+		return errors.New("step is not part of its turn")
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ func (s *Store) recordFailure(err error, ops ...*op) {
 func (s *Store) probeWrite() {
 	s.probeScheduled.Store(false) // a failure schedules the next probe
 	ctx := context.Background()
-	err := s.do(ctx, "recover", maxProbeSize, func(b *batch) error {
+	err := s.do(ctx, "probe write", maxProbeSize, func(b *batch) error {
 		return b.put(bValues, []byte(keyWriteProbe), make([]byte, s.probeSize))
 	})
 	if err != nil {
 		return // Stats returns the error
 	}
-	_ = s.do(ctx, "recover", 0, func(b *batch) error {
+	_ = s.do(ctx, "probe write", 0, func(b *batch) error {
 		s.probeSize = 0
 		return b.delete(bValues, []byte(keyWriteProbe))
 	})

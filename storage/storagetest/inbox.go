@@ -12,7 +12,7 @@ import (
 func inboxTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"a key is accepted once, also after a crash": func(w *harness) {
-			e := w.say("hello")[0]
+			e := w.acceptTexts("hello")[0]
 			for range 2 {
 				again, err := w.Accept(w.Context(), []inbox.Entry{e})
 				w.ok(err)
@@ -25,30 +25,30 @@ func inboxTests() map[string]func(*harness) {
 			another.Inbound.Address.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
-		"an entry that asks for it is claimed in the same write, if it is alone": func(w *harness) {
+		"an entry with ClaimOnAccept is claimed in the same write if it is alone": func(w *harness) {
 			first, second := w.entry("first"), w.entry("second")
 			first.ClaimOnAccept, second.ClaimOnAccept = true, true
 			before := w.Stats().Commits
-			taken, err := w.Accept(w.Context(), []inbox.Entry{first})
+			accepted, err := w.Accept(w.Context(), []inbox.Entry{first})
 			w.ok(err)
-			if n := w.Stats().Commits - before; n != 1 || taken[0].Claim == nil {
-				w.Fatalf("%d commits, claim %v", n, taken[0].Claim)
+			if n := w.Stats().Commits - before; n != 1 || accepted[0].Claim == nil {
+				w.Fatalf("%d commits, claim %v", n, accepted[0].Claim)
 			}
-			later, err := w.Accept(w.Context(), []inbox.Entry{second})
+			next, err := w.Accept(w.Context(), []inbox.Entry{second})
 			w.ok(err)
-			if later[0].Claim != nil {
-				w.Fatal("two claims hold in one lane")
+			if next[0].Claim != nil {
+				w.Fatal("two claims in one lane")
 			}
 			equal(w, "waiting", w.Waiting(lane), 1)
-			w.commit(*taken[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
+			w.commit(*accepted[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
 			w.claim(0, "second")
 		},
-		"what the sender is told at once is enqueued in the same write, and once": func(w *harness) {
+		"notices are enqueued in the same write, and once": func(w *harness) {
 			e := w.entry("one too many")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
 			e.Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.Inbound.Address, Text: chat.PlainText("not taken")}}}
 			before := w.Stats().Commits
-			for range 2 { // the second is no news
+			for range 2 { // the second one is not new
 				_, err := w.Accept(w.Context(), []inbox.Entry{e})
 				w.ok(err)
 			}
@@ -62,27 +62,27 @@ func inboxTests() map[string]func(*harness) {
 				w.Fatalf("rows %+v", rows)
 			}
 		},
-		"a claim that came with its acceptance expires with its process": func(w *harness) {
+		"a claim made on accept expires with its process": func(w *harness) {
 			e := w.entry("hello")
 			e.ClaimOnAccept = true
-			taken, err := w.Accept(w.Context(), []inbox.Entry{e})
+			accepted, err := w.Accept(w.Context(), []inbox.Entry{e})
 			w.ok(err)
 			w.crash()
-			w.stale(*taken[0].Claim)
-			if c := w.claim(0, "hello"); !c.Crashed || c.Turn != taken[0].Claim.Turn {
+			w.checkStale(*accepted[0].Claim)
+			if c := w.claim(0, "hello"); !c.Crashed || c.Turn != accepted[0].Claim.Turn {
 				w.Fatalf("crashed %t, turn %s", c.Crashed, c.Turn)
 			}
 		},
 		"the same key twice in one batch is one entry": func(w *harness) {
 			e := w.entry("x")
-			taken, err := w.Accept(w.Context(), []inbox.Entry{e, e})
+			accepted, err := w.Accept(w.Context(), []inbox.Entry{e, e})
 			w.ok(err)
-			if !taken[0].IsNew || taken[1].IsNew || taken[0].ID != taken[1].ID {
-				w.Fatalf("got %+v", taken)
+			if !accepted[0].IsNew || accepted[1].IsNew || accepted[0].ID != accepted[1].ID {
+				w.Fatalf("got %+v", accepted)
 			}
 			equal(w, "waiting", w.Waiting(lane), 1)
 		},
-		"an event without a key is refused, with all of its batch": func(w *harness) {
+		"an event without a key is rejected with its whole batch": func(w *harness) {
 			good, bad := w.entry("good"), w.entry("bad")
 			bad.Inbound.IdempotencyKey = ""
 			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
@@ -92,13 +92,13 @@ func inboxTests() map[string]func(*harness) {
 			w.accept(good)
 		},
 		"entries wait in their order": func(w *harness) {
-			w.say("a", "b")
-			w.say("c")
+			w.acceptTexts("a", "b")
+			w.acceptTexts("c")
 			equal(w, "waiting", w.Waiting(lane), 3)
 			w.claim(0, "a", "b", "c")
 			equal(w, "waiting", w.Waiting(lane), 0)
 		},
-		"what is offered as done is kept for why only": func(w *harness) {
+		"an entry accepted as done is stored only for its history": func(w *harness) {
 			e := w.entry("spam")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Silent, Reason: "not_allowed"}
 			e = w.accept(e)[0]
@@ -109,8 +109,8 @@ func inboxTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "lanes", lanes, nil)
 		},
-		"an edit changes what waits": func(w *harness) {
-			e := w.say("teh")[0]
+		"an edit changes a waiting entry": func(w *harness) {
+			e := w.acceptTexts("teh")[0]
 			edit := w.edit(e, "the")
 			edit.Inbound.Files = []chat.File{{Kind: chat.Photo, Ref: "f"}}
 			edit = w.accept(edit)[0]
@@ -119,8 +119,8 @@ func inboxTests() map[string]func(*harness) {
 			c := w.claim(0, "the")
 			equal(w, "files", c.Entries[0].Inbound.Files, edit.Inbound.Files)
 		},
-		"an edit of what is claimed, done or unknown comes too late": func(w *harness) {
-			e := w.say("teh")[0]
+		"an edit of a claimed, done or unknown entry is too late": func(w *harness) {
+			e := w.acceptTexts("teh")[0]
 			c := w.claim(0, "teh")
 			unknown := w.entry("never seen")
 			late := []inbox.Entry{w.edit(e, "claimed"), w.edit(unknown, "unknown")}
@@ -130,17 +130,17 @@ func inboxTests() map[string]func(*harness) {
 			for _, l := range late {
 				equal(w, "outcome of "+l.Inbound.Text, w.outcome(l.ID), inbox.Outcome{Result: inbox.Silent, Reason: "edit_too_late"})
 			}
-			equal(w, "text", w.chain(e.ID).Entry.Inbound.Text, "teh")
+			equal(w, "text", w.history(e.ID).Entry.Inbound.Text, "teh")
 		},
-		"an edit of a turn that has recorded a step comes too late": func(w *harness) {
-			e := w.say("teh")[0]
+		"an edit after the first step is too late": func(w *harness) {
+			e := w.acceptTexts("teh")[0]
 			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), nil, inbox.Step(`1`)))
 			w.crash()
 			edit := w.accept(w.edit(e, "the"))[0]
 			equal(w, "outcome", w.outcome(edit.ID).Reason, "edit_too_late")
 			w.claim(0, "teh")
 		},
-		"lanes come in the order of their oldest entry": func(w *harness) {
+		"lanes are ordered by their oldest entry": func(w *harness) {
 			first, second, third := w.entry("1"), w.entry("2"), w.entry("3")
 			first.Lane, second.Lane, third.Lane = "z", "a", "z"
 			w.accept(first, second, third)
@@ -154,32 +154,32 @@ func inboxTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "lanes", lanes, []inbox.Lane{"a", "z"})
 		},
-		"many accept at once and nothing is lost": func(w *harness) {
+		"concurrent accepts lose nothing": func(w *harness) {
 			const n = 64
 			var wg sync.WaitGroup
 			ids := make([]inbox.ID, n)
 			for i := range n {
 				wg.Go(func() {
-					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: room}}
-					taken, err := w.Accept(w.Context(), []inbox.Entry{e})
-					if err != nil || !taken[0].IsNew {
-						w.Errorf("accept %d: %+v, %v", i, taken, err)
+					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: testDM}}
+					accepted, err := w.Accept(w.Context(), []inbox.Entry{e})
+					if err != nil || !accepted[0].IsNew {
+						w.Errorf("accept %d: %+v, %v", i, accepted, err)
 						return
 					}
-					ids[i] = taken[0].ID
+					ids[i] = accepted[0].ID
 				})
 			}
 			wg.Wait()
 			w.crash()
 			for i, id := range ids {
-				equal(w, "key", w.chain(id).Entry.Inbound.IdempotencyKey, fmt.Sprint("p", i))
+				equal(w, "key", w.history(id).Entry.Inbound.IdempotencyKey, fmt.Sprint("p", i))
 			}
 			equal(w, "waiting", w.Stats().Waiting, n)
 		},
 	}
 }
 
-// edit is the event that e was edited.
+// edit returns the event that e was edited.
 func (w *harness) edit(e inbox.Entry, text string) inbox.Entry {
 	ed := w.entry(text)
 	ed.Inbound.Kind, ed.Inbound.EditedKey, ed.Inbound.ID = chat.Edit, e.Inbound.IdempotencyKey, e.Inbound.ID

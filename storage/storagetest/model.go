@@ -17,49 +17,49 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A model is what a store should be, in memory, and the store.
+// A model is a store and, in memory, the state that it should have.
 type model struct {
 	*rapid.T
-	s     Store
-	again func() Store // opens the store after a crash
+	s      Store
+	reopen func() Store // opens the store after a crash
 
-	entries []*modelEntry // by id
-	turns   []*modelTurn
-	stale   []inbox.Claim // claims that must be refused
-	rows    []*modelRow   // by id
-	said    map[inbox.Lane]*modelSession
+	entries     []*modelEntry // by id
+	turns       []*modelTurn
+	staleClaims []inbox.Claim // claims that must be rejected
+	rows        []*modelRow   // by id
+	sessions    map[inbox.Lane]*modelSession
 }
 
 type modelEntry struct {
-	id      inbox.ID
-	key     string
-	text    string
-	lane    inbox.Lane
-	solo    bool
-	turn    *modelTurn
-	crashes int
-	outcome inbox.Result // "": not done
+	id        inbox.ID
+	key       string
+	text      string
+	lane      inbox.Lane
+	exclusive bool
+	turn      *modelTurn
+	crashes   int
+	outcome   inbox.Result // "": not done
 }
 
 type modelTurn struct {
-	claim   inbox.Claim
-	live    bool // claimed
-	ended   bool
-	steps   []string
-	crashed int // steps at the last crash
+	claim        inbox.Claim
+	isClaimed    bool // claimed
+	hasEnded     bool
+	steps        []string
+	stepsAtCrash int // steps at the last crash
 }
 
 type modelRow struct {
-	id     outbox.ID
-	to     chat.Address
-	state  outbox.State
-	n      int  // attempts
-	handed bool // a caller has the attempt
-	held   bool
+	id       outbox.ID
+	to       chat.Address
+	state    outbox.State
+	attempts int  // attempts
+	inFlight bool // a caller has the attempt
+	isHeld   bool
 }
 
 func checkModel(t *testing.T, open Open) {
-	base, err := os.MkdirTemp("/dev/shm", "hermesd-test-") // its crashes are those of processes
+	base, err := os.MkdirTemp("/dev/shm", "hermesd-test-") // the simulated crashes end processes, not the system
 	if err != nil {
 		base = t.TempDir()
 	}
@@ -69,8 +69,8 @@ func checkModel(t *testing.T, open Open) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		m := &model{T: rt, said: make(map[inbox.Lane]*modelSession), again: func() Store { return open(t, dir) }}
-		m.s = m.again()
+		m := &model{T: rt, sessions: make(map[inbox.Lane]*modelSession), reopen: func() Store { return open(t, dir) }}
+		m.s = m.reopen()
 		defer func() {
 			if err := m.s.Close(); err != nil {
 				rt.Error(err)
@@ -78,7 +78,7 @@ func checkModel(t *testing.T, open Open) {
 		}()
 		rt.Repeat(map[string]func(*rapid.T){
 			"accept": m.accept, "edit": m.edit, "claim": m.claim, "join": m.join, "release": m.release, "step": m.step,
-			"commit": m.commit, "stale": m.refused, "enqueue": m.enqueue, "next": m.next, "settle": m.settle,
+			"commit": m.commit, "stale": m.tryStale, "enqueue": m.enqueue, "next": m.next, "settle": m.settle,
 			"retry": m.retry, "drop": m.drop, "crash": m.crash, "": m.check,
 		})
 		m.drain()
@@ -92,22 +92,22 @@ func (m *model) ok(err error) {
 	}
 }
 
-func (m *model) same(what string, got, want any) {
+func (m *model) checkEqual(what string, got, want any) {
 	m.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		m.Fatalf("%s (-want +got):\n%s", what, d)
 	}
 }
 
-func lanesDrawn(t *rapid.T) inbox.Lane {
+func drawLane(t *rapid.T) inbox.Lane {
 	return rapid.SampledFrom([]inbox.Lane{"a", "a!", "b"}).Draw(t, "lane")
 }
 
-func addressDrawn(t *rapid.T) chat.Address {
-	return rapid.SampledFrom([]chat.Address{room, other}).Draw(t, "address")
+func drawAddress(t *rapid.T) chat.Address {
+	return rapid.SampledFrom([]chat.Address{testDM, testThread}).Draw(t, "address")
 }
 
-// pick draws one of list, or skips the action if there is none.
+// pick draws one element of list, or skips the action if list is empty.
 func pick[T any](t *rapid.T, list []T, what string) T {
 	if len(list) == 0 {
 		t.Skip()
@@ -116,25 +116,25 @@ func pick[T any](t *rapid.T, list []T, what string) T {
 }
 
 func (m *model) accept(t *rapid.T) {
-	l := lanesDrawn(t)
+	l := drawLane(t)
 	var batch []inbox.Entry
 	var want []inbox.Acceptance
 	for range rapid.IntRange(1, 3).Draw(t, "batch") {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message}})
+			batch = append(batch, inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}})
 			want = append(want, inbox.Acceptance{ID: e.id})
 			continue
 		}
-		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, solo: rapid.IntRange(0, 5).Draw(t, "solo") == 0}
+		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, exclusive: rapid.IntRange(0, 5).Draw(t, "exclusive") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Entry{Lane: l, Exclusive: e.solo, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: room, Kind: chat.Message, Text: e.text}})
+		batch = append(batch, inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}})
 		want = append(want, inbox.Acceptance{ID: e.id, IsNew: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
 	m.ok(err)
-	m.same("acceptances", got, want)
+	m.checkEqual("acceptances", got, want)
 }
 
 func (m *model) edit(t *rapid.T) {
@@ -142,16 +142,16 @@ func (m *model) edit(t *rapid.T) {
 	n := len(m.entries) + 1
 	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
 	text := fmt.Sprint("edited ", n)
-	_, err := m.s.Accept(context.Background(), []inbox.Entry{{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: room, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
+	_, err := m.s.Accept(context.Background(), []inbox.Entry{{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: testDM, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
 	m.ok(err)
 	m.entries = append(m.entries, ed)
-	if e.outcome == "" && (e.turn == nil || !e.turn.live && len(e.turn.steps) == 0) {
+	if e.outcome == "" && (e.turn == nil || !e.turn.isClaimed && len(e.turn.steps) == 0) {
 		e.text = text
 	}
 }
 
-// waiting are the entries of a lane that are not done, in order.
-func (m *model) open(l inbox.Lane) []*modelEntry {
+// unfinished returns the entries of a lane that are not done, in order.
+func (m *model) unfinished(l inbox.Lane) []*modelEntry {
 	var list []*modelEntry
 	for _, e := range m.entries {
 		if e.lane == l && e.outcome == "" {
@@ -161,10 +161,10 @@ func (m *model) open(l inbox.Lane) []*modelEntry {
 	return list
 }
 
-// expected are the entries that the next claim of a lane takes.
-func (m *model) expected(l inbox.Lane, most int) []*modelEntry {
-	list := m.open(l)
-	if slices.ContainsFunc(list, func(e *modelEntry) bool { return e.turn != nil && e.turn.live }) {
+// expectedClaim returns the entries of the next claim of a lane.
+func (m *model) expectedClaim(l inbox.Lane, most int) []*modelEntry {
+	list := m.unfinished(l)
+	if slices.ContainsFunc(list, func(e *modelEntry) bool { return e.turn != nil && e.turn.isClaimed }) {
 		return nil
 	}
 	for _, e := range list {
@@ -173,10 +173,10 @@ func (m *model) expected(l inbox.Lane, most int) []*modelEntry {
 		}
 	}
 	for i, e := range list {
-		if most > 0 && i == most || e.solo && i > 0 {
+		if most > 0 && i == most || e.exclusive && i > 0 {
 			return list[:i]
 		}
-		if e.solo {
+		if e.exclusive {
 			return list[:1]
 		}
 	}
@@ -184,16 +184,16 @@ func (m *model) expected(l inbox.Lane, most int) []*modelEntry {
 }
 
 func (m *model) claim(t *rapid.T) {
-	m.claimed(lanesDrawn(t), rapid.IntRange(0, 2).Draw(t, "most"))
+	m.claimLane(drawLane(t), rapid.IntRange(0, 2).Draw(t, "most"))
 }
 
-func (m *model) claimed(l inbox.Lane, most int) *modelTurn {
-	want := m.expected(l, most)
+func (m *model) claimLane(l inbox.Lane, most int) *modelTurn {
+	want := m.expectedClaim(l, most)
 	c, err := m.s.Claim(context.Background(), l, most)
 	m.ok(err)
-	m.same("claimed", ofEntries(c.Entries), ofModel(want))
+	m.checkEqual("claimed", briefEntries(c.Entries), briefModel(want))
 	if len(want) == 0 {
-		m.same("turn", c.Turn, "")
+		m.checkEqual("turn", c.Turn, "")
 		return nil
 	}
 	turn := want[0].turn
@@ -201,17 +201,17 @@ func (m *model) claimed(l inbox.Lane, most int) *modelTurn {
 		turn = &modelTurn{}
 		m.turns = append(m.turns, turn)
 	} else {
-		m.same("turn", c.Turn, turn.claim.Turn)
+		m.checkEqual("turn", c.Turn, turn.claim.Turn)
 	}
-	m.same("steps", rowTexts(c.Steps), turn.steps)
+	m.checkEqual("steps", rowTexts(c.Steps), turn.steps)
 	crashed := false
 	for _, e := range want {
 		e.turn = turn
 		crashed = crashed || e.crashes > 0
 	}
-	m.same("crashed", c.Crashed, crashed)
-	turn.claim, turn.live = c, true
-	m.same("left", c.Remaining, m.s.Waiting(l))
+	m.checkEqual("crashed", c.Crashed, crashed)
+	turn.claim, turn.isClaimed = c, true
+	m.checkEqual("remaining", c.Remaining, m.s.Waiting(l))
 	return turn
 }
 
@@ -221,7 +221,7 @@ type brief struct {
 	Crashes int
 }
 
-func ofEntries(list []inbox.Entry) []brief {
+func briefEntries(list []inbox.Entry) []brief {
 	var b []brief
 	for _, e := range list {
 		b = append(b, brief{e.ID, e.Inbound.Text, e.Crashes})
@@ -229,7 +229,7 @@ func ofEntries(list []inbox.Entry) []brief {
 	return b
 }
 
-func ofModel(list []*modelEntry) []brief {
+func briefModel(list []*modelEntry) []brief {
 	var b []brief
 	for _, e := range list {
 		b = append(b, brief{e.id, e.text, e.crashes})
@@ -240,7 +240,7 @@ func ofModel(list []*modelEntry) []brief {
 func (m *model) liveTurn(t *rapid.T) *modelTurn {
 	var live []*modelTurn
 	for _, turn := range m.turns {
-		if turn.live {
+		if turn.isClaimed {
 			live = append(live, turn)
 		}
 	}
@@ -250,23 +250,23 @@ func (m *model) liveTurn(t *rapid.T) *modelTurn {
 func (m *model) join(t *rapid.T) {
 	turn := m.liveTurn(t)
 	var want []*modelEntry
-	solo := false
-	for _, e := range m.open(turn.claim.Lane) {
+	exclusive := false
+	for _, e := range m.unfinished(turn.claim.Lane) {
 		if e.turn == turn {
-			solo = solo || e.solo
+			exclusive = exclusive || e.exclusive
 			continue
 		}
-		if e.solo || e.turn != nil {
+		if e.exclusive || e.turn != nil {
 			break
 		}
 		want = append(want, e)
 	}
-	if solo {
+	if exclusive {
 		want = nil
 	}
 	got, err := m.s.Join(context.Background(), turn.claim, false)
 	m.ok(err)
-	m.same("joined", ofEntries(got), ofModel(want))
+	m.checkEqual("joined", briefEntries(got), briefModel(want))
 	for _, e := range want {
 		e.turn = turn
 	}
@@ -275,12 +275,12 @@ func (m *model) join(t *rapid.T) {
 func (m *model) release(t *rapid.T) {
 	turn := m.liveTurn(t)
 	m.ok(m.s.Release(context.Background(), turn.claim))
-	turn.live = false
-	m.stale = append(m.stale, turn.claim)
+	turn.isClaimed = false
+	m.staleClaims = append(m.staleClaims, turn.claim)
 	if len(turn.steps) > 0 {
 		return
 	}
-	turn.ended = true
+	turn.hasEnded = true
 	for _, e := range m.entries {
 		if e.turn == turn {
 			e.turn = nil
@@ -299,37 +299,37 @@ func (m *model) commit(t *rapid.T) {
 	turn := m.liveTurn(t)
 	var cancel []inbox.Lane
 	if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
-		cancel = append(cancel, lanesDrawn(t))
+		cancel = append(cancel, drawLane(t))
 	}
 	var to []chat.Address
 	for range rapid.IntRange(0, 2).Draw(t, "rows") {
-		to = append(to, addressDrawn(t))
+		to = append(to, drawAddress(t))
 	}
-	m.committed(turn, to, cancel, drawn(t, m.session(turn.claim.Lane)))
+	m.commitTurn(turn, to, cancel, drawAddition(t, m.session(turn.claim.Lane)))
 }
 
-// committed ends a turn with what a adds to the session of its lane.
-func (m *model) committed(turn *modelTurn, to []chat.Address, cancel []inbox.Lane, a addition) {
+// commitTurn ends a turn and adds a to the session of its lane.
+func (m *model) commitTurn(turn *modelTurn, to []chat.Address, cancel []inbox.Lane, a addition) {
 	s := m.session(turn.claim.Lane)
 	c := a.commit(s)
-	for _, bad := range a.spoiled(c) {
+	for _, bad := range a.conflicting(c) {
 		if _, err := m.s.CommitTurn(context.Background(), turn.claim, bad); !errors.Is(err, inbox.ErrConflict) {
-			m.Fatalf("a commit that does not fit: %v, want %v", err, inbox.ErrConflict)
+			m.Fatalf("a conflicting commit: %v, want %v", err, inbox.ErrConflict)
 		}
 	}
 	c.Cancel = cancel
 	for _, a := range to {
-		c.Rows = append(c.Rows, message(a, ""))
+		c.Rows = append(c.Rows, newRow(a, ""))
 	}
 	rows, err := m.s.CommitTurn(context.Background(), turn.claim, c)
 	m.ok(err)
 	s.add(a)
-	m.added(rows, to)
-	turn.live, turn.ended, turn.steps = false, true, nil
-	m.stale = append(m.stale, turn.claim)
+	m.addRows(rows, to)
+	turn.isClaimed, turn.hasEnded, turn.steps = false, true, nil
+	m.staleClaims = append(m.staleClaims, turn.claim)
 	newest := turn.claim.Entries[len(turn.claim.Entries)-1].ID
 	for _, e := range m.entries {
-		switch waits := e.turn == nil || !e.turn.live; {
+		switch waits := e.turn == nil || !e.turn.isClaimed; {
 		case e.outcome != "":
 		case e.turn == turn:
 			e.outcome = inbox.Replied
@@ -339,10 +339,10 @@ func (m *model) committed(turn *modelTurn, to []chat.Address, cancel []inbox.Lan
 	}
 }
 
-// refused tries what a claim may not do any more.
-func (m *model) refused(t *rapid.T) {
-	c := pick(t, m.stale, "claim")
-	if slices.ContainsFunc(m.turns, func(x *modelTurn) bool { return x.live && x.claim.Turn == c.Turn && x.claim.Epoch == c.Epoch }) {
+// tryStale checks that a stale claim cannot be used.
+func (m *model) tryStale(t *rapid.T) {
+	c := pick(t, m.staleClaims, "claim")
+	if slices.ContainsFunc(m.turns, func(x *modelTurn) bool { return x.isClaimed && x.claim.Turn == c.Turn && x.claim.Epoch == c.Epoch }) {
 		t.Skip() // the same process has claimed it again
 	}
 	_, err1 := m.s.CommitTurn(context.Background(), c, replied())
@@ -354,32 +354,32 @@ func (m *model) refused(t *rapid.T) {
 	}
 }
 
-// crash ends the process and starts another.
+// crash simulates the end of the process and the start of another.
 func (m *model) crash(*rapid.T) {
 	m.ok(m.s.Close())
-	m.s = m.again()
+	m.s = m.reopen()
 	for _, turn := range m.turns {
-		if !turn.live {
+		if !turn.isClaimed {
 			continue
 		}
-		turn.live = false
-		m.stale = append(m.stale, turn.claim)
+		turn.isClaimed = false
+		m.staleClaims = append(m.staleClaims, turn.claim)
 		for _, e := range m.entries {
 			if e.turn != turn || e.outcome != "" {
 				continue
 			}
 			e.crashes++
-			if len(turn.steps) > turn.crashed {
+			if len(turn.steps) > turn.stepsAtCrash {
 				e.crashes = 1
 			}
 		}
-		turn.crashed = len(turn.steps)
+		turn.stepsAtCrash = len(turn.steps)
 	}
 	m.crashRows()
 	m.verify()
 }
 
-// verify has the store check itself, if it can.
+// verify checks the consistency of the store if it supports that.
 func (m *model) verify() {
 	if v, ok := m.s.(verifier); ok {
 		m.ok(v.Verify(context.Background()))
@@ -389,43 +389,43 @@ func (m *model) verify() {
 func (m *model) check(*rapid.T) {
 	for _, l := range []inbox.Lane{"a", "a!", "b"} {
 		n := 0
-		for _, e := range m.open(l) {
-			n += btoi(e.turn == nil || !e.turn.live)
+		for _, e := range m.unfinished(l) {
+			n += boolToInt(e.turn == nil || !e.turn.isClaimed)
 		}
-		m.same("waiting in "+string(l), m.s.Waiting(l), n)
+		m.checkEqual("waiting in "+string(l), m.s.Waiting(l), n)
 	}
 	m.checkRows()
-	for _, s := range m.said {
+	for _, s := range m.sessions {
 		m.checkSession(s)
 	}
 }
 
-func btoi(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// drain ends everything and looks at how it ended.
+// drain ends everything and checks the outcomes.
 func (m *model) drain() {
 	m.crash(nil)
 	for _, l := range []inbox.Lane{"a", "a!", "b"} {
-		for len(m.open(l)) > 0 {
-			m.committed(m.claimed(l, 0), nil, nil, addition{messages: 1})
+		for len(m.unfinished(l)) > 0 {
+			m.commitTurn(m.claimLane(l, 0), nil, nil, addition{messages: 1})
 		}
 	}
 	m.check(nil)
 	for _, e := range m.entries {
-		chains, err := m.s.MessageHistory(context.Background(), e.key)
+		histories, err := m.s.MessageHistory(context.Background(), e.key)
 		m.ok(err)
-		if len(chains) != 1 || chains[0].Entry.Outcome == nil || chains[0].Entry.Outcome.Result != e.outcome {
-			m.Fatalf("key %s: %d chains %+v, want one that ended %s", e.key, len(chains), chains, e.outcome)
+		if len(histories) != 1 || histories[0].Entry.Outcome == nil || histories[0].Entry.Outcome.Result != e.outcome {
+			m.Fatalf("key %s: %d histories %+v, want one that ended %s", e.key, len(histories), histories, e.outcome)
 		}
 	}
 	m.drainRows()
 	lanes, err := m.s.Lanes(context.Background())
 	m.ok(err)
-	m.same("lanes", lanes, []inbox.Lane(nil))
+	m.checkEqual("lanes", lanes, []inbox.Lane(nil))
 	m.verify()
 }

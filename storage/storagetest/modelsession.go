@@ -12,11 +12,11 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A modelSession is the session of one lane as it should be stored.
+// A modelSession is the expected state of the session of one lane.
 type modelSession struct {
 	id       session.ID
-	stored   bool
-	rows     []string // all that were ever written; the last active ones are active
+	isStored bool
+	rows     []string // all rows ever written; the last ones are active
 	active   int
 	archive  []session.Span
 	calls    []string
@@ -26,26 +26,26 @@ type modelSession struct {
 }
 
 func (m *model) session(l inbox.Lane) *modelSession {
-	s := m.said[l]
+	s := m.sessions[l]
 	if s == nil {
 		id := session.ID("s-" + l)
-		s = &modelSession{id: id, prompt: string(opening(id).Prompt)}
-		m.said[l] = s
+		s = &modelSession{id: id, prompt: string(newSession(id).Prompt)}
+		m.sessions[l] = s
 	}
 	return s
 }
 
 // An addition is what a commit adds to a session.
 type addition struct {
-	passes   []inbox.Compaction
-	messages int
-	calls    int
-	prompt   bool
-	engine   bool
+	compactions []inbox.Compaction
+	messages    int
+	calls       int
+	prompt      bool
+	engine      bool
 }
 
-// drawn draws an addition that fits s.
-func drawn(t *rapid.T, s *modelSession) addition {
+// drawAddition draws an addition that is valid for s.
+func drawAddition(t *rapid.T, s *modelSession) addition {
 	a := addition{
 		messages: rapid.IntRange(0, 3).Draw(t, "messages"), calls: rapid.IntRange(0, 2).Draw(t, "calls"),
 		prompt: rapid.IntRange(0, 3).Draw(t, "prompt") == 0, engine: rapid.IntRange(0, 3).Draw(t, "engine") == 0,
@@ -65,25 +65,25 @@ func drawn(t *rapid.T, s *modelSession) addition {
 		p.To = rapid.IntRange(p.From, length).Draw(t, "to")
 		p.Active = fresh("active", 3)
 		length = len(p.Active)
-		a.passes = append(a.passes, p)
+		a.compactions = append(a.compactions, p)
 	}
 	return a
 }
 
-// commit is the commit that makes a true.
+// commit returns the commit that adds a to s.
 func (a addition) commit(s *modelSession) inbox.Commit {
 	length, n := s.active, len(s.rows)
-	for _, p := range a.passes {
+	for _, p := range a.compactions {
 		length, n = len(p.Active), n+len(p.Append)+len(p.Active)
 	}
 	var texts []string
 	for i := range a.messages {
 		texts = append(texts, fmt.Sprintf(`{"message": %d}`, n+i))
 	}
-	c := said(s.id, length, texts...)
-	c.Create = opening(s.id)
+	c := sessionCommit(s.id, length, texts...)
+	c.Create = newSession(s.id)
 	c.Session.Key, c.Create.Record.Key = session.Key(s.id[2:]), session.Key(s.id[2:])
-	c.Compactions, c.Session.Calls, c.Session.Revision = a.passes, len(s.calls)+a.calls, s.revision
+	c.Compactions, c.Session.Calls, c.Session.Revision = a.compactions, len(s.calls)+a.calls, s.revision
 	for i := range a.calls {
 		c.Calls = append(c.Calls, json.RawMessage(fmt.Sprintf(`{"n": %d}`, len(s.calls)+i)))
 	}
@@ -97,8 +97,8 @@ func (a addition) commit(s *modelSession) inbox.Commit {
 	return c
 }
 
-// spoiled are commits like c that contradict what is stored.
-func (a addition) spoiled(c inbox.Commit) []inbox.Commit {
+// conflicting returns variants of c that contradict the stored state.
+func (a addition) conflicting(c inbox.Commit) []inbox.Commit {
 	bad := []inbox.Commit{c, c, c}
 	bad[0].Session.Messages++
 	bad[1].Session.Calls++
@@ -112,7 +112,7 @@ func (a addition) spoiled(c inbox.Commit) []inbox.Commit {
 	return bad
 }
 
-// add makes a true in the model.
+// add applies a to the model.
 func (s *modelSession) add(a addition) {
 	c := a.commit(s)
 	write := func(rows []json.RawMessage) { s.rows = append(s.rows, rowTexts(rows)...) }
@@ -128,7 +128,7 @@ func (s *modelSession) add(a addition) {
 	write(c.Messages)
 	s.active += len(c.Messages)
 	s.calls = append(s.calls, rowTexts(c.Calls)...)
-	s.stored, s.revision = true, c.Session.Revision
+	s.isStored, s.revision = true, c.Session.Revision
 	if c.Prompt != nil {
 		s.prompt = string(c.Prompt)
 	}
@@ -137,31 +137,31 @@ func (s *modelSession) add(a addition) {
 	}
 }
 
-// checkSession compares a session with what is stored of it.
+// checkSession compares a session with its stored state.
 func (m *model) checkSession(s *modelSession) {
-	if !s.stored {
+	if !s.isStored {
 		return
 	}
 	ctx := context.Background()
 	rec, ok, err := m.s.SessionByID(ctx, s.id)
 	m.ok(err)
 	start := len(s.rows) - s.active
-	m.same("session is there", ok, true)
-	m.same("counts", []int{rec.Start, rec.Messages, rec.Calls, rec.Revision}, []int{start, s.active, len(s.calls), s.revision})
-	m.same("archive", rec.Archive, s.archive)
+	m.checkEqual("session exists", ok, true)
+	m.checkEqual("counts", []int{rec.Start, rec.Messages, rec.Calls, rec.Revision}, []int{start, s.active, len(s.calls), s.revision})
+	m.checkEqual("archive", rec.Archive, s.archive)
 	rows, err := m.s.Transcript(ctx, s.id, 0)
 	m.ok(err)
-	m.same("transcript", rowTexts(rows), s.rows[start:])
+	m.checkEqual("transcript", rowTexts(rows), s.rows[start:])
 	rows, err = m.s.Rows(ctx, s.id, session.Span{To: len(s.rows)})
 	m.ok(err)
-	m.same("rows", rowTexts(rows), s.rows)
+	m.checkEqual("rows", rowTexts(rows), s.rows)
 	calls, err := m.s.Calls(ctx, s.id, 0)
 	m.ok(err)
-	m.same("ledger", rowTexts(calls), s.calls)
+	m.checkEqual("ledger", rowTexts(calls), s.calls)
 	prompt, err := m.s.Prompt(ctx, s.id)
 	m.ok(err)
-	m.same("prompt", string(prompt), s.prompt)
+	m.checkEqual("prompt", string(prompt), s.prompt)
 	engine, err := m.s.Engine(ctx, s.id)
 	m.ok(err)
-	m.same("engine", string(engine), s.engine)
+	m.checkEqual("engine", string(engine), s.engine)
 }

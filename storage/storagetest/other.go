@@ -11,7 +11,7 @@ import (
 
 func otherTests() map[string]func(*harness) {
 	return map[string]func(*harness){
-		"small values are kept": func(w *harness) {
+		"small values are stored": func(w *harness) {
 			v, err := w.Value(w.Context(), "k")
 			w.ok(err)
 			equal(w, "value", v, nil)
@@ -27,11 +27,11 @@ func otherTests() map[string]func(*harness) {
 				w.Fatalf("got %q, want nothing", v)
 			}
 		},
-		"stats count what is not done": func(w *harness) {
-			w.say("a", "b", "c")
+		"stats count unfinished records": func(w *harness) {
+			w.acceptTexts("a", "b", "c")
 			w.claim(1, "a")
-			w.enqueue(message(room, "1"), message(other, "2"))
-			w.next(other, "2")
+			w.enqueue(newRow(testDM, "1"), newRow(testThread, "2"))
+			w.next(testThread, "2")
 			r, err := w.Outbox(w.Context(), false)
 			w.ok(err)
 			w.settle(outbox.Settlement{ID: r[1].ID, State: outbox.Dead})
@@ -44,12 +44,12 @@ func otherTests() map[string]func(*harness) {
 				w.Fatalf("got %+v", s)
 			}
 		},
-		"what is old is forgotten, what is not done is kept": func(w *harness) {
-			done := w.say("done")[0]
-			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{message(room, "x")}})
-			w.settle(sent(w.next(room, "x").ID))
-			w.enqueue(message(room, "waits"))
-			waits := w.say("waits")[0]
+		"prune deletes old records and keeps unfinished ones": func(w *harness) {
+			done := w.acceptTexts("done")[0]
+			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}})
+			w.settle(sentSettlement(w.next(testDM, "x").ID))
+			w.enqueue(newRow(testDM, "waits"))
+			waits := w.acceptTexts("waits")[0]
 			now := time.Now()
 			w.ok(w.Prune(w.Context(), now.Add(71*time.Hour)))
 			again, err := w.Accept(w.Context(), []inbox.Entry{done})
@@ -61,24 +61,24 @@ func otherTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "key after 6 days", again[0].IsNew, true)
 			w.ok(w.Prune(w.Context(), now.Add(8*24*time.Hour)))
-			chains, err := w.MessageHistory(w.Context(), done.ID.String())
+			histories, err := w.MessageHistory(w.Context(), done.ID.String())
 			w.ok(err)
-			equal(w, "chains after 8 days", len(chains), 0)
-			equal(w, "state", w.chain(waits.ID).Entry.State, inbox.Waiting)
+			equal(w, "histories after 8 days", len(histories), 0)
+			equal(w, "state", w.history(waits.ID).Entry.State, inbox.Waiting)
 			rows, err := w.Outbox(w.Context(), true)
 			w.ok(err)
 			equal(w, "rows", len(rows), 1)
 			w.crash()
 			w.claim(0, "waits", "done")
 		},
-		"everything follows a chat that moves": movesAlong,
-		"a turn that runs while its chat moves ends well": func(w *harness) {
-			w.open2("s1", 0)
-			w.say("a")
+		"everything follows a chat migration": testChatMigration,
+		"a running turn survives a chat migration": func(w *harness) {
+			w.createSession("s1", 0)
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-			w.ok(w.MigrateChat(w.Context(), room, to, rekey))
-			w.commit(c, said("s1", 1, `2`))
+			w.ok(w.MigrateChat(w.Context(), testDM, to, rekey))
+			w.commit(c, sessionCommit("s1", 1, `2`))
 			rec, ok, err := w.Session(w.Context(), rekey(session.Record{Address: to}))
 			w.ok(err)
 			if !ok || rec.ID != "s1" || rec.Messages != 2 || rec.Address != to {
@@ -86,13 +86,13 @@ func otherTests() map[string]func(*harness) {
 			}
 			w.claim(0)
 		},
-		"a turn cut short before its chat moves goes on in the new lane": func(w *harness) {
-			w.say("a")
+		"an interrupted turn continues in the new lane after a chat migration": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, newSession("s1"), inbox.Step(`1`)))
 			w.crash()
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-			w.ok(w.MigrateChat(w.Context(), room, to, rekey))
+			w.ok(w.MigrateChat(w.Context(), testDM, to, rekey))
 			w.claim(0)
 			k := rekey(session.Record{Address: to})
 			again, err := w.Claim(w.Context(), inbox.LaneOf(k), 0)
@@ -105,14 +105,14 @@ func otherTests() map[string]func(*harness) {
 	}
 }
 
-// rekey is how these tests make keys.
+// rekey returns the session keys of these tests.
 func rekey(r session.Record) session.Key {
 	return session.KeyFor("", r.Address, r.Owner, session.KeyPolicy{})
 }
 
-func movesAlong(w *harness) {
-	w.open2("s1", 0)
-	w.say("waits")
+func testChatMigration(w *harness) {
+	w.createSession("s1", 0)
+	w.acceptTexts("waits")
 	now := w.entry("/status")
 	now.Lane = inbox.ImmediateLaneOf(key)
 	w.accept(now)
@@ -121,11 +121,11 @@ func movesAlong(w *harness) {
 	unopened.Session = rekey(session.Record{Address: unopened.Inbound.Address})
 	unopened.Lane = inbox.LaneOf(unopened.Session)
 	w.accept(unopened)
-	w.enqueue(message(room, "1"), message(other, "x"))
-	w.next(room, "1")
+	w.enqueue(newRow(testDM, "1"), newRow(testThread, "x"))
+	w.next(testDM, "1")
 
 	to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
-	w.ok(w.MigrateChat(w.Context(), room, to, rekey))
+	w.ok(w.MigrateChat(w.Context(), testDM, to, rekey))
 	w.crash()
 
 	k := rekey(session.Record{Address: to})
@@ -147,8 +147,8 @@ func movesAlong(w *harness) {
 		equal(w, "in lane "+string(l), texts(c.Entries), []string{want})
 		equal(w, "chat", c.Entries[0].Inbound.Address.Chat, "-1007")
 	}
-	equal(w, "left behind", w.Waiting(lane), 0)
+	equal(w, "left in the old lane", w.Waiting(lane), 0)
 	equal(w, "state", w.next(to, "1").State, outbox.Uncertain)
-	w.nothing(room)
-	equal(w, "other chats stay", w.next(other, "x").Msg.To, other)
+	w.checkNothingDue(testDM)
+	equal(w, "other chats stay", w.next(testThread, "x").Msg.To, testThread)
 }

@@ -12,44 +12,44 @@ import (
 
 func outboxTests() map[string]func(*harness) {
 	return map[string]func(*harness){
-		"rows leave in order, one at a time": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"), message(other, "x"))
+		"rows are sent in order, one at a time": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"), newRow(testThread, "x"))
 			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued, outbox.Attempting})
-			first := w.next(room, "1")
-			w.nothing(room)
-			w.next(other, "x")
-			w.settle(sent(first.ID))
-			second := w.next(room, "2")
+			first := w.next(testDM, "1")
+			w.checkNothingDue(testDM)
+			w.next(testThread, "x")
+			w.settle(sentSettlement(first.ID))
+			second := w.next(testDM, "2")
 			equal(w, "attempts", second.Attempts, 1)
-			w.settle(sent(second.ID))
-			w.nothing(room)
+			w.settle(sentSettlement(second.ID))
+			w.checkNothingDue(testDM)
 			r := w.row(first.ID)
 			if r.State != outbox.Sent || r.Receipt == nil || r.Receipt.ID != "r"+r.ID.String() || r.Settled.IsZero() {
 				w.Fatalf("got %+v", r)
 			}
 			queues, err := w.Queues(w.Context())
 			w.ok(err)
-			equal(w, "queues", queues, []chat.Address{other})
+			equal(w, "queues", queues, []chat.Address{testThread})
 		},
-		"the attempt that was written with the row costs no commit": func(w *harness) {
-			w.enqueue(message(room, "1"), message(room, "2"))
+		"an attempt registered with its row needs no commit": func(w *harness) {
+			w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
 			before := w.Stats().Commits
-			r := w.next(room, "1")
+			r := w.next(testDM, "1")
 			equal(w, "commits of next", w.Stats().Commits-before, 0)
-			w.settle(sent(r.ID))
-			w.next(room, "2")
+			w.settle(sentSettlement(r.ID))
+			w.next(testDM, "2")
 			equal(w, "commits of settle and next", w.Stats().Commits-before, 1)
 		},
-		"each attempt is given to one caller": func(w *harness) {
+		"each attempt is returned to one caller": func(w *harness) {
 			for range 20 {
-				w.enqueue(message(room, "1"))
+				w.enqueue(newRow(testDM, "1"))
 			}
 			for range 20 {
 				var wg sync.WaitGroup
 				var got atomic.Uint64
 				for range 8 {
 					wg.Go(func() {
-						r, _, ok, err := w.Next(w.Context(), room)
+						r, _, ok, err := w.Next(w.Context(), testDM)
 						if err != nil {
 							w.Error(err)
 						}
@@ -59,74 +59,74 @@ func outboxTests() map[string]func(*harness) {
 					})
 				}
 				wg.Wait()
-				w.settle(sent(outbox.ID(got.Load())))
+				w.settle(sentSettlement(outbox.ID(got.Load())))
 			}
-			w.nothing(room)
+			w.checkNothingDue(testDM)
 		},
-		"a refused row waits until it is due, and those behind it": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
+		"a row that failed waits until it is due, and later rows wait for it": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now().Add(time.Hour), Reason: "429"})
-			if wait := w.nothing(room); wait < 59*time.Minute || wait > time.Hour {
+			if wait := w.checkNothingDue(testDM); wait < 59*time.Minute || wait > time.Hour {
 				w.Fatalf("waits %s, want an hour", wait)
 			}
 			w.crash()
-			if wait := w.nothing(room); wait < 59*time.Minute {
+			if wait := w.checkNothingDue(testDM); wait < 59*time.Minute {
 				w.Fatalf("waits %s after a crash", wait)
 			}
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
-			r := w.next(room, "1")
+			r := w.next(testDM, "1")
 			equal(w, "attempts", r.Attempts, 2)
 			equal(w, "repeat", r.MayBeRepeat, false)
 		},
-		"a refused row that is due is attempted again at once": func(w *harness) {
-			rows := w.enqueue(message(room, "1"))
-			w.next(room, "1")
+		"a row that failed and is due is attempted again immediately": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"))
+			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now(), MayBeRepeat: true})
-			r := w.next(room, "1")
+			r := w.next(testDM, "1")
 			equal(w, "attempts", r.Attempts, 2)
 			equal(w, "repeat", r.MayBeRepeat, true)
 		},
-		"what was being sent at a crash is uncertain, and nothing else is": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
+		"only rows with an attempt in progress are uncertain after a crash": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
 			w.crash()
 			equal(w, "states", []outbox.State{w.row(rows[0].ID).State, w.row(rows[1].ID).State}, []outbox.State{outbox.Uncertain, outbox.Queued})
-			r := w.next(room, "1")
+			r := w.next(testDM, "1")
 			equal(w, "state", r.State, outbox.Uncertain)
 			equal(w, "attempts", r.Attempts, 1)
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now(), MayBeRepeat: true})
-			r = w.next(room, "1")
+			r = w.next(testDM, "1")
 			equal(w, "state", r.State, outbox.Attempting)
 			equal(w, "attempts", r.Attempts, 2)
 		},
 		"an uncertain row that is not due waits": func(w *harness) {
-			r := w.enqueue(message(room, "1"), message(room, "2"))[0]
-			w.next(room, "1")
+			r := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))[0]
+			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(time.Hour)})
-			if wait := w.nothing(room); wait < 59*time.Minute {
+			if wait := w.checkNothingDue(testDM); wait < 59*time.Minute {
 				w.Fatalf("waits %s", wait)
 			}
 		},
-		"a held row lets others pass": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
+		"a held row does not block its queue": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Uncertain})
-			second := w.next(room, "2")
-			w.settle(sent(second.ID))
+			second := w.next(testDM, "2")
+			w.settle(sentSettlement(second.ID))
 			w.crash()
-			w.nothing(room)
-			third := w.enqueue(message(room, "3"))[0]
+			w.checkNothingDue(testDM)
+			third := w.enqueue(newRow(testDM, "3"))[0]
 			equal(w, "state", third.State, outbox.Attempting)
-			w.settle(sent(w.next(room, "3").ID))
+			w.settle(sentSettlement(w.next(testDM, "3").ID))
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
-			equal(w, "repeat", w.next(room, "1").MayBeRepeat, true)
+			equal(w, "repeat", w.next(testDM, "1").MayBeRepeat, true)
 		},
-		"a dead row lets others pass, and can be retried": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
+		"a dead row does not block its queue and can be retried": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Reason: "blocked"})
-			w.settle(sent(w.next(room, "2").ID))
+			w.settle(sentSettlement(w.next(testDM, "2").ID))
 			unsent, err := w.Outbox(w.Context(), false)
 			w.ok(err)
 			equal(w, "unsent", ids(unsent), []outbox.ID{rows[0].ID})
@@ -138,94 +138,94 @@ func outboxTests() map[string]func(*harness) {
 			equal(w, "dead", w.Stats().Dead, 1)
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))
 			equal(w, "dead", w.Stats().Dead, 0)
-			w.settle(sent(w.next(room, "1").ID))
+			w.settle(sentSettlement(w.next(testDM, "1").ID))
 			if err := w.RetryRow(w.Context(), rows[0].ID); err == nil {
 				w.Fatal("a sent row was retried")
 			}
 		},
 		"a dropped row stays dead, unless it arrived": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
 			w.ok(w.DropRow(w.Context(), rows[0].ID, "not needed"))
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now()})
 			r := w.row(rows[0].ID)
 			equal(w, "state", r.State, outbox.Dead)
 			equal(w, "reason", r.Reason, "not needed")
-			w.next(room, "2")
-			w.settle(sent(rows[0].ID))
+			w.next(testDM, "2")
+			w.settle(sentSettlement(rows[0].ID))
 			equal(w, "state", w.row(rows[0].ID).State, outbox.Sent)
 			equal(w, "dead", w.Stats().Dead, 0)
 			if err := w.DropRow(w.Context(), rows[0].ID, "x"); err == nil {
 				w.Fatal("a sent row was dropped")
 			}
 		},
-		"a row that is under way is not sent twice, although it was dropped and retried": func(w *harness) {
-			r := w.enqueue(message(room, "1"))[0]
-			w.next(room, "1")
+		"a row with an attempt in progress is not sent twice after drop and retry": func(w *harness) {
+			r := w.enqueue(newRow(testDM, "1"))[0]
+			w.next(testDM, "1")
 			w.ok(w.DropRow(w.Context(), r.ID, "not needed"))
 			w.ok(w.RetryRow(w.Context(), r.ID))
-			w.nothing(room)
+			w.checkNothingDue(testDM)
 			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now()})
-			equal(w, "attempts", w.next(room, "1").Attempts, 2)
+			equal(w, "attempts", w.next(testDM, "1").Attempts, 2)
 		},
-		"a row that is due later does not leave now": func(w *harness) {
-			r := message(room, "1")
+		"a row that is due later is not sent now": func(w *harness) {
+			r := newRow(testDM, "1")
 			r.NextAttempt = time.Now().Add(time.Hour)
 			equal(w, "state", w.enqueue(r)[0].State, outbox.Queued)
-			w.nothing(room)
+			w.checkNothingDue(testDM)
 		},
-		"a moved chat takes its queue along": func(w *harness) {
-			rows := w.enqueue(message(room, "1"), message(room, "2"))
-			w.next(room, "1")
-			to := room
+		"a settlement with a new address migrates the queue": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
+			to := testDM
 			to.Chat = "-1007"
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now(), MigratedTo: &to})
-			w.nothing(room)
+			w.checkNothingDue(testDM)
 			r := w.next(to, "1")
 			equal(w, "address", r.Msg.To, to)
-			w.settle(sent(r.ID))
+			w.settle(sentSettlement(r.ID))
 			w.next(to, "2")
 			queues, err := w.Queues(w.Context())
 			w.ok(err)
 			equal(w, "queues", queues, []chat.Address{to})
 		},
 		"a commit's rows go to the end of their queues": func(w *harness) {
-			before := w.enqueue(message(room, "before"))[0]
-			w.say("a")
+			before := w.enqueue(newRow(testDM, "before"))[0]
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
 			m := replied()
-			m.Rows = []outbox.Row{message(room, "1"), message(other, "2"), message(other, "3")}
+			m.Rows = []outbox.Row{newRow(testDM, "1"), newRow(testThread, "2"), newRow(testThread, "3")}
 			rows := w.commit(c, m)
 			equal(w, "states", states(rows), []outbox.State{outbox.Queued, outbox.Attempting, outbox.Queued})
 			equal(w, "turn", rows[0].Turn, c.Turn)
-			w.next(room, "before")
-			w.settle(sent(before.ID))
-			w.next(room, "1")
-			w.next(other, "2")
+			w.next(testDM, "before")
+			w.settle(sentSettlement(before.ID))
+			w.next(testDM, "1")
+			w.next(testThread, "2")
 		},
 		"a recovered turn finds its preview": func(w *harness) {
-			e := w.say("a")[0]
+			e := w.acceptTexts("a")[0]
 			c := w.claim(0, "a")
-			p := w.preview(c)
+			p := w.sendPreview(c)
 			w.crash()
 			again := w.claim(0, "a")
 			equal(w, "previews", ids(again.Previews), []outbox.ID{p.ID})
 			equal(w, "receipt", again.Previews[0].Receipt.ID, "r"+p.ID.String())
 			m := replied()
-			reply := message(room, "done")
+			reply := newRow(testDM, "done")
 			reply.Replaces = p.ID
 			m.Rows = []outbox.Row{reply}
 			rows := w.commit(again, m)
 			equal(w, "replaces", rows[0].Replaces, p.ID)
-			equal(w, "rows of the turn", ids(w.chain(e.ID).Rows), []outbox.ID{p.ID, rows[0].ID})
+			equal(w, "rows of the turn", ids(w.history(e.ID).Rows), []outbox.ID{p.ID, rows[0].ID})
 		},
 		"a preview that never arrived is not found": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			p := message(room, "…")
+			p := newRow(testDM, "…")
 			p.Role, p.Turn = outbox.Preview, c.Turn
 			p = w.enqueue(p)[0]
-			w.next(room, "…")
+			w.next(testDM, "…")
 			w.settle(outbox.Settlement{ID: p.ID, State: outbox.Dead, Reason: "no"})
 			w.crash()
 			equal(w, "previews", ids(w.claim(0, "a").Previews), nil)
@@ -234,7 +234,7 @@ func outboxTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "unsent", ids(unsent), nil)
 		},
-		"a row that is not there is an error": func(w *harness) {
+		"an unknown row is an error": func(w *harness) {
 			if _, err := w.Row(w.Context(), 99); err == nil {
 				w.Fatal("got a row")
 			}
@@ -245,36 +245,36 @@ func outboxTests() map[string]func(*harness) {
 				w.Fatal("it was dropped")
 			}
 		},
-		"the platform's id of an answer leads to its question": func(w *harness) {
-			e := w.say("why?")[0]
+		"each ID of an answer leads to its history": func(w *harness) {
+			e := w.acceptTexts("why?")[0]
 			c := w.claim(0, "why?")
 			m := replied()
-			m.Rows = []outbox.Row{message(room, "because")}
+			m.Rows = []outbox.Row{newRow(testDM, "because")}
 			r := w.commit(c, m)[0]
-			w.settle(sent(w.next(room, "because").ID))
+			w.settle(sentSettlement(w.next(testDM, "because").ID))
 			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.Inbound.IdempotencyKey, e.Inbound.ID, e.ID.String()} {
-				chains, err := w.MessageHistory(w.Context(), id)
+				histories, err := w.MessageHistory(w.Context(), id)
 				w.ok(err)
-				if len(chains) != 1 || chains[0].Entry.ID != e.ID || len(chains[0].Rows) != 1 || chains[0].Rows[0].ID != r.ID {
-					w.Fatalf("why %s: %+v", id, chains)
+				if len(histories) != 1 || histories[0].Entry.ID != e.ID || len(histories[0].Rows) != 1 || histories[0].Rows[0].ID != r.ID {
+					w.Fatalf("why %s: %+v", id, histories)
 				}
 			}
 			for _, id := range []string{"m99", "o99", "nothing", ""} {
-				chains, err := w.MessageHistory(w.Context(), id)
+				histories, err := w.MessageHistory(w.Context(), id)
 				w.ok(err)
-				equal(w, "why "+id, len(chains), 0)
+				equal(w, "why "+id, len(histories), 0)
 			}
-			alone := w.enqueue(message(room, "notice"))[0]
-			chains, err := w.MessageHistory(w.Context(), alone.ID.String())
+			alone := w.enqueue(newRow(testDM, "notice"))[0]
+			histories, err := w.MessageHistory(w.Context(), alone.ID.String())
 			w.ok(err)
-			if len(chains) != 1 || chains[0].Entry.ID != 0 || chains[0].Rows[0].ID != alone.ID {
-				w.Fatalf("why %s: %+v", alone.ID, chains)
+			if len(histories) != 1 || histories[0].Entry.ID != 0 || histories[0].Rows[0].ID != alone.ID {
+				w.Fatalf("why %s: %+v", alone.ID, histories)
 			}
 		},
-		"what ends an entry keeps nobody from the next": func(w *harness) {
-			w.say("a")
+		"a failed entry does not block the next": func(w *harness) {
+			w.acceptTexts("a")
 			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "set aside"}})
-			w.say("b")
+			w.acceptTexts("b")
 			w.claim(0, "b")
 		},
 	}

@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-func raws(texts ...string) (rows []json.RawMessage) {
+func rawMessages(texts ...string) (rows []json.RawMessage) {
 	for _, s := range texts {
 		rows = append(rows, json.RawMessage(s))
 	}
@@ -20,12 +20,12 @@ func raws(texts ...string) (rows []json.RawMessage) {
 func sessionTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"a transcript only grows, byte for byte": func(w *harness) {
-			w.say("a")
-			m := said("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `)
-			m.Create = opening("s1")
+			w.acceptTexts("a")
+			m := sessionCommit("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `)
+			m.Create = newSession("s1")
 			w.commit(w.claim(0, "a"), m)
-			w.say("b")
-			w.commit(w.claim(0, "b"), said("s1", 2, `3`))
+			w.acceptTexts("b")
+			w.commit(w.claim(0, "b"), sessionCommit("s1", 2, `3`))
 			w.crash()
 			all, err := w.Transcript(w.Context(), "s1", 0)
 			w.ok(err)
@@ -35,16 +35,16 @@ func sessionTests() map[string]func(*harness) {
 			equal(w, "tail", rowTexts(tail), []string{`3`})
 			none, err := w.Transcript(w.Context(), "s1", 3)
 			w.ok(err)
-			equal(w, "behind the end", rowTexts(none), nil)
+			equal(w, "after the end", rowTexts(none), nil)
 			none, err = w.Transcript(w.Context(), "s0", 0)
 			w.ok(err)
-			equal(w, "of a session that is not open", rowTexts(none), nil)
+			equal(w, "of an unknown session", rowTexts(none), nil)
 		},
 		"transcripts do not run into each other": func(w *harness) {
 			for i, id := range []session.ID{"s1", "s10", "s"} {
-				w.say("a")
-				m := said(id, 0, fmt.Sprint(i))
-				m.Create = opening(id)
+				w.acceptTexts("a")
+				m := sessionCommit(id, 0, fmt.Sprint(i))
+				m.Create = newSession(id)
 				w.commit(w.claim(0, "a"), m)
 			}
 			rows, err := w.Transcript(w.Context(), "s1", 0)
@@ -52,33 +52,33 @@ func sessionTests() map[string]func(*harness) {
 			equal(w, "transcript", rowTexts(rows), []string{"0"})
 		},
 		"a prompt is stored once": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, opening("s1"), inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, newSession("s1"), inbox.Step(`1`)))
 			w.crash()
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
 			if !ok || rec.ID != "s1" || rec.Messages != 0 {
 				w.Fatalf("got %+v (%t)", rec, ok)
 			}
-			changed := opening("s1")
+			changed := newSession("s1")
 			changed.Prompt = json.RawMessage(`{"frozen": "another"}`)
 			c = w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, changed, inbox.Step(`2`)))
-			m := said("s1", 0, `1`)
+			m := sessionCommit("s1", 0, `1`)
 			m.Create = changed
 			w.commit(c, m)
 			prompt, err := w.Prompt(w.Context(), "s1")
 			w.ok(err)
-			equal(w, "prompt", string(prompt), string(opening("s1").Prompt))
+			equal(w, "prompt", string(prompt), string(newSession("s1").Prompt))
 			if _, err := w.Prompt(w.Context(), "s2"); err == nil {
-				w.Fatal("a session that is not there has a prompt")
+				w.Fatal("an unknown session has a prompt")
 			}
 		},
-		"a prompt is replaced only by a commit that says so": func(w *harness) {
-			w.open2("s1", 0)
-			w.say("/reload")
-			m := said("s1", 1)
+		"a prompt is replaced only by a commit with a prompt": func(w *harness) {
+			w.createSession("s1", 0)
+			w.acceptTexts("/reload")
+			m := sessionCommit("s1", 1)
 			m.Session.Revision, m.Prompt, m.Engine = 1, json.RawMessage(`{"frozen": "anew"}`), json.RawMessage(`{"passes":1}`)
 			c := w.claim(0, "/reload")
 			bad := m
@@ -97,15 +97,15 @@ func sessionTests() map[string]func(*harness) {
 			equal(w, "revision", w.session("s1").Revision, 1)
 		},
 		"a compaction archives and deletes nothing": func(w *harness) {
-			w.say("a")
-			m := said("s1", 0, `0`, `1`, `2`, `3`)
-			m.Create = opening("s1")
+			w.acceptTexts("a")
+			m := sessionCommit("s1", 0, `0`, `1`, `2`, `3`)
+			m.Create = newSession("s1")
 			w.commit(w.claim(0, "a"), m)
-			w.say("b")
-			m = said("s1", 3, `6`)
+			w.acceptTexts("b")
+			m = sessionCommit("s1", 3, `6`)
 			m.Compactions = []inbox.Compaction{
-				{Length: 4, Append: raws(`4`, `5`), From: 1, To: 4, Active: raws(`0`, `"sum of 1 to 3"`, `4`, `5`)},
-				{Length: 4, From: 1, To: 3, Active: raws(`0`, `"sum of 1 to 4"`, `5`)},
+				{Length: 4, Append: rawMessages(`4`, `5`), From: 1, To: 4, Active: rawMessages(`0`, `"sum of 1 to 3"`, `4`, `5`)},
+				{Length: 4, From: 1, To: 3, Active: rawMessages(`0`, `"sum of 1 to 4"`, `5`)},
 			}
 			c := w.claim(0, "b")
 			for _, spoil := range []func(*inbox.Commit){
@@ -118,12 +118,12 @@ func sessionTests() map[string]func(*harness) {
 				bad.Compactions = append([]inbox.Compaction(nil), m.Compactions...)
 				spoil(&bad)
 				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
-					w.Fatalf("a pass that does not fit: %v", err)
+					w.Fatalf("a conflicting compaction: %v", err)
 				}
 			}
 			w.commit(c, m)
-			w.say("c")
-			m = said("s1", 4, `7`)
+			w.acceptTexts("c")
+			m = sessionCommit("s1", 4, `7`)
 			w.commit(w.claim(0, "c"), m)
 			w.crash()
 			rows, err := w.Transcript(w.Context(), "s1", 0)
@@ -141,10 +141,10 @@ func sessionTests() map[string]func(*harness) {
 			equal(w, "archived", archived, []string{`1`, `2`, `3`, `"sum of 1 to 3"`, `4`})
 		},
 		"a ledger grows with its session": func(w *harness) {
-			w.open2("s1", 0)
+			w.createSession("s1", 0)
 			for i := range 3 {
-				w.say("a")
-				m := said("s1", 1+i, `1`)
+				w.acceptTexts("a")
+				m := sessionCommit("s1", 1+i, `1`)
 				m.Calls = []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i)), json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i+1))}
 				m.Session.Calls = 2 * (i + 1)
 				c := w.claim(0, "a")
@@ -163,30 +163,30 @@ func sessionTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "calls of another", rowTexts(calls), nil)
 		},
-		"a new session becomes the key's, and the old one can come back": func(w *harness) {
-			w.open2("s1", 0)
-			w.open2("s2", time.Minute)
+		"a new session becomes current, and the old one can be resumed": func(w *harness) {
+			w.createSession("s1", 0)
+			w.createSession("s2", time.Minute)
 			rec, _, err := w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "current", rec.ID, "s2")
-			w.say("/resume")
+			w.acceptTexts("/resume")
 			m := replied()
 			m.SetCurrent = map[session.Key]session.ID{key: "s1"}
 			w.commit(w.claim(0, "/resume"), m)
 			rec, _, err = w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "current", rec.ID, "s1")
-			w.say("/resume")
+			w.acceptTexts("/resume")
 			m.SetCurrent[key] = "nowhere"
 			c := w.claim(0, "/resume")
 			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
-				w.Fatal("a key points to no session")
+				w.Fatal("a key points to an unknown session")
 			}
 		},
-		"a commit can open a session without a record of its own": func(w *harness) {
-			w.say("/new")
+		"a commit can create a session without committing to it": func(w *harness) {
+			w.acceptTexts("/new")
 			m := replied()
-			m.Create = opening("s1")
+			m.Create = newSession("s1")
 			w.commit(w.claim(0, "/new"), m)
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
@@ -194,12 +194,12 @@ func sessionTests() map[string]func(*harness) {
 				w.Fatalf("got %+v (%t)", rec, ok)
 			}
 		},
-		"sessions come with the one used last first": func(w *harness) {
-			w.open2("s1", 0)
-			w.open2("s2", time.Minute)
-			w.open2("s3", 2*time.Minute)
-			w.say("again")
-			m := said("s1", 1, `2`)
+		"sessions are ordered by last use": func(w *harness) {
+			w.createSession("s1", 0)
+			w.createSession("s2", time.Minute)
+			w.createSession("s3", 2*time.Minute)
+			w.acceptTexts("again")
+			m := sessionCommit("s1", 1, `2`)
 			m.Session.Updated = time.Now().UTC().Add(time.Hour)
 			w.commit(w.claim(0, "again"), m)
 			w.crash()
@@ -210,17 +210,17 @@ func sessionTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "sessions", sessionIDs(recs), []session.ID{"s1", "s3", "s2"})
 		},
-		"a title survives a turn that did not know of it": func(w *harness) {
-			w.open2("s1", 0)
-			w.say("a")
+		"a title survives a turn that started before it": func(w *harness) {
+			w.createSession("s1", 0)
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			m := said("s1", 1, `2`)
+			m := sessionCommit("s1", 1, `2`)
 			m.Session.Title = ""
 			w.ok(w.SetTitle(w.Context(), "s1", "Taxes"))
 			w.commit(c, m)
 			equal(w, "title", w.session("s1").Title, "Taxes")
-			w.say("b")
-			m = said("s1", 2, `3`)
+			w.acceptTexts("b")
+			m = sessionCommit("s1", 2, `3`)
 			c = w.claim(0, "b")
 			m.Session = w.session("s1")
 			m.Session.Messages = 3
@@ -228,27 +228,27 @@ func sessionTests() map[string]func(*harness) {
 			w.commit(c, m)
 			equal(w, "title", w.session("s1").Title, "Holidays")
 			if err := w.SetTitle(w.Context(), "nowhere", "x"); err == nil {
-				w.Fatal("a session that is not there got a title")
+				w.Fatal("an unknown session got a title")
 			}
 		},
-		"two turns cannot append to the same place": func(w *harness) {
-			w.open2("s1", 0)
-			w.say("a")
+		"two turns cannot append at the same position": func(w *harness) {
+			w.createSession("s1", 0)
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			if _, err := w.CommitTurn(w.Context(), c, said("s1", 0, `lost`)); err == nil {
+			if _, err := w.CommitTurn(w.Context(), c, sessionCommit("s1", 0, `lost`)); err == nil {
 				w.Fatal("a row was written twice")
 			}
-			if _, err := w.CommitTurn(w.Context(), c, said("s1", 2, `gap`)); err == nil {
-				w.Fatal("a row was written behind a gap")
+			if _, err := w.CommitTurn(w.Context(), c, sessionCommit("s1", 2, `gap`)); err == nil {
+				w.Fatal("a row was written after a gap")
 			}
-			w.commit(c, said("s1", 1, `2`))
+			w.commit(c, sessionCommit("s1", 1, `2`))
 		},
-		"a turn that is under way does not undo /new": func(w *harness) {
+		"a running turn does not undo /new": func(w *harness) {
 			for _, recorded := range []bool{true, false} {
 				old, young := session.ID(fmt.Sprint("old", recorded)), session.ID(fmt.Sprint("young", recorded))
-				w.say("a")
+				w.acceptTexts("a")
 				c := w.claim(0, "a")
-				first := opening(old)
+				first := newSession(old)
 				if recorded {
 					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`1`)))
 				}
@@ -258,12 +258,12 @@ func sessionTests() map[string]func(*harness) {
 				now, err := w.Claim(w.Context(), cmd.Lane, 0)
 				w.ok(err)
 				m := replied()
-				m.Create = opening(young)
+				m.Create = newSession(young)
 				w.commit(now, m)
 				if recorded {
 					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`2`)))
 				}
-				m = said(old, 0, `1`)
+				m = sessionCommit(old, 0, `1`)
 				m.Create = first
 				w.commit(c, m)
 				rec, _, err := w.Session(w.Context(), key)
@@ -272,7 +272,7 @@ func sessionTests() map[string]func(*harness) {
 				equal(w, "messages", w.session(old).Messages, 1)
 			}
 		},
-		"a session that is not there is no error": func(w *harness) {
+		"an unknown session is not an error": func(w *harness) {
 			if _, ok, err := w.Session(w.Context(), "k"); ok || err != nil {
 				w.Fatal(ok, err)
 			}
@@ -283,12 +283,12 @@ func sessionTests() map[string]func(*harness) {
 	}
 }
 
-// open2 opens a session with one message, later by age.
-func (w *harness) open2(id session.ID, age time.Duration) {
+// createSession creates a session with one message, last used at now plus age.
+func (w *harness) createSession(id session.ID, age time.Duration) {
 	w.Helper()
-	w.say("open")
-	m := said(id, 0, `1`)
-	m.Create = opening(id)
+	w.acceptTexts("open")
+	m := sessionCommit(id, 0, `1`)
+	m.Create = newSession(id)
 	m.Session.Updated = m.Session.Updated.Add(age)
 	w.commit(w.claim(0, "open"), m)
 }
@@ -298,7 +298,7 @@ func (w *harness) session(id session.ID) session.Record {
 	rec, ok, err := w.SessionByID(w.Context(), id)
 	w.ok(err)
 	if !ok {
-		w.Fatalf("session %s is not there", id)
+		w.Fatalf("no session %s", id)
 	}
 	return rec
 }

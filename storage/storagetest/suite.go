@@ -1,4 +1,7 @@
-// Package storagetest is the suite that every store passes.
+// Package storagetest defines the test suite that every store must pass.
+//
+// [Suite] runs it: a test per promise of the ports, and a model test that
+// compares a store with a model in memory under random operations and crashes.
 package storagetest
 
 import (
@@ -20,8 +23,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Store is a store that can be closed. To close it with claims that are not
-// ended, and to open it again, is what a crash is to it.
+// A Store is a store under test. Closing it while claims are open and opening
+// it again simulates a crash.
 type Store interface {
 	gateway.Store
 	Keeper
@@ -30,22 +33,22 @@ type Store interface {
 	io.Closer
 }
 
-// An Open opens the store in dir, and makes it if there is none. It fails t if
+// An Open opens the store in dir, or creates it if there is none. It fails t if
 // it cannot.
 type Open func(t testing.TB, dir string) Store
 
-// Suite checks that the stores that open opens keep what the ports promise.
+// Suite checks that the stores returned by open keep the promises of the ports.
 func Suite(t *testing.T, open Open) {
-	for _, group := range []map[string]func(*harness){inboxTests(), turnTests(), outboxTests(), sessionTests(), forgetTests(), otherTests(), slotTests()} {
+	for _, group := range []map[string]func(*harness){inboxTests(), turnTests(), outboxTests(), sessionTests(), deletionTests(), otherTests(), occurrenceTests()} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, open)
+				w := newHarness(t, open)
 				test(w)
 			})
 		}
 	}
-	t.Run("it behaves like its model", func(t *testing.T) {
+	t.Run("model", func(t *testing.T) {
 		t.Parallel()
 		checkModel(t, open)
 	})
@@ -60,7 +63,7 @@ type harness struct {
 	keys int
 }
 
-func newWorld(t *testing.T, open Open) *harness {
+func newHarness(t *testing.T, open Open) *harness {
 	w := &harness{TB: t, dir: t.TempDir(), open: open}
 	w.Store = open(t, w.dir)
 	t.Cleanup(func() {
@@ -72,10 +75,11 @@ func newWorld(t *testing.T, open Open) *harness {
 	return w
 }
 
-// A verifier can tell whether all that it keeps fits.
+// A verifier can check the consistency of everything that it stores.
 type verifier interface{ Verify(context.Context) error }
 
-// crash ends the process that has the store, and starts another.
+// crash simulates the end of the process that uses the store and the start of
+// another.
 func (w *harness) crash() {
 	w.Helper()
 	w.ok(w.Close())
@@ -89,7 +93,7 @@ func (w *harness) ok(err error) {
 	}
 }
 
-// equal fails unless got is want.
+// equal fails the test unless got equals want.
 func equal[T any](w *harness, what string, got, want T) {
 	w.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)); d != "" {
@@ -98,8 +102,8 @@ func equal[T any](w *harness, what string, got, want T) {
 }
 
 var (
-	room  = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
-	other = chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-8", Thread: "2"}
+	testDM     = chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}
+	testThread = chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-8", Thread: "2"}
 )
 
 const (
@@ -107,35 +111,35 @@ const (
 	lane             = inbox.Lane(key)
 )
 
-// entry returns an entry with a key of its own.
+// entry returns an entry with a unique key.
 func (w *harness) entry(text string) inbox.Entry {
 	w.keys++
 	id := fmt.Sprintf("k%d", w.keys)
 	return inbox.Entry{
 		Lane: lane, Session: key,
-		Inbound: chat.Inbound{IdempotencyKey: id, ID: "p" + id, Kind: chat.Message, Address: room, Sender: chat.Person{ID: "7"}, Text: text, SentAt: time.Now().UTC()},
+		Inbound: chat.Inbound{IdempotencyKey: id, ID: "p" + id, Kind: chat.Message, Address: testDM, Sender: chat.Person{ID: "7"}, Text: text, SentAt: time.Now().UTC()},
 	}
 }
 
-// accept adds entries and returns them with their ids.
+// accept accepts entries and returns them with their IDs.
 func (w *harness) accept(entries ...inbox.Entry) []inbox.Entry {
 	w.Helper()
-	taken, err := w.Accept(w.Context(), entries)
+	accepted, err := w.Accept(w.Context(), entries)
 	w.ok(err)
-	if len(taken) != len(entries) {
-		w.Fatalf("%d entries accepted, got %d answers", len(entries), len(taken))
+	if len(accepted) != len(entries) {
+		w.Fatalf("%d entries accepted, got %d answers", len(entries), len(accepted))
 	}
 	for i := range entries {
-		if !taken[i].IsNew || taken[i].ID == 0 {
-			w.Fatalf("entry %d: %+v, want a fresh one", i, taken[i])
+		if !accepted[i].IsNew || accepted[i].ID == 0 {
+			w.Fatalf("entry %d: %+v, want a new one", i, accepted[i])
 		}
-		entries[i].ID = taken[i].ID
+		entries[i].ID = accepted[i].ID
 	}
 	return entries
 }
 
-// say accepts one entry per text.
-func (w *harness) say(texts ...string) []inbox.Entry {
+// acceptTexts accepts one entry per text.
+func (w *harness) acceptTexts(texts ...string) []inbox.Entry {
 	w.Helper()
 	var entries []inbox.Entry
 	for _, text := range texts {
@@ -144,7 +148,7 @@ func (w *harness) say(texts ...string) []inbox.Entry {
 	return w.accept(entries...)
 }
 
-// claim claims lane and checks which texts it got.
+// claim claims lane and checks the texts of the claim.
 func (w *harness) claim(most int, want ...string) inbox.Claim {
 	w.Helper()
 	c, err := w.Claim(w.Context(), lane, most)
@@ -173,27 +177,27 @@ func (w *harness) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
 	return rows
 }
 
-// chain returns the story of one entry.
-func (w *harness) chain(id inbox.ID) inbox.MessageHistory {
+// history returns the history of one entry.
+func (w *harness) history(id inbox.ID) inbox.MessageHistory {
 	w.Helper()
-	chains, err := w.MessageHistory(w.Context(), id.String())
+	histories, err := w.MessageHistory(w.Context(), id.String())
 	w.ok(err)
-	if len(chains) != 1 {
-		w.Fatalf("%d chains for %s, want 1", len(chains), id)
+	if len(histories) != 1 {
+		w.Fatalf("%d histories for %s, want 1", len(histories), id)
 	}
-	return chains[0]
+	return histories[0]
 }
 
 func (w *harness) outcome(id inbox.ID) inbox.Outcome {
 	w.Helper()
-	e := w.chain(id).Entry
+	e := w.history(id).Entry
 	if e.State != inbox.Done || e.Outcome == nil {
 		w.Fatalf("%s is %s, want done", id, e.State)
 	}
 	return *e.Outcome
 }
 
-func message(to chat.Address, text string) outbox.Row {
+func newRow(to chat.Address, text string) outbox.Row {
 	return outbox.Row{Role: outbox.Reply, Msg: chat.Outbound{To: to, Text: chat.PlainText(text)}}
 }
 
@@ -204,7 +208,7 @@ func (w *harness) enqueue(rows ...outbox.Row) []outbox.Row {
 	return added
 }
 
-// next takes the next row of room's queue and checks its text.
+// next returns the next row of a queue and checks its text.
 func (w *harness) next(to chat.Address, text string) outbox.Row {
 	w.Helper()
 	r, _, ok, err := w.Next(w.Context(), to)
@@ -215,8 +219,9 @@ func (w *harness) next(to chat.Address, text string) outbox.Row {
 	return r
 }
 
-// nothing checks that nothing of a queue is to be done now.
-func (w *harness) nothing(to chat.Address) time.Duration {
+// checkNothingDue checks that no row of a queue is due, and returns the time to
+// wait.
+func (w *harness) checkNothingDue(to chat.Address) time.Duration {
 	w.Helper()
 	r, wait, ok, err := w.Next(w.Context(), to)
 	w.ok(err)
@@ -231,7 +236,7 @@ func (w *harness) settle(s outbox.Settlement) {
 	w.ok(w.Settle(w.Context(), s))
 }
 
-func sent(id outbox.ID) outbox.Settlement {
+func sentSettlement(id outbox.ID) outbox.Settlement {
 	return outbox.Settlement{ID: id, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r" + id.String()}}
 }
 
@@ -242,19 +247,20 @@ func (w *harness) row(id outbox.ID) outbox.Row {
 	return r
 }
 
-// opening is a session that begins.
-func opening(id session.ID) *session.Creation {
+// newSession returns the creation of a session.
+func newSession(id session.ID) *session.Creation {
 	now := time.Now().UTC()
 	return &session.Creation{
-		Record: session.Record{ID: id, Key: key, Address: room, Owner: "7", Created: now, Updated: now},
+		Record: session.Record{ID: id, Key: key, Address: testDM, Owner: "7", Created: now, Updated: now},
 		Prompt: json.RawMessage(`{"frozen": "` + string(id) + `"}`),
 	}
 }
 
-// said is a commit that adds messages to a session that has before of them.
-func said(id session.ID, before int, messages ...string) inbox.Commit {
+// sessionCommit returns a commit that adds messages to a session of before
+// messages.
+func sessionCommit(id session.ID, before int, messages ...string) inbox.Commit {
 	m := replied()
-	m.Session = opening(id).Record
+	m.Session = newSession(id).Record
 	m.Session.Messages = before + len(messages)
 	for _, text := range messages {
 		m.Messages = append(m.Messages, json.RawMessage(text))

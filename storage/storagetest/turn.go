@@ -12,27 +12,27 @@ import (
 
 func turnTests() map[string]func(*harness) {
 	return map[string]func(*harness){
-		"a claim takes as many as it may": func(w *harness) {
-			w.say("a", "b", "c")
+		"a claim takes at most max entries": func(w *harness) {
+			w.acceptTexts("a", "b", "c")
 			c := w.claim(2, "a", "b")
-			equal(w, "left", c.Remaining, 1)
+			equal(w, "remaining", c.Remaining, 1)
 			w.commit(c, replied())
 			c = w.claim(2, "c")
-			equal(w, "left", c.Remaining, 0)
+			equal(w, "remaining", c.Remaining, 0)
 			if c.Crashed {
 				w.Fatal("nothing has crashed")
 			}
 		},
 		"a lane has one claim at a time": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.say("b")
-			equal(w, "left", w.claim(0).Remaining, 1)
+			w.acceptTexts("b")
+			equal(w, "remaining", w.claim(0).Remaining, 1)
 			w.commit(c, replied())
 			w.claim(0, "b")
 		},
 		"lanes do not wait for each other": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			e := w.entry("b")
 			e.Lane = inbox.ImmediateLaneOf(key)
 			w.accept(e)
@@ -41,27 +41,27 @@ func turnTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "texts", texts(c.Entries), []string{"b"})
 		},
-		"a solo entry is claimed alone": func(w *harness) {
-			solo := w.entry("/new")
-			solo.Exclusive = true
-			w.accept(w.entry("a"), w.entry("b"), solo, w.entry("c"))
+		"an exclusive entry is claimed alone": func(w *harness) {
+			exclusive := w.entry("/new")
+			exclusive.Exclusive = true
+			w.accept(w.entry("a"), w.entry("b"), exclusive, w.entry("c"))
 			c := w.claim(0, "a", "b")
 			joined, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
 			w.commit(c, replied())
 			c = w.claim(0, "/new")
-			equal(w, "left", c.Remaining, 1)
+			equal(w, "remaining", c.Remaining, 1)
 			joined, err = w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
 			w.commit(c, replied())
 			w.claim(0, "c")
 		},
-		"what joins ends with the turn": func(w *harness) {
-			w.say("a")
+		"a joined entry ends with the turn": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			b := w.say("b")[0]
+			b := w.acceptTexts("b")[0]
 			joined, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), []string{"b"})
@@ -70,22 +70,22 @@ func turnTests() map[string]func(*harness) {
 			w.commit(c, replied())
 			equal(w, "outcome", w.outcome(b.ID).Result, inbox.Replied)
 		},
-		"what joined comes back with the turn": func(w *harness) {
-			w.say("a")
+		"a joined entry is claimed again with the turn": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.say("b")
+			w.acceptTexts("b")
 			_, err := w.Join(w.Context(), c, false)
 			w.ok(err)
-			w.say("c")
+			w.acceptTexts("c")
 			w.crash()
 			again := w.claim(0, "a", "b")
 			equal(w, "turn", again.Turn, c.Turn)
-			equal(w, "left", again.Remaining, 1)
+			equal(w, "remaining", again.Remaining, 1)
 		},
 		"release lets newer entries merge": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.say("b")
+			w.acceptTexts("b")
 			w.ok(w.Release(w.Context(), c))
 			equal(w, "waiting", w.Waiting(lane), 2)
 			again := w.claim(0, "a", "b")
@@ -94,22 +94,22 @@ func turnTests() map[string]func(*harness) {
 			}
 		},
 		"release keeps steps": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`{"n": 1}`)))
-			w.say("b")
+			w.acceptTexts("b")
 			w.ok(w.Release(w.Context(), c))
-			w.stale(c)
+			w.checkStale(c)
 			again := w.claim(0, "a")
 			equal(w, "turn", again.Turn, c.Turn)
 			equal(w, "steps", rowTexts(again.Steps), []string{`{"n": 1}`})
 			equal(w, "crashes", again.Entries[0].Crashes, 0)
-			equal(w, "left", again.Remaining, 1)
+			equal(w, "remaining", again.Remaining, 1)
 		},
-		"release keeps a preview that can be seen": func(w *harness) {
-			w.say("a")
+		"release keeps a visible preview": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			p := w.preview(c)
+			p := w.sendPreview(c)
 			w.ok(w.Release(w.Context(), c))
 			again := w.claim(0, "a")
 			equal(w, "turn", again.Turn, c.Turn)
@@ -121,15 +121,15 @@ func turnTests() map[string]func(*harness) {
 				w.Fatalf("turn %s with %d previews, want a new one", third.Turn, len(third.Previews))
 			}
 		},
-		"a crash counts, and steps come back": func(w *harness) {
-			e := w.say("a")[0]
+		"a crash is counted, and steps are kept": func(w *harness) {
+			e := w.acceptTexts("a")[0]
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(` 2 `)))
 			w.crash()
 			equal(w, "waiting", w.Waiting(lane), 1)
-			equal(w, "state", w.chain(e.ID).Entry.State, inbox.Waiting)
-			w.stale(c)
+			equal(w, "state", w.history(e.ID).Entry.State, inbox.Waiting)
+			w.checkStale(c)
 			again := w.claim(0, "a")
 			equal(w, "turn", again.Turn, c.Turn)
 			equal(w, "steps", rowTexts(again.Steps), []string{`1`, ` 2 `})
@@ -138,10 +138,10 @@ func turnTests() map[string]func(*harness) {
 			if again.Epoch <= c.Epoch {
 				w.Fatalf("epoch %d after %d", again.Epoch, c.Epoch)
 			}
-			w.stale(c)
+			w.checkStale(c)
 		},
 		"crashes in a row add up, unless there was progress": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			for i, step := range []struct {
 				progress bool
 				want     int
@@ -156,23 +156,23 @@ func turnTests() map[string]func(*harness) {
 				w.crash()
 			}
 		},
-		"a crash without a claim is none": func(w *harness) {
-			w.say("a")
+		"a crash without a claim is not counted": func(w *harness) {
+			w.acceptTexts("a")
 			w.crash()
 			if c := w.claim(0, "a"); c.Crashed || c.Entries[0].Crashes != 0 {
 				w.Fatalf("crashed %t, %d times", c.Crashed, c.Entries[0].Crashes)
 			}
 		},
 		"an ended claim is stale": func(w *harness) {
-			w.say("a")
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
 			w.commit(c, replied())
-			w.stale(c)
-			w.stale(inbox.Claim{Lane: lane})
-			w.stale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
+			w.checkStale(c)
+			w.checkStale(inbox.Claim{Lane: lane})
+			w.checkStale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
 		},
-		"outcomes are each entry's own": func(w *harness) {
-			es := w.say("a", "b", "c")
+		"each entry has its own outcome": func(w *harness) {
+			es := w.acceptTexts("a", "b", "c")
 			c := w.claim(0, "a", "b", "c")
 			m := replied()
 			m.Outcomes = map[inbox.ID]inbox.Outcome{
@@ -183,27 +183,27 @@ func turnTests() map[string]func(*harness) {
 			w.commit(c, m)
 			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, MergedInto: es[2].ID})
 			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})
-			equal(w, "trace", string(w.chain(es[2].ID).Trace), `{"model":"m"}`)
+			equal(w, "trace", string(w.history(es[2].ID).Trace), `{"model":"m"}`)
 		},
-		"a commit without an outcome is refused": func(w *harness) {
-			w.say("a")
+		"a commit without an outcome is rejected": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			m := said("s1", 0, `1`)
+			m := sessionCommit("s1", 0, `1`)
 			m.Outcome = inbox.Outcome{}
 			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
-				w.Fatal("it was taken")
+				w.Fatal("it was accepted")
 			}
 			if _, ok, err := w.SessionByID(w.Context(), "s1"); ok || err != nil {
-				w.Fatalf("the session is there (%t, %v)", ok, err)
+				w.Fatalf("the session exists (%t, %v)", ok, err)
 			}
 			w.commit(c, replied())
 		},
-		"cancel ends what waits, in the lanes it names": func(w *harness) {
-			waits := w.say("a")[0]
+		"cancel ends waiting entries of the named lanes": func(w *harness) {
+			waits := w.acceptTexts("a")[0]
 			stop := w.entry("/stop")
 			stop.Lane = inbox.ImmediateLaneOf(key)
 			running := w.claim(0, "a")
-			b := w.say("b")[0]
+			b := w.acceptTexts("b")[0]
 			w.accept(stop)
 			c, err := w.Claim(w.Context(), stop.Lane, 0)
 			w.ok(err)
@@ -212,12 +212,12 @@ func turnTests() map[string]func(*harness) {
 			w.commit(c, m)
 			equal(w, "waiting", w.Waiting(lane), 0)
 			equal(w, "outcome", w.outcome(b.ID), inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"})
-			equal(w, "running", w.chain(waits.ID).Entry.State, inbox.Claimed)
+			equal(w, "running", w.history(waits.ID).Entry.State, inbox.Claimed)
 			w.commit(running, replied())
 			w.claim(0)
 		},
-		"cancel ends a turn that was cut short": func(w *harness) {
-			w.say("a")
+		"cancel ends an interrupted turn": func(w *harness) {
+			w.acceptTexts("a")
 			c := w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
 			w.crash()
@@ -230,13 +230,13 @@ func turnTests() map[string]func(*harness) {
 			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
 			w.commit(now, m)
 			w.claim(0)
-			w.say("b")
+			w.acceptTexts("b")
 			if c := w.claim(0, "b"); len(c.Steps) > 0 || c.Crashed {
 				w.Fatalf("%d steps, crashed %t", len(c.Steps), c.Crashed)
 			}
 		},
-		"a cancelled context has done nothing": func(w *harness) {
-			w.say("a")
+		"a canceled context changes nothing": func(w *harness) {
+			w.acceptTexts("a")
 			ctx, cancel := context.WithCancelCause(w.Context())
 			why := errors.New("no more")
 			cancel(why)
@@ -246,34 +246,34 @@ func turnTests() map[string]func(*harness) {
 			w.claim(0, "a")
 		},
 		"a commit is all or nothing": func(w *harness) {
-			e := w.say("a")[0]
+			e := w.acceptTexts("a")[0]
 			c := w.claim(0, "a")
-			m := said("s1", 5, `1`) // the transcript has no 5 rows
-			m.Rows = []outbox.Row{message(room, "hello")}
-			m.Create = opening("s1")
+			m := sessionCommit("s1", 5, `1`) // the transcript has no 5 rows
+			m.Rows = []outbox.Row{newRow(testDM, "hello")}
+			m.Create = newSession("s1")
 			if _, err := w.CommitTurn(w.Context(), c, m); err == nil || errors.Is(err, inbox.ErrStale) {
-				w.Fatalf("got %v, want a refusal of the length", err)
+				w.Fatalf("got %v, want a conflict of the length", err)
 			}
-			equal(w, "state", w.chain(e.ID).Entry.State, inbox.Claimed)
-			w.nothing(room)
+			equal(w, "state", w.history(e.ID).Entry.State, inbox.Claimed)
+			w.checkNothingDue(testDM)
 			if _, ok, err := w.Session(w.Context(), key); ok || err != nil {
-				w.Fatalf("the session is open (%t, %v)", ok, err)
+				w.Fatalf("the session exists (%t, %v)", ok, err)
 			}
 			m.Session.Messages = 1
 			w.commit(c, m)
-			w.next(room, "hello")
+			w.next(testDM, "hello")
 		},
 	}
 }
 
-// stale checks that claim c can write nothing.
-func (w *harness) stale(c inbox.Claim) {
+// checkStale checks that claim c can write nothing.
+func (w *harness) checkStale(c inbox.Claim) {
 	w.Helper()
 	for what, do := range map[string]func() error{
 		"join":    func() error { _, err := w.Join(w.Context(), c, false); return err },
 		"release": func() error { return w.Release(w.Context(), c) },
 		"step": func() error {
-			return w.RecordStep(w.Context(), c, opening(session.ID("stale-"+c.Turn)), inbox.Step(`0`))
+			return w.RecordStep(w.Context(), c, newSession(session.ID("stale-"+c.Turn)), inbox.Step(`0`))
 		},
 		"commit": func() error { _, err := w.CommitTurn(w.Context(), c, replied()); return err },
 	} {
@@ -282,17 +282,17 @@ func (w *harness) stale(c inbox.Claim) {
 		}
 	}
 	if _, ok, err := w.SessionByID(w.Context(), session.ID("stale-"+c.Turn)); ok || err != nil {
-		w.Fatalf("a stale claim opened a session (%t, %v)", ok, err)
+		w.Fatalf("a stale claim created a session (%t, %v)", ok, err)
 	}
 }
 
-// preview sends the preview of a turn.
-func (w *harness) preview(c inbox.Claim) outbox.Row {
+// sendPreview sends the preview of a turn.
+func (w *harness) sendPreview(c inbox.Claim) outbox.Row {
 	w.Helper()
-	p := message(room, "…")
+	p := newRow(testDM, "…")
 	p.Role, p.Turn = outbox.Preview, c.Turn
 	p = w.enqueue(p)[0]
-	w.next(room, "…")
-	w.settle(sent(p.ID))
+	w.next(testDM, "…")
+	w.settle(sentSettlement(p.ID))
 	return p
 }
