@@ -86,11 +86,11 @@ func (b *batch) nextID(bucket string) (uint64, error) {
 }
 
 // saveDamaged copies the bytes of a damaged record to bucket damaged, so that
-// the record can be replaced, and schedules the report of err.
+// the record can be replaced, and schedules the report of reason.
 func (b *batch) saveDamaged(bucket string, key []byte, reason error) error {
 	if raw := b.bucket(bucket).Get(key); raw != nil {
-		kept := append([]byte(nil), raw...)
-		if err := b.put(bDamaged, append([]byte(bucket+"\x00"), key...), kept); err != nil {
+		content := append([]byte(nil), raw...)
+		if err := b.put(bDamaged, append([]byte(bucket+"\x00"), key...), content); err != nil {
 			return err
 		}
 	}

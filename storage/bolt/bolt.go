@@ -55,7 +55,7 @@ type Store struct {
 
 	mirror *mirror
 
-	queueMu   sync.Mutex // guards pending and closing
+	queueMu   sync.Mutex // guards pending and isClosing
 	pending   []*op
 	isClosing bool
 

@@ -158,11 +158,11 @@ func runUntilKilled(t *testing.T, dir string) (facts int) {
 // checkSurvived checks that the last fact reported for a key is still true.
 func checkSurvived(t *testing.T, s *bolt.Store, key, fact string) {
 	t.Helper()
-	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key))
-	if len(chains) != 1 {
-		t.Fatalf("%s was %s, but is stored %d times", key, fact, len(chains))
+	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key))
+	if len(histories) != 1 {
+		t.Fatalf("%s was %s, but is stored %d times", key, fact, len(histories))
 	}
-	c := chains[0]
+	c := histories[0]
 	what, _, _ := strings.Cut(fact, " ")
 	switch done := c.Entry.State == inbox.Done; {
 	case what == "accepted" || what == "step" && !done:

@@ -124,8 +124,8 @@ func TestDamagedEntryDoesNotBlockLane(t *testing.T) {
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "entry m5") {
 		t.Errorf("reported %q, want entry m5", *damage)
 	}
-	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "m5"))
-	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
+	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "m5"))
+	if o := histories[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
 	again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("entry", "k2", "again")}))
@@ -145,8 +145,8 @@ func TestDamagedStepEndsTurn(t *testing.T) {
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "number 0") {
 		t.Errorf("reported %q, want step number 0", *damage)
 	}
-	chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "k1"))
-	if o := chains[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
+	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "k1"))
+	if o := histories[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
 	ok(t, s.Verify(t.Context()))

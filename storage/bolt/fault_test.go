@@ -136,12 +136,12 @@ func checkAccepted(t *testing.T, s *bolt.Store, accepted, rejected []string) {
 		t.Errorf("%d wait, want %d", n, len(accepted))
 	}
 	for _, key := range accepted {
-		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 1 {
-			t.Errorf("%s was accepted but is stored %d times", key, len(chains))
+		if histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 1 {
+			t.Errorf("%s was accepted but is stored %d times", key, len(histories))
 		}
 	}
 	for _, key := range rejected {
-		if chains := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(chains) != 0 {
+		if histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 0 {
 			t.Errorf("%s was rejected but is stored", key)
 		}
 	}

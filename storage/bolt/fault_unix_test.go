@@ -59,8 +59,8 @@ func fullDisk(dir string) error {
 	if got := s.Waiting("lane"); got != taken {
 		return fmt.Errorf("%d wait on a full disk, want %d", got, taken)
 	}
-	if chains, err := s.MessageHistory(ctx, "k1"); err != nil || len(chains) != 1 {
-		return fmt.Errorf("reading from a full disk: %v, %v", chains, err)
+	if histories, err := s.MessageHistory(ctx, "k1"); err != nil || len(histories) != 1 {
+		return fmt.Errorf("reading from a full disk: %v, %v", histories, err)
 	}
 	limit.Cur = unix.RLIM_INFINITY
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
@@ -146,8 +146,8 @@ func readOnlyForAWhile(dir string) error {
 		if accept(key) == nil {
 			return errors.New("a write to the read-only file succeeded")
 		}
-		if chains, err := s.MessageHistory(ctx, "k1"); err != nil || len(chains) != 1 {
-			return fmt.Errorf("reading the read-only file: %v, %w", chains, err)
+		if histories, err := s.MessageHistory(ctx, "k1"); err != nil || len(histories) != 1 {
+			return fmt.Errorf("reading the read-only file: %v, %w", histories, err)
 		}
 	}
 	limit.Cur = unix.RLIM_INFINITY

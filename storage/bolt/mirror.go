@@ -82,7 +82,7 @@ func (m *mirror) setHead(a chat.Address, h queueHead) {
 
 // takeHead returns the head of a queue for Next if an attempt is registered for
 // it. needsAttempt means that the head is due and has no attempt yet.
-func (m *mirror) takeHead(to chat.Address, now time.Time) (r outbox.Row, wait time.Duration, ok, register bool) {
+func (m *mirror) takeHead(to chat.Address, now time.Time) (r outbox.Row, wait time.Duration, ok, needsAttempt bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r = m.queues[to].row

@@ -39,9 +39,9 @@ func (s *Store) Next(ctx context.Context, to chat.Address) (r outbox.Row, wait t
 		return r, 0, false, fmt.Errorf("next row of %s: %w", to, context.Cause(ctx))
 	}
 	for range 3 { // another caller or a chat migration may interfere
-		var register bool
-		r, wait, ok, register = s.mirror.takeHead(to, time.Now())
-		if !register {
+		var needsAttempt bool
+		r, wait, ok, needsAttempt = s.mirror.takeHead(to, time.Now())
+		if !needsAttempt {
 			return r, wait, ok, nil
 		}
 		r, ok, err = s.registerHead(ctx, to)

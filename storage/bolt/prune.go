@@ -20,7 +20,7 @@ const (
 	maxKept       = 100_000
 )
 
-// One transaction of Prune reads at excess scanChunk records and deletes at excess
+// One transaction of Prune reads at most scanChunk records and deletes at most
 // pruneChunk.
 const (
 	pruneChunk = 500

@@ -74,14 +74,14 @@ func setSchema(tx *bbolt.Tx, n int) error {
 
 // migrate runs the migrations that a file of schema have lacks, each in its own
 // transaction, after a backup next to the file.
-func migrate(db *bbolt.DB, path string, have int, chain []migration) error {
-	if have-firstSchema >= len(chain) {
+func migrate(db *bbolt.DB, path string, have int, steps []migration) error {
+	if have-firstSchema >= len(steps) {
 		return nil
 	}
 	if err := backup(db, fmt.Sprintf("%s.schema%d.bak", path, have)); err != nil {
 		return fmt.Errorf("back up before the migration: %w", err)
 	}
-	for i, m := range chain[have-firstSchema:] {
+	for i, m := range steps[have-firstSchema:] {
 		err := recoverPanics(func() error {
 			return db.Update(func(tx *bbolt.Tx) error {
 				if err := m.run(tx); err != nil {

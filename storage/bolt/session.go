@@ -97,7 +97,7 @@ func (b *batch) putSession(rec sessionRecord) error {
 
 // createSession stores a session that is not stored yet and makes its key point
 // to it; with makeCurrent it does the latter even if the session exists. A key
-// that points to a session which was created isNewer is not changed: a turn that
+// that points to a session which was created later is not changed: a turn that
 // was running when a user asked for a new session does not undo that.
 func (b *batch) createSession(o session.Creation, makeCurrent bool) error {
 	_, ok, err := b.session(o.Record.ID)
