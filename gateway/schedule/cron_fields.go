@@ -13,11 +13,11 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A field is one of the five of a cron expression.
+// A field describes one of the five fields of a cron expression.
 type field struct {
 	name     string
 	min, max int
-	names    string // in order from min on, three letters each
+	names    string // three letters each, in order, the first one for min
 }
 
 func fields() []field {
@@ -28,7 +28,7 @@ func fields() []field {
 	}
 }
 
-// macros are the names for whole expressions.
+// macros returns the expressions that have a name, such as @daily.
 func macros() map[string]string {
 	return map[string]string{
 		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
@@ -36,8 +36,8 @@ func macros() map[string]string {
 	}
 }
 
-// normalize returns a cron expression with numbers only, from 0 (Sunday) to 6 in
-// its last field. Its error names the field that is wrong.
+// normalize returns a cron expression that contains numbers only; the last field
+// is from 0 (Sunday) to 6. An error names the invalid field.
 func normalize(text string) (string, error) {
 	parts := strings.Fields(strings.ToLower(text))
 	if len(parts) != 5 {
@@ -56,7 +56,7 @@ func normalize(text string) (string, error) {
 func (f field) normalize(part string) (string, error) {
 	var out []string
 	for item := range strings.SplitSeq(part, ",") {
-		n, err := f.item(item)
+		n, err := f.normalizeItem(item)
 		if err != nil {
 			return "", err
 		}
@@ -67,8 +67,9 @@ func (f field) normalize(part string) (string, error) {
 
 var itemForm = regexp.MustCompile(`^(\*|\?|[a-z0-9]+)(?:-([a-z0-9]+))?(?:/([0-9]{1,4}))?$`)
 
-// item returns one entry of a list: *, a, a-b, each with /step.
-func (f field) item(item string) (string, error) {
+// normalizeItem normalizes one entry of a list: *, a or a-b, each with an optional
+// /step.
+func (f field) normalizeItem(item string) (string, error) {
 	m := itemForm.FindStringSubmatch(item)
 	if m == nil {
 		return "", i18n.Errorf("want *, a number, a range such as %d-%d, a step such as */2, or a list of these", f.min, f.min+2)
@@ -89,17 +90,17 @@ func (f field) item(item string) (string, error) {
 		}
 		return fmt.Sprintf("*/%d", step), nil
 	}
-	from, err := f.value(m[1])
+	from, err := f.parseValue(m[1])
 	if err != nil {
 		return "", err
 	}
 	to := from
 	switch {
 	case m[2] != "":
-		if to, err = f.value(m[2]); err != nil {
+		if to, err = f.parseValue(m[2]); err != nil {
 			return "", err
 		}
-		if to == 0 && f.max == 7 { // a week may end with Sunday
+		if to == 0 && f.max == 7 { // Sunday may end a range
 			to = 7
 		}
 	case m[3] != "":
@@ -110,42 +111,42 @@ func (f field) item(item string) (string, error) {
 	if to < from {
 		return "", i18n.Errorf("the range ends before it begins")
 	}
-	return f.list(from, to, step), nil
+	return f.formatRange(from, to, step), nil
 }
 
-// list writes the values of a range. One that holds day 7 is written out, since
-// that is day 0.
-func (f field) list(from, to, step int) string {
+// formatRange returns the values of a range. A range that contains day 7 is written
+// as a list, because day 7 is day 0.
+func (f field) formatRange(from, to, step int) string {
 	switch {
 	case from == to:
-		return strconv.Itoa(from % f.wrap())
-	case to < f.wrap() && step == 1:
+		return strconv.Itoa(from % f.modulus())
+	case to < f.modulus() && step == 1:
 		return fmt.Sprintf("%d-%d", from, to)
-	case to < f.wrap():
+	case to < f.modulus():
 		return fmt.Sprintf("%d-%d/%d", from, to, step)
 	}
 	var days []string
 	for v := from; v <= to; v += step {
-		if d := strconv.Itoa(v % f.wrap()); !slices.Contains(days, d) {
+		if d := strconv.Itoa(v % f.modulus()); !slices.Contains(days, d) {
 			days = append(days, d)
 		}
 	}
 	return strings.Join(days, ",")
 }
 
-// wrap is the number that counts as 0 in the field; one that never comes for
-// fields without such a number.
-func (f field) wrap() int {
+// modulus returns the number that means 0 in the field: 7 for the day of the week.
+// For other fields it is greater than every valid value.
+func (f field) modulus() int {
 	if f.max == 7 {
 		return 7
 	}
 	return f.max + 1
 }
 
-// value reads a number or a name.
-func (f field) value(s string) (int, error) {
+// parseValue parses a number or a name.
+func (f field) parseValue(s string) (int, error) {
 	if len(s) >= 3 && f.names != "" {
-		if i := strings.Index(f.names, s[:3]); i >= 0 && i%3 == 0 && nameOf(s) {
+		if i := strings.Index(f.names, s[:3]); i >= 0 && i%3 == 0 && isDayOrMonthName(s) {
 			return f.min + i/3, nil
 		}
 	}
@@ -159,9 +160,9 @@ func (f field) value(s string) (int, error) {
 	return n, nil
 }
 
-// nameOf reports whether s is the name of a month or day, whole or its first
-// three letters.
-func nameOf(s string) bool {
+// isDayOrMonthName reports whether s has three letters or is the full name of a
+// month or a day.
+func isDayOrMonthName(s string) bool {
 	if len(s) == 3 {
 		return true
 	}
@@ -178,9 +179,10 @@ func nameOf(s string) bool {
 	return false
 }
 
-// parseFields reads a normalized expression. Its wall clock is UTC.
+// parseFields parses a cron expression. The returned schedule works in UTC, which
+// holds wall-clock times.
 func parseFields(expr string) (*cron.SpecSchedule, error) {
-	clean, err := normalize(expr) // what the library would panic on is refused here
+	clean, err := normalize(expr) // rejects input on which the library would panic
 	if err != nil {
 		return nil, err
 	}

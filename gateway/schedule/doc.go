@@ -1,34 +1,36 @@
-// Package schedule decides when scheduled prompts are due, and keeps account of
-// every instant at which one was.
+// Package schedule decides when stored prompts (jobs) are due and records every
+// instant at which one was. A Manager creates and changes jobs; a Scheduler passes
+// due occurrences to a Runner. Both may be used from any goroutine. The package
+// runs no agent turn: the Runner is the gateway, and a Store keeps all state.
 //
-// # Slots
+// # Occurrences
 //
-// A slot is one instant at which one job is due. It is a record and not a timer:
+// An occurrence is one instant at which one job is due. It is a record and not a
+// timer:
 //
-//	            ┌─► running(entry) ─► ran(ok | failed)
-//	slot due ───┼─► skipped(reason)   the run before still went on, ...
-//	            └─► missed(reason)    the daemon was down
+//	                  ┌─► running(entry) ─► ran(ok | failed)
+//	occurrence due ───┼─► skipped(reason)   the previous run was still running, ...
+//	                  └─► missed(reason)    the daemon was down
 //
-// There is at most one record for a job and an instant. Running is written in
-// the transaction that accepts the run's entry into the inbox, ran in the
-// transaction that ends the entry. So a process can be killed anywhere: a slot
-// without a record is decided by the next process, one that is running goes on
-// with its entry, and none runs twice.
+// There is at most one record per job and instant. Running is written in the
+// transaction that accepts the run's entry into the inbox, ran in the transaction
+// that ends the entry. The process can therefore be killed at any point: the next
+// process decides an occurrence without a record and continues the entry of a
+// running one, and no occurrence runs twice.
 //
 // # Clocks
 //
-// The Scheduler asks the wall clock what is due, again and again, and trusts no
-// timer for longer than a tick. If the clock jumps forward the slots in between
-// are treated as after a time in which the daemon was down; if it jumps back
-// those that have a record do not run again.
+// The Scheduler compares the wall clock with the due times at every tick and trusts
+// no timer for longer than a tick. If the clock jumps forward, the occurrences in
+// between are treated as if the daemon had been down; if it jumps back, those that
+// have a record do not run again.
 //
-// A job's schedule yields the same instants for ever. On the days on which a zone
-// changes its clock a wall time that does not exist is due at the first instant
-// after it, and one that exists twice is due once, the first time.
+// A job's schedule always yields the same instants. On days on which a zone changes
+// its clock, a wall time that does not exist is due at the first instant after it,
+// and one that exists twice is due once, the first time.
 //
-// # Who does what
+// # Changes to jobs
 //
-// Book is the one place in which jobs are made and changed: the tool, the
-// command line and the slash command all use it. The Scheduler hands due slots to
-// a Runner, which is the gateway; a Store keeps everything.
+// All changes go through the Manager: the tool, the command line and the chat
+// command use it.
 package schedule

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the same zones on every machine
+	_ "time/tzdata" // the same zone data on every machine
 
 	"hermesd/gateway/schedule"
 )
 
-// zones are the names in the tz database.
+// zones lists the names in the tz database.
 //
 //go:embed testdata/zones.txt
 var zones string
 
-// forms are the schedules that are put through all changes of the clock.
+// forms are the schedules tested around clock changes.
 var forms = []string{
 	"* * * * *", "*/7 * * * *", "*/30 * * * *", "0 * * * *", "15,45 * * * *", "0 */2 * * *", "30 1-3 * * *", "5 0 * * *",
 	"30 0 * * *", "0 1 * * *", "30 1 * * *", "59 1 * * *", "0 2 * * *", "15 2 * * *", "30 2 * * *", "0 3 * * *", "30 23 * * *",
@@ -28,9 +28,9 @@ var forms = []string{
 	"every 30m", "every 1h", "every 1d", "every 36h",
 }
 
-// TestEveryChangeOfTheClock holds the schedules against a clock that is read
-// minute by minute, around each change of ten years in each zone. HERMESD_DST=all
-// takes all of them; otherwise a few, which HERMESD_SEED names again.
+// TestEveryChangeOfTheClock compares the schedules with a clock that is read minute by
+// minute, around each clock change of ten years in each zone. HERMESD_DST=all tests all
+// zones; otherwise a few are tested, which HERMESD_SEED selects again.
 func TestEveryChangeOfTheClock(t *testing.T) {
 	names := strings.Fields(zones)
 	seed := uint64(time.Now().UnixNano())
@@ -51,7 +51,7 @@ func TestEveryChangeOfTheClock(t *testing.T) {
 		loc, err := time.LoadLocation(name)
 		ok(t, err)
 		found := clockChanges(loc, from, to)
-		if !all && len(found) > 2 { // the first one, and one by chance
+		if !all && len(found) > 2 { // the first one and a random one
 			found = append(found[:1:1], found[1+r.IntN(len(found)-1)])
 		}
 		for _, c := range found {
@@ -65,7 +65,7 @@ func TestEveryChangeOfTheClock(t *testing.T) {
 	t.Logf("seed %d: %d zones, %d changes, %d forms, %d slots", seed, len(names), changes, len(forms), slots)
 }
 
-// clockChanges returns the instants at which a zone puts its clock.
+// clockChanges returns the instants at which a zone changes its clock.
 func clockChanges(loc *time.Location, from, to time.Time) []time.Time {
 	var list []time.Time
 	for at := from; ; {
@@ -81,14 +81,13 @@ func clockChanges(loc *time.Location, from, to time.Time) []time.Time {
 	}
 }
 
-// checkChange compares the slots of all forms around a change with those that a
-// reader of the clock finds.
+// checkChange compares the occurrences of all forms around a change with those that
+// reader finds.
 func checkChange(t *testing.T, name string, loc *time.Location, change time.Time) (n int) {
 	t.Helper()
 	begin, end := change.Add(-5*time.Hour), change.Add(28*time.Hour)
 	made := begin.Add(-40 * time.Hour)
-	// For each minute: which wall times the clock has come to that it has not
-	// shown before.
+	// For each minute: the wall times that the clock shows for the first time.
 	type step struct {
 		at    time.Time
 		shown []time.Time
@@ -134,8 +133,8 @@ func checkChange(t *testing.T, name string, loc *time.Location, change time.Time
 	return n
 }
 
-// reader says of an instant, and of the wall times that the clock shows for the
-// first time then, whether s is due.
+// reader returns a func that reports whether s is due at an instant, given the wall
+// times that the clock shows for the first time then.
 func reader(s schedule.Schedule, made time.Time) func(at time.Time, shown []time.Time) bool {
 	if s.Kind == schedule.Interval {
 		return func(at time.Time, _ []time.Time) bool { return at.Sub(made)%s.Every == 0 }
@@ -159,7 +158,7 @@ func reader(s schedule.Schedule, made time.Time) func(at time.Time, shown []time
 	}
 }
 
-// values are the numbers that a cron field stands for.
+// values returns the numbers that a cron field matches.
 func values(f string, least, most int) (list []int) {
 	for item := range strings.SplitSeq(f, ",") {
 		item, by, stepped := strings.Cut(item, "/")
@@ -182,7 +181,7 @@ func values(f string, least, most int) (list []int) {
 }
 
 // TestADayHasOneRun follows daily schedules through ten years: each date has one
-// slot, whatever the clock does.
+// occurrence, whatever the clock does.
 func TestADayHasOneRun(t *testing.T) {
 	names := []string{"America/New_York", "America/Santiago", "Asia/Beirut"}
 	if os.Getenv("HERMESD_DST") == "all" {

@@ -9,33 +9,33 @@ import (
 	"go.uber.org/zap"
 )
 
-// A plannedJob is a job with its plan, as the Scheduler holds it.
+// A plannedJob is a job with its plan, as held in memory by the Scheduler.
 type plannedJob struct {
-	job  Job
-	plan Plan
-	next time.Time // when it is due next; zero: never
-	at   int       // its place in the agenda; -1: it is in none
+	job       Job
+	plan      Plan
+	next      time.Time // next due time; zero: never
+	heapIndex int       // index in the due queue; -1: not queued
 }
 
-// load reads the jobs that have changed.
+// load reloads the jobs that have changed since the last call.
 func (s *Scheduler) load(ctx context.Context, now time.Time) error {
 	s.mu.Lock()
-	all, dirty := s.all, s.dirty
-	s.all, s.dirty = false, make(map[JobID]bool)
+	all, dirty := s.reloadAll, s.dirty
+	s.reloadAll, s.dirty = false, make(map[JobID]bool)
 	s.mu.Unlock()
-	err := s.reread(ctx, now, all, dirty)
-	if err != nil { // not to be forgotten
+	err := s.reload(ctx, now, all, dirty)
+	if err != nil { // the set of changed jobs is lost, so reload all of them
 		s.mu.Lock()
-		s.all = true
+		s.reloadAll = true
 		s.mu.Unlock()
 	}
 	return err
 }
 
-func (s *Scheduler) reread(ctx context.Context, now time.Time, all bool, dirty map[JobID]bool) error {
+func (s *Scheduler) reload(ctx context.Context, now time.Time, all bool, dirty map[JobID]bool) error {
 	if !all {
 		for id := range dirty {
-			if err := s.read(ctx, id, now); err != nil {
+			if err := s.reloadJob(ctx, id, now); err != nil {
 				return err
 			}
 		}
@@ -43,49 +43,49 @@ func (s *Scheduler) reread(ctx context.Context, now time.Time, all bool, dirty m
 	}
 	jobs, err := s.store.Jobs(ctx)
 	if err != nil {
-		return fmt.Errorf("read the jobs: %w", err)
+		return fmt.Errorf("read jobs: %w", err)
 	}
 	for id := range s.jobs {
-		s.forget(id)
+		s.untrack(id)
 	}
 	for _, j := range jobs {
-		if err := s.keep(ctx, j, now); err != nil {
+		if err := s.track(ctx, j, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// read reads one job anew.
-func (s *Scheduler) read(ctx context.Context, id JobID, now time.Time) error {
+// reloadJob reads one job from the store again.
+func (s *Scheduler) reloadJob(ctx context.Context, id JobID, now time.Time) error {
 	j, ok, err := s.store.Job(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", id, err)
 	}
 	if !ok {
-		s.forget(id)
+		s.untrack(id)
 		return nil
 	}
-	return s.keep(ctx, j, now)
+	return s.track(ctx, j, now)
 }
 
-func (s *Scheduler) forget(id JobID) {
+func (s *Scheduler) untrack(id JobID) {
 	p := s.jobs[id]
 	if p == nil {
 		return
 	}
 	delete(s.jobs, id)
-	s.due.drop(p)
+	s.due.remove(p)
 	if !p.job.State.RunningOccurrence.IsZero() {
 		s.running--
 	}
 }
 
-// keep takes j into the agenda, in the place of what was known of it.
-func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
+// track puts j into the due queue and replaces an earlier version of it.
+func (s *Scheduler) track(ctx context.Context, j Job, now time.Time) error {
 	old := s.jobs[j.ID]
-	s.forget(j.ID)
-	if j.State.RecordedUntil.After(now) { // by a clock that was wrong
+	s.untrack(j.ID)
+	if j.State.RecordedUntil.After(now) { // recorded while the clock was wrong
 		var err error
 		j, err = s.store.EditJob(ctx, j.ID, func(j *Job) error {
 			if j.State.RecordedUntil.After(now) {
@@ -94,16 +94,16 @@ func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("job %s: %w", j.ID, err)
+			return fmt.Errorf("reset recorded time of job %s: %w", j.ID, err)
 		}
 	}
-	p := &plannedJob{job: j, at: -1}
+	p := &plannedJob{job: j, heapIndex: -1}
 	if old != nil && old.job.Schedule == j.Schedule {
 		p.plan = old.plan
 	} else if plan, err := j.Schedule.Plan(); err == nil {
 		p.plan = plan
 	} else {
-		s.opts.Log.Error("a job has a schedule that cannot be read", zap.String("job", string(j.ID)), zap.Error(err))
+		s.opts.Log.Error("cannot parse schedule of job", zap.String("job", string(j.ID)), zap.Error(err))
 	}
 	s.jobs[j.ID] = p
 	if !j.State.RunningOccurrence.IsZero() {
@@ -114,7 +114,7 @@ func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 	}
 	if !j.State.ManualRunAt.IsZero() {
 		p.next = j.State.ManualRunAt
-		if p.next.After(now) { // at once
+		if p.next.After(now) { // run immediately
 			p.next = now
 		}
 	}
@@ -122,24 +122,24 @@ func (s *Scheduler) keep(ctx context.Context, j Job, now time.Time) error {
 	return nil
 }
 
-// An dueQueue holds jobs by when they are due, the first one first.
+// A dueQueue orders jobs by due time, the earliest first.
 type dueQueue struct{ list dueList }
 
-// put takes p in, unless it is in already or never due.
+// put adds p unless it is queued already or never due.
 func (a *dueQueue) put(p *plannedJob) {
-	if p.at < 0 && !p.next.IsZero() {
+	if p.heapIndex < 0 && !p.next.IsZero() {
 		heap.Push(&a.list, p)
 	}
 }
 
-func (a *dueQueue) drop(p *plannedJob) {
-	if p.at >= 0 {
-		heap.Remove(&a.list, p.at)
+func (a *dueQueue) remove(p *plannedJob) {
+	if p.heapIndex >= 0 {
+		heap.Remove(&a.list, p.heapIndex)
 	}
 }
 
-// next is when the first one is due; zero: never.
-func (a *dueQueue) next() time.Time {
+// nextAt returns the due time of the first job; zero: the queue is empty.
+func (a *dueQueue) nextAt() time.Time {
 	if len(a.list) == 0 {
 		return time.Time{}
 	}
@@ -153,18 +153,18 @@ func (a *dueQueue) nextJob() JobID {
 	return a.list[0].job.ID
 }
 
-func (a *dueQueue) ready(now time.Time) bool { return len(a.list) > 0 && !a.list[0].next.After(now) }
+func (a *dueQueue) hasDue(now time.Time) bool { return len(a.list) > 0 && !a.list[0].next.After(now) }
 
-// pop takes the first one out if it is due, else it returns nil.
+// pop removes and returns the first job if it is due, else it returns nil.
 func (a *dueQueue) pop(now time.Time) *plannedJob {
-	if !a.ready(now) {
+	if !a.hasDue(now) {
 		return nil
 	}
 	p, _ := heap.Pop(&a.list).(*plannedJob)
 	return p
 }
 
-// dueList is the heap of an agenda.
+// dueList implements heap.Interface for a dueQueue.
 type dueList []*plannedJob
 
 func (d dueList) Len() int { return len(d) }
@@ -178,22 +178,22 @@ func (d dueList) Less(i, j int) bool {
 
 func (d dueList) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].at, d[j].at = i, j
+	d[i].heapIndex, d[j].heapIndex = i, j
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (d *dueList) Push(v any) {
 	if p, ok := v.(*plannedJob); ok {
-		p.at = len(*d)
+		p.heapIndex = len(*d)
 		*d = append(*d, p)
 	}
 }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (d *dueList) Pop() any {
 	list := *d
 	p := list[len(list)-1]
-	p.at = -1
+	p.heapIndex = -1
 	*d = list[:len(list)-1]
 	return p
 }

@@ -2,11 +2,11 @@ package schedule
 
 import "time"
 
-// maxGapRecords is how many slots of a gap have records of their own. The older ones
-// share one.
+// maxGapRecords is the number of occurrences of a gap that get a record each. Older
+// ones share one record.
 const maxGapRecords = 100
 
-// The reasons for which slots do not run.
+// The reasons why an occurrence does not run. They are stored.
 const (
 	reasonOverlap = "overlap: the run before still went on"
 	reasonNewer   = "late: a newer slot was due as well"
@@ -14,8 +14,9 @@ const (
 	reasonTooMany = "nothing ran then, or the clock jumped; too many slots to run them all"
 )
 
-// evaluate says which slots of p that are due at now are recorded and do not run,
-// and which one runs. If it says neither, p waits for its run to end.
+// evaluate decides the occurrences of p that are due at now: which ones are recorded
+// without a run, and which one runs. If it returns neither, p waits for its current
+// run to end.
 func (s *Scheduler) evaluate(p *plannedJob, now time.Time) (decided []Occurrence, run *DueRun) {
 	j := p.job
 	busy := !j.State.RunningOccurrence.IsZero()
@@ -25,46 +26,46 @@ func (s *Scheduler) evaluate(p *plannedJob, now time.Time) (decided []Occurrence
 		}
 		return nil, &DueRun{Job: j, Occurrence: OccurrenceID{j.ID, j.State.ManualRunAt}, Manual: true}
 	}
-	d := p.dueAt(now)
-	if d.sum != nil {
-		d.sum.Reason = reasonDown
+	d := p.findDue(now)
+	if d.gap != nil {
+		d.gap.Reason = reasonDown
 		if s.opts.CatchUp == CatchAll {
-			d.sum.Reason = reasonTooMany
+			d.gap.Reason = reasonTooMany
 		}
-		decided = append(decided, *d.sum)
+		decided = append(decided, *d.gap)
 	}
-	none := func(at time.Time, state OccurrenceState, why string) {
-		decided = append(decided, Occurrence{OccurrenceID: OccurrenceID{j.ID, at}, State: state, Reason: why})
+	record := func(at time.Time, state OccurrenceState, reason string) {
+		decided = append(decided, Occurrence{OccurrenceID: OccurrenceID{j.ID, at}, State: state, Reason: reason})
 	}
-	n := 0 // of what came while nothing ran
-	for n < len(d.slots) && !d.slots[n].After(s.up) {
+	n := 0 // number of occurrences that were due while nothing ran
+	for n < len(d.times) && !d.times[n].After(s.upSince) {
 		n++
 	}
-	if n > 0 && s.opts.CatchUp != CatchAll && now.Sub(d.slots[n-1]) <= s.opts.Grace {
-		n-- // it counts as on time
+	if n > 0 && s.opts.CatchUp != CatchAll && now.Sub(d.times[n-1]) <= s.opts.Grace {
+		n-- // within Grace: counts as on time
 	}
-	back, live := d.slots[:n], d.slots[n:]
-	lapped := func(at time.Time) bool { // an end in times to come is of a clock that was wrong
+	missed, live := d.times[:n], d.times[n:]
+	overlaps := func(at time.Time) bool { // an Ended in the future was set by a wrong clock
 		return busy || at.Before(j.State.Ended) && !j.State.Ended.After(now)
 	}
 	var next time.Time
 	switch {
-	case s.opts.CatchUp == CatchAll && len(back) > 0:
-		next, back, live = back[0], nil, nil // the others when it has ended
-	case s.opts.CatchUp == CatchOnce && len(back) > 0 && len(live) == 0:
-		next, back = back[len(back)-1], back[:len(back)-1]
+	case s.opts.CatchUp == CatchAll && len(missed) > 0:
+		next, missed, live = missed[0], nil, nil // the others follow when this run has ended
+	case s.opts.CatchUp == CatchOnce && len(missed) > 0 && len(live) == 0:
+		next, missed = missed[len(missed)-1], missed[:len(missed)-1]
 	}
-	for _, at := range back {
-		none(at, Missed, reasonDown)
+	for _, at := range missed {
+		record(at, Missed, reasonDown)
 	}
 	for i, at := range live {
 		switch {
-		case lapped(at):
-			none(at, Skipped, reasonOverlap)
-		case i < len(live)-1 && !at.After(s.up):
-			none(at, Missed, reasonDown)
+		case overlaps(at):
+			record(at, Skipped, reasonOverlap)
+		case i < len(live)-1 && !at.After(s.upSince):
+			record(at, Missed, reasonDown)
 		case i < len(live)-1:
-			none(at, Skipped, reasonNewer)
+			record(at, Skipped, reasonNewer)
 		default:
 			next = at
 		}
@@ -75,15 +76,15 @@ func (s *Scheduler) evaluate(p *plannedJob, now time.Time) (decided []Occurrence
 	return decided, run
 }
 
-// dueSlots are the slots of a job that are due: the newest ones, and one record
-// for all that came before them.
-type dueSlots struct {
-	slots []time.Time
-	sum   *Occurrence
+// dueOccurrences holds the due times of a job: the newest ones, and one record for
+// all earlier ones.
+type dueOccurrences struct {
+	times []time.Time
+	gap   *Occurrence
 }
 
-func (p *plannedJob) dueAt(now time.Time) dueSlots {
-	var d dueSlots
+func (p *plannedJob) findDue(now time.Time) dueOccurrences {
+	var d dueOccurrences
 	var first, last time.Time
 	older := 0
 	for at := p.job.State.RecordedUntil; ; {
@@ -91,25 +92,25 @@ func (p *plannedJob) dueAt(now time.Time) dueSlots {
 		if !ok || next.After(now) {
 			break
 		}
-		d.slots = append(d.slots, next)
-		if len(d.slots) == 2*maxGapRecords { // half of them are too old
+		d.times = append(d.times, next)
+		if len(d.times) == 2*maxGapRecords { // fold the older half into the gap record
 			if first.IsZero() {
-				first = d.slots[0]
+				first = d.times[0]
 			}
-			last, older = d.slots[maxGapRecords-1], older+maxGapRecords
-			d.slots = append(d.slots[:0], d.slots[maxGapRecords:]...)
+			last, older = d.times[maxGapRecords-1], older+maxGapRecords
+			d.times = append(d.times[:0], d.times[maxGapRecords:]...)
 		}
 		at = next
 	}
-	if n := len(d.slots) - maxGapRecords; n > 0 {
+	if n := len(d.times) - maxGapRecords; n > 0 {
 		if first.IsZero() {
-			first = d.slots[0]
+			first = d.times[0]
 		}
-		last, older = d.slots[n-1], older+n
-		d.slots = d.slots[n:]
+		last, older = d.times[n-1], older+n
+		d.times = d.times[n:]
 	}
 	if older > 0 {
-		d.sum = &Occurrence{OccurrenceID: OccurrenceID{p.job.ID, last}, State: Missed, Since: first, Count: older}
+		d.gap = &Occurrence{OccurrenceID: OccurrenceID{p.job.ID, last}, State: Missed, Since: first, Count: older}
 	}
 	return d
 }

@@ -17,25 +17,27 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An ImportResult says what was taken over from another home.
+// An ImportResult is the result of Manager.Import.
 type ImportResult struct {
+	// Added are the jobs that were imported.
 	Added []JobView `json:"added"`
-	// Existing are the ids of jobs that were there already, or had been removed.
+	// Existing are the IDs of jobs that exist already or were removed.
 	Existing []JobID `json:"known"`
-	// Problems say which jobs could not be taken, and what of the others could not.
+	// Problems describes, one line each, jobs that were not imported and parts of
+	// imported jobs that were dropped.
 	Problems []string `json:"problems"`
 }
 
-// Import takes the jobs of a file cron/jobs.json. Each is taken once by its id:
-// one that is there, or was removed, stays as it is. A job that is not valid is
-// left out and named.
+// Import imports the jobs of a file cron/jobs.json. Each ID is imported once: a job
+// that exists or was removed is not changed. Invalid jobs are omitted and listed in
+// Problems.
 func (b *Manager) Import(ctx context.Context, raw []byte) (ImportResult, error) {
 	done := ImportResult{Added: []JobView{}, Existing: []JobID{}, Problems: []string{}}
-	jobs, problems := readJobs(raw, b.rules.Zone, b.now())
+	jobs, problems := parseJobs(raw, b.validator.Zone, b.now())
 	done.Problems = append(done.Problems, problems...)
 	var valid []Job
 	for _, j := range jobs {
-		if err := b.rules.Validate(j, b.now()); err != nil {
+		if err := b.validator.Validate(j, b.now()); err != nil {
 			done.Problems = append(done.Problems, fmt.Sprintf("job %q (%s) is left out: %s", j.Name, j.ID, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			continue
 		}
@@ -46,7 +48,7 @@ func (b *Manager) Import(ctx context.Context, raw []byte) (ImportResult, error) 
 	}
 	added, err := b.store.AddJobs(ctx, valid)
 	if err != nil {
-		return done, fmt.Errorf("keep the jobs: %w", err)
+		return done, fmt.Errorf("store jobs: %w", err)
 	}
 	for i, j := range valid {
 		if !added[i] {
@@ -59,9 +61,9 @@ func (b *Manager) Import(ctx context.Context, raw []byte) (ImportResult, error) 
 	return done, nil
 }
 
-// A foreignJob is a job as the file has it. Fields whose types have varied are
-// looked at when they are used.
-type foreignJob struct {
+// An importedJob is a job in the format of the file. Fields whose type has varied
+// between versions are decoded on use.
+type importedJob struct {
 	ID         string          `json:"id"`
 	Name       string          `json:"name"`
 	Prompt     string          `json:"prompt"`
@@ -85,10 +87,10 @@ type foreignJob struct {
 	MonitorURL string          `json:"monitor_url"`
 	MonitorRun string          `json:"monitor_script"`
 	Toolsets   json.RawMessage `json:"enabled_toolsets"`
-	Origin     *foreignOrigin  `json:"origin"`
+	Origin     *importedOrigin `json:"origin"`
 }
 
-type foreignOrigin struct {
+type importedOrigin struct {
 	Platform string          `json:"platform"`
 	Chat     json.RawMessage `json:"chat_id"`
 	Name     string          `json:"chat_name"`
@@ -96,12 +98,12 @@ type foreignOrigin struct {
 	Type     string          `json:"chat_type"`
 }
 
-// maxImport is the most jobs that are taken from one file.
+// maxImport is the maximum number of jobs imported from one file.
 const maxImport = 10_000
 
-// readJobs reads the jobs of a file, and what is wrong with it.
-func readJobs(raw []byte, zoneName string, now time.Time) (jobs []Job, problems []string) {
-	list, err := foreignList(raw)
+// parseJobs returns the jobs of a file and the problems found in it.
+func parseJobs(raw []byte, zoneName string, now time.Time) (jobs []Job, problems []string) {
+	list, err := listImported(raw)
 	if err != nil {
 		return nil, []string{"the file cannot be read: " + err.Error()}
 	}
@@ -110,12 +112,12 @@ func readJobs(raw []byte, zoneName string, now time.Time) (jobs []Job, problems 
 		list = list[:maxImport]
 	}
 	for i, r := range list {
-		var f foreignJob
+		var f importedJob
 		if err := json.Unmarshal(r, &f); err != nil {
 			problems = append(problems, fmt.Sprintf("job %d is left out: %v", i+1, err))
 			continue
 		}
-		j, lost, err := f.job(zoneName, now)
+		j, lost, err := f.toJob(zoneName, now)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("job %d (%q) is left out: %v", i+1, cmp.Or(f.Name, f.ID), err))
 			continue
@@ -128,9 +130,9 @@ func readJobs(raw []byte, zoneName string, now time.Time) (jobs []Job, problems 
 	return jobs, problems
 }
 
-// foreignList returns the jobs of a file: {"jobs": [...]}, a list, or an object of
-// jobs by id.
-func foreignList(raw []byte) ([]json.RawMessage, error) {
+// listImported returns the jobs of a file, which is {"jobs": [...]}, a list, or an
+// object of jobs by ID.
+func listImported(raw []byte) ([]json.RawMessage, error) {
 	raw = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("\xef\xbb\xbf"))
 	if len(raw) == 0 {
 		return nil, nil
@@ -161,32 +163,32 @@ func foreignList(raw []byte) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// job makes a job of f. lost names what it had and a job of ours has not.
-func (f foreignJob) job(zoneName string, now time.Time) (j Job, lost []string, err error) {
+// toJob converts f. lost names the parts of f that a Job cannot express.
+func (f importedJob) toJob(zoneName string, now time.Time) (j Job, lost []string, err error) {
 	j = Job{
 		ID: JobID(f.ID), Prompt: f.Prompt, Script: f.Script, ScriptOnly: f.ScriptOnly, Workdir: f.Workdir,
-		Model: f.Model, Provider: f.Provider, Skills: texts(f.Skills), Creator: Operator(), Revision: 1, Created: now.UTC(), Updated: now.UTC(),
+		Model: f.Model, Provider: f.Provider, Skills: decodeTexts(f.Skills), Creator: Operator(), Revision: 1, Created: now.UTC(), Updated: now.UTC(),
 	}
 	if j.ID == "" {
-		return j, nil, errors.New("it has no id")
+		return j, nil, errors.New("id is missing")
 	}
 	if len(j.Skills) == 0 {
-		j.Skills = texts(f.Skill)
+		j.Skills = decodeTexts(f.Skill)
 	}
-	for _, c := range texts(f.Context) {
+	for _, c := range decodeTexts(f.Context) {
 		j.Context = append(j.Context, JobID(c))
 	}
 	if t, err := time.Parse(time.RFC3339, f.Created); err == nil {
 		j.Created = t.UTC()
 	}
-	if i := strings.Index(j.Script, "/scripts/"); i >= 0 && path.IsAbs(j.Script) { // it was named in full
+	if i := strings.Index(j.Script, "/scripts/"); i >= 0 && path.IsAbs(j.Script) { // an absolute path
 		j.Script = j.Script[i+len("/scripts/"):]
 	}
-	j.Origin, j.OriginName = f.origin()
-	j.Deliver = f.targets(j.Origin)
-	times, runs := f.repeat()
+	j.Origin, j.OriginName = f.parseOrigin()
+	j.Deliver = f.parseTargets(j.Origin)
+	times, runs := f.parseRepeat()
 	j.Repeat, j.State.Runs = times, runs
-	if err := f.schedule(&j, cmp.Or(f.Zone, zoneName), now); err != nil {
+	if err := f.setSchedule(&j, cmp.Or(f.Zone, zoneName), now); err != nil {
 		return j, nil, err
 	}
 	j.Paused = f.Enabled != nil && !*f.Enabled || f.State == "paused"
@@ -201,14 +203,14 @@ func (f foreignJob) job(zoneName string, now time.Time) (j Job, lost []string, e
 	if f.MonitorURL+f.MonitorRun != "" {
 		lost = append(lost, "monitor")
 	}
-	if len(texts(f.Toolsets)) > 0 {
+	if len(decodeTexts(f.Toolsets)) > 0 {
 		lost = append(lost, "toolsets")
 	}
 	return j, lost, nil
 }
 
-// schedule reads the schedule of f, as {kind, ...} or as text.
-func (f foreignJob) schedule(j *Job, zoneName string, now time.Time) error {
+// setSchedule sets the schedule of j to that of f, which is {kind, ...} or a text.
+func (f importedJob) setSchedule(j *Job, zoneName string, now time.Time) error {
 	var s struct {
 		Kind    string  `json:"kind"`
 		Expr    string  `json:"expr"`
@@ -219,7 +221,7 @@ func (f foreignJob) schedule(j *Job, zoneName string, now time.Time) error {
 	var text string
 	if json.Unmarshal(f.Schedule, &text) != nil {
 		if err := json.Unmarshal(f.Schedule, &s); err != nil {
-			return errors.New("its schedule cannot be read")
+			return errors.New("schedule cannot be parsed")
 		}
 	}
 	switch s.Kind {
@@ -229,7 +231,7 @@ func (f foreignJob) schedule(j *Job, zoneName string, now time.Time) error {
 		text = s.RunAt
 	case "interval":
 		if !(s.Minutes >= 1) || s.Minutes > MaxInterval.Minutes() {
-			return fmt.Errorf("its interval of %v minutes is none", s.Minutes)
+			return fmt.Errorf("interval of %v minutes is out of range", s.Minutes)
 		}
 		text = fmt.Sprintf("every %dm", int64(math.Round(s.Minutes)))
 	}
@@ -244,13 +246,13 @@ func (f foreignJob) schedule(j *Job, zoneName string, now time.Time) error {
 		return err
 	}
 	if next, err := time.Parse(time.RFC3339, f.Next); err == nil && sched.Kind == Interval && next.After(now) && next.Sub(now) <= sched.Every {
-		sched.At = second(next.Add(-sched.Every)) // it goes on where it was
+		sched.At = ceilSecond(next.Add(-sched.Every)) // keeps the phase of the imported interval
 	}
 	j.Schedule, j.State.RecordedUntil = sched, sched.Before(now).UTC()
 	return nil
 }
 
-// cutFraction takes the fraction of a second out of a time.
+// cutFraction removes the fraction of a second from a time.
 func cutFraction(text string) string {
 	date, clock, ok := strings.Cut(text, "T")
 	if !ok || !dateForm.MatchString(date) {
@@ -263,8 +265,8 @@ func cutFraction(text string) string {
 	return date + "T" + head + strings.TrimLeft(tail, "0123456789")
 }
 
-// repeat reads {times, completed}, a number, or nothing.
-func (f foreignJob) repeat() (times, completed int) {
+// parseRepeat decodes {times, completed}, a number, or nothing.
+func (f importedJob) parseRepeat() (times, completed int) {
 	var r struct {
 		Times     *int `json:"times"`
 		Completed int  `json:"completed"`
@@ -278,13 +280,14 @@ func (f foreignJob) repeat() (times, completed int) {
 	return 0, 0
 }
 
-// origin is where f was made.
-func (f foreignJob) origin() (chat.Address, string) {
+// parseOrigin returns the address of the chat in which f was made and its name; the
+// zero address if it was not made in a chat.
+func (f importedJob) parseOrigin() (chat.Address, string) {
 	o := f.Origin
-	if o == nil || o.Platform == "" || o.Platform == "local" || o.Platform == "cli" || word(o.Chat) == "" {
+	if o == nil || o.Platform == "" || o.Platform == "local" || o.Platform == "cli" || decodeText(o.Chat) == "" {
 		return chat.Address{}, ""
 	}
-	a := chat.Address{Platform: chat.Platform(strings.ToLower(o.Platform)), Chat: word(o.Chat), Thread: word(o.Thread), Kind: chat.DM}
+	a := chat.Address{Platform: chat.Platform(strings.ToLower(o.Platform)), Chat: decodeText(o.Chat), Thread: decodeText(o.Thread), Kind: chat.DM}
 	switch {
 	case a.Thread != "":
 		a.Kind = chat.Thread
@@ -296,10 +299,11 @@ func (f foreignJob) origin() (chat.Address, string) {
 	return a, o.Name
 }
 
-// targets reads the targets of f: a list, or words with commas between.
-func (f foreignJob) targets(origin chat.Address) []string {
+// parseTargets returns the delivery targets of f, which is a list or a
+// comma-separated text.
+func (f importedJob) parseTargets(origin chat.Address) []string {
 	var list []string
-	for _, w := range texts(f.Deliver) {
+	for _, w := range decodeTexts(f.Deliver) {
 		for t := range strings.SplitSeq(w, ",") {
 			if t = strings.TrimSpace(t); t == "origin" && origin == (chat.Address{}) {
 				t = "local"
@@ -319,20 +323,20 @@ func (f foreignJob) targets(origin chat.Address) []string {
 	return list
 }
 
-// texts reads a list of texts, or one text.
-func texts(raw json.RawMessage) []string {
+// decodeTexts decodes a list of texts, or one text.
+func decodeTexts(raw json.RawMessage) []string {
 	var list []string
 	if json.Unmarshal(raw, &list) == nil {
 		return list
 	}
-	if w := word(raw); w != "" {
+	if w := decodeText(raw); w != "" {
 		return []string{w}
 	}
 	return nil
 }
 
-// word reads a text or a number.
-func word(raw json.RawMessage) string {
+// decodeText decodes a text or a number.
+func decodeText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

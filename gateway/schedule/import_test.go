@@ -15,7 +15,7 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// home is a file as another home has it, written when the bubble began.
+// home is a jobs file to import, written when the bubble started.
 const home = `{"jobs": [
  {"id": "a1b2c3d4e5f6", "name": "Morning  news", "prompt": "News?", "skills": ["news"], "skill": "news", "schedule": {"kind": "cron", "expr": "0 9 * * 1-5", "display": "0 9 * * 1-5"},
   "repeat": {"times": null, "completed": 7}, "enabled": true, "state": "scheduled", "created_at": "1999-12-01T10:00:00.123456+01:00", "deliver": "origin",
@@ -57,7 +57,7 @@ func TestAnExistingHomesJobsAreTakenOnce(t *testing.T) {
 		all := strings.Join(done.Problems, "\n")
 		for _, problem := range []string{
 			`job "Check the disk" (bbbbbbbbbbbb) is taken without its toolsets`, `("dddddddddddd") is left out: 1999-06-01 20:00 UTC is past`, `the id "../etc" is not valid`,
-			`its interval of 0 minutes is none`, `the script "../../evil.sh" must be a file inside`, `there is no target "matrix:!x"`, `job 10 ("") is left out: it has no id`, "job 11 is left out", "job 12",
+			`interval of 0 minutes is out of range`, `the script "../../evil.sh" must be a file inside`, `there is no target "matrix:!x"`, `job 10 ("") is left out: id is missing`, "job 11 is left out", "job 12",
 		} {
 			if !strings.Contains(all, problem) {
 				d.t.Errorf("no problem says %q:\n%s", problem, all)
@@ -88,7 +88,7 @@ func TestAFileThatIsNoneIsSaidSo(t *testing.T) {
 	})
 }
 
-// nowhere is a store that keeps nothing.
+// nowhere is a Store that stores nothing.
 type nowhere struct{ schedule.Store }
 
 func (nowhere) AddJobs(_ context.Context, jobs []schedule.Job) ([]bool, error) {
@@ -99,7 +99,7 @@ func (nowhere) AddJobs(_ context.Context, jobs []schedule.Job) ([]bool, error) {
 	return added, nil
 }
 
-// FuzzImport holds that whatever a file says, what is taken of it is valid.
+// FuzzImport checks that every imported job is valid, whatever the file contains.
 func FuzzImport(f *testing.F) {
 	f.Add([]byte(home))
 	f.Add([]byte(`{"jobs":{"x":{"id":"x1","prompt":"p","schedule":{"kind":"interval","minutes":1e300}}}}`))
@@ -119,9 +119,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// BenchmarkTenThousandJobs has 10,000 jobs due at one instant, and tells how long
-// it takes until each has its record, and how long chats wait meanwhile to be
-// accepted.
+// BenchmarkTenThousandJobs measures how long 10,000 jobs due at one instant take until
+// each has its record, and how long messages of chats wait to be accepted meanwhile.
 func BenchmarkTenThousandJobs(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
@@ -161,15 +160,14 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 	}
 }
 
-// TestTenThousandJobsOfOneMinuteHaveARecordEach; BenchmarkTenThousandJobs tells how
-// long that takes, and how long chats wait meanwhile.
+// BenchmarkTenThousandJobs measures the time that this takes.
 func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
 		ok(t, err)
 		jobs := make([]schedule.Job, 10_000)
-		for i := range jobs { // at each second of a minute
+		for i := range jobs { // spread over the seconds of a minute
 			at := time.Now().Add(time.Minute + time.Duration(i%60)*time.Second)
 			jobs[i] = schedule.Job{ID: schedule.JobID(fmt.Sprintf("%012d", i)), Revision: 1, Schedule: schedule.Schedule{Kind: schedule.Once, At: at}}
 		}
@@ -181,7 +179,7 @@ func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
 		<-done
-		time.Sleep(time.Hour) // nothing comes of any of them again
+		time.Sleep(time.Hour) // none of them runs again
 		cancel()
 		<-ended
 		slots, err := store.Occurrences(t.Context(), "", 2*len(jobs))

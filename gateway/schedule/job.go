@@ -13,91 +13,94 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A JobID names a job: 12 hex digits, or what it was called in the home from
-// which it was imported. It never changes and is never given to another job.
+// A JobID identifies a job: 12 hex digits, or the ID that it had where it was
+// imported from. It never changes and is never reused.
 type JobID string
 
-// NewJobID returns a fresh id.
+// NewJobID returns a random ID.
 func NewJobID() JobID {
 	var b [6]byte
 	rand.Read(b[:])
 	return JobID(hex.EncodeToString(b[:]))
 }
 
-// JobIDFor returns the id that a job gets which something called name makes. To
-// do the same thing again makes the same job.
+// JobIDFor returns the ID that is derived from name. Creating a job for the same
+// name again therefore yields the same job.
 func JobIDFor(name string) JobID {
 	sum := sha256.Sum256([]byte(name))
 	return JobID(hex.EncodeToString(sum[:6]))
 }
 
-// A Job is a prompt and when it is due.
+// A Job is a stored prompt with its schedule.
 type Job struct {
 	ID   JobID  `json:"id"`
 	Name string `json:"name"`
-	// Prompt is what the agent is told; it may be empty if there are Skills or a
-	// Script.
+	// Prompt is the text that the agent gets; it may be empty if Skills or Script
+	// is set.
 	Prompt   string   `json:"prompt,omitempty"`
 	Schedule Schedule `json:"schedule"`
 	Skills   []string `json:"skills,omitempty"` // loaded in this order before the prompt
-	// Script is a file below $HERMES_HOME/scripts that runs first; what it writes
-	// becomes context. ScriptOnly: what it writes is delivered, no agent runs.
+	// Script is a file below $HERMES_HOME/scripts that runs first; its output becomes
+	// context. With ScriptOnly the output is delivered and no agent runs.
 	Script     string `json:"script,omitempty"`
 	ScriptOnly bool   `json:"no_agent,omitempty"`
 	Workdir    string `json:"workdir,omitempty"`
 	Model      string `json:"model,omitempty"`
 	Provider   string `json:"provider,omitempty"`
-	// Deliver are the targets of the answer: "origin", "local", a platform, or
+	// Deliver lists the targets of the answer: "origin", "local", a platform,
 	// platform:chat or platform:chat:thread.
 	Deliver []string `json:"deliver"`
-	// Context names jobs whose newest output comes before the prompt.
+	// Context lists jobs whose newest output is put before the prompt.
 	Context []JobID `json:"context_from,omitempty"`
-	// Repeat is how many runs there will be; 0: no end.
+	// Repeat is the number of runs after which the job is done; 0: no limit.
 	Repeat int `json:"repeat,omitempty"`
 	// Paused jobs are never due.
 	Paused bool `json:"paused,omitempty"`
-	// Creator is who made the job: its runs have that person's rights, as they are then.
+	// Creator made the job. A run has the rights that this principal has when it starts.
 	Creator access.Principal `json:"by"`
-	// Origin is where it was made, and where "origin" delivers to. The zero address
-	// is the command line.
+	// Origin is the chat in which the job was made, to which "origin" delivers. The
+	// zero address is the command line.
 	Origin     chat.Address `json:"origin,omitzero"`
-	OriginName string       `json:"origin_name,omitempty"` // of the chat or person; untrusted
+	OriginName string       `json:"origin_name,omitempty"` // name of the chat or person; untrusted
 	Created    time.Time    `json:"created"`
 	Updated    time.Time    `json:"updated"`
-	// Revision counts the changes. A run of an older revision is refused.
+	// Revision counts the changes. A run of an older revision is rejected.
 	Revision int      `json:"rev"`
 	State    JobState `json:"state"`
-	// Removed, if set, says that nothing but the id is left, so that it is neither
-	// imported nor given again.
+	// Removed, if set, is when the job was removed. Only the ID is kept then, so that
+	// it is neither imported nor assigned again.
 	Removed time.Time `json:"removed,omitzero"`
 }
 
-// A JobState is how far a job has come. Only the store and the Scheduler change it.
+// A JobState is the progress of a job. The Store updates it with every occurrence;
+// the Manager changes it for new schedules and manual runs, the Scheduler only to
+// correct times of a wrong clock.
 type JobState struct {
-	// RecordedUntil is an instant up to which all slots of the job have a record.
+	// RecordedUntil is an instant up to which all occurrences of the job have a record.
 	RecordedUntil time.Time `json:"decided"`
-	// Runs counts the slots that ran, without those that people asked for.
+	// Runs counts the runs, manual ones excluded.
 	Runs int `json:"runs,omitempty"`
-	// RunningOccurrence is the slot of the run that goes on; the zero time: none does.
+	// RunningOccurrence is the due time of the current run; zero: none.
 	RunningOccurrence time.Time `json:"running,omitzero"`
-	// ManualRunAt, if set, is when somebody asked for a run that has not begun yet, and
-	// Ask what they asked with: the same again is the same run.
+	// ManualRunAt, if set, is when a manual run was requested that has not started
+	// yet. ManualRunID identifies the last request, so that repeating it is one run.
 	ManualRunAt time.Time `json:"asked,omitzero"`
 	ManualRunID string    `json:"ask,omitempty"`
-	// Ended is when the last run ended, Result how, and Why what was wrong.
+	// Ended, Result and Reason are the time, the result and the failure reason of the
+	// last run.
 	Ended           time.Time `json:"ended,omitzero"`
 	Result          Result    `json:"result,omitempty"`
 	Reason          string    `json:"why,omitempty"`
-	Failures        int       `json:"failures,omitempty"` // in a row
-	OccurrenceCount int       `json:"slots,omitempty"`    // that are kept
-	// Done says that no slot comes any more: all runs that were to be are done.
+	Failures        int       `json:"failures,omitempty"` // consecutive
+	OccurrenceCount int       `json:"slots,omitempty"`    // number of stored records
+	// Done: all runs have ended, the job is never due again.
 	Done bool `json:"done,omitempty"`
 }
 
 // Active reports whether j can be due.
 func (j Job) Active() bool { return !j.Paused && !j.State.Done && j.Removed.IsZero() }
 
-// Status is the state of j in one word.
+// Status returns the state of j: running, asked, completed, paused or scheduled.
 func (j Job) Status() string {
 	switch {
 	case !j.State.RunningOccurrence.IsZero():
@@ -112,106 +115,107 @@ func (j Job) Status() string {
 	return "scheduled"
 }
 
-// Last reports whether the run that follows runs others is the last of j.
+// Last reports whether the run after the given number of runs is the last of j.
 func (j Job) Last(runs int) bool {
 	return j.Schedule.Kind == Once || j.Repeat > 0 && runs+1 >= j.Repeat
 }
 
-// A OccurrenceState says what became of a slot.
+// An OccurrenceState is the state of an occurrence.
 type OccurrenceState string
 
-// The states of a slot. Running is followed by Ran; the others are final.
+// The states of an occurrence. Running is followed by Ran; the others are final.
 const (
-	Running OccurrenceState = "running" // its run is in the inbox
-	Ran     OccurrenceState = "ran"
-	Skipped OccurrenceState = "skipped" // the daemon decided against it
-	Missed  OccurrenceState = "missed"  // the daemon was not there
+	Running OccurrenceState = "running" // the run is in the inbox
+	Ran     OccurrenceState = "ran"     // the run has ended
+	Skipped OccurrenceState = "skipped" // the daemon was up and did not run it
+	Missed  OccurrenceState = "missed"  // the daemon was down, or the clock jumped
 )
 
 // A Result is how a run ended.
 type Result string
 
-// The results of runs.
+// The results of a run.
 const (
 	OK     Result = "ok"
 	Failed Result = "failed"
-	// Pending is what is told of a run that has ended well, and whose answer has no
-	// receipt yet. It is not kept.
+	// Pending is reported for a successful run whose answer has no receipt yet. It is
+	// not stored.
 	Pending Result = "pending"
 )
 
-// A OccurrenceID names a slot: there is one record of it at most.
+// An OccurrenceID identifies an occurrence. At most one record exists for it.
 type OccurrenceID struct {
 	Job   JobID     `json:"job"`
-	DueAt time.Time `json:"at"` // when it is due, a whole second
+	DueAt time.Time `json:"at"` // a whole second
 }
 
-// String returns the slot as it stands in idempotency keys.
+// String returns the form used in idempotency keys.
 func (id OccurrenceID) String() string { return fmt.Sprintf("cron:%s:%d", id.Job, id.DueAt.Unix()) }
 
-// Session is the id of the session of the slot's run.
+// Session returns the session ID of the run.
 func (id OccurrenceID) Session() session.ID {
 	return session.ID("cron_" + string(id.Job) + "_" + id.DueAt.UTC().Format("20060102_150405"))
 }
 
-// A Occurrence is the record of one instant at which a job was due, or was asked for.
+// An Occurrence is the record of one instant at which a job was due or was run
+// manually.
 type Occurrence struct {
 	OccurrenceID
 	State  OccurrenceState `json:"state"`
-	Result Result          `json:"result,omitempty"` // of Ran
-	// Reason is the reason of Skipped and Missed, and what was wrong with a run.
+	Result Result          `json:"result,omitempty"` // if State is Ran
+	// Reason says why it was Skipped or Missed, or why the run failed.
 	Reason string `json:"why,omitempty"`
-	// Manual says that a person asked for the run.
+	// Manual: the run was requested by a person.
 	Manual bool `json:"asked,omitempty"`
-	// Since and Count, if set, say that the record stands for Count slots from
-	// Since on: the oldest ones of a long time in which nothing ran.
+	// Since and Count are set if the record covers Count occurrences, the first one
+	// due at Since: the oldest ones of a long gap.
 	Since time.Time `json:"since,omitzero"`
 	Count int       `json:"count,omitempty"`
-	// Entry is the run's entry in the inbox ("m12"), and Turn its turn.
+	// Entry is the ID of the run's inbox entry ("m12"), Turn that of its turn.
 	Entry string    `json:"entry,omitempty"`
 	Turn  string    `json:"turn,omitempty"`
 	Began time.Time `json:"began,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
-	// Delivery is what became of the answer, for as long as the outbox knows it.
-	// The store sets it when it is asked; it is not kept.
+	// Delivery is the delivery status of the answer while the outbox has it. The
+	// Store sets it when reading; it is not stored here.
 	Delivery DeliveryStatus `json:"delivery,omitempty"`
 }
 
-// A DeliveryStatus says what became of the answer of a run.
+// A DeliveryStatus is the delivery status of a run's answer.
 type DeliveryStatus string
 
-// The deliveries. "" is that nothing was to be delivered, or that it is not known
-// any more.
+// The delivery statuses. "": there was nothing to deliver, or the outbox no longer
+// has the rows.
 const (
 	Waiting     DeliveryStatus = "waiting"
 	Delivered   DeliveryStatus = "delivered"
 	Undelivered DeliveryStatus = "undelivered"
 )
 
-// An RunOutcome is how a run ended, where its inbox entry does not say it: an
-// answer that could not be delivered, a script that failed and was told of.
+// A RunOutcome is the result of a run where it differs from that of its inbox entry:
+// an answer that could not be delivered, or a failed script that was reported.
 type RunOutcome struct {
 	Result Result
 	Reason string
 }
 
-// Inbound returns the event by which the run of slot enters the inbox. It is
-// Addressed, its key is that of the slot, its text the prompt; who it is from
-// must be checked as for any other event.
-func Inbound(j Job, slot OccurrenceID) chat.Inbound {
+// Inbound returns the event that puts the run of an occurrence into the inbox. It is
+// Addressed, its idempotency key is id.String and its text the prompt. Its sender
+// must be checked like that of any other event.
+func Inbound(j Job, id OccurrenceID) chat.Inbound {
 	return chat.Inbound{
-		IdempotencyKey: slot.String(), ID: slot.String(), Kind: chat.Message, SentAt: slot.DueAt, Addressed: true,
-		Address: chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: slot.DueAt.UTC().Format("20060102T150405Z")},
+		IdempotencyKey: id.String(), ID: id.String(), Kind: chat.Message, SentAt: id.DueAt, Addressed: true,
+		Address: chat.Address{Platform: chat.Cron, Kind: chat.DM, Chat: string(j.ID), Thread: id.DueAt.UTC().Format("20060102T150405Z")},
 		Sender:  chat.Person{ID: j.Creator.ID}, Text: j.Prompt, ChatName: j.Name,
 	}
 }
 
-// Operator is who makes jobs at the machine itself.
+// Operator returns the principal of jobs that are made on the command line.
 func Operator() access.Principal {
 	return access.Principal{Platform: chat.Cron, ID: "operator", Level: access.Owner}
 }
 
-// sortSlots puts the newest first.
-func sortSlots(slots []Occurrence) {
-	slices.SortStableFunc(slots, func(x, y Occurrence) int { return y.DueAt.Compare(x.DueAt) })
+// sortNewestFirst sorts by due time, descending.
+func sortNewestFirst(list []Occurrence) {
+	slices.SortStableFunc(list, func(x, y Occurrence) int { return y.DueAt.Compare(x.DueAt) })
 }

@@ -13,44 +13,44 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Manager is where jobs are made and changed. Its methods may be called from any
-// goroutine. Those that fail for a reason that a person can mend return an error
-// that is ErrInvalid, whose text says how.
+// A Manager creates and changes jobs. Its methods may be called from any goroutine.
+// An error that the user can correct wraps ErrInvalid; its text says how.
 type Manager struct {
-	store Store
-	rules Validator
-	wake  func(...JobID)
-	now   func() time.Time
+	store     Store
+	validator Validator
+	wake      func(...JobID)
+	now       func() time.Time
 }
 
-// NewManager returns the book of the jobs in store. wake, if not nil, is told of
-// each job that has changed.
-func NewManager(store Store, rules Validator, wake func(...JobID)) *Manager {
+// NewManager returns a Manager of the jobs in store. wake, if not nil, is called with
+// the ID of each changed job.
+func NewManager(store Store, validator Validator, wake func(...JobID)) *Manager {
 	if wake == nil {
 		wake = func(...JobID) {}
 	}
-	return &Manager{store: store, rules: rules, wake: wake, now: time.Now}
+	return &Manager{store: store, validator: validator, wake: wake, now: time.Now}
 }
 
-// A Caller is who asks. People see and change the jobs that were made in their
-// own chat, owners all of them.
+// A Caller is the principal for which a Manager acts, and the chat that it is in.
+// Callers see and change the jobs that were made in their chat; owners see and
+// change all jobs.
 type Caller struct {
 	Principal access.Principal
-	Address   chat.Address // the chat in which the viewer is; zero for the command line
-	ChatName  string       // of the chat or the person
+	Address   chat.Address // zero for the command line
+	ChatName  string       // name of the chat or the person
 }
 
-// OperatorCaller is the viewer at the machine itself.
+// OperatorCaller returns the Caller for the command line.
 func OperatorCaller() Caller { return Caller{Principal: Operator()} }
 
-// sees reports whether v may see and change j. An owner sees everything only
-// where the principal's level says so.
-func (v Caller) sees(j Job) bool {
+// canSee reports whether v may see and change j. Whether v is an owner depends only on
+// the level of its principal.
+func (v Caller) canSee(j Job) bool {
 	return v.Principal.Level == access.Owner || v.Address != (chat.Address{}) && j.Origin == v.Address
 }
 
-// A JobPatch is what somebody wants of a job. Nil fields are left as they are, or
-// as is usual.
+// A JobPatch holds values for fields of a job. A nil field keeps its value or, when a
+// job is created, gets the default.
 type JobPatch struct {
 	Name       *string   `json:"name,omitempty"`
 	Prompt     *string   `json:"prompt,omitempty"`
@@ -67,41 +67,42 @@ type JobPatch struct {
 	Repeat     *int      `json:"repeat,omitempty"`
 }
 
-// A JobView is a job as it is shown: with the next times at which it is due.
+// A JobView is a job with its status and its next due times.
 type JobView struct {
 	Job
 	Status string      `json:"status"`
-	Next   []time.Time `json:"next"` // three at most, in the job's zone
+	Next   []time.Time `json:"next"` // at most three, in the job's zone
 }
 
-// View returns j as it is shown.
+// View returns j with its status and its next due times. The times are empty if j is
+// not active.
 func (b *Manager) View(j Job) JobView {
 	v := JobView{Job: j, Status: j.Status(), Next: []time.Time{}}
 	p, err := j.Schedule.Plan()
 	if err != nil || !j.Active() {
 		return v
 	}
-	most := 3
+	limit := 3
 	if j.Repeat > 0 {
-		most = min(most, j.Repeat-j.State.Runs)
+		limit = min(limit, j.Repeat-j.State.Runs)
 	}
-	if times := p.Upcoming(after(j, b.now()), most); times != nil {
+	if times := p.Upcoming(nextAfter(j, b.now()), limit); times != nil {
 		v.Next = times
 	}
 	return v
 }
 
-// after is the instant after which the next slot of j comes. What is decided in
-// times to come was decided by a clock that was wrong.
-func after(j Job, now time.Time) time.Time {
+// nextAfter returns the instant after which the next occurrence of j is due. A
+// RecordedUntil in the future was set by a wrong clock and is ignored.
+func nextAfter(j Job, now time.Time) time.Time {
 	if j.State.RecordedUntil.After(now) {
 		return now
 	}
 	return j.State.RecordedUntil
 }
 
-// Create makes a job. With an id that is taken it returns the job that has it,
-// so that to ask again is to ask once; with "" the job gets a fresh one.
+// Create creates a job. If id is in use it returns the existing job, so that a
+// repeated call creates one job; if id is "" the job gets a new ID.
 func (b *Manager) Create(ctx context.Context, v Caller, id JobID, d JobPatch) (JobView, error) {
 	if d.Schedule == nil {
 		return JobView{}, invalid("the schedule is missing; write %s", errForms)
@@ -117,12 +118,12 @@ func (b *Manager) Create(ctx context.Context, v Caller, id JobID, d JobPatch) (J
 	if err := b.apply(&j, d, now); err != nil {
 		return JobView{}, err
 	}
-	if err := b.context(ctx, v, &j); err != nil {
+	if err := b.resolveContext(ctx, v, &j); err != nil {
 		return JobView{}, err
 	}
 	added, err := b.store.AddJobs(ctx, []Job{j})
 	if err != nil {
-		return JobView{}, fmt.Errorf("keep job %s: %w", j.ID, err)
+		return JobView{}, fmt.Errorf("store job %s: %w", j.ID, err)
 	}
 	if !added[0] {
 		return b.find(ctx, v, string(id))
@@ -131,17 +132,17 @@ func (b *Manager) Create(ctx context.Context, v Caller, id JobID, d JobPatch) (J
 	return b.View(j), nil
 }
 
-// apply changes j as d wants and checks what comes of it.
+// apply applies d to j and validates the result.
 func (b *Manager) apply(j *Job, d JobPatch, now time.Time) error {
-	set(&j.Prompt, d.Prompt)
-	set(&j.Skills, d.Skills)
-	set(&j.Script, d.Script)
-	set(&j.ScriptOnly, d.ScriptOnly)
-	set(&j.Workdir, d.Workdir)
-	set(&j.Model, d.Model)
-	set(&j.Provider, d.Provider)
-	set(&j.Deliver, d.Deliver)
-	set(&j.Repeat, d.Repeat)
+	setIfGiven(&j.Prompt, d.Prompt)
+	setIfGiven(&j.Skills, d.Skills)
+	setIfGiven(&j.Script, d.Script)
+	setIfGiven(&j.ScriptOnly, d.ScriptOnly)
+	setIfGiven(&j.Workdir, d.Workdir)
+	setIfGiven(&j.Model, d.Model)
+	setIfGiven(&j.Provider, d.Provider)
+	setIfGiven(&j.Deliver, d.Deliver)
+	setIfGiven(&j.Repeat, d.Repeat)
 	if d.Context != nil {
 		j.Context = nil
 		for _, c := range *d.Context {
@@ -158,47 +159,47 @@ func (b *Manager) apply(j *Job, d JobPatch, now time.Time) error {
 		j.Name = nameFor(*j)
 	}
 	j.Updated = now.UTC()
-	return b.rules.Validate(*j, now)
+	return b.validator.Validate(*j, now)
 }
 
-func set[T any](to *T, v *T) {
+func setIfGiven[T any](to *T, v *T) {
 	if v != nil {
 		*to = *v
 	}
 }
 
-// reschedule gives j another schedule, or the same in another zone. What was due
-// by the old one is forgotten.
+// reschedule sets the schedule or the zone of j. Occurrences of the old schedule that
+// are due are dropped. Without either, it updates Done for a changed Repeat.
 func (b *Manager) reschedule(j *Job, d JobPatch, now time.Time) error {
 	if d.Schedule == nil && d.Zone == nil {
-		switch enough := j.Repeat > 0 && j.State.Runs >= j.Repeat; {
-		case j.Schedule.Kind == Once || enough == j.State.Done:
-		case enough:
+		switch reached := j.Repeat > 0 && j.State.Runs >= j.Repeat; {
+		case j.Schedule.Kind == Once || reached == j.State.Done:
+		case reached:
 			j.State.Done = true
 		default:
 			j.State.Done, j.State.RecordedUntil = false, now.UTC()
 		}
 		return nil
 	}
-	text, zoneName := j.Schedule.Text, cmp.Or(j.Schedule.Zone, b.rules.Zone)
-	set(&text, d.Schedule)
+	text, zoneName := j.Schedule.Text, cmp.Or(j.Schedule.Zone, b.validator.Zone)
+	setIfGiven(&text, d.Schedule)
 	if d.Zone != nil {
-		zoneName = cmp.Or(*d.Zone, b.rules.Zone)
+		zoneName = cmp.Or(*d.Zone, b.validator.Zone)
 	}
 	s, err := Parse(text, zoneName, now)
 	if err != nil {
-		return &wrong{err}
+		return &invalidError{err}
 	}
 	j.Schedule = s
 	j.State.RecordedUntil, j.State.Runs, j.State.Done = s.Before(now).UTC(), 0, false
 	return nil
 }
 
-// context makes ids of the jobs that j follows, which may be named.
-func (b *Manager) context(ctx context.Context, v Caller, j *Job) error {
+// resolveContext replaces names in j.Context by job IDs.
+func (b *Manager) resolveContext(ctx context.Context, v Caller, j *Job) error {
 	for i, c := range j.Context {
 		if c == j.ID {
-			continue // its own output of the last time
+			continue // the job's own previous output
 		}
 		f, err := b.find(ctx, v, string(c))
 		if err != nil {
@@ -209,15 +210,15 @@ func (b *Manager) context(ctx context.Context, v Caller, j *Job) error {
 	return nil
 }
 
-// List returns the jobs that v sees, those that are due next first.
+// List returns the jobs that v can see, sorted by next due time.
 func (b *Manager) List(ctx context.Context, v Caller) ([]JobView, error) {
 	jobs, err := b.store.Jobs(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the jobs: %w", err)
+		return nil, fmt.Errorf("read jobs: %w", err)
 	}
 	list := []JobView{}
 	for _, j := range jobs {
-		if v.sees(j) {
+		if v.canSee(j) {
 			list = append(list, b.View(j))
 		}
 	}
@@ -233,7 +234,7 @@ func (b *Manager) List(ctx context.Context, v Caller) ([]JobView, error) {
 	return list, nil
 }
 
-// Find returns the job that v calls name: its id, or its name in any case.
+// Find returns the job with the given ID or name. Names are not case-sensitive.
 func (b *Manager) Find(ctx context.Context, v Caller, name string) (JobView, error) {
 	return b.find(ctx, v, name)
 }
@@ -242,16 +243,16 @@ func (b *Manager) find(ctx context.Context, v Caller, name string) (JobView, err
 	name = strings.TrimSpace(name)
 	if j, ok, err := b.store.Job(ctx, JobID(name)); err != nil {
 		return JobView{}, fmt.Errorf("read job %s: %w", name, err)
-	} else if ok && v.sees(j) {
+	} else if ok && v.canSee(j) {
 		return b.View(j), nil
 	}
 	jobs, err := b.store.Jobs(ctx)
 	if err != nil {
-		return JobView{}, fmt.Errorf("read the jobs: %w", err)
+		return JobView{}, fmt.Errorf("read jobs: %w", err)
 	}
 	var found []Job
 	for _, j := range jobs {
-		if v.sees(j) && strings.EqualFold(j.Name, name) && name != "" {
+		if v.canSee(j) && strings.EqualFold(j.Name, name) && name != "" {
 			found = append(found, j)
 		}
 	}
@@ -268,20 +269,20 @@ func (b *Manager) find(ctx context.Context, v Caller, name string) (JobView, err
 	return JobView{}, invalid("%d jobs are called %q; use the id: %s", len(found), name, strings.Join(ids, ", "))
 }
 
-// edit finds a job and changes it.
+// edit finds a job, applies change in the store and wakes the Scheduler.
 func (b *Manager) edit(ctx context.Context, v Caller, name string, change func(*Job) error) (JobView, error) {
 	f, err := b.find(ctx, v, name)
 	if err != nil {
 		return JobView{}, err
 	}
-	var refused error
+	var changeErr error
 	j, err := b.store.EditJob(ctx, f.ID, func(j *Job) error {
-		refused = change(j)
-		return refused
+		changeErr = change(j)
+		return changeErr
 	})
 	switch {
-	case err != nil && refused != nil:
-		return JobView{}, refused
+	case err != nil && changeErr != nil:
+		return JobView{}, changeErr
 	case errors.Is(err, ErrNoJob):
 		return JobView{}, invalid("the job %s was removed just now", f.ID)
 	case err != nil:

@@ -7,16 +7,16 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Update changes a job. A new schedule or zone counts from now on, and its runs
-// anew.
+// Update changes a job. A new schedule or zone takes effect now, and its runs are
+// counted from 0.
 func (b *Manager) Update(ctx context.Context, v Caller, name string, d JobPatch) (JobView, error) {
 	now := b.now()
-	if d.Context != nil { // names become ids before the job is taken
+	if d.Context != nil { // resolve names outside the edit
 		probe := Job{}
 		for _, c := range *d.Context {
 			probe.Context = append(probe.Context, JobID(c))
 		}
-		if err := b.context(ctx, v, &probe); err != nil {
+		if err := b.resolveContext(ctx, v, &probe); err != nil {
 			return JobView{}, err
 		}
 		ids := make([]string, len(probe.Context))
@@ -28,29 +28,29 @@ func (b *Manager) Update(ctx context.Context, v Caller, name string, d JobPatch)
 	return b.edit(ctx, v, name, func(j *Job) error { return b.apply(j, d, now) })
 }
 
-// Follow lets jobs that were made in a chat belong to the chat that now says it
-// has become.
-func (b *Manager) Follow(ctx context.Context, now func(chat.Address) chat.Address) error {
+// Follow updates the origin of all jobs after a chat migration. current returns the
+// present address of a chat.
+func (b *Manager) Follow(ctx context.Context, current func(chat.Address) chat.Address) error {
 	jobs, err := b.store.Jobs(ctx)
 	if err != nil {
-		return fmt.Errorf("jobs of a chat that has moved: %w", err)
+		return fmt.Errorf("read jobs for chat migration: %w", err)
 	}
 	for _, j := range jobs {
-		if now(j.Origin) == j.Origin {
+		if current(j.Origin) == j.Origin {
 			continue
 		}
 		_, err := b.store.EditJob(ctx, j.ID, func(j *Job) error {
-			j.Origin = now(j.Origin)
+			j.Origin = current(j.Origin)
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("job %s of a chat that has moved: %w", j.ID, err)
+			return fmt.Errorf("move job %s to migrated chat: %w", j.ID, err)
 		}
 	}
 	return nil
 }
 
-// Pause keeps a job from being due. A run that goes on is not stopped.
+// Pause pauses a job. A current run is not stopped.
 func (b *Manager) Pause(ctx context.Context, v Caller, name string) (JobView, error) {
 	return b.edit(ctx, v, name, func(j *Job) error {
 		j.Paused, j.Updated = true, b.now().UTC()
@@ -58,7 +58,7 @@ func (b *Manager) Pause(ctx context.Context, v Caller, name string) (JobView, er
 	})
 }
 
-// Resume ends a pause. What was due meanwhile does not run.
+// Resume ends a pause. Occurrences that were due during the pause do not run.
 func (b *Manager) Resume(ctx context.Context, v Caller, name string) (JobView, error) {
 	return b.edit(ctx, v, name, func(j *Job) error {
 		now := b.now()
@@ -70,32 +70,32 @@ func (b *Manager) Resume(ctx context.Context, v Caller, name string) (JobView, e
 		case j.Paused:
 			j.Paused, j.Updated, j.State.RecordedUntil = false, now.UTC(), j.Schedule.Before(now).UTC()
 		}
-		if err := b.rules.Validate(*j, now); err != nil { // what was fine then may not be now
+		if err := b.validator.Validate(*j, now); err != nil { // the job may have become invalid
 			return err
 		}
 		return nil
 	})
 }
 
-// Run asks for a run now, whatever the schedule says; it is not one of the runs
-// that Repeat counts. ask names the request: the same again is the same run. If
-// no daemon runs, the run begins when one does.
-func (b *Manager) Run(ctx context.Context, v Caller, name, ask string) (JobView, error) {
+// Run requests a manual run, independent of the schedule and not counted for Repeat.
+// requestID identifies the request: repeating it does not add a run. If the daemon is
+// down, the run starts when the daemon does.
+func (b *Manager) Run(ctx context.Context, v Caller, name, requestID string) (JobView, error) {
 	return b.edit(ctx, v, name, func(j *Job) error {
 		switch {
-		case ask != "" && j.State.ManualRunID == ask:
+		case requestID != "" && j.State.ManualRunID == requestID:
 			return nil
 		case !j.State.RunningOccurrence.IsZero():
 			return invalid("the job %s is running already", j.ID)
 		case !j.State.ManualRunAt.IsZero():
 			return nil
 		}
-		j.State.ManualRunAt, j.State.ManualRunID = second(b.now()), ask
-		return b.rules.Validate(*j, b.now())
+		j.State.ManualRunAt, j.State.ManualRunID = ceilSecond(b.now()), requestID
+		return b.validator.Validate(*j, b.now())
 	})
 }
 
-// Remove removes a job and its history. A run that goes on is not stopped.
+// Remove removes a job and its history. A current run is not stopped.
 func (b *Manager) Remove(ctx context.Context, v Caller, name string) (JobView, error) {
 	f, err := b.find(ctx, v, name)
 	if err != nil {
@@ -108,18 +108,18 @@ func (b *Manager) Remove(ctx context.Context, v Caller, name string) (JobView, e
 	return f, nil
 }
 
-// History returns the newest slots of a job, or of all that v sees if name is
-// "", newest first.
-func (b *Manager) History(ctx context.Context, v Caller, name string, most int) ([]Occurrence, error) {
+// History returns the newest occurrences of a job, or of all jobs that v can see if
+// name is "": at most limit, newest first.
+func (b *Manager) History(ctx context.Context, v Caller, name string, limit int) ([]Occurrence, error) {
 	if name != "" {
 		f, err := b.find(ctx, v, name)
 		if err != nil {
 			return nil, err
 		}
-		return b.slots(ctx, f.ID, most)
+		return b.occurrences(ctx, f.ID, limit)
 	}
 	if v.Principal == Operator() {
-		return b.slots(ctx, "", most)
+		return b.occurrences(ctx, "", limit)
 	}
 	list, err := b.List(ctx, v)
 	if err != nil {
@@ -127,20 +127,20 @@ func (b *Manager) History(ctx context.Context, v Caller, name string, most int) 
 	}
 	var all []Occurrence
 	for _, j := range list {
-		s, err := b.slots(ctx, j.ID, most)
+		s, err := b.occurrences(ctx, j.ID, limit)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s...)
 	}
-	sortSlots(all)
-	return all[:min(len(all), most)], nil
+	sortNewestFirst(all)
+	return all[:min(len(all), limit)], nil
 }
 
-func (b *Manager) slots(ctx context.Context, id JobID, most int) ([]Occurrence, error) {
-	s, err := b.store.Occurrences(ctx, id, most)
+func (b *Manager) occurrences(ctx context.Context, id JobID, limit int) ([]Occurrence, error) {
+	s, err := b.store.Occurrences(ctx, id, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read slots: %w", err)
+		return nil, fmt.Errorf("read occurrences: %w", err)
 	}
 	if s == nil {
 		s = []Occurrence{}

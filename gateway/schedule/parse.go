@@ -10,26 +10,27 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// How short and how long an interval, and a delay, may be.
+// MinInterval and MaxInterval bound intervals and delays.
 const (
 	MinInterval = time.Minute
 	MaxInterval = 10 * 366 * 24 * time.Hour
 )
 
-// pastTolerance is how long a time may be past for a job that runs once.
+// pastTolerance is how far in the past the time of a job that runs once may be.
 const pastTolerance = 2 * time.Minute
 
-// maxText is the most characters of a schedule.
+// maxText is the maximum length of a schedule in bytes.
 const maxText = 200
 
-// Forms names the forms of schedules in one line, for error messages.
+// Forms lists the accepted forms of a schedule in one line, for error messages.
 const Forms = `"30m" or "in 2h" (once, after that time), "every 2h", "every weekday at 9am", "every monday and friday at 18:30", a cron expression such as "0 9 * * 1-5" or "@daily", or a time such as "2026-12-24T18:00" (once)`
 
-// errForms is Forms, to stand in an error.
+// errForms is Forms as an argument of i18n.Errorf.
 var errForms = i18n.Errorf(Forms)
 
-// Parse reads a schedule that a person wrote at now, in the zone called zone
-// ("" is UTC). Its error says what is wrong and what would be right.
+// Parse parses a schedule that a user wrote at now. zoneName is the zone of its wall
+// clock ("" is UTC). The error is for the user: it says what is wrong and what is
+// accepted. A schedule without a future occurrence is an error.
 func Parse(text, zoneName string, now time.Time) (Schedule, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	s, err := parse(text, zoneName, now)
@@ -46,8 +47,9 @@ func Parse(text, zoneName string, now time.Time) (Schedule, error) {
 	return s, nil
 }
 
-// Before returns the instant after which a job that is made at now is due by s:
-// now, or shortly before its time if that has just gone by.
+// Before returns the instant after which a job created at now looks for its first
+// occurrence: now or, if the time of a Once schedule has just passed, shortly before
+// that time.
 func (s Schedule) Before(now time.Time) time.Time {
 	if s.Kind == Once && !s.At.After(now) {
 		return s.At.Add(-time.Second)
@@ -62,7 +64,7 @@ func parse(text, zoneName string, now time.Time) (Schedule, error) {
 	case len(text) > maxText:
 		return Schedule{}, i18n.Errorf("the schedule is longer than %d characters; write %s", maxText, errForms)
 	}
-	loc, err := zone(zoneName)
+	loc, err := loadZone(zoneName)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -71,7 +73,7 @@ func parse(text, zoneName string, now time.Time) (Schedule, error) {
 	}
 	s := Schedule{Text: text, Zone: zoneName}
 	low := strings.ToLower(text)
-	for _, form := range []func(string, *Schedule, *time.Location, time.Time) (bool, error){macro, delay, interval, instant, clock, expression} {
+	for _, form := range []func(string, *Schedule, *time.Location, time.Time) (bool, error){parseMacro, parseDelay, parseInterval, parseInstant, parseDaysAndTime, parseExpression} {
 		if ok, err := form(low, &s, loc, now); ok || err != nil {
 			return s, err
 		}
@@ -79,13 +81,13 @@ func parse(text, zoneName string, now time.Time) (Schedule, error) {
 	return s, i18n.Errorf("the schedule %q is not understood; write %s", text, errForms)
 }
 
-// macro reads @daily and the like.
-func macro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
+// parseMacro parses @daily and the like.
+func parseMacro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
 	if !strings.HasPrefix(low, "@") {
 		return false, nil
 	}
 	if rest, ok := strings.CutPrefix(low, "@every "); ok {
-		return interval("every "+rest, s, loc, now)
+		return parseInterval("every "+rest, s, loc, now)
 	}
 	expr, ok := macros()[low]
 	if !ok {
@@ -97,8 +99,9 @@ func macro(low string, s *Schedule, loc *time.Location, now time.Time) (bool, er
 
 var spanForm = regexp.MustCompile(`^([0-9]{1,9})? ?(m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|s|secs?|seconds?)$`)
 
-// span reads 30m, 2 hours, 1d, or a unit alone.
-func span(low string) (d time.Duration, ok bool, err error) {
+// parseSpan parses 30m, 2 hours, 1d, or a unit alone. ok reports whether low has
+// this form.
+func parseSpan(low string) (d time.Duration, ok bool, err error) {
 	m := spanForm.FindStringSubmatch(low)
 	if m == nil {
 		return 0, false, nil
@@ -113,13 +116,13 @@ func span(low string) (d time.Duration, ok bool, err error) {
 	}
 	d = time.Duration(n) * unit
 	if d < MinInterval || d > MaxInterval {
-		return 0, true, i18n.Errorf("%q is too short or too long; it must be from %s to %s", low, length(MinInterval), length(MaxInterval))
+		return 0, true, i18n.Errorf("%q is too short or too long; it must be from %s to %s", low, durationText(MinInterval), durationText(MaxInterval))
 	}
 	return d, true, nil
 }
 
-// length is a span as people write it, to stand in an error.
-func length(d time.Duration) error {
+// durationText returns a duration in words, as an argument of i18n.Errorf.
+func durationText(d time.Duration) error {
 	switch n := int(d / (24 * time.Hour)); {
 	case d == time.Minute:
 		return i18n.Errorf("1 minute")
@@ -129,43 +132,43 @@ func length(d time.Duration) error {
 	return i18n.Errorf("%d minutes", int(d.Minutes()))
 }
 
-// delay reads "30m" and "in 30m".
-func delay(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
+// parseDelay parses "30m" and "in 30m".
+func parseDelay(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
 	rest, in := strings.CutPrefix(low, "in ")
 	if !in && (rest == "" || rest[0] < '0' || rest[0] > '9') {
 		return false, nil
 	}
-	d, ok, err := span(rest)
+	d, ok, err := parseSpan(rest)
 	if !ok || err != nil {
 		return false, err
 	}
-	s.Kind, s.At = Once, second(now.Add(d))
+	s.Kind, s.At = Once, ceilSecond(now.Add(d))
 	return true, nil
 }
 
-// second rounds up to a whole second in UTC.
-func second(t time.Time) time.Time {
+// ceilSecond rounds up to a whole second and converts to UTC.
+func ceilSecond(t time.Time) time.Time {
 	return t.Add(time.Second - 1).Truncate(time.Second).UTC()
 }
 
-// interval reads "every 2h" and "every hour".
-func interval(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
+// parseInterval parses "every 2h" and "every hour".
+func parseInterval(low string, s *Schedule, _ *time.Location, now time.Time) (bool, error) {
 	rest, ok := strings.CutPrefix(low, "every ")
 	if !ok {
 		return false, nil
 	}
-	d, ok, err := span(rest)
+	d, ok, err := parseSpan(rest)
 	if !ok || err != nil {
 		return false, err
 	}
-	s.Kind, s.Every, s.At = Interval, d, second(now)
+	s.Kind, s.Every, s.At = Interval, d, ceilSecond(now)
 	return true, nil
 }
 
 var dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]`)
 
-// instant reads a date, or a date and a time, with an offset or in the zone.
-func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
+// parseInstant parses a date with or without a time, with an offset or in loc.
+func parseInstant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, error) {
 	if !dateForm.MatchString(low) {
 		return false, nil
 	}
@@ -177,26 +180,26 @@ func instant(low string, s *Schedule, loc *time.Location, now time.Time) (bool, 
 		}
 	}
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(layout, text); err == nil { // its wall clock
-			at, ok = arrival(t, loc), true
+		if t, err := time.Parse(layout, text); err == nil { // t holds the wall clock
+			at, ok = firstInstantAt(t, loc), true
 		}
 	}
 	if !ok {
 		return false, i18n.Errorf("the time %q is not understood; write it as 2026-12-24T18:00, in your time zone, or with an offset: 2026-12-24T18:00+01:00", low)
 	}
-	at = second(at)
+	at = ceilSecond(at)
 	if now.Sub(at) > pastTolerance {
 		return false, i18n.Errorf("%s is past; a job that runs once needs a time to come", at.In(loc).Format("2006-01-02 15:04 MST"))
 	}
 	if at.Sub(now) > MaxInterval {
-		return false, i18n.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), length(MaxInterval))
+		return false, i18n.Errorf("%s is more than %s away", at.In(loc).Format(time.DateOnly), durationText(MaxInterval))
 	}
 	s.Kind, s.At = Once, at
 	return true, nil
 }
 
-// expression reads five cron fields.
-func expression(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
+// parseExpression parses five cron fields.
+func parseExpression(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
 	first, _, _ := strings.Cut(low, " ")
 	n := len(strings.Fields(low))
 	if strings.Trim(first, "0123456789*/,-?") != "" || (n < 5 || n > 7) && !strings.Contains(low, "*") {

@@ -11,17 +11,17 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// clock reads the small grammar of days and a time of day:
+// parseDaysAndTime parses days and a time of day:
 //
 //	[every] DAYS [at] TIME
 //
-//	DAYS  day, daily, weekday(s), weekend(s), or names of days, whole, shortened
-//	      to three letters or with an s, with "," or "and" between them
+//	DAYS  day, daily, weekday(s), weekend(s), or names of days, in full, plural or
+//	      three letters, separated by "," or "and"
 //	TIME  9am, 9:30pm, 09:30, 18.30, noon, midnight
-func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
+func parseDaysAndTime(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error) {
 	rest, every := strings.CutPrefix(low, "every ")
 	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == ',' })
-	days, n := daysOf(parts)
+	days, n := parseDayNames(parts)
 	if n == 0 {
 		if every {
 			return false, i18n.Errorf("the schedule %q is not understood; write %s", low, errForms)
@@ -35,7 +35,7 @@ func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error)
 	if len(parts) == 0 {
 		return false, i18n.Errorf("%q does not say at what time; write for example %q", low, low+" at 9am")
 	}
-	hour, minute, err := timeOfDay(strings.Join(parts, ""))
+	hour, minute, err := parseTimeOfDay(strings.Join(parts, ""))
 	if err != nil {
 		return false, err
 	}
@@ -43,16 +43,16 @@ func clock(low string, s *Schedule, _ *time.Location, _ time.Time) (bool, error)
 	return true, nil
 }
 
-// daysOf reads days from the front of words, and says how many words these are.
-// The days are the last field of a cron expression.
-func daysOf(words []string) (days string, n int) {
+// parseDayNames parses days at the beginning of words. It returns the last field of a
+// cron expression and the number of words used.
+func parseDayNames(words []string) (days string, n int) {
 	var list []int
 	for n < len(words) {
 		and := n > 0 && words[n] == "and" && n+1 < len(words)
 		if and {
 			n++
 		}
-		from, to, ok := dayOf(words[n])
+		from, to, ok := parseDayName(words[n])
 		if !ok {
 			if and {
 				n--
@@ -81,8 +81,9 @@ func cronDays(list []int) string {
 	return strings.Join(text, ",")
 }
 
-// dayOf reads one word for days, from 0 (Sunday) to 7 (Sunday too).
-func dayOf(w string) (from, to int, ok bool) {
+// parseDayName parses one word for a range of days, from 0 (Sunday) to 7 (Sunday
+// again).
+func parseDayName(w string) (from, to int, ok bool) {
 	switch w {
 	case "day", "days", "daily":
 		return 0, 6, true
@@ -104,8 +105,8 @@ var timeForm = regexp.MustCompile(`^([0-9]{1,2})(?:[:.]([0-9]{2}))?(am|pm|a\.m\.
 
 var errTime = i18n.Errorf("want a time of day such as 9am, 9:30pm, 18:30, noon or midnight")
 
-// timeOfDay reads a time of day.
-func timeOfDay(s string) (hour, minute int, err error) {
+// parseTimeOfDay parses a time of day; see parseDaysAndTime.
+func parseTimeOfDay(s string) (hour, minute int, err error) {
 	switch s {
 	case "noon":
 		return 12, 0, nil

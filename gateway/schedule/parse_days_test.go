@@ -8,7 +8,7 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// jumpy gives d a clock on the wall that can be put; the function puts it.
+// jumpy gives d a wall clock that can be set. The returned func moves it.
 func (d *daemon) jumpy() (put func(time.Duration)) {
 	off := time.Duration(0)
 	d.o.Clock = func() time.Time {
@@ -47,8 +47,8 @@ func TestAClockThatIsPutBackRunsNothingTwice(t *testing.T) {
 	})
 }
 
-// TestAClockThatWasWrongForAWhileLosesNothing puts the clock a year forward and
-// back again: what was missed then only runs when its time really comes.
+// TestAClockThatWasWrongForAWhileLosesNothing sets the clock ten days forward and back
+// again: occurrences that were missed then still run when they are really due.
 func TestAClockThatWasWrongForAWhileLosesNothing(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		put := d.jumpy()
@@ -67,7 +67,7 @@ func TestAClockThatWasWrongForAWhileLosesNothing(t *testing.T) {
 				ran++
 			}
 		}
-		if ran != 4 || len(slots) != 10 { // the newest of the ten, and three days
+		if ran != 4 || len(slots) != 10 { // the newest of the ten, and those of three days
 			t.Errorf("%d of %d slots ran: %s", ran, len(slots), d.history("aa"))
 		}
 	})
@@ -87,8 +87,8 @@ func TestAnEndInTimesToComeLapsNothing(t *testing.T) {
 	})
 }
 
-// TestAnyClock puts the clock at random: no slot has two runs, and once the clock
-// goes on as it should every slot runs.
+// TestAnyClock sets the clock at random: no occurrence has two runs, and once the
+// clock is right again every occurrence runs.
 func TestAnyClock(t *testing.T) {
 	for seed := range uint64(3) {
 		inBubble(t, func(d *daemon) {
@@ -96,7 +96,7 @@ func TestAnyClock(t *testing.T) {
 			d.takes = time.Second
 			d.start()
 			d.create("aa", "every 10m")
-			put(1000 * time.Hour) // so that it never shows a time before the job was made
+			put(1000 * time.Hour) // so that it never shows a time before the job was created
 			for range 20 {
 				d.wait(time.Duration(r.Int64N(int64(40 * time.Minute))))
 				put(time.Duration(r.Int64N(int64(6*time.Hour))) - 3*time.Hour)

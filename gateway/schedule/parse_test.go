@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// sunday is when these schedules are written: a Sunday, 10:20:30 in Berlin.
+// sunday is the time at which the schedules are parsed: a Sunday, 10:20:30 in Berlin.
 func sunday() time.Time { return time.Date(2026, 11, 22, 9, 20, 30, 123, time.UTC) }
 
 func upcoming(t *testing.T, text, zone string) []string {
@@ -63,7 +63,7 @@ func TestSchedulesAreRead(t *testing.T) {
 		"2026-12-24T18:00:00-05:00":       "Thu 24 Dec 26 23:00:00 UTC",
 		"2027-03-28T02:30":                "Sun 28 Mar 27 01:00:00 UTC", // does not exist
 		"2027-10-31T02:30":                "Sun 31 Oct 27 00:30:00 UTC", // exists twice
-		"2026-11-22T10:19":                "Sun 22 Nov 26 09:19:00 UTC", // just gone by
+		"2026-11-22T10:19":                "Sun 22 Nov 26 09:19:00 UTC", // just passed
 	} {
 		if got := strings.Join(upcoming(t, text, "Europe/Berlin"), ", "); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
@@ -113,8 +113,8 @@ func TestWhatIsNoScheduleIsRefusedInWords(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that a schedule that is accepted comes, only in times to come,
-// and in order.
+// FuzzParse checks that the instants of an accepted schedule are in order and whole
+// seconds, and that parsing its text again yields the same schedule.
 func FuzzParse(f *testing.F) {
 	for _, s := range append([]string{"TZ=0", "2026-12-24 18:00", "in 5 minutes", "1-7/2 * * * 1-7/2", "mondays, thu 18.30"}, forms...) {
 		f.Add(s, "Europe/Berlin")

@@ -5,65 +5,65 @@ import (
 	"errors"
 )
 
-// A Store keeps jobs and slots. What a method reports as done is on disk; of
-// writes that fail nothing has happened. All methods may be called from any
-// goroutine.
+// A Store stores jobs and occurrences. When a method returns without an error its
+// changes are on disk; after an error nothing has changed. All methods may be called
+// from any goroutine.
 type Store interface {
-	// Jobs returns all jobs that are not removed, by id.
+	// Jobs returns all jobs that are not removed, sorted by ID.
 	Jobs(ctx context.Context) ([]Job, error)
-	// Job returns one job; ok is false if there is none or it is removed.
+	// Job returns one job; ok is false if it does not exist or is removed.
 	Job(ctx context.Context, id JobID) (j Job, ok bool, err error)
-	// AddJobs adds those of jobs whose ids were never used before, and reports
-	// which these are.
+	// AddJobs adds the jobs whose IDs were never used; added reports for each job
+	// whether it was added.
 	AddJobs(ctx context.Context, jobs []Job) (added []bool, err error)
-	// EditJob lets change change a job, alone: nothing else happens to the job
-	// meanwhile. It may call change more than once, each time with the job as it
-	// is. If change fails nothing is kept. It returns the job after the change, or
-	// ErrNoJob.
+	// EditJob applies change to a job atomically. It may call change more than once,
+	// each time with the stored job. If change fails nothing is stored. EditJob
+	// returns the changed job, or ErrNoJob.
 	EditJob(ctx context.Context, id JobID, change func(*Job) error) (Job, error)
-	// RemoveJob removes a job and its slots, but not its id. It returns ErrNoJob if
-	// there was never such a job, and nil for one that is removed already.
+	// RemoveJob removes a job and its occurrences; the ID stays in use. It returns
+	// ErrNoJob if the job never existed, and nil if it is removed already.
 	RemoveJob(ctx context.Context, id JobID) error
-	// Occurrences returns the newest slots of a job, or of all jobs if id is "", newest
-	// first, at most most.
-	Occurrences(ctx context.Context, id JobID, most int) ([]Occurrence, error)
-	// RecordNotRun records slots that do not run. One that has a record keeps it; the job
-	// of each is decided up to it.
-	RecordNotRun(ctx context.Context, slots []Occurrence) error
+	// Occurrences returns the newest occurrences of a job, or of all jobs if id is
+	// "": at most limit, newest first.
+	Occurrences(ctx context.Context, id JobID, limit int) ([]Occurrence, error)
+	// RecordNotRun records occurrences that do not run and advances RecordedUntil of
+	// their jobs. An existing record is kept.
+	RecordNotRun(ctx context.Context, list []Occurrence) error
 }
 
-// ErrNoJob says that there is no such job.
-var ErrNoJob = errors.New("schedule: there is no such job")
+// ErrNoJob is returned by a Store for a job that does not exist.
+var ErrNoJob = errors.New("schedule: job does not exist")
 
-// A DueRun is a slot that is to run.
+// A DueRun is an occurrence for which a run is to be started.
 type DueRun struct {
 	Job        Job
 	Occurrence OccurrenceID
-	// Manual says that a person asked for it. It is none of the schedule's.
+	// Manual: the run was requested by a person and is not part of the schedule.
 	Manual bool
 }
 
-// A StartStatus says what became of a Firing.
+// A StartStatus is the outcome of starting a DueRun.
 type StartStatus string
 
-// The verdicts.
+// The start statuses.
 const (
 	Started         StartStatus = "begun"   // the run is in the inbox
-	AlreadyRecorded StartStatus = "known"   // the slot has a record already; the job is decided up to it
-	JobChanged      StartStatus = "changed" // the job is not what it was; nothing is recorded
-	NotAllowed      StartStatus = "refused" // it cannot run; nothing is recorded yet
+	AlreadyRecorded StartStatus = "known"   // the occurrence has a record; RecordedUntil is advanced
+	JobChanged      StartStatus = "changed" // the job has another revision or state; nothing is recorded
+	NotAllowed      StartStatus = "refused" // the run cannot start; nothing is recorded yet
 )
 
-// A StartResult is the verdict on a Firing.
+// A StartResult is the result of starting a DueRun.
 type StartResult struct {
 	Status StartStatus
-	Reason string // of Refused: recorded as the reason for which the slot was skipped
+	Reason string // for NotAllowed: recorded as the reason for skipping the occurrence
 }
 
-// A Runner begins runs. The gateway is one.
+// A Runner starts runs. The gateway implements it.
 type Runner interface {
-	// Start puts the runs into the inbox, each in one transaction with the record
-	// of its slot. It returns one Fired for each, or an error if none was put. A
-	// run that can never be (its maker may not speak any more, say) is Refused.
+	// Start puts the runs into the inbox, each in one transaction with the record of
+	// its occurrence. It returns one StartResult per run, or an error if no run was
+	// stored. A run that cannot start, for example because its creator has lost
+	// access, is NotAllowed.
 	Start(ctx context.Context, runs []DueRun) ([]StartResult, error)
 }

@@ -8,41 +8,42 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A Kind says how the instants of a Schedule are found.
+// A Kind determines how the instants of a Schedule are computed.
 type Kind string
 
 // The kinds of schedule.
 const (
 	Once     Kind = "once"     // at one instant
-	Interval Kind = "interval" // every so often, counted from an instant
-	Cron     Kind = "cron"     // by the clock on a wall
+	Interval Kind = "interval" // at a fixed distance, counted from an instant
+	Cron     Kind = "cron"     // by the wall clock of a zone
 )
 
-// A Schedule says when a job is due. Parse makes one. It holds instants and not
-// what it was parsed at, so the same Schedule yields the same instants for ever.
+// A Schedule defines when a job is due. It is created by Parse. It does not depend on
+// the time at which it was parsed, so it always yields the same instants.
 type Schedule struct {
 	Kind Kind   `json:"kind"`
-	Text string `json:"text"` // as a person wrote it
+	Text string `json:"text"` // as written by the user
 	// At is the instant of Once, and the instant from which Interval counts.
-	At    time.Time     `json:"at,omitzero"`
+	At time.Time `json:"at,omitzero"`
+	// Every is the distance of Interval.
 	Every time.Duration `json:"every,omitempty"`
-	// Expr is five cron fields with numbers only.
+	// Expr is the normalized expression of Cron: five fields with numbers only.
 	Expr string `json:"expr,omitempty"`
-	// Zone is the IANA name of the zone of the wall clock, or "Local".
+	// Zone is the IANA name of the wall clock's zone, or "Local".
 	Zone string `json:"zone,omitempty"`
 }
 
-// A Plan is a Schedule that is ready to be asked. It is safe for concurrent use.
+// A Plan computes the instants of a Schedule. It is safe for concurrent use.
 type Plan struct {
-	s    Schedule
-	spec *cron.SpecSchedule // of Cron, in UTC: it sees wall clocks
-	loc  *time.Location
+	schedule Schedule
+	spec     *cron.SpecSchedule // for Cron; in UTC, because it works on wall-clock times
+	loc      *time.Location
 }
 
-// Plan makes s ready. Its error says what is wrong with s.
+// Plan returns the Plan of s. The error says, for the user, what is wrong with s.
 func (s Schedule) Plan() (Plan, error) {
-	p := Plan{s: s, loc: time.UTC}
-	loc, noZone := zone(s.Zone)
+	p := Plan{schedule: s, loc: time.UTC}
+	loc, noZone := loadZone(s.Zone)
 	if noZone == nil {
 		p.loc = loc
 	}
@@ -54,7 +55,7 @@ func (s Schedule) Plan() (Plan, error) {
 		return p, nil
 	case Interval:
 		if s.At.IsZero() || s.Every < MinInterval || s.Every > MaxInterval {
-			return p, i18n.Errorf("the interval %s is not between %s and %s", s.Every, length(MinInterval), length(MaxInterval))
+			return p, i18n.Errorf("the interval %s is not between %s and %s", s.Every, durationText(MinInterval), durationText(MaxInterval))
 		}
 		return p, nil
 	case Cron:
@@ -69,33 +70,34 @@ func (s Schedule) Plan() (Plan, error) {
 	return p, err
 }
 
-// Location is the zone in which times of the schedule are shown.
+// Location returns the zone in which times of the schedule are shown.
 func (p Plan) Location() *time.Location { return p.loc }
 
 // Next returns the first instant after t at which the schedule is due; ok is
 // false if there is none.
 //
-// On the days on which a zone changes its clock a wall time that does not exist
-// is due at the first instant after it that does, and one that exists twice is
-// due the first time only. Intervals do not look at clocks on walls.
+// On days on which a zone changes its clock, a wall time that does not exist is due at
+// the first instant after it, and one that exists twice is due the first time only.
+// Intervals do not depend on the wall clock.
 func (p Plan) Next(t time.Time) (next time.Time, ok bool) {
-	switch p.s.Kind {
+	switch p.schedule.Kind {
 	case Once:
-		return p.s.At, p.s.At.After(t)
+		return p.schedule.At, p.schedule.At.After(t)
 	case Interval:
 		n := int64(0)
-		if gone := t.Sub(p.s.At); gone >= 0 {
-			n = int64(gone / p.s.Every)
+		if elapsed := t.Sub(p.schedule.At); elapsed >= 0 {
+			n = int64(elapsed / p.schedule.Every)
 		}
-		next = p.s.At.Add(time.Duration(n+1) * p.s.Every)
-		return next, next.After(t) // not so if the years overflow
+		next = p.schedule.At.Add(time.Duration(n+1) * p.schedule.Every)
+		return next, next.After(t) // false if the time overflows
 	case Cron:
-		return p.nextWall(t)
+		return p.nextCron(t)
 	}
 	return time.Time{}, false
 }
 
-// Upcoming returns the next n instants after t, fewer if there are no more.
+// Upcoming returns the next n instants after t in the zone of the schedule, fewer if
+// there are not as many.
 func (p Plan) Upcoming(t time.Time, n int) []time.Time {
 	var times []time.Time
 	for len(times) < n {
@@ -109,47 +111,48 @@ func (p Plan) Upcoming(t time.Time, n int) []time.Time {
 	return times
 }
 
-func (p Plan) nextWall(t time.Time) (time.Time, bool) {
-	w := furthest(t, p.loc)
+func (p Plan) nextCron(t time.Time) (time.Time, bool) {
+	w := maxWallClock(t, p.loc)
 	found := p.spec.Next(w)
-	if found.IsZero() { // five years without one; a 29th of February can take eight
+	if found.IsZero() { // the library searches five years; a 29 February can be eight years away
 		found = p.spec.Next(w.AddDate(5, 0, 0))
 	}
 	if found.IsZero() {
 		return time.Time{}, false
 	}
-	return arrival(found, p.loc), true
+	return firstInstantAt(found, p.loc), true
 }
 
-// A wall clock is held in a time.Time of UTC: wall is what the clock of a zone
-// shows at t.
-func wall(t time.Time, loc *time.Location) time.Time {
+// wallClock returns the time that the clock of a zone shows at t, as a time.Time in
+// UTC.
+func wallClock(t time.Time, loc *time.Location) time.Time {
 	_, offset := t.In(loc).Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// zoneChangeSpan is how far apart two changes of a zone can be and still concern the
-// same wall time: no clock is put by more than a day and two hours.
+// zoneChangeSpan is the largest distance of two changes of a zone that affect the same
+// wall time: no zone changes its clock by more than 26 hours.
 const zoneChangeSpan = 36 * time.Hour
 
-// furthest returns the latest that the wall clock has shown up to t: more than
-// it shows now if it was put back shortly before.
-func furthest(t time.Time, loc *time.Location) time.Time {
-	most := wall(t, loc)
+// maxWallClock returns the latest time that the wall clock has shown up to t. It is
+// later than the time shown at t if the clock was set back shortly before.
+func maxWallClock(t time.Time, loc *time.Location) time.Time {
+	latest := wallClock(t, loc)
 	for at := t; ; {
 		start, _ := at.In(loc).ZoneBounds()
 		if start.IsZero() || t.Sub(start) > zoneChangeSpan {
-			return most
+			return latest
 		}
 		at = start.Add(-1)
-		if w := wall(at, loc); w.After(most) {
-			most = w
+		if w := wallClock(at, loc); w.After(latest) {
+			latest = w
 		}
 	}
 }
 
-// arrival returns the first instant at which the wall clock shows w or more.
-func arrival(w time.Time, loc *time.Location) time.Time {
+// firstInstantAt returns the first instant at which the wall clock shows w or a later
+// time.
+func firstInstantAt(w time.Time, loc *time.Location) time.Time {
 	for at := w.Add(-zoneChangeSpan); ; {
 		start, end := at.In(loc).ZoneBounds()
 		_, offset := at.In(loc).Zone()
@@ -164,8 +167,8 @@ func arrival(w time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// zone returns the zone called name; "" is UTC.
-func zone(name string) (*time.Location, error) {
+// loadZone returns the zone with the given IANA name; "" is UTC.
+func loadZone(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil {
 		return nil, i18n.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)

@@ -9,72 +9,74 @@ import (
 	"go.uber.org/zap"
 )
 
-// A CatchUp says what becomes of slots that came while nothing ran.
+// A CatchUp determines which occurrences run that were due while the daemon was down.
 type CatchUp string
 
-// The ways to catch up.
+// The catch-up modes.
 const (
-	CatchOnce CatchUp = "once" // the newest one runs for all of them
+	CatchOnce CatchUp = "once" // only the newest one runs
 	CatchNone CatchUp = "none" // none runs
-	CatchAll  CatchUp = "all"  // each runs, one after the other
+	CatchAll  CatchUp = "all"  // all run, one after the other
 )
 
-// Options are the settings of a Scheduler. The zero value means the defaults.
+// Options configures a Scheduler. Zero fields mean the defaults.
 type Options struct {
-	CatchUp CatchUp       // CatchOnce
-	Tick    time.Duration // how often the clock is asked at least; 15 s
-	// Grace is by how much a slot may be late and still count as on time; 5 min.
+	CatchUp CatchUp       // default CatchOnce
+	Tick    time.Duration // longest time between two looks at the clock; default 15 s
+	// Grace is how late an occurrence still counts as on time; default 5 min.
 	Grace time.Duration
-	// Parallel is how many runs go on at once; 0: as many as are due. Others wait.
+	// Parallel is the maximum number of concurrent runs; 0: no limit. Further ones
+	// wait.
 	Parallel int
-	// Clock is the clock on the wall; nil: that of the machine.
+	// Clock returns the wall-clock time; default time.Now.
 	Clock func() time.Time
-	// OnNotRun is told of slots that do not run, once that is recorded. It must not
-	// wait. nil: nobody is told.
+	// OnNotRun, if not nil, is called with occurrences that do not run, after they
+	// were recorded. It must not block.
 	OnNotRun func([]Occurrence)
-	Log      *zap.Logger
+	Log      *zap.Logger // default: no log
 }
 
-// batch is how many slots are written in one transaction: few enough that what
-// waits behind it does not wait long.
-const batch = 10
+// maxBatch is the number of occurrences written in one transaction. It is small so
+// that other writers do not wait long.
+const maxBatch = 10
 
-// A Scheduler hands due slots to a Runner. There is one per store.
+// A Scheduler passes due occurrences to a Runner. There is one per store. Run does the
+// work in one goroutine; Wake and Status may be called from any goroutine.
 type Scheduler struct {
 	opts   Options
 	store  Store
 	runner Runner
 	wake   chan struct{}
 
-	mu       sync.Mutex // guards what follows
-	dirty    map[JobID]bool
-	all      bool // every job is to be read again
-	status   Status
-	lastTick time.Time // when the last pass began, by both clocks
+	mu        sync.Mutex // guards the next group
+	dirty     map[JobID]bool
+	reloadAll bool // reload every job, not only dirty
+	status    Status
+	lastTick  time.Time // when the last tick began, with monotonic reading
 
-	// What follows is Run's own.
-	jobs    map[JobID]*plannedJob
-	due     dueQueue
-	running int
-	up      time.Time // what was due before it was due while nothing ran
-	passed  time.Time // by the wall clock: when the last pass was
+	// Used by the goroutine of Run only.
+	jobs     map[JobID]*plannedJob
+	due      dueQueue
+	running  int
+	upSince  time.Time // occurrences due before it were due while nothing ran
+	lastPass time.Time // wall-clock time of the last complete tick
 }
 
-// Status is the state of a Scheduler.
+// Status describes the state of a Scheduler.
 type Status struct {
-	Jobs    int `json:"jobs"` // that are neither paused nor completed
+	Jobs    int `json:"jobs"` // neither paused nor completed
 	Running int `json:"running"`
-	Waiting int `json:"waiting"` // are due, and wait for others to end
-	// Next is when the next slot comes, and NextJob whose it is.
+	Waiting int `json:"waiting"` // due, but waiting for runs to end
+	// Next is the next due time, NextJob the job that is due then.
 	Next     time.Time `json:"next,omitzero"`
 	NextJob  JobID     `json:"next_job,omitempty"`
-	LastTick time.Time `json:"beat"` // when the clock was last asked
-	// Stalled says that the clock was not asked for two ticks.
+	LastTick time.Time `json:"beat"` // when the clock was last read
+	// Stalled: the clock was not read for two ticks.
 	Stalled bool   `json:"stalled,omitempty"`
-	Error   string `json:"error,omitempty"` // why the last pass was not done
+	Error   string `json:"error,omitempty"` // error of the last tick
 }
 
-// NewScheduler returns a Scheduler, which does nothing until Run.
+// NewScheduler returns a Scheduler that does nothing until Run is called.
 func NewScheduler(store Store, runner Runner, o Options) *Scheduler {
 	if o.CatchUp == "" {
 		o.CatchUp = CatchOnce
@@ -92,16 +94,16 @@ func NewScheduler(store Store, runner Runner, o Options) *Scheduler {
 		o.Log = zap.NewNop()
 	}
 	return &Scheduler{
-		opts: o, store: store, runner: runner, wake: make(chan struct{}, 1), all: true, dirty: make(map[JobID]bool),
+		opts: o, store: store, runner: runner, wake: make(chan struct{}, 1), reloadAll: true, dirty: make(map[JobID]bool),
 		jobs: make(map[JobID]*plannedJob),
 	}
 }
 
-// Wake says that jobs have changed, or that a run of theirs has ended; without
-// ids that all are to be looked at anew. It never blocks.
+// Wake reports that jobs have changed or that their runs have ended. Without IDs all
+// jobs are reloaded. It never blocks.
 func (s *Scheduler) Wake(ids ...JobID) {
 	s.mu.Lock()
-	s.all = s.all || len(ids) == 0
+	s.reloadAll = s.reloadAll || len(ids) == 0
 	for _, id := range ids {
 		s.dirty[id] = true
 	}
@@ -112,7 +114,7 @@ func (s *Scheduler) Wake(ids ...JobID) {
 	}
 }
 
-// Status returns the state of s. It does not wait for a pass.
+// Status returns the state of s after the last tick. It does not wait for a tick.
 func (s *Scheduler) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +124,7 @@ func (s *Scheduler) Status() Status {
 	return st
 }
 
-// Run hands out due slots until ctx ends. What cannot be written is tried again
-// at the next tick.
+// Run starts due runs until ctx ends. Failed writes are retried at the next tick.
 func (s *Scheduler) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -134,31 +135,31 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case <-timer.C:
 		case <-s.wake:
 		}
-		timer.Reset(s.once(ctx))
+		timer.Reset(s.tick(ctx))
 	}
 }
 
-// once makes a pass, and says how long nothing is due then.
-func (s *Scheduler) once(ctx context.Context) time.Duration {
+// tick processes everything that is due, and returns the time until the next tick.
+func (s *Scheduler) tick(ctx context.Context) time.Duration {
 	s.mu.Lock()
 	s.lastTick = time.Now()
 	s.mu.Unlock()
 	now := s.opts.Clock().Round(0)
-	err := s.pass(ctx, now)
+	err := s.processDue(ctx, now)
 	if err != nil && ctx.Err() == nil {
-		s.opts.Log.Error("scheduled prompts wait", zap.Error(err))
+		s.opts.Log.Error("cannot process due jobs", zap.Error(err))
 	}
-	s.tell(now, err)
-	next := s.due.next()
-	if err != nil || next.IsZero() || !next.After(now) { // what is due still waits for another to end
+	s.updateStatus(now, err)
+	next := s.due.nextAt()
+	if err != nil || next.IsZero() || !next.After(now) { // due jobs wait for runs to end
 		return s.opts.Tick
 	}
 	return min(s.opts.Tick, max(next.Sub(s.opts.Clock().Round(0)), 0))
 }
 
-// tell keeps what Status says.
-func (s *Scheduler) tell(now time.Time, err error) {
-	st := Status{Running: s.running, Next: s.due.next(), NextJob: s.due.nextJob()}
+// updateStatus stores the result of Status.
+func (s *Scheduler) updateStatus(now time.Time, err error) {
+	st := Status{Running: s.running, Next: s.due.nextAt(), NextJob: s.due.nextJob()}
 	for _, p := range s.jobs {
 		if p.job.Active() {
 			st.Jobs++
@@ -175,52 +176,52 @@ func (s *Scheduler) tell(now time.Time, err error) {
 	s.mu.Unlock()
 }
 
-// pass decides all that is due at now.
-func (s *Scheduler) pass(ctx context.Context, now time.Time) error {
-	switch gap := now.Sub(s.passed); {
-	case s.passed.IsZero() || gap > s.opts.Grace: // nothing ran, or the clock jumped
-		s.up = now
-	case gap < 0: // what was decided ahead of now is to be looked at again
-		s.up = now
+// processDue decides all occurrences that are due at now.
+func (s *Scheduler) processDue(ctx context.Context, now time.Time) error {
+	switch gap := now.Sub(s.lastPass); {
+	case s.lastPass.IsZero() || gap > s.opts.Grace: // nothing ran, or the clock jumped
+		s.upSince = now
+	case gap < 0: // the clock was set back; reload to reset RecordedUntil
+		s.upSince = now
 		s.mu.Lock()
-		s.all = true
+		s.reloadAll = true
 		s.mu.Unlock()
 	}
 	if err := s.load(ctx, now); err != nil {
 		return err
 	}
-	var held []*plannedJob // they wait for their own run to end
+	var held []*plannedJob // jobs waiting for their own run to end
 	defer func() {
 		for _, p := range held {
 			s.due.put(p)
 		}
 	}()
-	for s.due.ready(now) && s.room() > 0 {
-		waits, err := s.round(ctx, now)
+	for s.due.hasDue(now) && s.capacity() > 0 {
+		waits, err := s.processBatch(ctx, now)
 		held = append(held, waits...)
 		if err != nil {
 			return err
 		}
 	}
-	s.passed = now
+	s.lastPass = now
 	return nil
 }
 
-// room is how many runs may begin.
-func (s *Scheduler) room() int {
+// capacity returns the number of runs that may start.
+func (s *Scheduler) capacity() int {
 	if s.opts.Parallel <= 0 {
-		return batch
+		return maxBatch
 	}
 	return s.opts.Parallel - s.running
 }
 
-// round decides what some jobs have due. It returns those of them that cannot go
-// on before their run ends; the others are in the agenda again.
-func (s *Scheduler) round(ctx context.Context, now time.Time) (held []*plannedJob, err error) {
+// processBatch decides the due occurrences of some jobs. It returns the jobs that must
+// wait for their run to end; the others are back in the due queue.
+func (s *Scheduler) processBatch(ctx context.Context, now time.Time) (held []*plannedJob, err error) {
 	var taken, moved []*plannedJob
 	var decided []Occurrence
 	var runs []DueRun
-	for len(taken) < batch && len(decided) < batch && len(runs) < s.room() {
+	for len(taken) < maxBatch && len(decided) < maxBatch && len(runs) < s.capacity() {
 		p := s.due.pop(now)
 		if p == nil {
 			break
@@ -237,63 +238,63 @@ func (s *Scheduler) round(ctx context.Context, now time.Time) (held []*plannedJo
 			held = append(held, p)
 		}
 	}
-	changed, err := s.write(ctx, decided, runs)
+	changed, err := s.recordAndStart(ctx, decided, runs)
 	if err != nil {
 		return taken, err
 	}
 	for i, p := range moved {
 		id := p.job.ID
-		if err := s.read(ctx, id, now); err != nil {
+		if err := s.reloadJob(ctx, id, now); err != nil {
 			return append(held, moved[i:]...), err
 		}
-		if p := s.jobs[id]; p != nil && changed[id] { // the next pass tries again
-			s.due.drop(p)
+		if p := s.jobs[id]; p != nil && changed[id] { // retried at the next tick
+			s.due.remove(p)
 			held = append(held, p)
 		}
 	}
 	return held, nil
 }
 
-// write records decided and begins runs. It returns the jobs that were not what
-// they had been.
-func (s *Scheduler) write(ctx context.Context, decided []Occurrence, runs []DueRun) (changed map[JobID]bool, err error) {
-	if err := s.decide(ctx, decided); err != nil || len(runs) == 0 {
+// recordAndStart records decided and starts runs. It returns the jobs that have changed
+// in the meantime, whose runs were not started.
+func (s *Scheduler) recordAndStart(ctx context.Context, decided []Occurrence, runs []DueRun) (changed map[JobID]bool, err error) {
+	if err := s.recordNotRun(ctx, decided); err != nil || len(runs) == 0 {
 		return nil, err
 	}
-	fired, err := s.runner.Start(ctx, runs)
-	if err == nil && len(fired) != len(runs) {
-		err = fmt.Errorf("%d answers for %d runs", len(fired), len(runs))
+	results, err := s.runner.Start(ctx, runs)
+	if err == nil && len(results) != len(runs) {
+		err = fmt.Errorf("got %d results for %d runs", len(results), len(runs))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("begin runs: %w", err)
+		return nil, fmt.Errorf("start runs: %w", err)
 	}
 	changed = make(map[JobID]bool)
-	var refused []Occurrence
-	for i, f := range fired {
-		switch f.Status {
+	var notAllowed []Occurrence
+	for i, r := range results {
+		switch r.Status {
 		case NotAllowed:
-			refused = append(refused, Occurrence{OccurrenceID: runs[i].Occurrence, State: Skipped, Reason: f.Reason, Manual: runs[i].Manual})
+			notAllowed = append(notAllowed, Occurrence{OccurrenceID: runs[i].Occurrence, State: Skipped, Reason: r.Reason, Manual: runs[i].Manual})
 		case JobChanged:
 			changed[runs[i].Job.ID] = true
 		case Started, AlreadyRecorded:
 		}
 	}
-	return changed, s.decide(ctx, refused)
+	return changed, s.recordNotRun(ctx, notAllowed)
 }
 
-func (s *Scheduler) decide(ctx context.Context, slots []Occurrence) error {
-	if len(slots) == 0 {
+func (s *Scheduler) recordNotRun(ctx context.Context, list []Occurrence) error {
+	if len(list) == 0 {
 		return nil
 	}
-	if err := s.store.RecordNotRun(ctx, slots); err != nil {
-		return fmt.Errorf("record slots: %w", err)
+	if err := s.store.RecordNotRun(ctx, list); err != nil {
+		return fmt.Errorf("record occurrences: %w", err)
 	}
 	if s.opts.OnNotRun != nil {
-		s.opts.OnNotRun(slots)
+		s.opts.OnNotRun(list)
 	}
-	for _, sl := range slots {
-		s.opts.Log.Warn("a scheduled prompt does not run", zap.String("job", string(sl.Job)), zap.Time("slot", sl.DueAt),
-			zap.String("state", string(sl.State)), zap.String("why", sl.Reason), zap.Int("slots", max(sl.Count, 1)))
+	for _, o := range list {
+		s.opts.Log.Warn("occurrence does not run", zap.String("job", string(o.Job)), zap.Time("due_at", o.DueAt),
+			zap.String("state", string(o.State)), zap.String("reason", o.Reason), zap.Int("count", max(o.Count, 1)))
 	}
 	return nil
 }

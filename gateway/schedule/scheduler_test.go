@@ -124,7 +124,7 @@ func TestRepeatsPausesAndRunsThatAreAskedFor(t *testing.T) {
 		_, err = d.book.Run(ctx, me, "look at bb", "call 1")
 		ok(t, err)
 		d.wait(time.Minute)
-		_, err = d.book.Run(ctx, me, "bb", "call 1") // the same again
+		_, err = d.book.Run(ctx, me, "bb", "call 1") // repeated request
 		ok(t, err)
 		d.wait(119 * time.Minute)
 		_, err = d.book.Resume(ctx, me, "bb")
@@ -199,7 +199,7 @@ func TestWhatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	})
 }
 
-// stuck is a Runner that does not come back.
+// stuck is a Runner whose Start does not return.
 type stuck struct{ until chan struct{} }
 
 func (s stuck) Start(context.Context, []schedule.DueRun) ([]schedule.StartResult, error) {

@@ -15,13 +15,13 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// A reaper ends a daemon before or after one of its writes, as a kill would: what
-// is in the file then is what the next one finds.
+// A reaper ends a daemon before or after one of its writes, as a kill would: the next
+// daemon finds the file as it is then.
 type reaper struct {
 	port
 	path string
 
-	mu    sync.Mutex // held during each write, so that the copy is of one moment
+	mu    sync.Mutex // held during each write, so that the copy is consistent
 	n, at int
 	dead  bool
 	where string
@@ -87,9 +87,9 @@ func (r *reaper) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) 
 	return r.pass("commit", func() error { return r.port.CommitTurn(ctx, c, m) })
 }
 
-// TestADeathAtEachWriteOfASlot kills the daemon before and after each write of a
-// few hours, and looks at what the next one makes of it: each slot that was due
-// has exactly one record, and no run was ended twice.
+// TestADeathAtEachWriteOfASlot kills the daemon before and after each write of a few
+// hours and checks the state after the next one has run: each due occurrence has
+// exactly one record, and no run was ended twice.
 func TestADeathAtEachWriteOfASlot(t *testing.T) {
 	points := 0
 	for at := 1; ; at++ {
@@ -106,10 +106,10 @@ func TestADeathAtEachWriteOfASlot(t *testing.T) {
 	t.Logf("%d deaths", points)
 }
 
-// dieAt plays the scenario with a death at one point, and reports whether it ended
-// before that.
+// dieAt runs the scenario with a kill at one point, and reports whether the scenario
+// ended before that point.
 func dieAt(d *daemon, at int) (lived bool) {
-	d.takes = 75 * time.Minute // the run of an hourly job laps its next slot
+	d.takes = 75 * time.Minute // the run of an hourly job overlaps its next occurrence
 	d.create("aa", "every 1h")
 	d.create("bb", "in 1h")
 	d.create("cc", "30 1-3 * * *")
@@ -126,7 +126,7 @@ func dieAt(d *daemon, at int) (lived bool) {
 	<-time.After(2 * time.Minute)
 	d.open()
 	d.start()
-	d.wait(4 * time.Hour) // all that was begun ends
+	d.wait(4 * time.Hour) // all started runs end
 	slots, err := d.store.Occurrences(context.Background(), "", 1000)
 	ok(d.t, err)
 	records := map[schedule.OccurrenceID]int{}

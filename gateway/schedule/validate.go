@@ -15,65 +15,67 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// Validator are what Validate judges by. The zero Rules lets pass what is well-formed.
+// A Validator validates jobs. The zero Validator accepts everything that is
+// well-formed.
 type Validator struct {
-	// Zone is the zone of schedules that name none; "" is UTC.
+	// Zone is the zone of schedules without one; "" is UTC.
 	Zone string
-	// Scan returns what in a prompt looks like an attack, in words; "" if nothing
-	// does. skills: the job loads skills.
+	// Scan describes what in a prompt looks like prompt injection; "": nothing. skills
+	// reports whether the job loads skills. nil: prompts are not scanned.
 	Scan func(prompt string, skills bool) string
-	// Target says what is wrong with a target that is well-formed, nil if answers
-	// can be delivered to it.
+	// Target checks a well-formed target: nil if answers can be delivered to it, else
+	// an error for the user. A nil func accepts all targets.
 	Target func(target string) error
-	// Skill reports whether there is a skill of that name; nil: all names pass.
+	// Skill reports whether a skill exists; nil: all names are accepted.
 	Skill func(name string) bool
 }
 
-// The limits of a job.
+// Limits of the fields of a job.
 const (
-	maxName    = 80
-	maxPrompt  = 16_000 // characters
-	maxList    = 20     // skills, targets, jobs
-	maxWord    = 200    // characters of any other text
-	maxRepeat  = 1_000_000
-	defaultCut = 50 // characters of a prompt that make a name
+	maxName        = 80
+	maxPrompt      = 16_000 // characters
+	maxList        = 20     // skills, targets, jobs
+	maxWord        = 200    // characters of any other text
+	maxRepeat      = 1_000_000
+	maxDefaultName = 50 // characters of a name derived from the prompt
 )
 
-// ErrInvalid is wrapped by every error about a job that cannot be: its text
-// tells the person what to change.
-var ErrInvalid = errors.New("schedule: not a valid job")
+// ErrInvalid is wrapped by every error about an invalid job or request. The error
+// text says what the user has to change.
+var ErrInvalid = errors.New("schedule: invalid job")
 
-// A wrong says in words what is wrong with a job.
-type wrong struct{ error }
+// An invalidError is an ErrInvalid with the text of the wrapped error.
+type invalidError struct{ error }
 
-func (w *wrong) Is(target error) bool { return target == ErrInvalid }
-func (w *wrong) Unwrap() error        { return w.error }
+func (w *invalidError) Is(target error) bool { return target == ErrInvalid }
+func (w *invalidError) Unwrap() error        { return w.error }
 
-// invalid is words.Errorf, of a job.
-func invalid(english string, args ...any) error { return &wrong{i18n.Errorf(english, args...)} }
+// invalid is i18n.Errorf with an error that is ErrInvalid.
+func invalid(english string, args ...any) error { return &invalidError{i18n.Errorf(english, args...)} }
 
-// Validate checks j, which is to be kept at now. All that is wrong with it is in
-// the error, which is ErrInvalid. It does not look at By, Origin and State.
+// Validate checks j, which is to be stored at now. The error is ErrInvalid and joins
+// all problems. Creator and Origin are not checked, and State only together with the
+// schedule.
 func (r Validator) Validate(j Job, now time.Time) error {
 	var problems []error
-	note := func(err error) {
+	add := func(err error) {
 		if err != nil {
 			problems = append(problems, err)
 		}
 	}
-	note(checkID(j.ID))
-	note(line("name", j.Name, maxName, true))
-	note(line("model", j.Model, maxWord, false))
-	note(line("provider", j.Provider, maxWord, false))
-	note(r.prompt(j))
-	note(checkSchedule(j, now))
-	note(script(j))
-	note(r.lists(j))
+	add(checkID(j.ID))
+	add(checkLine("name", j.Name, maxName, true))
+	add(checkLine("model", j.Model, maxWord, false))
+	add(checkLine("provider", j.Provider, maxWord, false))
+	add(r.checkPrompt(j))
+	add(checkSchedule(j, now))
+	add(checkScript(j))
+	add(r.checkLists(j))
 	if j.Workdir != "" && !filepath.IsAbs(j.Workdir) {
-		note(invalid("the workdir %q is not a whole path; begin it with /", j.Workdir))
+		add(invalid("the workdir %q is not a whole path; begin it with /", j.Workdir))
 	}
 	if j.Repeat < 0 || j.Repeat > maxRepeat {
-		note(invalid("repeat is %d; it must be from 1 to %d, or 0 for no end", j.Repeat, maxRepeat))
+		add(invalid("repeat is %d; it must be from 1 to %d, or 0 for no end", j.Repeat, maxRepeat))
 	}
 	return errors.Join(problems...)
 }
@@ -87,20 +89,20 @@ func checkID(id JobID) error {
 	return nil
 }
 
-// line checks a text of one line.
-func line(what, s string, most int, needed bool) error {
+// checkLine checks a text of one line with at most limit characters.
+func checkLine(what, s string, limit int, required bool) error {
 	switch {
-	case s == "" && needed:
+	case s == "" && required:
 		return invalid("the %s is missing", what)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
 		return invalid("the %s must be one line of text", what)
-	case utf8.RuneCountInString(s) > most:
-		return invalid("the %s is longer than %d characters", what, most)
+	case utf8.RuneCountInString(s) > limit:
+		return invalid("the %s is longer than %d characters", what, limit)
 	}
 	return nil
 }
 
-func (r Validator) prompt(j Job) error {
+func (r Validator) checkPrompt(j Job) error {
 	switch {
 	case !utf8.ValidString(j.Prompt) || strings.ContainsRune(j.Prompt, 0):
 		return invalid("the prompt is not text")
@@ -120,7 +122,7 @@ func (r Validator) prompt(j Job) error {
 func checkSchedule(j Job, now time.Time) error {
 	p, err := j.Schedule.Plan()
 	if err != nil {
-		return &wrong{err}
+		return &invalidError{err}
 	}
 	after := j.State.RecordedUntil
 	if after.IsZero() {
@@ -132,27 +134,27 @@ func checkSchedule(j Job, now time.Time) error {
 	return nil
 }
 
-func script(j Job) error {
+func checkScript(j Job) error {
 	switch clean := path.Clean(strings.ReplaceAll(j.Script, `\`, "/")); {
 	case j.Script == "" && j.ScriptOnly:
 		return invalid("no_agent needs a script")
 	case j.Script == "":
 		return nil
-	case line("script", j.Script, maxWord, false) != nil:
-		return line("script", j.Script, maxWord, false)
+	case checkLine("script", j.Script, maxWord, false) != nil:
+		return checkLine("script", j.Script, maxWord, false)
 	case path.IsAbs(clean) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(clean, ':') || !filepath.IsLocal(filepath.FromSlash(clean)):
 		return invalid("the script %q must be a file inside the folder scripts of the home, named relative to it", j.Script)
 	}
 	return nil
 }
 
-func (r Validator) lists(j Job) error {
+func (r Validator) checkLists(j Job) error {
 	var problems []error
 	if len(j.Skills) > maxList || len(j.Deliver) > maxList || len(j.Context) > maxList {
 		return invalid("a job has at most %d skills, targets and jobs that it follows", maxList)
 	}
 	for _, s := range j.Skills {
-		if err := line("name of a skill", s, maxWord, true); err != nil {
+		if err := checkLine("name of a skill", s, maxWord, true); err != nil {
 			problems = append(problems, err)
 		} else if r.Skill != nil && !r.Skill(s) {
 			problems = append(problems, invalid("there is no skill %q", s))
@@ -162,7 +164,7 @@ func (r Validator) lists(j Job) error {
 		problems = append(problems, invalid(`there is no target; "local" delivers nowhere and only keeps the output`))
 	}
 	for _, t := range j.Deliver {
-		if err := r.target(t, j.Origin); err != nil {
+		if err := r.checkTarget(t, j.Origin); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -174,8 +176,8 @@ func (r Validator) lists(j Job) error {
 	return errors.Join(problems...)
 }
 
-// target checks one target.
-func (r Validator) target(t string, origin chat.Address) error {
+// checkTarget checks one delivery target.
+func (r Validator) checkTarget(t string, origin chat.Address) error {
 	platform, rest, more := strings.Cut(t, ":")
 	known := []chat.Platform{chat.Telegram, chat.Discord, chat.Slack, chat.Console}
 	switch {
@@ -185,8 +187,8 @@ func (r Validator) target(t string, origin chat.Address) error {
 		return invalid(`the target "origin" is where a job is made in a chat, and this one is not; name a platform or a chat, or "local"`)
 	case t == "origin":
 		return nil
-	case line("target", t, maxWord, true) != nil:
-		return line("target", t, maxWord, true)
+	case checkLine("target", t, maxWord, true) != nil:
+		return checkLine("target", t, maxWord, true)
 	case !slices.Contains(known, chat.Platform(platform)) || more && strings.Trim(rest, ":") == "":
 		return invalid(`there is no target %q; targets are "origin", "local", a platform such as "telegram", or "telegram:<chat>" and "telegram:<chat>:<thread>"`, t)
 	case r.Target == nil:
@@ -198,7 +200,8 @@ func (r Validator) target(t string, origin chat.Address) error {
 	return nil
 }
 
-// nameFor makes a name of what a job does.
+// nameFor returns a name for a job without one: the beginning of its prompt, or its
+// first skill or script.
 func nameFor(j Job) string {
 	text := j.Prompt
 	if strings.TrimSpace(text) == "" && len(j.Skills) > 0 {
@@ -210,8 +213,8 @@ func nameFor(j Job) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
 	}), " ")
-	if r := []rune(text); len(r) > defaultCut {
-		text = strings.TrimSpace(string(r[:defaultCut-1])) + "…"
+	if r := []rune(text); len(r) > maxDefaultName {
+		text = strings.TrimSpace(string(r[:maxDefaultName-1])) + "…"
 	}
 	return text
 }

@@ -20,8 +20,8 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A daemon is a scheduler on a real store, and a gateway that only counts: it
-// accepts runs and ends them after a while.
+// A daemon is a Scheduler on a real store with a simulated gateway that accepts runs,
+// counts them and ends them after a while.
 type daemon struct {
 	t     *testing.T
 	path  string
@@ -32,15 +32,15 @@ type daemon struct {
 	stop  func()
 
 	takes time.Duration // how long a run takes
-	port  port          // what scheduler and gateway write to; the store, or something that dies
+	port  port          // what scheduler and gateway write to: the store, or one that simulates a kill
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	began map[string]int
-	full  error // what Fire fails with
+	full  error // the error of Start
 	never map[schedule.JobID]string
 }
 
-// port is what scheduler and gateway need of the store.
+// port lists what scheduler and gateway need from the store.
 type port interface {
 	schedule.Store
 	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
@@ -49,7 +49,7 @@ type port interface {
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
 }
 
-// whole is a store as port.
+// whole adapts a store to port.
 type whole struct{ *bolt.Store }
 
 func (w whole) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error {
@@ -57,8 +57,8 @@ func (w whole) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) er
 	return err
 }
 
-// memory is a directory that costs no syncs, if there is such a thing here: the
-// deaths of these tests are those of processes.
+// memory returns a directory in memory if the machine has one: these tests simulate
+// process kills, which do not need syncs.
 func memory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
 	if err != nil {
@@ -68,7 +68,8 @@ func memory(t *testing.T) string {
 	return dir
 }
 
-// inBubble runs f with a daemon that is not started, at 2000-01-01 00:00 UTC.
+// inBubble runs f in a synctest bubble with a daemon that is not started yet. The time
+// is 2000-01-01 00:00 UTC.
 func inBubble(t *testing.T, f func(d *daemon)) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func (d *daemon) open() {
 	})
 }
 
-// start runs the scheduler, and goes on with runs that were cut short.
+// start runs the scheduler and continues interrupted runs.
 func (d *daemon) start() {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +114,7 @@ func (d *daemon) start() {
 	d.mu.Unlock()
 }
 
-// restart is a crash: what is claimed is not ended.
+// restart simulates a crash: claimed entries are not ended.
 func (d *daemon) restart(down time.Duration) {
 	d.t.Helper()
 	d.stop()
@@ -123,7 +124,7 @@ func (d *daemon) restart(down time.Duration) {
 	d.start()
 }
 
-// Start accepts runs as the gateway does.
+// Start accepts runs like the gateway.
 func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	d.mu.Lock()
 	full, never := d.full, d.never
@@ -159,7 +160,7 @@ func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.
 	return fired, nil
 }
 
-// work claims what waits in a lane, takes a while, and commits.
+// work claims the entries of a lane, waits, and commits.
 func (d *daemon) work(ctx context.Context, l inbox.Lane) {
 	c, err := d.port.Claim(ctx, l, 0)
 	if err != nil || c.Turn == "" {
@@ -191,8 +192,8 @@ func (d *daemon) create(id schedule.JobID, text string, change ...func(*schedule
 	return v
 }
 
-// history is the slots of a job, oldest first, with times as they differ from
-// the start of the bubble.
+// history returns the occurrences of a job, oldest first, with times relative to the
+// start of the bubble.
 func (d *daemon) history(id schedule.JobID) string {
 	d.t.Helper()
 	slots, err := d.store.Occurrences(context.Background(), id, 1000)
@@ -221,7 +222,7 @@ func (d *daemon) wait(span time.Duration) {
 	synctest.Wait()
 }
 
-// counter is a Runner that accepts, and closes done when all are in.
+// counter is a Runner that accepts all runs and closes done after the last one.
 type counter struct {
 	store *bolt.Store
 	left  int
@@ -247,8 +248,8 @@ func (c *counter) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule
 	return fired, err
 }
 
-// accepts accepts messages of chats until end, and returns how long 95 of 100
-// waited at most.
+// accepts accepts messages of chats until end and returns the 95th percentile of their
+// waiting time.
 func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time) time.Duration {
 	b.Helper()
 	var took []time.Duration
