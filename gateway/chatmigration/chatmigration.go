@@ -1,6 +1,6 @@
-// Package chatmigration remembers which chats have got a new id, so that what people
-// have written down by the old one goes on naming them: allowlists, prompts,
-// home channels, targets.
+// Package chatmigration stores which chats have got a new ID, so that configuration
+// that names the old ID still applies: allowlists, prompts, home channels, targets. A
+// Registry translates addresses; it does not move stored data.
 package chatmigration
 
 import (
@@ -12,92 +12,95 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Store keep small values over restarts.
+// A Store stores small values persistently.
 type Store interface {
-	// Value returns the value kept under key, nil if there is none.
+	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
+	// SetValue stores a value under key.
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// key is where the moves are kept.
-const key = "moves"
+// valueKey is the key under which the migrations are stored.
+const valueKey = "moves"
 
-// maxCount bounds how many moves are remembered; the oldest are forgotten.
-const maxCount = 1000
+// maxMigrations is the maximum number of stored migrations; the oldest are dropped.
+const maxMigrations = 1000
 
-// A move is one chat that has got a new id.
-type move struct {
+// A migration is the change of one chat's ID.
+type migration struct {
 	From chat.Address `json:"from"`
 	To   chat.Address `json:"to"`
 }
 
-// A Registry holds the moves. Its methods may be called from any goroutine; a nil
-// Book holds none.
+// A Registry holds the migrations. Its methods may be called from any goroutine; a nil
+// Registry is empty.
 type Registry struct {
 	store Store
 	mu    sync.RWMutex // guards list
-	list  []move       // oldest first
+	list  []migration  // oldest first
 }
 
-// Open reads the book that store keeps.
+// Open returns the Registry with the migrations in store.
 func Open(ctx context.Context, store Store) (*Registry, error) {
 	b := &Registry{store: store}
-	raw, err := store.Value(ctx, key)
+	raw, err := store.Value(ctx, valueKey)
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &b.list)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chats that have moved: %w", err)
+		return nil, fmt.Errorf("load chat migrations: %w", err)
 	}
 	return b, nil
 }
 
-// Add notes that the chat of from is the chat of to now. It returns once that is
-// kept. To be told twice is to be told once.
+// Add records that the chat of from now has the address to. It returns when that is
+// stored. Adding the same migration again has no effect, and neither has adding to a
+// nil Registry.
 func (b *Registry) Add(ctx context.Context, from, to chat.Address) error {
 	if b == nil || from.WithoutThread() == to.WithoutThread() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]move, 0, len(b.list)+1)
+	list := make([]migration, 0, len(b.list)+1)
 	for _, m := range b.list {
 		switch {
 		case m.From.WithoutThread() == from.WithoutThread() && m.To.WithoutThread() == to.WithoutThread():
 			return nil
-		case m.From.WithoutThread() == from.WithoutThread(), m.From.WithoutThread() == to.WithoutThread(): // a chat that comes back has not left
+		case m.From.WithoutThread() == from.WithoutThread(), m.From.WithoutThread() == to.WithoutThread(): // drop older migrations of from, and those away from to
 		default:
 			list = append(list, m)
 		}
 	}
-	list = append(list, move{place(from), place(to)})
-	list = list[max(0, len(list)-maxCount):]
+	list = append(list, migration{withoutThread(from), withoutThread(to)})
+	list = list[max(0, len(list)-maxMigrations):]
 	raw, err := json.Marshal(list)
 	if err == nil {
-		err = b.store.SetValue(ctx, key, raw)
+		err = b.store.SetValue(ctx, valueKey, raw)
 	}
 	if err != nil {
-		return fmt.Errorf("keep that a chat has moved: %w", err)
+		return fmt.Errorf("store chat migration: %w", err)
 	}
 	b.list = list
 	return nil
 }
 
-// place is the chat of an address, without the thread.
-func place(at chat.Address) chat.Address {
+// withoutThread returns the address of the chat; unlike Address.WithoutThread it keeps
+// the kind.
+func withoutThread(at chat.Address) chat.Address {
 	at.Thread = ""
 	return at
 }
 
-// Current returns the address that at has become.
+// Current returns the present address of the chat and thread of at.
 func (b *Registry) Current(at chat.Address) chat.Address {
 	if b == nil {
 		return at
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for range b.list { // each move leads on once
-		i := b.leaving(at.WithoutThread())
+	for range b.list { // follow each migration at most once
+		i := b.indexFrom(at.WithoutThread())
 		if i < 0 {
 			break
 		}
@@ -110,26 +113,26 @@ func (b *Registry) Current(at chat.Address) chat.Address {
 	return at
 }
 
-func (b *Registry) leaving(room chat.Address) int {
+func (b *Registry) indexFrom(from chat.Address) int {
 	for i, m := range b.list {
-		if m.From.WithoutThread() == room {
+		if m.From.WithoutThread() == from {
 			return i
 		}
 	}
 	return -1
 }
 
-// Previous returns the ids that the chat of at had before, the newest first.
+// Previous returns the earlier IDs of the chat of at, the newest first.
 func (b *Registry) Previous(at chat.Address) (ids []string) {
 	if b == nil {
 		return nil
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	room := at.WithoutThread()
-	for i := len(b.list) - 1; i >= 0; i-- { // who came last has left first
-		if m := b.list[i]; m.To.WithoutThread() == room {
-			ids, room = append(ids, m.From.Chat), m.From.WithoutThread()
+	current := at.WithoutThread()
+	for i := len(b.list) - 1; i >= 0; i-- { // newest migration first
+		if m := b.list[i]; m.To.WithoutThread() == current {
+			ids, current = append(ids, m.From.Chat), m.From.WithoutThread()
 		}
 	}
 	return ids

@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/chatmigration"
 )
 
-// values is a store of small values.
+// values is a Store in memory.
 type values struct {
 	kept   map[string][]byte
 	refuse error

@@ -1,9 +1,10 @@
-// Package erase deletes conversations wherever something of them is kept:
+// Package erase deletes conversations everywhere they are stored:
 //
-//	store ─► memory ─► search index ─► files of people
+//	store ─► memory cache ─► search index ─► media files
 //
-// The store comes first: what it has deleted is deleted, whatever becomes of the
-// rest. An index that was not reached is put right when the daemon starts.
+// The store comes first: once it has deleted a session the deletion counts, even if a
+// later step fails. A search index that could not be updated is corrected when the
+// daemon starts. An Eraser may be used from any goroutine.
 package erase
 
 import (
@@ -18,116 +19,119 @@ import (
 
 // A Store deletes sessions.
 type Store interface {
+	// DeleteSession deletes a session. It returns session.ErrNotFound or
+	// session.ErrBusy if that is not possible.
 	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
-	// Expired returns the sessions that were used last before a time, the oldest
+	// Expired returns the sessions that were last used before a time, the oldest
 	// first, at most max (0: all).
 	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
 }
 
-// An Index finds what was said in sessions, until it is told to forget one.
+// An Index is the search index, from which sessions can be deleted.
 type Index interface {
+	// Forget deletes a session from the index.
 	Forget(ctx context.Context, id session.ID) error
 }
 
-// A Media has the files that people have sent, in one directory.
+// A Media holds the attachments of messages in one directory.
 type Media interface {
 	Dir() string
 	Remove(path string) error
 }
 
-// Options are the ports of an Eraser. Only Store is needed.
+// Options are the dependencies of an Eraser. All but Store may be nil.
 type Options struct {
 	Store Store
 	Index Index
 	Media Media
-	// Cached is told of a session that nobody may keep in memory any more.
+	// Cached is called with a deleted session, to drop it from memory.
 	Cached func(session.ID)
 }
 
-// An Eraser deletes conversations. Its methods may be called from any goroutine.
-type Eraser struct{ o Options }
+// An Eraser deletes conversations.
+type Eraser struct{ opts Options }
 
-// New returns an Eraser.
-func New(o Options) *Eraser { return &Eraser{o} }
+// New returns an Eraser for the given stores.
+func New(opts Options) *Eraser { return &Eraser{opts} }
 
-// Session deletes one session. Its error is that of the store, with nothing
-// deleted; or it says what of a session that the store has deleted could not be
-// deleted elsewhere, and is a *LeftError then.
+// Session deletes one session. An error is either that of the store, and nothing is
+// deleted, or a *PartialError: the store has deleted the session, and another step
+// failed.
 func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, error) {
-	gone, err := e.o.Store.DeleteSession(ctx, id)
-	if err != nil && gone.ID == "" {
-		return gone, err
+	deleted, err := e.opts.Store.DeleteSession(ctx, id)
+	if err != nil && deleted.ID == "" {
+		return deleted, err
 	}
-	if left := errors.Join(err, e.rest(ctx, gone)); left != nil {
-		return gone, &PartialError{id, left}
+	if err := errors.Join(err, e.deleteElsewhere(ctx, deleted)); err != nil {
+		return deleted, &PartialError{id, err}
 	}
-	return gone, nil
+	return deleted, nil
 }
 
-// DeleteDerived deletes what a session that was deleted from the store has left elsewhere.
-// Its error is a *LeftError.
-func (e *Eraser) DeleteDerived(ctx context.Context, gone session.Deleted) error {
-	if err := e.rest(ctx, gone); err != nil {
-		return &PartialError{gone.ID, err}
+// DeleteDerived deletes from memory, index and media what belongs to a session that was
+// deleted from the store. An error is a *PartialError.
+func (e *Eraser) DeleteDerived(ctx context.Context, deleted session.Deleted) error {
+	if err := e.deleteElsewhere(ctx, deleted); err != nil {
+		return &PartialError{deleted.ID, err}
 	}
 	return nil
 }
 
-func (e *Eraser) rest(ctx context.Context, gone session.Deleted) error {
-	ctx = context.WithoutCancel(ctx) // there is no way back
+func (e *Eraser) deleteElsewhere(ctx context.Context, deleted session.Deleted) error {
+	ctx = context.WithoutCancel(ctx) // the deletion has begun and must be completed
 	var errs []error
-	if e.o.Cached != nil {
-		e.o.Cached(gone.ID)
+	if e.opts.Cached != nil {
+		e.opts.Cached(deleted.ID)
 	}
-	if e.o.Index != nil {
-		errs = append(errs, e.o.Index.Forget(ctx, gone.ID))
+	if e.opts.Index != nil {
+		errs = append(errs, e.opts.Index.Forget(ctx, deleted.ID))
 	}
-	if e.o.Media != nil {
-		for _, name := range gone.Files {
-			errs = append(errs, e.o.Media.Remove(filepath.Join(e.o.Media.Dir(), name)))
+	if e.opts.Media != nil {
+		for _, name := range deleted.Files {
+			errs = append(errs, e.opts.Media.Remove(filepath.Join(e.opts.Media.Dir(), name)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// chunk is how many sessions are looked for at once.
-const chunk = 100
+// expireBatch is the number of sessions listed at once.
+const expireBatch = 100
 
-// Expired deletes the sessions that were used last before a time, and returns
-// them. Those in which a turn is under way stay. It goes on after a *LeftError,
-// and ends with the first other error or with ctx.
+// Expired deletes the sessions that were last used before a time, and returns their
+// IDs. Sessions with a running turn are not deleted. It continues after a
+// *PartialError and stops at any other error or when ctx ends.
 func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, error) {
 	var all []session.ID
-	var left []error
-	for most := chunk; ; most += chunk {
-		ids, err := e.o.Store.Expired(ctx, before, most)
+	var partial []error
+	for limit := expireBatch; ; limit += expireBatch {
+		ids, err := e.opts.Store.Expired(ctx, before, limit)
 		if err != nil {
-			return all, errors.Join(append(left, err)...)
+			return all, errors.Join(append(partial, err)...)
 		}
-		gone := 0
+		deleted := 0
 		for _, id := range ids {
 			_, err := e.Session(ctx, id)
-			var rest *PartialError
+			var partialErr *PartialError
 			switch {
 			case errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrNotFound):
 				continue
-			case errors.As(err, &rest):
-				left = append(left, err)
+			case errors.As(err, &partialErr):
+				partial = append(partial, err)
 			case err != nil:
-				return all, errors.Join(append(left, err)...)
+				return all, errors.Join(append(partial, err)...)
 			}
-			gone++
+			deleted++
 			all = append(all, id)
 		}
-		if len(ids) < most {
-			return all, errors.Join(left...)
+		if len(ids) < limit {
+			return all, errors.Join(partial...)
 		}
-		most -= gone // those that stay are found again
+		limit -= deleted // the store lists the remaining ones again
 	}
 }
 
-// A PartialError says that the store has deleted a session, and that something of it
-// is left elsewhere.
+// A PartialError is returned when the store has deleted a session, but deleting it from
+// memory, index or media failed.
 type PartialError struct {
 	ID  session.ID
 	Err error

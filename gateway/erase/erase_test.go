@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const canary = "zyzzyvacanary"
 
-// A home has a store, an index and files as the daemon has them.
+// A home has a store, an index and media files like the daemon.
 type home struct {
 	*testing.T
 	dir    string
@@ -64,7 +64,7 @@ func (h *home) ok(err error) {
 	}
 }
 
-// file saves a file that says text.
+// file saves a file that contains text.
 func (h *home) file(text string) chat.File {
 	h.Helper()
 	f, err := h.media.Save(h.Context(), func(_ context.Context, w io.Writer) error {
@@ -75,7 +75,7 @@ func (h *home) file(text string) chat.File {
 	return f
 }
 
-// tell has one turn in a session: a message with a file that is read out in it.
+// tell adds a session with one turn: a message with a file that it refers to.
 func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	h.Helper()
 	key := session.Key("agent:" + id)
@@ -102,7 +102,7 @@ func (h *home) follow() {
 	h.ok(err)
 }
 
-// holding are the files of the home in which a word stands.
+// holding returns the extensions of the files that contain a word.
 func (h *home) holding(word string) (names []string) {
 	h.Helper()
 	h.ok(filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
@@ -126,8 +126,8 @@ func (h *home) found(word string) int {
 	return len(hits)
 }
 
-// TestNothingOfAConversationIsLeftOnTheDisk is the whole promise: no file of the
-// home holds a word of it once all are compacted.
+// TestNothingOfAConversationIsLeftOnTheDisk checks that no file contains a word of a
+// deleted conversation once all are compacted.
 func TestNothingOfAConversationIsLeftOnTheDisk(t *testing.T) {
 	h := newHome(t)
 	now := time.Now()
@@ -182,8 +182,8 @@ func TestWhatIsOldEnoughExpires(t *testing.T) {
 	}
 }
 
-// A faulty is a store of n sessions, every third of which is busy, and an index
-// that fails for one.
+// faulty is a Store of n sessions, every third of which is busy, and an Index that
+// fails for one.
 type faulty struct {
 	ids  []session.ID
 	fail session.ID

@@ -1,6 +1,6 @@
-// Package export writes a conversation down for people and for programs: as
-// Markdown, or as one JSON object a line. What was archived comes first and is
-// marked; what a model thought is left out, and secrets are masked.
+// Package export writes a conversation as Markdown or as JSON Lines. Archived messages
+// come first and are marked; thinking blocks are omitted and secrets are masked. Read
+// returns a Conversation, whose methods write it.
 package export
 
 import (
@@ -15,39 +15,42 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Store is what an export is read from.
+// A Store provides the data of an export.
 type Store interface {
+	// Rows returns the transcript rows of span.
 	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
+	// Calls returns the ledger records of the session's model calls, from number from
+	// on.
 	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
 }
 
-// A Message is one row of a conversation.
+// A Message is one transcript row.
 type Message struct {
-	Row      int       // its number
-	Archived bool      // a compaction took it out
-	At       time.Time // zero if it is not known
+	Row      int       // row number
+	Archived bool      // removed from the active transcript by a compaction
+	At       time.Time // zero if unknown
 	llm.Message
 }
 
-// A Conversation is a session with all that was ever said in it.
+// A Conversation is a session with all its messages, including archived ones.
 type Conversation struct {
 	Record   session.Record
 	Messages []Message
-	// Mask hides secrets; nil hides none.
+	// Mask masks secrets; nil masks nothing.
 	Mask func(string) string
 }
 
-var errShort = errors.New("messages are missing in the store")
+var errMissingRows = errors.New("transcript rows missing in store")
 
-// Read reads all of a session. What somebody writes to it meanwhile is not in it.
-// mask hides secrets in what is written; nil hides none.
+// Read reads all messages of the session as of r. mask masks secrets when the
+// conversation is written; nil masks nothing.
 func Read(ctx context.Context, s Store, r session.Record, mask func(string) string) (Conversation, error) {
 	c := Conversation{Record: r, Mask: mask}
 	spans := append(r.Archive[:len(r.Archive):len(r.Archive)], session.Span{From: r.Start, To: r.Start + r.Messages})
 	for _, span := range spans {
 		rows, err := s.Rows(ctx, r.ID, span)
 		if err == nil && len(rows) < span.To-span.From {
-			err = errShort
+			err = errMissingRows
 		}
 		if err != nil {
 			return c, fmt.Errorf("export %s: %w", r.ID, err)
@@ -64,23 +67,23 @@ func Read(ctx context.Context, s Store, r session.Record, mask func(string) stri
 	if err != nil {
 		return c, fmt.Errorf("export %s: %w", r.ID, err)
 	}
-	return c, c.date(calls)
+	return c, c.setTimes(calls)
 }
 
-// date gives times to the answers that came after the last compaction: a call
-// that was sent n messages made number n. Rows have no times of their own.
-func (c Conversation) date(calls []json.RawMessage) error {
+// setTimes sets the times of the answers after the last compaction: a call with n
+// messages produced message n. Rows have no times themselves.
+func (c Conversation) setTimes(calls []json.RawMessage) error {
 	at := make(map[int]time.Time)
-	least := c.Record.Messages
+	minMessages := c.Record.Messages
 	for i := len(calls) - 1; i >= 0; i-- {
 		var rec ledger.Record
 		if err := json.Unmarshal(calls[i], &rec); err != nil {
 			return fmt.Errorf("export %s, call %d: %w", c.Record.ID, i, err)
 		}
-		if rec.Messages > least { // before a compaction
+		if rec.Messages > minMessages { // before a compaction
 			break
 		}
-		if least = rec.Messages; at[rec.Messages].IsZero() {
+		if minMessages = rec.Messages; at[rec.Messages].IsZero() {
 			at[rec.Messages] = rec.CalledAt
 		}
 	}
@@ -92,8 +95,8 @@ func (c Conversation) date(calls []json.RawMessage) error {
 	return nil
 }
 
-// mask hides secrets in a text.
-func (c Conversation) mask(s string) string {
+// maskText masks secrets in s.
+func (c Conversation) maskText(s string) string {
 	if c.Mask == nil {
 		return s
 	}

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A store holds one session.
+// A store is a Store with one session.
 type store struct {
 	rows, calls []json.RawMessage
 	err         error
@@ -51,8 +51,8 @@ func raw(t *testing.T, v any) json.RawMessage {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// told is a session with everything in it: rows 0 and 1 archived, 2 dropped by
-// the compaction, 3 to 8 active.
+// told returns a session with all kinds of messages: rows 0 and 1 archived, 2 dropped
+// by the compaction, 3 to 8 active.
 func told(t *testing.T) (store, session.Record) {
 	block := func(r llm.Role, bs ...llm.Block) json.RawMessage {
 		return raw(t, llm.Message{Role: r, Blocks: bs, Raw: json.RawMessage(`{}`)})
@@ -67,7 +67,7 @@ func told(t *testing.T) (store, session.Record) {
 		block(llm.User, llm.Block{Type: llm.Image, MIME: "image/png", Path: "/m/a.png"}, llm.Block{Type: llm.Text, Text: "and this?"}),
 		raw(t, llm.AssistantText("A cat 🐈.")),
 	}}
-	for i, n := range []int{9, 1, 3, 3, 5} { // 9: before the compaction; 3 twice: asked again
+	for i, n := range []int{9, 1, 3, 3, 5} { // 9: before the compaction; 3 twice: a repeated call
 		s.calls = append(s.calls, raw(t, ledger.Record{N: i + 1, Messages: n, CalledAt: noon.Add(time.Duration(i) * time.Minute)}))
 	}
 	return s, session.Record{
@@ -153,7 +153,7 @@ func TestWhatIsNotWholeIsNotExported(t *testing.T) {
 	damaged.rows = append(append([]json.RawMessage(nil), s.rows[:8]...), json.RawMessage(`[1]`))
 	odd.calls = []json.RawMessage{json.RawMessage(`[1]`)}
 	failed.err = errors.New("the store is closed")
-	for want, s := range map[string]store{"messages are missing": short, "message 8": damaged, "call 0": odd, "the store is closed": failed} {
+	for want, s := range map[string]store{"transcript rows missing": short, "message 8": damaged, "call 0": odd, "the store is closed": failed} {
 		if _, err := export.Read(t.Context(), s, r, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -35,7 +35,7 @@ type Line struct {
 type Block struct {
 	Type   llm.BlockType   `json:"type"` // text, image, tool_use or tool_result
 	Text   string          `json:"text,omitempty"`
-	ID     string          `json:"id,omitempty"` // of a call, and of its result
+	ID     string          `json:"id,omitempty"` // of a call and of its result
 	Name   string          `json:"name,omitempty"`
 	Input  json.RawMessage `json:"input,omitempty"`
 	Failed bool            `json:"failed,omitempty"`
@@ -43,21 +43,21 @@ type Block struct {
 	Path   string          `json:"path,omitempty"`
 }
 
-// JSONL writes c as a Header and a Line per message.
+// JSONL writes c as JSON Lines: a Header, then one Line per message.
 func (c Conversation) JSONL(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	out := json.NewEncoder(b)
 	out.SetEscapeHTML(false)
 	r := c.Record
 	err := out.Encode(Header{
-		Session: r.ID, Where: c.mask(r.Address.String()), Title: c.mask(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
+		Session: r.ID, Where: c.maskText(r.Address.String()), Title: c.maskText(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
 		Messages: r.Messages, Archived: r.Archived(),
 	})
 	for _, m := range c.Messages {
 		if err != nil {
 			break
 		}
-		err = out.Encode(c.line(m))
+		err = out.Encode(c.toLine(m))
 	}
 	if err == nil {
 		err = b.Flush()
@@ -68,31 +68,31 @@ func (c Conversation) JSONL(w io.Writer) error {
 	return nil
 }
 
-func (c Conversation) line(m Message) Line {
-	l := Line{Row: m.Row, Archived: m.Archived, Role: speaker(m), Time: m.At, Blocks: []Block{}}
+func (c Conversation) toLine(m Message) Line {
+	l := Line{Row: m.Row, Archived: m.Archived, Role: roleOf(m), Time: m.At, Blocks: []Block{}}
 	for _, bl := range m.Blocks {
-		if bl.Type == llm.Thinking { // shown to nobody
+		if bl.Type == llm.Thinking { // not exported
 			continue
 		}
 		l.Blocks = append(l.Blocks, Block{
-			Type: bl.Type, Text: c.mask(bl.Text), ID: bl.ID, Name: bl.Name, Input: c.input(bl.Input), Failed: bl.Failed, MIME: bl.MIME, Path: c.mask(bl.Path),
+			Type: bl.Type, Text: c.maskText(bl.Text), ID: bl.ID, Name: bl.Name, Input: c.maskInput(bl.Input), Failed: bl.Failed, MIME: bl.MIME, Path: c.maskText(bl.Path),
 		})
 	}
 	return l
 }
 
-// input is what a tool was given, with its secrets masked. If it is no JSON any
-// more then, it is a string.
-func (c Conversation) input(raw json.RawMessage) json.RawMessage {
+// maskInput masks secrets in a tool input. If the result is not valid JSON it is
+// returned as a JSON string.
+func (c Conversation) maskInput(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	text := c.mask(string(raw))
+	text := c.maskText(string(raw))
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
 	quoted, err := json.Marshal(text)
-	if err != nil { // of a string it never fails
+	if err != nil { // cannot happen for a string
 		return nil
 	}
 	return quoted

@@ -6,33 +6,33 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A ResetPolicy says when a conversation starts over by itself. The zero Reset is
-// never. Nothing is deleted by it.
+// A ResetPolicy determines when a conversation automatically starts a new session. The
+// zero ResetPolicy means never. A reset deletes nothing.
 type ResetPolicy struct {
-	Idle  time.Duration // without a message; 0: never
-	Daily bool
-	Hour  int // of the day at which a new one begins, if Daily
-	// Zone is where the hour is; nil: that of the machine.
+	Idle  time.Duration // time without a message after which it is due; 0: never
+	Daily bool          // once a day, at Hour
+	Hour  int // 0 to 23
+	// Zone is the time zone of Hour; nil: time.Local.
 	Zone *time.Location
 }
 
-// Due reports whether a session that was last used at last is over at now, and
-// says why in the words of p.
-func (r ResetPolicy) Due(p i18n.Printer, last, now time.Time) (why string, due bool) {
+// Due reports whether a session that was last used at last is reset at now, and returns
+// the reason in the language of p.
+func (r ResetPolicy) Due(p i18n.Printer, last, now time.Time) (reason string, due bool) {
 	if last.IsZero() {
 		return "", false
 	}
 	if r.Idle > 0 && now.Sub(last) >= r.Idle {
-		return p.T("nothing was said for %s", span(p, now.Sub(last))), true
+		return p.T("nothing was said for %s", formatSpan(p, now.Sub(last))), true
 	}
-	if r.Daily && last.Before(r.boundary(now)) {
+	if r.Daily && last.Before(r.dayStart(now)) {
 		return p.T("a new day has begun at %d:00", r.Hour), true
 	}
 	return "", false
 }
 
-// boundary is the latest beginning of a day at or before now.
-func (r ResetPolicy) boundary(now time.Time) time.Time {
+// dayStart returns the latest start of a day at or before now.
+func (r ResetPolicy) dayStart(now time.Time) time.Time {
 	zone := r.Zone
 	if zone == nil {
 		zone = time.Local
@@ -45,7 +45,7 @@ func (r ResetPolicy) boundary(now time.Time) time.Time {
 	return b
 }
 
-func span(p i18n.Printer, d time.Duration) string {
+func formatSpan(p i18n.Printer, d time.Duration) string {
 	if d < 2*time.Hour {
 		return p.T("%d minutes", int(d.Minutes()))
 	}

@@ -1,7 +1,8 @@
-// Package session decides to which conversation a message belongs.
+// Package session defines session keys, session IDs and the stored record of a session.
 //
-// A Key names a conversation and lasts; an ID names one run of it between
-// resets. A key points to one id at a time.
+// A Key names a conversation permanently; an ID names one run of it between resets. A
+// key has one current ID. The package stores nothing; its functions may be called from
+// any goroutine.
 package session
 
 import (
@@ -21,26 +22,26 @@ import (
 //
 //	agent:<profile>:<platform>:<type>[:<scope>]:<chat>[:<thread>][:<user>]
 //
-// KeyFor is the only place that makes one; nothing takes one apart.
+// KeyFor is the only function that builds one, and no code parses one.
 type Key string
 
 // An ID names one run of a conversation: YYYYMMDD_HHMMSS_ and 8 hex digits.
 type ID string
 
-// NewID returns a fresh id for a session that starts at now.
+// NewID returns a new random ID for a session that starts at now.
 func NewID(now time.Time) ID {
 	var b [4]byte
 	rand.Read(b[:])
 	return ID(now.UTC().Format("20060102_150405_") + hex.EncodeToString(b[:]))
 }
 
-// KeyPolicy says which conversations are per user.
+// KeyPolicy determines which conversations are separate for each user.
 type KeyPolicy struct {
-	GroupPerUser  bool
-	ThreadPerUser bool
+	GroupPerUser  bool // groups and channels
+	ThreadPerUser bool // threads
 }
 
-// Shared reports whether several people speak in the sessions at a.
+// Shared reports whether all users of a share one conversation.
 func (p KeyPolicy) Shared(a chat.Address) bool {
 	switch {
 	case a.Kind == chat.DM:
@@ -53,12 +54,11 @@ func (p KeyPolicy) Shared(a chat.Address) bool {
 }
 
 // KeyFor returns the key of the conversation to which a message from user at a
-// belongs. profile "" and "default" are the profile main.
+// belongs. The profiles "" and "default" become "main".
 //
-// Two places, or two people where sessions are per user, never share a key, as
-// far as a platform keeps its ids for topics and for people apart: the table of
-// forms that hermes users know writes a group's topic and a group's member the
-// same way.
+// Two addresses, or two users where sessions are per user, never share a key, provided
+// that the platform's thread IDs and user IDs do not overlap: the key format puts a
+// group's thread and a group's member in the same position.
 func KeyFor(profile string, a chat.Address, user string, p KeyPolicy) Key {
 	platform := escape(string(a.Platform))
 	if a.Account != "" {
@@ -84,18 +84,18 @@ func KeyFor(profile string, a chat.Address, user string, p KeyPolicy) Key {
 	return Key(strings.Join(parts, ":"))
 }
 
-// HasPlatform reports whether k is a key of the platform p.
+// HasPlatform reports whether k belongs to the given profile and platform.
 func (k Key) HasPlatform(profile string, p chat.Platform) bool {
-	at := "agent:" + profileName(profile) + ":" + escape(string(p))
-	return strings.HasPrefix(string(k), at+":") || strings.HasPrefix(string(k), at+"/")
+	prefix := "agent:" + profileName(profile) + ":" + escape(string(p))
+	return strings.HasPrefix(string(k), prefix+":") || strings.HasPrefix(string(k), prefix+"/")
 }
 
-// BackgroundKey returns the key of a conversation beside the one of k: what runs in
-// it does not wait for k's turns. name tells several apart.
+// BackgroundKey returns the key of a background conversation of k, whose turns do not
+// wait for those of k. name distinguishes several of them.
 func BackgroundKey(k Key, name string) Key { return k + ":bg:" + Key(escape(name)) }
 
-// profileName returns how a profile stands in keys. One that is really called
-// main must not be taken for having none.
+// profileName returns the form of a profile in keys. A profile that is really called
+// main is written "main~", to distinguish it from the default profile.
 func profileName(profile string) string {
 	switch profile {
 	case "", "default":
@@ -106,9 +106,9 @@ func profileName(profile string) string {
 	return strings.ReplaceAll(escape(profile), "~", "%7E")
 }
 
-// escape keeps a foreign id from running into its neighbours: the parts of a
-// key, the account behind its platform, and the mark of a lane behind the key.
-// Keys are valid UTF-8 without control characters whatever the ids are.
+// escape percent-encodes the characters that separate the parts of a key, the account
+// from its platform, and the lane suffix from the key. It also encodes control
+// characters and invalid UTF-8.
 func escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -126,60 +126,60 @@ func escape(s string) string {
 	return b.String()
 }
 
-// A Record is what is kept of one session id.
+// A Record is the stored state of one session.
 type Record struct {
 	ID      ID           `json:"id"`
 	Key     Key          `json:"key"`
 	Address chat.Address `json:"at"`
-	Owner   string       `json:"owner,omitempty"` // user id, of a session that is not shared
+	Owner   string       `json:"owner,omitempty"` // user ID, if the session is not shared
 	Shared  bool         `json:"shared,omitempty"`
-	// OwnersOnly says that nobody but an owner of the gateway speaks here.
+	// OwnersOnly: only principals of level owner write in this session.
 	OwnersOnly bool   `json:"owners_only,omitempty"`
-	Name       string `json:"name,omitempty"` // of the chat or the person; untrusted
+	Name       string `json:"name,omitempty"` // name of the chat or the person; untrusted
 	Title      string `json:"title,omitempty"`
-	// TitleAuto says that the daemon has made up Title itself; a person's title
-	// takes its place, and never the other way round.
+	// TitleAuto: Title was generated. A title set by a user replaces a generated one,
+	// never the reverse.
 	TitleAuto bool      `json:"title_auto,omitempty"`
 	Created   time.Time `json:"created"`
 	Updated   time.Time `json:"updated"`
-	// Messages is the length of the active transcript, and Start the number of its
-	// first row: rows are numbered as they are written and never change. The store
-	// counts Start and keeps Archive, which are the rows that compactions took out.
+	// Messages is the length of the active transcript, Start the number of its first
+	// row. Rows are numbered in the order of writing and never change. Archive lists
+	// the rows that compactions removed. The store maintains Start and Archive.
 	Messages int    `json:"messages"`
 	Start    int    `json:"start,omitempty"`
 	Archive  []Span `json:"archive,omitempty"`
 	Turns    int    `json:"turns"`
-	// Calls is how many calls of models the session's ledger counts.
+	// Calls is the number of model calls in the session's ledger.
 	Calls int `json:"calls,omitempty"`
-	// Revision counts how often the frozen prompt was replaced, and Break says why
-	// the prefix of the next call may differ from that of the last one.
+	// Revision counts the replacements of the frozen prompt. PendingBreak is the
+	// declared reason why the prefix of the next call may differ from the last one.
 	Revision     int    `json:"revision,omitempty"`
 	PendingBreak string `json:"break,omitempty"`
-	// Settings are what people have chosen for this session.
+	// Settings are the choices of users for this session.
 	Settings Settings `json:"settings,omitzero"`
-	// PromptTokens is what the provider reported for the last call; 0 if it
-	// reported nothing.
+	// PromptTokens is the prompt size that the provider reported for the last call; 0
+	// if it reported none.
 	PromptTokens int `json:"prompt_tokens,omitempty"`
-	// PromptMessages is how many active messages that call was sent, and Beside stands
-	// for what it was sent beside the stored prompt.
+	// PromptMessages is the number of active messages in that call, UnstoredDigest a
+	// digest of what was sent in addition to the stored prompt.
 	PromptMessages int    `json:"prompt_at,omitempty"`
 	UnstoredDigest string `json:"beside,omitempty"`
-	// Files are the names of the files in the media cache with which its messages
-	// came; they go with it.
+	// Files are the names of the attachments of its messages in the media cache. They
+	// are deleted with the session.
 	Files []string `json:"files,omitempty"`
-	// Crashes counts the crashes in a row in which a turn was under way.
+	// Crashes counts consecutive crashes during a turn of this session.
 	Crashes int `json:"crashes,omitempty"`
-	// Usage sums what the session's calls cost in tokens.
+	// Usage is the sum of the token usage of the session's calls.
 	Usage json.RawMessage `json:"usage,omitempty"`
 }
 
-// A Span is the rows of a transcript from From up to To, which is not in it.
+// A Span is the half-open range [From, To) of transcript rows.
 type Span struct {
 	From int `json:"f"`
 	To   int `json:"t"`
 }
 
-// Archived is how many messages of the session are archived.
+// Archived returns the number of archived messages.
 func (r Record) Archived() int {
 	n := 0
 	for _, s := range r.Archive {
@@ -188,8 +188,8 @@ func (r Record) Archived() int {
 	return n
 }
 
-// Settings are what people choose for one session; what is empty is as
-// configured.
+// Settings are the choices of users for one session. A zero field means the configured
+// value.
 type Settings struct {
 	Provider     string `json:"provider,omitempty"`
 	Model        string `json:"model,omitempty"`
@@ -197,11 +197,11 @@ type Settings struct {
 	Personality  string `json:"personality,omitempty"`
 	BusyMode     string `json:"busy,omitempty"`     // interrupt, queue or steer
 	ToolProgress string `json:"progress,omitempty"` // off, new, all or verbose
-	Voice        bool   `json:"voice,omitempty"`    // answers are spoken too
+	Voice        bool   `json:"voice,omitempty"`    // answers are also sent as speech
 }
 
-// An Creation is a session's first appearance in the store: its record and its
-// frozen prompt, which changes only by a Commit that says so.
+// A Creation is the initial state of a session: its record and its frozen prompt, which
+// only a Commit with a new prompt replaces.
 type Creation struct {
 	Record Record
 	Prompt json.RawMessage

@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// standard is the policy that holds unless the operator changes it.
+// standard is the default policy.
 var standard = session.KeyPolicy{GroupPerUser: true, ThreadPerUser: false}
 
 func TestKeyFor(t *testing.T) {
@@ -67,10 +67,10 @@ func TestKeyFor(t *testing.T) {
 	}
 }
 
-// Whatever the ids are, different ones give different keys: nobody can name
-// themselves into the session of somebody else. The ids of both places are cut
-// out of one text that is made of what keys are made of, so that they would
-// meet if any character of a key were not escaped.
+// Different IDs give different keys, whatever they contain: no name leads into the
+// session of another user. The IDs of both addresses are cut out of one text that
+// consists of the characters of keys, so that keys would collide if one of these
+// characters were not escaped.
 func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {
@@ -94,7 +94,7 @@ func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
 				switch {
 				case !has[i]:
 					parts[i] = ""
-				case i > 0 && i != 3 && parts[i] == "": // a chat always begins with c
+				case i > 0 && i != 3 && parts[i] == "": // a chat ID always begins with c
 					parts[i] = "x"
 				}
 			}

@@ -5,17 +5,16 @@ import (
 	"unicode"
 )
 
-// maxSpeaker is the greatest length of a speaker's name in characters.
-const maxSpeaker = 40
+// maxSpeakerName is the maximum length of a speaker's name in characters.
+const maxSpeakerName = 40
 
-// nameless stands for somebody whose name has nothing that can be shown.
-const nameless = "somebody"
+// unnamedSpeaker replaces a name without visible characters.
+const unnamedSpeaker = "somebody"
 
-// CleanSpeakerName returns name as it may stand in the `[name] ` ahead of a message in a
-// shared session: on one line, at most 40 characters, without brackets and
-// without characters that cannot be seen. A name comes from outside; what is
-// left of it cannot end the bracket, begin a line or pose as a tag. It is never
-// empty.
+// CleanSpeakerName returns name in the form used in the `[name] ` before a message of a
+// shared session: one line of at most 40 characters without brackets and invisible
+// characters. The name is untrusted; the result cannot end the bracket, start a line or
+// look like a tag. It is never empty.
 func CleanSpeakerName(name string) string {
 	var b strings.Builder
 	n, space := 0, false
@@ -24,29 +23,28 @@ func CleanSpeakerName(name string) string {
 		case unicode.IsSpace(r):
 			space = n > 0
 			continue
-		case hidden(r):
+		case isHidden(r):
 			continue
 		}
-		if space && n < maxSpeaker-1 {
+		if space && n < maxSpeakerName-1 {
 			b.WriteByte(' ')
 			n++
 		}
 		space = false
-		if n++; n > maxSpeaker {
+		if n++; n > maxSpeakerName {
 			break
 		}
 		b.WriteRune(r)
 	}
 	if b.Len() == 0 {
-		return nameless
+		return unnamedSpeaker
 	}
 	return b.String()
 }
 
-// hidden reports whether r is left out of names: brackets of any script,
-// characters without a shape of their own, and those that change the direction
-// of others.
-func hidden(r rune) bool {
+// isHidden reports whether r is removed from names: brackets of any script, characters
+// without a glyph, and those that change the direction of others.
+func isHidden(r rune) bool {
 	switch r {
 	case '<', '>', '＜', '＞', unicode.ReplacementChar:
 		return true

@@ -1,5 +1,6 @@
-// Package title makes up short titles for conversations, by asking a model about
-// the first exchange.
+// Package title generates short titles for conversations by one model call about the
+// first exchange. A Generator may be used by several goroutines if Provider and Mask may.
+// Titles are stored elsewhere.
 package title
 
 import (
@@ -20,25 +21,25 @@ var instructions string
 
 const (
 	maxTitle        = 60   // characters
-	maxExcerpt      = 2000 // characters of each side that the model is shown
+	maxExcerpt      = 2000 // characters of each side that are sent to the model
 	maxOutputTokens = 200  // tokens
-	maxBytes        = 8 << 10
+	maxBytes        = 8 << 10 // length of the model's answer
 )
 
-// ErrNone says that the model gave no title.
-var ErrNone = errors.New("title: the model gave no title")
+// ErrNone is returned when there is no usable title.
+var ErrNone = errors.New("title: model returned no title")
 
-// A Generator makes up titles.
+// A Generator generates titles with a model.
 type Generator struct {
 	Provider llm.Provider
 	Model    string
-	// Mask hides secrets in what is sent and in what comes back; nil hides none.
+	// Mask masks secrets in what is sent and received; nil masks nothing.
 	Mask func(string) string
 }
 
-// Generate returns a title for a conversation that began with user and answer, and
-// what the call cost, also where it failed. A conversation in which nothing was
-// said in words has none: the error wraps ErrNone, and no model is asked.
+// Generate returns a title for a conversation that starts with the messages user and
+// answer, and the usage of the call, also when it fails. If user has no text the error
+// wraps ErrNone and no model is called.
 func (m Generator) Generate(ctx context.Context, user, answer string) (string, llm.Usage, error) {
 	mask := m.Mask
 	if mask == nil {
@@ -46,10 +47,10 @@ func (m Generator) Generate(ctx context.Context, user, answer string) (string, l
 	}
 	user, answer = excerpt(mask(user)), excerpt(mask(answer))
 	if user == "" {
-		return "", llm.Usage{}, fmt.Errorf("%w: nothing was said in words", ErrNone)
+		return "", llm.Usage{}, fmt.Errorf("first message has no text: %w", ErrNone)
 	}
-	ask := strings.TrimSpace(instructions) + "\n\n<conversation>\nUser: " + fence(user) + "\nAssistant: " + fence(answer) + "\n</conversation>"
-	text, usage, err := m.ask(ctx, ask)
+	ask := strings.TrimSpace(instructions) + "\n\n<conversation>\nUser: " + escapeClosingTags(user) + "\nAssistant: " + escapeClosingTags(answer) + "\n</conversation>"
+	text, usage, err := m.callModel(ctx, ask)
 	if err != nil {
 		return "", usage, fmt.Errorf("title: %w", err)
 	}
@@ -60,8 +61,8 @@ func (m Generator) Generate(ctx context.Context, user, answer string) (string, l
 	return t, usage, nil
 }
 
-// ask makes one call and returns all that the model says.
-func (m Generator) ask(ctx context.Context, text string) (string, llm.Usage, error) {
+// callModel makes one model call and returns the text of the answer.
+func (m Generator) callModel(ctx context.Context, text string) (string, llm.Usage, error) {
 	r := &llm.Request{Model: m.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: maxOutputTokens, NoTools: true, Effort: "none"}
 	size := 0
 	for ev, err := range m.Provider.Stream(ctx, r) {
@@ -82,10 +83,10 @@ func (m Generator) ask(ctx context.Context, text string) (string, llm.Usage, err
 			return ev.Message.Text(), ev.Usage, nil
 		}
 	}
-	return "", llm.Usage{}, ErrNone // cut off is no answer
+	return "", llm.Usage{}, ErrNone // the stream ended without Done
 }
 
-// excerpt is the beginning of what somebody said.
+// excerpt returns the beginning of a message.
 func excerpt(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	if utf8.RuneCountInString(s) > maxExcerpt {
@@ -94,15 +95,14 @@ func excerpt(s string) string {
 	return s
 }
 
-// fence keeps text from ending the block in which it stands.
-func fence(s string) string { return strings.ReplaceAll(s, "</", "<\u200b/") }
+// escapeClosingTags keeps text from closing the block that encloses it.
+func escapeClosingTags(s string) string { return strings.ReplaceAll(s, "</", "<\u200b/") }
 
-var label = regexp.MustCompile(`(?i)^(title|titel|titre|título|titolo|标题|標題|タイトル|제목|заголовок|название)\s*[:：]\s*`)
+var labelPrefix = regexp.MustCompile(`(?i)^(title|titel|titre|título|titolo|标题|標題|タイトル|제목|заголовок|название)\s*[:：]\s*`)
 
-// Clean returns what a model has said as a title: one line of at most 60
-// characters, cut between words where there are some, without control characters,
-// marks of direction, markup, a label, quotation marks or a full stop around it.
-// Doing it again changes nothing.
+// Clean converts a model's answer to a title: one line of at most 60 characters, cut
+// between words if possible, without control and direction characters, markup, a label
+// such as "Title:", and surrounding quotation marks or punctuation. Clean is idempotent.
 func Clean(s string) string {
 	s = firstLine(strings.ToValidUTF8(s, ""))
 	s = strings.Map(func(r rune) rune {
@@ -116,20 +116,19 @@ func Clean(s string) string {
 		}
 		return r
 	}, s)
-	for { // each may uncover another
-		was := s
+	for { // one removal may expose another
+		before := s
 		s = strings.Join(strings.Fields(s), " ")
-		s = label.ReplaceAllString(s, "")
+		s = labelPrefix.ReplaceAllString(s, "")
 		s = strings.Trim(s, " \"'“”„‚‘’«»‹›「」『』()-–—:;,.。、！!…\u200d\ufe0f")
 		s = shorten(s)
-		if s == was {
-			return firstLine(s) // nothing, if only marks are left
+		if s == before {
+			return firstLine(s) // "" if only punctuation is left
 		}
 	}
 }
 
-// firstLine is the first line that says anything. One of nothing but marks does
-// not.
+// firstLine returns the first line that contains a letter, a number or a symbol.
 func firstLine(s string) string {
 	for line := range strings.Lines(s) {
 		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.So, r) }) {
@@ -139,7 +138,7 @@ func firstLine(s string) string {
 	return ""
 }
 
-// shorten cuts a title that is too long.
+// shorten cuts a title to maxTitle characters.
 func shorten(s string) string {
 	r := []rune(s)
 	if len(r) <= maxTitle {

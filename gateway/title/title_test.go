@@ -88,7 +88,7 @@ func TestTitlesAreClean(t *testing.T) {
 	}
 }
 
-// holds checks what is true of every title.
+// holds checks the properties of every title.
 func holds(t interface{ Fatalf(string, ...any) }, in string) {
 	got := title.Clean(in)
 	switch {
