@@ -1,8 +1,9 @@
-// Package chat holds the words in which people and the daemon speak: where a
-// message comes from, what it says, what goes back, and what a platform can do.
+// Package chat defines the types that adapters and the gateway exchange: addresses,
+// inbound events, outbound messages, delivery errors and adapter capabilities. It
+// imports no other package of this module.
 //
-// Adapters translate one platform into these words and back; nothing else in
-// the daemon knows a platform's own types. The package imports nothing of ours.
+// Adapters convert between a platform's own types and these; no other package knows the
+// platform's types. All types are plain values without locks.
 package chat
 
 import (
@@ -10,10 +11,10 @@ import (
 	"time"
 )
 
-// A Platform names a surface on which people talk to the daemon.
+// A Platform is a system through which events reach the daemon.
 type Platform string
 
-// The platforms that exist.
+// The platforms.
 const (
 	Telegram Platform = "telegram"
 	Discord  Platform = "discord"
@@ -23,11 +24,11 @@ const (
 	Cron     Platform = "cron"
 )
 
-// A Kind is the type of a conversation, as it stands in session keys.
+// A Kind is the type of a chat. It is part of session keys.
 type Kind string
 
-// The kinds of conversation. A broadcast channel is a Channel; a Discord
-// channel or a Slack channel in which people talk is a Group.
+// The kinds of chat. A broadcast channel is a Channel; a Discord or Slack channel in
+// which people talk is a Group.
 const (
 	DM      Kind = "dm"
 	Group   Kind = "group"
@@ -35,35 +36,35 @@ const (
 	Channel Kind = "channel"
 )
 
-// An Address is a place on a platform where messages come from and go to. It
-// is comparable, so it can be a map key. Ids are the platform's own, opaque to
-// everything but its adapter.
+// An Address identifies a chat or thread on a platform, where messages come from and go
+// to. It is comparable, so it can be a map key. IDs are those of the platform and
+// opaque to everything but its adapter.
 type Address struct {
 	Platform Platform `json:"p"`
-	Account  string   `json:"a,omitempty"` // which account of the platform; "" is the only one
+	Account  string   `json:"a,omitempty"` // account name; "": the platform has one account
 	Kind     Kind     `json:"k"`
 	Scope    string   `json:"s,omitempty"` // Slack team, Discord guild
 	Chat     string   `json:"c"`
 	Thread   string   `json:"t,omitempty"` // topic or thread inside the chat
 }
 
-// WithoutThread returns the address without its thread and kind: the unit to which
-// platforms apply their rate limits and in which sends keep their order.
+// WithoutThread returns the address without its thread and kind. Platforms apply rate
+// limits per such address, and sends to it keep their order.
 func (a Address) WithoutThread() Address {
 	return Address{Platform: a.Platform, Account: a.Account, Scope: a.Scope, Chat: a.Chat}
 }
 
-// An Account is one login on one platform: the unit that an adapter connects.
+// An Account is one login on one platform, to which one adapter connects.
 type Account struct {
 	Platform Platform `json:"p"`
-	Name     string   `json:"a,omitempty"` // "" is the only one
+	Name     string   `json:"a,omitempty"` // "": the platform has one account
 }
 
 // AccountID returns the account to which a belongs.
 func (a Address) AccountID() Account { return Account{a.Platform, a.Account} }
 
-// String returns the form that `send` and `deliver` accept as a target:
-// platform:chat or platform:chat:thread.
+// String returns the form accepted as a target by `send` and `deliver`: platform:chat
+// or platform:chat:thread.
 func (a Address) String() string {
 	parts := []string{string(a.Platform), a.Chat}
 	if a.Thread != "" {
@@ -72,85 +73,85 @@ func (a Address) String() string {
 	return strings.Join(parts, ":")
 }
 
-// A Person is who speaks. ID is the platform's immutable id; Name and Handle
-// can change at any time, come from outside and are never trusted.
+// A Person is the sender of an event. ID is the platform's immutable ID; Name and
+// Handle are untrusted and can change at any time.
 type Person struct {
 	ID     string `json:"id"`
 	Name   string `json:"n,omitempty"`
 	Handle string `json:"h,omitempty"` // user name without @
 	Bot    bool   `json:"b,omitempty"`
-	// Roles are the ids of the roles that the platform's own administrators have
-	// given the person, where it has such a thing.
+	// Roles are the IDs of the person's roles on a platform that has roles, such as
+	// Discord.
 	Roles []string `json:"r,omitempty"`
 }
 
-// An EventKind says what kind of thing happened.
+// An EventKind is the type of an event.
 type EventKind string
 
-// The events that adapters report.
+// The kinds of event.
 const (
-	Message  EventKind = "message"  // somebody wrote, or sent a file
-	Edit     EventKind = "edit"     // somebody changed an earlier message
-	Callback EventKind = "callback" // somebody pressed a button of ours
-	Migrated EventKind = "moved"    // the chat has a new id: Inbound.MovedTo
+	Message  EventKind = "message"  // a new message or file
+	Edit     EventKind = "edit"     // an earlier message was edited
+	Callback EventKind = "callback" // a button of an outbound message was pressed
+	Migrated EventKind = "moved"    // the chat has a new ID, Inbound.MigratedTo
 )
 
-// An Inbound is one normalised event. It is stored as JSON before the platform
-// hears that we have it, so every field survives a restart.
+// An Inbound is one normalized event. It is stored as JSON before it is acknowledged to
+// the platform, so every field survives a restart.
 type Inbound struct {
-	// IdempotencyKey is the idempotency key, unique within platform and account: the same
-	// event delivered again has the same key.
+	// IdempotencyKey is unique within platform and account. The same event delivered
+	// again has the same key.
 	IdempotencyKey string `json:"key"`
-	// ID is the platform's id of the message, unique within the chat.
+	// ID is the platform's message ID, unique within the chat.
 	ID      string    `json:"id"`
 	Kind    EventKind `json:"ev"`
 	Address Address   `json:"from"`
 	Sender  Person    `json:"by"`
-	SentAt  time.Time `json:"at"` // the platform's own clock
+	SentAt  time.Time `json:"at"` // by the platform's clock
 	Text    string    `json:"text,omitempty"`
 
 	ChatName string `json:"chat,omitempty"`  // untrusted
 	Topic    string `json:"topic,omitempty"` // untrusted
-	// Prompt is the operator's extra prompt for this chat; it becomes part of
-	// the overlay.
+	// Prompt is the operator's additional prompt for this chat. It becomes part of the
+	// overlay.
 	Prompt string `json:"prompt,omitempty"`
 
 	Files      []File   `json:"files,omitempty"`
 	ReplyTo    *Quote   `json:"reply,omitempty"`
-	MigratedTo *Address `json:"moved,omitempty"` // of a Moved event
+	MigratedTo *Address `json:"moved,omitempty"` // if Kind is Migrated
 
-	// Addressed: the message is meant for us: a direct chat, a mention, a
-	// reply to one of ours, or a chat in which we answer everything.
+	// Addressed: the message is for the bot: a direct chat, a mention, a reply to one
+	// of its messages, or a chat in which it answers everything.
 	Addressed bool `json:"addr,omitempty"`
-	// IgnoreRule, if set, names the rule by which the adapter wants this event left
-	// unanswered. It is recorded for `why` and ends there.
+	// IgnoreRule, if set, names the rule by which the adapter ignores this event. The
+	// event is stored, so that `why` can report it, and gets no answer.
 	IgnoreRule string `json:"rule,omitempty"`
-	// HasEarlierMessages: there may be messages before this one in its thread that the agent
-	// was not shown. The adapter, a Historian, can tell them.
+	// HasEarlierMessages: the thread may contain earlier messages that the agent has
+	// not seen. The adapter is then a ThreadReader.
 	HasEarlierMessages bool `json:"earlier,omitempty"`
-	// EditedKey is the Key of the message that an Edit changes.
+	// EditedKey is the IdempotencyKey of the message that an Edit changes.
 	EditedKey string `json:"amends,omitempty"`
-	// Part, if set, says that more pieces of the same thing may follow.
+	// Part, if set: more pieces of the same input may follow.
 	Part *Part `json:"part,omitempty"`
 }
 
-// A Part marks a message as one piece of something that the platform or the
-// person's client has split: an album, or a text over the message limit. Pieces
-// with one Group, in one session, become one input.
+// A Part marks a message as one piece of an input that the platform or the user's
+// client has split: an album, or a text above the message limit. Pieces with the same
+// Group in the same session become one input.
 type Part struct {
-	Group string        `json:"g"`           // album id; for split texts "text"
-	Wait  time.Duration `json:"w,omitempty"` // hold this long for a following piece; 0 only if one is waiting already
+	Group string        `json:"g"`           // album ID; "text" for a split text
+	Wait  time.Duration `json:"w,omitempty"` // how long to wait for the next piece; 0: only join a piece that is waiting
 }
 
-// A Quote is the message to which somebody replied.
+// A Quote is a message that another one replies to, or an earlier message of a thread.
 type Quote struct {
 	ID      string `json:"id"`
 	Text    string `json:"text,omitempty"`
 	Author  string `json:"by,omitempty"`
-	FromBot bool   `json:"own,omitempty"` // it was one of ours
+	FromBot bool   `json:"own,omitempty"` // written by the bot itself
 }
 
-// A FileKind says how a platform presents a file.
+// A FileKind is the way in which a platform presents a file.
 type FileKind string
 
 // The kinds of file.
@@ -163,16 +164,16 @@ const (
 	Sticker  FileKind = "sticker"
 )
 
-// A File is an attachment. Coming in it has a Ref, which only its adapter
-// understands, until it has been fetched; then it has a Path. Going out it has
-// a Path.
+// A File is an attachment. An inbound file has a Ref, which only its adapter
+// understands, until it has been fetched, and a Path afterwards. An outbound file has a
+// Path.
 type File struct {
 	Kind FileKind `json:"k"`
 	Ref  string   `json:"ref,omitempty"`
-	Name string   `json:"n,omitempty"` // as the sender named it; never used as a path
+	Name string   `json:"n,omitempty"` // given by the sender; never used as a path
 	MIME string   `json:"m,omitempty"`
 	Size int64    `json:"s,omitempty"`    // bytes; 0 if unknown
-	Path string   `json:"path,omitempty"` // where it lies on our disk
-	// FetchError, if set, says in words why the file could not be had.
+	Path string   `json:"path,omitempty"` // on the local disk
+	// FetchError, if set, says in words why the file could not be fetched.
 	FetchError string `json:"problem,omitempty"`
 }

@@ -6,60 +6,59 @@ import (
 	"time"
 )
 
-// An Outbound is one message as it leaves: at most one platform message of
-// text, or one file with an optional caption.
+// An Outbound is one message to send: text that fits into one platform message, or one
+// file with an optional caption.
 type Outbound struct {
-	// ID is ours, the same for each attempt: where a platform takes an
-	// idempotency key, this is it.
+	// ID is the same for each delivery attempt. It is used as idempotency key on
+	// platforms that accept one.
 	ID      string     `json:"id"`
 	To      Address    `json:"to"`
 	Text    RichText   `json:"text,omitzero"`
-	ReplyTo string     `json:"re,omitempty"` // platform id of the message to quote
+	ReplyTo string     `json:"re,omitempty"` // platform ID of the message to quote
 	File    *File      `json:"file,omitempty"`
 	Buttons [][]Button `json:"btn,omitempty"`
-	// Quiet asks for no notification sound, for notices and progress.
+	// Quiet sends without notification sound, for notices and progress.
 	Quiet bool `json:"quiet,omitempty"`
-	// ReplyContext is set where Features.Raw is.
+	// ReplyContext is set for adapters with Capabilities.RawMarkdown.
 	ReplyContext *ReplyContext `json:"about,omitempty"`
 }
 
-// A Button is one choice under a message. Data comes back in a Callback and is
+// A Button is one choice below a message. Data is returned in a Callback event and has
 // at most 64 bytes.
 type Button struct {
 	Label string `json:"l"`
 	Data  string `json:"d"`
 }
 
-// A Receipt proves that the platform has a message.
+// A Receipt is the proof that the platform has a message.
 type Receipt struct {
-	ID string `json:"id"` // the platform's message id
+	ID string `json:"id"` // the platform's message ID
 }
 
-// A SendError is how an adapter says what became of a send that did not
-// succeed. Any other error from Send, Edit or Delete counts as uncertain.
+// A SendError describes a failed send. Any other error from Send, Edit or Delete counts
+// as uncertain.
 type SendError struct {
 	Outcome Outcome
-	// RetryAfter is how long the platform asks to wait, to the letter; 0 if it does
-	// not say.
+	// RetryAfter is exactly the waiting time that the platform requests; 0 if none.
 	RetryAfter time.Duration
-	// AccountWide says that After holds for the whole account and not for one chat.
+	// AccountWide: RetryAfter applies to the whole account, not only to one chat.
 	AccountWide bool
-	// MigratedTo is the chat's new address, when the platform says that it moved.
+	// MigratedTo is the chat's new address, if the platform reports a migration.
 	MigratedTo *Address
-	// Reason is for people: what happened, and where possible what to do.
+	// Reason says for the user what happened and, where possible, what to do.
 	Reason string
 	Err    error
 }
 
-// An Outcome is what is known about a send that did not succeed.
+// An Outcome is what is known about a failed send.
 type Outcome int
 
-// The outcomes. Refused may be tried again; Rejected may not: the platform
-// will never take this message (blocked by the user, chat gone).
+// The outcomes. A Transient failure is retried. A Permanent one is not: the platform
+// will never accept this message, because the user has blocked the bot, for example.
 const (
 	Uncertain Outcome = iota // it may or may not have arrived
-	Transient                // it certainly did not arrive; try again later
-	Permanent                // it certainly did not arrive and never will
+	Transient                // it certainly did not arrive; retry later
+	Permanent                // it certainly did not arrive; never retry
 )
 
 func (e *SendError) Error() string {
@@ -71,12 +70,12 @@ func (e *SendError) Error() string {
 
 func (e *SendError) Unwrap() error { return e.Err }
 
-// ErrGone is wrapped by an edit or a deletion of a message that no longer
+// ErrGone is wrapped by the error of an edit or a deletion if the message no longer
 // exists or can no longer be changed.
 var ErrGone = errors.New("chat: message is gone")
 
-// A ConfigError is an error that only the operator can mend, such as a bad
-// token. The platform stays down, the others go on.
+// A ConfigError is an error that only the operator can fix, such as an invalid token.
+// The platform stays disconnected; the others are not affected.
 type ConfigError struct {
 	Platform Platform
 	Reason   string // one line: what is wrong and what to do
