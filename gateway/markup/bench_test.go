@@ -9,14 +9,14 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// answer is a typical answer of a model with every kind of block in it.
+// answer is a typical answer of a model with every kind of block.
 const answer = "## Heading with `code`\n\nSome **bold text** and a [link](https://example.com/a_(b)?c=d) in *a paragraph*\nthat has two lines.\n\n" +
 	"- first\n- second with 中文 and 👩‍👩‍👧‍👦\n  1. nested\n  2. ~~gone~~\n\n> a quotation\n> of two lines\n\n" +
 	"```go\nfunc main() {\n\tfmt.Println(\"x\")\n\n}\n```\n\n| A | B |\n|---|--:|\n| 1 | 2 |\n\n---\n\n"
 
 func repeat(s string, size int) string { return strings.Repeat(s, size/len(s)+1)[:size] }
 
-// hostile inputs are known to make one Markdown parser or another slow.
+// hostile holds inputs that are known to be slow in some Markdown parsers.
 var hostile = map[string]func(size int) string{
 	"open brackets":       func(n int) string { return repeat("[", n) },
 	"images":              func(n int) string { return repeat("![", n) },
@@ -77,9 +77,8 @@ func backticks(n int) string {
 	return b.String()[:n]
 }
 
-// Hostile input costs time and space that grow with its length and no faster.
-// The bound is generous: it is there to catch what is quadratic, which takes
-// minutes.
+// The time and space for hostile input are linear in its length. The bound is generous:
+// it detects quadratic behavior, which takes minutes.
 func TestHostileInputIsBounded(t *testing.T) {
 	const size = 80 << 10
 	for name, make := range hostile {

@@ -11,18 +11,18 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The places at which text may be cut, the best first.
+// The kinds of cut points, the best first.
 const (
 	paragraphCut = iota // between two blocks
 	blankCut            // a blank line in code
-	lineCut
-	sentenceCut
-	wordCut
-	noCut
+	lineCut             // the end of a line
+	sentenceCut         // the end of a sentence
+	wordCut             // a space
+	noCut               // not a cut point
 )
 
-// choose returns where to cut a piece that may reach up to hi.
-func (s *splitter) choose(hi int) int {
+// chooseCut returns the cut point for a piece that may extend to hi.
+func (s *splitter) chooseCut(hi int) int {
 	if hi == len(s.text) {
 		return hi
 	}
@@ -31,8 +31,8 @@ func (s *splitter) choose(hi int) int {
 	for i := hi; i > half && best > paragraphCut; {
 		r, n := utf8.DecodeLastRuneInString(s.text[:i])
 		if kind := s.cutAt(i, r); kind < best {
-			// Inside a link there is no cut, however good.
-			if atom, ok := s.atom(i); ok {
+			// A link or inline code is not cut.
+			if atom, ok := s.findAtom(i); ok {
 				i = atom.Start
 				continue
 			}
@@ -40,45 +40,45 @@ func (s *splitter) choose(hi int) int {
 		}
 		i -= n
 	}
-	if best < noCut && s.sizeAfter(at) {
+	if best < noCut && s.cutFits(at) {
 		return at
 	}
-	if atom, ok := s.atom(hi); ok && s.sizeAfter(atom.Start) {
+	if atom, ok := s.findAtom(hi); ok && s.cutFits(atom.Start) {
 		return atom.Start
 	}
-	return s.shrink(hi)
+	return s.shrinkToFit(hi)
 }
 
-// sizeAfter says that a cut at i makes a piece that fits, which is certain only
-// for measures that grow with the text.
-func (s *splitter) sizeAfter(i int) bool {
+// cutFits reports whether a cut at i results in a piece that fits. This has to
+// be checked because the measure need not be monotone.
+func (s *splitter) cutFits(i int) bool {
 	return i > s.from && s.size(s.piece(i)) <= s.limit
 }
 
-// shrink returns the end of a piece that fits, at or before hi, whatever the
-// measure; at least one rune.
-func (s *splitter) shrink(hi int) int {
-	for least := s.from + runeLen(s.text[s.from:]); hi > least && !s.sizeAfter(hi); {
-		hi = s.rune(s.from + (hi-s.from)*7/8)
-		if g := s.grapheme(hi); g > s.from {
+// shrinkToFit returns the end of a piece that fits, at or before hi, for any measure.
+// The piece has at least one rune, even if that does not fit.
+func (s *splitter) shrinkToFit(hi int) int {
+	for minEnd := s.from + runeLen(s.text[s.from:]); hi > minEnd && !s.cutFits(hi); {
+		hi = s.runeBoundary(s.from + (hi-s.from)*7/8)
+		if g := s.graphemeBoundary(hi); g > s.from {
 			hi = g
 		}
-		hi = max(hi, least)
+		hi = max(hi, minEnd)
 	}
 	return hi
 }
 
-// cutAt says what kind of cut lies at i, behind the rune r. The best cut at a
-// line's end is behind its line feed: the white space before it goes.
+// cutAt returns the kind of cut point at i, after the rune r. At the end of a line the
+// best cut is after the line feed, because white space before a cut is dropped.
 func (s *splitter) cutAt(i int, r rune) int {
 	next := s.text[i]
 	switch {
 	case r == '\n':
-		if s.besideCode(i) {
+		if s.isNextToCode(i) {
 			return paragraphCut
 		}
 		if strings.HasSuffix(s.text[:i-1], "\n") || next == '\n' {
-			if s.inCode(i) {
+			if s.isInCode(i) {
 				return blankCut
 			}
 			return paragraphCut
@@ -87,7 +87,7 @@ func (s *splitter) cutAt(i int, r rune) int {
 	case next == '\n':
 		return lineCut
 	case unicode.IsSpace(r):
-		if !s.ownCluster(i, r) {
+		if !s.isOwnCluster(i, r) {
 			return noCut
 		}
 		before, _ := utf8.DecodeLastRuneInString(s.text[:i-utf8.RuneLen(r)])
@@ -96,24 +96,23 @@ func (s *splitter) cutAt(i int, r rune) int {
 		}
 		return wordCut
 	case strings.ContainsRune("。！？；", r):
-		if s.grapheme(i) == i {
+		if s.graphemeBoundary(i) == i {
 			return sentenceCut
 		}
 	}
 	return noCut
 }
 
-// ownCluster says that the space before i is a cluster of its own.
-func (s *splitter) ownCluster(i int, r rune) bool {
+// isOwnCluster reports whether the space r before i is a grapheme cluster by itself.
+func (s *splitter) isOwnCluster(i int, r rune) bool {
 	start := i - utf8.RuneLen(r)
 	end := i + runeLen(s.text[i:])
 	cluster, _, _, _ := uniseg.FirstGraphemeClusterInString(s.text[start:end], -1)
 	return len(cluster) == i-start
 }
 
-// besideCode says that a code block begins at i, or has ended with the line
-// before it.
-func (s *splitter) besideCode(i int) bool {
+// isNextToCode reports whether a code block begins at i or ends with the line before.
+func (s *splitter) isNextToCode(i int) bool {
 	n := sort.Search(len(s.spans), func(k int) bool { return s.spans[k].Start > i })
 	for k := range n {
 		if sp := s.spans[k]; sp.Style == chat.CodeBlock && (sp.Start == i || sp.End == i-1) {
@@ -123,29 +122,28 @@ func (s *splitter) besideCode(i int) bool {
 	return false
 }
 
-// inCode says that i lies inside a code block.
-func (s *splitter) inCode(i int) bool {
-	_, ok := s.around(i, chat.CodeBlock, chat.CodeBlock)
+// isInCode reports whether i is inside a code block.
+func (s *splitter) isInCode(i int) bool {
+	_, ok := s.findEnclosing(i, chat.CodeBlock, chat.CodeBlock)
 	return ok
 }
 
-// atom returns the link or the inline code that i lies inside of, if it fits
-// into one piece and so must not be cut.
-func (s *splitter) atom(i int) (chat.Span, bool) {
-	sp, ok := s.around(i, chat.Link, chat.Code)
+// findAtom returns the link or inline code around i. ok is true if it fits into one
+// piece and therefore must not be cut.
+func (s *splitter) findAtom(i int) (chat.Span, bool) {
+	sp, ok := s.findEnclosing(i, chat.Link, chat.Code)
 	if !ok {
 		return sp, false
 	}
-	if s.atomAt != sp {
+	if s.lastAtom != sp {
 		whole := chat.RichText{Text: s.text[sp.Start:sp.End], Spans: clip(nil, s.spans, sp.Start, sp.End)}
-		s.atomAt, s.atomFits = sp, s.size(whole) <= s.limit
+		s.lastAtom, s.atomFits = sp, s.size(whole) <= s.limit
 	}
 	return sp, s.atomFits
 }
 
-// around returns the outermost span of one of two styles that i lies strictly
-// inside of.
-func (s *splitter) around(i int, a, b chat.Style) (chat.Span, bool) {
+// findEnclosing returns the outermost span of one of two styles with i strictly inside.
+func (s *splitter) findEnclosing(i int, a, b chat.Style) (chat.Span, bool) {
 	n := sort.Search(len(s.spans), func(k int) bool { return s.spans[k].Start >= i })
 	for k := range n {
 		if sp := s.spans[k]; sp.End > i && (sp.Style == a || sp.Style == b) {

@@ -71,29 +71,29 @@ func (b *builder) codeSpan(n *ast.CodeSpan) {
 	}
 }
 
-// link writes the text of a link or an image as a link, or, if it leads
-// nowhere we would lead people, followed by its target in parentheses.
+// link writes the text of a link or an image as a link or, if safeURL rejects its
+// target, followed by the target in parentheses.
 func (b *builder) link(n ast.Node, dest string) {
 	dest = unescape(dest)
 	target, ok := safeURL(dest)
-	if ok && len(target) <= b.budget && !slices.Contains(b.styles, chat.Link) {
+	if ok && len(target) <= b.urlBudget && !slices.Contains(b.styles, chat.Link) {
 		start := len(b.out)
 		b.styled(chat.Link, target, func() {
 			b.inlines(n)
-			if blank(string(b.out[start:])) {
+			if isBlank(string(b.out[start:])) {
 				b.text(target)
 			}
 		})
-		b.budget -= len(target)
+		b.urlBudget -= len(target)
 		return
 	}
 	start := len(b.out)
 	b.inlines(n)
-	dest = strings.TrimSpace(clean(dest))
-	if dest == "" || len(dest) > b.budget || string(b.out[start:]) == dest || slices.Contains(b.styles, chat.Link) {
+	dest = strings.TrimSpace(sanitize(dest))
+	if dest == "" || len(dest) > b.urlBudget || string(b.out[start:]) == dest || slices.Contains(b.styles, chat.Link) {
 		return
 	}
-	b.budget -= len(dest)
+	b.urlBudget -= len(dest)
 	if len(b.out) == start {
 		b.text(dest)
 		return
@@ -107,17 +107,17 @@ func (b *builder) autoLink(n *ast.AutoLink) {
 		dest = "mailto:" + dest
 	}
 	target, ok := safeURL(dest)
-	if !ok || len(target) > b.budget {
+	if !ok || len(target) > b.urlBudget {
 		b.text(label)
 		return
 	}
-	b.budget -= len(target)
+	b.urlBudget -= len(target)
 	b.styled(chat.Link, target, func() { b.text(label) })
 }
 
-// safeURL returns s in a form that any platform's markup can carry, if it is a
-// target to which a message may lead people.
-func safeURL(s string) (string, bool) {
+// safeURL returns s in a form that is valid in every platform's markup. ok is false if
+// s is not an allowed link target.
+func safeURL(s string) (target string, ok bool) {
 	s = strings.TrimSpace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || len(s) > maxURL || !utf8.ValidString(s) {
@@ -130,7 +130,7 @@ func safeURL(s string) (string, bool) {
 			return "", false
 		}
 	case "mailto", "tel", "sms", "tg", "slack", "discord", "matrix", "xmpp", "geo":
-		if blank(strings.Trim(rest, "/")) {
+		if isBlank(strings.Trim(rest, "/")) {
 			return "", false
 		}
 	default:
@@ -140,8 +140,8 @@ func safeURL(s string) (string, bool) {
 	return s, len(s) <= maxURL
 }
 
-// escapeURL percent-encodes what would end a link in some platform's markup,
-// and what people cannot see.
+// escapeURL percent-encodes invisible characters and characters that would end a link
+// in the markup of some platform.
 func escapeURL(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -182,8 +182,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// reference resolves the character reference with which s begins and returns
-// its length, 0 if it is none.
+// reference resolves the character reference at the beginning of s and returns its
+// length, 0 if there is none.
 func reference(s string) (chars string, n int) {
 	const longest = 33 // &CounterClockwiseContourIntegral;
 	end := strings.IndexByte(s[:min(len(s), longest)], ';')

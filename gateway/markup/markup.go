@@ -1,9 +1,9 @@
-// Package markup parses Markdown once and cuts it into pieces a platform can
-// carry without breaking a fence or a link.
+// Package markup parses Markdown into chat.RichText and splits it into pieces that fit a
+// platform's limit without breaking a code fence or a link.
 //
-// The road of a text is Parse, then Split with the platform's own limit and
-// measure, then the adapter's renderer, which turns spans into entities or
-// markup. All functions are pure and may be called from any goroutine.
+// A text passes through Parse, then Split with the platform's limit and measure, then
+// the adapter's renderer, which is not part of this package and converts spans to
+// entities or markup. All functions are pure and may be called from any goroutine.
 package markup
 
 import (
@@ -23,13 +23,13 @@ func Check(r chat.RichText) error {
 	if !utf8.ValidString(r.Text) {
 		return fmt.Errorf("markup: text is not UTF-8")
 	}
-	var open []int // ends of the spans around the present one
+	var open []int // ends of the spans that enclose the current one
 	last := chat.Span{}
 	for i, s := range r.Spans {
 		if s.Start < 0 || s.End > len(r.Text) || s.Start >= s.End {
 			return fmt.Errorf("markup: span %d [%d,%d) is empty or out of range", i, s.Start, s.End)
 		}
-		if !boundary(r.Text, s.Start) || !boundary(r.Text, s.End) {
+		if !isBoundary(r.Text, s.Start) || !isBoundary(r.Text, s.End) {
 			return fmt.Errorf("markup: span %d [%d,%d) cuts a rune", i, s.Start, s.End)
 		}
 		if i > 0 && (s.Start < last.Start || s.Start == last.Start && s.End > last.End) {
@@ -47,15 +47,14 @@ func Check(r chat.RichText) error {
 	return nil
 }
 
-// Slice returns r.Text[from:to] with the spans that lie in it, cut to it.
-// Offsets out of range are moved into it, offsets inside a rune to the inner
-// side.
+// Slice returns r.Text[from:to] with its spans, clipped to the range. Offsets out of
+// range are clamped; offsets inside a rune are moved so that the range shrinks.
 func Slice(r chat.RichText, from, to int) chat.RichText {
 	from, to = max(from, 0), min(to, len(r.Text))
-	for from < to && !boundary(r.Text, from) {
+	for from < to && !isBoundary(r.Text, from) {
 		from++
 	}
-	for to > from && !boundary(r.Text, to) {
+	for to > from && !isBoundary(r.Text, to) {
 		to--
 	}
 	if from >= to {
@@ -64,7 +63,7 @@ func Slice(r chat.RichText, from, to int) chat.RichText {
 	return chat.RichText{Text: r.Text[from:to], Spans: clip(nil, r.Spans, from, to)}
 }
 
-// clip appends to dst what of spans lies in [from, to), relative to from.
+// clip appends to dst the parts of spans in [from, to), relative to from.
 func clip(dst, spans []chat.Span, from, to int) []chat.Span {
 	for _, s := range spans {
 		if s.Start >= to {
@@ -93,15 +92,15 @@ func Concat(parts ...chat.RichText) chat.RichText {
 	return chat.RichText{Text: text.String(), Spans: spans}
 }
 
-// A Visitor takes a Rich apart in order; any of its functions may be nil.
+// A Visitor holds the functions called by Walk; any of them may be nil.
 type Visitor struct {
 	Open  func(s chat.Span)
 	Text  func(s string) // never empty
 	Close func(s chat.Span)
 }
 
-// Walk calls v for the spans and the text of r from left to right, so that
-// opens and closes nest: what a renderer for tagged markup needs.
+// Walk calls v for the spans and the text of r from left to right, so that Open and
+// Close calls nest, as a renderer of tagged markup needs.
 func Walk(r chat.RichText, v Visitor) {
 	pos := 0
 	text := func(to int) {
@@ -133,9 +132,8 @@ func Walk(r chat.RichText, v Visitor) {
 	text(len(r.Text))
 }
 
-// PlainText returns r without styles, for platforms and places that have none:
-// a link is written as "text (url)" unless its text says the same already, code
-// stands as it is.
+// PlainText returns r without styles. A link is written as "text (url)" unless its text
+// already shows the URL.
 func PlainText(r chat.RichText) string {
 	var b strings.Builder
 	Walk(r, Visitor{
@@ -149,7 +147,7 @@ func PlainText(r chat.RichText) string {
 	return b.String()
 }
 
-// sameTarget says that a link's text already shows where it leads.
+// sameTarget reports whether a link's text already shows its URL.
 func sameTarget(text, url string) bool {
 	if text == url {
 		return true
@@ -162,15 +160,15 @@ func sameTarget(text, url string) bool {
 	return false
 }
 
-// boundary says that a rune begins at text[i] or that i is the end.
-func boundary(text string, i int) bool {
+// isBoundary reports whether a rune begins at text[i] or i is the end.
+func isBoundary(text string, i int) bool {
 	return i == len(text) || i == 0 || utf8.RuneStart(text[i])
 }
 
-// Runes measures r in code points of its text, as Discord does.
+// Runes returns the length of r's text in code points, the unit of Discord.
 func Runes(r chat.RichText) int { return utf8.RuneCountInString(r.Text) }
 
-// UTF16 measures r in UTF-16 code units of its text, as Telegram does.
+// UTF16 returns the length of r's text in UTF-16 code units, the unit of Telegram.
 func UTF16(r chat.RichText) int { return utf16Len(r.Text) }
 
 func utf16Len(s string) int {

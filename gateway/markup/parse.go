@@ -10,42 +10,41 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The bounds within which Markdown is parsed. They keep the time for hostile
-// input linear in its length; what lies beyond them stays literal text.
+// Limits of the parser. They keep the time for hostile input linear in its length;
+// markup beyond them stays literal text.
 const (
 	maxParsed  = 1 << 20  // bytes of Markdown; the rest is plain text
-	maxChunk   = 64 << 10 // bytes parsed at a time, cut where a blank line is
-	maxDepth   = 16       // containers (quotes, lists) inside each other
-	maxInline  = 1000     // marks of one kind in one paragraph, heading or cell
+	maxChunk   = 64 << 10 // bytes parsed at a time, cut at a blank line
+	maxDepth   = 16       // nesting of containers (quotes, lists)
+	maxInline  = 1000     // delimiters of one kind in one paragraph, heading or cell
 	maxColumns = 48       // columns of a table
 	maxURL     = 1800     // bytes of a link's target
 	maxIndent  = 24       // bytes of indentation
-	wideTable  = 44       // columns of monospace text that a telephone shows
+	wideTable  = 44       // columns of monospace text that fit on a phone
 )
 
-// Parse turns CommonMark with tables, strikethrough, task lists and bare links
-// into text and spans. The result is well formed (see Check), valid UTF-8, and
-// without control characters but line feeds and tabs, whatever md is.
+// Parse converts CommonMark with tables, strikethrough, task lists and bare links to text
+// and spans. For any md the result is well formed (see Check), valid UTF-8, and without
+// control characters except line feeds and tabs.
 //
-// Markup that is not finished, as in a text that is still being written, stays
-// literal; a fence that is open is code. HTML is literal text. Links lead to
-// web, mail, telephone and chat targets only; any other target is written out.
-// Where a line follows a line in md, it does so in the result.
+// Unfinished markup, as in a text that is still being streamed, stays literal; an open
+// fence is code. HTML is literal text. Only web, mail, telephone and chat targets become
+// links; other targets are written as text. Line breaks of md are kept.
 func Parse(md string) chat.RichText {
-	md = clean(md)
+	md = sanitize(md)
 	tail := ""
 	if len(md) > maxParsed {
 		cut := maxParsed
-		for !boundary(md, cut) {
+		for !isBoundary(md, cut) {
 			cut--
 		}
 		md, tail = md[:cut], md[cut:]
 	}
-	b := &builder{budget: len(md) + maxChunk}
+	b := &builder{urlBudget: len(md) + maxChunk}
 	for md != "" {
 		n := chunk(md)
 		b.src = []byte(md[:n])
-		b.gap(2)
+		b.requestGap(2)
 		b.blocks(parser().Parse(text.NewReader(b.src)))
 		md = md[n:]
 	}
@@ -56,9 +55,9 @@ func Parse(md string) chat.RichText {
 	return chat.RichText{Text: string(b.out), Spans: b.spans}
 }
 
-// clean returns s as valid UTF-8 with line feeds as line ends and without
-// control characters.
-func clean(s string) string {
+// sanitize returns s as valid UTF-8 with line feeds as line ends and without other
+// control characters except tabs.
+func sanitize(s string) string {
 	ok := utf8.ValidString(s)
 	for i := 0; ok && i < len(s); i++ {
 		c := s[i]
@@ -83,8 +82,9 @@ func clean(s string) string {
 	}, s)
 }
 
-// chunk returns how much of md to parse next: all of it if it is short, else up
-// to the last blank line outside a fence, else the last line, else a rune.
+// chunk returns the number of bytes of md to parse next: all if it is short, else up to
+// the last blank line outside a fence, else up to the last line end, else up to a rune
+// boundary.
 func chunk(md string) int {
 	if len(md) <= maxChunk {
 		return len(md)
@@ -114,7 +114,7 @@ func chunk(md string) int {
 		return line
 	}
 	n := maxChunk
-	for !boundary(md, n) {
+	for !isBoundary(md, n) {
 		n--
 	}
 	return n

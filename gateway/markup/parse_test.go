@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// show writes spans as tags, so that a case reads as what one would see.
+// show returns r with its spans written as tags.
 func show(r chat.RichText) string {
 	var b strings.Builder
 	markup.Walk(r, markup.Visitor{
@@ -147,7 +147,7 @@ func TestParseTables(t *testing.T) {
 	}
 }
 
-// A text that is still being written shows no half markup as something else.
+// Incomplete markup of a text that is being streamed is not shown as something else.
 func TestParseUnfinished(t *testing.T) {
 	for _, c := range []struct{ name, md, want string }{
 		{"bold", "a **b", "a **b"},
@@ -177,7 +177,7 @@ func same(t *testing.T, md, want string) {
 	}
 }
 
-// sound checks what Parse promises of every result.
+// sound checks the guarantees of Parse.
 func sound(r chat.RichText) error {
 	if err := markup.Check(r); err != nil {
 		return err
@@ -208,7 +208,7 @@ func sound(r chat.RichText) error {
 	return nil
 }
 
-// bits are what Markdown is made of, and what disturbs it.
+// bits are fragments of Markdown and of invalid text.
 var bits = []string{
 	"a", "word ", "Ünï ", "中文", "。", "\n", "\n\n", "  ", "    ", "\t", "*", "**", "_", "~~", "`", "``", "```", "```go\n", "~~~\n",
 	"- ", "1. ", "> ", "# ", "[", "]", "(", ")", "![", "](https://e.x)", "](x)", "[a]: b\n", "<", ">", "<b>", "<!--", "-->", "&amp;", "&#10;", "&#x85;",
@@ -232,14 +232,14 @@ func TestParseIsSoundWhateverComes(t *testing.T) {
 
 func TestParseIsSoundAtEachStateOfAStream(t *testing.T) {
 	md := answer
-	for i := range len(md) { // also inside a rune
+	for i := range len(md) { // including cuts inside a rune
 		if err := sound(markup.Parse(md[:i])); err != nil {
 			t.Fatalf("after %q: %v", md[:i], err)
 		}
 	}
 }
 
-// Words come through in order, whatever markup is around them.
+// All words are kept in order, whatever markup is around them.
 func TestParseLosesNoWord(t *testing.T) {
 	marks := []string{"%s", "**%s**", "*%s", "`%s`", "~~%s~~", "[%s](https://e.x)", "[%s](", "<%s>", "> %s\n", "\n- %s\n", "\n\n1. %s\n\n", "\n# %s\n", "\n```\n%s\n```\n", "\n\n    %s\n\n", "\n|%s|b|\n|-|-|\n|c|d|\n\n"}
 	rapid.Check(t, func(t *rapid.T) {

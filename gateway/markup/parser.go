@@ -12,38 +12,37 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// parser returns the Markdown parser, which is safe for use side by side. It
-// differs from CommonMark in that nesting and the number of marks are bounded,
-// that a heading is underlined with at least three characters (a shorter one is
-// mostly a list being written), and that emphasis works next to East Asian
-// text, which has no spaces around words.
+// parser returns the Markdown parser, which is safe for concurrent use. It differs from
+// CommonMark: nesting and the number of delimiters are limited; a heading underline needs
+// at least three characters, because a shorter one is usually a list being streamed; and
+// emphasis works next to East Asian text, which has no spaces around words.
 var parser = sync.OnceValue(func() gm.Parser {
 	return gm.NewParser(
 		gm.WithBlockParsers(
-			util.Prioritized(setext{gm.NewSetextHeadingParser()}, 100),
+			util.Prioritized(strictSetext{gm.NewSetextHeadingParser()}, 100),
 			util.Prioritized(gm.NewThematicBreakParser(), 200),
-			util.Prioritized(bounded{gm.NewListParser()}, 300),
+			util.Prioritized(boundedBlock{gm.NewListParser()}, 300),
 			util.Prioritized(gm.NewListItemParser(), 400),
 			util.Prioritized(gm.NewCodeBlockParser(), 500),
 			util.Prioritized(gm.NewATXHeadingParser(), 600),
 			util.Prioritized(gm.NewFencedCodeBlockParser(), 700),
-			util.Prioritized(bounded{gm.NewBlockquoteParser()}, 800),
+			util.Prioritized(boundedBlock{gm.NewBlockquoteParser()}, 800),
 			util.Prioritized(gm.NewHTMLBlockParser(), 900),
 			util.Prioritized(gm.NewParagraphParser(), 1000),
 		),
 		gm.WithInlineParsers(
 			util.Prioritized(extension.NewTaskCheckBoxParser(), 0),
-			util.Prioritized(counted(gm.NewCodeSpanParser()), 100),
-			util.Prioritized(countedCloser{counted(gm.NewLinkParser())}, 200),
-			util.Prioritized(counted(gm.NewAutoLinkParser()), 300),
-			util.Prioritized(counted(gm.NewRawHTMLParser()), 400),
-			util.Prioritized(counted(eastAsian{gm.NewEmphasisParser()}), 500),
-			util.Prioritized(counted(eastAsian{extension.NewStrikethroughParser()}), 500),
+			util.Prioritized(newCounter(gm.NewCodeSpanParser()), 100),
+			util.Prioritized(countedCloser{newCounter(gm.NewLinkParser())}, 200),
+			util.Prioritized(newCounter(gm.NewAutoLinkParser()), 300),
+			util.Prioritized(newCounter(gm.NewRawHTMLParser()), 400),
+			util.Prioritized(newCounter(eastAsian{gm.NewEmphasisParser()}), 500),
+			util.Prioritized(newCounter(eastAsian{extension.NewStrikethroughParser()}), 500),
 			util.Prioritized(extension.NewLinkifyParser(), 999),
 		),
 		gm.WithParagraphTransformers(
 			util.Prioritized(gm.LinkReferenceParagraphTransformer, 100),
-			util.Prioritized(narrow{extension.NewTableParagraphTransformer()}, 200),
+			util.Prioritized(boundedTable{extension.NewTableParagraphTransformer()}, 200),
 		),
 		gm.WithASTTransformers(
 			util.Prioritized(extension.NewTableASTTransformer(), 0),
@@ -51,10 +50,10 @@ var parser = sync.OnceValue(func() gm.Parser {
 	)
 })
 
-// bounded opens no container that would lie more than maxDepth deep.
-type bounded struct{ gm.BlockParser }
+// boundedBlock opens no container nested more than maxDepth deep.
+type boundedBlock struct{ gm.BlockParser }
 
-func (p bounded) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.Node, gm.State) {
+func (p boundedBlock) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.Node, gm.State) {
 	depth := 0
 	for n := parent; n != nil; n = n.Parent() {
 		depth++
@@ -65,10 +64,10 @@ func (p bounded) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.N
 	return p.BlockParser.Open(parent, reader, pc)
 }
 
-// setext wants at least three characters under a heading.
-type setext struct{ gm.BlockParser }
+// strictSetext requires at least three characters under a heading.
+type strictSetext struct{ gm.BlockParser }
 
-func (p setext) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.Node, gm.State) {
+func (p strictSetext) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.Node, gm.State) {
 	line, _ := reader.PeekLine()
 	if len(bytes.TrimSpace(line)) < 3 {
 		return nil, gm.NoChildren
@@ -76,11 +75,11 @@ func (p setext) Open(parent ast.Node, reader text.Reader, pc gm.Context) (ast.No
 	return p.BlockParser.Open(parent, reader, pc)
 }
 
-// narrow makes tables only of paragraphs with at most maxColumns columns,
+// boundedTable converts only paragraphs with at most maxColumns columns to tables,
 // because each row gets all columns of the header.
-type narrow struct{ gm.ParagraphTransformer }
+type boundedTable struct{ gm.ParagraphTransformer }
 
-func (t narrow) Transform(node *ast.Paragraph, reader text.Reader, pc gm.Context) {
+func (t boundedTable) Transform(node *ast.Paragraph, reader text.Reader, pc gm.Context) {
 	lines := node.Lines()
 	for i := range lines.Len() {
 		seg := lines.At(i)
@@ -91,10 +90,9 @@ func (t narrow) Transform(node *ast.Paragraph, reader text.Reader, pc gm.Context
 	t.ParagraphTransformer.Transform(node, reader, pc)
 }
 
-// counted returns p, which takes part at most maxInline times in one block.
-// Some parsers look through the rest of the block, or through all earlier
-// marks, each time.
-func counted(p gm.InlineParser) counter {
+// newCounter limits p to maxInline calls in one block, because some parsers search the
+// rest of the block, or all earlier delimiters, in each call.
+func newCounter(p gm.InlineParser) counter {
 	return counter{InlineParser: p, key: gm.NewContextKey()}
 }
 
@@ -123,16 +121,15 @@ func (c counter) Parse(parent ast.Node, block text.Reader, pc gm.Context) ast.No
 	return c.InlineParser.Parse(parent, block, pc)
 }
 
-// countedCloser passes on that the block is done, which the parser of links
-// must hear.
+// countedCloser is a counter that forwards CloseBlock, which the link parser needs.
 type countedCloser struct{ counter }
 
 func (c countedCloser) CloseBlock(parent ast.Node, block text.Reader, pc gm.Context) {
 	c.InlineParser.(gm.CloseBlocker).CloseBlock(parent, block, pc)
 }
 
-// eastAsian lets emphasis open and close beside East Asian characters, where
-// CommonMark would want a space next to punctuation.
+// eastAsian lets emphasis open and close next to East Asian characters, where CommonMark
+// requires a space next to punctuation.
 type eastAsian struct{ gm.InlineParser }
 
 func (p eastAsian) Parse(parent ast.Node, block text.Reader, pc gm.Context) ast.Node {
@@ -147,7 +144,7 @@ func (p eastAsian) Parse(parent ast.Node, block text.Reader, pc gm.Context) ast.
 	if d.OriginalLength < len(line) {
 		after = util.ToRune(line, d.OriginalLength)
 	}
-	if !wide(before) && !wide(after) {
+	if !isWide(before) && !isWide(after) {
 		return node
 	}
 	d.CanOpen = !util.IsSpaceRune(after)
@@ -155,8 +152,8 @@ func (p eastAsian) Parse(parent ast.Node, block text.Reader, pc gm.Context) ast.
 	return node
 }
 
-// wide says that r belongs to a script that is written without spaces.
-func wide(r rune) bool {
+// isWide reports whether r belongs to a script that is written without spaces.
+func isWide(r rune) bool {
 	return r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) ||
 		r > 0x3000 && r <= 0x303F || r >= 0xFF00 && r <= 0xFFEF)
 }

@@ -12,22 +12,19 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Split cuts r into pieces whose size is at most limit, in order. Styles that
-// reach over a cut end in one piece and begin again in the next, a code block
-// with its language. A link, inline code and a grapheme cluster stay whole if
-// they fit into a piece at all.
+// Split cuts r into pieces whose size is at most limit. A style that spans a cut ends in
+// one piece and starts again in the next, a code block with its language. Links, inline
+// code and grapheme clusters are not cut if they fit into one piece.
 //
-// A cut is made at the last paragraph break of the second half of what fits,
-// else at the last end of a line, of a sentence or of a word in it, else
-// between two grapheme clusters. The white space at a cut is dropped, and
-// nothing else; no piece is blank. Styles that alone exceed the limit, such as
-// a link whose target counts, are dropped from the text they cover.
+// A cut is made at the last paragraph break in the second half of what fits, else at the
+// last end of a line, a sentence or a word there, else between two grapheme clusters.
+// Only the white space at a cut is dropped; no piece is blank. Styles that exceed the
+// limit by themselves, such as a link whose target counts, are dropped from their text.
 //
-// size is the platform's measure (see chat.Features); it should not shrink as
-// text grows. If not even one rune without style has size limit, that rune is a
-// piece nevertheless.
+// size is the platform's measure (see chat.Capabilities); it should be monotone. A single
+// rune without style is a piece even if its size exceeds limit.
 func Split(r chat.RichText, limit int, size func(chat.RichText) int) []chat.RichText {
-	if blank(r.Text) {
+	if isBlank(r.Text) {
 		return nil
 	}
 	if size(r) <= limit {
@@ -36,12 +33,12 @@ func Split(r chat.RichText, limit int, size func(chat.RichText) int) []chat.Rich
 	s := splitter{text: r.Text, spans: slices.Clone(r.Spans), limit: limit, size: size, guess: max(limit, 1)}
 	var pieces []chat.RichText
 	for s.from < len(s.text) {
-		hi := s.reach()
+		hi := s.findLongestFit()
 		if hi <= s.from {
 			continue // a style was dropped
 		}
-		cut := s.choose(hi)
-		if p := s.piece(cut); !blank(p.Text) {
+		cut := s.chooseCut(hi)
+		if p := s.piece(cut); !isBlank(p.Text) {
 			pieces = append(pieces, p)
 		}
 		s.advance(cut)
@@ -49,7 +46,8 @@ func Split(r chat.RichText, limit int, size func(chat.RichText) int) []chat.Rich
 	return pieces
 }
 
-// A splitter is at from in text. Spans that end there are gone from spans.
+// A splitter is the state of Split: text before from is done, and spans that end before
+// from are removed.
 type splitter struct {
 	text  string
 	spans []chat.Span
@@ -58,12 +56,12 @@ type splitter struct {
 	from  int
 	guess int // length of the last piece
 
-	atomAt   chat.Span // the last link or inline code that was measured
+	lastAtom chat.Span // the last link or inline code that was measured
 	atomFits bool
 }
 
-// slice returns text[from:to] with its spans. Spans before from have been
-// removed, so the work is that of the piece.
+// slice returns text[from:to] with its spans. Its cost depends on the piece only,
+// because spans before from have been removed.
 func (s *splitter) slice(to int) chat.RichText {
 	n := sort.Search(len(s.spans), func(i int) bool { return s.spans[i].Start >= to })
 	return chat.RichText{Text: s.text[s.from:to], Spans: clip(nil, s.spans[:n], s.from, to)}
@@ -71,7 +69,7 @@ func (s *splitter) slice(to int) chat.RichText {
 
 func (s *splitter) fits(to int) bool { return s.size(s.slice(to)) <= s.limit }
 
-// piece returns what a cut leaves on its left, without the white space there.
+// piece returns the text before a cut, without trailing white space.
 func (s *splitter) piece(cut int) chat.RichText {
 	if cut == len(s.text) {
 		return s.slice(cut)
@@ -80,13 +78,13 @@ func (s *splitter) piece(cut int) chat.RichText {
 	return s.slice(end)
 }
 
-// reach returns the end of the longest piece that fits, at a boundary of
-// graphemes if there is one. If nothing fits it drops a style and returns from,
-// and if there is none, returns the end of one rune.
-func (s *splitter) reach() int {
+// findLongestFit returns the end of the longest piece that fits, at a grapheme boundary
+// if possible. If nothing fits it drops a style and returns from; without a style to drop
+// it returns the end of one rune.
+func (s *splitter) findLongestFit() int {
 	lo, hi := s.from, 0
 	for step := s.guess; ; step *= 2 {
-		hi = s.rune(min(s.from+step, len(s.text)))
+		hi = s.runeBoundary(min(s.from+step, len(s.text)))
 		if !s.fits(hi) {
 			break
 		}
@@ -95,7 +93,7 @@ func (s *splitter) reach() int {
 		}
 	}
 	for { // lo fits, hi does not
-		mid := s.rune(lo + (hi-lo)/2)
+		mid := s.runeBoundary(lo + (hi-lo)/2)
 		if mid <= lo {
 			mid = lo + runeLen(s.text[lo:])
 		}
@@ -108,7 +106,7 @@ func (s *splitter) reach() int {
 			hi = mid
 		}
 	}
-	end := s.grapheme(lo)
+	end := s.graphemeBoundary(lo)
 	if end > s.from {
 		return end
 	}
@@ -119,8 +117,8 @@ func (s *splitter) reach() int {
 	return max(lo, s.from+runeLen(s.text[s.from:]))
 }
 
-// dropStyle removes the span at from that costs most: a link before others, an
-// outer one before an inner one.
+// dropStyle removes the most expensive span at from, a link before others and an outer
+// one before an inner one. It reports whether there was one.
 func (s *splitter) dropStyle() bool {
 	worst := -1
 	for i, sp := range s.spans {
@@ -138,9 +136,9 @@ func (s *splitter) dropStyle() bool {
 	return true
 }
 
-// rune returns the boundary of runes at or before i.
-func (s *splitter) rune(i int) int {
-	for i > s.from && !boundary(s.text, i) {
+// runeBoundary returns the last rune boundary at or before i.
+func (s *splitter) runeBoundary(i int) int {
+	for i > s.from && !isBoundary(s.text, i) {
 		i--
 	}
 	return i
@@ -151,18 +149,18 @@ func runeLen(s string) int {
 	return n
 }
 
-// grapheme returns the boundary of grapheme clusters at or before i, which is a
-// boundary of runes.
-func (s *splitter) grapheme(i int) int {
+// graphemeBoundary returns the last grapheme cluster boundary at or before i, which must
+// be a rune boundary.
+func (s *splitter) graphemeBoundary(i int) int {
 	if i >= len(s.text) || i <= s.from {
 		return i
 	}
 	// Between two printable ASCII characters there is always a boundary.
 	start := i
-	for start > s.from && !(ascii(s.text[start-1]) && ascii(s.text[start])) {
+	for start > s.from && !(isASCII(s.text[start-1]) && isASCII(s.text[start])) {
 		start--
 	}
-	// Whether i is a boundary depends on the rune behind it, and on no more.
+	// Whether i is a boundary depends on no text after the rune at i.
 	rest := s.text[start : i+runeLen(s.text[i:])]
 	for state := -1; rest != ""; {
 		var cluster string
@@ -175,10 +173,10 @@ func (s *splitter) grapheme(i int) int {
 	return start
 }
 
-func ascii(c byte) bool { return c >= ' ' && c < 0x7F }
+func isASCII(c byte) bool { return c >= ' ' && c < 0x7F }
 
-// advance moves to the text behind a cut, without the blank lines or the spaces
-// there, and forgets the spans that end before it.
+// advance moves from to the text after a cut, skipping blank lines or spaces, and removes
+// the spans that end before it.
 func (s *splitter) advance(cut int) {
 	s.guess = max(cut-s.from, 1)
 	s.from = cut

@@ -16,8 +16,8 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// marked measures as a platform does whose markup counts: each style costs, and
-// so does a link's target.
+// marked is the measure of a platform whose markup counts: each style and each link
+// target adds to the size.
 func marked(r chat.RichText) int {
 	n := utf8.RuneCountInString(r.Text)
 	for _, s := range r.Spans {
@@ -86,8 +86,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Where markup counts, a link whose target is over the limit becomes text, and
-// the rest keeps its styles.
+// If markup counts, a link whose target exceeds the limit becomes text, and the rest
+// keeps its styles.
 func TestSplitDropsALinkThatCannotBeCarried(t *testing.T) {
 	r := markup.Parse("**a [b](https://e.x/" + strings.Repeat("x", 100) + ") c**")
 	var got []string
@@ -99,7 +99,7 @@ func TestSplitDropsALinkThatCannotBeCarried(t *testing.T) {
 	}
 }
 
-// A measure that is not monotone, or no measure at all, ends all the same.
+// Split terminates with a measure that is not monotone or always too large.
 func TestSplitEndsWithAnyMeasure(t *testing.T) {
 	r := markup.Parse(repeat(answer, 5000))
 	n := 0
@@ -127,7 +127,7 @@ func squeeze(s string) string {
 	}, s)
 }
 
-// styles lists, for each rune that is not white space, the styles it has.
+// styles returns the styles of each rune that is not white space.
 func styles(r chat.RichText) []string {
 	var all []string
 	var open []string
@@ -145,7 +145,7 @@ func styles(r chat.RichText) []string {
 
 func squeezeRunes(s string) []rune { return []rune(squeeze(s)) }
 
-// soundPieces checks what Split promises.
+// soundPieces checks the guarantees of Split.
 func soundPieces(r chat.RichText, pieces []chat.RichText, limit int, size func(chat.RichText) int) error {
 	for i, p := range pieces {
 		if err := markup.Check(p); err != nil {
@@ -179,7 +179,7 @@ func TestSplitIsSoundWithEachMeasure(t *testing.T) {
 	}
 }
 
-// Where a limit leaves room for the styles, each rune keeps all of its own.
+// If the limit is large enough for the styles, each rune keeps its styles.
 func TestSplitKeepsStyles(t *testing.T) {
 	for name, size := range sizes {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestSplitKeepsStyles(t *testing.T) {
 	}
 }
 
-// No cut lies inside a link, inline code or a grapheme that fits.
+// No cut is inside a link, inline code or a grapheme that fits.
 func TestSplitKeepsWholeWhatFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := markup.Parse(markdown().Draw(t, "md"))
@@ -226,14 +226,14 @@ func TestSplitKeepsWholeWhatFits(t *testing.T) {
 	})
 }
 
-// nestedAtom says that s lies in another link or inline code.
+// nestedAtom reports whether s is inside another link or inline code.
 func nestedAtom(r chat.RichText, s chat.Span) bool {
 	return slices.ContainsFunc(r.Spans, func(o chat.Span) bool {
 		return o != s && (o.Style == chat.Link || o.Style == chat.Code) && o.Start <= s.Start && o.End >= s.End
 	})
 }
 
-// clustersWhole checks that the pieces begin where clusters of the text begin.
+// clustersWhole checks that each piece begins at a cluster boundary of the text.
 func clustersWhole(text string, pieces []chat.RichText, limit int) error {
 	starts := map[int]bool{0: true}
 	at := 0

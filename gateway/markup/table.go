@@ -10,16 +10,16 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A grid is a table whose cells are rendered: the header is row 0.
+// A grid is a table with rendered cells; row 0 is the header.
 type grid struct {
 	rows   [][]chat.RichText
 	align  []extast.Alignment
-	widths []int // of the columns, in columns of monospace text
-	linked bool  // a cell has a link whose target its text does not show
+	widths []int // width of each column in columns of monospace text
+	linked bool  // a cell has a link whose text does not show its URL
 }
 
-// table writes a small table as aligned monospace text, and one that is too
-// wide for that, or whose links would be lost by it, as a list of its rows.
+// table writes a small table as aligned monospace text. A table that is too wide for
+// that, or that would lose its links, is written as a list of its rows.
 func (b *builder) table(n *extast.Table) {
 	g := b.grid(n)
 	total := 3 * (len(g.widths) - 1)
@@ -27,7 +27,7 @@ func (b *builder) table(n *extast.Table) {
 		total += w
 	}
 	if total <= wideTable && !g.linked {
-		b.bare()
+		b.startBareBlock()
 		b.styled(chat.CodeBlock, "", func() { b.text(g.aligned()) })
 		return
 	}
@@ -53,16 +53,16 @@ func (b *builder) grid(n *extast.Table) grid {
 
 // cell renders one cell as a single line.
 func (b *builder) cell(n ast.Node) chat.RichText {
-	sub := &builder{src: b.src, styles: b.styles[:len(b.styles):len(b.styles)], budget: b.budget}
+	sub := &builder{src: b.src, styles: b.styles[:len(b.styles):len(b.styles)], urlBudget: b.urlBudget}
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if html, ok := c.(*ast.RawHTML); ok && lineBreak(html, b.src) {
-			sub.text(" ") // the only way to break a line in a cell
+		if html, ok := c.(*ast.RawHTML); ok && isLineBreak(html, b.src) {
+			sub.text(" ") // line break in a cell
 			continue
 		}
 		sub.inline(c)
 	}
-	b.budget = sub.budget
-	line := strings.Map(func(r rune) rune { // keeps the length, and so the spans
+	b.urlBudget = sub.urlBudget
+	line := strings.Map(func(r rune) rune { // keeps the length, so that the spans stay valid
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
@@ -71,7 +71,7 @@ func (b *builder) cell(n ast.Node) chat.RichText {
 	return chat.RichText{Text: line, Spans: sub.spans}
 }
 
-func lineBreak(n *ast.RawHTML, src []byte) bool {
+func isLineBreak(n *ast.RawHTML, src []byte) bool {
 	if n.Segments.Len() != 1 {
 		return false
 	}
@@ -117,9 +117,8 @@ func pad(s string, width int, align extast.Alignment) string {
 	return strings.Repeat(" ", left) + s + strings.Repeat(" ", free-left)
 }
 
-// records writes each row as its first cell in bold and a bullet for each other
-// cell, with the header's word for it. A header that is too long to be repeated
-// is a row of its own.
+// records writes each row as its first cell in bold and a bullet for each other cell,
+// labeled with its header. A header that is too long to be repeated becomes a row.
 func (b *builder) records(g grid) {
 	const longLabel = 48
 	header, rows := g.rows[0], g.rows[1:]
@@ -131,7 +130,7 @@ func (b *builder) records(g grid) {
 	}
 	for i, row := range rows {
 		if i > 0 {
-			b.gap(2)
+			b.requestGap(2)
 		}
 		b.record(header, row)
 	}
@@ -139,25 +138,25 @@ func (b *builder) records(g grid) {
 
 func (b *builder) record(header, row []chat.RichText) {
 	for j, cell := range row {
-		if blank(cell.Text) {
+		if isBlank(cell.Text) {
 			continue
 		}
-		b.line()
+		b.startBlock()
 		if j == 0 {
-			b.styled(chat.Bold, "", func() { b.rich(cell) })
+			b.styled(chat.Bold, "", func() { b.appendRich(cell) })
 		} else {
 			b.text("• ")
-			if j < len(header) && !blank(header[j].Text) {
+			if j < len(header) && !isBlank(header[j].Text) {
 				b.text(header[j].Text + ": ")
 			}
-			b.rich(cell)
+			b.appendRich(cell)
 		}
-		b.gap(1)
+		b.requestGap(1)
 	}
 }
 
-// rich writes r, without the styles that are open already.
-func (b *builder) rich(r chat.RichText) {
+// appendRich writes r, without spans of the innermost open style.
+func (b *builder) appendRich(r chat.RichText) {
 	base := len(b.out)
 	b.out = append(b.out, r.Text...)
 	for _, s := range r.Spans {

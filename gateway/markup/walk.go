@@ -21,45 +21,46 @@ type builder struct {
 	spans  []chat.Span
 	styles []chat.Style // of the open spans, outermost first
 
-	need   int    // line feeds to write before the next block
-	marker bool   // a list marker was just written; the next block stands beside it
-	indent string // what each line of the present container begins with
-	lists  int    // how many lists lie around the present block
-	budget int    // bytes that targets of links may still take
+	pendingBreaks int    // line feeds to write before the next block
+	afterMarker   bool   // a list marker was just written; the next block continues its line
+	indent        string // prefix of each line of the current container
+	listDepth     int    // number of lists around the current block
+	urlBudget     int    // remaining bytes for link targets
 }
 
-// gap asks for at least n line feeds before the next block.
-func (b *builder) gap(n int) { b.need = max(b.need, n) }
+// requestGap requires at least n line feeds before the next block.
+func (b *builder) requestGap(n int) { b.pendingBreaks = max(b.pendingBreaks, n) }
 
-// line begins a block on a line of its own, or beside a list marker.
-func (b *builder) line() {
-	if b.marker {
-		b.marker = false
+// startBlock starts a block on a new line, or after a list marker on its line.
+func (b *builder) startBlock() {
+	if b.afterMarker {
+		b.afterMarker = false
 		return
 	}
-	b.flush()
+	b.writeGap()
 	b.out = append(b.out, b.indent...)
 }
 
-// bare begins a block at the very start of a line, for styles that must.
-func (b *builder) bare() {
-	if b.marker {
-		b.marker = false
+// startBareBlock starts a block at the start of a line, without indentation, for styles
+// that require it.
+func (b *builder) startBareBlock() {
+	if b.afterMarker {
+		b.afterMarker = false
 		b.out = append(bytes.TrimRight(b.out, " "), '\n')
 		return
 	}
-	b.flush()
+	b.writeGap()
 }
 
-func (b *builder) flush() {
+func (b *builder) writeGap() {
 	if len(b.out) > 0 {
-		b.out = append(b.out, "\n\n"[:min(b.need, 2)]...)
+		b.out = append(b.out, "\n\n"[:min(b.pendingBreaks, 2)]...)
 	}
-	b.need = 0
+	b.pendingBreaks = 0
 }
 
-// styled runs body and puts a span around what it writes, unless that is
-// nothing or has the style already. Nothing can be styled inside code.
+// styled runs body and adds a span around its output, unless that is empty or has the
+// style already. Text inside code is not styled.
 func (b *builder) styled(style chat.Style, arg string, body func()) {
 	if slices.Contains(b.styles, style) || slices.Contains(b.styles, chat.Code) {
 		body()
@@ -77,8 +78,8 @@ func (b *builder) styled(style chat.Style, arg string, body func()) {
 	b.spans[at].End = len(b.out)
 }
 
-// within runs body in a container whose lines begin with extra.
-func (b *builder) within(extra string, body func()) {
+// withIndent runs body in a container whose lines begin with extra.
+func (b *builder) withIndent(extra string, body func()) {
 	old := b.indent
 	if len(old)+len(extra) <= maxIndent {
 		b.indent += extra
@@ -87,28 +88,27 @@ func (b *builder) within(extra string, body func()) {
 	b.indent = old
 }
 
-// blocks writes the children of n, each apart from the one before as in the
-// source: by a blank line or by none.
+// blocks writes the children of n, separated by a blank line where the source has one.
 func (b *builder) blocks(n ast.Node) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		b.after(c)
+		b.separate(c)
 		b.block(c)
 	}
 }
 
-// after asks for the gap between n and the block before it, if there is one.
-func (b *builder) after(n ast.Node) {
+// separate requests the gap between n and the block before it, if there is one.
+func (b *builder) separate(n ast.Node) {
 	if n.PreviousSibling() == nil {
 		return
 	}
-	b.gap(1)
+	b.requestGap(1)
 	if b.blankBefore(n.Pos()) {
-		b.gap(2)
+		b.requestGap(2)
 	}
 }
 
-// blankBefore says that the line before that of pos is blank, or has only the
-// marks of quotations.
+// blankBefore reports whether the line before that of pos is blank or contains only
+// quote markers.
 func (b *builder) blankBefore(pos int) bool {
 	if pos < 0 || pos > len(b.src) {
 		return false
@@ -125,16 +125,16 @@ func (b *builder) block(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Heading:
 		if n.HasChildren() {
-			b.line()
+			b.startBlock()
 			b.styled(chat.Bold, "", func() { b.inlines(n) })
 		}
 	case *ast.Paragraph, *ast.TextBlock:
 		if n.HasChildren() {
-			b.line()
+			b.startBlock()
 			b.inlines(n)
 		}
 	case *ast.ThematicBreak:
-		b.line()
+		b.startBlock()
 		b.text("———")
 	case *ast.CodeBlock:
 		b.code(n.Lines(), "")
@@ -148,13 +148,13 @@ func (b *builder) block(n ast.Node) {
 		b.list(n)
 	case *extast.Table:
 		b.table(n)
-	case *ast.LinkReferenceDefinition: // says nothing by itself
+	case *ast.LinkReferenceDefinition: // produces no text
 	default:
 		b.blocks(n)
 	}
 }
 
-// code writes lines as they are.
+// code writes lines as a code block.
 func (b *builder) code(lines *text.Segments, language string) {
 	var s []byte
 	for i := range lines.Len() {
@@ -165,12 +165,12 @@ func (b *builder) code(lines *text.Segments, language string) {
 	if len(bytes.TrimSpace(s)) == 0 {
 		return
 	}
-	b.bare()
+	b.startBareBlock()
 	b.styled(chat.CodeBlock, language, func() { b.text(string(s)) })
 }
 
-// language returns the name of a fence's language if it is one that any
-// platform's markup can carry, else nothing.
+// language returns the language name of a fence if it is valid in every platform's
+// markup, else "".
 func language(info string) string {
 	const longest = 32
 	name, _, _ := strings.Cut(info, "\t")
@@ -196,42 +196,42 @@ func (b *builder) html(n *ast.HTMLBlock) {
 	}
 	s = bytes.TrimRight(s, "\n")
 	if len(s) > 0 {
-		b.line()
+		b.startBlock()
 		b.text(string(s))
 	}
 }
 
-// quote writes a quotation as a span; one inside another is marked by hand,
-// because no platform nests them.
+// quote writes a block quote as a span. A nested one is written with "> " prefixes,
+// because no platform nests block quotes.
 func (b *builder) quote(n *ast.Blockquote) {
 	if slices.Contains(b.styles, chat.BlockQuote) {
-		b.within("> ", func() { b.blocks(n) })
+		b.withIndent("> ", func() { b.blocks(n) })
 		return
 	}
 	if !n.HasChildren() {
 		return
 	}
-	indent, lists := b.indent, b.lists
-	b.bare()
-	b.indent, b.lists = "", 0
+	indent, lists := b.indent, b.listDepth
+	b.startBareBlock()
+	b.indent, b.listDepth = "", 0
 	b.styled(chat.BlockQuote, "", func() { b.blocks(n) })
-	b.indent, b.lists = indent, lists
-	b.need, b.marker = 0, false
+	b.indent, b.listDepth = indent, lists
+	b.pendingBreaks, b.afterMarker = 0, false
 }
 
 // list writes a list with bullets or numbers, indented by its depth.
 func (b *builder) list(n *ast.List) {
-	bullet := [...]string{"• ", "◦ ", "▪ "}[min(b.lists, 2)]
-	b.lists++
+	bullet := [...]string{"• ", "◦ ", "▪ "}[min(b.listDepth, 2)]
+	b.listDepth++
 	number := n.Start
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		b.after(c)
+		b.separate(c)
 		mark, extra := bullet, "  "
 		if n.IsOrdered() {
 			mark, extra = strconv.Itoa(number)+". ", "   "
 			number++
 		}
-		if done, ok := task(c); ok {
+		if done, ok := parseTask(c); ok {
 			box := "☐ "
 			if done {
 				box = "☑ "
@@ -242,17 +242,18 @@ func (b *builder) list(n *ast.List) {
 				mark = box
 			}
 		}
-		b.line()
+		b.startBlock()
 		b.text(mark)
-		b.marker = true
-		b.within(extra, func() { b.blocks(c) })
-		b.marker = false
+		b.afterMarker = true
+		b.withIndent(extra, func() { b.blocks(c) })
+		b.afterMarker = false
 	}
-	b.lists--
+	b.listDepth--
 }
 
-// task says whether a list item begins with a check box, and which.
-func task(item ast.Node) (done, ok bool) {
+// parseTask reports whether a list item begins with a check box (ok) that is checked
+// (done).
+func parseTask(item ast.Node) (done, ok bool) {
 	if c := item.FirstChild(); c != nil {
 		if box, is := c.FirstChild().(*extast.TaskCheckBox); is {
 			return box.IsChecked, true
@@ -262,15 +263,15 @@ func task(item ast.Node) (done, ok bool) {
 }
 
 // text writes s without control characters.
-func (b *builder) text(s string) { b.out = append(b.out, clean(s)...) }
+func (b *builder) text(s string) { b.out = append(b.out, sanitize(s)...) }
 
-// breakLine begins a new line inside a block.
+// breakLine starts a new line inside a block.
 func (b *builder) breakLine() {
 	b.out = append(b.out, '\n')
 	b.out = append(b.out, b.indent...)
 }
 
-// blank says that s has nothing to show.
-func blank(s string) bool {
+// isBlank reports whether s contains only white space.
+func isBlank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }

@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/media"
 )
 
-// A giver gives one file, or an error.
+// A giver is a FileFetcher of one file or an error.
 type giver struct {
 	text string
 	err  error

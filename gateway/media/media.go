@@ -1,12 +1,12 @@
-// Package media keeps the files that people send, under names made of their
-// content. Nothing that a sender says decides where a file lies or how much of
-// the disk it takes.
+// Package media stores the attachments of inbound messages in a size-limited directory,
+// under names derived from their content. The sender decides neither where a file is
+// stored nor how much disk space is used. The main type is Cache.
 //
-// A file is written beside the others under a temporary name and renamed when it
-// is complete, so a path that Save has returned leads to a whole file. It stays
-// until the cache is over its budget and all files that were saved or seen
-// longer ago are gone. Files are not synced: after a power failure one may be
-// missing, and its Ref, where the platform still has it, gets it again.
+// A file is written under a temporary name in the same directory and renamed when it is
+// complete, so a path returned by Save always names a complete file. When the cache
+// exceeds its budget, the files that were saved least recently are deleted first. Files
+// are not synced: after a power failure a file may be missing and can be fetched again
+// by its Ref while the platform has it.
 package media
 
 import (
@@ -30,13 +30,13 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// Config says how much the cache takes.
+// Config sets the size limits of a Cache.
 type Config struct {
 	MaxBytes   int64 `yaml:"max_bytes" default:"52428800" range:"1024..2147483648" doc:"Largest incoming file that is kept, in bytes; a platform's own limit may be lower."`
 	CacheBytes int64 `yaml:"cache_bytes" default:"2147483648" range:"1048576..1099511627776" doc:"Size to which the cache of incoming files may grow, in bytes; then the oldest go."`
 }
 
-// Validate says what is wrong with the config, in the operator's words.
+// Validate returns an error that names the invalid config key.
 func (c Config) Validate() error {
 	if c.MaxBytes <= 0 {
 		return fmt.Errorf("max_bytes is %d: it must be more than 0", c.MaxBytes)
@@ -47,16 +47,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
-const temporary = ".part-" // the beginning of the names of files being written
+const tempPrefix = ".part-" // name prefix of files that are being written
 
-// A Cache keeps files in one directory, which belongs to it alone. Its methods
-// may be called from any goroutine.
+// A Cache stores files in one directory that nothing else may use. Its methods may be
+// called from any goroutine.
 type Cache struct {
 	dir    string
 	limits Config
 
-	// mu guards what follows, and the names in dir: nothing is renamed or
-	// removed without it. It is not held while a file is fetched.
+	// mu guards the fields below and the names in dir: files are renamed and removed
+	// only while it is held. It is not held while a file is fetched.
 	mu    sync.Mutex
 	files map[string]*list.Element // of *file, by name
 	order *list.List               // oldest first
@@ -68,8 +68,8 @@ type file struct {
 	size int64
 }
 
-// Open returns the cache in dir, which is made if it is missing. What a crash
-// has left half written is removed.
+// Open returns the cache in dir, which is created if missing. Incomplete files left by
+// a crash are removed.
 func Open(dir string, limits Config) (*Cache, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Open(dir string, limits Config) (*Cache, error) {
 	return c, c.pruneLocked(0, "")
 }
 
-// scan takes up the files that are there, in the order of their times.
+// scan adds the existing files, ordered by modification time.
 func (c *Cache) scan() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -103,11 +103,11 @@ func (c *Cache) scan() error {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			return err
-		case strings.HasPrefix(e.Name(), temporary):
+		case strings.HasPrefix(e.Name(), tempPrefix):
 			if err := os.Remove(filepath.Join(c.dir, e.Name())); err != nil {
 				return err
 			}
-		case info.Mode().IsRegular() && ours(e.Name()):
+		case info.Mode().IsRegular() && isCacheName(e.Name()):
 			found = append(found, info)
 		}
 	}
@@ -118,30 +118,29 @@ func (c *Cache) scan() error {
 	return nil
 }
 
-// ours says that a name is one that Save gives.
-func ours(name string) bool {
+// isCacheName reports whether name is a file name assigned by Save.
+func isCacheName(name string) bool {
 	sum, _, _ := strings.Cut(name, ".")
 	raw, err := hex.DecodeString(sum)
 	return err == nil && len(raw) == sha256.Size
 }
 
-// Bytes returns how much the files take together.
+// Bytes returns the total size of the files.
 func (c *Cache) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total
 }
 
-// Dir returns the directory in which all files lie.
+// Dir returns the directory that contains all files.
 func (c *Cache) Dir() string { return c.dir }
 
-// Save stores what fetch writes and returns f with Path, Size and MIME as they
-// are, and with a Name that can be shown. The same content twice is one file.
+// Save stores what fetch writes and returns f with its Path, actual Size and MIME type,
+// and a Name that can be shown. Equal contents are stored as one file.
 //
-// On an error nothing is kept, and the returned file has a Problem: what the
-// person reads in its place. A file over the limit is refused before it is
-// fetched if f says how large it is, else when the limit is reached; the error
-// is then a *dial.TooLarge.
+// On an error nothing is stored, and the returned file has a FetchError with a text for
+// the user. A file above the limit is rejected before it is fetched if f.Size says so,
+// else when the limit is reached; the error then wraps a *safehttp.TooLarge.
 func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer) error, f chat.File) (chat.File, error) {
 	f.Name, f.Path, f.FetchError = Name(f.Name), "", ""
 	saved, err := c.save(ctx, fetch, f)
@@ -152,8 +151,8 @@ func (c *Cache) Save(ctx context.Context, fetch func(context.Context, io.Writer)
 	return saved, nil
 }
 
-// ErrorText says for people why Save has failed. Other errors may name addresses with
-// tokens in them.
+// ErrorText returns an error that says for the user why Save has failed. The text of
+// err itself is not used, because it may contain URLs with tokens.
 func ErrorText(err error) error {
 	large, ok := errors.AsType[*safehttp.TooLarge](err)
 	switch {
@@ -171,7 +170,7 @@ func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer)
 	if f.Size > c.limits.MaxBytes {
 		return f, &safehttp.TooLarge{Limit: c.limits.MaxBytes, Size: f.Size}
 	}
-	tmp, err := os.CreateTemp(c.dir, temporary+"*")
+	tmp, err := os.CreateTemp(c.dir, tempPrefix+"*")
 	if err != nil {
 		return f, err
 	}
@@ -180,23 +179,23 @@ func (c *Cache) save(ctx context.Context, fetch func(context.Context, io.Writer)
 			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
-	w := &writer{ctx: ctx, to: tmp, hash: sha256.New(), limit: c.limits.MaxBytes}
+	w := &limitedWriter{ctx: ctx, to: tmp, hash: sha256.New(), limit: c.limits.MaxBytes}
 	err = fetch(ctx, w)
-	if w.err != nil { // also if fetch did not pass it on
+	if w.err != nil { // even if fetch ignored it
 		err = w.err
 	}
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return f, err
 	}
 	var extension string
-	f.MIME, extension = kind(w.head, f.MIME)
+	f.MIME, extension = detectType(w.head, f.MIME)
 	f.Size = w.n
 	name := hex.EncodeToString(w.hash.Sum(nil)) + extension
 	f.Path = filepath.Join(c.dir, name)
 	return f, c.adopt(tmp.Name(), name, w.n)
 }
 
-// adopt gives a complete file its name and makes room for it.
+// adopt renames a complete file to name, after freeing space for it.
 func (c *Cache) adopt(tmp, name string, size int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +206,7 @@ func (c *Cache) adopt(tmp, name string, size int64) error {
 			now := time.Now()
 			return errors.Join(os.Chtimes(path, now, now), os.Remove(tmp))
 		}
-		c.forgetLocked(e) // somebody took it away or changed it
+		c.forgetLocked(e) // the file was removed or changed by something else
 	}
 	if err := c.pruneLocked(size, name); err != nil {
 		return err
@@ -230,13 +229,14 @@ func (c *Cache) forgetLocked(e *list.Element) {
 	c.total -= f.size
 }
 
-// pruneLocked removes the oldest files until more bytes fit into the budget.
+// pruneLocked removes the oldest files, except keep, until more bytes fit into the
+// budget.
 func (c *Cache) pruneLocked(more int64, keep string) error {
 	for e := c.order.Front(); e != nil && c.total+more > c.limits.CacheBytes; {
 		next := e.Next()
 		if name := e.Value.(*file).name; name != keep {
-			if err := remove(filepath.Join(c.dir, name)); err != nil {
-				return fmt.Errorf("make room: %w", err)
+			if err := removeFile(filepath.Join(c.dir, name)); err != nil {
+				return fmt.Errorf("remove old file: %w", err)
 			}
 			c.forgetLocked(e)
 		}
@@ -245,8 +245,8 @@ func (c *Cache) pruneLocked(more int64, keep string) error {
 	return nil
 }
 
-// Remove deletes a file that Save has returned. One that is gone, or that is
-// not in the cache, is left alone without an error.
+// Remove deletes a file returned by Save. It does nothing if path is not in the cache
+// or does not exist any more.
 func (c *Cache) Remove(path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,32 +254,32 @@ func (c *Cache) Remove(path string) error {
 	if !ok || filepath.Dir(path) != c.dir {
 		return nil
 	}
-	if err := remove(path); err != nil {
-		return fmt.Errorf("remove media: %w", err)
+	if err := removeFile(path); err != nil {
+		return fmt.Errorf("remove media file: %w", err)
 	}
 	c.forgetLocked(e)
 	return nil
 }
 
-func remove(path string) error {
+func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// A writer passes on at most limit bytes, and sums them up.
-type writer struct {
-	ctx   context.Context // of the one Save that the writer belongs to
+// A limitedWriter passes on at most limit bytes, counts and hashes them.
+type limitedWriter struct {
+	ctx   context.Context // of the Save call that uses the writer
 	to    io.Writer
 	hash  hash.Hash
 	limit int64
 	n     int64
-	head  []byte // the beginning, for sniffing
-	err   error  // the first one; nothing is written after it
+	head  []byte // first bytes, for sniffing
+	err   error  // first error; later writes fail with it
 }
 
-func (w *writer) Write(p []byte) (int, error) {
+func (w *limitedWriter) Write(p []byte) (int, error) {
 	if w.err == nil {
 		w.err = context.Cause(w.ctx)
 	}
@@ -291,7 +291,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.to.Write(p)
 	_, _ = w.hash.Write(p[:n]) // never fails
-	w.head = append(w.head, p[:min(n, sniffed-len(w.head))]...)
+	w.head = append(w.head, p[:min(n, maxSniffed-len(w.head))]...)
 	w.n += int64(n)
 	w.err = err
 	return n, err

@@ -30,7 +30,7 @@ func open(t *testing.T, dir string, limits media.Config) *media.Cache {
 	return c
 }
 
-// content returns a fetch that writes s in small pieces.
+// content returns a fetch func that writes s in small pieces.
 func content(s string) func(context.Context, io.Writer) error {
 	return func(_ context.Context, w io.Writer) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(s)}, make([]byte, 7))
@@ -87,7 +87,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// No name leads out of the cache, and none decides about a path at all.
+// A name never influences the path of the file.
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, filepath.Join(dir, "media"), limits)
@@ -118,7 +118,7 @@ func TestSameContentIsOneFile(t *testing.T) {
 	}
 }
 
-// A file that somebody changed, or put a link in place of, is made anew.
+// A file that was changed or replaced by a link is stored again.
 func TestSameContentAfterSomebodyMeddled(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, limits)
@@ -206,7 +206,7 @@ func TestOldestFilesGoFirst(t *testing.T) {
 	c := open(t, dir, limits)
 	page := func(s string) string { return strings.Repeat(s, 1000) }
 	a, b, d := save(t, c, page("a"), chat.File{}), save(t, c, page("b"), chat.File{}), save(t, c, page("d"), chat.File{})
-	save(t, c, page("a"), chat.File{}) // seen again
+	save(t, c, page("a"), chat.File{}) // saved again
 	e := save(t, c, page("e"), chat.File{})
 	there := func(fs ...chat.File) (all []bool) {
 		for _, f := range fs {

@@ -7,13 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-const longestName = 240 // runes
+const maxName = 240 // in runes
 
-// Name returns a sender's name for a file in a form that can be shown: one line
-// of valid UTF-8 without control characters, path separators, and characters
-// that are not seen or turn the direction of writing, 240 characters at most
-// with the extension kept. It is for people to read; it is never a path. An
-// empty name stays empty.
+// Name converts a sender's file name to a form that can be shown: one line of valid
+// UTF-8, at most 240 characters with the extension kept, without control characters,
+// path separators, invisible characters and characters that change the writing
+// direction. The result is not a path. An empty name stays empty.
 func Name(s string) string {
 	if s == "" {
 		return ""
@@ -35,7 +34,7 @@ func Name(s string) string {
 	if strings.Trim(s, ". \u200c\u200d") == "" {
 		return "file"
 	}
-	if utf8.RuneCountInString(s) <= longestName {
+	if utf8.RuneCountInString(s) <= maxName {
 		return s
 	}
 	const longestExtension = 16
@@ -44,5 +43,5 @@ func Name(s string) string {
 		ext = ""
 	}
 	stem := []rune(strings.TrimSuffix(s, ext))
-	return string(stem[:longestName-1-utf8.RuneCountInString(ext)]) + "…" + ext
+	return string(stem[:maxName-1-utf8.RuneCountInString(ext)]) + "…" + ext
 }

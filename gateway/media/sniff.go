@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-const sniffed = 512 // bytes at the beginning that tell what a file is
+const maxSniffed = 512 // number of leading bytes that are examined
 
-// extensions are those that files in the cache have, by their type. They come
-// from the content alone; programs that get the path rely on them.
+// extensions maps content types to the extensions of files in the cache. Extensions
+// depend on the content only; programs that get the path rely on them.
 var extensions = map[string]string{
 	"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/bmp": ".bmp", "image/heic": ".heic", "image/avif": ".avif",
 	"audio/mpeg": ".mp3", "audio/wave": ".wav", "audio/ogg": ".ogg", "audio/mp4": ".m4a", "audio/flac": ".flac", "audio/aiff": ".aiff",
@@ -19,10 +19,10 @@ var extensions = map[string]string{
 	"text/plain": ".txt", "text/html": ".html", "text/xml": ".xml",
 }
 
-// kind returns the type of a file that begins with head, and the extension for
-// its path. What the sender declared counts only where the content does not
-// speak against it and says too little.
-func kind(head []byte, declared string) (mimeType, extension string) {
+// detectType returns the MIME type of a file that begins with head, and the extension
+// for its path. The declared type is used only if the content is ambiguous and does not
+// contradict it.
+func detectType(head []byte, declared string) (mimeType, extension string) {
 	content := sniff(head)
 	extension = extensions[content]
 	if extension == "" {
@@ -42,7 +42,7 @@ func kind(head []byte, declared string) (mimeType, extension string) {
 	case "audio/ogg":
 		fits = declared == "video/ogg" || declared == "audio/opus" || declared == "application/ogg"
 	case "application/octet-stream":
-		// What sniffing knows, it would have found.
+		// A type that sniffing can detect would have been detected.
 		fits = class != "text" && extensions[declared] == ""
 	}
 	if fits {
