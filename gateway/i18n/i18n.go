@@ -1,10 +1,9 @@
-// Package i18n says the daemon's own sentences in the language of the people
-// who read them.
+// Package i18n translates the daemon's own sentences into the language of the users.
 //
-// A sentence is named by its English text, so the code can be read in place; the
-// others stand in one file for each language, beside this one. What a file does
-// not have is said in English. Only what people read in a chat goes through here:
-// what models, logs and the command line read is English.
+// The key of a sentence is its English text; the translations are in one YAML file per
+// language in this directory. A sentence without translation stays English. Only text
+// shown in a chat is translated: text for models, logs and the command line is English.
+// The main type is Printer, which is safe for concurrent use.
 package i18n
 
 import (
@@ -24,82 +23,82 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// A Printer says sentences in one language. The zero Printer speaks English. It
-// may be used by any number of goroutines.
+// A Printer translates sentences into one language. The zero Printer uses English. A
+// Printer is safe for concurrent use.
 type Printer struct{ in *message.Printer }
 
-// For returns the Printer of a language: "en", or one that has a file.
+// For returns the Printer of a language: "en" (also "") or one that has a file.
 func For(name string) (Printer, error) {
 	if name == "" || name == "en" {
 		return Printer{}, nil
 	}
 	raw, err := files.ReadFile(name + ".yaml")
 	if err != nil {
-		return Printer{}, fmt.Errorf("words: there are no sentences in the language %q", name)
+		return Printer{}, fmt.Errorf("i18n: no translations for language %q", name)
 	}
 	tag, err := language.Parse(name)
 	if err != nil {
-		return Printer{}, fmt.Errorf("words: %q: %w", name, err)
+		return Printer{}, fmt.Errorf("i18n: parse language %q: %w", name, err)
 	}
-	c, err := read(tag, raw)
+	c, err := parseCatalog(tag, raw)
 	if err != nil {
-		return Printer{}, fmt.Errorf("words: %s.yaml: %w", name, err)
+		return Printer{}, fmt.Errorf("i18n: parse %s.yaml: %w", name, err)
 	}
 	return Printer{message.NewPrinter(tag, message.Catalog(c))}, nil
 }
 
-// T says an English sentence in the Printer's language. Its verbs are those of
-// package fmt; numbers are written as the language writes them, and errors are
-// said as Why says them.
-func (p Printer) T(english string, args ...any) string { return p.say(english, args) }
+// T translates an English sentence and formats it with args. The verbs are those of
+// package fmt; numbers are formatted for the language, and errors are translated by
+// LocalizeError.
+func (p Printer) T(english string, args ...any) string { return p.format(english, args) }
 
-func (p Printer) say(english string, args []any) string {
+func (p Printer) format(english string, args []any) string {
 	if p.in == nil {
 		return fmt.Sprintf(english, args...)
 	}
-	said := slices.Clone(args)
+	localized := slices.Clone(args)
 	for i, a := range args {
 		if err, ok := a.(error); ok {
-			said[i] = p.LocalizeError(err)
+			localized[i] = p.LocalizeError(err)
 		}
 	}
-	return p.in.Sprintf(english, said...)
+	return p.in.Sprintf(english, localized...)
 }
 
-// LocalizeError says an error of Errorf in the Printer's language, and any other as it is.
-// What wraps such an error without a word of its own is said like it, and so is
-// what joins some.
+// LocalizeError returns the text of an error of Errorf in the Printer's language, and
+// that of any other error unchanged. It also translates an error that wraps one of
+// Errorf without changing its text, and errors joined by errors.Join.
 func (p Printer) LocalizeError(err error) string {
 	if p.in == nil {
 		return err.Error()
 	}
-	var e *failure
+	var e *localizedError
 	if errors.As(err, &e) && e.Error() == err.Error() {
-		return p.say(e.english, e.args)
+		return p.format(e.english, e.args)
 	}
 	all, ok := err.(interface{ Unwrap() []error })
 	if joined := ok && len(all.Unwrap()) > 0 && errors.Join(all.Unwrap()...).Error() == err.Error(); !joined {
 		return err.Error()
 	}
-	var said []string
+	var texts []string
 	for _, e := range all.Unwrap() {
-		said = append(said, p.LocalizeError(e))
+		texts = append(texts, p.LocalizeError(e))
 	}
-	return strings.Join(said, "\n")
+	return strings.Join(texts, "\n")
 }
 
-// Errorf returns an error that people may read: its text is English, and Why says
-// it in their language. What is among args and is an error is wrapped.
-func Errorf(english string, args ...any) error { return &failure{english, args} }
+// Errorf returns an error that may be shown to users: its text is English, and
+// LocalizeError translates it. Errors among args are wrapped.
+func Errorf(english string, args ...any) error { return &localizedError{english, args} }
 
-type failure struct {
+type localizedError struct {
 	english string
 	args    []any
 }
 
-func (e *failure) Error() string { return fmt.Sprintf(e.english, e.args...) }
+func (e *localizedError) Error() string { return fmt.Sprintf(e.english, e.args...) }
 
-func (e *failure) Unwrap() (all []error) {
+func (e *localizedError) Unwrap() (all []error) {
 	for _, a := range e.args {
 		if err, ok := a.(error); ok {
 			all = append(all, err)
@@ -108,8 +107,8 @@ func (e *failure) Unwrap() (all []error) {
 	return all
 }
 
-// Translate says a sentence that stands in a table of the code (see N). It has no
-// verbs.
+// Translate translates a sentence marked by N. The sentence must not contain verbs; one
+// with a percent sign is returned unchanged.
 func (p Printer) Translate(english string) string {
 	if p.in == nil || strings.Contains(english, "%") {
 		return english
@@ -117,24 +116,24 @@ func (p Printer) Translate(english string) string {
 	return p.in.Sprintf(message.Key(english, english))
 }
 
-// N marks a sentence that is said elsewhere, by Text, and returns it as it is.
+// N marks a sentence that Translate translates elsewhere, and returns it unchanged.
 func N(english string) string { return english }
 
-// A sentence is what a file says for an English one: a text or, where its numbers
-// matter, a text with names in ${} and what each stands for.
+// A sentence is the translation of an English sentence: a text or, for plural forms, a
+// text with names in ${} and the forms of each name.
 type sentence struct {
 	Text  string           `yaml:"text"`
 	Forms map[string]forms `yaml:",inline"`
 }
 
-// forms are the words that go with the number of an argument, counted from 1.
+// forms are the plural forms for the number in argument Arg, counted from 1.
 type forms struct {
 	Arg   int    `yaml:"arg"`
 	One   string `yaml:"one"`
 	Other string `yaml:"other"`
 }
 
-// UnmarshalYAML takes a text alone too.
+// UnmarshalYAML also accepts a plain text.
 func (s *sentence) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		return n.Decode(&s.Text)
@@ -143,7 +142,7 @@ func (s *sentence) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(s))
 }
 
-func read(tag language.Tag, raw []byte) (catalog.Catalog, error) {
+func parseCatalog(tag language.Tag, raw []byte) (catalog.Catalog, error) {
 	var all map[string]sentence
 	if err := yaml.Unmarshal(raw, &all); err != nil {
 		return nil, err

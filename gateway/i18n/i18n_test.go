@@ -78,7 +78,7 @@ func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 		{inner, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
 		{disk, "disk full", "disk full"},
 		{errors.Join(inner, disk), "files cannot be sent here\ndisk full", "hierher lassen sich keine Dateien schicken\ndisk full"},
-		{silent{inner}, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
+		{silentWrapper{inner}, "files cannot be sent here", "hierher lassen sich keine Dateien schicken"},
 		{fmt.Errorf("send: %w", inner), "send: files cannot be sent here", "send: files cannot be sent here"},
 		{i18n.Errorf("It could not be deleted: %v.", inner), "It could not be deleted: files cannot be sent here.", "Es ließ sich nicht löschen: hierher lassen sich keine Dateien schicken."},
 		{i18n.Errorf("It could not be deleted: %v.", disk), "It could not be deleted: disk full.", "Es ließ sich nicht löschen: disk full."},
@@ -104,10 +104,10 @@ func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
 	}
 }
 
-// silent wraps an error without a word of its own.
-type silent struct{ error }
+// silentWrapper wraps an error without changing its text.
+type silentWrapper struct{ error }
 
-func (s silent) Unwrap() error { return s.error }
+func (s silentWrapper) Unwrap() error { return s.error }
 
 func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
 	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
@@ -147,9 +147,9 @@ func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
 }
 
 func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
-	// What platforms show at most of it, in characters. Telegram takes 256 of a
-	// description, Discord 100 of it and 80 on a button; Slack 75 on a button, and
-	// its manifest is given 100. We keep to the least.
+	// The limits of the platforms in characters. Descriptions: Telegram 256, Discord
+	// 100, 100 in the Slack manifest. Buttons: Discord 80, Slack 75. The smallest
+	// ones apply.
 	const help, label = 100, 75
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -179,10 +179,10 @@ func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
 	}
 }
 
-// entry is what a file has for one sentence, as texts.
+// entry is the translation of one sentence, as texts.
 type entry struct {
 	main  string
-	forms []string // those for many; those for one need not name the number
+	forms []string // the plural forms; the singular ones need not contain the number
 	one   []string
 }
 
@@ -229,7 +229,7 @@ func file(t *testing.T, path string) map[string]entry {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])`)
 
-// verbs adds which verb each argument of text has, counted from 1.
+// verbs adds the verb of each argument of text, counted from 1.
 func verbs(text string, into map[int]string) error {
 	next := 1
 	for _, m := range verb.FindAllStringSubmatch(text, -1) {
@@ -248,7 +248,7 @@ func verbs(text string, into map[int]string) error {
 	return nil
 }
 
-// explicit reports whether each verb of text says which argument it shows.
+// explicit reports whether each verb of text has an explicit argument index.
 func explicit(text string) bool {
 	for _, m := range verb.FindAllStringSubmatch(text, -1) {
 		if m[2] != "%" && m[1] == "" {
@@ -258,11 +258,11 @@ func explicit(text string) bool {
 	return true
 }
 
-// roots are where the daemon speaks to people.
+// roots are the directories with sentences for users.
 var roots = []string{"..", "../../adapters", "../../cmd/internal/app", "../../cmd/internal/admin"}
 
-// said returns the sentences of the code, each with a place where it stands.
-func said(t *testing.T) map[string]string {
+// collectSentences returns the sentences of the code, each with one position.
+func collectSentences(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	for _, root := range roots {
@@ -273,18 +273,18 @@ func said(t *testing.T) map[string]string {
 			if d.Name() == "testdata" {
 				return filepath.SkipDir
 			}
-			return saidIn(t, dir, all)
+			return collectFrom(t, dir, all)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	for dir, file := range map[string]string{"contextfile": "soul.go", "engine/internal/compaction": "pass.go", "engine/plugin": "engine.go"} {
-		if err := saidIn(t, filepath.Join("../../agent", dir), all, file); err != nil {
+		if err := collectFrom(t, filepath.Join("../../agent", dir), all, file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, r := range cmdpolicy.Rules() { // what a request for leave gives as its reasons
+	for _, r := range cmdpolicy.Rules() { // shown as the reason of an approval request
 		all[r.Description] = "agent/cmdpolicy, rule " + r.Name
 	}
 	all[outbox.RepeatNotice] = "gateway/outbox"
@@ -292,7 +292,7 @@ func said(t *testing.T) map[string]string {
 		all[string(s)] = "gateway/chat, the states of an account"
 	}
 	for _, s := range []schedule.OccurrenceState{schedule.Running, schedule.Ran, schedule.Skipped, schedule.Missed} {
-		all[string(s)] = "gateway/schedule, the states of a slot"
+		all[string(s)] = "gateway/schedule, the states of an occurrence"
 	}
 	for _, r := range []schedule.Result{schedule.OK, schedule.Failed, schedule.Pending} {
 		all[string(r)] = "gateway/schedule, the results of runs"
@@ -305,8 +305,8 @@ func said(t *testing.T) map[string]string {
 	return all
 }
 
-// saidIn adds what one package says, or some files of it.
-func saidIn(t *testing.T, dir string, all map[string]string, only ...string) error {
+// collectFrom adds the sentences of one package, or of some of its files.
+func collectFrom(t *testing.T, dir string, all map[string]string, only ...string) error {
 	set := token.NewFileSet()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -337,10 +337,10 @@ func saidIn(t *testing.T, dir string, all map[string]string, only ...string) err
 			var e ast.Expr
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if says(n) {
+				if isSentence(n) {
 					e = n.Args[0]
 				}
-			case *ast.KeyValueExpr: // the help of a command is one too
+			case *ast.KeyValueExpr: // the help of a command
 				lit, said := n.Value.(*ast.BasicLit)
 				if id, ok := n.Key.(*ast.Ident); ok && said && id.Name == "Help" && filepath.Base(dir) == "command" {
 					e = lit
@@ -349,7 +349,7 @@ func saidIn(t *testing.T, dir string, all map[string]string, only ...string) err
 			if e == nil {
 				return true
 			}
-			text, err := constant(e, constants)
+			text, err := constantText(e, constants)
 			if err != nil {
 				t.Errorf("%s: %v", set.Position(e.Pos()), err)
 				return true
@@ -361,9 +361,9 @@ func saidIn(t *testing.T, dir string, all map[string]string, only ...string) err
 	return nil
 }
 
-// says reports whether a call says its first argument.
-func says(n *ast.CallExpr) bool {
-	if len(n.Args) == 0 || n.Ellipsis.IsValid() { // what passes a sentence on has it from elsewhere
+// isSentence reports whether the first argument of a call is a sentence.
+func isSentence(n *ast.CallExpr) bool {
+	if len(n.Args) == 0 || n.Ellipsis.IsValid() { // a forwarded sentence is found at its origin
 		return false
 	}
 	if id, ok := n.Fun.(*ast.Ident); ok {
@@ -374,7 +374,7 @@ func says(n *ast.CallExpr) bool {
 		return false
 	}
 	switch sel.Sel.Name {
-	case "T", "Explain": // Explain of agent.Pass
+	case "T", "Explain": // Explain of agent.Compaction
 		return true
 	case "N", "Errorf":
 		in, ok := sel.X.(*ast.Ident)
@@ -383,9 +383,9 @@ func says(n *ast.CallExpr) bool {
 	return false
 }
 
-// shown returns what a node shows to people: a text that is sent, noted on a
-// preview or stands on a button.
-func shown(n ast.Node) []ast.Expr {
+// shownArgs returns the expressions of a node that are shown to users: a text that is
+// sent, put on a preview or used as a button label.
+func shownArgs(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		sel, ok := n.Fun.(*ast.SelectorExpr)
@@ -418,8 +418,8 @@ func isName(e ast.Expr, name string) bool {
 
 var english = regexp.MustCompile(`[A-Za-z]{2,} [A-Za-z]{2,}|^[A-Z][a-z]+`)
 
-// TestNothingIsShownPastTheWords finds English that is sent as it stands in the
-// code. What comes in a variable it does not see.
+// TestNothingIsShownPastTheWords finds English literals that are sent without
+// translation. It does not find text in variables.
 func TestNothingIsShownPastTheWords(t *testing.T) {
 	places := 0
 	for _, root := range roots {
@@ -436,7 +436,7 @@ func TestNothingIsShownPastTheWords(t *testing.T) {
 				return err
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
-				for _, e := range shown(n) {
+				for _, e := range shownArgs(n) {
 					places++
 					literals(e, func(lit *ast.BasicLit) {
 						t.Errorf("%s: %s is shown in no language but English", set.Position(lit.Pos()), lit.Value)
@@ -455,12 +455,12 @@ func TestNothingIsShownPastTheWords(t *testing.T) {
 	}
 }
 
-// literals calls bad for each English text in e that does not go through the words.
+// literals calls bad for each English text in e that is not translated.
 func literals(e ast.Expr, bad func(*ast.BasicLit)) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			return !says(n)
+			return !isSentence(n)
 		case *ast.BasicLit:
 			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && english.MatchString(text) {
 				bad(n)
@@ -472,28 +472,28 @@ func literals(e ast.Expr, bad func(*ast.BasicLit)) {
 
 var errNotConstant = errors.New("a sentence must be a constant, so that it can be found")
 
-// constant is the value of a constant text.
-func constant(e ast.Expr, of map[string]ast.Expr) (string, error) {
+// constantText returns the value of a constant string expression.
+func constantText(e ast.Expr, of map[string]ast.Expr) (string, error) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		return strconv.Unquote(e.Value)
 	case *ast.BinaryExpr:
-		x, err := constant(e.X, of)
+		x, err := constantText(e.X, of)
 		if err != nil {
 			return "", err
 		}
-		y, err := constant(e.Y, of)
+		y, err := constantText(e.Y, of)
 		return x + y, err
 	case *ast.Ident:
 		if v, ok := of[e.Name]; ok {
-			return constant(v, of)
+			return constantText(v, of)
 		}
 	}
 	return "", errNotConstant
 }
 
 func TestEachLanguageHasWhatTheCodeSays(t *testing.T) {
-	code := said(t)
+	code := collectSentences(t)
 	if len(code) < 100 {
 		t.Fatalf("only %d sentences are found in the code", len(code))
 	}
@@ -519,8 +519,8 @@ func TestEachLanguageHasWhatTheCodeSays(t *testing.T) {
 	}
 }
 
-// compare reports where a translation shows other arguments than the sentence, or
-// begins or ends otherwise.
+// compare reports a translation whose arguments or whose leading or trailing white space
+// differ from those of the sentence.
 func compare(t *testing.T, path, english string, e entry) {
 	t.Helper()
 	want, got, one := map[int]string{}, map[int]string{}, map[int]string{}
