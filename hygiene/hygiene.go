@@ -1,34 +1,33 @@
-// Package hygiene decides whether a stored transcript must shrink before its
-// next turn. It is a safety net for what grew between turns; inside a turn the
-// context engine looks after itself, and earlier.
-//
-// The package knows of no platform and no provider. It decides from figures that
-// are there already, so a decision costs the same for any history.
+// Package hygiene decides whether the gateway compacts a session before its next turn.
+// This is a safety net for growth between turns; during a turn the context engine
+// compacts, at a lower threshold. The package decides from figures that are known
+// already, so the cost of Decide does not depend on the history. It knows neither
+// platforms nor providers and makes no compactions. All functions are pure.
 package hygiene
 
-// Settings are those under `compression` that hygiene obeys.
+// Settings are the keys of `compression` that apply to hygiene.
 type Settings struct {
 	Enabled bool
-	// MessageLimit is the number of messages from which on it fires whatever the
-	// tokens are, so that a provider that stopped reporting cannot stop it.
+	// MessageLimit is the number of messages at which a session is compacted whatever
+	// its tokens are, for providers that report no usage; 0: no limit.
 	MessageLimit int
 }
 
-// Facts are what is known of a session before a turn.
+// Facts are the figures of a session before a turn.
 type Facts struct {
-	// Reported is what the provider counted for its last call, and Since the
-	// estimate of what was added after that; 0 if nothing was reported.
+	// Reported is the number of tokens that the provider reported for the last call, 0
+	// if it reported none. Since is the estimate of what was added after that call.
 	Reported, Since int
-	// Estimate is that of everything: transcript, prompt and tools.
+	// Estimate is the estimated number of tokens of transcript, prompt and tools.
 	Estimate int
-	Window   int // tokens of the model's context; 0 if that is not known
-	Messages int // active ones, without the system prompt
-	// CoolingDown says that a pass has failed and is not tried again yet; Busy that
-	// somebody compacts the session right now.
+	Window   int // context length of the model in tokens; 0 if unknown
+	Messages int // active messages, without the system prompt
+	// CoolingDown: a compaction failed recently. Busy: the session is being compacted.
 	CoolingDown, Busy bool
 }
 
-// Tokens is the size by which a session is judged.
+// Tokens returns the size of the session: the reported tokens and what was added since,
+// or the estimate if nothing was reported.
 func (f Facts) Tokens() int {
 	if f.Reported > 0 {
 		return f.Reported + f.Since
@@ -36,51 +35,53 @@ func (f Facts) Tokens() int {
 	return f.Estimate
 }
 
-// The shares of the window, in per cent: from which on it fires, and from which
-// on the message waits for the pass.
+// The thresholds in percent of the context length.
 const (
-	share  = 85
-	urgent = 95
+	thresholdPercent = 85 // compact the session
+	urgentPercent    = 95 // the message waits for the compaction
 )
 
-// minHistory is the fewest messages that are worth a pass.
+// minHistory is the minimum number of messages for a compaction.
 const minHistory = 4
 
-// Threshold is the number of tokens from which on hygiene fires.
-func Threshold(window int) int { return window * share / 100 }
+// Threshold returns the number of tokens at which a session with this context length is
+// compacted.
+func Threshold(contextLength int) int { return contextLength * thresholdPercent / 100 }
 
-// Urgent is the number of tokens from which on a message waits for the pass, and
-// from which on pauses of the context engine do not count.
-func Urgent(window int) int { return window * urgent / 100 }
+// Urgent returns the number of tokens at which a message waits for the compaction, and
+// at which the cooldown of the context engine is ignored.
+func Urgent(contextLength int) int { return contextLength * urgentPercent / 100 }
 
-// A Decision is what is to be done, and why.
+// A Decision is the result of Decide.
 type Decision struct {
 	Compress bool
-	// Urgent: the message waits for the pass however long it takes.
+	// Urgent: the message waits until the compaction has ended.
 	Urgent bool
-	Tokens int
-	// Reason says in a word or two what decided.
+	Tokens int // Facts.Tokens
+	// Reason says in a few words what the decision is based on.
 	Reason string
 }
 
-// Decide says whether the session is compacted before its turn.
+// Decide returns whether the session is compacted before its turn. More tokens never
+// change the decision from yes to no.
 func Decide(f Facts, s Settings) Decision {
 	d := Decision{Tokens: f.Tokens()}
 	known := f.Window > 0
-	tokens, messages := known && d.Tokens >= Threshold(f.Window), s.MessageLimit > 0 && f.Messages >= s.MessageLimit
+	tokensReached := known && d.Tokens >= Threshold(f.Window)
+	messagesReached := s.MessageLimit > 0 && f.Messages >= s.MessageLimit
 	d.Urgent = known && d.Tokens >= Urgent(f.Window)
 	switch {
 	case !s.Enabled:
 		d.Reason = "compression is switched off"
 	case f.Messages < minHistory:
 		d.Reason = "too few messages"
-	case !tokens && !messages:
+	case !tokensReached && !messagesReached:
 		d.Reason = "it is small enough"
 	case f.Busy:
 		d.Reason = "it is being compacted already"
 	case f.CoolingDown && !d.Urgent:
 		d.Reason = "the last pass failed a short while ago"
-	case tokens:
+	case tokensReached:
 		d.Compress, d.Reason = true, "tokens"
 	default:
 		d.Compress, d.Reason = true, "messages"

@@ -22,19 +22,19 @@ func TestDecide(t *testing.T) {
 		{"85 %, reported and added", hygiene.Facts{Reported: 100_000, Since: 70_000, Window: 200_000, Messages: 4}, on, true, false},
 		{"one token below, estimated", hygiene.Facts{Estimate: 169_999, Window: 200_000, Messages: 4}, on, false, false},
 		{"85 %, estimated", hygiene.Facts{Estimate: 170_000, Window: 200_000, Messages: 4}, on, true, false},
-		{"what is reported counts, not the estimate", hygiene.Facts{Reported: 1000, Estimate: 199_000, Window: 200_000, Messages: 4}, on, false, false},
-		{"a window that does not divide", hygiene.Facts{Reported: 27_880, Window: 32_801, Messages: 4}, on, true, false},
-		{"one below in such a window", hygiene.Facts{Reported: 27_879, Window: 32_801, Messages: 4}, on, false, false},
+		{"reported tokens take precedence over the estimate", hygiene.Facts{Reported: 1000, Estimate: 199_000, Window: 200_000, Messages: 4}, on, false, false},
+		{"context length not divisible", hygiene.Facts{Reported: 27_880, Window: 32_801, Messages: 4}, on, true, false},
+		{"one below with such a context length", hygiene.Facts{Reported: 27_879, Window: 32_801, Messages: 4}, on, false, false},
 		{"95 % is urgent", hygiene.Facts{Reported: 190_000, Window: 200_000, Messages: 4}, on, true, true},
-		{"below 95 % is not", hygiene.Facts{Reported: 189_999, Window: 200_000, Messages: 4}, on, true, false},
+		{"below 95 % is not urgent", hygiene.Facts{Reported: 189_999, Window: 200_000, Messages: 4}, on, true, false},
 		{"three messages are too few", hygiene.Facts{Reported: 199_000, Window: 200_000, Messages: 3}, on, false, true},
-		{"the limit of messages", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 5000}, on, true, false},
-		{"one below it", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 4999}, on, false, false},
-		{"no limit of messages", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 99999}, hygiene.Settings{Enabled: true}, false, false},
+		{"at the message limit", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 5000}, on, true, false},
+		{"one below the message limit", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 4999}, on, false, false},
+		{"no message limit", hygiene.Facts{Reported: 10, Window: 200_000, Messages: 99999}, hygiene.Settings{Enabled: true}, false, false},
 		{"switched off", hygiene.Facts{Reported: 199_000, Window: 200_000, Messages: 40}, hygiene.Settings{MessageLimit: 5000}, false, true},
 		{"after a failure", hygiene.Facts{Reported: 171_000, Window: 200_000, Messages: 40, CoolingDown: true}, on, false, false},
 		{"after a failure, urgent", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, CoolingDown: true}, on, true, true},
-		{"compacted by somebody else", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, Busy: true}, on, false, true},
+		{"being compacted already", hygiene.Facts{Reported: 191_000, Window: 200_000, Messages: 40, Busy: true}, on, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := hygiene.Decide(c.f, c.s)
@@ -45,7 +45,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestMoreTokensNeverMakeItRest(t *testing.T) {
+func TestDecideIsMonotoneInTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := hygiene.Facts{
 			Reported: rapid.IntRange(0, 300_000).Draw(t, "reported"), Since: rapid.IntRange(0, 50_000).Draw(t, "since"),
@@ -57,7 +57,7 @@ func TestMoreTokensNeverMakeItRest(t *testing.T) {
 		more.Since++
 		more.Estimate++
 		if f.Reported > 0 && hygiene.Decide(f, s).Compress && !hygiene.Decide(more, s).Compress {
-			t.Fatalf("one token more and it rests: %+v", f)
+			t.Fatalf("not compacted with one token more: %+v", f)
 		}
 	})
 }
@@ -69,12 +69,12 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-func TestWithoutAKnownWindowTokensDecideNothing(t *testing.T) {
+func TestDecideWithoutContextLength(t *testing.T) {
 	f := hygiene.Facts{Messages: 10, Estimate: 1 << 30}
 	if d := hygiene.Decide(f, hygiene.Settings{Enabled: true, MessageLimit: 11}); d.Compress || d.Urgent {
 		t.Errorf("%+v", d)
 	}
 	if d := hygiene.Decide(f, hygiene.Settings{Enabled: true, MessageLimit: 10}); !d.Compress || d.Urgent {
-		t.Errorf("at the limit of messages: %+v", d)
+		t.Errorf("at the message limit: %+v", d)
 	}
 }

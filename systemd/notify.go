@@ -1,8 +1,8 @@
-// Package systemd says to the service manager that the daemon is ready, alive,
-// reloading or stopping, and holds the unit files under which it runs.
-//
-// Without a service manager (NOTIFY_SOCKET is not set) all of it does nothing
-// and succeeds.
+// Package systemd implements the service manager's notification protocol and renders the
+// unit files of the daemon. A Notifier reports that the daemon is ready, alive,
+// reloading or stopping; without a service manager (NOTIFY_SOCKET is not set) its
+// methods do nothing and return nil. Unit renders a unit file; installing it is not part
+// of this package.
 package systemd
 
 import (
@@ -17,54 +17,52 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// A Notifier tells the service manager how the daemon is. The zero Notifier is
-// ready for use, from any goroutine. It must not be copied.
+// A Notifier reports the state of the daemon to the service manager. The zero Notifier
+// is ready for use, from any goroutine. It must not be copied after first use.
 type Notifier struct {
-	mu     sync.Mutex // guards what follows, and the order of status messages
-	status string     // as it was last told
-	unwell bool       // the watchdog has put its own words in place of status
+	mu             sync.Mutex // guards the fields below and the order of status messages
+	status         string     // last argument of Status, as one line
+	watchdogFailed bool       // the watchdog's own status is shown in place of status
 }
 
-// Ready says that the daemon has started, or has finished reloading.
+// Ready reports that the daemon has started or has finished reloading.
 func (n *Notifier) Ready() error { return send(daemon.SdNotifyReady) }
 
-// Stopping says that the daemon is about to end.
+// Stopping reports that the daemon is about to exit.
 func (n *Notifier) Stopping() error { return send(daemon.SdNotifyStopping) }
 
-// Reloading says that the daemon reads its configuration anew. Ready must
-// follow, also if the new configuration is not taken.
+// Reloading reports that the daemon reloads its configuration. Ready must follow, even
+// if the new configuration is rejected.
 func (n *Notifier) Reloading() error {
 	return send(daemon.SdNotifyReloading + "\n" + strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
 }
 
-// Extend asks for d more time, from now, for the start or the stop that is
-// going on: a store that is being migrated or turns that are being finished.
+// Extend requests d more time, counted from now, for the current start or stop: while a
+// store is migrated or running turns are finished, for example.
 func (n *Notifier) Extend(d time.Duration) error {
 	return send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(d.Microseconds(), 10))
 }
 
-// Status shows one line about the daemon in the service manager's status. Line
-// ends and control characters in it become spaces.
+// Status sets the one-line status shown by the service manager. Line ends and control
+// characters are replaced by spaces.
 func (n *Notifier) Status(line string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.status = oneLine(line)
-	if n.unwell {
-		return nil // it is shown when the watchdog is content again
+	if n.watchdogFailed {
+		return nil // shown when proof succeeds again
 	}
 	return send("STATUS=" + n.status)
 }
 
-// Watchdog tells the service manager, at half the time that it allows, that the
-// daemon is alive, as long as proof returns nil; it returns when ctx ends, and
-// at once if no watchdog is set. While proof fails, or does not return, the
-// manager hears nothing, and restarts the daemon when its time is over; the
-// status says why. A sign that cannot be sent is followed by the next one; the
-// last such error is returned. Somebody must wait for Watchdog to return, and
-// its ctx should last until the daemon has stopped.
+// Watchdog pings the service manager twice per watchdog interval while proof returns nil.
+// It returns when ctx ends, and immediately if no watchdog is configured. While proof
+// fails or blocks no ping is sent, the status shows the error, and the service manager
+// restarts the daemon when the interval is over. A ping that cannot be sent does not end
+// Watchdog; the last such error is returned. The caller must wait for Watchdog to return,
+// and ctx should last until the daemon has stopped.
 //
-// proof must look at work that was done (a write of the store, a step of a
-// session), not just return.
+// proof must check that work is being done (a store write, a step of a session).
 func (n *Notifier) Watchdog(ctx context.Context, proof func() error) error {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -88,18 +86,17 @@ func (n *Notifier) Watchdog(ctx context.Context, proof func() error) error {
 	}
 }
 
-// ping sends a sign of life if what proof returned is nil, and else says why
-// there is none.
-func (n *Notifier) ping(unwell error) error {
+// ping sends a ping if err, the result of proof, is nil, else a status with err.
+func (n *Notifier) ping(err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if unwell != nil {
-		n.unwell = true
-		return send("STATUS=" + oneLine("no sign of life: "+unwell.Error()))
+	if err != nil {
+		n.watchdogFailed = true
+		return send("STATUS=" + oneLine("no sign of life: "+err.Error()))
 	}
 	state := daemon.SdNotifyWatchdog
-	if n.unwell {
-		n.unwell = false
+	if n.watchdogFailed {
+		n.watchdogFailed = false
 		state += "\nSTATUS=" + n.status
 	}
 	return send(state)
@@ -112,7 +109,8 @@ func send(state string) error {
 	return nil
 }
 
-// oneLine keeps s from adding lines, which would be messages of their own.
+// oneLine replaces line ends and control characters, because each line of a notification
+// is an assignment of its own.
 func oneLine(s string) string {
 	const longest = 300
 	s = strings.Map(func(r rune) rune {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A manager hears what a service says.
+// A manager simulates a service manager that receives notifications.
 type manager struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -28,7 +28,7 @@ type manager struct {
 
 func listen(t *testing.T) manager {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sd") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "sd") // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-func TestReloadingSaysWhen(t *testing.T) {
+func TestReloadingSendsTimestamp(t *testing.T) {
 	m := listen(t)
 	var n systemd.Notifier
 	if err := n.Reloading(); err != nil {
@@ -102,7 +102,7 @@ func TestReloadingSaysWhen(t *testing.T) {
 	}
 }
 
-func TestWithoutAManagerNothingHappens(t *testing.T) {
+func TestNotifierWithoutSocket(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	t.Setenv("WATCHDOG_USEC", "")
 	var n systemd.Notifier
@@ -114,7 +114,7 @@ func TestWithoutAManagerNothingHappens(t *testing.T) {
 	}
 }
 
-func TestAManagerThatIsGoneIsAnError(t *testing.T) {
+func TestNotifierWithMissingSocket(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 	var n systemd.Notifier
 	if err := n.Ready(); err == nil {
@@ -155,7 +155,7 @@ func TestWatchdogPingsAtHalfTheLimit(t *testing.T) {
 	}
 }
 
-func TestWatchdogIsSilentWithoutProof(t *testing.T) {
+func TestWatchdogSilentOnFailedProof(t *testing.T) {
 	m := listen(t)
 	var n systemd.Notifier
 	if err := n.Status("all is well"); err != nil {
@@ -177,7 +177,7 @@ func TestWatchdogIsSilentWithoutProof(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if err := n.Status("3 turns"); err != nil { // waits until all is well
+	if err := n.Status("3 turns"); err != nil { // not sent until proof succeeds
 		t.Fatal(err)
 	}
 	well.Store(true)
@@ -193,7 +193,7 @@ func TestWatchdogIsSilentWithoutProof(t *testing.T) {
 	}
 }
 
-func TestWatchdogIsSilentWhileProofHangs(t *testing.T) {
+func TestWatchdogSilentWhileProofHangs(t *testing.T) {
 	m := listen(t)
 	var n systemd.Notifier
 	const limit = 20 * time.Millisecond
@@ -215,7 +215,7 @@ func TestWatchdogIsSilentWhileProofHangs(t *testing.T) {
 	stop()
 }
 
-func TestWatchdogGoesOnAfterASignThatCouldNotBeSent(t *testing.T) {
+func TestWatchdogContinuesAfterSendError(t *testing.T) {
 	m := listen(t)
 	path := os.Getenv("NOTIFY_SOCKET")
 	if err := os.Rename(path, path+".away"); err != nil {
@@ -251,7 +251,7 @@ func TestWatchdogOfAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestWatchdogSettingsThatAreNoNumber(t *testing.T) {
+func TestWatchdogInvalidSettings(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "soon")
 	var n systemd.Notifier
 	if err := n.Watchdog(t.Context(), func() error { return nil }); err == nil {

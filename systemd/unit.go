@@ -17,8 +17,8 @@ var systemUnit string
 //go:embed hermesd-user.service
 var userUnit string
 
-// UnitName is the name under which either unit is installed: each profile has one
-// of its own.
+// UnitName returns the unit name of a profile, for system and user units; "" is the
+// default profile.
 func UnitName(profile string) string {
 	if profile == "" {
 		return "hermesd.service"
@@ -26,22 +26,23 @@ func UnitName(profile string) string {
 	return "hermesd-" + profile + ".service"
 }
 
-// Settings say what a unit file is for. Zero fields leave what the file in this
-// folder has.
+// Settings are the values of a unit file. Zero fields keep the values of the files in
+// this directory.
 type Settings struct {
-	User    bool   // for a user's own manager, not the system's
+	User    bool   // for a user's service manager, not the system's
 	Binary  string // absolute path of hermesd
 	Home    string // absolute path of the home directory, which must exist
-	Account string // system only: the account under which it runs
-	// Stop is how long the daemon may take to stop: its drain timeout and some
-	// time to write down what is left.
+	Account string // system unit only: the account under which it runs
+	// Stop is the time that the daemon may take to stop: its drain timeout and some
+	// time to store the remaining state.
 	Stop time.Duration
-	// Without names directives that the manager cannot apply. They are left
-	// out, and a comment says so. Only those in Optional can be.
+	// Without lists directives that the service manager cannot apply. Each is replaced
+	// by a comment. Only directives in Optional are allowed.
 	Without []string
 }
 
-// Unit returns the unit file for the settings.
+// Unit returns the unit file for s. It returns an error if a setting is invalid or
+// cannot be written in a unit file.
 func Unit(s Settings) (string, error) {
 	values, err := s.values()
 	if err != nil {
@@ -63,7 +64,7 @@ func Unit(s Settings) (string, error) {
 		switch {
 		case ok && slices.Contains(s.Without, key):
 			fmt.Fprintf(&b, "# left out, this manager cannot apply it: %s", line)
-		case ok && set && value == "": // what only the default home needs
+		case ok && set && value == "": // needed for the default home only
 		case ok && set:
 			fmt.Fprintf(&b, "%s=%s\n", key, value)
 		default:
@@ -73,8 +74,8 @@ func Unit(s Settings) (string, error) {
 	return b.String(), nil
 }
 
-// values returns what the settings put in place of the directives in the file;
-// "" takes one out.
+// values returns the values that replace those of the directives in the file; ""
+// removes a directive.
 func (s Settings) values() (map[string]string, error) {
 	v := map[string]string{}
 	for name, path := range map[string]string{"binary": s.Binary, "home": s.Home} {
@@ -87,18 +88,18 @@ func (s Settings) values() (map[string]string, error) {
 	}
 	if s.Binary != "" {
 		v["ExecStart"] = quote(strings.ReplaceAll(s.Binary, "$", "$$")) + " run"
-		if !s.User && underHome(s.Binary) {
-			v["ProtectHome"] = "read-only" // it must be seen to be run
+		if !s.User && isUnderHome(s.Binary) {
+			v["ProtectHome"] = "read-only" // the program must be readable
 		}
 	}
 	if s.Home != "" {
 		v["Environment"] = quote("HERMES_HOME=" + s.Home)
-		v["WorkingDirectory"] = strings.ReplaceAll(s.Home, "%", "%%") // takes no quotes
+		v["WorkingDirectory"] = strings.ReplaceAll(s.Home, "%", "%%") // does not support quotes
 		v["ReadWritePaths"] = quote(s.Home)
 		if !s.User && s.Home != "/var/lib/hermesd" {
 			v["StateDirectory"], v["StateDirectoryMode"] = "", ""
-			if underHome(s.Home) {
-				v["ProtectHome"] = "read-only" // ReadWritePaths opens the one place
+			if isUnderHome(s.Home) {
+				v["ProtectHome"] = "read-only" // ReadWritePaths makes the home writable
 			}
 		}
 	}
@@ -117,8 +118,8 @@ func (s Settings) values() (map[string]string, error) {
 	return v, nil
 }
 
-// underHome says that ProtectHome would hide path.
-func underHome(path string) bool {
+// isUnderHome reports whether ProtectHome would hide path.
+func isUnderHome(path string) bool {
 	for _, dir := range []string{"/home", "/root", "/run/user"} {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
 			return true
@@ -127,7 +128,7 @@ func underHome(path string) bool {
 	return false
 }
 
-// quote writes s as one word of a unit file.
+// quote returns s as one word of a unit file.
 func quote(s string) string {
 	s = strings.ReplaceAll(s, "%", "%%")
 	if !strings.ContainsAny(s, " \"'\\;") {
@@ -136,8 +137,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Optional returns the directives of a unit without which the daemon runs as
-// well, only less confined.
+// Optional returns the directives of a unit that only confine the daemon; it also runs
+// without them.
 func Optional(user bool) []string {
 	unit := systemUnit
 	if user {

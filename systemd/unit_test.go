@@ -38,7 +38,7 @@ func directives(u string) map[string]string {
 	return all
 }
 
-func TestUnitsAreTheFilesInTheFolder(t *testing.T) {
+func TestUnitMatchesFiles(t *testing.T) {
 	for name, user := range map[string]bool{"hermesd.service": false, "hermesd-user.service": true} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
@@ -50,8 +50,8 @@ func TestUnitsAreTheFilesInTheFolder(t *testing.T) {
 	}
 }
 
-// What the daemon and its operators count on is in both files.
-func TestUnitsHaveWhatIsPromised(t *testing.T) {
+// Both files contain the directives that the daemon and its operators depend on.
+func TestUnitRequiredDirectives(t *testing.T) {
 	for _, user := range []bool{false, true} {
 		got := directives(unit(t, systemd.Settings{User: user}))
 		for key, want := range map[string]string{
@@ -101,7 +101,7 @@ func TestUnitForSettings(t *testing.T) {
 	}
 }
 
-func TestUnitWithoutWhatTheManagerCannotApply(t *testing.T) {
+func TestUnitWithoutDirectives(t *testing.T) {
 	u := unit(t, systemd.Settings{User: true, Without: []string{"ProtectSystem", "SystemCallFilter"}})
 	got := directives(u)
 	if got["Service.ProtectSystem"] != "" || got["Service.SystemCallFilter"] != "" || got["Service.PrivateTmp"] != "yes" {
@@ -125,7 +125,7 @@ func TestUnitWithoutWhatTheManagerCannotApply(t *testing.T) {
 	}
 }
 
-func TestUnitRefusesWhatItCannotWrite(t *testing.T) {
+func TestUnitInvalidSettings(t *testing.T) {
 	for _, s := range []systemd.Settings{
 		{Binary: "hermesd"},
 		{Binary: "/x\nExecStartPre=/bin/sh"},
@@ -143,7 +143,7 @@ func TestUnitRefusesWhatItCannotWrite(t *testing.T) {
 	}
 }
 
-// verify checks a unit with the manager's own tool, or skips the test.
+// verify checks a unit with systemd-analyze, or skips the test if that is not possible.
 func verify(t *testing.T, text string, user bool) systemd.VerifyReport {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), systemd.UnitName(""))
@@ -162,7 +162,7 @@ func verify(t *testing.T, text string, user bool) systemd.VerifyReport {
 	return v
 }
 
-func TestManagerTakesTheUnits(t *testing.T) {
+func TestUnitPassesVerify(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestManagerTakesTheUnits(t *testing.T) {
 	}
 }
 
-func TestVerifyNamesWhatTheManagerDoesNotKnow(t *testing.T) {
+func TestVerifyUnknownDirectives(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

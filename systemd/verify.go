@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// ErrNoVerifier is returned by Verify where there is no systemd-analyze.
-var ErrNoVerifier = errors.New("systemd: there is no systemd-analyze here")
+// ErrNoVerifier is returned by Verify if systemd-analyze is not installed.
+var ErrNoVerifier = errors.New("systemd: systemd-analyze not found")
 
-// A VerifyReport is what the service manager's own check says about a unit file.
+// A VerifyReport is the result of systemd-analyze verify for a unit file.
 type VerifyReport struct {
-	// Unknown are the directives that this version of the manager does not
+	// Unknown lists the directives that this version of the service manager does not
 	// know: candidates for Settings.Without.
 	Unknown []string
-	// Problems are its other findings, a line each.
+	// Problems lists the other findings, one line each.
 	Problems []string
 }
 
-// Verify lets systemd-analyze check the unit file at path.
+// Verify checks the unit file at path with systemd-analyze. Findings are no error.
 func Verify(ctx context.Context, path string, user bool) (VerifyReport, error) {
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -34,7 +34,7 @@ func Verify(ctx context.Context, path string, user bool) (VerifyReport, error) {
 	env := append(os.Environ(), "SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_LOG_COLOR=0", "LC_ALL=C")
 	if user {
 		args = append([]string{"--user"}, args...)
-		if os.Getenv("XDG_RUNTIME_DIR") == "" { // it wants one, though it needs none
+		if os.Getenv("XDG_RUNTIME_DIR") == "" { // required by systemd-analyze although not used
 			env = append(env, "XDG_RUNTIME_DIR="+os.TempDir())
 		}
 	}
@@ -43,7 +43,7 @@ func Verify(ctx context.Context, path string, user bool) (VerifyReport, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
-	v := read(out.String())
+	v := parseFindings(out.String())
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		return VerifyReport{}, fmt.Errorf("verify unit file: %w", err)
@@ -56,8 +56,8 @@ func Verify(ctx context.Context, path string, user bool) (VerifyReport, error) {
 
 var unknownKey = regexp.MustCompile(`Unknown (?:key name|key|lvalue) '([A-Za-z]+)'`)
 
-// read sorts the lines that systemd-analyze writes.
-func read(out string) VerifyReport {
+// parseFindings parses the output of systemd-analyze.
+func parseFindings(out string) VerifyReport {
 	var v VerifyReport
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
