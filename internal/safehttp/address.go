@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// reserved are the networks that are not the public internet, by the registries
-// of special-purpose addresses, and a few public addresses at which clouds keep
-// secrets. IPv6 outside 2000::/3 is refused as a whole and not listed.
+// reserved lists the networks that are not public according to the IANA registries of
+// special-purpose addresses, and a few public addresses of cloud metadata services. IPv6
+// addresses outside 2000::/3 are all rejected and not listed.
 var reserved = prefixes(
 	"0.0.0.0/8",        // this host, this network
 	"10.0.0.0/8",       // private
@@ -44,9 +44,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return all
 }
 
-// Public says that an address belongs to the public internet: not private,
-// loopback, link-local, shared, multicast, unspecified, reserved, or a place of
-// cloud metadata; nor an IPv6 address that leads to such an IPv4 address.
+// Public reports whether an address belongs to the public internet: it is not private,
+// loopback, link-local, shared, multicast, unspecified, reserved or a cloud metadata
+// address, and not an IPv6 address that embeds such an IPv4 address.
 func Public(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false
@@ -74,34 +74,34 @@ func Public(a netip.Addr) bool {
 	return true
 }
 
-// checkHost refuses a host by its name alone, as far as that can be told: an
-// address that is not public, an address in an unusual form, and names that mean
-// this machine or its network.
+// checkHost returns an error for a host that can be rejected by its name alone: an address
+// that is not public, an address in an unusual form, and names of this machine or its
+// network.
 func checkHost(host string) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "" {
-		return refuse(host, "there is no host in it")
+		return refusedError(host, "there is no host in it")
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		if !Public(a) {
-			return refuse(host, "it is not an address of the public internet")
+			return refusedError(host, "it is not an address of the public internet")
 		}
 		return nil
 	}
-	if number(host[strings.LastIndexByte(host, '.')+1:]) {
-		return refuse(host, "it is an address in an unusual form")
+	if isNumberLabel(host[strings.LastIndexByte(host, '.')+1:]) {
+		return refusedError(host, "it is an address in an unusual form")
 	}
 	for _, local := range []string{"localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa"} {
 		if host == local || strings.HasSuffix(host, "."+local) {
-			return refuse(host, "it is a name of the local network")
+			return refusedError(host, "it is a name of the local network")
 		}
 	}
 	return nil
 }
 
-// number says that a label is decimal, octal or hexadecimal: old resolvers take
-// a name that ends in one for an IPv4 address.
-func number(label string) bool {
+// isNumberLabel reports whether a label is decimal, octal or hexadecimal. Old resolvers
+// interpret a name that ends in such a label as an IPv4 address.
+func isNumberLabel(label string) bool {
 	digits := "0123456789"
 	if rest, ok := strings.CutPrefix(label, "0x"); ok {
 		label, digits = rest, "0123456789abcdef"
@@ -109,20 +109,20 @@ func number(label string) bool {
 	return strings.Trim(label, digits) == ""
 }
 
-// checkForeign refuses what checkHost refuses, and names of which only a proxy
-// will know where they lead: those without a dot, and those that are not ASCII,
-// which may turn into anything.
-func checkForeign(host string) error {
+// checkProxiedHost returns an error for hosts rejected by checkHost, and for names whose
+// resolution only the proxy knows: names without a dot, and names that are not ASCII,
+// which the proxy may convert in any way.
+func checkProxiedHost(host string) error {
 	if err := checkHost(host); err != nil {
 		return err
 	}
 	for _, c := range []byte(host) {
 		if c >= 0x80 {
-			return refuse(host, "behind a proxy, names must be written in ASCII (xn--…)")
+			return refusedError(host, "behind a proxy, names must be written in ASCII (xn--…)")
 		}
 	}
 	if !strings.ContainsAny(strings.TrimSuffix(host, "."), ".:") {
-		return refuse(host, "it is a name of the local network")
+		return refusedError(host, "it is a name of the local network")
 	}
 	return nil
 }

@@ -89,8 +89,8 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// However an IPv4 address is written into an IPv6 one, the answer is no better
-// than for itself, nor than the standard library's own idea of private.
+// An IPv4 address embedded in an IPv6 address in any form is not public unless the IPv4
+// address itself is, and no address is public that the standard library calls private.
 func TestPublicSeesThroughEmbedding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v4 := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))

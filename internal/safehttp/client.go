@@ -1,12 +1,11 @@
-// Package safehttp makes the HTTP clients with which the daemon fetches things on
-// behalf of people and models. They reach the public internet and nothing else:
-// the address is checked on the connection that is being made, after the name
-// was resolved, so a name that changes its mind does not help; and again on each
-// redirect.
+// Package safehttp creates HTTP clients that reach only the public internet, for requests
+// on behalf of users and models (protection against SSRF). The address is checked when a
+// connection is made, after name resolution, so DNS rebinding does not bypass the check,
+// and again for each redirect.
 //
-// What the operator lists in Options.Allow is reachable besides. A client with
-// such a list belongs to the one purpose it was made for (a platform's own
-// server); addresses that people and models choose go through one without.
+// Addresses in Options.Allow are also reachable. A client with such a list must be used
+// only for its purpose (a platform's own server); addresses chosen by users or models
+// need a client without.
 package safehttp
 
 import (
@@ -22,37 +21,35 @@ import (
 	"time"
 )
 
-// ErrRefused is wrapped by the error of a request that may not be made. Trying
-// it again is of no use.
+// ErrRefused is wrapped by the error of a request that is not allowed. It is permanent.
 var ErrRefused = errors.New("not a place to fetch from")
 
-func refuse(host, why string) error { return fmt.Errorf("%q is %w: %s", host, ErrRefused, why) }
+func refusedError(host, why string) error { return fmt.Errorf("%q is %w: %s", host, ErrRefused, why) }
 
-// Options say how a client behaves. The zero value is a good choice.
+// Options configures a client. The zero value means the defaults.
 type Options struct {
-	// Allow lists places as host:port, in exactly the form in which requests
-	// name them, that are reachable although they are not public. They are
-	// reached directly, and only by a request, not by a redirect from elsewhere.
+	// Allow lists host:port pairs, in exactly the form used in requests, that are
+	// reachable although they are not public. They are reached directly, not through
+	// the proxy, and not by a redirect from another host.
 	Allow []string
-	// Proxy, if set, carries all other requests: an http, https, socks5 or
-	// socks5h URL. The proxy resolves the names, so these are checked by
-	// themselves only.
+	// Proxy, if set, is used for all other requests: an http, https, socks5 or
+	// socks5h URL. The proxy resolves names, so only the names are checked.
 	Proxy *url.URL
-	// Environment takes the proxy from HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as
-	// they were when the process first asked, unless Proxy is set.
+	// Environment uses the proxy in HTTP_PROXY, HTTPS_PROXY and NO_PROXY, unless Proxy
+	// is set. The variables are read once per process.
 	Environment bool
-	// Timeout bounds a whole request with its body; 0 is 5 minutes.
+	// Timeout limits a request including its body; 0: 5 minutes.
 	Timeout time.Duration
-	// Connect bounds the connecting, and the wait for the first line of an
-	// answer; 0 is 15 seconds.
+	// Connect limits connecting and TLS handshake; 0: 15 seconds. The wait for the
+	// response header has the same limit, but at least 30 seconds.
 	Connect time.Duration
-	// Idle is how many idle connections are kept for each host; 0 is 8.
+	// Idle is the maximum number of idle connections per host; 0: 8.
 	Idle int
-	// Resolver resolves names; nil is the system's.
+	// Resolver resolves names; nil: the default resolver.
 	Resolver *net.Resolver
 }
 
-// Validate says what is wrong with the options, in the operator's words.
+// Validate returns an error, for the operator, that describes the invalid option.
 func (o Options) Validate() error {
 	for _, a := range o.Allow {
 		host, port, err := net.SplitHostPort(a)
@@ -74,9 +71,9 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// New returns a client that behaves as the package says. If the options are not
-// valid each request fails with what Validate says. The client is safe for use
-// from any goroutine; its CloseIdleConnections ends what it keeps open.
+// New returns a client as described in the package comment. If the options are invalid
+// each request fails with the error of Validate. The client is safe for concurrent use;
+// CloseIdleConnections closes its idle connections.
 func New(o Options) *http.Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Minute
@@ -87,7 +84,7 @@ func New(o Options) *http.Client {
 	if o.Idle <= 0 {
 		o.Idle = 8
 	}
-	g := &guard{invalid: o.Validate(), allow: map[string]bool{}, proxy: o.choice()}
+	g := &guard{invalid: o.Validate(), allow: map[string]bool{}, proxy: o.proxyFunc()}
 	for _, a := range o.Allow {
 		g.allow[canonical(net.SplitHostPort(a))] = true
 	}
@@ -99,13 +96,13 @@ func New(o Options) *http.Client {
 		}
 		return checked.DialContext(ctx, network, addr)
 	})
-	g.proxied = o.transport(free.DialContext) // dials nothing but the proxy
+	g.proxied = o.transport(free.DialContext) // dials only the proxy
 	g.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return g.proxy(r.URL) }
 	return &http.Client{Transport: g, Timeout: o.Timeout, CheckRedirect: g.redirect}
 }
 
-// choice returns the function that says which proxy a URL goes through.
-func (o Options) choice() func(*url.URL) (*url.URL, error) {
+// proxyFunc returns the function that selects the proxy of a URL.
+func (o Options) proxyFunc() func(*url.URL) (*url.URL, error) {
 	switch {
 	case o.Proxy != nil:
 		return func(*url.URL) (*url.URL, error) { return o.Proxy, nil }
@@ -128,19 +125,20 @@ func (o Options) transport(dial func(context.Context, string, string) (net.Conn,
 	}
 }
 
-// control refuses a connection by the address to which it is about to be made.
+// control rejects a connection if its address is not public. It is called before the
+// connection is made.
 func control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") {
-		return refuse(address, "it is not an address of the public internet")
+		return refusedError(address, "it is not an address of the public internet")
 	}
 	if !Public(ap.Addr()) {
-		return refuse(ap.Addr().String(), "it is not an address of the public internet")
+		return refusedError(ap.Addr().String(), "it is not an address of the public internet")
 	}
 	return nil
 }
 
-// canonical returns the one form in which a place is compared, or "".
+// canonical returns the form in which host and port are compared, or "" if err is set.
 func canonical(host, port string, err error) string {
 	if err != nil {
 		return ""

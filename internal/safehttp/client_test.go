@@ -18,8 +18,8 @@ import (
 	"hermesd/internal/sim/dns"
 )
 
-// environment is the proxy that the environment of these tests names; it
-// answers what it was asked for.
+// environment is the proxy in the environment of these tests. It answers with the
+// requested URL.
 var environment = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "by way of the environment: "+r.RequestURI)
 }))
@@ -151,8 +151,8 @@ func TestAllowListIsExact(t *testing.T) {
 	}
 }
 
-// names is a resolver that gives each name its addresses in turn, one for each
-// time it is asked, and the last one from then on.
+// names is a resolver that returns the addresses of a name in turn, one per query, and
+// the last one from then on.
 func names(t *testing.T, addrs map[string][]string) *net.Resolver {
 	t.Helper()
 	s := dns.New(addrs)
@@ -160,8 +160,8 @@ func names(t *testing.T, addrs map[string][]string) *net.Resolver {
 	return s.Resolver()
 }
 
-// A name that was public when somebody looked and is not when the connection is
-// made does not help.
+// A name that resolves to a public address first and to a private one when the connection
+// is made is rejected.
 func TestRebindingDoesNotHelp(t *testing.T) {
 	s, n := serve(t, hello)
 	r := names(t, map[string][]string{"rebind.test": {"93.184.216.34", "127.0.0.1"}})
@@ -244,7 +244,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Another host cannot lead to an allowed place by a redirect.
+// Another host cannot redirect to an allowed address.
 func TestAllowedPlaceIsNoTargetOfRedirects(t *testing.T) {
 	allowed, n := serve(t, hello)
 	s, _ := serve(t, to(allowed.URL))
@@ -257,7 +257,7 @@ func TestAllowedPlaceIsNoTargetOfRedirects(t *testing.T) {
 	}
 }
 
-// proxy returns a proxy that hands each request to h, whatever its host.
+// proxy returns a proxy that passes each request to h, whatever its host.
 func proxy(t *testing.T, h http.HandlerFunc) *url.URL {
 	t.Helper()
 	s, _ := serve(t, h)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// A TooLarge is the error for a file that is over the limit.
+// TooLarge is the error for a file above the limit.
 type TooLarge struct {
 	Limit int64 // bytes
 	Size  int64 // bytes; 0 if unknown
@@ -20,7 +20,7 @@ func (e *TooLarge) Error() string {
 	return fmt.Sprintf("the file has %s and at most %s can be taken", Size(e.Size), Size(e.Limit))
 }
 
-// Size writes a number of bytes as people do, rounded down.
+// Size formats a number of bytes for users, rounded down.
 func Size(n int64) string {
 	unit, name := int64(1), "bytes"
 	switch {
@@ -38,12 +38,12 @@ func Size(n int64) string {
 	return s + " " + name
 }
 
-// Copy writes the body of an answer to w, at most limit bytes of it, closes it
-// and returns how many were written. An answer that is not a success and a body
-// that is over the limit are errors in words that a person understands; the
-// latter is a *TooLarge. After an error w may hold the beginning.
+// Copy copies the body of a response to w, at most limit bytes, closes it and returns the
+// number of bytes written. A response without success status and a body above the limit
+// are errors with a text for users; the latter wraps a *TooLarge. After an error w may
+// contain the beginning of the body.
 func Copy(w io.Writer, resp *http.Response, limit int64) (n int64, err error) {
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only; an error does not matter
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return 0, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}

@@ -39,7 +39,7 @@ func TestCopy(t *testing.T) {
 					w.WriteHeader(c.status)
 				}
 				if !c.declare {
-					_ = http.NewResponseController(w).Flush() // then no length is sent
+					_ = http.NewResponseController(w).Flush() // prevents Content-Length
 				}
 				_, _ = io.WriteString(w, strings.Repeat("x", c.size))
 			})
@@ -60,7 +60,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// An answer that breaks off is an error, also at the limit.
+// A truncated response is an error, also at the limit.
 func TestCopyOfAnAnswerThatBreaksOff(t *testing.T) {
 	s, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "20")
@@ -74,7 +74,7 @@ func TestCopyOfAnAnswerThatBreaksOff(t *testing.T) {
 	}
 }
 
-// A body that is packed to be small does not get past the limit.
+// A compressed body does not bypass the limit.
 func TestCopyOfACompressedBody(t *testing.T) {
 	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") == "gzip" {

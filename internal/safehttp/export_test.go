@@ -1,4 +1,4 @@
 package safehttp
 
-// Control is the check of each address that is about to be connected to.
+// Control is the address check before each connection.
 var Control = control

@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// fetch gets an URL of a test's own server.
+// fetch sends a GET request to a server of the test.
 func fetch(t *testing.T, address string) *http.Response {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// A guard sends requests that may be made: to allowed places and through the
-// checked dialer directly, all others through the proxy.
+// A guard is a RoundTripper that checks requests. It sends requests to allowed addresses
+// directly, and all others through the proxy or, without one, the checked dialer.
 type guard struct {
 	invalid error
 	allow   map[string]bool
@@ -17,7 +17,7 @@ type guard struct {
 	proxied *http.Transport
 }
 
-// RoundTrip sends one request, or refuses it.
+// RoundTrip sends a request, or returns an error if it is not allowed.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	through, err := g.check(r.URL)
 	if err != nil {
@@ -29,21 +29,21 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return through.RoundTrip(r)
 }
 
-// CloseIdleConnections is called by the client's method of that name.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (g *guard) CloseIdleConnections() {
 	g.direct.CloseIdleConnections()
 	g.proxied.CloseIdleConnections()
 }
 
-// check returns the transport for a URL, or why it may not be fetched.
+// check returns the transport for a URL, or an error if it is not allowed.
 func (g *guard) check(u *url.URL) (*http.Transport, error) {
 	if g.invalid != nil {
 		return nil, g.invalid
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, refuse(u.Scheme+":", "only http and https can be fetched")
+		return nil, refusedError(u.Scheme+":", "only http and https can be fetched")
 	}
-	if g.allow[place(u)] {
+	if g.allow[hostPort(u)] {
 		return g.direct, nil
 	}
 	proxy, err := g.proxy(u)
@@ -53,11 +53,11 @@ func (g *guard) check(u *url.URL) (*http.Transport, error) {
 	if proxy == nil {
 		return g.direct, checkHost(u.Hostname())
 	}
-	return g.proxied, checkForeign(u.Hostname())
+	return g.proxied, checkProxiedHost(u.Hostname())
 }
 
-// place returns where a URL leads, in canonical form.
-func place(u *url.URL) string {
+// hostPort returns host and port of a URL in canonical form.
+func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -65,16 +65,15 @@ func place(u *url.URL) string {
 	return canonical(u.Hostname(), port, nil)
 }
 
-// innocent are the headers that may go to another host than the one they were
-// made for.
-var innocent = []string{"Accept", "Accept-Language", "Range", "User-Agent"}
+// safeHeaders lists the headers that are kept on a redirect to another host.
+var safeHeaders = []string{"Accept", "Accept-Language", "Range", "User-Agent"}
 
-// redirect decides whether a redirect is followed. A request that leaves its
-// host keeps no header that could be a credential, and takes no body along.
+// redirect implements http.Client.CheckRedirect. A request to another origin keeps only
+// safeHeaders and must not have a body.
 func (g *guard) redirect(r *http.Request, via []*http.Request) error {
-	const most = 5
-	if len(via) > most {
-		return refuse(r.URL.Hostname(), "there are too many redirects")
+	const maxRedirects = 5
+	if len(via) > maxRedirects {
+		return refusedError(r.URL.Hostname(), "there are too many redirects")
 	}
 	if _, err := g.check(r.URL); err != nil {
 		return err
@@ -83,18 +82,18 @@ func (g *guard) redirect(r *http.Request, via []*http.Request) error {
 	for _, step := range append(via[1:len(via):len(via)], r) {
 		away = away || origin(step.URL) != home
 	}
-	r.Header.Del("Referer") // it may hold a token of the path before
+	r.Header.Del("Referer") // the previous URL may contain a token
 	if !away {
 		return nil
 	}
-	if g.allow[place(r.URL)] {
-		return refuse(r.URL.Hostname(), "another host redirected there")
+	if g.allow[hostPort(r.URL)] {
+		return refusedError(r.URL.Hostname(), "another host redirected there")
 	}
 	if r.Body != nil && r.Body != http.NoBody {
-		return refuse(r.URL.Hostname(), "another host redirected what we send there")
+		return refusedError(r.URL.Hostname(), "another host redirected what we send there")
 	}
 	kept := http.Header{}
-	for _, name := range innocent {
+	for _, name := range safeHeaders {
 		if v := r.Header.Values(name); len(v) > 0 {
 			kept[name] = v
 		}
@@ -104,4 +103,4 @@ func (g *guard) redirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func origin(u *url.URL) string { return u.Scheme + "://" + place(u) }
+func origin(u *url.URL) string { return u.Scheme + "://" + hostPort(u) }

@@ -9,8 +9,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// TestWhatIsShownOfGrowingTextStays: text that is cut ahead of what is pending
-// is masked to a beginning of what the whole text is masked to.
+// TestWhatIsShownOfGrowingTextStays checks that text without its pending bytes is masked
+// to a prefix of the masked whole text.
 func TestWhatIsShownOfGrowingTextStays(t *testing.T) {
 	secrets := []secret.Value{"aabaabaab", "abaabaabaaba", "quote\"d-secret", "baabbaab"}
 	var m secret.Masker

@@ -1,4 +1,5 @@
-// Package secret keeps passwords and tokens out of everything that is printed.
+// Package secret masks passwords and tokens in output. A Value hides itself when it is
+// printed or encoded; a Masker replaces registered values in text.
 package secret
 
 import (
@@ -9,13 +10,13 @@ import (
 	"sync"
 )
 
-// A Value is a secret string. However it is printed, logged or encoded it
-// shows only that it is set.
+// A Value is a secret string. When it is printed, logged or encoded it shows only whether
+// it is set.
 type Value string
 
 const shown = "<secret>"
 
-// Reveal returns the secret itself, for the one place that needs it.
+// Reveal returns the secret.
 func (v Value) Reveal() string { return string(v) }
 
 func (v Value) String() string {
@@ -25,22 +26,22 @@ func (v Value) String() string {
 	return shown
 }
 
-// GoString keeps the secret out of %#v.
+// GoString hides the secret from %#v.
 func (v Value) GoString() string { return `"` + v.String() + `"` }
 
-// MarshalText keeps the secret out of JSON and YAML.
+// MarshalText hides the secret from JSON and YAML.
 func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // A Masker replaces registered secrets in text. The zero Masker masks nothing.
 // Its methods may be called from any goroutine.
 type Masker struct {
-	mu     sync.RWMutex // guards what follows
-	values []string     // longest first, so that a secret inside another does not spoil it
-	forms  []string     // each value as it may stand in text
+	mu     sync.RWMutex // guards the fields below
+	values []string     // longest first, so that a secret that contains another is replaced as a whole
+	forms  []string     // the forms in which values may occur in text
 	r      *strings.Replacer
 }
 
-// Add registers secrets. Those shorter than 8 bytes are left out: masking them
+// Add registers secrets. Secrets shorter than 8 bytes are ignored, because masking them
 // would hide ordinary words.
 func (m *Masker) Add(vs ...Value) {
 	m.mu.Lock()
@@ -76,9 +77,8 @@ func (m *Masker) Mask(s string) string {
 	return r.Replace(s)
 }
 
-// Pending returns how many bytes at the end of s may be the beginning of a
-// registered secret that is not complete yet: text that grows must not be shown
-// further than up to there.
+// Pending returns the number of bytes at the end of s that may be the beginning of a
+// registered secret. When text is streamed these bytes must not be shown yet.
 func (m *Masker) Pending(s string) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -88,25 +88,24 @@ func (m *Masker) Pending(s string) int {
 	}
 	open := false
 	for i := max(0, len(s)-longest); i < len(s) && !open; i++ {
-		open = m.beginsLocked(s[i:])
+		open = m.isPrefixLocked(s[i:])
 	}
-	for i := 0; open && i < len(s); { // as Mask goes through it
-		if m.beginsLocked(s[i:]) {
+	for i := 0; open && i < len(s); { // advance like Mask
+		if m.isPrefixLocked(s[i:]) {
 			return len(s) - i
 		}
-		i += max(1, m.lengthLocked(s[i:]))
+		i += max(1, m.matchLocked(s[i:]))
 	}
 	return 0
 }
 
-// beginsLocked reports whether s is the beginning of a secret.
-func (m *Masker) beginsLocked(s string) bool {
+// isPrefixLocked reports whether s is the beginning of a secret.
+func (m *Masker) isPrefixLocked(s string) bool {
 	return slices.ContainsFunc(m.forms, func(v string) bool { return len(s) < len(v) && strings.HasPrefix(v, s) })
 }
 
-// lengthLocked is the length of the secret with which s begins, 0 if there is
-// none.
-func (m *Masker) lengthLocked(s string) int {
+// matchLocked returns the length of the secret at the beginning of s, 0 if there is none.
+func (m *Masker) matchLocked(s string) int {
 	for _, v := range m.forms {
 		if strings.HasPrefix(s, v) {
 			return len(v)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Passed returns the names of the variables that every process gets. None of
-// them holds a secret.
+// Passed returns the names of the environment variables that every process gets. None
+// of them contains a secret.
 func Passed() []string {
 	return []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "TMPDIR",
@@ -15,8 +15,8 @@ func Passed() []string {
 	}
 }
 
-// environment returns what a child sees: the variables of ours that may pass,
-// then more, the last of a name only.
+// environment returns the environment of a child: the variables of this process in
+// Passed and pass, then more. The last value of a name wins.
 func environment(pass, more []string) []string {
 	var env []string
 	for _, name := range slices.Concat(Passed(), pass) {
@@ -28,12 +28,12 @@ func environment(pass, more []string) []string {
 		env = set(env, kv)
 	}
 	if env == nil {
-		env = []string{} // nil would mean all of ours
+		env = []string{} // nil would mean the whole environment of this process
 	}
 	return env
 }
 
-// set puts kv into env, in place of what has its name.
+// set sets kv in env, replacing the variable of the same name.
 func set(env []string, kv string) []string {
 	name, _, _ := strings.Cut(kv, "=")
 	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })

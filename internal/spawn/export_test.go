@@ -1,7 +1,7 @@
 package spawn
 
-// Unfenced returns the sandbox without its name space, as it is where there
-// are none to be had.
+// Unfenced returns the sandbox without its own namespaces, as on a machine that does not
+// support them.
 func (s *Sandbox) Unfenced() *Sandbox {
 	u := *s
 	u.status.Isolated = false

@@ -8,23 +8,23 @@ import (
 	"syscall"
 )
 
-// alone gives the child a session and a process group of its own, so that what
-// it has started ends with it, and no terminal.
-func alone(cmd *exec.Cmd) {
+// setProcessGroup starts the child in its own session and process group, so that its
+// descendants end with it, and without a terminal.
+func setProcessGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
 }
 
-// askGroup asks the child and its group to end.
-func askGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+// terminateGroup sends SIGTERM to the child's process group.
+func terminateGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
-// killGroup ends the child and its group.
+// killGroup sends SIGKILL to the child's process group.
 func killGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// status says how the child has ended.
-func status(cmd *exec.Cmd, err error) (code int, signal string) {
+// exitStatus returns the exit code and the signal of an ended child.
+func exitStatus(cmd *exec.Cmd, err error) (code int, signal string) {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || cmd.ProcessState == nil {
 		return -1, ""

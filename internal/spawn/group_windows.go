@@ -2,17 +2,17 @@ package spawn
 
 import "os/exec"
 
-// alone does nothing: there are no process groups here.
-func alone(*exec.Cmd) {}
+// setProcessGroup does nothing: Windows has no process groups.
+func setProcessGroup(*exec.Cmd) {}
 
-// askGroup does nothing: nobody can be asked here.
-func askGroup(*exec.Cmd) error { return nil }
+// terminateGroup does nothing: Windows has no SIGTERM.
+func terminateGroup(*exec.Cmd) error { return nil }
 
-// killGroup ends the child; what it has started may go on.
+// killGroup ends the child only; its descendants may continue.
 func killGroup(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-// status says how the child has ended.
-func status(cmd *exec.Cmd, _ error) (code int, signal string) {
+// exitStatus returns the exit code of an ended child.
+func exitStatus(cmd *exec.Cmd, _ error) (code int, signal string) {
 	if cmd.ProcessState == nil {
 		return -1, ""
 	}

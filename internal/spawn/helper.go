@@ -7,20 +7,20 @@ import (
 	"syscall"
 )
 
-// The first arguments with which the program is the inside of a sandbox.
+// The first arguments with which this program runs as the sandbox helper.
 const (
 	helperArg     = "__sandbox"
 	roleSupervise = "supervise"
 	roleEnter     = "enter"
 )
 
-// What the inside of a sandbox exits with if the command cannot run.
+// The exit codes of the helper if the command cannot run.
 const (
 	exitBroken = 125
 	exitDenied = 126
 )
 
-// An helperRequest is what the inside of a sandbox is told.
+// A helperRequest is the configuration of the sandbox helper, passed as JSON.
 type helperRequest struct {
 	Path      string     `json:"path"`
 	Argv      []string   `json:"argv"`
@@ -35,17 +35,17 @@ type helperRequest struct {
 	Memory    int64      `json:"memory,omitempty"`
 }
 
-// Main does nothing, unless this process was started as the inside of a
-// sandbox: then it is that, and does not return. Every program that starts
-// processes in a Sandbox calls it first of all.
+// Main runs the sandbox helper and does not return if this process was started as one;
+// otherwise it does nothing. Every program that starts processes in a Sandbox must call
+// it before anything else.
 func Main() {
 	if len(os.Args) != 4 || os.Args[1] != helperArg {
 		return
 	}
-	// It ends without what os.Exit does for a whole program.
+	// Exits without the work that os.Exit does for a whole program.
 	var e helperRequest
 	if err := json.Unmarshal([]byte(os.Args[3]), &e); err != nil {
-		syscall.Exit(broken(err))
+		syscall.Exit(reportFailure(err))
 	}
 	if os.Args[2] == roleEnter {
 		syscall.Exit(enter(e))
@@ -53,9 +53,9 @@ func Main() {
 	syscall.Exit(supervise(e))
 }
 
-// broken says why the command is not run. The command's output is all there is
-// to say it in.
-func broken(err error) int {
+// reportFailure reports why the command does not run. It writes to the command's output,
+// the only channel that it has.
+func reportFailure(err error) int {
 	fmt.Fprintln(os.Stderr, "hermesd: the sandbox cannot be set up:", err)
 	return exitBroken
 }

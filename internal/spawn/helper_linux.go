@@ -18,14 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supported says that there are sandboxes for this system.
+// supported reports whether sandboxes exist for this operating system.
 const supported = true
 
-// lifeFD is open in a supervisor as long as what it supervises may run.
+// lifeFD is the read end of a pipe in the supervisor. The command may run while the
+// write end is open.
 const lifeFD = 3
 
-// wrap makes cmd run in the sandbox. The supervisor is this program; the path
-// also names it after the file was replaced.
+// wrap changes cmd so that it runs in the sandbox, under this program as supervisor. The
+// path /proc/self/exe stays valid if the program file is replaced.
 func (s *Sandbox) wrap(cmd *exec.Cmd) error {
 	p := s.policy
 	dir := cmd.Dir
@@ -38,9 +39,9 @@ func (s *Sandbox) wrap(cmd *exec.Cmd) error {
 	}
 	e := helperRequest{
 		Path: cmd.Path, Argv: cmd.Args, Dir: dir, Wall: s.status.Mechanism, Bwrap: s.bwrap, Fenced: s.status.Isolated,
-		Network: p.Network, Places: p.places(), Temp: p.Temp, Processes: p.Processes, Memory: p.Memory,
+		Network: p.Network, Places: p.pathRules(), Temp: p.Temp, Processes: p.Processes, Memory: p.Memory,
 	}
-	cmd.Env = p.fit(cmd.Env)
+	cmd.Env = p.adjustEnv(cmd.Env)
 	var err error
 	if cmd.Args, err = e.args(roleSupervise); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (e helperRequest) args(role string) ([]string, error) {
 	return []string{"hermesd", helperArg, role, string(raw)}, err
 }
 
-// enterNamespaces gives what is started name spaces of its own. Who is not root needs one
-// of users for that.
+// enterNamespaces starts the child in its own namespaces. An unprivileged user also needs
+// a user namespace.
 func enterNamespaces(attr *syscall.SysProcAttr, net bool) {
 	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	if net {
@@ -73,50 +74,50 @@ func enterNamespaces(attr *syscall.SysProcAttr, net bool) {
 	}
 }
 
-// supervise starts the command and ends all that is left of it: when the command
-// has ended, and when the process that wanted it is gone or closes the pipe.
+// supervise runs the command and kills its remaining descendants when the command has
+// ended, or when the parent has died or closed the pipe.
 func supervise(e helperRequest) int {
 	debug.SetGCPercent(-1)
 	unix.CloseOnExec(lifeFD)
 	if e.Fenced {
 		if err := setUpNamespaces(e); err != nil {
-			return broken(err)
+			return reportFailure(err)
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return broken(err)
+		return reportFailure(err)
 	}
 	args, err := e.args(roleEnter)
 	if err != nil {
-		return broken(err)
+		return reportFailure(err)
 	}
-	asked := make(chan os.Signal, 8)
-	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	warm()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	startThreads()
 	child, err := syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
-		return broken(err)
+		return reportFailure(err)
 	}
-	// These two end with this process.
+	// Both goroutines run until this process exits.
 	go func() {
-		for range asked {
+		for range signals {
 			_ = syscall.Kill(-child, syscall.SIGTERM)
 		}
 	}()
 	go func() {
 		var b [1]byte
 		_, _ = syscall.Read(lifeFD, b[:])
-		kill(child) // the rest follows
+		kill(child) // reap returns then, and endDescendants kills the rest
 	}()
 	code := reap(child)
-	end(child)
+	endDescendants(child)
 	return code
 }
 
-// warm makes threads ahead of need: once the number of processes is at its
-// bound, there are none to be had.
-func warm() {
+// startThreads creates threads in advance, because none can be created when the process
+// limit is reached.
+func startThreads() {
 	var all, ready sync.WaitGroup
 	hold := make(chan struct{})
 	for range 6 {
@@ -133,7 +134,7 @@ func warm() {
 	all.Wait()
 }
 
-// reap buries whoever ends, until child does, and returns its exit code.
+// reap waits for children until child ends, and returns its exit code.
 func reap(child int) int {
 	for {
 		var w syscall.WaitStatus
@@ -150,20 +151,20 @@ func reap(child int) int {
 	}
 }
 
-// kill ends the child and its group at one stroke. The child may have left it.
+// kill sends SIGKILL to the child and its original group, which the child may have left.
 func kill(child int) {
 	_ = syscall.Kill(-child, syscall.SIGKILL)
 	_ = syscall.Kill(child, syscall.SIGKILL)
 }
 
-// end ends all that has come from child, which is buried: its group, and then,
-// as orphans come to this process, one generation after the other. Whoever ends
-// hands its children over first, so that there are none once nobody is left to
-// wait for. Nobody else may wait meanwhile.
-func end(child int) {
+// endDescendants kills all descendants of child, which has been reaped: first its group,
+// then, generation by generation, the orphans that become children of this process. A
+// process that ends hands over its children first, so none is left when there is no child
+// to wait for. No other goroutine may wait for children meanwhile.
+func endDescendants(child int) {
 	_ = syscall.Kill(-child, syscall.SIGKILL)
 	if os.Getpid() == 1 {
-		return // the end of this process ends them
+		return // as PID 1 of the namespace: the kernel kills the rest when this process exits
 	}
 	for {
 		for _, pid := range children(os.Getpid()) {
@@ -175,10 +176,10 @@ func end(child int) {
 	}
 }
 
-// children returns the ids of the processes whose parent is pid.
+// children returns the process IDs whose parent is pid.
 func children(pid int) []int {
 	var out []int
-	each(func(id int, stat []byte) {
+	forEachProcess(func(id int, stat []byte) {
 		if f := bytes.Fields(stat); len(f) > 1 && string(f[1]) == strconv.Itoa(pid) {
 			out = append(out, id)
 		}
@@ -186,14 +187,14 @@ func children(pid int) []int {
 	return out
 }
 
-// each calls visit with what /proc says of each process after its name.
-func each(visit func(id int, stat []byte)) {
+// forEachProcess calls visit with the fields of /proc/<id>/stat that follow the name.
+func forEachProcess(visit func(id int, stat []byte)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what there is
+	names, _ := dir.Readdirnames(-1) // as many as could be read
 	for _, name := range names {
 		id, err := strconv.Atoi(name)
 		if err != nil {
@@ -205,39 +206,38 @@ func each(visit func(id int, stat []byte)) {
 	}
 }
 
-// enter is the last step: it takes away what the command may not have, and
-// becomes the command.
+// enter restricts this process to the rights of the command and executes the command.
 func enter(e helperRequest) int {
-	runtime.LockOSThread() // what is taken away is taken from a thread
-	// What a user needed to furnish the name space.
+	runtime.LockOSThread() // the restrictions apply to a thread
+	// These were needed by an unprivileged user to set up the namespaces.
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-		return broken(err)
+		return reportFailure(err)
 	}
 	if err := os.Chdir(e.Dir); err != nil {
-		return broken(err)
+		return reportFailure(err)
 	}
 	path, argv := e.Path, e.Argv
 	switch e.Wall {
 	case Landlock:
 		if err := restrict(e); err != nil {
-			return broken(err)
+			return reportFailure(err)
 		}
 		if err := dropCapabilities(); err != nil {
-			return broken(err)
+			return reportFailure(err)
 		}
 	case Bubblewrap:
 		path, argv = e.Bwrap, e.bwrapArgs()
 	}
-	if err := limit(e); err != nil {
-		return broken(err)
+	if err := setLimits(e); err != nil {
+		return reportFailure(err)
 	}
 	err := syscall.Exec(path, argv, os.Environ())
 	fmt.Fprintf(os.Stderr, "hermesd: %s cannot be run in the sandbox: %v\n", path, err)
 	return exitDenied
 }
 
-// limit sets what the kernel bounds by itself.
-func limit(e helperRequest) error {
+// setLimits sets the resource limits.
+func setLimits(e helperRequest) error {
 	set := func(what int, n uint64) error {
 		return unix.Setrlimit(what, &unix.Rlimit{Cur: n, Max: n})
 	}
@@ -251,18 +251,18 @@ func limit(e helperRequest) error {
 	}
 	uid := os.Getuid()
 	if uid == 0 {
-		return nil // it does not bind root
+		return nil // RLIMIT_NPROC does not apply to root
 	}
 	n := uint64(e.Processes)
 	if !e.Fenced {
-		n += threads(uid) // the bound is on all that the account runs
+		n += countThreads(uid) // the limit counts all threads of the account
 	}
 	return set(unix.RLIMIT_NPROC, n)
 }
 
-// threads returns how many threads the account runs.
-func threads(uid int) (n uint64) {
-	each(func(id int, stat []byte) {
+// countThreads returns the number of threads of the account.
+func countThreads(uid int) (n uint64) {
+	forEachProcess(func(id int, stat []byte) {
 		info, err := os.Stat("/proc/" + strconv.Itoa(id))
 		if err != nil {
 			return

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlockABI returns the version of Landlock in this kernel; without one it
-// says why in words.
+// landlockABI returns the Landlock version of this kernel; 0 and the reason if there is
+// none.
 func landlockABI() (int, string) {
 	abi, err := llsys.LandlockGetABIVersion()
 	switch {
@@ -29,8 +29,8 @@ func landlockABI() (int, string) {
 	return abi, ""
 }
 
-// restrict puts this process, and whatever it becomes and starts, behind
-// Landlock.
+// restrict applies Landlock to this process. The restriction persists across exec and is
+// inherited by child processes.
 func restrict(e helperRequest) error {
 	abi, why := landlockABI()
 	if abi == 0 {
@@ -51,7 +51,7 @@ func restrict(e helperRequest) error {
 		case err != nil || p.Kind == hidden:
 		case p.Kind == writable:
 			r := landlock.RWDirs(p.Path)
-			if abi >= 2 { // before, to ask for it would be to ask for nothing
+			if abi >= 2 { // before version 2, BestEffort would enforce nothing with this right
 				r = r.WithRefer()
 			}
 			rules = append(rules, r)
@@ -64,15 +64,15 @@ func restrict(e helperRequest) error {
 	return c.BestEffort().Restrict(rules...)
 }
 
-// keptCapabilities are what is left of root's rights in a sandbox.
+// keptCapabilities returns the capabilities that root keeps in a sandbox.
 func keptCapabilities() []string {
 	return []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_NET_BIND_SERVICE"}
 }
 
-// dropCapabilities takes the others away for good.
+// dropCapabilities drops all others permanently.
 func dropCapabilities() error {
 	if os.Getuid() != 0 {
-		return nil // there are none after exec
+		return nil // a non-root process has none after exec
 	}
 	keep := []int{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE}
 	for c := range unix.CAP_LAST_CAP + 1 {
@@ -86,7 +86,7 @@ func dropCapabilities() error {
 	return nil
 }
 
-// bwrapArgs returns how bubblewrap is called.
+// bwrapArgs returns the arguments of bubblewrap.
 func (e helperRequest) bwrapArgs() []string {
 	a := []string{"bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"}
 	if !e.Network {
@@ -99,7 +99,7 @@ func (e helperRequest) bwrapArgs() []string {
 		}
 	}
 	a = append(a, "--dev", "/dev", "--proc", "/proc")
-	if e.ownTemp() {
+	if e.hasOwnTemp() {
 		a = append(a, "--bind", e.Temp, "/tmp")
 	}
 	for _, p := range SystemPaths() {
@@ -128,9 +128,9 @@ func (e helperRequest) bwrapArgs() []string {
 	return append(a, e.Argv[1:]...)
 }
 
-// bound says in words what bounds the number of processes; pids is the highest
-// process id that a command in the sandbox sees.
-func (s *Sandbox) bound(ctx context.Context, pids string) string {
+// processBound describes what limits the number of processes; pids is the highest process
+// ID that a command in the sandbox sees.
+func (s *Sandbox) processBound(ctx context.Context, pids string) string {
 	n := s.policy.Processes
 	switch {
 	case os.Getuid() != 0 && s.status.Isolated:
@@ -139,7 +139,7 @@ func (s *Sandbox) bound(ctx context.Context, pids string) string {
 		return fmt.Sprintf("at most %d processes at once beside those this account runs already", n)
 	case !s.status.Isolated:
 		return ""
-	case s.status.Mechanism == Bubblewrap: // which makes one more name space inside of ours
+	case s.status.Mechanism == Bubblewrap: // which creates another namespace inside this one
 		try := *s
 		try.status.Mechanism = bare
 		r, err := Run(ctx, Command{Argv: []string{"cat", "/proc/sys/kernel/pid_max"}, Dir: "/", Sandbox: &try, Timeout: 10 * time.Second})

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minPIDs is the least that a name space takes as its highest process id.
+// minPIDs is the minimum value of pid_max in a namespace.
 const minPIDs = 301
 
-// setUpNamespaces makes the name spaces in which this process is the first fit for use:
-// its own /proc, its bound on processes, and covers over what is hidden.
+// setUpNamespaces sets up the namespaces of which this process is the first one: its own
+// /proc, the process limit, and mounts over the hidden paths.
 func setUpNamespaces(e helperRequest) error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -23,29 +23,29 @@ func setUpNamespaces(e helperRequest) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// Kernels from 6.14 on have it for each name space; Status says whether it holds.
-	if os.Getpid() == 1 && ownPIDMax() {
+	// Kernels from 6.14 on have pid_max per namespace; Status reports whether it applies.
+	if os.Getpid() == 1 && hasOwnPIDMax() {
 		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(e.Processes, minPIDs))), 0)
 	}
 	if e.Wall != Landlock {
 		return nil
 	}
 	if !e.Network {
-		if err := loopback(); err != nil {
+		if err := enableLoopback(); err != nil {
 			return fmt.Errorf("bring up the loopback: %w", err)
 		}
 	}
-	if e.ownTemp() {
+	if e.hasOwnTemp() {
 		if err := unix.Mount(e.Temp, "/tmp", "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("mount %s as /tmp: %w", e.Temp, err)
 		}
 	}
-	return cover(e.Places)
+	return hideAll(e.Places)
 }
 
-// ownPIDMax reports whether this kernel has a pid_max for each name space. On
-// one that does not, to write it would change that of the machine.
-func ownPIDMax() bool {
+// hasOwnPIDMax reports whether this kernel has pid_max per namespace. On other kernels
+// writing it would change the value of the whole machine.
+func hasOwnPIDMax() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return false
@@ -57,27 +57,27 @@ func ownPIDMax() bool {
 	return major > 6 || major == 6 && minor >= 14
 }
 
-// ownTemp reports whether the temporary folder can stand in for /tmp: nothing
-// of what is to be seen is there.
-func (e helperRequest) ownTemp() bool {
-	return !slices.ContainsFunc(e.Places, func(p pathRule) bool { return inside(p.Path, "/tmp") })
+// hasOwnTemp reports whether the temporary directory can be mounted as /tmp: no visible
+// path is in /tmp.
+func (e helperRequest) hasOwnTemp() bool {
+	return !slices.ContainsFunc(e.Places, func(p pathRule) bool { return isInside(p.Path, "/tmp") })
 }
 
-// cover puts something empty over each hidden place, and what is to be seen
-// inside back on it.
-func cover(places []pathRule) error {
+// hideAll mounts something empty over each hidden path, and mounts the visible paths
+// inside it again.
+func hideAll(places []pathRule) error {
 	for i, p := range places {
 		if p.Kind != hidden {
 			continue
 		}
-		if err := coverOne(p.Path, places[i+1:]); err != nil {
+		if err := hide(p.Path, places[i+1:]); err != nil {
 			return fmt.Errorf("hide %s: %w", p.Path, err)
 		}
 	}
 	return nil
 }
 
-func coverOne(path string, later []pathRule) error {
+func hide(path string, later []pathRule) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -94,7 +94,7 @@ func coverOne(path string, later []pathRule) error {
 	}
 	var back []shown
 	for _, l := range later {
-		if l.Kind == hidden || !inside(l.Path, path) {
+		if l.Kind == hidden || !isInside(l.Path, path) {
 			continue
 		}
 		fd, err := unix.Open(l.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -108,15 +108,15 @@ func coverOne(path string, later []pathRule) error {
 		return err
 	}
 	for _, b := range back {
-		if err := bindBack(b.fd, b.path); err != nil {
+		if err := bindOver(b.fd, b.path); err != nil {
 			return err
 		}
 	}
 	return unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
 }
 
-// bindBack shows at path what fd is.
-func bindBack(fd int, path string) error {
+// bindOver mounts the file or directory fd at path.
+func bindOver(fd int, path string) error {
 	self := "/proc/self/fd/" + strconv.Itoa(fd)
 	info, err := os.Stat(self)
 	if err != nil {
@@ -135,8 +135,8 @@ func bindBack(fd int, path string) error {
 	return unix.Mount(self, path, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// loopback switches on the only interface of a network of one's own.
-func loopback() error {
+// enableLoopback enables the only interface of the network namespace.
+func enableLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// A capture keeps the beginning and the end of what is written to it, and all
-// of it in a file once that is more than fits. One goroutine writes, others may
-// look.
+// A capture keeps the beginning and the end of what is written to it in memory and, if
+// that is not everything, all of it in a file. One goroutine writes; others may call
+// snapshot.
 type capture struct {
 	keep  int
 	max   int64
 	spill string
-	flood func() // called once, when more than most was written
+	flood func() // called once, when more than max bytes were written
 
-	file  *os.File // of the writing goroutine
-	spent bool     // no more is written to the file
+	file     *os.File // used by the writing goroutine only
+	fileDone bool     // the file failed, nothing more is written to it
 
-	mu  sync.Mutex // guards what follows
-	out Output     // Tail is a ring from at on, once it is full
+	mu  sync.Mutex // guards the fields below
+	out Output     // Tail is a ring buffer that begins at index at once it is full
 	at  int
 }
 
-// Write implements io.Writer. It never fails: who does not listen any more
-// still lets the writer go on to its end.
+// Write implements io.Writer. It never fails, so that a process is not stopped by a
+// failing write; bytes beyond max are dropped.
 func (c *capture) Write(p []byte) (int, error) {
 	n := len(p)
 	c.mu.Lock()
@@ -38,7 +38,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	if over {
 		p = p[:max(room, 0)]
 	}
-	if c.spill != "" && !c.spent {
+	if c.spill != "" && !c.fileDone {
 		c.save(p)
 	}
 	c.mu.Lock()
@@ -51,7 +51,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// add puts p into memory. The head and the tail are at most keep together.
+// add adds p to the memory. Head and tail have at most keep bytes together.
 func (c *capture) add(p []byte) {
 	c.out.Total += int64(len(p))
 	half := c.keep / 2
@@ -76,16 +76,17 @@ func (c *capture) add(p []byte) {
 	}
 }
 
-// save writes p to the file, which begins with all that came before it.
+// save writes p to the file, which is created with all earlier output once memory is
+// full.
 func (c *capture) save(p []byte) {
 	if c.file == nil {
-		before := c.look()
+		before := c.snapshot()
 		if int(before.Total)+len(p) <= c.keep {
 			return
 		}
 		f, err := createSpill(c.spill)
 		if err != nil {
-			c.noFile(err)
+			c.spillFailed(err)
 			return
 		}
 		c.file = f
@@ -95,7 +96,7 @@ func (c *capture) save(p []byte) {
 		p = slices.Concat(before.Head, before.Tail, p)
 	}
 	if _, err := c.file.Write(p); err != nil {
-		c.noFile(err)
+		c.spillFailed(err)
 	}
 }
 
@@ -106,24 +107,24 @@ func createSpill(dir string) (*os.File, error) {
 	return os.CreateTemp(dir, spillPrefix+"*"+spillSuffix)
 }
 
-func (c *capture) noFile(err error) {
-	c.spent = true
+func (c *capture) spillFailed(err error) {
+	c.fileDone = true
 	c.mu.Lock()
 	c.out.FileErr = err
 	c.mu.Unlock()
 }
 
-// close closes the file. The writing goroutine has ended.
+// close closes the file. The writing goroutine must have ended.
 func (c *capture) close() {
 	if c.file != nil {
-		if err := c.file.Close(); err != nil && !c.spent {
-			c.noFile(err)
+		if err := c.file.Close(); err != nil && !c.fileDone {
+			c.spillFailed(err)
 		}
 	}
 }
 
-// look returns what is kept so far, as a copy.
-func (c *capture) look() Output {
+// snapshot returns a copy of the output kept so far.
+func (c *capture) snapshot() Output {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.out
@@ -133,11 +134,11 @@ func (c *capture) look() Output {
 	return out
 }
 
-// since returns what was written from byte n on, as far as it is kept, and how
-// much of it is not.
+// since returns the kept output from byte n on, and the number of bytes from there that
+// are not kept.
 func (o Output) since(n int64) (data []byte, lost int64) {
 	head := int64(len(o.Head))
-	tail := o.Total - int64(len(o.Tail)) // where the tail begins
+	tail := o.Total - int64(len(o.Tail)) // offset of the tail
 	n = min(max(n, 0), o.Total)
 	if n < head {
 		data = append(data, o.Head[n:]...)
@@ -146,15 +147,14 @@ func (o Output) since(n int64) (data []byte, lost int64) {
 	return append(data, o.Tail[from-tail:]...), max(0, tail-max(n, head))
 }
 
-// Names of files with output.
+// The names of output files.
 const (
 	spillPrefix = "output-"
 	spillSuffix = ".txt"
 )
 
-// Prune removes files with output from dir that are older than age, and the
-// oldest of the others until they have at most total bytes together. It is
-// no failure if there is no dir.
+// Prune removes output files older than age from dir, and then the oldest ones until the
+// rest has at most total bytes. A missing dir is no error.
 func Prune(dir string, age time.Duration, total int64) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

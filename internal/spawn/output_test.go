@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is kept is the beginning and the end, whatever the pieces were, and no
-// byte is counted twice or not at all.
+// The beginning and the end are kept, whatever the sizes of the writes, and each byte is
+// counted once.
 func TestHeadAndTailAreKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		keep := rapid.IntRange(2, 50).Draw(r, "keep")
@@ -29,7 +29,7 @@ func TestHeadAndTailAreKept(t *testing.T) {
 		if int64(len(all)) > most {
 			all, wantFloods = all[:most], 1
 		}
-		o := c.look()
+		o := c.snapshot()
 		if o.Total != int64(len(all)) || floods != wantFloods {
 			r.Fatalf("%d of %d bytes, %d floods", o.Total, len(all), floods)
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// clean returns p with real paths: none leads through a symbolic link. What is
-// to be written must exist; what else does not exist is left out.
-func (p Policy) clean() (Policy, error) {
+// normalize returns p with all paths resolved. Paths in Write must exist; other paths
+// that do not exist are dropped.
+func (p Policy) normalize() (Policy, error) {
 	if len(p.Write) == 0 {
 		return p, fmt.Errorf("there is no folder that may be written")
 	}
@@ -22,7 +22,7 @@ func (p Policy) clean() (Policy, error) {
 	}
 	p.Write = append(slices.Clone(p.Write), p.Temp)
 	for i, path := range p.Write {
-		clean, err := real(path)
+		clean, err := realPath(path)
 		if err != nil {
 			return p, err
 		}
@@ -33,8 +33,8 @@ func (p Policy) clean() (Policy, error) {
 	}
 	p.Temp = p.Write[len(p.Write)-1]
 	p.Write = slices.Compact(slices.Sorted(slices.Values(p.Write)))
-	p.Read = existing(p.Read)
-	p.Hide = existing(p.Hide)
+	p.Read = filterExisting(p.Read)
+	p.Hide = filterExisting(p.Hide)
 	for _, w := range p.Write {
 		if slices.Contains(p.Hide, w) {
 			return p, fmt.Errorf("%s is to be hidden and to be written", w)
@@ -49,29 +49,29 @@ func (p Policy) clean() (Policy, error) {
 	return p, nil
 }
 
-func real(path string) (string, error) {
+func realPath(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%s is not an absolute path", path)
 	}
 	return filepath.EvalSymlinks(path)
 }
 
-func existing(paths []string) []string {
+func filterExisting(paths []string) []string {
 	var out []string
 	for _, path := range paths {
-		if clean, err := real(path); err == nil && !slices.Contains(out, clean) {
+		if clean, err := realPath(path); err == nil && !slices.Contains(out, clean) {
 			out = append(out, clean)
 		}
 	}
 	return out
 }
 
-// inside reports whether path is dir or in it.
-func inside(path, dir string) bool {
+// isInside reports whether path is dir or inside it.
+func isInside(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// A pathRule is a path and what holds for it and for what is in it.
+// A pathRule is the access to a path and everything below it.
 type pathRule struct {
 	Path string `json:"path"`
 	Kind kind   `json:"kind"`
@@ -85,21 +85,21 @@ const (
 	hidden   kind = "hidden"
 )
 
-// places returns all that is said about paths, those that contain others first.
-// Of what is to be hidden only that is left which something else would show.
-func (p Policy) places() []pathRule {
+// pathRules returns the rules for all paths, parents before children. Rules for hidden
+// paths are included only if another rule would make the path visible.
+func (p Policy) pathRules() []pathRule {
 	var out []pathRule
 	add := func(k kind, paths []string) {
 		for _, path := range paths {
 			out = append(out, pathRule{path, k})
 		}
 	}
-	add(readable, existing(SystemPaths()))
+	add(readable, filterExisting(SystemPaths()))
 	add(readable, p.Read)
 	add(writable, p.Write)
 	shown := slices.Clone(out)
-	for _, h := range append(existing(systemSecrets()), p.Hide...) {
-		if slices.ContainsFunc(shown, func(s pathRule) bool { return inside(h, s.Path) }) {
+	for _, h := range append(filterExisting(systemSecrets()), p.Hide...) {
+		if slices.ContainsFunc(shown, func(s pathRule) bool { return isInside(h, s.Path) }) {
 			add(hidden, []string{h})
 		}
 	}
@@ -109,15 +109,15 @@ func (p Policy) places() []pathRule {
 	return out
 }
 
-// refused says why the sandbox cannot hold its policy: Landlock alone only
-// allows, and takes nothing back from inside what it has allowed.
-func (s *Sandbox) refused() error {
+// checkPolicy returns an error if the mechanism cannot enforce the policy: Landlock alone
+// cannot deny a path inside an allowed one.
+func (s *Sandbox) checkPolicy() error {
 	if s.status.Mechanism != Landlock || s.status.Isolated {
 		return nil
 	}
 	for _, h := range s.policy.Hide {
 		for _, open := range slices.Concat(s.policy.Write, s.policy.Read) {
-			if inside(h, open) {
+			if isInside(h, open) {
 				return fmt.Errorf("%s cannot be hidden inside %s by it", h, open)
 			}
 		}
@@ -125,34 +125,34 @@ func (s *Sandbox) refused() error {
 	return nil
 }
 
-// seen reports whether path is in a place of p that is not hidden.
-func (p Policy) seen(path string) bool {
-	path, err := real(path)
+// isVisible reports whether path is visible under p.
+func (p Policy) isVisible(path string) bool {
+	path, err := realPath(path)
 	if err != nil {
 		return false
 	}
-	best, ok := "", false // the closest place decides
-	for _, at := range p.places() {
-		if inside(path, at.Path) && len(at.Path) >= len(best) {
+	best, ok := "", false // the most specific rule applies
+	for _, at := range p.pathRules() {
+		if isInside(path, at.Path) && len(at.Path) >= len(best) {
 			best, ok = at.Path, at.Kind != hidden
 		}
 	}
 	return ok
 }
 
-// fit makes an environment true inside: temporary files go where they may, the
-// home is one that can be used, and PATH has only what is there, since a shell
-// gives up at a program that it may not run.
-func (p Policy) fit(env []string) []string {
+// adjustEnv adapts an environment to the sandbox: TMPDIR is the temporary directory, HOME
+// is a visible directory, and PATH contains only visible directories, because a shell
+// stops its search at a program that it may not run.
+func (p Policy) adjustEnv(env []string) []string {
 	env = set(env, "TMPDIR="+p.Temp)
 	for _, kv := range slices.Clone(env) {
 		switch name, value, _ := strings.Cut(kv, "="); name {
 		case "HOME":
-			if !p.seen(value) {
+			if !p.isVisible(value) {
 				env = set(env, "HOME="+p.Temp)
 			}
 		case "PATH":
-			dirs := slices.DeleteFunc(filepath.SplitList(value), func(d string) bool { return !p.seen(d) })
+			dirs := slices.DeleteFunc(filepath.SplitList(value), func(d string) bool { return !p.isVisible(d) })
 			env = set(env, "PATH="+strings.Join(dirs, string(filepath.ListSeparator)))
 		}
 	}

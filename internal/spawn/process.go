@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// A Process is a command that was started. Its methods may be called from any
-// goroutine.
+// A Process is a started command. Its methods may be called from any goroutine.
 type Process struct {
 	c     Command
 	cmd   *exec.Cmd
-	ctx   context.Context // ended with the cause for which the process is ended
+	ctx   context.Context // canceled with the cause for which the process is ended
 	stop  context.CancelCauseFunc
 	began time.Time
 	kept  *capture
-	pipes []*os.File // our ends of its output
-	stdin *os.File   // our end of its input, nil if it has none
-	life  *os.File   // what is in a sandbox ends when this is closed
+	pipes []*os.File // read ends of its output
+	stdin *os.File   // write end of its input, nil if it has none
+	life  *os.File   // closing it ends all processes in the sandbox
 	timer *time.Timer
 	work  sync.WaitGroup
 	done  chan struct{} // closed after result is set
 
-	mu     sync.Mutex // guards what follows
-	buried bool       // its id may belong to somebody else
+	mu     sync.Mutex // guards the fields below
+	reaped bool       // the process ID may have been reused
 	result Result
 }
 
@@ -48,12 +47,12 @@ func newProcess(ctx context.Context, c Command, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// start makes the pipes and starts the process and the goroutines that serve it.
+// start creates the pipes and starts the process and its goroutines.
 func (p *Process) start() (err error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
-			_ = f.Close() // the child has its own
+			_ = f.Close() // the child has its own copy
 		}
 		if err != nil {
 			p.closePipes()
@@ -68,7 +67,7 @@ func (p *Process) start() (err error) {
 		theirs, sinks, p.pipes = append(theirs, their), append(sinks, w), append(p.pipes, r)
 		return their, nil
 	}
-	if p.cmd.Stdout, p.cmd.Stderr, err = p.outputs(output); err != nil {
+	if p.cmd.Stdout, p.cmd.Stderr, err = p.openOutputs(output); err != nil {
 		return err
 	}
 	if p.c.Input || p.c.Stdin != "" {
@@ -79,7 +78,7 @@ func (p *Process) start() (err error) {
 		theirs = append(theirs, their)
 		p.cmd.Stdin, p.stdin = their, w
 	}
-	if p.c.Sandbox.holds() {
+	if p.c.Sandbox.isActive() {
 		their, w, err := os.Pipe()
 		if err != nil {
 			return err
@@ -87,19 +86,19 @@ func (p *Process) start() (err error) {
 		theirs = append(theirs, their)
 		p.cmd.ExtraFiles, p.life = []*os.File{their}, w
 	}
-	alone(p.cmd)
+	setProcessGroup(p.cmd)
 	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("it does not start: %w", err)
 	}
-	yield(p.cmd)
+	lowerPriority(p.cmd)
 	p.serve(sinks)
 	return nil
 }
 
-// outputs returns what the child writes to: one pipe where both streams are
-// kept, so that their order is.
-func (p *Process) outputs(pipe func(io.Writer) (*os.File, error)) (stdout, stderr *os.File, err error) {
+// openOutputs returns the files that the child writes to: one pipe for both streams if
+// both are kept, to preserve their order.
+func (p *Process) openOutputs(pipe func(io.Writer) (*os.File, error)) (stdout, stderr *os.File, err error) {
 	var kept *os.File
 	pick := func(w io.Writer) (*os.File, error) {
 		if w != nil {
@@ -117,18 +116,18 @@ func (p *Process) outputs(pipe func(io.Writer) (*os.File, error)) (stdout, stder
 	return stdout, stderr, err
 }
 
-// serve starts what copies, ends and waits. Wait waits for all of it.
+// serve starts the goroutines that copy, end and wait. Wait waits for all of them.
 func (p *Process) serve(sinks []io.Writer) {
 	var copies sync.WaitGroup
 	for i, r := range p.pipes {
 		copies.Go(func() {
 			_, _ = io.Copy(sinks[i], r) // ends with the last writer, or when the reader is closed
-			_ = r.Close()               // a taker that takes no more lets the child know
+			_ = r.Close()               // the child gets an error if the sink does not accept more
 		})
 	}
 	if p.c.Stdin != "" && !p.c.Input {
 		p.work.Go(func() {
-			_, _ = io.WriteString(p.stdin, p.c.Stdin) // who does not read it does not want it
+			_, _ = io.WriteString(p.stdin, p.c.Stdin) // the child need not read it
 			_ = p.stdin.Close()
 		})
 	}
@@ -136,34 +135,35 @@ func (p *Process) serve(sinks []io.Writer) {
 		p.timer = time.AfterFunc(p.c.Timeout, func() { p.stop(ErrTimeout) })
 	}
 	exited := make(chan struct{})
-	p.work.Go(func() { p.end(exited) })
-	p.work.Go(func() { p.bury(exited, &copies) })
+	p.work.Go(func() { p.endOnCancel(exited) })
+	p.work.Go(func() { p.finish(exited, &copies) })
 }
 
-// end ends the process when its context ends: it is asked first.
-func (p *Process) end(exited <-chan struct{}) {
+// endOnCancel ends the process when its context ends: first with SIGTERM, after the grace
+// period with SIGKILL.
+func (p *Process) endOnCancel(exited <-chan struct{}) {
 	select {
 	case <-exited:
 		return
 	case <-p.ctx.Done():
 	}
 	if p.c.Grace > 0 {
-		p.signal(askGroup)
-		if within(exited, p.c.Grace) {
+		p.signal(terminateGroup)
+		if closedWithin(exited, p.c.Grace) {
 			return
 		}
 	}
 	if p.life != nil {
-		_ = p.life.Close() // ends what has left the group too
-		if within(exited, lifeTime) {
+		_ = p.life.Close() // also ends processes that have left the group
+		if closedWithin(exited, lifeTime) {
 			return
 		}
 	}
 	p.signal(killGroup)
 }
 
-// within reports whether c is closed before d is over.
-func within(c <-chan struct{}, d time.Duration) bool {
+// closedWithin reports whether c is closed within d.
+func closedWithin(c <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -174,24 +174,24 @@ func within(c <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// signal does what to the group, while its id is its own.
+// signal calls what for the group unless the process has been reaped.
 func (p *Process) signal(what func(*exec.Cmd) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.buried {
-		_ = what(p.cmd) // it may have ended by now
+	if !p.reaped {
+		_ = what(p.cmd) // it may have ended already
 	}
 }
 
-// bury waits for the end of the process and of its output, and says how it was.
-func (p *Process) bury(exited chan struct{}, copies *sync.WaitGroup) {
+// finish waits for the end of the process and of its output, and sets the result.
+func (p *Process) finish(exited chan struct{}, copies *sync.WaitGroup) {
 	var cause error
-	err := await(p.cmd, func() {
+	err := waitChild(p.cmd, func() {
 		cause = context.Cause(p.ctx)
 		close(exited)
-		p.signal(killGroup) // what it has started
+		p.signal(killGroup) // kill the processes that it has started
 		p.mu.Lock()
-		p.buried = true
+		p.reaped = true
 		p.mu.Unlock()
 	})
 	took := time.Since(p.began)
@@ -200,7 +200,7 @@ func (p *Process) bury(exited chan struct{}, copies *sync.WaitGroup) {
 	}
 	read := make(chan struct{})
 	p.work.Go(func() { copies.Wait(); close(read) })
-	held := !within(read, drainTime)
+	held := !closedWithin(read, drainTime)
 	if held {
 		for _, r := range p.pipes {
 			_ = r.Close()
@@ -212,8 +212,8 @@ func (p *Process) bury(exited chan struct{}, copies *sync.WaitGroup) {
 	if errors.Is(context.Cause(p.ctx), ErrFlood) {
 		cause = ErrFlood
 	}
-	r := Result{Cause: cause, Took: took, OutputHeldOpen: held, Output: p.kept.look()}
-	r.Code, r.Signal = status(p.cmd, err)
+	r := Result{Cause: cause, Took: took, OutputHeldOpen: held, Output: p.kept.snapshot()}
+	r.Code, r.Signal = exitStatus(p.cmd, err)
 	p.mu.Lock()
 	p.result = r
 	p.mu.Unlock()
@@ -232,13 +232,14 @@ func (p *Process) closePipes() {
 	}
 }
 
-// Pid returns the id of the process.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended and all its output is there.
+// Done returns a channel that is closed when the process has ended and its output is
+// complete.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the end of the process, and of all that serves it.
+// Wait waits for the end of the process and of its goroutines, and returns the result.
 func (p *Process) Wait() Result {
 	p.work.Wait()
 	p.mu.Lock()
@@ -246,8 +247,8 @@ func (p *Process) Wait() Result {
 	return p.result
 }
 
-// Kill ends the process and its group, and waits for that. The cause is told by
-// Wait; nil is ErrKilled. It may be called again.
+// Kill ends the process and its group, and waits for that. cause becomes Result.Cause;
+// nil means ErrKilled. Kill may be called again.
 func (p *Process) Kill(cause error) Result {
 	if cause == nil {
 		cause = ErrKilled
@@ -256,26 +257,27 @@ func (p *Process) Kill(cause error) Result {
 	return p.Wait()
 }
 
-// Stop begins to end the process and does not wait for it.
+// Stop is like Kill but does not wait.
 func (p *Process) Stop(cause error) { p.stop(cause) }
 
-// Output returns what was written from byte since on, the number of the byte
-// that comes next, and how many bytes in between are not kept.
+// Output returns the kept output from byte since on, the offset of the next byte, and the
+// number of bytes in between that are not kept.
 func (p *Process) Output(since int64) (data []byte, next, lost int64) {
-	o := p.kept.look()
+	o := p.kept.snapshot()
 	data, lost = o.since(since)
 	return data, o.Total, lost
 }
 
-// Kept returns what is kept of the output so far.
-func (p *Process) Kept() Output { return p.kept.look() }
+// Kept returns the output kept so far.
+func (p *Process) Kept() Output { return p.kept.snapshot() }
 
-// ErrNoInput says that a process takes no input, or no more.
+// ErrNoInput is returned by Write if the process was started without Input or does not
+// read any more.
 var ErrNoInput = errors.New("it takes no input")
 
-// Write gives data to a process that was started with Input. It waits until the
-// process has taken it, has ended, or ctx has; in the last case nobody knows how
-// much was taken, and the input is closed.
+// Write writes data to the input of a process that was started with Input. It waits until
+// the process has read it or has ended, or until ctx ends. In the last case it is unknown
+// how much was read, and the input is closed.
 func (p *Process) Write(ctx context.Context, data []byte) error {
 	if !p.c.Input {
 		return ErrNoInput
@@ -291,7 +293,7 @@ func (p *Process) Write(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// CloseInput tells a process that was started with Input that no more comes.
+// CloseInput closes the input of a process that was started with Input.
 func (p *Process) CloseInput() {
 	if p.c.Input {
 		_ = p.stdin.Close()

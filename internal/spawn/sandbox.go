@@ -11,56 +11,55 @@ import (
 	"time"
 )
 
-// A Mode says whether processes run in a sandbox.
+// A Mode determines whether processes run in a sandbox.
 type Mode string
 
-// The modes: the best sandbox that works here, if any; none; or none is an
-// error.
+// The modes: the best sandbox that works on the machine, if any; no sandbox; or an error
+// if no sandbox works.
 const (
 	Auto    Mode = "auto"
 	Off     Mode = "off"
 	Require Mode = "require"
 )
 
-// A Mechanism is what keeps a process from files.
+// A Mechanism restricts the file access of processes.
 type Mechanism string
 
-// The walls.
+// The mechanisms.
 const (
 	None       Mechanism = "none"
 	Landlock   Mechanism = "landlock"
 	Bubblewrap Mechanism = "bubblewrap"
 )
 
-// A Policy says what a process in a sandbox may do. Paths are absolute. Of the
-// files of the machine it sees those of SystemPaths and of Read, and may change
-// those in Write; everything else is hidden.
+// A Policy defines what a process in a sandbox may do. Paths are absolute. The process
+// can read SystemPaths and Read, and read and change Write; all other files are hidden.
 type Policy struct {
-	Write []string // folders
-	Read  []string // files and folders beside SystemPaths
-	// Hide names what is hidden although it is in a folder of the others. A folder
-	// of the others that is inside a hidden one is seen all the same.
+	Write []string // directories
+	Read  []string // files and directories in addition to SystemPaths
+	// Hide lists paths that are hidden although they are inside a path of the others.
+	// Paths of the others inside a hidden directory stay visible.
 	Hide    []string
-	Network bool   // may speak to other machines
-	Temp    string // folder for temporary files, made if need be; "": the first of Write
-	// Processes is how many may run at once, 0 for DefaultProcesses; Status says
-	// whether that can be held here. Memory is the most bytes of data of each one, at
-	// least LeastMemory; 0 is no limit.
+	Network bool   // may connect to other machines
+	Temp    string // directory for temporary files, created if missing; "": the first of Write
+	// Processes is the maximum number of processes at a time, 0 for DefaultProcesses;
+	// Status tells whether it can be enforced. Memory is the maximum number of bytes of
+	// data of each process, at least MinMemory; 0: no limit.
 	Processes int
 	Memory    int64
 }
 
-// DefaultProcesses is how many processes may run at once in a sandbox.
+// DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 512
 
-// MinMemory is the smallest limit on memory: less does not start.
+// MinMemory is the minimum of Policy.Memory: processes do not start with less.
 const MinMemory = 128 << 20
 
-// lifeTime is how long a sandbox may take to end all that is in it.
+// lifeTime is how long the processes of a sandbox may take to end.
 const lifeTime = 10 * time.Second
 
-// SystemPaths returns what every process in a sandbox may read and run, where
-// it exists.
+// SystemPaths returns the paths that every process in a sandbox may read and execute, if
+// they exist.
 func SystemPaths() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu",
@@ -68,32 +67,32 @@ func SystemPaths() []string {
 	}
 }
 
-// systemSecrets are hidden where a root of the sandbox could read them.
+// systemSecrets returns the system files that are hidden because root could read them.
 func systemSecrets() []string {
 	return []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d"}
 }
 
-// A Sandbox holds processes within a Policy. It does not change; the nil
-// Sandbox holds nothing.
+// A Sandbox runs processes under a Policy. It is immutable and safe for concurrent use;
+// the nil Sandbox restricts nothing.
 type Sandbox struct {
 	policy Policy
 	status Status
-	bwrap  string // the program
+	bwrap  string // path of bubblewrap
 }
 
-// A Status says what holds.
+// A Status describes what a Sandbox enforces.
 type Status struct {
 	Mechanism Mechanism
-	ABI       int // version of Landlock in this kernel, 0 without
-	// Isolated says that processes have a name space of their own: they see only each
-	// other, and not one is left when a command ends.
+	ABI       int // Landlock version of the kernel, 0 if none
+	// Isolated: processes have their own namespaces. They see only each other, and none
+	// is left when a command ends.
 	Isolated bool
-	Net      string   // how far the network is closed, in words; "": it is open
-	Bound    string   // what bounds how many processes run, in words; "": nothing
-	Reason   []string // why what would be better is not used
+	Net      string   // how the network is restricted, in words; "": not restricted
+	Bound    string   // what limits the number of processes, in words; "": nothing
+	Reason   []string // why better mechanisms are not used
 }
 
-// String says all of it for people.
+// String returns a description for users.
 func (s Status) String() string {
 	var b strings.Builder
 	switch s.Mechanism {
@@ -125,12 +124,12 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// ErrNoSandbox is why Open fails that requires a sandbox.
+// ErrNoSandbox is wrapped by the error of Open if a sandbox is required and none works.
 var ErrNoSandbox = errors.New("no sandbox works on this machine: install bubblewrap (the package is called bubblewrap nearly everywhere), " +
 	"or run a Linux kernel of 5.13 or newer with Landlock switched on; or set the sandbox to off if commands may do all that this account may do")
 
-// Open finds out by real runs which sandbox works here and holds p. With Auto
-// and no sandbox, and with Off, it returns a Sandbox that holds nothing.
+// Open determines by test runs which mechanism works on this machine and enforces p. With
+// Off, or with Auto if none works, it returns a Sandbox that restricts nothing.
 func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	s := &Sandbox{status: Status{Mechanism: None}}
 	switch mode {
@@ -141,12 +140,12 @@ func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	default:
 		return nil, fmt.Errorf("spawn: there is no sandbox mode %q; use auto, off or require", mode)
 	}
-	p, err := p.clean()
+	p, err := p.normalize()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	s.policy = p
-	s.choose(ctx)
+	s.selectMechanism(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -156,13 +155,13 @@ func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	return s, nil
 }
 
-// bare is the inside of a sandbox without a wall, to look at it.
+// bare is a helper run without mechanism, used for probing.
 const bare Mechanism = "bare"
 
-// holds reports whether processes are started in it.
-func (s *Sandbox) holds() bool { return s != nil && s.status.Mechanism != None }
+// isActive reports whether processes are restricted by s.
+func (s *Sandbox) isActive() bool { return s != nil && s.status.Mechanism != None }
 
-// Status says what holds.
+// Status returns what s enforces.
 func (s *Sandbox) Status() Status {
 	if s == nil {
 		return Status{Mechanism: None}
@@ -170,8 +169,8 @@ func (s *Sandbox) Status() Status {
 	return s.status
 }
 
-// choose tries what could work, best first, and takes what does.
-func (s *Sandbox) choose(ctx context.Context) {
+// selectMechanism probes the mechanisms, best first, and uses the first that works.
+func (s *Sandbox) selectMechanism(ctx context.Context) {
 	if !supported {
 		s.status.Reason = []string{"there is no sandbox for this system"}
 		return
@@ -191,24 +190,24 @@ func (s *Sandbox) choose(ctx context.Context) {
 		}
 		for _, fenced := range []bool{true, false} {
 			try := &Sandbox{policy: s.policy, bwrap: path, status: Status{Mechanism: wall, ABI: abi, Isolated: fenced}}
-			pids, err := try.prove(ctx)
+			pids, err := try.probe(ctx)
 			if err != nil {
 				s.status.Reason = append(s.status.Reason, fmt.Sprintf("%s %s does not work: %v", wall, map[bool]string{true: "with a name space", false: "alone"}[fenced], err))
 				continue
 			}
-			try.status.Bound = try.bound(ctx, pids)
+			try.status.Bound = try.processBound(ctx, pids)
 			try.status.Reason = s.status.Reason
-			try.status.Net = try.closed()
+			try.status.Net = try.networkBound()
 			*s = *try
 			return
 		}
 	}
 }
 
-// prove runs something real in the sandbox: it must be able to write where it
-// may, and not to read what is hidden. It returns the highest process id in there.
-func (s *Sandbox) prove(ctx context.Context) (pids string, err error) {
-	if err := s.refused(); err != nil {
+// probe runs a command in the sandbox. The command must be able to write to an allowed
+// path and unable to read a hidden one. probe returns the highest process ID inside.
+func (s *Sandbox) probe(ctx context.Context) (pids string, err error) {
+	if err := s.checkPolicy(); err != nil {
 		return "", err
 	}
 	dir, err := os.MkdirTemp("", "hermesd-probe-")
@@ -256,14 +255,14 @@ cat /proc/sys/kernel/pid_max`,
 	return firstLine(r.Head), nil
 }
 
-// firstLine returns the beginning of what a program wrote.
+// firstLine returns the beginning of a program's output.
 func firstLine(b []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
 	return strings.ToValidUTF8(line[:min(len(line), 200)], "")
 }
 
-// closed says in words how far the network is closed.
-func (s *Sandbox) closed() string {
+// networkBound describes how the network is restricted.
+func (s *Sandbox) networkBound() string {
 	switch {
 	case s.policy.Network:
 		return ""

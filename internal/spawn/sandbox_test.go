@@ -18,13 +18,13 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// a place for a sandbox: a workspace inside a home that is hidden.
+// A ground is a test environment for a sandbox: a workspace inside a hidden home.
 type ground struct {
 	home, workspace, secret, outside string
 	box                              *spawn.Sandbox
 }
 
-// enclose opens a sandbox, the best there is, or skips the test.
+// enclose opens the best sandbox of the machine, or skips the test.
 func enclose(t *testing.T, change func(*spawn.Policy, *ground)) ground {
 	t.Helper()
 	top := real(t, t.TempDir())
@@ -64,7 +64,7 @@ func TestTheSandboxKeepsToItsPolicy(t *testing.T) {
 	t.Parallel()
 	g := enclose(t, nil)
 	t.Log(g.box.Status())
-	rights := "0000000000000000" // none; of root's those over files, ids and processes
+	rights := "0000000000000000" // none; for root those for files, IDs and processes
 	if os.Getuid() == 0 {
 		rights = "00000000000004fb"
 	}
@@ -175,7 +175,7 @@ func TestNothingEscapesASandbox(t *testing.T) {
 		}
 		none(t, mark)
 	}
-	if fenced.box.Status().Isolated { // elsewhere the line below reaches others
+	if fenced.box.Status().Isolated { // without isolation the command below would hit other processes
 		mark := fmt.Sprint("9", os.Getpid(), time.Now().UnixNano()%1000)
 		fenced.run(t, "setsid sleep "+mark+" & kill -9 $PPID; kill -9 -1")
 		none(t, mark)
@@ -183,7 +183,7 @@ func TestNothingEscapesASandbox(t *testing.T) {
 	}
 }
 
-// running returns the processes whose command line holds mark, but for this one.
+// running returns the processes whose command line contains mark, except this one.
 func running(mark string) (out []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -194,7 +194,7 @@ func running(mark string) (out []string) {
 	return out
 }
 
-// none waits until no process with mark is there.
+// none waits until there is no process with mark.
 func none(t *testing.T, mark string) {
 	t.Helper()
 	for began := time.Now(); ; <-time.After(5 * time.Millisecond) {
@@ -208,14 +208,14 @@ func none(t *testing.T, mark string) {
 	}
 }
 
-// The bomb doubles nine times at most, so that it cannot take the machine down
-// where nothing bounds it; in a sandbox that bounds processes it does not get
-// that far, and in any it is gone when the command ends.
+// The bomb doubles at most nine times, so that it does not take down a machine without
+// process limit. In a sandbox with process limit it does not get that far, and in any
+// sandbox it has ended when the command has.
 func TestAForkBombEndsWithItsCommand(t *testing.T) {
 	t.Parallel()
 	most := 60
 	if os.Getuid() == 0 {
-		most = 301 // the least that can be
+		most = 301 // the minimum
 	}
 	g := enclose(t, func(p *spawn.Policy, _ *ground) { p.Processes = most })
 	mark := fmt.Sprint("bomb", os.Getpid())
@@ -225,11 +225,11 @@ func TestAForkBombEndsWithItsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := g.box.Status(); st.Bound != "" {
-		until(t, p, "fork") // it says that it cannot any more
+		until(t, p, "fork") // the shell reports that fork fails
 	} else {
 		until(t, p, strings.Repeat("x\n", 100))
 	}
-	p.Stop(spawn.ErrTimeout) // as the timer does
+	p.Stop(spawn.ErrTimeout) // like the timer
 	r := p.Wait()
 	if !errors.Is(r.Cause, spawn.ErrTimeout) || r.OutputHeldOpen {
 		t.Errorf("got %v, %s", r.Cause, r.Head)
@@ -278,7 +278,7 @@ func TestTheDeathOfTheDaemonEndsTheSandbox(t *testing.T) {
 		}
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because it was killed
 	none(t, mark)
 }
 
@@ -286,7 +286,7 @@ func TestTheEnvironmentIsTrueInside(t *testing.T) {
 	g := enclose(t, nil)
 	t.Setenv("HOME", g.home)
 	t.Setenv("PATH", g.outside+":"+os.Getenv("PATH")+":/no/such/folder:"+g.workspace)
-	tool := filepath.Join(g.outside, "ls") // seen by a shell, but not to be run
+	tool := filepath.Join(g.outside, "ls") // found by a shell, but not executable
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestTheEnvironmentIsTrueInside(t *testing.T) {
 	}
 }
 
-// Where nothing can be tried nothing works, and what is required fails.
+// If nothing can be probed no mechanism works, and mode require fails.
 func TestWithoutASandboxItIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
@@ -348,15 +348,15 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// What holds for root holds for an ordinary user too, on whose machine less is
-// allowed: the tests run once more under another account.
+// Runs the tests again under another account, because an unprivileged user has fewer
+// rights than root.
 func TestAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("only root can become somebody else")
 	}
 	const nobody = 65534
-	dir, err := os.MkdirTemp("/tmp", "spawn-user-") // every part of the path is open to all
+	dir, err := os.MkdirTemp("/tmp", "spawn-user-") // every directory of the path is accessible to all
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// listen accepts whoever comes, and returns the port.
+// listen accepts all connections, and returns the port.
 func listen(t *testing.T) (port string, stop func()) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

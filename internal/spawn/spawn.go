@@ -1,16 +1,16 @@
-// Package spawn is the only place from which processes are started.
+// Package spawn starts processes. No other package does.
 //
-// A process gets no variable of ours but those of a short list, so it knows no
-// secret; it runs in a process group of its own, and whatever ends it ends the
-// group: a timeout, the end of the context, Kill, a flood, and also its own end,
-// so nothing that a command leaves behind goes on unseen. What it writes is kept
-// within a bound in memory and, beyond that, in a file within a bound.
+// A process gets only a short list of environment variables, so it knows no secrets. It
+// runs in its own process group, and the group is killed when the process ends for any
+// reason: a timeout, the end of the context, Kill, too much output, or its own exit. So
+// background processes do not outlive their command. Output is kept in memory up to a
+// limit and beyond that in a file, up to another limit.
 //
-// A process that leaves its group (setsid) is reached only in a Sandbox. On
-// Windows there are no process groups: there only the process itself is ended.
+// A process that leaves its group (setsid) is ended only in a Sandbox. Windows has no
+// process groups: there only the process itself is ended.
 //
-// A program that uses a Sandbox calls Main before anything else: the program
-// itself is the first thing that runs in it.
+// A program that uses a Sandbox must call Main before anything else, because the sandbox
+// helper is the program itself.
 package spawn
 
 import (
@@ -25,69 +25,69 @@ import (
 	"time"
 )
 
-// What a Command gets that does not say otherwise.
+// The defaults of a Command.
 const (
 	DefaultGrace = 2 * time.Second
 	DefaultKeep  = 200_000  // bytes of output in memory
-	DefaultMost  = 64 << 20 // bytes of output in all
+	DefaultMost  = 64 << 20 // maximum bytes of output
 )
 
-// Why a process was ended; see Result.Cause.
+// The reasons for ending a process; see Result.Cause.
 var (
 	ErrTimeout = errors.New("it took longer than its timeout")
 	ErrFlood   = errors.New("it wrote more than it may")
 	ErrKilled  = errors.New("it was ended on request")
 )
 
-// drainTime is how long after the end of a process its output is still read,
-// if something that has left its group holds it open.
+// drainTime is how long output is still read after the end of a process if a process
+// outside its group holds it open.
 const drainTime = time.Second
 
-// A Command says what is to be started. Either Shell or Argv is set.
+// A Command describes a process to start. Exactly one of Shell and Argv is set.
 type Command struct {
-	Shell string   // a command line, given to the shell as it is
+	Shell string   // a command line for the shell
 	Argv  []string // a program and its arguments; a name without a slash is looked up in PATH
-	// Interpreter runs Shell; "": bash, or sh where there is none.
+	// Interpreter runs Shell; "": bash, or sh if bash is missing.
 	Interpreter string
-	Dir         string   // must exist; "": that of this process
-	PassEnv     []string // names of variables that it gets beside those of Passed
-	Env         []string // NAME=value, given as they are
-	// Stdin is what it reads. With Input it reads what is given to Write instead.
+	Dir         string   // working directory, must exist; "": that of this process
+	PassEnv     []string // names of variables passed in addition to Passed
+	Env         []string // additional variables, NAME=value
+	// Stdin is its input. With Input its input is the data passed to Write instead.
 	Stdin string
 	Input bool
-	// Stdout and Stderr take the output instead of memory. Only if both are set
-	// nothing is kept; else what has no taker is kept, in order.
+	// Stdout and Stderr, if set, get the output instead of memory. A stream without
+	// writer is kept; if neither has one, both are kept in order.
 	Stdout, Stderr io.Writer
 	Timeout        time.Duration // 0: none
-	Grace          time.Duration // between asking it to end and ending it; 0: DefaultGrace, negative: none
+	Grace          time.Duration // time between SIGTERM and SIGKILL; 0: DefaultGrace, negative: none
 	MaxKept        int           // bytes of output in memory; 0: DefaultKeep
-	MaxOutput      int64         // bytes of output in all; one more ends it; 0: DefaultMost; does not bind Stdout and Stderr
-	Spill          string        // folder for output that is more than Keep; "": it is lost
+	MaxOutput      int64         // maximum bytes of output, above which it is ended; 0: DefaultMost; not for Stdout and Stderr
+	Spill          string        // directory for output above MaxKept; "": it is dropped
 	Sandbox        *Sandbox      // nil: none
 }
 
-// A Result is how a process ended and what it wrote.
+// A Result is the exit status and the output of a process.
 type Result struct {
-	Code   int    // exit code; 128 and more where a signal ended it; -1 if unknown
-	Signal string // the signal that ended it, in words
-	// Cause is why it was ended before its time: ErrTimeout, ErrFlood, ErrKilled or
-	// the cause of its context; nil if it ended by itself.
+	Code   int    // exit code; 128 or more if a signal ended it; -1 if unknown
+	Signal string // name of the signal that ended it
+	// Cause is why it was ended: ErrTimeout, ErrFlood, ErrKilled or the cause of its
+	// context; nil if it ended by itself.
 	Cause          error
 	Took           time.Duration
-	OutputHeldOpen bool // something outside its group still holds its output open
+	OutputHeldOpen bool // a process outside its group still holds its output open
 	Output
 }
 
-// An Output is what was kept of what a process wrote.
+// An Output is the kept output of a process.
 type Output struct {
 	Head, Tail []byte
-	Lost       int64  // bytes between them that are not kept in memory
-	Total      int64  // bytes in all
-	File       string // where all is, "" if Head and Tail are all or it could not be kept
-	FileErr    error  // why File is not whole
+	Lost       int64  // bytes between Head and Tail that are not in memory
+	Total      int64  // bytes written
+	File       string // file with the whole output; "" if Head and Tail are complete or the file failed
+	FileErr    error  // why File is missing or incomplete
 }
 
-// Run starts c and waits for its end. It fails only if c does not start.
+// Run starts c and waits for its end. It returns an error only if c does not start.
 func Run(ctx context.Context, c Command) (Result, error) {
 	p, err := Start(ctx, c)
 	if err != nil {
@@ -96,7 +96,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	return p.Wait(), nil
 }
 
-// Start starts c. It is ended when ctx is. Who starts it calls Wait or Kill.
+// Start starts c. The process is ended when ctx ends. The caller must call Wait or Kill.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -113,7 +113,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	return p, nil
 }
 
-// prepare makes of c what the system can start.
+// prepare returns the exec.Cmd for c and sets defaults in c.
 func (c *Command) prepare() (*exec.Cmd, error) {
 	argv := c.Argv
 	switch {
@@ -145,7 +145,7 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 		}
 	}
 	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
-	if c.Sandbox.holds() {
+	if c.Sandbox.isActive() {
 		if err := c.Sandbox.wrap(cmd); err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// interpreter finds the shell.
+// interpreter returns the path of the shell.
 func interpreter(name string) (string, error) {
 	names := []string{"bash", "sh"}
 	if name != "" {

@@ -17,7 +17,7 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// patience is longer than anything here takes on a machine that works.
+// patience is longer than any operation takes on a working machine.
 const patience = time.Minute
 
 func run(t *testing.T, c spawn.Command) spawn.Result {
@@ -32,7 +32,7 @@ func run(t *testing.T, c spawn.Command) spawn.Result {
 	return r
 }
 
-// text is the output if all of it is in memory.
+// text returns the output; it fails if not all of it is in memory.
 func text(t *testing.T, r spawn.Result) string {
 	t.Helper()
 	if r.Lost > 0 {
@@ -53,7 +53,7 @@ func TestACommandRunsAndSaysHowItEnded(t *testing.T) {
 		`exit 7`:                           {"", 7, ""},
 		`kill -9 $$`:                       {"", 137, "killed"},
 		`pwd -P`:                           {real(t, dir) + "\n", 0, ""},
-		`cat; echo end`:                    {"end\n", 0, ""}, // nothing to read is the end of it
+		`cat; echo end`:                    {"end\n", 0, ""}, // empty input is end of file
 		`printf 'a\0b\377'`:                {"a\x00b\xff", 0, ""},
 		`nosuchprogram 2>/dev/null`:        {"", 127, ""},
 	} {
@@ -131,7 +131,7 @@ func TestNoVariableOfOursLeaks(t *testing.T) {
 	}
 }
 
-// pids reads the process ids that a command wrote to file.
+// pids reads the process IDs that a command wrote to file.
 func pids(t *testing.T, file string) []int {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -149,7 +149,7 @@ func pids(t *testing.T, file string) []int {
 	return out
 }
 
-// gone waits until no process of these is there, or only waits to be buried.
+// gone waits until these processes have ended or are zombies.
 func gone(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -179,7 +179,7 @@ func TestATimeoutEndsTheWholeGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, p, "ready")
-		p.Stop(spawn.ErrTimeout) // as the timer does
+		p.Stop(spawn.ErrTimeout) // like the timer
 		if r := p.Wait(); !errors.Is(r.Cause, spawn.ErrTimeout) || r.Code < 128 {
 			t.Errorf("a group %s: got %v, %d", name, r.Cause, r.Code)
 		}
@@ -190,7 +190,7 @@ func TestATimeoutEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-// until waits until the output of p holds word.
+// until waits until the output of p contains word.
 func until(t *testing.T, p *spawn.Process, word string) {
 	t.Helper()
 	for began := time.Now(); ; <-time.After(2 * time.Millisecond) {

@@ -4,11 +4,11 @@ package spawn
 
 import "os/exec"
 
-// yield does nothing.
-func yield(*exec.Cmd) {}
+// lowerPriority does nothing.
+func lowerPriority(*exec.Cmd) {}
 
-// await waits for the end of the child and calls ended.
-func await(cmd *exec.Cmd, ended func()) error {
+// waitChild waits for the end of the child and calls ended.
+func waitChild(cmd *exec.Cmd, ended func()) error {
 	err := cmd.Wait()
 	ended()
 	return err

@@ -10,8 +10,7 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// What a command does never keeps us from our own work: on a processor it comes
-// after us.
+// A command has a lower CPU priority than this process, so that it cannot delay it.
 func TestACommandComesAfterUs(t *testing.T) {
 	t.Parallel()
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
