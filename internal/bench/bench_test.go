@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a daemon with people who write to it.
+// world is a running daemon with simulated users.
 type world struct {
 	*daemontest.Rig
 	b *testing.B
@@ -62,7 +62,7 @@ func start(b *testing.B, o daemontest.Options) *world {
 	return &world{r, b}
 }
 
-// answered waits until n messages of the bot were sent.
+// answered waits until the bot has sent n messages.
 func (w *world) answered(n int) {
 	w.b.Helper()
 	ctx, cancel := context.WithTimeout(w.b.Context(), 5*time.Minute)
@@ -72,8 +72,7 @@ func (w *world) answered(n int) {
 	}
 }
 
-// trips returns for each offered message the time until its answer was sent.
-// Texts and answers both hold #n.
+// trips returns the time from each offered message to its answer. Both texts contain #n.
 func (w *world) trips() []time.Duration {
 	offered := map[string]time.Time{}
 	for _, o := range w.Telegram.Ledger().Offers() {
@@ -110,9 +109,9 @@ func quantile(d []time.Duration, q float64) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// added returns for each offered message the time that the gateway had it:
-// offered to the request at the model, and the model's answer to the send. One
-// message at a time must have been under way.
+// added returns the time that the gateway needed for each offered message: from the offer
+// to the model request, and from the model's answer to the send. Messages must have been
+// sent one at a time.
 func (w *world) added() []time.Duration {
 	sent := map[string]time.Time{}
 	for _, c := range w.Telegram.Ledger().Calls("sendMessage") {
@@ -138,11 +137,10 @@ func (w *world) added() []time.Duration {
 	return out
 }
 
-// BenchmarkOneChat is the time that the gateway adds to one message in a quiet
-// daemon, with a model that answers at once: offered to the request at the
-// model, and the model's answer to the send. The chat begins a
-// new conversation every 20 messages, so that what is measured is the gateway
-// and not the sending of a long history.
+// BenchmarkOneChat measures the time that the gateway adds to one message in an idle
+// daemon, with a model that answers immediately: from the offer to the model request, and
+// from the model's answer to the send. The chat starts a new conversation every 20
+// messages, so that the gateway is measured and not the sending of a long history.
 func BenchmarkOneChat(b *testing.B) {
 	w := start(b, daemontest.Options{})
 	const warm, n, every = 60, 1000, 20
@@ -204,8 +202,8 @@ func fsync(b *testing.B) time.Duration {
 	return took[len(took)/2]
 }
 
-// BenchmarkCrowd is 100 people who write 5 messages each at once, in busy mode
-// queue: every message is a turn of its own.
+// BenchmarkCrowd has 100 users write 5 messages each at once, in busy mode queue: every
+// message is a separate turn.
 func BenchmarkCrowd(b *testing.B) {
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
 		b.Run(fmt.Sprint("model=", delay), func(b *testing.B) {
@@ -227,7 +225,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkOneCrowdedChat is 50 messages in one chat at once.
+// BenchmarkOneCrowdedChat has 50 messages sent to one chat at once.
 func BenchmarkOneCrowdedChat(b *testing.B) {
 	w := start(b, daemontest.Options{Config: "display:\n  busy_input_mode: queue\n"})
 	b.ResetTimer()
@@ -260,8 +258,8 @@ func (w *world) inOrder(n int) {
 	}
 }
 
-// BenchmarkFarPlatform is 50 people who write at once to a platform that takes
-// 100 ms for each request: chats must not queue behind each other.
+// BenchmarkFarPlatform has 50 users write at once on a platform that needs 100 ms for each
+// request: chats must not wait for each other.
 func BenchmarkFarPlatform(b *testing.B) {
 	w := start(b, daemontest.Options{People: 50, Telegram: telegram.Options{Latency: 100 * time.Millisecond}})
 	b.ResetTimer()

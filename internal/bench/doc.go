@@ -1,4 +1,4 @@
-// Package bench measures the real daemon, as a process of its own, under the
-// simulators. Its benchmarks are run once each, by `make bench`; the figures
-// stand in docs/benchmarks.md.
+// Package bench measures the real daemon, as a separate process, with simulated platforms
+// and models. `make bench` runs each benchmark once; the results are in
+// docs/benchmarks.md. The package contains tests only.
 package bench

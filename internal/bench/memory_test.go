@@ -9,7 +9,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// BenchmarkIdle is what a daemon costs to which nobody writes.
+// BenchmarkIdle measures the cost of an idle daemon.
 func BenchmarkIdle(b *testing.B) {
 	w := start(b, daemontest.Options{})
 	w.Direct[0].Say(w.People[0], "hello #1")
@@ -31,8 +31,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(ms(c1-c0)/watched.Seconds(), "cpu-ms/s")
 }
 
-// BenchmarkMemory is what stays in memory after many messages through 1,000
-// sessions, and that it does not go on growing.
+// BenchmarkMemory measures the memory in use after many messages in 1,000 sessions, and
+// checks that it does not keep growing.
 func BenchmarkMemory(b *testing.B) {
 	const people = 1000
 	w := start(b, daemontest.Options{
@@ -64,8 +64,8 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(full.File)/(1<<20), "file-MiB")
 }
 
-// BenchmarkStart is the time from the start of the process to its first poll,
-// with 10,000 stored sessions.
+// BenchmarkStart measures the time from the start of the process to its first poll, with
+// 10,000 stored sessions.
 func BenchmarkStart(b *testing.B) {
 	const people = 10_000
 	w := start(b, daemontest.Options{

@@ -16,11 +16,10 @@ import (
 
 var openLoad = flag.Duration("open", time.Minute, "how long each load of BenchmarkThreeLoad lasts")
 
-// platforms are those of the rig, in the order of the loads.
+// platforms lists the platforms of the rig, in the order of the loads.
 var platforms = [3]string{"telegram", "discord", "slack"}
 
-// BenchmarkThreeIdle is what a daemon costs that is connected to three platforms
-// and to which nobody writes.
+// BenchmarkThreeIdle measures the cost of an idle daemon connected to three platforms.
 func BenchmarkThreeIdle(b *testing.B) {
 	w := start(b, daemontest.Options{Everywhere: true})
 	for p := range platforms {
@@ -45,7 +44,7 @@ func BenchmarkThreeIdle(b *testing.B) {
 	b.ReportMetric(ms(c1-c0)/watched.Seconds(), "cpu-ms/s")
 }
 
-// BenchmarkThreeStart is the time from the start of the process until it polls
+// BenchmarkThreeStart measures the time from the start of the process until it polls
 // Telegram and is connected to Discord and Slack.
 func BenchmarkThreeStart(b *testing.B) {
 	w := start(b, daemontest.Options{Everywhere: true})
@@ -65,9 +64,9 @@ func BenchmarkThreeStart(b *testing.B) {
 	b.ReportMetric(ms(took[len(took)-1]), "ready-max-ms")
 }
 
-// BenchmarkThreeLoad is 20 messages a second on each platform, alone and on all
-// three at once, whatever the answers do: no platform's p99 may grow by more
-// than 1.3 through the others.
+// BenchmarkThreeLoad sends 20 messages per second on each platform, alone and on all three
+// at once, without waiting for answers. The load on the others may raise a platform's p99
+// by a factor of at most 1.3.
 func BenchmarkThreeLoad(b *testing.B) {
 	var alone [len(platforms)]time.Duration
 	for p, name := range platforms {
@@ -81,8 +80,8 @@ func BenchmarkThreeLoad(b *testing.B) {
 	}
 }
 
-// loaded puts an open load on the given platforms of a fresh daemon and returns
-// the p99 of each.
+// loaded runs an open-loop load on the given platforms of a new daemon and returns the p99
+// of each.
 func loaded(b *testing.B, on ...int) (p99 [len(platforms)]time.Duration) {
 	b.Helper()
 	const people, every = 20, 50 * time.Millisecond
@@ -110,7 +109,7 @@ func loaded(b *testing.B, on ...int) (p99 [len(platforms)]time.Duration) {
 	return p99
 }
 
-// sayOn has a person say the message #n on a platform.
+// sayOn sends the message #n of a person on a platform.
 func (w *world) sayOn(platform, person, n int) {
 	text := fmt.Sprintf("message #%d", n)
 	switch platform {
@@ -123,8 +122,8 @@ func (w *world) sayOn(platform, person, n int) {
 	}
 }
 
-// threeAnswered waits until n messages were sent on each of the platforms given,
-// on all if none is.
+// threeAnswered waits until the bot has sent n messages on each of the given platforms, or
+// on all platforms if none is given.
 func (w *world) threeAnswered(n int, on ...int) {
 	w.b.Helper()
 	ctx, cancel := context.WithTimeout(w.b.Context(), 5*time.Minute)
@@ -145,8 +144,7 @@ func (w *world) threeAnswered(n int, on ...int) {
 	}
 }
 
-// tripsOn returns for each message offered on a platform the time until its
-// answer was sent.
+// tripsOn returns the time from each message offered on a platform to its answer.
 func (w *world) tripsOn(platform int) []time.Duration {
 	offered, sent := map[string]time.Time{}, map[string]time.Time{}
 	switch platform {

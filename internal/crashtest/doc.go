@@ -1,5 +1,5 @@
-// Package crashtest kills the real daemon under load, again and again, and has
-// the ledger of the simulated platform judge what people saw. The daemon's parts
-// also die in a bubble of virtual time, at each point of their work in turn and
-// at random ones, under faults of the platform and of the model.
+// Package crashtest kills the real daemon repeatedly under load and checks, in the records
+// of the simulated platforms, what users saw. It also kills the parts of the daemon in a
+// synctest bubble, at each point of their work and at random ones, with faults of the
+// platform and of the model. The package contains tests only.
 package crashtest

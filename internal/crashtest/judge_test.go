@@ -21,15 +21,15 @@ const (
 	resumeNote = "I was restarted, working on your message again."
 )
 
-// setAside tells of messages that were set aside, and of how many.
+// setAside matches notices about quarantined messages, and captures their number.
 var setAside = regexp.MustCompile(`^⚠️ I set (?:this message|these (\d+) messages) aside`)
 
-// findings are what a judge counts although nothing is wrong with it.
+// findings counts events that are not errors.
 type findings struct {
-	repeats int // answers that are there twice, once marked
-	marked  int // messages that say they may be a repeat
-	orphans int // previews that nobody could take back
-	aside   int // messages that were set aside after two deaths, and told so
+	repeats int // answers shown twice, once marked as possible repeat
+	marked  int // messages marked as possible repeat
+	orphans int // previews that could not be deleted
+	aside   int // messages quarantined after two crashes, with a notice
 }
 
 func (f *findings) add(g findings) {
@@ -43,7 +43,7 @@ func (f findings) String() string {
 	return fmt.Sprintf("%d answers shown twice and marked so, %d marks in all, %d previews left behind, %d messages set aside", f.repeats, f.marked, f.orphans, f.aside)
 }
 
-// visible are the texts of the bot in each chat.
+// visible returns the texts of the bot in each chat.
 func (w *world) visible() map[int64][]string {
 	out := map[int64][]string{}
 	for _, c := range w.platform.Chats() {
@@ -54,9 +54,9 @@ func (w *world) visible() map[int64][]string {
 	return out
 }
 
-// judge looks at how each message ended, at what people see of it, at what the
-// model was asked and at the tools that ran. want is what an undisturbed daemon
-// says in each chat; nil: what it says is known only by its tokens.
+// judge checks the outcome of each message, what users see of it, the model requests and
+// the tool runs. want is what a daemon without crashes sends to each chat; nil: only the
+// tokens of the answers are known.
 func (w *world) judge(want map[int64][]string) (f findings) {
 	w.t.Helper()
 	outcomes := w.outcomes()
@@ -101,12 +101,12 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 	return f
 }
 
-// excuses reports whether a message that ended so needs no answer of its own.
+// excuses reports whether a message with this outcome needs no separate answer.
 func excuses(o *inbox.Outcome) bool {
 	return o != nil && (o.Result != inbox.Replied || o.MergedInto != 0)
 }
 
-// keptBack are the previews that were to be taken back and could not be.
+// keptBack returns the number of previews that could not be deleted.
 func (w *world) keptBack() (n int) {
 	w.t.Helper()
 	rows, err := w.store.Outbox(context.Background(), true)
@@ -121,7 +121,7 @@ func (w *world) keptBack() (n int) {
 	return n
 }
 
-// doubtful counts the sends that were not plainly answered.
+// doubtful returns the number of sends without a clear response.
 func (w *world) doubtful() (n int) {
 	for _, c := range w.platform.Ledger().Calls("sendMessage") {
 		if !c.Answered || c.Fault != sim.Pass || c.Done.Sub(c.At) > 20*time.Second {
@@ -131,7 +131,7 @@ func (w *world) doubtful() (n int) {
 	return n
 }
 
-// outcomes returns how each message of a person ended, by the store's word.
+// outcomes returns the stored outcome of each message of a person.
 func (w *world) outcomes() map[post]*inbox.Outcome {
 	w.t.Helper()
 	out := map[post]*inbox.Outcome{}
@@ -160,9 +160,8 @@ func (w *world) outcomes() map[post]*inbox.Outcome {
 	return out
 }
 
-// asides are the messages that were set aside, each of which must have been
-// told of in its chat: by one notice for all that were one input. It may be
-// done only after two deaths.
+// asides returns the quarantined messages. It checks that there is a notice in the chat,
+// one for all messages of one input, and that there were at least two crashes.
 func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
 	w.t.Helper()
 	notices, apologies := map[int64]int{}, map[int64]int{}
@@ -198,7 +197,7 @@ func (w *world) asides(outcomes map[post]*inbox.Outcome) map[post]bool {
 	return out
 }
 
-// tokenOf is the token of a person's message.
+// tokenOf returns the token of a person's message.
 func (w *world) tokenOf(p post) string {
 	for _, c := range w.platform.Chats() {
 		if m, ok := c.Message(p.id); ok && m.Chat == p.chat {
@@ -208,7 +207,7 @@ func (w *world) tokenOf(p post) string {
 	return ""
 }
 
-// exact compares what the bot says in a chat with what it should say there.
+// exact compares the bot's messages in a chat with the expected ones.
 func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findings) {
 	w.t.Helper()
 	plain, marked := map[string]int{}, map[string]int{}
@@ -239,8 +238,8 @@ func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findin
 	return f
 }
 
-// excused reports whether text answers a message that was set aside. The first
-// piece of the answer in two pieces has no token.
+// excused reports whether text answers a quarantined message. The first piece of an answer
+// in two pieces has no token.
 func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
 	tokens := token.FindAllString(text, -1)
 	for _, m := range c.Messages() {
@@ -254,8 +253,8 @@ func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
 	return false
 }
 
-// byToken sorts what the bot says in a chat: what has no token and is no
-// answer to a command is a preview that was left behind.
+// byToken classifies the bot's messages in a chat: one without token that is no answer to
+// a command is a preview that was not deleted.
 func (w *world) byToken(c *sim.Chat) (f findings) {
 	w.t.Helper()
 	answered := map[string]int{}
@@ -280,12 +279,11 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 	return f
 }
 
-// told are the sentences that answer commands or end a message without an
-// answer.
+// told matches answers to commands and notices that end a message without an answer.
 var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |⏸ |Nothing is running|The running turn|\d+ waiting|A new conversation|Still working|Nothing has happened|Unknown command|There is no command)`)
 
-// unheard are the messages that the platform has and of which no receipt
-// reached the store.
+// unheard returns the messages that the platform has, but whose receipt did not reach the
+// store.
 func (w *world) unheard() (out []post) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,7 +295,7 @@ func (w *world) unheard() (out []post) {
 	return out
 }
 
-// asked is what a request to the model says, without marks and overlay.
+// asked is a model request without cache breakpoints and overlay.
 type asked struct {
 	head     string
 	messages []string
@@ -338,9 +336,9 @@ var cacheMark = regexp.MustCompile(`,"cache_control":\{[^}]*\}`)
 
 func unmarked(b []byte) []byte { return bytes.TrimSpace(cacheMark.ReplaceAll(b, nil)) }
 
-// prefixes holds that each request to the model begins with the one before it
-// in its session. Only the last turn may be gone from it, or become one input
-// with a newer message: when nothing of it was kept.
+// prefixes checks that each model request begins with the previous one of its session.
+// Only the last turn may be missing, or be merged with a newer message, if nothing of it
+// was stored.
 func (w *world) prefixes(void map[string]bool) {
 	w.t.Helper()
 	latest := map[string]asked{}
@@ -354,7 +352,7 @@ func (w *world) prefixes(void map[string]bool) {
 		if !known || len(a.messages) >= len(old.messages) && slices.Equal(a.messages[:len(old.messages)], old.messages) {
 			continue
 		}
-		last := len(old.messages) - 1 // where the last turn began
+		last := len(old.messages) - 1 // start of the last turn
 		for last > 0 && (!strings.HasPrefix(old.messages[last], "user") || !token.MatchString(old.messages[last])) {
 			last--
 		}
@@ -366,7 +364,7 @@ func (w *world) prefixes(void map[string]bool) {
 	}
 }
 
-// merges reports whether the tokens of a message are all in a later one.
+// merges reports whether all tokens of a message are in a later one.
 func merges(old, now string) bool {
 	return !slices.ContainsFunc(token.FindAllString(old, -1), func(s string) bool { return !strings.Contains(now, s) })
 }

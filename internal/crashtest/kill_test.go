@@ -19,8 +19,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// span is how long the daemon is killed: a few seconds with the other tests,
-// longer by `make crashtest`.
+// span returns for how long the daemon is killed repeatedly: a few seconds in normal test
+// runs, longer with `make crashtest`.
 func span(t *testing.T) time.Duration {
 	s := os.Getenv("HERMESD_CRASHTEST")
 	if s == "" {
@@ -33,8 +33,7 @@ func span(t *testing.T) time.Duration {
 	return d
 }
 
-// mind answers slowly enough that kills hit turns, and uses a tool for every
-// third message.
+// mind answers so slowly that kills hit turns, and uses a tool for every third message.
 func mind(r llm.Request) llm.Reply {
 	rep := llm.Echo(r)
 	rep.FirstByte = time.Duration(rand.IntN(60)) * time.Millisecond
@@ -45,7 +44,7 @@ func mind(r llm.Request) llm.Reply {
 	return rep
 }
 
-// load is people who write without pause.
+// load is a group of users who write continuously.
 type load struct {
 	*daemontest.Rig
 	n int
@@ -126,49 +125,49 @@ func TestSIGKILLUnderLoadLosesAndDoublesNothing(t *testing.T) {
 
 var tokens = regexp.MustCompile(`#[0-9]+`)
 
-// judge waits until everything is accounted for, or nothing has changed for
-// long, and compares what was offered with what is to be seen.
+// judge waits until all messages are accounted for, or nothing has changed for a long
+// time, and compares the offered messages with the visible ones.
 func (l *load) judge(t *testing.T) (v telegram.Verdict, told map[spot]bool) {
 	j := telegram.Judge{Tokens: func(s string) []string { return tokens.FindAllString(s, -1) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	_ = l.Telegram.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool {
 		v = j.Judge(l.Telegram)
-		return len(v.Lost) <= 200 && len(v.Lost) <= len(l.setAside(v)) // it is asked often
+		return len(v.Lost) <= 200 && len(v.Lost) <= len(l.setAside(v)) // cheap check, called often
 	})
-	// What comes too much comes late.
+	// Superfluous messages arrive late.
 	time.Sleep(2 * time.Second)
 	v = j.Judge(l.Telegram)
 	return v, l.setAside(v)
 }
 
-// asideNotice is how the bot says that it does not go on with a message, or with
-// several that were one input; it quotes the first.
+// asideNotice matches the notice that processing of one message, or of several that were
+// one input, has stopped. The notice quotes the first message.
 var asideNotice = regexp.MustCompile(`^(?:⚠️ I set|⏸ The daemon died) .*?(?:these (\d+) messages|this message)`)
 
-// toldAside is how many messages a text says that are not gone on with after
-// crashes.
+// toldAside returns the number of messages that a text reports as no longer processed
+// after crashes.
 func toldAside(text string) int {
 	m := asideNotice.FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}
-	many, _ := strconv.Atoi(m[1]) // only digits, or none
+	many, _ := strconv.Atoi(m[1]) // only digits, or empty
 	return max(many, 1)
 }
 
-// A spot is where a message stands.
+// A spot is the position of a message.
 type spot struct {
 	chat int64
 	id   int
 }
 
-// setAside returns the unanswered messages of which a visible message of the bot
-// says why: the one that it quotes, and as many of the person's next as it says.
+// setAside returns the unanswered messages that a visible notice of the bot explains: the
+// quoted one and as many of the person's next messages as the notice says.
 func (l *load) setAside(v telegram.Verdict) map[spot]bool {
 	told, out := map[spot]bool{}, map[spot]bool{}
 	for _, c := range l.Direct {
-		var said []int // by the person
+		var said []int // messages of the person
 		for _, m := range c.Messages() {
 			if !m.From.IsBot {
 				said = append(said, m.ID)

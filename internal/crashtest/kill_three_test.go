@@ -17,14 +17,14 @@ import (
 	sim "hermesd/internal/sim/telegram"
 )
 
-// threefold is people who write on all three platforms without pause. Each
-// message has a token of its own.
+// threefold is a group of users who write continuously on all three platforms. Each
+// message has its own token.
 type threefold struct {
 	*daemontest.Rig
 	n int
 }
 
-// say has person p say something on one of the platforms.
+// say sends a message of person p on one of the platforms.
 func (l *threefold) say(platform, p int) {
 	text := "message " + sim.Token(l.n)
 	l.n++
@@ -51,11 +51,11 @@ func (l *threefold) write(ctx context.Context, every time.Duration) {
 	}
 }
 
-// A finding is what the judge of one platform says.
+// A finding is the result of checking one platform.
 type finding struct {
 	platform                               string
 	lost, doubled, disorder, stray, marked int
-	told                                   int // set aside, and told so
+	told                                   int // quarantined, with a notice
 	words                                  string
 }
 
@@ -80,12 +80,12 @@ func (l *threefold) findings() []finding {
 	return out
 }
 
-// settled waits until everything is accounted for, or nothing comes for long.
+// settled waits until all messages are accounted for, or nothing arrives for a long time.
 func (l *threefold) settled(t *testing.T) []finding {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(2 * time.Minute)
-	for calm := 0; calm < 4; { // what comes too much comes late
+	for calm := 0; calm < 4; { // superfluous messages arrive late
 		select {
 		case <-tick.C:
 		case <-end:
@@ -103,8 +103,8 @@ func (l *threefold) settled(t *testing.T) []finding {
 	return l.findings()
 }
 
-// TestSIGKILLOnThreePlatformsLosesAndDoublesNothing runs by `make crashtest`:
-// what Slack sends again comes after a minute.
+// TestSIGKILLOnThreePlatformsLosesAndDoublesNothing runs only with `make
+// crashtest`, because Slack redelivers after a minute.
 func TestSIGKILLOnThreePlatformsLosesAndDoublesNothing(t *testing.T) {
 	if os.Getenv("HERMESD_CRASHTEST") == "" {
 		t.Skip("it takes a minute or two; make crashtest runs it")
@@ -129,8 +129,8 @@ func TestSIGKILLOnThreePlatformsLosesAndDoublesNothing(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Discord keeps no list of direct chats for bots: a chat is known, and can be
-	// looked up after a gap, from its first message on.
+	// Discord has no list of direct chats for bots: a chat is known, and can be read
+	// after a gap, only after its first message.
 	for p := range r.People {
 		for platform := range 3 {
 			l.say(platform, p)
@@ -156,7 +156,7 @@ func TestSIGKILLOnThreePlatformsLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// loop kills the daemon under load for a while.
+// loop kills the daemon repeatedly under load.
 func (l *threefold) loop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), span(t))
 	defer cancel()

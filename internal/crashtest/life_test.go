@@ -20,12 +20,10 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A life is one daemon in the bubble, from its start to its death. It dies at
-// one point as a kill would have it: what is in the file at that moment is what
-// the next life finds, its connections break, and nothing that it does
-// afterwards has an effect. The points are each write to the store, each
-// request to the platform and to the model, and each run of a tool, before it
-// and after it.
+// A life is one daemon in the bubble, from its start to a simulated kill at one point: the
+// next life finds the store file as it was at that moment, connections break, and later
+// actions of the daemon have no effect. The points are before and after each store write,
+// each request to the platform and to the model, and each tool run.
 type life struct {
 	w       *world
 	store   *bolt.Store
@@ -35,19 +33,19 @@ type life struct {
 	ran     chan struct{} // closed when the adapter has ended
 	idle    []func()      // close idle connections
 
-	ctx context.Context // ends with the death
+	ctx context.Context // ends with the simulated kill
 	end context.CancelFunc
 
-	mu     sync.Mutex // held during each write, so that the copy is of one moment
-	n      int        // points passed
-	at     int        // the point to die at; 0: none
+	mu     sync.Mutex // held during each write, so that the copy is consistent
+	n      int        // number of points passed
+	at     int        // the point at which to die; 0: none
 	dead   bool
 	diedAt string // the name of that point
 }
 
 var errDead = errors.New("the process is dead")
 
-// pass runs a write between two points.
+// pass runs op between two points.
 func (l *life) pass(name string, op func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +59,7 @@ func (l *life) pass(name string, op func() error) error {
 	return err
 }
 
-// at one point outside of any write: reports whether the daemon is dead.
+// passed passes one point outside of any write, and reports whether the daemon is dead.
 func (l *life) passed(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +78,7 @@ func (l *life) point(name string) bool {
 	return true
 }
 
-// kill ends the life now, wherever it is.
+// kill ends the life immediately.
 func (l *life) kill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +87,7 @@ func (l *life) kill() {
 	}
 }
 
-// die is called under mu.
+// die ends the life at the named point. The caller must hold mu.
 func (l *life) die(name string) {
 	l.dead, l.diedAt = true, name
 	if err := copyFile(l.w.left(), l.w.file()); err != nil {
@@ -114,11 +112,11 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
-// bury ends what still runs of a dead daemon and puts in place what it left.
+// bury stops the goroutines of a dead daemon and restores the store file that it left.
 func (l *life) bury() {
 	l.w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the dead do not drain
+	cancel() // no drain after a kill
 	_ = l.gateway.Stop(ctx)
 	l.rest()
 	if err := os.Rename(l.w.left(), l.w.file()); err != nil {
@@ -126,7 +124,7 @@ func (l *life) bury() {
 	}
 }
 
-// stop ends a daemon in good order.
+// stop shuts a daemon down.
 func (l *life) stop() {
 	l.w.t.Helper()
 	if err := l.gateway.Stop(context.Background()); err != nil {
@@ -148,7 +146,7 @@ func (l *life) rest() {
 	}
 }
 
-// mortalStore passes every write through its life.
+// mortalStore passes every write through life.pass.
 type mortalStore struct {
 	gateway.Store
 	l *life
@@ -218,8 +216,8 @@ func (s mortalStore) Prune(ctx context.Context, now time.Time) error {
 	return s.l.pass("prune", func() error { return s.Store.Prune(ctx, now) })
 }
 
-// mortalWire passes every request through its life. When that ends, requests
-// under way lose their connection: whether the other side has them is open.
+// mortalWire passes every request through its life. When the life ends, running requests
+// lose their connection, and it is unknown whether the other side has received them.
 type mortalWire struct {
 	http.RoundTripper
 	l    *life
@@ -249,14 +247,14 @@ func (m mortalWire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections is what the adapter calls after trouble.
+// CloseIdleConnections is called by the adapter after errors.
 func (m mortalWire) CloseIdleConnections() {
 	if c, ok := m.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// mortalBody makes the end of an answer a point of its own.
+// mortalBody makes the end of a response body a point.
 type mortalBody struct {
 	io.ReadCloser
 	l       *life
@@ -278,7 +276,7 @@ func (b *mortalBody) Close() error {
 	return err
 }
 
-// telegramCall names a request to the platform.
+// telegramCall returns the name of a request to the platform.
 func telegramCall(r *http.Request) string { return path.Base(r.URL.Path) }
 
 func modelCall(*http.Request) string { return "the model's answer" }

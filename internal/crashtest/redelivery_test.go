@@ -12,15 +12,15 @@ import (
 	sim "hermesd/internal/sim/telegram"
 )
 
-// seen is what a person finds in a chat as answers to one message.
+// seen counts the answers to one message that are visible in a chat.
 type seen struct{ plain, marked, parts int }
 
-// trouble is a fault of a send, and what is seen of an answer that it hit.
+// trouble is a fault of a send with the expected visible result of an affected answer.
 type trouble struct {
 	name  string
 	fault sim.Fault
-	// twice: the answer is there, and again as a possible repeat. once: it is
-	// there only as a possible repeat. Neither: nobody notices.
+	// twice: the answer is shown, and again as a possible repeat. once: it is shown
+	// only as a possible repeat. Neither: the fault is not visible.
 	twice, once bool
 }
 
@@ -43,12 +43,12 @@ func troubles() []trouble {
 	}
 }
 
-// redelivered is a script in which everything that two people say comes six
-// times: before the daemon is there, while it works, and afterwards.
+// redelivered returns a script in which every message of two users is delivered six times:
+// before the daemon starts, while it runs, and afterwards.
 func (w *world) redelivered(text string) []act {
 	w.direct(0).Say(w.people[0], text+" #m1#")
 	w.direct(1).Say(w.people[1], "plain #m2#")
-	fresh := w.platform.Ledger().Offers() // repeats of repeats are not wanted
+	fresh := w.platform.Ledger().Offers() // without repeats of repeats
 	repeat := func(n int) func() {
 		return func() {
 			for range n {
@@ -65,7 +65,7 @@ func (w *world) redelivered(text string) []act {
 	return []act{{1500 * ms, repeat(1)}, {20 * time.Second, repeat(1)}, {5 * time.Minute, repeat(1)}}
 }
 
-// answersTo sorts what a chat shows. It fails for what is no answer at all.
+// answersTo counts the answers in a chat. Any other message of the bot is an error.
 func answersTo(t *testing.T, c *sim.Chat, tok string) (s seen) {
 	t.Helper()
 	for _, m := range c.FromBots() {
@@ -84,10 +84,10 @@ func answersTo(t *testing.T, c *sim.Chat, tok string) (s seen) {
 	return s
 }
 
-// TestWhatComesTwiceIsAnsweredOnce has every message delivered six times and
-// its answer hit by every fault of a send. There is one turn, and one message
-// to be seen, or one more that says that it may be a repeat, where Telegram
-// cannot tell. What happens in one chat holds nobody up in another.
+// TestWhatComesTwiceIsAnsweredOnce delivers every message six times and applies every send
+// fault to its answer. There must be one turn and one visible answer, or a second one
+// marked as possible repeat if Telegram cannot tell whether the first arrived. A fault in
+// one chat must not delay another.
 func TestWhatComesTwiceIsAnsweredOnce(t *testing.T) {
 	for _, tr := range troubles() {
 		for _, streaming := range []bool{false, true} {
@@ -115,7 +115,7 @@ func comesTwice(t *testing.T, tr trouble, text string, streaming bool) {
 	want := seen{plain: 1}
 	switch preview := text == "slow" && streaming; {
 	case preview && (tr.twice):
-		want.parts = 1 // the preview that arrived and of which nobody knows
+		want.parts = 1 // the preview that arrived without a receipt
 	case preview:
 	case tr.twice:
 		want.marked = 1
@@ -141,8 +141,8 @@ func comesTwice(t *testing.T, tr trouble, text string, streaming bool) {
 	w.stop()
 }
 
-// oneTurnEach holds that the model was asked once for each message, and that
-// the store knows one entry of each.
+// oneTurnEach checks that there was one model request and is one stored entry for each
+// message.
 func (w *world) oneTurnEach(messages ...int) {
 	w.t.Helper()
 	asked := map[string]int{}
@@ -160,8 +160,8 @@ func (w *world) oneTurnEach(messages ...int) {
 	w.outcomes()
 }
 
-// TestAnEditIsRepeatedUntilItArrives has the edits of a preview, the final one
-// among them, hit by every fault: they are the same twice as once.
+// TestAnEditIsRepeatedUntilItArrives applies every fault to the edits of a preview,
+// including the final one. Repeating an edit has no further effect.
 func TestAnEditIsRepeatedUntilItArrives(t *testing.T) {
 	for _, tr := range troubles() {
 		for _, times := range []int{1, 4, 9} {
@@ -189,8 +189,8 @@ func TestAnEditIsRepeatedUntilItArrives(t *testing.T) {
 	}
 }
 
-// TestPollsThatBreakLoseAndDoubleNothing has polls hit by every fault, after
-// which the platform delivers again what it had delivered.
+// TestPollsThatBreakLoseAndDoubleNothing applies every fault to polls, after which the
+// platform delivers the same events again.
 func TestPollsThatBreakLoseAndDoubleNothing(t *testing.T) {
 	for _, tr := range troubles() {
 		t.Run(tr.name, func(t *testing.T) {
@@ -215,9 +215,8 @@ func TestPollsThatBreakLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// TestTheSecondPieceWaitsForTheFirst has either piece of an answer in two hit
-// by every fault: the pieces stay in order, and only the one that was hit may
-// be there twice.
+// TestTheSecondPieceWaitsForTheFirst applies every fault to either piece of an answer in
+// two pieces: the pieces stay in order, and only the affected one may be repeated.
 func TestTheSecondPieceWaitsForTheFirst(t *testing.T) {
 	for _, tr := range troubles() {
 		for piece := range 2 {
@@ -248,7 +247,7 @@ func TestTheSecondPieceWaitsForTheFirst(t *testing.T) {
 	}
 }
 
-// pieces names the pieces of the long answer that a chat shows.
+// pieces returns the names of the pieces of the long answer in a chat.
 func pieces(c *sim.Chat) (out []string) {
 	for _, m := range c.FromBots() {
 		text, again := strings.CutPrefix(m.Text, mark)

@@ -14,8 +14,8 @@ import (
 	sim "hermesd/internal/sim/telegram"
 )
 
-// simSpan is how long days are simulated: a few seconds with the other tests,
-// longer by `make simulate`.
+// simSpan returns for how long days are simulated: a few seconds in normal test runs,
+// longer with `make simulate`.
 func simSpan(t *testing.T) time.Duration {
 	s := os.Getenv("HERMESD_SIM")
 	if s == "" {
@@ -28,8 +28,8 @@ func simSpan(t *testing.T) time.Duration {
 	return d
 }
 
-// firstSeed is that of the first day: the same in every normal run, another in
-// each long one, or what HERMESD_SEED says.
+// firstSeed returns the seed of the first day: constant in normal runs, random in long
+// ones, or HERMESD_SEED.
 func firstSeed(t *testing.T) uint64 {
 	if s := os.Getenv("HERMESD_SEED"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
@@ -44,9 +44,9 @@ func firstSeed(t *testing.T) uint64 {
 	return 1
 }
 
-// TestDaysOfRandomTrouble lets people talk for hours while they, the platform,
-// the model and the daemon do what they do at their worst. Each day follows
-// from its seed, as far as the scheduler lets it.
+// TestDaysOfRandomTrouble simulates hours of conversation with random interruptions by
+// users and faults of platform, model and daemon. Each day is determined by its seed, up to
+// goroutine scheduling.
 func TestDaysOfRandomTrouble(t *testing.T) {
 	begin, span, seed := time.Now(), simSpan(t), firstSeed(t)
 	var sum tally
@@ -64,7 +64,7 @@ func TestDaysOfRandomTrouble(t *testing.T) {
 	}
 }
 
-// A tally is what happened in many days.
+// A tally counts the events of several days.
 type tally struct {
 	days, messages, deaths, faults, asked int
 	hours                                 time.Duration
@@ -81,13 +81,13 @@ type day struct {
 	*world
 	rnd    *rand.Rand
 	seed   uint64
-	n      int // tokens given away
+	n      int // number of tokens assigned
 	spoken []sim.Message
 	places []place
 	down   bool
 }
 
-// A place is where a person speaks.
+// A place is a chat or topic in which a person writes.
 type place struct {
 	c      *sim.Chat
 	by     int
@@ -106,7 +106,7 @@ func newDay(t *testing.T, seed uint64) *day {
 	return d
 }
 
-// live plays the day and adds what happened to the sum.
+// live simulates the day and adds its events to sum.
 func (d *day) live(sum *tally) {
 	defer d.close()
 	begin := time.Now()
@@ -138,7 +138,7 @@ func (d *day) live(sum *tally) {
 	sum.add(found)
 }
 
-// something is one thing that may happen, chosen now and done later.
+// something chooses a random event and returns the func that executes it.
 func (d *day) something() func() {
 	p := d.places[d.rnd.IntN(len(d.places))]
 	switch n := d.rnd.IntN(100); {
@@ -173,7 +173,7 @@ func (d *day) something() func() {
 	return d.kill
 }
 
-// fault is trouble with the platform that passes.
+// fault returns a random temporary fault of the platform.
 func (d *day) fault() sim.Fault {
 	methods := []string{"sendMessage", "sendMessage", "editMessageText", "deleteMessage", "getUpdates", "sendChatAction", ""}
 	list := troubles()
@@ -182,7 +182,7 @@ func (d *day) fault() sim.Fault {
 	return f
 }
 
-// modelFault is trouble with the model that passes.
+// modelFault returns a random temporary fault of the model.
 func (d *day) modelFault() llm.Fault {
 	kinds := []llm.Kind{
 		llm.TooMany, llm.ServerError, llm.BadGateway, llm.Overloaded, llm.NoAnswer, llm.Stall, llm.Cut, llm.End,
@@ -191,7 +191,7 @@ func (d *day) modelFault() llm.Fault {
 	return llm.Fault{Kind: kinds[d.rnd.IntN(len(kinds))], Times: 1 + d.rnd.IntN(5), At: d.rnd.IntN(8), After: time.Duration(d.rnd.IntN(5)) * time.Second}
 }
 
-// edit changes a message that somebody wrote lately.
+// edit edits a recent message.
 func (d *day) edit(x float64) {
 	lately := d.spoken[max(0, len(d.spoken)-4):]
 	if len(lately) == 0 {
@@ -208,7 +208,7 @@ func (d *day) edit(x float64) {
 	}
 }
 
-// repeat has the platform deliver something again.
+// repeat makes the platform deliver an event again.
 func (d *day) repeat(x float64) {
 	offers := d.platform.Ledger().Offers()
 	if len(offers) > 0 {
@@ -230,7 +230,7 @@ func (d *day) up() {
 	}
 }
 
-// peace ends all trouble.
+// peace ends all faults.
 func (d *day) peace() {
 	d.platform.ClearFaults()
 	d.model.Heal()

@@ -13,19 +13,18 @@ import (
 	sim "hermesd/internal/sim/telegram"
 )
 
-// A sweep is one scenario that is played again and again, with a death at one
-// or two of its points.
+// A sweep repeats one scenario with a simulated kill at one or two of its points.
 type sweep struct {
 	o      options
 	script func(*world) []act
-	exact  bool // the texts of an undisturbed run are those of every run
-	every  int  // in a normal run so many points are one death
-	pairs  int  // so many pairs of points
+	exact  bool // every run has the same texts as one without kills
+	every  int  // in a normal run there is one kill per so many points
+	pairs  int  // number of pairs of points
 
 	points int
 	want   map[int64][]string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	deaths int
 	found  findings
 }
@@ -58,7 +57,7 @@ func (s *sweep) run(t *testing.T) {
 	}
 }
 
-// once plays the scenario with deaths at points.
+// once runs the scenario with kills at points.
 func (s *sweep) once(t *testing.T, points ...int) {
 	t.Run(fmt.Sprint("death at ", points), func(t *testing.T) {
 		if len(points) > 0 {
@@ -90,16 +89,15 @@ func (s *sweep) count(f findings, deaths int) {
 	s.deaths += deaths
 }
 
-// say is somebody writing something.
+// say returns a func that sends a message.
 func (w *world) say(c *sim.Chat, by, thread int, text string) func() {
 	return func() { c.Post(sim.Post{From: w.people[by], Thread: thread, Text: text}) }
 }
 
 const ms = time.Millisecond
 
-// inTurn is people who speak in two direct chats, in a topic and in a group
-// besides its topics: short and long answers, one that is shown while it is
-// written, tools, and a command that does not wait.
+// inTurn is a script with users in two direct chats, in a topic and in a group outside its
+// topics: short and long answers, one with preview, tools, and an immediate command.
 func inTurn(w *world) []act {
 	ann, bob := w.direct(0), w.direct(1)
 	return []act{
@@ -115,7 +113,7 @@ func inTurn(w *world) []act {
 	}
 }
 
-// barging is people who do not wait for answers.
+// barging is a script with users who do not wait for answers.
 func barging(w *world) []act {
 	ann, bob := w.direct(0), w.direct(1)
 	return []act{

@@ -36,8 +36,8 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A world is a home directory, a platform and a model, which outlive the
-// daemons that live and die in them. It belongs into a bubble.
+// A world is a home directory, a platform and a model that outlive the daemons. It must be
+// used in a synctest bubble.
 type world struct {
 	t         *testing.T
 	dir       string
@@ -51,18 +51,18 @@ type world struct {
 	streaming bool
 	rough     bool
 
-	*life       // the present one
-	lives []int // points that each life passed
+	*life       // the current one
+	lives []int // number of points that each life passed
 	died  []string
-	// unsure counts the messages that were being sent at a death.
+	// unsure counts the messages that were being sent at a kill.
 	unsure int
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	receipts map[post]bool
-	runs     map[string]int // of the tool that may run once, by input
+	runs     map[string]int // runs of the at-most-once tool, by input
 }
 
-// A post is a message of the platform.
+// A post identifies a message of the platform.
 type post struct {
 	chat int64
 	id   int
@@ -71,7 +71,7 @@ type post struct {
 type options struct {
 	mode      inbox.Mode
 	streaming bool
-	rough     bool // turns may fail, if their people are told
+	rough     bool // turns may fail if their users are notified
 	people    int
 	seed      uint64
 }
@@ -97,10 +97,10 @@ func newWorld(t *testing.T, o options) *world {
 func (w *world) file() string { return filepath.Join(w.dir, "hermesd.db") }
 func (w *world) left() string { return filepath.Join(w.dir, "left.db") }
 
-// direct is the direct chat of a person.
+// direct returns the direct chat of a person.
 func (w *world) direct(n int) *sim.Chat { return w.people[n].Chat(w.bot) }
 
-// start begins a life that dies at a point, or at none if at is 0.
+// start starts a life that is killed at a point, or not at all if at is 0.
 func (w *world) start(at int) {
 	w.t.Helper()
 	l := &life{w: w, at: at, ran: make(chan struct{})}
@@ -172,8 +172,8 @@ func (w *world) access() *access.Checker {
 	return c
 }
 
-// countUnsure counts what the last life left of which it is not known whether
-// it arrived.
+// countUnsure counts the messages of the last life of which it is unknown whether they
+// arrived.
 func (w *world) countUnsure() {
 	w.t.Helper()
 	rows, err := w.store.Outbox(context.Background(), false)
@@ -187,7 +187,7 @@ func (w *world) countUnsure() {
 	}
 }
 
-// story is all that happened in the chats, for a test that failed.
+// story returns all events in the chats, for the log of a failed test.
 func (w *world) story() string {
 	var b strings.Builder
 	for _, c := range w.platform.Chats() {
@@ -218,7 +218,7 @@ func (w *world) story() string {
 	return b.String()
 }
 
-// receipt notes that the store knows of a message.
+// receipt records that the store has the receipt of a message.
 func (w *world) receipt(ctx context.Context, s gateway.Store, st outbox.Settlement) {
 	row, err := s.Row(ctx, st.ID)
 	if err != nil {
@@ -232,19 +232,19 @@ func (w *world) receipt(ctx context.Context, s gateway.Store, st outbox.Settleme
 	w.receipts[post{id, n}] = true
 }
 
-// close ends the world; the present life must have ended.
+// close closes the world; the current life must have ended.
 func (w *world) close() {
 	w.platform.Close()
 	w.model.Close()
 }
 
-// An act is something that happens in the world after a pause.
+// An act is an event of a script after a pause.
 type act struct {
 	after time.Duration
 	do    func()
 }
 
-// kill ends the present life, from any goroutine.
+// kill kills the current life. It may be called from any goroutine.
 func (w *world) kill() {
 	w.mu.Lock()
 	l := w.life
@@ -254,9 +254,9 @@ func (w *world) kill() {
 	}
 }
 
-// play lets a script run its course while daemons live and die: each dies at
-// its point and the next one comes two seconds later; the last one lives on.
-// It returns when the script is over and nothing is left to do.
+// play runs a script while daemons are killed: each at its point, and the next one starts
+// two seconds later; the last one is not killed. It returns when the script has ended and
+// nothing is left to do.
 func (w *world) play(script []act, deaths ...int) {
 	w.t.Helper()
 	over := make(chan struct{})
@@ -284,8 +284,8 @@ func (w *world) play(script []act, deaths ...int) {
 	<-over
 }
 
-// live returns true when the present life has ended, and false when the script
-// is over and nothing has happened for a while.
+// live returns true when the current life has ended, and false when the script has ended
+// and nothing has happened for a while.
 func (w *world) live(over <-chan struct{}) (dead bool) {
 	w.t.Helper()
 	select {
@@ -311,7 +311,7 @@ func (w *world) live(over <-chan struct{}) (dead bool) {
 	return false
 }
 
-// done reports whether nothing waits, neither here nor at the platform.
+// done reports whether nothing is waiting in the store or at the platform.
 func (w *world) done() bool {
 	s := w.store.Stats()
 	return s.Waiting+s.Claimed+s.Outbox == 0 && w.bot.Pending() == 0
@@ -319,9 +319,8 @@ func (w *world) done() bool {
 
 var token = regexp.MustCompile(`#m[0-9]+#`)
 
-// answers replies to a message by its first word and by the tokens in it, which
-// stand at the end of the answer only: no preview that shows a part of an
-// answer has one.
+// answers returns the answer to a message, determined by its first word and its tokens. The
+// tokens are at the end of the answer, so that a preview with a part of it has none.
 func answers(r llm.Request) llm.Reply {
 	said := r.Newest()
 	tokens := strings.Join(asking(r), " ")
@@ -341,7 +340,7 @@ func answers(r llm.Request) llm.Reply {
 	return llm.Reply{Text: "This is the answer " + tokens}
 }
 
-// asking returns the tokens in what people have said since the last answer.
+// asking returns the tokens in the user messages since the last answer.
 func asking(r llm.Request) (tokens []string) {
 	for _, m := range slices.Backward(r.Messages) {
 		goesOn := slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == "tool_use" || b.Text == "[No answer.]" })
@@ -359,7 +358,7 @@ func asking(r llm.Request) (tokens []string) {
 	return tokens
 }
 
-// pay is a tool that may run only once.
+// pay is an at-most-once tool.
 type pay struct{ l *life }
 
 func (p *pay) Spec() tool.Spec { return spec("pay", tool.AtMostOnce) }
@@ -375,7 +374,7 @@ func (p *pay) Run(_ context.Context, c tool.Call) (string, error) {
 	return "paid", err
 }
 
-// look is a tool that takes a moment and changes nothing.
+// look is a pure tool that takes a moment.
 type look struct{ l *life }
 
 func (l *look) Spec() tool.Spec { return spec("look", tool.Pure) }

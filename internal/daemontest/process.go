@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// A Process is one life of the daemon.
+// A Process is one process of the daemon.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 	err  error         // valid once done is closed
 }
 
-// spawn starts bin. What it prints goes to out.
+// spawn starts bin with its output written to out.
 func spawn(bin string, args []string, out io.Writer) (*Process, error) {
 	cmd := exec.Command(bin, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = environment(os.Environ())
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the daemon: %w", err)
+		return nil, fmt.Errorf("start daemon: %w", err)
 	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() { p.err = cmd.Wait(); close(p.done) }() // ends with the process; Kill and Term wait for it
 	return p, nil
 }
 
-// environment keeps of ours what a program needs to run at all. The daemon would
-// take the rest for its settings: the tokens of somebody's real bots, a proxy.
+// environment returns the variables that a program needs to run. Others could change the
+// settings of the daemon: tokens of real bots, or a proxy.
 func environment(ours []string) []string {
 	kept := []string{"PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "TZ", "LANG", "GORACE", "GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GOCOVERDIR"}
 	return slices.DeleteFunc(slices.Clone(ours), func(v string) bool {
@@ -43,15 +43,14 @@ func environment(ours []string) []string {
 	})
 }
 
-// Kill ends the process as a power cut of its own would: SIGKILL. It returns
-// when the process is gone.
+// Kill sends SIGKILL and returns when the process has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Term asks the process to stop, and waits until it has. After limit it is
-// killed, which is an error.
+// Term sends SIGTERM and waits for the end of the process. After limit it kills the
+// process and returns an error.
 func (p *Process) Term(limit time.Duration) error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -59,33 +58,33 @@ func (p *Process) Term(limit time.Duration) error {
 		return p.err
 	case <-time.After(limit):
 		p.Kill()
-		return fmt.Errorf("the daemon did not stop within %v", limit)
+		return fmt.Errorf("daemon did not stop within %v", limit)
 	}
 }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
-// Err is how the process ended, once it has.
+// Err returns the exit error of the process, or an error if it still runs.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
 		return p.err
 	default:
-		return errors.New("the daemon still runs")
+		return errors.New("daemon is still running")
 	}
 }
 
-// CPU returns the processor time that the process's threads have used so far,
-// by the scheduler's own count. It needs /proc.
+// CPU returns the processor time that the process's threads have used, as counted by the
+// scheduler. It needs /proc.
 func (p *Process) CPU() (time.Duration, error) {
-	tasks, err := os.ReadDir(p.proc("task"))
+	tasks, err := os.ReadDir(p.procPath("task"))
 	if err != nil {
 		return 0, err
 	}
 	var sum time.Duration
 	for _, t := range tasks {
-		raw, err := os.ReadFile(p.proc("task/" + t.Name() + "/schedstat"))
+		raw, err := os.ReadFile(p.procPath("task/" + t.Name() + "/schedstat"))
 		if err != nil {
 			continue // the thread has just ended
 		}
@@ -99,13 +98,13 @@ func (p *Process) CPU() (time.Duration, error) {
 	return sum, nil
 }
 
-// Memory is the resident memory of a process in bytes: Anon is its own, File
-// belongs to mapped files, such as the store.
+// Memory is the resident memory of a process in bytes. Anon is anonymous memory, File that
+// of mapped files such as the store.
 type Memory struct{ Anon, File int64 }
 
-// Memory returns the process's resident memory. It needs /proc.
+// Memory returns the resident memory of the process. It needs /proc.
 func (p *Process) Memory() (m Memory, err error) {
-	raw, err := os.ReadFile(p.proc("status"))
+	raw, err := os.ReadFile(p.procPath("status"))
 	if err != nil {
 		return m, err
 	}
@@ -122,16 +121,16 @@ func (p *Process) Memory() (m Memory, err error) {
 	return m, nil
 }
 
-// Switches returns how often the process's threads have been woken and have
-// gone to sleep by themselves. It needs /proc.
+// Switches returns the number of voluntary context switches of the process's threads. It
+// needs /proc.
 func (p *Process) Switches() (int64, error) {
-	tasks, err := os.ReadDir(p.proc("task"))
+	tasks, err := os.ReadDir(p.procPath("task"))
 	if err != nil {
 		return 0, err
 	}
 	var sum int64
 	for _, t := range tasks {
-		raw, err := os.ReadFile(p.proc("task/" + t.Name() + "/status"))
+		raw, err := os.ReadFile(p.procPath("task/" + t.Name() + "/status"))
 		if err != nil {
 			continue // the thread has just ended
 		}
@@ -145,6 +144,6 @@ func (p *Process) Switches() (int64, error) {
 	return sum, nil
 }
 
-func (p *Process) proc(name string) string {
+func (p *Process) procPath(name string) string {
 	return fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name)
 }
