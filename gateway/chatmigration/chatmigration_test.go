@@ -48,7 +48,7 @@ func add(t *testing.T, b *chatmigration.Registry, pairs ...string) {
 	}
 }
 
-func TestAChatIsFollowedAlsoAfterARestart(t *testing.T) {
+func TestCurrentAfterRestart(t *testing.T) {
 	v := &values{kept: map[string][]byte{}}
 	add(t, open(t, v), "-1", "-2", "-1", "-2", "-2", "-3", "-7", "-8")
 	b := open(t, v)
@@ -70,7 +70,7 @@ func TestAChatIsFollowedAlsoAfterARestart(t *testing.T) {
 	}
 }
 
-func TestOtherPlatformsAndAccountsStayWhereTheyAre(t *testing.T) {
+func TestCurrentOfOtherAccounts(t *testing.T) {
 	b := open(t, &values{kept: map[string][]byte{}})
 	add(t, b, "-1", "-2")
 	for _, other := range []chat.Address{{Platform: chat.Slack, Chat: "-1"}, {Platform: chat.Telegram, Account: "work", Chat: "-1"}} {
@@ -83,7 +83,7 @@ func TestOtherPlatformsAndAccountsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestAChatThatComesBackIsThere(t *testing.T) {
+func TestAddMigrationBack(t *testing.T) {
 	b := open(t, &values{kept: map[string][]byte{}})
 	add(t, b, "-1", "-2", "-2", "-1")
 	if got := b.Current(group("-1")); got != group("-1") {
@@ -94,7 +94,7 @@ func TestAChatThatComesBackIsThere(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKeptIsNotSo(t *testing.T) {
+func TestAddStoreError(t *testing.T) {
 	v := &values{kept: map[string][]byte{}, refuse: errors.New("full")}
 	b := open(t, v)
 	if err := b.Add(t.Context(), group("-1"), group("-2")); !errors.Is(err, v.refuse) {
@@ -109,7 +109,7 @@ func TestWhatIsNotKeptIsNotSo(t *testing.T) {
 	}
 }
 
-func TestTheBookIsBounded(t *testing.T) {
+func TestRegistryIsBounded(t *testing.T) {
 	b := open(t, &values{kept: map[string][]byte{}})
 	for i := range 1001 {
 		add(t, b, strconv.Itoa(10*i), strconv.Itoa(10*i+1))
@@ -122,7 +122,7 @@ func TestTheBookIsBounded(t *testing.T) {
 	}
 }
 
-func TestWithoutABookNothingHasMoved(t *testing.T) {
+func TestNilRegistry(t *testing.T) {
 	var b *chatmigration.Registry
 	if err := b.Add(t.Context(), group("-1"), group("-2")); err != nil || b.Current(group("-1")) != group("-1") || b.Previous(group("-2")) != nil {
 		t.Error("it has", err)

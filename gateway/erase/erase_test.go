@@ -126,9 +126,9 @@ func (h *home) found(word string) int {
 	return len(hits)
 }
 
-// TestNothingOfAConversationIsLeftOnTheDisk checks that no file contains a word of a
+// TestSessionLeavesNothingOnDisk checks that no file contains a word of a
 // deleted conversation once all are compacted.
-func TestNothingOfAConversationIsLeftOnTheDisk(t *testing.T) {
+func TestSessionLeavesNothingOnDisk(t *testing.T) {
 	h := newHome(t)
 	now := time.Now()
 	shared := h.file("of both")
@@ -164,7 +164,7 @@ func TestNothingOfAConversationIsLeftOnTheDisk(t *testing.T) {
 	h.ok(h.store.Verify(t.Context()))
 }
 
-func TestWhatIsOldEnoughExpires(t *testing.T) {
+func TestExpiredDeletesOldSessions(t *testing.T) {
 	h := newHome(t)
 	now := time.Now()
 	for i := range 5 {
@@ -214,7 +214,7 @@ func (f *faulty) Forget(_ context.Context, id session.ID) error {
 	return nil
 }
 
-func TestManyExpireAroundThoseThatAreBusy(t *testing.T) {
+func TestExpiredSkipsBusySessions(t *testing.T) {
 	f := &faulty{}
 	for i := range 1000 {
 		f.ids = append(f.ids, session.ID(fmt.Sprint("n", i)))
@@ -228,7 +228,7 @@ func TestManyExpireAroundThoseThatAreBusy(t *testing.T) {
 	}
 }
 
-func TestAStoreThatRefusesKeepsAll(t *testing.T) {
+func TestSessionStoreError(t *testing.T) {
 	f := &faulty{ids: []session.ID{"a", "b", "c"}, fail: "b"}
 	e := erase.New(erase.Options{Store: f})
 	gone, err := e.Expired(t.Context(), time.Time{})

@@ -88,7 +88,7 @@ func read(t *testing.T) export.Conversation {
 	return c
 }
 
-func TestExportsAreAsTheyWere(t *testing.T) {
+func TestExportGolden(t *testing.T) {
 	c := read(t)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"told.md":    func(b *bytes.Buffer) error { return c.Markdown(b) },
@@ -119,7 +119,7 @@ func TestExportsAreAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestEachLineIsAnObjectOfItsOwn(t *testing.T) {
+func TestJSONLLinesAreObjects(t *testing.T) {
 	var b bytes.Buffer
 	if err := read(t).JSONL(&b); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestEachLineIsAnObjectOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotWholeIsNotExported(t *testing.T) {
+func TestReadIncompleteSession(t *testing.T) {
 	s, r := told(t)
 	short, damaged, odd, failed := s, s, s, s
 	short.rows = s.rows[:7]
@@ -164,7 +164,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-func TestAFullDiskIsTold(t *testing.T) {
+func TestExportWriteError(t *testing.T) {
 	c := read(t)
 	for _, err := range []error{c.Markdown(full{}), c.JSONL(full{})} {
 		if err == nil || !strings.Contains(err.Error(), "no space left") {

@@ -40,7 +40,7 @@ func printer(t *testing.T, language string) i18n.Printer {
 	return p
 }
 
-func TestTheZeroPrinterSpeaksEnglishAsItStandsInTheCode(t *testing.T) {
+func TestZeroPrinterIsEnglish(t *testing.T) {
 	for _, p := range []i18n.Printer{{}, printer(t, ""), printer(t, "en")} {
 		if got, want := p.T("about %d tokens, %.1f %%, %v", 12345, 1.5, 90*time.Second), "about 12345 tokens, 1.5 %, 1m30s"; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -67,7 +67,7 @@ func TestGerman(t *testing.T) {
 	}
 }
 
-func TestErrorsAreSaidInTheLanguageOfThePeople(t *testing.T) {
+func TestLocalizeError(t *testing.T) {
 	p := printer(t, "de")
 	disk := errors.New("disk full")
 	inner := i18n.Errorf("files cannot be sent here")
@@ -109,7 +109,7 @@ type silentWrapper struct{ error }
 
 func (s silentWrapper) Unwrap() error { return s.error }
 
-func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
+func TestForUnknownLanguage(t *testing.T) {
 	for _, name := range []string{"xx", "../words", "de.yaml", "/etc/passwd"} {
 		if _, err := i18n.For(name); err == nil {
 			t.Errorf("%q is taken", name)
@@ -117,7 +117,7 @@ func TestALanguageWithoutSentencesIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPrinterMayBeUsedByManyAtOnce(t *testing.T) {
+func TestPrinterConcurrently(t *testing.T) {
 	p := printer(t, "de")
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -133,7 +133,7 @@ func TestAPrinterMayBeUsedByManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
+func TestCatalogRepeatNoticeFits(t *testing.T) {
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
@@ -146,7 +146,7 @@ func TestTheMarkOfARepeatHasRoomInEachLanguage(t *testing.T) {
 	}
 }
 
-func TestMenusAndButtonsFitInEachLanguage(t *testing.T) {
+func TestCatalogMenusAndButtonsFit(t *testing.T) {
 	// The limits of the platforms in characters. Descriptions: Telegram 256, Discord
 	// 100, 100 in the Slack manifest. Buttons: Discord 80, Slack 75. The smallest
 	// ones apply.
@@ -418,9 +418,9 @@ func isName(e ast.Expr, name string) bool {
 
 var english = regexp.MustCompile(`[A-Za-z]{2,} [A-Za-z]{2,}|^[A-Z][a-z]+`)
 
-// TestNothingIsShownPastTheWords finds English literals that are sent without
+// TestShownTextIsTranslated finds English literals that are sent without
 // translation. It does not find text in variables.
-func TestNothingIsShownPastTheWords(t *testing.T) {
+func TestShownTextIsTranslated(t *testing.T) {
 	places := 0
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -492,7 +492,7 @@ func constantText(e ast.Expr, of map[string]ast.Expr) (string, error) {
 	return "", errNotConstant
 }
 
-func TestEachLanguageHasWhatTheCodeSays(t *testing.T) {
+func TestCatalogIsComplete(t *testing.T) {
 	code := collectSentences(t)
 	if len(code) < 100 {
 		t.Fatalf("only %d sentences are found in the code", len(code))

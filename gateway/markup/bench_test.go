@@ -79,7 +79,7 @@ func backticks(n int) string {
 
 // The time and space for hostile input are linear in its length. The bound is generous:
 // it detects quadratic behavior, which takes minutes.
-func TestHostileInputIsBounded(t *testing.T) {
+func TestParseHostileIsBounded(t *testing.T) {
 	const size = 80 << 10
 	for name, make := range hostile {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
-func TestUTF16AgreesWithTheStandardLibrary(t *testing.T) {
+func TestUTF16MatchesStandardLibrary(t *testing.T) {
 	units := func(s string) int { return len(utf16.Encode([]rune(s))) }
 	rapid.Check(t, func(t *rapid.T) {
 		r := markup.Parse(rapid.OneOf(markdown(), rapid.String()).Draw(t, "md"))
@@ -102,7 +102,7 @@ func TestSlice(t *testing.T) {
 	}
 }
 
-func TestConcatUndoesSlice(t *testing.T) {
+func TestConcatReversesSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := markup.Parse(markdown().Draw(t, "md"))
 		at := rapid.IntRange(0, len(r.Text)).Draw(t, "at")

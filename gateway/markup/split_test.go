@@ -88,7 +88,7 @@ func TestSplit(t *testing.T) {
 
 // If markup counts, a link whose target exceeds the limit becomes text, and the rest
 // keeps its styles.
-func TestSplitDropsALinkThatCannotBeCarried(t *testing.T) {
+func TestSplitDropsTooLongLink(t *testing.T) {
 	r := markup.Parse("**a [b](https://e.x/" + strings.Repeat("x", 100) + ") c**")
 	var got []string
 	for _, p := range markup.Split(r, 50, marked) {
@@ -100,7 +100,7 @@ func TestSplitDropsALinkThatCannotBeCarried(t *testing.T) {
 }
 
 // Split terminates with a measure that is not monotone or always too large.
-func TestSplitEndsWithAnyMeasure(t *testing.T) {
+func TestSplitTerminatesWithAnyMeasure(t *testing.T) {
 	r := markup.Parse(repeat(answer, 5000))
 	n := 0
 	for name, size := range map[string]func(chat.RichText) int{
@@ -165,7 +165,7 @@ func soundPieces(r chat.RichText, pieces []chat.RichText, limit int, size func(c
 	return nil
 }
 
-func TestSplitIsSoundWithEachMeasure(t *testing.T) {
+func TestSplitIsSound(t *testing.T) {
 	for name, size := range sizes {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -196,7 +196,7 @@ func TestSplitKeepsStyles(t *testing.T) {
 }
 
 // No cut is inside a link, inline code or a grapheme that fits.
-func TestSplitKeepsWholeWhatFits(t *testing.T) {
+func TestSplitKeepsAtomsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := markup.Parse(markdown().Draw(t, "md"))
 		const limit = 60

@@ -28,7 +28,7 @@ func (g giver) Fetch(_ context.Context, _ chat.File, w io.Writer, _ int64) error
 	return err
 }
 
-func TestWhatCannotBeFetchedIsSaidToThePersonAndToTheModel(t *testing.T) {
+func TestFetchErrors(t *testing.T) {
 	de, err := i18n.For("de")
 	if err != nil {
 		t.Fatal(err)

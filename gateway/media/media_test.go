@@ -108,7 +108,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-func TestSameContentIsOneFile(t *testing.T) {
+func TestSaveSameContentOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, limits)
 	a := save(t, c, "same", chat.File{Name: "a"})
@@ -119,7 +119,7 @@ func TestSameContentIsOneFile(t *testing.T) {
 }
 
 // A file that was changed or replaced by a link is stored again.
-func TestSameContentAfterSomebodyMeddled(t *testing.T) {
+func TestSaveAfterFileWasChanged(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, limits)
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -144,7 +144,7 @@ func TestSameContentAfterSomebodyMeddled(t *testing.T) {
 	}
 }
 
-func TestSaveKeepsNothingOfAFailure(t *testing.T) {
+func TestSaveErrorStoresNothing(t *testing.T) {
 	broken := errors.New("https://api.example/file/bot123:SECRET/x: broken")
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
@@ -194,14 +194,14 @@ func TestSaveKeepsNothingOfAFailure(t *testing.T) {
 	}
 }
 
-func TestExactlyTheLimitFits(t *testing.T) {
+func TestSaveAtLimit(t *testing.T) {
 	c := open(t, t.TempDir(), limits)
 	if f := save(t, c, strings.Repeat("x", 1000), chat.File{Size: 1000}); f.Size != 1000 {
 		t.Errorf("got %v", f)
 	}
 }
 
-func TestOldestFilesGoFirst(t *testing.T) {
+func TestPruneOldestFirst(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, limits)
 	page := func(s string) string { return strings.Repeat(s, 1000) }
@@ -232,7 +232,7 @@ func TestOldestFilesGoFirst(t *testing.T) {
 	}
 }
 
-func TestOpenRemovesWhatACrashLeft(t *testing.T) {
+func TestOpenRemovesIncompleteFiles(t *testing.T) {
 	dir := t.TempDir()
 	keep := save(t, open(t, dir, limits), "keep", chat.File{})
 	for _, name := range []string{".part-123", "notes.txt"} {
@@ -267,7 +267,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestSavesSideBySide(t *testing.T) {
+func TestSaveConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, media.Config{MaxBytes: 1000, CacheBytes: 1000})
 	var wg sync.WaitGroup
@@ -312,7 +312,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestOpenWhereNoDirectoryCanBe(t *testing.T) {
+func TestOpenError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func TestNameIsAlwaysFitToBeShown(t *testing.T) {
 	})
 }
 
-func TestKind(t *testing.T) {
+func TestDetectType(t *testing.T) {
 	c := open(t, t.TempDir(), media.Config{MaxBytes: 1 << 20, CacheBytes: 1 << 20})
 	const png, ogg, zip, elf = "\x89PNG\r\n\x1a\n", "OggS\x00\x02", "PK\x03\x04", "\x7fELF\x02\x01\x01\x00"
 	for _, k := range []struct{ name, content, declared, mime, extension string }{

@@ -28,10 +28,10 @@ var forms = []string{
 	"every 30m", "every 1h", "every 1d", "every 36h",
 }
 
-// TestEveryChangeOfTheClock compares the schedules with a clock that is read minute by
+// TestScheduleClockChanges compares the schedules with a clock that is read minute by
 // minute, around each clock change of ten years in each zone. HERMESD_DST=all tests all
 // zones; otherwise a few are tested, which HERMESD_SEED selects again.
-func TestEveryChangeOfTheClock(t *testing.T) {
+func TestScheduleClockChanges(t *testing.T) {
 	names := strings.Fields(zones)
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("HERMESD_SEED"); s != "" {
@@ -180,9 +180,9 @@ func values(f string, least, most int) (list []int) {
 	return list
 }
 
-// TestADayHasOneRun follows daily schedules through ten years: each date has one
+// TestScheduleOncePerDay follows daily schedules through ten years: each date has one
 // occurrence, whatever the clock does.
-func TestADayHasOneRun(t *testing.T) {
+func TestScheduleOncePerDay(t *testing.T) {
 	names := []string{"America/New_York", "America/Santiago", "Asia/Beirut"}
 	if os.Getenv("HERMESD_DST") == "all" {
 		names = strings.Fields(zones)

@@ -32,7 +32,7 @@ const home = `{"jobs": [
  "not a job", null
 ], "updated_at": "2000-01-01T00:00:00+00:00"}`
 
-func TestAnExistingHomesJobsAreTakenOnce(t *testing.T) {
+func TestImportOnce(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		ctx := d.t.Context()
 		done, err := d.book.Import(ctx, []byte("\xef\xbb\xbf"+home))
@@ -76,7 +76,7 @@ func TestAnExistingHomesJobsAreTakenOnce(t *testing.T) {
 	})
 }
 
-func TestAFileThatIsNoneIsSaidSo(t *testing.T) {
+func TestImportInvalidFile(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		for raw, problems := range map[string]int{"": 0, "{}": 0, `{"jobs":null}`: 0, "[]": 0, "nonsense": 1, `{"jobs":7}`: 1, `{"jobs":{"x":{"id":"x1","prompt":"p","schedule":"every 1h"}}}`: 0, `[{"id":"x1"}]`: 1} {
 			done, err := d.book.Import(d.t.Context(), []byte(raw))
@@ -161,7 +161,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 }
 
 // BenchmarkTenThousandJobs measures the time that this takes.
-func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
+func TestTenThousandJobsInOneMinute(t *testing.T) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
@@ -195,7 +195,7 @@ func TestTenThousandJobsOfOneMinuteHaveARecordEach(t *testing.T) {
 	})
 }
 
-func TestOneTransactionHoldsABatch(t *testing.T) {
+func TestBatchLimitsTransaction(t *testing.T) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})

@@ -23,7 +23,7 @@ func (d *daemon) jumpy() (put func(time.Duration)) {
 	}
 }
 
-func TestAClockThatIsPutForwardMissesSlotsAndSaysSo(t *testing.T) {
+func TestClockSetForwardRecordsMissed(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		put := d.jumpy()
 		d.start()
@@ -35,7 +35,7 @@ func TestAClockThatIsPutForwardMissesSlotsAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestAClockThatIsPutBackRunsNothingTwice(t *testing.T) {
+func TestClockSetBackRunsNothingTwice(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		put := d.jumpy()
 		d.start()
@@ -47,9 +47,9 @@ func TestAClockThatIsPutBackRunsNothingTwice(t *testing.T) {
 	})
 }
 
-// TestAClockThatWasWrongForAWhileLosesNothing sets the clock ten days forward and back
+// TestClockTemporarilyWrongLosesNothing sets the clock ten days forward and back
 // again: occurrences that were missed then still run when they are really due.
-func TestAClockThatWasWrongForAWhileLosesNothing(t *testing.T) {
+func TestClockTemporarilyWrongLosesNothing(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		put := d.jumpy()
 		d.start()
@@ -73,7 +73,7 @@ func TestAClockThatWasWrongForAWhileLosesNothing(t *testing.T) {
 	})
 }
 
-func TestAnEndInTimesToComeLapsNothing(t *testing.T) {
+func TestEndedInFutureIsNoOverlap(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.create("aa", "every 1h")
 		_, err := d.store.EditJob(d.t.Context(), "aa", func(j *schedule.Job) error {
@@ -87,9 +87,9 @@ func TestAnEndInTimesToComeLapsNothing(t *testing.T) {
 	})
 }
 
-// TestAnyClock sets the clock at random: no occurrence has two runs, and once the
+// TestClockSetAtRandom sets the clock at random: no occurrence has two runs, and once the
 // clock is right again every occurrence runs.
-func TestAnyClock(t *testing.T) {
+func TestClockSetAtRandom(t *testing.T) {
 	for seed := range uint64(3) {
 		inBubble(t, func(d *daemon) {
 			put, r := d.jumpy(), rand.New(rand.NewPCG(seed, 1))

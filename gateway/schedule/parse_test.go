@@ -32,7 +32,7 @@ func upcoming(t *testing.T, text, zone string) []string {
 	return list
 }
 
-func TestSchedulesAreRead(t *testing.T) {
+func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"30m":                             "Sun 22 Nov 26 09:50:31 UTC",
 		"in 30m":                          "Sun 22 Nov 26 09:50:31 UTC",
@@ -71,7 +71,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoScheduleIsRefusedInWords(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "the schedule is empty",
 		"soon":                       "is not understood",
@@ -146,7 +146,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestNextDoesNotDependOnTheWayThere(t *testing.T) {
+func TestNextIsIndependentOfPath(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		zone := rapid.SampledFrom([]string{"UTC", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"}).Draw(r, "zone")
 		s, err := schedule.Parse(rapid.SampledFrom(forms).Draw(r, "form"), zone, sunday())

@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-func TestSlotsRunWhenTheyAreDue(t *testing.T) {
+func TestOccurrencesRunWhenDue(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.start()
 		d.create("aa", "every 1h")
@@ -30,7 +30,7 @@ func TestSlotsRunWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-func TestWhatWasMissed(t *testing.T) {
+func TestCatchUpModes(t *testing.T) {
 	for catch, want := range map[schedule.CatchUp]string{
 		schedule.CatchOnce: "1h0m0s ran, 2h0m0s missed nothing ran then, or the clock jumped, 3h0m0s missed nothing ran then, or the clock jumped, 4h0m0s ran, 5h0m0s ran",
 		schedule.CatchNone: "1h0m0s ran, 2h0m0s missed nothing ran then, or the clock jumped, 3h0m0s missed nothing ran then, or the clock jumped, 4h0m0s missed nothing ran then, or the clock jumped, 5h0m0s ran",
@@ -50,7 +50,7 @@ func TestWhatWasMissed(t *testing.T) {
 	}
 }
 
-func TestASlotThatIsALittleLateCounts(t *testing.T) {
+func TestOccurrenceWithinGraceRuns(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.o.CatchUp = schedule.CatchNone
 		d.start()
@@ -62,7 +62,7 @@ func TestASlotThatIsALittleLateCounts(t *testing.T) {
 	})
 }
 
-func TestALongGapHasOneRecordForItsOldestSlots(t *testing.T) {
+func TestGapRecordCoversOldestOccurrences(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.start()
 		d.create("aa", "every 1m")
@@ -82,7 +82,7 @@ func TestALongGapHasOneRecordForItsOldestSlots(t *testing.T) {
 	})
 }
 
-func TestARunThatGoesOnSkipsTheNextSlot(t *testing.T) {
+func TestOverlapSkipsOccurrence(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.takes = 150 * time.Minute
 		d.start()
@@ -93,7 +93,7 @@ func TestARunThatGoesOnSkipsTheNextSlot(t *testing.T) {
 	})
 }
 
-func TestOnlySoManyRunsGoOnAtOnce(t *testing.T) {
+func TestParallelLimitsRuns(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.o.Parallel, d.takes = 2, time.Minute
 		d.start()
@@ -111,7 +111,7 @@ func TestOnlySoManyRunsGoOnAtOnce(t *testing.T) {
 	})
 }
 
-func TestRepeatsPausesAndRunsThatAreAskedFor(t *testing.T) {
+func TestRepeatPauseAndManualRun(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		ctx, me := d.t.Context(), schedule.OperatorCaller()
 		d.start()
@@ -135,7 +135,7 @@ func TestRepeatsPausesAndRunsThatAreAskedFor(t *testing.T) {
 	})
 }
 
-func TestARunWaitsForTheDaemon(t *testing.T) {
+func TestManualRunWaitsForDaemon(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.create("aa", "every 1d")
 		_, err := d.book.Run(d.t.Context(), schedule.OperatorCaller(), "aa", "")
@@ -147,7 +147,7 @@ func TestARunWaitsForTheDaemon(t *testing.T) {
 	})
 }
 
-func TestAChangedScheduleForgetsTheOldOne(t *testing.T) {
+func TestUpdateDropsOldSchedule(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.start()
 		d.create("aa", "every 1h")
@@ -164,7 +164,7 @@ func TestAChangedScheduleForgetsTheOldOne(t *testing.T) {
 	})
 }
 
-func TestARunThatCannotBeIsSkippedWithItsReason(t *testing.T) {
+func TestRunNotAllowedIsSkippedWithReason(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.never = map[schedule.JobID]string{"aa": "who made it may not speak here any more"}
 		d.start()
@@ -176,7 +176,7 @@ func TestARunThatCannotBeIsSkippedWithItsReason(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeWrittenIsTriedAgain(t *testing.T) {
+func TestWriteFailureIsRetried(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		d.start()
 		d.create("aa", "every 1h")
@@ -207,7 +207,7 @@ func (s stuck) Start(context.Context, []schedule.DueRun) ([]schedule.StartResult
 	return nil, errors.New("too late")
 }
 
-func TestAStalledClockShowsWithinTwoTicks(t *testing.T) {
+func TestStatusStalledWithinTwoTicks(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		s := schedule.NewScheduler(d.store, stuck{make(chan struct{})}, schedule.Options{})
 		if !s.Status().Stalled {
@@ -246,7 +246,7 @@ func (f *fickle) Start(_ context.Context, runs []schedule.DueRun) ([]schedule.St
 	return fired, nil
 }
 
-func TestAJobThatKeepsChangingIsTriedOncePerTick(t *testing.T) {
+func TestChangedJobRetriedOncePerTick(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		f := &fickle{}
 		s := schedule.NewScheduler(d.store, f, schedule.Options{Tick: 10 * time.Second})

@@ -87,10 +87,10 @@ func (r *reaper) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) 
 	return r.pass("commit", func() error { return r.port.CommitTurn(ctx, c, m) })
 }
 
-// TestADeathAtEachWriteOfASlot kills the daemon before and after each write of a few
+// TestOccurrenceKilledAtEachWrite kills the daemon before and after each write of a few
 // hours and checks the state after the next one has run: each due occurrence has
 // exactly one record, and no run was ended twice.
-func TestADeathAtEachWriteOfASlot(t *testing.T) {
+func TestOccurrenceKilledAtEachWrite(t *testing.T) {
 	points := 0
 	for at := 1; ; at++ {
 		lived := false

@@ -11,7 +11,7 @@ import (
 type ResetPolicy struct {
 	Idle  time.Duration // time without a message after which it is due; 0: never
 	Daily bool          // once a day, at Hour
-	Hour  int // 0 to 23
+	Hour  int           // 0 to 23
 	// Zone is the time zone of Hour; nil: time.Local.
 	Zone *time.Location
 }

@@ -71,7 +71,7 @@ func TestKeyFor(t *testing.T) {
 // session of another user. The IDs of both addresses are cut out of one text that
 // consists of the characters of keys, so that keys would collide if one of these
 // characters were not escaped.
-func TestDifferentPlacesHaveDifferentKeys(t *testing.T) {
+func TestKeyForIsInjective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {
 			profile, account, scope, chat, thread, user string
@@ -156,7 +156,7 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-func TestSpeaker(t *testing.T) {
+func TestCleanSpeakerName(t *testing.T) {
 	for in, want := range map[string]string{
 		"Anna":                                "Anna",
 		"Anna (work)":                         "Anna (work)",
@@ -182,7 +182,7 @@ func TestSpeaker(t *testing.T) {
 	}
 }
 
-func TestSpeakerIsAlwaysHarmless(t *testing.T) {
+func TestCleanSpeakerNameIsHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		got := session.CleanSpeakerName(in)
@@ -196,7 +196,7 @@ func TestSpeakerIsAlwaysHarmless(t *testing.T) {
 	})
 }
 
-func TestAKeyIsOfItsPlatform(t *testing.T) {
+func TestKeyHasPlatform(t *testing.T) {
 	for _, profile := range []string{"", "main", "work"} {
 		for _, at := range []chat.Address{
 			{Platform: chat.Console, Kind: chat.DM, Chat: "local"}, {Platform: chat.Telegram, Kind: chat.DM, Chat: "console"},

@@ -20,9 +20,9 @@ import (
 var instructions string
 
 const (
-	maxTitle        = 60   // characters
-	maxExcerpt      = 2000 // characters of each side that are sent to the model
-	maxOutputTokens = 200  // tokens
+	maxTitle        = 60      // characters
+	maxExcerpt      = 2000    // characters of each side that are sent to the model
+	maxOutputTokens = 200     // tokens
 	maxBytes        = 8 << 10 // length of the model's answer
 )
 

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAModelIsAskedAboutTheFirstExchange(t *testing.T) {
+func TestGenerateSendsFirstExchange(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Say("**Title: \"Ein Kuchen für key-very-secret\".**\n\nHere it is!"))
 	var mask secret.Masker
 	mask.Add("key-very-secret")
@@ -34,7 +34,7 @@ func TestAModelIsAskedAboutTheFirstExchange(t *testing.T) {
 	}
 }
 
-func TestNoTitleIsBetterThanABadOne(t *testing.T) {
+func TestGenerateWithoutUsableTitle(t *testing.T) {
 	for name, a := range map[string]llmtest.Answer{
 		"nothing":    {},
 		"marks":      llmtest.Say("***\n---"),
@@ -63,7 +63,7 @@ func TestNoTitleIsBetterThanABadOne(t *testing.T) {
 	}
 }
 
-func TestTitlesAreClean(t *testing.T) {
+func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"Baking a cake":                  "Baking a cake",
 		"\n\n  \"Baking a cake.\"\nMore": "Baking a cake",
@@ -101,7 +101,7 @@ func holds(t interface{ Fatalf(string, ...any) }, in string) {
 	}
 }
 
-func TestEveryTitleHolds(t *testing.T) {
+func TestCleanProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom([]string{"title:", "Titel: ", "\"", "word ", "蛋", ".", "\n", "**", "\u202e", "x", " ", "\u200d", "👩", "\xff", "…"})).Draw(r, "parts")
 		holds(r, strings.Join(parts, "")+rapid.String().Draw(r, "rest"))
