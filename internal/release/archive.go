@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Pack writes the files below dir into the archive file, a .tar.gz or .zip by
-// its name, in a folder called as the archive is. Order, times, modes and
-// owners do not depend on the machine: names in order, every time is when, and
-// what may be executed in dir is 0755, all else 0644.
+// Pack writes the files below dir to an archive, a .tar.gz or .zip depending on the name
+// of file, in a directory named after the archive. The archive does not depend on the
+// machine: files are sorted by name, all times are when, executable files have mode 0755
+// and others 0644.
 func Pack(file, dir string, when time.Time) (err error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -28,7 +28,7 @@ func Pack(file, dir string, when time.Time) (err error) {
 	base := filepath.Base(file)
 	if folder, ok := strings.CutSuffix(base, ".zip"); ok {
 		w := zip.NewWriter(f)
-		return errors.Join(each(dir, zipped(w, folder, when)), w.Close())
+		return errors.Join(walkFiles(dir, zipWriter(w, folder, when)), w.Close())
 	}
 	folder, ok := strings.CutSuffix(base, ".tar.gz")
 	if !ok {
@@ -39,11 +39,11 @@ func Pack(file, dir string, when time.Time) (err error) {
 		return fmt.Errorf("release: %w", err)
 	}
 	w := tar.NewWriter(z)
-	return errors.Join(each(dir, tarred(w, folder, when)), w.Close(), z.Close())
+	return errors.Join(walkFiles(dir, tarWriter(w, folder, when)), w.Close(), z.Close())
 }
 
-// each calls add for every file below dir, in the order of their names.
-func each(dir string, add func(name string, info fs.FileInfo, r io.Reader) error) error {
+// walkFiles calls add for every file below dir, sorted by name.
+func walkFiles(dir string, add func(name string, info fs.FileInfo, r io.Reader) error) error {
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -74,7 +74,7 @@ func modeOf(info fs.FileInfo) fs.FileMode {
 	return 0o644
 }
 
-func tarred(w *tar.Writer, folder string, when time.Time) func(string, fs.FileInfo, io.Reader) error {
+func tarWriter(w *tar.Writer, folder string, when time.Time) func(string, fs.FileInfo, io.Reader) error {
 	return func(name string, info fs.FileInfo, r io.Reader) error {
 		h := &tar.Header{Name: path.Join(folder, name), Mode: int64(modeOf(info)), Size: info.Size(), ModTime: when, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
 		if err := w.WriteHeader(h); err != nil {
@@ -85,7 +85,7 @@ func tarred(w *tar.Writer, folder string, when time.Time) func(string, fs.FileIn
 	}
 }
 
-func zipped(w *zip.Writer, folder string, when time.Time) func(string, fs.FileInfo, io.Reader) error {
+func zipWriter(w *zip.Writer, folder string, when time.Time) func(string, fs.FileInfo, io.Reader) error {
 	return func(name string, info fs.FileInfo, r io.Reader) error {
 		h := &zip.FileHeader{Name: path.Join(folder, name), Method: zip.Deflate, Modified: when.UTC()}
 		h.SetMode(modeOf(info))

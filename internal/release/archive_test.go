@@ -23,8 +23,7 @@ import (
 
 var when = time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
 
-// pack packs the same three files, written in the order of names, as umask and
-// the clock of some machine would have it.
+// pack packs three files, created in the order of names, with the given mode and time.
 func pack(t *testing.T, archive string, names []string, mode os.FileMode, clock time.Time) []byte {
 	t.Helper()
 	dir := t.TempDir()

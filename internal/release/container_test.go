@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/release"
 )
 
-// words returns the instructions of the Containerfile, with its variables put in.
+// words returns the instructions of the Containerfile with its variables replaced.
 func words(t *testing.T, version, arch string) (all [][]string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "Containerfile"))

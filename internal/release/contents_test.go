@@ -14,7 +14,7 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// holds answers whether the archive for t holds a file or a folder.
+// holds reports whether the archive for t contains a file or a directory.
 func holds(t release.Target, name string) bool {
 	return slices.ContainsFunc(t.Contents(), func(item string) bool {
 		return item == name || strings.HasPrefix(item, strings.TrimSuffix(name, "/")+"/") || strings.HasSuffix(item, "/") && strings.HasPrefix(name+"/", item)
@@ -52,7 +52,7 @@ func TestWhatGoesIntoAnArchiveIsThere(t *testing.T) {
 		}
 		for _, item := range target.Contents()[1:] {
 			if slices.Contains([]string{"THIRD_PARTY_LICENSES.txt", "completions/", "man/"}, item) {
-				continue // made
+				continue // generated
 			}
 			if info, err := os.Stat(filepath.Join(root, item)); err != nil || info.IsDir() != strings.HasSuffix(item, "/") {
 				t.Errorf("%v: %s: %v", target, item, err)
@@ -61,7 +61,7 @@ func TestWhatGoesIntoAnArchiveIsThere(t *testing.T) {
 	}
 }
 
-// A link of a page leads to something that lies beside it in the archive.
+// Links of pages in an archive lead to files in the archive.
 func TestPagesOfAnArchiveLinkOnlyWhatIsInIt(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(pages) == 0 {

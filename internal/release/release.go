@@ -15,21 +15,22 @@ import (
 	"strings"
 )
 
-// Sums is the file with the checksums of all others, as sha256sum reads it.
+// Sums is the name of the file with the checksums of all others, in the format of
+// sha256sum.
 const Sums = "SHA256SUMS"
 
-// Options say what is made, and where.
+// Options configures Make.
 type Options struct {
 	Repo    string   // a clone of the repository
 	Ref     string   // the commit: a tag, a branch, a hash
-	Out     string   // the folder in which one named after the version is made
+	Out     string   // the directory in which one named after the version is created
 	Targets []Target // at least one
-	Cache   string   // where compiled packages are kept; "": where go keeps them
+	Cache   string   // build cache directory; "": the default one
 	Log     io.Writer
 }
 
-// Make makes a release and returns its folder. The folder appears when all is
-// in it, in the place of an older one of the same version.
+// Make creates a release and returns its directory. The directory appears when it is
+// complete and replaces an older one of the same version.
 func Make(ctx context.Context, o Options) (string, error) {
 	source, err := ReadSource(ctx, o.Repo, o.Ref)
 	if err != nil {
@@ -45,14 +46,14 @@ func Make(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("release: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // what stays says by its name that it is of no use
+	defer func() { _ = os.RemoveAll(temp) }() // what cannot be removed is recognizable by its name
 	w := work{Options: o, source: source, temp: temp}
 	for _, dir := range []string{w.src(), w.made(), w.out()} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return "", fmt.Errorf("release: %w", err)
 		}
 	}
-	if err := w.all(ctx); err != nil {
+	if err := w.makeAll(ctx); err != nil {
 		return "", err
 	}
 	if err := WriteSums(w.out()); err != nil {
@@ -65,7 +66,7 @@ func Make(ctx context.Context, o Options) (string, error) {
 	return final, nil
 }
 
-// work is one release under way. It lies in temp, beside what it becomes.
+// work is a release in progress. temp is next to the final directory.
 type work struct {
 	Options
 	source Source
@@ -77,45 +78,45 @@ func (w work) made() string            { return filepath.Join(w.temp, "made") } 
 func (w work) out() string             { return filepath.Join(w.temp, "out") }
 func (w work) program(t Target) string { return filepath.Join(w.temp, t.OS+"-"+t.Arch, t.Program()) }
 
-func (w work) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(w.Log, format+"\n", args...) // nobody is left to hear of an error here
+func (w work) logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(w.Log, format+"\n", args...) // an error cannot be reported
 }
 
-func (w work) all(ctx context.Context) error {
-	w.say("%s of %s, commit %s, %s", w.source.Version, w.source.Time.Format("2006-01-02"), w.source.Commit, runtime.Version())
+func (w work) makeAll(ctx context.Context) error {
+	w.logf("%s of %s, commit %s, %s", w.source.Version, w.source.Time.Format("2006-01-02"), w.source.Commit, runtime.Version())
 	if err := w.source.Export(ctx, w.src()); err != nil {
 		return err
 	}
 	b := builder{dir: w.src(), cache: w.Cache, source: w.source}
 	host := ""
 	for _, t := range w.Targets {
-		if err := b.program(ctx, t, w.program(t)); err != nil {
+		if err := b.buildTarget(ctx, t, w.program(t)); err != nil {
 			return fmt.Errorf("release: %s: %w", t, err)
 		}
-		w.say("%-14s is built", t)
-		if t.goes() {
+		w.logf("%-14s is built", t)
+		if t.runsHere() {
 			host = w.program(t)
 		}
 	}
 	if host == "" {
 		host = filepath.Join(w.temp, "host", Target{OS: runtime.GOOS}.Program())
-		if err := b.host(ctx, host); err != nil {
-			return fmt.Errorf("release: for this machine: %w", err)
+		if err := b.buildHost(ctx, host); err != nil {
+			return fmt.Errorf("release: build for this machine: %w", err)
 		}
 	}
-	if err := b.describe(ctx, host, w.made()); err != nil {
+	if err := b.generateDocs(ctx, host, w.made()); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	for _, t := range w.Targets {
-		if err := w.one(ctx, t); err != nil {
+		if err := w.packTarget(ctx, t); err != nil {
 			return fmt.Errorf("release: %s: %w", t, err)
 		}
 	}
 	return nil
 }
 
-// one makes the archive and the inventory of a program that is built.
-func (w work) one(ctx context.Context, t Target) error {
+// packTarget creates the archive and the inventory of a built program.
+func (w work) packTarget(ctx context.Context, t Target) error {
 	info, err := buildinfo.ReadFile(w.program(t))
 	if err != nil {
 		return err
@@ -149,12 +150,12 @@ func (w work) one(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	w.say("%-14s %5.1f MB, %d modules", t, float64(size.Size())/1e6, len(info.Deps))
+	w.logf("%-14s %5.1f MB, %d modules", t, float64(size.Size())/1e6, len(info.Deps))
 	return writeTo(filepath.Join(w.out(), t.Name(w.source.Version)+".cdx.json"), func(f io.Writer) error { return WriteInventory(f, bom) })
 }
 
-// stage copies a file or a folder, of what was made or else of the repository,
-// to where the archive is packed.
+// stage copies a generated file or directory, or else one of the repository, to the
+// directory that is packed.
 func (w work) stage(item, to string) error {
 	from := filepath.Join(w.made(), filepath.FromSlash(item))
 	info, err := os.Stat(from)
@@ -197,23 +198,23 @@ func hashOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
 }
 
-// WriteSums writes the checksums of the files in dir into a file there.
+// WriteSums writes the checksums of the files in dir to the file Sums in dir.
 func WriteSums(dir string) error {
 	sums, err := sumsOf(dir)
 	if err != nil {
-		return fmt.Errorf("release: checksums: %w", err)
+		return fmt.Errorf("release: write checksums: %w", err)
 	}
 	var b strings.Builder
 	for _, name := range names(sums) {
 		fmt.Fprintf(&b, "%s  %s\n", sums[name], name)
 	}
 	if err := os.WriteFile(filepath.Join(dir, Sums), []byte(b.String()), 0o644); err != nil {
-		return fmt.Errorf("release: checksums: %w", err)
+		return fmt.Errorf("release: write checksums: %w", err)
 	}
 	return nil
 }
 
-// sumsOf returns the checksums of the files in dir, but for their list.
+// sumsOf returns the checksums of the files in dir, except Sums.
 func sumsOf(dir string) (map[string]string, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -240,8 +241,8 @@ func names(sums map[string]string) []string {
 	return all
 }
 
-// Differences compares the files of two releases and returns the names of
-// those that are not the same, or only in one.
+// Differences returns the names of the files that differ between two releases or are only
+// in one of them.
 func Differences(a, b string) ([]string, error) {
 	one, err := sumsOf(a)
 	if err != nil {

@@ -35,7 +35,7 @@ var build = sync.OnceValues(func() (*debug.BuildInfo, error) {
 	return info, errors.Join(err, os.RemoveAll(dir))
 })
 
-// built returns what the linker says of a program: the one that makes releases.
+// built returns the build information of the program that creates releases.
 func built(t *testing.T) *debug.BuildInfo {
 	t.Helper()
 	info, err := build()
@@ -62,7 +62,7 @@ func inventory(t *testing.T, info *debug.BuildInfo) []byte {
 	return b.Bytes()
 }
 
-// moduleDir returns where a module lies.
+// moduleDir returns the directory of a module.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
@@ -72,7 +72,7 @@ func moduleDir(t *testing.T, module string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// schema returns CycloneDX's own schema, with those that it refers to.
+// schema returns the schema of CycloneDX with the schemas that it refers to.
 func schema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
 	dir := filepath.Join(moduleDir(t, "github.com/CycloneDX/cyclonedx-go"), "schema")
@@ -196,7 +196,7 @@ func TestEveryWorkComesWithItsLicence(t *testing.T) {
 	}
 }
 
-// goRoot returns the folder of Go itself.
+// goRoot returns GOROOT.
 func goRoot(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()

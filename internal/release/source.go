@@ -16,26 +16,26 @@ import (
 	"time"
 )
 
-// A Source is the commit that a release is made of. What lies in the working
-// tree and is not committed is no part of it.
+// A Source is the commit from which a release is built. Uncommitted changes of the working
+// tree are not part of it.
 type Source struct {
-	Version string    // its tag, or one made of the newest tag and the commit
+	Version string    // its tag, or a version derived from the newest tag and the commit
 	Commit  string    // the full hash
-	Time    time.Time // when it was committed, or SOURCE_DATE_EPOCH; in UTC
+	Time    time.Time // commit time, or SOURCE_DATE_EPOCH; in UTC
 
 	repo string
 }
 
-// safe is a version that can stand in a file name and on a command line.
-var safe = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]*$`)
+// versionForm matches versions that can be used in file names and on command lines.
+var versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]*$`)
 
-// ReadSource asks the repository in repo about ref. A commit without a tag of
-// its own has v1.2.3-4-gHASH after v1.2.3, and v0.0.0-TIME-HASH where no tag
-// precedes it.
+// ReadSource returns the Source of ref in the repository repo. The version of a commit
+// without tag is v1.2.3-4-gHASH after v1.2.3, and v0.0.0-TIME-HASH if there is no earlier
+// tag.
 func ReadSource(ctx context.Context, repo, ref string) (Source, error) {
 	commit, err := git(ctx, repo, "rev-parse", "--verify", "--end-of-options", ref+"^{commit}")
 	if err != nil {
-		return Source{}, fmt.Errorf("release: there is no commit %q: %w", ref, err)
+		return Source{}, fmt.Errorf("release: commit %q not found: %w", ref, err)
 	}
 	stamp, err := git(ctx, repo, "log", "-1", "--format=%ct", commit)
 	if err != nil {
@@ -46,7 +46,7 @@ func ReadSource(ctx context.Context, repo, ref string) (Source, error) {
 		return Source{}, err
 	}
 	s.Version, err = git(ctx, repo, "describe", "--tags", "--match", "v[0-9]*", "--abbrev=12", commit)
-	if err != nil { // no tag
+	if err != nil { // no earlier tag
 		s.Version = "v0.0.0-" + s.Time.Format("20060102150405") + "-" + commit[:12]
 	}
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
@@ -54,7 +54,7 @@ func ReadSource(ctx context.Context, repo, ref string) (Source, error) {
 			return Source{}, err
 		}
 	}
-	if !safe.MatchString(s.Version) {
+	if !versionForm.MatchString(s.Version) {
 		return Source{}, fmt.Errorf("release: the tag %q cannot be part of a file name; use letters, digits, dots and dashes", s.Version)
 	}
 	return s, nil
@@ -68,10 +68,10 @@ func seconds(s string) (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// Export writes the files of the commit into dir, which must exist: byte for
-// byte, whatever ends of lines this machine is used to.
+// Export writes the files of the commit to dir, which must exist. Line ends are not
+// converted.
 func (s Source) Export(ctx context.Context, dir string) error {
-	packed, err := command(ctx, s.repo, nil, "git", "-c", "core.autocrlf=false", "-c", "core.eol=lf", "archive", "--format=tar", s.Commit)
+	packed, err := runCommand(ctx, s.repo, nil, "git", "-c", "core.autocrlf=false", "-c", "core.eol=lf", "archive", "--format=tar", s.Commit)
 	if err != nil {
 		return fmt.Errorf("release: export %s: %w", s.Commit, err)
 	}
@@ -92,10 +92,10 @@ func (s Source) Export(ctx context.Context, dir string) error {
 func exportOne(dir string, h *tar.Header, r io.Reader) error {
 	path := filepath.Join(dir, filepath.FromSlash(h.Name))
 	if h.Typeflag != tar.TypeXGlobalHeader && !filepath.IsLocal(h.Name) {
-		return errors.New("it would lie outside of the folder")
+		return errors.New("path is outside of the directory")
 	}
 	switch h.Typeflag {
-	case tar.TypeXGlobalHeader: // the commit's hash
+	case tar.TypeXGlobalHeader: // contains the commit hash
 		return nil
 	case tar.TypeDir:
 		return os.MkdirAll(path, 0o755)
@@ -106,23 +106,23 @@ func exportOne(dir string, h *tar.Header, r io.Reader) error {
 		}
 		return os.WriteFile(path, raw, 0o600|h.FileInfo().Mode().Perm()&0o111)
 	}
-	return errors.New("neither a file nor a folder; a release holds no links")
+	return errors.New("neither a file nor a directory; links are not supported")
 }
 
-// git returns what git prints, without the line's end.
+// git returns the output of git without the trailing line end.
 func git(ctx context.Context, repo string, args ...string) (string, error) {
-	out, err := command(ctx, repo, nil, "git", args...)
+	out, err := runCommand(ctx, repo, nil, "git", args...)
 	return strings.TrimSpace(out), err
 }
 
-// command runs a program in dir and returns what it prints. An error has what
-// it said.
-func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+// runCommand runs a program in dir and returns its output. An error contains its error
+// output.
+func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	var out, said bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, &out, &said
+	var out, errOut bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, &out, &errOut
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), args[0], err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), args[0], err, strings.TrimSpace(errOut.String()))
 	}
 	return out.String(), nil
 }

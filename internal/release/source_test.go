@@ -12,8 +12,8 @@ import (
 	"hermesd/internal/release"
 )
 
-// repo makes a repository with one commit of 2026-01-02, and returns it with a
-// function that runs git there.
+// repo creates a repository with one commit of 2026-01-02, and returns it with a func that
+// runs git in it.
 func repo(t *testing.T) (string, func(args ...string) string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -91,7 +91,7 @@ func TestASourceThatCannotBeIsRefused(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	dir, git := repo(t)
 	git("tag", "v1$(id)")
-	for ref, want := range map[string]string{"no-such": "no commit", "--help": "no commit", "HEAD": "cannot be part of a file name"} {
+	for ref, want := range map[string]string{"no-such": "not found", "--help": "not found", "HEAD": "cannot be part of a file name"} {
 		if s, err := release.ReadSource(t.Context(), dir, ref); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %q", ref, s, err, want)
 		}
@@ -107,7 +107,7 @@ func TestOnlyWhatIsCommittedIsReleased(t *testing.T) {
 	dir, git := repo(t)
 	put(t, filepath.Join(dir, "a", "b.txt"), "changed")
 	put(t, filepath.Join(dir, "new.txt"), "new")
-	git("config", "core.autocrlf", "true") // as on Windows
+	git("config", "core.autocrlf", "true") // the default on Windows
 	out := t.TempDir()
 	if err := source(t, dir, "HEAD").Export(t.Context(), out); err != nil {
 		t.Fatal(err)

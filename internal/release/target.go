@@ -1,7 +1,7 @@
-// Package release makes what is handed to people: for each platform an archive
-// with the program and what belongs to it, an inventory of what it is made of
-// (SBOM), and one list of checksums. The same commit, built with the same
-// version of Go, gives the same bytes wherever and whenever it is built.
+// Package release builds reproducible releases: for each platform an archive with the
+// program and its files and a software bill of materials (SBOM), and one list of
+// checksums. The main function is Make. The same commit built with the same version of Go
+// results in the same bytes on every machine. Publishing is not part of this package.
 package release
 
 import (
@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// A Target is a platform that a release is made for.
+// A Target is a platform for which a release is built.
 type Target struct{ OS, Arch string }
 
-// Targets returns the platforms of a release. arm is ARMv6, so that it also
-// runs on the smallest Raspberry Pi.
+// Targets returns the platforms of a release. arm is ARMv6, for the smallest Raspberry
+// Pi.
 func Targets() []Target {
 	return []Target{
 		{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "arm"},
@@ -23,7 +23,7 @@ func Targets() []Target {
 	}
 }
 
-// ParseTargets reads a list such as linux/arm64,windows/amd64; "" means all.
+// ParseTargets parses a list such as linux/arm64,windows/amd64; "" means all.
 func ParseTargets(list string) ([]Target, error) {
 	if list == "" {
 		return Targets(), nil
@@ -52,8 +52,8 @@ func (t Target) Program() string {
 	return "hermesd"
 }
 
-// Name returns what the files of a version are called: the folder that its
-// archive holds, and with an ending the archive and the SBOM.
+// Name returns the base name of the files of a version: that of the directory in the
+// archive and, without extension, of the archive and the SBOM.
 func (t Target) Name(version string) string {
 	return "hermesd_" + version + "_" + t.OS + "_" + t.Arch
 }
@@ -66,9 +66,9 @@ func (t Target) Archive(version string) string {
 	return t.Name(version) + ".tar.gz"
 }
 
-// Contents returns what the archive holds, as paths below its folder. A name
-// that ends in / is a folder with all that is in it. It is only what is of use
-// on that platform: units on Linux, manual pages where there is a man.
+// Contents returns the contents of the archive, as paths below its directory. A name that
+// ends in / is a directory with everything below it. Only files of use on the platform are
+// included: units on Linux, manual pages on systems with man.
 func (t Target) Contents() []string {
 	all := append([]string{t.Program()}, fromSource...)
 	all = append(all, fromMade...)
@@ -81,13 +81,13 @@ func (t Target) Contents() []string {
 	return all
 }
 
-// What an archive holds beside the program: of the repository, made for it, and
-// for Linux.
+// The contents of an archive besides the program: files of the repository, generated
+// files, and files for Linux.
 var (
 	fromSource = []string{"ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "config.example.yaml", "docs/"}
 	fromMade   = []string{licences, "completions/"}
 	units      = []string{"systemd/hermesd.service", "systemd/hermesd-user.service"}
 )
 
-// licences is the file with the licences of what the program is made of.
+// licences is the name of the file with the licenses of all linked modules.
 const licences = "THIRD_PARTY_LICENSES.txt"

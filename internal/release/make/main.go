@@ -1,5 +1,5 @@
-// Command make makes a release of hermesd: `make release` and `make
-// reproducible` call it.
+// Command make builds a release of hermesd with package release. It is used by `make
+// release` and `make reproducible`.
 package main
 
 import (
@@ -35,13 +35,13 @@ func main() {
 }
 
 func run(o release.Options, twice bool, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("it takes longer than %v (-limit)", limit))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("time limit of %v exceeded (-limit)", limit))
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := makeAndPrint(ctx, o, twice)
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("release: given up: %w", context.Cause(ctx))
+		return fmt.Errorf("release: canceled: %w", context.Cause(ctx))
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func makeAndPrint(ctx context.Context, o release.Options, twice bool) error {
 		return err
 	}
 	if twice {
-		if err := again(ctx, o, dir); err != nil {
+		if err := verifyReproducible(ctx, o, dir); err != nil {
 			return err
 		}
 	}
@@ -64,14 +64,14 @@ func makeAndPrint(ctx context.Context, o release.Options, twice bool) error {
 	return nil
 }
 
-// again makes the release that lies in first once more, in a folder of another
-// name with a cache of its own.
-func again(ctx context.Context, o release.Options, first string) error {
-	temp, err := os.MkdirTemp("", "hermesd-a-second-time-")
+// verifyReproducible builds the release in the directory first again, in another directory
+// with an empty build cache, and compares the files.
+func verifyReproducible(ctx context.Context, o release.Options, first string) error {
+	temp, err := os.MkdirTemp("", "hermesd-reproducible-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // it is in the folder for temporary files all the same
+	defer func() { _ = os.RemoveAll(temp) }() // a temporary directory, an error does not matter
 	o.Out, o.Cache = filepath.Join(temp, "dist"), filepath.Join(temp, "cache")
 	second, err := release.Make(ctx, o)
 	if err != nil {
@@ -82,7 +82,7 @@ func again(ctx context.Context, o release.Options, first string) error {
 		return err
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("not the same when made twice: %s", strings.Join(differ, ", "))
+		return fmt.Errorf("release: not reproducible, files differ: %s", strings.Join(differ, ", "))
 	}
 	fmt.Println("Made twice, and every byte is the same.")
 	return nil
