@@ -140,7 +140,7 @@ type Inbound struct {
 // Group in the same session become one input.
 type Part struct {
 	Group string        `json:"g"`           // album ID; "text" for a split text
-	Wait  time.Duration `json:"w,omitempty"` // how long to wait for the next piece; 0: only join a piece that is waiting
+	Wait  time.Duration `json:"w,omitempty"` // how long to wait for the next piece; 0: do not wait, only continue an earlier piece
 }
 
 // A Quote is a message that another one replies to, or an earlier message of a thread.
