@@ -16,9 +16,9 @@ import (
 	"hermesd/agent/prompt"
 )
 
-var update = flag.Bool("update", false, "write what is built into testdata")
+var update = flag.Bool("update", false, "update the golden files in testdata")
 
-func offered(names ...string) []llm.Tool {
+func namedTools(names ...string) []llm.Tool {
 	tools := make([]llm.Tool, len(names))
 	for i, n := range names {
 		tools[i] = llm.Tool{Name: n, Description: "The tool " + n + ".", Schema: json.RawMessage(`{"type":"object"}`)}
@@ -26,10 +26,10 @@ func offered(names ...string) []llm.Tool {
 	return tools
 }
 
-// full has something for every layer.
-func full(t *testing.T) prompt.Inputs {
+// fullInputs returns inputs with text for every layer.
+func fullInputs(t *testing.T) prompt.Inputs {
 	t.Helper()
-	in := inputs(t)
+	in := basicInputs(t)
 	in.Soul = "I am Ada, a gardener.\n"
 	in.Honcho = "Peer card: prefers short answers."
 	in.Memory = strings.Repeat("═", 46) + "\nMEMORY (your personal notes) [1% — 22/2,200 chars]\n" + strings.Repeat("═", 46) + "\nThe shed is in the north."
@@ -38,7 +38,7 @@ func full(t *testing.T) prompt.Inputs {
 	in.Skills = "## Skills (mandatory)\nLoad what matches.\n<available_skills>\ngarden:\n- prune: Prunes trees.\n</available_skills>"
 	in.ContextFiles = "# Project Context\n\nThe following project context files have been loaded and should be followed:\n\n## AGENTS.md\n\nWater at dawn."
 	in.Model = "gpt-5"
-	in.Tools = offered("memory", "session_search", "skill_manage", "skill_view", "skills_list")
+	in.Tools = namedTools("memory", "session_search", "skill_manage", "skill_view", "skills_list")
 	return in
 }
 
@@ -50,7 +50,7 @@ func layerNames(p prompt.Prefix) []string {
 	return names
 }
 
-func layer(p prompt.Prefix, name string) string {
+func layerText(p prompt.Prefix, name string) string {
 	for _, l := range p.Layers() {
 		if l.Name == name {
 			return l.Text
@@ -59,7 +59,7 @@ func layer(p prompt.Prefix, name string) string {
 	return ""
 }
 
-func golden(t *testing.T, name, got string) {
+func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
@@ -79,8 +79,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestThePrefixOfAFullSession(t *testing.T) {
-	p := prompt.Build(full(t))
+func TestPrefixWithAllLayers(t *testing.T) {
+	p := prompt.Build(fullInputs(t))
 	want := []string{
 		prompt.LayerIdentity, prompt.LayerGuidance, prompt.LayerHoncho, prompt.LayerSystemMessage, prompt.LayerMemory,
 		prompt.LayerUserProfile, prompt.LayerExternalMemory, prompt.LayerSkills, prompt.LayerContextFiles, prompt.LayerSession, prompt.LayerPlatform,
@@ -88,11 +88,11 @@ func TestThePrefixOfAFullSession(t *testing.T) {
 	if d := cmp.Diff(want, layerNames(p)); d != "" {
 		t.Error(d)
 	}
-	golden(t, "full.golden", p.System()+"\n\n--- tools "+p.Hash()+"\n"+prompt.Show(p.Layers(), false))
+	checkGolden(t, "full.golden", p.System()+"\n\n--- tools "+p.Hash()+"\n"+prompt.Show(p.Layers(), false))
 }
 
-// What version 1 stored must come back with the bytes that it had.
-func TestAStoredPrefixOfVersionOneIsStillRead(t *testing.T) {
+// Version 1 of the stored form must restore the same bytes.
+func TestPrefixReadsStoredVersion1(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "version1.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -116,18 +116,18 @@ func TestAStoredPrefixOfVersionOneIsStillRead(t *testing.T) {
 	}
 }
 
-func TestGuidanceFollowsFromTheToolsThatAreOffered(t *testing.T) {
+func TestGuidanceDependsOnOfferedTools(t *testing.T) {
 	marks := map[string]string{
 		"memory": "Use the memory tool without being asked", "session_search": "searched with session_search", "skill_manage": "with skill_manage",
 	}
 	for tool, mark := range marks {
-		got := layer(prompt.Build(prompt.Inputs{Tools: offered(tool)}), prompt.LayerGuidance)
+		got := layerText(prompt.Build(prompt.Inputs{Tools: namedTools(tool)}), prompt.LayerGuidance)
 		for other, m := range marks {
 			if strings.Contains(got, m) != (other == tool) {
 				t.Errorf("with %s offered, the guidance for %s is there: %v", tool, other, strings.Contains(got, m))
 			}
 		}
-		if strings.Contains(layer(prompt.Build(prompt.Inputs{}), prompt.LayerGuidance), mark) {
+		if strings.Contains(layerText(prompt.Build(prompt.Inputs{}), prompt.LayerGuidance), mark) {
 			t.Errorf("the guidance for %s is there without the tool", tool)
 		}
 		if !strings.HasPrefix(got, "Text between <gateway-context>") {
@@ -136,9 +136,9 @@ func TestGuidanceFollowsFromTheToolsThatAreOffered(t *testing.T) {
 	}
 }
 
-const enforced = "Use your tools to act."
+const enforcementText = "Use your tools to act."
 
-func TestToolUseIsEnforcedByModelName(t *testing.T) {
+func TestEnforcementDependsOnModelName(t *testing.T) {
 	for _, c := range []struct {
 		setting []string
 		model   string
@@ -162,17 +162,17 @@ func TestToolUseIsEnforcedByModelName(t *testing.T) {
 		if err != nil && !slices.Contains(c.setting, "") {
 			t.Fatal(err)
 		}
-		p := prompt.Build(prompt.Inputs{Enforce: e, Model: c.model, Tools: offered("look")})
-		if got := strings.Contains(p.System(), enforced); got != c.want {
+		p := prompt.Build(prompt.Inputs{Enforce: e, Model: c.model, Tools: namedTools("look")})
+		if got := strings.Contains(p.System(), enforcementText); got != c.want {
 			t.Errorf("%q for %q: enforced %v, want %v", c.setting, c.model, got, c.want)
 		}
-		if p := prompt.Build(prompt.Inputs{Enforce: e, Model: c.model}); strings.Contains(p.System(), enforced) {
+		if p := prompt.Build(prompt.Inputs{Enforce: e, Model: c.model}); strings.Contains(p.System(), enforcementText) {
 			t.Errorf("%q for %q: enforced without any tool", c.setting, c.model)
 		}
 	}
 }
 
-func TestAnEnforcementThatCannotBeMeantIsRefused(t *testing.T) {
+func TestEnforcementRejectsInvalidSetting(t *testing.T) {
 	for _, values := range [][]string{{"auto", "gpt"}, {"off", "gpt"}, {"gpt", ""}, {"gpt codex"}} {
 		if _, err := prompt.ParseEnforcement(values...); err == nil || !strings.Contains(err.Error(), "agent.tool_use_enforcement") {
 			t.Errorf("%q: got %v", values, err)
@@ -180,21 +180,21 @@ func TestAnEnforcementThatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-func TestSkillsAreInThePromptOnlyWithAToolForThem(t *testing.T) {
-	in := full(t)
+func TestSkillsLayerNeedsSkillTool(t *testing.T) {
+	in := fullInputs(t)
 	for tool, want := range map[string]bool{"skills_list": true, "skill_view": true, "skill_manage": true, "memory": false} {
-		in.Tools = offered(tool)
-		if got := layer(prompt.Build(in), prompt.LayerSkills) != ""; got != want {
+		in.Tools = namedTools(tool)
+		if got := layerText(prompt.Build(in), prompt.LayerSkills) != ""; got != want {
 			t.Errorf("with %s: there %v, want %v", tool, got, want)
 		}
 	}
 }
 
-func TestASharedSessionHasNoUserProfile(t *testing.T) {
-	in := full(t)
+func TestSharedSessionHasNoUserProfile(t *testing.T) {
+	in := fullInputs(t)
 	in.Shared = true
 	p := prompt.Build(in)
-	if strings.Contains(p.System(), "Name: Tom") || layer(p, prompt.LayerMemory) == "" {
+	if strings.Contains(p.System(), "Name: Tom") || layerText(p, prompt.LayerMemory) == "" {
 		t.Errorf("got %q", layerNames(p))
 	}
 }
@@ -209,51 +209,51 @@ func TestSources(t *testing.T) {
 	}
 }
 
-func TestANoteIsAppendedOnce(t *testing.T) {
-	p := prompt.Build(full(t))
+func TestPrefixNoteIsAppendedOnce(t *testing.T) {
+	p := prompt.Build(fullInputs(t))
 	const note = "[Note: Some earlier conversation turns have been compacted into a summary.]"
 	q := p.With(prompt.LayerNote, note)
 	if q.System() != p.System()+"\n\n"+note {
 		t.Errorf("got %q", q.System())
 	}
 	if again := q.With(prompt.LayerNote, note); again.Hash() != q.Hash() {
-		t.Error("the note stands there twice")
+		t.Error("the note was appended twice")
 	}
 	if p.With("no such layer", note).Hash() != p.Hash() {
-		t.Error("a name of nobody's changed the prompt")
+		t.Error("an unknown layer name changed the prompt")
 	}
 }
 
-func TestMemoryThatIsReadAgainStandsAtItsPlace(t *testing.T) {
-	in := full(t)
+func TestPrefixWithMemoryKeepsPosition(t *testing.T) {
+	in := fullInputs(t)
 	p := prompt.Build(in)
 	in.Memory, in.UserProfile = "new memory", ""
 	if d := cmp.Diff(prompt.Build(in).System(), p.With(prompt.LayerMemory, "new memory").With(prompt.LayerUserProfile, " ").System()); d != "" {
 		t.Error(d)
 	}
-	if got := layer(p, prompt.LayerMemory); strings.Contains(got, "new memory") {
+	if got := layerText(p, prompt.LayerMemory); strings.Contains(got, "new memory") {
 		t.Error("With changed its receiver")
 	}
 }
 
-// withoutOurs is a cached prompt without the one text of ours that names the
-// tags.
-func withoutOurs(system string) string {
+// withoutGatewayGuidance returns a cached prompt without the built-in text that
+// names the tags.
+func withoutGatewayGuidance(system string) string {
 	first, rest, _ := strings.Cut(system, "Text between <gateway-context> and </gateway-context> comes from the gateway")
 	return first + "\n\n" + rest
 }
 
-// Whatever is handed in, and wherever one text follows another, no tag of ours
-// comes to be; the layers are the prompt; and equal inputs give equal bytes.
-func TestWhatIsBuiltIsExactlyItsInputs(t *testing.T) {
+// No input can produce an overlay tag, not even where two texts meet; the
+// layers make up the prompt; and equal inputs give equal bytes.
+func TestBuildHasNoTagAndIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		text := rapid.OneOf(piecesOfTags(), rapid.String())
+		text := rapid.OneOf(tagFragments(), rapid.String())
 		in := prompt.Inputs{
 			Name: text.Draw(r, "name"), Soul: text.Draw(r, "soul"), Guidance: rapid.SliceOfN(text, 0, 3).Draw(r, "guidance"),
 			Honcho: text.Draw(r, "honcho"), SystemMessage: text.Draw(r, "system"), Memory: text.Draw(r, "memory"),
 			UserProfile: text.Draw(r, "user"), ExternalMemory: text.Draw(r, "external"), Skills: text.Draw(r, "skills"),
 			ContextFiles: text.Draw(r, "files"), Session: text.Draw(r, "session"), Model: text.Draw(r, "model"),
-			Shared: rapid.Bool().Draw(r, "shared"), Tools: offered("skill_view"),
+			Shared: rapid.Bool().Draw(r, "shared"), Tools: namedTools("skill_view"),
 		}
 		p, again := prompt.Build(in), prompt.Build(in)
 		if p.System() != again.System() || p.Hash() != again.Hash() {
@@ -269,14 +269,14 @@ func TestWhatIsBuiltIsExactlyItsInputs(t *testing.T) {
 		if got := strings.Join(parts, "\n\n"); got != p.System() {
 			r.Fatalf("the layers give %q, want %q", got, p.System())
 		}
-		rest := withoutOurs(p.System())
+		rest := withoutGatewayGuidance(p.System())
 		if prompt.EscapeTags(rest) != rest {
 			r.Fatalf("a tag is left in %q", rest)
 		}
 	})
 }
 
-func TestShowTellsTheSizeOfEachLayer(t *testing.T) {
+func TestShowPrintsLayerSizes(t *testing.T) {
 	got := prompt.Show([]prompt.Layer{{Name: "identity", Text: "Ich heiße Ada."}, {Name: "session", Text: "12345678"}}, true)
 	want := `layer            characters      bytes   ~tokens
 identity                 14         15         4

@@ -7,29 +7,29 @@ import (
 	"unicode"
 )
 
-// An Overlay is text of the gateway's for a single call. The provider puts it
-// behind everything else; it is never stored. The zero Overlay is empty.
+// An Overlay is text of the gateway for a single call. The provider puts it
+// after everything else; it is never stored. The zero Overlay is empty.
 type Overlay struct{ text string }
 
-// NewOverlay returns the overlay of parts: each is trimmed, empty ones vanish,
-// and one blank line stands between two. Parts may hold a memory-context block,
-// but no tag of the overlay itself: that is neutralised, so that a part cannot
-// end the overlay.
+// NewOverlay returns the overlay of parts: each is trimmed, empty ones are
+// omitted, and the others are separated by one blank line. Parts may contain a
+// memory-context block, but no tag of the overlay itself: such a tag is
+// escaped, so that a part cannot end the overlay.
 func NewOverlay(parts ...string) Overlay { return Overlay{}.With(parts...) }
 
-// With returns the overlay with parts after what it has.
+// With returns the overlay with parts appended.
 func (o Overlay) With(parts ...string) Overlay {
 	all := []string{o.text}
 	for _, p := range parts {
-		all = append(all, seal(clean(neutralise(p, gatewayTag)), gatewayTag))
+		all = append(all, escapeTrailingBracket(clean(escapeKinds(p, gatewayTag)), gatewayTag))
 	}
-	return Overlay{join(all)}
+	return Overlay{joinParts(all)}
 }
 
-// Empty reports whether there is nothing in the overlay.
+// Empty reports whether the overlay has no text.
 func (o Overlay) Empty() bool { return o.text == "" }
 
-// String returns the overlay as the model reads it, "" if it is empty.
+// String returns the overlay with its tags, "" if it is empty.
 func (o Overlay) String() string {
 	if o.text == "" {
 		return ""
@@ -37,24 +37,23 @@ func (o Overlay) String() string {
 	return "<gateway-context>\n" + o.text + "\n</gateway-context>"
 }
 
-// maxQuoted is the most characters of a quoted piece of metadata.
-const maxQuoted = 240
+// maxQuotedChars limits the characters of a quoted piece of metadata.
+const maxQuotedChars = 240
 
-// Quote returns a name, a topic or other metadata that people have chosen, as a
-// JSON string that is safe to stand in an overlay: characters that control
-// layout or cannot be seen are removed, tags neutralised, and at most 240
-// characters remain.
+// Quote returns a name, a topic or other metadata chosen by users as a JSON
+// string that is safe in an overlay: control and invisible characters are
+// removed, tags are escaped, and at most 240 characters remain.
 func Quote(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if unseen(r) {
+		if isInvisible(r) {
 			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	// Cutting may complete a tag, and neutralising lengthens: repeat until
-	// neither has anything to do. Each round leaves fewer angle brackets.
+	// Truncating may complete a tag, and escaping lengthens: repeat until
+	// neither changes anything. Each round leaves fewer angle brackets.
 	for {
-		next := EscapeTags(cut(s, maxQuoted))
+		next := EscapeTags(truncate(s, maxQuotedChars))
 		if next == s {
 			break
 		}
@@ -69,9 +68,9 @@ func Quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// unseen reports whether r steers layout without being seen itself. Joiners
-// stay: names with emoji and many scripts need them.
-func unseen(r rune) bool {
+// isInvisible reports whether r controls layout without being visible. Joiners
+// are not included: names with emoji and many scripts need them.
+func isInvisible(r rune) bool {
 	switch {
 	case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\uFEFF', r == '\u00AD':
 		return true
@@ -83,8 +82,8 @@ func unseen(r rune) bool {
 	return false
 }
 
-// cut returns the first n characters of s.
-func cut(s string, n int) string {
+// truncate returns the first n characters of s.
+func truncate(s string, n int) string {
 	for i := range s {
 		if n == 0 {
 			return s[:i]

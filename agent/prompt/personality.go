@@ -2,10 +2,10 @@ package prompt
 
 // Identity returns the built-in identity of an agent called name; "" is
 // DefaultName.
-func Identity(name string) string { return identity(Inputs{Name: name}) }
+func Identity(name string) string { return renderIdentity(Inputs{Name: name}) }
 
-// Personalities returns the built-in texts for /personality, by name. Each is a
-// way of speaking, and changes nothing of what the agent may do.
+// Personalities returns the built-in texts for /personality, by name. Each sets
+// a style and does not change what the agent may do.
 func Personalities() map[string]string {
 	return map[string]string{
 		"helpful":     "Speak like a patient, friendly assistant who makes sure that the question is really answered.",

@@ -14,18 +14,17 @@ import (
 	"hermesd/agent/llm"
 )
 
-// Bounds of a prefill file: its bytes and its messages. It is sent with every
-// call.
+// Limits of a prefill file, which is sent with every call.
 const (
-	maxPrefill  = 256 << 10
-	maxMessages = 100
+	maxPrefillBytes    = 256 << 10
+	maxPrefillMessages = 100
 )
 
-// LoadPrefill reads the messages that stand between the cached prompt and the
-// transcript of every call: a JSON array of {"role", "content"}. The user
-// begins, roles alternate, and the assistant ends, so that a transcript can
-// follow. An error names the file, and the message or line that is wrong; it
-// does not quote what the file says.
+// LoadPrefill reads the messages that are sent between the cached prompt and
+// the transcript of every call: a JSON array of {"role", "content"}. Roles
+// alternate, beginning with user and ending with assistant, so that a
+// transcript can follow. An error names the file and the invalid message or
+// line; it does not quote the content.
 func LoadPrefill(path string) ([]llm.Message, error) {
 	raw, err := readPrefill(path)
 	if err != nil {
@@ -39,7 +38,7 @@ func LoadPrefill(path string) ([]llm.Message, error) {
 }
 
 func readPrefill(path string) ([]byte, error) {
-	// Without O_NONBLOCK, a pipe would be waited for.
+	// Without O_NONBLOCK, opening a pipe would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -52,32 +51,33 @@ func readPrefill(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxPrefill+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxPrefillBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) > maxPrefill {
-		return nil, fmt.Errorf("%s is larger than %d KiB; it would be sent with every call", path, maxPrefill>>10)
+	if len(raw) > maxPrefillBytes {
+		return nil, fmt.Errorf("%s is larger than %d KiB; it would be sent with every call", path, maxPrefillBytes>>10)
 	}
 	return raw, nil
 }
 
-// ParsePrefill reads what a prefill file holds.
+// ParsePrefill parses the content of a prefill file. Errors are those of
+// LoadPrefill, without the path.
 func ParsePrefill(raw []byte) ([]llm.Message, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xEF\xBB\xBF"))
 	if !utf8.Valid(raw) {
-		return nil, errors.New("it is not UTF-8 text")
+		return nil, errors.New("not UTF-8 text")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, located(raw, err)
+		return nil, locateJSONError(raw, err)
 	}
-	if len(list) > maxMessages {
-		return nil, fmt.Errorf("it holds %d messages; the most is %d", len(list), maxMessages)
+	if len(list) > maxPrefillMessages {
+		return nil, fmt.Errorf("%d messages, at most %d are allowed", len(list), maxPrefillMessages)
 	}
 	messages := make([]llm.Message, 0, len(list))
 	for i, item := range list {
-		m, err := prefilled(item)
+		m, err := parsePrefillMessage(item)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
@@ -86,17 +86,17 @@ func ParsePrefill(raw []byte) ([]llm.Message, error) {
 			want = llm.Assistant
 		}
 		if m.Role != want {
-			return nil, fmt.Errorf("message %d is the %s's, but must be the %s's: the user begins and roles alternate", i+1, m.Role, want)
+			return nil, fmt.Errorf("message %d has role %s, want %s: roles alternate, beginning with user", i+1, m.Role, want)
 		}
 		messages = append(messages, m)
 	}
 	if len(messages)%2 == 1 {
-		return nil, errors.New("the last message is the user's: end with one of the assistant, since the user's own words follow")
+		return nil, errors.New("last message has role user, want assistant: the next user message follows it")
 	}
 	return messages, nil
 }
 
-func prefilled(item json.RawMessage) (llm.Message, error) {
+func parsePrefillMessage(item json.RawMessage) (llm.Message, error) {
 	var in struct {
 		Role    llm.Role `json:"role"`
 		Content *string  `json:"content"`
@@ -107,7 +107,7 @@ func prefilled(item json.RawMessage) (llm.Message, error) {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
 			if wrong.Field == "" {
-				return llm.Message{}, fmt.Errorf("it is a %s, not an object with role and content", wrong.Value)
+				return llm.Message{}, fmt.Errorf("value is a %s, want an object with role and content", wrong.Value)
 			}
 			return llm.Message{}, fmt.Errorf("%s must be a string, not a %s", wrong.Field, wrong.Value)
 		}
@@ -115,26 +115,26 @@ func prefilled(item json.RawMessage) (llm.Message, error) {
 	}
 	switch {
 	case in.Role == "":
-		return llm.Message{}, errors.New("it has no role; use user or assistant")
+		return llm.Message{}, errors.New("role is missing; use user or assistant")
 	case in.Role == "system":
-		return llm.Message{}, errors.New("the role system is not possible here; use agent.ephemeral_system_prompt or agent.system_message")
+		return llm.Message{}, errors.New("role system is not allowed; use agent.ephemeral_system_prompt or agent.system_message")
 	case in.Role != llm.User && in.Role != llm.Assistant:
-		return llm.Message{}, fmt.Errorf("the role %s is not known; use user or assistant", Quote(string(in.Role)))
+		return llm.Message{}, fmt.Errorf("unknown role %s; use user or assistant", Quote(string(in.Role)))
 	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
-		return llm.Message{}, errors.New("it has no content")
+		return llm.Message{}, errors.New("content is missing")
 	}
 	return llm.Message{Role: in.Role, Blocks: []llm.Block{{Type: llm.Text, Text: EscapeTags(*in.Content)}}}, nil
 }
 
-// located says in which line of raw an error of the JSON decoder is.
-func located(raw []byte, err error) error {
+// locateJSONError adds the line of raw to an error of the JSON decoder.
+func locateJSONError(raw []byte, err error) error {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case len(bytes.TrimSpace(raw)) == 0:
-		return errors.New("it is empty; write [] for no messages")
+		return errors.New("file is empty; write [] for no messages")
 	case errors.As(err, &wrong):
-		return fmt.Errorf("it holds a %s, not an array of {\"role\", \"content\"}", wrong.Value)
+		return fmt.Errorf("value is a %s, want an array of {\"role\", \"content\"}", wrong.Value)
 	case errors.As(err, &syntax):
 		line := 1 + bytes.Count(raw[:min(int(syntax.Offset), len(raw))], []byte("\n"))
 		return fmt.Errorf("line %d is not valid JSON: %s", line, strings.TrimPrefix(syntax.Error(), "json: "))

@@ -22,7 +22,7 @@ func prefillFile(t *testing.T, content string) string {
 	return path
 }
 
-func TestPrefillIsReadAsItIsWritten(t *testing.T) {
+func TestPrefillKeepsText(t *testing.T) {
 	for in, want := range map[string][]llm.Message{
 		"[]":               {},
 		"\xEF\xBB\xBF[]\n": {},
@@ -39,24 +39,24 @@ func TestPrefillIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestAPrefillThatCannotBeMeantIsRefused(t *testing.T) {
+func TestPrefillRejectsInvalidFile(t *testing.T) {
 	const u, a = `{"role":"user","content":"x"}`, `{"role":"assistant","content":"y"}`
 	for in, want := range map[string]string{
-		"":                                      "it is empty",
+		"":                                      "file is empty",
 		"{":                                     "line 1 is not valid JSON",
 		"[\n" + u + "\n" + a + "]":              "line 3 is not valid JSON",
 		"[]x":                                   "line 1 is not valid JSON",
-		`{"messages":[]}`:                       "it holds a object, not an array",
-		"[" + u + "]":                           "the last message is the user's",
-		"[" + a + "]":                           "message 1 is the assistant's, but must be the user's",
-		"[" + u + "," + a + "," + a + "]":       "message 3 is the assistant's",
-		`[{"role":"system","content":"x"}]`:     "message 1: the role system",
-		`[{"role":"tool","content":"x"}]`:       `message 1: the role "tool" is not known`,
-		`[{"content":"x"}]`:                     "it has no role",
-		`[{"role":"user"}]`:                     "it has no content",
-		`[{"role":"user","content":" "}]`:       "it has no content",
+		`{"messages":[]}`:                       "value is a object, want an array",
+		"[" + u + "]":                           "last message has role user",
+		"[" + a + "]":                           "message 1 has role assistant, want user",
+		"[" + u + "," + a + "," + a + "]":       "message 3 has role assistant, want user",
+		`[{"role":"system","content":"x"}]`:     "message 1: role system",
+		`[{"role":"tool","content":"x"}]`:       `message 1: unknown role "tool"`,
+		`[{"content":"x"}]`:                     "role is missing",
+		`[{"role":"user"}]`:                     "content is missing",
+		`[{"role":"user","content":" "}]`:       "content is missing",
 		`[{"role":"user","content":[1]}]`:       "content must be a string, not a array",
-		`["hello"]`:                             "it is a string, not an object",
+		`["hello"]`:                             "value is a string, want an object",
 		`[{"role":"user","content":"x","n":1}]`: `unknown field "n"`,
 		"[\"\xff\"]":                            "not UTF-8",
 		"[" + strings.Repeat(u+","+a+",", 50) + u + "]": "101 messages",
@@ -70,7 +70,7 @@ func TestAPrefillThatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPrefillThatIsNoFileIsRefusedAtOnce(t *testing.T) {
+func TestPrefillRejectsIrregularFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Prefix is the frozen beginning of a session's every request: the cached
-// prompt and the tools array. It cannot be changed; it can be stored as JSON
-// and comes back with the same bytes. The zero Prefix is empty.
+// A Prefix is the frozen beginning of every request of a session: the cached
+// prompt and the tools array. It is immutable, and its JSON form restores the
+// same bytes. The zero Prefix is empty.
 type Prefix struct {
 	layers []Layer
 	system string
@@ -59,35 +59,36 @@ func (p Prefix) Tools() []llm.Tool {
 }
 
 // Hash returns a digest of the cached prompt and the tools: two prefixes have
-// the same one if and only if they send the same bytes. The zero Prefix has "".
+// the same hash if and only if they send the same bytes. The zero Prefix has
+// "".
 func (p Prefix) Hash() string { return p.hash }
 
 // Layers returns a copy of the layers, in order. Joined by blank lines they are
 // the cached prompt.
 func (p Prefix) Layers() []Layer { return slices.Clone(p.layers) }
 
-// order is where each layer stands.
-func order(name string) int {
+// layerIndex returns the position of a layer, -1 for an unknown name.
+func layerIndex(name string) int {
 	return slices.Index([]string{
 		LayerIdentity, LayerGuidance, LayerHoncho, LayerSystemMessage, LayerMemory, LayerUserProfile, LayerExternalMemory,
 		LayerSkills, LayerContextFiles, LayerSession, LayerPlatform, LayerNote,
 	}, name)
 }
 
-// With returns the prefix with the named layer set to text, at its place; the
-// layer goes if text is empty. All other layers and the tools keep their bytes.
-// Doing it again changes nothing: the Hash tells whether anything was changed.
-// It is for the note of a session's first compression and for memory that is
-// read again with it; both are declared breaks. A name that is not one of this
-// package's changes nothing.
+// With returns the prefix with the named layer set to text, at its position; an
+// empty text removes the layer. All other layers and the tools keep their
+// bytes. The operation is idempotent: compare Hash to detect a change. It
+// serves the note of a session's first compaction and the memories that are
+// reloaded with it; both are declared prefix breaks. An unknown name changes
+// nothing.
 func (p Prefix) With(name, text string) Prefix {
-	at := order(name)
+	at := layerIndex(name)
 	if at < 0 {
 		return p
 	}
 	layers := slices.DeleteFunc(slices.Clone(p.layers), func(l Layer) bool { return l.Name == name })
-	if text = foreign(text); text != "" {
-		i := slices.IndexFunc(layers, func(l Layer) bool { return order(l.Name) > at })
+	if text = sanitizeUntrusted(text); text != "" {
+		i := slices.IndexFunc(layers, func(l Layer) bool { return layerIndex(l.Name) > at })
 		if i < 0 {
 			i = len(layers)
 		}
@@ -96,13 +97,13 @@ func (p Prefix) With(name, text string) Prefix {
 	return freeze(layers, p.tools)
 }
 
-// version is that of the stored form. Whoever changes the form, or how layers
-// become bytes, counts it up and keeps reading the old ones.
-const version = 1
+// storedVersion is the version of the stored form. A change of the form, or of
+// how layers become bytes, must increase it and keep reading the old forms.
+const storedVersion = 1
 
-// stored keeps schemas as strings: JSON inside JSON would be compacted and
-// escaped by whoever encodes it again, and bytes would change.
-type stored struct {
+// storedPrefix keeps schemas as strings: nested JSON would be compacted and
+// escaped by any encoder that writes it again, which would change its bytes.
+type storedPrefix struct {
 	Version int          `json:"v"`
 	Hash    string       `json:"hash"`
 	Layers  []Layer      `json:"layers"`
@@ -115,28 +116,28 @@ type storedTool struct {
 	Schema      string `json:"schema"`
 }
 
-// MarshalJSON returns the form in which the prefix is kept with its session.
+// MarshalJSON returns the form in which the prefix is stored with its session.
 func (p Prefix) MarshalJSON() ([]byte, error) {
-	s := stored{Version: version, Hash: p.hash, Layers: p.layers, Tools: make([]storedTool, len(p.tools))}
+	s := storedPrefix{Version: storedVersion, Hash: p.hash, Layers: p.layers, Tools: make([]storedTool, len(p.tools))}
 	for i, t := range p.tools {
 		s.Tools[i] = storedTool{t.Name, t.Description, string(t.Schema)}
 	}
 	return json.Marshal(s)
 }
 
-// ErrStored says that stored bytes are not a prefix that can be replayed: they
-// are of an unknown version, or damaged.
-var ErrStored = errors.New("prompt: the stored prompt cannot be replayed")
+// ErrStored means that stored bytes are not a usable prefix: they have an
+// unknown version or are corrupt.
+var ErrStored = errors.New("prompt: stored prompt cannot be replayed")
 
-// UnmarshalJSON reads what MarshalJSON wrote. A form of another version, or one
-// whose bytes do not give the hash that it names, is refused with ErrStored.
+// UnmarshalJSON reads the form that MarshalJSON writes. A form with another
+// version, or with a wrong hash, gives ErrStored.
 func (p *Prefix) UnmarshalJSON(b []byte) error {
-	var s stored
+	var s storedPrefix
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("%w: %w", ErrStored, err)
 	}
-	if s.Version != version {
-		return fmt.Errorf("%w: version %d is unknown", ErrStored, s.Version)
+	if s.Version != storedVersion {
+		return fmt.Errorf("%w: unknown version %d", ErrStored, s.Version)
 	}
 	if s.Hash == "" && len(s.Layers) == 0 && len(s.Tools) == 0 {
 		*p = Prefix{}
@@ -148,7 +149,7 @@ func (p *Prefix) UnmarshalJSON(b []byte) error {
 	}
 	q := freeze(s.Layers, tools)
 	if q.hash != s.Hash {
-		return fmt.Errorf("%w: its bytes do not give its hash", ErrStored)
+		return fmt.Errorf("%w: hash mismatch", ErrStored)
 	}
 	*p = q
 	return nil

@@ -1,8 +1,10 @@
-// Package prompt builds what a session's model is told before anybody speaks:
-// the Prefix, which is frozen for the life of a session, and what belongs to a
-// single turn and is never stored: the Moment, and the Overlay made of it. It
-// also keeps the tags of overlays ours: Neutralise on the way in, Scrubber on
-// the way out.
+// Package prompt builds the Prefix, which is the frozen beginning of every
+// request of a session, and the Overlay, which is text of a single call that is
+// never stored. It also protects the tags of overlays: EscapeTags escapes them
+// in input, and a Scrubber removes them from the model's output.
+//
+// A Prefix and an Overlay are immutable. Inputs come from the caller: this
+// package reads no files except prefill files.
 package prompt
 
 import (
@@ -15,59 +17,62 @@ import (
 )
 
 //go:embed identity.md gateway.md guidance/*.md platform/*.md
-var texts embed.FS
+var embeddedTexts embed.FS
 
-// DefaultName is who the built-in identity says the agent is when Inputs names
-// nobody.
+// DefaultName is the name of the agent in the built-in identity if Inputs.Name
+// is empty.
 const DefaultName = "Hermes"
 
-// Inputs is all that a Prefix is made of. Equal inputs give equal bytes.
+// Inputs holds everything that a Prefix is built from. Equal inputs give equal
+// bytes.
 type Inputs struct {
-	// Name of the agent in the built-in identity; "" is DefaultName.
+	// Name is the name of the agent in the built-in identity; "" is
+	// DefaultName.
 	Name string
-	// Soul is the identity that takes the place of the built-in one; "" for none.
+	// Soul replaces the built-in identity; "" for none.
 	Soul string
-	// Guidance is what the model is told about tools beside the texts of this
-	// package, which follow from Tools.
+	// Guidance holds instructions about tools, in addition to the texts of this
+	// package, which depend on Tools.
 	Guidance []string
-	// Enforce says which models are told to act through their tools.
+	// Enforce selects the models that are instructed to act through their
+	// tools.
 	Enforce Enforcement
 	// Honcho is the static text of that memory provider.
 	Honcho string
 	// SystemMessage is the operator's or the API client's own text.
 	SystemMessage string
 	// Memory and UserProfile are the frozen snapshots of the memory stores, ""
-	// where the session's people may not see them. A Shared session, in which
-	// several people speak, gets no UserProfile in any case.
+	// if the participants of the session may not see them. A Shared session, in
+	// which several people write, never gets UserProfile.
 	Memory, UserProfile string
 	Shared              bool
 	// ExternalMemory is the static text of another memory provider.
 	ExternalMemory string
-	// Skills is the index of skills. It is left out if no tool for them is offered.
+	// Skills is the index of skills. It is omitted if no skill tool is offered.
 	Skills string
 	// ContextFiles is the project's own text, with its heading.
 	ContextFiles string
-	// Started is when the conversation began, in the zone that is shown. Only
-	// the date enters the prompt.
+	// Started is the start of the conversation, in the time zone to show. Only
+	// the date is part of the prompt.
 	Started time.Time
-	// Session, Model and Provider are named in the prompt where they are set.
+	// Session, Model and Provider are part of the prompt unless empty.
 	Session, Model, Provider string
-	// Platform decides the hint about what the surface can show; an unknown one
-	// has none.
+	// Platform selects the hint about what the platform can display; an unknown
+	// one has none.
 	Platform string
-	// Tools is the array of tools, in the order in which it is to be frozen.
+	// Tools is the tools array, in the order in which it is frozen.
 	Tools []llm.Tool
 }
 
-// Sources reports which files may enter a session's prompt. A sub-agent, or a
-// job without a folder to work in, skips context files, and with them SOUL.md:
-// it has the built-in identity. keepSoul lets a job have SOUL.md nevertheless;
-// for sub-agents it is false.
+// Sources reports which files may become part of a session's prompt. A
+// sub-agent, or a job without a working directory, skips context files
+// including SOUL.md and has the built-in identity. With keepSoul a job uses
+// SOUL.md nevertheless; it is false for sub-agents.
 func Sources(skipContextFiles, keepSoul bool) (soul, contextFiles bool) {
 	return !skipContextFiles || keepSoul, !skipContextFiles
 }
 
-// The names of layers, in the order in which they stand.
+// The names of the layers, in prompt order.
 const (
 	LayerIdentity       = "identity"
 	LayerGuidance       = "guidance"
@@ -80,7 +85,7 @@ const (
 	LayerContextFiles   = "context files"
 	LayerSession        = "session"
 	LayerPlatform       = "platform"
-	LayerNote           = "note" // what a compression adds, once
+	LayerNote           = "note" // added once, by the first compaction
 )
 
 // A Layer is one part of a cached prompt.
@@ -89,28 +94,28 @@ type Layer struct {
 	Text string `json:"text"`
 }
 
-// Build makes the prefix of a session. Each layer is trimmed, empty ones
-// vanish, and one blank line stands between two of them. Tags of overlays in
-// what was handed in are neutralised.
+// Build returns the prefix of a session. Each layer is trimmed, empty layers
+// are omitted, and layers are separated by one blank line. Overlay tags in the
+// inputs are escaped.
 func Build(in Inputs) Prefix {
 	if in.Shared {
 		in.UserProfile = ""
 	}
-	if !offers(in.Tools, "skills_list", "skill_view", "skill_manage") {
+	if !offersAny(in.Tools, "skills_list", "skill_view", "skill_manage") {
 		in.Skills = ""
 	}
 	candidates := []Layer{
-		{LayerIdentity, foreign(identity(in))},
-		{LayerGuidance, guidance(in)},
-		{LayerHoncho, foreign(in.Honcho)},
-		{LayerSystemMessage, foreign(in.SystemMessage)},
-		{LayerMemory, foreign(in.Memory)},
-		{LayerUserProfile, foreign(in.UserProfile)},
-		{LayerExternalMemory, foreign(in.ExternalMemory)},
-		{LayerSkills, foreign(in.Skills)},
-		{LayerContextFiles, foreign(in.ContextFiles)},
-		{LayerSession, sessionLines(in)},
-		{LayerPlatform, clean(text("platform/" + in.Platform + ".md"))},
+		{LayerIdentity, sanitizeUntrusted(renderIdentity(in))},
+		{LayerGuidance, renderGuidance(in)},
+		{LayerHoncho, sanitizeUntrusted(in.Honcho)},
+		{LayerSystemMessage, sanitizeUntrusted(in.SystemMessage)},
+		{LayerMemory, sanitizeUntrusted(in.Memory)},
+		{LayerUserProfile, sanitizeUntrusted(in.UserProfile)},
+		{LayerExternalMemory, sanitizeUntrusted(in.ExternalMemory)},
+		{LayerSkills, sanitizeUntrusted(in.Skills)},
+		{LayerContextFiles, sanitizeUntrusted(in.ContextFiles)},
+		{LayerSession, renderSession(in)},
+		{LayerPlatform, clean(loadText("platform/" + in.Platform + ".md"))},
 	}
 	layers := slices.DeleteFunc(candidates, func(l Layer) bool { return l.Text == "" })
 	tools := make([]llm.Tool, len(in.Tools))
@@ -124,7 +129,7 @@ func Build(in Inputs) Prefix {
 	return freeze(layers, tools)
 }
 
-func identity(in Inputs) string {
+func renderIdentity(in Inputs) string {
 	if strings.TrimSpace(in.Soul) != "" {
 		return in.Soul
 	}
@@ -132,12 +137,12 @@ func identity(in Inputs) string {
 	if name == "" {
 		name = DefaultName
 	}
-	return strings.ReplaceAll(text("identity.md"), "{{name}}", name)
+	return strings.ReplaceAll(loadText("identity.md"), "{{name}}", name)
 }
 
-// text returns an embedded text, "" if there is none of that name.
-func text(name string) string {
-	b, err := texts.ReadFile(name)
+// loadText returns an embedded text, "" if there is none of that name.
+func loadText(name string) string {
+	b, err := embeddedTexts.ReadFile(name)
 	if err != nil {
 		return ""
 	}
@@ -146,12 +151,15 @@ func text(name string) string {
 
 func clean(s string) string { return strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD")) }
 
-// foreign returns text that was handed in as it may stand in a prompt, beside
-// any other text.
-func foreign(s string) string { return seal(clean(EscapeTags(s)), gatewayTag|memoryTag) }
+// sanitizeUntrusted returns s trimmed and with overlay tags escaped, so that it
+// can be joined with any other text.
+func sanitizeUntrusted(s string) string {
+	return escapeTrailingBracket(clean(EscapeTags(s)), gatewayTag|memoryTag)
+}
 
-// join trims parts, leaves empty ones out and puts a blank line between two.
-func join(parts []string) string {
+// joinParts trims parts, omits empty ones and separates the others by one blank
+// line.
+func joinParts(parts []string) string {
 	var kept []string
 	for _, s := range parts {
 		if s = clean(s); s != "" {
@@ -161,7 +169,7 @@ func join(parts []string) string {
 	return strings.Join(kept, "\n\n")
 }
 
-func sessionLines(in Inputs) string {
+func renderSession(in Inputs) string {
 	var lines []string
 	if !in.Started.IsZero() {
 		zone := in.Started.Location().String()
@@ -173,7 +181,7 @@ func sessionLines(in Inputs) string {
 	for _, f := range []struct{ name, value string }{
 		{"Session", in.Session}, {"Model", in.Model}, {"Provider", in.Provider},
 	} {
-		if v := foreign(strings.Join(strings.Fields(f.value), " ")); v != "" {
+		if v := sanitizeUntrusted(strings.Join(strings.Fields(f.value), " ")); v != "" {
 			lines = append(lines, f.name+": "+v)
 		}
 	}

@@ -5,91 +5,90 @@ import (
 	"unicode/utf8"
 )
 
-// A Scrubber removes what belongs to overlays from a model's output, so that an
-// echo of the gateway's text is not shown: a block with all that is in it (to
-// the end of the text, if it is never closed), and closing tags that close
-// nothing. A tag right after a backtick is a mention, and passes.
+// A Scrubber removes overlay blocks from a model's output, so that an echo of
+// the gateway's text is not shown: a block with its content (to the end of the
+// text if it is not closed), and closing tags without a block. A tag directly
+// after a backtick is a mention and is kept.
 //
-// Output may be written in any pieces: what comes out depends on the whole
-// only. The zero Scrubber is ready. It is not safe for use by several
-// goroutines.
+// The output may be written in pieces of any size; the result depends only on
+// the concatenation. The zero Scrubber is ready to use. It is not safe for
+// concurrent use.
 type Scrubber struct {
-	held    string  // not decided yet; begins with a bracket if it is not empty and no block is open
-	open    tagKind // of the block that is being left out; 0: none
-	mention bool    // the last byte that passed is a backtick
+	pending       string  // input not decided yet; begins with a bracket if not empty and no block is open
+	openKind      tagKind // kind of the block that is being removed; 0 for none
+	afterBacktick bool    // the last emitted byte is a backtick
 }
 
-// Write takes the next piece and returns what of the output can be shown by
-// now.
-func (s *Scrubber) Write(piece string) string { return s.run(s.held+piece, false) }
+// Write adds the next piece and returns the output that can be shown now.
+func (s *Scrubber) Write(piece string) string { return s.process(s.pending+piece, false) }
 
-// Flush returns what was still held back. The scrubber then begins anew.
+// Flush returns the pending output and resets the scrubber.
 func (s *Scrubber) Flush() string {
-	out := s.run(s.held, true)
+	out := s.process(s.pending, true)
 	*s = Scrubber{}
 	return out
 }
 
-// Scrub returns the whole output of a model as it may be shown.
+// Scrub returns the complete output of a model without overlay blocks.
 func Scrub(text string) string {
 	var s Scrubber
 	return s.Write(text) + s.Flush()
 }
 
-func (s *Scrubber) run(rest string, end bool) string {
+func (s *Scrubber) process(rest string, end bool) string {
 	var out strings.Builder
-	s.held = ""
+	s.pending = ""
 	for rest != "" {
-		at, size := bracket(rest)
+		at, size := findBracket(rest)
 		if at < 0 {
 			keep := 0
 			if !end {
 				keep = partialRune(rest)
 			}
-			s.pass(&out, rest[:len(rest)-keep])
-			s.held = rest[len(rest)-keep:]
+			s.emit(&out, rest[:len(rest)-keep])
+			s.pending = rest[len(rest)-keep:]
 			break
 		}
-		s.pass(&out, rest[:at])
+		s.emit(&out, rest[:at])
 		rest = rest[at:]
 		t, v := parseTag(rest, false, end)
-		if v == more {
-			s.held = rest
+		if v == needMore {
+			s.pending = rest
 			break
 		}
-		if v == yes && (s.open != 0 || !s.mention) {
-			s.take(t)
+		if v == isTag && (s.openKind != 0 || !s.afterBacktick) {
+			s.removeTag(t)
 			rest = rest[t.size:]
 			continue
 		}
-		s.pass(&out, rest[:size])
+		s.emit(&out, rest[:size])
 		rest = rest[size:]
 	}
 	return out.String()
 }
 
-// pass lets text through, unless a block is open.
-func (s *Scrubber) pass(out *strings.Builder, text string) {
-	if s.open != 0 || text == "" {
+// emit writes text to out, unless a block is open.
+func (s *Scrubber) emit(out *strings.Builder, text string) {
+	if s.openKind != 0 || text == "" {
 		return
 	}
 	out.WriteString(text)
-	s.mention = strings.HasSuffix(text, "`")
+	s.afterBacktick = strings.HasSuffix(text, "`")
 }
 
-// take leaves a tag out, and opens or closes a block by it.
-func (s *Scrubber) take(t tag) {
+// removeTag drops a tag and opens or closes a block by it.
+func (s *Scrubber) removeTag(t tag) {
 	switch {
-	case s.open == 0 && !t.closing:
-		s.open = t.kind
-	case s.open == t.kind && t.closing:
-		s.open = 0
-		s.mention = false
+	case s.openKind == 0 && !t.closing:
+		s.openKind = t.kind
+	case s.openKind == t.kind && t.closing:
+		s.openKind = 0
+		s.afterBacktick = false
 	}
 }
 
-// partialRune returns how many bytes at the end of s begin a character that is
-// not complete.
+// partialRune returns the number of bytes of an incomplete character at the end
+// of s.
 func partialRune(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		b := s[len(s)-n]

@@ -7,9 +7,8 @@ import (
 )
 
 // Show renders the layers of a cached prompt for a person: a table of their
-// sizes, and behind it, if texts is true, what they say. Tokens are estimated
-// at four characters each. The texts are as they are stored: who prints them on
-// a terminal cleans them.
+// sizes, followed by their texts if texts is true. Tokens are estimated at four
+// characters each. The texts are not sanitized for a terminal.
 func Show(layers []Layer, texts bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-16s %10s %10s %9s\n", "layer", "characters", "bytes", "~tokens")

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A tagKind is a set of tags that are ours.
+// A tagKind is a set of overlay tags.
 type tagKind int
 
 const (
@@ -14,40 +14,41 @@ const (
 	memoryTag
 )
 
-// tagLimit is the most bytes of a tag, attributes included; spacing that is
-// allowed does not count. What is longer is not taken for one.
-const tagLimit = 256
+// maxTagBytes is the maximum length of a tag, including attributes but without
+// allowed spacing. A longer text is not a tag.
+const maxTagBytes = 256
 
-// A tag is a tag of ours at the beginning of some text.
+// A tag is an overlay tag at the beginning of a text.
 type tag struct {
 	kind    tagKind
 	closing bool
-	size    int // bytes, its bracket included
+	size    int // bytes, including the bracket
 }
 
-type verdict int
+type tagMatch int
 
 const (
-	no   verdict = iota
-	yes          // a tag stands here
-	more         // that depends on what follows
+	noTag    tagMatch = iota
+	isTag             // there is a tag
+	needMore          // it depends on the text that follows
 )
 
-// parseTag looks for a tag of ours at the beginning of s, which begins with a
-// bracket. It takes any case and width, spacing if spaced is true, and a missing
-// end, but not names that only begin the same, such as <memory-context-menu> or
-// <MemoryContext>. At the end of the text (end is true) it never answers more.
-func parseTag(s string, spaced, end bool) (tag, verdict) {
-	undecided := more
+// parseTag parses an overlay tag at the beginning of s, which begins with a
+// bracket. It accepts any case and width, spacing if spaced is true, and a
+// missing end, but not names with the same beginning, such as
+// <memory-context-menu> or <MemoryContext>. With end, which means that no more
+// text follows, it never returns needMore.
+func parseTag(s string, spaced, end bool) (tag, tagMatch) {
+	undecided := needMore
 	if end {
-		undecided = no
+		undecided = noTag
 	}
 	_, i := utf8.DecodeRuneInString(s)
 	t := tag{}
 	word, separated, spacing := "", false, 0
 	for {
-		if i-spacing >= tagLimit {
-			return tag{}, no
+		if i-spacing >= maxTagBytes {
+			return tag{}, noTag
 		}
 		if !utf8.FullRuneInString(s[i:]) && !end {
 			return tag{}, undecided
@@ -56,28 +57,28 @@ func parseTag(s string, spaced, end bool) (tag, verdict) {
 			return tag{}, undecided
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		r = narrow(r)
-		if spaced && ignorable(r) {
+		r = foldWidth(r)
+		if spaced && isIgnorable(r) {
 			spacing += n
 		}
 		switch {
 		case unicode.IsSpace(r) && !spaced:
-			return tag{}, no
+			return tag{}, noTag
 		case r == '/' && word == "":
 			t.closing = true
-		case word != "" && (dash(r) || r == '_' || unicode.IsSpace(r)) && (word == "gateway" || word == "memory"):
+		case word != "" && (isDash(r) || r == '_' || unicode.IsSpace(r)) && (word == "gateway" || word == "memory"):
 			separated = true
-		case ignorable(r):
+		case isIgnorable(r):
 		case unicode.IsLetter(r):
 			if (word == "gateway" || word == "memory") && !separated {
-				return tag{}, no
+				return tag{}, noTag
 			}
 			word += string(unicode.ToLower(r))
 			if !strings.HasPrefix("gatewaycontext", word) && !strings.HasPrefix("memorycontext", word) {
-				return tag{}, no
+				return tag{}, noTag
 			}
 		default:
-			return tag{}, no
+			return tag{}, noTag
 		}
 		i += n
 		if word == "gatewaycontext" || word == "memorycontext" {
@@ -88,45 +89,46 @@ func parseTag(s string, spaced, end bool) (tag, verdict) {
 	if word == "memorycontext" {
 		t.kind = memoryTag
 	}
-	return tagEnd(s, i, end, t)
+	return findTagEnd(s, i, end, t)
 }
 
-// tagEnd finds where a tag ends whose name ends before s[i].
-func tagEnd(s string, i int, end bool, t tag) (tag, verdict) {
+// findTagEnd finds the end of a tag whose name ends before s[i].
+func findTagEnd(s string, i int, end bool, t tag) (tag, tagMatch) {
 	t.size = i
 	if i == len(s) || !utf8.FullRuneInString(s[i:]) {
 		if end {
-			return t, yes
+			return t, isTag
 		}
-		return tag{}, more
+		return tag{}, needMore
 	}
 	r, _ := utf8.DecodeRuneInString(s[i:])
-	r = narrow(r)
-	if unicode.IsLetter(r) || unicode.IsDigit(r) || dash(r) || r == '_' || r == '.' || r == ':' {
-		return tag{}, no
+	r = foldWidth(r)
+	if unicode.IsLetter(r) || unicode.IsDigit(r) || isDash(r) || r == '_' || r == '.' || r == ':' {
+		return tag{}, noTag
 	}
-	for j := i; j < len(s) && j < tagLimit; {
+	for j := i; j < len(s) && j < maxTagBytes; {
 		if !utf8.FullRuneInString(s[j:]) && !end {
-			return tag{}, more
+			return tag{}, needMore
 		}
 		r, n := utf8.DecodeRuneInString(s[j:])
 		j += n
-		switch narrow(r) {
+		switch foldWidth(r) {
 		case '>':
 			t.size = j
-			return t, yes
+			return t, isTag
 		case '<', '\n':
-			return t, yes
+			return t, isTag
 		}
 	}
-	if !end && len(s) < tagLimit {
-		return tag{}, more
+	if !end && len(s) < maxTagBytes {
+		return tag{}, needMore
 	}
-	return t, yes
+	return t, isTag
 }
 
-// narrow maps full-width forms to the ASCII that they look like.
-func narrow(r rune) rune {
+// foldWidth maps full-width and small forms to the ASCII characters they
+// resemble.
+func foldWidth(r rune) rune {
 	switch {
 	case r >= 0xFF01 && r <= 0xFF5E:
 		return r - 0xFEE0
@@ -138,30 +140,30 @@ func narrow(r rune) rune {
 	return r
 }
 
-func dash(r rune) bool { return unicode.Is(unicode.Pd, r) || r == '\u2212' }
+func isDash(r rune) bool { return unicode.Is(unicode.Pd, r) || r == '\u2212' }
 
-// ignorable reports whether r may stand inside a tag without being seen.
-func ignorable(r rune) bool {
+// isIgnorable reports whether r may be in a tag without being visible.
+func isIgnorable(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Mn)
 }
 
-// brackets are what a tag may begin with.
+// brackets holds the characters that may begin a tag.
 const brackets = "<\uFF1C\uFE64"
 
-// wide is the first byte of the brackets that are not ASCII.
-const wide = 0xEF
+// wideLead is the first byte of the brackets that are not ASCII.
+const wideLead = 0xEF
 
-// bracket returns the index of the first bracket in s that may begin a tag, and
-// its size; -1 if there is none.
-func bracket(s string) (at, size int) {
-	for base := 0; base < len(s); base += stretch {
-		part := s[base:min(len(s), base+stretch)]
+// findBracket returns the index of the first bracket in s that may begin a tag,
+// and its size; -1 if there is none.
+func findBracket(s string) (at, size int) {
+	for base := 0; base < len(s); base += scanChunk {
+		part := s[base:min(len(s), base+scanChunk)]
 		ascii := strings.IndexByte(part, brackets[0])
 		if ascii >= 0 {
 			part = part[:ascii]
 		}
 		for i := 0; i < len(part); i++ {
-			n := strings.IndexByte(part[i:], wide)
+			n := strings.IndexByte(part[i:], wideLead)
 			if n < 0 {
 				break
 			}
@@ -177,15 +179,17 @@ func bracket(s string) (at, size int) {
 	return -1, 0
 }
 
-// stretch is how many bytes are looked at for one kind of bracket before the
-// other: a text full of one of them must not be read to its end for each.
-const stretch = 512
+// scanChunk is the number of bytes that are searched for one kind of bracket
+// before the other: a text with many brackets of one kind must not be read to
+// its end for each of them.
+const scanChunk = 512
 
-// lastBracket returns the index of the last of brackets, -1 if there is none.
-func lastBracket(s string) int {
+// findLastBracket returns the index of the last bracket in s, -1 if there is
+// none.
+func findLastBracket(s string) int {
 	at := strings.LastIndexByte(s, brackets[0])
 	for end := len(s); ; {
-		end = strings.LastIndexByte(s[at+1:end], wide) + at + 1
+		end = strings.LastIndexByte(s[at+1:end], wideLead) + at + 1
 		if end <= at {
 			return at
 		}
@@ -195,21 +199,21 @@ func lastBracket(s string) int {
 	}
 }
 
-// EscapeTags returns text from users, files, tools or providers with the tags
-// of overlays made harmless: their bracket becomes "&lt;". Everything else stays
-// as it is. Doing it again changes nothing.
-func EscapeTags(text string) string { return neutralise(text, gatewayTag|memoryTag) }
+// EscapeTags returns text from users, files, tools or providers with overlay
+// tags escaped: their bracket becomes "&lt;". Everything else is unchanged. It
+// is idempotent.
+func EscapeTags(text string) string { return escapeKinds(text, gatewayTag|memoryTag) }
 
-func neutralise(text string, kinds tagKind) string {
+func escapeKinds(text string, kinds tagKind) string {
 	var b strings.Builder
 	rest := text
 	for {
-		at, size := bracket(rest)
+		at, size := findBracket(rest)
 		if at < 0 {
 			break
 		}
 		t, v := parseTag(rest[at:], true, true)
-		if v == yes && t.kind&kinds != 0 {
+		if v == isTag && t.kind&kinds != 0 {
 			b.WriteString(rest[:at])
 			b.WriteString("&lt;")
 		} else {
@@ -224,22 +228,22 @@ func neutralise(text string, kinds tagKind) string {
 	return b.String()
 }
 
-// seal returns text, which is neutralised already, so that no tag of ours comes
-// to be where other text follows it: a bracket at which one may have begun
-// becomes "&lt;" too.
-func seal(text string, kinds tagKind) string {
-	// Only the last bracket counts: none can stand inside a tag.
-	i := lastBracket(text)
-	if i < 0 || !begun(text[i:], kinds) {
+// escapeTrailingBracket returns text, in which tags are escaped already, so
+// that appending other text cannot complete an overlay tag: a bracket that may
+// begin one becomes "&lt;" as well.
+func escapeTrailingBracket(text string, kinds tagKind) string {
+	// Only the last bracket matters: a tag cannot contain another one.
+	i := findLastBracket(text)
+	if i < 0 || !mayBeginTag(text[i:], kinds) {
 		return text
 	}
 	_, size := utf8.DecodeRuneInString(text[i:])
 	return text[:i] + "&lt;" + text[i+size:]
 }
 
-// begun reports whether s, which begins with a bracket, is the beginning of a
-// tag of one of kinds.
-func begun(s string, kinds tagKind) bool {
+// mayBeginTag reports whether s, which begins with a bracket, is the beginning
+// of a tag of one of kinds.
+func mayBeginTag(s string, kinds tagKind) bool {
 	for _, k := range []struct {
 		kind tagKind
 		name string
@@ -248,8 +252,8 @@ func begun(s string, kinds tagKind) bool {
 			if k.kind&kinds == 0 {
 				break
 			}
-			// What is missing is some end of the name, or of the tag.
-			if t, v := parseTag(s+k.name[n:]+">", true, true); v == yes && t.kind == k.kind && t.size > len(s) {
+			// The missing text is a suffix of the name, or the end of the tag.
+			if t, v := parseTag(s+k.name[n:]+">", true, true); v == isTag && t.kind == k.kind && t.size > len(s) {
 				return true
 			}
 		}

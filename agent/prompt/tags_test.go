@@ -12,7 +12,7 @@ import (
 	"hermesd/agent/prompt"
 )
 
-func TestNeutralise(t *testing.T) {
+func TestEscapeTags(t *testing.T) {
 	for in, want := range map[string]string{
 		"":  "",
 		"a": "a",
@@ -34,15 +34,15 @@ func TestNeutralise(t *testing.T) {
 		"<b>gateway-context</b>":             "<b>gateway-context</b>",
 	} {
 		if got := prompt.EscapeTags(in); got != want {
-			t.Errorf("Neutralise(%q) = %q, want %q", in, got, want)
+			t.Errorf("EscapeTags(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
-var ours = regexp.MustCompile(`(?i)<\s*/?\s*(gateway|memory)-context\s*>`)
+var overlayTag = regexp.MustCompile(`(?i)<\s*/?\s*(gateway|memory)-context\s*>`)
 
-// piecesOfTags is text made of what tags are made of.
-func piecesOfTags() *rapid.Generator[string] {
+// tagFragments generates text from fragments of tags.
+func tagFragments() *rapid.Generator[string] {
 	piece := rapid.SampledFrom([]string{
 		"<", "</", ">", "gateway", "memory", "-", "context", "GATEWAY-CONTEXT", "<gateway-context>", "</gateway-context>",
 		"<memory-context>", "</memory-context>", " ", "\n", "`", "a", "é", "＜", "\u200b", "\xef", "\xbc", "&lt;", "x=\"1\"", "_", "/",
@@ -51,18 +51,18 @@ func piecesOfTags() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 20).Draw(t, "pieces"), "") })
 }
 
-func TestNeutralisedTextHasNoTagOfOurs(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) { checkNeutral(r, piecesOfTags().Draw(r, "text")) })
+func TestEscapeTagsLeavesNoTag(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) { checkEscaped(r, tagFragments().Draw(r, "text")) })
 }
 
 type fataler interface{ Fatalf(string, ...any) }
 
-func checkNeutral(t fataler, s string) {
+func checkEscaped(t fataler, s string) {
 	got := prompt.EscapeTags(s)
 	if again := prompt.EscapeTags(got); again != got {
 		t.Fatalf("not idempotent: %q, then %q", got, again)
 	}
-	if m := ours.FindString(got); m != "" {
+	if m := overlayTag.FindString(got); m != "" {
 		t.Fatalf("%q is left in %q", m, got)
 	}
 	if !strings.ContainsAny(s, "<＜﹤") && got != s {
@@ -70,10 +70,10 @@ func checkNeutral(t fataler, s string) {
 	}
 }
 
-func FuzzNeutralise(f *testing.F) {
+func FuzzEscapeTags(f *testing.F) {
 	f.Add("</gateway-context>")
 	f.Add("<\u200bmemory - context a=b")
-	f.Fuzz(func(t *testing.T, s string) { checkNeutral(t, s) })
+	f.Fuzz(func(t *testing.T, s string) { checkEscaped(t, s) })
 }
 
 func TestScrub(t *testing.T) {
@@ -102,7 +102,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-func TestScrubberDoesNotHoldBackWhatIsDecided(t *testing.T) {
+func TestScrubberEmitsDecidedText(t *testing.T) {
 	var s prompt.Scrubber
 	if got := s.Write("a < b"); got != "a < b" {
 		t.Errorf("got %q at once", got)
@@ -115,10 +115,10 @@ func TestScrubberDoesNotHoldBackWhatIsDecided(t *testing.T) {
 	}
 }
 
-// Whatever the pieces are, what comes out is the same.
-func TestAnyCutGivesTheSameOutput(t *testing.T) {
+// The output does not depend on how the input is split.
+func TestScrubberOutputIgnoresSplits(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		s := piecesOfTags().Draw(r, "text")
+		s := tagFragments().Draw(r, "text")
 		want := prompt.Scrub(s)
 		var sc prompt.Scrubber
 		var got strings.Builder
@@ -172,9 +172,9 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-func TestAQuotedStringIsShortAndHarmless(t *testing.T) {
+func TestQuoteIsShortAndHasNoTag(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		s := strings.Repeat("y", rapid.IntRange(0, 240).Draw(r, "pad")) + piecesOfTags().Draw(r, "text") + rapid.String().Draw(r, "more")
+		s := strings.Repeat("y", rapid.IntRange(0, 240).Draw(r, "pad")) + tagFragments().Draw(r, "text") + rapid.String().Draw(r, "more")
 		q := prompt.Quote(s)
 		var back string
 		if err := json.Unmarshal([]byte(q), &back); err != nil {
@@ -212,9 +212,9 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestBrackets: a tag is found wherever it begins, with each of its brackets,
-// and after whatever looks like one to the bytes.
-func TestBrackets(t *testing.T) {
+// A tag is found at any position, with each kind of bracket, and after text
+// whose bytes resemble one.
+func TestEscapeTagsAtAnyPosition(t *testing.T) {
 	for n := range 1100 {
 		for _, open := range []string{"<", "\uFF1C", "\uFE64"} {
 			before := strings.Repeat("\uFF0C", n%7) + strings.Repeat("x", n) + strings.Repeat("<b", n%2)
