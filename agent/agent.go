@@ -1,20 +1,24 @@
-// Package agent runs one turn: model, tools, model, until there is an answer.
-// It knows of no chats; who runs it persists what it records and shows what it
-// says.
+// Package agent runs one turn: it calls the model, runs the tools that the
+// model calls, and repeats until there is a final answer.
+//
+// The main type is Agent; its methods may be called from any goroutine, but one
+// run uses its transcript alone. The package knows nothing about chats: the
+// consumer of the events stores what a run records and shows what it emits.
 //
 // A turn is a list of steps, each recorded before anything depends on it:
 //
 //	answer ──► start(call) ──► result(call) … ──► steer ──► answer ──► … ──► answer (final)
 //	   │          only calls that may happen once
-//	   └─ the model's message, and ours if we asked it to go on
+//	   └─ the model's message, and the request to continue if there was one
 //
-// Whoever runs the turn again with the steps of a dead run continues after the
-// last one: answers are not paid for again, results are not made again, and a
-// call that may happen only once and had started is not run again.
+// A consumer that runs the turn again with the steps of a run that died
+// continues after the last one: answers are not paid for again, results are not
+// produced again, and a call that may happen only once and had started is not
+// run again.
 //
-// Whatever happens, the transcript is legal for every provider (llm.Legal)
-// when a run ends, except that tool calls of a run whose consumer stopped asking
-// for events may be open; Close mends that.
+// When a run ends, the transcript is legal for every provider
+// (llm.ValidateMessages), except that tool calls of a run whose consumer
+// stopped asking for events may be open; Close repairs that.
 package agent
 
 import (
@@ -29,40 +33,44 @@ import (
 	"hermesd/agent/tool"
 )
 
-// A Turn is what a run works on.
+// A Turn is the input of one run.
 type Turn struct {
 	Prefix  prompt.Prefix
 	Overlay prompt.PlacedOverlay
-	// Prefill stands between the cached prompt and the transcript, in each call.
+	// Prefill is sent between the cached prompt and the transcript, in each
+	// call.
 	Prefill []llm.Message
-	// Transcript is what was said before. The run appends to it, and nobody else
-	// may use it meanwhile.
+	// Transcript holds the earlier messages. The run appends to it; no other
+	// goroutine may use it meanwhile.
 	Transcript *llm.Transcript
 	Model      string
-	Effort     string // "" is the config's
+	Effort     string // reasoning effort; "" uses the config
 	CacheTTL   string
-	MaxTokens  int // of each answer; 0 is the provider's default
+	MaxTokens  int // per answer; 0 uses the provider's default
 	Session    string
-	// Input is what is new: it is joined into one message of the user and
-	// appended first. It may be empty if the transcript ends with the user.
+	// Input holds the new messages: they are joined into one user message,
+	// which is appended first. It may be empty if the transcript ends with a
+	// user message.
 	Input []llm.Message
-	// Steps were recorded by dead runs of the same turn, with the same Input and
-	// Transcript.
+	// Steps are those that runs of the same turn recorded before they died.
+	// They need the same Input and Transcript.
 	Steps []Step
-	// ContextWindow keeps the context within what the model can take; nil: nobody does.
+	// ContextWindow keeps the context within the model's context length; nil
+	// disables that.
 	ContextWindow *ContextWindow
-	// Provider, if not nil, answers in place of the agent's own.
+	// Provider, if not nil, is called instead of the agent's own.
 	Provider llm.Provider
-	// CheckTool, if not nil, is asked before each call of a tool. An error refuses it,
-	// in words for the model.
+	// CheckTool, if not nil, is called before each tool call. An error refuses
+	// the call; its text is shown to the model.
 	CheckTool func(tool string) error
-	// User are whom its tools can reach.
+	// User is the channel through which the tools reach the user.
 	User tool.UserChannel
-	// AfterTool, if not nil, is told of each call that succeeded. What it returns
-	// stands behind the result.
+	// AfterTool, if not nil, is called after each successful tool call. Its
+	// return value is appended to the result.
 	AfterTool func(tool string, input json.RawMessage) string
-	// Steer, if not nil, is asked after each batch of tool results for what
-	// people have said meanwhile. Its texts must be neutralised.
+	// Steer, if not nil, is called after each batch of tool results and returns
+	// what users have written meanwhile. Overlay tags in its texts must be
+	// escaped.
 	Steer func() []llm.Block
 }
 
@@ -72,19 +80,20 @@ type Agent struct {
 	provider llm.Provider
 	tools    tool.Set
 	onPanic  func(name string, value any, stack []byte)
-	running  sync.WaitGroup // tool calls, also those that were left behind
+	running  sync.WaitGroup // tool calls, including abandoned ones
 }
 
 // An Option changes how an Agent works.
 type Option func(*Agent)
 
-// OnPanic has f told of each tool that panicked, from any goroutine.
+// OnPanic sets a function that is called for each tool or context engine that
+// panicked, from any goroutine.
 func OnPanic(f func(tool string, value any, stack []byte)) Option {
 	return func(a *Agent) { a.onPanic = f }
 }
 
-// New returns an agent that calls provider and uses tools. A Config with zero
-// MaxTurns gets the default.
+// New returns an agent that calls provider and uses tools. If cfg.MaxTurns is
+// not positive, the default applies.
 func New(cfg Config, provider llm.Provider, tools tool.Set, options ...Option) *Agent {
 	if cfg.MaxTurns <= 0 {
 		cfg.MaxTurns = defaultMaxTurns
@@ -96,31 +105,31 @@ func New(cfg Config, provider llm.Provider, tools tool.Set, options ...Option) *
 	return a
 }
 
-// Wait returns when no tool call runs any more, those included that an
-// interrupted run left behind because they would not end. No run may begin
+// Wait returns when no tool call is running, including those that an
+// interrupted run abandoned because they did not end. No run may begin
 // meanwhile.
 func (a *Agent) Wait() { a.running.Wait() }
 
-// Run runs a turn and yields what happens. A run that comes to an answer ends
+// Run runs a turn and yields its events. A run that produces an answer ends
 // with Final; any other ends with an error:
 //
 //   - one that wraps the cause of ctx, after which the transcript is legal and
 //     every tool call in it has a result;
-//   - an *llm.Error, as the provider gave it;
+//   - an *llm.Error, as the provider returned it;
 //   - *RefusedError, ErrEmpty, ErrBudget, ErrInvalidCalls, ErrSteps, ErrNothing.
 //
-// A consumer that stops asking ends the run at once; it must not use the
-// transcript before it has called Close or truncated it.
+// A consumer that stops asking for events ends the run at once; it must not use
+// the transcript before it has called Close or truncated it.
 func (a *Agent) Run(ctx context.Context, t Turn) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r := newRun(a, t, yield)
-		if err := r.turn(ctx); err != nil && !r.stopped {
+		if err := r.execute(ctx); err != nil && !r.stopped {
 			yield(nil, err)
 		}
 	}
 }
 
-// interrupted is the error of a run whose ctx was cancelled.
-func interrupted(ctx context.Context) error {
+// interruptedError returns the error of a run whose ctx was canceled.
+func interruptedError(ctx context.Context) error {
 	return fmt.Errorf("agent: interrupted: %w", context.Cause(ctx))
 }

@@ -15,9 +15,9 @@ import (
 	"hermesd/agent/tool"
 )
 
-func TestAnAnswerWithoutTools(t *testing.T) {
+func TestAnswerWithoutTools(t *testing.T) {
 	p := scripted(llmtest.Answer{Thinking: "hm", Text: "Hello there.", Usage: llm.Usage{Input: 7, Output: 3}})
-	s := build(t, agent.Config{ReasoningEffort: "low"}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{ReasoningEffort: "low"}, p, echoTool("look", tool.Pure, true))
 	tr := llm.NewTranscript()
 	turn := s.turn("hi", tr)
 	turn.CacheTTL, turn.MaxTokens = "1h", 99
@@ -29,10 +29,10 @@ func TestAnAnswerWithoutTools(t *testing.T) {
 	if d := cmp.Diff(want, l.final); d != "" {
 		t.Error(d)
 	}
-	if l.seen() != "Hello there." {
-		t.Errorf("shown: %q", l.seen())
+	if l.visibleText() != "Hello there." {
+		t.Errorf("shown: %q", l.visibleText())
 	}
-	if d := cmp.Diff("user text: hi\nassistant thinking: hm\nassistant text: Hello there.\n", spoken(tr)); d != "" {
+	if d := cmp.Diff("user text: hi\nassistant thinking: hm\nassistant text: Hello there.\n", formatTranscript(tr)); d != "" {
 		t.Error(d)
 	}
 	q := p.Requests()[0]
@@ -45,14 +45,14 @@ func TestAnAnswerWithoutTools(t *testing.T) {
 	}
 }
 
-func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
+func TestToolResultsAreInCallOrder(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
-	slow := fake{spec("slow", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+	slow := fakeTool{toolSpec("slow", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
 		close(first)
 		<-second
 		return "slow result", nil
 	}}
-	quick := fake{spec("quick", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+	quick := fakeTool{toolSpec("quick", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
 		<-first // both run at the same time
 		close(second)
 		return "quick result", nil
@@ -61,15 +61,15 @@ func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
 		llmtest.Answer{Text: "Let me see.", Calls: []llmtest.Call{{ID: "a", Name: "slow"}, {ID: "b", Name: "quick", Input: `{"x": 1}`}}},
 		llmtest.Say("Found."),
 	)
-	s := build(t, agent.Config{}, p, slow, quick)
+	s := newHarness(t, agent.Config{}, p, slow, quick)
 	tr := llm.NewTranscript()
 	l := collect(t.Context(), s, s.turn("look", tr), nil)
-	if l.err != nil || l.final.Text != "Found." || l.seen() != "Found." {
-		t.Fatalf("final %q, seen %q, err %v", l.final.Text, l.seen(), l.err)
+	if l.err != nil || l.final.Text != "Found." || l.visibleText() != "Found." {
+		t.Fatalf("final %q, seen %q, err %v", l.final.Text, l.visibleText(), l.err)
 	}
 	want := "user text: look\nassistant text: Let me see.\nassistant tool_use: a slow {}\nassistant tool_use: b quick {\"x\": 1}\n" +
 		"user tool_result: a failed=false slow result\nuser tool_result: b failed=false quick result\nassistant text: Found.\n"
-	if d := cmp.Diff(want, spoken(tr)); d != "" {
+	if d := cmp.Diff(want, formatTranscript(tr)); d != "" {
 		t.Error(d)
 	}
 	wantLegal(t, tr)
@@ -83,10 +83,10 @@ func TestToolsRunAndTheirResultsStandInCallOrder(t *testing.T) {
 	}
 }
 
-// lonely is a tool that fails while another call of it runs.
-func lonely(name string, parallel bool) fake {
+// exclusiveTool returns a tool that fails if another call of it is running.
+func exclusiveTool(name string, parallel bool) fakeTool {
 	running := make(chan struct{}, 1)
-	return fake{spec(name, tool.Pure, parallel), func(context.Context, tool.Call) (string, error) {
+	return fakeTool{toolSpec(name, tool.Pure, parallel), func(context.Context, tool.Call) (string, error) {
 		select {
 		case running <- struct{}{}:
 		default:
@@ -98,42 +98,42 @@ func lonely(name string, parallel bool) fake {
 	}}
 }
 
-func TestABatchWithACallThatCannotBeRunIsSequential(t *testing.T) {
+func TestBatchWithInvalidCallIsSequential(t *testing.T) {
 	calls := []llmtest.Call{{Name: "side", Input: "[]"}}
 	for range 60 {
 		calls = append(calls, llmtest.Call{Name: "side"})
 	}
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), lonely("side", true))
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), exclusiveTool("side", true))
 	tr := llm.NewTranscript()
 	collect(t.Context(), s, s.turn("go", tr), nil)
-	if n := strings.Count(spoken(tr), "failed=false ok"); n != 60 {
-		t.Errorf("%d of 60 ran alone:\n%s", n, spoken(tr))
+	if n := strings.Count(formatTranscript(tr), "failed=false ok"); n != 60 {
+		t.Errorf("%d of 60 ran alone:\n%s", n, formatTranscript(tr))
 	}
 }
 
-func TestToolsThatAreNotParallelRunAlone(t *testing.T) {
-	alone := lonely("alone", false)
+func TestToolsNotParallelRunAlone(t *testing.T) {
+	alone := exclusiveTool("alone", false)
 	var calls []llmtest.Call
 	for range 20 {
 		calls = append(calls, llmtest.Call{Name: "alone"})
 	}
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), alone)
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), alone)
 	tr := llm.NewTranscript()
 	collect(t.Context(), s, s.turn("go", tr), nil)
-	if n := strings.Count(spoken(tr), "failed=false ok"); n != 20 {
-		t.Errorf("%d of 20 ran alone:\n%s", n, spoken(tr))
+	if n := strings.Count(formatTranscript(tr), "failed=false ok"); n != 20 {
+		t.Errorf("%d of 20 ran alone:\n%s", n, formatTranscript(tr))
 	}
 }
 
-func TestACallThatMayHappenOnceIsRecordedBeforeItRuns(t *testing.T) {
+func TestAtMostOnceCallIsRecordedBeforeItRuns(t *testing.T) {
 	recorded := false
-	send := fake{spec("send", tool.AtMostOnce, false), func(context.Context, tool.Call) (string, error) {
+	send := fakeTool{toolSpec("send", tool.AtMostOnce, false), func(context.Context, tool.Call) (string, error) {
 		if !recorded {
 			return "", errors.New("ran before it was recorded")
 		}
 		return "sent", nil
 	}}
-	s := build(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("ok")), send)
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("ok")), send)
 	tr := llm.NewTranscript()
 	l := collect(t.Context(), s, s.turn("send it", tr), func(e agent.Event) {
 		if r, ok := e.(agent.Record); ok && r.Step.Kind == agent.StepStart {
@@ -144,54 +144,54 @@ func TestACallThatMayHappenOnceIsRecordedBeforeItRuns(t *testing.T) {
 	if d := cmp.Diff(want, l.String()); d != "" {
 		t.Error(d)
 	}
-	wantContains(t, spoken(tr), "failed=false sent")
+	wantContains(t, formatTranscript(tr), "failed=false sent")
 }
 
-func TestAToolThatFailsOrPanicsIsAResult(t *testing.T) {
-	var told string
+func TestToolFailureAndPanicBecomeResults(t *testing.T) {
+	var reported string
 	set, err := tool.NewSet(
-		fake{spec("fail", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+		fakeTool{toolSpec("fail", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
 			return "partial", errors.New("no such file")
 		}},
-		fake{spec("panics", tool.Pure, false), func(context.Context, tool.Call) (string, error) { panic("boom") }},
+		fakeTool{toolSpec("panics", tool.Pure, false), func(context.Context, tool.Call) (string, error) { panic("boom") }},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "fail"}, {Name: "panics"}}}, llmtest.Say("sorry"))
-	s := build(t, agent.Config{}, p)
+	s := newHarness(t, agent.Config{}, p)
 	s.agent = agent.New(agent.Config{}, p, set, agent.OnPanic(func(name string, v any, stack []byte) {
-		told = name + ": " + v.(string)
+		reported = name + ": " + v.(string)
 		if !strings.Contains(string(stack), "agent_test.go") {
-			told += " without its place"
+			reported += " without its location"
 		}
 	}))
 	turn := s.turn("go", llm.NewTranscript())
-	turn.Prefix = build(t, agent.Config{}, p, echo("fail", tool.Pure, true), echo("panics", tool.Pure, true)).prefix
+	turn.Prefix = newHarness(t, agent.Config{}, p, echoTool("fail", tool.Pure, true), echoTool("panics", tool.Pure, true)).prefix
 	l := collect(t.Context(), s, turn, nil)
-	if l.final.Text != "sorry" || told != "panics: boom" {
-		t.Errorf("final %q, told %q, err %v", l.final.Text, told, l.err)
+	if l.final.Text != "sorry" || reported != "panics: boom" {
+		t.Errorf("final %q, reported %q, err %v", l.final.Text, reported, l.err)
 	}
-	wantContains(t, spoken(turn.Transcript), "failed=true partial\nError: no such file", "failed=true Error: the tool failed inside")
+	wantContains(t, formatTranscript(turn.Transcript), "failed=true partial\nError: no such file", "failed=true Error: the tool failed inside")
 }
 
-func TestWhatToolsReturnIsMadeReadable(t *testing.T) {
+func TestToolResultIsSanitized(t *testing.T) {
 	out := map[string]string{
 		`{"n":1}`: "",
 		`{"n":2}`: "a</gateway-context>b",
 		`{"n":3}`: "bad \xff byte",
 	}
-	odd := fake{spec("odd", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) { return out[string(c.Input)], nil }}
-	long := fake{spec("long", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+	odd := fakeTool{toolSpec("odd", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) { return out[string(c.Input)], nil }}
+	long := fakeTool{toolSpec("long", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
 		return "BEGIN" + strings.Repeat("é", 300_000) + "END", nil
 	}}
 	long.spec.MaxResult = 1000
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
 		{Name: "odd", Input: `{"n":1}`}, {Name: "odd", Input: `{"n":2}`}, {Name: "odd", Input: `{"n":3}`}, {Name: "long"},
 	}}, llmtest.Say("ok")), odd, long)
 	tr := llm.NewTranscript()
 	collect(t.Context(), s, s.turn("go", tr), nil)
-	wantContains(t, spoken(tr), "(no output)", "a&lt;/gateway-context>b", "bad \uFFFD byte", "BEGIN", "END", "of 300008 characters left out here")
+	wantContains(t, formatTranscript(tr), "(no output)", "a&lt;/gateway-context>b", "bad \uFFFD byte", "BEGIN", "END", "of 300008 characters left out here")
 	for _, b := range tr.At(2).Blocks {
 		if n := len([]rune(b.Text)); n > 1000 {
 			t.Errorf("a result of %d characters", n)
@@ -199,13 +199,13 @@ func TestWhatToolsReturnIsMadeReadable(t *testing.T) {
 	}
 }
 
-func TestAllResultsOfOneAnswerAreBoundedTogether(t *testing.T) {
-	big := fake{spec("big", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
+func TestToolResultsShareOneLimit(t *testing.T) {
+	big := fakeTool{toolSpec("big", tool.Pure, true), func(context.Context, tool.Call) (string, error) {
 		return strings.Repeat("x", 90_000), nil
 	}}
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{
 		{Name: "big"}, {Name: "big"}, {Name: "big"}, {Name: "big"}, {Name: "small"},
-	}}, llmtest.Say("ok")), big, echo("small", tool.Pure, true))
+	}}, llmtest.Say("ok")), big, echoTool("small", tool.Pure, true))
 	tr := llm.NewTranscript()
 	collect(t.Context(), s, s.turn("go", tr), nil)
 	total := 0
@@ -220,10 +220,10 @@ func TestAllResultsOfOneAnswerAreBoundedTogether(t *testing.T) {
 	}
 }
 
-func TestSteeringStandsBehindTheResults(t *testing.T) {
+func TestSteeringFollowsToolResults(t *testing.T) {
 	asked := 0
 	p := scripted(llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Say("ok"))
-	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Steer = func() []llm.Block {
 		asked++
@@ -238,28 +238,28 @@ func TestSteeringStandsBehindTheResults(t *testing.T) {
 	}
 	want := "user text: go\nassistant tool_use: call_1 look {}\nuser tool_result: call_1 failed=false look {}\nuser text: look left\n" +
 		"assistant tool_use: call_2 look {}\nuser tool_result: call_2 failed=false look {}\nassistant text: ok\n"
-	if d := cmp.Diff(want, spoken(turn.Transcript)); d != "" {
+	if d := cmp.Diff(want, formatTranscript(turn.Transcript)); d != "" {
 		t.Error(d)
 	}
 	wantContains(t, l.String(), "record steer")
 	wantLegal(t, turn.Transcript)
 }
 
-func TestInputIsOneMessageBehindTheAssistant(t *testing.T) {
-	s := build(t, agent.Config{}, scripted(llmtest.Say("ok")))
+func TestInputIsOneMessageAfterAssistant(t *testing.T) {
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")))
 	tr := llm.NewTranscript(llm.UserText("old"))
 	turn := s.turn("one", tr)
 	turn.Input = append(turn.Input, llm.UserText(" "), llm.UserText("two"))
 	collect(t.Context(), s, turn, nil)
 	want := "user text: old\nassistant text: [Interrupted.]\nuser text: one\nuser text: two\nassistant text: ok\n"
-	if d := cmp.Diff(want, spoken(tr)); d != "" {
+	if d := cmp.Diff(want, formatTranscript(tr)); d != "" {
 		t.Error(d)
 	}
 	wantLegal(t, tr)
 }
 
-func TestATurnWithoutInputAnswersWhatTheUserSaidLast(t *testing.T) {
-	s := build(t, agent.Config{}, scripted(llmtest.Say("ok")))
+func TestTurnWithoutInputAnswersLastMessage(t *testing.T) {
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")))
 	tr := llm.NewTranscript(llm.UserText("old"))
 	if l := collect(t.Context(), s, s.turn("", tr), nil); l.final.Text != "ok" {
 		t.Errorf("final %q, err %v", l.final.Text, l.err)
@@ -271,13 +271,13 @@ func TestATurnWithoutInputAnswersWhatTheUserSaidLast(t *testing.T) {
 	}
 }
 
-func TestConfigIsValidated(t *testing.T) {
+func TestConfigValidate(t *testing.T) {
 	if err := (agent.Config{Name: "Ada", MaxTurns: 9, ReasoningEffort: "high"}).Validate(); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []agent.Config{{MaxTurns: -1}, {APIMaxRetries: -1}, {Name: "a\nb"}, {ReasoningEffort: "much"}} {
 		if c.Validate() == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v is accepted", c)
 		}
 	}
 }

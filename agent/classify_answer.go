@@ -9,8 +9,8 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// What stands in the transcript where a message must stand and the model said
-// nothing, and what the model is asked then.
+// Notes that replace an empty assistant message in the transcript, and the
+// requests that follow an answer that is incomplete or empty.
 const (
 	noteCut     = "[Cut off before anything was said.]"
 	noteEmpty   = "[No answer.]"
@@ -20,39 +20,40 @@ const (
 	askGoOn     = "You have ended your turn without an answer. Go on: use a tool, or say what you have found."
 )
 
-// visible returns what people see of what a model said.
-func visible(raw string) string { return strings.TrimSpace(prompt.Scrub(raw)) }
+// visibleText returns the part of a model's output that users see.
+func visibleText(raw string) string { return strings.TrimSpace(prompt.Scrub(raw)) }
 
-// cutOff reports whether a model that stopped for this reason has more to say.
-func cutOff(s llm.StopReason) bool { return s == llm.Length || s == llm.Paused }
+// isCutOff reports whether a model that stopped for reason s has more to say.
+func isCutOff(s llm.StopReason) bool { return s == llm.Length || s == llm.Paused }
 
-// classifyAnswer makes a step of a whole answer. last says that no call is left after it.
+// classifyAnswer turns a complete answer into a step. last reports whether the
+// call budget is used up.
 func (r *run) classifyAnswer(done llm.Done, last bool) (*Step, error) {
 	text := strings.ToValidUTF8(done.Message.Text(), "\uFFFD")
 	calls := done.Message.ToolUses()
 	s := &Step{Kind: StepAnswer, Text: text, Stop: done.Stop, Usage: done.Usage}
 	switch {
 	case done.Stop == llm.Refusal:
-		return nil, r.retractAndFail(&RefusedError{Text: visible(text), Provider: done.Provider})
+		return nil, r.retractAndFail(&RefusedError{Text: visibleText(text), Provider: done.Provider})
 	case last:
-		return r.judgeLast(s, done)
+		return r.classifyLast(s, done)
 	case len(calls) > 0 && done.Stop != llm.Length:
 		s.Text = ""
 		var m llm.Message
-		m, s.Bad = r.calling(done.Message)
+		m, s.Bad = r.sanitizeCalls(done.Message)
 		s.Messages = []llm.Message{m}
-		return s, r.settle(prompt.Scrub(r.said + text))
-	case cutOff(done.Stop):
-		return r.judgeCut(s, done)
-	case visible(r.said+text) == "":
-		return r.judgeEmpty(s)
+		return s, r.syncShown(prompt.Scrub(r.answerText + text))
+	case isCutOff(done.Stop):
+		return r.classifyCutOff(s, done)
+	case visibleText(r.answerText+text) == "":
+		return r.classifyEmpty(s)
 	}
 	s.Final, s.Stop = true, llm.EndTurn
-	s.Messages = []llm.Message{part(done.Message, text, noteDone)}
+	s.Messages = []llm.Message{sanitizePart(done.Message, text, noteDone)}
 	return s, nil
 }
 
-// retractAndFail takes back what was shown, and returns err.
+// retractAndFail retracts the shown text and returns err.
 func (r *run) retractAndFail(err error) error {
 	if e := r.retract(); e != nil {
 		return e
@@ -60,24 +61,25 @@ func (r *run) retractAndFail(err error) error {
 	return err
 }
 
-// judgeLast judges the answer that was asked for when no call was left.
-func (r *run) judgeLast(s *Step, done llm.Done) (*Step, error) {
-	if visible(r.said+s.Text) == "" {
+// classifyLast classifies the answer to the final call, made without tools
+// after the call budget was used up.
+func (r *run) classifyLast(s *Step, done llm.Done) (*Step, error) {
+	if visibleText(r.answerText+s.Text) == "" {
 		return nil, r.retractAndFail(ErrBudget)
 	}
 	s.Final, s.OverBudget = true, true
 	if s.Stop != llm.Length {
 		s.Stop = llm.EndTurn
 	}
-	s.Messages = []llm.Message{part(done.Message, s.Text, noteDone)}
+	s.Messages = []llm.Message{sanitizePart(done.Message, s.Text, noteDone)}
 	return s, nil
 }
 
-// judgeCut judges an answer that was cut off: the model is asked to go on, but
-// not for ever.
-func (r *run) judgeCut(s *Step, done llm.Done) (*Step, error) {
-	s.Messages = []llm.Message{part(done.Message, s.Text, noteCut)}
-	if r.continued < maxContinued {
+// classifyCutOff classifies an answer that was cut off. The model is asked to
+// continue at most maxContinuations times.
+func (r *run) classifyCutOff(s *Step, done llm.Done) (*Step, error) {
+	s.Messages = []llm.Message{sanitizePart(done.Message, s.Text, noteCut)}
+	if r.continuations < maxContinuations {
 		ask := askContinue
 		if len(done.Message.ToolUses()) > 0 {
 			ask = askCutCall
@@ -85,20 +87,20 @@ func (r *run) judgeCut(s *Step, done llm.Done) (*Step, error) {
 		s.Messages = append(s.Messages, llm.UserText(ask))
 		return s, r.emit(Notice{Kind: Continue})
 	}
-	if visible(r.said+s.Text) == "" {
+	if visibleText(r.answerText+s.Text) == "" {
 		return nil, r.retractAndFail(ErrEmpty)
 	}
 	s.Final, s.Stop = true, llm.Length
 	return s, nil
 }
 
-// judgeEmpty judges an answer that says nothing. It is asked for once more
-// without the overlay, and then the model is asked to go on.
-func (r *run) judgeEmpty(s *Step) (*Step, error) {
+// classifyEmpty classifies an empty answer. The first one is requested again
+// without the overlay; after the second the model is asked to continue.
+func (r *run) classifyEmpty(s *Step) (*Step, error) {
 	if err := r.retract(); err != nil {
 		return nil, err
 	}
-	switch r.empties {
+	switch r.emptyAnswers {
 	case 0:
 		return &Step{Kind: StepEmpty, Usage: s.Usage}, r.emit(Notice{Kind: Empty})
 	case 1:
@@ -109,22 +111,22 @@ func (r *run) judgeEmpty(s *Step) (*Step, error) {
 	return nil, ErrEmpty
 }
 
-// part returns an answer without calls as it is kept. Where it has no words,
-// note stands for them; where it had calls, they are left out.
-func part(m llm.Message, text, note string) llm.Message {
+// sanitizePart returns an answer without calls in the form in which it is
+// stored. If it has no text, note replaces it; tool calls are removed.
+func sanitizePart(m llm.Message, text, note string) llm.Message {
 	if strings.TrimSpace(text) == "" {
 		return llm.AssistantText(note)
 	}
 	if len(m.ToolUses()) > 0 {
 		return llm.AssistantText(text)
 	}
-	return answer(m)
+	return sanitizeAnswer(m)
 }
 
-// answer returns the model's message as it is kept: with blocks that an answer
-// can hold and that say something. If others had to go, the provider's own form
-// goes too.
-func answer(m llm.Message) llm.Message {
+// sanitizeAnswer returns the model's message in the form in which it is stored:
+// only with block types that an answer can hold, and without empty text. If
+// other block types were removed, the provider's raw form is removed as well.
+func sanitizeAnswer(m llm.Message) llm.Message {
 	m.Role = llm.Assistant
 	kept := make([]llm.Block, 0, len(m.Blocks))
 	for _, b := range m.Blocks {
@@ -147,17 +149,18 @@ func answer(m llm.Message) llm.Message {
 	return m
 }
 
-// maxCalls is the most calls of one answer that are run.
+// maxCalls is the number of tool calls of one answer that are run.
 const maxCalls = 64
 
-// calling returns an answer with calls as it is kept, and why some of them
-// cannot be run. Ids, names and inputs that some provider would refuse are
-// replaced, and the provider's own form with them: one bad call must not make
-// every later request fail.
-func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
-	m = answer(m)
+// sanitizeCalls returns an answer with calls in the form in which it is stored,
+// and the reasons why some calls cannot be run, by call ID. IDs, names and
+// inputs that some provider would reject are replaced, and the provider's raw
+// form is removed with them, so that one bad call does not make every later
+// request fail.
+func (r *run) sanitizeCalls(m llm.Message) (llm.Message, map[string]string) {
+	m = sanitizeAnswer(m)
 	bad := map[string]string{}
-	own := map[string]bool{}
+	used := map[string]bool{}
 	n := 0
 	for i := range m.Blocks {
 		b := &m.Blocks[i]
@@ -165,11 +168,11 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 			continue
 		}
 		n++
-		if !llm.ValidToolCallID(b.ID) || own[b.ID] || r.t.Transcript.HasCall(b.ID) {
-			b.ID = r.freshID(own)
+		if !llm.ValidToolCallID(b.ID) || used[b.ID] || r.t.Transcript.HasCall(b.ID) {
+			b.ID = r.newCallID(used)
 			m.Raw, m.Dialect = nil, ""
 		}
-		own[b.ID] = true
+		used[b.ID] = true
 		why := r.invalidReason(*b)
 		if n > maxCalls {
 			why = fmt.Sprintf("Not run: there are more than %d calls in one answer.", maxCalls)
@@ -187,19 +190,20 @@ func (r *run) calling(m llm.Message) (llm.Message, map[string]string) {
 	return m, bad
 }
 
-// freshID returns an id that no call has.
-func (r *run) freshID(own map[string]bool) string {
-	for n := r.t.Transcript.Calls() + len(own) + 1; ; n++ {
-		if id := fmt.Sprintf("call_%d", n); !r.t.Transcript.HasCall(id) && !own[id] {
+// newCallID returns an ID that no other call has.
+func (r *run) newCallID(used map[string]bool) string {
+	for n := r.t.Transcript.Calls() + len(used) + 1; ; n++ {
+		if id := fmt.Sprintf("call_%d", n); !r.t.Transcript.HasCall(id) && !used[id] {
 			return id
 		}
 	}
 }
 
-// invalidReason says why a call cannot be run, "" if it can.
+// invalidReason returns the reason why a call cannot be run, for the model; ""
+// if it can.
 func (r *run) invalidReason(b llm.Block) string {
-	if _, ok := r.a.tools.Lookup(b.Name); !ok || !r.offered[b.Name] {
-		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(b.Name), strings.Join(r.names(), ", "))
+	if _, ok := r.a.tools.Lookup(b.Name); !ok || !r.offeredTools[b.Name] {
+		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(b.Name), strings.Join(r.offeredNames(), ", "))
 	}
 	if b.Text != "" || len(b.Input) > 0 && !llm.ValidInput(b.Input) {
 		sent := b.Text
@@ -211,27 +215,27 @@ func (r *run) invalidReason(b llm.Block) string {
 	return ""
 }
 
-// names are those of the tools that can be used, in order.
-func (r *run) names() []string {
-	return slices.DeleteFunc(r.a.tools.Names(), func(n string) bool { return !r.offered[n] })
+// offeredNames returns the names of the usable tools, in order.
+func (r *run) offeredNames() []string {
+	return slices.DeleteFunc(r.a.tools.Names(), func(n string) bool { return !r.offeredTools[n] })
 }
 
-// repairCall makes a call one that every provider takes, and reports whether its
-// sender's form is one that some would not.
+// repairCall replaces a name or an input that some provider would reject, and
+// reports whether the provider's raw form of the call must be removed.
 func repairCall(b *llm.Block) bool {
-	mended := false
+	repaired := false
 	if !llm.ValidToolName(b.Name) {
-		b.Name = legalName(b.Name)
-		mended = true
+		b.Name = sanitizeToolName(b.Name)
+		repaired = true
 	}
 	if !llm.ValidInput(b.Input) {
-		mended = mended || len(b.Input) > 0
+		repaired = repaired || len(b.Input) > 0
 		b.Input = []byte("{}")
 	}
-	return mended
+	return repaired
 }
 
-func legalName(s string) string {
+func sanitizeToolName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':

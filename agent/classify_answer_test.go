@@ -18,14 +18,14 @@ import (
 	"hermesd/agent/tool"
 )
 
-func TestAnEmptyAnswerIsAskedForAgain(t *testing.T) {
+func TestEmptyAnswerIsRequestedAgain(t *testing.T) {
 	empty := llmtest.Answer{Thinking: "I am done"}
 	for _, c := range []struct {
 		name    string
 		answers []llmtest.Answer
 		err     error
-		spoken  string // behind the result
-		overlay string // which calls have one
+		spoken  string // transcript after the tool result
+		overlay string // y or n for each call
 	}{
 		{"the second time", []llmtest.Answer{empty, llmtest.Say("here")}, nil, "assistant text: here\n", "yyn"},
 		{
@@ -42,13 +42,13 @@ func TestAnEmptyAnswerIsAskedForAgain(t *testing.T) {
 		},
 	} {
 		p := scripted(append([]llmtest.Answer{llmtest.Use("look", "")}, c.answers...)...)
-		s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+		s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 		tr := llm.NewTranscript()
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
-		if !errors.Is(l.err, c.err) || c.err == nil && (l.final.Text != "here" || l.seen() != "here") {
-			t.Errorf("%s: final %q, seen %q, err %v", c.name, l.final.Text, l.seen(), l.err)
+		if !errors.Is(l.err, c.err) || c.err == nil && (l.final.Text != "here" || l.visibleText() != "here") {
+			t.Errorf("%s: final %q, seen %q, err %v", c.name, l.final.Text, l.visibleText(), l.err)
 		}
-		_, after, _ := strings.Cut(spoken(tr), "failed=false look {}\n")
+		_, after, _ := strings.Cut(formatTranscript(tr), "failed=false look {}\n")
 		if d := cmp.Diff(c.spoken, after); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
@@ -70,9 +70,9 @@ func TestAnEmptyAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestEachAnswerMayBeEmptyOnce(t *testing.T) {
+func TestEmptyAnswerLimitIsPerAnswer(t *testing.T) {
 	p := scripted(llmtest.Answer{}, llmtest.Use("look", ""), llmtest.Answer{}, llmtest.Say("here"))
-	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	for i, q := range p.Requests() {
 		if (q.Overlay == "") != (i%2 == 1) {
@@ -84,18 +84,18 @@ func TestEachAnswerMayBeEmptyOnce(t *testing.T) {
 	}
 }
 
-func TestEachAnswerMayBeCutThreeTimes(t *testing.T) {
+func TestContinuationLimitIsPerAnswer(t *testing.T) {
 	cut := llmtest.Answer{Text: "a", Stop: llm.Length}
 	p := scripted(cut, cut, cut, llmtest.Use("look", ""), cut, cut, cut, llmtest.Say("b"))
-	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	if l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil); l.final.Text != "aaab" || l.final.Stop != llm.EndTurn {
 		t.Errorf("final %q (%s), err %v", l.final.Text, l.final.Stop, l.err)
 	}
 }
 
-func TestOfTooManyCallsTheRestIsNotRun(t *testing.T) {
+func TestCallsOverLimitAreNotRun(t *testing.T) {
 	var ran counter
-	look := fake{spec("look", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) {
+	look := fakeTool{toolSpec("look", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "ok", nil
 	}}
@@ -103,16 +103,16 @@ func TestOfTooManyCallsTheRestIsNotRun(t *testing.T) {
 	for i := range calls {
 		calls[i].Name = "look"
 	}
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), look)
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: calls}, llmtest.Say("x")), look)
 	tr := llm.NewTranscript()
 	collect(t.Context(), s, s.turn("go", tr), nil)
-	if n := strings.Count(spoken(tr), "Not run: there are more than 64 calls"); len(ran.runs) != 64 || n != 36 {
-		t.Errorf("%d ran, %d are told that they did not", len(ran.runs), n)
+	if n := strings.Count(formatTranscript(tr), "Not run: there are more than 64 calls"); len(ran.runs) != 64 || n != 36 {
+		t.Errorf("%d calls ran, %d results say that they did not", len(ran.runs), n)
 	}
 	wantLegal(t, tr)
 }
 
-func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
+func TestCutOffAnswerIsContinuedAndJoined(t *testing.T) {
 	cut := func(s string) llmtest.Answer { return llmtest.Answer{Text: s, Stop: llm.Length} }
 	for _, c := range []struct {
 		name    string
@@ -130,11 +130,11 @@ func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
 		{"paused", []llmtest.Answer{{Text: "wait", Stop: llm.Paused}, llmtest.Say(" for it")}, "wait for it", llm.EndTurn, nil},
 		{"inside an echo", []llmtest.Answer{cut("a<gateway-con"), cut("text>secret"), llmtest.Say(" still</gateway-context>b")}, "ab", llm.EndTurn, nil},
 	} {
-		s := build(t, agent.Config{}, scripted(c.answers...))
+		s := newHarness(t, agent.Config{}, scripted(c.answers...))
 		tr := llm.NewTranscript()
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
-		if !errors.Is(l.err, c.err) || l.final.Text != c.text || l.final.Stop != c.stop || strings.TrimSpace(l.seen()) != c.text {
-			t.Errorf("%s: final %q (%s), seen %q, err %v", c.name, l.final.Text, l.final.Stop, l.seen(), l.err)
+		if !errors.Is(l.err, c.err) || l.final.Text != c.text || l.final.Stop != c.stop || strings.TrimSpace(l.visibleText()) != c.text {
+			t.Errorf("%s: final %q (%s), seen %q, err %v", c.name, l.final.Text, l.final.Stop, l.visibleText(), l.err)
 		}
 		for _, e := range l.events {
 			if text, ok := e.(agent.Text); ok && strings.Contains(string(text), "secret") {
@@ -142,51 +142,51 @@ func TestACutAnswerIsContinuedAndJoined(t *testing.T) {
 			}
 		}
 		if n := tr.Len(); c.err == nil && n != 2*len(c.answers) {
-			t.Errorf("%s: %d messages:\n%s", c.name, n, spoken(tr))
+			t.Errorf("%s: %d messages:\n%s", c.name, n, formatTranscript(tr))
 		}
 		wantLegal(t, tr)
 	}
 }
 
-func TestACallThatWasCutOffIsNotRun(t *testing.T) {
+func TestCutOffCallIsNotRun(t *testing.T) {
 	for _, input := range []string{`{"path": "/tm`, `{}`} {
 		var ran counter
-		write := fake{spec("write", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
+		write := fakeTool{toolSpec("write", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 			ran.add(string(c.Input))
 			return "ok", nil
 		}}
 		p := scripted(
 			llmtest.Answer{Text: "I write.", Calls: []llmtest.Call{{Name: "write", Input: input}}, Stop: llm.Length},
 			llmtest.Use("write", `{"path":"/tmp/x"}`), llmtest.Say("Written."))
-		s := build(t, agent.Config{}, p, write)
+		s := newHarness(t, agent.Config{}, p, write)
 		tr := llm.NewTranscript()
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
 		if d := cmp.Diff(map[string]int{`{"path":"/tmp/x"}`: 1}, ran.runs); d != "" {
 			t.Error(d)
 		}
-		if l.final.Text != "Written." || l.seen() != "Written." {
-			t.Errorf("final %q, seen %q", l.final.Text, l.seen())
+		if l.final.Text != "Written." || l.visibleText() != "Written." {
+			t.Errorf("final %q, seen %q", l.final.Text, l.visibleText())
 		}
-		wantContains(t, spoken(tr), "assistant text: I write.\nuser text: Your answer was cut off before a tool call was complete")
+		wantContains(t, formatTranscript(tr), "assistant text: I write.\nuser text: Your answer was cut off before a tool call was complete")
 		wantLegal(t, tr)
 	}
 }
 
-func TestCallsThatCannotBeRunAreAnsweredAndEndAfterThree(t *testing.T) {
+func TestInvalidCallsEndAfterThreeAnswers(t *testing.T) {
 	var ran counter
-	look := fake{spec("look", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) {
+	look := fakeTool{toolSpec("look", tool.Pure, true), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "ok", nil
 	}}
-	hidden := echo("hidden", tool.Pure, true)
+	hidden := echoTool("hidden", tool.Pure, true)
 	bad := llmtest.Answer{Text: "Trying.", Calls: []llmtest.Call{
 		{ID: "same", Name: "lo ok"}, {ID: "same", Name: "look", Input: "[1]"}, {ID: "!", Name: ""},
 		{Name: "look", Input: `{"cut": `}, {ID: "h", Name: "hidden"}, {ID: "fine", Name: "look"},
 	}, Raw: json.RawMessage(`{"as":"sent"}`), Dialect: "d"}
 	p := scripted(bad, bad, llmtest.Use("look", ""), bad, bad, bad, llmtest.Say("never asked"))
-	s := build(t, agent.Config{}, p, look, hidden)
+	s := newHarness(t, agent.Config{}, p, look, hidden)
 	turn := s.turn("go", llm.NewTranscript())
-	turn.Prefix = build(t, agent.Config{}, p, look).prefix
+	turn.Prefix = newHarness(t, agent.Config{}, p, look).prefix
 	asked := 0
 	turn.Steer = func() []llm.Block { asked++; return nil }
 	l := collect(t.Context(), s, turn, nil)
@@ -199,7 +199,7 @@ func TestCallsThatCannotBeRunAreAnsweredAndEndAfterThree(t *testing.T) {
 	if len(ran.runs) != 6 {
 		t.Errorf("%d calls ran, want the 6 that are fine", len(ran.runs))
 	}
-	wantContains(t, spoken(turn.Transcript),
+	wantContains(t, formatTranscript(turn.Transcript),
 		`there is no tool called "lo ok". There are: look.`, `there is no tool called "".`, `there is no tool called "hidden".`,
 		"lo_ok {}", "unnamed {}", `What was sent: "[1]"`, `What was sent: "{\"cut\": "`)
 	if m := turn.Transcript.At(1); m.Raw != nil || m.Dialect != "" {
@@ -208,11 +208,11 @@ func TestCallsThatCannotBeRunAreAnsweredAndEndAfterThree(t *testing.T) {
 	wantLegal(t, turn.Transcript)
 }
 
-func TestTheProvidersOwnFormIsKept(t *testing.T) {
+func TestRawProviderFormIsKept(t *testing.T) {
 	p := scripted(
 		llmtest.Answer{Text: "a", Calls: []llmtest.Call{{Name: "look"}}, Raw: json.RawMessage(`[{"x" : 1}]`), Dialect: "d"},
 		llmtest.Answer{Text: "b", Raw: json.RawMessage(`[{"y" : 1}]`), Dialect: "d"})
-	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	tr := llm.NewTranscript()
 	l := collect(t.Context(), s, s.turn("go", tr), nil)
 	if string(tr.At(1).Raw) != `[{"x" : 1}]` || string(tr.At(3).Raw) != `[{"y" : 1}]` || tr.At(3).Dialect != "d" {
@@ -220,36 +220,36 @@ func TestTheProvidersOwnFormIsKept(t *testing.T) {
 	}
 	tr2 := llm.NewTranscript()
 	turn := s.turn("go", tr2)
-	turn.Steps = again(t, l.steps)
+	turn.Steps = roundTrip(t, l.steps)
 	collect(t.Context(), s, turn, nil)
 	if d := cmp.Diff(tr.Since(0), tr2.Since(0)); d != "" {
 		t.Errorf("resumed: %s", d)
 	}
 }
 
-func TestWhatStandsBesideCallsThatCannotBeRunIsRetracted(t *testing.T) {
+func TestTextNextToInvalidCallsIsRetracted(t *testing.T) {
 	p := scripted(llmtest.Answer{Text: "Trying.", Calls: []llmtest.Call{{Name: "nope"}}}, llmtest.Say("Well."))
-	s := build(t, agent.Config{}, p)
+	s := newHarness(t, agent.Config{}, p)
 	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	if d := cmp.Diff("call tool_use\nrecord answer\nretracted\ncall end_turn\nrecord answer\nfinal end_turn\n", l.String()); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestARefusalIsAnErrorAndLeavesNothing(t *testing.T) {
-	s := build(t, agent.Config{}, scripted(llmtest.Answer{Text: "I would rather not.", Stop: llm.Refusal}))
+func TestRefusalIsErrorAndLeavesNoMessage(t *testing.T) {
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Text: "I would rather not.", Stop: llm.Refusal}))
 	tr := llm.NewTranscript()
 	l := collect(t.Context(), s, s.turn("go", tr), nil)
 	var refused *agent.RefusedError
 	if !errors.As(l.err, &refused) || refused.Text != "I would rather not." || refused.Provider != "scripted" {
 		t.Errorf("err %v", l.err)
 	}
-	if l.seen() != "" || tr.Len() != 1 {
-		t.Errorf("seen %q, transcript\n%s", l.seen(), spoken(tr))
+	if l.visibleText() != "" || tr.Len() != 1 {
+		t.Errorf("seen %q, transcript\n%s", l.visibleText(), formatTranscript(tr))
 	}
 }
 
-func TestOverBudgetOneCallWithoutToolsGivesASummary(t *testing.T) {
+func TestBudgetEndsWithSummaryWithoutTools(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		last llmtest.Answer
@@ -262,18 +262,18 @@ func TestOverBudgetOneCallWithoutToolsGivesASummary(t *testing.T) {
 		{"nothing", llmtest.Answer{}, "", agent.ErrBudget},
 	} {
 		p := scripted(llmtest.Use("look", ""), llmtest.Use("look", ""), c.last, llmtest.Say("never"))
-		s := build(t, agent.Config{MaxTurns: 2}, p, echo("look", tool.Pure, true))
+		s := newHarness(t, agent.Config{MaxTurns: 2}, p, echoTool("look", tool.Pure, true))
 		tr := llm.NewTranscript()
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
-		if !errors.Is(l.err, c.err) || l.final.Text != c.text || l.final.OverBudget != (c.err == nil) || l.seen() != c.text {
-			t.Errorf("%s: %+v, seen %q, err %v", c.name, l.final, l.seen(), l.err)
+		if !errors.Is(l.err, c.err) || l.final.Text != c.text || l.final.OverBudget != (c.err == nil) || l.visibleText() != c.text {
+			t.Errorf("%s: %+v, seen %q, err %v", c.name, l.final, l.visibleText(), l.err)
 		}
 		q := p.Requests()
 		if len(q) != 3 || !q[2].NoTools || q[1].NoTools || len(q[2].Tools) != 1 {
 			t.Fatalf("%s: %d requests", c.name, len(q))
 		}
 		wantContains(t, q[2].Overlay, "it is noon", "no tool can be used any more")
-		if strings.Contains(spoken(tr), "no tool can be used") {
+		if strings.Contains(formatTranscript(tr), "no tool can be used") {
 			t.Errorf("%s: the request for a summary is in the transcript", c.name)
 		}
 		wantContains(t, l.String(), "notice budget")
@@ -281,7 +281,7 @@ func TestOverBudgetOneCallWithoutToolsGivesASummary(t *testing.T) {
 	}
 }
 
-func TestFailuresOfTheModelEndTheTurnTyped(t *testing.T) {
+func TestModelFailuresKeepTheirClass(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer llmtest.Answer
@@ -291,25 +291,25 @@ func TestFailuresOfTheModelEndTheTurnTyped(t *testing.T) {
 		{"cut in the middle", llmtest.Answer{Text: "half of", Cut: true}, llm.InvalidResponse},
 		{"an error in the middle", llmtest.Answer{Text: "half of", Err: &llm.Error{Class: llm.Network}}, llm.Network},
 	} {
-		s := build(t, agent.Config{}, scripted(c.answer))
+		s := newHarness(t, agent.Config{}, scripted(c.answer))
 		tr := llm.NewTranscript()
 		l := collect(t.Context(), s, s.turn("go", tr), nil)
 		var e *llm.Error
 		if !errors.As(l.err, &e) || e.Class != c.class {
 			t.Errorf("%s: err %v", c.name, l.err)
 		}
-		if l.seen() != "" || tr.Len() != 1 {
-			t.Errorf("%s: seen %q, %d messages", c.name, l.seen(), tr.Len())
+		if l.visibleText() != "" || tr.Len() != 1 {
+			t.Errorf("%s: seen %q, %d messages", c.name, l.visibleText(), tr.Len())
 		}
 	}
 }
 
-// steady is a provider that yields events as given.
-type steady []llm.Event
+// fixedProvider yields the given events.
+type fixedProvider []llm.Event
 
-func (steady) Name() string { return "steady" }
+func (fixedProvider) Name() string { return "steady" }
 
-func (p steady) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
+func (p fixedProvider) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		for _, e := range p {
 			if !yield(e, nil) {
@@ -319,10 +319,10 @@ func (p steady) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error
 	}
 }
 
-func TestWhatIsShownAgreesWithTheAnswer(t *testing.T) {
+func TestShownTextEqualsAnswer(t *testing.T) {
 	done := func(s string) llm.Done { return llm.Done{Message: llm.AssistantText(s), Stop: llm.EndTurn} }
 	retry := llm.Notice{Retry: 1, After: time.Second, Err: errors.New("cut")}
-	for name, p := range map[string]steady{
+	for name, p := range map[string]fixedProvider{
 		"never streamed":      {done("whole")},
 		"streamed in part":    {llm.TextDelta("wh"), done("whole")},
 		"streamed otherwise":  {llm.TextDelta("other"), done("whole")},
@@ -331,10 +331,10 @@ func TestWhatIsShownAgreesWithTheAnswer(t *testing.T) {
 		"held back":           {llm.TextDelta("whole<gateway-context>x"), done("whole<gateway-context>x")},
 		"with unknown events": {nil, llm.ToolStart{}, done("whole")},
 	} {
-		s := build(t, agent.Config{}, p)
+		s := newHarness(t, agent.Config{}, p)
 		l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
-		if l.final.Text != "whole" || l.seen() != "whole" {
-			t.Errorf("%s: final %q, seen %q, err %v", name, l.final.Text, l.seen(), l.err)
+		if l.final.Text != "whole" || l.visibleText() != "whole" {
+			t.Errorf("%s: final %q, seen %q, err %v", name, l.final.Text, l.visibleText(), l.err)
 		}
 		if name == "retried at a tag" {
 			if text, ok := l.events[3].(agent.Text); !ok || text != "whole" {
@@ -344,12 +344,12 @@ func TestWhatIsShownAgreesWithTheAnswer(t *testing.T) {
 	}
 }
 
-func TestNoticesOfTheProviderArePassedOn(t *testing.T) {
-	p := steady{
+func TestProviderNoticesAreForwarded(t *testing.T) {
+	p := fixedProvider{
 		llm.Notice{Retry: 2, After: time.Second, Err: errors.New("busy")}, llm.Notice{Fallback: "other/m", Err: errors.New("down")},
 		llm.Done{Message: llm.AssistantText("x"), Stop: llm.EndTurn, Model: "m2", Provider: "other"},
 	}
-	s := build(t, agent.Config{}, p)
+	s := newHarness(t, agent.Config{}, p)
 	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	wantContains(t, l.String(), "notice retry 2 after 1s: busy", "notice fallback to other/m: down")
 	for _, e := range l.events {
@@ -359,20 +359,20 @@ func TestNoticesOfTheProviderArePassedOn(t *testing.T) {
 	}
 }
 
-// endless never stops talking.
-type endless struct{}
+// endlessProvider streams text without an end.
+type endlessProvider struct{}
 
-func (endless) Name() string { return "endless" }
+func (endlessProvider) Name() string { return "endless" }
 
-func (endless) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
+func (endlessProvider) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		for yield(llm.TextDelta(strings.Repeat("x", 1<<16)), nil) {
 		}
 	}
 }
 
-func TestAnAnswerThatDoesNotEndIsGarbage(t *testing.T) {
-	s := build(t, agent.Config{}, endless{})
+func TestEndlessAnswerIsInvalidResponse(t *testing.T) {
+	s := newHarness(t, agent.Config{}, endlessProvider{})
 	l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	var e *llm.Error
 	if !errors.As(l.err, &e) || e.Class != llm.InvalidResponse {
@@ -380,7 +380,7 @@ func TestAnAnswerThatDoesNotEndIsGarbage(t *testing.T) {
 	}
 }
 
-func TestCloseLetsTheUserSpeakNext(t *testing.T) {
+func TestCloseAllowsNextUserMessage(t *testing.T) {
 	call := llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: "a", Name: "look", Input: json.RawMessage("{}")}}}
 	for name, c := range map[string]struct {
 		ms   []llm.Message
@@ -394,16 +394,16 @@ func TestCloseLetsTheUserSpeakNext(t *testing.T) {
 		tr := llm.NewTranscript(c.ms...)
 		agent.Close(tr, "[why]")
 		agent.Close(tr, "[again]")
-		if d := cmp.Diff(c.want, spoken(tr)); d != "" {
+		if d := cmp.Diff(c.want, formatTranscript(tr)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 		wantLegal(t, tr)
 	}
 }
 
-func TestAPrefixOfToolsDoesNotChangeInATurn(t *testing.T) {
+func TestPrefixIsStableWithinTurn(t *testing.T) {
 	p := scripted(llmtest.Use("look", ""), llmtest.Say("x"))
-	s := build(t, agent.Config{}, p, echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Prefill = []llm.Message{llm.UserText("p"), llm.AssistantText("q")}
 	collect(t.Context(), s, turn, nil)

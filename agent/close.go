@@ -2,13 +2,15 @@ package agent
 
 import "hermesd/agent/llm"
 
-// DefaultNote is what Close says where it is not told why.
+// DefaultNote is the assistant message that Close appends if the caller gives
+// no reason.
 const DefaultNote = "[Interrupted.]"
 
 // Close ends a transcript that was cut short so that the user's next message
-// can follow: calls without a result get one, and if the user spoke last, the
-// assistant says why ("" is DefaultNote). A transcript that ends with the
-// assistant's words, or is empty, is left as it is.
+// can follow: calls without a result get one, and if the last message is the
+// user's, an assistant message with the reason why is appended ("" is
+// DefaultNote). A transcript that is empty or ends with an assistant message
+// without open calls is not changed.
 func Close(t *llm.Transcript, why string) {
 	if t.Len() == 0 {
 		return
@@ -20,7 +22,7 @@ func Close(t *llm.Transcript, why string) {
 	if calls := last.ToolUses(); last.Role == llm.Assistant && len(calls) > 0 {
 		m := llm.Message{Role: llm.User}
 		for _, c := range calls {
-			m.Blocks = append(m.Blocks, failure(c.ID, textInterrupted))
+			m.Blocks = append(m.Blocks, toolFailure(c.ID, textInterrupted))
 		}
 		t.Append(m)
 		last = m

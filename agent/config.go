@@ -15,15 +15,15 @@ type Config struct {
 	SystemMessage   string `yaml:"system_message" default:"" doc:"Text of your own in the cached system prompt, verbatim."`
 }
 
-// defaultMaxTurns is used where a Config leaves MaxTurns zero.
+// defaultMaxTurns replaces a MaxTurns of zero.
 const defaultMaxTurns = 90
 
-// efforts are the values of ReasoningEffort.
+// efforts returns the valid values of ReasoningEffort.
 func efforts() []string {
 	return []string{"", "none", "minimal", "low", "medium", "high", "xhigh"}
 }
 
-// Validate reports what in c cannot work.
+// Validate returns an error for the first setting that is invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.MaxTurns < 0:

@@ -12,28 +12,28 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// A ContextWindow is what a run needs to keep its context within what the model can
-// take.
+// A ContextWindow keeps the context of a run within the model's context length.
 type ContextWindow struct {
 	Engine Engine
-	// First is the number, in the whole transcript of the session, of the first
-	// active message.
+	// First is the number of the first active message within the whole
+	// transcript of the session.
 	First int
-	// Reported is how many tokens the provider counted for the prompt, the tools
-	// and the first At messages; 0 if that is not known.
+	// Reported is the number of tokens that the provider counted for the
+	// prompt, the tools and the first At messages; 0 if unknown.
 	Reported, At int
-	// Ready is a pass that was made before the turn, of the messages that the
-	// transcript had then; nil for none. Why is its reason.
+	// Ready is a compaction that was made before the turn, of the messages that
+	// the transcript had then; nil for none. Reason is its reason.
 	Ready  *Compaction
 	Reason string
-	// AdoptAt is how many messages those were.
+	// AdoptAt is the number of messages that Ready was made from.
 	AdoptAt int
-	// Refresh, if not nil, makes a prefix anew that breaks anyway: with memories
-	// as they are now.
+	// Refresh, if not nil, rebuilds a prefix that breaks anyway, with the
+	// current memories.
 	Refresh func(prompt.Prefix) prompt.Prefix
 }
 
-// WithPromptNote is p with what a pass adds to it.
+// WithPromptNote returns p with the prompt note of a compaction, refreshed by
+// w.Refresh.
 func (w *ContextWindow) WithPromptNote(p prompt.Prefix, pass Compaction) prompt.Prefix {
 	if pass.PromptNote != "" {
 		p = p.With(prompt.LayerNote, pass.PromptNote)
@@ -44,28 +44,28 @@ func (w *ContextWindow) WithPromptNote(p prompt.Prefix, pass Compaction) prompt.
 	return p
 }
 
-// Reasons for a compaction, as the ledger knows them.
+// Reasons for a compaction, as recorded in the ledger.
 const (
 	WhyCompression = "compression"
 	WhyHygiene     = "hygiene"
 )
 
-// maxShorter is how often a request that is too long is made shorter and sent
-// again.
-const maxShorter = 3
+// maxOverflowRetries is how often a request that is too long is shortened and
+// sent again.
+const maxOverflowRetries = 3
 
-// Size returns the best known size, in tokens, of what a call would send: what
-// the provider reported and the estimate of what came since, or the estimate of
-// all of it.
+// Size returns the best known size, in tokens, of the next call: what the
+// provider reported plus an estimate of the messages since, or an estimate of
+// the whole request.
 func (w *ContextWindow) Size(t *Turn) int {
 	if w.Reported > 0 && w.At <= t.Transcript.Len() {
 		return w.Reported + tokens.Since(t.Transcript, w.At)
 	}
-	return t.fixed() + tokens.Transcript(t.Transcript, t.Transcript.Len())
+	return t.fixedTokens() + tokens.Transcript(t.Transcript, t.Transcript.Len())
 }
 
-// fixed is the estimate of what stands beside the transcript.
-func (t *Turn) fixed() int {
+// fixedTokens returns the estimated tokens of everything but the transcript.
+func (t *Turn) fixedTokens() int {
 	q := llm.Request{
 		System: t.Prefix.System(), Tools: t.Prefix.Tools(), Prefill: t.Prefill,
 		Overlay: t.Overlay.Tail.String(), SystemOverlay: t.Overlay.System,
@@ -73,65 +73,66 @@ func (t *Turn) fixed() int {
 	return tokens.Request(&q) + tokens.Text(t.Overlay.Turn.String())
 }
 
-// View is the context as an engine looks at it.
+// View returns the context in the form that an engine reads.
 func (w *ContextWindow) View(t *Turn, focus string) ContextView {
 	return ContextView{
-		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixed(), Tokens: w.Size(t), Focus: focus,
+		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixedTokens(), Tokens: w.Size(t), Focus: focus,
 	}
 }
 
-// adopt makes the pass true that was made before the turn.
-func (r *run) adopt() error {
+// adoptCompaction applies the compaction that was made before the turn.
+func (r *run) adoptCompaction() error {
 	w := r.t.ContextWindow
 	if w == nil || w.Ready == nil || len(r.t.Steps) > 0 {
 		return nil
 	}
 	tr := r.t.Transcript
 	if w.AdoptAt > tr.Len() {
-		return fmt.Errorf("%w: a compaction of messages that are not there", ErrSteps)
+		return fmt.Errorf("%w: compaction of missing messages", ErrSteps)
 	}
 	p := *w.Ready
 	p.Messages = append(slices.Clone(p.Messages), tr.Since(w.AdoptAt)...)
-	return r.recordPass(p, w.Reason)
+	return r.recordCompaction(p, w.Reason)
 }
 
-// recordPass has a pass kept, and makes it true.
-func (r *run) recordPass(p Compaction, why string) error {
+// recordCompaction records a compaction and applies it.
+func (r *run) recordCompaction(p Compaction, why string) error {
 	old := r.t.Transcript.Since(0)
 	s := Step{Kind: StepCompaction, Compaction: &p, Length: len(old), Reason: why}
 	if err := r.record(s); err != nil {
 		return err
 	}
-	return r.emit(s.compacted(old, r.t.Prefix))
+	return r.emit(s.compactedEvent(old, r.t.Prefix))
 }
 
-// compacted is the event that tells of the compaction s.
-func (s Step) compacted(old []llm.Message, p prompt.Prefix) Compacted {
+// compactedEvent returns the event for the compaction s.
+func (s Step) compactedEvent(old []llm.Message, p prompt.Prefix) Compacted {
 	return Compacted{Compaction: *s.Compaction, Length: s.Length, Replaced: old, Prefix: p, Reason: s.Reason}
 }
 
-// applyPass puts the messages of a pass in the place of those it was made of.
-func (r *run) applyPass(s Step) error {
+// applyCompaction replaces the transcript with the messages of a compaction.
+func (r *run) applyCompaction(s Step) error {
 	tr := r.t.Transcript
 	if s.Compaction == nil || s.Length != tr.Len() || r.batch != nil || s.Compaction.From < 0 || s.Compaction.To < s.Compaction.From || s.Compaction.To > tr.Len() {
-		return fmt.Errorf("%w: a compaction out of place", ErrSteps)
+		return fmt.Errorf("%w: unexpected compaction", ErrSteps)
 	}
 	before := tr.Len()
 	tr.Replace(slices.Clone(s.Compaction.Messages))
-	r.began = max(0, r.began+tr.Len()-before)
-	if newest := newestUser(tr); r.began < newest {
-		r.began = newest
+	r.turnStart = max(0, r.turnStart+tr.Len()-before)
+	if newest := newestUserMessage(tr); r.turnStart < newest {
+		r.turnStart = newest
 	}
 	if w := r.t.ContextWindow; w != nil {
-		w.First += before // the new list stands behind the old one
+		w.First += before // the new list follows the old one
 		w.Reported, w.At = 0, 0
 	}
 	r.t.Prefix = r.t.ContextWindow.WithPromptNote(r.t.Prefix, *s.Compaction)
 	return nil
 }
 
-// newestUser is the index of the newest message with words of the user.
-func newestUser(tr *llm.Transcript) int {
+// newestUserMessage returns the index of the newest message that the user
+// wrote.
+func newestUserMessage(tr *llm.Transcript) int {
 	for i := tr.Len() - 1; i >= 0; i-- {
 		if m := tr.At(i); m.Role == llm.User && slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type != llm.ToolResult }) {
 			return i
@@ -140,9 +141,9 @@ func newestUser(tr *llm.Transcript) int {
 	return 0
 }
 
-// fit makes the context smaller if its engine says so. That it cannot is no
-// reason not to ask the model.
-func (r *run) fit(ctx context.Context) error {
+// fitContext compacts the context if its engine says that this is due. A
+// failure does not prevent the model call.
+func (r *run) fitContext(ctx context.Context) error {
 	w := r.t.ContextWindow
 	if w == nil {
 		return nil
@@ -168,22 +169,21 @@ func (r *run) fit(ctx context.Context) error {
 	return nil
 }
 
-// compact has the engine make a pass, and makes it true.
+// compact lets the engine compact v and applies the result.
 func (r *run) compact(ctx context.Context, v ContextView) error {
-	p, err := r.a.pass(ctx, r.t.ContextWindow.Engine, v)
+	p, err := r.a.runEngine(ctx, r.t.ContextWindow.Engine, v)
 	if err != nil {
 		return err
 	}
-	return r.recordPass(p, WhyCompression)
+	return r.recordCompaction(p, WhyCompression)
 }
 
-// Compress has an engine make a pass of v. It is the wall at which a panic of
-// the engine ends.
+// Compress lets engine e compact v. A panic of the engine becomes an error.
 func (a *Agent) Compress(ctx context.Context, e Engine, v ContextView) (Compaction, error) {
-	return a.pass(ctx, e, v)
+	return a.runEngine(ctx, e, v)
 }
 
-func (a *Agent) pass(ctx context.Context, e Engine, v ContextView) (p Compaction, err error) {
+func (a *Agent) runEngine(ctx context.Context, e Engine, v ContextView) (p Compaction, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			a.onPanic("context engine "+e.Name(), value, debug.Stack())
@@ -202,11 +202,11 @@ func (a *Agent) pass(ctx context.Context, e Engine, v ContextView) (p Compaction
 	return p, nil
 }
 
-// shorten makes a request smaller that the provider refused as too long, and
-// reports whether it is to be sent again.
-func (r *run) shorten(ctx context.Context, e *llm.Error, tries int) (bool, error) {
+// shortenContext compacts the context after the provider rejected a request as
+// too long, and reports whether the request is to be sent again.
+func (r *run) shortenContext(ctx context.Context, e *llm.Error, tries int) (bool, error) {
 	w := r.t.ContextWindow
-	if w == nil || tries >= maxShorter {
+	if w == nil || tries >= maxOverflowRetries {
 		return false, nil
 	}
 	if e.Limit > 0 {

@@ -16,26 +16,25 @@ import (
 	"hermesd/agent/tool"
 )
 
-// folder is an engine that puts everything before the newest message of the user
-// into one.
-type folder struct {
-	limit  int // tokens from which on it is due
-	passes int
-	views  []agent.ContextView
-	fail   func(agent.ContextView) error
-	window int
-	seen   []int // what was reported
+// foldingEngine replaces all messages before the newest user message by one.
+type foldingEngine struct {
+	limit    int // threshold in tokens
+	passes   int
+	views    []agent.ContextView
+	fail     func(agent.ContextView) error
+	window   int
+	reported []int // prompt sizes that were reported
 }
 
-func (f *folder) Name() string               { return "folder" }
-func (f *folder) Update(u llm.Usage)         { f.seen = append(f.seen, u.Prompt()) }
-func (f *folder) ShouldCompress(n int) bool  { return n >= f.limit }
-func (f *folder) State() json.RawMessage     { return nil }
-func (f *folder) Status() agent.EngineStatus { return agent.EngineStatus{} }
-func (f *folder) Limits(l agent.Limits)      { f.window = l.Window }
-func (f *folder) Reset()                     {}
-func (f *folder) End()                       {}
-func (f *folder) Compress(_ context.Context, v agent.ContextView) (agent.Compaction, error) {
+func (f *foldingEngine) Name() string               { return "folder" }
+func (f *foldingEngine) Update(u llm.Usage)         { f.reported = append(f.reported, u.Prompt()) }
+func (f *foldingEngine) ShouldCompress(n int) bool  { return n >= f.limit }
+func (f *foldingEngine) State() json.RawMessage     { return nil }
+func (f *foldingEngine) Status() agent.EngineStatus { return agent.EngineStatus{} }
+func (f *foldingEngine) Limits(l agent.Limits)      { f.window = l.Window }
+func (f *foldingEngine) Reset()                     {}
+func (f *foldingEngine) End()                       {}
+func (f *foldingEngine) Compress(_ context.Context, v agent.ContextView) (agent.Compaction, error) {
 	f.views = append(f.views, v)
 	if f.fail != nil {
 		if err := f.fail(v); err != nil {
@@ -52,7 +51,7 @@ func (f *folder) Compress(_ context.Context, v agent.ContextView) (agent.Compact
 	return agent.Compaction{Messages: ms, From: 0, To: last, PromptNote: "[Note: compacted]"}, nil
 }
 
-func long() *llm.Transcript {
+func longTranscript() *llm.Transcript {
 	tr := llm.NewTranscript()
 	for i := range 10 {
 		tr.Append(llm.UserText(fmt.Sprint("question ", i)), llm.AssistantText(strings.Repeat("word ", 100)))
@@ -60,22 +59,22 @@ func long() *llm.Transcript {
 	return tr
 }
 
-func texts(tr *llm.Transcript) (out []string) {
+func messageTexts(tr *llm.Transcript) (out []string) {
 	for _, m := range tr.Since(0) {
 		out = append(out, m.Text())
 	}
 	return out
 }
 
-func TestAContextIsMadeSmallerBeforeTheCallForWhichItIsDue(t *testing.T) {
+func TestContextIsCompactedBeforeCall(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Say("answer"))
-	s := build(t, agent.Config{}, p)
-	f := &folder{limit: 1000}
-	turn := s.turn("what now?", long())
+	s := newHarness(t, agent.Config{}, p)
+	f := &foldingEngine{limit: 1000}
+	turn := s.turn("what now?", longTranscript())
 	turn.ContextWindow = &agent.ContextWindow{Engine: f, First: 5}
 	l := collect(t.Context(), s, turn, nil)
 	want := []string{"[sum of 5 to 24]", "ok", "what now?", "answer"}
-	if d := cmp.Diff(want, texts(turn.Transcript)); d != "" || !l.ok || f.passes != 1 {
+	if d := cmp.Diff(want, messageTexts(turn.Transcript)); d != "" || !l.ok || f.passes != 1 {
 		t.Errorf("%d passes, %v\n%s", f.passes, l.err, d)
 	}
 	if r := p.Requests(); !strings.HasSuffix(r[0].System, "[Note: compacted]") || len(r[0].Messages) != 3 {
@@ -85,21 +84,21 @@ func TestAContextIsMadeSmallerBeforeTheCallForWhichItIsDue(t *testing.T) {
 		t.Errorf("the window is %+v", turn.ContextWindow)
 	}
 
-	// Whoever resumes the turn pays for no second pass, and comes to the same.
-	again := s.turn("what now?", long())
-	again.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1 << 30}, First: 5}
+	// A resumed turn makes no second compaction and reaches the same state.
+	again := s.turn("what now?", longTranscript())
+	again.ContextWindow = &agent.ContextWindow{Engine: &foldingEngine{limit: 1 << 30}, First: 5}
 	again.Steps = l.steps[:1]
 	p.Then(llmtest.Say("answer"))
 	r := collect(t.Context(), s, again, nil)
-	if d := cmp.Diff(want, texts(again.Transcript)); d != "" || again.ContextWindow.First != 26 {
+	if d := cmp.Diff(want, messageTexts(again.Transcript)); d != "" || again.ContextWindow.First != 26 {
 		t.Errorf("resumed, %v: %s", r.err, d)
 	}
 	if !hasCompacted(r) {
-		t.Error("who resumes is not told of the pass")
+		t.Error("the resumed run emitted no Compacted")
 	}
 }
 
-func hasCompacted(l log) bool {
+func hasCompacted(l runLog) bool {
 	for _, e := range l.events {
 		if _, ok := e.(agent.Compacted); ok {
 			return true
@@ -108,12 +107,12 @@ func hasCompacted(l log) bool {
 	return false
 }
 
-func TestToolResultsThatFillTheContextAreCompactedInsideTheLoop(t *testing.T) {
-	big := echo("big", tool.Pure, false)
+func TestContextIsCompactedBetweenToolCalls(t *testing.T) {
+	big := echoTool("big", tool.Pure, false)
 	big.run = func(context.Context, tool.Call) (string, error) { return strings.Repeat("data ", 1000), nil }
 	p := llmtest.NewScripted(llmtest.Say("first"), llmtest.Use("big", `{}`), llmtest.Say("done"))
-	s := build(t, agent.Config{}, p, big)
-	f := &folder{limit: 1200, fail: func(agent.ContextView) error { return agent.ErrCoolingDown }}
+	s := newHarness(t, agent.Config{}, p, big)
+	f := &foldingEngine{limit: 1200, fail: func(agent.ContextView) error { return agent.ErrCoolingDown }}
 	tr := llm.NewTranscript()
 	turn := s.turn("hello", tr)
 	turn.ContextWindow = &agent.ContextWindow{Engine: f}
@@ -126,12 +125,12 @@ func TestToolResultsThatFillTheContextAreCompactedInsideTheLoop(t *testing.T) {
 	}
 }
 
-func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
+func TestContextOverflowSetsLimitAndRetries(t *testing.T) {
 	tooLong := llmtest.Answer{Err: &llm.Error{Class: llm.ContextOverflow, Provider: "p", Limit: 900}}
 	p := llmtest.NewScripted(tooLong, tooLong, llmtest.Say("answer"))
-	s := build(t, agent.Config{}, p)
-	f := &folder{limit: 1 << 30}
-	turn := s.turn("what now?", long())
+	s := newHarness(t, agent.Config{}, p)
+	f := &foldingEngine{limit: 1 << 30}
+	turn := s.turn("what now?", longTranscript())
 	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
 	if l.final.Text != "answer" || f.passes != 2 || f.window != 900 || !f.views[0].Force {
@@ -144,12 +143,12 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 		}
 	}
 	if learned != 2 {
-		t.Errorf("told %d times of the limit", learned)
+		t.Errorf("%d ContextLengthLearned events", learned)
 	}
 
 	p.Then(tooLong, tooLong, tooLong, tooLong, tooLong)
-	turn = s.turn("and now?", long())
-	turn.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1 << 30}}
+	turn = s.turn("and now?", longTranscript())
+	turn.ContextWindow = &agent.ContextWindow{Engine: &foldingEngine{limit: 1 << 30}}
 	l = collect(t.Context(), s, turn, nil)
 	var e *llm.Error
 	if !errors.As(l.err, &e) || p.Remaining() != 1 {
@@ -157,16 +156,16 @@ func TestARefusalAsTooLongTeachesTheLimitAndIsSentAgainShorter(t *testing.T) {
 	}
 }
 
-func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
+func TestContextOverflowIsCompactedWithoutModel(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Fail(llm.ContextOverflow), llmtest.Say("answer"))
-	s := build(t, agent.Config{}, p)
-	f := &folder{limit: 1 << 30, fail: func(v agent.ContextView) error {
+	s := newHarness(t, agent.Config{}, p)
+	f := &foldingEngine{limit: 1 << 30, fail: func(v agent.ContextView) error {
 		if v.WithoutModel {
 			return nil
 		}
 		return errors.New("the summary model is away")
 	}}
-	turn := s.turn("what now?", long())
+	turn := s.turn("what now?", longTranscript())
 	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
 	if l.final.Text != "answer" || len(f.views) != 2 || !strings.Contains(l.String(), "crowded: the summary model is away") {
@@ -174,16 +173,16 @@ func TestWithoutASummaryARefusedRequestIsShortenedWithoutOne(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatFailsOrPanicsLeavesTheContextAsItIs(t *testing.T) {
+func TestEngineFailureKeepsContext(t *testing.T) {
 	for name, fail := range map[string]func(agent.ContextView) error{
 		"fails":  func(agent.ContextView) error { return errors.New("away") },
 		"panics": func(agent.ContextView) error { panic("broken") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := llmtest.NewScripted(llmtest.Say("answer"))
-			s := build(t, agent.Config{}, p)
-			turn := s.turn("what now?", long())
-			turn.ContextWindow = &agent.ContextWindow{Engine: &folder{limit: 1, fail: fail}}
+			s := newHarness(t, agent.Config{}, p)
+			turn := s.turn("what now?", longTranscript())
+			turn.ContextWindow = &agent.ContextWindow{Engine: &foldingEngine{limit: 1, fail: fail}}
 			l := collect(t.Context(), s, turn, nil)
 			if l.final.Text != "answer" || turn.Transcript.Len() != 22 || !strings.Contains(l.String(), "crowded") {
 				t.Errorf("%v, %d messages\n%s", l.err, turn.Transcript.Len(), l.String())
@@ -192,9 +191,9 @@ func TestAnEngineThatFailsOrPanicsLeavesTheContextAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatMayNotBeSoLongIsAskedForShorter(t *testing.T) {
+func TestMaxTokensIsReducedToModelLimit(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Answer{Err: &llm.Error{Class: llm.Format, Provider: "p", MaxTokens: 4096}}, llmtest.Say("answer"))
-	s := build(t, agent.Config{}, p)
+	s := newHarness(t, agent.Config{}, p)
 	turn := s.turn("hello", llm.NewTranscript())
 	turn.MaxTokens = 1 << 20
 	if l := collect(t.Context(), s, turn, nil); l.final.Text != "answer" || !strings.Contains(l.String(), "shorten") {
@@ -202,21 +201,21 @@ func TestAnAnswerThatMayNotBeSoLongIsAskedForShorter(t *testing.T) {
 	}
 }
 
-// A run is resumed behind each of its steps, one or two of them compactions, and
-// comes to the same.
-func TestACompactionBetweenToolsIsResumed(t *testing.T) {
+// A run is resumed after each of its steps, one or two of them compactions, and
+// reaches the same state.
+func TestCompactionBetweenToolsIsResumed(t *testing.T) {
 	for passes, limits := range map[int][]int{1: {1 << 30, 50_000, 1 << 30, 1 << 30}, 2: {1 << 30, 50_000, 50_000, 1 << 30}, 3: {50_000, 50_000, 50_000, 50_000}} {
 		t.Run(fmt.Sprint(passes, " passes"), func(t *testing.T) {
-			s := func(p llm.Provider) setup {
-				return build(t, agent.Config{}, p, echo("pure", tool.Pure, false), echo("once", tool.AtMostOnce, false))
+			s := func(p llm.Provider) harness {
+				return newHarness(t, agent.Config{}, p, echoTool("pure", tool.Pure, false), echoTool("once", tool.AtMostOnce, false))
 			}
 			answers := []llmtest.Answer{llmtest.Use("pure", `{"n":1}`), llmtest.Use("once", `{"n":2}`), llmtest.Say("done")}
 			for i := range answers {
 				answers[i].Usage = llm.Usage{Input: 60_000, Output: 1}
 			}
-			turnOf := func(x setup) agent.Turn {
-				turn := x.turn("work", long())
-				turn.ContextWindow = &agent.ContextWindow{Engine: &rising{limits: limits}, First: 5}
+			turnOf := func(x harness) agent.Turn {
+				turn := x.turn("work", longTranscript())
+				turn.ContextWindow = &agent.ContextWindow{Engine: &varyingLimitEngine{limits: limits}, First: 5}
 				return turn
 			}
 			live := s(llmtest.NewScripted(answers...))
@@ -231,7 +230,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 			if !l.ok || n == 0 {
 				t.Fatalf("%d passes, %v", n, l.err)
 			}
-			want, first := texts(turn.Transcript), turn.ContextWindow.First
+			want, first := messageTexts(turn.Transcript), turn.ContextWindow.First
 			for k := 1; k < len(l.steps); k++ {
 				asked := 0
 				for _, st := range l.steps[:k] {
@@ -241,7 +240,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 				}
 				again := s(llmtest.NewScripted(answers[asked:]...))
 				turn := turnOf(again)
-				turn.ContextWindow.Engine = &folder{limit: 1 << 30}
+				turn.ContextWindow.Engine = &foldingEngine{limit: 1 << 30}
 				turn.Steps = l.steps[:k]
 				r := collect(t.Context(), again, turn, nil)
 				if r.err != nil || r.final.Text != "done" {
@@ -256,7 +255,7 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 						late++
 					}
 				}
-				if d := cmp.Diff(want, texts(turn.Transcript)); late == 0 && l.steps[k-1].Kind != agent.StepStart && (d != "" || turn.ContextWindow.First != first) {
+				if d := cmp.Diff(want, messageTexts(turn.Transcript)); late == 0 && l.steps[k-1].Kind != agent.StepStart && (d != "" || turn.ContextWindow.First != first) {
 					t.Errorf("resumed behind step %d, first %d, not %d: %s", k, turn.ContextWindow.First, first, d)
 				}
 			}
@@ -264,13 +263,13 @@ func TestACompactionBetweenToolsIsResumed(t *testing.T) {
 	}
 }
 
-// rising is a folder whose limit is another one at each question.
-type rising struct {
-	folder
+// varyingLimitEngine is a foldingEngine with another limit for each query.
+type varyingLimitEngine struct {
+	foldingEngine
 	limits []int
 }
 
-func (r *rising) ShouldCompress(n int) bool {
+func (r *varyingLimitEngine) ShouldCompress(n int) bool {
 	if len(r.limits) == 0 {
 		return false
 	}

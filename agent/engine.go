@@ -11,130 +11,136 @@ import (
 	"hermesd/agent/tool"
 )
 
-// An Engine keeps the context of one session small. What it makes smaller is
-// archived by whoever runs the turn, never forgotten. One goroutine at a time
-// uses an Engine, except that Status may be called from any.
+// An Engine is a context engine: it keeps the context of one session within the
+// model's context length. The caller archives what a compaction removes;
+// nothing is deleted. An Engine is used by one goroutine at a time, except that
+// Status may be called from any.
 //
-// Engines may implement Preflighter, Lifecycle and Toolbox beside it.
+// An engine may also implement Preflighter, Lifecycle and ToolProvider.
 type Engine interface {
-	// Name is what the configuration calls it.
+	// Name returns the name of the engine in the configuration.
 	Name() string
-	// Update tells what a provider reported for the last call.
+	// Update receives the token usage that the provider reported for the last
+	// call.
 	Update(llm.Usage)
-	// ShouldCompress reports whether a context of so many tokens is to be made
-	// smaller before the next call. It costs no more for a long history.
+	// ShouldCompress reports whether a context of so many tokens is to be
+	// compacted before the next call. Its cost does not grow with the history.
 	ShouldCompress(tokens int) bool
-	// Compress makes a context smaller. It changes nothing of what v refers to. On
-	// an error the context stays as it is: ErrNotNow if the engine rests after
-	// failures or has found that it does not help, anything else in words for a
-	// person. An error is not wrapped in a panic: the caller has a wall.
+	// Compress compacts a context. It changes nothing that v refers to. On an
+	// error the context stays unchanged: ErrCoolingDown if the engine is in its
+	// cooldown or has found that compactions do not help; any other error has a
+	// text for users. A panic is recovered by the caller.
 	Compress(ctx context.Context, v ContextView) (Compaction, error)
-	// State is what is kept with the session, as JSON; nil for nothing.
+	// State returns what is stored with the session, as JSON; nil for nothing.
 	State() json.RawMessage
-	// Status tells people how it goes.
+	// Status returns a snapshot for people.
 	Status() EngineStatus
 }
 
-// A Preflighter can tell from the messages themselves that a context is to be
-// made smaller before the first call of a turn.
+// A Preflighter decides from the messages whether a context is to be compacted
+// before the first call of a turn.
 type Preflighter interface {
 	Preflight(messages []llm.Message) bool
 }
 
-// A Lifecycle is told of what happens to its session.
+// A Lifecycle is an engine that is notified of events in its session.
 type Lifecycle interface {
-	// Limits changes what the engine works with: another model answers now.
+	// Limits sets the model and its context length after a change of the model.
 	Limits(Limits)
-	// Reset forgets pauses and cooldowns: a person asked for a compression.
+	// Reset ends all cooldowns: a user has requested a compaction.
 	Reset()
-	// End lets go of what the engine holds. It is the last call.
+	// End releases the resources of the engine. It is the last call.
 	End()
 }
 
-// A ToolProvider offers tools of the engine's own, such as a search in what it has
-// archived.
+// A ToolProvider is an engine with tools of its own, such as a search of the
+// archived messages.
 type ToolProvider interface {
 	Tools() []tool.Tool
 }
 
-// Limits are what an engine works with.
+// Limits describe the model for which an engine compacts.
 type Limits struct {
 	Model  string
-	Window int // tokens of the model's context
+	Window int // context length in tokens
 }
 
-// A ContextView is the context that an engine looks at.
+// A ContextView is the context that an engine reads.
 type ContextView struct {
-	// Messages is the active transcript. It is legal, and ends as it may.
+	// Messages is the active transcript. It is legal and may end with either
+	// role.
 	Messages []llm.Message
-	// First is the number, in the whole transcript of the session, of Messages[0];
-	// later ones follow it. Archived messages are known by these numbers.
+	// First is the number of Messages[0] within the whole transcript of the
+	// session. Later messages follow it. Archived messages are addressed by
+	// these numbers.
 	First int
-	// FixedTokens is the estimate, in tokens, of what is sent beside Messages.
+	// FixedTokens is the estimated number of tokens sent in addition to
+	// Messages.
 	FixedTokens int
-	// Tokens is the best known size of the whole request.
+	// Tokens is the best known size of the whole request, in tokens.
 	Tokens int
-	// Focus is what a person wants to be kept best; "" for nothing.
+	// Focus names the topic that the summary keeps in most detail; "" for none.
 	Focus string
-	// Force overrides rests and pauses.
+	// Force overrides cooldowns.
 	Force bool
-	// WithoutModel asks for a pass without any model call: the provider refuses the
-	// request as too long, and a summary could not be had.
+	// WithoutModel requests a compaction without a model call: the provider
+	// rejected the request as too long, and no summary could be obtained.
 	WithoutModel bool
 }
 
-// A Compaction is what an engine made of a View.
+// A Compaction is the result of compacting a ContextView.
 type Compaction struct {
-	// Messages is the whole new list. It is legal wherever View.Messages was, and
-	// the newest user message is in it verbatim.
+	// Messages is the complete new list. It is legal if ContextView.Messages
+	// was, and contains the newest user message verbatim.
 	Messages []llm.Message `json:"messages"`
-	// View.Messages[From:To] are archived. All before From and from To on stand in
-	// Messages, unless they were shortened.
+	// ContextView.Messages[From:To] are archived. All messages before From and
+	// from To on are part of Messages, unless they were shortened.
 	From int `json:"from"`
 	To   int `json:"to"`
-	// PromptNote is to be appended to the stored system prompt, once per session.
+	// PromptNote is appended to the stored system prompt, once per session.
 	PromptNote string `json:"note,omitempty"`
-	// Explanation say in one sentence what was done, where a person should know of it:
+	// Explanation says in one sentence what was done, if a user should know it:
 	// a summary without a model, a tail that had to be pruned.
 	Explanation string `json:"words,omitempty"`
-	// Sentences are the sentences of Words, so that they can be said in another language;
-	// none: Words are the engine's own.
+	// Sentences are the parts of Explanation, so that they can be translated;
+	// if empty, Explanation is the engine's own text.
 	Sentences []Sentence `json:"said,omitempty"`
-	// Before and After are the estimates of the request, in tokens.
+	// Before and After are the estimated sizes of the request, in tokens.
 	Before int `json:"before"`
 	After  int `json:"after"`
-	// Usage is what the summary cost; Model made it, "" for none.
+	// Usage is the token usage of the summary. Model wrote it; "" for none.
 	Usage llm.Usage `json:"usage,omitzero"`
 	Model string    `json:"model,omitempty"`
 }
 
-// A Sentence is an English text, and what its %s stand for.
+// A Sentence is an English format string and the values of its %s verbs.
 type Sentence struct {
 	English string   `json:"english"`
 	Args    []string `json:"args,omitempty"`
 }
 
-// Explain adds a sentence to the Words of p.
+// Explain adds a sentence to the explanation of p.
 func (p *Compaction) Explain(english string, args ...string) {
-	said := make([]any, len(args))
+	values := make([]any, len(args))
 	for i, a := range args {
-		said[i] = a
+		values[i] = a
 	}
-	p.Explanation = strings.TrimSpace(p.Explanation + " " + fmt.Sprintf(english, said...))
+	p.Explanation = strings.TrimSpace(p.Explanation + " " + fmt.Sprintf(english, values...))
 	p.Sentences = append(p.Sentences, Sentence{english, args})
 }
 
-// EngineStatus tells people how compression goes.
+// EngineStatus describes the state of an engine for people.
 type EngineStatus struct {
 	Engine    string `json:"engine"`
 	Threshold int    `json:"threshold"` // tokens
 	Passes    int    `json:"passes"`
 	Archived  int    `json:"archived"` // messages
 	Last      string `json:"last,omitempty"`
-	// Cooldown says why automatic compression rests, and until when.
+	// Cooldown says why automatic compaction is paused, and until when; "" if
+	// it is not.
 	Cooldown string `json:"resting,omitempty"`
 }
 
-// ErrCoolingDown says that an engine rests: after failures, or because passes did
-// not help.
-var ErrCoolingDown = errors.New("agent: the context engine rests")
+// ErrCoolingDown means that an engine does not compact now: it failed recently,
+// or compactions did not help.
+var ErrCoolingDown = errors.New("agent: context engine is cooling down")

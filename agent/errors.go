@@ -3,25 +3,25 @@ package agent
 import "errors"
 
 var (
-	// ErrEmpty says that the model answered with nothing, also when it was asked
-	// again and told to go on.
-	ErrEmpty = errors.New("agent: the model answered with nothing")
-	// ErrBudget says that a turn used all its model calls, and that the model did
-	// not even give a summary.
-	ErrBudget = errors.New("agent: the turn used all its model calls")
-	// ErrInvalidCalls says that the model called tools wrongly again and again.
-	ErrInvalidCalls = errors.New("agent: the model kept calling tools in a way that cannot be run")
-	// ErrSteps says that recorded steps do not belong to the turn, are damaged, or
-	// are of a version that is not known.
-	ErrSteps = errors.New("agent: the recorded steps cannot be resumed")
-	// ErrNothing says that a turn holds nothing to answer.
-	ErrNothing = errors.New("agent: there is nothing to answer")
+	// ErrEmpty means that the model answered with nothing, even when the
+	// request was repeated and the model was asked to continue.
+	ErrEmpty = errors.New("agent: empty model answer")
+	// ErrBudget means that a turn used all its model calls and the model did
+	// not even provide a summary.
+	ErrBudget = errors.New("agent: model call budget is exhausted")
+	// ErrInvalidCalls means that the model made invalid tool calls repeatedly.
+	ErrInvalidCalls = errors.New("agent: repeated invalid tool calls")
+	// ErrSteps means that recorded steps do not belong to the turn, are
+	// corrupt, or have an unknown version.
+	ErrSteps = errors.New("agent: cannot resume recorded steps")
+	// ErrNothing means that a turn has no message to answer.
+	ErrNothing = errors.New("agent: no message to answer")
 )
 
-// A RefusedError says that the model declined to answer. Nothing of its answer
+// A RefusedError means that the model declined to answer. Nothing of its answer
 // is in the transcript.
 type RefusedError struct {
-	Text     string // what it said, as it may be shown; often ""
+	Text     string // the model's answer, as it may be shown; often ""
 	Provider string
 }
 
@@ -33,6 +33,6 @@ func (e *RefusedError) Error() string {
 	return s
 }
 
-// errStopped says that the consumer wants no more events. It never leaves the
-// package.
-var errStopped = errors.New("agent: the consumer stopped")
+// errStopped means that the consumer wants no more events. It is not returned
+// to callers of the package.
+var errStopped = errors.New("agent: consumer stopped")

@@ -10,45 +10,46 @@ import (
 	"hermesd/agent/tool"
 )
 
-// An Event tells the consumer of a run what happens. It is one of Text,
-// Thinking, Retracted, Notice, ToolCall, ToolDone, Record, Call and Final.
+// An Event reports progress of a run. It is one of Text, Thinking, Retracted,
+// Notice, ToolCall, ToolFinished, Record, Compacted, ContextLengthLearned, Call
+// and Final.
 type Event interface{ event() }
 
-// Text is more of what the model says, as it may be shown. The pieces since the
-// last ToolCall or Retracted are what the present answer has said so far.
+// Text is a piece of the model's answer, as it may be shown. The pieces since
+// the last ToolCall or Retracted form the current answer so far.
 type Text string
 
-// Thinking is more of the model's reasoning, for those who asked to see it.
+// Thinking is a piece of the model's reasoning.
 type Thinking string
 
-// Retracted says that all Text since the last ToolCall is void. What of it
-// stays is said again.
+// Retracted invalidates all Text since the last ToolCall. The part that remains
+// valid is emitted again.
 type Retracted struct{}
 
-// A NoticeKind says what a Notice is about.
+// A NoticeKind is the kind of a Notice.
 type NoticeKind string
 
 // The kinds of notice.
 const (
-	Retry        NoticeKind = "retry"    // the model call is tried again
+	Retry        NoticeKind = "retry"    // the model call is retried
 	Fallback     NoticeKind = "fallback" // another model takes over
-	Budget       NoticeKind = "budget"   // no call is left but the one for a summary
-	Empty        NoticeKind = "empty"    // the answer was empty; it is asked for again
-	Continue     NoticeKind = "continue" // the answer was cut off; the model is asked to go on
-	ContextFull  NoticeKind = "crowded"  // the context could not be made smaller
-	ReduceOutput NoticeKind = "shorten"  // the model may say less than was asked for; it is asked for that
+	Budget       NoticeKind = "budget"   // only the call for a summary is left
+	Empty        NoticeKind = "empty"    // the answer was empty; it is requested again
+	Continue     NoticeKind = "continue" // the answer was cut off; the model is asked to continue
+	ContextFull  NoticeKind = "crowded"  // the context could not be compacted
+	ReduceOutput NoticeKind = "shorten"  // the requested answer length exceeds the model's limit; the limit is requested
 )
 
-// A Notice tells what was done to get an answer.
+// A Notice reports what was done to obtain an answer.
 type Notice struct {
 	Kind     NoticeKind
-	Retry    int           // number of the try that follows, from 1
-	After    time.Duration // how long is waited before it
-	Fallback string        // "provider/model" that takes over
-	Err      error         // why; nil if there is no error
+	Retry    int           // number of the next retry, from 1
+	After    time.Duration // delay before it
+	Fallback string        // the next model, as "provider/model"
+	Err      error         // the cause; nil if there is none
 }
 
-// String says the notice in a few words, for logs.
+// String returns a short description, for logs.
 func (n Notice) String() string {
 	s := string(n.Kind)
 	switch n.Kind {
@@ -63,68 +64,69 @@ func (n Notice) String() string {
 	return s
 }
 
-// ToolCall says that a tool is about to run.
+// ToolCall is emitted before a tool runs.
 type ToolCall struct {
 	ID, Name string
 	Input    json.RawMessage
 	Effect   tool.Effect
 }
 
-// ToolFinished says that a tool has run.
+// ToolFinished is emitted after a tool has run.
 type ToolFinished struct {
 	ID, Name string
-	Result   string // as the model will read it
+	Result   string // the text that the model receives
 	Failed   bool
 	Took     time.Duration
 }
 
-// Record asks the consumer to keep Step. It must be on disk before the consumer
-// asks for the next event: that is what makes a turn resumable, and a tool call
-// happen only once.
+// Record asks the consumer to store Step. It must be on disk before the
+// consumer asks for the next event: this makes a turn resumable and prevents a
+// tool call from happening twice.
 type Record struct{ Step Step }
 
-// Compacted tells that the transcript was made smaller: where it had Length
-// messages, those of Pass stand now.
+// Compacted reports that the transcript was compacted: the messages of
+// Compaction replace the Length messages that it had.
 type Compacted struct {
 	Compaction
 	Length int
-	// Replaced are the messages that stood there.
+	// Replaced holds the messages that were replaced.
 	Replaced []llm.Message
-	// Prefix is what the run goes on with: with the note of the pass, and with what
-	// Window.Refresh made of it.
+	// Prefix is used by the rest of the run: it includes the note of the
+	// compaction and the changes of ContextWindow.Refresh.
 	Prefix prompt.Prefix
-	// Reason is the reason for which the prefix of the next call differs:
-	// "compression", "hygiene".
+	// Reason is why the prefix of the next call differs: "compression" or
+	// "hygiene".
 	Reason string
 }
 
-// ContextLengthLearned tells of the length of a model's context, which an error named.
+// ContextLengthLearned reports the context length of a model, taken from an
+// error of its provider.
 type ContextLengthLearned struct {
 	Provider, Model string
 	Window          int
 }
 
-// Call tells of a completed model call.
+// Call reports a completed model call.
 type Call struct {
 	Model, Provider string
 	Usage           llm.Usage
 	Took            time.Duration
 	Stop            llm.StopReason
-	// Request is what was sent; its transcript is as it was sent until the
-	// consumer asks for the next event.
+	// Request is the request that was sent; its transcript stays as it was sent
+	// until the consumer asks for the next event.
 	Request *llm.Request
 }
 
-// Final is the last event of a run that came to an answer.
+// Final is the last event of a run that produced an answer.
 type Final struct {
-	Text string // as it may be shown, without space around it
-	// Stop is EndTurn; or Length if the answer stayed cut off.
+	Text string // as it may be shown, without surrounding white space
+	// Stop is EndTurn, or Length if the answer remained cut off.
 	Stop llm.StopReason
-	// Usage is the sum over all model calls of the turn, those of earlier, dead
-	// runs included.
+	// Usage is the sum over all model calls of the turn, including those of
+	// earlier runs that died.
 	Usage llm.Usage
-	// OverBudget says that the answer is the summary of a turn that had no call
-	// left.
+	// OverBudget reports whether the answer is the summary of a turn that had
+	// used all its calls.
 	OverBudget bool
 }
 

@@ -16,31 +16,31 @@ import (
 	"hermesd/agent/tool"
 )
 
-// fake is a tool made of a function.
-type fake struct {
+// fakeTool is a tool that calls a function.
+type fakeTool struct {
 	spec tool.Spec
 	run  func(ctx context.Context, c tool.Call) (string, error)
 }
 
-func (f fake) Spec() tool.Spec { return f.spec }
+func (f fakeTool) Spec() tool.Spec { return f.spec }
 
-func (f fake) Run(ctx context.Context, c tool.Call) (string, error) { return f.run(ctx, c) }
+func (f fakeTool) Run(ctx context.Context, c tool.Call) (string, error) { return f.run(ctx, c) }
 
-func spec(name string, effect tool.Effect, parallel bool) tool.Spec {
+func toolSpec(name string, effect tool.Effect, parallel bool) tool.Spec {
 	return tool.Spec{
 		Tool:   llm.Tool{Name: name, Description: name, Schema: json.RawMessage(`{"type":"object"}`)},
 		Effect: effect, Parallel: parallel,
 	}
 }
 
-// echo returns the input of its calls.
-func echo(name string, effect tool.Effect, parallel bool) fake {
-	return fake{spec(name, effect, parallel), func(_ context.Context, c tool.Call) (string, error) {
+// echoTool returns a tool whose result is its input.
+func echoTool(name string, effect tool.Effect, parallel bool) fakeTool {
+	return fakeTool{toolSpec(name, effect, parallel), func(_ context.Context, c tool.Call) (string, error) {
 		return name + " " + string(c.Input), nil
 	}}
 }
 
-type setup struct {
+type harness struct {
 	agent    *agent.Agent
 	provider llm.Provider
 	prefix   prompt.Prefix
@@ -52,19 +52,19 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func build(t fataler, cfg agent.Config, p llm.Provider, tools ...tool.Tool) setup {
+func newHarness(t fataler, cfg agent.Config, p llm.Provider, tools ...tool.Tool) harness {
 	t.Helper()
 	set, err := tool.NewSet(tools...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return setup{
+	return harness{
 		agent: agent.New(cfg, p, set), provider: p,
 		prefix: prompt.Build(prompt.Inputs{Platform: "console", Tools: set.Tools()}),
 	}
 }
 
-func (s setup) turn(text string, tr *llm.Transcript) agent.Turn {
+func (s harness) turn(text string, tr *llm.Transcript) agent.Turn {
 	t := agent.Turn{
 		Prefix: s.prefix, Overlay: prompt.PlacedOverlay{Tail: prompt.NewOverlay("it is noon")}, Transcript: tr,
 		Model: "m", Session: "s1",
@@ -75,8 +75,8 @@ func (s setup) turn(text string, tr *llm.Transcript) agent.Turn {
 	return t
 }
 
-// log is what a run yielded.
-type log struct {
+// runLog holds everything that a run yielded.
+type runLog struct {
 	events []agent.Event
 	steps  []agent.Step
 	err    error
@@ -85,8 +85,8 @@ type log struct {
 }
 
 // collect runs a turn to its end. on, if not nil, is called with each event.
-func collect(ctx context.Context, s setup, t agent.Turn, on func(agent.Event)) log {
-	var l log
+func collect(ctx context.Context, s harness, t agent.Turn, on func(agent.Event)) runLog {
+	var l runLog
 	for e, err := range s.agent.Run(ctx, t) {
 		if err != nil {
 			l.err = err
@@ -106,8 +106,8 @@ func collect(ctx context.Context, s setup, t agent.Turn, on func(agent.Event)) l
 	return l
 }
 
-// String is the run in one line per event, without deltas.
-func (l log) String() string {
+// String returns one line per event, without deltas.
+func (l runLog) String() string {
 	var b strings.Builder
 	for _, e := range l.events {
 		switch e := e.(type) {
@@ -133,9 +133,9 @@ func (l log) String() string {
 	return b.String()
 }
 
-// seen is the text that stands on the screen at the end: what came since the
-// last tool call or retraction.
-func (l log) seen() string {
+// visibleText returns the text that remains visible at the end: what was
+// emitted since the last tool call or retraction.
+func (l runLog) visibleText() string {
 	var s string
 	for _, e := range l.events {
 		switch e := e.(type) {
@@ -148,8 +148,8 @@ func (l log) seen() string {
 	return s
 }
 
-// spoken is a transcript in one line per block.
-func spoken(tr *llm.Transcript) string {
+// formatTranscript returns one line per block.
+func formatTranscript(tr *llm.Transcript) string {
 	var b strings.Builder
 	for _, m := range tr.Since(0) {
 		for _, bl := range m.Blocks {
@@ -171,7 +171,7 @@ func spoken(tr *llm.Transcript) string {
 func wantLegal(t fataler, tr *llm.Transcript) {
 	t.Helper()
 	if err := llm.ValidateMessages(tr.Since(0)); err != nil {
-		t.Fatalf("the transcript is not legal: %v\n%s", err, spoken(tr))
+		t.Fatalf("the transcript is not legal: %v\n%s", err, formatTranscript(tr))
 	}
 }
 
@@ -184,8 +184,8 @@ func wantContains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// again returns steps as they come back from the disk.
-func again(t fataler, steps []agent.Step) []agent.Step {
+// roundTrip returns steps after a JSON round trip, as if read from disk.
+func roundTrip(t fataler, steps []agent.Step) []agent.Step {
 	t.Helper()
 	b, err := json.Marshal(steps)
 	if err != nil {
@@ -217,4 +217,4 @@ var errStop = errors.New("stopped by the user")
 
 func scripted(as ...llmtest.Answer) *llmtest.Scripted { return llmtest.NewScripted(as...) }
 
-func trim(s string) string { return strings.TrimSpace(s) }
+func trimSpace(s string) string { return strings.TrimSpace(s) }

@@ -12,7 +12,7 @@ import (
 	"hermesd/agent/tool"
 )
 
-func results(tr *llm.Transcript) []llm.Block {
+func toolResults(tr *llm.Transcript) []llm.Block {
 	var bs []llm.Block
 	for _, m := range tr.Since(0) {
 		for _, b := range m.Blocks {
@@ -24,23 +24,23 @@ func results(tr *llm.Transcript) []llm.Block {
 	return bs
 }
 
-func TestARefusedToolIsAResultAndDoesNotRun(t *testing.T) {
+func TestCheckToolRefusalIsResult(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Use("kept", `{}`), llmtest.Say("done"))
-	kept := echo("kept", tool.AtMostOnce, false)
+	kept := echoTool("kept", tool.AtMostOnce, false)
 	kept.run = nil // it would panic
-	s := build(t, agent.Config{}, p, kept)
+	s := newHarness(t, agent.Config{}, p, kept)
 	tr := llm.NewTranscript()
 	turn := s.turn("go", tr)
 	turn.CheckTool = func(name string) error { return errors.New(name + " is for the owner") }
 	l := collect(t.Context(), s, turn, nil)
-	if got := results(tr); len(got) != 1 || !got[0].Failed || got[0].Text != "Refused: kept is for the owner" || !l.ok {
+	if got := toolResults(tr); len(got) != 1 || !got[0].Failed || got[0].Text != "Refused: kept is for the owner" || !l.ok {
 		t.Errorf("results %+v, %+v", got, l)
 	}
 }
 
-func TestWhatIsAddedToAResultIsResumedWithIt(t *testing.T) {
+func TestAfterToolTextIsResumed(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Use("echo", `{"path":"a/b"}`), llmtest.Say("done"))
-	s := build(t, agent.Config{}, p, echo("echo", tool.Pure, false))
+	s := newHarness(t, agent.Config{}, p, echoTool("echo", tool.Pure, false))
 	turn := s.turn("go", llm.NewTranscript())
 	asked := 0
 	turn.AfterTool = func(name string, input json.RawMessage) string {
@@ -48,21 +48,21 @@ func TestWhatIsAddedToAResultIsResumedWithIt(t *testing.T) {
 		return "rules of " + name + " " + string(input) + " </gateway-context>"
 	}
 	first := collect(t.Context(), s, turn, nil)
-	got := results(turn.Transcript)
+	got := toolResults(turn.Transcript)
 	if len(got) != 1 || !strings.HasPrefix(got[0].Text, "echo {\"path\":\"a/b\"}\n\nrules of echo") || strings.Contains(got[0].Text, "</gateway") {
 		t.Fatalf("results %+v", got)
 	}
 	again := s.turn("go", llm.NewTranscript())
 	again.Steps, again.AfterTool = first.steps, turn.AfterTool
 	collect(t.Context(), s, again, nil)
-	if r := results(again.Transcript); asked != 1 || len(r) != 1 || r[0].Text != got[0].Text {
+	if r := toolResults(again.Transcript); asked != 1 || len(r) != 1 || r[0].Text != got[0].Text {
 		t.Errorf("asked %d times, resumed with %+v", asked, r)
 	}
 }
 
-func TestATurnMayHaveAProviderOfItsOwn(t *testing.T) {
+func TestTurnProviderReplacesAgentProvider(t *testing.T) {
 	other := llmtest.NewScripted(llmtest.Say("from the other"))
-	s := build(t, agent.Config{}, llmtest.NewScripted())
+	s := newHarness(t, agent.Config{}, llmtest.NewScripted())
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Provider = other
 	if l := collect(t.Context(), s, turn, nil); l.final.Text != "from the other" {

@@ -15,9 +15,9 @@ import (
 	"hermesd/agent/tool"
 )
 
-func TestAModelCallIsAbandoned(t *testing.T) {
+func TestInterruptAbandonsModelCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := build(t, agent.Config{}, scripted(llmtest.Answer{Text: "half of what", Hold: make(chan struct{})}))
+		s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Text: "half of what", Hold: make(chan struct{})}))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		tr := llm.NewTranscript()
 		time.AfterFunc(time.Minute, func() { cancel(errStop) })
@@ -25,24 +25,24 @@ func TestAModelCallIsAbandoned(t *testing.T) {
 		if !errors.Is(l.err, errStop) {
 			t.Errorf("err %v, want the cause", l.err)
 		}
-		if d := cmp.Diff("user text: go\n", spoken(tr)); d != "" {
+		if d := cmp.Diff("user text: go\n", formatTranscript(tr)); d != "" {
 			t.Error(d)
 		}
 	})
 }
 
-func TestAToolThatHangsIsLeftBehind(t *testing.T) {
+func TestInterruptAbandonsHangingTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		hang := fake{spec("hang", tool.AtMostOnce, true), func(context.Context, tool.Call) (string, error) {
+		hang := fakeTool{toolSpec("hang", tool.AtMostOnce, true), func(context.Context, tool.Call) (string, error) {
 			<-release
 			return "too late", nil
 		}}
-		obeys := fake{spec("obeys", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+		obeys := fakeTool{toolSpec("obeys", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		}}
-		finishes := fake{spec("finishes", tool.AtMostOnce, true), func(ctx context.Context, c tool.Call) (string, error) {
+		finishes := fakeTool{toolSpec("finishes", tool.AtMostOnce, true), func(ctx context.Context, c tool.Call) (string, error) {
 			<-ctx.Done()
 			time.Sleep(time.Second)
 			return "in time", nil
@@ -50,7 +50,7 @@ func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 		p := scripted(llmtest.Answer{Calls: []llmtest.Call{
 			{ID: "a", Name: "hang"}, {ID: "b", Name: "obeys"}, {ID: "c", Name: "finishes"}, {ID: "d", Name: "alone"},
 		}})
-		s := build(t, agent.Config{}, p, hang, obeys, finishes, echo("alone", tool.AtMostOnce, false))
+		s := newHarness(t, agent.Config{}, p, hang, obeys, finishes, echoTool("alone", tool.AtMostOnce, false))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(errStop) })
 		began := time.Now()
@@ -71,24 +71,24 @@ func TestAToolThatHangsIsLeftBehind(t *testing.T) {
 		if results != "c" {
 			t.Errorf("results of %q are recorded, want only that of c", results)
 		}
-		wantContains(t, spoken(tr), "a failed=true Interrupted", "b failed=true Interrupted", "c failed=false in time", "d failed=true Skipped")
+		wantContains(t, formatTranscript(tr), "a failed=true Interrupted", "b failed=true Interrupted", "c failed=false in time", "d failed=true Skipped")
 		wantLegal(t, tr)
-		before := spoken(tr)
+		before := formatTranscript(tr)
 		close(release)
 		s.agent.Wait()
-		if spoken(tr) != before {
+		if formatTranscript(tr) != before {
 			t.Error("a tool that was left behind changed the transcript")
 		}
 	})
 }
 
-func TestAConsumerThatStopsEndsTheRunAndItsTools(t *testing.T) {
+func TestConsumerStopEndsRunAndTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait := fake{spec("wait", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
+		wait := fakeTool{toolSpec("wait", tool.Pure, true), func(ctx context.Context, c tool.Call) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}}
-		s := build(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echo("quick", tool.Pure, true))
+		s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echoTool("quick", tool.Pure, true))
 		began := time.Now()
 		for e, err := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
 			if err != nil {
@@ -105,13 +105,13 @@ func TestAConsumerThatStopsEndsTheRunAndItsTools(t *testing.T) {
 	})
 }
 
-func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
+func TestSteeringIsNotReadAtTurnEnd(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	stop := fake{spec("stop", tool.Pure, false), func(context.Context, tool.Call) (string, error) {
+	stop := fakeTool{toolSpec("stop", tool.Pure, false), func(context.Context, tool.Call) (string, error) {
 		cancel(errStop)
 		return "stopping", nil
 	}}
-	s := build(t, agent.Config{}, scripted(llmtest.Use("stop", "")), stop)
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("stop", "")), stop)
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Steer = func() []llm.Block {
 		t.Error("steering was asked")
@@ -123,14 +123,14 @@ func TestNothingIsAskedOfSteeringWhenTheTurnEnds(t *testing.T) {
 	wantLegal(t, turn.Transcript)
 }
 
-func TestACallDoesNotRunWhenTheTurnIsStoppedAtItsStart(t *testing.T) {
+func TestInterruptAtStartSkipsCall(t *testing.T) {
 	var ran counter
-	send := fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
+	send := fakeTool{toolSpec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "sent", nil
 	}}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s := build(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("never asked")), send)
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("send", ""), llmtest.Say("never asked")), send)
 	tr := llm.NewTranscript()
 	l := collect(ctx, s, s.turn("go", tr), func(e agent.Event) {
 		if r, ok := e.(agent.Record); ok && r.Step.Kind == agent.StepStart {
@@ -140,6 +140,6 @@ func TestACallDoesNotRunWhenTheTurnIsStoppedAtItsStart(t *testing.T) {
 	if !errors.Is(l.err, errStop) || len(ran.runs) != 0 {
 		t.Errorf("err %v, ran %v", l.err, ran.runs)
 	}
-	wantContains(t, spoken(tr), "failed=true Skipped")
+	wantContains(t, formatTranscript(tr), "failed=true Skipped")
 	wantLegal(t, tr)
 }

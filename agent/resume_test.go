@@ -20,9 +20,9 @@ import (
 	"hermesd/agent/tool"
 )
 
-// A run that died before each of its records in turn is resumed: no answer is
-// paid for twice.
-func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
+// A run that died before any of its records is resumed without repeating a
+// model call.
+func TestResumeRepeatsNoModelCall(t *testing.T) {
 	answers := func() []llmtest.Answer {
 		return []llmtest.Answer{
 			{Text: "cut", Stop: llm.Length},
@@ -33,8 +33,8 @@ func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
 			llmtest.Say(" two"),
 		}
 	}
-	tools := []tool.Tool{echo("look", tool.Pure, true), echo("keep", tool.Idempotent, false)}
-	whole := build(t, agent.Config{}, scripted(answers()...), tools...)
+	tools := []tool.Tool{echoTool("look", tool.Pure, true), echoTool("keep", tool.Idempotent, false)}
+	whole := newHarness(t, agent.Config{}, scripted(answers()...), tools...)
 	tr := llm.NewTranscript()
 	ref := collect(t.Context(), whole, whole.turn("go", tr), nil)
 	if ref.err != nil || ref.final.Text != "one two" {
@@ -48,93 +48,93 @@ func TestAResumedTurnPaysForNothingTwice(t *testing.T) {
 			}
 		}
 		p := scripted(left...)
-		s := build(t, agent.Config{}, p, tools...)
+		s := newHarness(t, agent.Config{}, p, tools...)
 		tr2 := llm.NewTranscript()
 		turn := s.turn("go", tr2)
-		turn.Steps = again(t, ref.steps[:n])
+		turn.Steps = roundTrip(t, ref.steps[:n])
 		l := collect(t.Context(), s, turn, nil)
-		if l.err != nil || l.final.Text != "one two" || l.seen() != "one two" || p.Remaining() != 0 {
-			t.Errorf("resumed after %d steps: final %q, seen %q, %d answers left, err %v", n, l.final.Text, l.seen(), p.Remaining(), l.err)
+		if l.err != nil || l.final.Text != "one two" || l.visibleText() != "one two" || p.Remaining() != 0 {
+			t.Errorf("resumed after %d steps: final %q, seen %q, %d answers left, err %v", n, l.final.Text, l.visibleText(), p.Remaining(), l.err)
 		}
-		if d := cmp.Diff(spoken(tr), spoken(tr2)); d != "" {
+		if d := cmp.Diff(formatTranscript(tr), formatTranscript(tr2)); d != "" {
 			t.Errorf("resumed after %d steps: %s", n, d)
 		}
 		if strings.Contains(l.String(), "retracted") {
 			t.Errorf("resumed after %d steps: something was retracted:\n%s", n, l)
 		}
-		if got := len(again(t, ref.steps[:n])) + len(l.steps); got != len(ref.steps) {
+		if got := len(roundTrip(t, ref.steps[:n])) + len(l.steps); got != len(ref.steps) {
 			t.Errorf("resumed after %d steps: %d steps in all, want %d", n, got, len(ref.steps))
 		}
 	}
 }
 
-func TestACallThatHadStartedIsNotRunAgain(t *testing.T) {
+func TestResumeDoesNotRepeatStartedCall(t *testing.T) {
 	var ran counter
-	once := fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
+	once := fakeTool{toolSpec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 		ran.add(c.ID)
 		return "sent", nil
 	}}
 	p := scripted(llmtest.Answer{Calls: []llmtest.Call{{ID: "a", Name: "send"}, {ID: "b", Name: "send"}}})
-	s := build(t, agent.Config{}, p, once)
+	s := newHarness(t, agent.Config{}, p, once)
 	var steps []agent.Step
 	for e := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
 		if r, ok := e.(agent.Record); ok {
 			steps = append(steps, r.Step)
 			if r.Step.Kind == agent.StepStart {
-				break // the start is on disk, and we die
+				break // the start is on disk; the process dies
 			}
 		}
 	}
 	p2 := scripted(llmtest.Say("ok"))
-	s2 := build(t, agent.Config{}, p2, once)
+	s2 := newHarness(t, agent.Config{}, p2, once)
 	turn := s2.turn("go", llm.NewTranscript())
-	turn.Steps = again(t, steps)
+	turn.Steps = roundTrip(t, steps)
 	l := collect(t.Context(), s2, turn, nil)
 	if d := cmp.Diff(map[string]int{"b": 1}, ran.runs); d != "" {
 		t.Error(d)
 	}
-	wantContains(t, spoken(turn.Transcript), "a failed=true The outcome of this call is unknown: the daemon was restarted", "b failed=false sent")
+	wantContains(t, formatTranscript(turn.Transcript), "a failed=true The outcome of this call is unknown: the daemon was restarted", "b failed=false sent")
 	if l.err != nil {
 		t.Error(l.err)
 	}
 }
 
-func TestSteeringThatWasRecordedIsNotAskedForAgain(t *testing.T) {
+func TestResumeDoesNotReadSteeringAgain(t *testing.T) {
 	text := llm.Block{Type: llm.Text, Text: "left"}
-	s := build(t, agent.Config{}, scripted(llmtest.Use("look", ""), llmtest.Say(""), llmtest.Say("ok")), echo("look", tool.Pure, true))
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("look", ""), llmtest.Say(""), llmtest.Say("ok")), echoTool("look", tool.Pure, true))
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Steer = func() []llm.Block { return []llm.Block{text} }
 	ref := collect(t.Context(), s, turn, nil)
 	n := slices.IndexFunc(ref.steps, func(st agent.Step) bool { return st.Kind == agent.StepSteer })
 	for _, kept := range []int{n + 1, n + 2} { // with the empty answer, and without
-		s = build(t, agent.Config{}, scripted(llmtest.Say("ok")), echo("look", tool.Pure, true))
+		s = newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")), echoTool("look", tool.Pure, true))
 		turn2 := s.turn("go", llm.NewTranscript())
 		turn2.Steer = func() []llm.Block {
 			t.Error("steering was asked for again")
 			return nil
 		}
-		turn2.Steps = again(t, ref.steps[:kept])
+		turn2.Steps = roundTrip(t, ref.steps[:kept])
 		collect(t.Context(), s, turn2, nil)
-		if d := cmp.Diff(spoken(turn.Transcript), spoken(turn2.Transcript)); d != "" {
+		if d := cmp.Diff(formatTranscript(turn.Transcript), formatTranscript(turn2.Transcript)); d != "" {
 			t.Error(d)
 		}
 	}
 }
 
-func TestCallsOfADeadRunCountAgainstTheBudget(t *testing.T) {
-	s := build(t, agent.Config{MaxTurns: 2}, scripted(llmtest.Answer{}), echo("look", tool.Pure, true))
+func TestResumeCountsCallsOfEarlierRuns(t *testing.T) {
+	s := newHarness(t, agent.Config{MaxTurns: 2}, scripted(llmtest.Answer{}), echoTool("look", tool.Pure, true))
 	first := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
 	p := scripted(llmtest.Use("look", ""), llmtest.Say("all I have"))
-	s = build(t, agent.Config{MaxTurns: 2}, p, echo("look", tool.Pure, true))
+	s = newHarness(t, agent.Config{MaxTurns: 2}, p, echoTool("look", tool.Pure, true))
 	turn := s.turn("go", llm.NewTranscript())
-	turn.Steps = again(t, first.steps)
+	turn.Steps = roundTrip(t, first.steps)
 	l := collect(t.Context(), s, turn, nil)
 	if len(first.steps) != 1 || !l.final.OverBudget || l.final.Text != "all I have" || !p.Requests()[1].NoTools {
 		t.Errorf("steps %d, final %+v, err %v", len(first.steps), l.final, l.err)
 	}
 }
 
-func TestStepsThatDoNotFitAreRefused(t *testing.T) {
+func TestResumeRejectsInvalidSteps(t *testing.T) {
 	call := llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: "a", Name: "look", Input: json.RawMessage("{}")}}}
 	answer := agent.Step{Version: 1, Kind: agent.StepAnswer, Messages: []llm.Message{call}}
 	final := agent.Step{Version: 1, Kind: agent.StepAnswer, Messages: []llm.Message{llm.AssistantText("x")}, Text: "x", Final: true}
@@ -153,7 +153,7 @@ func TestStepsThatDoNotFitAreRefused(t *testing.T) {
 		"an answer of nothing":    {{Version: 1, Kind: agent.StepAnswer}},
 		"something behind it":     {final, final},
 	} {
-		s := build(t, agent.Config{}, scripted(llmtest.Say("no")), echo("look", tool.Pure, true))
+		s := newHarness(t, agent.Config{}, scripted(llmtest.Say("no")), echoTool("look", tool.Pure, true))
 		turn := s.turn("go", llm.NewTranscript())
 		turn.Steps = steps
 		if l := collect(t.Context(), s, turn, nil); !errors.Is(l.err, agent.ErrSteps) {
@@ -162,8 +162,8 @@ func TestStepsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func TestAToolThatIsGoneIsToldOnResume(t *testing.T) {
-	s := build(t, agent.Config{}, scripted(llmtest.Use("look", "")), echo("look", tool.Pure, true))
+func TestResumeReportsRemovedTool(t *testing.T) {
+	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("look", "")), echoTool("look", tool.Pure, true))
 	var steps []agent.Step
 	for e := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
 		if r, ok := e.(agent.Record); ok {
@@ -171,26 +171,26 @@ func TestAToolThatIsGoneIsToldOnResume(t *testing.T) {
 			break
 		}
 	}
-	gone := build(t, agent.Config{}, scripted(llmtest.Say("ok")))
+	gone := newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")))
 	turn := gone.turn("go", llm.NewTranscript())
-	turn.Prefix, turn.Steps = s.prefix, again(t, steps)
+	turn.Prefix, turn.Steps = s.prefix, roundTrip(t, steps)
 	if l := collect(t.Context(), gone, turn, nil); l.err != nil {
 		t.Error(l.err)
 	}
-	wantContains(t, spoken(turn.Transcript), "the tool look is not there any more")
+	wantContains(t, formatTranscript(turn.Transcript), "the tool look is not there any more")
 }
 
-// A brain answers by what it is asked, and always the same: what it says
-// depends on nothing but the request.
-type brain struct {
+// A randomModel derives its answers from a hash of the request, so that equal
+// requests get equal answers.
+type randomModel struct {
 	seed  uint64
-	wild  bool // it also says what no provider would
+	wild  bool // also returns answers that no provider would
 	calls *int
 }
 
-func (brain) Name() string { return "brain" }
+func (randomModel) Name() string { return "brain" }
 
-func (b brain) Stream(ctx context.Context, q *llm.Request) iter.Seq2[llm.Event, error] {
+func (b randomModel) Stream(ctx context.Context, q *llm.Request) iter.Seq2[llm.Event, error] {
 	*b.calls++
 	h := fnv.New64a()
 	fmt.Fprint(h, b.seed, q.Overlay == "", q.NoTools)
@@ -222,7 +222,7 @@ func (b brain) Stream(ctx context.Context, q *llm.Request) iter.Seq2[llm.Event, 
 	}
 }
 
-func (b brain) done(pick func(uint64) uint64) llm.Done {
+func (b randomModel) done(pick func(uint64) uint64) llm.Done {
 	d := llm.Done{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant}, Usage: llm.Usage{Input: 1}}
 	say := func(s string) { d.Message.Blocks = append(d.Message.Blocks, llm.Block{Type: llm.Text, Text: s}) }
 	names := []string{"look", "keep", "send", "note", "nope", "b ad"}
@@ -272,35 +272,35 @@ func (b brain) done(pick func(uint64) uint64) llm.Done {
 	return d
 }
 
-// world is the tools of the property, and what they did.
-func world(t *rapid.T, sent *counter) []tool.Tool {
+// propertyTools returns the tools of the property test, which count their
+// calls.
+func propertyTools(t *rapid.T, sent *counter) []tool.Tool {
 	return []tool.Tool{
-		echo("look", tool.Pure, true), echo("keep", tool.Idempotent, false),
-		fake{spec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
+		echoTool("look", tool.Pure, true), echoTool("keep", tool.Idempotent, false),
+		fakeTool{toolSpec("send", tool.AtMostOnce, false), func(_ context.Context, c tool.Call) (string, error) {
 			sent.add(c.ID)
 			return "sent", nil
 		}},
-		fake{spec("note", tool.AtMostOnce, true), func(_ context.Context, c tool.Call) (string, error) {
+		fakeTool{toolSpec("note", tool.AtMostOnce, true), func(_ context.Context, c tool.Call) (string, error) {
 			sent.add(c.ID)
 			return "noted", nil
 		}},
 	}
 }
 
-// Whatever a model says, and wherever a process dies or is stopped: the
-// transcript is legal, a turn is bounded, and what may happen once does not
-// happen twice.
-func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
+// For any model output and any crash or interrupt, the transcript is legal, the
+// turn is bounded, and at-most-once calls run at most once.
+func TestTranscriptIsLegalAfterCrashes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const budget = 12
 		calls := 0
-		b := brain{seed: rapid.Uint64().Draw(r, "seed"), wild: rapid.Bool().Draw(r, "wild"), calls: &calls}
+		b := randomModel{seed: rapid.Uint64().Draw(r, "seed"), wild: rapid.Bool().Draw(r, "wild"), calls: &calls}
 		base := []llm.Message{llm.UserText("old"), llm.AssistantText("older")}
 		var sent counter
-		run := func(steps []agent.Step, on func(agent.Event, context.CancelCauseFunc) bool) (log, *llm.Transcript) {
-			s := build(r, agent.Config{MaxTurns: budget}, b, world(r, &sent)...)
+		run := func(steps []agent.Step, on func(agent.Event, context.CancelCauseFunc) bool) (runLog, *llm.Transcript) {
+			s := newHarness(r, agent.Config{MaxTurns: budget}, b, propertyTools(r, &sent)...)
 			turn := s.turn("go", llm.NewTranscript(base...))
-			turn.Steps = again(r, steps)
+			turn.Steps = roundTrip(r, steps)
 			turn.Steer = func() []llm.Block {
 				n := turn.Transcript.Len()
 				if (uint64(n)+b.seed)%3 != 0 {
@@ -310,7 +310,7 @@ func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
-			var l log
+			var l runLog
 			for e, err := range s.agent.Run(ctx, turn) {
 				if err != nil {
 					l.err = err
@@ -339,14 +339,14 @@ func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
 		if !whole.ok && !errors.Is(whole.err, agent.ErrEmpty) && !errors.Is(whole.err, agent.ErrInvalidCalls) && !errors.Is(whole.err, agent.ErrBudget) {
 			r.Fatalf("a run ended with neither an answer nor an error that is to be expected: %v", whole.err)
 		}
-		if whole.ok && whole.final.Text != trim(whole.seen()) {
-			r.Fatalf("final %q, shown %q", whole.final.Text, whole.seen())
+		if whole.ok && whole.final.Text != trimSpace(whole.visibleText()) {
+			r.Fatalf("final %q, shown %q", whole.final.Text, whole.visibleText())
 		}
 		ran := sent.runs
 		sent.runs = nil
 
 		var disk []agent.Step
-		var l log
+		var l runLog
 		var tr *llm.Transcript
 		unknown := false
 		for range 40 {
@@ -375,7 +375,7 @@ func TestAnyTurnWithCrashesEndsLegally(t *testing.T) {
 				if l.final.Text != whole.final.Text || l.ok != whole.ok {
 					r.Fatalf("with crashes %q (%v), without %q (%v)", l.final.Text, l.err, whole.final.Text, whole.err)
 				}
-				if d := cmp.Diff(spoken(reference), spoken(tr)); d != "" {
+				if d := cmp.Diff(formatTranscript(reference), formatTranscript(tr)); d != "" {
 					r.Fatalf("with crashes the transcript differs: %s", d)
 				}
 			}

@@ -12,36 +12,36 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// Bounds of one turn, beside Config.MaxTurns.
+// Limits of one turn, in addition to Config.MaxTurns.
 const (
-	maxContinued      = 3       // how often a cut answer is continued
-	maxInvalidAnswers = 3       // answers in a row with calls that cannot be run
-	maxAnswer         = 8 << 20 // bytes of one streamed answer
+	maxContinuations  = 3       // how often a cut-off answer is continued
+	maxInvalidAnswers = 3       // consecutive answers with invalid calls
+	maxAnswerBytes    = 8 << 20 // bytes of one streamed answer
 )
 
 // A run is the state of one turn while it runs.
 type run struct {
-	provider llm.Provider // for the calls of this turn
-	a        *Agent
-	t        Turn
-	yield    func(Event, error) bool
-	stopped  bool            // the consumer wants no more
-	offered  map[string]bool // names in the frozen tools array
+	provider     llm.Provider // for the calls of this turn
+	a            *Agent
+	t            Turn
+	yield        func(Event, error) bool
+	stopped      bool            // the consumer wants no more events
+	offeredTools map[string]bool // names in the frozen tools array
 
-	began          int // index of the message with which the turn began
-	calls          int // of the model
+	turnStart      int // index of the message that began the turn
+	calls          int // model calls so far
 	invalidAnswers int
-	empties        int    // empty answers in a row
-	continued      int    // parts of the present answer that are in the transcript
-	said           string // their text, as the model wrote it
+	emptyAnswers   int    // consecutive
+	continuations  int    // parts of the current answer that are in the transcript
+	answerText     string // text of these parts, as the model wrote it
 	batch          *batch // calls whose results are not in the transcript yet
 	usage          llm.Usage
 	final          *Final
-	shown          strings.Builder // Text since the last ToolCall or Retracted
+	shownText      strings.Builder // Text since the last ToolCall or Retracted
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
-	r := &run{a: a, t: t, provider: a.provider, yield: yield, offered: map[string]bool{}}
+	r := &run{a: a, t: t, provider: a.provider, yield: yield, offeredTools: map[string]bool{}}
 	if t.Provider != nil {
 		r.provider = t.Provider
 	}
@@ -52,7 +52,7 @@ func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
 		r.t.Transcript = llm.NewTranscript()
 	}
 	for _, l := range t.Prefix.Tools() {
-		r.offered[l.Name] = true
+		r.offeredTools[l.Name] = true
 	}
 	return r
 }
@@ -65,7 +65,7 @@ func (r *run) emit(e Event) error {
 	return nil
 }
 
-// record has the consumer keep a step, and makes it true.
+// record asks the consumer to store a step, and applies it.
 func (r *run) record(s Step) error {
 	s.Version = stepVersion
 	if err := r.emit(Record{s}); err != nil {
@@ -74,8 +74,8 @@ func (r *run) record(s Step) error {
 	return r.apply(s)
 }
 
-// turn runs the turn to its end.
-func (r *run) turn(ctx context.Context) error {
+// execute runs the turn to its end.
+func (r *run) execute(ctx context.Context) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (r *run) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.settle(prompt.Scrub(r.said)); err != nil {
+	if err := r.syncShown(prompt.Scrub(r.answerText)); err != nil {
 		return err
 	}
 	f := *r.final
@@ -92,19 +92,19 @@ func (r *run) turn(ctx context.Context) error {
 	return r.emit(f)
 }
 
-// begin appends the input and replays the steps of dead runs.
+// begin appends the input and replays the steps of earlier runs.
 func (r *run) begin() error {
-	if err := r.listen(); err != nil {
+	if err := r.appendInput(); err != nil {
 		return err
 	}
-	if err := r.adopt(); err != nil {
+	if err := r.adoptCompaction(); err != nil {
 		return err
 	}
 	for i, s := range r.t.Steps {
 		if s.Kind == StepAnswer || s.Kind == StepEmpty {
 			r.calls++
 		}
-		if s.Kind == StepCompaction { // it came behind the results
+		if s.Kind == StepCompaction { // it followed the results
 			if err := r.closeBatch(); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
@@ -114,50 +114,50 @@ func (r *run) begin() error {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 		if s.Kind == StepCompaction {
-			if err := r.emit(s.compacted(old, r.t.Prefix)); err != nil {
+			if err := r.emit(s.compactedEvent(old, r.t.Prefix)); err != nil {
 				return err
 			}
 		}
 	}
-	return r.retract() // shows again what a cut answer had said
+	return r.retract() // shows the earlier parts of a cut-off answer again
 }
 
-// listen appends the input, as one message of the user, behind a transcript
-// that ends with the assistant.
-func (r *run) listen() error {
+// appendInput appends the input as one user message. If the transcript ends
+// with a user message, an assistant note is inserted first.
+func (r *run) appendInput() error {
 	in := llm.Message{Role: llm.User}
 	for _, m := range r.t.Input {
 		if m.Role != llm.User {
-			return fmt.Errorf("%w: the input holds a message of the %s", ErrNothing, m.Role)
+			return fmt.Errorf("%w: input has a message with role %s", ErrNothing, m.Role)
 		}
-		in.Blocks = append(in.Blocks, speakable(m.Blocks)...)
+		in.Blocks = append(in.Blocks, userBlocks(m.Blocks)...)
 	}
 	tr := r.t.Transcript
 	if len(in.Blocks) > 0 {
 		Close(tr, "")
-		r.began = tr.Len()
+		r.turnStart = tr.Len()
 		tr.Append(in)
 		return nil
 	}
 	if tr.Len() == 0 || tr.At(tr.Len()-1).Role != llm.User {
 		return ErrNothing
 	}
-	r.began = tr.Len() - 1
+	r.turnStart = tr.Len() - 1
 	return nil
 }
 
-// speakable returns the blocks that a person's message may hold, without those
-// that say nothing.
-func speakable(bs []llm.Block) []llm.Block {
+// userBlocks returns the blocks that a user message may hold, without empty
+// text.
+func userBlocks(bs []llm.Block) []llm.Block {
 	return slices.DeleteFunc(slices.Clone(bs), func(b llm.Block) bool {
 		return b.Type != llm.Image && (b.Type != llm.Text || strings.TrimSpace(b.Text) == "")
 	})
 }
 
-// step does what comes next: the tools that were called, or a model call.
+// step performs the next action: the pending tool calls, then a model call.
 func (r *run) step(ctx context.Context) error {
 	if r.batch != nil {
-		if err := r.work(ctx); err != nil {
+		if err := r.runBatch(ctx); err != nil {
 			return err
 		}
 		if r.invalidAnswers >= maxInvalidAnswers {
@@ -165,13 +165,13 @@ func (r *run) step(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return interrupted(ctx)
+		return interruptedError(ctx)
 	}
-	if err := r.fit(ctx); err != nil {
+	if err := r.fitContext(ctx); err != nil {
 		return err
 	}
 	last := r.calls >= r.a.cfg.MaxTurns
-	done, err := r.ask(ctx, last)
+	done, err := r.callModel(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -182,10 +182,10 @@ func (r *run) step(ctx context.Context) error {
 	return r.record(*s)
 }
 
-const summaryAsk = "The limit of model calls for this turn is reached: no tool can be used any more. Say now, in a final answer, what was done, what was found, and what is left to do."
+const askSummary = "The limit of model calls for this turn is reached: no tool can be used any more. Say now, in a final answer, what was done, what was found, and what is left to do."
 
-// request is what the model is asked next.
-func (r *run) request(last bool) *llm.Request {
+// buildRequest returns the next model request.
+func (r *run) buildRequest(last bool) *llm.Request {
 	q := &llm.Request{
 		Model: r.t.Model, System: r.t.Prefix.System(), Tools: r.t.Prefix.Tools(), Prefill: r.t.Prefill,
 		Transcript: r.t.Transcript, Overlay: r.t.Overlay.Tail.String(), SystemOverlay: r.t.Overlay.System, MaxTokens: r.t.MaxTokens,
@@ -195,22 +195,23 @@ func (r *run) request(last bool) *llm.Request {
 		q.Effort = r.a.cfg.ReasoningEffort
 	}
 	if text := r.t.Overlay.Turn.String(); text != "" {
-		q.Turn = &llm.TurnOverlay{At: r.began, Text: text}
+		q.Turn = &llm.TurnOverlay{At: r.turnStart, Text: text}
 	}
-	if r.empties == 1 {
+	if r.emptyAnswers == 1 {
 		q.Overlay = ""
 	}
 	if last {
-		q.NoTools, q.Overlay = true, r.t.Overlay.Tail.With(summaryAsk).String()
+		q.NoTools, q.Overlay = true, r.t.Overlay.Tail.With(askSummary).String()
 	}
 	return q
 }
 
-// ask makes one model call. What is refused as too long is made shorter, and
-// what asks for too long an answer is asked for less.
-func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
+// callModel makes one model call. A request that the provider rejects as too
+// long is shortened and sent again; one that asks for too long an answer is
+// sent again with the model's limit.
+func (r *run) callModel(ctx context.Context, last bool) (llm.Done, error) {
 	for tries := 0; ; tries++ {
-		done, err := r.call(ctx, r.request(last))
+		done, err := r.callModelOnce(ctx, r.buildRequest(last))
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok || ctx.Err() != nil {
 			return done, err
@@ -219,7 +220,7 @@ func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
 		switch {
 		case e.Class == llm.ContextOverflow || e.Class == llm.TooLarge:
 			var wrong error
-			if again, wrong = r.shorten(ctx, e, tries); wrong != nil {
+			if again, wrong = r.shortenContext(ctx, e, tries); wrong != nil {
 				return done, wrong
 			}
 		case e.MaxTokens > 0 && r.t.MaxTokens != e.MaxTokens && tries == 0:
@@ -235,9 +236,9 @@ func (r *run) ask(ctx context.Context, last bool) (llm.Done, error) {
 	}
 }
 
-// call makes one model call and shows what it says. Its answer is whole: of
-// anything less, nothing is left but what was shown and retracted.
-func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
+// callModelOnce makes one model call and shows its text. The returned answer is
+// complete; the shown text of an incomplete one is retracted.
+func (r *run) callModelOnce(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	if q.NoTools {
 		if err := r.emit(Notice{Kind: Budget}); err != nil {
 			return llm.Done{}, err
@@ -245,14 +246,14 @@ func (r *run) call(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	}
 	began := time.Now()
 	r.calls++
-	s := stream{r: r}
+	s := answerStream{r: r}
 	s.rewind()
 	done, err := s.read(ctx, q)
 	switch {
 	case r.stopped:
 		return done, errStopped
 	case err != nil && ctx.Err() != nil:
-		return done, interrupted(ctx)
+		return done, interruptedError(ctx)
 	case err != nil:
 		return done, r.retractAndFail(fmt.Errorf("model call: %w", err))
 	}

@@ -8,50 +8,50 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// show lets text be seen.
-func (r *run) show(text string) error {
+// showText emits text.
+func (r *run) showText(text string) error {
 	if text == "" {
 		return nil
 	}
-	r.shown.WriteString(text)
+	r.shownText.WriteString(text)
 	return r.emit(Text(text))
 }
 
-// retract takes back what the present call showed. What earlier parts of the
-// same answer said stays, and is said again.
+// retract retracts what the current call showed. Earlier parts of the same
+// answer are shown again.
 func (r *run) retract() error {
 	var s prompt.Scrubber
-	return r.settle(s.Write(r.said))
+	return r.syncShown(s.Write(r.answerText))
 }
 
-// settle makes what was shown since the last tool call agree with text.
-func (r *run) settle(text string) error {
-	rest, ok := strings.CutPrefix(text, r.shown.String())
+// syncShown makes the text shown since the last tool call equal to text.
+func (r *run) syncShown(text string) error {
+	rest, ok := strings.CutPrefix(text, r.shownText.String())
 	if !ok {
-		r.shown.Reset()
+		r.shownText.Reset()
 		if err := r.emit(Retracted{}); err != nil {
 			return err
 		}
 		rest = text
 	}
-	return r.show(rest)
+	return r.showText(rest)
 }
 
-// A stream shows one answer as it comes.
-type stream struct {
-	r     *run
-	scrub prompt.Scrubber
-	size  int
+// An answerStream shows one answer while it arrives.
+type answerStream struct {
+	r        *run
+	scrubber prompt.Scrubber
+	size     int
 }
 
-// rewind begins the answer anew, behind the parts that are in the transcript.
-func (s *stream) rewind() {
-	s.scrub, s.size = prompt.Scrubber{}, 0
-	s.scrub.Write(s.r.said)
+// rewind restarts the answer after the parts that are in the transcript.
+func (s *answerStream) rewind() {
+	s.scrubber, s.size = prompt.Scrubber{}, 0
+	s.scrubber.Write(s.r.answerText)
 }
 
-// read returns the whole answer.
-func (s *stream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
+// read returns the complete answer.
+func (s *answerStream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
 	for e, err := range s.r.provider.Stream(ctx, q) {
 		if err != nil {
 			return llm.Done{}, err
@@ -59,30 +59,30 @@ func (s *stream) read(ctx context.Context, q *llm.Request) (llm.Done, error) {
 		if done, ok := e.(llm.Done); ok {
 			return done, nil
 		}
-		if err := s.event(e); err != nil {
+		if err := s.handleEvent(e); err != nil {
 			return llm.Done{}, err
 		}
 		if ctx.Err() != nil {
 			return llm.Done{}, context.Cause(ctx)
 		}
 	}
-	return llm.Done{}, s.garbage("the answer has no end")
+	return llm.Done{}, s.invalidResponse("stream ended before the answer was complete")
 }
 
-func (s *stream) garbage(what string) error {
+func (s *answerStream) invalidResponse(what string) error {
 	return &llm.Error{Class: llm.InvalidResponse, Provider: s.r.provider.Name(), Message: what}
 }
 
-func (s *stream) event(e llm.Event) error {
+func (s *answerStream) handleEvent(e llm.Event) error {
 	switch e := e.(type) {
 	case llm.TextDelta:
-		if s.size += len(e); s.size > maxAnswer {
-			return s.garbage("the answer does not end")
+		if s.size += len(e); s.size > maxAnswerBytes {
+			return s.invalidResponse("answer exceeds the size limit")
 		}
-		return s.r.show(s.scrub.Write(string(e)))
+		return s.r.showText(s.scrubber.Write(string(e)))
 	case llm.ThinkingDelta:
-		if s.size += len(e); s.size > maxAnswer {
-			return s.garbage("the answer does not end")
+		if s.size += len(e); s.size > maxAnswerBytes {
+			return s.invalidResponse("answer exceeds the size limit")
 		}
 		return s.r.emit(Thinking(e))
 	case llm.Notice:

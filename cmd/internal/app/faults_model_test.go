@@ -183,7 +183,7 @@ func answerFaults() []fault {
 			play:     asking("hello", "Something went wrong", llm.Fault{Kind: llm.BadToolName, Times: 3}),
 			shows:    []string{"⚠️ Something went wrong on my side. Send the message again; if it stays, the operator finds the reason in the log."},
 			ends:     []string{"failed"},
-			logs:     []string{"kept calling tools in a way that cannot be run"},
+			logs:     []string{"repeated invalid tool calls"},
 		},
 		{
 			sentence: "tool arguments that are no JSON are told to the model, which goes on",
