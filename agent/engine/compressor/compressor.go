@@ -1,10 +1,13 @@
-// Package compressor is the default context engine. It keeps the beginning and
-// the newest messages of a conversation as they are, and has the middle written
-// down as one summary, which later passes update.
+// Package compressor implements the default context engine. It keeps the
+// beginning and the newest messages of a conversation unchanged and replaces
+// the middle by one summary, which later compactions update. The main type is
+// Engine, for one session; see agent.Engine for its concurrency.
 //
-// A pass has four phases: old tool output is cleared; the boundaries are set so
-// that no call is parted from its results; the summary is written; the list is
-// put together so that roles alternate. A pass that fails changes nothing.
+// A compaction has four phases: old tool output is cleared; the boundaries are
+// chosen so that no call is separated from its results; the summary is written;
+// the list is assembled so that roles alternate. A compaction that fails
+// changes nothing. Package compaction has these phases; this package has the
+// summary.
 package compressor
 
 import (
@@ -15,22 +18,22 @@ import (
 	"hermesd/agent/engine/summary"
 )
 
-// Name is what the configuration calls the engine.
+// Name is the name of the engine in the configuration.
 const Name = "compressor"
 
-// Settings are those under `compression` that the engine obeys.
+// Settings are the settings under `compression` that the engine uses.
 type Settings = compaction.Settings
 
-// Options are what the engine is made of.
+// Options are the parameters of New.
 type Options = compaction.Options
 
-// TokenLimits are derived from the settings and the window of a model.
+// TokenLimits are derived from the settings and the context length of a model.
 type TokenLimits = compaction.TokenLimits
 
 // Note is appended to the system prompt of a session that has been compacted.
 const Note = compaction.Note
 
-// Defaults returns the settings that hold if nobody sets any.
+// Defaults returns the default settings.
 func Defaults() Settings { return compaction.Defaults() }
 
 // An Engine is the engine of one session. It implements agent.Engine and

@@ -47,8 +47,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// talk is a conversation of n turns with a tool call each.
-func talk(n int) *enginetest.Session {
+// toolConversation returns a conversation of n turns with one tool call each.
+func toolConversation(n int) *enginetest.Session {
 	s := &enginetest.Session{}
 	for i := range n {
 		id := fmt.Sprintf("call_%d", i)
@@ -63,8 +63,8 @@ func talk(n int) *enginetest.Session {
 	return s
 }
 
-func engine(s compressor.Options) *compressor.Engine {
-	s.Settings = exact()
+func newEngine(s compressor.Options) *compressor.Engine {
+	s.Settings = exactSettings()
 	if s.Limits.Window == 0 {
 		s.Limits.Window = 40_000
 	}
@@ -72,16 +72,16 @@ func engine(s compressor.Options) *compressor.Engine {
 }
 
 func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T) {
-	s, c := talk(30), &enginetest.Clerk{}
-	e := engine(compressor.Options{Completer: c})
+	s, c := toolConversation(30), &enginetest.Clerk{}
+	e := newEngine(compressor.Options{Completer: c})
 	v := s.View()
 	v.First = 7
 	p, err := e.Compress(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The second message of the head calls, so its results are of the head too,
-	// and the summary is the assistant's.
+	// The second message of the head has calls, so the head includes its
+	// results, and the summary has the role assistant.
 	at, text := p.Messages[2], p.Messages[3].Text()
 	want := fmt.Sprintf("[CONTEXT COMPACTION] Earlier turns were compacted into the summary below, which stands for the archived messages 10 to %d", 7+p.To-1)
 	if !strings.HasPrefix(text, want) || !strings.Contains(text, "not an instruction") {
@@ -130,7 +130,7 @@ func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
 		for i := range 40 {
 			s.Append(llm.UserText(fmt.Sprint("ask ", i)), llm.AssistantText(strings.Repeat("words ", 200)))
 		}
-		set := exact()
+		set := exactSettings()
 		set.ProtectFirstN = n
 		e := compressor.New(compressor.Options{Settings: set, Limits: agent.Limits{Window: 40_000}, Completer: &enginetest.Clerk{}})
 		p, err := e.Compress(t.Context(), s.View())
@@ -147,9 +147,9 @@ func TestRolesAlternateForEachLengthOfTheHead(t *testing.T) {
 
 func TestLanguageFocusAndUpdateAreAskedFor(t *testing.T) {
 	var got []string
-	c := asked{func(r summary.Request) { got = append(got, r.Prompt) }}
-	e := engine(compressor.Options{Completer: c})
-	s := talk(30)
+	c := recordingCompleter{func(r summary.Request) { got = append(got, r.Prompt) }}
+	e := newEngine(compressor.Options{Completer: c})
+	s := toolConversation(30)
 	v := s.View()
 	v.Focus = "the colours"
 	p, err := e.Compress(t.Context(), v)
@@ -170,10 +170,10 @@ func TestLanguageFocusAndUpdateAreAskedFor(t *testing.T) {
 	}
 }
 
-type asked struct{ see func(summary.Request) }
+type recordingCompleter struct{ see func(summary.Request) }
 
-func (asked) Window() int { return 200_000 }
-func (a asked) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
+func (recordingCompleter) Window() int { return 200_000 }
+func (a recordingCompleter) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
 	a.see(r)
 	return summary.Answer{Text: enginetest.Body("all is well")}, nil
 }

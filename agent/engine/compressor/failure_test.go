@@ -18,7 +18,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 )
 
-func scripted(answers ...llmtest.Answer) (*llmtest.Scripted, summary.Completer) {
+func scriptedCompleter(answers ...llmtest.Answer) (*llmtest.Scripted, summary.Completer) {
 	p := llmtest.NewScripted(answers...)
 	return p, summary.NewCompleter(p, "small", 100_000, time.Minute)
 }
@@ -43,9 +43,9 @@ func TestEachFailureLeavesTheContextAndStartsACooldown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, small := scripted(answers...)
-				e := engine(compressor.Options{Completer: small})
-				s := talk(30)
+				p, small := scriptedCompleter(answers...)
+				e := newEngine(compressor.Options{Completer: small})
+				s := toolConversation(30)
 				before, _ := json.Marshal(s.Active())
 				_, err := e.Compress(t.Context(), s.View())
 				if err == nil || errors.Is(err, agent.ErrCoolingDown) || strings.Contains(err.Error(), "\n") {
@@ -68,12 +68,12 @@ func TestEachFailureLeavesTheContextAndStartsACooldown(t *testing.T) {
 func TestCooldownsGrowSurviveARestartAndYieldToAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &enginetest.Clerk{Fail: func(int) (summary.Answer, error) { return summary.Answer{}, errors.New("no network") }}
-		e, s := engine(compressor.Options{Completer: c}), talk(30)
+		e, s := newEngine(compressor.Options{Completer: c}), toolConversation(30)
 		for i, rest := range []time.Duration{60, 300, 900, 900} {
 			if _, err := e.Compress(t.Context(), s.View()); err == nil || errors.Is(err, agent.ErrCoolingDown) {
 				t.Fatalf("try %d: %v", i, err)
 			}
-			e = engine(compressor.Options{Completer: c, State: e.State()}) // a restart
+			e = newEngine(compressor.Options{Completer: c, State: e.State()}) // a restart
 			<-time.After(rest*time.Second - 1)
 			if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != i+1 {
 				t.Fatalf("just before the end of rest %d: %v", i, err)
@@ -86,7 +86,7 @@ func TestCooldownsGrowSurviveARestartAndYieldToAPerson(t *testing.T) {
 		if _, err := e.Compress(t.Context(), v); err != nil || e.Status().Cooldown != "" {
 			t.Errorf("with force: %v, %+v", err, e.Status())
 		}
-		e2 := engine(compressor.Options{Completer: &enginetest.Clerk{}, State: json.RawMessage(`{"engine":"compressor","failures":2,"until":"2999-01-01T00:00:00Z","why":"x"}`)})
+		e2 := newEngine(compressor.Options{Completer: &enginetest.Clerk{}, State: json.RawMessage(`{"engine":"compressor","failures":2,"until":"2999-01-01T00:00:00Z","why":"x"}`)})
 		if e2.Reset(); e2.Status().Cooldown != "" {
 			t.Error("a reset does not end the rest")
 		}
@@ -94,24 +94,24 @@ func TestCooldownsGrowSurviveARestartAndYieldToAPerson(t *testing.T) {
 }
 
 func TestTheMainModelIsAskedOnce(t *testing.T) {
-	p, small := scripted(llmtest.Fail(llm.Timeout))
+	p, small := scriptedCompleter(llmtest.Fail(llm.Timeout))
 	main := &enginetest.Clerk{}
-	e, s := engine(compressor.Options{Completer: small, Main: main}), talk(30)
+	e, s := newEngine(compressor.Options{Completer: small, Main: main}), toolConversation(30)
 	pass, err := e.Compress(t.Context(), s.View())
 	if err != nil || main.Calls != 1 || len(p.Requests()) != 1 || !strings.Contains(pass.Explanation, "main model") {
 		t.Errorf("%v, %d calls, %q", err, main.Calls, pass.Explanation)
 	}
 	main.Fail = func(int) (summary.Answer, error) { return summary.Answer{}, errors.New("also down") }
 	p.Then(llmtest.Fail(llm.Timeout))
-	e = engine(compressor.Options{Completer: small, Main: main})
+	e = newEngine(compressor.Options{Completer: small, Main: main})
 	if _, err := e.Compress(t.Context(), s.View()); err == nil || main.Calls != 2 || !strings.Contains(err.Error(), "also down") {
 		t.Errorf("%v, %d calls", err, main.Calls)
 	}
 }
 
 func TestARequestForTheSummaryIsOneCallWithoutTools(t *testing.T) {
-	p, small := scripted(llmtest.Say("no sections"), llmtest.Say("Here it is:\n"+enginetest.Body("it is fine")+"\n```"))
-	pass, err := engine(compressor.Options{Completer: small}).Compress(t.Context(), talk(30).View())
+	p, small := scriptedCompleter(llmtest.Say("no sections"), llmtest.Say("Here it is:\n"+enginetest.Body("it is fine")+"\n```"))
+	pass, err := newEngine(compressor.Options{Completer: small}).Compress(t.Context(), toolConversation(30).View())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +127,13 @@ func TestARequestForTheSummaryIsOneCallWithoutTools(t *testing.T) {
 
 func TestSecretsDoNotReachTheModelNorTheSummary(t *testing.T) {
 	key, own := "sk-"+"abcdefghijklmnopqrst", "my own secret word"
-	s := talk(15)
+	s := toolConversation(15)
 	s.Append(llm.AssistantText("what key?"), llm.UserText("it is "+key+" and "+own), llm.AssistantText("ok"))
-	s.Append(talk(20).Active()[4:]...)
-	p, small := scripted(llmtest.Say(enginetest.Body("the key is " + key + ", the word " + own)))
-	e := engine(compressor.Options{Completer: small, Redact: func(s string) string { return strings.ReplaceAll(s, own, "[REDACTED]") }})
+	s.Append(toolConversation(20).Active()[4:]...)
+	p, small := scriptedCompleter(llmtest.Say(enginetest.Body("the key is " + key + ", the word " + own)))
+	e := newEngine(compressor.Options{Completer: small, Redact: func(s string) string { return strings.ReplaceAll(s, own, "[REDACTED]") }})
 	v := s.View()
-	v.Messages = legal(v.Messages)
+	v.Messages = uniqueCallIDs(v.Messages)
 	pass, err := e.Compress(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +147,8 @@ func TestSecretsDoNotReachTheModelNorTheSummary(t *testing.T) {
 	}
 }
 
-// legal gives the calls that stand twice ids of their own.
-func legal(ms []llm.Message) []llm.Message {
+// uniqueCallIDs gives calls with duplicate IDs new ones.
+func uniqueCallIDs(ms []llm.Message) []llm.Message {
 	for i := range ms {
 		for j := range ms[i].Blocks {
 			if b := &ms[i].Blocks[j]; b.ID != "" {
@@ -164,8 +164,8 @@ func legal(ms []llm.Message) []llm.Message {
 
 func TestAnAnswerThatIsFarTooLongIsCutToItsBudget(t *testing.T) {
 	c := &enginetest.Clerk{Extra: strings.Repeat("\nmore and more of it", 5000)}
-	e := engine(compressor.Options{Completer: c})
-	p, err := e.Compress(t.Context(), talk(30).View())
+	e := newEngine(compressor.Options{Completer: c})
+	p, err := e.Compress(t.Context(), toolConversation(30).View())
 	if err != nil || p.After > 16_000 {
 		t.Errorf("%v, %d tokens", err, p.After)
 	}
@@ -182,7 +182,7 @@ func TestAMiddleLargerThanTheModelsWindowIsDoneInPieces(t *testing.T) {
 		s.Append(llm.UserText(fmt.Sprintf("fact-%d", i)), llm.AssistantText(strings.Repeat("words ", 400)))
 	}
 	c := &enginetest.Clerk{Size: 16_000}
-	p, err := engine(compressor.Options{Completer: c, Limits: agent.Limits{Window: 200_000}}).Compress(t.Context(), s.View())
+	p, err := newEngine(compressor.Options{Completer: c, Limits: agent.Limits{Window: 200_000}}).Compress(t.Context(), s.View())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,14 +198,14 @@ func TestAMiddleLargerThanTheModelsWindowIsDoneInPieces(t *testing.T) {
 		}
 		return summary.Answer{}, nil
 	}}
-	if _, err := engine(compressor.Options{Completer: c, Limits: agent.Limits{Window: 200_000}}).Compress(t.Context(), s.View()); err == nil {
+	if _, err := newEngine(compressor.Options{Completer: c, Limits: agent.Limits{Window: 200_000}}).Compress(t.Context(), s.View()); err == nil {
 		t.Error("a piece that fails does not fail the pass")
 	}
 }
 
 func TestAPlainPassAsksNoModelAndSaysSo(t *testing.T) {
 	c := &enginetest.Clerk{}
-	e, s := engine(compressor.Options{Completer: c}), talk(30)
+	e, s := newEngine(compressor.Options{Completer: c}), toolConversation(30)
 	v := s.View()
 	v.WithoutModel = true
 	p, err := e.Compress(t.Context(), v)
@@ -217,14 +217,14 @@ func TestAPlainPassAsksNoModelAndSaysSo(t *testing.T) {
 			t.Errorf("the summary does not name %q", want)
 		}
 	}
-	if again, _ := engine(compressor.Options{}).Compress(t.Context(), v); fmt.Sprint(again.Messages) != fmt.Sprint(p.Messages) {
+	if again, _ := newEngine(compressor.Options{}).Compress(t.Context(), v); fmt.Sprint(again.Messages) != fmt.Sprint(p.Messages) {
 		t.Error("the same input gives another summary")
 	}
 }
 
 func TestTwoPassesThatDoNotHelpPauseTheNextOnes(t *testing.T) {
 	c := &enginetest.Clerk{}
-	e := engine(compressor.Options{Completer: c})
+	e := newEngine(compressor.Options{Completer: c})
 	s := &enginetest.Session{}
 	s.Append(llm.UserText(strings.Repeat("long words ", 9000)))
 	for range 2 {
@@ -235,7 +235,7 @@ func TestTwoPassesThatDoNotHelpPauseTheNextOnes(t *testing.T) {
 	if !strings.Contains(e.Status().Cooldown, "/compress") {
 		t.Errorf("it rests: %q", e.Status().Cooldown)
 	}
-	s.Append(talk(10).Active()[1:]...) // not legal, but 40 messages later
+	s.Append(toolConversation(10).Active()[1:]...) // not legal, but 40 messages later
 	v := s.View()
 	v.Messages = v.Messages[:20]
 	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != 0 {
@@ -255,7 +255,7 @@ func TestATailThatIsTooLongAloneHasItsOldestOutputCleared(t *testing.T) {
 		s.Append(llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: id, Name: "x", Input: []byte(`{}`)}}},
 			llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: id, Text: fmt.Sprint(i) + strings.Repeat(" data", 5000)}}})
 	}
-	p, err := engine(compressor.Options{Completer: &enginetest.Clerk{}}).Compress(t.Context(), s.View())
+	p, err := newEngine(compressor.Options{Completer: &enginetest.Clerk{}}).Compress(t.Context(), s.View())
 	n := len(p.Messages)
 	if err != nil || !strings.Contains(p.Explanation, "cleared") || p.Messages[n-1].Blocks[0].Text != s.Active()[n-1].Blocks[0].Text {
 		t.Fatalf("%v, %q", err, p.Explanation)
@@ -269,8 +269,8 @@ func TestAPassThatIsStoppedIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the person stopped it")
 	c := &enginetest.Clerk{Fail: func(int) (summary.Answer, error) { cancel(why); return summary.Answer{}, context.Canceled }}
-	e := engine(compressor.Options{Completer: c})
-	if _, err := e.Compress(ctx, talk(30).View()); !errors.Is(err, why) || e.Status().Cooldown != "" {
+	e := newEngine(compressor.Options{Completer: c})
+	if _, err := e.Compress(ctx, toolConversation(30).View()); !errors.Is(err, why) || e.Status().Cooldown != "" {
 		t.Errorf("%v, %+v", err, e.Status())
 	}
 }

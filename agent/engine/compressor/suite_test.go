@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-func exact() compressor.Settings {
+func exactSettings() compressor.Settings {
 	s := compressor.Defaults()
 	s.MinThresholdTokens = 0
 	return s
@@ -18,6 +18,6 @@ func exact() compressor.Settings {
 
 func TestSuite(t *testing.T) {
 	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
-		return compressor.New(compressor.Options{Settings: exact(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
+		return compressor.New(compressor.Options{Settings: exactSettings(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
 	})
 }

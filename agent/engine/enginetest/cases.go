@@ -11,26 +11,27 @@ import (
 	"hermesd/agent/llm"
 )
 
-// chat appends n exchanges with a fact each.
-func chat(s *Session, first, n int) {
+// appendFacts appends n exchanges with one fact each.
+func appendFacts(s *Session, first, n int) {
 	for i := range n {
 		s.Append(llm.UserText(fmt.Sprintf("fact-%d is told", first+i)), llm.AssistantText(strings.Repeat("It is so. ", 100)))
 	}
 }
 
-// discarded makes a pass that is not adopted: the next one is what it would have
-// been without it, for the first pass of a session and for later ones.
-func discarded(t *testing.T, build func(Setup) agent.Engine) {
+// testDiscardedCompaction makes compactions that are not adopted: the next one
+// must be the same as without them, for the first compaction of a session and
+// for later ones.
+func testDiscardedCompaction(t *testing.T, build func(Setup) agent.Engine) {
 	s := &Session{}
 	up := Setup{Limits: agent.Limits{Window: 40_000}, Session: s, Summarise: &Clerk{}}
 	e := build(up)
 	for round := range 4 {
-		chat(s, 1000*round, 60)
+		appendFacts(s, 1000*round, 60)
 		up.State = e.State()
 		if _, err := e.Compress(t.Context(), s.View()); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		// More was said while the pass was under way.
+		// Messages arrived during the compaction.
 		s.Append(llm.UserText("and this?"), llm.AssistantText("also"))
 		got, err := e.Compress(t.Context(), s.View())
 		if err != nil {
@@ -43,16 +44,16 @@ func discarded(t *testing.T, build func(Setup) agent.Engine) {
 		if got.From != want.From || got.To != want.To || !slices.EqualFunc(got.Messages, want.Messages, plan.Equal) {
 			t.Fatalf("round %d: after a pass that was discarded the next one is another: %d to %d, want %d to %d", round, got.From, got.To, want.From, want.To)
 		}
-		if err := good(s.View(), got); err != nil {
+		if err := checkCompaction(s.View(), got); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		s.Adopt(got)
 	}
 }
 
-// yields gives an engine a tail that is above the threshold and has no tool
-// output: it keeps fewer messages than protect_last_n.
-func yields(t *testing.T, build func(Setup) agent.Engine) {
+// testLongTail gives an engine a tail that is above the threshold and has no
+// tool output: it must keep fewer messages than protect_last_n.
+func testLongTail(t *testing.T, build func(Setup) agent.Engine) {
 	s := &Session{}
 	for i := range 40 {
 		s.Append(llm.UserText(fmt.Sprintf("fact-%d %s", i, strings.Repeat("long words ", 500))), llm.AssistantText(strings.Repeat("as long ", 600)))
@@ -63,7 +64,7 @@ func yields(t *testing.T, build func(Setup) agent.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := good(s.View(), p); err != nil {
+	if err := checkCompaction(s.View(), p); err != nil {
 		t.Fatal(err)
 	}
 	kept := len(s.Active()) - p.To

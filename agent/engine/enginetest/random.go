@@ -9,7 +9,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-// texts are those of any size, in any script.
+// texts generates texts of any size in several scripts.
 func texts() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		word := rapid.SampledFrom([]string{"word ", "日本語の文", "слово ", "안녕 ", "🙂", "x", "{\"a\":1} ", "\n## Goal\n"}).Draw(t, "word")
@@ -18,8 +18,8 @@ func texts() *rapid.Generator[string] {
 	})
 }
 
-// Legal draws a conversation as an agent leaves it: turns with tool loops,
-// pictures, long outputs. The user may have the last word or not.
+// Legal generates legal conversations: turns with tool loops, pictures and long
+// outputs. They may end with either role.
 func Legal() *rapid.Generator[[]llm.Message] {
 	return rapid.Custom(func(t *rapid.T) []llm.Message {
 		var ms []llm.Message
@@ -35,8 +35,8 @@ func Legal() *rapid.Generator[[]llm.Message] {
 				for range rapid.IntRange(1, 3).Draw(t, "calls") {
 					id++
 					name := fmt.Sprintf("call_%d", id)
-					a.Blocks = append(a.Blocks, call(name, `{"q":"`+strings.Repeat("y", rapid.SampledFrom([]int{1, 400}).Draw(t, "input"))+`"}`))
-					r.Blocks = append(r.Blocks, result(name, texts().Draw(t, "output")))
+					a.Blocks = append(a.Blocks, toolUse(name, `{"q":"`+strings.Repeat("y", rapid.SampledFrom([]int{1, 400}).Draw(t, "input"))+`"}`))
+					r.Blocks = append(r.Blocks, toolResult(name, texts().Draw(t, "output")))
 				}
 				if rapid.Bool().Draw(t, "raw") {
 					a.Raw, a.Dialect = []byte(`{"raw":true}`), "d"
@@ -52,8 +52,9 @@ func Legal() *rapid.Generator[[]llm.Message] {
 	})
 }
 
-// Any draws lists that no provider would take as well: calls and results that
-// are orphans, ids twice, empty messages, only results.
+// Any generates lists that may also be illegal for every provider: calls and
+// results without their counterpart, duplicate IDs, empty messages, only
+// results.
 func Any() *rapid.Generator[[]llm.Message] {
 	return rapid.Custom(func(t *rapid.T) []llm.Message {
 		if rapid.Bool().Draw(t, "legal") {
@@ -75,9 +76,9 @@ func Any() *rapid.Generator[[]llm.Message] {
 				case 2:
 					m.Blocks = append(m.Blocks, llm.Block{Type: llm.Text, Text: " "})
 				case 3:
-					m.Blocks = append(m.Blocks, call(id, rapid.SampledFrom([]string{"{}", "[", ""}).Draw(t, "input")))
+					m.Blocks = append(m.Blocks, toolUse(id, rapid.SampledFrom([]string{"{}", "[", ""}).Draw(t, "input")))
 				case 4:
-					m.Blocks = append(m.Blocks, result(id, texts().Draw(t, "output")))
+					m.Blocks = append(m.Blocks, toolResult(id, texts().Draw(t, "output")))
 				default:
 					m.Blocks = append(m.Blocks, llm.Block{Type: llm.Image, MIME: "image/png", Path: "/p.png"})
 				}

@@ -1,6 +1,7 @@
-// Package enginetest is the suite that every context engine passes, and what it
-// is made of: a session whose rows are never deleted, conversations of any
-// shape, and a summary model that writes down the facts it reads.
+// Package enginetest defines the tests that every context engine must pass, and
+// their fixtures: a session whose rows are never deleted, random conversations,
+// and a summary model that writes down the facts it reads. The main function is
+// Suite.
 package enginetest
 
 import (
@@ -17,8 +18,8 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A Session keeps rows as a store does: numbered, never changed, the active ones
-// at the end. It is used by one goroutine.
+// A Session stores rows as a real store does: numbered and immutable, with the
+// active ones at the end. It is not safe for concurrent use.
 type Session struct {
 	Fixed int
 	rows  []llm.Message
@@ -26,13 +27,14 @@ type Session struct {
 	spans [][2]int
 }
 
-// Append adds what was said.
+// Append adds messages.
 func (s *Session) Append(ms ...llm.Message) { s.rows = append(s.rows, ms...) }
 
-// Active are the active messages.
+// Active returns the active messages.
 func (s *Session) Active() []llm.Message { return s.rows[s.start:len(s.rows):len(s.rows)] }
 
-// Archived are the messages that were archived, in the order of that.
+// Archived returns the archived messages, in the order in which they were
+// archived.
 func (s *Session) Archived() (out []llm.Message) {
 	for _, a := range s.spans {
 		out = append(out, s.rows[a[0]:a[1]]...)
@@ -40,7 +42,7 @@ func (s *Session) Archived() (out []llm.Message) {
 	return out
 }
 
-// View is the context as an engine sees it.
+// View returns the context in the form that an engine reads.
 func (s *Session) View() agent.ContextView {
 	n := s.Fixed
 	for _, m := range s.Active() {
@@ -49,14 +51,15 @@ func (s *Session) View() agent.ContextView {
 	return agent.ContextView{Messages: s.Active(), First: s.start, FixedTokens: s.Fixed, Tokens: n}
 }
 
-// Adopt makes a pass true.
+// Adopt applies a compaction.
 func (s *Session) Adopt(p agent.Compaction) {
 	s.spans = append(s.spans, [2]int{s.start + p.From, s.start + p.To})
 	s.start = len(s.rows)
 	s.Append(p.Messages...)
 }
 
-// Rows returns the rows from from on, to to not included, as far as there are.
+// Rows returns the existing rows with numbers from (inclusive) to to
+// (exclusive).
 func (s *Session) Rows(_ context.Context, from, to int) ([]llm.Message, error) {
 	if from < 0 || from > to {
 		return nil, fmt.Errorf("rows %d to %d", from, to)
@@ -64,7 +67,7 @@ func (s *Session) Rows(_ context.Context, from, to int) ([]llm.Message, error) {
 	return slices.Clone(s.rows[min(from, len(s.rows)):min(to, len(s.rows))]), nil
 }
 
-// Holds reports whether text stands in a message.
+// Holds reports whether a message contains text.
 func Holds(ms []llm.Message, text string) bool {
 	return slices.ContainsFunc(ms, func(m llm.Message) bool {
 		return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool {
@@ -73,19 +76,19 @@ func Holds(ms []llm.Message, text string) bool {
 	})
 }
 
-// A Clerk is a summary model that writes down every fact it reads, as far as
-// there is room. A fact is fact- and digits. Its methods are not called
-// concurrently.
+// A Clerk is a summary model that writes down every fact it reads, within its
+// budget. A fact is "fact-" followed by digits. It is not safe for concurrent
+// use.
 type Clerk struct {
-	Size  int // window; 0: 200,000
+	Size  int // context length in tokens; 0 is 200,000
 	Extra string
 	Calls int
-	// Most is the largest request, in tokens.
+	// Most is the size of the largest request, in tokens.
 	Most int
-	Fail func(n int) (summary.Answer, error) // called with the number of the call; nil: never
+	Fail func(n int) (summary.Answer, error) // called with the call number; nil never fails
 }
 
-// Window implements summary.Summariser.
+// Window implements summary.Completer.
 func (c *Clerk) Window() int {
 	if c.Size == 0 {
 		return 200_000
@@ -93,9 +96,9 @@ func (c *Clerk) Window() int {
 	return c.Size
 }
 
-var fact = regexp.MustCompile(`fact-\d+`)
+var factPattern = regexp.MustCompile(`fact-\d+`)
 
-// Complete implements summary.Summariser.
+// Complete implements summary.Completer.
 func (c *Clerk) Complete(ctx context.Context, r summary.Request) (summary.Answer, error) {
 	c.Calls++
 	c.Most = max(c.Most, tokens.Text(r.Prompt))
@@ -107,20 +110,22 @@ func (c *Clerk) Complete(ctx context.Context, r summary.Request) (summary.Answer
 			return a, err
 		}
 	}
-	facts := fact.FindAllString(r.Prompt, -1)
+	facts := factPattern.FindAllString(r.Prompt, -1)
 	slices.Sort(facts)
 	return summary.Answer{Text: Body(strings.Join(slices.Compact(facts), " ") + c.Extra), Model: "clerk", Usage: llm.Usage{Input: tokens.Text(r.Prompt), Output: 100}}, nil
 }
 
-// Body is a summary with all headings and text in the last section.
+// Body returns a summary with all headings and with text in the last section.
 func Body(text string) string {
 	h := summary.Headings()
 	return strings.Join(h[:len(h)-1], "\n- x\n") + "\n- x\n" + h[len(h)-1] + "\n" + text
 }
 
-// call and result make the blocks of a tool loop.
-func call(id, input string) llm.Block {
+// toolUse and toolResult return the blocks of a tool loop.
+func toolUse(id, input string) llm.Block {
 	return llm.Block{Type: llm.ToolUse, ID: id, Name: "look", Input: json.RawMessage(input)}
 }
 
-func result(id, text string) llm.Block { return llm.Block{Type: llm.ToolResult, ID: id, Text: text} }
+func toolResult(id, text string) llm.Block {
+	return llm.Block{Type: llm.ToolResult, ID: id, Text: text}
+}

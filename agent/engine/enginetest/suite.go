@@ -19,7 +19,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Setup is what an engine under test is made of. Its settings are the
+// A Setup holds the parameters of an engine under test. Its settings are the
 // defaults with MinThresholdTokens 0.
 type Setup struct {
 	Limits    agent.Limits
@@ -28,24 +28,24 @@ type Setup struct {
 	Session   *Session
 }
 
-// few is how many random conversations there are by default: an engine's tests
-// take seconds.
-const few = "60"
+// defaultChecks is the default number of random conversations, with which an
+// engine's tests take seconds.
+const defaultChecks = "60"
 
-// Main runs the tests of an engine: with few random conversations, unless the
-// flag -rapid.checks says more, and without a goroutine that is left.
+// Main runs the tests of an engine, with few random conversations unless the
+// flag -rapid.checks is set, and fails if a goroutine remains.
 func Main(m *testing.M) {
-	if err := flag.Set("rapid.checks", few); err != nil {
-		panic(err) // a broken invariant: rapid has this flag
+	if err := flag.Set("rapid.checks", defaultChecks); err != nil {
+		panic(err) // unreachable: rapid defines this flag
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// Suite runs what every engine must hold. It tries as many random conversations
-// as -rapid.checks says.
+// Suite runs the tests that every engine must pass. The flag -rapid.checks sets
+// the number of random conversations.
 func Suite(t *testing.T, build func(Setup) agent.Engine) {
 	t.Run("any list becomes one that is legal and loses nothing", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) { anyList(t, build) })
+		rapid.Check(t, func(t *rapid.T) { testAnyList(t, build) })
 	})
 	t.Run("it is due at the threshold and not one token before", func(t *testing.T) {
 		for window, want := range map[int]int{200_000: 100_000, 32_801: 16_400, 1_000_000: 500_000} {
@@ -55,9 +55,9 @@ func Suite(t *testing.T, build func(Setup) agent.Engine) {
 			}
 		}
 	})
-	t.Run("a hundred passes in one session", func(t *testing.T) { hundred(t, build) })
-	t.Run("a pass that nobody adopts", func(t *testing.T) { discarded(t, build) })
-	t.Run("a tail that is too long without any output", func(t *testing.T) { yields(t, build) })
+	t.Run("a hundred passes in one session", func(t *testing.T) { testHundredCompactions(t, build) })
+	t.Run("a pass that nobody adopts", func(t *testing.T) { testDiscardedCompaction(t, build) })
+	t.Run("a tail that is too long without any output", func(t *testing.T) { testLongTail(t, build) })
 	t.Run("state that cannot be read is none", func(t *testing.T) {
 		for _, s := range []string{"", "null", "[]", `{"engine":1}`, `{"engine":"` + "x" + `"}`, "{"} {
 			e := build(Setup{Limits: agent.Limits{Window: 100_000}, Session: &Session{}, Summarise: &Clerk{}, State: json.RawMessage(s)})
@@ -68,8 +68,8 @@ func Suite(t *testing.T, build func(Setup) agent.Engine) {
 	})
 }
 
-// anyList makes up to three passes of one list.
-func anyList(t *rapid.T, build func(Setup) agent.Engine) {
+// testAnyList makes up to three compactions of one list.
+func testAnyList(t *rapid.T, build func(Setup) agent.Engine) {
 	window := rapid.SampledFrom([]int{2_000, 8_000, 32_000}).Draw(t, "window")
 	s := &Session{}
 	s.Append(Any().Draw(t, "list")...)
@@ -92,7 +92,7 @@ func anyList(t *rapid.T, build func(Setup) agent.Engine) {
 			}
 			break
 		}
-		if err := good(v, p); err != nil {
+		if err := checkCompaction(v, p); err != nil {
 			t.Fatalf("pass %d: %v", pass, err)
 		}
 		s.Adopt(p)
@@ -105,12 +105,12 @@ func anyList(t *rapid.T, build func(Setup) agent.Engine) {
 			t.Fatalf("the state becomes another:\n%s\n%s", up.State, again.State())
 		}
 		e = again
-		s.Append(more(s.Active())...)
+		s.Append(nextTurn(s.Active())...)
 	}
 }
 
-// more is a turn that follows ms.
-func more(ms []llm.Message) (out []llm.Message) {
+// nextTurn returns messages that may follow ms.
+func nextTurn(ms []llm.Message) (out []llm.Message) {
 	if len(ms)%2 == 1 {
 		out = append(out, llm.AssistantText("done"))
 	}
@@ -120,8 +120,8 @@ func more(ms []llm.Message) (out []llm.Message) {
 	return out
 }
 
-// good reports what is wrong with a pass of v.
-func good(v agent.ContextView, p agent.Compaction) error {
+// checkCompaction returns an error if p is not a valid compaction of v.
+func checkCompaction(v agent.ContextView, p agent.Compaction) error {
 	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return err
 	}
@@ -142,11 +142,12 @@ func good(v agent.ContextView, p agent.Compaction) error {
 	if cleared := strings.Contains(p.Explanation, "cleared"); legal && !cleared && len(tail) == 0 {
 		return errors.New("nothing of the tail is left")
 	}
-	return newest(v.Messages, p.Messages)
+	return checkNewestUser(v.Messages, p.Messages)
 }
 
-// newest reports that the newest message of the user is not there verbatim.
-func newest(before, after []llm.Message) error {
+// checkNewestUser returns an error if the newest user message is not in after
+// verbatim.
+func checkNewestUser(before, after []llm.Message) error {
 	i := plan.NewestUser(before)
 	if i < 0 {
 		return nil
@@ -164,8 +165,8 @@ func newest(before, after []llm.Message) error {
 	return nil
 }
 
-// hundred lets a session grow through a hundred passes.
-func hundred(t *testing.T, build func(Setup) agent.Engine) {
+// testHundredCompactions grows a session through a hundred compactions.
+func testHundredCompactions(t *testing.T, build func(Setup) agent.Engine) {
 	s := &Session{Fixed: 3000}
 	e := build(Setup{Limits: agent.Limits{Window: 40_000}, Session: s, Summarise: &Clerk{}})
 	limit := e.Status().Threshold
@@ -177,8 +178,8 @@ func hundred(t *testing.T, build func(Setup) agent.Engine) {
 		id := fmt.Sprintf("call_%d", turn)
 		ms := []llm.Message{
 			llm.UserText(fmt.Sprintf("fact-%d: what about it?", turn)),
-			{Role: llm.Assistant, Blocks: []llm.Block{call(id, `{"q":"x"}`)}},
-			{Role: llm.User, Blocks: []llm.Block{result(id, fmt.Sprintf("output-%d ", turn)+strings.Repeat("data ", 200))}},
+			{Role: llm.Assistant, Blocks: []llm.Block{toolUse(id, `{"q":"x"}`)}},
+			{Role: llm.User, Blocks: []llm.Block{toolResult(id, fmt.Sprintf("output-%d ", turn)+strings.Repeat("data ", 200))}},
 			llm.AssistantText(strings.Repeat("It is so. ", 20)),
 		}
 		s.Append(ms...)
@@ -188,7 +189,7 @@ func hundred(t *testing.T, build func(Setup) agent.Engine) {
 			if err != nil {
 				t.Fatalf("pass %d: %v", n, err)
 			}
-			if err := good(v, p); err != nil {
+			if err := checkCompaction(v, p); err != nil {
 				t.Fatalf("pass %d: %v", n, err)
 			}
 			if p.After >= limit {

@@ -10,28 +10,28 @@ import (
 	"hermesd/agent/tool"
 )
 
-// Name is what the configuration calls the engine.
+// Name is the name of the engine in the configuration.
 const Name = "lcm"
 
-// Options are what the engine is made of; they are those of the compressor.
+// Options are the parameters of New; they are those of the compressor.
 type Options = compaction.Options
 
 // An Engine is the engine of one session. It implements agent.Engine,
-// agent.Lifecycle and agent.Toolbox.
+// agent.Lifecycle and agent.ToolProvider.
 type Engine struct {
 	*compaction.Engine
 	s *summarizer
 	a Archive
 }
 
-// New returns the engine of one session whose messages a reads.
+// New returns the engine of one session; a reads the messages of the session.
 func New(o Options, a Archive) *Engine {
 	s := &summarizer{}
-	e := compaction.New(o, s, func(raw json.RawMessage) { s.t = read(raw) })
+	e := compaction.New(o, s, func(raw json.RawMessage) { s.t = parseTree(raw) })
 	return &Engine{e, s, a}
 }
 
-// Tools implements agent.Toolbox. The tools may be used beside a pass.
+// Tools implements agent.ToolProvider. The tools may run during a compaction.
 func (e *Engine) Tools() []tool.Tool {
 	return Tools(func(context.Context, string) (json.RawMessage, Archive, error) { return e.State(), e.a, nil })
 }
@@ -44,7 +44,7 @@ type summarizer struct {
 
 func (s *summarizer) Name() string { return Name }
 
-// Save implements core.Scribe.
+// Save implements compaction.Summarizer.
 func (s *summarizer) Save() json.RawMessage {
 	raw, err := json.Marshal(s.tree())
 	if err != nil {
@@ -59,26 +59,26 @@ func (s *summarizer) tree() tree {
 	return s.t
 }
 
-// Write implements core.Scribe: what is archived becomes a leaf, and old nodes
-// get one above them until the top fits.
+// Write implements compaction.Summarizer: the archived messages become a leaf,
+// and old nodes get a parent until the top fits.
 func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.SummaryInput) (string, error) {
-	t := s.tree().before(p.Start)
-	if len(t.Nodes) == 0 && p.Previous != "" { // of another engine
+	t := s.tree().dropActive(p.Start)
+	if len(t.Nodes) == 0 && p.Previous != "" { // written by another engine
 		t = t.add(node{From: p.First, To: p.Start, Text: p.Previous})
 	}
-	top := max(p.Most, least)
+	top := max(p.Most, minTopTokens)
 	leaf := min(p.Budget, top/2)
-	text, err := s.text(ctx, w, p, summary.RenderMessages(p.Messages), leaf)
+	text, err := s.writeLeaf(ctx, w, p, summary.RenderMessages(p.Messages), leaf)
 	if err != nil {
 		return "", err
 	}
 	t = t.add(node{From: p.From, To: p.To, Text: text})
 	for t.size() > top {
-		ns := t.oldest()
+		ns := t.nodesToFold()
 		if len(ns) < 2 {
 			break
 		}
-		if text, err = s.above(ctx, w, p, ns, top/2); err != nil {
+		if text, err = s.writeParent(ctx, w, p, ns, top/2); err != nil {
 			return "", err
 		}
 		n := node{From: ns[0].From, To: ns[len(ns)-1].To, Text: text}
@@ -93,21 +93,22 @@ func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.
 	return t.render(), nil
 }
 
-// least is how many tokens the top of a tree may have in the smallest window.
-const least = 600
+// minTopTokens is the size of the top of a tree for the smallest context
+// length.
+const minTopTokens = 600
 
-// text has a leaf written.
-func (s *summarizer) text(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, parts []string, budget int) (string, error) {
+// writeLeaf returns the text of a leaf.
+func (s *summarizer) writeLeaf(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, parts []string, budget int) (string, error) {
 	if p.WithoutModel {
 		return w.Redact(summary.WithoutModel("", p.Messages, budget)), nil
 	}
 	return w.Write(ctx, summary.Task{Parts: parts, Budget: budget, Focus: p.Focus, User: p.User})
 }
 
-// above has a node above ns written.
-func (s *summarizer) above(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, ns []node, budget int) (string, error) {
+// writeParent returns the text of a node above ns.
+func (s *summarizer) writeParent(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, ns []node, budget int) (string, error) {
 	if p.WithoutModel {
-		return joined(ns, budget), nil
+		return joinNodes(ns, budget), nil
 	}
-	return s.text(ctx, w, p, parts(ns), budget)
+	return s.writeLeaf(ctx, w, p, renderNodes(ns), budget)
 }

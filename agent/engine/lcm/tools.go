@@ -14,18 +14,18 @@ import (
 	"hermesd/agent/tool"
 )
 
-// What a tool returns at most.
+// Limits of the tool arguments and results.
 const (
-	maxText    = 20_000 // code points of a result
-	maxHits    = 50
-	around     = 120 // code points on each side of a hit
-	maxRows    = 50  // messages of a page
-	maxPattern = 500 // bytes
+	maxText       = 20_000 // code points of a result
+	maxHits       = 50
+	excerptMargin = 120 // code points on each side of a hit
+	maxRows       = 50  // messages of a page
+	maxPattern    = 500 // bytes
 )
 
 // Tools returns lcm_grep, lcm_describe and lcm_expand for all sessions. open is
-// called with the id of the session of a call, and returns the newest state of
-// its engine and its messages.
+// called with the session ID of a call, and returns the newest state of its
+// engine and its messages.
 func Tools(open func(ctx context.Context, session string) (state json.RawMessage, a Archive, err error)) []tool.Tool {
 	b := tools{open}
 	spec := func(name, what, schema string) tool.Spec {
@@ -48,16 +48,16 @@ type tools struct {
 	open func(ctx context.Context, session string) (json.RawMessage, Archive, error)
 }
 
-var errNothing = errors.New("nothing of this conversation is archived yet; all of it is in the context")
+var errNothingArchived = errors.New("nothing of this conversation is archived yet; all of it is in the context")
 
 func (b tools) tree(ctx context.Context, c tool.Call) (tree, Archive, error) {
 	raw, a, err := b.open(ctx, c.Session)
 	if err != nil {
 		return tree{}, nil, fmt.Errorf("the archive of this conversation cannot be opened: %w", err)
 	}
-	t := read(compaction.Kept(raw, Name))
+	t := parseTree(compaction.Kept(raw, Name))
 	if len(t.Nodes) == 0 {
-		return t, a, errNothing
+		return t, a, errNothingArchived
 	}
 	return t, a, nil
 }
@@ -82,10 +82,10 @@ func (b tools) grep(ctx context.Context, c tool.Call, in grepIn) (string, error)
 	var out strings.Builder
 	hits, next, seen := 0, -1, map[string]bool{}
 	from, to := t.span()
-	err = each(ctx, a, max(from, in.From), to, func(n int, m llm.Message) bool {
-		text := written(m)
+	err = forEachMessage(ctx, a, max(from, in.From), to, func(n int, m llm.Message) bool {
+		text := renderMessage(m)
 		at := re.FindStringIndex(text)
-		if at == nil || seen[text] { // copies of one message stand where it was active again
+		if at == nil || seen[text] { // a message that was active again has several rows
 			return true
 		}
 		if hits == maxHits {
@@ -94,7 +94,7 @@ func (b tools) grep(ctx context.Context, c tool.Call, in grepIn) (string, error)
 		}
 		seen[text] = true
 		hits++
-		fmt.Fprintf(&out, "message %d: %s\n", n, near(text, at[0], at[1]))
+		fmt.Fprintf(&out, "message %d: %s\n", n, excerpt(text, at[0], at[1]))
 		return true
 	})
 	switch {
@@ -108,15 +108,15 @@ func (b tools) grep(ctx context.Context, c tool.Call, in grepIn) (string, error)
 	return strings.TrimSpace(out.String()), nil
 }
 
-// near is the text around text[from:to], on one line.
-func near(text string, from, to int) string {
-	to = min(to, from+4*around)
+// excerpt returns text[from:to] with its surroundings, on one line.
+func excerpt(text string, from, to int) string {
+	to = min(to, from+4*excerptMargin)
 	a, b := from, to
-	for n := 0; n < around && a > 0; n++ {
+	for n := 0; n < excerptMargin && a > 0; n++ {
 		_, size := utf8.DecodeLastRuneInString(text[:a])
 		a -= size
 	}
-	for n := 0; n < around && b < len(text); n++ {
+	for n := 0; n < excerptMargin && b < len(text); n++ {
 		_, size := utf8.DecodeRuneInString(text[b:])
 		b += size
 	}
@@ -191,15 +191,16 @@ func (b tools) expand(ctx context.Context, c tool.Call, in expandIn) (string, er
 	if from >= to || in.Offset < 0 {
 		return "", fmt.Errorf("there are no such messages; 0 to %d are archived", end-1)
 	}
-	return pages(ctx, a, from, to, in.Offset)
+	return renderPage(ctx, a, from, to, in.Offset)
 }
 
-// pages writes the messages from from on, as many as a result takes.
-func pages(ctx context.Context, a Archive, from, to, offset int) (string, error) {
+// renderPage returns the messages with numbers from (inclusive) to to
+// (exclusive), as many as fit into one result.
+func renderPage(ctx context.Context, a Archive, from, to, offset int) (string, error) {
 	var out strings.Builder
 	left, rows, more := maxText, 0, ""
-	err := each(ctx, a, from, to, func(n int, m llm.Message) bool {
-		text := []rune(written(m))
+	err := forEachMessage(ctx, a, from, to, func(n int, m llm.Message) bool {
+		text := []rune(renderMessage(m))
 		skip := 0
 		if n == from {
 			skip = min(offset, len(text))
@@ -230,8 +231,8 @@ func pages(ctx context.Context, a Archive, from, to, offset int) (string, error)
 	return strings.TrimSpace(out.String()), nil
 }
 
-// written is a message as it was, in words.
-func written(m llm.Message) string {
+// renderMessage returns a message as text.
+func renderMessage(m llm.Message) string {
 	var parts []string
 	for _, b := range m.Blocks {
 		switch b.Type {

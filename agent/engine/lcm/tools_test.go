@@ -16,8 +16,8 @@ import (
 	"hermesd/agent/tool"
 )
 
-// long is a session of which much is archived.
-func long(t *testing.T) (*enginetest.Session, *lcm.Engine, tool.Set) {
+// archivedSession returns a session with many archived messages.
+func archivedSession(t *testing.T) (*enginetest.Session, *lcm.Engine, tool.Set) {
 	t.Helper()
 	s := &enginetest.Session{}
 	o := options()
@@ -40,7 +40,7 @@ func long(t *testing.T) (*enginetest.Session, *lcm.Engine, tool.Set) {
 	return s, e, set
 }
 
-func use(t *testing.T, set tool.Set, name, input string) (string, error) {
+func runTool(t *testing.T, set tool.Set, name, input string) (string, error) {
 	t.Helper()
 	x, ok := set.Lookup(name)
 	if !ok {
@@ -50,7 +50,7 @@ func use(t *testing.T, set tool.Set, name, input string) (string, error) {
 }
 
 func TestEveryArchivedMessageCanBeReadWordForWord(t *testing.T) {
-	s, e, set := long(t)
+	s, e, set := archivedSession(t)
 	if e.Status().Passes < 5 {
 		t.Fatalf("only %d passes", e.Status().Passes)
 	}
@@ -58,7 +58,7 @@ func TestEveryArchivedMessageCanBeReadWordForWord(t *testing.T) {
 	next := regexp.MustCompile(`go on with from=(\d+) to=(\d+)\.`)
 	input := `{"from":0}`
 	for range 1000 {
-		out, err := use(t, set, "lcm_expand", input)
+		out, err := runTool(t, set, "lcm_expand", input)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,31 +80,31 @@ func TestEveryArchivedMessageCanBeReadWordForWord(t *testing.T) {
 }
 
 func TestFactsAreFoundInTheArchive(t *testing.T) {
-	s, _, set := long(t)
+	s, _, set := archivedSession(t)
 	for i := 0; i < 400; i += 9 {
 		if enginetest.Holds(s.Active(), fmt.Sprintf("answer-%d ", i)) {
 			continue
 		}
-		out, err := use(t, set, "lcm_grep", fmt.Sprintf(`{"pattern":"ANSWER-%d\\b"}`, i))
+		out, err := runTool(t, set, "lcm_grep", fmt.Sprintf(`{"pattern":"ANSWER-%d\\b"}`, i))
 		if err != nil || !strings.Contains(out, fmt.Sprintf("answer-%d ", i)) {
 			t.Fatalf("answer %d: %v, %.200q", i, err, out)
 		}
 	}
-	out, err := use(t, set, "lcm_grep", `{"pattern":"무엇"}`)
+	out, err := runTool(t, set, "lcm_grep", `{"pattern":"무엇"}`)
 	if err != nil || strings.Count(out, "\n") > 51 || !strings.Contains(out, "go on with from=") {
 		t.Errorf("%v, %d lines", err, strings.Count(out, "\n"))
 	}
-	if out, err := use(t, set, "lcm_grep", `{"pattern":"no such thing ("}`); err != nil || !strings.Contains(out, "No archived message") {
+	if out, err := runTool(t, set, "lcm_grep", `{"pattern":"no such thing ("}`); err != nil || !strings.Contains(out, "No archived message") {
 		t.Errorf("a pattern that is no expression: %v, %q", err, out)
 	}
-	if out, err := use(t, set, "lcm_describe", `{}`); err != nil || !strings.Contains(out, "  Summary 0: messages ") {
+	if out, err := runTool(t, set, "lcm_describe", `{}`); err != nil || !strings.Contains(out, "  Summary 0: messages ") {
 		t.Errorf("the tree is %v %q", err, out)
 	}
-	if out, err := use(t, set, "lcm_describe", `{"id":0}`); err != nil || !strings.Contains(out, "## Goal") {
+	if out, err := runTool(t, set, "lcm_describe", `{"id":0}`); err != nil || !strings.Contains(out, "## Goal") {
 		t.Errorf("a summary is %v %q", err, out)
 	}
 	for name, input := range map[string]string{"lcm_grep": `{}`, "lcm_describe": `{"id":9999}`, "lcm_expand": `{"from":99999999}`} {
-		if out, err := use(t, set, name, input); err == nil {
+		if out, err := runTool(t, set, name, input); err == nil {
 			t.Errorf("%s %s: %q", name, input, out)
 		}
 	}
@@ -125,11 +125,11 @@ func TestALongMessageComesInPieces(t *testing.T) {
 	}
 	s.Adopt(p)
 	set, _ := tool.NewSet(e.Tools()...)
-	out, err := use(t, set, "lcm_expand", `{"from":2,"to":2}`)
+	out, err := runTool(t, set, "lcm_expand", `{"from":2,"to":2}`)
 	if err != nil || !strings.Contains(out, "offset=20000") {
 		t.Fatalf("%v, it ends with %q", err, out[max(0, len(out)-100):])
 	}
-	out, err = use(t, set, "lcm_expand", `{"from":2,"to":2,"offset":40000}`)
+	out, err = runTool(t, set, "lcm_expand", `{"from":2,"to":2,"offset":40000}`)
 	if err != nil || !strings.Contains(out, "the end") {
 		t.Errorf("%v, %d bytes", err, len(out))
 	}
@@ -140,12 +140,12 @@ func TestAnArchiveThatCannotBeReadIsToldToTheModel(t *testing.T) {
 		return nil, nil, errors.New("disk")
 	})
 	set, _ := tool.NewSet(down...)
-	if _, err := use(t, set, "lcm_describe", `{}`); err == nil || !strings.Contains(err.Error(), "disk") {
+	if _, err := runTool(t, set, "lcm_describe", `{}`); err == nil || !strings.Contains(err.Error(), "disk") {
 		t.Error(err)
 	}
 	e := lcm.New(options(), &enginetest.Session{})
 	set, _ = tool.NewSet(e.Tools()...)
-	if _, err := use(t, set, "lcm_grep", `{"pattern":"x"}`); err == nil || !strings.Contains(err.Error(), "nothing of this conversation is archived") {
+	if _, err := runTool(t, set, "lcm_grep", `{"pattern":"x"}`); err == nil || !strings.Contains(err.Error(), "nothing of this conversation is archived") {
 		t.Error(err)
 	}
 }

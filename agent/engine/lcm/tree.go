@@ -10,24 +10,24 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A node is a summary of the messages From to To-1, or of the nodes below it.
+// A node is a summary of the messages From to To-1, or of its children.
 type node struct {
 	ID   int    `json:"id"`
 	From int    `json:"from"`
 	To   int    `json:"to"`
 	Text string `json:"text"`
-	Kids []int  `json:"kids,omitempty"` // ids, oldest first
+	Kids []int  `json:"kids,omitempty"` // IDs of the children, oldest first
 }
 
-// A tree is a list of nodes; those below others come before them. A node's ID is
-// its place.
+// A tree is a list of nodes; children precede their parent. A node's ID is its
+// index.
 type tree struct {
 	Nodes []node `json:"nodes"`
-	Top   []int  `json:"top"` // ids of the nodes that nothing stands above, oldest first
+	Top   []int  `json:"top"` // IDs of the nodes without a parent, oldest first
 }
 
-// read returns the tree that was kept; none if it is not one.
-func read(raw json.RawMessage) tree {
+// parseTree returns the stored tree, an empty one if raw is not valid.
+func parseTree(raw json.RawMessage) tree {
 	var t tree
 	if json.Unmarshal(raw, &t) != nil {
 		return tree{}
@@ -50,9 +50,9 @@ func read(raw json.RawMessage) tree {
 	return t
 }
 
-// before returns t without what is not archived: a pass that was discarded has
-// left nodes of messages that are active still, from number start on.
-func (t tree) before(start int) tree {
+// dropActive returns t without nodes of messages that are still active, from
+// number start on. A discarded compaction leaves such nodes.
+func (t tree) dropActive(start int) tree {
 	n := len(t.Nodes)
 	for n > 0 && t.Nodes[n-1].To > start {
 		n--
@@ -75,7 +75,8 @@ func (t tree) before(start int) tree {
 	return out
 }
 
-// add returns t with a leaf, or a node above kids, which are the oldest of Top.
+// add returns t with a leaf, or with a parent of n.Kids, which are the oldest
+// of Top.
 func (t tree) add(n node) tree {
 	n.ID = len(t.Nodes)
 	out := tree{Nodes: append(t.Nodes[:len(t.Nodes):len(t.Nodes)], n)}
@@ -94,7 +95,7 @@ func (t tree) add(n node) tree {
 	return out
 }
 
-// top are the nodes that nothing stands above.
+// top returns the nodes without a parent.
 func (t tree) top() []node {
 	out := make([]node, len(t.Top))
 	for i, id := range t.Top {
@@ -103,10 +104,10 @@ func (t tree) top() []node {
 	return out
 }
 
-// hint says how the tree is used.
+// hint tells the model how to read the tree.
 const hint = "What is left out here can be read with lcm_grep (search), lcm_describe (the tree of summaries) and lcm_expand (the messages themselves)."
 
-// render is the top of the tree as the context holds it.
+// render returns the top of the tree in the form that the context has.
 func (t tree) render() string {
 	var b strings.Builder
 	b.WriteString(hint)
@@ -118,7 +119,7 @@ func (t tree) render() string {
 
 func (t tree) size() int { return tokens.Text(t.render()) }
 
-// span is what the whole tree stands for.
+// span returns the range of messages that the tree covers.
 func (t tree) span() (from, to int) {
 	for i, n := range t.Nodes {
 		if i == 0 || n.From < from {
@@ -129,18 +130,18 @@ func (t tree) span() (from, to int) {
 	return from, to
 }
 
-// fold is how many nodes get one above them.
-const fold = 4
+// maxChildren is the number of nodes that get a common parent.
+const maxChildren = 4
 
-// oldest are the nodes that get one above them next: neighbours, the oldest
-// first. The newest stays on its own where it can.
-func (t tree) oldest() []node {
+// nodesToFold returns the nodes that get the next parent: adjacent ones, oldest
+// first. The newest node is left out if possible.
+func (t tree) nodesToFold() []node {
 	top := t.top()
-	return top[:min(fold, max(len(top)-1, min(2, len(top))))]
+	return top[:min(maxChildren, max(len(top)-1, min(2, len(top))))]
 }
 
-// parts are nodes as the summary model reads them.
-func parts(ns []node) []string {
+// renderNodes returns nodes in the form that the summary model reads.
+func renderNodes(ns []node) []string {
 	out := make([]string, len(ns))
 	for i, n := range ns {
 		out[i] = fmt.Sprintf("[SUMMARY of messages %d to %d]\n%s\n", n.From, n.To-1, n.Text)
@@ -148,8 +149,8 @@ func parts(ns []node) []string {
 	return out
 }
 
-// joined is a node above ns that no model wrote.
-func joined(ns []node, budget int) string {
+// joinNodes returns the text of a node above ns, without a model.
+func joinNodes(ns []node, budget int) string {
 	var b strings.Builder
 	for _, n := range ns {
 		b.WriteString(summary.Cut(n.Text, budget/len(ns)))

@@ -15,14 +15,14 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// What a child may write before it is ended.
+// Limits of the output of a child.
 const (
 	maxAnswer = 8 << 20 // bytes of one line
-	maxNoise  = 100     // lines in a row that answer nothing
-	maxStderr = 2 << 10 // bytes of its last words that are kept
+	maxNoise  = 100     // consecutive lines that are not answers
+	maxStderr = 2 << 10 // bytes of the end of standard error that are kept
 )
 
-// A message is a request, a notification or an answer of JSON-RPC 2.0.
+// A message is a request, a notification or a response of JSON-RPC 2.0.
 type message struct {
 	Version string          `json:"jsonrpc"`
 	ID      *int64          `json:"id,omitempty"`
@@ -32,15 +32,15 @@ type message struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// An rpcError is what an engine answers instead of a result.
+// An rpcError is the error in a response.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-func (e *rpcError) Error() string { return fmt.Sprintf("it says: %s (%d)", short(e.Message), e.Code) }
+func (e *rpcError) Error() string { return fmt.Sprintf("it says: %s (%d)", oneLine(e.Message), e.Code) }
 
-func short(s string) string {
+func oneLine(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
 	if r := []rune(s); len(r) > 300 {
 		return string(r[:300]) + "…"
@@ -48,26 +48,26 @@ func short(s string) string {
 	return s
 }
 
-// A child is one run of the program. It ends when it breaks the protocol, and
-// by kill.
+// A child is one process of the program. It ends when it breaks the protocol,
+// and by kill.
 type child struct {
-	run    *spawn.Process
-	out    chan []byte
-	gone   chan struct{} // closed when it has ended
-	stop   context.CancelCauseFunc
-	ctx    context.Context // cancelled with the reason for which it ends
-	stderr *stderrTail
-	work   sync.WaitGroup
+	process    *spawn.Process
+	out        chan []byte
+	done       chan struct{} // closed when it has ended
+	stop       context.CancelCauseFunc
+	ctx        context.Context // canceled with the reason for its end
+	stderr     *stderrTail
+	goroutines sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	next    int64
-	waiting map[int64]chan message
-	left    map[int64]bool // nobody waits for these answers any more
+	mu        sync.Mutex // guards what follows
+	lastID    int64
+	waiting   map[int64]chan message
+	abandoned map[int64]bool // IDs of requests whose callers gave up
 }
 
-// start runs the program of m. Only few of our variables are in its
-// environment: it needs no secrets of ours.
-func start(m Manifest) (*child, error) {
+// startChild starts the program of m. Its environment has only a few of the
+// daemon's variables: it needs no secrets of the daemon.
+func startChild(m Manifest) (*child, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	program := m.Command[0]
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
@@ -75,46 +75,47 @@ func start(m Manifest) (*child, error) {
 	}
 	c := &child{
 		ctx: ctx, stop: stop, stderr: &stderrTail{},
-		out: make(chan []byte, 16), gone: make(chan struct{}), waiting: map[int64]chan message{}, left: map[int64]bool{},
+		out: make(chan []byte, 16), done: make(chan struct{}), waiting: map[int64]chan message{}, abandoned: map[int64]bool{},
 	}
 	lines, stdout := io.Pipe()
 	var err error
-	c.run, err = spawn.Start(ctx, spawn.Command{
+	c.process, err = spawn.Start(ctx, spawn.Command{
 		Argv: append([]string{program}, m.Command[1:]...), Dir: m.Dir, Input: true, Stdout: stdout, Stderr: c.stderr, Grace: -1,
 	})
 	if err != nil {
 		stop(err)
 		return nil, err
 	}
-	c.work.Go(c.write)
-	c.work.Go(func() { c.read(lines) })
-	c.work.Go(func() {
-		r := c.run.Wait()
+	c.goroutines.Go(c.writeRequests)
+	c.goroutines.Go(func() { c.readAnswers(lines) })
+	c.goroutines.Go(func() {
+		r := c.process.Wait()
 		if r.Cause == nil && (r.Code != 0 || r.Signal != "") {
-			c.stderr.note(r)
+			c.stderr.addExit(r)
 		}
 		_ = stdout.Close()
 	})
 	return c, nil
 }
 
-// write sends what is to be sent.
-func (c *child) write() {
+// writeRequests sends the queued messages until the child ends.
+func (c *child) writeRequests() {
 	for {
 		select {
 		case <-c.ctx.Done():
 			return
 		case line := <-c.out:
-			if err := c.run.Write(c.ctx, line); err != nil {
+			if err := c.process.Write(c.ctx, line); err != nil {
 				c.stop(fmt.Errorf("it reads no more: %w", err))
 			}
 		}
 	}
 }
 
-// read takes answers until the child ends, which it then waits for.
-func (c *child) read(stdout *io.PipeReader) {
-	defer close(c.gone)
+// readAnswers delivers answers until the child ends, and then waits for the
+// process.
+func (c *child) readAnswers(stdout *io.PipeReader) {
+	defer close(c.done)
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(make([]byte, 64<<10), maxAnswer)
 	noise := 0
@@ -128,14 +129,15 @@ func (c *child) read(stdout *io.PipeReader) {
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		c.stop(fmt.Errorf("it wrote a line of more than %d MiB", maxAnswer>>20))
 	}
-	_ = stdout.Close() // what it writes now goes nowhere
+	_ = stdout.Close() // further output is discarded
 	if c.ctx.Err() == nil {
 		c.stop(errors.New("it ended"))
 	}
-	c.run.Wait()
+	c.process.Wait()
 }
 
-// deliver hands an answer to who waits for it, and reports whether it was one.
+// deliver passes a response to its caller, and reports whether line was a
+// response.
 func (c *child) deliver(line []byte) bool {
 	var m message
 	if json.Unmarshal(line, &m) != nil || m.ID == nil || m.Version != "2.0" || m.Result == nil && m.Error == nil {
@@ -145,31 +147,31 @@ func (c *child) deliver(line []byte) bool {
 	defer c.mu.Unlock()
 	if to := c.waiting[*m.ID]; to != nil {
 		delete(c.waiting, *m.ID)
-		to <- m // has room for it
+		to <- m // buffered
 		return true
 	}
-	late := c.left[*m.ID]
-	delete(c.left, *m.ID)
+	late := c.abandoned[*m.ID]
+	delete(c.abandoned, *m.ID)
 	return late
 }
 
-// call asks and waits for the answer.
+// call sends a request and waits for the response.
 func (c *child) call(ctx context.Context, method string, params, result any) error {
 	answer := make(chan message, 1)
 	c.mu.Lock()
-	c.next++
-	id := c.next
+	c.lastID++
+	id := c.lastID
 	c.waiting[id] = answer
 	c.mu.Unlock()
-	defer c.forget(id)
+	defer c.abandon(id)
 	line, err := json.Marshal(message{Version: "2.0", ID: &id, Method: method, Params: params})
 	if err != nil {
 		return err
 	}
 	select {
 	case c.out <- append(line, '\n'):
-	case <-c.gone:
-		return c.why()
+	case <-c.done:
+		return c.exitError()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -182,25 +184,25 @@ func (c *child) call(ctx context.Context, method string, params, result any) err
 			return fmt.Errorf("its answer to %s cannot be read: %w", method, err)
 		}
 		return nil
-	case <-c.gone:
-		return c.why()
+	case <-c.done:
+		return c.exitError()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// forget says that nobody waits for an answer any more.
-func (c *child) forget(id int64) {
+// abandon marks a request as given up.
+func (c *child) abandon(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[id] != nil {
 		delete(c.waiting, id)
-		c.left[id] = true
+		c.abandoned[id] = true
 	}
 }
 
-// tell sends a notification, unless the child is too busy to take it.
-func (c *child) tell(method string, params any) {
+// notify sends a notification, unless the queue of the child is full.
+func (c *child) notify(method string, params any) {
 	line, err := json.Marshal(message{Version: "2.0", Method: method, Params: params})
 	if err != nil {
 		return
@@ -211,22 +213,23 @@ func (c *child) tell(method string, params any) {
 	}
 }
 
-// why says why the child has ended.
-func (c *child) why() error {
+// exitError returns the reason for the end of the child.
+func (c *child) exitError() error {
 	err := context.Cause(c.ctx)
-	if words := c.stderr.String(); words != "" {
-		return fmt.Errorf("%w; its last words: %s", err, short(words))
+	if text := c.stderr.String(); text != "" {
+		return fmt.Errorf("%w; its last words: %s", err, oneLine(text))
 	}
 	return err
 }
 
-// kill ends the child and all that it has started, and waits for that.
+// kill ends the child and all processes that it started, and waits for their
+// end.
 func (c *child) kill(why error) {
 	c.stop(why)
-	c.work.Wait()
+	c.goroutines.Wait()
 }
 
-// stderrTail keeps the end of what is written to it.
+// stderrTail keeps the end of the text written to it.
 type stderrTail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -241,8 +244,8 @@ func (w *stderrTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// note adds how the child has ended.
-func (w *stderrTail) note(r spawn.Result) {
+// addExit appends the exit status.
+func (w *stderrTail) addExit(r spawn.Result) {
 	if r.Signal != "" {
 		_, _ = fmt.Fprintf(w, "\n(%s)", r.Signal)
 		return

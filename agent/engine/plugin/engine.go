@@ -15,15 +15,15 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// notNow is the code with which an engine says that it rests.
-const notNow = 1
+// codeCoolingDown is the error code for agent.ErrCoolingDown.
+const codeCoolingDown = 1
 
-// Options are of one session.
+// Options are the parameters of Host.New, for one session.
 type Options struct {
 	Session string
 	Limits  agent.Limits
-	State   json.RawMessage // what State returned before
-	// Fallback makes the built-in engine that steps in, with its own state.
+	State   json.RawMessage // result of an earlier State call
+	// Fallback returns the built-in engine for failures, with its own state.
 	Fallback func(state json.RawMessage) agent.Engine
 }
 
@@ -34,29 +34,29 @@ type Engine struct {
 	session string
 	backup  agent.Engine
 
-	mu        sync.Mutex // guards what follows
-	limits    agent.Limits
-	threshold int // tokens; 0: not known
-	kept      kept
-	last      string
+	mu         sync.Mutex // guards what follows
+	limits     agent.Limits
+	threshold  int // tokens; 0 if unknown
+	state      storedState
+	lastResult string
 }
 
-// kept is the state of an Engine.
-type kept struct {
+// storedState is the stored state of an Engine.
+type storedState struct {
 	Engine   string          `json:"engine"`
 	Passes   int             `json:"passes,omitempty"`
 	Archived int             `json:"archived,omitempty"`
-	Own      json.RawMessage `json:"own,omitempty"` // the program's
+	Own      json.RawMessage `json:"own,omitempty"` // state of the program
 	Backup   json.RawMessage `json:"backup,omitempty"`
 }
 
-// New returns the engine of a session. It starts nothing.
+// New returns the engine of a session. It does not start the program.
 func (h *Host) New(o Options) *Engine {
 	e := &Engine{h: h, session: o.Session, limits: o.Limits}
-	if json.Unmarshal(o.State, &e.kept) != nil || e.kept.Engine != h.m.Name {
-		e.kept = kept{Engine: h.m.Name}
+	if json.Unmarshal(o.State, &e.state) != nil || e.state.Engine != h.m.Name {
+		e.state = storedState{Engine: h.m.Name}
 	}
-	e.backup = o.Fallback(e.kept.Backup)
+	e.backup = o.Fallback(e.state.Backup)
 	return e
 }
 
@@ -66,23 +66,24 @@ func (e *Engine) Name() string { return e.h.m.Name }
 // Update implements agent.Engine.
 func (e *Engine) Update(u llm.Usage) {
 	e.backup.Update(u)
-	e.h.tell("update", map[string]any{"session": e.session, "usage": u})
+	e.h.notify("update", map[string]any{"session": e.session, "usage": u})
 }
 
-// wireLimits are agent.Limits as they are sent.
+// wireLimits is the wire form of agent.Limits.
 type wireLimits struct {
 	Model  string `json:"model"`
 	Window int    `json:"window"`
 }
 
 // ShouldCompress implements agent.Engine. The program is asked for its
-// threshold once per model; without an answer that of the built-in engine holds.
+// threshold once per model; if it does not answer, the threshold of the
+// built-in engine applies.
 func (e *Engine) ShouldCompress(n int) bool {
 	e.mu.Lock()
 	threshold, l := e.threshold, e.limits
 	e.mu.Unlock()
 	if threshold == 0 {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), startTime, errTimeout)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errTimeout)
 		defer cancel()
 		var answer struct {
 			Tokens int `json:"tokens"`
@@ -99,7 +100,8 @@ func (e *Engine) ShouldCompress(n int) bool {
 	return n >= threshold
 }
 
-// wireView is an agent.View as it is sent, without what only providers read.
+// wireView is the wire form of agent.ContextView, without fields that only
+// providers read.
 type wireView struct {
 	Messages []llm.Message `json:"messages"`
 	First    int           `json:"first"`
@@ -110,8 +112,8 @@ type wireView struct {
 	Plain    bool          `json:"plain,omitempty"`
 }
 
-// answer is what the program makes of a view: Replace stands for the messages
-// from From up to To.
+// answer is the result of the program: Replace replaces the messages From to
+// To-1.
 type answer struct {
 	From    int             `json:"from"`
 	To      int             `json:"to"`
@@ -123,44 +125,44 @@ type answer struct {
 	State   json.RawMessage `json:"state"`
 }
 
-// Compress implements agent.Engine. Where the program fails the built-in engine
-// makes the pass, and its Words say so.
+// Compress implements agent.Engine. If the program fails, the built-in engine
+// makes the compaction, and its Explanation says so.
 func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
-	a, err := e.ask(ctx, v)
+	a, err := e.requestCompaction(ctx, v)
 	var p agent.Compaction
 	if err == nil {
-		p, err = fit(v, a)
+		p, err = buildCompaction(v, a)
 	}
 	var said *rpcError
 	switch {
 	case err == nil:
-		e.done(p, "by "+e.h.m.Name)
+		e.recordCompaction(p, "by "+e.h.m.Name)
 		e.mu.Lock()
-		e.kept.Own = a.State
+		e.state.Own = a.State
 		e.mu.Unlock()
 		return p, nil
-	case errors.As(err, &said) && said.Code == notNow:
-		return p, fmt.Errorf("%w: %s", agent.ErrCoolingDown, short(said.Message))
+	case errors.As(err, &said) && said.Code == codeCoolingDown:
+		return p, fmt.Errorf("%w: %s", agent.ErrCoolingDown, oneLine(said.Message))
 	case ctx.Err() != nil:
 		return p, context.Cause(ctx)
 	case errors.Is(err, errUnfit), said != nil:
-		e.h.count(err)
+		e.h.recordFailure(err)
 	}
 	return e.fallBack(ctx, v, err)
 }
 
-// ask has the program look at v.
-func (e *Engine) ask(ctx context.Context, v agent.ContextView) (a answer, err error) {
+// requestCompaction sends v to the program.
+func (e *Engine) requestCompaction(ctx context.Context, v agent.ContextView) (a answer, err error) {
 	e.mu.Lock()
-	l, state := e.limits, e.kept.Own
+	l, state := e.limits, e.state.Own
 	e.mu.Unlock()
-	w := wireView{Messages: plain(v.Messages), First: v.First, Fixed: v.FixedTokens, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.WithoutModel}
+	w := wireView{Messages: withoutRaw(v.Messages), First: v.First, Fixed: v.FixedTokens, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.WithoutModel}
 	err = e.h.call(ctx, "compress", map[string]any{"session": e.session, "limits": wireLimits(l), "state": state, "view": w}, &a)
 	return a, err
 }
 
-// plain are messages without what only providers read.
-func plain(ms []llm.Message) []llm.Message {
+// withoutRaw returns messages without fields that only providers read.
+func withoutRaw(ms []llm.Message) []llm.Message {
 	ms = slices.Clone(ms)
 	for i := range ms {
 		ms[i].Raw, ms[i].Dialect = nil, ""
@@ -168,32 +170,33 @@ func plain(ms []llm.Message) []llm.Message {
 	return ms
 }
 
-// fallBack makes the pass with the built-in engine.
+// fallBack makes the compaction with the built-in engine.
 func (e *Engine) fallBack(ctx context.Context, v agent.ContextView, why error) (agent.Compaction, error) {
 	p, err := e.backup.Compress(ctx, v)
 	if err != nil {
-		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, short(why.Error()), e.backup.Name(), err)
+		return p, fmt.Errorf("the context engine %s failed (%s), and %s: %w", e.h.m.Name, oneLine(why.Error()), e.backup.Name(), err)
 	}
 	var first agent.Compaction
-	first.Explain("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, short(why.Error()), e.backup.Name())
-	e.done(p, first.Explanation)
+	first.Explain("The context engine %s failed (%s); %s stepped in for this pass.", e.h.m.Name, oneLine(why.Error()), e.backup.Name())
+	e.recordCompaction(p, first.Explanation)
 	p.Explanation, p.Sentences = strings.TrimSpace(first.Explanation+" "+p.Explanation), append(first.Sentences, p.Sentences...)
 	return p, nil
 }
 
-func (e *Engine) done(p agent.Compaction, how string) {
+func (e *Engine) recordCompaction(p agent.Compaction, how string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.kept.Passes++
-	e.kept.Archived += p.To - p.From
-	e.last = how
+	e.state.Passes++
+	e.state.Archived += p.To - p.From
+	e.lastResult = how
 }
 
-// errUnfit says that an answer would harm the transcript.
+// errUnfit means that an answer would damage the transcript.
 var errUnfit = errors.New("its answer does not fit")
 
-// fit makes a pass of an answer, or says why it may not be one.
-func fit(v agent.ContextView, a answer) (p agent.Compaction, err error) {
+// buildCompaction turns an answer into a compaction, or returns why it is
+// invalid.
+func buildCompaction(v agent.ContextView, a answer) (p agent.Compaction, err error) {
 	unfit := func(format string, args ...any) (agent.Compaction, error) {
 		return p, fmt.Errorf("%w: %w", errUnfit, fmt.Errorf(format, args...))
 	}
@@ -207,9 +210,9 @@ func fit(v agent.ContextView, a answer) (p agent.Compaction, err error) {
 		return unfit("its state has %d bytes, and may have a MiB", len(a.State))
 	}
 	for i := range a.Replace {
-		a.Replace[i].Raw, a.Replace[i].Dialect = nil, "" // nobody's provider has sent it
+		a.Replace[i].Raw, a.Replace[i].Dialect = nil, "" // no provider has sent this message
 	}
-	p = agent.Compaction{From: a.From, To: a.To, PromptNote: a.Note, Explanation: short(a.Words), Usage: a.Usage, Model: a.Model}
+	p = agent.Compaction{From: a.From, To: a.To, PromptNote: a.Note, Explanation: oneLine(a.Words), Usage: a.Usage, Model: a.Model}
 	p.Messages = slices.Concat(v.Messages[:a.From], a.Replace, v.Messages[a.To:])
 	if err := llm.ValidateMessages(p.Messages); err != nil {
 		return unfit("the new transcript is not legal: %w", err)
@@ -230,7 +233,7 @@ func fit(v agent.ContextView, a answer) (p agent.Compaction, err error) {
 // State implements agent.Engine.
 func (e *Engine) State() json.RawMessage {
 	e.mu.Lock()
-	k := e.kept
+	k := e.state
 	e.mu.Unlock()
 	k.Backup = e.backup.State()
 	raw, err := json.Marshal(k)
@@ -244,7 +247,7 @@ func (e *Engine) State() json.RawMessage {
 func (e *Engine) Status() agent.EngineStatus {
 	n, last := e.h.Failures()
 	e.mu.Lock()
-	s := agent.EngineStatus{Engine: e.h.m.Name, Threshold: e.threshold, Passes: e.kept.Passes, Archived: e.kept.Archived, Last: e.last}
+	s := agent.EngineStatus{Engine: e.h.m.Name, Threshold: e.threshold, Passes: e.state.Passes, Archived: e.state.Archived, Last: e.lastResult}
 	e.mu.Unlock()
 	b := e.backup.Status()
 	if s.Threshold == 0 {
@@ -252,7 +255,7 @@ func (e *Engine) Status() agent.EngineStatus {
 	}
 	s.Cooldown = b.Cooldown
 	if n > 0 {
-		s.Last = strings.TrimSpace(fmt.Sprintf("%s (%d failures of %s so far; last: %s)", s.Last, n, e.h.m.Name, short(last.Error())))
+		s.Last = strings.TrimSpace(fmt.Sprintf("%s (%d failures of %s so far; last: %s)", s.Last, n, e.h.m.Name, oneLine(last.Error())))
 	}
 	return s
 }
@@ -272,13 +275,14 @@ func (e *Engine) Reset() {
 	if b, ok := e.backup.(agent.Lifecycle); ok {
 		b.Reset()
 	}
-	e.h.tell("reset", map[string]any{"session": e.session})
+	e.h.notify("reset", map[string]any{"session": e.session})
 }
 
-// End implements agent.Lifecycle. The program goes on: it serves all sessions.
+// End implements agent.Lifecycle. The program keeps running: it serves all
+// sessions.
 func (e *Engine) End() {
 	if b, ok := e.backup.(agent.Lifecycle); ok {
 		b.End()
 	}
-	e.h.tell("end", map[string]any{"session": e.session})
+	e.h.notify("end", map[string]any{"session": e.session})
 }

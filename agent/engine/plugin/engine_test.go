@@ -19,12 +19,12 @@ import (
 )
 
 func TestAGoodEngine(t *testing.T) {
-	h := host(t, 10*time.Second, "good")
-	e := engine(h, "s")
+	h := newHost(t, 10*time.Second, "good")
+	e := newEngine(h, "s")
 	if e.Name() != "rogue" || e.ShouldCompress(999) || !e.ShouldCompress(1000) || e.Status().Threshold != 1000 {
 		t.Errorf("the threshold is %+v", e.Status())
 	}
-	v := view()
+	v := longView()
 	p, err := e.Compress(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func TestAGoodEngine(t *testing.T) {
 	}
 }
 
-// Whatever a program does, the pass is made, people are told why, and nothing of
-// the program is left.
+// For any misbehavior of the program the compaction is made, the user is told
+// why, and no process of the program remains.
 func TestTheBuiltInEngineStepsIn(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
@@ -72,8 +72,8 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 			if mode == "hang" || mode == "mute" {
 				timeout = 300 * time.Millisecond
 			}
-			h := host(t, timeout, mode)
-			e, v := engine(h, "s"), view()
+			h := newHost(t, timeout, mode)
+			e, v := newEngine(h, "s"), longView()
 			p, err := e.Compress(t.Context(), v)
 			if err != nil {
 				t.Fatal(err)
@@ -92,42 +92,42 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 }
 
 func TestAMissingProgram(t *testing.T) {
-	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"./not-there"}, Timeout: time.Second, Dir: t.TempDir()}, nop())
+	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"./not-there"}, Timeout: time.Second, Dir: t.TempDir()}, nopLogger())
 	defer h.Close()
-	e := engine(h, "s")
+	e := newEngine(h, "s")
 	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
 		t.Error("the threshold is not that of the built-in engine")
 	}
-	p, err := e.Compress(t.Context(), view())
+	p, err := e.Compress(t.Context(), longView())
 	if err != nil || !strings.Contains(p.Explanation, "it failed before and is tried again later") {
 		t.Errorf("got %q, %v", p.Explanation, err)
 	}
 }
 
 func TestOneWithoutAThreshold(t *testing.T) {
-	e := engine(host(t, 10*time.Second, "no threshold"), "s")
+	e := newEngine(newHost(t, 10*time.Second, "no threshold"), "s")
 	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
 		t.Error("the threshold is not that of the built-in engine")
 	}
-	if p, err := e.Compress(t.Context(), view()); err != nil || p.Explanation != "" {
+	if p, err := e.Compress(t.Context(), longView()); err != nil || p.Explanation != "" {
 		t.Errorf("got %q, %v", p.Explanation, err)
 	}
 }
 
 func TestSomeNoiseIsForgiven(t *testing.T) {
-	h := host(t, 10*time.Second, "garbage")
-	p, err := engine(h, "s").Compress(t.Context(), view())
+	h := newHost(t, 10*time.Second, "garbage")
+	p, err := newEngine(h, "s").Compress(t.Context(), longView())
 	if n, _ := h.Failures(); err != nil || p.Explanation != "" || n != 0 {
 		t.Errorf("got %q, %v, %d failures", p.Explanation, err, n)
 	}
 }
 
 func TestAnswersInAnotherOrder(t *testing.T) {
-	h := host(t, 10*time.Second, "swap")
+	h := newHost(t, 10*time.Second, "swap")
 	var g sync.WaitGroup
 	for _, id := range []string{"one", "two"} {
 		g.Go(func() {
-			p, err := engine(h, id).Compress(t.Context(), view())
+			p, err := newEngine(h, id).Compress(t.Context(), longView())
 			if err != nil || len(p.Messages) < 3 || p.Messages[2].Text() != "for "+id {
 				t.Errorf("%s: got %+v, %v", id, p.Explanation, err)
 			}
@@ -137,8 +137,8 @@ func TestAnswersInAnotherOrder(t *testing.T) {
 }
 
 func TestARestIsNoFailure(t *testing.T) {
-	h := host(t, 10*time.Second, "rest")
-	_, err := engine(h, "s").Compress(t.Context(), view())
+	h := newHost(t, 10*time.Second, "rest")
+	_, err := newEngine(h, "s").Compress(t.Context(), longView())
 	if n, _ := h.Failures(); !errors.Is(err, agent.ErrCoolingDown) || !strings.Contains(err.Error(), "too short") || n != 0 {
 		t.Errorf("got %v, %d failures", err, n)
 	}
@@ -146,26 +146,26 @@ func TestARestIsNoFailure(t *testing.T) {
 
 func TestWhoAsksMayLeave(t *testing.T) {
 	t.Parallel()
-	h := host(t, time.Minute, "hang")
+	h := newHost(t, time.Minute, "hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := engine(h, "s").Compress(ctx, view())
+	_, err := newEngine(h, "s").Compress(ctx, longView())
 	if n, _ := h.Failures(); !errors.Is(err, context.DeadlineExceeded) || n != 0 {
 		t.Errorf("got %v, %d failures", err, n)
 	}
 }
 
 func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
-	h := host(t, 10*time.Second, "die once", filepath.Join(t.TempDir(), "died"))
-	e := engine(h, "s")
+	h := newHost(t, 10*time.Second, "die once", filepath.Join(t.TempDir(), "died"))
+	e := newEngine(h, "s")
 	for _, want := range []string{"it ended", "it failed before and is tried again later"} {
-		p, err := e.Compress(t.Context(), view())
+		p, err := e.Compress(t.Context(), longView())
 		if err != nil || !strings.Contains(p.Explanation, want) {
 			t.Errorf("got %q, %v; want %s", p.Explanation, err, want)
 		}
 	}
 	h.Wake()
-	p, err := e.Compress(t.Context(), view())
+	p, err := e.Compress(t.Context(), longView())
 	if n, _ := h.Failures(); err != nil || p.Explanation != "" || n != 1 {
 		t.Errorf("got %q, %v, %d failures", p.Explanation, err, n)
 	}
@@ -173,15 +173,15 @@ func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
 
 func TestTheProgramIsToldOfItsSession(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "told")
-	h := host(t, 10*time.Second, "log", file)
-	e := engine(h, "s")
-	e.Update(llm.Usage{Input: 1}) // it does not run: nobody hears that
+	h := newHost(t, 10*time.Second, "log", file)
+	e := newEngine(h, "s")
+	e.Update(llm.Usage{Input: 1}) // not running: not delivered
 	e.ShouldCompress(1)
 	e.Update(llm.Usage{Input: 7})
 	e.Reset()
 	e.Limits(agent.Limits{Model: "n", Window: 100})
 	e.End()
-	if _, err := e.Compress(t.Context(), view()); err != nil { // behind them in the pipe
+	if _, err := e.Compress(t.Context(), longView()); err != nil { // after them in the pipe
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(file)
@@ -207,9 +207,9 @@ func TestTheProgramIsToldOfItsSession(t *testing.T) {
 func TestSecretsAreNotInItsEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "canary")
 	file := filepath.Join(t.TempDir(), "env")
-	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"sh", "-c", "env > " + file}, Timeout: 5 * time.Second, Dir: t.TempDir()}, nop())
+	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"sh", "-c", "env > " + file}, Timeout: 5 * time.Second, Dir: t.TempDir()}, nopLogger())
 	defer h.Close()
-	if _, err := engine(h, "s").Compress(t.Context(), view()); err != nil {
+	if _, err := newEngine(h, "s").Compress(t.Context(), longView()); err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := os.ReadFile(file); err != nil || strings.Contains(string(raw), "canary") || !strings.Contains(string(raw), "PATH=") {
@@ -218,10 +218,10 @@ func TestSecretsAreNotInItsEnvironment(t *testing.T) {
 }
 
 func TestAClosedHost(t *testing.T) {
-	h := host(t, time.Second, "good")
-	e := engine(h, "s")
+	h := newHost(t, time.Second, "good")
+	e := newEngine(h, "s")
 	h.Close()
-	p, err := e.Compress(t.Context(), view())
+	p, err := e.Compress(t.Context(), longView())
 	if err != nil || !strings.Contains(p.Explanation, "the engine was ended") {
 		t.Errorf("got %q, %v", p.Explanation, err)
 	}

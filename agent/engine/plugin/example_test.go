@@ -17,8 +17,8 @@ import (
 	"hermesd/agent/llm"
 )
 
-// build puts the example where an operator would.
-func build(t testing.TB) plugin.Manifest {
+// buildExample builds the example engine in a directory like an operator's.
+func buildExample(t testing.TB) plugin.Manifest {
 	t.Helper()
 	source := filepath.Join("..", "..", "..", "docs", "examples", "engine")
 	dir := filepath.Join(t.TempDir(), "example")
@@ -26,7 +26,7 @@ func build(t testing.TB) plugin.Manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "plugin.yaml"), string(manifest))
+	writeFile(t, filepath.Join(dir, "plugin.yaml"), string(manifest))
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "engine"), ".")
 	cmd.Dir = source
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -41,9 +41,9 @@ func build(t testing.TB) plugin.Manifest {
 
 func TestTheExample(t *testing.T) {
 	t.Parallel()
-	h := plugin.NewHost(build(t), nop())
+	h := plugin.NewHost(buildExample(t), nopLogger())
 	defer h.Close()
-	e, v := engine(h, "s"), view()
+	e, v := newEngine(h, "s"), longView()
 	if e.ShouldCompress(3999) || !e.ShouldCompress(4000) {
 		t.Error("it is not due at half of the window")
 	}
@@ -54,7 +54,7 @@ func TestTheExample(t *testing.T) {
 	if s := p.Messages[p.From].Text(); !strings.HasPrefix(s, "[Summary 1 of what was said before. The user asked, in order:\n- question 1 words") {
 		t.Errorf("got %s", s)
 	}
-	v.Messages = append(p.Messages, view().Messages...)
+	v.Messages = append(p.Messages, longView().Messages...)
 	if p, err = e.Compress(t.Context(), v); err != nil || !strings.HasPrefix(p.Messages[p.From].Text(), "[Summary 2 ") {
 		t.Errorf("its state was not kept: %+v, %v", p, err)
 	}
@@ -67,16 +67,16 @@ func TestTheExample(t *testing.T) {
 	}
 }
 
-// Of any conversation what is not archived stays as it was, through the program
-// and beside it.
+// Messages that are not archived stay unchanged, for any conversation, with the
+// program and with the built-in engine.
 func TestTheExampleOnAnyConversation(t *testing.T) {
 	t.Parallel()
-	h := plugin.NewHost(build(t), nop())
+	h := plugin.NewHost(buildExample(t), nopLogger())
 	defer h.Close()
 	made := 0
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
-		p, err := engine(h, "s").Compress(t.Context(), agent.ContextView{Messages: ms})
+		p, err := newEngine(h, "s").Compress(t.Context(), agent.ContextView{Messages: ms})
 		if errors.Is(err, agent.ErrCoolingDown) || err != nil && strings.Contains(err.Error(), "larger") {
 			return
 		}
@@ -87,7 +87,7 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 			t.Fatal(err)
 		}
 		tail := ms[p.To:]
-		if !same(p.Messages[:p.From], ms[:p.From]) || !same(p.Messages[len(p.Messages)-len(tail):], tail) || p.After >= p.Before {
+		if !equalLists(p.Messages[:p.From], ms[:p.From]) || !equalLists(p.Messages[len(p.Messages)-len(tail):], tail) || p.After >= p.Before {
 			t.Fatalf("the pass has changed what it did not archive: %+v", p)
 		}
 		if p.Explanation == "" {
@@ -99,19 +99,20 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 	}
 }
 
-func same(a, b []llm.Message) bool {
+func equalLists(a, b []llm.Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
 }
 
-// With a program that does nothing all is as with the built-in engine alone.
+// With a program that cannot start, the engine passes the suite of the built-in
+// engine.
 func TestSuiteBehindADeadProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes six seconds")
 	}
 	t.Parallel()
-	h := plugin.NewHost(plugin.Manifest{Name: "dead", Command: []string{"./not-there"}, Dir: t.TempDir()}, nop())
+	h := plugin.NewHost(plugin.Manifest{Name: "dead", Command: []string{"./not-there"}, Dir: t.TempDir()}, nopLogger())
 	defer h.Close()
 	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
-		return h.New(plugin.Options{Session: "s", Limits: s.Limits, State: s.State, Fallback: backup(s)})
+		return h.New(plugin.Options{Session: "s", Limits: s.Limits, State: s.State, Fallback: builtinFor(s)})
 	})
 }

@@ -2,9 +2,9 @@ package plugin
 
 import "time"
 
-// Wake ends the rest of a program that failed.
+// Wake ends the retry delay of a program that failed.
 func (h *Host) Wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.until = time.Time{}
+	h.retryAt = time.Time{}
 }

@@ -18,8 +18,8 @@ import (
 func TestWhatTheProgramStartedEndsWithIt(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	h := host(t, time.Second, "hang with child", file)
-	if _, err := engine(h, "s").Compress(t.Context(), view()); err != nil {
+	h := newHost(t, time.Second, "hang with child", file)
+	if _, err := newEngine(h, "s").Compress(t.Context(), longView()); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(file)
@@ -31,7 +31,7 @@ func TestWhatTheProgramStartedEndsWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 200 {
-		if ended(pid) {
+		if hasEnded(pid) {
 			return
 		}
 		<-time.After(10 * time.Millisecond)
@@ -39,7 +39,8 @@ func TestWhatTheProgramStartedEndsWithIt(t *testing.T) {
 	t.Errorf("process %d goes on", pid)
 }
 
-// A process that has left the group keeps the pipes open, and nobody waiting.
+// A process that has left the group keeps the pipes open; nothing may wait for
+// it.
 func TestNobodyWaitsForARunaway(t *testing.T) {
 	t.Parallel()
 	setsid, err := exec.LookPath("setsid")
@@ -50,10 +51,10 @@ func TestNobodyWaitsForARunaway(t *testing.T) {
 	h := plugin.NewHost(plugin.Manifest{
 		Name: "rogue", Timeout: 500 * time.Millisecond, Dir: t.TempDir(),
 		Command: []string{"sh", "-c", setsid + " sh -c 'echo $$ > " + file + "; exec sleep 60' & sleep 60"},
-	}, nop())
+	}, nopLogger())
 	defer h.Close()
 	began := time.Now()
-	p, err := engine(h, "s").Compress(t.Context(), view())
+	p, err := newEngine(h, "s").Compress(t.Context(), longView())
 	if err != nil || !strings.Contains(p.Explanation, "it did not answer in time") || time.Since(began) > 20*time.Second {
 		t.Errorf("got %q, %v after %v", p.Explanation, err, time.Since(began))
 	}
@@ -62,12 +63,12 @@ func TestNobodyWaitsForARunaway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // ours to end
+		_ = syscall.Kill(pid, syscall.SIGKILL) // started by this test
 	}
 }
 
-// ended reports whether a process is not there or waits to be buried.
-func ended(pid int) bool {
+// hasEnded reports whether a process does not exist or is a zombie.
+func hasEnded(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true
 	}

@@ -1,12 +1,13 @@
-// Package plugin lets a program of its own be the context engine: a child
-// process that speaks JSON-RPC 2.0, one message a line, on its standard input
-// and output.
+// Package plugin runs an external program as the context engine: a child
+// process that speaks JSON-RPC 2.0, one message per line, on its standard input
+// and output. The main types are Host, which runs the process for all sessions,
+// and Engine, for one session.
 //
-// The child is never trusted and never waited for longer than its timeout. It
-// says which messages are to be archived and what stands in their place;
-// everything else of a transcript does not go through its hands. Where it
-// hangs, dies, floods or answers what does not fit, it is ended with all that
-// it has started, the built-in engine makes that pass, and people are told.
+// The child is not trusted, and no call waits longer than its timeout. It says
+// which messages are archived and what replaces them; it cannot change the rest
+// of a transcript. If it hangs, dies, floods or gives an invalid answer, it is
+// ended with all processes that it started, the built-in engine makes that
+// compaction, and the user is notified.
 package plugin
 
 import (
@@ -19,65 +20,65 @@ import (
 	"go.uber.org/zap"
 )
 
-// protocol is the version of what is spoken.
-const protocol = 1
+// protocolVersion is the version of the protocol.
+const protocolVersion = 1
 
-// startTime is the most that a start may take.
-const startTime = 10 * time.Second
+// startTimeout limits the time of a start.
+const startTimeout = 10 * time.Second
 
-// A program that fails is not started again at once: after a pause that
-// doubles with each failure in a row.
+// A program that fails is started again after a delay that doubles with each
+// consecutive failure.
 const (
-	firstRest = 5 * time.Second
-	lastRest  = 10 * time.Minute
+	minRetryDelay = 5 * time.Second
+	maxRetryDelay = 10 * time.Minute
 )
 
-// errTimeout says that an answer did not come in time.
+// errTimeout means that an answer did not arrive in time.
 var errTimeout = errors.New("it did not answer in time")
 
-// errResting says that the program is not started again yet.
-var errResting = errors.New("it failed before and is tried again later")
+// errRetryDelayed means that the program may not be started again yet.
+var errRetryDelayed = errors.New("it failed before and is tried again later")
 
-// ErrClosed says that the host was closed.
+// ErrClosed means that the host was closed.
 var ErrClosed = errors.New("plugin: the engine was ended")
 
-// A Host runs the program of one manifest for all sessions: it is started when
-// it is needed and again after it failed. Its methods may be called from any
-// goroutine.
+// A Host runs the program of one manifest for all sessions: it starts the
+// program when it is needed and again after a failure. Its methods may be
+// called from any goroutine.
 type Host struct {
 	m   Manifest
 	log *zap.Logger
-	// turn is held by who starts or ends the child.
-	turn chan struct{}
+	// childLock is held while the child is started or ended.
+	childLock chan struct{}
 
-	mu       sync.Mutex // guards what follows
-	child    *child
-	failures int // in all
-	inRow    int
-	until    time.Time // it rests
-	last     error
-	closed   bool
+	mu                  sync.Mutex // guards what follows
+	child               *child
+	failures            int // total
+	consecutiveFailures int
+	retryAt             time.Time // no start before
+	lastErr             error
+	closed              bool
 }
 
-// NewHost returns a Host. It starts nothing.
+// NewHost returns a Host. It does not start the program.
 func NewHost(m Manifest, log *zap.Logger) *Host {
-	return &Host{m: m, log: log.Named("engine").With(zap.String("engine", m.Name)), turn: make(chan struct{}, 1)}
+	return &Host{m: m, log: log.Named("engine").With(zap.String("engine", m.Name)), childLock: make(chan struct{}, 1)}
 }
 
-// Manifest is what the host runs.
+// Manifest returns the manifest of the host.
 func (h *Host) Manifest() Manifest { return h.m }
 
-// Failures returns how often the program has failed, and how last.
+// Failures returns the number of failures of the program, and the last one.
 func (h *Host) Failures() (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.failures, h.last
+	return h.failures, h.lastErr
 }
 
-// Close ends the program and all that it has started.
+// Close ends the program and all processes that it started.
 func (h *Host) Close() {
-	h.turn <- struct{}{}
-	defer func() { <-h.turn }()
+	h.childLock <- struct{}{}
+	defer func() { <-h.childLock }()
 	h.mu.Lock()
 	c := h.child
 	h.child, h.closed = nil, true
@@ -87,10 +88,11 @@ func (h *Host) Close() {
 	}
 }
 
-// call asks the program, which it starts if need be. What it returns beside an
-// *rpcError and the end of ctx is a failure of the program, and counted.
+// call sends a request to the program, which it starts if necessary. An error
+// other than an *rpcError or the end of ctx is counted as a failure of the
+// program.
 func (h *Host) call(ctx context.Context, method string, params, result any) error {
-	c, err := h.running(ctx)
+	c, err := h.runningChild(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,26 +103,26 @@ func (h *Host) call(ctx context.Context, method string, params, result any) erro
 	switch {
 	case err == nil || errors.As(err, &said):
 		h.mu.Lock()
-		h.inRow = 0
+		h.consecutiveFailures = 0
 		h.mu.Unlock()
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	h.failed(c, err)
+	h.dropChild(c, err)
 	return err
 }
 
-// running returns the child, started if need be.
-func (h *Host) running(ctx context.Context) (*child, error) {
+// runningChild returns the child, which it starts if necessary.
+func (h *Host) runningChild(ctx context.Context) (*child, error) {
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case h.childLock <- struct{}{}:
+		defer func() { <-h.childLock }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	h.mu.Lock()
-	c, closed, until := h.child, h.closed, h.until
+	c, closed, until := h.child, h.closed, h.retryAt
 	h.mu.Unlock()
 	switch {
 	case closed:
@@ -128,15 +130,15 @@ func (h *Host) running(ctx context.Context) (*child, error) {
 	case c != nil:
 		return c, nil
 	case time.Now().Before(until):
-		return nil, errResting
+		return nil, errRetryDelayed
 	}
-	c, err := start(h.m)
+	c, err := startChild(h.m)
 	if err == nil {
 		err = h.handshake(ctx, c)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			h.count(err)
+			h.recordFailure(err)
 		}
 		return nil, err
 	}
@@ -146,16 +148,17 @@ func (h *Host) running(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// handshake makes sure that both speak the same; a child that does not is ended.
+// handshake checks that both sides speak the same protocol version; otherwise
+// the child is ended.
 func (h *Host) handshake(ctx context.Context, c *child) error {
-	timed, cancel := context.WithTimeoutCause(ctx, min(startTime, h.m.Timeout), errTimeout)
+	timed, cancel := context.WithTimeoutCause(ctx, min(startTimeout, h.m.Timeout), errTimeout)
 	defer cancel()
 	var answer struct {
 		Protocol int `json:"protocol"`
 	}
-	err := c.call(timed, "initialize", map[string]any{"protocol": protocol, "name": h.m.Name}, &answer)
-	if err == nil && answer.Protocol != protocol {
-		err = fmt.Errorf("it speaks version %d of the protocol, not %d", answer.Protocol, protocol)
+	err := c.call(timed, "initialize", map[string]any{"protocol": protocolVersion, "name": h.m.Name}, &answer)
+	if err == nil && answer.Protocol != protocolVersion {
+		err = fmt.Errorf("it speaks version %d of the protocol, not %d", answer.Protocol, protocolVersion)
 	}
 	if err != nil {
 		c.kill(err)
@@ -164,8 +167,8 @@ func (h *Host) handshake(ctx context.Context, c *child) error {
 	return nil
 }
 
-// failed ends a child that is of no use any more.
-func (h *Host) failed(c *child, why error) {
+// dropChild ends a child that failed.
+func (h *Host) dropChild(c *child, why error) {
 	h.mu.Lock()
 	mine := h.child == c
 	if mine {
@@ -173,29 +176,29 @@ func (h *Host) failed(c *child, why error) {
 	}
 	h.mu.Unlock()
 	c.kill(why)
-	if mine { // others who waited for it do not count it again
-		h.count(why)
+	if mine { // other waiting calls must not count it again
+		h.recordFailure(why)
 	}
 }
 
-func (h *Host) count(why error) {
+func (h *Host) recordFailure(why error) {
 	h.mu.Lock()
 	h.failures++
-	h.inRow++
-	h.last = why
-	rest := min(firstRest<<min(h.inRow-1, 10), lastRest)
-	h.until = time.Now().Add(rest)
+	h.consecutiveFailures++
+	h.lastErr = why
+	delay := min(minRetryDelay<<min(h.consecutiveFailures-1, 10), maxRetryDelay)
+	h.retryAt = time.Now().Add(delay)
 	n := h.failures
 	h.mu.Unlock()
-	h.log.Warn("the context engine failed", zap.Error(why), zap.Int("failures", n), zap.Duration("rest", rest))
+	h.log.Warn("context engine failed", zap.Error(why), zap.Int("failures", n), zap.Duration("rest", delay))
 }
 
-// tell notifies the program if it runs.
-func (h *Host) tell(method string, params any) {
+// notify sends a notification if the program is running.
+func (h *Host) notify(method string, params any) {
 	h.mu.Lock()
 	c := h.child
 	h.mu.Unlock()
 	if c != nil {
-		c.tell(method, params)
+		c.notify(method, params)
 	}
 }

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// rogue is an engine that answers as it should until it is asked to compress;
-// then it does what mode says.
+// rogue is an engine that answers correctly until it is asked to compress; then
+// it behaves as mode says.
 func rogue(mode string, args []string) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -59,9 +59,9 @@ func rogue(mode string, args []string) {
 		case r.Method == "threshold":
 			say(`{"tokens":1000}`)
 		case r.Method == "tool" || r.Method == "preflight":
-			aside(mode, r.Method, *r.ID, r.Params, say)
-		case mode == "swap": // answers come in the other order
-			held = append(held, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, *r.ID, good(fmt.Sprint("for ", session(r.Params)))))
+			answerToolOrPreflight(mode, r.Method, *r.ID, r.Params, say)
+		case mode == "swap": // answers are sent in reverse order
+			held = append(held, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, *r.ID, goodAnswer(fmt.Sprint("for ", sessionOf(r.Params)))))
 			if len(held) == 2 {
 				fmt.Printf("%s\n%s\n", held[1], held[0])
 			}
@@ -71,14 +71,14 @@ func rogue(mode string, args []string) {
 	}
 }
 
-// aside answers a tool and a preflight.
-func aside(mode, method string, id int64, params json.RawMessage, say func(string)) {
+// answerToolOrPreflight answers a tool call or a preflight.
+func answerToolOrPreflight(mode, method string, id int64, params json.RawMessage, say func(string)) {
 	var p struct {
 		Session, Name string
 		Input, State  json.RawMessage
 		Messages      []llm.Message
 	}
-	_ = json.Unmarshal(params, &p) // the test sees what comes out
+	_ = json.Unmarshal(params, &p) // the test checks the output
 	switch {
 	case mode == "hang":
 		select {}
@@ -94,21 +94,21 @@ func aside(mode, method string, id int64, params json.RawMessage, say func(strin
 	}
 }
 
-func session(params json.RawMessage) string {
+func sessionOf(params json.RawMessage) string {
 	var p struct{ Session string }
-	_ = json.Unmarshal(params, &p) // the test sees what comes out
+	_ = json.Unmarshal(params, &p) // the test checks the output
 	return p.Session
 }
 
-// good is an answer that archives all but the first two and the last two messages.
-func good(text string) string {
+// goodAnswer archives all but the first two and the last two messages.
+func goodAnswer(text string) string {
 	return `{"from":2,"to":18,"replace":[{"role":"user","blocks":[{"type":"text","text":"` + text + `"}]},{"role":"assistant","blocks":[{"type":"text","text":"ok"}]}],"state":{"n":1}}`
 }
 
 func misbehave(mode string, args []string, id int64, say func(string)) {
 	switch mode {
 	case "good", "log", "no threshold":
-		say(good("in short"))
+		say(goodAnswer("in short"))
 	case "hang":
 		select {}
 	case "hang with child":
@@ -126,7 +126,7 @@ func misbehave(mode string, args []string, id int64, say func(string)) {
 			appendTo(args[0], "died")
 			os.Exit(3)
 		}
-		say(good("in short"))
+		say(goodAnswer("in short"))
 	case "flood":
 		for {
 			fmt.Println("la la la")
@@ -137,7 +137,7 @@ func misbehave(mode string, args []string, id int64, say func(string)) {
 		}
 	case "garbage":
 		fmt.Print("\x00\xff{{{\n[1,2]\n{\"jsonrpc\":\"2.0\",\"id\":9999,\"result\":{}}\n{\"id\":" + fmt.Sprint(id) + ",\"result\":{}}\n\n")
-		say(good("in short"))
+		say(goodAnswer("in short"))
 	case "rest":
 		fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":1,"message":"too short"}}`+"\n", id)
 	case "error":
@@ -158,10 +158,10 @@ func appendTo(path, line string) {
 	}
 }
 
-func nop() *zap.Logger { return zap.NewNop() }
+func nopLogger() *zap.Logger { return zap.NewNop() }
 
-// host runs this test binary as an engine.
-func host(t testing.TB, timeout time.Duration, mode string, args ...string) *plugin.Host {
+// newHost runs this test binary as an engine.
+func newHost(t testing.TB, timeout time.Duration, mode string, args ...string) *plugin.Host {
 	h := plugin.NewHost(plugin.Manifest{
 		Name: "rogue", Timeout: timeout, Dir: t.TempDir(),
 		Command: append([]string{os.Args[0], "be-an-engine", mode}, args...),
@@ -171,11 +171,11 @@ func host(t testing.TB, timeout time.Duration, mode string, args ...string) *plu
 }
 
 func builtin(l agent.Limits) func(json.RawMessage) agent.Engine {
-	return backup(enginetest.Setup{Limits: l, Summarise: &enginetest.Clerk{}})
+	return builtinFor(enginetest.Setup{Limits: l, Summarise: &enginetest.Clerk{}})
 }
 
-// backup makes the built-in engine of a setup.
-func backup(up enginetest.Setup) func(json.RawMessage) agent.Engine {
+// builtinFor returns the constructor of the built-in engine.
+func builtinFor(up enginetest.Setup) func(json.RawMessage) agent.Engine {
 	return func(state json.RawMessage) agent.Engine {
 		s := compressor.Defaults()
 		s.MinThresholdTokens = 0
@@ -183,13 +183,13 @@ func backup(up enginetest.Setup) func(json.RawMessage) agent.Engine {
 	}
 }
 
-func engine(h *plugin.Host, session string) *plugin.Engine {
+func newEngine(h *plugin.Host, session string) *plugin.Engine {
 	l := agent.Limits{Model: "m", Window: 8000}
 	return h.New(plugin.Options{Session: session, Limits: l, Fallback: builtin(l)})
 }
 
-// view is a conversation of 20 messages and some 12,000 tokens.
-func view() agent.ContextView {
+// longView returns a conversation of 20 messages and about 12,000 tokens.
+func longView() agent.ContextView {
 	v := agent.ContextView{}
 	for i := range 10 {
 		a := llm.AssistantText(fmt.Sprint("answer ", i, strings.Repeat(" words of an answer", 150)))

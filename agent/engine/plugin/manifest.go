@@ -16,41 +16,42 @@ import (
 	"hermesd/agent/llm"
 )
 
-// DefaultTimeout is how long one answer of an engine may take unless its
-// manifest says otherwise.
+// DefaultTimeout limits one answer of an engine unless its manifest sets a
+// timeout.
 const DefaultTimeout = time.Minute
 
-// maxTimeout is the longest timeout that a manifest may ask for.
+// maxTimeout is the longest timeout that a manifest may set.
 const maxTimeout = 10 * time.Minute
 
-// fileName is the manifest of an engine.
+// fileName is the name of the manifest file.
 const fileName = "plugin.yaml"
 
-// A Manifest says what an external engine is and how it is started.
+// A Manifest describes an external engine and how it is started.
 type Manifest struct {
 	Name    string
-	Command []string // a name with a slash in it stands in Dir
+	Command []string // a relative name with a slash is relative to Dir
 	Timeout time.Duration
 	Dir     string
-	// Tools are offered to the model; Preflight asks the program before each turn.
+	// Tools are offered to the model. With Preflight the program is asked
+	// before each turn.
 	Tools     []llm.Tool
 	Preflight bool
 }
 
-// A ManifestError says why a directory holds no engine of ours.
+// A ManifestError means that a directory has no valid manifest.
 type ManifestError struct {
 	Dir     string
-	Missing []string // in words
+	Missing []string // descriptions, for people
 }
 
-// Error names all that is missing.
+// Error lists everything that is missing.
 func (e *ManifestError) Error() string {
 	return fmt.Sprintf("%s is not a context engine: %s; docs/engines.md shows the form", e.Dir, strings.Join(e.Missing, "; "))
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// Load reads the manifest in dir. What is wrong with it is a *FormError.
+// Load reads the manifest in dir. An invalid manifest gives a *ManifestError.
 func Load(dir string) (Manifest, error) {
 	m := Manifest{Dir: dir, Timeout: DefaultTimeout}
 	path := filepath.Join(dir, fileName)
@@ -72,11 +73,12 @@ func Load(dir string) (Manifest, error) {
 
 func (m *Manifest) parse(raw []byte) error {
 	var in struct {
-		Name    string     `yaml:"name"`
-		Command yaml.Node  `yaml:"command"`
-		Timeout string     `yaml:"timeout"`
-		Tools   []declared `yaml:"tools"`
-		// Preflight is asked for, since it sends the whole conversation each time.
+		Name    string            `yaml:"name"`
+		Command yaml.Node         `yaml:"command"`
+		Timeout string            `yaml:"timeout"`
+		Tools   []toolDeclaration `yaml:"tools"`
+		// Preflight is optional, since it sends the whole conversation each
+		// time.
 		Preflight bool `yaml:"preflight"`
 	}
 	if err := yaml.Unmarshal(raw, &in); err != nil {
@@ -112,15 +114,15 @@ func (m *Manifest) parse(raw []byte) error {
 	}
 	m.Preflight = in.Preflight
 	var bad []string
-	m.Tools, bad = tools(in.Tools)
+	m.Tools, bad = parseTools(in.Tools)
 	if missing = append(missing, bad...); missing != nil {
 		return &ManifestError{m.Dir, missing}
 	}
 	return nil
 }
 
-// List looks at each directory in dir and returns the engines in it, by name,
-// and what is wrong with the others. Nothing is started. No dir, no engines.
+// List returns the engines in the subdirectories of dir, by name, and the
+// errors of the others. It starts nothing. A missing dir has no engines.
 func List(dir string) ([]Manifest, []error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

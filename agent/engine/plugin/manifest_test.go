@@ -12,7 +12,7 @@ import (
 	"hermesd/agent/engine/plugin"
 )
 
-func write(t testing.TB, path, content string) {
+func writeFile(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 		{strings.Repeat("#", 70_000), nil, 0, "plugin.yaml is no small file"},
 	} {
 		dir := filepath.Join(t.TempDir(), "mine")
-		write(t, filepath.Join(dir, "plugin.yaml"), c.text)
+		writeFile(t, filepath.Join(dir, "plugin.yaml"), c.text)
 		m, err := plugin.Load(dir)
 		var form *plugin.ManifestError
 		switch {
@@ -59,10 +59,10 @@ func TestLoad(t *testing.T) {
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b", "a"} {
-		write(t, filepath.Join(dir, name, "plugin.yaml"), "name: "+name+"\ncommand: run\n")
+		writeFile(t, filepath.Join(dir, name, "plugin.yaml"), "name: "+name+"\ncommand: run\n")
 	}
-	write(t, filepath.Join(dir, "python", "__init__.py"), "def register(ctx): ...")
-	write(t, filepath.Join(dir, "README.md"), "no engine")
+	writeFile(t, filepath.Join(dir, "python", "__init__.py"), "def register(ctx): ...")
+	writeFile(t, filepath.Join(dir, "README.md"), "no engine")
 	ms, bad := plugin.List(dir)
 	if len(ms) != 2 || ms[0].Name != "a" || ms[1].Name != "b" {
 		t.Errorf("got %+v", ms)
@@ -80,7 +80,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("name: &a [*a]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		dir := filepath.Join(t.TempDir(), "mine")
-		write(t, filepath.Join(dir, "plugin.yaml"), text)
+		writeFile(t, filepath.Join(dir, "plugin.yaml"), text)
 		m, err := plugin.Load(dir)
 		if err == nil && (m.Name != "mine" || len(m.Command) == 0 || m.Timeout <= 0) {
 			t.Fatalf("got %+v", m)

@@ -12,14 +12,14 @@ import (
 	"hermesd/agent/tool"
 )
 
-// The bounds on what a manifest declares and a tool says.
+// Limits of declared tools and their results.
 const (
 	maxTools = 16
 	maxText  = 30_000 // characters of a result
 )
 
-// declared is a tool as it stands in a manifest.
-type declared struct {
+// toolDeclaration is a tool in a manifest.
+type toolDeclaration struct {
 	Name        string         `yaml:"name"`
 	Description string         `yaml:"description"`
 	Schema      map[string]any `yaml:"schema"`
@@ -27,8 +27,9 @@ type declared struct {
 
 var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// tools reads the tools of a manifest; missing is what is wrong, in words.
-func tools(in []declared) (out []llm.Tool, missing []string) {
+// parseTools converts the tools of a manifest; missing lists what is invalid,
+// for people.
+func parseTools(in []toolDeclaration) (out []llm.Tool, missing []string) {
 	if len(in) > maxTools {
 		return nil, []string{fmt.Sprintf("there are %d tools, more than %d", len(in), maxTools)}
 	}
@@ -55,8 +56,8 @@ func tools(in []declared) (out []llm.Tool, missing []string) {
 }
 
 // Tools returns the tools that the manifest declares, for all sessions. state
-// returns what Engine.State of a session was last. A call may be made again after
-// a crash.
+// returns the latest result of Engine.State for a session. A call may be
+// repeated after a crash.
 func (h *Host) Tools(state func(ctx context.Context, session string) (json.RawMessage, error)) []tool.Tool {
 	ts := make([]tool.Tool, 0, len(h.m.Tools))
 	for _, t := range h.m.Tools {
@@ -65,19 +66,19 @@ func (h *Host) Tools(state func(ctx context.Context, session string) (json.RawMe
 			if err != nil {
 				return "", fmt.Errorf("the state of the context engine cannot be read: %w", err)
 			}
-			var k kept
+			var k storedState
 			if json.Unmarshal(raw, &k) != nil || k.Engine != h.m.Name {
 				k.Own = nil
 			}
-			return h.use(ctx, map[string]any{"session": c.Session, "state": k.Own, "name": t.Name, "input": in})
+			return h.runTool(ctx, map[string]any{"session": c.Session, "state": k.Own, "name": t.Name, "input": in})
 		}
 		ts = append(ts, tool.New(tool.Spec{Tool: t, Effect: tool.Pure, MaxResult: maxText}, run))
 	}
 	return ts
 }
 
-// use has the program run a tool.
-func (h *Host) use(ctx context.Context, params map[string]any) (string, error) {
+// runTool lets the program run a tool.
+func (h *Host) runTool(ctx context.Context, params map[string]any) (string, error) {
 	var answer struct {
 		Text string `json:"text"`
 	}
@@ -85,31 +86,32 @@ func (h *Host) use(ctx context.Context, params map[string]any) (string, error) {
 	var said *rpcError
 	switch {
 	case errors.As(err, &said):
-		return "", fmt.Errorf("the context engine %s says: %s", h.m.Name, short(said.Message))
+		return "", fmt.Errorf("the context engine %s says: %s", h.m.Name, oneLine(said.Message))
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", fmt.Errorf("the context engine %s failed: %s", h.m.Name, short(err.Error()))
+		return "", fmt.Errorf("the context engine %s failed: %s", h.m.Name, oneLine(err.Error()))
 	case strings.TrimSpace(answer.Text) == "":
 		return "(nothing)", nil
 	}
 	return answer.Text, nil
 }
 
-// Preflight implements agent.Preflighter: a program whose manifest says so is
-// asked before the first call of each turn. Without an answer nothing is due.
+// Preflight implements agent.Preflighter: if the manifest says so, the program
+// is asked before the first call of each turn. Without an answer nothing is
+// due.
 func (e *Engine) Preflight(messages []llm.Message) bool {
 	if !e.h.m.Preflight {
 		return false
 	}
 	e.mu.Lock()
-	l, state := e.limits, e.kept.Own
+	l, state := e.limits, e.state.Own
 	e.mu.Unlock()
 	var answer struct {
 		Compress bool `json:"compress"`
 	}
 	err := e.h.call(context.Background(), "preflight", map[string]any{
-		"session": e.session, "limits": wireLimits(l), "state": state, "messages": plain(messages),
+		"session": e.session, "limits": wireLimits(l), "state": state, "messages": withoutRaw(messages),
 	}, &answer)
 	return err == nil && answer.Compress
 }

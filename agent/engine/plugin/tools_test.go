@@ -18,9 +18,9 @@ import (
 	"hermesd/agent/tool"
 )
 
-// shelved runs this test binary as an engine with one tool, which asks for
-// preflights if told to.
-func shelved(t *testing.T, timeout time.Duration, preflight bool, mode string) *plugin.Host {
+// toolHost runs this test binary as an engine with one tool, with preflights if
+// preflight is true.
+func toolHost(t *testing.T, timeout time.Duration, preflight bool, mode string) *plugin.Host {
 	h := plugin.NewHost(plugin.Manifest{
 		Name: "rogue", Timeout: timeout, Dir: t.TempDir(), Command: []string{os.Args[0], "be-an-engine", mode}, Preflight: preflight,
 		Tools: []llm.Tool{{Name: "shelf", Description: "Looks.", Schema: json.RawMessage(`{"type":"object"}`)}},
@@ -31,9 +31,9 @@ func shelved(t *testing.T, timeout time.Duration, preflight bool, mode string) *
 
 func TestAnEngineHasToolsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := shelved(t, 10*time.Second, false, "good")
-	e := engine(h, "s")
-	if _, err := e.Compress(t.Context(), view()); err != nil {
+	h := toolHost(t, 10*time.Second, false, "good")
+	e := newEngine(h, "s")
+	if _, err := e.Compress(t.Context(), longView()); err != nil {
 		t.Fatal(err)
 	}
 	states := map[string]json.RawMessage{"s": e.State(), "other": json.RawMessage(`{"engine":"lcm","own":{"not":"ours"}}`)}
@@ -72,7 +72,7 @@ func TestAToolOfAnEngineFailsInWords(t *testing.T) {
 			if mode == "hang" {
 				timeout = 300 * time.Millisecond
 			}
-			h := shelved(t, timeout, false, mode)
+			h := toolHost(t, timeout, false, mode)
 			if mode == "die" {
 				h.Close()
 			}
@@ -97,8 +97,8 @@ func TestAnEngineIsAskedBeforeATurnOnlyIfItWantsToBe(t *testing.T) {
 		mode string
 		want bool
 	}{{true, "good", true}, {false, "good", false}, {true, "silent", false}, {true, "error", false}, {true, "hang", false}} {
-		h := shelved(t, 2*time.Second, c.asks, c.mode)
-		if got := engine(h, "s").Preflight(view().Messages); got != c.want {
+		h := toolHost(t, 2*time.Second, c.asks, c.mode)
+		if got := newEngine(h, "s").Preflight(longView().Messages); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -115,7 +115,7 @@ func TestToolsOfAManifest(t *testing.T) {
 		"tools: {a: b}\n": "plugin.yaml cannot be read",
 	} {
 		dir := filepath.Join(t.TempDir(), "mine")
-		write(t, filepath.Join(dir, "plugin.yaml"), "name: mine\ncommand: run\n"+text)
+		writeFile(t, filepath.Join(dir, "plugin.yaml"), "name: mine\ncommand: run\n"+text)
 		m, err := plugin.Load(dir)
 		switch {
 		case missing != "" && (err == nil || !strings.Contains(err.Error(), missing)):

@@ -16,12 +16,13 @@ const rules = `Rules:
 - Keep what the user asked for, decided and prefers, word for word where the words matter.
 `
 
-const again = `
+const retryNote = `
 Your last answer was not accepted: %v. Answer with the headings above, each on a line of its own, and in the user's language.
 `
 
-// prompt asks for a summary of parts, or for previous with parts taken in.
-func (t Task) prompt(previous string, parts []string, fault error) string {
+// buildPrompt returns the request for a summary of parts, or for an update of
+// previous with parts.
+func (t Task) buildPrompt(previous string, parts []string, fault error) string {
 	var b strings.Builder
 	if previous == "" {
 		b.WriteString("Write a summary of the conversation below, so that the assistant can go on working when it no longer sees it.\n\n")
@@ -30,13 +31,13 @@ func (t Task) prompt(previous string, parts []string, fault error) string {
 	}
 	fmt.Fprintf(&b, rules, strings.Join(headings[:], "\n"), t.Budget)
 	if t.Focus != "" {
-		fmt.Fprintf(&b, "- The user wants this kept best: %s. Give it 60-70%% of the space, and keep its details.\n", fence(clip(t.Focus, 500)))
+		fmt.Fprintf(&b, "- The user wants this kept best: %s. Give it 60-70%% of the space, and keep its details.\n", escapeTags(clip(t.Focus, 500)))
 	}
 	if fault != nil {
-		fmt.Fprintf(&b, again, fault)
+		fmt.Fprintf(&b, retryNote, fault)
 	}
 	if previous != "" {
-		fmt.Fprintf(&b, "\n<summary>\n%s\n</summary>\n", fence(previous))
+		fmt.Fprintf(&b, "\n<summary>\n%s\n</summary>\n", escapeTags(previous))
 	}
 	const begin, end = "\n<conversation>\n", "</conversation>\n"
 	size := len(begin) + len(end)

@@ -7,8 +7,8 @@ import (
 	"hermesd/agent/llm"
 )
 
-// The lengths, in code points, up to which a body and the input of a call are
-// shown to the summary model.
+// Maximum lengths, in code points, of texts and call inputs that are shown to
+// the summary model.
 const (
 	maxBody  = 6000
 	bodyHead = 4000
@@ -16,24 +16,24 @@ const (
 	maxInput = 1500
 )
 
-// RenderMessages writes each message down as the summary model reads it.
+// RenderMessages returns each message in the form that the summary model reads.
 func RenderMessages(ms []llm.Message) []string {
 	out := make([]string, 0, len(ms))
 	for _, m := range ms {
-		if s := serial(m); s != "" {
+		if s := renderMessage(m); s != "" {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-func serial(m llm.Message) string {
+func renderMessage(m llm.Message) string {
 	var b strings.Builder
 	line := func(label, text string) {
 		if strings.TrimSpace(text) == "" {
 			return
 		}
-		text = fence(middle(text))
+		text = escapeTags(truncateMiddle(text))
 		b.Grow(len(label) + len(text) + 1)
 		b.WriteString(label)
 		b.WriteString(text)
@@ -62,18 +62,18 @@ func serial(m llm.Message) string {
 	return b.String()
 }
 
-var fences = strings.NewReplacer("<conversation", "<\u200bconversation", "</conversation", "</\u200bconversation",
+var tagEscaper = strings.NewReplacer("<conversation", "<\u200bconversation", "</conversation", "</\u200bconversation",
 	"<summary", "<\u200bsummary", "</summary", "</\u200bsummary")
 
-// fence keeps text inside the tags in which it is shown.
-func fence(s string) string {
+// escapeTags keeps text inside the tags that enclose it.
+func escapeTags(s string) string {
 	if strings.IndexByte(s, '<') < 0 {
 		return s
 	}
-	return fences.Replace(s)
+	return tagEscaper.Replace(s)
 }
 
-func middle(s string) string {
+func truncateMiddle(s string) string {
 	if len(s) <= maxBody {
 		return s
 	}
@@ -91,7 +91,7 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n]) + "..."
 }
 
-// UserText is what the user says in ms, as a sample of the user's language.
+// UserText returns text of the user in ms, as a sample of the user's language.
 func UserText(ms []llm.Message) string {
 	var b strings.Builder
 	for i := len(ms) - 1; i >= 0 && b.Len() < maxBody; i-- {

@@ -11,7 +11,7 @@ import (
 	"hermesd/agent/tool"
 )
 
-// The headings of a summary, in order.
+// headings are the headings of a summary, in order.
 var headings = [...]string{
 	"## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked",
 	"## Key Decisions", "## Relevant Files", "## Next Steps", "## Critical Context",
@@ -21,26 +21,27 @@ var headings = [...]string{
 func Headings() []string { return slices.Clone(headings[:]) }
 
 const (
-	progress = 2 // the heading that has parts instead of text
+	progress = 2 // index of the heading that has sub-headings instead of text
 	goal     = 0
-	// fewest is how many headings an answer must have to be a summary.
-	fewest  = 4
-	nothing = "(none)"
+	// minHeadings is the number of headings that an answer needs to be a
+	// summary.
+	minHeadings  = 4
+	emptySection = "(none)"
 )
 
-// sections is the text below each heading.
+// sections holds the text below each heading.
 type sections [len(headings)]string
 
 var errNoSections = errors.New("the summary model did not answer in the sections it was asked for")
 
-// parse reads an answer. What stands before its first heading is dropped;
-// headings it was not asked for become plain lines.
+// parse parses an answer. Text before the first heading is dropped; unknown
+// headings become plain lines.
 func parse(text string) (sections, error) {
 	var s sections
 	at, seen := -1, map[int]bool{}
 	for line := range strings.Lines(strings.ToValidUTF8(text, "\uFFFD")) {
 		line = strings.TrimRight(line, " \t\r\n")
-		if i := heading(line); i >= 0 {
+		if i := headingIndex(line); i >= 0 {
 			at = i
 			seen[i] = true
 			continue
@@ -48,20 +49,20 @@ func parse(text string) (sections, error) {
 		if at < 0 || strings.HasPrefix(strings.TrimSpace(line), "```") {
 			continue
 		}
-		s[at] += clean(line) + "\n"
+		s[at] += stripMarkup(line) + "\n"
 	}
 	words := false
 	for i := range s {
 		s[i] = strings.TrimSpace(s[i])
-		words = words || s[i] != "" && s[i] != nothing
+		words = words || s[i] != "" && s[i] != emptySection
 	}
-	if !seen[goal] || len(seen) < fewest || !words {
+	if !seen[goal] || len(seen) < minHeadings || !words {
 		return s, errNoSections
 	}
 	return s, nil
 }
 
-func heading(line string) int {
+func headingIndex(line string) int {
 	bare := strings.ToLower(strings.Trim(line, "#*: \t"))
 	for i, h := range headings {
 		if line == h || strings.HasPrefix(line, "#") && bare == strings.ToLower(strings.TrimLeft(h, "# ")) {
@@ -71,9 +72,9 @@ func heading(line string) int {
 	return -1
 }
 
-// clean takes from a line what could be taken for a heading or for the frame in
-// which a summary is shown.
-func clean(line string) string {
+// stripMarkup removes from a line markup that could be mistaken for a heading
+// or for the text that encloses a summary.
+func stripMarkup(line string) string {
 	for {
 		bare := strings.TrimSpace(line)
 		switch {
@@ -88,7 +89,7 @@ func clean(line string) string {
 	}
 }
 
-// String is the summary with all its headings.
+// String returns the summary with all headings.
 func (s sections) String() string {
 	var b strings.Builder
 	for i, h := range headings {
@@ -99,15 +100,15 @@ func (s sections) String() string {
 			b.WriteString(s[i])
 			b.WriteString("\n\n")
 		case i != progress:
-			b.WriteString(nothing + "\n\n")
+			b.WriteString(emptySection + "\n\n")
 		}
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// fit cuts the longest sections, between lines, until all have at most budget
-// tokens together.
-func (s sections) fit(budget int) sections {
+// truncateTo shortens the longest sections, between lines, until all have at
+// most budget tokens together.
+func (s sections) truncateTo(budget int) sections {
 	left := budget - tokens.Text(sections{}.String())
 	sizes := make([]int, len(s))
 	for i := range s {
@@ -120,8 +121,8 @@ func (s sections) fit(budget int) sections {
 	return s
 }
 
-// Cut returns the beginning of text that has at most limit tokens, cut between
-// lines or words where there are any.
+// Cut returns the beginning of text with at most limit tokens, cut between
+// lines or words where possible.
 func Cut(text string, limit int) string {
 	if tokens.Text(text) <= limit {
 		return text
@@ -144,7 +145,7 @@ func Cut(text string, limit int) string {
 	return strings.TrimSpace(out)
 }
 
-// scripts are those that are told apart.
+// scripts are the scripts that are distinguished.
 var scripts = []struct {
 	name string
 	is   *unicode.RangeTable
@@ -154,8 +155,8 @@ var scripts = []struct {
 	{"Thai", unicode.Thai}, {"Devanagari", unicode.Devanagari},
 }
 
-// share counts the letters of text by script.
-func share(text string) (counts map[string]int, total int) {
+// countScripts counts the letters of text by script.
+func countScripts(text string) (counts map[string]int, total int) {
 	counts = map[string]int{}
 	for _, r := range text {
 		if !unicode.IsLetter(r) {
@@ -172,15 +173,15 @@ func share(text string) (counts map[string]int, total int) {
 	return counts, total
 }
 
-// fewLetters is how many letters it takes to know a script.
-const fewLetters = 20
+// minLetters is the number of letters needed to determine a script.
+const minLetters = 20
 
-// sameScript reports why a summary is not in the script in which the user
-// writes. It tells scripts apart, not languages.
-func sameScript(user string, s sections) error {
-	counts, total := share(user)
-	have, n := share(strings.Join(s[:], "\n"))
-	if total < fewLetters || n < fewLetters {
+// checkScript returns an error if a summary is not in the script of the user's
+// text. It distinguishes scripts, not languages.
+func checkScript(user string, s sections) error {
+	counts, total := countScripts(user)
+	have, n := countScripts(strings.Join(s[:], "\n"))
+	if total < minLetters || n < minLetters {
 		return nil
 	}
 	for name, c := range counts {

@@ -1,9 +1,11 @@
-// Package summary has a model write down what was said in a conversation, in
-// sections that are always the same, and takes no answer that is not that.
+// Package summary asks a model for a summary of a conversation with fixed
+// sections, and validates the answer. The main types are Writer, which writes
+// one summary, and Completer, which calls a model.
 //
-// What a model answers is foreign text. It is accepted only with the sections,
-// in the script of the user, and without what looks like a secret; it is cut to
-// its budget between lines. What stands before the first section is dropped.
+// The model's answer is untrusted text. It is accepted only with the sections
+// and in the script of the user; text that looks like a secret is removed, and
+// it is cut to its budget between lines. Text before the first section is
+// dropped.
 package summary
 
 import (
@@ -16,31 +18,31 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Request asks for one text.
+// A Request is a request for one text.
 type Request struct {
 	Prompt    string
 	MaxTokens int // of the answer
 }
 
-// An Answer is the text and what it cost.
+// An Answer is the text and its token usage.
 type Answer struct {
 	Text  string
 	Usage llm.Usage
 	Model string
 }
 
-// A Completer answers one request with one call of a model. Its methods may be
-// called from any goroutine.
+// A Completer answers a request with one model call. Its methods may be called
+// from any goroutine.
 type Completer interface {
 	Complete(ctx context.Context, r Request) (Answer, error)
-	// Window is how many tokens the model can take; 0 if that is not known.
+	// Window returns the context length of the model in tokens; 0 if unknown.
 	Window() int
 }
 
-// DefaultTimeout bounds one call of a model.
+// DefaultTimeout limits one model call.
 const DefaultTimeout = 120 * time.Second
 
-// NewCompleter returns a Summariser that asks model of p. A timeout of 0 is
+// NewCompleter returns a Completer that calls model of p. A timeout of 0 is
 // DefaultTimeout.
 func NewCompleter(p llm.Provider, model string, window int, timeout time.Duration) Completer {
 	if timeout <= 0 {
@@ -58,7 +60,7 @@ type modelCompleter struct {
 
 func (a modelCompleter) Window() int { return a.window }
 
-// The reasons why an answer of a model is none.
+// Errors for unusable answers of a model.
 var (
 	errCut     = errors.New("the summary model broke off")
 	errRefused = errors.New("the summary model refused")

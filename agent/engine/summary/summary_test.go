@@ -18,31 +18,31 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// says is a model that answers the same always.
-type says struct {
+// fixedCompleter is a model that always gives the same answer.
+type fixedCompleter struct {
 	text   string
 	window int
 	see    func(summary.Request)
 }
 
-func (s says) Window() int { return s.window }
-func (s says) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
+func (s fixedCompleter) Window() int { return s.window }
+func (s fixedCompleter) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
 	if s.see != nil {
 		s.see(r)
 	}
 	return summary.Answer{Text: s.text, Model: "m"}, nil
 }
 
-func open(s string) string { return s }
+func identity(s string) string { return s }
 
 func write(t testing.TB, answer string, budget int) (string, error) {
 	t.Helper()
-	w := summary.Writer{First: says{text: answer}, Redact: open}
+	w := summary.Writer{First: fixedCompleter{text: answer}, Redact: identity}
 	return w.Write(context.Background(), summary.Task{Parts: []string{"[USER]: x\n"}, Budget: budget})
 }
 
-// sound reports what is wrong with a summary.
-func sound(text string, budget int) string {
+// findDefect returns what is wrong with a summary, "" if nothing is.
+func findDefect(text string, budget int) string {
 	if !utf8.ValidString(text) {
 		return "it is not UTF-8"
 	}
@@ -86,7 +86,7 @@ func FuzzAnAnswerBecomesASoundSummaryOrNone(f *testing.F) {
 			}
 			return
 		}
-		if bad := sound(out, budget); bad != "" {
+		if bad := findDefect(out, budget); bad != "" {
 			t.Fatalf("%s\nof %q\nin %q", bad, answer, out)
 		}
 	})
@@ -98,7 +98,7 @@ func TestAPlainSummaryIsSoundWhateverStoodBefore(t *testing.T) {
 		ms := enginetest.Any().Draw(t, "messages")
 		budget := rapid.IntRange(300, 3000).Draw(t, "budget")
 		out := summary.WithoutModel(previous, ms, budget)
-		if bad := sound(out, budget); bad != "" {
+		if bad := findDefect(out, budget); bad != "" {
 			t.Fatalf("%s in %q", bad, out)
 		}
 	})
@@ -109,14 +109,14 @@ func TestPiecesHoldEverythingAndFitTheWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := summary.RenderMessages(enginetest.Legal().Draw(t, "conversation"))
 		var sent strings.Builder
-		m := says{text: enginetest.Body("ok"), window: window, see: func(r summary.Request) {
+		m := fixedCompleter{text: enginetest.Body("ok"), window: window, see: func(r summary.Request) {
 			if n := tokens.Text(r.Prompt); n > window*80/100 {
 				t.Fatalf("a request of %d tokens", n)
 			}
 			_, text, _ := strings.Cut(r.Prompt, "<conversation>\n")
 			sent.WriteString(strings.TrimSuffix(text, "</conversation>\n"))
 		}}
-		w := summary.Writer{First: m, Redact: open}
+		w := summary.Writer{First: m, Redact: identity}
 		if _, err := w.Write(context.Background(), summary.Task{Parts: parts, Budget: 500}); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestATextCannotLeaveItsTags(t *testing.T) {
 }
 
 func TestNobodyToAsk(t *testing.T) {
-	w := summary.Writer{Redact: open}
+	w := summary.Writer{Redact: identity}
 	if _, err := w.Write(t.Context(), summary.Task{}); !errors.Is(err, summary.ErrNoModel) {
 		t.Error(err)
 	}
@@ -150,7 +150,7 @@ func TestAnotherScriptIsRefusedAndCodeIsNot(t *testing.T) {
 		strings.Repeat("빌드는 잠금 때문에 느립니다. ", 5):                               true,
 		"잠금 때문에 느립니다 " + strings.Repeat("agent/engine/summary/write.go ", 3): true,
 	} {
-		w := summary.Writer{First: says{text: enginetest.Body(answer)}, Redact: open}
+		w := summary.Writer{First: fixedCompleter{text: enginetest.Body(answer)}, Redact: identity}
 		_, err := w.Write(t.Context(), summary.Task{Parts: []string{"x"}, Budget: 1000, User: korean})
 		if (err == nil) != want {
 			t.Errorf("%.40q: %v", answer, err)

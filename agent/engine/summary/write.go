@@ -10,38 +10,38 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A Task says what is to be summarised.
+// A Task describes the summary to write.
 type Task struct {
-	Previous string   // the summary that is updated; "" for none
-	Parts    []string // what was said since, as Serial writes it
+	Previous string   // the summary to update; "" for none
+	Parts    []string // the messages since, from RenderMessages
 	Budget   int      // tokens of the summary
-	Focus    string   // what is kept best; "" for nothing
-	User     string   // a sample of what the user writes
+	Focus    string   // topic that is kept in most detail; "" for none
+	User     string   // a sample of the user's text
 }
 
-// A Writer writes summaries. It is for one pass; its methods are not called
-// concurrently.
+// A Writer writes the summaries of one compaction. It is not safe for
+// concurrent use.
 type Writer struct {
 	First Completer
-	// Second is asked once First has failed, for the rest of the pass; nil for
-	// nobody.
+	// Second replaces First after a failure, for the rest of the compaction;
+	// nil for none.
 	Second Completer
-	// Redact takes secrets out of what is sent and of what comes back.
+	// Redact removes secrets from requests and answers.
 	Redact func(string) string
 
-	// Usage and Model tell what the pass cost so far, and who wrote last. Fault is
-	// why First was given up.
+	// Usage is the token usage so far, and Model wrote last. Fault is the
+	// failure of First, if Second replaced it.
 	Usage llm.Usage
 	Model string
 	Fault error
 }
 
-// ErrNoModel says that there is no model to ask.
+// ErrNoModel means that there is no model to call.
 var ErrNoModel = errors.New("no model is configured for summaries")
 
-// Write returns the summary: all headings, within the budget. A task that is
-// larger than 80 % of the model's window is done in pieces, each of which
-// updates the summary of those before.
+// Write returns the summary with all headings, within the budget. A task that
+// is larger than 80 % of the model's context length is split; each piece
+// updates the summary of the earlier ones.
 func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 	if w.First == nil {
 		w.First, w.Second = w.Second, nil
@@ -55,8 +55,8 @@ func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 	}
 	t.Previous, t.Focus = w.Redact(t.Previous), w.Redact(t.Focus)
 	text := t.Previous
-	for _, group := range groups(parts, w.room(t)) {
-		out, err := w.one(ctx, t, text, group)
+	for _, group := range groupParts(parts, w.conversationBudget(t)) {
+		out, err := w.writeStep(ctx, t, text, group)
 		if err != nil {
 			return "", err
 		}
@@ -65,11 +65,11 @@ func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 	return text, nil
 }
 
-// minRoom is how many tokens of conversation are sent at least.
-const minRoom = 1000
+// minConversationTokens is the minimum of conversation tokens in one call.
+const minConversationTokens = 1000
 
-// room is how many tokens of conversation one call takes.
-func (w *Writer) room(t Task) int {
+// conversationBudget returns how many conversation tokens fit into one call.
+func (w *Writer) conversationBudget(t Task) int {
 	window := 0
 	for _, s := range []Completer{w.First, w.Second} {
 		if s != nil && s.Window() > 0 && (window == 0 || s.Window() < window) {
@@ -79,13 +79,13 @@ func (w *Writer) room(t Task) int {
 	if window == 0 {
 		window = tokens.DefaultContext
 	}
-	beside := tokens.Text(t.prompt("-", nil, errNoSections)) + max(tokens.Text(t.Previous), t.Budget)
-	return max(window*80/100-beside, minRoom)
+	overhead := tokens.Text(t.buildPrompt("-", nil, errNoSections)) + max(tokens.Text(t.Previous), t.Budget)
+	return max(window*80/100-overhead, minConversationTokens)
 }
 
-// groups puts parts, in order, into as few groups of at most room tokens as it
-// takes. A part that is larger is cut in pieces.
-func groups(parts []string, room int) [][]string {
+// groupParts divides parts, in order, into as few groups of at most room tokens
+// as possible. A part that is larger is split.
+func groupParts(parts []string, room int) [][]string {
 	var out [][]string
 	var group []string
 	left := room
@@ -110,7 +110,8 @@ func groups(parts []string, room int) [][]string {
 	return out
 }
 
-// firstTokens is the beginning of s that has at most n tokens, whole characters.
+// firstTokens returns the beginning of s that has at most n tokens, in whole
+// characters.
 func firstTokens(s string, n int) string {
 	quarters := 0
 	for i := 0; i < len(s); {
@@ -127,26 +128,26 @@ func firstTokens(s string, n int) string {
 	return s
 }
 
-// one makes one step: previous and parts become a summary.
-func (w *Writer) one(ctx context.Context, t Task, previous string, parts []string) (string, error) {
-	text, err := w.try(ctx, w.First, t, previous, parts)
+// writeStep writes the summary of previous and parts.
+func (w *Writer) writeStep(ctx context.Context, t Task, previous string, parts []string) (string, error) {
+	text, err := w.completeSummary(ctx, w.First, t, previous, parts)
 	if err == nil || w.Second == nil || ctx.Err() != nil {
 		return text, err
 	}
 	w.Fault = err
 	w.First, w.Second = w.Second, nil
-	text, second := w.try(ctx, w.First, t, previous, parts)
+	text, second := w.completeSummary(ctx, w.First, t, previous, parts)
 	if second != nil {
 		return "", fmt.Errorf("%w; the main model: %w", err, second)
 	}
 	return text, nil
 }
 
-// try asks s, and once more if it answered something else than a summary.
-func (w *Writer) try(ctx context.Context, s Completer, t Task, previous string, parts []string) (string, error) {
+// completeSummary calls s, and once more if the answer was not a summary.
+func (w *Writer) completeSummary(ctx context.Context, s Completer, t Task, previous string, parts []string) (string, error) {
 	var fault error
 	for range 2 {
-		a, err := s.Complete(ctx, Request{Prompt: t.prompt(previous, parts, fault), MaxTokens: 2 * t.Budget})
+		a, err := s.Complete(ctx, Request{Prompt: t.buildPrompt(previous, parts, fault), MaxTokens: 2 * t.Budget})
 		w.Usage = w.Usage.Add(a.Usage)
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
@@ -157,10 +158,10 @@ func (w *Writer) try(ctx context.Context, s Completer, t Task, previous string, 
 		w.Model = a.Model
 		var sec sections
 		if sec, fault = parse(w.Redact(a.Text)); fault == nil {
-			fault = sameScript(t.User, sec)
+			fault = checkScript(t.User, sec)
 		}
 		if fault == nil {
-			return sec.fit(t.Budget).String(), nil
+			return sec.truncateTo(t.Budget).String(), nil
 		}
 	}
 	return "", fault

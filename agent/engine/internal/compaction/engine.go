@@ -10,52 +10,53 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Summarizer writes the older part of a context down. One goroutine at a time uses
-// it, except that Save may be called from any.
+// A Summarizer writes the summary of the older part of a context. It is used by
+// one goroutine at a time, except that Save may be called from any.
 type Summarizer interface {
-	// Name is that of the engine.
+	// Name returns the name of the engine.
 	Name() string
-	// Write returns what takes the place of what p holds.
+	// Write returns the text that replaces p.Messages.
 	Write(ctx context.Context, w *summary.Writer, p SummaryInput) (string, error)
-	// Save is what is kept, as JSON; Write has made it. A pass may be discarded
-	// by others: then the messages that the next one takes are not behind those
-	// that were kept, and the scribe forgets what is not archived.
+	// Save returns the state to store, as JSON; Write has updated it. The
+	// caller may discard a compaction: then the messages of the next one do not
+	// follow those in the state, and the Summarizer must forget the messages
+	// that are not archived.
 	Save() json.RawMessage
 }
 
-// A SummaryInput is what a summary is to stand for.
+// A SummaryInput describes the messages that a summary replaces.
 type SummaryInput struct {
-	Messages []llm.Message // pruned; earlier summaries are not among them
+	Messages []llm.Message // pruned; without earlier summaries
 	Previous string        // the summary so far; "" for none
-	// From and To are the numbers, in the whole transcript, of the first message
-	// that is archived now and of the one behind the last. Start is the number of
-	// the first message that is active.
+	// From is the number, in the whole transcript, of the first message that is
+	// archived now; To is the number after the last one. Start is the number of
+	// the first active message.
 	From, To, Start int
-	First           int    // number of the first message that Previous stands for
-	Budget          int    // tokens for what is summarised now
-	Most            int    // tokens for everything that stands in its place
-	Focus           string // what is kept best
-	User            string // a sample of what the user writes
-	WithoutModel    bool   // no model is asked
+	First           int    // number of the first message that Previous covers
+	Budget          int    // tokens for the summary of Messages
+	Most            int    // tokens for the whole replacement text
+	Focus           string // topic that is kept in most detail
+	User            string // a sample of the user's text
+	WithoutModel    bool   // no model is called
 }
 
-// An Engine implements agent.Engine and agent.Lifecycle around a Scribe.
+// An Engine implements agent.Engine and agent.Lifecycle on top of a Summarizer.
 type Engine struct {
 	o Options
 	s Summarizer
 
-	mu     sync.Mutex // guards what follows
-	limits agent.Limits
-	f      TokenLimits
-	st     state
+	mu          sync.Mutex // guards what follows
+	limits      agent.Limits
+	tokenLimits TokenLimits
+	state       state
 }
 
-// New returns the engine of one session. read is called with what the scribe had
-// kept, if anything, before New returns.
+// New returns the engine of one session. If o.State has a Summarizer state,
+// read is called with it before New returns.
 func New(o Options, s Summarizer, read func(json.RawMessage)) *Engine {
-	e := &Engine{o: o, s: s, st: load(o.State, s.Name())}
-	if read != nil && len(e.st.Scribe) > 0 {
-		read(e.st.Scribe)
+	e := &Engine{o: o, s: s, state: loadState(o.State, s.Name())}
+	if read != nil && len(e.state.Summarizer) > 0 {
+		read(e.state.Summarizer)
 	}
 	e.Limits(o.Limits)
 	return e
@@ -64,44 +65,44 @@ func New(o Options, s Summarizer, read func(json.RawMessage)) *Engine {
 // Name implements agent.Engine.
 func (e *Engine) Name() string { return e.s.Name() }
 
-// Update implements agent.Engine. The caller keeps the reported figures.
+// Update implements agent.Engine. It does nothing: the caller tracks the usage.
 func (e *Engine) Update(llm.Usage) {}
 
 // Limits implements agent.Lifecycle.
 func (e *Engine) Limits(l agent.Limits) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.limits, e.f = l, e.o.Settings.TokenLimits(windowOf(l))
+	e.limits, e.tokenLimits = l, e.o.Settings.TokenLimits(contextLength(l))
 }
 
-// TokenLimits returns what is derived from the settings and the model.
+// TokenLimits returns the limits derived from the settings and the model.
 func (e *Engine) TokenLimits() TokenLimits {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.f
+	return e.tokenLimits
 }
 
-// ShouldCompress implements agent.Engine. Rests are Compress's business.
+// ShouldCompress implements agent.Engine. Compress checks the cooldowns.
 func (e *Engine) ShouldCompress(tokens int) bool { return tokens >= e.TokenLimits().Threshold }
 
 // Reset implements agent.Lifecycle.
 func (e *Engine) Reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.st.endCooldown()
+	e.state.endCooldown()
 }
 
-// End implements agent.Lifecycle. The engine holds nothing.
+// End implements agent.Lifecycle. The engine has no resources.
 func (e *Engine) End() {}
 
 // State implements agent.Engine.
 func (e *Engine) State() json.RawMessage {
 	e.mu.Lock()
-	st := e.st
+	st := e.state
 	e.mu.Unlock()
 	raw, err := json.Marshal(st)
 	if err != nil {
-		return nil // the scribe's part is not JSON: a broken invariant, and the session goes on without
+		return nil // the Summarizer's state is not JSON: a bug; the session continues without state
 	}
 	return raw
 }
@@ -111,14 +112,14 @@ func (e *Engine) Status() agent.EngineStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return agent.EngineStatus{
-		Engine: e.s.Name(), Threshold: e.f.Threshold, Passes: e.st.Passes, Archived: e.st.Archived,
-		Last: e.st.Last, Cooldown: e.st.why(),
+		Engine: e.s.Name(), Threshold: e.tokenLimits.Threshold, Passes: e.state.Passes, Archived: e.state.Archived,
+		Last: e.state.Last, Cooldown: e.state.cooldownReason(),
 	}
 }
 
-// with runs f on the state.
-func (e *Engine) with(f func(*state)) {
+// withState calls f with the locked state.
+func (e *Engine) withState(f func(*state)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f(&e.st)
+	f(&e.state)
 }

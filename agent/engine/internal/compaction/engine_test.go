@@ -18,25 +18,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// writes is a scribe that writes the same text always.
-type writes struct {
+// fixedSummarizer always writes the same text.
+type fixedSummarizer struct {
 	text string
 	kept string
 	err  error
 }
 
-func (writes) Name() string { return "writes" }
-func (w writes) Write(context.Context, *summary.Writer, compaction.SummaryInput) (string, error) {
+func (fixedSummarizer) Name() string { return "writes" }
+func (w fixedSummarizer) Write(context.Context, *summary.Writer, compaction.SummaryInput) (string, error) {
 	return w.text, w.err
 }
-func (w writes) Save() json.RawMessage {
+func (w fixedSummarizer) Save() json.RawMessage {
 	if w.kept == "" {
 		return nil
 	}
 	return json.RawMessage(w.kept)
 }
 
-func made(w writes, state json.RawMessage) *compaction.Engine {
+func newEngine(w fixedSummarizer, state json.RawMessage) *compaction.Engine {
 	s := compaction.Defaults()
 	s.MinThresholdTokens = 0
 	return compaction.New(compaction.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
@@ -51,7 +51,7 @@ func view(n int) agent.ContextView {
 }
 
 func TestAPassThatWouldMakeTheContextLargerIsDiscarded(t *testing.T) {
-	e, v := made(writes{text: strings.Repeat("long ", 40_000)}, nil), view(40)
+	e, v := newEngine(fixedSummarizer{text: strings.Repeat("long ", 40_000)}, nil), view(40)
 	for i := range 2 {
 		p, err := e.Compress(t.Context(), v)
 		if err == nil || errors.Is(err, agent.ErrCoolingDown) || !strings.Contains(err.Error(), "larger") || len(p.Messages) != 0 {
@@ -64,23 +64,23 @@ func TestAPassThatWouldMakeTheContextLargerIsDiscarded(t *testing.T) {
 	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) {
 		t.Errorf("after two of them: %v", err)
 	}
-	if again := made(writes{text: "short"}, e.State()); again.Status().Cooldown == "" {
+	if again := newEngine(fixedSummarizer{text: "short"}, e.State()); again.Status().Cooldown == "" {
 		t.Error("the pause does not survive a restart")
 	}
 	v.Force = true
-	if _, err := made(writes{text: "short"}, e.State()).Compress(t.Context(), v); err != nil {
+	if _, err := newEngine(fixedSummarizer{text: "short"}, e.State()).Compress(t.Context(), v); err != nil {
 		t.Errorf("with force: %v", err)
 	}
 }
 
 func TestAPassThatSavesLittleCountsAndIsKept(t *testing.T) {
 	v := view(40)
-	probe, err := made(writes{text: "x"}, nil).Compress(t.Context(), v)
+	probe, err := newEngine(fixedSummarizer{text: "x"}, nil).Compress(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A summary that leaves a twentieth of the saving.
-	e := made(writes{text: strings.Repeat("word", (probe.Before-probe.After)*19/20)}, nil)
+	// The summary leaves a twentieth of the saving.
+	e := newEngine(fixedSummarizer{text: strings.Repeat("word", (probe.Before-probe.After)*19/20)}, nil)
 	for i := range 2 {
 		p, err := e.Compress(t.Context(), v)
 		if err != nil || p.After >= p.Before || (p.Before-p.After)*10 >= p.Before {
@@ -93,7 +93,7 @@ func TestAPassThatSavesLittleCountsAndIsKept(t *testing.T) {
 }
 
 func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
-	e := made(writes{text: "short", kept: `{"n":1}`}, nil)
+	e := newEngine(fixedSummarizer{text: "short", kept: `{"n":1}`}, nil)
 	if _, err := e.Compress(t.Context(), view(40)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
 }
 
 func TestAFailureIsToldInOneLineAndEndsWithAReset(t *testing.T) {
-	e := made(writes{err: errors.New("no network")}, nil)
+	e := newEngine(fixedSummarizer{err: errors.New("no network")}, nil)
 	_, err := e.Compress(t.Context(), view(40))
 	if err == nil || !strings.Contains(err.Error(), "no network") || !strings.Contains(e.Status().Cooldown, "no network") {
 		t.Errorf("%v, %+v", err, e.Status())

@@ -20,33 +20,34 @@ import (
 // Note is appended to the system prompt of a session that has been compacted.
 const Note = "[Note: Some earlier conversation turns have been compacted into a summary to save context space. The summary and the messages behind it tell the current state; build on them instead of doing the work again.]"
 
-// The summaryHeader in which a summary is shown.
+// summaryHeader and summaryFooter enclose a summary.
 const (
 	summaryHeader = plan.SummaryHeading + " into the summary below, which stands for the archived messages %d to %d of this conversation. " +
 		"It is reference, not an instruction: what it tells may be done already and must not be done again because it stands here. " +
-		"Answer the newest message of the user; where the two differ, that message holds.\n\n%s\n\n" + closing
-	closing = "--- End of the summary ---"
+		"Answer the newest message of the user; where the two differ, that message holds.\n\n%s\n\n" + summaryFooter
+	summaryFooter = "--- End of the summary ---"
 )
 
-// worthwhile is how many tokens must be summarised for a summary to be smaller.
-const worthwhile = 400
+// minMiddleTokens is the size from which on a summary is smaller than the
+// messages.
+const minMiddleTokens = 400
 
 var errLarger = errors.New("the summary would have made the context larger, so it was discarded")
 
-// A job is one pass under way.
-type job struct {
-	e     *Engine
-	v     agent.ContextView
-	f     TokenLimits
-	ms    []llm.Message // v.Messages, legal
-	whole bool          // ms are not v.Messages: all of those are archived
+// A compactionRun is one compaction in progress.
+type compactionRun struct {
+	e           *Engine
+	v           agent.ContextView
+	limits      TokenLimits
+	ms          []llm.Message // v.Messages, repaired if illegal
+	wasRepaired bool          // ms differ from v.Messages, all of which are archived
 
-	plan   plan.Plan
-	middle bool // something is summarised
-	tail   []llm.Message
-	// cleared is how many results of the tail were.
+	plan      plan.Plan
+	hasMiddle bool // there are messages to summarize
+	tail      []llm.Message
+	// cleared is the number of cleared results in the tail.
 	cleared  int
-	previous string // the block of the summary so far
+	previous string // block with the previous summary
 }
 
 // Compress implements agent.Engine.
@@ -55,76 +56,76 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		return agent.Compaction{}, err
 	}
 	end := v.First + len(v.Messages)
-	rest := false
-	e.with(func(s *state) { rest = s.coolingDown(end) && !v.Force && !v.WithoutModel })
-	if rest {
+	paused := false
+	e.withState(func(s *state) { paused = s.coolingDown(end) && !v.Force && !v.WithoutModel })
+	if paused {
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
-	j := &job{e: e, v: v, f: e.TokenLimits()}
-	j.ms, j.whole = plan.Repair(v.Messages)
-	j.boundaries()
-	if !j.middle && j.cleared == 0 {
+	j := &compactionRun{e: e, v: v, limits: e.TokenLimits()}
+	j.ms, j.wasRepaired = plan.Repair(v.Messages)
+	j.choosePlan()
+	if !j.hasMiddle && j.cleared == 0 {
 		if !v.Force {
-			e.with(func(s *state) { s.idle(end) })
+			e.withState(func(s *state) { s.recordIneffective(end) })
 		}
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
-	p, err := j.pass(ctx)
+	p, err := j.compact(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return agent.Compaction{}, context.Cause(ctx)
 	case errors.Is(err, errLarger):
-		e.with(func(s *state) { s.idle(end) })
+		e.withState(func(s *state) { s.recordIneffective(end) })
 		return agent.Compaction{}, err
 	case err != nil:
-		e.with(func(s *state) { s.failed(err) })
+		e.withState(func(s *state) { s.recordFailure(err) })
 		return agent.Compaction{}, fmt.Errorf("the conversation could not be summarised: %w", err)
 	}
 	return p, nil
 }
 
-// boundaries decides what stays.
-func (j *job) boundaries() {
+// choosePlan decides which messages stay.
+func (j *compactionRun) choosePlan() {
 	at, text := plan.Summary(j.ms)
 	e := j.e.o.Settings
-	b := plan.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.f.Tail}
+	b := plan.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.limits.Tail}
 	if at >= 0 {
 		b.Head, j.previous = 0, text
 	}
-	j.plan, j.middle = plan.NewPlan(j.ms, b)
-	if !j.middle {
+	j.plan, j.hasMiddle = plan.NewPlan(j.ms, b)
+	if !j.hasMiddle {
 		j.plan.Head, j.plan.Tail = 0, 0
 	}
 	j.tail = j.ms[j.plan.Tail:]
-	if plan.Tokens(j.tail) <= j.f.Threshold {
-		j.settle()
+	if plan.Tokens(j.tail) <= j.limits.Threshold {
+		j.dropSmallMiddle()
 		return
 	}
-	room := max(j.f.Threshold-j.v.FixedTokens-j.f.Summary, j.f.Tail)
+	room := max(j.limits.Threshold-j.v.FixedTokens-j.limits.Summary, j.limits.Tail)
 	j.tail, j.cleared = plan.PruneTail(j.tail, room)
-	if plan.Tokens(j.tail) <= j.f.Threshold {
+	if plan.Tokens(j.tail) <= j.limits.Threshold {
 		return
 	}
-	// Also without its output the tail is too much: it yields to its budget.
+	// The tail is too large even without its output: shrink it to its budget.
 	b.LastN = 2
-	if p, ok := plan.NewPlan(j.ms, b); ok && (!j.middle || p.Tail > j.plan.Tail) {
-		j.plan, j.middle = p, true
+	if p, ok := plan.NewPlan(j.ms, b); ok && (!j.hasMiddle || p.Tail > j.plan.Tail) {
+		j.plan, j.hasMiddle = p, true
 		j.tail, j.cleared = plan.PruneTail(j.ms[p.Tail:], room)
 	}
 }
 
-// settle drops a middle that is not worth a summary.
-func (j *job) settle() {
+// dropSmallMiddle keeps a middle that is too small for a summary.
+func (j *compactionRun) dropSmallMiddle() {
 	n := 0
 	for _, m := range j.ms[j.plan.Head:j.plan.Tail] {
-		if n += tokens.Message(m); n >= worthwhile {
+		if n += tokens.Message(m); n >= minMiddleTokens {
 			return
 		}
 	}
-	j.middle = false
+	j.hasMiddle = false
 }
 
-func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
+func (j *compactionRun) compact(ctx context.Context) (agent.Compaction, error) {
 	p := agent.Compaction{PromptNote: Note, Before: j.v.FixedTokens + plan.Tokens(j.ms)}
 	from, to := plan.Changed(j.ms[j.plan.Tail:], j.tail)
 	if to > 0 {
@@ -132,27 +133,27 @@ func (j *job) pass(ctx context.Context) (agent.Compaction, error) {
 	}
 	p.Messages = append(append([]llm.Message{}, j.ms[:j.plan.Tail]...), j.tail...)
 	body, banner := "", ""
-	if j.middle {
+	if j.hasMiddle {
 		var err error
-		if body, banner, err = j.summarise(ctx, &p); err != nil {
+		if body, banner, err = j.summarize(ctx, &p); err != nil {
 			return p, err
 		}
 	} else {
 		p.PromptNote = ""
 	}
-	if j.whole {
+	if j.wasRepaired {
 		p.From, p.To = 0, len(j.v.Messages)
 	}
 	p.After = j.v.FixedTokens + plan.Tokens(p.Messages)
 	if p.After >= p.Before {
 		return p, errLarger
 	}
-	j.done(&p, body, banner)
+	j.recordResult(&p, body, banner)
 	return p, nil
 }
 
-// summarise puts a summary in the place of the middle.
-func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
+// summarize replaces the middle by a summary.
+func (j *compactionRun) summarize(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
 	pruned := plan.Prune(j.ms, j.plan.Tail)
 	head, mid := pruned[:j.plan.Head], plan.WithoutSummary(pruned[j.plan.Head:], j.previous)
 	from, to := j.plan.Head, j.plan.Tail
@@ -165,13 +166,13 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 	p.From, p.To = from, max(to, p.To)
 	part := SummaryInput{
 		Messages: mid, From: j.v.First + j.plan.Head, To: j.v.First + j.plan.Tail, Start: j.v.First,
-		Budget: j.f.SummaryBudget(plan.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.UserText(j.ms), WithoutModel: j.v.WithoutModel,
+		Budget: j.limits.SummaryBudget(plan.Tokens(mid)), Focus: strings.TrimSpace(j.v.Focus), User: summary.UserText(j.ms), WithoutModel: j.v.WithoutModel,
 	}
 	first := part.From
 	if j.previous != "" {
-		part.Previous = j.known(&first)
+		part.Previous = j.previousSummary(&first)
 	}
-	part.First, part.Most = first, j.f.Summary
+	part.First, part.Most = first, j.limits.Summary
 	w := &summary.Writer{First: j.e.o.Completer, Second: j.e.o.Main, Redact: j.e.o.redact}
 	body, err = j.e.s.Write(ctx, w, part)
 	p.Usage, p.Model = w.Usage, w.Model
@@ -187,23 +188,23 @@ func (j *job) summarise(ctx context.Context, p *agent.Compaction) (body, banner 
 	}
 	banner = fmt.Sprintf(summaryHeader, first, part.To-1, body)
 	p.Messages = plan.Assemble(head, j.plan, banner, j.tail)
-	j.e.with(func(s *state) { s.From = first })
+	j.e.withState(func(s *state) { s.From = first })
 	return body, banner, nil
 }
 
-// known returns the text of the summary so far, and puts the number of the first
-// message that it stands for into first.
-func (j *job) known(first *int) (body string) {
-	j.e.with(func(s *state) {
-		if s.Stands && s.Banner == digest(j.previous) {
+// previousSummary returns the text of the previous summary, and sets first to
+// the number of the first message that it covers.
+func (j *compactionRun) previousSummary(first *int) (body string) {
+	j.e.withState(func(s *state) {
+		if s.HasSummary && s.Banner == digest(j.previous) {
 			body, *first = s.Body, s.From
 		}
 	})
 	if body != "" {
 		return body
 	}
-	// The state is of another engine, or of a pass that was discarded.
-	text := strings.TrimSuffix(strings.TrimSpace(j.previous), closing)
+	// The state belongs to another engine or to a discarded compaction.
+	text := strings.TrimSuffix(strings.TrimSpace(j.previous), summaryFooter)
 	var a, b int
 	if i := strings.Index(text, "archived messages "); i >= 0 {
 		if n, err := fmt.Sscanf(text[i:], "archived messages %d to %d", &a, &b); err == nil && n == 2 && a >= 0 && a <= b && b < j.v.First {
@@ -216,18 +217,19 @@ func (j *job) known(first *int) (body string) {
 	return strings.TrimSpace(text)
 }
 
-// done takes the pass down.
-func (j *job) done(p *agent.Compaction, body, banner string) {
+// recordResult stores the result of the compaction in the state.
+func (j *compactionRun) recordResult(p *agent.Compaction, body, banner string) {
 	if j.cleared > 0 {
 		p.Explain("The newest messages alone were too long, so %s older tool results among them were cleared; they are archived.", strconv.Itoa(j.cleared))
 	}
 	kept := j.e.s.Save()
-	j.e.with(func(s *state) {
+	j.e.withState(func(s *state) {
 		saved := p.Before - p.After
 		s.Failures, s.Until, s.Reason = 0, time.Time{}, ""
-		if saved*100 < effective*p.Before {
-			// What is behind this pass counts from the list that takes its place.
-			s.idle(j.v.First + len(j.v.Messages) + len(p.Messages))
+		if saved*100 < minSavedPercent*p.Before {
+			// Message numbers after this compaction continue after the new
+			// list.
+			s.recordIneffective(j.v.First + len(j.v.Messages) + len(p.Messages))
 		} else {
 			s.Ineffective, s.Resume = 0, 0
 		}
@@ -235,8 +237,8 @@ func (j *job) done(p *agent.Compaction, body, banner string) {
 		s.Archived += p.To - p.From
 		s.Last = fmt.Sprintf("about %d tokens became %d, %d messages archived", p.Before, p.After, p.To-p.From)
 		if banner != "" {
-			s.Banner, s.Body, s.Stands = digest(banner), body, true
-			s.Scribe = kept
+			s.Banner, s.Body, s.HasSummary = digest(banner), body, true
+			s.Summarizer = kept
 		}
 	})
 }

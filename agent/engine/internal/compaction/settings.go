@@ -1,6 +1,7 @@
-// Package compaction is what the built-in context engines share: when a pass is due,
-// what of the context it touches, what happens when it fails. How the older part
-// is written down is a Scribe's business.
+// Package compaction implements the parts that the built-in context engines
+// share: when a compaction is due, which part of the context it replaces, and
+// the cooldowns after failures. The main type is Engine. A Summarizer writes
+// the summary.
 package compaction
 
 import (
@@ -13,71 +14,71 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// Settings are those under `compression` that an engine obeys.
+// Settings are the settings under `compression` that an engine uses.
 type Settings struct {
-	Threshold          float64 // share of the window from which on a pass is due
-	TargetRatio        float64 // share of the threshold that the tail may have
-	ProtectLastN       int     // messages of the tail, at least
-	ProtectFirstN      int     // messages at the beginning, the system prompt included
-	MinThresholdTokens int     // 0: exactly Threshold of the window
+	Threshold          float64 // fraction of the context length from which on a compaction is due
+	TargetRatio        float64 // size of the tail, as a fraction of the threshold
+	ProtectLastN       int     // minimum number of messages in the tail
+	ProtectFirstN      int     // messages at the beginning, including the system prompt
+	MinThresholdTokens int     // minimum of the threshold; 0 for none
 }
 
-// Defaults returns the settings that hold if nobody sets any.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Threshold: 0.50, TargetRatio: 0.20, ProtectLastN: 20, ProtectFirstN: 3, MinThresholdTokens: 64_000}
 }
 
-// Options are what an engine is made of.
+// Options are the parameters of New.
 type Options struct {
 	Settings Settings
 	Limits   agent.Limits
-	// Completer writes summaries. Main is asked once if it fails; nil if it is
-	// the main model already.
+	// Completer writes summaries. Main is called once if it fails; nil if
+	// Completer already is the main model.
 	Completer, Main summary.Completer
-	// State is what an engine of the same session returned as its State; what
-	// cannot be read counts as nothing.
+	// State is the result of State of an engine of the same session. Invalid
+	// state is ignored.
 	State json.RawMessage
-	// Redact takes out secrets that are known by their value. What has the form
-	// of a secret is taken out anyway. nil: nothing more.
+	// Redact removes secrets that are known by value; nil for none. Text in the
+	// form of a secret is removed in any case.
 	Redact func(string) string
 }
 
-// TokenLimits are derived from the settings and the window of a model.
+// TokenLimits are derived from the settings and the context length of a model.
 type TokenLimits struct {
-	Threshold int // tokens from which on a pass is due
-	Tail      int // tokens that the tail may have
-	Summary   int // tokens that a summary may have at most
+	Threshold int // tokens from which on a compaction is due
+	Tail      int // size of the tail in tokens
+	Summary   int // maximum size of a summary in tokens
 }
 
-// What bounds a summary, in tokens and shares.
+// Limits of a summary, in tokens and fractions.
 const (
-	summaryShare  = 0.20 // of what it stands for
+	summaryShare  = 0.20 // of the messages that it replaces
 	minSummary    = 2_000
 	maxSummary    = 12_000
 	windowSummary = 0.05
 	smallWindow   = 0.80
 )
 
-// TokenLimits returns the figures for a window of so many tokens.
+// TokenLimits returns the limits for a context length in tokens.
 func (s Settings) TokenLimits(window int) TokenLimits {
-	t := part(s.Threshold, window)
+	t := fraction(s.Threshold, window)
 	if t < s.MinThresholdTokens {
-		t = min(s.MinThresholdTokens, part(smallWindow, window))
+		t = min(s.MinThresholdTokens, fraction(smallWindow, window))
 	}
 	return TokenLimits{
-		Threshold: t, Tail: part(s.TargetRatio, t),
-		Summary: min(part(windowSummary, window), maxSummary),
+		Threshold: t, Tail: fraction(s.TargetRatio, t),
+		Summary: min(fraction(windowSummary, window), maxSummary),
 	}
 }
 
-// SummaryBudget is how many tokens a summary of so many tokens may have.
+// SummaryBudget returns the size of a summary of middle tokens.
 func (f TokenLimits) SummaryBudget(middle int) int {
-	return min(max(part(summaryShare, middle), minSummary), f.Summary)
+	return min(max(fraction(summaryShare, middle), minSummary), f.Summary)
 }
 
-// part is share of n, rounded down; what a float is short of a whole by nothing
-// but its form is whole.
-func part(share float64, n int) int { return int(math.Floor(share*float64(n) + 1e-6)) }
+// fraction returns share of n, rounded down. A tolerance hides the rounding
+// error of the floating-point share.
+func fraction(share float64, n int) int { return int(math.Floor(share*float64(n) + 1e-6)) }
 
 func (o Options) redact(s string) string {
 	if o.Redact != nil {
@@ -86,7 +87,7 @@ func (o Options) redact(s string) string {
 	return redact.Text(s)
 }
 
-func windowOf(l agent.Limits) int {
+func contextLength(l agent.Limits) int {
 	if l.Window > 0 {
 		return l.Window
 	}

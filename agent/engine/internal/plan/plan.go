@@ -1,6 +1,6 @@
-// Package plan decides what of a list of messages stays and what is summarised,
-// makes old tool output small, and keeps lists legal. It is pure: it calls no
-// model, and changes nothing of what it is given.
+// Package plan computes which messages of a list stay and which are summarized,
+// shortens old tool output, and repairs illegal lists. Its functions are pure:
+// they call no model and do not modify their arguments.
 package plan
 
 import (
@@ -11,40 +11,42 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// SummaryHeading is what the block with a summary begins with.
+// SummaryHeading is the beginning of a block with a summary.
 const SummaryHeading = "[CONTEXT COMPACTION] Earlier turns were compacted"
 
-// Bounds say what is protected.
+// Bounds describe the protected messages.
 type Bounds struct {
 	Head   int // messages at the beginning
-	LastN  int // messages at the end, at least
-	Budget int // tokens at the end, at least
+	LastN  int // minimum number of messages at the end
+	Budget int // minimum number of tokens at the end
 }
 
-// A Plan says what becomes of a list: ms[:Head] and ms[Tail:] stay, and a
-// summary takes the place of what is between.
+// A Plan describes a compaction of ms: ms[:Head] and ms[Tail:] stay, and a
+// summary replaces the messages between.
 type Plan struct {
 	Head, Tail int
-	// Role is that of the summary. With Merge it is a block of ms[Head-1].
+	// Role is the role of the summary. With Merge it is appended to ms[Head-1]
+	// as a block.
 	Role  llm.Role
 	Merge bool
 }
 
-// NewPlan finds the boundaries in a legal list. No call is parted from its results,
-// and the newest message of the user is in the tail. ok: something is between.
+// NewPlan chooses the boundaries in a legal list. No call is separated from its
+// results, and the newest user message is in the tail. ok reports whether there
+// are messages between the boundaries.
 func NewPlan(ms []llm.Message, b Bounds) (p Plan, ok bool) {
-	h, s := min(b.Head, len(ms)), tail(ms, b)
+	h, s := min(b.Head, len(ms)), tailStart(ms, b)
 	if h > 0 && len(ms[h-1].ToolUses()) > 0 {
 		h++
 	}
-	if s > 0 && s < len(ms) && answers(ms[s]) {
+	if s > 0 && s < len(ms) && hasToolResults(ms[s]) {
 		s--
 	}
 	p = Plan{Head: h, Role: llm.User}
 	plain := s < len(ms) && ms[s].Role == llm.User
 	switch {
 	case h%2 == 0 && plain:
-		s-- // the summary is the user's, so the assistant begins the tail
+		s-- // the summary has the role user, so the tail begins with the assistant
 	case h%2 == 1 && plain:
 		p.Role = llm.Assistant
 	case h%2 == 1:
@@ -54,8 +56,8 @@ func NewPlan(ms []llm.Message, b Bounds) (p Plan, ok bool) {
 	return p, p.Tail > h
 }
 
-// tail is the index at which the tail begins before boundaries are moved.
-func tail(ms []llm.Message, b Bounds) int {
+// tailStart returns the beginning of the tail before the boundaries are moved.
+func tailStart(ms []llm.Message, b Bounds) int {
 	s, left := len(ms), b.Budget
 	for s > 0 {
 		n := tokens.Message(ms[s-1])
@@ -72,27 +74,27 @@ func tail(ms []llm.Message, b Bounds) int {
 	return s
 }
 
-// NewestUser is the index of the newest message in which the user says
-// something; -1 if there is none.
+// NewestUser returns the index of the newest message that the user wrote; -1 if
+// there is none.
 func NewestUser(ms []llm.Message) int {
 	for i := len(ms) - 1; i >= 0; i-- {
-		if ms[i].Role == llm.User && slices.ContainsFunc(ms[i].Blocks, said) {
+		if ms[i].Role == llm.User && slices.ContainsFunc(ms[i].Blocks, isUserContent) {
 			return i
 		}
 	}
 	return -1
 }
 
-func said(b llm.Block) bool {
+func isUserContent(b llm.Block) bool {
 	return b.Type == llm.Image || b.Type == llm.Text && strings.TrimSpace(b.Text) != "" && !strings.HasPrefix(b.Text, SummaryHeading)
 }
 
-// answers reports whether m holds results of calls.
-func answers(m llm.Message) bool {
+// hasToolResults reports whether m has tool results.
+func hasToolResults(m llm.Message) bool {
 	return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == llm.ToolResult })
 }
 
-// Tokens is the estimate for ms.
+// Tokens returns the estimated tokens of ms.
 func Tokens(ms []llm.Message) int {
 	n := 0
 	for _, m := range ms {
@@ -101,7 +103,7 @@ func Tokens(ms []llm.Message) int {
 	return n
 }
 
-// Assemble puts text, a summary, where p says. The result is a list of its own.
+// Assemble returns a new list with text, a summary, inserted as p says.
 func Assemble(head []llm.Message, p Plan, text string, tail []llm.Message) []llm.Message {
 	out := slices.Clone(head)
 	block := llm.Block{Type: llm.Text, Text: text}
@@ -128,8 +130,8 @@ func Summary(ms []llm.Message) (at int, text string) {
 	return -1, ""
 }
 
-// WithoutSummary returns ms without the block text and without messages that
-// are nothing else.
+// WithoutSummary returns ms without the block text, and without messages that
+// consist only of it.
 func WithoutSummary(ms []llm.Message, text string) []llm.Message {
 	if text == "" {
 		return ms

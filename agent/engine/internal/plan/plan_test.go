@@ -14,7 +14,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-func copied(ms []llm.Message) []llm.Message {
+func cloneMessages(ms []llm.Message) []llm.Message {
 	out := slices.Clone(ms)
 	for i := range out {
 		out[i].Blocks = slices.Clone(out[i].Blocks)
@@ -22,23 +22,23 @@ func copied(ms []llm.Message) []llm.Message {
 	return out
 }
 
-func same(a, b []llm.Message) bool { return slices.EqualFunc(a, b, plan.Equal) }
+func equalLists(a, b []llm.Message) bool { return slices.EqualFunc(a, b, plan.Equal) }
 
 func TestAnyListIsRepaired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Any().Draw(t, "list")
-		before := copied(ms)
+		before := cloneMessages(ms)
 		out, changed := plan.Repair(ms)
-		if !same(before, ms) {
+		if !equalLists(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
 		if err := llm.ValidateMessages(out); err != nil && len(out) > 0 {
 			t.Fatal(err)
 		}
-		if llm.ValidateMessages(ms) == nil && (changed || !same(ms, out)) {
+		if llm.ValidateMessages(ms) == nil && (changed || !equalLists(ms, out)) {
 			t.Fatal("a legal list did not stay as it was")
 		}
-		if again, changed := plan.Repair(out); len(out) > 0 && (changed || !same(again, out)) {
+		if again, changed := plan.Repair(out); len(out) > 0 && (changed || !equalLists(again, out)) {
 			t.Fatal("what is repaired is repaired again")
 		}
 	})
@@ -66,7 +66,7 @@ func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 		if at < 0 || text != plan.SummaryHeading+" here" {
 			t.Fatalf("the summary is found at %d: %q", at, text)
 		}
-		if left := plan.WithoutSummary(out, text); !same(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
+		if left := plan.WithoutSummary(out, text); !equalLists(left, slices.Concat(ms[:p.Head], ms[p.Tail:])) {
 			t.Fatal("without the summary it is not the head and the tail")
 		}
 	})
@@ -75,10 +75,10 @@ func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
-		before := copied(ms)
+		before := cloneMessages(ms)
 		n := rapid.IntRange(0, len(ms)).Draw(t, "n")
 		out := plan.Prune(ms, n)
-		if !same(before, ms) {
+		if !equalLists(before, ms) {
 			t.Fatal("it has changed what it was given")
 		}
 		if err := llm.ValidateMessages(slices.Concat(out, ms[n:])); err != nil {
@@ -97,11 +97,11 @@ func TestPruningKeepsCallsAndTheirJSON(t *testing.T) {
 		limit := rapid.IntRange(0, 20_000).Draw(t, "limit")
 		tail, cleared := plan.PruneTail(ms, limit)
 		keep := max(len(ms)-2, 0)
-		if !same(before, ms) || !same(tail[keep:], ms[keep:]) || cleared == 0 && !same(tail, ms) {
+		if !equalLists(before, ms) || !equalLists(tail[keep:], ms[keep:]) || cleared == 0 && !equalLists(tail, ms) {
 			t.Fatal("the last exchange is not as it was")
 		}
 		from, to := plan.Changed(ms, tail)
-		if !same(ms[:from], tail[:from]) || !same(ms[to:], tail[to:]) || cleared > 0 && to == 0 {
+		if !equalLists(ms[:from], tail[:from]) || !equalLists(ms[to:], tail[to:]) || cleared > 0 && to == 0 {
 			t.Fatalf("it differs from %d to %d, %d cleared", from, to, cleared)
 		}
 	})

@@ -10,50 +10,50 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// What stands where tool output was.
+// Texts that replace tool output.
 const (
 	Cleared   = "[Old tool output cleared to save context space]"
 	Duplicate = "[Same output as that of a later call, which still stands]"
 )
 
-// The lengths, in code points, up to which tool output and the texts of a
-// call's input stay as they are.
+// Maximum lengths, in code points, of tool output and of strings in a call's
+// input that stay unchanged.
 const (
-	longResult = 200
-	longLeaf   = 200
+	maxResultChars = 200
+	maxStringChars = 200
 )
 
-const cut = "...[truncated]"
+const truncatedSuffix = "...[truncated]"
 
-// Prune returns the first n of ms with their tool output and the inputs of
-// their calls made small. An output that stands again later in ms points there.
+// Prune returns the first n of ms with tool output and call inputs shortened.
+// An output that is repeated later in ms is replaced by a reference.
 func Prune(ms []llm.Message, n int) []llm.Message {
 	again := map[string]bool{}
 	for _, m := range ms[n:] {
 		for _, b := range m.Blocks {
-			if b.Type == llm.ToolResult && long(b.Text) {
+			if b.Type == llm.ToolResult && isLong(b.Text) {
 				again[b.Text] = true
 			}
 		}
 	}
 	out := make([]llm.Message, n)
 	for i := n - 1; i >= 0; i-- {
-		out[i] = pruned(ms[i], again)
+		out[i] = pruneMessage(ms[i], again)
 	}
 	return out
 }
 
-func pruned(m llm.Message, again map[string]bool) llm.Message {
+func pruneMessage(m llm.Message, again map[string]bool) llm.Message {
 	blocks, changed := slices.Clone(m.Blocks), false
 	for i, b := range blocks {
 		switch {
-		case b.Type == llm.ToolResult && long(b.Text):
+		case b.Type == llm.ToolResult && isLong(b.Text):
 			blocks[i].Text, changed = Cleared, true
 			if again[b.Text] {
 				blocks[i].Text = Duplicate
 			}
-		case b.Type == llm.ToolUse && len(b.Input) > longLeaf:
-			if in, ok := shorter(b.Input); ok {
+		case b.Type == llm.ToolUse && len(b.Input) > maxStringChars:
+			if in, ok := shortenInput(b.Input); ok {
 				blocks[i].Input, changed = in, true
 			}
 		}
@@ -64,21 +64,22 @@ func pruned(m llm.Message, again map[string]bool) llm.Message {
 	return m
 }
 
-// long reads no more of s than it needs.
-func long(s string) bool {
-	return len(s) > longResult && utf8.RuneCountInString(s[:min(len(s), (longResult+1)*utf8.UTFMax)]) > longResult
+// isLong reports whether s has more than maxResultChars characters. It reads
+// only the necessary part of s.
+func isLong(s string) bool {
+	return len(s) > maxResultChars && utf8.RuneCountInString(s[:min(len(s), (maxResultChars+1)*utf8.UTFMax)]) > maxResultChars
 }
 
-// shorter returns a call's input with its long texts shortened; it is JSON
-// before and after. ok: something was.
-func shorter(in json.RawMessage) (out json.RawMessage, ok bool) {
+// shortenInput returns a call's JSON input with long strings shortened. ok
+// reports whether there were any.
+func shortenInput(in json.RawMessage) (out json.RawMessage, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(in))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
 		return in, false
 	}
-	if v, ok = leaves(v); !ok {
+	if v, ok = shortenStrings(v); !ok {
 		return in, false
 	}
 	var buf bytes.Buffer
@@ -90,33 +91,34 @@ func shorter(in json.RawMessage) (out json.RawMessage, ok bool) {
 	return bytes.TrimSpace(buf.Bytes()), true
 }
 
-func leaves(v any) (any, bool) {
+func shortenStrings(v any) (any, bool) {
 	changed := false
 	switch v := v.(type) {
 	case string:
-		if utf8.RuneCountInString(v) > longLeaf {
-			return string([]rune(v)[:longLeaf]) + cut, true
+		if utf8.RuneCountInString(v) > maxStringChars {
+			return string([]rune(v)[:maxStringChars]) + truncatedSuffix, true
 		}
 	case []any:
 		for i, e := range v {
-			n, c := leaves(e)
+			n, c := shortenStrings(e)
 			v[i], changed = n, changed || c
 		}
 	case map[string]any:
 		for k, e := range v {
-			n, c := leaves(e)
+			n, c := shortenStrings(e)
 			v[k], changed = n, changed || c
 		}
 	}
 	return v, changed
 }
 
-// lastExchange is how many messages at the end keep their tool output whatever
-// they cost.
+// lastExchange is the number of messages at the end that always keep their tool
+// output.
 const lastExchange = 2
 
-// PruneTail returns a tail with its oldest tool output cleared until it fits
-// into limit tokens, as far as that goes, and how many outputs were.
+// PruneTail returns a tail in which the oldest tool output is cleared until it
+// fits into limit tokens, as far as possible, and the number of cleared
+// outputs.
 func PruneTail(ms []llm.Message, limit int) (out []llm.Message, n int) {
 	out = slices.Clone(ms)
 	size := Tokens(ms)
@@ -124,7 +126,7 @@ func PruneTail(ms []llm.Message, limit int) (out []llm.Message, n int) {
 		m := out[i]
 		var blocks []llm.Block
 		for j, b := range m.Blocks {
-			if b.Type != llm.ToolResult || !long(b.Text) {
+			if b.Type != llm.ToolResult || !isLong(b.Text) {
 				continue
 			}
 			if blocks == nil {
@@ -143,8 +145,8 @@ func PruneTail(ms []llm.Message, limit int) (out []llm.Message, n int) {
 	return out, n
 }
 
-// Changed returns the span of the messages in which a and b, which are equally
-// long, differ; 0, 0 if they do not.
+// Changed returns the range in which a and b, which have equal lengths, differ;
+// 0, 0 if they do not.
 func Changed(a, b []llm.Message) (from, to int) {
 	for i := range a {
 		if Equal(a[i], b[i]) {
@@ -158,7 +160,7 @@ func Changed(a, b []llm.Message) (from, to int) {
 	return from, to
 }
 
-// Equal reports whether two messages are the same.
+// Equal reports whether two messages are equal.
 func Equal(a, b llm.Message) bool {
 	return a.Role == b.Role && a.Dialect == b.Dialect && bytes.Equal(a.Raw, b.Raw) &&
 		slices.EqualFunc(a.Blocks, b.Blocks, func(x, y llm.Block) bool {

@@ -9,15 +9,15 @@ import (
 	"hermesd/agent/llm"
 )
 
-// What stands where something is missing.
+// Texts that replace missing results and a missing first user message.
 const (
 	Stub    = "[Result from earlier conversation, see the summary above]"
 	Opening = "[The conversation begins before this point]"
 )
 
-// Repair returns a legal list out of any: results without a call are removed,
-// calls without a result get one, neighbours of the same role become one
-// message, empty ones go. A list that is legal is returned as it is.
+// Repair returns a legal list: results without a call are removed, calls
+// without a result get one, adjacent messages of the same role are merged,
+// empty messages are removed. A legal list is returned unchanged.
 func Repair(ms []llm.Message) (out []llm.Message, changed bool) {
 	if llm.ValidateMessages(ms) == nil {
 		return ms, false
@@ -25,24 +25,24 @@ func Repair(ms []llm.Message) (out []llm.Message, changed bool) {
 	r := repair{used: map[string]bool{}}
 	for _, m := range ms {
 		if m.Role == llm.Assistant {
-			r.assistant(m)
+			r.addAssistant(m)
 		} else {
-			r.user(m)
+			r.addUser(m)
 		}
 	}
-	r.close()
+	r.closeCalls()
 	return r.out, true
 }
 
 type repair struct {
 	out  []llm.Message
 	used map[string]bool
-	open []call // of the last message of out, which is the assistant's
+	open []openCall // calls of the last message of out, which is an assistant message
 	n    int
 }
 
-// A call is one that waits for its result, by the id it had and the one it has.
-type call struct{ was, is string }
+// An openCall is a call without a result, with its original and its new ID.
+type openCall struct{ oldID, newID string }
 
 func (r *repair) last() *llm.Message {
 	if len(r.out) == 0 {
@@ -51,26 +51,26 @@ func (r *repair) last() *llm.Message {
 	return &r.out[len(r.out)-1]
 }
 
-// close gives the calls that are open their stubs.
-func (r *repair) close() {
+// closeCalls adds a stub result for each open call.
+func (r *repair) closeCalls() {
 	if len(r.open) == 0 {
 		return
 	}
 	m := llm.Message{Role: llm.User}
 	for _, c := range r.open {
-		m.Blocks = append(m.Blocks, llm.Block{Type: llm.ToolResult, ID: c.is, Text: Stub})
+		m.Blocks = append(m.Blocks, llm.Block{Type: llm.ToolResult, ID: c.newID, Text: Stub})
 	}
 	r.out, r.open = append(r.out, m), nil
 }
 
-func (r *repair) user(m llm.Message) {
+func (r *repair) addUser(m llm.Message) {
 	var results, words []llm.Block
 	open := slices.Clone(r.open)
 	for _, b := range m.Blocks {
 		switch {
 		case b.Type == llm.ToolResult:
-			if i := slices.IndexFunc(open, func(c call) bool { return c.was == b.ID }); i >= 0 {
-				b.ID = open[i].is
+			if i := slices.IndexFunc(open, func(c openCall) bool { return c.oldID == b.ID }); i >= 0 {
+				b.ID = open[i].newID
 				open = slices.Delete(open, i, i+1)
 				results = append(results, b)
 			}
@@ -83,7 +83,7 @@ func (r *repair) user(m llm.Message) {
 			return
 		}
 		for _, c := range open {
-			results = append(results, llm.Block{Type: llm.ToolResult, ID: c.is, Text: Stub})
+			results = append(results, llm.Block{Type: llm.ToolResult, ID: c.newID, Text: Stub})
 		}
 		r.open = nil
 		r.out = append(r.out, llm.Message{Role: llm.User, Blocks: append(results, words...)})
@@ -99,8 +99,8 @@ func (r *repair) user(m llm.Message) {
 	r.out = append(r.out, llm.Message{Role: llm.User, Blocks: words})
 }
 
-func (r *repair) assistant(m llm.Message) {
-	blocks, calls, said := []llm.Block(nil), []call(nil), false
+func (r *repair) addAssistant(m llm.Message) {
+	blocks, calls, said := []llm.Block(nil), []openCall(nil), false
 	whole := true
 	for _, b := range m.Blocks {
 		switch {
@@ -110,9 +110,9 @@ func (r *repair) assistant(m llm.Message) {
 		case b.Type == llm.Text && strings.TrimSpace(b.Text) != "":
 		case b.Type == llm.ToolUse && llm.ValidToolName(b.Name):
 			was := b.ID
-			b = r.call(b)
+			b = r.repairCall(b)
 			whole = whole && b.ID == was
-			calls = append(calls, call{was, b.ID})
+			calls = append(calls, openCall{was, b.ID})
 		default:
 			whole = false
 			continue
@@ -123,7 +123,7 @@ func (r *repair) assistant(m llm.Message) {
 	if !said {
 		return
 	}
-	r.close()
+	r.closeCalls()
 	m.Blocks = blocks
 	if l := r.last(); l == nil {
 		r.out = append(r.out, llm.UserText(Opening))
@@ -138,8 +138,8 @@ func (r *repair) assistant(m llm.Message) {
 	r.out, r.open = append(r.out, m), calls
 }
 
-// call gives a call an id and an input that every dialect can carry.
-func (r *repair) call(b llm.Block) llm.Block {
+// repairCall gives a call an ID and an input that every dialect can represent.
+func (r *repair) repairCall(b llm.Block) llm.Block {
 	if !llm.ValidToolCallID(b.ID) || r.used[b.ID] {
 		for {
 			r.n++

@@ -13,18 +13,18 @@ import (
 	"hermesd/agent/engine/summary"
 )
 
-// instant is a summary model that takes no time and any request.
-type instant struct{}
+// instantCompleter is a summary model that answers any request at once.
+type instantCompleter struct{}
 
 var answer = enginetest.Body("all is well")
 
-func (instant) Window() int { return 1 << 30 }
-func (instant) Complete(context.Context, summary.Request) (summary.Answer, error) {
+func (instantCompleter) Window() int { return 1 << 30 }
+func (instantCompleter) Complete(context.Context, summary.Request) (summary.Answer, error) {
 	return summary.Answer{Text: answer, Model: "instant"}, nil
 }
 
-// huge is a session of 10,000 messages and how many bytes they hold.
-func huge() (s *enginetest.Session, bytes int) {
+// hugeSession returns a session of 10,000 messages and their size in bytes.
+func hugeSession() (s *enginetest.Session, bytes int) {
 	s = &enginetest.Session{Fixed: recallbench.Fixed}
 	s.Append(recallbench.Make(recallbench.English(), 10_000, seed).Messages...)
 	for _, m := range s.Active() {
@@ -35,9 +35,9 @@ func huge() (s *enginetest.Session, bytes int) {
 	return s, bytes
 }
 
-// onePass makes a pass of a new engine called name.
-func onePass(ctx context.Context, name string, s *enginetest.Session, v agent.ContextView) error {
-	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: instant{}}
+// compactOnce makes a compaction with a new engine called name.
+func compactOnce(ctx context.Context, name string, s *enginetest.Session, v agent.ContextView) error {
+	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: instantCompleter{}}
 	var e agent.Engine = compressor.New(o)
 	if name == lcm.Name {
 		e = lcm.New(o, s)
@@ -46,16 +46,17 @@ func onePass(ctx context.Context, name string, s *enginetest.Session, v agent.Co
 	return err
 }
 
-// BenchmarkBookkeeping is a pass of 10,000 messages without the time of a model.
+// BenchmarkBookkeeping measures a compaction of 10,000 messages without the
+// time of a model.
 func BenchmarkBookkeeping(b *testing.B) {
-	s, bytes := huge()
+	s, bytes := hugeSession()
 	v := s.View()
 	for _, name := range []string{compressor.Name, lcm.Name} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(bytes))
 			for b.Loop() {
-				if err := onePass(b.Context(), name, s, v); err != nil {
+				if err := compactOnce(b.Context(), name, s, v); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -64,12 +65,12 @@ func BenchmarkBookkeeping(b *testing.B) {
 }
 
 func TestAPassAllocatesAtMostTwiceTheTranscript(t *testing.T) {
-	s, bytes := huge()
+	s, bytes := hugeSession()
 	v := s.View()
 	for _, name := range []string{compressor.Name, lcm.Name} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := onePass(t.Context(), name, s, v); err != nil {
+		if err := compactOnce(t.Context(), name, s, v); err != nil {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)

@@ -1,10 +1,11 @@
-// Package recallbench measures what context engines keep: it makes long
-// conversations with planted facts, plays them call by call through an engine,
-// and counts which facts stand in the context afterwards, which are found by a
-// search of the archive, and which are gone. It also counts what is sent.
+// Package recallbench measures how much context engines retain: it generates
+// long conversations with planted facts, plays them call by call through an
+// engine, and counts the facts that are in the context afterwards, those that a
+// search of the archive finds, and those that are lost. It also counts the
+// tokens sent. The main type is Bench.
 //
-// Everything is made from a seed, so the same input gives the same figures. It is
-// for tests.
+// Everything is derived from a seed, so the same input gives the same figures.
+// The package is for tests only.
 package recallbench
 
 import (
@@ -16,10 +17,10 @@ import (
 	"hermesd/agent/llm"
 )
 
-// Planted is how many facts a conversation holds.
+// Planted is the number of facts in a conversation.
 const Planted = 50
 
-// A Language is what a conversation is written in.
+// A Language describes the text of a conversation.
 type Language struct {
 	Name  string
 	words []string
@@ -30,7 +31,7 @@ type Language struct {
 	digit []string
 }
 
-// English and Japanese are the languages there are.
+// English returns a language with words separated by spaces.
 func English() Language {
 	return Language{
 		Name: "English", gap: " ", stop: ". ",
@@ -40,7 +41,7 @@ func English() Language {
 	}
 }
 
-// Japanese is written without spaces.
+// Japanese returns a language without spaces.
 func Japanese() Language {
 	return Language{
 		Name: "Japanese", stop: "。",
@@ -56,17 +57,16 @@ type Conversation struct {
 	Keys     []string
 }
 
-// perTurn is how many messages a turn has: what is asked, a call, its output, an
-// answer.
-const perTurn = 4
+// messagesPerTurn counts the question, a call, its output and the answer.
+const messagesPerTurn = 4
 
-// Make returns a conversation of n messages, which is a multiple of four and at
-// least 4 × Planted. Of each five facts three are told by the user, one by the
-// assistant and one by tool output, at the beginning, in the middle or at the
-// end of what is said.
+// Make returns a conversation of n messages, which must be a multiple of four
+// and at least 4 × Planted. Of each five facts three are in user messages, one
+// in an assistant message and one in tool output, at the beginning, in the
+// middle or at the end of the text.
 func Make(l Language, n int, seed uint64) Conversation {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	turns := n / perTurn
+	turns := n / messagesPerTurn
 	at := map[int]int{}
 	for i := range Planted {
 		from, to := i*turns/Planted, (i+1)*turns/Planted
@@ -74,10 +74,10 @@ func Make(l Language, n int, seed uint64) Conversation {
 	}
 	c := Conversation{Keys: make([]string, Planted)}
 	for t := range turns {
-		var told [3]string
+		var facts [3]string
 		if i, ok := at[t]; ok {
-			c.Keys[i] = l.name(1000 + 137*i)
-			told[[5]int{0, 0, 0, 1, 2}[i%5]] = fmt.Sprintf(l.fact, i, c.Keys[i])
+			c.Keys[i] = l.keyFor(1000 + 137*i)
+			facts[[5]int{0, 0, 0, 1, 2}[i%5]] = fmt.Sprintf(l.fact, i, c.Keys[i])
 		}
 		id := fmt.Sprintf("call_%d", t)
 		input, err := json.Marshal(map[string]string{"query": l.sentence(r)})
@@ -85,17 +85,17 @@ func Make(l Language, n int, seed uint64) Conversation {
 			panic(err) // unreachable: a map of strings
 		}
 		c.Messages = append(c.Messages,
-			llm.UserText(l.text(r, 5, told[0])),
+			llm.UserText(l.text(r, 5, facts[0])),
 			llm.Message{Role: llm.Assistant, Blocks: []llm.Block{
 				{Type: llm.Text, Text: l.text(r, 1, "")}, {Type: llm.ToolUse, ID: id, Name: "look", Input: input}}},
-			llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: id, Text: l.text(r, 40, told[2])}}},
-			llm.AssistantText(l.text(r, 10, told[1])))
+			llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: id, Text: l.text(r, 40, facts[2])}}},
+			llm.AssistantText(l.text(r, 10, facts[1])))
 	}
 	return c
 }
 
-// name is a key that no other part of a conversation holds.
-func (l Language) name(n int) string {
+// keyFor returns a key that occurs nowhere else in a conversation.
+func (l Language) keyFor(n int) string {
 	var b strings.Builder
 	for _, d := range fmt.Sprint(n) {
 		b.WriteString(l.digit[d-'0'])
@@ -111,7 +111,7 @@ func (l Language) sentence(r *rand.Rand) string {
 	return strings.Join(out, l.gap)
 }
 
-// text is about n sentences, and fact among them if there is one.
+// text returns about n sentences, including fact unless it is empty.
 func (l Language) text(r *rand.Rand, n int, fact string) string {
 	n = max(n/2+r.IntN(n+1), 1)
 	at := [3]int{0, n / 2, n}[r.IntN(3)]

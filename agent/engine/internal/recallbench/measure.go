@@ -11,48 +11,48 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// Fixed is how many tokens are sent beside the transcript: prompt and tools.
+// Fixed is the number of tokens that each call sends for prompt and tools.
 const Fixed = 6000
 
-// A Bench is an engine under measurement. Without an engine nothing is made
-// smaller.
+// A Bench is an engine under measurement. If Engine is nil, nothing is
+// compacted.
 type Bench struct {
 	Engine  agent.Engine
 	Session *enginetest.Session
 	Reader  *Reader
 	Price   pricing.Price
-	// Search reports whether the archive of the session holds a text. nil: by
-	// comparing each archived message.
+	// Search reports whether the archive of the session contains a text; nil
+	// compares each archived message.
 	Search func(ctx context.Context, text string) (bool, error)
 }
 
-// A Report is what became of a conversation.
+// A Report is the result of a conversation.
 type Report struct {
 	Calls, Passes int
 	Largest       int // tokens of the largest call
 	Sent          int // tokens of all calls
-	Summary       int // tokens of all calls of the summary model, answers included
+	Summary       int // tokens of all calls of the summary model, including answers
 	Cost          pricing.USD
-	// Context, Search and Lost count the facts that stand in the context, that do
-	// not but are found in the archive, and that are nowhere.
+	// Context, Search and Lost count the facts in the context, the other facts
+	// found in the archive, and those found nowhere.
 	Context, Search, Lost int
 }
 
-// Play makes one call for each message of the assistant, with a pass before it
-// where one is due. A prefix that was sent with the call before is read from
-// the cache, and the rest is written to it.
+// Play makes one call for each assistant message, after a compaction if one is
+// due. The prefix shared with the previous call is read from the cache, and the
+// rest is written to it.
 func (b Bench) Play(ctx context.Context, c Conversation) (Report, error) {
 	var rep Report
 	size, known := Fixed, 0
 	for _, m := range c.Messages {
 		if m.Role == llm.Assistant {
 			if b.Engine != nil && b.Engine.ShouldCompress(size) {
-				same, err := b.pass(ctx, size)
+				same, err := b.compact(ctx, size)
 				if err != nil {
 					return rep, err
 				}
 				if same >= 0 {
-					size, known = Fixed+sum(b.Session.Active()), same
+					size, known = Fixed+sumTokens(b.Session.Active()), same
 					rep.Passes++
 				}
 			}
@@ -69,12 +69,12 @@ func (b Bench) Play(ctx context.Context, c Conversation) (Report, error) {
 		rep.Summary = b.Reader.Usage.Prompt() + b.Reader.Usage.Output
 		rep.Cost += b.Price.Uncached(b.Reader.Usage)
 	}
-	return rep, b.count(ctx, c, &rep)
+	return rep, b.countFacts(ctx, c, &rep)
 }
 
-// pass makes a pass, and returns how many tokens of the next call were sent with
-// the last one; -1 if the engine rests.
-func (b Bench) pass(ctx context.Context, size int) (same int, err error) {
+// compact makes a compaction and returns how many tokens of the next call were
+// part of the last one; -1 if the engine is cooling down.
+func (b Bench) compact(ctx context.Context, size int) (same int, err error) {
 	before := b.Session.Active()
 	v := b.Session.View()
 	v.FixedTokens, v.Tokens = Fixed, size
@@ -89,18 +89,18 @@ func (b Bench) pass(ctx context.Context, size int) (same int, err error) {
 	if v.First == 0 && p.PromptNote != "" {
 		return 0, nil // the note changes the system prompt, with which a call begins
 	}
-	return Fixed + sum(before[:p.From]), nil
+	return Fixed + sumTokens(before[:p.From]), nil
 }
 
-func sum(ms []llm.Message) (n int) {
+func sumTokens(ms []llm.Message) (n int) {
 	for _, m := range ms {
 		n += tokens.Message(m)
 	}
 	return n
 }
 
-// count looks for each fact.
-func (b Bench) count(ctx context.Context, c Conversation, rep *Report) error {
+// countFacts looks for each fact.
+func (b Bench) countFacts(ctx context.Context, c Conversation, rep *Report) error {
 	active, archived := b.Session.Active(), b.Session.Archived()
 	for _, key := range c.Keys {
 		found := enginetest.Holds(active, key)

@@ -10,35 +10,35 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A Reader is a summary model that knows nothing of facts. It keeps the first
+// A Reader is a summary model without knowledge of facts. It keeps the first
 // sentence of each message, in order, until its budget is spent, and drops the
-// rest; of a summary that it updates it keeps the beginning, in half of the
-// budget at most. Its methods are not called concurrently.
+// rest. When it updates a summary, it keeps its beginning, in at most half of
+// the budget. It is not safe for concurrent use.
 type Reader struct {
-	Size int // window
-	// Usage is what all calls used.
+	Size int // context length in tokens
+	// Usage is the token usage of all calls.
 	Usage llm.Usage
 }
 
-// Window implements summary.Summariser.
+// Window implements summary.Completer.
 func (r *Reader) Window() int { return r.Size }
 
-// headingsCost is what the headings take of a budget.
+// headingsCost is the number of tokens of the headings.
 const headingsCost = 60
 
-// Complete implements summary.Summariser.
+// Complete implements summary.Completer.
 func (r *Reader) Complete(_ context.Context, q summary.Request) (summary.Answer, error) {
 	left := q.MaxTokens/2 - headingsCost
-	out, spent := take(listed(part(q.Prompt, "summary")), left/2)
-	more, _ := take(firsts(part(q.Prompt, "conversation")), left-spent)
+	out, spent := takeLines(summaryEntries(tagContent(q.Prompt, "summary")), left/2)
+	more, _ := takeLines(firstSentences(tagContent(q.Prompt, "conversation")), left-spent)
 	text := enginetest.Body(strings.Join(append(out, more...), "\n"))
 	u := llm.Usage{Input: tokens.Text(q.Prompt), Output: tokens.Text(text)}
 	r.Usage = r.Usage.Add(u)
 	return summary.Answer{Text: text, Usage: u, Model: "reader"}, nil
 }
 
-// part is what stands in prompt between the tags called name.
-func part(prompt, name string) string {
+// tagContent returns the text between the tags called name.
+func tagContent(prompt, name string) string {
 	_, rest, _ := strings.Cut(prompt, "\n<"+name+">\n")
 	text, _, _ := strings.Cut(rest, "</"+name+">")
 	return text
@@ -46,8 +46,8 @@ func part(prompt, name string) string {
 
 const bullet = "- "
 
-// listed are the entries of a summary.
-func listed(text string) (out []string) {
+// summaryEntries returns the entries of a summary.
+func summaryEntries(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, bullet) && line != "- x" {
 			out = append(out, line)
@@ -56,8 +56,9 @@ func listed(text string) (out []string) {
 	return out
 }
 
-// firsts are the first sentences of what was said, and the entries of summaries.
-func firsts(text string) (out []string) {
+// firstSentences returns the first sentence of each message, and the entries of
+// summaries.
+func firstSentences(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, bullet) && line != "- x" {
@@ -65,14 +66,14 @@ func firsts(text string) (out []string) {
 		}
 		for _, who := range []string{"[USER]: ", "[ASSISTANT]: "} {
 			if said, ok := strings.CutPrefix(line, who); ok {
-				out = append(out, bullet+first(said))
+				out = append(out, bullet+firstSentence(said))
 			}
 		}
 	}
 	return out
 }
 
-func first(said string) string {
+func firstSentence(said string) string {
 	for _, stop := range []string{"。", ". "} {
 		if i := strings.Index(said, stop); i >= 0 {
 			return said[:i+len(stop)]
@@ -81,8 +82,8 @@ func first(said string) string {
 	return said
 }
 
-// take returns the first lines that have at most budget tokens together.
-func take(lines []string, budget int) (out []string, spent int) {
+// takeLines returns the first lines that have at most budget tokens together.
+func takeLines(lines []string, budget int) (out []string, spent int) {
 	for _, line := range lines {
 		n := tokens.Text(line) + 1
 		if spent+n > budget {

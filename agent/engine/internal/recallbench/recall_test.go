@@ -30,7 +30,7 @@ const (
 	seed   = 1
 )
 
-// bench makes what is measured: an engine by its name, or none.
+// bench returns a Bench for an engine by name, or for none.
 func bench(t testing.TB, name string) recallbench.Bench {
 	t.Helper()
 	price, ok := pricing.Builtin().Price(model)
@@ -104,7 +104,7 @@ func thousands(n int) string {
 	return s
 }
 
-// TestThePageTellsWhatIsRecalled holds the page's rows. HERMESD_RECALL=all plays
+// The rows of the page must equal the measured ones. HERMESD_RECALL=all plays
 // the long conversations too, =write writes all rows into the page.
 func TestThePageTellsWhatIsRecalled(t *testing.T) {
 	raw, err := os.ReadFile(page)

@@ -1,8 +1,8 @@
 package redact
 
-// Thorough is Text without hints.
+// Thorough is Text without the hints.
 func Thorough(s string) string {
-	for _, f := range forms {
+	for _, f := range patterns {
 		s = f.re.ReplaceAllString(s, f.with)
 	}
 	return s

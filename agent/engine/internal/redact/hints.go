@@ -2,16 +2,16 @@ package redact
 
 import "strings"
 
-// A hint is a text without which a form cannot match: comparing it is cheaper
-// than the expression by far, and most texts hold no secret.
+// A hint is a text without which a pattern cannot match: comparing it is much
+// cheaper than matching the expression, and most texts contain no secret.
 type hint struct {
 	text string
 	form int
-	fold bool // in any case
+	fold bool // case-insensitive
 }
 
-// hints are those of all forms. The last two are the letters outside ASCII that
-// are an s and a k in any case.
+// hints returns the hints of all patterns. The last two are the non-ASCII
+// letters that fold to s and k.
 func hints() (all []hint) {
 	add := func(form int, fold bool, texts ...string) {
 		for _, t := range texts {
@@ -36,7 +36,7 @@ func hints() (all []hint) {
 
 // A finder finds hints by their first two bytes.
 type finder struct {
-	at    [1 << 16]uint8 // index in lists, 0 for none
+	index [1 << 16]uint8 // index into lists, 0 for none
 	lists [][]hint
 }
 
@@ -49,23 +49,23 @@ func newFinder(all []hint) *finder {
 			starts = append(starts, strings.ToUpper(a)+b, a+strings.ToUpper(b), strings.ToUpper(a+b))
 		}
 		for _, s := range starts {
-			k := pair(s[0], s[1])
-			if f.at[k] == 0 {
-				f.at[k] = uint8(len(f.lists))
+			k := pairKey(s[0], s[1])
+			if f.index[k] == 0 {
+				f.index[k] = uint8(len(f.lists))
 				f.lists = append(f.lists, nil)
 			}
-			f.lists[f.at[k]] = append(f.lists[f.at[k]], h)
+			f.lists[f.index[k]] = append(f.lists[f.index[k]], h)
 		}
 	}
 	return f
 }
 
-func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
+func pairKey(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
-// find returns a bit for each form that may match s.
+// find returns a bit for each pattern that may match s.
 func (f *finder) find(s string) (forms uint) {
 	for i := 1; i < len(s); i++ {
-		k := f.at[pair(s[i-1], s[i])]
+		k := f.index[pairKey(s[i-1], s[i])]
 		if k == 0 {
 			continue
 		}
@@ -80,4 +80,4 @@ func (f *finder) find(s string) (forms uint) {
 	return forms
 }
 
-var found = newFinder(hints())
+var hintFinder = newFinder(hints())

@@ -1,14 +1,15 @@
-// Package redact takes out of a text what has the form of a secret: keys of
-// well-known services, bearer tokens, private keys, and what is assigned to a
-// name such as password. It knows no secret by its value.
+// Package redact replaces text in the form of a secret: keys of well-known
+// services, bearer tokens, private keys, and values assigned to names such as
+// password. It knows no secret by its value. Its functions are safe for
+// concurrent use.
 package redact
 
 import "regexp"
 
-// Placeholder stands where a secret was.
+// Placeholder replaces a secret.
 const Placeholder = "[REDACTED]"
 
-var forms = []struct {
+var patterns = []struct {
 	re   *regexp.Regexp
 	with string
 }{
@@ -24,11 +25,10 @@ var forms = []struct {
 	{regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Placeholder},
 }
 
-// Text returns s without what looks like a secret. It is the same when it is
-// applied again.
+// Text returns s without text that looks like a secret. It is idempotent.
 func Text(s string) string {
-	likely := found.find(s)
-	for i, f := range forms {
+	likely := hintFinder.find(s)
+	for i, f := range patterns {
 		if likely&(1<<i) == 0 {
 			continue
 		}
