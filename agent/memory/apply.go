@@ -11,37 +11,37 @@ import (
 	"hermesd/agent/injection"
 )
 
-// An Op is one change of a store.
+// An Op is one change to a store.
 type Op struct {
 	Action  string `json:"action"` // add, replace or remove
 	Content string `json:"content,omitempty"`
-	OldText string `json:"old_text,omitempty"` // part of the one entry that is meant
+	OldText string `json:"old_text,omitempty"` // a part that only the target entry has
 }
 
-// A Reason says why a change was refused.
+// A Reason is the reason why a change was refused.
 type Reason string
 
 // The reasons.
 const (
-	Done      Reason = ""           // it was not refused
-	OverLimit Reason = "over_limit" // it does not fit
-	NoMatch   Reason = "no_match"   // no entry, or several, hold the old text
-	Invalid   Reason = "invalid"    // the call makes no sense
+	Done      Reason = ""           // not refused
+	OverLimit Reason = "over_limit" // the limit would be exceeded
+	NoMatch   Reason = "no_match"   // no entry, or several, have the old text
+	Invalid   Reason = "invalid"    // the arguments are invalid
 	Injection Reason = "attack"     // the text looks like an attack
-	Drift     Reason = "drift"      // the file was edited so that writing it would lose text
-	Failed    Reason = "failed"     // the disk or the lock
+	Drift     Reason = "drift"      // the file was edited by hand and writing it would lose text
+	Failed    Reason = "failed"     // an error of the disk or the lock
 )
 
-// A Result is the answer to a change, in the form in which a model reads it.
+// A Result is the result of a change, in the form that a model reads.
 type Result struct {
 	Success bool   `json:"success"`
-	Done    bool   `json:"done,omitempty"` // a model shall not try again
+	Done    bool   `json:"done,omitempty"` // the model must not retry
 	Error   string `json:"error,omitempty"`
 	Message string `json:"message,omitempty"`
 	Target  Target `json:"target,omitempty"`
-	// Matches are the beginnings of the entries that hold an old text.
+	// Matches are the beginnings of the entries that have the old text.
 	Matches []string `json:"matches,omitempty"`
-	// CurrentEntries are all entries, told with a failure.
+	// CurrentEntries are all entries, after a failure.
 	CurrentEntries []string `json:"current_entries,omitzero"`
 	// Entries are all entries after a change.
 	Entries     []string `json:"entries,omitzero"`
@@ -51,26 +51,26 @@ type Result struct {
 	Remediation string   `json:"remediation,omitempty"`
 
 	Reason  Reason `json:"-"`
-	Changed bool   `json:"-"` // the file is another one now
+	Changed bool   `json:"-"` // the file was written
 }
 
-// Add adds an entry to the end. One that is there already is not added again,
-// and that is a success.
+// Add appends an entry. An entry that already exists is not added again, and
+// the result is a success.
 func (s *Store) Add(ctx context.Context, t Target, content string) Result {
 	return s.apply(ctx, t, []Op{{Action: "add", Content: content}}, false)
 }
 
-// Replace replaces the one entry that holds oldText.
+// Replace replaces the one entry that has oldText.
 func (s *Store) Replace(ctx context.Context, t Target, oldText, content string) Result {
 	return s.apply(ctx, t, []Op{{Action: "replace", Content: content, OldText: oldText}}, false)
 }
 
-// Remove removes the one entry that holds oldText.
+// Remove removes the one entry that has oldText.
 func (s *Store) Remove(ctx context.Context, t Target, oldText string) Result {
 	return s.apply(ctx, t, []Op{{Action: "remove", OldText: oldText}}, false)
 }
 
-// Batch makes all changes or none, in order. Only the size after the last one
+// Batch makes all changes, in order, or none. Only the size after the last one
 // is checked.
 func (s *Store) Batch(ctx context.Context, t Target, ops []Op) Result {
 	if len(ops) == 0 {
@@ -86,8 +86,8 @@ func refuse(why Reason, format string, args ...any) Result {
 func (s *Store) apply(ctx context.Context, t Target, ops []Op, batch bool) Result {
 	ops = slices.Clone(ops)
 	for i := range ops {
-		if r := check(&ops[i]); r.Reason != Done {
-			return s.told(t, r, i, batch)
+		if r := checkOp(&ops[i]); r.Reason != Done {
+			return s.completeRefusal(t, r, i, batch)
 		}
 	}
 	unlock, err := s.lock(ctx, t)
@@ -99,55 +99,55 @@ func (s *Store) apply(ctx context.Context, t Target, ops []Op, batch bool) Resul
 	if err != nil {
 		return refuse(Failed, "Memory was not changed: %v.", err)
 	}
-	if why := f.lossy(s.Limit(t), batch || ops[0].Action != "add"); why != "" {
-		return s.drifted(t, f, why)
+	if why := f.lossReason(s.Limit(t), batch || ops[0].Action != "add"); why != "" {
+		return s.refuseDrift(t, f, why)
 	}
 	entries := slices.Clone(f.entries)
 	message := ""
 	for i, op := range ops {
 		var r Result
-		if entries, r = change(entries, op); r.Reason != Done {
-			r.CurrentEntries = list(f.entries)
-			return s.told(t, r, i, batch)
+		if entries, r = applyOp(entries, op); r.Reason != Done {
+			r.CurrentEntries = nonNil(f.entries)
+			return s.completeRefusal(t, r, i, batch)
 		}
 		message = r.Message
 	}
-	if n := size(entries); n > s.Limit(t) && n > size(f.entries) {
-		return s.overLimit(t, f.entries, ops[len(ops)-1], batch, n)
+	if n := charCount(entries); n > s.Limit(t) && n > charCount(f.entries) {
+		return s.refuseOverLimit(t, f.entries, ops[len(ops)-1], batch, n)
 	}
 	if batch {
 		message = fmt.Sprintf("Applied %d operations.", len(ops))
 	}
 	changed := !slices.Equal(entries, f.entries)
 	if changed {
-		if err := write(s.Path(t), []byte(strings.Join(entries, delimiter))); err != nil {
+		if err := replaceFile(s.Path(t), []byte(strings.Join(entries, delimiter))); err != nil {
 			return refuse(Failed, "Memory was not changed: the file could not be written: %v. Make room or correct the rights of %s, then try again.", err, s.c.Dir)
 		}
 	}
 	n := len(entries)
-	return Result{Success: true, Target: t, Message: message, Entries: list(entries), Usage: s.Usage(t, entries), EntryCount: &n, Changed: changed}
+	return Result{Success: true, Target: t, Message: message, Entries: nonNil(entries), Usage: s.Usage(t, entries), EntryCount: &n, Changed: changed}
 }
 
-// list makes of no entries an empty list, which JSON shows.
-func list(entries []string) []string { return append([]string{}, entries...) }
+// nonNil returns a copy of entries that is never nil, so that JSON has a list.
+func nonNil(entries []string) []string { return append([]string{}, entries...) }
 
-// told completes the refusal of operation i.
-func (s *Store) told(t Target, r Result, i int, batch bool) Result {
+// completeRefusal completes the refusal of operation i.
+func (s *Store) completeRefusal(t Target, r Result, i int, batch bool) Result {
 	if batch {
 		r.Error = fmt.Sprintf("Operation %d: %s No operations were applied.", i+1, r.Error)
 	}
 	if r.Reason == Invalid && r.CurrentEntries == nil {
 		if entries, err := s.Entries(t); err == nil {
-			r.CurrentEntries = list(entries)
+			r.CurrentEntries = nonNil(entries)
 		}
 	}
 	return r
 }
 
-// check trims an operation and looks at it without the file.
-func check(op *Op) Result {
-	op.Content = tidy(strings.ToValidUTF8(op.Content, "\uFFFD"))
-	op.OldText = tidy(op.OldText)
+// checkOp normalizes an operation and validates it without the file.
+func checkOp(op *Op) Result {
+	op.Content = normalize(strings.ToValidUTF8(op.Content, "\uFFFD"))
+	op.OldText = normalize(op.OldText)
 	switch op.Action {
 	case "add":
 		if op.Content == "" {
@@ -175,8 +175,8 @@ func check(op *Op) Result {
 	return Result{}
 }
 
-// tidy gives a text the form in which the file holds it.
-func tidy(s string) string {
+// normalize returns s in the form in which the file stores it.
+func normalize(s string) string {
 	for {
 		next := strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(s, "\uFEFF"), "\r\n", "\n"))
 		if next == s {
@@ -186,8 +186,8 @@ func tidy(s string) string {
 	}
 }
 
-// change returns entries after op. It does not change them if it fails.
-func change(entries []string, op Op) ([]string, Result) {
+// applyOp returns entries after op. It does not modify entries if it fails.
+func applyOp(entries []string, op Op) ([]string, Result) {
 	if op.Action == "add" {
 		if slices.Contains(entries, op.Content) {
 			return entries, Result{Message: "Entry already exists (no duplicate added)."}
@@ -232,24 +232,24 @@ func preview(s string) string {
 	return s
 }
 
-func (s *Store) overLimit(t Target, before []string, op Op, batch bool, after int) Result {
-	usage := commas(size(before)) + "/" + commas(s.Limit(t))
-	what := fmt.Sprintf("Adding this entry (%s chars)", commas(utf8.RuneCountInString(op.Content)))
+func (s *Store) refuseOverLimit(t Target, before []string, op Op, batch bool, after int) Result {
+	usage := formatThousands(charCount(before)) + "/" + formatThousands(s.Limit(t))
+	what := fmt.Sprintf("Adding this entry (%s chars)", formatThousands(utf8.RuneCountInString(op.Content)))
 	switch {
 	case batch:
-		what = fmt.Sprintf("Applying these operations (%s chars in the end)", commas(after))
+		what = fmt.Sprintf("Applying these operations (%s chars in the end)", formatThousands(after))
 	case op.Action == "replace":
-		what = fmt.Sprintf("Replacing with this entry (%s chars)", commas(utf8.RuneCountInString(op.Content)))
+		what = fmt.Sprintf("Replacing with this entry (%s chars)", formatThousands(utf8.RuneCountInString(op.Content)))
 	}
 	r := refuse(OverLimit, "Memory at %s chars. %s would exceed the limit. Replace or remove existing entries first.", usage, what)
-	r.CurrentEntries, r.Usage = list(before), usage
+	r.CurrentEntries, r.Usage = nonNil(before), usage
 	return r
 }
 
-// drifted backs a file up whose text would be lost, and refuses the write.
-func (s *Store) drifted(t Target, f file, why string) Result {
+// refuseDrift copies a file whose text would be lost, and refuses the write.
+func (s *Store) refuseDrift(t Target, f file, why string) Result {
 	r := refuse(Drift, "%s was edited by hand so that writing it would lose text: %s. Nothing was changed.", t.File(), why)
-	to, err := backup(s.Path(t), f.raw, time.Now())
+	to, err := copyToBackup(s.Path(t), f.raw, time.Now())
 	if err != nil {
 		r.Error += fmt.Sprintf(" A copy could not be made either: %v.", err)
 	} else {

@@ -14,18 +14,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxCount is the largest file that is read. No limit allows so much; what is larger
-// is not a memory file.
-const maxCount = 1 << 20
+// maxFileBytes is the size of the largest file that is read. No limit allows so
+// much; a larger file is not a memory file.
+const maxFileBytes = 1 << 20
 
-// A file is a store's file as it was read.
+// A file is the content of a store's file.
 type file struct {
 	raw     []byte
 	entries []string
-	there   bool
+	exists  bool
 }
 
-// read reads the store's file. It does not wait for anything.
+// read reads the store's file without blocking.
 func (s *Store) read(t Target) (file, error) { return readFile(s.Path(t)) }
 
 func readFile(path string) (file, error) {
@@ -36,36 +36,36 @@ func readFile(path string) (file, error) {
 	if err != nil {
 		return file{}, fmt.Errorf("read memory: %w", err)
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // read-only
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return file{}, fmt.Errorf("read memory: %s is not a regular file", path)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxCount+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	switch {
 	case err != nil:
 		return file{}, fmt.Errorf("read memory: %w", err)
-	case len(raw) > maxCount:
-		return file{}, fmt.Errorf("read memory: %s has more than %d bytes; it is not a memory file", path, maxCount)
+	case len(raw) > maxFileBytes:
+		return file{}, fmt.Errorf("read memory: %s has more than %d bytes; it is not a memory file", path, maxFileBytes)
 	}
 	return file{raw, parse(string(raw)), true}, nil
 }
 
-// lossy says why writing the file anew would lose text of it, "" if it would
-// not. touching says that entries of it may be replaced or removed.
-func (f file) lossy(limit int, touching bool) string {
+// lossReason returns why rewriting the file would lose text, "" if it would
+// not. touching means that entries may be replaced or removed.
+func (f file) lossReason(limit int, touching bool) string {
 	if !utf8.Valid(f.raw) {
 		return "it is not valid UTF-8"
 	}
 	for _, e := range f.entries {
 		if touching && utf8.RuneCountInString(e) > limit {
-			return fmt.Sprintf("one entry alone has more than %s characters, as if the § lines between entries were missing", commas(limit))
+			return fmt.Sprintf("one entry alone has more than %s characters, as if the § lines between entries were missing", formatThousands(limit))
 		}
 	}
 	return ""
 }
 
-// lock takes the store's lock file. It waits for other writers, but not longer
-// than LockWait.
+// lock acquires the store's lock file. It waits for other writers for at most
+// LockWait.
 func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
 	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of memory: %w", err)
@@ -74,7 +74,7 @@ func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of memory: %w", err)
 	}
-	unlock = func() { _ = f.Close() } // closing gives the lock up
+	unlock = func() { _ = f.Close() } // closing releases the lock
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.LockWait,
 		fmt.Errorf("another process has held %s.lock for %v; try again, or find out who holds it", t.File(), s.c.LockWait))
 	defer cancel()
@@ -96,10 +96,10 @@ func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
 	}
 }
 
-// write puts a new file in the place of the old one. The new one is on disk
-// when it returns; if it fails, the old one is as it was. A symbolic link stays,
-// and what it leads to is replaced.
-func write(path string, data []byte) (err error) {
+// replaceFile replaces a file atomically. The new content is on disk when it
+// returns; if it fails, the old file is unchanged. A symbolic link is kept, and
+// its target is replaced.
+func replaceFile(path string, data []byte) (err error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
 	}
@@ -136,11 +136,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// backup copies a file beside itself, and returns the copy's path.
-func backup(path string, raw []byte, now time.Time) (string, error) {
+// copyToBackup copies a file into its directory, and returns the path of the
+// copy.
+func copyToBackup(path string, raw []byte, now time.Time) (string, error) {
 	to := fmt.Sprintf("%s.bak.%d", path, now.Unix())
 	if _, err := os.Lstat(to); err == nil {
-		return to, nil // the same second: it is there already
+		return to, nil // a copy of the same second exists
 	}
-	return to, write(to, raw)
+	return to, replaceFile(to, raw)
 }

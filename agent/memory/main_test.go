@@ -15,7 +15,8 @@ import (
 	"hermesd/agent/memory"
 )
 
-// TestMain is also the main of child processes: MEMORY_CHILD says what one does.
+// TestMain is also the main function of child processes: MEMORY_CHILD selects
+// what one does.
 func TestMain(m *testing.M) {
 	switch os.Getenv("MEMORY_CHILD") {
 	case "write":
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childWrites adds a hundred entries, and tells on its output which were taken.
+// childWrites adds a hundred entries, and prints those that were accepted.
 func childWrites() int {
 	s := memory.New(memory.Config{Dir: os.Getenv("MEMORY_DIR"), NotesLimit: 1 << 19})
 	for i := range 100 {
@@ -40,8 +41,7 @@ func childWrites() int {
 	return 0
 }
 
-// childWithoutRoom may write no more than 100 bytes into a file, as on a disk
-// that is full.
+// childWithoutRoom may write at most 100 bytes to a file, as on a full disk.
 func childWithoutRoom() int {
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100, Max: 100}); err != nil {

@@ -1,14 +1,15 @@
-// Package memory keeps what the agent remembers from session to session: two
-// small files of entries, its notes and what it knows of the user.
+// Package memory stores what the agent remembers between sessions: two small
+// files of entries, its notes and its knowledge about the user. The main type
+// is Store.
 //
-// A session's prompt holds a snapshot that is taken once and never changes;
-// writes go to disk at once and are in the next session's snapshot. Several
-// processes may write at the same time: each write takes the store's lock file,
-// reads the file again, and puts a new one in its place, so that an accepted
-// write is on disk before it is answered, and none is lost.
+// A session's prompt has a snapshot that is taken once and never changes; a
+// write goes to disk at once and is part of the next session's snapshot.
+// Several processes may write at the same time: each write takes the store's
+// lock file, reads the file again, and replaces it atomically, so that an
+// accepted write is on disk before it is acknowledged, and none is lost.
 //
-// Entries are separated by a line that holds § and nothing else. Sizes are
-// counted in Unicode code points of the entries with the delimiters between.
+// Entries are separated by a line with only §. Sizes are counted in Unicode
+// code points of the entries including the delimiters between them.
 package memory
 
 import (
@@ -31,28 +32,28 @@ const (
 	User  Target = "user"   // USER.md: who the user is
 )
 
-// The limits of the stores, in characters, where Config says nothing.
+// The default limits of the stores, in characters.
 const (
 	DefaultNotesLimit = 2200
 	DefaultUserLimit  = 1375
 )
 
-// Config says where a Store is and what it may hold.
+// Config holds the parameters of a Store.
 type Config struct {
-	// Dir is the folder of the files, $HERMES_HOME/memories. It is made with
-	// the first write.
+	// Dir is the directory of the files, $HERMES_HOME/memories. It is created
+	// by the first write.
 	Dir string
 	// NotesLimit and UserLimit are in characters; 0 is the default.
 	NotesLimit, UserLimit int
-	// LockWait is the longest wait for another writer; 0 is ten seconds.
+	// LockWait limits the wait for another writer; 0 is ten seconds.
 	LockWait time.Duration
 }
 
-// A Store is both files. It keeps nothing in memory and may be used by several
-// goroutines and processes at once.
+// A Store reads and writes both files. It caches nothing and may be used by
+// several goroutines and processes at once.
 type Store struct{ c Config }
 
-// New returns the store of c. It touches no file.
+// New returns the store of c. It accesses no file.
 func New(c Config) *Store {
 	if c.NotesLimit <= 0 {
 		c.NotesLimit = DefaultNotesLimit
@@ -66,7 +67,7 @@ func New(c Config) *Store {
 	return &Store{c}
 }
 
-// ParseTarget reads the name of a store; "" is Notes.
+// ParseTarget parses the name of a store; "" is Notes.
 func ParseTarget(s string) (Target, error) {
 	switch Target(s) {
 	case "", Notes:
@@ -77,7 +78,7 @@ func ParseTarget(s string) (Target, error) {
 	return "", fmt.Errorf("there is no store %q; use memory or user", s)
 }
 
-// File returns the name of the store's file, without its folder.
+// File returns the name of the store's file, without its directory.
 func (t Target) File() string {
 	if t == User {
 		return "USER.md"
@@ -85,10 +86,10 @@ func (t Target) File() string {
 	return "MEMORY.md"
 }
 
-// Path returns where the store's file is.
+// Path returns the path of the store's file.
 func (s *Store) Path(t Target) string { return filepath.Join(s.c.Dir, t.File()) }
 
-// Limit returns how many characters the store may hold.
+// Limit returns the maximum number of characters of the store.
 func (s *Store) Limit(t Target) int {
 	if t == User {
 		return s.c.UserLimit
@@ -96,38 +97,38 @@ func (s *Store) Limit(t Target) int {
 	return s.c.NotesLimit
 }
 
-// Entries returns what the store holds now, in order; nothing if there is no
-// file yet.
+// Entries returns the current entries of the store, in order; none if there is
+// no file.
 func (s *Store) Entries(t Target) ([]string, error) {
 	f, err := s.read(t)
 	return f.entries, err
 }
 
-// Usage returns how full entries make the store: "67% — 1,474/2,200 chars". The
-// percentage is rounded down and at most 100.
+// Usage returns the fill level of the store with entries: "67% — 1,474/2,200
+// chars". The percentage is rounded down and at most 100.
 func (s *Store) Usage(t Target, entries []string) string {
-	n, limit := size(entries), s.Limit(t)
-	return fmt.Sprintf("%d%% — %s/%s chars", min(n*100/limit, 100), commas(n), commas(limit))
+	n, limit := charCount(entries), s.Limit(t)
+	return fmt.Sprintf("%d%% — %s/%s chars", min(n*100/limit, 100), formatThousands(n), formatThousands(limit))
 }
 
 const delimiter = "\n§\n"
 
-// size returns how many characters entries take in their file.
-func size(entries []string) int { return utf8.RuneCountInString(strings.Join(entries, delimiter)) }
+// charCount returns the number of characters of entries in their file.
+func charCount(entries []string) int { return utf8.RuneCountInString(strings.Join(entries, delimiter)) }
 
-// parse reads the entries of a file: a line with § alone ends one. Entries are
-// trimmed, and empty ones vanish.
+// parse returns the entries of a file, separated by lines with only §. Entries
+// are trimmed, and empty ones are dropped.
 func parse(text string) []string {
 	var entries []string
 	var lines []string
 	end := func() {
-		if e := tidy(strings.Join(lines, "\n")); e != "" {
+		if e := normalize(strings.Join(lines, "\n")); e != "" {
 			entries = append(entries, e)
 		}
 		lines = lines[:0]
 	}
-	for line := range strings.SplitSeq(tidy(text), "\n") {
-		if tidy(line) == "§" {
+	for line := range strings.SplitSeq(normalize(text), "\n") {
+		if normalize(line) == "§" {
 			end()
 			continue
 		}
@@ -137,7 +138,7 @@ func parse(text string) []string {
 	return entries
 }
 
-func commas(n int) string {
+func formatThousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -145,22 +146,22 @@ func commas(n int) string {
 	return s
 }
 
-// A Blocked is an entry that a snapshot leaves out.
+// A Blocked is an entry that a snapshot omits.
 type Blocked struct {
 	Target Target
 	Entry  string
-	IDs    string // what was found in it
+	IDs    string // the findings of the injection scan
 }
 
-// String says what happened and what to do.
+// String returns what happened and what to do, for people.
 func (b Blocked) String() string {
 	return fmt.Sprintf("An entry of %s is left out of the prompt, because it looks like an attack (%s). Read it with \"hermesd memory show\" and remove it.",
 		b.Target.File(), b.IDs)
 }
 
-// Snapshot returns the store as it stands in a prompt: a box with how full it
-// is, and the entries, each only once. It is "" if there are none. Entries that
-// look like an attack are replaced by a marker and returned.
+// Snapshot returns the store in the form that a prompt has: a box with the fill
+// level, and the entries without duplicates. It is "" if there are none.
+// Entries that look like an attack are replaced by a placeholder and returned.
 func (s *Store) Snapshot(t Target) (string, []Blocked, error) {
 	entries, err := s.Entries(t)
 	if err != nil || len(entries) == 0 {

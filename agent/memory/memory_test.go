@@ -23,7 +23,7 @@ func newStore(t testing.TB) (*memory.Store, string) {
 	return memory.New(memory.Config{Dir: dir}), dir
 }
 
-// put writes a file as a person would.
+// put writes a file like a person would.
 func put(t testing.TB, dir, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -262,7 +262,7 @@ func TestALinkStaysALink(t *testing.T) {
 	}
 }
 
-// Whatever is added is found again, in order, and the limit holds.
+// Added entries are found again, in order, and the limit holds.
 func TestTheStoreIsAListWithALimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp("", "memory")
@@ -293,7 +293,8 @@ func TestTheStoreIsAListWithALimit(t *testing.T) {
 	})
 }
 
-// A file of any shape is read without a panic, and what is written is read back.
+// A file with any content is read without a panic, and written entries are read
+// back.
 func FuzzFile(f *testing.F) {
 	f.Add("a\n§\nb")
 	f.Add("§\n§\r\n\uFEFF \xff")

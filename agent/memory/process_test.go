@@ -24,7 +24,7 @@ func child(t *testing.T, what, dir string, env ...string) *exec.Cmd {
 	return c
 }
 
-// Every write that was accepted is in the file, whoever wrote beside it.
+// Every accepted write is in the file, with concurrent writers.
 func TestEightProcessesLoseNoWrite(t *testing.T) {
 	_, dir := newStore(t)
 	var children []*exec.Cmd
@@ -122,7 +122,7 @@ func TestStrayFilesAreNamedAndImported(t *testing.T) {
 	if _, err := s.Import(t.Context(), strays[1]); err == nil || !strings.Contains(err.Error(), "prompt_injection") {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Import(t.Context(), strays[0]); err == nil || !strings.Contains(err.Error(), "there already") {
+	if _, err := s.Import(t.Context(), strays[0]); err == nil || !strings.Contains(err.Error(), "already exists; nothing was changed") {
 		t.Errorf("%v", err)
 	}
 	if got := onDisk(t, home, "MEMORY.md"); got != "one\n§\ntwo" {
