@@ -1,10 +1,11 @@
-// Package contextfile reads the files with which a project and its owner speak
-// to the model: the one kind of project file that a session's prompt holds,
-// SOUL.md, and the files of folders that a session comes to later.
+// Package contextfile reads the files with which a project and its owner
+// instruct the model: the one kind of project file that a session's prompt
+// includes, SOUL.md, and the files of subdirectories that a session touches
+// later. The main types are Reader and Discovery.
 //
-// All of it is foreign text: it is read inside of its folder only, never waited
-// for, scanned by guard before it is used, and cut to a length. What is left out
-// is reported in Notes, so that nothing vanishes silently.
+// All of it is untrusted text: it is read only inside its root, never with a
+// blocking open, scanned by package injection before use, and truncated.
+// Everything that is left out is reported as a Note.
 package contextfile
 
 import (
@@ -20,56 +21,57 @@ import (
 	"hermesd/agent/injection"
 )
 
-// A Level says who should read a Note.
+// A Level is the audience of a Note.
 type Level string
 
-// The levels. What the chat should read the operator should read too.
+// The levels. A note for the chat is also for the operator.
 const (
 	Operator Level = "operator"
 	Chat     Level = "chat"
 )
 
-// A Note is a sentence about a file that was not used, or not as it is. One for
-// the chat is there in its parts too, so that it can be said in another language.
+// A Note is a sentence about a file that was not used, or not unchanged. A note
+// for the chat also has its parts, so that it can be translated.
 type Note struct {
 	Level  Level
 	Text   string
-	Format string // for package fmt; "" of a note for the operator
+	Format string // format string for package fmt; "" in a note for the operator
 	Args   []any
 }
 
-// MaxChars is the most characters of a file that enter a prompt whole.
+// MaxChars is the number of characters up to which a file is used without
+// truncation.
 const MaxChars = 20_000
 
-// header begins the layer of project files.
+// header is the beginning of the layer of project files.
 const header = "# Project Context\n\nThe following project context files have been loaded and should be followed:\n\n"
 
-// maxRules is how many .mdc files are read.
+// maxRules limits the number of .mdc files.
 const maxRules = 100
 
-// A Project is what a working directory says to the model.
+// A Project is the project context of a working directory.
 type Project struct {
-	// Text is the layer of the prompt, "" if there is no file.
+	// Text is the text of the prompt layer, "" if there is no file.
 	Text string
-	// Files are the paths of the files in it, relative to the directory; blocked
-	// ones too.
+	// Files are the paths of the used files, relative to the directory,
+	// including blocked ones.
 	Files []string
 	Notes []Note
 }
 
-// A Reader reads what prompts hold. It knows the texts that it has scanned last,
-// and scans them only once; files are read anew each time. Its zero value is
-// ready; its methods may be called from several goroutines.
-type Reader struct{ memo injection.Cache }
+// A Reader reads context files. It caches the results of recent injection
+// scans; files are read again each time. The zero value is ready to use; its
+// methods may be called from several goroutines.
+type Reader struct{ cache injection.Cache }
 
-// LoadProject is that of a new Reader.
+// LoadProject calls Project of a new Reader.
 func LoadProject(dir string) Project { return new(Reader).Project(dir) }
 
-// Project reads the project context of the working directory dir: the first
-// of these that is not empty. .hermes.md or HERMES.md in dir or a parent, up to
+// Project reads the project context of the working directory dir: the first of
+// these that is not empty. .hermes.md or HERMES.md in dir or a parent, up to
 // the root of the git repository; AGENTS.md in dir; CLAUDE.md in dir;
-// .cursorrules and .cursor/rules/*.mdc in dir. Nothing outside of the repository
-// is read, or outside of dir if there is none.
+// .cursorrules and .cursor/rules/*.mdc in dir. Nothing outside the repository
+// is read, or outside dir if there is no repository.
 func (r *Reader) Project(dir string) Project {
 	var p Project
 	dir, err := resolve(dir)
@@ -83,14 +85,14 @@ func (r *Reader) Project(dir string) Project {
 		p.note("No project files are read: the working directory cannot be used: %v.", err)
 		return p
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // read-only
 	here, err := filepath.Rel(top, dir)
 	if err != nil {
 		p.note("No project files are read: %v.", err)
 		return p
 	}
-	l := loader{root: root, here: filepath.ToSlash(here), p: &p, memo: &r.memo}
-	for _, kind := range []func() string{l.hermes, l.agents, l.claude, l.cursor} {
+	l := loader{root: root, workdir: filepath.ToSlash(here), p: &p, cache: &r.cache}
+	for _, kind := range []func() string{l.loadHermes, l.loadAgents, l.loadClaude, l.loadCursor} {
 		if text := kind(); text != "" {
 			p.Text = header + text
 			return p
@@ -111,7 +113,7 @@ func resolve(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// gitRoot returns the nearest folder at or above dir that holds .git; dir if
+// gitRoot returns the nearest directory at or above dir that has .git; dir if
 // there is none.
 func gitRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
@@ -126,18 +128,18 @@ func gitRoot(dir string) string {
 
 // loader reads one project.
 type loader struct {
-	root *os.Root
-	here string // the working directory, relative to root
-	p    *Project
-	memo *injection.Cache
+	root    *os.Root
+	workdir string // the working directory, relative to root
+	p       *Project
+	cache   *injection.Cache
 }
 
-func (l loader) hermes() string {
-	for at := l.here; ; at = path.Dir(at) {
+func (l loader) loadHermes() string {
+	for at := l.workdir; ; at = path.Dir(at) {
 		for _, name := range []string{".hermes.md", "HERMES.md"} {
-			shown := path.Join(up(at, l.here), name)
-			if text, ok := l.read(path.Join(at, name), shown, frontMatter); ok {
-				return section(shown, l.finish(shown, text))
+			shown := path.Join(relativePath(at, l.workdir), name)
+			if text, ok := l.read(path.Join(at, name), shown, stripFrontMatter); ok {
+				return section(shown, l.scanAndTruncate(shown, text))
 			}
 		}
 		if at == "." {
@@ -146,8 +148,8 @@ func (l loader) hermes() string {
 	}
 }
 
-// up returns how from is written from below it.
-func up(from, below string) string {
+// relativePath returns the prefix that leads from below up to from.
+func relativePath(from, below string) string {
 	if from == below {
 		return ""
 	}
@@ -158,26 +160,26 @@ func up(from, below string) string {
 	return strings.Repeat("../", n)
 }
 
-func (l loader) agents() string { return l.one("AGENTS.md", "agents.md") }
+func (l loader) loadAgents() string { return l.loadFirst("AGENTS.md", "agents.md") }
 
-func (l loader) claude() string { return l.one("CLAUDE.md", "claude.md") }
+func (l loader) loadClaude() string { return l.loadFirst("CLAUDE.md", "claude.md") }
 
-func (l loader) one(names ...string) string {
+func (l loader) loadFirst(names ...string) string {
 	for _, name := range names {
-		if text, ok := l.read(path.Join(l.here, name), name, nil); ok {
-			return section(name, l.finish(name, text))
+		if text, ok := l.read(path.Join(l.workdir, name), name, nil); ok {
+			return section(name, l.scanAndTruncate(name, text))
 		}
 	}
 	return ""
 }
 
-func (l loader) cursor() string {
+func (l loader) loadCursor() string {
 	const name = ".cursorrules"
-	names := append([]string{name}, l.rules()...)
+	names := append([]string{name}, l.listRules()...)
 	var sections []string
 	var first, last string
 	for _, n := range names {
-		text, ok := l.read(path.Join(l.here, n), n, nil)
+		text, ok := l.read(path.Join(l.workdir, n), n, nil)
 		if !ok {
 			continue
 		}
@@ -193,20 +195,20 @@ func (l loader) cursor() string {
 	return Truncate(name, strings.Join(sections, "\n\n"))
 }
 
-// rules returns the .mdc files, in order.
-func (l loader) rules() []string {
+// listRules returns the paths of the .mdc files, in order.
+func (l loader) listRules() []string {
 	const folder = ".cursor/rules"
-	d, err := l.root.Open(path.Join(l.here, folder))
+	d, err := l.root.Open(path.Join(l.workdir, folder))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			l.p.note("%s is not read: %v.", folder, plainError(err))
 		}
 		return nil
 	}
-	defer func() { _ = d.Close() }() // it was only read
+	defer func() { _ = d.Close() }() // read-only
 	entries, err := d.ReadDir(10_000)
 	if err != nil && len(entries) == 0 {
-		return nil // it is empty, or no folder
+		return nil // empty, or not a directory
 	}
 	var names []string
 	for _, e := range entries {
@@ -222,8 +224,8 @@ func (l loader) rules() []string {
 	return names
 }
 
-// read returns the text of a file, and whether it has any. What cannot be read
-// is noted, unless the file does not exist.
+// read returns the text of a file, and whether it has any. A file that cannot
+// be read is noted, unless it does not exist.
 func (l loader) read(name, shown string, change func(string) string) (string, bool) {
 	text, broken, err := readText(l.root, name)
 	switch {
@@ -245,14 +247,14 @@ func (l loader) read(name, shown string, change func(string) string) (string, bo
 	return text, true
 }
 
-// finish scans and cuts a text.
-func (l loader) finish(shown, text string) string {
+// scanAndTruncate scans a text and truncates it.
+func (l loader) scanAndTruncate(shown, text string) string {
 	return strings.TrimSpace(Truncate(path.Base(shown), l.scan(shown, text)))
 }
 
-// scan returns the text, or what stands in its place if it looks like an attack.
+// scan returns the text, or a placeholder if it looks like an attack.
 func (l loader) scan(shown, text string) string {
-	found := l.memo.Scan(text)
+	found := l.cache.Scan(text)
 	if len(found) == 0 {
 		return text
 	}

@@ -15,7 +15,7 @@ import (
 
 const head = "# Project Context\n\nThe following project context files have been loaded and should be followed:\n\n"
 
-// tree makes files; a path that ends with / is a folder.
+// tree creates files; a path that ends with / is a directory.
 func tree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,8 +145,8 @@ func TestAnAttackBlocksTheFileAndIsNoted(t *testing.T) {
 	}
 }
 
-// hostile makes AGENTS.md something that should not be read, and says what the
-// note about it holds.
+// hostile replaces AGENTS.md by a file that must not be read, and returns a
+// part of the note about it.
 var hostile = map[string]struct {
 	make func(path string) error
 	note string

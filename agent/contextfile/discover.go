@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// maxHint is the most characters of one discovered file.
-	maxHint = 8_000
-	// maxHints is about how many characters one tool result gets; what is left
-	// over comes with the next call that touches it.
-	maxHints = 24_000
-	// parents is how many folders above the one that was touched are looked at.
-	parents = 5
-	// maxPaths is how many paths of one call are looked at.
+	// maxFileChars limits the characters of one discovered file.
+	maxFileChars = 8_000
+	// maxResultChars is about how many characters one tool result gets; the
+	// remaining files are added to the next call that touches them.
+	maxResultChars = 24_000
+	// maxParents is how many directories above the touched one are checked.
+	maxParents = 5
+	// maxPaths limits the paths of one call that are checked.
 	maxPaths = 100
 )
 
-// A Discovery finds the project files of the folders that a session comes to.
-// It looks at each folder at most once. It may be used by several goroutines.
+// A Discovery finds the project files of directories that a session touches. It
+// reads each directory at most once. It may be used by several goroutines.
 type Discovery struct {
-	given string // the working directory as it was named
-	dir   string // the same without links, "" if it cannot be used
+	workdir string // the working directory as configured
+	dir     string // the same without symbolic links, "" if it cannot be used
 
 	mu      sync.Mutex // guards what follows
 	visited map[string]bool
 }
 
 // NewDiscovery returns the Discovery of a session that works in dir. The files
-// of dir itself are in the prompt, so it counts as visited.
+// of dir itself are part of the prompt, so it counts as visited.
 func NewDiscovery(dir string) *Discovery {
 	d := &Discovery{visited: map[string]bool{".": true}}
 	if abs, err := filepath.Abs(dir); err == nil {
-		d.given = abs
+		d.workdir = abs
 	}
 	if real, err := resolve(dir); err == nil {
 		d.dir = real
@@ -51,24 +51,25 @@ func NewDiscovery(dir string) *Discovery {
 	return d
 }
 
-const found = "[Subdirectory context discovered: "
+const discoveredPrefix = "[Subdirectory context discovered: "
 
-// MarkSeen marks the folders as visited whose files an earlier result of a tool
-// already holds, so that a session goes on after a restart.
+// MarkSeen marks the directories as visited whose files are in an earlier tool
+// result, so that a session continues after a restart.
 func (d *Discovery) MarkSeen(result string) {
 	for line := range strings.Lines(result) {
-		if rest, ok := strings.CutPrefix(line, found); ok {
+		if rest, ok := strings.CutPrefix(line, discoveredPrefix); ok {
 			name := strings.TrimSuffix(strings.TrimSpace(rest), "]")
 			if plain, err := strconv.Unquote(name); err == nil {
 				name = plain
 			}
-			d.visit(path.Dir(name))
+			d.markVisited(path.Dir(name))
 		}
 	}
 }
 
-// visit reports whether folder was not visited before; it is now.
-func (d *Discovery) visit(folder string) bool {
+// markVisited marks a directory as visited and reports whether it was not
+// before.
+func (d *Discovery) markVisited(folder string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.visited[folder] {
@@ -78,11 +79,12 @@ func (d *Discovery) visit(folder string) bool {
 	return true
 }
 
-// AfterTool returns the text to append to the result of a tool that was called with
-// these arguments: the project files of folders that they name and that were not
-// visited before, inside of the working tree only. It is "" mostly.
+// AfterTool returns the text to append to the result of a tool that was called
+// with these arguments: the project files of directories inside the working
+// tree that the arguments name and that were not visited before. It is usually
+// "".
 func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
-	paths := pathsOf(input)
+	paths := findPaths(input)
 	if d.dir == "" || len(paths) == 0 {
 		return "", nil
 	}
@@ -95,9 +97,9 @@ func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
 	var notes []Note
 	size := 0
 	for _, p := range paths {
-		folder, ok := d.folder(p)
-		for i := 0; ok && i <= parents && size < maxHints && d.visit(folder); i++ {
-			block, ns := look(root, folder)
+		folder, ok := d.folderOf(p)
+		for i := 0; ok && i <= maxParents && size < maxResultChars && d.markVisited(folder); i++ {
+			block, ns := readProjectFile(root, folder)
 			notes = append(notes, ns...)
 			out.WriteString(block)
 			size += utf8.RuneCountInString(block)
@@ -110,9 +112,10 @@ func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
 	return out.String(), notes
 }
 
-// folder returns the folder that a path names or is in, relative to the working
-// directory and without links. ok is false if that is outside or nowhere.
-func (d *Discovery) folder(p string) (string, bool) {
+// folderOf returns the directory that a path names or is in, relative to the
+// working directory and without symbolic links. ok is false if it is outside or
+// does not exist.
+func (d *Discovery) folderOf(p string) (string, bool) {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -124,10 +127,10 @@ func (d *Discovery) folder(p string) (string, bool) {
 		p = filepath.Join(d.dir, p)
 	}
 	p = filepath.Clean(p)
-	if rel, ok := within(d.given, p); ok {
+	if rel, ok := relativeTo(d.workdir, p); ok {
 		p = filepath.Join(d.dir, rel)
-	} else if _, ok := within(d.dir, p); !ok {
-		return "", false // what is outside is not even looked at
+	} else if _, ok := relativeTo(d.dir, p); !ok {
+		return "", false // paths outside are not accessed
 	}
 	real, err := filepath.EvalSymlinks(p)
 	if err != nil {
@@ -137,10 +140,10 @@ func (d *Discovery) folder(p string) (string, bool) {
 	} else if info, err := os.Stat(real); err != nil || !info.IsDir() {
 		real = filepath.Dir(real)
 	}
-	return within(d.dir, real)
+	return relativeTo(d.dir, real)
 }
 
-func within(dir, p string) (string, bool) {
+func relativeTo(dir, p string) (string, bool) {
 	rel, err := filepath.Rel(dir, p)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false
@@ -148,8 +151,9 @@ func within(dir, p string) (string, bool) {
 	return filepath.ToSlash(rel), true
 }
 
-// look returns the block of the first project file of folder that is not empty.
-func look(root *os.Root, folder string) (string, []Note) {
+// readProjectFile returns the block of the first project file of folder that is
+// not empty.
+func readProjectFile(root *os.Root, folder string) (string, []Note) {
 	var notes []Note
 	note := func(format string, args ...any) {
 		notes = append(notes, Note{Level: Operator, Text: fmt.Sprintf(format, args...)})
@@ -172,23 +176,24 @@ func look(root *os.Root, folder string) (string, []Note) {
 			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, injection.JoinIDs(hits), hits[0].Excerpt)
 			text = injection.Placeholder(name, hits)
 		}
-		return "\n\n" + found + onOneLine(at) + "]\n" + strings.TrimSpace(limit(name, text)), notes
+		return "\n\n" + discoveredPrefix + quotePath(at) + "]\n" + strings.TrimSpace(truncateHint(name, text)), notes
 	}
 	return "", notes
 }
 
-// onOneLine returns a path, quoted if it holds what could break the line.
-func onOneLine(p string) string {
+// quotePath returns a path, quoted if it has characters that could break the
+// line.
+func quotePath(p string) string {
 	if q := strconv.Quote(p); q != `"`+p+`"` {
 		return q
 	}
 	return p
 }
 
-func limit(name, text string) string {
+func truncateHint(name, text string) string {
 	total := utf8.RuneCountInString(text)
-	if total <= maxHint {
+	if total <= maxFileChars {
 		return text
 	}
-	return fmt.Sprintf("%s\n\n[...truncated %s: kept %d of %d chars. Use file tools to read the full file.]", string([]rune(text)[:maxHint]), name, maxHint, total)
+	return fmt.Sprintf("%s\n\n[...truncated %s: kept %d of %d chars. Use file tools to read the full file.]", string([]rune(text)[:maxFileChars]), name, maxFileChars, total)
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxCommand is how much of a shell command is looked at, in bytes.
+// maxCommand limits the bytes of a shell command that are parsed.
 const maxCommand = 64 << 10
 
-// pathsOf returns what in the arguments of a tool may be a path: path, file_path,
-// workdir, and the words of a shell command that look like one. Relative paths
-// are in workdir where that is given.
-func pathsOf(input json.RawMessage) []string {
+// findPaths returns the possible paths in the arguments of a tool: path,
+// file_path, workdir, and the words of a shell command that look like one.
+// Relative paths are resolved against workdir if it is given.
+func findPaths(input json.RawMessage) []string {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(input, &in) != nil {
 		return nil
@@ -43,8 +43,8 @@ func pathsOf(input json.RawMessage) []string {
 		out = append(out, workdir)
 	}
 	for _, key := range []string{"command", "cmd"} {
-		for _, token := range tokens(text(key)) {
-			if likePath(token) {
+		for _, token := range splitWords(text(key)) {
+			if looksLikePath(token) {
 				add(token)
 			}
 		}
@@ -52,17 +52,17 @@ func pathsOf(input json.RawMessage) []string {
 	return out
 }
 
-// likePath reports whether a word of a command may be a path.
-func likePath(token string) bool {
+// looksLikePath reports whether a word of a command may be a path.
+func looksLikePath(token string) bool {
 	if strings.HasPrefix(token, "-") || !strings.ContainsAny(token, "/.") || strings.Contains(token, "://") {
 		return false
 	}
 	return !strings.HasPrefix(token, "git@")
 }
 
-// tokens cuts a command into words as a shell would. If its quotes do not match,
-// it is cut at white space.
-func tokens(command string) []string {
+// splitWords splits a command into words as a shell does. If its quotes do not
+// match, it is split at white space.
+func splitWords(command string) []string {
 	var out []string
 	var word strings.Builder
 	quote := byte(0)

@@ -11,13 +11,14 @@ import (
 	"hermesd/agent/injection"
 )
 
-// SoulFile is the name of the file of the agent's identity, in the home.
+// SoulFile is the name of the file with the agent's identity, in the home
+// directory.
 const SoulFile = "SOUL.md"
 
-// LoadSoul is that of a new Reader.
+// LoadSoul calls Soul of a new Reader.
 func LoadSoul(home string) (string, []Note) { return new(Reader).Soul(home) }
 
-// Soul reads SOUL.md in home, and only there. It returns "" if the built-in
+// Soul reads SOUL.md in the home directory. It returns "" if the built-in
 // identity is to be used: there is no file, it is empty, it cannot be read, or
 // it looks like an attack. The last two are noted, also for the chat.
 func (r *Reader) Soul(home string) (string, []Note) {
@@ -31,7 +32,7 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	if err != nil {
 		return "", instead("%s cannot be read: %v. The built-in identity is used instead.", SoulFile, plainError(err))
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // read-only
 	text, broken, err := readText(root, SoulFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -44,7 +45,7 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	case strings.TrimSpace(text) == "":
 		return "", nil
 	}
-	if found := r.memo.Scan(text); len(found) > 0 {
+	if found := r.cache.Scan(text); len(found) > 0 {
 		return "", instead("%s is not used, because it looks like prompt injection (%s): %q. The built-in identity is used instead. Correct the file and start a new session.",
 			SoulFile, injection.JoinIDs(found), found[0].Excerpt)
 	}
@@ -55,9 +56,9 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	return strings.TrimSpace(Truncate(SoulFile, text)), notes
 }
 
-// WriteStarterSoul writes SOUL.md with the text into home, which must exist, for
-// its owner only. It never changes one that is there, and reports whether it
-// wrote. The file is there whole or not at all.
+// WriteStarterSoul writes text to SOUL.md in home, which must exist, with mode
+// 0600. It never changes an existing file, and reports whether it wrote. The
+// write is atomic.
 func WriteStarterSoul(home, text string) (bool, error) {
 	path := filepath.Join(home, SoulFile)
 	if _, err := os.Lstat(path); err == nil {
@@ -67,7 +68,7 @@ func WriteStarterSoul(home, text string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is a second name by then
+	defer func() { _ = os.Remove(f.Name()) }() // by then a second name of the file
 	_, err = f.WriteString(strings.TrimSpace(text) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)

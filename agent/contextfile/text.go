@@ -12,11 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxBytes is the largest file that is read at all.
+// maxBytes is the size of the largest file that is read.
 const maxBytes = 1 << 20
 
-// Truncate returns text, or if it has more than MaxChars characters its first
-// 70 % of so many, a marker that names the file, and its last 20 %.
+// Truncate returns text, or if it has more than MaxChars characters, its first
+// characters (70 % of MaxChars), a marker that names the file, and its last (20
+// %).
 func Truncate(name, text string) string {
 	if len(text) <= MaxChars {
 		return text
@@ -31,9 +32,9 @@ func Truncate(name, text string) string {
 		string(runes[:head]), name, head, tail, total, string(runes[total-tail:]))
 }
 
-// frontMatter returns text without the YAML block that it begins with. A text
-// that is nothing else is returned whole.
-func frontMatter(text string) string {
+// stripFrontMatter returns text without a leading YAML block. A text without
+// anything else is returned unchanged.
+func stripFrontMatter(text string) string {
 	rest, ok := strings.CutPrefix(text, "---")
 	if !ok {
 		return text
@@ -55,34 +56,34 @@ func frontMatter(text string) string {
 	return text
 }
 
-// readText reads a file inside of root: without a BOM, with line feeds only.
-// broken says that it was not valid UTF-8. It opens nothing but regular files,
-// and so waits for nobody.
+// readText reads a file inside root, without a byte order mark and with line
+// feeds only. broken reports whether it was not valid UTF-8. It opens only
+// regular files, so it does not block.
 func readText(root *os.Root, name string) (text string, broken bool, err error) {
 	info, err := root.Stat(name)
 	if err != nil {
 		return "", false, err
 	}
-	if err := fits(info); err != nil {
+	if err := checkFile(info); err != nil {
 		return "", false, err
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", false, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read-only
 	if info, err = f.Stat(); err != nil {
 		return "", false, err
 	}
-	if err := fits(info); err != nil {
-		return "", false, err // it was exchanged meanwhile
+	if err := checkFile(info); err != nil {
+		return "", false, err // the file was replaced meanwhile
 	}
 	raw := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	if _, err := raw.ReadFrom(io.LimitReader(f, maxBytes+1)); err != nil {
 		return "", false, err
 	}
 	if raw.Len() > maxBytes {
-		return "", false, errHuge
+		return "", false, errTooLarge
 	}
 	text = strings.ReplaceAll(strings.TrimPrefix(raw.String(), "\uFEFF"), "\r\n", "\n")
 	if utf8.ValidString(text) {
@@ -91,9 +92,9 @@ func readText(root *os.Root, name string) (text string, broken bool, err error) 
 	return strings.ToValidUTF8(text, "\uFFFD"), true, nil
 }
 
-var errHuge = fmt.Errorf("it has more than %d bytes", maxBytes)
+var errTooLarge = fmt.Errorf("it has more than %d bytes", maxBytes)
 
-func fits(info fs.FileInfo) error {
+func checkFile(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return errors.New("it is a folder")
@@ -102,12 +103,13 @@ func fits(info fs.FileInfo) error {
 	case !mode.IsRegular():
 		return errors.New("it is not a regular file")
 	case info.Size() > maxBytes:
-		return errHuge
+		return errTooLarge
 	}
 	return nil
 }
 
-// plainError leaves away the call and the path, which the sentence around names.
+// plainError removes the operation and the path, which the surrounding sentence
+// names.
 func plainError(err error) error {
 	var p *fs.PathError
 	if !errors.As(err, &p) {
