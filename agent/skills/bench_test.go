@@ -10,7 +10,8 @@ import (
 	"hermesd/agent/skills"
 )
 
-// many is a world of 300 skills in 12 categories, some with further files.
+// many returns a fixture of 300 skills in 12 categories, some with further
+// files.
 func many(b testing.TB) *world {
 	w := newWorld(b)
 	for i := range 300 {
@@ -27,7 +28,7 @@ func many(b testing.TB) *world {
 	return w
 }
 
-// guarded are the options of w with the scan that the daemon uses.
+// guarded returns the options of w with the scan that the daemon uses.
 func (w *world) guarded() skills.Options {
 	o := w.options()
 	o.Scan = func(text string) []string {
@@ -46,7 +47,7 @@ func build(b *testing.B, l *skills.Library) {
 	}
 }
 
-// BenchmarkWarm is a build of the index in a daemon that has built it before.
+// BenchmarkWarm builds the index in a daemon that has built it before.
 func BenchmarkWarm(b *testing.B) {
 	w := many(b)
 	l := w.library(w.guarded())
@@ -56,7 +57,7 @@ func BenchmarkWarm(b *testing.B) {
 	}
 }
 
-// BenchmarkRestart is the first build in a new process, with a cache file.
+// BenchmarkRestart makes the first build in a new process, with a cache file.
 func BenchmarkRestart(b *testing.B) {
 	w := many(b)
 	build(b, w.library(w.guarded()))
@@ -65,7 +66,7 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// BenchmarkCold is the first build of all, without a cache file.
+// BenchmarkCold makes the very first build, without a cache file.
 func BenchmarkCold(b *testing.B) {
 	w := many(b)
 	for b.Loop() {
@@ -78,7 +79,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkOneChanged is a build after one of the skills was changed.
+// BenchmarkOneChanged builds after one of the skills was changed.
 func BenchmarkOneChanged(b *testing.B) {
 	w := many(b)
 	l := w.library(w.guarded())

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// cacheVersion is that of the cache file. It also counts up when the reading of
-// a SKILL.md changes.
+// cacheVersion is the version of the cache file. It also increases when the
+// parsing of a SKILL.md changes.
 const cacheVersion = 1
 
-// cached is what the cache file holds, behind a line with the digest of it.
-type cached struct {
+// cacheFile is the content of the cache file, after a line with its digest.
+type cacheFile struct {
 	Version  int       `json:"v"`
 	Scanner  string    `json:"scanner"`
 	Roots    []string  `json:"roots"`
@@ -38,12 +38,12 @@ func (l *Library) build(last *Catalog) *Catalog {
 	w := l.walk(known)
 	problems := slices.Clone(w.problems)
 	c := newCatalog(l.roots, w)
-	l.save(c, problems, last)
+	l.saveCache(c, problems, last)
 	return c
 }
 
-// load returns the catalog that the cache file holds, nil if it is of no use.
-func (l *Library) load() *Catalog {
+// loadCache returns the catalog in the cache file, nil if it is not usable.
+func (l *Library) loadCache() *Catalog {
 	if l.o.Cache == "" {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (l *Library) load() *Catalog {
 	}
 	head, body, _ := bytes.Cut(raw, []byte("\n"))
 	sum := sha256.Sum256(body)
-	var k cached
+	var k cacheFile
 	if string(head) != hex.EncodeToString(sum[:]) || json.Unmarshal(body, &k) != nil ||
 		k.Version != cacheVersion || k.Scanner != l.o.Scanner || !slices.Equal(k.Roots, l.roots) {
 		return nil
@@ -63,13 +63,13 @@ func (l *Library) load() *Catalog {
 	return c
 }
 
-// save writes the cache file, unless it holds the same already. That it cannot
-// be written costs time at the next start, and is among the problems.
-func (l *Library) save(c *Catalog, problems []Problem, last *Catalog) {
+// saveCache writes the cache file unless it is up to date. A failure costs time
+// at the next start, and is added to the problems.
+func (l *Library) saveCache(c *Catalog, problems []Problem, last *Catalog) {
 	if l.o.Cache == "" {
 		return
 	}
-	body, err := json.Marshal(cached{cacheVersion, l.o.Scanner, l.roots, c.folders, c.entries, problems})
+	body, err := json.Marshal(cacheFile{cacheVersion, l.o.Scanner, l.roots, c.folders, c.entries, problems})
 	if err != nil {
 		c.problems = append(c.problems, Problem{Path: l.o.Cache, Text: "the cache cannot be written: " + err.Error()})
 		return
@@ -78,15 +78,15 @@ func (l *Library) save(c *Catalog, problems []Problem, last *Catalog) {
 	if last == nil || last.saved != sum {
 		text := append([]byte(hex.EncodeToString(sum[:])+"\n"), body...)
 		if err := replaceCache(l.o.Cache, text); err != nil {
-			c.problems = append(c.problems, Problem{Path: l.o.Cache, Text: "the cache cannot be written: " + reason(err)})
+			c.problems = append(c.problems, Problem{Path: l.o.Cache, Text: "the cache cannot be written: " + errorReason(err)})
 			return
 		}
 	}
 	c.saved = sum
 }
 
-// replaceCache puts text in the place of a file. A crash may lose the file, or
-// leave it damaged, which its digest tells.
+// replaceCache replaces a file. A crash may lose the file or corrupt it, which
+// its digest reveals.
 func replaceCache(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

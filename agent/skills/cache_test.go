@@ -16,7 +16,7 @@ import (
 	"hermesd/agent/skills"
 )
 
-// counting is a scan that counts.
+// counting is a scan that counts its calls.
 func (w *world) counting() (skills.Options, *atomic.Int64) {
 	var n atomic.Int64
 	o := w.options()
@@ -84,7 +84,7 @@ func TestEveryChangeIsSeenAtOnce(t *testing.T) {
 	expect("gone", "")
 }
 
-// The way to a folder is part of what is looked at.
+// The path of a directory is checked as well.
 func TestAFolderThatIsExchangedIsSeenAtOnce(t *testing.T) {
 	w := newWorld(t)
 	outer := t.TempDir()
@@ -118,7 +118,7 @@ func TestAFolderThatIsExchangedIsSeenAtOnce(t *testing.T) {
 	expect("gone", "", 2)
 }
 
-// The first read takes 4 KiB, the second all of what a front matter may have.
+// The first read gets 4 KiB, the second the maximum size of a front matter.
 func TestFrontMattersOfAnyLengthAreReadToTheirEnd(t *testing.T) {
 	w := newWorld(t)
 	for _, n := range []int{4095, 4096, 4097, 5000} {

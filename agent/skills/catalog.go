@@ -11,61 +11,61 @@ import (
 	"sync/atomic"
 )
 
-// A Skill is one that was found. Its texts are as people wrote them, on one
-// line each.
+// A Skill is a skill that was found. Its texts are those of the SKILL.md, on
+// one line each.
 type Skill struct {
 	Name        string
-	Description string // "" if it says none
-	Category    string // from its folders; "general" if there are none
-	Dir         string // its folder
-	ReadOnly    bool   // it stands in an external folder
-	// Problems are what is wrong with its SKILL.md; it can be used nevertheless.
+	Description string // "" if there is none
+	Category    string // from its parent directories; "general" if there are none
+	Dir         string // its directory
+	ReadOnly    bool   // it is in an external directory
+	// Problems are the defects of its SKILL.md; the skill can be used
+	// nevertheless.
 	Problems []string
-	// Blocked are the findings for which it is not offered.
+	// Blocked are the injection findings for which it is not offered.
 	Blocked []string
 
 	header header
 	root   int
-	path   string // of its folder, relative to its root
+	path   string // path of its directory, relative to its root
 }
 
-// general is the category of what stands in none.
+// general is the category of skills without parent directories.
 const general = "general"
 
-// A watched path is one whose change makes a catalog stale.
-type watched struct {
+// A watchedPath is a path whose change makes a catalog stale.
+type watchedPath struct {
 	root  int
 	path  string // relative to its root
 	stamp stamp
 }
 
-// A Catalog is the skills as they were on disk at one moment. It does not
-// change.
+// A Catalog is an immutable snapshot of the skills on disk.
 type Catalog struct {
 	roots    []string
 	folders  []folder
 	entries  []entry
-	problems []Problem // of folders and of names that are taken twice
-	watched  []watched // what fresh compares
-	skills   []Skill   // by category and name
+	problems []Problem     // about directories and duplicate names
+	watched  []watchedPath // the paths that isFresh compares
+	skills   []Skill       // by category and name
 	names    map[string]int
-	saved    [32]byte // digest of the cache file that holds this
-	index    atomic.Pointer[rendered]
+	saved    [32]byte // digest of the cache file with this catalog
+	index    atomic.Pointer[renderedIndex]
 }
 
 func newCatalog(roots []string, w *walk) *Catalog {
 	c := &Catalog{roots: roots, folders: w.folders, entries: w.entries, problems: w.problems, names: map[string]int{}}
-	c.watched = make([]watched, 0, len(w.folders)+len(w.entries))
+	c.watched = make([]watchedPath, 0, len(w.folders)+len(w.entries))
 	c.skills = make([]Skill, 0, len(w.entries))
 	for _, f := range w.folders {
-		c.watched = append(c.watched, watched{f.Root, filepath.FromSlash(f.Path), f.Stamp})
+		c.watched = append(c.watched, watchedPath{f.Root, filepath.FromSlash(f.Path), f.Stamp})
 	}
 	for _, e := range w.entries {
-		c.watched = append(c.watched, watched{e.Root, filepath.Join(filepath.FromSlash(e.Path), mainFile), e.Stamp})
+		c.watched = append(c.watched, watchedPath{e.Root, filepath.Join(filepath.FromSlash(e.Path), mainFile), e.Stamp})
 	}
 	taken := map[string]string{}
 	for _, e := range w.entries {
-		s := c.skill(e)
+		s := c.newSkill(e)
 		if first, ok := taken[s.Name]; ok {
 			c.problems = append(c.problems, Problem{s.Dir, s.Name, "its name is taken by " + first + ", so it is left out"})
 			continue
@@ -82,7 +82,7 @@ func newCatalog(roots []string, w *walk) *Catalog {
 	return c
 }
 
-func (c *Catalog) skill(e entry) Skill {
+func (c *Catalog) newSkill(e entry) Skill {
 	category := path.Dir(e.Path)
 	if category == "." || category == "/" {
 		category = general
@@ -90,7 +90,7 @@ func (c *Catalog) skill(e entry) Skill {
 	return Skill{
 		Name: e.Header.Name, Description: e.Header.Description, Category: oneLine(category),
 		Dir: filepath.Join(c.roots[e.Root], filepath.FromSlash(e.Path)), ReadOnly: e.Root > 0,
-		Problems: e.Problems, Blocked: e.Verdict, header: e.Header, root: e.Root, path: e.Path,
+		Problems: e.Problems, Blocked: e.Findings, header: e.Header, root: e.Root, path: e.Path,
 	}
 }
 
@@ -98,15 +98,15 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 }
 
-// fresh reports whether everything on disk is as it was read.
-func (c *Catalog) fresh() bool {
+// isFresh reports whether everything on disk is unchanged.
+func (c *Catalog) isFresh() bool {
 	bases := make([]base, len(c.roots))
 	for i, dir := range c.roots {
-		bases[i] = baseOf(dir)
+		bases[i] = openBase(dir)
 		defer bases[i].close()
 	}
 	var stale atomic.Bool
-	each(len(c.watched), func(i int) {
+	forEach(len(c.watched), func(i int) {
 		if w := &c.watched[i]; !stale.Load() && (w.stamp.Size < 0 || bases[w.root].stamp(w.path) != w.stamp) {
 			stale.Store(true)
 		}
@@ -114,25 +114,25 @@ func (c *Catalog) fresh() bool {
 	return !stale.Load()
 }
 
-// Skills returns all skills, by category and name, those included that Hidden
-// has something against.
+// Skills returns all skills, by category and name, including those for which
+// Hidden returns a reason.
 func (c *Catalog) Skills() []Skill { return slices.Clone(c.skills) }
 
-// Find returns the skill that is meant by name: its name, the name of its
-// folder, or category/name; capitals, and underscores for dashes and dots, do
-// not matter, so that a command of a chat can name a skill.
+// Find returns the skill with a name: its name, the name of its directory, or
+// category/name. Case does not matter, and underscores match dashes and dots,
+// so that a chat command can name a skill.
 func (c *Catalog) Find(name string) (Skill, bool) {
 	if i, ok := c.names[name]; ok {
 		return c.skills[i], true
 	}
-	want := loose(name)
+	want := normalizeName(name)
 	for _, key := range []func(Skill) string{
 		func(s Skill) string { return s.Name },
 		func(s Skill) string { return s.Category + "/" + s.Name },
 		func(s Skill) string { return path.Base(filepath.ToSlash(s.Dir)) },
 	} {
 		for _, s := range c.skills {
-			if loose(key(s)) == want && want != "" {
+			if normalizeName(key(s)) == want && want != "" {
 				return s, true
 			}
 		}
@@ -140,27 +140,27 @@ func (c *Catalog) Find(name string) (Skill, bool) {
 	return Skill{}, false
 }
 
-func loose(name string) string {
+func normalizeName(name string) string {
 	return strings.NewReplacer("_", "-", ".", "-", " ", "-").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// A Filter is what decides whether a skill is offered.
+// A Filter decides which skills are offered.
 type Filter struct {
-	// OS is the operating system as Go names it; "" is this one.
+	// OS is the operating system as Go names it; "" is the current one.
 	OS string
-	// Tools and Toolsets are what the session offers. What skills say about
-	// tools does not count if Tools is nil, and likewise for Toolsets.
+	// Tools and Toolsets are offered in the session. Conditions of skills on
+	// tools are ignored if Tools is nil, and likewise for Toolsets.
 	Tools, Toolsets []string
-	// Disabled are names that the configuration turns off.
+	// Disabled are the names of skills that the configuration disables.
 	Disabled []string
 }
 
-// Hidden says why the skill is not offered, "" if it is.
+// Hidden returns why the skill is not offered, "" if it is.
 func (s Skill) Hidden(f Filter) string {
 	if len(s.Blocked) > 0 {
 		return "blocked: its name or description contains potential prompt injection (" + strings.Join(s.Blocked, ", ") + ")"
 	}
-	if slices.ContainsFunc(f.Disabled, func(d string) bool { return loose(d) == loose(s.Name) }) {
+	if slices.ContainsFunc(f.Disabled, func(d string) bool { return normalizeName(d) == normalizeName(s.Name) }) {
 		return "turned off in the configuration"
 	}
 	if os := cmp.Or(f.OS, runtime.GOOS); len(s.header.Platforms) > 0 && !slices.ContainsFunc(s.header.Platforms, func(p string) bool { return runsOn(p, os) }) {
@@ -199,7 +199,7 @@ func runsOn(platform, os string) bool {
 	return platform == os || platform == "unix" && os != "windows"
 }
 
-// Visible returns the skills that are offered, by category and name.
+// Visible returns the offered skills, by category and name.
 func (c *Catalog) Visible(f Filter) []Skill {
 	out := make([]Skill, 0, len(c.skills))
 	for _, s := range c.skills {

@@ -10,8 +10,8 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// Problems returns what is wrong with the skills as far as their front matter and
-// folders tell, by path.
+// Problems returns the problems that the front matter and the directories
+// reveal, by path.
 func (c *Catalog) Problems() []Problem {
 	out := slices.Clone(c.problems)
 	for _, s := range c.skills {
@@ -23,12 +23,12 @@ func (c *Catalog) Problems() []Problem {
 			out = append(out, Problem{file, s.Name, s.Hidden(Filter{})})
 		}
 	}
-	return sorted(out)
+	return sortByPath(out)
 }
 
-// Check returns all that is wrong with the skills, by path: what a Catalog
-// found, and what only reading every SKILL.md whole can tell. A list without
-// entries says that all is well.
+// Check returns all problems, by path: those of the Catalog, and those that
+// only reading every SKILL.md completely reveals. An empty list means that
+// there are none.
 func (l *Library) Check() []Problem {
 	c := l.Catalog()
 	out := c.Problems()
@@ -40,15 +40,15 @@ func (l *Library) Check() []Problem {
 			out = append(out, Problem{filepath.Join(s.Dir, mainFile), s.Name, p})
 		}
 	}
-	return sorted(out)
+	return sortByPath(out)
 }
 
-func sorted(ps []Problem) []Problem {
+func sortByPath(ps []Problem) []Problem {
 	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return ps
 }
 
-// checkBody says what is wrong with the SKILL.md of a skill behind its front
+// checkBody returns what is wrong with the SKILL.md of a skill after its front
 // matter.
 func (l *Library) checkBody(s Skill) string {
 	root, err := l.open(s)
@@ -60,7 +60,7 @@ func (l *Library) checkBody(s Skill) string {
 	if err != nil {
 		return path.Base(mainFile) + " " + err.Error()
 	}
-	if found := prose(l.o.Scan(string(raw))); len(found) > 0 {
+	if found := promptFindings(l.o.Scan(string(raw))); len(found) > 0 {
 		return "it is not shown to the model: it contains potential prompt injection (" + strings.Join(found, ", ") + ")"
 	}
 	if _, body, ok := frontmatter.Split(raw); ok && strings.TrimSpace(string(body)) == "" {

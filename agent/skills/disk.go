@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// randomLen is the length of what rand.Text returns.
+// randomLen is the length of the result of rand.Text.
 const randomLen = 26
 
-// hidden returns a name that no walk looks at.
-func hidden(kind string) string { return "." + kind + "-" + rand.Text() }
+// hiddenName returns a name that a walk ignores.
+func hiddenName(kind string) string { return "." + kind + "-" + rand.Text() }
 
-// leftover reports whether a name is one of hidden.
-func leftover(name string) bool {
+// isLeftover reports whether a name comes from hiddenName.
+func isLeftover(name string) bool {
 	kind, rest, ok := strings.Cut(strings.TrimPrefix(name, "."), "-")
 	return ok && name[0] == '.' && len(rest) == randomLen && slices.Contains([]string{"new", "old", "tmp"}, kind)
 }
 
-// put writes a new file and returns once it is on disk.
-func put(root *os.Root, file string, content []byte, mode fs.FileMode) error {
+// writeNewFile writes a new file and returns after it is on disk.
+func writeNewFile(root *os.Root, file string, content []byte, mode fs.FileMode) error {
 	f, err := root.OpenFile(filepath.FromSlash(file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -36,14 +36,14 @@ func put(root *os.Root, file string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// persist makes a change of names in a folder outlast a crash.
-func persist(root *os.Root, dir string) error {
+// syncFolder makes a change of names in a directory durable.
+func syncFolder(root *os.Root, dir string) error {
 	f, err := root.Open(filepath.FromSlash(dir))
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("what was written may not outlast a crash: %s", reason(err))
+		return fmt.Errorf("what was written may not outlast a crash: %s", errorReason(err))
 	}
 	return nil
 }

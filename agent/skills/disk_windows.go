@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 )
 
-// folderOnly is nothing here: folders and files are told apart after they are open.
+// folderOnly is zero: directories and files are distinguished after they are
+// open.
 const folderOnly = 0
 
-// stampOf returns the stamp of what stands at an absolute path, links followed;
-// the zero stamp if there is nothing.
+// stampOf returns the stamp of the file at an absolute path, following links;
+// the zero stamp if there is none.
 func stampOf(path string) stamp {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -26,26 +27,26 @@ func stampFrom(info fs.FileInfo) stamp {
 	return stamp{Modified: info.ModTime().UnixNano(), Size: info.Size()}
 }
 
-// A base is a folder from which many paths are looked at.
+// A base is a directory relative to which many paths are checked.
 type base string
 
-func baseOf(dir string) base { return base(dir) }
+func openBase(dir string) base { return base(dir) }
 
-// stamp is stampOf for a path below the folder.
+// stamp is stampOf for a path below the directory.
 func (b base) stamp(path string) stamp { return stampOf(filepath.Join(string(b), path)) }
 
 func (base) close() {}
 
-// A handle is an open folder or file of a walk.
+// A handle is an open directory or file of a walk.
 type handle struct{ f *os.File }
 
-// handleOf takes over an open folder.
-func handleOf(f *os.File) handle { return handle{f} }
+// newHandle takes ownership of an open directory.
+func newHandle(f *os.File) handle { return handle{f} }
 
-// folder opens the folder called name in h, and follows no link.
+// folder opens the directory called name in h without following links.
 func (h handle) folder(name string) (handle, error) { return h.file(name) }
 
-// file opens what is called name in h, and follows no link.
+// file opens the file called name in h without following links.
 func (h handle) file(name string) (handle, error) {
 	path := filepath.Join(h.f.Name(), name)
 	info, err := os.Lstat(path)
@@ -59,12 +60,11 @@ func (h handle) file(name string) (handle, error) {
 	return handle{f}, err
 }
 
-// list returns what stands in a folder.
+// list returns the entries of a directory.
 func (h handle) list() ([]fs.DirEntry, error) { return h.f.ReadDir(-1) }
 
-// stamp returns the stamp of what is open, which one it is, and whether it is a
-// regular file. Links are not followed below a root, so its path says which one
-// it is.
+// stamp returns the stamp of the open file, its identity, and whether it is a
+// regular file. Links are not followed below a root, so its path identifies it.
 func (h handle) stamp() (stamp, folderID, bool, error) {
 	info, err := h.f.Stat()
 	if err != nil {
@@ -75,8 +75,9 @@ func (h handle) stamp() (stamp, folderID, bool, error) {
 	return stampFrom(info), folderID{inode: sum.Sum64()}, info.Mode().IsRegular(), nil
 }
 
-// begin fills buf with the beginning of a file, and returns how much that is.
-func (h handle) begin(buf []byte) (int, error) {
+// readBeginning fills buf with the beginning of a file, and returns the number
+// of bytes.
+func (h handle) readBeginning(buf []byte) (int, error) {
 	n, err := h.f.ReadAt(buf, 0)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -84,4 +85,4 @@ func (h handle) begin(buf []byte) (int, error) {
 	return n, err
 }
 
-func (h handle) close() { _ = h.f.Close() } // it was only read
+func (h handle) close() { _ = h.f.Close() } // read-only

@@ -10,25 +10,24 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// A header is what the front matter of a SKILL.md says.
+// A header is the parsed front matter of a SKILL.md.
 type header struct {
 	Name        string   `json:"name"`
 	Description string   `json:"desc,omitempty"`
 	Platforms   []string `json:"os,omitempty"`
-	Toolsets    []string `json:"toolsets,omitempty"` // that are required
+	Toolsets    []string `json:"toolsets,omitempty"` // required toolsets
 	Tools       []string `json:"tools,omitempty"`
-	NoToolsets  []string `json:"no_toolsets,omitempty"` // that it stands in for
+	NoToolsets  []string `json:"no_toolsets,omitempty"` // toolsets that the skill replaces
 	NoTools     []string `json:"no_tools,omitempty"`
 }
 
-// parse reads the front matter of a SKILL.md that stands in folder, or of its
-// beginning, and says what is wrong with it. Whatever it finds, it returns a
-// header with a name.
+// parse parses the front matter of a SKILL.md in folder, or of its beginning,
+// and returns its problems. The returned header always has a name.
 func parse(folder string, text []byte) (header, []string) {
-	h := header{Name: named(folder)}
+	h := header{Name: defaultName(folder)}
 	var problems []string
 	if !utf8.Valid(text) {
-		if len(text) < maxHeader { // else it may be cut inside a character
+		if len(text) < maxHeader { // otherwise it may be cut inside a character
 			problems = append(problems, "it is not valid UTF-8")
 		}
 		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
@@ -46,11 +45,11 @@ func parse(folder string, text []byte) (header, []string) {
 		problems = append(problems, err.Error())
 		fields = frontmatter.Plain(matter)
 	}
-	return h, append(problems, h.fill(folder, fields)...)
+	return h, append(problems, h.setFields(folder, fields)...)
 }
 
-// fill takes what fields say.
-func (h *header) fill(folder string, fields map[string]any) (problems []string) {
+// setFields sets the header from fields.
+func (h *header) setFields(folder string, fields map[string]any) (problems []string) {
 	if name, _ := fields["name"].(string); validName.MatchString(name) {
 		if name != h.Name {
 			problems = append(problems, fmt.Sprintf("it calls itself %s, but its folder is %s", name, path.Base(folder)))
@@ -68,7 +67,7 @@ func (h *header) fill(folder string, fields map[string]any) (problems []string) 
 		problems = append(problems, fmt.Sprintf("its description has %d characters; the most is %d", n, maxDescription))
 		h.Description = string([]rune(h.Description)[:maxDescription])
 	}
-	h.Platforms = list(fields["platforms"])
+	h.Platforms = stringList(fields["platforms"])
 	places := []map[string]any{fields}
 	if meta, ok := fields["metadata"].(map[string]any); ok {
 		places = append(places, meta)
@@ -77,16 +76,16 @@ func (h *header) fill(folder string, fields map[string]any) (problems []string) 
 		}
 	}
 	for _, p := range places {
-		h.Toolsets = append(h.Toolsets, list(p["requires_toolsets"])...)
-		h.Tools = append(h.Tools, list(p["requires_tools"])...)
-		h.NoToolsets = append(h.NoToolsets, list(p["fallback_for_toolsets"])...)
-		h.NoTools = append(h.NoTools, list(p["fallback_for_tools"])...)
+		h.Toolsets = append(h.Toolsets, stringList(p["requires_toolsets"])...)
+		h.Tools = append(h.Tools, stringList(p["requires_tools"])...)
+		h.NoToolsets = append(h.NoToolsets, stringList(p["fallback_for_toolsets"])...)
+		h.NoTools = append(h.NoTools, stringList(p["fallback_for_tools"])...)
 	}
 	return problems
 }
 
-// named makes a name of that of a folder.
-func named(folder string) string {
+// defaultName returns the name of a skill derived from its directory.
+func defaultName(folder string) string {
 	name := strings.Join(strings.Fields(strings.ToValidUTF8(path.Base(folder), "")), "-")
 	if r := []rune(name); len(r) > maxName {
 		name = string(r[:maxName])
@@ -97,8 +96,9 @@ func named(folder string) string {
 	return name
 }
 
-// list returns a value that is a text or a list of texts.
-func list(v any) []string {
+// stringList returns the strings of a value that is a string or a list of
+// strings, in lower case.
+func stringList(v any) []string {
 	switch v := v.(type) {
 	case string:
 		if v = strings.TrimSpace(v); v != "" && v != "null" && v != "~" {

@@ -10,11 +10,11 @@ import (
 	"hermesd/agent/skills"
 )
 
-// old is when the files of a test were written: long enough ago for their
-// stamps to be relied on.
+// old is the modification time of a test's files: old enough for their stamps
+// to be relied on.
 func old() time.Time { return time.Now().Add(-time.Hour) }
 
-// A world is a home with skills.
+// A world is a home directory with skills.
 type world struct {
 	testing.TB
 	home, dir, cache string
@@ -50,7 +50,7 @@ func (w *world) library(o skills.Options) *skills.Library {
 	return l
 }
 
-// write puts a file below the folder of skills.
+// write writes a file below the skill directory.
 func (w *world) write(name, content string) {
 	w.Helper()
 	w.writeAt(filepath.Join(w.dir, name), content)
@@ -77,7 +77,7 @@ func (w *world) link(target, name string) {
 	}
 }
 
-// age makes all that is in the home old.
+// age sets the times of everything in the home directory to old.
 func (w *world) age() {
 	w.Helper()
 	err := filepath.Walk(w.home, func(p string, info os.FileInfo, err error) error {
@@ -103,7 +103,8 @@ func names(list []skills.Skill) string {
 	return strings.Join(out, " ")
 }
 
-// problems returns what Check says, one line each, without the home.
+// problems returns the result of Check, one line each, without the home
+// directory.
 func (w *world) problems(l *skills.Library) string {
 	var out []string
 	for _, p := range l.Check() {

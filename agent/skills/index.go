@@ -11,27 +11,28 @@ import (
 //go:embed index.md
 var indexText string
 
-// maxIndex is how many characters an index should have. In a longer one
-// descriptions are cut shorter, and at last left out.
+// maxIndex is the desired maximum of characters in an index. In a longer one
+// descriptions are shortened, and finally omitted.
 const maxIndex = 24_000
 
-// widths are the most characters of a description in an index, tried in turn.
+// widths returns the maximum lengths of a description in an index, tried in
+// order.
 func widths() []int { return []int{240, 60, 0} }
 
-// Index returns the text by which a model knows which skills there are, ""
-// without a skill that is offered. Equal catalogs and filters give equal bytes.
+// Index returns the text that lists the offered skills for a model, "" if there
+// are none. Equal catalogs and filters give equal bytes.
 func (c *Catalog) Index(f Filter) string {
 	key := fmt.Sprintf("%q", []any{f.OS, f.Tools == nil, f.Tools, f.Toolsets == nil, f.Toolsets, f.Disabled})
 	if last := c.index.Load(); last != nil && last.key == key {
 		return last.text
 	}
 	text := c.render(f)
-	c.index.Store(&rendered{key, text})
+	c.index.Store(&renderedIndex{key, text})
 	return text
 }
 
-// rendered is the index that was asked for last, and by which filter.
-type rendered struct{ key, text string }
+// renderedIndex is the most recent index, and the key of its filter.
+type renderedIndex struct{ key, text string }
 
 func (c *Catalog) render(f Filter) string {
 	skills := c.Visible(f)
@@ -52,7 +53,7 @@ func index(skills []Skill, width int) string {
 }
 
 // Lines returns a line for each category and one for each skill, with at most
-// width characters of its description. Skills of a category must stand together.
+// width characters of its description. Skills of a category must be adjacent.
 func Lines(skills []Skill, width int) string {
 	var b strings.Builder
 	b.Grow(len(skills) * (width + 40))
@@ -60,10 +61,10 @@ func Lines(skills []Skill, width int) string {
 	for _, s := range skills {
 		if s.Category != category {
 			category = s.Category
-			b.WriteString(harmless(category) + ":\n")
+			b.WriteString(escapeFrame(category) + ":\n")
 		}
-		b.WriteString("- " + harmless(s.Name))
-		if d := short(harmless(s.Description), width); d != "" {
+		b.WriteString("- " + escapeFrame(s.Name))
+		if d := truncate(escapeFrame(s.Description), width); d != "" {
 			b.WriteString(": " + d)
 		}
 		b.WriteByte('\n')
@@ -71,18 +72,18 @@ func Lines(skills []Skill, width int) string {
 	return b.String()
 }
 
-var frame = regexp.MustCompile(`(?i)<(\s*/?\s*available_skills)`)
+var framePattern = regexp.MustCompile(`(?i)<(\s*/?\s*available_skills)`)
 
-// harmless keeps a text from ending the list that it stands in.
-func harmless(s string) string {
+// escapeFrame prevents a text from ending the list that contains it.
+func escapeFrame(s string) string {
 	if !strings.Contains(s, "<") {
 		return s
 	}
-	return frame.ReplaceAllString(s, "&lt;$1")
+	return framePattern.ReplaceAllString(s, "&lt;$1")
 }
 
-// short returns at most n characters of s.
-func short(s string, n int) string {
+// truncate returns at most n characters of s.
+func truncate(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s
 	}

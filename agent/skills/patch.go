@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A Replacement puts New in the place of Old.
+// A Replacement replaces Old by New.
 type Replacement struct {
 	Old, New   string
-	Everywhere bool // Old may stand there more than once
+	Everywhere bool // Old may occur more than once
 }
 
-// apply returns text with the replacement made, and how often it was. Where Old
-// does not stand exactly so, lines that differ from it in their spacing only
-// are taken.
+// apply returns text with the replacement made, and the number of replacements.
+// If Old does not occur exactly, lines that differ from it only in their
+// spacing are replaced.
 func (r Replacement) apply(text string) (string, int, error) {
 	if strings.TrimSpace(r.Old) == "" {
 		return "", 0, errors.New("say which text is to be replaced")
@@ -29,15 +29,15 @@ func (r Replacement) apply(text string) (string, int, error) {
 	case n > 0:
 		return strings.ReplaceAll(text, r.Old, r.New), n, nil
 	}
-	return r.byLines(text)
+	return r.applyByLines(text)
 }
 
-func (r Replacement) byLines(text string) (string, int, error) {
+func (r Replacement) applyByLines(text string) (string, int, error) {
 	lines, want := strings.Split(text, "\n"), strings.Split(strings.Trim(r.Old, "\r\n"), "\n")
 	var out []string
 	n := 0
 	for i := 0; i < len(lines); {
-		if !alike(lines[i:], want) {
+		if !equalIgnoringSpace(lines[i:], want) {
 			out = append(out, lines[i])
 			i++
 			continue
@@ -56,8 +56,8 @@ func (r Replacement) byLines(text string) (string, int, error) {
 	return strings.Join(out, "\n"), n, nil
 }
 
-// alike reports whether lines begin with want, spacing aside.
-func alike(lines, want []string) bool {
+// equalIgnoringSpace reports whether lines begin with want, ignoring spacing.
+func equalIgnoringSpace(lines, want []string) bool {
 	if len(lines) < len(want) {
 		return false
 	}

@@ -1,18 +1,19 @@
-// Package skills finds, shows and writes skills: folders with a SKILL.md that
-// says, behind a YAML front matter, how a kind of task is done.
+// Package skills finds, shows and writes skills: directories with a SKILL.md
+// that describes, after a YAML front matter, how a kind of task is done. The
+// main types are Library and Catalog.
 //
-// They lie anywhere below the folder of the home, which may be written, and
-// below external folders, which are only read. Of two skills with one name the
-// first one counts: the home's before external ones, then by path. Nothing is
-// hidden silently: Check names what is broken and why, and Hidden says why a
-// skill is not offered.
+// Skills are anywhere below the skill directory of the home directory, which is
+// writable, and below external directories, which are read-only. Of two skills
+// with the same name the first one counts: the home directory before external
+// ones, then by path. Nothing is hidden silently: Check lists what is broken
+// and why, and Hidden says why a skill is not offered.
 //
-// What was read is kept in memory and in a cache file, with a stamp of every
-// folder and every SKILL.md. A Catalog is built anew only from what has changed;
-// whatever is wrong with the cache file, it is made again.
+// What was read is cached in memory and in a cache file, with a stamp of every
+// directory and every SKILL.md. A Catalog is rebuilt only from what has
+// changed; an invalid cache file is written again.
 //
-// No path leads out of a skill, nor out of the folder it was found under:
-// neither "..", nor an absolute path, nor a symbolic link.
+// No path leads out of a skill or out of its root: neither "..", nor an
+// absolute path, nor a symbolic link.
 package skills
 
 import (
@@ -24,39 +25,39 @@ import (
 	"sync/atomic"
 )
 
-// Options says where skills are. Only Home is needed.
+// Options holds the parameters of New. Only Home is required.
 type Options struct {
-	// Home is the folder of skills that may be written. It need not exist yet.
+	// Home is the writable directory of skills. It need not exist.
 	Home string
-	// External are folders of skills that are only read.
+	// External are read-only directories of skills.
 	External []string
-	// Cache is the file in which is kept what was read; "" keeps it in memory.
+	// Cache is the path of the cache file; "" caches in memory only.
 	Cache string
-	// Scan returns the ids of what is suspicious in a text, none if nothing is.
-	// It is called from several goroutines. Nil scans nothing.
+	// Scan returns the IDs of the injection findings in a text. It is called
+	// from several goroutines. Nil scans nothing.
 	Scan func(text string) []string
-	// Scanner names the version of Scan: verdicts of another one are not used.
+	// Scanner is the version of Scan: findings of another version are not used.
 	Scanner string
 }
 
-// A Library is the skills of one home. Its methods may be called from any
-// goroutine; writes wait for each other.
+// A Library is the set of skills of one home directory. Its methods may be
+// called from any goroutine; writes are serialized.
 type Library struct {
-	o     Options
-	roots []string // Home first
-	last  atomic.Pointer[Catalog]
-	slot  chan struct{} // holds one token: who has it writes
+	o         Options
+	roots     []string // Home first
+	last      atomic.Pointer[Catalog]
+	writeLock chan struct{} // holds one token while a write is running
 }
 
-// New returns the library of o. Nothing is read yet.
+// New returns the library of o. It reads nothing.
 func New(o Options) (*Library, error) {
-	l := &Library{o: o, slot: make(chan struct{}, 1)}
+	l := &Library{o: o, writeLock: make(chan struct{}, 1)}
 	if l.o.Scan == nil {
 		l.o.Scan = func(string) []string { return nil }
 	}
 	for _, dir := range append([]string{o.Home}, o.External...) {
 		if dir == "" {
-			return nil, fmt.Errorf("skills: a folder without a name")
+			return nil, fmt.Errorf("skills: empty directory name")
 		}
 		abs, err := filepath.Abs(dir)
 		if err != nil {
@@ -69,15 +70,15 @@ func New(o Options) (*Library, error) {
 	return l, nil
 }
 
-// Catalog returns the skills as they are on disk now. It never fails: what
-// cannot be read is among the problems that Check tells. A Catalog does not
-// change; the same one is returned as long as nothing on disk does.
+// Catalog returns the skills that are on disk now. It never fails: directories
+// and files that cannot be read are problems that Check returns. A Catalog is
+// immutable; the same one is returned until something on disk changes.
 func (l *Library) Catalog() *Catalog {
 	last := l.last.Load()
 	if last == nil {
-		last = l.load()
+		last = l.loadCache()
 	}
-	if last != nil && last.fresh() {
+	if last != nil && last.isFresh() {
 		l.last.Store(last)
 		return last
 	}
@@ -86,24 +87,24 @@ func (l *Library) Catalog() *Catalog {
 	return c
 }
 
-// acquire waits until nobody writes.
+// acquire waits until no write is running.
 func (l *Library) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case l.slot <- struct{}{}:
+	case l.writeLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (l *Library) release() { <-l.slot }
+func (l *Library) release() { <-l.writeLock }
 
-// Bounds of what is looked at and written.
+// Limits of reading and writing.
 const (
-	maxDepth       = 8        // folders below a root
+	maxDepth       = 8        // directories below a root
 	maxFolders     = 20_000   // of all roots together
 	maxSkills      = 2_000    // of all roots together
 	maxHeader      = 16 << 10 // bytes of a SKILL.md that are read for its front matter
@@ -116,8 +117,9 @@ const (
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// mainFile is what makes a folder a skill.
+// mainFile is the file that makes a directory a skill.
 const mainFile = "SKILL.md"
 
-// support are the folders of a skill in which no other skill is looked for.
-func support() []string { return []string{"references", "templates", "scripts", "assets"} }
+// supportFolders returns the directories of a skill in which no other skill is
+// searched.
+func supportFolders() []string { return []string{"references", "templates", "scripts", "assets"} }

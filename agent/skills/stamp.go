@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A stamp tells one state of a file or folder from another without reading it.
-// The zero stamp stands for nothing that exists.
+// A stamp distinguishes states of a file or directory without reading it. The
+// zero stamp means that it does not exist.
 type stamp struct {
 	Modified int64  `json:"m,omitempty"` // nanoseconds, like Changed
 	Changed  int64  `json:"c,omitempty"`
@@ -16,24 +16,24 @@ type stamp struct {
 	Inode    uint64 `json:"i,omitempty"`
 }
 
-// coarse is the coarsest clock of a file system: what was modified so shortly
-// before it was read may be modified again with the same time.
-const coarse = 2 * time.Second
+// clockGranularity is the coarsest clock of a file system: a file that was
+// modified so shortly before it was read may be modified again with the same
+// time.
+const clockGranularity = 2 * time.Second
 
-// settled returns the stamp, which was taken just now, if what it stands for can
-// be told apart from what comes after, and one that is equal to none if it
-// cannot. A time in the future is as good as one in the past.
-func (s stamp) settled() stamp {
-	if age := time.Since(time.Unix(0, s.Modified)); age < coarse && age > -coarse {
+// settledOrUnknown returns the stamp, which was taken just now, if later
+// changes would give another one, and otherwise a stamp that equals no other. A
+// time in the future is as good as one in the past.
+func (s stamp) settledOrUnknown() stamp {
+	if age := time.Since(time.Unix(0, s.Modified)); age < clockGranularity && age > -clockGranularity {
 		return stamp{Size: -1}
 	}
 	return s
 }
 
-// each calls f with 0 to n-1, from as many goroutines as there are processors
-// if that is worth it. It returns when all calls have: nobody else waits for
-// its goroutines.
-func each(n int, f func(i int)) {
+// forEach calls f with 0 to n-1, from up to GOMAXPROCS goroutines if n is
+// large. It returns after all calls have returned.
+func forEach(n int, f func(i int)) {
 	const batch = 32
 	var next atomic.Int64
 	work := func() {

@@ -16,11 +16,11 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// ErrUnknown says that there is no skill of a name.
+// ErrUnknown means that there is no skill with that name.
 var ErrUnknown = errors.New("there is no such skill")
 
-// A BlockedError says that a text was not shown or not written, because of what
-// the scan found in it.
+// A BlockedError means that a text was not shown or not written because of
+// injection findings.
 type BlockedError struct {
 	What     string // "git/SKILL.md"
 	Findings []string
@@ -34,7 +34,7 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("[BLOCKED: %s contained potential prompt injection (%s). Content not loaded.]", e.What, strings.Join(e.Findings, ", "))
 }
 
-// A View is one file of a skill as it is now.
+// A View is one file of a skill, read at the time of the call.
 type View struct {
 	Skill Skill
 	File  string // relative to the skill, with slashes
@@ -43,13 +43,13 @@ type View struct {
 	Files []string
 }
 
-// View returns a file of the skill that Find finds; file "" is its SKILL.md. A
-// file that is binary, too large, or blocked by the scan is refused with an
-// error that says so. It does not ask whether the skill is hidden.
+// View returns a file of the skill that Find returns for name; file "" is its
+// SKILL.md. A file that is binary, too large, or blocked by the scan gives an
+// error that says so. View ignores Hidden.
 func (l *Library) View(name, file string) (View, error) {
 	s, ok := l.Catalog().Find(name)
 	if !ok {
-		return View{}, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quoted(name))
+		return View{}, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quote(name))
 	}
 	root, err := l.open(s)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *Library) View(name, file string) (View, error) {
 	if file == "" {
 		file = mainFile
 	}
-	file, err = within(file)
+	file, err = cleanPath(file)
 	if err != nil {
 		return View{}, err
 	}
@@ -67,42 +67,42 @@ func (l *Library) View(name, file string) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("%s of the skill %s %w", file, s.Name, err)
 	}
-	v := View{Skill: s, File: file, Text: strings.ToValidUTF8(string(raw), "\uFFFD"), Files: files(root)}
-	if found := prose(l.o.Scan(v.Text)); len(found) > 0 {
+	v := View{Skill: s, File: file, Text: strings.ToValidUTF8(string(raw), "\uFFFD"), Files: listFiles(root)}
+	if found := promptFindings(l.o.Scan(v.Text)); len(found) > 0 {
 		return View{}, &BlockedError{What: s.Name + "/" + file, Findings: found}
 	}
 	return v, nil
 }
 
-// open opens the folder of a skill. Nothing that is reached through it lies
-// outside.
+// open opens the directory of a skill. Nothing reachable through it is outside.
 func (l *Library) open(s Skill) (*os.Root, error) {
 	root, err := os.OpenRoot(l.roots[s.root])
 	if err != nil {
-		return nil, fmt.Errorf("the folder of skills cannot be opened: %s", reason(err))
+		return nil, fmt.Errorf("the folder of skills cannot be opened: %s", errorReason(err))
 	}
 	defer root.Close()
 	dir, err := root.OpenRoot(filepath.FromSlash(s.path))
 	if err != nil {
-		return nil, fmt.Errorf("the skill %s cannot be opened: %s", s.Name, reason(err))
+		return nil, fmt.Errorf("the skill %s cannot be opened: %s", s.Name, errorReason(err))
 	}
 	return dir, nil
 }
 
-// within returns the path of a file inside a skill.
-func within(file string) (string, error) {
+// cleanPath returns the path of a file inside a skill.
+func cleanPath(file string) (string, error) {
 	clean := path.Clean(file)
 	if !fs.ValidPath(clean) || clean == "." || strings.ContainsRune(clean, 0) || strings.Contains(clean, "\\") {
-		return "", fmt.Errorf("%s is no path inside a skill; write it relative to the skill and do not go up", quoted(file))
+		return "", fmt.Errorf("%s is no path inside a skill; write it relative to the skill and do not go up", quote(file))
 	}
 	return clean, nil
 }
 
-func quoted(s string) string {
-	return fmt.Sprintf("%q", short(strings.ToValidUTF8(s, "\uFFFD"), 100))
+func quote(s string) string {
+	return fmt.Sprintf("%q", truncate(strings.ToValidUTF8(s, "\uFFFD"), 100))
 }
 
-// readText reads a text file. Its error goes on after the name of the file.
+// readText reads a text file. The text of its error continues after the file
+// name.
 func readText(root *os.Root, file string) ([]byte, error) {
 	raw, err := readHead(root, file, maxFile+1)
 	switch {
@@ -111,7 +111,7 @@ func readText(root *os.Root, file string) ([]byte, error) {
 	case escapes(err):
 		return nil, errors.New("leads out of the skill and is not read")
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %s", reason(err))
+		return nil, fmt.Errorf("cannot be read: %s", errorReason(err))
 	case len(raw) > maxFile:
 		return nil, fmt.Errorf("is larger than %d KiB and is not shown", maxFile>>10)
 	}
@@ -122,10 +122,11 @@ func readText(root *os.Root, file string) ([]byte, error) {
 	return raw, nil
 }
 
-// files returns the regular files below root but the main one, in order.
-func files(root *os.Root) []string {
+// listFiles returns the regular files below root except the main one, in order.
+func listFiles(root *os.Root) []string {
 	var out []string
-	// What cannot be walked is not listed; reading it says why.
+	// Directories that cannot be walked are omitted; reading them returns the
+	// error.
 	_ = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || p == ".":
@@ -142,10 +143,10 @@ func files(root *os.Root) []string {
 	return out
 }
 
-// prose returns the findings that speak to the model. Commands that send a key
-// or read a file of secrets are what many skills are about, so they count only
-// in what is written by a model.
-func prose(findings []string) []string {
+// promptFindings returns the findings that address the model. Commands that
+// send a key or read a file of secrets are the subject of many skills, so they
+// count only in text written by a model.
+func promptFindings(findings []string) []string {
 	return slices.DeleteFunc(slices.Clone(findings), func(id string) bool {
 		return id == "exfil_curl" || id == "read_secrets"
 	})
@@ -161,14 +162,14 @@ func (v View) Body() string {
 }
 
 // Expanded returns the view with ${HERMES_SKILL_DIR} and ${HERMES_SESSION_ID}
-// replaced by what they stand for.
+// replaced by their values.
 func (v View) Expanded(session string) View {
 	v.Text = strings.NewReplacer("${HERMES_SKILL_DIR}", v.Skill.Dir, "${HERMES_SESSION_ID}", session).Replace(v.Text)
 	return v
 }
 
-// Invocation returns what a model is told when a person calls the skill by a
-// command; args is what they wrote behind it.
+// Invocation returns the text for the model when a user calls the skill by a
+// command; args is the user's text after the command.
 func (v View) Invocation(args string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[The user calls the skill %q. Follow it.]\n\n%s", v.Skill.Name, v.Body())

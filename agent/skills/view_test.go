@@ -89,7 +89,7 @@ func TestWhatCannotBeViewedSaysWhy(t *testing.T) {
 	}
 }
 
-// No path that is asked for shows what lies outside the skill.
+// No requested path shows a file outside the skill.
 func TestNoPathLeadsOutOfASkill(t *testing.T) {
 	w := newWorld(t)
 	w.write("git/SKILL.md", skill("git", "d"))

@@ -18,7 +18,7 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// A folder is one that was looked into.
+// A folder is a directory that was read.
 type folder struct {
 	Root  int    `json:"r,omitempty"`
 	Path  string `json:"p"` // relative to its root, with slashes
@@ -30,58 +30,59 @@ type entry struct {
 	folder
 	Header   header   `json:"h"`
 	Problems []string `json:"bad,omitempty"`
-	Verdict  []string `json:"scan,omitempty"` // of name and description
+	Findings []string `json:"scan,omitempty"` // injection findings in name and description
 }
 
-// A Problem is something that a person should know about the skills.
+// A Problem is a defect of a skill or a skill directory, for people.
 type Problem struct {
-	Path  string `json:"path"`            // what it is about
-	Skill string `json:"skill,omitempty"` // its name, if it is one
+	Path  string `json:"path"`            // the file or directory
+	Skill string `json:"skill,omitempty"` // the name of the skill, if there is one
 	Text  string `json:"text"`
 }
 
-// A walk looks through the roots for skills. Entries of before are taken over
-// where their stamps are the same.
+// A walk searches the roots for skills. Entries of known are reused if their
+// stamps are equal.
 type walk struct {
-	l        *Library
-	known    map[folder]entry
-	folders  []folder
-	entries  []entry
-	problems []Problem
-	found    int
-	full     bool
+	l            *Library
+	known        map[folder]entry
+	folders      []folder
+	entries      []entry
+	problems     []Problem
+	found        int
+	limitReached bool
 }
 
-// A rootWalk is one root on a walk.
+// A rootWalk is the walk of one root.
 type rootWalk struct {
 	*walk
-	index int
-	root  *os.Root
-	seen  map[folderID]string // to the path by which it was reached
-	links []string
-	found []*entry         // those that are read are filled once read is through
-	next  []reading        // not handed to readers yet
-	read  chan<- []reading // for readers
+	index   int
+	root    *os.Root
+	seen    map[folderID]string // maps to the path at which it was found
+	links   []string
+	found   []*entry             // filled by the readers
+	pending []openedSkill        // not sent to readers yet
+	batches chan<- []openedSkill // read by the readers
 }
 
-// A reading is a SKILL.md that was opened, or not, to be read beside the walk.
-type reading struct {
+// An openedSkill is a SKILL.md that the walk opened or failed to open, to be
+// read by another goroutine.
+type openedSkill struct {
 	main  handle
 	err   error
-	entry *entry // it has a path already
+	entry *entry // with its path set
 }
 
-// So many files are handed to a reader at once, and so many hands full may wait:
-// no more than about a hundred are open.
+// Number of files that a reader gets at once, and number of such batches that
+// may wait: at most about a hundred files are open.
 const (
-	handful = 16
-	waiting = 4
+	batchSize        = 16
+	maxQueuedBatches = 4
 )
 
-// A folderID tells one folder from another.
+// A folderID identifies a directory.
 type folderID struct{ dev, inode uint64 }
 
-// walk goes through all roots.
+// walk walks all roots.
 func (l *Library) walk(known map[folder]entry) *walk {
 	w := &walk{l: l, known: known}
 	for i, dir := range l.roots {
@@ -102,35 +103,35 @@ func (w *walk) root(index int, dir string) {
 	root, err := os.OpenRoot(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && index == 0:
-		w.folders = append(w.folders, folder{Root: index, Path: "."}) // there are none yet
+		w.folders = append(w.folders, folder{Root: index, Path: "."}) // no skills yet
 		return
 	case err != nil:
-		w.folders = append(w.folders, folder{index, ".", at.settled()})
-		w.problem(dir, "the folder cannot be opened: "+reason(err))
+		w.folders = append(w.folders, folder{index, ".", at.settledOrUnknown()})
+		w.problem(dir, "the folder cannot be opened: "+errorReason(err))
 		return
 	}
 	defer root.Close()
-	read := make(chan []reading, waiting)
-	p := &rootWalk{walk: w, index: index, root: root, seen: map[folderID]string{}, read: read}
-	var readers sync.WaitGroup // this function waits for them
+	read := make(chan []openedSkill, maxQueuedBatches)
+	p := &rootWalk{walk: w, index: index, root: root, seen: map[folderID]string{}, batches: read}
+	var readers sync.WaitGroup // awaited below
 	for range runtime.GOMAXPROCS(0) {
 		readers.Go(func() {
-			buf := make([]byte, usual)
+			buf := make([]byte, headerBufferSize)
 			for some := range read {
 				for _, r := range some {
-					p.take(r, buf)
+					p.fillEntry(r, buf)
 				}
 			}
 		})
 	}
-	p.look(p.open(".", ".", nil))
-	// Links come last, so that a skill has the path at which it really is.
+	p.visit(p.open(".", ".", nil))
+	// Links are followed last, so that a skill gets its real path.
 	for len(p.links) > 0 {
 		link := p.links[0]
 		p.links = p.links[1:]
-		p.follow(link)
+		p.followLink(link)
 	}
-	read <- p.next
+	read <- p.pending
 	close(read)
 	readers.Wait()
 	for _, e := range p.found {
@@ -138,8 +139,8 @@ func (w *walk) root(index int, dir string) {
 	}
 }
 
-// open opens a folder: name below parent, never through a link; or, without a
-// parent, dir as its root resolves it.
+// open opens a directory: name below parent, never through a link; or, without
+// a parent, dir resolved inside the root.
 func (p *rootWalk) open(dir, name string, parent *handle) (string, *handle) {
 	var h handle
 	var err error
@@ -148,11 +149,11 @@ func (p *rootWalk) open(dir, name string, parent *handle) (string, *handle) {
 	} else if f, failed := p.root.OpenFile(filepath.FromSlash(dir), os.O_RDONLY|syscall.O_NONBLOCK|folderOnly, 0); failed != nil {
 		err = failed
 	} else {
-		h = handleOf(f)
+		h = newHandle(f)
 	}
 	if err != nil {
-		p.folders = append(p.folders, folder{p.index, dir, stampOf(p.abs(dir)).settled()})
-		p.problem(p.abs(dir), "the folder cannot be read: "+reason(err))
+		p.folders = append(p.folders, folder{p.index, dir, stampOf(p.abs(dir)).settledOrUnknown()})
+		p.problem(p.abs(dir), "the folder cannot be read: "+errorReason(err))
 		return dir, nil
 	}
 	return dir, &h
@@ -162,13 +163,14 @@ func (p *rootWalk) abs(rel string) string {
 	return filepath.Join(p.l.roots[p.index], filepath.FromSlash(rel))
 }
 
-// look takes what stands in a folder, looks into those below it, and closes it.
-func (p *rootWalk) look(dir string, f *handle) {
+// visit records the entries of a directory, visits its subdirectories, and
+// closes it.
+func (p *rootWalk) visit(dir string, f *handle) {
 	if f == nil {
 		return
 	}
 	defer f.close()
-	if p.full = p.full || len(p.folders) >= maxFolders || p.walk.found >= maxSkills; p.full {
+	if p.limitReached = p.limitReached || len(p.folders) >= maxFolders || p.walk.found >= maxSkills; p.limitReached {
 		p.problem(p.abs(dir), fmt.Sprintf("it was not looked at: there are more than %d skills or %d folders", maxSkills, maxFolders))
 		return
 	}
@@ -177,9 +179,9 @@ func (p *rootWalk) look(dir string, f *handle) {
 	if err == nil {
 		list, err = f.list()
 	}
-	p.folders = append(p.folders, folder{p.index, dir, at.settled()})
+	p.folders = append(p.folders, folder{p.index, dir, at.settledOrUnknown()})
 	if err != nil {
-		p.problem(p.abs(dir), "the folder cannot be read: "+reason(err))
+		p.problem(p.abs(dir), "the folder cannot be read: "+errorReason(err))
 		return
 	}
 	if first, ok := p.seen[id]; ok {
@@ -194,84 +196,85 @@ func (p *rootWalk) look(dir string, f *handle) {
 		e := &entry{folder: folder{Root: p.index, Path: dir}}
 		p.found = append(p.found, e)
 		main, err := f.file(mainFile)
-		p.hand(reading{main, err, e})
+		p.enqueue(openedSkill{main, err, e})
 	}
 	for _, e := range list {
 		switch name := e.Name(); {
-		case leftover(name):
+		case isLeftover(name):
 			p.problem(p.abs(path.Join(dir, name)), "it is left of a write or a deletion that a crash cut off; it has no effect and can be deleted")
-		case name[0] == '.', name == "node_modules", name == "__pycache__", skill && slices.Contains(support(), name):
+		case name[0] == '.', name == "node_modules", name == "__pycache__", skill && slices.Contains(supportFolders(), name):
 		case e.Type()&fs.ModeSymlink != 0 && name != mainFile:
 			p.links = append(p.links, path.Join(dir, name))
 		case e.IsDir() && strings.Count(dir, "/") >= maxDepth-1:
 			p.problem(p.abs(path.Join(dir, name)), fmt.Sprintf("it was not looked at: it lies more than %d folders deep", maxDepth))
 		case e.IsDir():
-			p.look(p.open(path.Join(dir, name), name, f))
+			p.visit(p.open(path.Join(dir, name), name, f))
 		}
 	}
 }
 
-// hand has a file read.
-func (p *rootWalk) hand(r reading) {
-	if p.next = append(p.next, r); len(p.next) == handful {
-		p.read <- p.next
-		p.next = make([]reading, 0, handful)
+// enqueue schedules the reading of a file.
+func (p *rootWalk) enqueue(r openedSkill) {
+	if p.pending = append(p.pending, r); len(p.pending) == batchSize {
+		p.batches <- p.pending
+		p.pending = make([]openedSkill, 0, batchSize)
 	}
 }
 
-// follow looks at where a link leads. One to a file is of no interest.
-func (p *rootWalk) follow(link string) {
+// followLink visits the target of a link. Links to files are ignored.
+func (p *rootWalk) followLink(link string) {
 	info, err := p.root.Stat(filepath.FromSlash(link))
 	switch {
 	case err == nil && info.IsDir() && strings.Count(link, "/") >= maxDepth:
 		p.problem(p.abs(link), fmt.Sprintf("it was not looked at: it lies more than %d folders deep", maxDepth))
 	case err == nil && info.IsDir():
-		p.look(p.open(link, "", nil))
+		p.visit(p.open(link, "", nil))
 	case escapes(err):
 		p.problem(p.abs(link), "the link leads out of the folder of skills and is not followed; name its target under skills.external_dirs")
 	case err != nil:
-		p.problem(p.abs(link), "the link cannot be followed: "+reason(err))
+		p.problem(p.abs(link), "the link cannot be followed: "+errorReason(err))
 	}
 }
 
-// peek returns the beginning of a SKILL.md, in buf if there is room for it,
-// unless it is known, and puts its stamp into the entry.
-func (p *rootWalk) peek(r reading, buf []byte) ([]byte, error) {
-	if r.err != nil { // a link, mostly
-		r.entry.Stamp = stampOf(p.abs(path.Join(r.entry.Path, mainFile))).settled()
+// peek returns the beginning of a SKILL.md, in buf if it fits, unless it is
+// known, and sets the stamp of the entry.
+func (p *rootWalk) peek(r openedSkill, buf []byte) ([]byte, error) {
+	if r.err != nil { // usually a link
+		r.entry.Stamp = stampOf(p.abs(path.Join(r.entry.Path, mainFile))).settledOrUnknown()
 		return p.head(r.entry.Path)
 	}
 	at, _, regular, err := r.main.stamp()
-	r.entry.Stamp = at.settled()
+	r.entry.Stamp = at.settledOrUnknown()
 	switch _, ok := p.known[r.entry.folder]; {
 	case err != nil || ok:
 		return nil, err
 	case !regular:
-		return nil, errNoFile
+		return nil, errNotRegular
 	}
-	return beginning(r.main, at.Size, buf)
+	return readFrontMatter(r.main, at.Size, buf)
 }
 
-// usual is how many bytes hold the front matter of nearly every SKILL.md.
-const usual = 4 << 10
+// headerBufferSize is enough for the front matter of nearly every SKILL.md.
+const headerBufferSize = 4 << 10
 
-// beginning reads as much of a file of that size as its front matter needs.
-func beginning(f handle, size int64, buf []byte) ([]byte, error) {
-	buf = buf[:min(size, usual)]
+// readFrontMatter reads as much of a file of the given size as its front matter
+// needs.
+func readFrontMatter(f handle, size int64, buf []byte) ([]byte, error) {
+	buf = buf[:min(size, headerBufferSize)]
 	for {
-		n, err := f.begin(buf)
+		n, err := f.readBeginning(buf)
 		if err != nil {
 			return nil, err
 		}
-		if _, _, whole := frontmatter.Split(buf[:n]); whole || n < usual || len(buf) > usual || size <= usual {
+		if _, _, whole := frontmatter.Split(buf[:n]); whole || n < headerBufferSize || len(buf) > headerBufferSize || size <= headerBufferSize {
 			return buf[:n], nil
 		}
 		buf = make([]byte, min(size, maxHeader))
 	}
 }
 
-// take fills an entry, and closes its file.
-func (p *rootWalk) take(r reading, buf []byte) {
+// fillEntry fills an entry, and closes its file.
+func (p *rootWalk) fillEntry(r openedSkill, buf []byte) {
 	head, err := p.peek(r, buf)
 	if r.err == nil {
 		r.main.close()
@@ -283,15 +286,16 @@ func (p *rootWalk) take(r reading, buf []byte) {
 	}
 	abs := p.abs(e.Path)
 	if err != nil {
-		e.Header = header{Name: named(abs)}
-		e.Problems = []string{"its SKILL.md cannot be read: " + reason(err)}
+		e.Header = header{Name: defaultName(abs)}
+		e.Problems = []string{"its SKILL.md cannot be read: " + errorReason(err)}
 		return
 	}
 	e.Header, e.Problems = parse(abs, head)
-	e.Verdict = p.l.o.Scan(e.Header.Name + "\n" + e.Header.Description)
+	e.Findings = p.l.o.Scan(e.Header.Name + "\n" + e.Header.Description)
 }
 
-// head reads the beginning of the SKILL.md of a folder, which must be in it.
+// head reads the beginning of the SKILL.md of a directory; a link must not lead
+// out of the directory.
 func (p *rootWalk) head(dir string) ([]byte, error) {
 	root, err := p.root.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
@@ -301,8 +305,8 @@ func (p *rootWalk) head(dir string) ([]byte, error) {
 	return readHead(root, mainFile, maxHeader)
 }
 
-// readHead reads the first most bytes of a regular file. It does not wait for
-// the other end of a pipe.
+// readHead reads up to most bytes from the beginning of a regular file. Opening
+// a pipe does not block.
 func readHead(root *os.Root, file string, most int) ([]byte, error) {
 	f, err := root.OpenFile(filepath.FromSlash(file), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -314,7 +318,7 @@ func readHead(root *os.Root, file string, most int) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errNoFile
+		return nil, errNotRegular
 	}
 	buf := make([]byte, min(info.Size()+1, int64(most)))
 	n, err := io.ReadFull(f, buf)
@@ -324,10 +328,10 @@ func readHead(root *os.Root, file string, most int) ([]byte, error) {
 	return buf[:n], nil
 }
 
-var errNoFile = errors.New("it is not a regular file")
+var errNotRegular = errors.New("it is not a regular file")
 
-// reason says why a file operation did not work, without repeating the path.
-func reason(err error) string {
+// errorReason returns the cause of a failed file operation, without the path.
+func errorReason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -338,5 +342,5 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// escapes reports whether a path was refused because it leads out of its root.
+// escapes reports whether a path was rejected because it leads out of its root.
 func escapes(err error) bool { return err != nil && strings.Contains(err.Error(), "path escapes") }

@@ -15,11 +15,11 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// Create writes a new skill into the home. category is a folder or several,
-// "" for none. It exists whole or not at all.
+// Create writes a new skill into the home directory. category is up to three
+// directory names, "" for none. The skill is created atomically.
 func (l *Library) Create(ctx context.Context, name, category, content string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("%s is no name for a skill: use small letters, digits, dot, dash and underscore, 64 at most, a letter or digit first", quoted(name))
+		return fmt.Errorf("%s is no name for a skill: use small letters, digits, dot, dash and underscore, 64 at most, a letter or digit first", quote(name))
 	}
 	category = strings.Trim(strings.TrimSpace(category), "/")
 	if category == general {
@@ -27,13 +27,13 @@ func (l *Library) Create(ctx context.Context, name, category, content string) er
 	}
 	for part := range strings.SplitSeq(category, "/") {
 		if category != "" && (!validName.MatchString(part) || strings.Count(category, "/") > 2) {
-			return fmt.Errorf("%s is no category: use up to three names with / between them, each like the name of a skill", quoted(category))
+			return fmt.Errorf("%s is no category: use up to three names with / between them, each like the name of a skill", quote(category))
 		}
 	}
 	if err := l.checkMain(name, content); err != nil {
 		return err
 	}
-	return l.writing(ctx, func(c *Catalog) error {
+	return l.withWriteLock(ctx, func(c *Catalog) error {
 		if s, ok := c.Find(name); ok {
 			return fmt.Errorf("there is a skill %s already, in the category %s; edit or patch it, or use another name", s.Name, s.Category)
 		}
@@ -41,56 +41,57 @@ func (l *Library) Create(ctx context.Context, name, category, content string) er
 			return fmt.Errorf("there are %d skills already, which is the most; delete some first", len(c.skills))
 		}
 		if err := os.MkdirAll(l.roots[0], 0o700); err != nil {
-			return fmt.Errorf("the folder of skills cannot be made: %s", reason(err))
+			return fmt.Errorf("the folder of skills cannot be made: %s", errorReason(err))
 		}
-		return inRoot(l.roots[0], func(root *os.Root) error { return create(root, path.Join(category, name), content) })
+		return withRoot(l.roots[0], func(root *os.Root) error { return createFolder(root, path.Join(category, name), content) })
 	})
 }
 
-// create makes a folder with a SKILL.md under a hidden name and then gives it
-// its own.
-func create(root *os.Root, dir, content string) error {
+// createFolder creates a directory with a SKILL.md under a hidden name and then
+// renames it.
+func createFolder(root *os.Root, dir, content string) error {
 	if err := root.MkdirAll(filepath.FromSlash(path.Dir(dir)), 0o700); err != nil {
-		return fmt.Errorf("the category cannot be made: %s", reason(err))
+		return fmt.Errorf("the category cannot be made: %s", errorReason(err))
 	}
-	tmp := path.Join(path.Dir(dir), hidden("new"))
+	tmp := path.Join(path.Dir(dir), hiddenName("new"))
 	err := root.Mkdir(filepath.FromSlash(tmp), 0o700)
 	if err == nil {
-		err = put(root, path.Join(tmp, mainFile), []byte(content), 0o600)
+		err = writeNewFile(root, path.Join(tmp, mainFile), []byte(content), 0o600)
 	}
 	if err == nil {
 		err = root.Rename(filepath.FromSlash(tmp), filepath.FromSlash(dir))
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("the skill cannot be written: %s", reason(err)), root.RemoveAll(filepath.FromSlash(tmp)))
+		return errors.Join(fmt.Errorf("the skill cannot be written: %s", errorReason(err)), root.RemoveAll(filepath.FromSlash(tmp)))
 	}
-	return persist(root, path.Dir(dir))
+	return syncFolder(root, path.Dir(dir))
 }
 
-// Edit puts a whole new SKILL.md in the place of the old one.
+// Edit replaces the whole SKILL.md of a skill.
 func (l *Library) Edit(ctx context.Context, name, content string) error {
-	return l.changing(ctx, name, func(s Skill, root *os.Root) error {
+	return l.withSkill(ctx, name, func(s Skill, root *os.Root) error {
 		if err := l.checkMain(s.Name, content); err != nil {
 			return err
 		}
-		return replace(root, mainFile, []byte(content))
+		return replaceFile(root, mainFile, []byte(content))
 	})
 }
 
 // Patch replaces a passage in a file of a skill, "" for its SKILL.md, and
-// returns how often. The passage must stand there exactly once unless
-// everywhere is true. What is left must be a file that could be written whole.
+// returns the number of replacements. The passage must occur exactly once
+// unless r.Everywhere is true. The result must be a file that could be written
+// as a whole.
 func (l *Library) Patch(ctx context.Context, name, file string, r Replacement) (n int, err error) {
-	err = l.changing(ctx, name, func(s Skill, root *os.Root) error {
+	err = l.withSkill(ctx, name, func(s Skill, root *os.Root) error {
 		if file == "" {
 			file = mainFile
 		}
-		at, err := within(file)
+		at, err := cleanPath(file)
 		if err != nil {
 			return err
 		}
 		if at != mainFile {
-			if at, err = supportFile(file); err != nil {
+			if at, err = supportPath(file); err != nil {
 				return err
 			}
 		}
@@ -111,36 +112,36 @@ func (l *Library) Patch(ctx context.Context, name, file string, r Replacement) (
 			return err
 		}
 		n = count
-		return replace(root, at, []byte(text))
+		return replaceFile(root, at, []byte(text))
 	})
 	return n, err
 }
 
-// WriteFile writes a file into one of the folders references, templates,
+// WriteFile writes a file into one of the directories references, templates,
 // scripts and assets of a skill.
 func (l *Library) WriteFile(ctx context.Context, name, file, content string) error {
-	return l.changing(ctx, name, func(s Skill, root *os.Root) error {
-		at, err := supportFile(file)
+	return l.withSkill(ctx, name, func(s Skill, root *os.Root) error {
+		at, err := supportPath(file)
 		if err != nil {
 			return err
 		}
 		if err := l.checkFile(s.Name+"/"+at, content); err != nil {
 			return err
 		}
-		if have := files(root); len(have) >= maxFiles && !slices.Contains(have, at) {
+		if have := listFiles(root); len(have) >= maxFiles && !slices.Contains(have, at) {
 			return fmt.Errorf("the skill has %d files already, which is the most", len(have))
 		}
 		if err := root.MkdirAll(filepath.FromSlash(path.Dir(at)), 0o700); err != nil {
-			return fmt.Errorf("the folder %s cannot be made: %s", path.Dir(at), reason(err))
+			return fmt.Errorf("the folder %s cannot be made: %s", path.Dir(at), errorReason(err))
 		}
-		return replace(root, at, []byte(content))
+		return replaceFile(root, at, []byte(content))
 	})
 }
 
-// RemoveFile removes a file from one of those folders.
+// RemoveFile removes a file from one of those directories.
 func (l *Library) RemoveFile(ctx context.Context, name, file string) error {
-	return l.changing(ctx, name, func(_ Skill, root *os.Root) error {
-		at, err := supportFile(file)
+	return l.withSkill(ctx, name, func(_ Skill, root *os.Root) error {
+		at, err := supportPath(file)
 		if err != nil {
 			return err
 		}
@@ -152,41 +153,41 @@ func (l *Library) RemoveFile(ctx context.Context, name, file string) error {
 			err = root.Remove(filepath.FromSlash(at))
 		}
 		if err != nil {
-			return fmt.Errorf("%s cannot be removed: %s", at, reason(err))
+			return fmt.Errorf("%s cannot be removed: %s", at, errorReason(err))
 		}
 		return nil
 	})
 }
 
-// Delete removes a skill with all of its files.
+// Delete removes a skill with all its files.
 func (l *Library) Delete(ctx context.Context, name string) error {
-	return l.writing(ctx, func(c *Catalog) error {
-		s, err := own(c, name)
+	return l.withWriteLock(ctx, func(c *Catalog) error {
+		s, err := findWritable(c, name)
 		if err != nil {
 			return err
 		}
 		if s.path == "." {
 			return errors.New("the skill is the folder of all skills and is not deleted")
 		}
-		return inRoot(l.roots[0], func(root *os.Root) error {
-			// Under a hidden name, half of a skill is none.
-			gone := filepath.FromSlash(path.Join(path.Dir(s.path), hidden("old")))
+		return withRoot(l.roots[0], func(root *os.Root) error {
+			// Under a hidden name, a partly deleted skill is not found.
+			gone := filepath.FromSlash(path.Join(path.Dir(s.path), hiddenName("old")))
 			if err := root.Rename(filepath.FromSlash(s.path), gone); err != nil {
-				return fmt.Errorf("the skill cannot be deleted: %s", reason(err))
+				return fmt.Errorf("the skill cannot be deleted: %s", errorReason(err))
 			}
 			if err := root.RemoveAll(gone); err != nil {
-				return fmt.Errorf("the skill is deleted, but some of its files are left in %s: %s", gone, reason(err))
+				return fmt.Errorf("the skill is deleted, but some of its files are left in %s: %s", gone, errorReason(err))
 			}
 			if dir := path.Dir(s.path); dir != "." {
-				_ = root.Remove(filepath.FromSlash(dir)) // it stays unless it is empty
+				_ = root.Remove(filepath.FromSlash(dir)) // fails unless it is empty
 			}
 			return nil
 		})
 	})
 }
 
-// writing runs f while nobody else writes.
-func (l *Library) writing(ctx context.Context, f func(*Catalog) error) error {
+// withWriteLock runs f while no other write is running.
+func (l *Library) withWriteLock(ctx context.Context, f func(*Catalog) error) error {
 	if err := l.acquire(ctx); err != nil {
 		return err
 	}
@@ -194,10 +195,10 @@ func (l *Library) writing(ctx context.Context, f func(*Catalog) error) error {
 	return f(l.Catalog())
 }
 
-// changing runs f with the skill called name, while nobody else writes.
-func (l *Library) changing(ctx context.Context, name string, f func(Skill, *os.Root) error) error {
-	return l.writing(ctx, func(c *Catalog) error {
-		s, err := own(c, name)
+// withSkill runs f with the skill called name while no other write is running.
+func (l *Library) withSkill(ctx context.Context, name string, f func(Skill, *os.Root) error) error {
+	return l.withWriteLock(ctx, func(c *Catalog) error {
+		s, err := findWritable(c, name)
 		if err != nil {
 			return err
 		}
@@ -210,19 +211,20 @@ func (l *Library) changing(ctx context.Context, name string, f func(Skill, *os.R
 	})
 }
 
-// own returns a skill that may be written.
-func own(c *Catalog, name string) (Skill, error) {
+// findWritable returns the skill called name if it may be written.
+func findWritable(c *Catalog, name string) (Skill, error) {
 	s, ok := c.Find(name)
 	switch {
 	case !ok:
-		return s, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quoted(name))
+		return s, fmt.Errorf("%w as %s; skills_list names them all", ErrUnknown, quote(name))
 	case s.ReadOnly:
 		return s, fmt.Errorf("the skill %s stands in an external folder and is only read; create one of your own instead", s.Name)
 	}
 	return s, nil
 }
 
-// checkMain says why content cannot be the SKILL.md of the skill called name.
+// checkMain returns why content cannot be the SKILL.md of the skill called
+// name.
 func (l *Library) checkMain(name, content string) error {
 	if n := utf8.RuneCountInString(content); n > maxContent {
 		return fmt.Errorf("the content has %d characters; the most is %d. Put details into files of their own, in references/", n, maxContent)
@@ -245,7 +247,7 @@ func (l *Library) checkMain(name, content string) error {
 	return nil
 }
 
-// checkFile says why content cannot be a file of a skill.
+// checkFile returns why content cannot be a file of a skill.
 func (l *Library) checkFile(what, content string) error {
 	switch {
 	case !utf8.ValidString(content) || strings.ContainsRune(content, 0):
@@ -259,33 +261,34 @@ func (l *Library) checkFile(what, content string) error {
 	return nil
 }
 
-// supportFile returns the path of a file that may be written beside a SKILL.md.
-func supportFile(file string) (string, error) {
-	at, err := within(file)
+// supportPath returns the path of a file that may be written next to a
+// SKILL.md.
+func supportPath(file string) (string, error) {
+	at, err := cleanPath(file)
 	if err != nil {
 		return "", err
 	}
 	parts := strings.Split(at, "/")
 	odd := slices.ContainsFunc(parts, func(p string) bool { return p[0] == '.' || len(p) > 100 })
-	if len(parts) < 2 || len(parts) > 4 || odd || !slices.Contains(support(), parts[0]) || parts[len(parts)-1] == mainFile {
-		return "", fmt.Errorf("%s cannot be written: files belong into %s of the skill", quoted(file), strings.Join(support(), "/, ")+"/")
+	if len(parts) < 2 || len(parts) > 4 || odd || !slices.Contains(supportFolders(), parts[0]) || parts[len(parts)-1] == mainFile {
+		return "", fmt.Errorf("%s cannot be written: files belong into %s of the skill", quote(file), strings.Join(supportFolders(), "/, ")+"/")
 	}
 	return at, nil
 }
 
-// inRoot runs f with the folder at dir open.
-func inRoot(dir string, f func(*os.Root) error) error {
+// withRoot runs f with the directory dir open.
+func withRoot(dir string, f func(*os.Root) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("the folder of skills cannot be opened: %s", reason(err))
+		return fmt.Errorf("the folder of skills cannot be opened: %s", errorReason(err))
 	}
 	defer root.Close()
 	return f(root)
 }
 
-// replace puts content in the place of a file, whole or not at all. The mode of
-// an old file stays.
-func replace(root *os.Root, file string, content []byte) error {
+// replaceFile replaces the content of a file atomically. The mode of an
+// existing file is kept.
+func replaceFile(root *os.Root, file string, content []byte) error {
 	mode := fs.FileMode(0o600)
 	if info, err := root.Lstat(filepath.FromSlash(file)); err == nil {
 		if !info.Mode().IsRegular() {
@@ -293,14 +296,14 @@ func replace(root *os.Root, file string, content []byte) error {
 		}
 		mode = info.Mode().Perm()
 	}
-	tmp := path.Join(path.Dir(file), hidden("tmp"))
-	err := put(root, tmp, content, mode)
+	tmp := path.Join(path.Dir(file), hiddenName("tmp"))
+	err := writeNewFile(root, tmp, content, mode)
 	if err == nil {
 		err = root.Rename(filepath.FromSlash(tmp), filepath.FromSlash(file))
 	}
 	if err != nil {
-		_ = root.Remove(filepath.FromSlash(tmp)) // it may not be there
-		return fmt.Errorf("%s cannot be written: %s", file, reason(err))
+		_ = root.Remove(filepath.FromSlash(tmp)) // it may not exist
+		return fmt.Errorf("%s cannot be written: %s", file, errorReason(err))
 	}
-	return persist(root, path.Dir(file))
+	return syncFolder(root, path.Dir(file))
 }

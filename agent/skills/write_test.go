@@ -22,8 +22,7 @@ func (w *world) read(name string) string {
 	return string(b)
 }
 
-// left returns what is below the folder of skills beside folders, and hidden
-// ones too.
+// left returns the files below the skill directory, including hidden ones.
 func (w *world) left() string {
 	w.Helper()
 	var out []string
@@ -189,7 +188,8 @@ func TestAPatchCannotBreakASkill(t *testing.T) {
 	}
 }
 
-// Writes at once lose nothing: each patch counts up what the one before left.
+// Concurrent writes lose nothing: each patch increments the value that the
+// previous one wrote.
 func TestWritesWaitForEachOther(t *testing.T) {
 	w := newWorld(t)
 	w.write("git/SKILL.md", skill("git", "d"))

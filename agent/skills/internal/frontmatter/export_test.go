@@ -1,7 +1,7 @@
 package frontmatter
 
-// Simple is how a front matter is read without the YAML parser.
-func Simple(front []byte) (map[string]any, bool) { return simple(front) }
+// Simple parses a front matter without the YAML parser.
+func Simple(front []byte) (map[string]any, bool) { return parseSimple(front) }
 
-// Parsed is how it is read with the parser.
-func Parsed(front []byte) (map[string]any, error) { return parsed(front) }
+// Parsed parses it with the YAML parser.
+func Parsed(front []byte) (map[string]any, error) { return parseYAML(front) }

@@ -1,5 +1,6 @@
-// Package frontmatter reads the front matter of a text: the YAML between two lines of
-// dashes at its beginning. Most of it needs no YAML parser, and gets none.
+// Package frontmatter parses the front matter of a text: the YAML between two
+// lines of dashes at its beginning. Simple front matter, which is most of it,
+// is parsed without the YAML parser. Its functions are safe for concurrent use.
 package frontmatter
 
 import (
@@ -12,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Split parts a text into its front matter and its body. ok says that there
-// is a front matter, and that it ends.
+// Split splits a text into its front matter and its body. ok reports whether
+// there is a front matter with an end.
 func Split(text []byte) (front, body []byte, ok bool) {
 	text = bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF"))
 	first, rest, found := bytes.Cut(text, []byte("\n"))
@@ -32,21 +33,21 @@ func Split(text []byte) (front, body []byte, ok bool) {
 
 var yamlLine = regexp.MustCompile(`^(yaml: )?line (\d+): `)
 
-// Mapping reads YAML without following aliases, so that a small file cannot
+// Mapping parses YAML without following aliases, so that a small file cannot
 // become large.
 func Mapping(front []byte) (map[string]any, error) {
-	if fields, ok := simple(front); ok {
+	if fields, ok := parseSimple(front); ok {
 		return fields, nil
 	}
-	return parsed(front)
+	return parseYAML(front)
 }
 
-func parsed(front []byte) (map[string]any, error) {
+func parseYAML(front []byte) (map[string]any, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(front, &doc); err != nil {
 		what := strings.TrimPrefix(err.Error(), "yaml: ")
 		if m := yamlLine.FindStringSubmatch(what); m != nil {
-			n, _ := strconv.Atoi(m[2]) // it is digits
+			n, _ := strconv.Atoi(m[2]) // only digits
 			what = fmt.Sprintf("line %d: %s", n+1, strings.TrimPrefix(what, m[0]))
 		}
 		return nil, fmt.Errorf("its front matter is not valid YAML: %s", what)
@@ -54,15 +55,16 @@ func parsed(front []byte) (map[string]any, error) {
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
-	m, ok := value(doc.Content[0], 0).(map[string]any)
+	m, ok := nodeValue(doc.Content[0], 0).(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("its front matter is no mapping of keys to values")
 	}
 	return m, nil
 }
 
-// value returns a node as a string, a list or a map; nil for what is too deep.
-func value(n *yaml.Node, depth int) any {
+// nodeValue returns a node as a string, a list or a map; nil below the maximum
+// depth.
+func nodeValue(n *yaml.Node, depth int) any {
 	const deepest = 6
 	if depth > deepest {
 		return nil
@@ -73,14 +75,14 @@ func value(n *yaml.Node, depth int) any {
 	case yaml.SequenceNode:
 		var out []any
 		for _, c := range n.Content {
-			out = append(out, value(c, depth+1))
+			out = append(out, nodeValue(c, depth+1))
 		}
 		return out
 	case yaml.MappingNode:
 		out := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if key := n.Content[i].Value; out[key] == nil {
-				out[key] = value(n.Content[i+1], depth+1)
+				out[key] = nodeValue(n.Content[i+1], depth+1)
 			}
 		}
 		return out
@@ -88,9 +90,9 @@ func value(n *yaml.Node, depth int) any {
 	return nil
 }
 
-// Plain reads what can be read of a front matter that is not valid YAML: lines
-// with a key that begin at the margin. A description with a colon in it is by
-// far the most frequent mistake.
+// Plain parses a front matter that is not valid YAML: it returns name and
+// description from lines that begin with these keys. A description with a colon
+// in it is by far the most frequent mistake.
 func Plain(front []byte) map[string]any {
 	out := map[string]any{}
 	for line := range strings.Lines(string(front)) {

@@ -8,7 +8,7 @@ import (
 	"hermesd/agent/skills/internal/frontmatter"
 )
 
-// FuzzSimple: what is read without the YAML parser is what the parser reads.
+// The result without the YAML parser must equal that of the parser.
 func FuzzSimple(f *testing.F) {
 	for _, s := range []string{
 		"name: a\ndescription: Reviews code, by file.\n", "name: a\nname: b\n", "name: true\nversion: null\n", "name: a # b\n", "a: b: c\n",

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// deepestSimple is how deep mappings may lie in one another for simple.
-const deepestSimple = 4
+// maxSimpleDepth limits the nesting of mappings in parseSimple.
+const maxSimpleDepth = 4
 
-// simple reads the front matter that most skills have: keys, each with a text on
-// one line, a short list, or further keys, further in. ok is false if there is
-// more that means something to YAML; else the answer is that of parsed.
-func simple(front []byte) (fields map[string]any, ok bool) {
+// parseSimple parses the front matter that most skills have: keys, each with a
+// text on one line, a short list, or an indented mapping. ok is false if there
+// is other YAML syntax; otherwise the result equals that of parseYAML.
+func parseSimple(front []byte) (fields map[string]any, ok bool) {
 	fields = map[string]any{}
 	open := []level{{fields: fields}}
-	var key string // of the line before, if nothing stands behind it
+	var key string // key of the previous line if it has no value
 	for line := range bytes.Lines(front) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		if len(line) == 0 {
@@ -24,7 +24,7 @@ func simple(front []byte) (fields map[string]any, ok bool) {
 		at := len(line) - len(bytes.TrimLeft(line, " "))
 		top := &open[len(open)-1]
 		switch {
-		case key != "" && (at <= top.indent || len(open) == deepestSimple):
+		case key != "" && (at <= top.indent || len(open) == maxSimpleDepth):
 			return nil, false
 		case key != "":
 			inner := map[string]any{}
@@ -37,7 +37,7 @@ func simple(front []byte) (fields map[string]any, ok bool) {
 			}
 			open = open[:i+1]
 		}
-		if key, ok = open[len(open)-1].take(line[at:]); !ok {
+		if key, ok = open[len(open)-1].addLine(line[at:]); !ok {
 			return nil, false
 		}
 	}
@@ -50,9 +50,9 @@ type level struct {
 	fields map[string]any
 }
 
-// take reads a line without its indent. It returns the key if nothing stands
-// behind it.
-func (l level) take(line []byte) (key string, ok bool) {
+// addLine parses a line without its indentation. It returns the key if the line
+// has no value.
+func (l level) addLine(line []byte) (key string, ok bool) {
 	name, text, found := bytes.Cut(line, []byte(":"))
 	if !found || !simpleKey(name) {
 		return "", false
@@ -72,11 +72,11 @@ func (l level) take(line []byte) (key string, ok bool) {
 }
 
 func simpleKey(key []byte) bool {
-	if len(key) == 0 || len(key) >= 64 || !letter(key[0]) {
+	if len(key) == 0 || len(key) >= 64 || !isLetter(key[0]) {
 		return false
 	}
 	for _, c := range key {
-		if !letter(c) && !digit(c) && c != '_' && c != '-' {
+		if !isLetter(c) && !isDigit(c) && c != '_' && c != '-' {
 			return false
 		}
 	}
@@ -90,13 +90,13 @@ func simpleValue(text []byte) (any, bool) {
 	switch first := text[0]; {
 	case first == '"' || first == '\'':
 		inner, after, closed := bytes.Cut(text[1:], text[:1])
-		if !closed || len(bytes.TrimRight(after, " ")) > 0 || bytes.IndexByte(inner, '\\') >= 0 || !printable(inner) {
+		if !closed || len(bytes.TrimRight(after, " ")) > 0 || bytes.IndexByte(inner, '\\') >= 0 || !isPlainText(inner) {
 			return nil, false
 		}
 		return string(inner), true
 	case first == '[':
 		return simpleList(bytes.TrimRight(text, " "))
-	case !letter(first) && !digit(first) || !printable(text):
+	case !isLetter(first) && !isDigit(first) || !isPlainText(text):
 		return nil, false
 	}
 	for i, c := range text {
@@ -107,7 +107,7 @@ func simpleValue(text []byte) (any, bool) {
 	return string(bytes.TrimRight(text, " ")), true
 }
 
-// simpleList reads a list of words on one line.
+// simpleList parses a list of words on one line.
 func simpleList(text []byte) (any, bool) {
 	inner, closed := bytes.CutSuffix(text[1:], []byte("]"))
 	if !closed {
@@ -117,8 +117,8 @@ func simpleList(text []byte) (any, bool) {
 	for item := range bytes.SplitSeq(inner, []byte(",")) {
 		item = bytes.Trim(item, " ")
 		if len(item) == 0 || bytes.ContainsFunc(item, func(r rune) bool {
-			return r >= utf8.RuneSelf || !letter(byte(r)) && !digit(byte(r)) && r != '-' && r != '_' && r != '.' && r != ' '
-		}) || !letter(item[0]) && !digit(item[0]) {
+			return r >= utf8.RuneSelf || !isLetter(byte(r)) && !isDigit(byte(r)) && r != '-' && r != '_' && r != '.' && r != ' '
+		}) || !isLetter(item[0]) && !isDigit(item[0]) {
 			return nil, false
 		}
 		out = append(out, string(item))
@@ -126,8 +126,8 @@ func simpleList(text []byte) (any, bool) {
 	return out, true
 }
 
-// printable reports whether a text is one that YAML leaves as it stands.
-func printable(text []byte) bool {
+// isPlainText reports whether YAML keeps a text unchanged.
+func isPlainText(text []byte) bool {
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c < utf8.RuneSelf {
@@ -146,6 +146,6 @@ func printable(text []byte) bool {
 	return true
 }
 
-func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-func digit(c byte) bool { return c >= '0' && c <= '9' }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
