@@ -221,20 +221,20 @@ func TestToolResultsShareOneLimit(t *testing.T) {
 }
 
 func TestSteeringFollowsToolResults(t *testing.T) {
-	asked := 0
+	steerCalls := 0
 	p := scripted(llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Say("ok"))
 	s := newHarness(t, agent.Config{}, p, echoTool("look", tool.Pure, true))
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Steer = func() []llm.Block {
-		asked++
-		if asked == 1 {
+		steerCalls++
+		if steerCalls == 1 {
 			return []llm.Block{{Type: llm.Text, Text: "look left"}, {Type: llm.Text, Text: " "}}
 		}
 		return nil
 	}
 	l := collect(t.Context(), s, turn, nil)
-	if asked != 2 {
-		t.Errorf("asked %d times, want once for each batch", asked)
+	if steerCalls != 2 {
+		t.Errorf("asked %d times, want once for each batch", steerCalls)
 	}
 	want := "user text: go\nassistant tool_use: call_1 look {}\nuser tool_result: call_1 failed=false look {}\nuser text: look left\n" +
 		"assistant tool_use: call_2 look {}\nuser tool_result: call_2 failed=false look {}\nassistant text: ok\n"

@@ -173,12 +173,12 @@ func (r *run) sanitizeCalls(m llm.Message) (llm.Message, map[string]string) {
 			m.Raw, m.Dialect = nil, ""
 		}
 		used[b.ID] = true
-		why := r.invalidReason(*b)
+		reason := r.invalidReason(*b)
 		if n > maxCalls {
-			why = fmt.Sprintf("Not run: there are more than %d calls in one answer.", maxCalls)
+			reason = fmt.Sprintf("Not run: there are more than %d calls in one answer.", maxCalls)
 		}
-		if why != "" {
-			bad[b.ID] = why
+		if reason != "" {
+			bad[b.ID] = reason
 		}
 		if repairCall(b) {
 			m.Raw, m.Dialect = nil, ""

@@ -187,11 +187,11 @@ func TestInvalidCallsEndAfterThreeAnswers(t *testing.T) {
 	s := newHarness(t, agent.Config{}, p, look, hidden)
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Prefix = newHarness(t, agent.Config{}, p, look).prefix
-	asked := 0
-	turn.Steer = func() []llm.Block { asked++; return nil }
+	steerCalls := 0
+	turn.Steer = func() []llm.Block { steerCalls++; return nil }
 	l := collect(t.Context(), s, turn, nil)
-	if asked != 5 {
-		t.Errorf("steering was asked %d times, want not at the end", asked)
+	if steerCalls != 5 {
+		t.Errorf("steering was read %d times, want not at the end", steerCalls)
 	}
 	if !errors.Is(l.err, agent.ErrInvalidCalls) || p.Remaining() != 1 {
 		t.Errorf("err %v, %d answers left", l.err, p.Remaining())

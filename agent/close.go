@@ -8,15 +8,15 @@ const DefaultNote = "[Interrupted.]"
 
 // Close ends a transcript that was cut short so that the user's next message
 // can follow: calls without a result get one, and if the last message is the
-// user's, an assistant message with the reason why is appended ("" is
+// user's, an assistant message with the text reason is appended ("" is
 // DefaultNote). A transcript that is empty or ends with an assistant message
 // without open calls is not changed.
-func Close(t *llm.Transcript, why string) {
+func Close(t *llm.Transcript, reason string) {
 	if t.Len() == 0 {
 		return
 	}
-	if why == "" {
-		why = DefaultNote
+	if reason == "" {
+		reason = DefaultNote
 	}
 	last := t.At(t.Len() - 1)
 	if calls := last.ToolUses(); last.Role == llm.Assistant && len(calls) > 0 {
@@ -28,6 +28,6 @@ func Close(t *llm.Transcript, why string) {
 		last = m
 	}
 	if last.Role == llm.User {
-		t.Append(llm.AssistantText(why))
+		t.Append(llm.AssistantText(reason))
 	}
 }

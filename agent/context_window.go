@@ -34,9 +34,9 @@ type ContextWindow struct {
 
 // WithPromptNote returns p with the prompt note of a compaction, refreshed by
 // w.Refresh.
-func (w *ContextWindow) WithPromptNote(p prompt.Prefix, pass Compaction) prompt.Prefix {
-	if pass.PromptNote != "" {
-		p = p.With(prompt.LayerNote, pass.PromptNote)
+func (w *ContextWindow) WithPromptNote(p prompt.Prefix, c Compaction) prompt.Prefix {
+	if c.PromptNote != "" {
+		p = p.With(prompt.LayerNote, c.PromptNote)
 	}
 	if w != nil && w.Refresh != nil {
 		p = w.Refresh(p)
@@ -96,9 +96,9 @@ func (r *run) adoptCompaction() error {
 }
 
 // recordCompaction records a compaction and applies it.
-func (r *run) recordCompaction(p Compaction, why string) error {
+func (r *run) recordCompaction(p Compaction, reason string) error {
 	old := r.t.Transcript.Since(0)
-	s := Step{Kind: StepCompaction, Compaction: &p, Length: len(old), Reason: why}
+	s := Step{Kind: StepCompaction, Compaction: &p, Length: len(old), Reason: reason}
 	if err := r.record(s); err != nil {
 		return err
 	}
@@ -204,9 +204,9 @@ func (a *Agent) runEngine(ctx context.Context, e Engine, v ContextView) (p Compa
 
 // shortenContext compacts the context after the provider rejected a request as
 // too long, and reports whether the request is to be sent again.
-func (r *run) shortenContext(ctx context.Context, e *llm.Error, tries int) (bool, error) {
+func (r *run) shortenContext(ctx context.Context, e *llm.Error, attempts int) (bool, error) {
 	w := r.t.ContextWindow
-	if w == nil || tries >= maxOverflowRetries {
+	if w == nil || attempts >= maxOverflowRetries {
 		return false, nil
 	}
 	if e.Limit > 0 {

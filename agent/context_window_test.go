@@ -85,12 +85,12 @@ func TestContextIsCompactedBeforeCall(t *testing.T) {
 	}
 
 	// A resumed turn makes no second compaction and reaches the same state.
-	again := s.turn("what now?", longTranscript())
-	again.ContextWindow = &agent.ContextWindow{Engine: &foldingEngine{limit: 1 << 30}, First: 5}
-	again.Steps = l.steps[:1]
+	resumed := s.turn("what now?", longTranscript())
+	resumed.ContextWindow = &agent.ContextWindow{Engine: &foldingEngine{limit: 1 << 30}, First: 5}
+	resumed.Steps = l.steps[:1]
 	p.Then(llmtest.Say("answer"))
-	r := collect(t.Context(), s, again, nil)
-	if d := cmp.Diff(want, messageTexts(again.Transcript)); d != "" || again.ContextWindow.First != 26 {
+	r := collect(t.Context(), s, resumed, nil)
+	if d := cmp.Diff(want, messageTexts(resumed.Transcript)); d != "" || resumed.ContextWindow.First != 26 {
 		t.Errorf("resumed, %v: %s", r.err, d)
 	}
 	if !hasCompacted(r) {
@@ -232,17 +232,17 @@ func TestCompactionBetweenToolsIsResumed(t *testing.T) {
 			}
 			want, first := messageTexts(turn.Transcript), turn.ContextWindow.First
 			for k := 1; k < len(l.steps); k++ {
-				asked := 0
+				answered := 0
 				for _, st := range l.steps[:k] {
 					if st.Kind == agent.StepAnswer {
-						asked++
+						answered++
 					}
 				}
-				again := s(llmtest.NewScripted(answers[asked:]...))
-				turn := turnOf(again)
+				resumed := s(llmtest.NewScripted(answers[answered:]...))
+				turn := turnOf(resumed)
 				turn.ContextWindow.Engine = &foldingEngine{limit: 1 << 30}
 				turn.Steps = l.steps[:k]
-				r := collect(t.Context(), again, turn, nil)
+				r := collect(t.Context(), resumed, turn, nil)
 				if r.err != nil || r.final.Text != "done" {
 					t.Errorf("resumed behind step %d (%s): %v", k, l.steps[k-1].Kind, r.err)
 				}

@@ -42,9 +42,9 @@ func TestAfterToolTextIsResumed(t *testing.T) {
 	p := llmtest.NewScripted(llmtest.Use("echo", `{"path":"a/b"}`), llmtest.Say("done"))
 	s := newHarness(t, agent.Config{}, p, echoTool("echo", tool.Pure, false))
 	turn := s.turn("go", llm.NewTranscript())
-	asked := 0
+	afterCalls := 0
 	turn.AfterTool = func(name string, input json.RawMessage) string {
-		asked++
+		afterCalls++
 		return "rules of " + name + " " + string(input) + " </gateway-context>"
 	}
 	first := collect(t.Context(), s, turn, nil)
@@ -52,11 +52,11 @@ func TestAfterToolTextIsResumed(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0].Text, "echo {\"path\":\"a/b\"}\n\nrules of echo") || strings.Contains(got[0].Text, "</gateway") {
 		t.Fatalf("results %+v", got)
 	}
-	again := s.turn("go", llm.NewTranscript())
-	again.Steps, again.AfterTool = first.steps, turn.AfterTool
-	collect(t.Context(), s, again, nil)
-	if r := toolResults(again.Transcript); asked != 1 || len(r) != 1 || r[0].Text != got[0].Text {
-		t.Errorf("asked %d times, resumed with %+v", asked, r)
+	resumed := s.turn("go", llm.NewTranscript())
+	resumed.Steps, resumed.AfterTool = first.steps, turn.AfterTool
+	collect(t.Context(), s, resumed, nil)
+	if r := toolResults(resumed.Transcript); afterCalls != 1 || len(r) != 1 || r[0].Text != got[0].Text {
+		t.Errorf("called %d times, resumed with %+v", afterCalls, r)
 	}
 }
 

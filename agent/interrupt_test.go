@@ -53,10 +53,10 @@ func TestInterruptAbandonsHangingTool(t *testing.T) {
 		s := newHarness(t, agent.Config{}, p, hang, obeys, finishes, echoTool("alone", tool.AtMostOnce, false))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(errStop) })
-		began := time.Now()
+		start := time.Now()
 		tr := llm.NewTranscript()
 		l := collect(ctx, s, s.turn("go", tr), nil)
-		if took := time.Since(began); took != time.Minute+5*time.Second {
+		if took := time.Since(start); took != time.Minute+5*time.Second {
 			t.Errorf("the turn was held for %v", took)
 		}
 		if !errors.Is(l.err, errStop) {
@@ -89,7 +89,7 @@ func TestConsumerStopEndsRunAndTools(t *testing.T) {
 			return "", ctx.Err()
 		}}
 		s := newHarness(t, agent.Config{}, scripted(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait"}, {Name: "quick"}}}), wait, echoTool("quick", tool.Pure, true))
-		began := time.Now()
+		start := time.Now()
 		for e, err := range s.agent.Run(t.Context(), s.turn("go", llm.NewTranscript())) {
 			if err != nil {
 				t.Error(err)
@@ -98,7 +98,7 @@ func TestConsumerStopEndsRunAndTools(t *testing.T) {
 				break
 			}
 		}
-		if took := time.Since(began); took != 0 {
+		if took := time.Since(start); took != 0 {
 			t.Errorf("the tools ended after %v", took)
 		}
 		s.agent.Wait()
@@ -114,7 +114,7 @@ func TestSteeringIsNotReadAtTurnEnd(t *testing.T) {
 	s := newHarness(t, agent.Config{}, scripted(llmtest.Use("stop", "")), stop)
 	turn := s.turn("go", llm.NewTranscript())
 	turn.Steer = func() []llm.Block {
-		t.Error("steering was asked")
+		t.Error("steering was read")
 		return nil
 	}
 	if l := collect(ctx, s, turn, nil); !errors.Is(l.err, errStop) {

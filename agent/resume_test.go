@@ -41,13 +41,13 @@ func TestResumeRepeatsNoModelCall(t *testing.T) {
 		t.Fatalf("final %q, err %v", ref.final.Text, ref.err)
 	}
 	for n := range len(ref.steps) + 1 {
-		left := answers()
+		remaining := answers()
 		for _, st := range ref.steps[:n] {
 			if st.Kind == agent.StepAnswer || st.Kind == agent.StepEmpty {
-				left = left[1:]
+				remaining = remaining[1:]
 			}
 		}
-		p := scripted(left...)
+		p := scripted(remaining...)
 		s := newHarness(t, agent.Config{}, p, tools...)
 		tr2 := llm.NewTranscript()
 		turn := s.turn("go", tr2)
@@ -110,7 +110,7 @@ func TestResumeDoesNotReadSteeringAgain(t *testing.T) {
 		s = newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")), echoTool("look", tool.Pure, true))
 		turn2 := s.turn("go", llm.NewTranscript())
 		turn2.Steer = func() []llm.Block {
-			t.Error("steering was asked for again")
+			t.Error("steering was read again")
 			return nil
 		}
 		turn2.Steps = roundTrip(t, ref.steps[:kept])
@@ -171,10 +171,10 @@ func TestResumeReportsRemovedTool(t *testing.T) {
 			break
 		}
 	}
-	gone := newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")))
-	turn := gone.turn("go", llm.NewTranscript())
+	withoutTool := newHarness(t, agent.Config{}, scripted(llmtest.Say("ok")))
+	turn := withoutTool.turn("go", llm.NewTranscript())
 	turn.Prefix, turn.Steps = s.prefix, roundTrip(t, steps)
-	if l := collect(t.Context(), gone, turn, nil); l.err != nil {
+	if l := collect(t.Context(), withoutTool, turn, nil); l.err != nil {
 		t.Error(l.err)
 	}
 	wantContains(t, formatTranscript(turn.Transcript), "the tool look is not there any more")

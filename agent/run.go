@@ -210,26 +210,26 @@ func (r *run) buildRequest(last bool) *llm.Request {
 // long is shortened and sent again; one that asks for too long an answer is
 // sent again with the model's limit.
 func (r *run) callModel(ctx context.Context, last bool) (llm.Done, error) {
-	for tries := 0; ; tries++ {
+	for attempts := 0; ; attempts++ {
 		done, err := r.callModelOnce(ctx, r.buildRequest(last))
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok || ctx.Err() != nil {
 			return done, err
 		}
-		again := false
+		retry := false
 		switch {
 		case e.Class == llm.ContextOverflow || e.Class == llm.TooLarge:
-			var wrong error
-			if again, wrong = r.shortenContext(ctx, e, tries); wrong != nil {
-				return done, wrong
+			var shortenErr error
+			if retry, shortenErr = r.shortenContext(ctx, e, attempts); shortenErr != nil {
+				return done, shortenErr
 			}
-		case e.MaxTokens > 0 && r.t.MaxTokens != e.MaxTokens && tries == 0:
-			r.t.MaxTokens, again = e.MaxTokens, true
+		case e.MaxTokens > 0 && r.t.MaxTokens != e.MaxTokens && attempts == 0:
+			r.t.MaxTokens, retry = e.MaxTokens, true
 			if err := r.emit(Notice{Kind: ReduceOutput, Err: e}); err != nil {
 				return done, err
 			}
 		}
-		if !again {
+		if !retry {
 			return done, err
 		}
 		r.calls--
@@ -244,7 +244,7 @@ func (r *run) callModelOnce(ctx context.Context, q *llm.Request) (llm.Done, erro
 			return llm.Done{}, err
 		}
 	}
-	began := time.Now()
+	start := time.Now()
 	r.calls++
 	s := answerStream{r: r}
 	s.rewind()
@@ -267,5 +267,5 @@ func (r *run) callModelOnce(ctx context.Context, q *llm.Request) (llm.Done, erro
 		w.Reported, w.At = done.Usage.Prompt(), r.t.Transcript.Len()
 		w.Engine.Update(done.Usage)
 	}
-	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(began), done.Stop, q})
+	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(start), done.Stop, q})
 }

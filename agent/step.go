@@ -74,8 +74,8 @@ type batch struct {
 func newBatch(calls []llm.Block, bad map[string]string) *batch {
 	b := &batch{calls: calls, invalid: bad, started: map[string]bool{}, results: map[string]llm.Block{}}
 	for _, c := range calls {
-		if why, ok := bad[c.ID]; ok {
-			b.results[c.ID] = toolFailure(c.ID, why)
+		if reason, ok := bad[c.ID]; ok {
+			b.results[c.ID] = toolFailure(c.ID, reason)
 		}
 	}
 	return b

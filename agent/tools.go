@@ -131,8 +131,8 @@ type callOutcome struct {
 	took time.Duration
 }
 
-func (r *run) newCallGroup(calls []llm.Block, said *llm.Transcript) *callGroup {
-	return &callGroup{r: r, calls: calls, transcript: said, outcomes: make(chan callOutcome, len(calls)), active: map[string]llm.Block{}}
+func (r *run) newCallGroup(calls []llm.Block, transcript *llm.Transcript) *callGroup {
+	return &callGroup{r: r, calls: calls, transcript: transcript, outcomes: make(chan callOutcome, len(calls)), active: map[string]llm.Block{}}
 }
 
 // run runs the calls, at most maxParallelTools at a time. It returns without
@@ -268,7 +268,7 @@ func (g *callGroup) drain(ctx context.Context, err error) error {
 
 // runTool runs one call. A panic of the tool becomes a failed result.
 func (a *Agent) runTool(ctx context.Context, t tool.Tool, c llm.Block, call tool.Call) (o callOutcome) {
-	began := time.Now()
+	start := time.Now()
 	o.call = c
 	finished := false
 	defer func() {
@@ -285,7 +285,7 @@ func (a *Agent) runTool(ctx context.Context, t tool.Tool, c llm.Block, call tool
 			o.text = strings.TrimSpace(o.text + "\nError: " + o.err.Error())
 		}
 		o.text = tool.Truncate(sanitizeText(o.text), limit)
-		o.took = time.Since(began)
+		o.took = time.Since(start)
 	}()
 	o.text, o.err = t.Run(ctx, call)
 	finished = true

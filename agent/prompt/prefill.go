@@ -104,12 +104,12 @@ func parsePrefillMessage(item json.RawMessage) (llm.Message, error) {
 	d := json.NewDecoder(bytes.NewReader(item))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			if wrong.Field == "" {
-				return llm.Message{}, fmt.Errorf("value is a %s, want an object with role and content", wrong.Value)
+		var typeErr *json.UnmarshalTypeError
+		if errors.As(err, &typeErr) {
+			if typeErr.Field == "" {
+				return llm.Message{}, fmt.Errorf("value is a %s, want an object with role and content", typeErr.Value)
 			}
-			return llm.Message{}, fmt.Errorf("%s must be a string, not a %s", wrong.Field, wrong.Value)
+			return llm.Message{}, fmt.Errorf("%s must be a string, not a %s", typeErr.Field, typeErr.Value)
 		}
 		return llm.Message{}, fmt.Errorf("%s; only role and content are known", strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -129,12 +129,12 @@ func parsePrefillMessage(item json.RawMessage) (llm.Message, error) {
 // locateJSONError adds the line of raw to an error of the JSON decoder.
 func locateJSONError(raw []byte, err error) error {
 	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
+	var typeErr *json.UnmarshalTypeError
 	switch {
 	case len(bytes.TrimSpace(raw)) == 0:
 		return errors.New("file is empty; write [] for no messages")
-	case errors.As(err, &wrong):
-		return fmt.Errorf("value is a %s, want an array of {\"role\", \"content\"}", wrong.Value)
+	case errors.As(err, &typeErr):
+		return fmt.Errorf("value is a %s, want an array of {\"role\", \"content\"}", typeErr.Value)
 	case errors.As(err, &syntax):
 		line := 1 + bytes.Count(raw[:min(int(syntax.Offset), len(raw))], []byte("\n"))
 		return fmt.Errorf("line %d is not valid JSON: %s", line, strings.TrimPrefix(syntax.Error(), "json: "))
