@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// shownInput is how many characters of a tool's input are shown.
-const shownInput = 60
+// maxSummary is the maximum length of an InputSummary in characters, without the quotes.
+const maxSummary = 60
 
-// InputSummary is what a call is about: the first telling string of its input, shortened,
-// as Markdown; "" if there is none.
+// InputSummary returns a short description of a call for people: the first informative
+// string of its input, shortened, as Markdown code. It is "" if there is none.
 func InputSummary(input json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(input, &m) != nil {
@@ -21,8 +21,8 @@ func InputSummary(input json.RawMessage) string {
 			continue
 		}
 		s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "`", "'")
-		if r := []rune(s); len(r) > shownInput {
-			s = string(r[:shownInput]) + "…"
+		if r := []rune(s); len(r) > maxSummary {
+			s = string(r[:maxSummary]) + "…"
 		}
 		return "`" + s + "`"
 	}

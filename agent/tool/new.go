@@ -7,10 +7,9 @@ import (
 	"fmt"
 )
 
-// New returns a tool whose input is read into an In. Fields that In does not
-// have are ignored; an input that does not fit is told to the model in words,
-// and run is not called. What the schema requires beyond types run checks
-// itself.
+// New returns a tool whose input is decoded into an In. Fields that In does not have are
+// ignored. For an input that cannot be decoded, the model gets an error text and run is not
+// called. Constraints of the schema beyond types are checked by run itself.
 func New[In any](s Spec, run func(ctx context.Context, c Call, in In) (string, error)) Tool {
 	return typed[In]{s, run}
 }

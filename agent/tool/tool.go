@@ -1,4 +1,7 @@
-// Package tool says what a tool is, and holds the set that an agent may use.
+// Package tool defines the interface of tools that a model can call, what a call carries,
+// and Set, the fixed list of tools of an agent. It also truncates and summarizes inputs and
+// results. The tools themselves are in agent/tools; which of them a turn may use is decided
+// by the caller.
 package tool
 
 import (
@@ -12,12 +15,12 @@ import (
 	"hermesd/agent/llm"
 )
 
-// An Effect says what running a tool twice would do; it decides what happens
-// to a call that was under way when the process died.
+// An Effect says what a second run of the same call would do. It decides what happens to a
+// call that was running when the process died.
 type Effect string
 
-// The effects. After a crash, pure and idempotent calls run again; a call that
-// may happen only once does not: the model is told that its outcome is unknown.
+// The effects. After a crash, pure and idempotent calls run again. A call that may run at
+// most once does not: the model is told that its outcome is unknown.
 const (
 	Pure       Effect = "pure"
 	Idempotent Effect = "idempotent"
@@ -28,32 +31,34 @@ const (
 type Spec struct {
 	llm.Tool
 	Effect Effect
-	// Parallel says that calls may run beside other parallel calls.
+	// Parallel reports whether calls may run at the same time as other parallel calls.
 	Parallel bool
-	// MaxResult is the most characters of a result; 0 is DefaultCap.
+	// MaxResult is the maximum length of a result in characters; 0 means DefaultMaxResult.
 	MaxResult int
 }
 
-// DefaultMaxResult is the most characters of a tool's result.
+// DefaultMaxResult is the maximum length of a result, in characters, of tools that set no
+// limit.
 const DefaultMaxResult = 100_000
 
 // A Call is one use of a tool.
 type Call struct {
 	ID         string
 	Input      json.RawMessage // valid JSON, an object
-	Session    string          // id of the session
-	Transcript *llm.Transcript // to be read only; what was said so far
-	User       UserChannel     // of the turn
-	// CheckTool says why a tool may not be used in the turn, nil if it may; a nil May
-	// allows all. A tool that has others run in its name asks it for them.
+	Session    string          // session ID
+	Transcript *llm.Transcript // read-only; the messages so far
+	User       UserChannel     // reaches the user of the turn
+	// CheckTool returns why a tool may not be used in the turn, nil if it may. A nil
+	// CheckTool allows all tools. A tool that runs other tools in its name calls it for
+	// each of them.
 	CheckTool func(tool string) error
 }
 
-// A Tool can be used by a model. Run is called from several goroutines.
+// A Tool can be called by a model. Its methods may be called from several goroutines.
 type Tool interface {
 	Spec() Spec
-	// Run returns the result as the model reads it. An error is a result too:
-	// its text is told to the model.
+	// Run returns the result as the model reads it. An error is a result too: the model
+	// reads its text.
 	Run(ctx context.Context, c Call) (string, error)
 }
 
@@ -62,8 +67,8 @@ type Set struct{ tools []Tool }
 
 var validName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// NewSet returns the set of tools. It refuses names and schemas that a provider
-// would refuse, so that one bad tool cannot fail every turn.
+// NewSet returns the set of tools. It rejects duplicate names, and names and schemas that a
+// provider would reject, so that one bad tool cannot fail every turn.
 func NewSet(tools ...Tool) (Set, error) {
 	tools = slices.Clone(tools)
 	slices.SortFunc(tools, func(a, b Tool) int { return cmp.Compare(a.Spec().Name, b.Spec().Name) })
@@ -93,7 +98,7 @@ func (s Set) Lookup(name string) (Tool, bool) {
 	return s.tools[i], true
 }
 
-// Tools returns what a model is told about the set, in order.
+// Tools returns the definitions that are sent to the model, ordered by name.
 func (s Set) Tools() []llm.Tool {
 	out := make([]llm.Tool, len(s.tools))
 	for i, t := range s.tools {
@@ -102,7 +107,7 @@ func (s Set) Tools() []llm.Tool {
 	return out
 }
 
-// Names returns the names in the set, in order.
+// Names returns the names of the tools, in order.
 func (s Set) Names() []string {
 	out := make([]string, len(s.tools))
 	for i, t := range s.tools {

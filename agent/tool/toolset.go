@@ -7,8 +7,8 @@ import (
 	"hermesd/agent/llm"
 )
 
-// Toolsets are the groups of tools by name. Skills say by them what they need, or
-// stand in for; so some have tools that hermesd does not.
+// Toolsets returns the groups of tools by name. Skills name the toolsets that they require
+// or replace, so some groups contain tools that hermesd does not have.
 func Toolsets() map[string][]string {
 	return map[string][]string{
 		"web":            {"web_search", "web_extract"},
@@ -31,14 +31,14 @@ func Toolsets() map[string][]string {
 	}
 }
 
-// MeansAll reports whether the name of a toolset means all tools. So do the sets
-// of upstream Hermes that are called after it (hermes-cli, hermes-telegram).
+// MeansAll reports whether the name of a toolset means all tools. This includes the
+// toolsets of upstream Hermes that are named after it (hermes-cli, hermes-telegram).
 func MeansAll(name string) bool {
 	return name == "all" || name == "*" || strings.HasPrefix(name, "hermes-")
 }
 
-// Select are those of tools that are named, by their own name or that of a
-// toolset; all of them if nothing is named.
+// Select returns those of tools that names contains, by their own name or by that of a
+// toolset. Empty names select all tools. It may reuse the array of tools.
 func Select(tools []llm.Tool, names []string) []llm.Tool {
 	if len(names) == 0 {
 		return tools
@@ -49,8 +49,8 @@ func Select(tools []llm.Tool, names []string) []llm.Tool {
 	})
 }
 
-// ToolsetsOf are the toolsets of which one of the tools is offered, in order. It
-// is never nil: a session without tools has none.
+// ToolsetsOf returns the sorted names of the toolsets that have at least one of tools. The
+// result is never nil: a session without tools has an empty list.
 func ToolsetsOf(tools []llm.Tool) []string {
 	sets := []string{}
 	for set, names := range Toolsets() {

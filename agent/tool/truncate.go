@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate returns text with at most limit characters, and a note where its middle
-// was. Two thirds of what stays is its beginning and the rest its end, cut
-// between lines where a line ends near enough. Text that fits is returned as it
-// is; of a tiny limit nothing but the beginning is left.
+// Truncate returns text with at most limit characters, with a note in place of its middle.
+// Two thirds of what is kept come from the beginning and the rest from the end, cut between
+// lines where a line end is near enough. Text that fits is returned unchanged. For a limit
+// too small for the note, only the beginning is returned.
 func Truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -47,8 +47,8 @@ func offset(s string, n int) int {
 	return len(s)
 }
 
-// FairShare returns the greatest limit with which texts of these sizes, each
-// cut to it, have at most total characters together.
+// FairShare returns the largest limit for which texts of these sizes, each truncated to it,
+// have at most total characters together.
 func FairShare(sizes []int, total int) int {
 	sorted := slices.Sorted(slices.Values(sizes))
 	for i, n := range sorted {

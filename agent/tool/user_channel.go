@@ -5,53 +5,54 @@ import (
 	"errors"
 )
 
-// UserChannel are how a tool reaches the people of its turn. The zero People reaches
-// nobody.
+// A UserChannel holds the functions with which a tool reaches the users of its turn. The
+// zero UserChannel reaches nobody.
 type UserChannel struct {
-	// Ask puts a question to the person who speaks, and waits for the answer. nil:
-	// nobody is there.
+	// Ask sends a question to the user whose message started the turn, and waits for the
+	// answer. nil: the turn runs unattended.
 	Ask func(ctx context.Context, q Question) (Answer, error)
-	// Approve asks for leave to do what r says, and returns nil once it is given.
-	// Its error is what the model is told. nil: nobody is there, all is denied.
+	// Approve requests permission to run what r describes, and returns nil once it is
+	// granted. The model reads the text of the error. nil: the turn runs unattended,
+	// everything is denied.
 	Approve func(ctx context.Context, r ApprovalRequest) error
-	// Send says something elsewhere, or here beside the answer. It returns when
-	// that is on its way for good, and says where in words. nil: nothing can be
-	// sent.
+	// Send sends a message to another chat, or to this one in addition to the answer. It
+	// returns when the message is durably queued, with a text that says where it goes. nil:
+	// nothing can be sent.
 	Send func(ctx context.Context, m Message) (string, error)
 }
 
-// A Question is put to a person while a tool waits.
+// A Question is sent to the user while a tool waits for the Answer.
 type Question struct {
 	Text    string   // Markdown
-	Choices []string // what can be answered by a button or a number; none: any text
+	Choices []string // answers that a button or a number selects; none: any text
 }
 
-// An Answer is what the person said to a Question. Choice is the number of the
-// choice from 0 on, -1 if it is none of them.
+// An Answer is the user's reply to a Question. Choice is the index of the chosen answer
+// from 0 on, -1 if the reply is none of them.
 type Answer struct {
 	Text   string
 	Choice int
 }
 
-// A ApprovalRequest asks for leave to run something.
+// An ApprovalRequest asks the user for permission to run a command.
 type ApprovalRequest struct {
 	Tool    string
-	Command string   // byte for byte what is going to be run
-	Reasons []string // what is dangerous about it, in words
-	Key     string   // names what leave for the session, or for ever, covers; "": only this once
+	Command string   // byte for byte the command that will run
+	Reasons []string // why it is dangerous, as texts for people
+	Key     string   // identifies what a grant for the session or for always covers; "": once only
 }
 
-// A Message is sent by a tool.
+// A Message is sent by a tool to a target.
 type Message struct {
 	To    string // a target: "origin", "telegram", "telegram:123", "discord:#general", comma lists
 	Text  string // Markdown
 	Files []string
 }
 
-// ErrUnattended is why a question has no answer when no person is in the turn.
+// ErrUnattended is returned for questions and approval requests in a turn without a user.
 var ErrUnattended = errors.New("nobody is there to answer: this turn runs unattended")
 
-// AskUser puts q if somebody can be asked.
+// AskUser asks q, or returns ErrUnattended if nobody can be asked.
 func (p UserChannel) AskUser(ctx context.Context, q Question) (Answer, error) {
 	if p.Ask == nil {
 		return Answer{Choice: -1}, ErrUnattended
@@ -59,7 +60,7 @@ func (p UserChannel) AskUser(ctx context.Context, q Question) (Answer, error) {
 	return p.Ask(ctx, q)
 }
 
-// RequestApproval asks for leave if somebody can give it.
+// RequestApproval requests an approval, or returns ErrUnattended if nobody can grant it.
 func (p UserChannel) RequestApproval(ctx context.Context, r ApprovalRequest) error {
 	if p.Approve == nil {
 		return ErrUnattended
