@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// CacheBreakpoints reports whether calls of model carry cache marks, and who keeps the
-// cache; if they do not, source says why. It is asked anew for each call, so
-// that a switch of model or a fallback decides again.
+// CacheBreakpoints reports whether calls of model carry cache breakpoints. source names the
+// owner of the cache, or the reason why there are none. It is evaluated for each call, so
+// that a model switch or a fallback decides again.
 //
-// provider is the name of the provider; "anthropic" is every endpoint of the
-// Messages API. baseURL may be empty for the provider's own address.
+// provider is the name of the provider; "anthropic" is every endpoint of the Messages API.
+// baseURL may be empty for the provider's own address.
 func CacheBreakpoints(provider, model, baseURL string) (on bool, source string) {
 	claude := strings.Contains(strings.ToLower(model), "claude")
 	switch host := hostOf(baseURL); {
@@ -30,13 +30,11 @@ func CacheBreakpoints(provider, model, baseURL string) (on bool, source string) 
 	return false, provider + " keeps equal prefixes by itself, or not at all"
 }
 
-// ValidTTL reports whether ttl is how long a cache can be asked to keep a
-// prefix: "5m" or "1h".
+// ValidTTL reports whether ttl is a time to live that a cache supports: "5m" or "1h".
 func ValidTTL(ttl string) bool { return ttl == "5m" || ttl == "1h" }
 
-// CachingLine returns the line that says whether prompts are cached, as it is
-// shown at the start and in the status. ttl "" stands for marks that are
-// switched off.
+// CachingLine returns the line about prompt caching that is shown at start-up and in the
+// status. ttl "" means that cache breakpoints are switched off.
 func CachingLine(provider, model, baseURL, ttl string) string {
 	on, source := CacheBreakpoints(provider, model, baseURL)
 	switch {
@@ -51,7 +49,7 @@ func CachingLine(provider, model, baseURL, ttl string) string {
 func hostOf(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return baseURL // no address of a service that we know
+		return baseURL // matches no known service
 	}
 	return strings.ToLower(u.Hostname())
 }

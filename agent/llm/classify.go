@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A ErrorResponse is what a service said when it did not answer: a status with its
-// headers and body, or the error object of a stream that had already begun.
+// An ErrorResponse is the response of a service that failed: a status with its headers and
+// body, or the error object of a stream that had already begun.
 type ErrorResponse struct {
 	Provider string
 	Status   int         // HTTP status; 0 or 200 for an error inside a stream
 	Header   http.Header // may be nil
 	Body     []byte
-	// Large says that the request was so long that a refusal without words
+	// Large reports whether the request was so long that a rejection without an explanation
 	// probably means its length.
 	Large bool
-	At    time.Time // when it was received, for hints that are points in time
+	At    time.Time // when it was received, for Retry-After hints that are absolute times
 }
 
-// Classify says what kind of failure f is. The Error's Message is the
-// service's own sentence, shortened, without anything that looks like a key
-// and without what the service quoted from the request.
+// Classify returns the Error for f, with its class, hints and limits. Its Message is the
+// service's own sentence, shortened, without anything that looks like a key and without
+// text that the service quoted from the request.
 func Classify(f ErrorResponse) *Error {
 	said := parseBody(f.Body)
 	e := &Error{Provider: f.Provider, Status: f.Status, Message: said.message}
@@ -44,9 +44,9 @@ func Classify(f ErrorResponse) *Error {
 	return e
 }
 
-// statusOf returns the status that decides: that of the response, or the one
-// that an error inside a stream names by its code or its type.
-func statusOf(f ErrorResponse, said saying) int {
+// statusOf returns the status that decides the class: that of the response, or for an error
+// inside a stream the one that its code or type stands for.
+func statusOf(f ErrorResponse, said errorInfo) int {
 	if f.Status != 0 && f.Status != http.StatusOK {
 		return f.Status
 	}
@@ -56,8 +56,7 @@ func statusOf(f ErrorResponse, said saying) int {
 	return statusOfKind[said.kind]
 }
 
-// statusOfKind holds the status that belongs to the type, or the code in
-// words, of an error object.
+// statusOfKind maps the type or textual code of an error object to its status.
 var statusOfKind = map[string]int{
 	"invalid_request_error": 400, "badrequesterror": 400, "context_length_exceeded": 400, "invalid_prompt": 400,
 	"authentication_error": 401, "invalid_api_key": 401,
@@ -71,13 +70,13 @@ var statusOfKind = map[string]int{
 	"overloaded_error": 529, "overloaded": 529, "provider_overloaded": 503, "provider_unavailable": 502,
 }
 
-func classOf(f ErrorResponse, said saying) Class {
+func classOf(f ErrorResponse, said errorInfo) Class {
 	t := said.text
 	switch status := statusOf(f, said); {
 	case status == 401:
 		return Auth
 	case status == 402:
-		if has(t, limitWords) && has(t, laterWords) {
+		if matches(t, limitWords) && matches(t, laterWords) {
 			return RateLimit
 		}
 		return Billing
@@ -109,9 +108,9 @@ func classOf(f ErrorResponse, said saying) Class {
 
 func classForbidden(t string) Class {
 	switch {
-	case has(t, billingWords):
+	case matches(t, billingWords):
 		return Billing
-	case has(t, policyWords):
+	case matches(t, policyWords):
 		return ContentPolicy
 	}
 	return Auth
@@ -123,13 +122,13 @@ func classTooMany(t, kind string) Class {
 		return ContextOverflow
 	case kind == "insufficient_quota" || strings.Contains(t, "insufficient_quota") || strings.Contains(t, "exceeded your current quota"):
 		return Billing
-	case has(t, overloadWords):
+	case matches(t, overloadWords):
 		return Overloaded
 	}
 	return RateLimit
 }
 
-// classServer finds the refusals that some servers send as their own failure.
+// classServer finds rejections that some servers send as internal errors.
 func classServer(t, kind string, f ErrorResponse) Class {
 	f.Large = false
 	switch c := classRefused(t, f); {
@@ -137,38 +136,39 @@ func classServer(t, kind string, f ErrorResponse) Class {
 		return c
 	case kind == "invalid_request_error" || kind == "badrequesterror" || strings.Contains(t, "validation error"):
 		return c
-	case has(t, overloadWords):
+	case matches(t, overloadWords):
 		return Overloaded
 	}
 	return Server
 }
 
-// shortBody is the length under which a refusal says nothing.
+// shortBody is the length below which a rejection explains nothing.
 const shortBody = 30
 
-// classRefused sorts a 400 by its words. The order matters: an unsupported
-// parameter may be called max_tokens, and a long picture is no long prompt.
+// classRefused classifies a status 400 by its text. The order matters: an unsupported
+// parameter may be called max_tokens, and an image that is too large is not a prompt that
+// is too long.
 func classRefused(t string, f ErrorResponse) Class {
 	switch {
-	case has(t, toolPartWords):
+	case matches(t, toolPartWords):
 		return Format
-	case has(t, imageWords):
+	case matches(t, imageWords):
 		return ImageTooLarge
-	case has(t, thinkingWords):
+	case matches(t, thinkingWords):
 		return PrefixCheck
-	case has(t, parameterWords):
+	case matches(t, parameterWords):
 		return Format
-	case parseOutputCap(t) > 0 || has(t, outputWords):
+	case parseOutputCap(t) > 0 || matches(t, outputWords):
 		return Format
-	case has(t, overflowWords):
+	case matches(t, overflowWords):
 		return ContextOverflow
-	case has(t, policyWords):
+	case matches(t, policyWords):
 		return ContentPolicy
-	case has(t, modelWords):
+	case matches(t, modelWords):
 		return NotFound
-	case has(t, rateWords):
+	case matches(t, rateWords):
 		return RateLimit
-	case has(t, billingWords):
+	case matches(t, billingWords):
 		return Billing
 	case f.Large && len(t) < shortBody:
 		return ContextOverflow
@@ -176,33 +176,33 @@ func classRefused(t string, f ErrorResponse) Class {
 	return Format
 }
 
-// The words by which refusals are known, lower case.
+// The patterns of rejections, lower case.
 var (
-	toolPartWords = words(`tool message content must be`, `multimodal tool`, `image.*not supported in tool`, `tool_result.*image.*not supported`)
-	imageWords    = words(`image exceeds`, `image too large`, `image is too large`, `image_too_large`, `image dimensions`, `image size.*exceed`, `dimensions exceed max`)
-	thinkingWords = words(`bound to a different conversation`, "invalid `?signature`? in `?(redacted_)?thinking", `invalid_encrypted_content`,
+	toolPartWords = patterns(`tool message content must be`, `multimodal tool`, `image.*not supported in tool`, `tool_result.*image.*not supported`)
+	imageWords    = patterns(`image exceeds`, `image too large`, `image is too large`, `image_too_large`, `image dimensions`, `image size.*exceed`, `dimensions exceed max`)
+	thinkingWords = patterns(`bound to a different conversation`, "invalid `?signature`? in `?(redacted_)?thinking", `invalid_encrypted_content`,
 		`encrypted content .*(could not|cannot) be`, `redacted_thinking.? blocks .*cannot be modified`, "expected `thinking` or", `thought.?signature`)
-	parameterWords = words(`unsupported parameter`, `unsupported_parameter`, `unsupported value`, `unknown parameter`, `unrecognized request argument`,
+	parameterWords = patterns(`unsupported parameter`, `unsupported_parameter`, `unsupported value`, `unknown parameter`, `unrecognized request argument`,
 		`extra inputs are not permitted`, `is not supported (for|with|by) this model`, `unexpected keyword argument`)
-	outputWords = words(`maximum allowed number of output tokens`, `max_tokens is too large`, `max_completion_tokens is too large`,
+	outputWords = patterns(`maximum allowed number of output tokens`, `max_tokens is too large`, `max_completion_tokens is too large`,
 		`range of max_tokens`, `available_tokens`)
-	overflowWords = words(`context.?(length|size|window|limit)`, `maximum context`, `token limit`, `too many (input )?tokens`, `reduce the length`,
+	overflowWords = patterns(`context.?(length|size|window|limit)`, `maximum context`, `token limit`, `too many (input )?tokens`, `reduce the length`,
 		`prompt is too long`, `prompt too long`, `max_model_len`, `maximum model length`, `slot context`, `input tokens?`, `input is too long`,
 		`exceeds the (model'?s )?maximum`, `超过最大长度`, `上下文长度`, `上下文窗口`, `输入过长`)
-	policyWords = words(`content.?policy`, `content.?filter`, `content management policy`, `usage polic`, `flagged`, `moderation`,
+	policyWords = patterns(`content.?policy`, `content.?filter`, `content management policy`, `usage polic`, `flagged`, `moderation`,
 		`safety (system|filter|reasons)`, `prohibited`, `violat`)
-	modelWords = words(`model_not_found`, `model.{0,80}(does not exist|not found|not available|is not supported|has been deprecated)`,
+	modelWords = patterns(`model_not_found`, `model.{0,80}(does not exist|not found|not available|is not supported|has been deprecated)`,
 		`(invalid|unknown|no such) model`, `not a valid model`, `no endpoints found`, `no allowed providers`)
-	rateWords    = words(`rate.?limit`, `too many requests`, `throttl`)
-	billingWords = words(`credit balance`, `insufficient (credit|fund|balance|quota)`, `insufficient_quota`, `billing`, `key limit exceeded`,
+	rateWords    = patterns(`rate.?limit`, `too many requests`, `throttl`)
+	billingWords = patterns(`credit balance`, `insufficient (credit|fund|balance|quota)`, `insufficient_quota`, `billing`, `key limit exceeded`,
 		`(spend|spending|usage) limit`, `payment required`, `requires more credits`, `exceeded your current quota`)
-	overloadWords = words(`overloaded`, `over capacity`, `at capacity`, `temporarily unavailable`, `try again later.*load`, `capacity (limit|exceeded)`)
-	limitWords    = words(`usage limit`, `rate.?limit`, `limit (reached|exceeded)`, `quota`)
-	laterWords    = words(`try again`, `resets? (at|in)`, `retry`, `wait`)
+	overloadWords = patterns(`overloaded`, `over capacity`, `at capacity`, `temporarily unavailable`, `try again later.*load`, `capacity (limit|exceeded)`)
+	limitWords    = patterns(`usage limit`, `rate.?limit`, `limit (reached|exceeded)`, `quota`)
+	laterWords    = patterns(`try again`, `resets? (at|in)`, `retry`, `wait`)
 )
 
-func words(alternatives ...string) *regexp.Regexp {
+func patterns(alternatives ...string) *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(alternatives, "|"))
 }
 
-func has(text string, w *regexp.Regexp) bool { return w.MatchString(text) }
+func matches(text string, w *regexp.Regexp) bool { return w.MatchString(text) }

@@ -10,16 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// A saying is what the body of a failure says.
-type saying struct {
+// An errorInfo holds what was found in the body of an error response.
+type errorInfo struct {
 	message string // for people
-	text    string // everything that may decide the class, lower case
-	kind    string // type, or code in words, lower case
+	text    string // all text that may decide the class, lower case
+	kind    string // type or textual code, lower case
 	code    int    // code as a number
-	reset   string // X-RateLimit-Reset as a router passes it on
+	reset   string // X-RateLimit-Reset as forwarded by a router
 }
 
-// errorBody is the union of the forms in which services say errors.
+// errorBody is the union of the error formats of the services.
 type errorBody struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
@@ -34,26 +34,26 @@ type errorBody struct {
 	} `json:"metadata"`
 }
 
-// maxBody is how much of a body is looked at.
+// maxBody is the part of a body that is inspected, in bytes.
 const maxBody = 64 << 10
 
-func parseBody(body []byte) saying {
+func parseBody(body []byte) errorInfo {
 	if len(body) > maxBody {
 		body = body[:maxBody]
 	}
-	var s saying
+	var s errorInfo
 	s.read(body, 0)
 	if s.text == "" {
-		s.text = plain(string(body))
+		s.text = plainText(string(body))
 		s.message = s.text
 	}
 	s.text = strings.ToLower(s.text)
-	s.message = quiet(s.message)
+	s.message = sanitize(s.message)
 	return s
 }
 
-// read takes what it understands of body, and of the errors inside it.
-func (s *saying) read(body []byte, depth int) {
+// read collects what it understands of body and of the errors nested in it.
+func (s *errorInfo) read(body []byte, depth int) {
 	if depth > 8 {
 		return
 	}
@@ -77,7 +77,7 @@ func (s *saying) read(body []byte, depth int) {
 	if json.Unmarshal(body, &b) != nil {
 		return
 	}
-	s.note(b)
+	s.addCodes(b)
 	for _, inner := range []json.RawMessage{b.Error, b.Message, b.Detail, b.Metadata.Raw} {
 		if len(inner) > 0 && string(inner) != "null" {
 			s.read(inner, depth+1)
@@ -87,8 +87,8 @@ func (s *saying) read(body []byte, depth int) {
 	s.add(b.ErrorMsg)
 }
 
-// note keeps the innermost type and code.
-func (s *saying) note(b errorBody) {
+// addCodes keeps the innermost type and code.
+func (s *errorInfo) addCodes(b errorBody) {
 	for k, v := range b.Metadata.Headers {
 		if reset, ok := v.(string); ok && strings.EqualFold(k, "X-RateLimit-Reset") {
 			s.reset = reset
@@ -116,7 +116,7 @@ func (s *saying) note(b errorBody) {
 	}
 }
 
-func (s *saying) add(sentence string) {
+func (s *errorInfo) add(sentence string) {
 	sentence = strings.TrimSpace(sentence)
 	if sentence == "" || strings.Contains(s.text, sentence) {
 		return
@@ -132,17 +132,17 @@ var (
 	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 	tags  = regexp.MustCompile(`(?s)<[^>]*>`)
 	space = regexp.MustCompile(`\s+`)
-	// keyLike finds what looks like a key, also when the service masked a part.
+	// keyLike matches what looks like a key, also when the service masked a part of it.
 	keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|key|token|bearer)[-_ ]+[-_a-z0-9*.]{8,}|AIza[-_A-Za-z0-9]{8,}`)
-	// quoted finds where a service begins to quote the request.
+	// quoted matches from the place where a service begins to quote the request.
 	quoted = regexp.MustCompile(`(?is)([,\[({]?\s*['"]?\binput(_value)?['"]?\s*[=:]\s*['"{\[(]|\bgot:? ['"{\[]|\breceived:? ['"{\[]).*`)
 )
 
-// maxMessage is the most characters of a Message.
+// maxMessage is the maximum length of an Error.Message in characters.
 const maxMessage = 300
 
-// plain returns the words of a body that is no JSON; of a page, its title.
-func plain(body string) string {
+// plainText returns the text of a body that is not JSON; for an HTML page, its title.
+func plainText(body string) string {
 	if m := title.FindStringSubmatch(body); m != nil {
 		return strings.TrimSpace(m[1])
 	}
@@ -152,8 +152,9 @@ func plain(body string) string {
 	return strings.TrimSpace(tags.ReplaceAllString(body, " "))
 }
 
-// quiet makes a service's sentence fit to be shown and logged.
-func quiet(s string) string {
+// sanitize removes quotations and keys from a service's sentence and shortens it, so that
+// it can be shown and logged.
+func sanitize(s string) string {
 	s = strings.ToValidUTF8(s, "")
 	s = quoted.ReplaceAllString(s, " …")
 	s = keyLike.ReplaceAllString(s, "<secret>")
@@ -166,7 +167,7 @@ func quiet(s string) string {
 
 const number = `([0-9][0-9,_]{2,11})`
 
-// limits find the context length in a refusal, the surest first.
+// limits match the context length in a rejection, the most reliable first.
 var limits = []*regexp.Regexp{
 	regexp.MustCompile(`\+ [0-9]+ > ` + number),
 	regexp.MustCompile(`max_model_len\D{0,20}` + number),
@@ -208,9 +209,9 @@ var (
 		` tokens \(` + number + ` of text input(?:, ([0-9]+) of tool input)?, ` + number + ` in the output\)`)
 )
 
-// parseOutputCap returns how many tokens of answer a refused request could have
-// asked for, or 0 if that was not what was wrong with it. A request whose input
-// alone fills more than nine tenths of the window is too long itself.
+// parseOutputCap returns the largest max_tokens that a rejected request could have had, or
+// 0 if that was not the reason. A request whose input alone fills more than nine tenths of
+// the context is itself too long.
 func parseOutputCap(text string) int {
 	last := func(r *regexp.Regexp) int {
 		if m := r.FindStringSubmatch(text); m != nil {
@@ -238,8 +239,8 @@ func parseOutputCap(text string) int {
 
 var tryIn = regexp.MustCompile(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
 
-// parseAfter returns how long the service asked to wait, or 0.
-func parseAfter(f ErrorResponse, said saying) time.Duration {
+// parseAfter returns the delay that the service asked for, or 0.
+func parseAfter(f ErrorResponse, said errorInfo) time.Duration {
 	h := f.Header
 	if d, ok := parseMillis(h.Get("Retry-After-Ms")); ok {
 		return d
@@ -291,8 +292,8 @@ func parseRetryAfter(s string, now time.Time) (time.Duration, bool) {
 	return max(0, t.Sub(now)), true
 }
 
-// parseReset reads a reset that is a span, a number of seconds, or a point in
-// time in seconds or milliseconds since 1970.
+// parseReset parses a reset value: a duration, a number of seconds, or a time in seconds or
+// milliseconds since 1970.
 func parseReset(s string, now time.Time) (time.Duration, bool) {
 	if d := parseSpan(s); d > 0 {
 		return d, true
@@ -313,7 +314,8 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 
 var unit = regexp.MustCompile(`([0-9.]+) ?(ms|h|m|s)[a-z]* ?`)
 
-// parseSpan reads "6m0s", "20 s", "120ms", "1 hour"; 0 if it cannot.
+// parseSpan parses durations such as "6m0s", "20 s", "120ms" and "1 hour". It returns 0 for
+// invalid input.
 func parseSpan(s string) time.Duration {
 	var d time.Duration
 	for _, m := range unit.FindAllStringSubmatch(s, -1) {

@@ -12,7 +12,7 @@ import (
 
 var at = time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC)
 
-// Bodies as the services send them.
+// TestClassify uses bodies as sent by the services.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// A Digest stands for everything up to a point: it is the hash of the Digest
-// before it and of what was added. Equal digests mean equal beginnings. It is
-// the same in every process and version.
+// A Digest is a cumulative hash: it is computed from the Digest before it and from what was
+// added. Equal digests mean equal beginnings. It is the same in every process and version.
 type Digest [12]byte
 
 // String returns d in hexadecimal.
@@ -22,14 +21,14 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(b []byte) error {
 	raw, err := hex.DecodeString(string(b))
 	if err != nil || len(raw) != len(d) {
-		return fmt.Errorf("a digest has %d hexadecimal digits, not %q", 2*len(d), b)
+		return fmt.Errorf("digest %q does not have %d hexadecimal digits", b, 2*len(d))
 	}
 	copy(d[:], raw)
 	return nil
 }
 
-// Add returns the digest of d followed by parts. Where one part ends and the
-// next begins counts.
+// Add returns the digest of d followed by parts. The boundaries between parts are part of
+// the hash.
 func (d Digest) Add(parts ...string) Digest {
 	buf := append(make([]byte, 0, 1<<10), d[:]...)
 	for _, p := range parts {
@@ -53,9 +52,9 @@ func (d Digest) Message(m Message) Digest {
 	return d.Add(parts...)
 }
 
-// Digests returns the digests of the first n messages: number i stands for
-// messages 0 to i. They are kept, so that a call costs the hashing of what is
-// new. The result never changes; the caller must not change it either.
+// Digests returns the digests of the first n messages: element i covers messages 0 to i.
+// They are cached, so that a call hashes only new messages. The result never changes, and
+// the caller must not change it.
 func (t *Transcript) Digests(n int) []Digest {
 	var last Digest
 	if len(t.digests) > 0 {
@@ -68,9 +67,9 @@ func (t *Transcript) Digests(n int) []Digest {
 	return t.digests[:n:n]
 }
 
-// Sum returns the sum of what of returns for the first n messages. Sums are kept
-// under key, so that a call costs what is new; of must be pure, and always the
-// same for a key.
+// Sum returns the sum of of(m) over the first n messages. Sums are cached under key, so
+// that a call evaluates only new messages. of must be pure and always the same function for
+// a key.
 func (t *Transcript) Sum(key string, n int, of func(Message) int) int {
 	if t.sums == nil {
 		t.sums = make(map[string][]int)

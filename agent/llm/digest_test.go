@@ -41,7 +41,7 @@ func TestDigestsTellMessagesApart(t *testing.T) {
 	if zero.Add("a").Add("b") == zero.Add("b").Add("a") {
 		t.Error("the order does not count")
 	}
-	// What is stored must be known again by later versions.
+	// Stored digests must keep their value in later versions.
 	if got := zero.Message(base).String(); got != wantDigest {
 		t.Errorf("the digest changed: %s", got)
 	}
@@ -57,8 +57,8 @@ func TestDigestsTellMessagesApart(t *testing.T) {
 	}
 }
 
-// TestMemosFollowTheTranscript grows and cuts a transcript and compares with one
-// made anew.
+// TestMemosFollowTheTranscript grows and truncates a transcript and compares it with a new
+// one.
 func TestMemosFollowTheTranscript(t *testing.T) {
 	size := func(m llm.Message) int { return len(m.Text()) }
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,27 +1,29 @@
-// Package llm holds the words in which models speak: messages and their
-// blocks, requests, the events of an answer, usage, errors, and what a
-// provider is. The package imports nothing of ours.
+// Package llm defines the types of model calls: messages and their blocks, requests,
+// streaming events, usage, classified errors and the Provider interface. It also classifies
+// error responses, validates transcripts and caches their encodings. Only Transcript is
+// mutable; it must not be used by several goroutines. The clients of services are in the
+// packages below it. It imports no other package of this module.
 package llm
 
 import "encoding/json"
 
-// A Role says who speaks in a message.
+// A Role is the author of a message.
 type Role string
 
-// The roles. Tool results stand in messages of the user.
+// The roles. Tool results are blocks of user messages.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 )
 
-// A BlockType says what a block holds.
+// A BlockType is the type of a block.
 type BlockType string
 
-// The types of block, and which fields of Block they use.
+// The block types, with the fields of Block that they use.
 const (
 	Text       BlockType = "text"        // Text
 	Image      BlockType = "image"       // MIME, Path
-	Thinking   BlockType = "thinking"    // Text; shown to nobody
+	Thinking   BlockType = "thinking"    // Text; not part of the answer
 	ToolUse    BlockType = "tool_use"    // ID, Name, Input
 	ToolResult BlockType = "tool_result" // ID of the call, Text, Failed
 )
@@ -35,32 +37,32 @@ type Block struct {
 	Input  json.RawMessage `json:"input,omitempty"` // the bytes that the model sent
 	Failed bool            `json:"failed,omitempty"`
 	MIME   string          `json:"mime,omitempty"`
-	Path   string          `json:"path,omitempty"` // of an image, on our disk
+	Path   string          `json:"path,omitempty"` // file of an image
 }
 
-// A Message is one entry of a transcript. Once stored it never changes, and
-// each dialect encodes it to the same bytes for ever.
+// A Message is one entry of a transcript. Once stored it never changes, and each dialect
+// always encodes it to the same bytes.
 type Message struct {
 	Role   Role    `json:"role"`
 	Blocks []Block `json:"blocks"`
-	// Raw is an assistant's message exactly as its provider sent it, in the
-	// wire form of Dialect, so that it can be replayed byte for byte, thinking
-	// and signatures included. Other dialects encode Blocks.
+	// Raw is an assistant message exactly as its provider sent it, in the wire form of
+	// Dialect, so that it can be replayed byte for byte, thinking and signatures included.
+	// Other dialects encode Blocks.
 	Raw     json.RawMessage `json:"raw,omitempty"`
 	Dialect string          `json:"dialect,omitempty"`
 }
 
-// UserText returns a message of the user that says text.
+// UserText returns a user message with one text block.
 func UserText(text string) Message {
 	return Message{Role: User, Blocks: []Block{{Type: Text, Text: text}}}
 }
 
-// AssistantText returns a message of the assistant that says text.
+// AssistantText returns an assistant message with one text block.
 func AssistantText(text string) Message {
 	return Message{Role: Assistant, Blocks: []Block{{Type: Text, Text: text}}}
 }
 
-// Text returns what m says in words, its text blocks one after the other.
+// Text returns the concatenated text blocks of m.
 func (m Message) Text() string {
 	var s string
 	for _, b := range m.Blocks {
@@ -71,7 +73,7 @@ func (m Message) Text() string {
 	return s
 }
 
-// ToolUses returns the calls that m makes, in order.
+// ToolUses returns the tool calls of m, in order.
 func (m Message) ToolUses() []Block {
 	var calls []Block
 	for _, b := range m.Blocks {
@@ -82,7 +84,7 @@ func (m Message) ToolUses() []Block {
 	return calls
 }
 
-// A Tool is what a model is told about a tool.
+// A Tool is the definition of a tool that is sent to a model.
 type Tool struct {
 	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,64}$
 	Description string          `json:"description"`

@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 )
 
-// exact is JSON of others whose bytes must survive storage. Encoders compact
-// and escape JSON that stands inside JSON, and refuse what is not valid; so
-// what they would change is kept inside a string. A string of JSON is therefore
-// always the bytes in it.
-type exact []byte
+// rawJSON is JSON of a provider whose bytes must survive storage. Encoders compact and
+// escape JSON inside JSON, and reject invalid JSON; therefore JSON that they would change
+// is stored as a string. A JSON string always holds the original bytes.
+type rawJSON []byte
 
 // MarshalJSON implements json.Marshaler.
-func (e exact) MarshalJSON() ([]byte, error) {
+func (e rawJSON) MarshalJSON() ([]byte, error) {
 	var same bytes.Buffer
 	if len(e) > 0 && (e[0] == '{' || e[0] == '[') && json.Compact(&same, e) == nil {
 		var escaped bytes.Buffer
@@ -25,13 +24,13 @@ func (e exact) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (e *exact) UnmarshalJSON(b []byte) error {
+func (e *rawJSON) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string
 		if err := json.Unmarshal(b, &s); err != nil {
 			return err
 		}
-		*e = exact(s)
+		*e = rawJSON(s)
 		return nil
 	}
 	if bytes.Equal(b, []byte("null")) {
@@ -45,16 +44,16 @@ type plainMessage Message
 
 type storedMessage struct {
 	plainMessage
-	Raw exact `json:"raw,omitempty"`
+	Raw rawJSON `json:"raw,omitempty"`
 }
 
-// MarshalJSON returns the form in which messages are stored. The bytes of Raw
-// survive it, whoever encodes it again.
+// MarshalJSON returns the stored form of m. The bytes of Raw survive any number of
+// encodings.
 func (m Message) MarshalJSON() ([]byte, error) {
-	return json.Marshal(storedMessage{plainMessage(m), exact(m.Raw)})
+	return json.Marshal(storedMessage{plainMessage(m), rawJSON(m.Raw)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	var s storedMessage
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -69,16 +68,16 @@ type plainBlock Block
 
 type storedBlock struct {
 	plainBlock
-	Input exact `json:"input,omitempty"`
+	Input rawJSON `json:"input,omitempty"`
 }
 
-// MarshalJSON returns the form in which blocks are stored. The bytes of Input
-// survive it, valid JSON or not.
+// MarshalJSON returns the stored form of b. The bytes of Input survive it, whether they
+// are valid JSON or not.
 func (b Block) MarshalJSON() ([]byte, error) {
-	return json.Marshal(storedBlock{plainBlock(b), exact(b.Input)})
+	return json.Marshal(storedBlock{plainBlock(b), rawJSON(b.Input)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the stored form of a block.
 func (b *Block) UnmarshalJSON(data []byte) error {
 	var s storedBlock
 	if err := json.Unmarshal(data, &s); err != nil {

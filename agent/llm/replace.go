@@ -1,5 +1,5 @@
 package llm
 
-// Replace puts ms, which it takes over, in the place of all messages. It is for
-// a compaction: what was encoded of the messages before is forgotten.
+// Replace replaces all messages by ms, which it takes over, and discards all cached
+// encodings. It is used by compactions.
 func (t *Transcript) Replace(ms []Message) { *t = Transcript{messages: ms} }

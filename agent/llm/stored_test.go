@@ -10,8 +10,8 @@ import (
 	"hermesd/agent/llm"
 )
 
-// TestStoredMessagesComeBackAsTheyWere writes and reads messages whose input
-// has spaces, escapes and letters that encoding/json would rewrite.
+// TestStoredMessagesComeBackAsTheyWere encodes and decodes messages whose input has spaces,
+// escapes and characters that encoding/json would rewrite.
 func TestStoredMessagesComeBackAsTheyWere(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"<a&b>", "\u2028", "", "日本"}))
 	block := rapid.Custom(func(t *rapid.T) llm.Block {

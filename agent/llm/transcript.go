@@ -1,19 +1,18 @@
 package llm
 
-// A Transcript is a list of messages that only grows at its end. It keeps the
-// wire form of what it holds, per dialect, so that a request costs the encoding
-// of what is new and not of the whole history. It is not safe for use by
-// several goroutines.
+// A Transcript is a list of messages that grows only at its end. It caches the wire form of
+// its messages per dialect, so that a request encodes only new messages and not the whole
+// history. It is not safe for concurrent use.
 type Transcript struct {
-	messages []Message
-	wires    map[string]*wire
-	digests  []Digest         // of the first messages
-	sums     map[string][]int // likewise
-	calls    map[string]struct{}
-	indexed  int // how many messages calls was made of
+	messages        []Message
+	wires           map[string]*wire
+	digests         []Digest         // of the first len(digests) messages
+	sums            map[string][]int // by key; of the first messages
+	calls           map[string]struct{}
+	indexedMessages int // number of messages that calls covers
 }
 
-// wire is the encoding of the first len(ends) messages: message i stands in
+// wire is the encoding of the first len(ends) messages. Message i is
 // buf[ends[i-1]:ends[i]].
 type wire struct {
 	buf  []byte
@@ -35,16 +34,15 @@ func (t *Transcript) Since(i int) []Message { return t.messages[i:len(t.messages
 // Append adds messages at the end.
 func (t *Transcript) Append(ms ...Message) { t.messages = append(t.messages, ms...) }
 
-// Truncate forgets the messages from n on. It is for undoing appends that were
-// never stored.
+// Truncate removes the messages from n on. It undoes appends that were never stored.
 func (t *Transcript) Truncate(n int) {
 	clear(t.messages[n:])
 	t.messages = t.messages[:n]
-	if t.indexed > n {
-		t.calls, t.indexed = nil, 0
+	if t.indexedMessages > n {
+		t.calls, t.indexedMessages = nil, 0
 	}
 	if len(t.digests) > n {
-		t.digests = t.digests[:n:n] // those that were given out stay as they are
+		t.digests = t.digests[:n:n] // slices that were returned keep their contents
 	}
 	for key, s := range t.sums {
 		t.sums[key] = s[:min(len(s), n)]
@@ -52,7 +50,7 @@ func (t *Transcript) Truncate(n int) {
 	for _, w := range t.wires {
 		if len(w.ends) > n {
 			w.ends = w.ends[:n]
-			w.buf = w.buf[:w.end(n):w.end(n)] // what was given out stays as it is
+			w.buf = w.buf[:w.end(n):w.end(n)] // slices that were returned keep their contents
 		}
 	}
 }
@@ -64,10 +62,10 @@ func (w *wire) end(n int) int {
 	return w.ends[n-1]
 }
 
-// Wire returns the encodings of the first n messages, one after the other, as
-// encode appends them (separators included), and keeps them for the next time.
-// encode must be pure: it is called once per message and dialect. The caller
-// must not change the result, which stays as it is whatever becomes of t.
+// Wire returns the concatenated encodings of the first n messages, as appended by encode
+// (separators included), and caches them. encode must be pure: it is called once per
+// message and dialect. The caller must not change the result, which stays valid whatever
+// happens to t.
 func (t *Transcript) Wire(dialect string, n int, encode func(dst []byte, m Message) []byte) []byte {
 	w := t.wires[dialect]
 	if w == nil {

@@ -12,8 +12,8 @@ import (
 
 func encode(dst []byte, m llm.Message) []byte { return append(append(dst, '|'), m.Text()...) }
 
-// TestWireEqualsTheEncodingOfEverything mixes appends, truncations and
-// questions in any order and dialect.
+// TestWireEqualsTheEncodingOfEverything mixes appends, truncations and calls of Wire in any
+// order and dialect.
 func TestWireEqualsTheEncodingOfEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := llm.NewTranscript()

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// ValidToolCallID reports whether every dialect takes id as that of a tool call: up to
-// 64 letters, digits, underscores and dashes.
-func ValidToolCallID(id string) bool { return legal(id) }
+// ValidToolCallID reports whether every dialect accepts id as the ID of a tool call: up to
+// 64 letters, digits, underscores and hyphens.
+func ValidToolCallID(id string) bool { return isValidName(id) }
 
-// ValidToolName reports whether every dialect takes name as that of a tool; the form
-// is the same.
-func ValidToolName(name string) bool { return legal(name) }
+// ValidToolName reports whether every dialect accepts name as the name of a tool. The
+// syntax is that of ValidToolCallID.
+func ValidToolName(name string) bool { return isValidName(name) }
 
-func legal(s string) bool {
+func isValidName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
 			return false
@@ -22,10 +22,10 @@ func legal(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// ValidateMessages reports why no provider would take ms as a transcript, nil if every one
-// does: the user begins, roles alternate, no message is empty, each tool call
-// is answered exactly once at the beginning of the next message, and ids,
-// names and inputs have the form that all dialects can carry.
+// ValidateMessages returns nil if every provider accepts ms as a transcript, and otherwise
+// why not. The first message is the user's, roles alternate, no message is empty, each tool
+// call is answered exactly once at the beginning of the next message, and IDs, names and
+// inputs have a form that all dialects can represent.
 func ValidateMessages(ms []Message) error {
 	used := map[string]bool{}
 	var open []Block // calls of the message before
@@ -35,16 +35,16 @@ func ValidateMessages(ms []Message) error {
 			want = Assistant
 		}
 		if m.Role != want {
-			return fmt.Errorf("message %d is the %s's, want the %s's", i, m.Role, want)
+			return fmt.Errorf("message %d has role %s, want %s", i, m.Role, want)
 		}
 		if len(m.Blocks) == 0 {
 			return fmt.Errorf("message %d is empty", i)
 		}
 		var err error
 		if m.Role == Assistant {
-			err = legalAnswer(m, used)
+			err = validateAssistant(m, used)
 		} else {
-			err = legalInput(m, open)
+			err = validateUser(m, open)
 		}
 		if err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
@@ -57,40 +57,40 @@ func ValidateMessages(ms []Message) error {
 	return nil
 }
 
-func legalAnswer(m Message, used map[string]bool) error {
+func validateAssistant(m Message, used map[string]bool) error {
 	said := false
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case Text:
 			if strings.TrimSpace(b.Text) == "" {
-				return fmt.Errorf("a text without words")
+				return fmt.Errorf("blank text block")
 			}
 			said = true
 		case Thinking:
 		case ToolUse:
 			switch {
-			case !legal(b.ID):
-				return fmt.Errorf("call id %q", b.ID)
+			case !isValidName(b.ID):
+				return fmt.Errorf("invalid call id %q", b.ID)
 			case used[b.ID]:
-				return fmt.Errorf("call id %s is used twice", b.ID)
-			case !legal(b.Name):
-				return fmt.Errorf("tool name %q", b.Name)
+				return fmt.Errorf("duplicate call id %s", b.ID)
+			case !isValidName(b.Name):
+				return fmt.Errorf("invalid tool name %q", b.Name)
 			case !ValidInput(b.Input):
-				return fmt.Errorf("the input of call %s is not an object", b.ID)
+				return fmt.Errorf("input of call %s is not a JSON object", b.ID)
 			}
 			used[b.ID] = true
 			said = true
 		default:
-			return fmt.Errorf("a block %q of the assistant", b.Type)
+			return fmt.Errorf("block type %q in an assistant message", b.Type)
 		}
 	}
 	if !said {
-		return fmt.Errorf("neither words nor calls")
+		return fmt.Errorf("neither text nor calls")
 	}
 	return nil
 }
 
-func legalInput(m Message, open []Block) error {
+func validateUser(m Message, open []Block) error {
 	pending := map[string]bool{}
 	for _, b := range open {
 		pending[b.ID] = true
@@ -100,21 +100,21 @@ func legalInput(m Message, open []Block) error {
 		switch b.Type {
 		case ToolResult:
 			if !results {
-				return fmt.Errorf("the result of call %s stands behind other blocks", b.ID)
+				return fmt.Errorf("result of call %s follows other blocks", b.ID)
 			}
 			if !pending[b.ID] {
-				return fmt.Errorf("a result of call %q, which is not open", b.ID)
+				return fmt.Errorf("result of call %q, which is not open", b.ID)
 			}
 			delete(pending, b.ID)
 		case Text:
 			results = false
 			if strings.TrimSpace(b.Text) == "" {
-				return fmt.Errorf("a text without words")
+				return fmt.Errorf("blank text block")
 			}
 		case Image:
 			results = false
 		default:
-			return fmt.Errorf("a block %q of the user", b.Type)
+			return fmt.Errorf("block type %q in a user message", b.Type)
 		}
 	}
 	for _, b := range open {

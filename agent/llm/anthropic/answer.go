@@ -12,10 +12,10 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// errEnough says that the reader of the events wants no more.
-var errEnough = errors.New("anthropic: enough")
+// errReaderStopped reports that the reader of the events has stopped.
+var errReaderStopped = errors.New("anthropic: enough")
 
-// stream is what an answer is read from.
+// stream is the source of an answer. It is implemented by apiclient.Call.
 type stream interface {
 	Next() (apiclient.Event, error)
 	Cut() *llm.Error
@@ -23,7 +23,7 @@ type stream interface {
 	Refused(status int, body []byte) *llm.Error
 }
 
-// answer gathers one answer from its events.
+// answer assembles one answer from its events.
 type answer struct {
 	call     stream
 	provider string
@@ -31,10 +31,10 @@ type answer struct {
 	blocks   []*block
 	usage    llm.Usage
 	stop     string
-	begun    bool
+	started  bool
 }
 
-// event is the union of the events of a stream.
+// event is the union of all events of a stream.
 type event struct {
 	Type    string `json:"type"`
 	Index   int    `json:"index"`
@@ -64,12 +64,12 @@ type usage struct {
 	} `json:"cache_creation"`
 }
 
-// read yields the answer's events up to Done. It returns the error that the
-// stream ends in, and nil too if the reader has had enough.
+// read yields the answer's events up to Done. It returns the error that ended the stream,
+// and nil also if the reader stopped.
 func (a *answer) read(yield func(llm.Event, error) bool) error {
 	send := func(e llm.Event) error {
 		if !yield(e, nil) {
-			return errEnough
+			return errReaderStopped
 		}
 		return nil
 	}
@@ -81,9 +81,9 @@ func (a *answer) read(yield func(llm.Event, error) bool) error {
 		if err != nil {
 			return err
 		}
-		done, err := a.take(e, send)
+		done, err := a.handle(e, send)
 		switch {
-		case errors.Is(err, errEnough):
+		case errors.Is(err, errReaderStopped):
 			return nil
 		case err != nil:
 			return err
@@ -93,8 +93,8 @@ func (a *answer) read(yield func(llm.Event, error) bool) error {
 	}
 }
 
-// take handles one event and reports whether the answer is complete.
-func (a *answer) take(raw apiclient.Event, send func(llm.Event) error) (done bool, err error) {
+// handle processes one event and reports whether the answer is complete.
+func (a *answer) handle(raw apiclient.Event, send func(llm.Event) error) (done bool, err error) {
 	var e event
 	if err := json.Unmarshal(raw.Data, &e); err != nil {
 		return false, a.call.Garbage("an event is no JSON", err)
@@ -102,12 +102,12 @@ func (a *answer) take(raw apiclient.Event, send func(llm.Event) error) (done boo
 	if e.Type == "" {
 		e.Type = raw.Name
 	}
-	if !a.begun && (e.Type == "content_block_start" || e.Type == "message_delta" || e.Type == "message_stop") {
+	if !a.started && (e.Type == "content_block_start" || e.Type == "message_delta" || e.Type == "message_stop") {
 		return false, a.call.Garbage("the answer does not begin with message_start", nil)
 	}
 	switch e.Type {
 	case "message_start":
-		a.begun = true
+		a.started = true
 		if e.Message.Model != "" {
 			a.model = e.Message.Model
 		}
@@ -230,7 +230,7 @@ var stops = map[string]llm.StopReason{
 	"refusal": llm.Refusal, "pause_turn": llm.Paused,
 }
 
-// A block is one block of an answer while it is being written.
+// A block is one block of an answer while it is streamed.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -240,13 +240,14 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 
-	raw   json.RawMessage // as it began
+	raw   json.RawMessage // as received at its start
 	text  bytes.Buffer
 	input bytes.Buffer
 }
 
-// finish returns b in our words, and as it is to be sent back: nil if the
-// service would refuse it. A block that is none of ours has no type.
+// finish returns b as an llm.Block, and in the wire form in which it is sent back; nil if
+// the service would reject it. A block of a type that llm does not have returns the zero
+// Block.
 func (b *block) finish() (llm.Block, []byte) {
 	switch b.Type {
 	case "text":
@@ -274,8 +275,8 @@ func (b *block) finish() (llm.Block, []byte) {
 	return llm.Block{}, compact.Bytes()
 }
 
-// arguments returns the input of a call as the model wrote it; {} and what it
-// wrote if that is no JSON object.
+// arguments returns the input of a call as the model wrote it; if that is not a JSON
+// object, {} and the text.
 func (b *block) arguments() (json.RawMessage, string) {
 	in := bytes.TrimSpace(b.input.Bytes())
 	if len(in) == 0 {

@@ -200,8 +200,7 @@ func TestASilentServiceTimesOut(t *testing.T) {
 	}
 }
 
-// TestASlowReaderIsNotASilentService takes longer over each event than the
-// service may be silent.
+// TestASlowReaderIsNotASilentService takes longer over each event than the idle timeout.
 func TestASlowReaderIsNotASilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(sim.Options{})
@@ -221,8 +220,8 @@ func TestASlowReaderIsNotASilentService(t *testing.T) {
 	})
 }
 
-// TestOverTheNetwork goes through a real listener: cut connections, and what
-// the request looks like.
+// TestOverTheNetwork uses a real listener and tests broken connections and the request
+// itself.
 func TestOverTheNetwork(t *testing.T) {
 	s, err := sim.Start(sim.Options{Keys: []string{"right"}, PrefixCheck: true})
 	if err != nil {
@@ -254,8 +253,8 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 }
 
-// TestThinkingStaysBound replays thinking in a loop of tools, and finds that a
-// changed overlay before it is refused.
+// TestThinkingStaysBound replays thinking in a tool loop, and checks that a changed overlay
+// before it is rejected.
 func TestThinkingStaysBound(t *testing.T) {
 	s := sim.New(sim.Options{PrefixCheck: true, Reply: func(r sim.Request) sim.Reply {
 		return sim.Reply{Thinking: fmt.Sprintf("step %d", r.N), Calls: []sim.Call{{Name: "x", Args: `{"a": 1}`}}}

@@ -1,9 +1,9 @@
-// Package anthropic speaks the Messages API.
+// Package anthropic implements an llm.Provider for the Anthropic Messages API.
 //
-// The bytes of a request are written by hand: the same request is the same
-// bytes, and the messages of the next one begin with the bytes of this one,
-// cache marks and overlay apart. Assistant messages that came from this API go
-// back as they came, thinking and signatures included.
+// Request bodies are encoded by hand: equal requests give equal bytes, and the messages of
+// the next request begin with the bytes of this one, except for cache breakpoints and
+// overlays. Assistant messages that came from this API are replayed exactly as received,
+// thinking and signatures included.
 package anthropic
 
 import (
@@ -19,27 +19,27 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Dialect marks the messages whose Raw is a content array of this API.
+// Dialect is the Message.Dialect of messages whose Raw is a content array of this API.
 const Dialect = "anthropic"
 
-// DefaultURL is where the service itself is.
+// DefaultURL is the base URL of Anthropic's own service.
 const DefaultURL = "https://api.anthropic.com"
 
-// Options say how to reach the service. Only Key is needed.
+// Options configure a Provider. Only Key is required.
 type Options struct {
 	Name      string // "": anthropic
 	BaseURL   string // "": DefaultURL; with or without /v1
 	Key       secret.Value
-	HTTP      *http.Client      // nil: one of our own
-	Headers   map[string]string // put on each request
-	MaxTokens int               // of an answer that asks for no other limit; 0: 16,384
-	Timeout   time.Duration     // of a whole answer; 0: 30 minutes
-	// IdleTimeout is how long the service may send nothing; 0: 15 minutes.
+	HTTP      *http.Client      // nil: a new client
+	Headers   map[string]string // sent with each request
+	MaxTokens int               // limit of answers whose request sets none; 0: 16,384
+	Timeout   time.Duration     // for a whole answer; 0: 30 minutes
+	// IdleTimeout is the maximum time without a byte from the service; 0: 15 minutes.
 	IdleTimeout time.Duration
 }
 
-// A Provider calls models of the Messages API. Its methods may be called from
-// any goroutine.
+// A Provider calls models of the Messages API. Its methods may be called from any
+// goroutine.
 type Provider struct {
 	client    apiclient.Client
 	url       string
@@ -47,7 +47,7 @@ type Provider struct {
 	header    http.Header
 }
 
-// New returns a provider.
+// New returns a provider. It makes no connection.
 func New(o Options) *Provider {
 	p := &Provider{
 		url:       strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, DefaultURL), "/"), "/v1") + "/v1/messages",

@@ -13,8 +13,7 @@ import (
 	"hermesd/agent/llm/anthropic"
 )
 
-// A recorder is a service that cannot be reached; it holds what it was to be
-// sent.
+// A recorder is an unreachable service that stores the request it should get.
 type recorder struct {
 	last *http.Request
 	read bool
@@ -50,9 +49,8 @@ func long(n int) *llm.Transcript {
 	return tr
 }
 
-// TestBody: what a service is sent of a conversation of any length is what
-// Encode says, with its length, and stays so for a second try, whatever becomes
-// of the conversation.
+// TestBody checks that the body of a conversation of any length equals the output of
+// Encode, has its length, and stays the same for a retry, even if the conversation changes.
 func TestBody(t *testing.T) {
 	for _, n := range []int{0, 2, 200, 2_000} {
 		for _, prefill := range [][]llm.Message{nil, {llm.UserText("p"), llm.AssistantText("q")}} {
@@ -85,8 +83,8 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// BenchmarkStream is a request for a transcript of so many messages, to which two
-// are added each time, without what the connection copies.
+// BenchmarkStream sends a request for a transcript of the given number of messages, to
+// which two are added each time, without the copying done by the connection.
 func BenchmarkStream(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

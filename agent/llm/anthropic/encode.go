@@ -8,8 +8,8 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// Encode appends the body of the request r to dst. Two calls with equal
-// requests append equal bytes. It uses and fills the transcript's wire form.
+// Encode appends the body of the request r to dst. Equal requests append equal bytes. It
+// uses and fills the transcript's cached wire form.
 func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 	body := apiclient.Body{Buf: dst}
 	if err := p.encode(&body, r); err != nil {
@@ -49,8 +49,8 @@ func (p *Provider) encode(b *apiclient.Body, r *llm.Request) error {
 	return nil
 }
 
-// appendSystem appends the cached prompt with its mark, and behind it what is
-// not cached with it.
+// appendSystem appends the cached prompt with its cache breakpoint, followed by the system
+// overlay.
 func appendSystem(dst []byte, r *llm.Request, mark string) []byte {
 	const next = `,"system":[`
 	from := len(dst)
@@ -66,7 +66,7 @@ func appendSystem(dst []byte, r *llm.Request, mark string) []byte {
 	if len(dst) == from+len(next) {
 		return dst[:from]
 	}
-	dst[len(dst)-1] = ']' // in place of the last comma
+	dst[len(dst)-1] = ']' // replaces the last comma
 	return dst
 }
 

@@ -69,7 +69,7 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
-// TestShapes says how the parts of requests are written.
+// TestShapes checks how the parts of requests are encoded.
 func TestShapes(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {
@@ -153,7 +153,7 @@ func TestDropThinking(t *testing.T) {
 	}
 }
 
-// message draws one of the shapes that transcripts hold.
+// message draws a message of one of the shapes that transcripts contain.
 func message(role llm.Role) *rapid.Generator[llm.Message] {
 	text := rapid.SampledFrom([]string{"", " ", "hello", "日本 <b>", `"q\`, "long " + strings.Repeat("x", 50)})
 	return rapid.Custom(func(t *rapid.T) llm.Message {
@@ -184,8 +184,8 @@ var (
 	overlay = `,{"type":"text","text":"<gateway-context>`
 )
 
-// history returns the messages of a body without marks and overlay, and without
-// the bracket that closes them.
+// history returns the messages of a body without cache breakpoints and overlay, and without
+// the closing bracket.
 func history(body string) string {
 	_, m, _ := strings.Cut(body, `"messages":`)
 	m, _, _ = strings.Cut(m, `],"stream":true`)
@@ -196,9 +196,9 @@ func history(body string) string {
 	return m
 }
 
-// TestEachRequestBeginsWithTheOneBefore grows a conversation in any shape, with
-// overlays that change, restarts that lose the wire form, and forms without
-// thinking in between.
+// TestEachRequestBeginsWithTheOneBefore grows a conversation of any shape, with changing
+// overlays, restarts that lose the cached wire form, and requests without thinking in
+// between.
 func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "claude-opus-4-8", Transcript: llm.NewTranscript()}
@@ -244,7 +244,7 @@ func encode(t *rapid.T, r *llm.Request) string {
 	return string(b)
 }
 
-// TestMarksStandOnTheLastThatCanCarryThem counts from the end.
+// TestMarksStandOnTheLastThatCanCarryThem counts cache breakpoints from the end.
 func TestMarksStandOnTheLastThatCanCarryThem(t *testing.T) {
 	think := llm.Message{Role: llm.Assistant, Dialect: "anthropic", Raw: json.RawMessage(`[{"type":"thinking","thinking":"h","signature":"s"}]`)}
 	ms := []llm.Message{llm.UserText("a"), llm.AssistantText("b"), llm.UserText("c"), think, llm.UserText("d"), llm.AssistantText(" "), llm.UserText("e")}

@@ -9,19 +9,19 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// emptyContent stands in for a message in which nothing can be sent, so that
+// emptyContent replaces the content of a message of which nothing can be sent, so that
 // roles keep alternating.
 const emptyContent = `{"type":"text","text":"(empty message)"}`
 
-// wireForm is how messages look in the transcript's wire form.
+// wireForm returns the encoding that the transcript caches.
 func wireForm() apiclient.Form {
 	return apiclient.Form{Key: Dialect, Bare: Dialect + " without thinking", Encode: func(dst []byte, m llm.Message, bare bool) []byte {
 		return appendMessage(dst, m, bare, "", nil)
 	}}
 }
 
-// appendMessages appends the list of messages. Those that carry a mark or an
-// overlay are encoded apart; the others come from the transcript's wire form.
+// appendMessages appends the list of messages. Those with a cache breakpoint or an overlay
+// are encoded separately; the others come from the transcript's cached wire form.
 func appendMessages(b *apiclient.Body, l apiclient.List, mark string) {
 	var marked []int
 	if mark != "" {
@@ -35,12 +35,12 @@ func appendMessages(b *apiclient.Body, l apiclient.List, mark string) {
 		}
 		return appendMessage(dst, l.At(i), l.DropThinking(i), own, l.Overlays(i))
 	})
-	b.Buf[from] = '[' // in place of the first comma
+	b.Buf[from] = '[' // replaces the first comma
 	b.Buf = append(b.Buf, ']')
 }
 
-// appendMessage appends a comma and m. mark goes onto its last block that can
-// carry one, overlays behind everything.
+// appendMessage appends a comma and m. mark is added to the last block that can carry it;
+// overlays follow all blocks.
 func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark string, overlays []string) []byte {
 	dst = append(dst, `,{"role":"`...)
 	dst = append(append(dst, m.Role...), `","content":[`...)
@@ -69,13 +69,13 @@ func appendMessage(dst []byte, m llm.Message, dropThinking bool, mark string, ov
 	return append(dst, `]}`...)
 }
 
-// contentOf returns the encoded blocks of m: results of tools first, then the
-// rest; or the blocks as they came, if they came from this API.
+// contentOf returns the encoded blocks of m: tool results first, then the others. A message
+// that came from this API keeps its original blocks.
 func contentOf(m llm.Message, dropThinking bool) [][]byte {
 	if m.Dialect == Dialect && len(m.Raw) > 0 {
 		var raw []json.RawMessage
 		if json.Unmarshal(m.Raw, &raw) == nil {
-			return trimmed(raw, dropThinking)
+			return trimBlocks(raw, dropThinking)
 		}
 	}
 	var blocks [][]byte
@@ -92,7 +92,7 @@ func contentOf(m llm.Message, dropThinking bool) [][]byte {
 	return blocks
 }
 
-func trimmed(raw []json.RawMessage, dropThinking bool) [][]byte {
+func trimBlocks(raw []json.RawMessage, dropThinking bool) [][]byte {
 	blocks := make([][]byte, 0, len(raw))
 	for _, b := range raw {
 		if dropThinking && (typeOf(b) == "thinking" || typeOf(b) == "redacted_thinking") {
@@ -107,7 +107,7 @@ func typeOf(block []byte) string {
 	var t struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(block, &t) // a block that is no object has no type
+	_ = json.Unmarshal(block, &t) // a block that is not an object has no type
 	return t.Type
 }
 
@@ -121,7 +121,7 @@ func lastMarkable(blocks [][]byte) int {
 	return -1
 }
 
-// markable reports whether one of m's blocks can carry a mark.
+// markable reports whether one of m's blocks can carry a cache breakpoint.
 func markable(m llm.Message) bool {
 	if m.Dialect == Dialect && len(m.Raw) > 0 {
 		return lastMarkable(contentOf(m, true)) >= 0
@@ -139,8 +139,8 @@ func markable(m llm.Message) bool {
 	return false
 }
 
-// appendBlock appends one of our blocks; nothing for those that say nothing
-// and for thinking of other services, which has no signature.
+// appendBlock appends an llm.Block. Blank texts, and thinking of other services, which has
+// no signature, append nothing.
 func appendBlock(dst []byte, b llm.Block) []byte {
 	switch b.Type {
 	case llm.Text:
@@ -185,7 +185,7 @@ func appendImage(dst []byte, b llm.Block) []byte {
 	return append(dst, `"}}`...)
 }
 
-// callID returns the id of a call as this API accepts it.
+// callID returns the ID of a call in a form that this API accepts.
 func callID(id string) string {
 	if id == "" {
 		return "call"

@@ -17,8 +17,8 @@ import (
 	sim "hermesd/internal/sim/llm"
 )
 
-// TestTheOverlayIsTheLastContent shows the last message in each of its shapes,
-// with # for a mark.
+// TestTheOverlayIsTheLastContent prints the last message in each of its shapes, with # for
+// a cache breakpoint.
 func TestTheOverlayIsTheLastContent(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {
@@ -79,9 +79,9 @@ func TestMarksOnlyWhereTheyAreTaken(t *testing.T) {
 	}
 }
 
-// TestTheTurnPlacementKeepsThinkingValid runs three turns of twenty calls each
-// against a service that checks what thinking is bound to. The overlay changes
-// with each turn.
+// TestTheTurnPlacementKeepsThinkingValid runs three turns of twenty calls each against a
+// simulator that checks the prefix to which thinking is bound. The overlay changes with
+// each turn.
 func TestTheTurnPlacementKeepsThinkingValid(t *testing.T) {
 	const calls = 20
 	for _, placement := range []string{"turn", "tail"} {
@@ -142,8 +142,7 @@ func TestTheTurnPlacementKeepsThinkingValid(t *testing.T) {
 	}
 }
 
-// TestTurnsInAnyConversation looks at the messages of requests with an overlay
-// that stays with its turn.
+// TestTurnsInAnyConversation checks the messages of requests with a TurnOverlay.
 func TestTurnsInAnyConversation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "claude-opus-4-8", System: "s", Transcript: llm.NewTranscript()}

@@ -5,46 +5,45 @@ import (
 	"strings"
 )
 
-// Thinks reports whether model reasons when it is asked with effort. Newer
-// models always do; their thinking blocks are void as soon as anything before
-// them changes.
+// Thinks reports whether model reasons when it is called with effort. Newer models always
+// do; their thinking blocks become invalid as soon as anything before them changes.
 func Thinks(model, effort string) bool {
 	switch effort {
 	case "", "none":
-		return formOf(model) == always
+		return formOf(model) == alwaysOn
 	}
 	return true
 }
 
-// A form is how a model's thinking is asked for.
+// A form is the way in which thinking is requested from a model.
 type form int
 
 const (
-	budget   form = iota // off unless a budget is given
-	optional             // off unless "adaptive" is asked for
-	usual                // on unless "disabled" is asked for
-	always               // on
+	budget    form = iota // off unless a budget is given
+	optional              // off unless "adaptive" is requested
+	defaultOn             // on unless "disabled" is requested
+	alwaysOn              // cannot be switched off
 )
 
-// formOf sorts a model by the version in its name; names without a version are
-// those of newer models.
+// formOf returns the form of a model by the version in its name. A name without a version
+// is that of a newer model.
 func formOf(model string) form {
 	if strings.Contains(model, "fable") || strings.Contains(model, "mythos") {
-		return always
+		return alwaysOn
 	}
 	major, minor := version(model)
 	switch {
 	case major == 0 || major > 5 || major == 5 && minor >= 5:
-		return always
+		return alwaysOn
 	case major == 5:
-		return usual
+		return defaultOn
 	case major == 4 && minor >= 6:
 		return optional
 	}
 	return budget
 }
 
-// version finds the two numbers of claude-opus-4-8, claude-sonnet-5,
+// version parses the two version numbers of names such as claude-opus-4-8, claude-sonnet-5,
 // claude-3-7-sonnet-20250219 and anthropic/claude-opus-4.8.
 func version(model string) (major, minor int) {
 	_, model, _ = strings.Cut(model, "claude")
@@ -66,13 +65,13 @@ func version(model string) (major, minor int) {
 	return major, minor
 }
 
-// thinking is what a request says about it.
+// thinking holds the thinking-related parts of a request.
 type thinking struct {
-	fields    string // members, each with the comma before it
-	maxTokens int    // what the request's max_tokens must be
+	fields    string // JSON members, each with a leading comma
+	maxTokens int    // max_tokens of the request
 }
 
-// budgets holds the tokens of thought for models that want a number.
+// budgets maps efforts to thinking tokens, for models that need a budget.
 var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
 
 func thinkingFor(model, effort string, maxTokens int) thinking {
@@ -80,9 +79,9 @@ func thinkingFor(model, effort string, maxTokens int) thinking {
 	f := formOf(model)
 	switch effort {
 	case "", "none":
-		if f == usual {
+		if f == defaultOn {
 			t.fields = `,"thinking":{"type":"disabled"}`
-		} else if f == always && effort == "none" {
+		} else if f == alwaysOn && effort == "none" {
 			t.fields = `,"output_config":{"effort":"low"}`
 		}
 		return t

@@ -1,4 +1,5 @@
-// Package catalog asks model services how many tokens their models take.
+// Package catalog queries model services for the context length of a model. Each query is
+// one bounded HTTP request without redirects; nothing is cached.
 package catalog
 
 import (
@@ -17,25 +18,25 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Query asks for one model of one service.
+// A Query names one model of one service.
 type Query struct {
-	Provider string // anthropic, ollama, or any other that has OpenAI's list of models
+	Provider string // anthropic, ollama, or any service with OpenAI's model list
 	Model    string
-	BaseURL  string // as the provider's client has it: for anthropic without /v1
+	BaseURL  string // as configured for the provider; for anthropic without /v1
 	Key      secret.Value
 }
 
-// The bounds of one question.
+// Limits of one query.
 const (
 	waitTimeout = 10 * time.Second
 	maxCount    = 16 << 20 // bytes of an answer
 )
 
-// ErrNotReported is returned for a service that answers, but does not tell.
-var ErrNotReported = errors.New("it does not tell how many tokens the model takes")
+// ErrNotReported is returned if the service answers, but reports no context length.
+var ErrNotReported = errors.New("no context length reported")
 
-// ContextLength returns how many tokens the model takes by its service. It follows
-// nobody elsewhere, and its errors do not show the key.
+// ContextLength returns the context length of the model in tokens, as reported by its
+// service. It does not follow redirects, and its errors do not contain the key.
 func ContextLength(ctx context.Context, q Query) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -46,11 +47,11 @@ func ContextLength(ctx context.Context, q Query) (int, error) {
 		if q.Key != "" {
 			h.Set("X-Api-Key", q.Key.Reveal())
 		}
-		return one(ctx, strings.TrimSuffix(base, "/v1")+"/v1/models/"+url.PathEscape(q.Model), h)
+		return fetchModel(ctx, strings.TrimSuffix(base, "/v1")+"/v1/models/"+url.PathEscape(q.Model), h)
 	case "ollama":
-		return show(ctx, strings.TrimSuffix(base, "/v1")+"/api/show", q)
+		return queryOllama(ctx, strings.TrimSuffix(base, "/v1")+"/api/show", q)
 	}
-	return listed(ctx, base+"/models", q)
+	return findInList(ctx, base+"/models", q)
 }
 
 func bearer(q Query) http.Header {
@@ -61,24 +62,23 @@ func bearer(q Query) http.Header {
 	return h
 }
 
-// one reads what a service says of a single model.
-func one(ctx context.Context, at string, h http.Header) (n int, err error) {
-	err = ask(ctx, at, h, nil, func(d *json.Decoder) error {
+// fetchModel fetches the description of a single model.
+func fetchModel(ctx context.Context, at string, h http.Header) (n int, err error) {
+	err = fetch(ctx, at, h, nil, func(d *json.Decoder) error {
 		var m map[string]any
 		if err := d.Decode(&m); err != nil {
 			return err
 		}
-		n = length(m)
+		n = lengthOf(m)
 		return nil
 	})
-	return told(n, err)
+	return checkReported(n, err)
 }
 
-// listed looks for the model in a list, which it does not keep: that of some
-// services is long.
-func listed(ctx context.Context, at string, q Query) (n int, err error) {
-	err = ask(ctx, at, bearer(q), nil, func(d *json.Decoder) error {
-		if err := enter(d, "data"); err != nil {
+// findInList searches the model list, without keeping it in memory: some lists are long.
+func findInList(ctx context.Context, at string, q Query) (n int, err error) {
+	err = fetch(ctx, at, bearer(q), nil, func(d *json.Decoder) error {
+		if err := enterArray(d, "data"); err != nil {
 			return err
 		}
 		for d.More() {
@@ -87,23 +87,22 @@ func listed(ctx context.Context, at string, q Query) (n int, err error) {
 				return err
 			}
 			if id, _ := m["id"].(string); id == q.Model || id == q.Model+":latest" {
-				n = length(m)
+				n = lengthOf(m)
 				return nil
 			}
 		}
 		return nil
 	})
-	return told(n, err)
+	return checkReported(n, err)
 }
 
-// show asks an Ollama. What it was told to use goes before what the model could
-// take.
-func show(ctx context.Context, at string, q Query) (n int, err error) {
+// queryOllama queries Ollama. The configured num_ctx takes precedence over the model's maximum.
+func queryOllama(ctx context.Context, at string, q Query) (n int, err error) {
 	body, err := json.Marshal(map[string]string{"model": q.Model})
 	if err != nil {
-		return 0, fmt.Errorf("ask for a model: %w", err)
+		return 0, fmt.Errorf("encode query: %w", err)
 	}
-	err = ask(ctx, at, bearer(q), body, func(d *json.Decoder) error {
+	err = fetch(ctx, at, bearer(q), body, func(d *json.Decoder) error {
 		var m struct {
 			Parameters string         `json:"parameters"`
 			Info       map[string]any `json:"model_info"`
@@ -123,20 +122,20 @@ func show(ctx context.Context, at string, q Query) (n int, err error) {
 		}
 		return nil
 	})
-	return told(n, err)
+	return checkReported(n, err)
 }
 
-func told(n int, err error) (int, error) {
+func checkReported(n int, err error) (int, error) {
 	if err == nil && n <= 0 {
 		err = ErrNotReported
 	}
 	return n, err
 }
 
-// enter moves d into the list that an object has under name.
-func enter(d *json.Decoder, name string) error {
+// enterArray advances d into the array that an object has under name.
+func enterArray(d *json.Decoder, name string) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.Join(errForm, err)
+		return errors.Join(errNoList, err)
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -145,7 +144,7 @@ func enter(d *json.Decoder, name string) error {
 		}
 		if key == name {
 			if t, err := d.Token(); err != nil || t != json.Delim('[') {
-				return errors.Join(errForm, err)
+				return errors.Join(errNoList, err)
 			}
 			return nil
 		}
@@ -154,23 +153,23 @@ func enter(d *json.Decoder, name string) error {
 			return err
 		}
 	}
-	return errForm
+	return errNoList
 }
 
-var errForm = errors.New("it is no list of models")
+var errNoList = errors.New("response is not a model list")
 
-// names are the keys under which services tell the length, the surest first.
-func names() []string {
+// lengthKeys returns the keys under which services report the length, the most reliable first.
+func lengthKeys() []string {
 	return []string{
 		"context_length", "context_window", "context_size", "max_context_length", "max_model_len", "max_input_tokens",
 		"max_sequence_length", "max_seq_len", "max_position_embeddings", "n_ctx", "ctx_size", "n_ctx_train",
 	}
 }
 
-// length finds the length of a model in what a service says of it: also in an
-// object within, and of several under one name the least.
-func length(m map[string]any) int {
-	for _, name := range names() {
+// lengthOf returns the context length in the description of a model. It looks into nested
+// objects too; of several values under one key the smallest counts.
+func lengthOf(m map[string]any) int {
+	for _, name := range lengthKeys() {
 		n := number(m[name])
 		for _, v := range m {
 			if in, ok := v.(map[string]any); ok {
@@ -197,15 +196,15 @@ func number(v any) int {
 	return 0
 }
 
-// ask has read read an answer. With a body it is a POST.
-func ask(ctx context.Context, at string, h http.Header, body []byte, read func(*json.Decoder) error) error {
+// fetch sends a request and passes the response to read. With a body it is a POST.
+func fetch(ctx context.Context, at string, h http.Header, body []byte, read func(*json.Decoder) error) error {
 	method := http.MethodGet
 	if body != nil {
 		method = http.MethodPost
 	}
 	r, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("this is not an address")
+		return errors.New("invalid base URL")
 	}
 	r.Header = h
 	if body != nil {
@@ -216,14 +215,14 @@ func ask(ctx context.Context, at string, h http.Header, body []byte, read func(*
 	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Do(r)
 	if err != nil {
-		return fmt.Errorf("it is not reached: %w", err)
+		return fmt.Errorf("send request: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only, nothing can be lost
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %d", resp.StatusCode)
+		return fmt.Errorf("unexpected status %d", resp.StatusCode)
 	}
 	if err := read(json.NewDecoder(io.LimitReader(resp.Body, maxCount))); err != nil {
-		return fmt.Errorf("it answers, but not as expected: %w", err)
+		return fmt.Errorf("decode response: %w", err)
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ func TestServicesTellHowManyTokensTheirModelsTake(t *testing.T) {
 		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
 		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
 		{catalog.Query{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 262_144, ""},
-		{catalog.Query{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
-		{catalog.Query{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "does not tell"},
-		{catalog.Query{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "it answers 404"},
-		{catalog.Query{Provider: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "it answers 404"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "it answers 401"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "not reached"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://a b"}, 0, "not an address"},
+		{catalog.Query{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
+		{catalog.Query{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
+		{catalog.Query{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "unexpected status 404"},
+		{catalog.Query{Provider: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "unexpected status 404"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "unexpected status 401"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "send request"},
+		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://a b"}, 0, "invalid base URL"},
 	} {
 		n, err := catalog.ContextLength(t.Context(), c.q)
 		if n != c.want || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "bad-key")) {
@@ -48,7 +48,7 @@ func TestServicesTellHowManyTokensTheirModelsTake(t *testing.T) {
 	}
 }
 
-// The forms in which other servers than the simulated one tell it.
+// TestEveryFormOfTheLengthIsRead uses the responses of servers other than the simulator.
 func TestEveryFormOfTheLengthIsRead(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"data":[{"id":"x"},{"id":"m","max_model_len":32768}]}`:                                 32_768,  // vLLM

@@ -11,28 +11,28 @@ var (
 	operator   = regexp.MustCompile(`[0-9) ][+\-*/]`)
 )
 
-// arithmetic returns the value of the sum that text asks for, if it is one.
+// arithmetic returns the value of the expression that text asks for, if it is one.
 func arithmetic(text string) (string, bool) {
 	m := asksForSum.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || !operator.MatchString(m[1]) || len(m[1]) > 200 {
 		return "", false
 	}
-	s := sum{s: strings.ReplaceAll(m[1], " ", "")}
+	s := expression{s: strings.ReplaceAll(m[1], " ", "")}
 	v := s.add(0)
-	if s.bad || s.i != len(s.s) {
+	if s.invalid || s.i != len(s.s) {
 		return "", false
 	}
 	return strconv.FormatFloat(v, 'g', 12, 64), true
 }
 
-// A sum is an expression that is being reckoned.
-type sum struct {
-	s   string
-	i   int
-	bad bool // it cannot be reckoned
+// An expression is evaluated while it is parsed.
+type expression struct {
+	s       string
+	i       int
+	invalid bool // it is invalid
 }
 
-func (s *sum) next(ops string) byte {
+func (s *expression) next(ops string) byte {
 	if s.i < len(s.s) && strings.IndexByte(ops, s.s[s.i]) >= 0 {
 		s.i++
 		return s.s[s.i-1]
@@ -40,7 +40,7 @@ func (s *sum) next(ops string) byte {
 	return 0
 }
 
-func (s *sum) add(depth int) float64 {
+func (s *expression) add(depth int) float64 {
 	v := s.multiply(depth)
 	for op := s.next("+-"); op != 0; op = s.next("+-") {
 		w := s.multiply(depth)
@@ -52,12 +52,12 @@ func (s *sum) add(depth int) float64 {
 	return v
 }
 
-func (s *sum) multiply(depth int) float64 {
+func (s *expression) multiply(depth int) float64 {
 	v := s.value(depth)
 	for op := s.next("*/"); op != 0; op = s.next("*/") {
 		w := s.value(depth)
 		if op == '/' && w == 0 {
-			s.bad = true
+			s.invalid = true
 			return 0
 		}
 		if op == '/' {
@@ -69,14 +69,14 @@ func (s *sum) multiply(depth int) float64 {
 	return v
 }
 
-func (s *sum) value(depth int) float64 {
+func (s *expression) value(depth int) float64 {
 	if s.next("-") != 0 {
 		return -s.value(depth + 1)
 	}
 	if s.next("(") != 0 && depth < 50 {
 		v := s.add(depth + 1)
 		if s.next(")") == 0 {
-			s.bad = true
+			s.invalid = true
 		}
 		return v
 	}
@@ -85,7 +85,7 @@ func (s *sum) value(depth int) float64 {
 	}
 	v, err := strconv.ParseFloat(s.s[from:s.i], 64)
 	if err != nil {
-		s.bad = true
+		s.invalid = true
 	}
 	return v
 }

@@ -7,23 +7,23 @@ import (
 	"hermesd/agent/llm"
 )
 
-// cache knows the prefixes of conversations that it has seen lately, to report
-// what a service with a cache of prefixes would.
+// cache stores the recently seen prefixes of conversations, to report the usage of a
+// service with a prefix cache.
 type cache struct {
 	mu   sync.Mutex // guards what follows
 	seen map[uint64]struct{}
-	ring []uint64 // the same, oldest first from at on
+	ring []uint64 // the same hashes; the oldest is at index at
 	at   int
 }
 
-// maxSeen bounds the memory of the cache.
+// maxSeen is the maximum number of stored prefixes.
 const maxSeen = 8192
 
 func newCache() *cache {
 	return &cache{seen: make(map[uint64]struct{}), ring: make([]uint64, maxSeen)}
 }
 
-// count returns the usage of c's prompt and remembers its prefixes.
+// count returns the usage of c's prompt and stores its prefixes.
 func (k *cache) count(c conversation) llm.Usage {
 	h := fnv.New64a()
 	total := 0

@@ -8,7 +8,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A conversation is a request, as the rules see it.
+// A conversation is a request, prepared for the rules.
 type conversation struct {
 	r        *llm.Request
 	messages []llm.Message // prefill and transcript
@@ -16,7 +16,7 @@ type conversation struct {
 	results  []llm.Block   // of the newest message
 }
 
-// newConversation reports false for a request that no model would take.
+// newConversation returns false for a request that no model would accept.
 func newConversation(r *llm.Request) (conversation, bool) {
 	c := conversation{r: r, messages: r.Prefill}
 	if r.Transcript != nil && r.Transcript.Len() > 0 {
@@ -42,8 +42,7 @@ func newConversation(r *llm.Request) (conversation, bool) {
 	return c, true
 }
 
-// speaker is the name that stands ahead of what somebody said where several
-// people speak.
+// speaker matches the name before a message in chats with several people.
 var speaker = regexp.MustCompile(`^\s*\[[^\[\]\n]{1,80}\] `)
 
 func textOf(m llm.Message) string {
@@ -69,12 +68,12 @@ func (c conversation) answer() answer {
 			a.text = "Demo model: I call " + listOf(a.calls) + "."
 			break
 		}
-		a.text = c.say()
+		a.text = c.defaultText()
 	}
 	if c.r.Effort != "" && c.r.Effort != "none" {
 		a.thinking = "(demo) I look for the first rule that fits."
 	}
-	if len(a.calls) > 0 { // this is not the answer yet
+	if len(a.calls) > 0 { // not the final answer
 		return a
 	}
 	for _, t := range tokensIn(c.newest) {
@@ -87,8 +86,8 @@ func (c conversation) answer() answer {
 
 var greeting = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|good (morning|evening|day)|greetings)\b`)
 
-// say answers a text that asks for nothing in particular.
-func (c conversation) say() string {
+// defaultText answers a text that no other rule handles.
+func (c conversation) defaultText() string {
 	seen := fmt.Sprintf("I have seen %d messages in this conversation.", len(c.messages))
 	if value, ok := arithmetic(c.newest); ok {
 		return "Demo model: that makes " + value + ". " + seen
@@ -118,7 +117,7 @@ func (c conversation) fromResults() string {
 	return s.String()
 }
 
-// toolOf returns the name of the tool whose call has the id.
+// toolOf returns the name of the tool that was called with this ID.
 func (c conversation) toolOf(id string) string {
 	for i := len(c.messages) - 1; i >= 0; i-- {
 		for _, call := range c.messages[i].ToolUses() {
@@ -140,7 +139,7 @@ func listOf(calls []llm.Block) string {
 
 var token = regexp.MustCompile(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
 
-// tokensIn returns the tokens of text that answers repeat, each once.
+// tokensIn returns the distinct tokens of text that answers must repeat.
 func tokensIn(text string) []string {
 	const most = 100
 	var all []string
@@ -163,8 +162,7 @@ var (
 	fileName = regexp.MustCompile(`\b[\w./-]+\.(?:go|py|md|txt|json|yaml|yml|js|ts|sh|csv|log|toml)\b`)
 )
 
-// summary fills the headings of a summary with what can be found in the text
-// that is to be summed up.
+// summary fills the headings of a summary with what can be found in the text to summarize.
 func (c conversation) summary() string {
 	text := c.newest
 	var said []string
@@ -194,7 +192,7 @@ func (c conversation) summary() string {
 	}, "\n")
 }
 
-// bullets lists the last n of items, each once.
+// bullets lists the distinct items among the last n.
 func bullets(items []string, n int) string {
 	seen := map[string]bool{}
 	var lines []string

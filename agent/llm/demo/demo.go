@@ -1,14 +1,13 @@
-// Package demo is a model that needs nothing: no key, no network, no
-// intelligence. It answers by simple rules, always the same to the same
-// conversation, and says so. It shows what everything around a model does:
-// streaming, tools, long conversations, summaries, usage.
+// Package demo implements a model that needs no key, no network and no configuration. It
+// answers by fixed rules, always the same way to the same conversation, and says that it is
+// a demo. It exercises everything around a model: streaming, tools, long conversations,
+// summaries, usage.
 //
-// Its rules, the first that fits: it answers with the results of tools; it
-// writes a summary where the headings of one are asked for; it calls tools
-// ("please use todo …", "read file X", "search for X", "remember that …",
-// name: {json}); it greets, adds up, or repeats what was said. Every [[token]]
-// and #123 of the newest text is in the answer, so that answers can be matched
-// with questions.
+// The first matching rule applies: it answers with tool results; it writes a summary where
+// the headings of one are requested; it calls tools ("please use todo …", "read file X",
+// "search for X", "remember that …", name: {json}); it greets, calculates, or repeats the
+// message. Every [[token]] and #123 of the newest text is in the answer, so that tests can
+// match answers with questions.
 package demo
 
 import (
@@ -20,12 +19,12 @@ import (
 	"hermesd/agent/llm"
 )
 
-// Model is the name of the only model.
+// Model is the name of the only model of this provider.
 const Model = "demo"
 
-// Options say how the demo behaves.
+// Options configure the demo model.
 type Options struct {
-	Delay time.Duration // before each piece of an answer; 0: none
+	Delay time.Duration // delay before each piece of an answer; 0: none
 }
 
 // A Provider answers by rules. Its methods may be called from any goroutine.
@@ -34,7 +33,7 @@ type Provider struct {
 	cache *cache
 }
 
-// New returns a provider.
+// New returns a provider with an empty prefix cache.
 func New(o Options) *Provider { return &Provider{o: o, cache: newCache()} }
 
 // Name implements llm.Provider.
@@ -72,7 +71,7 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-// wait lets the pause before a piece go by; it reports false when ctx ended.
+// wait waits for the delay before a piece; it returns false if ctx ended.
 func (p *Provider) wait(ctx context.Context) bool {
 	if p.o.Delay <= 0 {
 		return ctx.Err() == nil
@@ -87,7 +86,7 @@ func (p *Provider) wait(ctx context.Context) bool {
 	}
 }
 
-// An answer is what the demo says.
+// An answer is one answer of the demo model.
 type answer struct {
 	thinking string
 	text     string
@@ -135,10 +134,10 @@ func (a answer) tokens() int {
 	return max(n, 1)
 }
 
-// tokens is how many tokens s is taken to hold.
+// tokens estimates the tokens of s.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
-// pieces cuts s into a few words each, all letters kept.
+// pieces splits s into pieces of a few words each, without losing a byte.
 func pieces(s string) []string {
 	const words = 3
 	var parts []string

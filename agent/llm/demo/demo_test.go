@@ -209,8 +209,8 @@ func FuzzArithmeticAndTools(f *testing.F) {
 	})
 }
 
-// The number of a question is in its answer once, not in what stands ahead of a
-// tool call: that may stay as a message of its own.
+// TestTheNumberIsInTheAnswerOnly checks that the number of a question is once in the
+// answer, and not in the text before a tool call, which may become a message of its own.
 func TestTheNumberIsInTheAnswerOnly(t *testing.T) {
 	r := &llm.Request{Model: "demo", Transcript: llm.NewTranscript(llm.UserText("please read file shopping.txt #7")), Tools: []llm.Tool{{Name: "read_file", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)}}}
 	said := func() (text string, calls []llm.Block) {

@@ -13,29 +13,29 @@ import (
 	"hermesd/agent/llm"
 )
 
-// maxCalls is the most tools that one answer calls.
+// maxCalls is the maximum number of tool calls in one answer.
 const maxCalls = 8
 
-// calls returns the tools that the newest text asks for, among those that the
+// calls returns the tool calls that the newest text asks for, among the tools that the
 // request offers.
 func (c conversation) calls() []llm.Block {
 	if c.r.NoTools || len(c.r.Tools) == 0 {
 		return nil
 	}
-	calls := c.spelled()
+	calls := c.explicitCalls()
 	if len(calls) == 0 {
-		calls = c.named()
+		calls = c.namedCalls()
 	}
 	if len(calls) == 0 {
-		calls = c.implied()
+		calls = c.impliedCalls()
 	}
 	return calls[:min(len(calls), maxCalls)]
 }
 
 var spelledOut = regexp.MustCompile(`([a-zA-Z0-9_-]{1,64})\s*:\s*\{`)
 
-// spelled finds calls of the form name: {json}.
-func (c conversation) spelled() []llm.Block {
+// explicitCalls finds calls of the form name: {json}.
+func (c conversation) explicitCalls() []llm.Block {
 	var calls []llm.Block
 	for _, m := range spelledOut.FindAllStringSubmatchIndex(c.newest, 50) {
 		t, ok := c.tool(c.newest[m[2]:m[3]])
@@ -49,7 +49,7 @@ func (c conversation) spelled() []llm.Block {
 	return calls
 }
 
-// objectAt returns the JSON object that s begins with.
+// objectAt returns the JSON object at the start of s.
 func objectAt(s string) (json.RawMessage, bool) {
 	var raw json.RawMessage
 	err := json.NewDecoder(strings.NewReader(s)).Decode(&raw)
@@ -58,8 +58,8 @@ func objectAt(s string) (json.RawMessage, bool) {
 
 var useTool = regexp.MustCompile(`(?is)\b(?:use|call|invoke)\s+(?:the\s+)?(?:tool\s+)?([a-zA-Z0-9_-]{1,64})\b(?:\s+tool\b)?(.*)`)
 
-// named finds "please use NAME …".
-func (c conversation) named() []llm.Block {
+// namedCalls finds "please use NAME …".
+func (c conversation) namedCalls() []llm.Block {
 	for rest := c.newest; ; {
 		m := useTool.FindStringSubmatch(rest)
 		if m == nil {
@@ -71,16 +71,16 @@ func (c conversation) named() []llm.Block {
 					return []llm.Block{c.call(t, in, 0)}
 				}
 			}
-			return []llm.Block{c.call(t, fill(t.Schema, object(m[2])), 0)}
+			return []llm.Block{c.call(t, fill(t.Schema, stripFiller(m[2])), 0)}
 		}
 		rest = m[1] + m[2]
 	}
 }
 
-// A rule finds what is asked for without the name of a tool.
+// A rule recognizes a request that does not name a tool.
 type rule struct {
 	asks  *regexp.Regexp
-	tools []string // whole names or parts of them, the best first
+	tools []string // names or parts of names, in order of preference
 }
 
 var rules = []rule{
@@ -90,7 +90,7 @@ var rules = []rule{
 	{regexp.MustCompile(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}},
 }
 
-func (c conversation) implied() []llm.Block {
+func (c conversation) impliedCalls() []llm.Block {
 	for _, r := range rules {
 		m := r.asks.FindStringSubmatch(c.newest)
 		if m == nil {
@@ -99,15 +99,15 @@ func (c conversation) implied() []llm.Block {
 		for _, want := range r.tools {
 			i := slices.IndexFunc(c.r.Tools, func(t llm.Tool) bool { return strings.Contains(t.Name, want) })
 			if i >= 0 {
-				return []llm.Block{c.call(c.r.Tools[i], fill(c.r.Tools[i].Schema, object(m[1])), 0)}
+				return []llm.Block{c.call(c.r.Tools[i], fill(c.r.Tools[i].Schema, stripFiller(m[1])), 0)}
 			}
 		}
 	}
 	return nil
 }
 
-// object cleans what a sentence says after the name of a tool.
-func object(s string) string {
+// stripFiller strips the filler words between the name of a tool and its argument.
+func stripFiller(s string) string {
 	s = strings.TrimSpace(s)
 	for _, word := range []string{":", "to ", "with ", "for ", "on ", "and "} {
 		s = strings.TrimSpace(strings.TrimPrefix(s, word))
@@ -123,8 +123,8 @@ func (c conversation) tool(name string) (llm.Tool, bool) {
 	return c.r.Tools[i], true
 }
 
-// call returns call i of the answer. Its id follows from the conversation, and
-// from the call before it there, so that no two calls have the same.
+// call returns call i of the answer. Its ID is derived from the conversation and from the
+// previous call there, so that IDs are unique.
 func (c conversation) call(t llm.Tool, input json.RawMessage, i int) llm.Block {
 	before := ""
 	for k := len(c.messages) - 1; k >= 0 && before == ""; k-- {
@@ -136,7 +136,7 @@ func (c conversation) call(t llm.Tool, input json.RawMessage, i int) llm.Block {
 	return llm.Block{Type: llm.ToolUse, ID: "call_" + hex.EncodeToString(sum[:12]), Name: t.Name, Input: input}
 }
 
-// A schema is what fill understands of a JSON Schema.
+// A schema is the subset of JSON Schema that fill supports.
 type schema struct {
 	Type       json.RawMessage   `json:"type"`
 	Enum       []json.RawMessage `json:"enum"`
@@ -145,7 +145,7 @@ type schema struct {
 	Items      *schema           `json:"items"`
 }
 
-// fill returns an input that fits the schema and carries text where it can.
+// fill returns an input that matches the schema and contains text where possible.
 func fill(raw json.RawMessage, text string) json.RawMessage {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
@@ -198,13 +198,13 @@ func (s schema) kind() string {
 	return "string"
 }
 
-// likely are the properties that take the text where none is required.
-var likely = []string{"text", "query", "content", "path", "command", "pattern", "name", "url", "prompt"}
+// textProperties are the properties that receive the text if no property is required.
+var textProperties = []string{"text", "query", "content", "path", "command", "pattern", "name", "url", "prompt"}
 
 func (s schema) fillObject(text string, depth int) json.RawMessage {
 	names := s.Required
 	if len(names) == 0 && text != "" {
-		for _, l := range likely {
+		for _, l := range textProperties {
 			if _, ok := s.Properties[l]; ok {
 				names = []string{l}
 				break

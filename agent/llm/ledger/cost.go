@@ -6,20 +6,20 @@ import (
 	"hermesd/agent/llm/pricing"
 )
 
-// Costs is what the calls of a session cost.
+// Costs is the cost of the calls of a session.
 type Costs struct {
 	Paid     pricing.USD
-	Uncached pricing.USD // what they would have cost without a cache
-	// Floor is the least they could have cost: each token of the prefix written
-	// once and read afterwards, overlays at the plain price.
+	Uncached pricing.USD // the cost without a cache
+	// Floor is the lowest possible cost: each token of the prefix written to the cache once
+	// and read afterwards, overlays at the plain input price.
 	Floor pricing.USD
-	// Unknown are the models without a price. Their calls are in no sum.
+	// Unknown lists the models without a price. Their calls are not part of any sum.
 	Unknown []string
 }
 
-// Price returns what records cost by prices. Only estimates divide a prompt into
-// what was known, what was new and what was of its call alone; they are scaled to
-// the provider's own figures.
+// Price returns the cost of records according to prices. The division of a prompt into
+// known tokens, new tokens and tokens of that call alone is an estimate, scaled to the
+// figures reported by the provider.
 func Price(records []Record, prices *pricing.Table) Costs {
 	var c Costs
 	for _, r := range records {
@@ -38,8 +38,8 @@ func Price(records []Record, prices *pricing.Table) Costs {
 	return c
 }
 
-// split returns how many tokens of the prompt were sent before, and how many are
-// of this call alone, by the provider's figures.
+// split returns how many tokens of the prompt were sent before, and how many are in the
+// overlay of this call, scaled to the provider's figures.
 func (r Record) split() (known, tail int) {
 	all := r.PrefixTokens + r.TailTokens
 	if all == 0 {

@@ -12,7 +12,7 @@ import (
 	"hermesd/agent/llm/pricing"
 )
 
-// TestADayOfWork has 200 turns with steps, overlays that change every turn, two
+// TestADayOfWork runs 200 turns with tool steps, overlays that change every turn, two
 // compressions and restarts.
 func TestADayOfWork(t *testing.T) {
 	s := newSession()
@@ -81,7 +81,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// FuzzRestore reads records that something else may have written.
+// FuzzRestore restores arbitrary records.
 func FuzzRestore(f *testing.F) {
 	f.Add(`[{"n":1,"from":0,"messages":1,"hashes":["000000000000000000000000"]}]`)
 	f.Add(`[{"n":1,"from":-1,"messages":1}]`)
@@ -104,8 +104,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// BenchmarkCall takes down one call that adds two messages to a session of
-// 10,000, with thirty tools of two kilobytes.
+// BenchmarkCall records one call that adds two messages to a session of 10,000, with thirty
+// tools of two kilobytes.
 func BenchmarkCall(b *testing.B) {
 	for _, placement := range []string{"tail", "turn"} {
 		b.Run(placement, func(b *testing.B) {

@@ -1,17 +1,16 @@
-// Package ledger watches the prefixes that models are sent. What stands in a
-// request before the overlay must be an extension of what the call before had
-// there, or the provider's cache holds nothing of it:
+// Package ledger records the prefix of every model call of a session and detects prefix
+// breaks. The part of a request before the overlay must extend that of the previous call,
+// otherwise the provider's cache does not apply:
 //
 //	model │ tools │ prompt │ system overlay │ prefill │ message 0 │ message 1 │ …
 //
-// A Ledger keeps one digest per layer and message of a session, so that a call
-// costs what is new. A prefix that is no extension is a break; one without a
-// declared reason is a bug, and the ledger says where the two first differ.
-// Cache marks are no part of a prefix: providers may put them where they like.
+// A Ledger keeps one digest per layer and message, so that a call hashes only what is new.
+// A prefix that is not an extension is a break. A break without a declared reason is a bug,
+// and the ledger reports where the two prefixes first differ. Cache breakpoints are not
+// part of a prefix: providers may place them anywhere.
 //
-// The package does no I/O and reads no clock. Records are its stored state: a
-// Ledger that was restored from them compares the first call after a restart
-// with the last one before.
+// The package does no I/O and reads no clock. Records are its stored state: a Ledger
+// restored from them compares the first call after a restart with the last one before.
 package ledger
 
 import (
@@ -26,7 +25,7 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A Reason is why a prefix may differ from the one before.
+// A Reason is a declared reason for a prefix break.
 type Reason string
 
 // The reasons that can be declared.
@@ -50,11 +49,11 @@ func Reasons() []Reason {
 	return []Reason{NewSession, Compression, Hygiene, ModelSwitch, Fallback, Tools, Reload, Engine, Undo, Branch, Prefill, Overlay}
 }
 
-// Undeclared is what a break without a reason is counted as.
+// Undeclared is recorded for a break without a declared reason.
 const Undeclared Reason = "undeclared"
 
-// The layers of a prefix, as Record.Where names them. A message is named by
-// "message" and its index in the transcript.
+// The layers of a prefix, as used in Record.BreakLayer. A message is named by "message" and
+// its index in the transcript.
 const (
 	LayerModel   = "model"
 	LayerTools   = "tools"
@@ -64,18 +63,18 @@ const (
 	LayerMessage = "message"
 )
 
-// A Call is a model call that was answered, or was at least sent.
+// A Call is a model call that was answered, or at least sent.
 type Call struct {
-	// Request is what was asked for. Its transcript must be as it was sent.
+	// Request is the request, with its transcript as it was sent.
 	Request *llm.Request
-	// Provider and Model are those that answered; where several could have,
-	// llm.Done says which.
+	// Provider and Model are those that answered; with several candidates, llm.Done names
+	// them.
 	Provider, Model string
-	Usage           llm.Usage // as reported; zero if nothing was
+	Usage           llm.Usage // as reported; zero if none was
 	At              time.Time
 }
 
-// A Record is what is known of one call. It is stored as JSON.
+// A Record describes one call. It is stored as JSON.
 type Record struct {
 	N        int       `json:"n"` // number of the call in its session, from 1
 	CalledAt time.Time `json:"at"`
@@ -85,44 +84,44 @@ type Record struct {
 	// Layers holds the cumulative digests after tools, prompt, system overlay
 	// and prefill.
 	Layers [4]llm.Digest `json:"layers"`
-	// Messages is how many messages of the transcript the prefix has. Hashes are
-	// their cumulative digests from number From on; those before are the same as
-	// in the record before.
+	// Messages is the number of transcript messages in the prefix. Hashes are their
+	// cumulative digests from index From on; those before are the same as in the previous
+	// record.
 	Messages int          `json:"messages"`
 	From     int          `json:"from"`
 	Hashes   []llm.Digest `json:"hashes,omitempty"`
-	// Hash stands for the whole prefix.
+	// Hash is the digest of the whole prefix.
 	Hash llm.Digest `json:"hash"`
 
 	PrefixBytes  int `json:"prefix_bytes"`
 	TailBytes    int `json:"tail_bytes,omitempty"`
 	PrefixTokens int `json:"prefix_tokens"` // these three are estimates
 	TailTokens   int `json:"tail_tokens,omitempty"`
-	// CommonTokens is the part of PrefixTokens that this provider and model were
-	// sent before.
+	// CommonTokens is the part of PrefixTokens that was sent to this provider and model
+	// before.
 	CommonTokens int       `json:"common_tokens,omitempty"`
 	Usage        llm.Usage `json:"usage"`
 
-	// Break is the declared reason of a break, or Undeclared; "" for an
-	// extension. Where is where it differs from the call before.
+	// Break is the declared reason of a break, or Undeclared; "" for an extension.
+	// BreakLayer is the first difference from the previous call.
 	Break      Reason `json:"break,omitempty"`
 	BreakLayer string `json:"where,omitempty"`
-	// MissedTokens is how many tokens the provider should have had in its cache, by
-	// its own figures and its time to live, and did not read.
+	// MissedTokens is the number of tokens that the provider should have read from its
+	// cache, by its own figures and time to live, but did not.
 	MissedTokens int `json:"missed,omitempty"`
 }
 
-// A Ledger is that of one session. It is not safe for use by several goroutines.
+// A Ledger records the calls of one session. It is not safe for concurrent use.
 type Ledger struct {
 	n        int
 	declared Reason
 	targets  map[string]*prefix
-	last     *prefix // of the call before, to whomever it went
+	last     *prefix // of the previous call, whichever its target
 	summary  Summary
 	models   *tokens.Table
 	tools    toolsMemo
 	prompt   textMemo
-	overlay  textMemo // behind the prompt
+	overlay  textMemo // follows the prompt
 }
 
 // New returns the ledger of a session that has not called a model yet.
@@ -130,42 +129,42 @@ func New() *Ledger {
 	return &Ledger{targets: make(map[string]*prefix), models: tokens.Builtin(), summary: Summary{Breaks: map[Reason]int{}}}
 }
 
-// Restore returns the ledger of a session that goes on after records, which are
-// in order and end with its last call. If the first ones are missing, a break is
-// still seen, but may be placed too early.
+// Restore returns the ledger of a session that continues after records, which are in order
+// and end with its last call. If the first records are missing, a break is still detected,
+// but its BreakLayer may be too early.
 func Restore(records []Record) *Ledger {
 	l := New()
 	for _, r := range records {
-		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reported(r), cached: r.Usage.CacheRead+r.Usage.CacheWrite > 0, at: r.CalledAt}
+		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reportedTokens(r), usesCache: r.Usage.CacheRead+r.Usage.CacheWrite > 0, at: r.CalledAt}
 		if before := l.targets[key(r.Provider, r.Model)]; before != nil {
-			p.cached = p.cached || before.cached
+			p.usesCache = p.usesCache || before.usesCache
 		}
-		l.remember(r, p)
+		l.addTarget(r, p)
 	}
 	return l
 }
 
-// Declare says that the next call may break the prefix, and why. It holds for
-// that call alone; of several reasons the last one counts.
+// Declare sets the reason for which the next call may break the prefix. It applies to that
+// call only; of several reasons the last one counts.
 func (l *Ledger) Declare(r Reason) { l.declared = r }
 
-// Declared returns the reason that the next call may have; "" for none. It is to
-// be stored with the session if it ends before that call.
+// Declared returns the declared reason for the next call; "" for none. It must be stored
+// with the session if the session is unloaded before that call.
 func (l *Ledger) Declared() Reason { return l.declared }
 
-// Summary returns what all calls come to.
+// Summary returns the summary of all calls.
 func (l *Ledger) Summary() Summary {
 	s := l.summary
 	s.Breaks = maps.Clone(s.Breaks)
 	return s
 }
 
-// RecordCall takes down a call and says whether its prefix extends that of the call
-// before. A provider and model that were called before are compared with their
-// own last call: on the way back from a fallback nothing is broken.
+// RecordCall records a call and reports whether its prefix extends the previous one. A
+// provider and model that were called before are compared with their own last call: the
+// return from a fallback breaks nothing.
 func (l *Ledger) RecordCall(c Call) Record {
 	before := l.targets[key(c.Provider, c.Model)]
-	p := l.read(c.Request, cmp.Or(before, l.last))
+	p := l.newPrefix(c.Request, cmp.Or(before, l.last))
 	r := Record{
 		N: l.n + 1, CalledAt: c.At, Provider: c.Provider, Model: c.Model, Layers: p.layers, Messages: len(p.chain),
 		Hash: p.layers[len(p.layers)-1], Usage: c.Usage, PrefixBytes: p.bytes, PrefixTokens: p.tokens,
@@ -176,16 +175,16 @@ func (l *Ledger) RecordCall(c Call) Record {
 	}
 	r.From = common(l.chain(), p.chain)
 	r.Hashes = slices.Clone(p.chain[r.From:])
-	l.judge(&r, p, before)
+	l.setBreak(&r, p, before)
 	r.CommonTokens = min(p.commonWith(before, c.Request), r.PrefixTokens)
-	l.missed(&r, p, before, c.Request)
-	l.remember(r, p)
+	l.countMissed(&r, p, before, c.Request)
+	l.addTarget(r, p)
 	l.declared = ""
 	return r
 }
 
-// judge says whether r is a break, and where.
-func (l *Ledger) judge(r *Record, p, before *prefix) {
+// setBreak sets r.Break and r.BreakLayer.
+func (l *Ledger) setBreak(r *Record, p, before *prefix) {
 	switch {
 	case l.n == 0:
 		r.Break = cmp.Or(l.declared, NewSession)
@@ -193,50 +192,50 @@ func (l *Ledger) judge(r *Record, p, before *prefix) {
 	case before == nil:
 		r.BreakLayer = LayerModel
 	default:
-		r.BreakLayer = p.differs(before)
+		r.BreakLayer = p.firstDifference(before)
 	}
 	if r.BreakLayer != "" {
 		r.Break = cmp.Or(l.declared, Undeclared)
 	}
 }
 
-// missed notes what could have been read. Before a provider has read or written
-// a cache at all it is not expected to.
-func (l *Ledger) missed(r *Record, p, before *prefix, q *llm.Request) {
-	p.reported = reported(*r)
-	p.cached = r.Usage.CacheRead+r.Usage.CacheWrite > 0 || before != nil && before.cached
+// countMissed sets r.MissedTokens. A provider that has not read or written a cache before is not
+// expected to.
+func (l *Ledger) countMissed(r *Record, p, before *prefix, q *llm.Request) {
+	p.reported = reportedTokens(*r)
+	p.usesCache = r.Usage.CacheRead+r.Usage.CacheWrite > 0 || before != nil && before.usesCache
 	keep := 5 * time.Minute
 	if q.CacheTTL == "1h" {
 		keep = time.Hour
 	}
-	if r.Break != "" || before == nil || !before.cached || r.Usage.Prompt() == 0 || r.CalledAt.Sub(before.at) > keep {
+	if r.Break != "" || before == nil || !before.usesCache || r.Usage.Prompt() == 0 || r.CalledAt.Sub(before.at) > keep {
 		return
 	}
-	const margin = 10 // per cent by which estimates of the tail may be off
+	const margin = 10 // error of tail estimates, in percent
 	if before.reported < l.models.MinCache(r.Model) || r.Usage.CacheRead >= before.reported*(100-margin)/100 {
 		return
 	}
 	r.MissedTokens = before.reported - r.Usage.CacheRead
 }
 
-// reported is how many tokens the prefix of r has by the provider's figures.
-func reported(r Record) int { return max(0, r.Usage.Prompt()-r.TailTokens) }
+// reportedTokens returns the number of prefix tokens of r, based on the provider's figures.
+func reportedTokens(r Record) int { return max(0, r.Usage.Prompt()-r.TailTokens) }
 
-// maxTargets is how many models' last prefixes are remembered.
+// maxTargets is the number of targets whose last prefix is kept.
 const maxTargets = 8
 
-func (l *Ledger) remember(r Record, p *prefix) {
+func (l *Ledger) addTarget(r Record, p *prefix) {
 	p.at = r.CalledAt
 	if len(l.targets) >= maxTargets && l.targets[key(r.Provider, r.Model)] == nil {
-		l.forget()
+		l.evictTarget()
 	}
 	l.targets[key(r.Provider, r.Model)] = p
 	l.last, l.n = p, r.N
 	l.summary.Add(r)
 }
 
-// forget forgets the target that was not called for the longest time.
-func (l *Ledger) forget() {
+// evictTarget removes the target that has not been called for the longest time.
+func (l *Ledger) evictTarget() {
 	oldest := ""
 	for k, p := range l.targets {
 		if o := l.targets[oldest]; o == nil || p.at.Before(o.at) || p.at.Equal(o.at) && k < oldest {
@@ -255,8 +254,8 @@ func (l *Ledger) chain() []llm.Digest {
 
 func key(provider, model string) string { return provider + "\x00" + model }
 
-// common returns how many digests a and b have in common from the start. As they
-// are cumulative, a search is enough.
+// common returns the length of the common beginning of a and b. As digests are cumulative,
+// a binary search is sufficient.
 func common(a, b []llm.Digest) int {
 	n := min(len(a), len(b))
 	if n > 0 && a[n-1] == b[n-1] {
@@ -265,12 +264,12 @@ func common(a, b []llm.Digest) int {
 	return sort.Search(n, func(i int) bool { return a[i] != b[i] })
 }
 
-// maxMessages is how many messages the prefix of a record that is believed has.
+// maxMessages limits Record.Messages; larger values are treated as corrupt.
 const maxMessages = 1 << 22
 
-// extend returns the digests of the messages of r's prefix; before are those of
-// the record before. Of a record that contradicts itself nothing is known, so
-// the next call shows as a break.
+// extend returns the digests of the messages of r's prefix; before are those of the
+// previous record. An inconsistent record counts as unknown, so the next call appears as a
+// break.
 func extend(before []llm.Digest, r Record) []llm.Digest {
 	if r.From < 0 || r.Messages > maxMessages || r.From+len(r.Hashes) != r.Messages {
 		return slices.Clone(r.Hashes)
@@ -280,4 +279,4 @@ func extend(before []llm.Digest, r Record) []llm.Digest {
 	return append(chain, r.Hashes...)
 }
 
-func message(i int) string { return LayerMessage + " " + strconv.Itoa(i) }
+func messageLayer(i int) string { return LayerMessage + " " + strconv.Itoa(i) }

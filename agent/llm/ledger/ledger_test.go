@@ -71,7 +71,7 @@ func TestAnExtensionIsNoBreak(t *testing.T) {
 	}
 }
 
-// TestBreaksAreFound changes one thing after three calls.
+// TestBreaksAreFound makes one change after three calls.
 func TestBreaksAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *session)
@@ -131,14 +131,15 @@ func TestBreaksAreFound(t *testing.T) {
 	}
 }
 
-// rewrite replaces message i, as a transcript that was read again would have it.
+// rewrite replaces message i, as if the transcript had been loaded with a different
+// message.
 func (s *session) rewrite(i int, text string) {
 	ms := slices.Clone(s.r.Transcript.Since(0))
 	ms[i] = llm.Message{Role: ms[i].Role, Blocks: []llm.Block{{Type: llm.Text, Text: text}}}
 	s.r.Transcript = llm.NewTranscript(ms...)
 }
 
-// restart stores everything and reads it again.
+// restart encodes and restores all records.
 func (s *session) restart(t testing.TB) {
 	stored, err := json.Marshal(s.records)
 	if err != nil {
@@ -171,7 +172,7 @@ func TestADeclarationHoldsForOneCall(t *testing.T) {
 	}
 }
 
-// TestTheWayBackFromAFallback breaks once on the way out.
+// TestTheWayBackFromAFallback checks that only the switch to the fallback is a break.
 func TestTheWayBackFromAFallback(t *testing.T) {
 	s := newSession()
 	s.say("one")
@@ -195,7 +196,7 @@ func TestTheWayBackFromAFallback(t *testing.T) {
 	}
 }
 
-// TestOverlaysOfTurns are in the prefix while their turn lasts.
+// TestOverlaysOfTurns checks that a TurnOverlay is part of the prefix while its turn lasts.
 func TestOverlaysOfTurns(t *testing.T) {
 	thought := llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.Thinking, Text: "hm"}, {Type: llm.Text, Text: "x"}}}
 	for _, restart := range []bool{false, true} {
@@ -212,7 +213,8 @@ func TestOverlaysOfTurns(t *testing.T) {
 				t.Errorf("inside the turn: %q at %q", r.Break, r.BreakLayer)
 			}
 		}
-		// The next turn has its own, and the first goes without its thinking.
+		// The next turn has its own overlay, and the first turn is sent without its
+		// thinking.
 		s.r.Transcript.Append(thought, llm.UserText("two"))
 		s.r.Turn = &llm.TurnOverlay{At: 8, Text: "later"}
 		s.l.Declare(ledger.Overlay)
@@ -223,13 +225,13 @@ func TestOverlaysOfTurns(t *testing.T) {
 		if r := s.call(); r.Break != "" {
 			t.Errorf("inside the next turn: %q at %q", r.Break, r.BreakLayer)
 		}
-		// The third has no overlay: what changes is the thinking of the second.
+		// The third turn has no overlay: only the thinking of the second changes.
 		s.r.Transcript.Append(thought, llm.UserText("three"))
 		s.r.Turn = &llm.TurnOverlay{At: 12}
 		if r := s.call(); r.Break != ledger.Undeclared || r.BreakLayer != "message 8" {
 			t.Errorf("the third turn: %q at %q", r.Break, r.BreakLayer)
 		}
-		// A retry without thinking changes the first message that has some.
+		// A retry without thinking changes the first message with thinking.
 		s.r.Transcript.Append(thought, llm.UserText("result"))
 		s.call()
 		s.r.DropThinking = true
@@ -239,7 +241,7 @@ func TestOverlaysOfTurns(t *testing.T) {
 	}
 }
 
-// TestTargetsDoNotShareWhatFollows goes on in two ways from one prefix.
+// TestTargetsDoNotShareWhatFollows continues one prefix in two ways.
 func TestTargetsDoNotShareWhatFollows(t *testing.T) {
 	s := newSession()
 	s.r.Turn = &llm.TurnOverlay{At: 0, Text: "now"}
@@ -269,7 +271,7 @@ func TestTargetsDoNotShareWhatFollows(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheShouldHaveHad reads the provider's own figures.
+// TestWhatTheCacheShouldHaveHad checks MissedTokens against the provider's figures.
 func TestWhatTheCacheShouldHaveHad(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl    string
@@ -342,7 +344,7 @@ func TestDiffSaysWhereCallsPart(t *testing.T) {
 	}
 }
 
-// TestLostRecordsStillShowBreaks restores from the last records alone.
+// TestLostRecordsStillShowBreaks restores from the last records only.
 func TestLostRecordsStillShowBreaks(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		s := newSession()
@@ -363,8 +365,8 @@ func TestLostRecordsStillShowBreaks(t *testing.T) {
 	}
 }
 
-// TestTheLedgerAgreesWithTheWords does random things to a conversation, with
-// restarts in between, and compares with the messages themselves.
+// TestTheLedgerAgreesWithTheWords changes a conversation at random, with restarts in
+// between, and compares the ledger with the messages themselves.
 func TestTheLedgerAgreesWithTheWords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSession()

@@ -2,5 +2,5 @@
 
 package ledger_test
 
-// manyTurns is how long the long conversation is.
+// manyTurns is the number of turns of the long conversation.
 const manyTurns = 200

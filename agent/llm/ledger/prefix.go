@@ -9,28 +9,28 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-// A prefix is everything of a request that stands before its overlay.
+// A prefix is the part of a request before its overlay.
 type prefix struct {
 	layers [4]llm.Digest // cumulative, in the order of layerNames
 	form   form
-	raw    []llm.Digest // of the messages as they are stored; nil if not known
-	chain  []llm.Digest // of the messages as they are sent
-	// extended says that a later prefix goes on in the space behind chain.
-	extended bool
+	raw    []llm.Digest // of the messages as stored; nil if unknown
+	chain  []llm.Digest // of the messages as sent
+	// isExtended reports whether a later prefix uses the capacity behind chain.
+	isExtended bool
 
 	bytes, tokens int
-	head          [4]int // tokens up to and with each layer; zero if not known
-	reported      int    // tokens by the provider's figures
-	cached        bool   // the provider has used a cache for this target
+	head          [4]int // tokens up to and including each layer; zero if unknown
+	reported      int    // tokens as reported by the provider
+	usesCache     bool   // the provider has used its cache for this target
 	at            time.Time
 }
 
 var layerNames = [4]string{LayerTools, LayerPrompt, LayerOverlay, LayerPrefill}
 
-// A form is how messages are sent other than they are stored.
+// A form describes how messages are sent, compared to how they are stored.
 type form struct {
-	drop    int // messages before this one go without their thinking
-	at      int // the message that carries an overlay of its turn; -1 for none
+	drop    int // messages before this one are sent without their thinking
+	at      int // index of the message with the overlay of its turn; -1 for none
 	overlay string
 }
 
@@ -48,10 +48,10 @@ func formOf(r *llm.Request, n int) form {
 	return f
 }
 
-func (f form) plain() bool { return f.drop == 0 && f.at < 0 }
+func (f form) isPlain() bool { return f.drop == 0 && f.at < 0 }
 
-// same returns up to which message f and g send the same.
-func (f form) same(g form, n int) int {
+// commonLen returns the number of leading messages, at most n, that f and g send alike.
+func (f form) commonLen(g form, n int) int {
 	if f.drop != g.drop {
 		n = min(n, f.drop, g.drop)
 	}
@@ -65,9 +65,9 @@ func (f form) same(g form, n int) int {
 	return n
 }
 
-// add returns d followed by message i as f sends it.
+// add returns d followed by message i as sent by f.
 func (f form) add(d llm.Digest, i int, m llm.Message) llm.Digest {
-	if i < f.drop && thinks(m) {
+	if i < f.drop && hasThinking(m) {
 		d = d.Add("without thinking")
 	}
 	d = d.Message(m)
@@ -77,14 +77,14 @@ func (f form) add(d llm.Digest, i int, m llm.Message) llm.Digest {
 	return d
 }
 
-func thinks(m llm.Message) bool {
+func hasThinking(m llm.Message) bool {
 	return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == llm.Thinking }) ||
 		bytes.Contains(m.Raw, []byte(`"redacted_thinking"`))
 }
 
-// read takes down the prefix of r. What is known from before, an earlier prefix
-// of the session or nil, is not hashed again.
-func (l *Ledger) read(r *llm.Request, before *prefix) *prefix {
+// newPrefix computes the prefix of r. Digests that are known from before, an earlier prefix of
+// the session or nil, are reused.
+func (l *Ledger) newPrefix(r *llm.Request, before *prefix) *prefix {
 	p := &prefix{}
 	p.layers[0] = l.tools.digest(r.Tools)
 	p.layers[1] = l.prompt.digest(p.layers[0], r.System)
@@ -114,19 +114,19 @@ func (l *Ledger) read(r *llm.Request, before *prefix) *prefix {
 	return p
 }
 
-// messages fills in the digests of the messages.
+// messages sets the digests of the messages.
 func (p *prefix) messages(t *llm.Transcript, f form, before *prefix) {
 	p.form, p.raw = f, t.Digests(t.Len())
-	if f.plain() {
+	if f.isPlain() {
 		p.chain = p.raw
 		return
 	}
 	known := 0
 	if before != nil && before.raw != nil {
-		known = f.same(before.form, common(before.raw, p.raw))
+		known = f.commonLen(before.form, common(before.raw, p.raw))
 		p.chain = slices.Clip(before.chain[:known])
-		if known == len(before.chain) && !before.extended {
-			p.chain, before.extended = before.chain, true
+		if known == len(before.chain) && !before.isExtended {
+			p.chain, before.isExtended = before.chain, true
 		}
 	}
 	var last llm.Digest
@@ -139,20 +139,21 @@ func (p *prefix) messages(t *llm.Transcript, f form, before *prefix) {
 	}
 }
 
-// differs returns where p is no extension of before; "" if it is one.
-func (p *prefix) differs(before *prefix) string {
+// firstDifference returns the first layer or message at which p is not an extension of before; ""
+// if it is one.
+func (p *prefix) firstDifference(before *prefix) string {
 	for i, name := range layerNames {
 		if p.layers[i] != before.layers[i] {
 			return name
 		}
 	}
 	if n := common(p.chain, before.chain); n < len(before.chain) {
-		return message(n)
+		return messageLayer(n)
 	}
 	return ""
 }
 
-// commonWith estimates the tokens that p and before have in common.
+// commonWith estimates the number of tokens that p and before share.
 func (p *prefix) commonWith(before *prefix, r *llm.Request) int {
 	if before == nil {
 		return 0
@@ -171,7 +172,8 @@ func (p *prefix) commonWith(before *prefix, r *llm.Request) int {
 	return known + tokens.Transcript(r.Transcript, n)
 }
 
-// size is how many bytes of m are sent, without what the wire adds.
+// size returns the number of bytes of m that are sent, without the overhead of the wire
+// format.
 func size(m llm.Message) int {
 	n := len(m.Role)
 	for _, b := range m.Blocks {
@@ -180,8 +182,8 @@ func size(m llm.Message) int {
 	return n
 }
 
-// toolsMemo knows the digest of the tools of the call before. They are frozen
-// with the prompt, so they are nearly always the same ones.
+// A toolsMemo caches the digest of the tools of the last call. Tools are frozen with the
+// prompt, so they rarely change.
 type toolsMemo struct {
 	known  []llm.Tool
 	hash   llm.Digest
@@ -202,17 +204,17 @@ func (k *toolsMemo) digest(tools []llm.Tool) llm.Digest {
 	return k.hash
 }
 
-// textMemo knows the digest of a text of the call before.
+// A textMemo caches the digest of a text of the last call.
 type textMemo struct {
-	behind llm.Digest
+	before llm.Digest
 	text   string
 	hash   llm.Digest
 	tokens int
 }
 
 func (k *textMemo) digest(behind llm.Digest, text string) llm.Digest {
-	if k.behind != behind || k.text != text || k.hash == (llm.Digest{}) {
-		*k = textMemo{behind: behind, text: text, hash: behind.Add(text), tokens: tokens.Text(text)}
+	if k.before != behind || k.text != text || k.hash == (llm.Digest{}) {
+		*k = textMemo{before: behind, text: text, hash: behind.Add(text), tokens: tokens.Text(text)}
 	}
 	return k.hash
 }

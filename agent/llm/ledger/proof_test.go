@@ -19,21 +19,21 @@ import (
 	sim "hermesd/internal/sim/llm"
 )
 
-// A talk is a conversation with tools whose overlay changes with every turn,
-// through one of our clients, against a service with its cache.
+// A talk is a conversation with tools whose overlay changes every turn, through one of the
+// providers, against a simulator with a prompt cache.
 type talk struct {
 	turns    int
-	steps    int    // with tools, before the answer of a turn; 0: one
+	steps    int    // tool steps before the answer of a turn; 0: one
 	parallel int    // calls of a step; every tenth turn has 25 if it is 25
 	model    string // "" for claude-opus-4-8
-	router   bool   // over Chat Completions, as OpenRouter
+	router   bool   // through Chat Completions, as with OpenRouter
 	ttl      string
-	where    string // the overlay: "tail", "turn", "system", "prompt" (as it must not be)
+	where    string // the overlay: "tail", "turn", "system", "prompt" (the wrong place)
 	pause    time.Duration
 	thinks   bool
 }
 
-// A bill is what a talk came to. Costs are in tokens at the plain price.
+// A bill holds the costs of a talk, in tokens at the plain input price.
 type bill struct {
 	sim.Bill
 	calls   int
@@ -78,7 +78,7 @@ func (k talk) run(t testing.TB) bill {
 		}
 		k.place(r, base, n)
 		blocks := []llm.Block{{Type: llm.Text, Text: fmt.Sprintf("turn %d: %s", n, strings.Repeat("please do this ", 5))}}
-		if n%7 == 0 { // two messages that were merged
+		if n%7 == 0 { // two merged messages
 			blocks = append(blocks, llm.Block{Type: llm.Text, Text: "and that"})
 		}
 		r.Transcript.Append(llm.Message{Role: llm.User, Blocks: blocks})
@@ -96,7 +96,7 @@ func (k talk) run(t testing.TB) bill {
 			if results == nil {
 				break
 			}
-			if n%5 == 0 { // the person steers
+			if n%5 == 0 { // the user steers
 				results = append(results, llm.Block{Type: llm.Text, Text: "not that one"})
 			}
 			r.Transcript.Append(llm.Message{Role: llm.User, Blocks: results})
@@ -107,7 +107,7 @@ func (k talk) run(t testing.TB) bill {
 	return b
 }
 
-// place puts the overlay of turn n where the talk has it.
+// place puts the overlay of turn n at the position under test.
 func (k talk) place(r *llm.Request, base string, n int) {
 	over := fmt.Sprintf("<gateway-context>%d %s</gateway-context>", n, overlayText)
 	switch k.where {
@@ -123,9 +123,9 @@ func (k talk) place(r *llm.Request, base string, n int) {
 	}
 }
 
-// take notes a call, and what it would have cost at the least: all that stood
-// before its overlay in the call before is read, what is new is written once,
-// the overlay is paid. It returns the length of the prefix.
+// take records a call and its lowest possible cost: everything before the overlay of the
+// previous call is read from the cache, new text is written once, the overlay is plain
+// input. It returns the length of the prefix.
 func (b *bill) take(t testing.TB, r *llm.Request, d llm.Done, before int) int {
 	tail := 0
 	for _, text := range []string{r.Overlay, turnText(r)} {
@@ -154,7 +154,7 @@ func turnText(r *llm.Request) string {
 	return r.Turn.Text
 }
 
-// reply makes the steps with tools of a turn, and then its answer.
+// reply returns the tool steps of a turn, and then its answer.
 func (k talk) reply(r sim.Request) sim.Reply {
 	rep := sim.Reply{}
 	if k.thinks {
@@ -174,7 +174,7 @@ func (k talk) reply(r sim.Request) sim.Reply {
 	return rep
 }
 
-// stepsOf counts the answers since the person began the turn.
+// stepsOf counts the answers since the beginning of the turn.
 func stepsOf(r sim.Request) int {
 	n := 0
 	for _, m := range slices.Backward(r.Messages) {
@@ -196,15 +196,15 @@ func resultsOf(m llm.Message) []llm.Block {
 	return results
 }
 
-// TestWhatAConversationCosts holds the promise of the prompt cache: 200 turns
-// with tools and overlays that change every turn cost at most a tenth more than
-// the least they could.
+// TestWhatAConversationCosts checks the promise of the prompt cache: 200 turns with tools
+// and overlays that change every turn cost at most a tenth more than the lowest possible
+// cost.
 func TestWhatAConversationCosts(t *testing.T) {
 	const router = "anthropic/claude-opus-4.8"
 	for _, c := range []struct {
 		name       string
 		talk       talk
-		ofFloor    float64 // at most; 0: it is printed, and promised nothing
+		ofFloor    float64 // upper limit; 0: printed only
 		ofUncached float64
 	}{
 		{"Messages API, 5m", talk{where: "tail", ttl: "5m"}, 1.10, 0.30},
@@ -246,7 +246,7 @@ func TestWhatAConversationCosts(t *testing.T) {
 	}
 }
 
-// TestTheModelDataFileIsTheSimulators compares the least lengths that are kept.
+// TestTheModelDataFileIsTheSimulators compares the minimum cacheable lengths.
 func TestTheModelDataFileIsTheSimulators(t *testing.T) {
 	for _, model := range []string{
 		"claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-sonnet-4-5", "claude-sonnet-4.6", "claude-haiku-4-5-20251001",
@@ -258,8 +258,8 @@ func TestTheModelDataFileIsTheSimulators(t *testing.T) {
 	}
 }
 
-// BenchmarkConversation reports what a conversation costs, as multiples of the
-// floor and of the cost without marks.
+// BenchmarkConversation reports the cost of a conversation, as multiples of the lowest
+// possible cost and of the cost without cache breakpoints.
 func BenchmarkConversation(b *testing.B) {
 	for _, router := range []bool{false, true} {
 		b.Run(fmt.Sprintf("router=%v", router), func(b *testing.B) {

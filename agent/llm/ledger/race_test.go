@@ -2,6 +2,6 @@
 
 package ledger_test
 
-// manyTurns is how long the long conversation is. The race detector makes the
-// service's JSON ten times slower and learns nothing from more of it.
+// manyTurns is the number of turns of the long conversation. The race detector makes the
+// simulator's JSON ten times slower, and more turns would not find more.
 const manyTurns = 40

@@ -6,11 +6,11 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A Result is what a stream held.
+// A Result holds the events of a stream.
 type Result struct {
 	Events   []llm.Event
-	Text     string // of the text deltas since the last Notice
-	Thinking string // likewise
+	Text     string // text deltas since the last Notice
+	Thinking string // thinking deltas since the last Notice
 	Notices  []llm.Notice
 	Done     *llm.Done // nil if there was none
 	Err      error     // the first error

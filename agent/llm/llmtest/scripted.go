@@ -1,5 +1,6 @@
-// Package llmtest holds what tests of model calls need: Scripted, a provider
-// that answers from a list, and Suite, what every provider must hold.
+// Package llmtest provides test support for model calls: Scripted, a provider that answers
+// from a list; Service, the same over a simulated network service; and Suite, the tests
+// that every provider must pass.
 package llmtest
 
 import (
@@ -16,38 +17,37 @@ import (
 	"hermesd/agent/llm"
 )
 
-// An Answer is what Scripted says to one request. The zero Answer is an empty
-// end of turn.
+// An Answer is the response of Scripted to one request. The zero Answer is an empty end of
+// turn.
 type Answer struct {
 	Thinking string // streamed first
 	Text     string // streamed in two or more pieces
 	Calls    []Call // each announced by a ToolStart
-	// Stop is why the model stopped; "" is CallTools if there are Calls, else
-	// EndTurn.
+	// Stop is the stop reason; "" is CallTools if there are Calls, otherwise EndTurn.
 	Stop  llm.StopReason
 	Usage llm.Usage // zero: 10 in, a quarter of the letters out
-	// Raw and Dialect are put into the message as they are.
+	// Raw and Dialect are copied into the message.
 	Raw     json.RawMessage
 	Dialect string
 
 	Notices []llm.Notice // yielded before everything else
-	// Err is yielded in place of Done, after what was streamed.
+	// Err is yielded instead of Done, after the streamed events.
 	Err error
 	// Cut ends the sequence without Done and without an error.
 	Cut bool
 	// Started is closed when the request has been recorded.
 	Started chan<- struct{}
-	// Wait holds the answer back until it is closed or can be received from.
+	// Wait delays the answer until it is closed or a value can be received.
 	Wait <-chan struct{}
-	// Hold stops the stream after the text, before Calls and Done, likewise.
+	// Hold does the same after the text, before Calls and Done.
 	Hold <-chan struct{}
-	// Delay is waited before every piece of the stream.
+	// Delay is the delay before every event of the stream.
 	Delay time.Duration
 }
 
 // A Call is a tool use in an Answer.
 type Call struct {
-	ID    string // "": call_N, counted through the life of the Scripted
+	ID    string // "": call_N, counted per Scripted
 	Name  string
 	Input string // JSON as the model wrote it; "" is {}
 }
@@ -58,12 +58,12 @@ func Say(text string) Answer { return Answer{Text: text} }
 // Use returns an answer that calls one tool.
 func Use(name, input string) Answer { return Answer{Calls: []Call{{Name: name, Input: input}}} }
 
-// Fail returns an answer that is an error of class.
+// Fail returns an answer that fails with an error of class.
 func Fail(class llm.Class) Answer {
 	return Answer{Err: &llm.Error{Class: class, Message: "as scripted"}}
 }
 
-// A Recorded request is a copy of what Scripted was asked.
+// A Recorded is a copy of a request that Scripted received.
 type Recorded struct {
 	llm.Request               // Transcript is nil
 	Messages    []llm.Message // the transcript as it was
@@ -78,14 +78,15 @@ func (r Recorded) Newest() string {
 	return r.Messages[len(r.Messages)-1].Text()
 }
 
-// Scripted is a provider that gives its answers in order, one per request, and
-// records the requests. As every provider does, it refuses a request whose last
-// message is not the user's; that uses up no answer. When no answer is left it asks Default; without one it
-// fails with an error of class format_error, which nobody tries again.
+// Scripted is a provider that gives its answers in order, one per request, and records the
+// requests. Like every provider it rejects a request whose last message is not the user's;
+// that uses up no answer. When no answer is left it calls Default; without one it fails
+// with an error of class format_error, which is not retried. Its methods may be called from
+// any goroutine.
 type Scripted struct {
-	// Default answers when the list is used up. It must be set before use.
+	// Default answers when the list is used up. It must be set before the first request.
 	Default func(Recorded) Answer
-	// ProviderName is what Name returns; "" is "scripted".
+	// ProviderName is returned by Name; "" is "scripted".
 	ProviderName string
 
 	mu       sync.Mutex // guards what follows
@@ -108,28 +109,28 @@ func (s *Scripted) Name() string {
 	return "scripted"
 }
 
-// Then adds answers at the end of the list.
+// Then appends answers to the list.
 func (s *Scripted) Then(answers ...Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, answers...)
 }
 
-// Remaining returns how many answers have not been given.
+// Remaining returns the number of answers that have not been given.
 func (s *Scripted) Remaining() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.answers)
 }
 
-// Requests returns what was asked so far, oldest first.
+// Requests returns the requests so far, oldest first.
 func (s *Scripted) Requests() []Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Await returns when at least n requests were made, or ctx ends.
+// Await waits until at least n requests were made, or returns an error when ctx ends.
 func (s *Scripted) Await(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
@@ -180,7 +181,7 @@ func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-// named returns err with the provider's name in it, if it has room for one.
+// named returns err with the provider's name, if it is an *llm.Error without one.
 func (s *Scripted) named(err error) error {
 	e, ok := err.(*llm.Error) //nolint:errorlint // what it wraps has a name
 	if !ok || e.Provider != "" {
@@ -222,7 +223,7 @@ func (s *Scripted) take(r *llm.Request) (Answer, bool) {
 	return a, true
 }
 
-// errStopped says that the reader of the stream wants no more.
+// errStopped reports that the reader of the stream has stopped.
 var errStopped = errors.New("llmtest: the reader stopped")
 
 type player struct {
@@ -291,7 +292,7 @@ func (p player) wait(c <-chan struct{}) error {
 	}
 }
 
-// pieces cuts s into two, between letters.
+// pieces splits s into two, between characters.
 func pieces(s string) []string {
 	if s == "" {
 		return nil

@@ -7,9 +7,8 @@ import (
 	sim "hermesd/internal/sim/llm"
 )
 
-// A Service gives scripted answers through a simulated service, so that a
-// provider which speaks a network protocol can be tested with the same script
-// as any other.
+// A Service gives scripted answers through a simulated network service, so that providers
+// with a network protocol can be tested with the same scripts as others.
 type Service struct {
 	*sim.Server
 
@@ -17,8 +16,8 @@ type Service struct {
 	answers []Answer
 }
 
-// NewService returns a service; it is closed by the caller. o.Reply is used
-// when the script is used up.
+// NewService starts a service, which the caller must close. o.Reply is used when the script
+// is used up.
 func NewService(o sim.Options) *Service {
 	s := &Service{}
 	rest := o.Reply
@@ -39,18 +38,18 @@ func NewService(o sim.Options) *Service {
 	return s
 }
 
-// Script adds answers.
+// Script appends answers to the script.
 func (s *Service) Script(answers ...Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, answers...)
 }
 
-// stopWords are the Messages API's words; the simulated service knows the
-// others.
+// stopWords are the stop reasons of the Messages API; the simulator translates them for
+// other APIs.
 var stopWords = map[llm.StopReason]string{llm.Length: "max_tokens", llm.Refusal: "refusal", llm.Paused: "pause_turn"}
 
-// faultOf is the fault that makes a service fail in a class.
+// faultOf maps an error class to the simulator fault that causes it.
 var faultOf = map[llm.Class]sim.Kind{
 	llm.Auth: sim.Unauthorized, llm.Billing: sim.Unpaid, llm.RateLimit: sim.TooMany, llm.Overloaded: sim.Overloaded,
 	llm.Server: sim.ServerError, llm.ContextOverflow: sim.Overflow, llm.TooLarge: sim.TooLarge, llm.NotFound: sim.Missing,

@@ -18,13 +18,13 @@ import (
 type Subject struct {
 	Provider llm.Provider
 	Model    string
-	// Script says what the model answers next; nil if the provider cannot be
-	// told, which leaves out the tests that need it.
+	// Script sets the next answers of the model; nil if the provider cannot be scripted,
+	// which skips the tests that need it.
 	Script func(...Answer)
 }
 
-// Suite tests what every provider must hold. start returns a new subject and
-// cleans up after it.
+// Suite tests the contract of llm.Provider. start returns a new subject and cleans up after
+// it.
 func Suite(t *testing.T, start func(t *testing.T) Subject) {
 	free := map[string]func(*testing.T, Subject){
 		"an answer ends in Done":           endsInDone,

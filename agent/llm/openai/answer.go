@@ -12,10 +12,10 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// errEnough says that the reader of the events wants no more.
-var errEnough = errors.New("openai: enough")
+// errReaderStopped reports that the reader of the events has stopped.
+var errReaderStopped = errors.New("openai: enough")
 
-// stream is what an answer is read from.
+// stream is the source of an answer. It is implemented by apiclient.Call.
 type stream interface {
 	Next() (apiclient.Event, error)
 	Cut() *llm.Error
@@ -23,13 +23,13 @@ type stream interface {
 	Refused(status int, body []byte) *llm.Error
 }
 
-// answer gathers one answer from its chunks. It is complete when a chunk has
-// named the reason to stop and the service has ended the stream.
+// answer assembles one answer from its chunks. It is complete when a chunk has named the
+// stop reason and the service has ended the stream.
 type answer struct {
 	call     stream
 	provider string
 	model    string
-	hour     bool // what is written to a cache is kept for an hour
+	hour     bool // cache writes have a time to live of one hour
 
 	text, thought strings.Builder
 	calls         []*call
@@ -39,12 +39,12 @@ type answer struct {
 	chunks        int
 }
 
-// A call is a tool call while it is being written.
+// A call is a tool call while it is streamed.
 type call struct {
-	index    int
-	id, name string
-	args     bytes.Buffer
-	told     bool // its ToolStart was sent
+	index     int
+	id, name  string
+	args      bytes.Buffer
+	announced bool // its ToolStart was sent
 }
 
 type chunk struct {
@@ -89,27 +89,27 @@ type usage struct {
 	Hit int `json:"prompt_cache_hit_tokens"`
 }
 
-// read yields the answer's events up to Done. It returns the error that the
-// stream ends in, and nil too if the reader has had enough.
+// read yields the answer's events up to Done. It returns the error that ended the stream,
+// and nil also if the reader stopped.
 func (a *answer) read(yield func(llm.Event, error) bool) error {
 	send := func(e llm.Event) error {
 		if !yield(e, nil) {
-			return errEnough
+			return errReaderStopped
 		}
 		return nil
 	}
-	err := a.drain(send)
+	err := a.readChunks(send)
 	if err == nil {
 		err = send(a.done())
 	}
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errReaderStopped) {
 		return nil
 	}
 	return err
 }
 
-// drain reads chunks up to the end of a complete answer.
-func (a *answer) drain(send func(llm.Event) error) error {
+// readChunks processes chunks up to the end of a complete answer.
+func (a *answer) readChunks(send func(llm.Event) error) error {
 	for {
 		e, err := a.call.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -127,13 +127,13 @@ func (a *answer) drain(send func(llm.Event) error) error {
 		if e.Name == "error" {
 			return a.failed(e.Data)
 		}
-		if err := a.take(e.Data, send); err != nil {
+		if err := a.handle(e.Data, send); err != nil {
 			return err
 		}
 	}
 }
 
-func (a *answer) take(data []byte, send func(llm.Event) error) error {
+func (a *answer) handle(data []byte, send func(llm.Event) error) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return a.call.Garbage("a chunk is no JSON", err)
@@ -155,21 +155,21 @@ func (a *answer) take(data []byte, send func(llm.Event) error) error {
 		if isSet(ch.Error) {
 			return a.failed(ch.Error)
 		}
-		if err := a.choice(ch, send); err != nil {
+		if err := a.handleChoice(ch, send); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *answer) choice(ch choice, send func(llm.Event) error) error {
+func (a *answer) handleChoice(ch choice, send func(llm.Event) error) error {
 	d := ch.Delta
 	if ch.FinishReason == "error" {
 		return &llm.Error{Class: llm.Server, Provider: a.provider, Message: "the service broke the answer off"}
 	}
 	if s := d.ReasoningContent + d.Reasoning; s != "" {
 		if d.Reasoning == d.ReasoningContent {
-			s = d.Reasoning // some services say it twice
+			s = d.Reasoning // some services send it in both fields
 		}
 		a.thought.WriteString(s)
 		if err := send(llm.ThinkingDelta(s)); err != nil {
@@ -191,7 +191,7 @@ func (a *answer) choice(ch choice, send func(llm.Event) error) error {
 		}
 	}
 	for _, c := range d.ToolCalls {
-		if err := a.tool(c, send); err != nil {
+		if err := a.addCall(c, send); err != nil {
 			return err
 		}
 	}
@@ -201,9 +201,9 @@ func (a *answer) choice(ch choice, send func(llm.Event) error) error {
 	return nil
 }
 
-// tool adds d to the call that it belongs to: that of its index, unless it has
-// an id of its own; the last one, if it has no index.
-func (a *answer) tool(d callDelta, send func(llm.Event) error) error {
+// addCall adds d to the call that it belongs to: the one with its index, unless d has a
+// different ID; without an index, the last one.
+func (a *answer) addCall(d callDelta, send func(llm.Event) error) error {
 	args, err := argsOf(d.Function.Arguments)
 	if err != nil {
 		return a.call.Garbage("the arguments of a call are no text", err)
@@ -219,12 +219,12 @@ func (a *answer) tool(d callDelta, send func(llm.Event) error) error {
 	if c.id == "" {
 		c.id = d.ID
 	}
-	if !c.told {
+	if !c.announced {
 		c.name += d.Function.Name
 	}
 	c.args.WriteString(args)
-	if !c.told && c.name != "" {
-		c.told = true
+	if !c.announced && c.name != "" {
+		c.announced = true
 		return send(llm.ToolStart{Name: c.name})
 	}
 	return nil
@@ -253,7 +253,7 @@ func (a *answer) count(u usage) {
 	}
 }
 
-// failed turns an error inside the stream into ours.
+// failed returns the error for an error object inside the stream.
 func (a *answer) failed(data []byte) error { return a.call.Refused(200, data) }
 
 func (a *answer) done() llm.Done {
@@ -286,8 +286,8 @@ var stops = map[string]llm.StopReason{
 	"length": llm.Length, "content_filter": llm.Refusal,
 }
 
-// block returns the finished call. Its id is one that every service takes and
-// that no other call of the answer has.
+// block returns the finished call. Its ID is valid for every service and unique within the
+// answer.
 func (c *call) block(used map[string]bool) llm.Block {
 	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: apiclient.Name(c.name)}
 	if !llm.ValidToolCallID(b.ID) || used[b.ID] {
@@ -308,7 +308,7 @@ func (c *call) block(used map[string]bool) llm.Block {
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// textOf reads a content that is a string, null, or a list of parts.
+// textOf decodes a content that is a string, null, or a list of parts.
 func textOf(raw json.RawMessage) (string, error) {
 	if !isSet(raw) {
 		return "", nil
@@ -332,7 +332,7 @@ func textOf(raw json.RawMessage) (string, error) {
 	return s.String(), err
 }
 
-// argsOf reads arguments that are a string, or an object as they should not be.
+// argsOf decodes arguments that are a string or, against the specification, an object.
 func argsOf(raw json.RawMessage) (string, error) {
 	if !isSet(raw) {
 		return "", nil

@@ -81,8 +81,8 @@ func TestAWholeAnswer(t *testing.T) {
 	}
 }
 
-// TestACutStreamIsNoAnswer cuts an answer at every byte: what comes out is an
-// error until the reason to stop has come, and the whole answer from there on.
+// TestACutStreamIsNoAnswer truncates an answer at every byte: the result is an error until
+// the stop reason has arrived, and the whole answer from there on.
 func TestACutStreamIsNoAnswer(t *testing.T) {
 	full := streamOf(whole...)
 	enough := strings.Index(full.body, usage) - len("data: ") - 1
@@ -100,8 +100,8 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestABrokenConnectionIsNoAnswer breaks the connection, which can be told from
-// the service's own end, after the reason to stop too.
+// TestABrokenConnectionIsNoAnswer breaks the connection, which differs from a normal end of
+// the stream, also after the stop reason.
 func TestABrokenConnectionIsNoAnswer(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
@@ -118,7 +118,7 @@ func TestABrokenConnectionIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestOddCalls holds the ways in which services write calls.
+// TestOddCalls checks the ways in which services stream tool calls.
 func TestOddCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		deltas []string
@@ -246,7 +246,8 @@ func TestASilentServiceTimesOut(t *testing.T) {
 	})
 }
 
-// TestKeysGoWhereTheyBelong sends none without a key, and follows no redirect.
+// TestKeysGoWhereTheyBelong checks that no key is sent if none is set, and that redirects
+// are not followed.
 func TestKeysGoWhereTheyBelong(t *testing.T) {
 	var seen []http.Header
 	rt := roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -8,9 +8,9 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// Encode appends the body of the request r to dst. Two calls with equal
-// requests append equal bytes, until the service has refused lists in tool
-// messages. It uses and fills the transcript's wire form.
+// Encode appends the body of the request r to dst. Equal requests append equal bytes, until
+// the service has rejected lists in tool messages. It uses and fills the transcript's
+// cached wire form.
 func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 	body := apiclient.Body{Buf: dst}
 	if err := p.encode(&body, r, p.shape(r)); err != nil {
@@ -19,7 +19,7 @@ func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// shape returns how contents are written for the target of r.
+// shape returns the content format for the target of r.
 func (p *Provider) shape(r *llm.Request) shape {
 	on, _ := llm.CacheBreakpoints(p.Name(), r.Model, p.url)
 	if !on || r.CacheTTL == "" {
@@ -40,7 +40,7 @@ func (p *Provider) encode(b *apiclient.Body, r *llm.Request, s shape) error {
 	return nil
 }
 
-// appendOptions appends what follows the messages.
+// appendOptions appends the members after the messages.
 func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
 	if len(r.Tools) > 0 {
 		dst = append(dst, `,"tools":[`...)

@@ -141,8 +141,8 @@ var (
 	mark   = regexp.MustCompile(`,"cache_control":\{[^}]*\}`)
 )
 
-// history returns the messages of a body without marks, the overlay and what closes
-// the message that it is in.
+// history returns the messages of a body without cache breakpoints, the overlay, and the
+// end of the message that contains it.
 func history(body string) string {
 	_, m, _ := strings.Cut(body, `"messages":`)
 	m, _, _ = strings.Cut(m, `],"stream":true`)
@@ -153,8 +153,8 @@ func history(body string) string {
 	return strings.TrimSuffix(m, `\n\n`)
 }
 
-// TestEachRequestBeginsWithTheOneBefore grows a conversation in any shape, with
-// overlays that change and restarts that lose the wire form.
+// TestEachRequestBeginsWithTheOneBefore grows a conversation of any shape, with changing
+// overlays and restarts that lose the cached wire form.
 func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "m", Transcript: llm.NewTranscript()}

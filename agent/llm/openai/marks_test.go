@@ -26,8 +26,8 @@ func results(texts ...string) llm.Message {
 	return m
 }
 
-// TestMarksThroughOpenRouter shows the messages of a claude model with # for a
-// mark.
+// TestMarksThroughOpenRouter prints the messages of a Claude model, with # for a cache
+// breakpoint.
 func TestMarksThroughOpenRouter(t *testing.T) {
 	text := func(s string) string { return `[{"type":"text","text":"` + s + `"}]` }
 	for name, c := range map[string]struct {
@@ -105,8 +105,8 @@ func TestWritesForAnHourAreToldApart(t *testing.T) {
 	}
 }
 
-// TestARefusalOfListsInToolMessagesIsRemembered asks a service that takes only
-// strings in tool messages.
+// TestARefusalOfListsInToolMessagesIsRemembered uses a service that accepts only strings in
+// tool messages.
 func TestARefusalOfListsInToolMessagesIsRemembered(t *testing.T) {
 	s := sim.New(sim.Options{Models: []string{"claude"}})
 	defer s.Close()
@@ -123,7 +123,7 @@ func TestARefusalOfListsInToolMessagesIsRemembered(t *testing.T) {
 	}
 	r := &llm.Request{Model: "claude", CacheTTL: "5m", Transcript: llm.NewTranscript(llm.UserText("q"), use("a"), results("x"),
 		llm.AssistantText("b"), llm.UserText("c"), llm.AssistantText("d"), llm.UserText("e"))}
-	for i, want := range []int{2, 3} { // the first call finds out, the second knows
+	for i, want := range []int{2, 3} { // the first call is retried, the second is not
 		if err := ask(r); err != nil || s.Count() != want {
 			t.Fatalf("call %d: %v after %d requests, want %d", i, err, s.Count(), want)
 		}
@@ -132,7 +132,7 @@ func TestARefusalOfListsInToolMessagesIsRemembered(t *testing.T) {
 	if !strings.Contains(last, `"tool_call_id":"a","content":"x"`) || strings.Count(last, "cache_control") != 4 {
 		t.Errorf("got %s", last)
 	}
-	// A refusal for another reason teaches nothing.
+	// A rejection for another reason changes nothing.
 	other := openai.New(openai.Options{Name: "openrouter", BaseURL: s.URL + "/v1", Key: "k", HTTP: &http.Client{Transport: s.Transport()}})
 	s.Heal()
 	r.Transcript.Append(use("a"), results("x"))

@@ -10,23 +10,23 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// A shape is how contents are written for one target. Without a mark they are
-// plain strings, and lists only where there are pictures. With one, every
-// content that could carry it is a list for ever, so that a mark adds nothing
-// but itself when it comes and takes nothing with it when it goes.
+// A shape is the content format for one target. Without cache breakpoints, contents are
+// plain strings, and lists only for images. With them, every content that could carry a
+// breakpoint is always a list, so that adding or removing a breakpoint changes no other
+// byte.
 type shape struct {
-	mark       string // the member that marks a part; "" for targets without marks
-	plainTools bool   // contents of tool messages stay strings, and carry no mark
+	mark       string // the JSON member of a cache breakpoint; "" for targets without them
+	plainTools bool   // contents of tool messages are strings, without breakpoints
 }
 
-func (s shape) lists() bool { return s.mark != "" }
+func (s shape) hasLists() bool { return s.mark != "" }
 
 func (s shape) form() apiclient.Form {
 	key := Dialect
 	switch {
-	case s.lists() && s.plainTools:
+	case s.hasLists() && s.plainTools:
 		key += " in lists but for tools"
-	case s.lists():
+	case s.hasLists():
 		key += " in lists"
 	}
 	return apiclient.Form{Key: key, Bare: key, Encode: func(dst []byte, m llm.Message, _ bool) []byte {
@@ -34,12 +34,12 @@ func (s shape) form() apiclient.Form {
 	}}
 }
 
-// appendMessages appends the system message and the list of messages. Those
-// that carry a mark or an overlay are encoded apart; the others come from the
-// transcript's wire form.
+// appendMessages appends the system message and the list of messages. Those with a cache
+// breakpoint or an overlay are encoded separately; the others come from the transcript's
+// cached wire form.
 func (s shape) appendMessages(b *apiclient.Body, r *llm.Request, l apiclient.List) {
 	var marked []int
-	if s.lists() {
+	if s.hasLists() {
 		marked = l.Marked(s.markable)
 	}
 	from := len(b.Buf)
@@ -47,7 +47,7 @@ func (s shape) appendMessages(b *apiclient.Body, r *llm.Request, l apiclient.Lis
 	l.Append(b, s.form(), marked, func(dst []byte, i int) []byte {
 		return s.appendMessage(dst, l.At(i), slices.Contains(marked, i), l.Overlays(i))
 	})
-	b.Buf[from] = '[' // in place of the first comma
+	b.Buf[from] = '[' // replaces the first comma
 	b.Buf = append(b.Buf, ']')
 }
 
@@ -58,31 +58,29 @@ func (s shape) appendSystem(dst []byte, r *llm.Request) []byte {
 	case apiclient.Blank(r.System):
 		return s.appendContent(dst, message{open: `{"role":"system"`, parts: texts(r.SystemOverlay)})
 	}
-	m := message{open: `{"role":"system"`, parts: texts(r.System), marked: s.lists()}
+	m := message{open: `{"role":"system"`, parts: texts(r.System), marked: s.hasLists()}
 	if !apiclient.Blank(r.SystemOverlay) {
 		m.overlays = []string{r.SystemOverlay}
 	}
 	return s.appendContent(dst, m)
 }
 
-// markable reports whether one of the messages that m is on the wire can carry
-// a mark.
+// markable reports whether one of the wire messages of m can carry a cache breakpoint.
 func (s shape) markable(m llm.Message) bool {
 	for _, w := range s.split(m) {
-		if s.list(w) {
+		if s.usesList(w) {
 			return true
 		}
 	}
 	return false
 }
 
-// appendMessage appends m as the messages that it is on the wire, each with a
-// comma before it. The mark goes onto the last that can carry it, overlays
-// behind everything.
+// appendMessage appends m as its wire messages, each with a leading comma. The cache
+// breakpoint is added to the last one that can carry it; overlays follow everything.
 func (s shape) appendMessage(dst []byte, m llm.Message, marked bool, overlays []string) []byte {
 	split := s.split(m)
 	for i := len(split) - 1; i >= 0 && marked; i-- {
-		if s.list(split[i]) {
+		if s.usesList(split[i]) {
 			split[i].marked, marked = true, false
 		}
 	}
@@ -93,36 +91,35 @@ func (s shape) appendMessage(dst []byte, m llm.Message, marked bool, overlays []
 	return dst
 }
 
-// A message is one message on the wire.
+// A message is one message of the wire format.
 type message struct {
-	open     string      // the object up to the content
-	parts    []llm.Block // texts that say something, and pictures
-	instead  string      // the content if there are no parts, as JSON
-	shut     string      // what follows the content
-	tool     bool
-	marked   bool
-	overlays []string
+	open         string      // start of the object, up to the content
+	parts        []llm.Block // non-blank texts and images
+	emptyContent string      // content if there are no parts, as JSON
+	suffix       string      // end of the object, after the content
+	tool         bool
+	marked       bool
+	overlays     []string
 }
 
-// list reports whether m's content is a list of parts that can carry a mark.
-func (s shape) list(m message) bool {
-	return len(m.parts) > 0 && s.lists() && !(m.tool && s.plainTools)
+// usesList reports whether m's content is a list of parts that can carry a cache breakpoint.
+func (s shape) usesList(m message) bool {
+	return len(m.parts) > 0 && s.hasLists() && !(m.tool && s.plainTools)
 }
 
 const emptyMessage = "(empty message)"
 
-// split returns the messages that m is on the wire: one for each result of a
-// tool, and one for the rest.
+// split returns the wire messages of m: one for each tool result, and one for the rest.
 func (s shape) split(m llm.Message) []message {
 	if m.Role == llm.Assistant {
 		return []message{assistant(m)}
 	}
 	var out []message
-	rest := message{open: `{"role":"user"`, instead: quoted(emptyMessage)}
+	rest := message{open: `{"role":"user"`, emptyContent: quoted(emptyMessage)}
 	for _, b := range m.Blocks {
 		switch {
 		case b.Type == llm.ToolResult:
-			w := message{open: `{"role":"tool","tool_call_id":` + quoted(callID(b.ID)), instead: quoted("(no output)"), tool: true}
+			w := message{open: `{"role":"tool","tool_call_id":` + quoted(callID(b.ID)), emptyContent: quoted("(no output)"), tool: true}
 			if !apiclient.Blank(b.Text) {
 				w.parts = texts(b.Text)
 			}
@@ -138,7 +135,7 @@ func (s shape) split(m llm.Message) []message {
 }
 
 func assistant(m llm.Message) message {
-	w := message{open: `{"role":"assistant"`, instead: quoted(emptyMessage)}
+	w := message{open: `{"role":"assistant"`, emptyContent: quoted(emptyMessage)}
 	if text := m.Text(); !apiclient.Blank(text) {
 		w.parts = texts(text)
 	}
@@ -146,7 +143,7 @@ func assistant(m llm.Message) message {
 	if len(calls) == 0 {
 		return w
 	}
-	w.instead = `null`
+	w.emptyContent = `null`
 	dst := []byte(`,"tool_calls":[`)
 	for i, b := range calls {
 		if i > 0 {
@@ -161,7 +158,7 @@ func assistant(m llm.Message) message {
 		dst = apiclient.AppendString(append(dst, `,"arguments":`...), input)
 		dst = append(dst, `}}`...)
 	}
-	w.shut = string(append(dst, ']'))
+	w.suffix = string(append(dst, ']'))
 	return w
 }
 
@@ -169,19 +166,19 @@ func texts(text string) []llm.Block { return []llm.Block{{Type: llm.Text, Text: 
 
 func quoted(s string) string { return string(apiclient.AppendString(nil, s)) }
 
-// appendContent appends m with a comma before it.
+// appendContent appends m with a leading comma.
 func (s shape) appendContent(dst []byte, m message) []byte {
 	dst = append(append(append(dst, ','), m.open...), `,"content":`...)
 	pictures := slices.ContainsFunc(m.parts, func(b llm.Block) bool { return b.Type == llm.Image })
 	switch {
-	case pictures || s.list(m):
+	case pictures || s.usesList(m):
 		dst = s.appendParts(dst, m)
 	case len(m.parts) == 0 && len(m.overlays) == 0:
-		dst = append(dst, m.instead...)
+		dst = append(dst, m.emptyContent...)
 	default:
 		dst = apiclient.AppendString(dst, m.plain())
 	}
-	return append(append(dst, m.shut...), '}')
+	return append(append(dst, m.suffix...), '}')
 }
 
 // plain returns the content of m as one text.
@@ -232,7 +229,8 @@ func appendPart(dst []byte, b llm.Block) []byte {
 	return append(apiclient.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
 }
 
-// mimeOf returns the type of a picture, which must not leave its string.
+// mimeOf returns the MIME type of an image, or a default if it contains characters that
+// would end the data URL.
 func mimeOf(b llm.Block) string {
 	for _, r := range b.MIME {
 		if r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' {
@@ -242,8 +240,8 @@ func mimeOf(b llm.Block) string {
 	return b.MIME
 }
 
-// callID returns the id of a call as every service accepts it: an id that is
-// too long, or empty, becomes one that is made of it.
+// callID returns the ID of a call in a form that every service accepts: an ID that is empty
+// or too long is replaced by one derived from its hash.
 func callID(id string) string {
 	const most = 40
 	if id != "" && len(id) <= most {

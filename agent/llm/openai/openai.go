@@ -1,11 +1,10 @@
-// Package openai speaks Chat Completions, as OpenAI, OpenRouter, Ollama, vLLM,
-// LM Studio and others do.
+// Package openai implements an llm.Provider for the Chat Completions API of OpenAI,
+// OpenRouter, Ollama, vLLM, LM Studio and others.
 //
-// The bytes of a request are written by hand: the same request is the same
-// bytes, and the messages of the next one begin with the bytes of this one, the
-// marks and overlay apart, so that caches of prefixes hold. The content of a
-// message is a plain string, and a list only where there are pictures, or where
-// the target wants cache marks.
+// Request bodies are encoded by hand: equal requests give equal bytes, and the messages of
+// the next request begin with the bytes of this one, except for cache breakpoints and
+// overlays, so that prefix caches apply. The content of a message is a plain string; it is
+// a list only for images, or if the target supports cache breakpoints.
 package openai
 
 import (
@@ -25,40 +24,38 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Dialect marks the messages that came from this API.
+// Dialect is the Message.Dialect of messages that came from this API.
 const Dialect = "openai"
 
-// DefaultURL is where OpenAI itself is.
+// DefaultURL is the base URL of OpenAI's own service.
 const DefaultURL = "https://api.openai.com/v1"
 
-// Options say how to reach a service.
+// Options configure a Provider. The zero Options are those of OpenAI without a key.
 type Options struct {
 	Name    string       // "": openai
-	BaseURL string       // up to and with /v1; "": DefaultURL
-	Key     secret.Value // "": none is sent, for servers at home
-	HTTP    *http.Client // nil: one of our own
+	BaseURL string       // including /v1; "": DefaultURL
+	Key     secret.Value // "": none is sent, for local servers
+	HTTP    *http.Client // nil: a new client
 	Headers map[string]string
-	// MaxTokens is the limit of an answer that asks for no other; 0: none is
-	// sent.
+	// MaxTokens limits answers whose request sets no limit; 0: none is sent.
 	MaxTokens int
-	Timeout   time.Duration // of a whole answer; 0: 30 minutes
-	// IdleTimeout is how long the service may send nothing; 0: 90 seconds.
+	Timeout   time.Duration // for a whole answer; 0: 30 minutes
+	// IdleTimeout is the maximum time without a byte from the service; 0: 90 seconds.
 	IdleTimeout time.Duration
 }
 
-// A Provider calls models of one service. Its methods may be called from any
-// goroutine.
+// A Provider calls models of one service. Its methods may be called from any goroutine.
 type Provider struct {
 	client    apiclient.Client
 	url       string
 	host      string
 	maxTokens int
 	header    http.Header
-	// plainTools is set once the service has refused lists in tool messages.
+	// plainTools is set once the service has rejected lists in tool messages.
 	plainTools atomic.Bool
 }
 
-// New returns a provider.
+// New returns a provider. It makes no connection.
 func New(o Options) *Provider {
 	base := strings.TrimRight(cmp.Or(o.BaseURL, DefaultURL), "/")
 	p := &Provider{url: base + "/chat/completions", maxTokens: o.MaxTokens, header: http.Header{}}
@@ -94,8 +91,8 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-// ask sends r. A service that refuses a request with lists in tool messages,
-// but not the same one without them, is never sent such lists again.
+// ask sends r. If the service rejects a request with lists in tool messages, but accepts
+// the same request without them, such lists are no longer sent to it.
 func (p *Provider) ask(ctx context.Context, r *llm.Request) (*apiclient.Call, error) {
 	s := p.shape(r)
 	var body apiclient.Body
@@ -107,7 +104,7 @@ func (p *Provider) ask(ctx context.Context, r *llm.Request) (*apiclient.Call, er
 	switch {
 	case !refused || e.Class != llm.Format || e.MaxTokens > 0:
 		return call, err
-	case !s.lists() || s.plainTools || !bytes.Contains(body.Bytes(), []byte(`{"role":"tool",`)):
+	case !s.hasLists() || s.plainTools || !bytes.Contains(body.Bytes(), []byte(`{"role":"tool",`)):
 		return nil, err
 	}
 	s.plainTools = true
@@ -121,7 +118,7 @@ func (p *Provider) ask(ctx context.Context, r *llm.Request) (*apiclient.Call, er
 	return call, err
 }
 
-// isHost reports whether the service is that of domain.
+// isHost reports whether the service is at domain or a subdomain of it.
 func (p *Provider) isHost(domain string) bool {
 	return p.host == domain || strings.HasSuffix(p.host, "."+domain)
 }

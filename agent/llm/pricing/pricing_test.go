@@ -76,7 +76,7 @@ func TestCosts(t *testing.T) {
 	if got := p.Uncached(u); !near(got, 104*0.005+0.0125) {
 		t.Errorf("uncached %v", got)
 	}
-	// 99,000 were sent before, 1,000 are of this call alone, 4,000 are new.
+	// 99,000 tokens were sent before, 1,000 belong to this call only, 4,000 are new.
 	if got := p.Floor(u, 99_000, 1000); !near(got, 0.0495+0.005+4*0.01+0.0125) {
 		t.Errorf("floor %v", got)
 	}
@@ -87,8 +87,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestTheFloorIsNoMoreThanTheBill holds for whatever services report, if what is
-// said to be known is at least what was read.
+// TestTheFloorIsNoMoreThanTheBill checks this for any reported usage, if known is at least
+// the number of tokens read from the cache.
 func TestTheFloorIsNoMoreThanTheBill(t *testing.T) {
 	p, _ := pricing.Builtin().Price("claude-opus-4-8")
 	n := rapid.IntRange(0, 1_000_000)

@@ -1,14 +1,15 @@
-// Package retry makes providers try again, and fall back to others.
+// Package retry implements a provider that retries failed calls and falls back to other
+// targets.
 //
-//	        ┌────────────── temporary: wait, try again ──────────────┐
-//	        ▼                                                        │
-//	target 1 ──► answer      refused for good, or tried enough ──► target 2 ──► …
+//	        ┌─────────── temporary failure: wait, retry ───────────┐
+//	        ▼                                                      │
+//	target 1 ──► answer      permanent failure or retries used ──► target 2 ──► …
 //	        │
-//	        └──► too long, refused for its content: returned at once
+//	        └──► context overflow, content policy: returned at once
 //
-// Waits grow from two seconds, doubled each time, up to a minute, with up to
-// half as much again by chance. A wait that the service asked for is kept to
-// the letter, up to a limit. Whatever was streamed before a Notice is void.
+// Waits start at two seconds and double up to a minute, plus a random part of up to one
+// half. A wait that the service asked for is observed exactly, up to a limit. Everything
+// that was streamed before a Notice is void.
 package retry
 
 import (
@@ -26,34 +27,32 @@ import (
 // A Target is a model of a provider.
 type Target struct {
 	Provider llm.Provider
-	Model    string // "": that of the request
-	// CacheTTL replaces the request's where it is not nil.
+	Model    string // "": the model of the request
+	// CacheTTL, if not nil, replaces that of the request.
 	CacheTTL *string
 }
 
 func (t Target) name() string { return t.Provider.Name() + "/" + t.Model }
 
-// Options say how often and how long to try. The zero Options are the defaults.
+// Options configure the number and timing of retries. The zero Options are the defaults.
 type Options struct {
-	Retries int           // of one target after its first try; 0: 3, negative: none
+	Retries int           // of one target after the first attempt; 0: 3, negative: none
 	First   time.Duration // wait before the first retry; 0: 2 seconds
-	Most    time.Duration // the longest wait of our own; 0: a minute
-	MaxHint time.Duration // the longest wait a service may ask for; 0: 10 minutes
-	Total   time.Duration // from the first try to the last; 0: 30 minutes
-	// Chance returns numbers from [0,1); nil: real chance.
+	Most    time.Duration // longest wait without a hint of the service; 0: 1 minute
+	MaxHint time.Duration // longest wait that a service may ask for; 0: 10 minutes
+	Total   time.Duration // from the first attempt to the start of the last; 0: 30 minutes
+	// Chance returns random numbers in [0,1); nil: math/rand.
 	Chance func() float64
 }
 
-// A Provider asks its targets in order until one answers. Each call begins with
-// the first one again; a Turn does not. Its methods may be called from any
-// goroutine.
+// A Provider calls its targets in order until one answers. Each Stream begins with the
+// first target again; those of a Turn do not. Its methods may be called from any goroutine.
 type Provider struct {
 	targets []Target
 	o       Options
 }
 
-// New returns a provider of at least one target. Targets that stand there twice
-// are asked once.
+// New returns a provider of at least one target. Duplicate targets are removed.
 func New(targets []Target, o Options) *Provider {
 	if len(targets) == 0 {
 		panic("retry: no targets") // a broken invariant of the wiring
@@ -82,7 +81,7 @@ func New(targets []Target, o Options) *Provider {
 	return p
 }
 
-// Name implements llm.Provider; it is the name of the first target.
+// Name implements llm.Provider. It returns the name of the first target.
 func (p *Provider) Name() string { return p.targets[0].Provider.Name() }
 
 // Stream implements llm.Provider.
@@ -90,21 +89,21 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 	return p.Turn().Stream(ctx, r)
 }
 
-// Turn returns a provider for the calls of one turn: once it fell back it stays
-// with the target that answers, so that a turn is not spent on asking a target
-// that is down before each call.
+// Turn returns a provider for the calls of one turn. After a fallback it keeps using the
+// target that answered, so that a turn does not call an unavailable target before each
+// answer.
 func (p *Provider) Turn() llm.Provider { return &Turn{p: p} }
 
 var _ llm.TurnScoped = (*Provider)(nil)
 
-// A Turn is a Provider for one turn.
+// A Turn is a Provider for the calls of one turn.
 type Turn struct {
 	p  *Provider
 	mu sync.Mutex // guards what follows
-	at int        // index of the target that is asked first
+	at int        // index of the target that is called first
 }
 
-// Name implements llm.Provider; it is the name of the target that is asked next.
+// Name implements llm.Provider. It returns the name of the target that is called next.
 func (t *Turn) Name() string { return t.p.targets[t.first()].Provider.Name() }
 
 func (t *Turn) first() int {
@@ -113,30 +112,30 @@ func (t *Turn) first() int {
 	return t.at
 }
 
-func (t *Turn) stay(at int) {
+func (t *Turn) advanceTo(at int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at = max(t.at, at)
 }
 
-// Stream implements llm.Provider. The error of a call that nobody answered is
-// that of the first target asked; the notices tell of the others.
+// Stream implements llm.Provider. If no target answers, the error is that of the first
+// target called; the notices report the others.
 func (t *Turn) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		c := &call{p: t.p, ctx: ctx, r: r, yield: yield, at: t.first(), end: time.Now().Add(t.p.o.Total)}
 		err := c.run()
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errReaderStopped) {
 			return
 		}
-		t.stay(c.at)
+		t.advanceTo(c.at)
 		if err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// errEnough says that the reader of the events wants no more.
-var errEnough = errors.New("retry: enough")
+// errReaderStopped reports that the reader of the events has stopped.
+var errReaderStopped = errors.New("retry: enough")
 
 // call is one call of a Turn.
 type call struct {
@@ -145,17 +144,17 @@ type call struct {
 	r      *llm.Request
 	yield  func(llm.Event, error) bool
 	at     int // index of the target
-	tries  int // failed tries of it
-	limit  int // MaxTokens that the target asked for; 0: it did not
+	tries  int // its failed attempts
+	limit  int // MaxTokens that the target demanded; 0: none
 	end    time.Time
 	reason error // of the first target
 }
 
-// run asks until there is an answer, and returns why there is none.
+// run calls targets until one answers, and returns the error if none does.
 func (c *call) run() error {
 	for {
 		err := c.try()
-		if err == nil || errors.Is(err, errEnough) {
+		if err == nil || errors.Is(err, errReaderStopped) {
 			return err
 		}
 		if c.ctx.Err() != nil {
@@ -166,26 +165,26 @@ func (c *call) run() error {
 			return err
 		}
 		c.tries++
-		if err := c.next(e); err != nil {
+		if err := c.prepareNext(e); err != nil {
 			return err
 		}
 	}
 }
 
-// next makes ready for the next try after e, or returns why there is none.
-func (c *call) next(e *llm.Error) error {
-	move := c.judge(e)
-	if move == again {
-		wait, ok := c.wait(e)
+// prepareNext prepares the next attempt after e, or returns the error if there is none.
+func (c *call) prepareNext(e *llm.Error) error {
+	move := c.nextMove(e)
+	if move == retrySame {
+		wait, ok := c.backoff(e)
 		if ok {
 			return c.pause(wait, e)
 		}
 		move = fallBack
 	}
 	switch {
-	case move == smaller:
+	case move == retryShorter:
 		c.limit = e.MaxTokens
-		return c.tell(llm.Notice{Retry: c.tries, Err: e})
+		return c.emit(llm.Notice{Retry: c.tries, Err: e})
 	case move == giveUp:
 		return e
 	case c.at+1 == len(c.p.targets):
@@ -196,27 +195,27 @@ func (c *call) next(e *llm.Error) error {
 	}
 	c.at++
 	c.tries, c.limit = 0, 0
-	return c.tell(llm.Notice{Fallback: c.p.targets[c.at].name(), Err: e})
+	return c.emit(llm.Notice{Fallback: c.p.targets[c.at].name(), Err: e})
 }
 
 // A move is what to do after a failure.
 type move int
 
 const (
-	again    move = iota // the same, later
-	smaller              // the same at once, with the answer that it allows
-	fallBack             // another target
-	giveUp               // nothing here helps
+	retrySame    move = iota // the same, later
+	retryShorter             // the same at once, with the answer that it allows
+	fallBack                 // call the next target
+	giveUp                   // no retry or fallback helps
 )
 
-func (c *call) judge(e *llm.Error) move {
+func (c *call) nextMove(e *llm.Error) move {
 	last := c.at+1 == len(c.p.targets)
 	switch e.Class {
 	case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.PrefixCheck, llm.ContentPolicy:
 		return giveUp
 	case llm.Format:
 		if e.MaxTokens > margin && c.limit == 0 {
-			return smaller
+			return retryShorter
 		}
 		return fallBack
 	case llm.Auth, llm.Billing, llm.NotFound:
@@ -233,15 +232,14 @@ func (c *call) judge(e *llm.Error) move {
 	if c.tries > c.p.o.Retries {
 		return fallBack
 	}
-	return again
+	return retrySame
 }
 
-// margin is kept free below a limit of tokens that a service named.
+// margin is the number of tokens kept free below a limit that a service named.
 const margin = 64
 
-// wait returns how long to wait before the next try, and whether there is time
-// for it.
-func (c *call) wait(e *llm.Error) (time.Duration, bool) {
+// backoff returns the delay before the next attempt, and whether the total time allows it.
+func (c *call) backoff(e *llm.Error) (time.Duration, bool) {
 	o := c.p.o
 	d := e.After
 	if d > o.MaxHint {
@@ -255,7 +253,7 @@ func (c *call) wait(e *llm.Error) (time.Duration, bool) {
 }
 
 func (c *call) pause(d time.Duration, e *llm.Error) error {
-	if err := c.tell(llm.Notice{Retry: c.tries, After: d, Err: e}); err != nil {
+	if err := c.emit(llm.Notice{Retry: c.tries, After: d, Err: e}); err != nil {
 		return err
 	}
 	t := time.NewTimer(d)
@@ -268,15 +266,15 @@ func (c *call) pause(d time.Duration, e *llm.Error) error {
 	}
 }
 
-func (c *call) tell(e llm.Event) error {
+func (c *call) emit(e llm.Event) error {
 	if !c.yield(e, nil) {
-		return errEnough
+		return errReaderStopped
 	}
 	return nil
 }
 
-// try asks the target once and passes its events on. A sequence that ends
-// without Done is a stream that was cut.
+// try calls the target once and passes its events on. A sequence that ends without Done is
+// a broken stream.
 func (c *call) try() error {
 	t := c.p.targets[c.at]
 	r := *c.r
@@ -294,11 +292,11 @@ func (c *call) try() error {
 			return err
 		}
 		wanted := c.yield(e, nil)
-		if _, ok := e.(llm.Done); ok { // an answer, also for a reader that stops here
+		if _, ok := e.(llm.Done); ok { // complete, even if the reader stops here
 			return nil
 		}
 		if !wanted {
-			return errEnough
+			return errReaderStopped
 		}
 	}
 	if c.ctx.Err() != nil {

@@ -33,8 +33,8 @@ func named(name string, answers ...llmtest.Answer) *llmtest.Scripted {
 	return s
 }
 
-// told writes notices in short: r2@4s is the second retry after four seconds,
-// >b/two a fallback.
+// told abbreviates notices: r2@4s is the second retry after four seconds, >b/two a
+// fallback.
 func told(notices []llm.Notice) string {
 	var s []string
 	for _, n := range notices {
@@ -55,8 +55,8 @@ func repeat(a llmtest.Answer, n int) []llmtest.Answer {
 	return all
 }
 
-// TestTries says, for what two targets answer, which waits and fallbacks follow
-// and how long it takes. Chance is 0 here, so that jitter is none.
+// TestTries checks the waits and fallbacks that follow the answers of two targets, and the
+// time they take. Chance is 0 here, so there is no jitter.
 func TestTries(t *testing.T) {
 	ok, say := llmtest.Say("fine"), func(as ...llmtest.Answer) []llmtest.Answer { return as }
 	for _, c := range []struct {

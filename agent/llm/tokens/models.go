@@ -15,22 +15,21 @@ import (
 //go:embed models.json
 var builtin []byte
 
-// DefaultContext is taken for models of which nothing is known. Whoever takes it
-// warns, and says that model.context_length can be set.
+// DefaultContext is the context length assumed for unknown models. A caller that uses it
+// warns the user that model.context_length can be set.
 const DefaultContext = 128_000
 
-// A Table says what models can take. It does not change, so it may be used from
-// any goroutine.
+// A Table holds context lengths and minimum cacheable prefixes of models. It is immutable
+// and safe for concurrent use.
 type Table struct {
-	// Date and Source say when the figures were looked up, and where.
+	// Date and Source name the day and the origin of the figures.
 	Date, Source string
 
 	context, minCache map[string]int
 }
 
-// tableFile is a table as it is written down. Keys are parts of the names of
-// models, lower case; the longest that a name contains counts. A dot and a
-// hyphen are the same.
+// tableFile is the JSON form of a table. Keys are parts of model names, lower case; the
+// longest key that a name contains applies. A dot and a hyphen are equivalent.
 type tableFile struct {
 	Date     string         `json:"date"`
 	Source   string         `json:"source"`
@@ -38,25 +37,25 @@ type tableFile struct {
 	MinCache map[string]int `json:"min_cache"`
 }
 
-// Builtin returns the table that comes with the program.
+// Builtin returns the embedded table.
 func Builtin() *Table { return builtinTable() }
 
 var builtinTable = sync.OnceValue(func() *Table {
 	t, err := (&Table{}).With(strings.NewReader(string(builtin)))
 	if err != nil {
-		panic(err) // a broken invariant: the tests read the file
+		panic(err) // a broken invariant: tests decode the file
 	}
 	return t
 })
 
-// With returns t with what override says on top. An override is JSON in the form
-// of models.json; keys of both tables that are equal are the override's.
+// With returns a copy of t with override on top. An override is JSON in the format of
+// models.json; for equal keys the override applies.
 func (t *Table) With(override io.Reader) (*Table, error) {
 	var f tableFile
 	d := json.NewDecoder(override)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("read the table of models: %w", err)
+		return nil, fmt.Errorf("decode model table: %w", err)
 	}
 	out := &Table{Date: f.Date, Source: f.Source, context: map[string]int{}, minCache: map[string]int{}}
 	maps.Copy(out.context, t.context)
@@ -69,7 +68,7 @@ func (t *Table) With(override io.Reader) (*Table, error) {
 	}
 	for k, n := range f.MinCache {
 		if n <= 0 {
-			return nil, fmt.Errorf("min_cache of %q: %d is no number of tokens", k, n)
+			return nil, fmt.Errorf("min_cache of %q: %d is not a positive number of tokens", k, n)
 		}
 		out.minCache[normal(k)] = n
 	}
@@ -90,11 +89,10 @@ func longest(m map[string]int, model string) (int, bool) {
 	return m[best], found
 }
 
-// Context returns the length of model's context window by the table.
+// Context returns the context length of model, in tokens, and whether the table has it.
 func (t *Table) Context(model string) (tokens int, ok bool) { return longest(t.context, model) }
 
-// MinCache returns how many tokens a prefix must have for the provider to cache
-// it.
+// MinCache returns the minimum number of tokens of a prefix that the provider caches.
 func (t *Table) MinCache(model string) int {
 	const usual = 1024
 	if n, ok := longest(t.minCache, model); ok {
@@ -103,10 +101,10 @@ func (t *Table) MinCache(model string) int {
 	return usual
 }
 
-// A Source says where a context length is from.
+// A Source is the origin of a context length.
 type Source string
 
-// The sources, the surest first.
+// The sources, the most reliable first.
 const (
 	FromConfig   Source = "model.context_length"
 	FromCustom   Source = "the custom provider's entry"
@@ -118,11 +116,12 @@ const (
 // A Query asks for the context length of a model.
 type Query struct {
 	Model, BaseURL string
-	Config         int // model.context_length; 0 if it is not set
+	Config         int // model.context_length; 0 if not set
 	Custom         int // of a custom provider's entry for the model; 0 if not set
 }
 
-// Resolve answers q from what the person said, what was learned, and the table.
+// Resolve returns the context length for q, from the configuration, the learned lengths, or
+// the table.
 func (t *Table) Resolve(q Query, learned *LearnedLengths) (tokens int, from Source) {
 	switch n, ok := learned.Context(q.Model, q.BaseURL); {
 	case q.Config > 0:
@@ -138,7 +137,7 @@ func (t *Table) Resolve(q Query, learned *LearnedLengths) (tokens int, from Sour
 	return DefaultContext, FromFallback
 }
 
-// The limits of a context length that is believed.
+// Limits of a plausible context length.
 const (
 	minLength = 1024
 	maxLength = 10_000_000
@@ -153,8 +152,8 @@ func checkLength(n int) error {
 
 var errLength = errors.New("a context length is a plain number of tokens, such as 200000")
 
-// ParseLength reads a context length that a person wrote: a plain number of
-// tokens. For 256K and the like the error says what to write instead.
+// ParseLength parses a context length written by a user: a plain number of tokens. For
+// values such as 256K, the error says what to write instead.
 func ParseLength(s string) (int, error) {
 	s = strings.TrimSpace(s)
 	n, err := strconv.Atoi(s)
@@ -170,21 +169,21 @@ func ParseLength(s string) (int, error) {
 	if strings.ContainsAny(s, "mM") {
 		unit = 1e6
 	}
-	if checkLength(int(f*unit)) != nil { // also what is no number at all
+	if checkLength(int(f*unit)) != nil { // includes NaN and infinities
 		return 0, fmt.Errorf("%w, not %q", errLength, s)
 	}
 	return 0, fmt.Errorf("%w: write %d, not %q", errLength, int(f*unit), s)
 }
 
-// LearnedLengths holds the context lengths that providers told. Its methods may be
-// called from any goroutine; a nil Learned knows nothing.
+// LearnedLengths holds the context lengths that providers reported. Its methods may be
+// called from any goroutine; a nil LearnedLengths is empty for Context.
 type LearnedLengths struct {
 	mu    sync.Mutex // guards what follows
 	known map[string]int
 }
 
-// NewLearnedLengths returns what was learned before, as All returned it. Values that
-// cannot be are left out.
+// NewLearnedLengths returns the lengths in before, as returned by All. Implausible values
+// are dropped.
 func NewLearnedLengths(before map[string]int) *LearnedLengths {
 	l := &LearnedLengths{known: map[string]int{}}
 	for k, n := range before {
@@ -197,11 +196,11 @@ func NewLearnedLengths(before map[string]int) *LearnedLengths {
 
 func learnedKey(model, baseURL string) string { return model + "@" + strings.TrimRight(baseURL, "/") }
 
-// listed stands behind the key of what a list of models has named.
-const listed = "#list"
+// listSuffix is the key suffix of lengths from model lists.
+const listSuffix = "#list"
 
-// Context returns what is known of model at baseURL: what a list of models has
-// named, or the limit of a refusal since, which is lower.
+// Context returns the learned length of model at baseURL: the limit named by a later
+// rejection, which is lower, otherwise the length from a model list.
 func (l *LearnedLengths) Context(model, baseURL string) (tokens int, ok bool) {
 	if l == nil {
 		return 0, false
@@ -211,14 +210,13 @@ func (l *LearnedLengths) Context(model, baseURL string) (tokens int, ok bool) {
 	key := learnedKey(model, baseURL)
 	n, ok := l.known[key]
 	if !ok {
-		n, ok = l.known[key+listed]
+		n, ok = l.known[key+listSuffix]
 	}
 	return n, ok
 }
 
-// SetReported notes the length that a provider's list of models names, and reports
-// whether that is new: then what a refusal named before holds no more. Lengths
-// that cannot be are not believed.
+// SetReported stores the length from a provider's model list and reports whether it is new;
+// a new length discards the limit of an earlier rejection. Implausible lengths are ignored.
 func (l *LearnedLengths) SetReported(model, baseURL string, tokens int) bool {
 	if checkLength(tokens) != nil {
 		return false
@@ -226,16 +224,16 @@ func (l *LearnedLengths) SetReported(model, baseURL string, tokens int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := learnedKey(model, baseURL)
-	if l.known[key+listed] == tokens {
+	if l.known[key+listSuffix] == tokens {
 		return false
 	}
-	l.known[key+listed] = tokens
+	l.known[key+listSuffix] = tokens
 	delete(l.known, key)
 	return true
 }
 
-// SetFromError notes the limit that a refusal named (llm.Error.Limit), if it is lower
-// than current, the length that was gone by, and reports whether it was noted.
+// SetFromError stores the limit named by a rejection (llm.Error.Limit), if it is lower than
+// current, the length assumed so far, and reports whether that changed anything.
 func (l *LearnedLengths) SetFromError(model, baseURL string, limit, current int) bool {
 	if limit >= current || checkLength(limit) != nil {
 		return false
@@ -248,7 +246,7 @@ func (l *LearnedLengths) SetFromError(model, baseURL string, limit, current int)
 	return changed
 }
 
-// All returns what was learned, to be stored.
+// All returns a copy of the learned lengths, to be stored.
 func (l *LearnedLengths) All() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

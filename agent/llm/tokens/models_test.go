@@ -91,8 +91,8 @@ func TestLimitsAreLearnedFromRefusals(t *testing.T) {
 		{e.Limit, 128_000, true, 65_536},
 		{e.Limit, 65_536, false, 65_536}, // not lower
 		{200_000, 65_536, false, 65_536}, // higher
-		{0, 65_536, false, 65_536},       // none was named
-		{512, 65_536, false, 65_536},     // cannot be
+		{0, 65_536, false, 65_536},       // none named
+		{512, 65_536, false, 65_536},     // implausible
 		{32_768, 65_536, true, 32_768},
 	}
 	for i, s := range steps {
@@ -114,14 +114,14 @@ func TestAListThatSaysTheSameDoesNotTakeBackWhatARefusalTaught(t *testing.T) {
 	l := tokens.NewLearnedLengths(nil)
 	l.SetReported("m", "u", 200_000)
 	l.SetFromError("m", "u", 150_000, 200_000)
-	l = tokens.NewLearnedLengths(l.All()) // the next start, at which the list is asked again
+	l = tokens.NewLearnedLengths(l.All()) // the next start, at which the model list is fetched again
 	if l.SetReported("m", "u", 200_000) {
 		t.Error("the same is told as news")
 	}
 	if n, _ := l.Context("m", "u"); n != 150_000 {
 		t.Errorf("%d: a request of that length was refused before", n)
 	}
-	l.SetReported("m", "u", 100_000) // the server was set otherwise
+	l.SetReported("m", "u", 100_000) // the server's configuration changed
 	if n, _ := l.Context("m", "u"); n != 100_000 {
 		t.Errorf("%d, though the server says otherwise now", n)
 	}

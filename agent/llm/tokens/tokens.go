@@ -1,17 +1,15 @@
-// Package tokens says roughly how many tokens something is, and how many a
-// model can take.
+// Package tokens estimates token counts and determines the context length of models.
 //
-// The estimate is one token for four characters of what is sent (role, texts,
-// calls), one for a character of Chinese, Japanese or Korean, two for an emoji,
-// one for two characters of other scripts that are not Latin, and 1,500 for a
-// picture whatever its bytes. Signatures of thinking count nothing.
+// The estimate is one token for four characters of what is sent (role, texts, calls), one
+// for a character of Chinese, Japanese or Korean, two for an emoji, one for two characters
+// of other non-Latin scripts, and 1,500 for an image of any size. Signatures of thinking
+// count nothing.
 //
-// Against o200k, the tokenizer of OpenAI's newer models, it is 23 % high for
-// plain English, 6 to 19 % low for technical prose, 20 % low for code, 41 % low
-// for JSON full of numbers, 38 to 53 % high for Chinese, Japanese and Korean,
-// 65 % high for Russian and 38 % high for emoji; the tests print these figures
-// and hold their bounds. Other tokenizers cut finer. An estimate is never a
-// reported figure.
+// Against o200k, the tokenizer of OpenAI's newer models, it is 23 % high for plain English,
+// 6 to 19 % low for technical prose, 20 % low for code, 41 % low for JSON full of numbers,
+// 38 to 53 % high for Chinese, Japanese and Korean, 65 % high for Russian and 38 % high for
+// emoji; the tests print these figures and check their bounds. Other tokenizers produce
+// more tokens. An estimate is never presented as a reported figure.
 package tokens
 
 import (
@@ -21,10 +19,10 @@ import (
 	"hermesd/agent/llm"
 )
 
-// PerImage is what a picture counts.
+// PerImage is the estimate for an image, in tokens.
 const PerImage = 1500
 
-// The weights of characters, in quarters of a token.
+// Weights of characters, in quarters of a token.
 const (
 	perLatin = 1
 	perOther = 2
@@ -33,7 +31,7 @@ const (
 	quarters = 4
 )
 
-// Text returns the estimate for s; 0 only for nothing.
+// Text returns the estimate for s, 0 only for the empty string.
 func Text(s string) int { return (weigh(s) + quarters - 1) / quarters }
 
 // weigh returns the estimate for s in quarters of a token.
@@ -73,7 +71,7 @@ func decode[T ~string | ~[]byte](s T, i int) (rune, int) {
 
 func weight(r rune) int {
 	switch {
-	case r < 0x0250, r >= 0x1E00 && r < 0x2190: // Latin with its marks, and punctuation
+	case r < 0x0250, r >= 0x1E00 && r < 0x2190: // Latin with diacritics, and punctuation
 		return perLatin
 	case r >= 0x2E80 && r < 0xA4D0, r >= 0xAC00 && r < 0xD7B0, r >= 0xF900 && r < 0xFB00,
 		r >= 0xFF00 && r < 0xFFF0, r >= 0x20000 && r < 0x40000:
@@ -86,7 +84,7 @@ func weight(r rune) int {
 	return perOther
 }
 
-// What the wire adds to a message, and to a block that is a call or a result.
+// Overhead of the wire format for a message, and for a block that is a call or a result.
 const (
 	perMessage = 4
 	perBlock   = 8
@@ -122,15 +120,15 @@ func Tools(tools []llm.Tool) int {
 	return (n + quarters - 1) / quarters
 }
 
-// Transcript returns the estimate for the first n messages of t. It is kept with
-// t, so that a call costs what is new.
+// Transcript returns the estimate for the first n messages of t. It is cached in t, so that
+// a call examines only new messages.
 func Transcript(t *llm.Transcript, n int) int { return t.Sum("tokens", n, Message) }
 
-// Since returns the estimate for the messages of t from message n on: what was
-// added since a provider reported a figure.
+// Since returns the estimate for the messages of t from index n on: those added after a
+// provider reported usage.
 func Since(t *llm.Transcript, n int) int { return Transcript(t, t.Len()) - Transcript(t, n) }
 
-// Request returns the estimate for all that r sends.
+// Request returns the estimate for everything that r sends.
 func Request(r *llm.Request) int {
 	n := Text(r.System) + Text(r.SystemOverlay) + Tools(r.Tools) + Text(r.Overlay)
 	for _, m := range r.Prefill {

@@ -64,7 +64,7 @@ func TestARequestIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-// TestTheSumIsThatOfItsMessages also holds that text only ever adds.
+// TestTheSumIsThatOfItsMessages also checks that more text never lowers the estimate.
 func TestTheSumIsThatOfItsMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := llm.NewTranscript()
@@ -83,7 +83,7 @@ func TestTheSumIsThatOfItsMessages(t *testing.T) {
 	})
 }
 
-// samples are texts of the kinds that conversations hold.
+// samples are texts of the kinds found in conversations.
 func samples(t testing.TB) map[string]string {
 	read := func(path string) string {
 		b, err := os.ReadFile(path)
@@ -109,14 +109,13 @@ func samples(t testing.TB) map[string]string {
 	}
 }
 
-// TestTheErrorIsKnown compares with a real tokenizer and prints by how much the
-// estimate is off.
+// TestTheErrorIsKnown compares with a real tokenizer and prints the error of the estimate.
 func TestTheErrorIsKnown(t *testing.T) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The error in per cent that each kind may have.
+	// The allowed error of each kind, in percent.
 	bounds := map[string][2]int{
 		"prose": {-40, 30}, "speech": {-5, 40}, "code": {-35, 0}, "JSON": {-50, -20}, "Chinese": {10, 60}, "Japanese": {0, 60}, "Korean": {0, 60}, "Russian": {0, 100}, "emoji": {-40, 60},
 	}
@@ -152,8 +151,7 @@ func BenchmarkMessage(b *testing.B) {
 	}
 }
 
-// BenchmarkTranscript adds one message to a transcript of 100,000 and asks for
-// the sum.
+// BenchmarkTranscript adds one message to a transcript of 100,000 and computes the sum.
 func BenchmarkTranscript(b *testing.B) {
 	tr := llm.NewTranscript()
 	for range 100_000 {

@@ -5,27 +5,27 @@ import (
 	"io"
 )
 
-// A Body is that of a request. What the transcript holds encoded already stands
-// in it by reference: a long conversation is copied once, into the connection.
+// A Body is a request body. Encoded messages of the transcript are part of it by reference:
+// a long conversation is copied only once, into the connection.
 type Body struct {
-	// Buf is what was written for this request. Encoders append to it.
+	// Buf holds the bytes encoded for this request. Encoders append to it.
 	Buf  []byte
 	cuts []cut
 	size int // bytes of the pieces in cuts
 }
 
-// A cut is where a piece stands that is not in Buf: before offset at of it.
+// A cut is a shared piece that is inserted before offset at of Buf.
 type cut struct {
 	at    int
 	piece []byte
 }
 
-// shared is the least size of a piece that is not copied.
-const shared = 16 << 10
+// minShared is the minimum size of a piece that is not copied, in bytes.
+const minShared = 16 << 10
 
-// Share appends a piece, which must never change.
+// Share appends a piece, which must never change afterwards.
 func (b *Body) Share(piece []byte) {
-	if len(piece) < shared {
+	if len(piece) < minShared {
 		b.Buf = append(b.Buf, piece...)
 		return
 	}
@@ -48,8 +48,7 @@ func (b *Body) Bytes() []byte {
 	return whole
 }
 
-// reader returns what reads the body from its start. It may be used beside
-// others.
+// reader returns an independent reader of the body from its start.
 func (b *Body) reader() io.ReadCloser {
 	readers := make([]io.Reader, 0, 2*len(b.cuts)+1)
 	for piece := range b.pieces {

@@ -1,6 +1,6 @@
-// Package apiclient is what the clients of model services share: a request with its
-// time limits, the stream of events that answers it, and JSON written by hand,
-// so that the same message is the same bytes for ever.
+// Package apiclient implements the parts that clients of model services share: requests
+// with time limits, the event stream of the response, and JSON encoding with reproducible
+// bytes, so that the same message is always encoded to the same bytes.
 package apiclient
 
 import (
@@ -20,19 +20,19 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Client posts requests to one service. It follows no redirect, so that a
-// key only ever goes to the host that it is for.
+// A Client posts requests to one service. It follows no redirect, so that a key is sent
+// only to its own host.
 type Client struct {
-	Name    string // of the provider, for errors
+	Name    string // provider name, for errors
 	HTTP    *http.Client
 	Headers map[string]string
 	Key     secret.Value
-	Timeout time.Duration // of a whole answer
-	Idle    time.Duration // without a byte
+	Timeout time.Duration // for the whole answer
+	Idle    time.Duration // maximum time without a byte
 }
 
-// NewHTTP returns a client for requests to model services: c without redirects
-// and without a time limit of its own, or one of our own if c is nil.
+// NewHTTP returns an HTTP client for model services: a copy of c without redirects and
+// without a time limit of its own. A nil c means a new client with its own transport.
 func NewHTTP(c *http.Client) *http.Client {
 	var own http.Client
 	if c != nil {
@@ -66,11 +66,11 @@ var (
 	errTotal = errors.New("the answer took too long")
 )
 
-// A Call is one request under way. It must be closed.
+// A Call is one running request. It must be closed.
 type Call struct {
 	c      *Client
 	outer  context.Context // the caller's
-	ctx    context.Context // with our limits
+	ctx    context.Context // with the client's time limits
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
 	timer  *time.Timer
@@ -80,12 +80,12 @@ type Call struct {
 	header http.Header
 }
 
-// largeBody is the size from which a refusal without words is taken to mean
-// the length: about 80,000 tokens.
+// largeBody is the body size, in bytes, from which a rejection without an explanation is
+// attributed to the length: about 80,000 tokens.
 const largeBody = 320_000
 
-// Post sends body and returns the answer's stream of events. An answer of any
-// other kind is an *llm.Error. ctx governs the stream too.
+// Post sends body and opens the event stream of the response. Any other response is
+// returned as an *llm.Error. ctx also ends the stream.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body *Body) (*Call, error) {
 	call := &Call{c: c, outer: ctx, large: body.Len() > largeBody}
 	limited, stop := context.WithTimeoutCause(ctx, c.Timeout, errTotal)
@@ -120,10 +120,10 @@ func (call *Call) open(url string, header http.Header, body *Body) error {
 	call.body, call.header = resp.Body, resp.Header
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
-		call.events = newEvents(alive{call})
+		call.events = newEvents(idleReader{call})
 		return nil
 	}
-	said, err := io.ReadAll(io.LimitReader(alive{call}, 64<<10))
+	said, err := io.ReadAll(io.LimitReader(idleReader{call}, 64<<10))
 	if err != nil && call.ctx.Err() != nil {
 		return call.failed(err)
 	}
@@ -136,14 +136,14 @@ func (call *Call) open(url string, header http.Header, body *Body) error {
 	return call.Garbage("the answer is no stream of events", nil)
 }
 
-// Next returns the next event; io.EOF when the service ended the stream, an
-// *llm.Error when it broke, or the cause of the caller's context.
+// Next returns the next event; io.EOF when the service ended the stream, an *llm.Error when
+// the stream broke, or the cause of the caller's context.
 func (call *Call) Next() (Event, error) {
 	call.timer.Reset(call.c.Idle)
-	defer call.timer.Stop() // a slow reader of events is no silent service
+	defer call.timer.Stop() // a slow reader is not an idle service
 	e, err := call.events.next()
 	switch {
-	case call.outer.Err() != nil: // events that are there already count no more
+	case call.outer.Err() != nil: // buffered events no longer count
 		return Event{}, context.Cause(call.outer)
 	case err == nil:
 		return e, nil
@@ -155,7 +155,7 @@ func (call *Call) Next() (Event, error) {
 	return Event{}, call.failed(err)
 }
 
-// Close gives everything back that the call holds.
+// Close stops the request and releases its resources.
 func (call *Call) Close() {
 	call.timer.Stop()
 	call.cancel(context.Canceled)
@@ -165,7 +165,7 @@ func (call *Call) Close() {
 	}
 }
 
-// failed says what it means that the connection gave err.
+// failed returns the error for a connection that failed with err.
 func (call *Call) failed(err error) error {
 	if call.outer.Err() != nil {
 		return context.Cause(call.outer)
@@ -182,19 +182,19 @@ func (call *Call) failed(err error) error {
 	return &llm.Error{Class: llm.Network, Provider: call.c.Name, Err: err}
 }
 
-// Cut returns the error of a stream that ended before the answer was complete.
+// Cut returns the error for a stream that ended before the answer was complete.
 func (call *Call) Cut() *llm.Error {
 	return &llm.Error{Class: llm.Network, Provider: call.c.Name, Message: "the stream ended before the answer was complete"}
 }
 
-// Garbage returns the error of an answer that cannot be understood. what names
-// the place and quotes nothing.
+// Garbage returns the error for a response that cannot be decoded. what names the place and
+// quotes nothing.
 func (call *Call) Garbage(what string, err error) *llm.Error {
 	return &llm.Error{Class: llm.InvalidResponse, Provider: call.c.Name, Message: what, Err: err}
 }
 
-// Refused returns the error that a status and body mean; status 200 is for an
-// error inside a stream.
+// Refused returns the error for a status and body; status 200 is for an error inside a
+// stream.
 func (call *Call) Refused(status int, body []byte) *llm.Error {
 	e := llm.Classify(llm.ErrorResponse{
 		Provider: call.c.Name, Status: status, Header: call.header, Body: body, Large: call.large, At: time.Now(),
@@ -205,10 +205,10 @@ func (call *Call) Refused(status int, body []byte) *llm.Error {
 	return e
 }
 
-// alive reads the body and puts the idle limit off at every byte.
-type alive struct{ call *Call }
+// idleReader reads the body and restarts the idle timer with every byte.
+type idleReader struct{ call *Call }
 
-func (a alive) Read(p []byte) (int, error) {
+func (a idleReader) Read(p []byte) (int, error) {
 	n, err := a.call.body.Read(p)
 	if n > 0 {
 		a.call.timer.Reset(a.call.c.Idle)
@@ -216,7 +216,7 @@ func (a alive) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits returns the timeouts to use, with the defaults where they are zero.
+// Limits returns the timeouts to use, with defaults for zero values.
 func Limits(total, idle, idleDefault time.Duration) (time.Duration, time.Duration) {
 	return cmp.Or(total, 30*time.Minute), cmp.Or(idle, idleDefault)
 }

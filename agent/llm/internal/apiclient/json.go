@@ -11,8 +11,8 @@ import (
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string, always the same bytes for the same
-// s. Bytes that are not UTF-8 become U+FFFD.
+// AppendString appends s as a JSON string. Equal strings always give equal bytes. Bytes
+// that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -53,12 +53,11 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// maxImage is the most bytes of a picture that is sent; services refuse far
-// smaller ones.
+// maxImage is the maximum size of an image that is sent, in bytes; the limits of services
+// are far lower.
 const maxImage = 32 << 20
 
-// AppendImage appends the bytes of b's picture in base64 and reports whether it
-// could be read.
+// AppendImage appends the image file of b in base64 and reports whether it could be read.
 func AppendImage(dst []byte, b llm.Block) ([]byte, bool) {
 	info, err := os.Stat(b.Path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxImage {
@@ -71,14 +70,13 @@ func AppendImage(dst []byte, b llm.Block) ([]byte, bool) {
 	return base64.StdEncoding.AppendEncode(dst, data), true
 }
 
-// MissingImage is what stands in place of a picture that can no longer be read.
+// MissingImage is sent in place of an image that can no longer be read.
 const MissingImage = "[a picture that is no longer available]"
 
-// Blank reports whether s has nothing that services accept as text.
+// Blank reports whether s contains only white space, which services reject as text.
 func Blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// Name returns name as services accept it for a tool; a valid name stays as it
-// is.
+// Name returns name in a form that services accept for a tool. A valid name is unchanged.
 func Name(name string) string {
 	const most = 64
 	clean := Ident(name)
@@ -88,8 +86,8 @@ func Name(name string) string {
 	return clean[:min(len(clean), most)]
 }
 
-// Ident returns s with every letter that identifiers cannot have replaced by
-// an underscore.
+// Ident returns s with every character that is invalid in identifiers replaced by an
+// underscore.
 func Ident(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -100,8 +98,8 @@ func Ident(s string) string {
 	}, s)
 }
 
-// Mark returns the member that marks a block for the cache, with the comma
-// before it; "" for no marks.
+// Mark returns the JSON member that makes a block a cache breakpoint, with a leading comma;
+// "" for no breakpoint.
 func Mark(ttl string) string {
 	switch ttl {
 	case "":

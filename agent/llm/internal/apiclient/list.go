@@ -7,13 +7,13 @@ import (
 	"hermesd/agent/llm"
 )
 
-// A List is the prefill and the transcript of a request, seen as one list.
+// A List is the concatenation of the prefill and the transcript of a request.
 type List struct {
 	r   *llm.Request
 	len int
 }
 
-// ListOf returns the messages of r, or why they are no request.
+// ListOf returns the messages of r, or an error if they do not form a valid request.
 func ListOf(r *llm.Request) (List, error) {
 	l := List{r: r, len: len(r.Prefill)}
 	if r.Transcript != nil {
@@ -21,7 +21,7 @@ func ListOf(r *llm.Request) (List, error) {
 	}
 	switch {
 	case l.len == 0:
-		return l, errors.New("a request without messages")
+		return l, errors.New("request without messages")
 	case l.At(l.len-1).Role != llm.User:
 		return l, errors.New("the last message of a request must be the user's")
 	case r.CacheTTL != "" && !llm.ValidTTL(r.CacheTTL):
@@ -41,8 +41,8 @@ func (l List) At(i int) llm.Message {
 	return l.r.Transcript.At(i - len(l.r.Prefill))
 }
 
-// turn returns the index of the message that began the turn; 0 if the request
-// does not say it.
+// turn returns the index of the message that began the turn; 0 if the request does not name
+// it.
 func (l List) turn() int {
 	if l.r.Turn == nil {
 		return 0
@@ -53,7 +53,7 @@ func (l List) turn() int {
 // DropThinking reports whether message i is sent without its thinking.
 func (l List) DropThinking(i int) bool { return l.r.DropThinking || i < l.turn() }
 
-// Overlays returns the texts that stand behind message i for this call.
+// Overlays returns the texts that follow message i in this call.
 func (l List) Overlays(i int) []string {
 	var texts []string
 	if l.r.Turn != nil && i == l.turn() && !Blank(l.r.Turn.Text) {
@@ -65,11 +65,11 @@ func (l List) Overlays(i int) []string {
 	return texts
 }
 
-// maxMarks is the number of cache marks that a request may carry.
+// maxMarks is the maximum number of cache breakpoints in a request.
 const maxMarks = 4
 
-// Marked returns the indices of the messages that carry a cache mark: the last
-// three that can, or the last four if there is no cached prompt to mark.
+// Marked returns the indices of the messages with a cache breakpoint: the last three for
+// which can returns true, or the last four if there is no cached prompt to mark.
 func (l List) Marked(can func(llm.Message) bool) []int {
 	left := maxMarks
 	if !Blank(l.r.System) {
@@ -85,21 +85,21 @@ func (l List) Marked(can func(llm.Message) bool) []int {
 	return marked
 }
 
-// A Form is how messages are encoded that carry neither mark nor overlay.
+// A Form encodes messages that have neither a cache breakpoint nor an overlay.
 type Form struct {
-	// Key is the form's name in the transcript, Bare that of the form without
+	// Key identifies the form in the transcript's cache, Bare the same form without
 	// thinking.
 	Key, Bare string
 	Encode    func(dst []byte, m llm.Message, bare bool) []byte
 }
 
-// Append appends the messages: those in apart, and those with an overlay, one by
-// one with special, the rest from the transcript's wire form. apart is in
-// ascending order. The first message is in the body's Buf.
+// Append appends the messages: those in apart, and those with an overlay, one by one with
+// special, the others from the transcript's cached wire form. apart is in ascending order.
+// The first message is always in the body's Buf.
 func (l List) Append(b *Body, f Form, apart []int, special func(dst []byte, i int) []byte) {
 	for i := 0; i < l.len; {
-		next := l.next(i, apart)
-		l.plain(b, f, i, next)
+		next := l.nextApart(i, apart)
+		l.appendPlain(b, f, i, next)
 		if next < l.len {
 			b.Buf = special(b.Buf, next)
 		}
@@ -107,9 +107,9 @@ func (l List) Append(b *Body, f Form, apart []int, special func(dst []byte, i in
 	}
 }
 
-// next returns the first message from i on that is encoded apart.
-func (l List) next(i int, apart []int) int {
-	next := l.len - 1 // the last one is always new, and goes on with the overlay
+// nextApart returns the first message from i on that is encoded separately.
+func (l List) nextApart(i int, apart []int) int {
+	next := l.len - 1 // the last message is always new, and the overlay follows it
 	if t := l.turn(); l.r.Turn != nil && t >= i {
 		next = min(next, t)
 	}
@@ -121,20 +121,20 @@ func (l List) next(i int, apart []int) int {
 	return next
 }
 
-// plain appends messages i up to and without j.
-func (l List) plain(b *Body, f Form, i, j int) {
+// appendPlain appends messages i up to, but not including, j.
+func (l List) appendPlain(b *Body, f Form, i, j int) {
 	for ; i < j && i < len(l.r.Prefill); i++ {
 		b.Buf = f.Encode(b.Buf, l.At(i), l.DropThinking(i))
 	}
 	if i < j {
-		l.known(b, f, i, j)
+		l.appendCached(b, f, i, j)
 	}
 }
 
-// known appends messages i up to and without j of the transcript. All of them
-// are sent with, or all without, their thinking, for the message between the two
-// is encoded apart.
-func (l List) known(b *Body, f Form, i, j int) {
+// appendCached appends messages i up to, but not including, j of the transcript. Either all or
+// none of them are sent with their thinking, because the message between the two groups is
+// encoded separately.
+func (l List) appendCached(b *Body, f Form, i, j int) {
 	bare, key := l.DropThinking(i), f.Key
 	if bare {
 		key = f.Bare

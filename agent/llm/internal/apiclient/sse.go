@@ -8,20 +8,20 @@ import (
 	"io"
 )
 
-// An Event is one event of a stream of server-sent events.
+// An Event is one server-sent event.
 type Event struct {
-	Name string // "" if it has none
+	Name string // "" for none
 	Data []byte // its data lines, joined by line feeds; valid until the next event
 }
 
-// maxEvent is the most bytes of one event.
+// maxEvent is the maximum size of one event, in bytes.
 const maxEvent = 32 << 20
 
 var errEventTooLong = errors.New("an event of the stream is too long")
 
-// events reads server-sent events, with lines that end in LF or CR LF.
-// Comments and fields other than event and data are skipped. An event that the
-// end of the stream cuts off is not delivered.
+// events reads server-sent events, with lines that end in LF or CR LF. Comments and fields
+// other than event and data are skipped. An event that is truncated by the end of the
+// stream is not delivered.
 type events struct {
 	r    *bufio.Reader
 	line []byte
@@ -30,8 +30,8 @@ type events struct {
 
 func newEvents(r io.Reader) *events { return &events{r: bufio.NewReaderSize(r, 8<<10)} }
 
-// next returns the next event, or the error that ended the stream; io.EOF when
-// the stream ended by itself.
+// next returns the next event, or the error that ended the stream; io.EOF when the stream
+// ended normally.
 func (s *events) next() (Event, error) {
 	var e Event
 	s.data = s.data[:0]

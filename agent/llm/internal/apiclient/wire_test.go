@@ -74,7 +74,7 @@ func TestAnEventHasALimit(t *testing.T) {
 	}
 }
 
-// endless is a reader of one text again and again.
+// endless is a reader that repeats one text forever.
 type endless struct {
 	text string
 	at   int
