@@ -1,8 +1,8 @@
-// Package clarify holds the tool with which a model asks the person who speaks a
-// question, and waits for the answer.
+// Package clarify implements the tool with which a model asks the user a question and waits
+// for the answer.
 //
-// It is pure: a question that was under way when the process died has no answer,
-// so it is asked again; the person sees it twice, and nothing else has happened.
+// The tool is pure: a question that was pending when the process died has no answer, so it
+// is asked again. The user sees it twice; there is no other effect.
 package clarify
 
 import (
@@ -35,7 +35,7 @@ const (
 	maxAnswer   = 20_000
 )
 
-// New returns the tool. It asks through the People of the call.
+// New returns the tool. It asks through the UserChannel of the call.
 func New() tool.Tool {
 	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
@@ -70,7 +70,7 @@ func run(ctx context.Context, c tool.Call, in input) (string, error) {
 	return "The person answered: " + strings.TrimSpace(a.Text), nil
 }
 
-// check says what of a question nobody could answer.
+// check returns why a question cannot be asked, nil if it can.
 func check(q tool.Question) error {
 	switch {
 	case q.Text == "":

@@ -13,7 +13,7 @@ import (
 	"hermesd/agent/tools/clarify"
 )
 
-// ask runs the tool with a person who answers as said.
+// ask runs the tool with a user who gives the scripted answer.
 func ask(t *testing.T, in string, answer tool.Answer, fault error) (said string, asked []tool.Question, err error) {
 	t.Helper()
 	set, err := tool.NewSet(clarify.New())

@@ -1,5 +1,5 @@
-// Package cronjob holds the tool with which a model makes and changes scheduled
-// prompts.
+// Package cronjob implements the tool with which a model creates and changes scheduled
+// jobs. The jobs themselves are managed by a JobService.
 package cronjob
 
 import (
@@ -26,14 +26,15 @@ var (
 	schema string
 )
 
-// A Caller is in whose name jobs are seen and changed: the session decides whose
-// they are, and Call names the call, so that the same again is done once.
+// A Caller identifies the tool call for which jobs are read and changed. The session
+// decides which jobs are accessible; Call identifies the call, so that a repeated call
+// takes effect only once.
 type Caller struct {
 	Session string
 	Call    string
 }
 
-// A JobPatch is what a call says of a job; what is nil is not said.
+// A JobPatch holds the fields of a job that a call sets. Nil fields are not set.
 type JobPatch struct {
 	Name       *string   `json:"name"`
 	Prompt     *string   `json:"prompt"`
@@ -50,7 +51,7 @@ type JobPatch struct {
 	Repeat     *int      `json:"repeat"`
 }
 
-// A Job is what a model is told of a job.
+// A Job is the description of a job for the model.
 type Job struct {
 	ID, Name, Status   string
 	Schedule, Zone     string
@@ -61,10 +62,10 @@ type Job struct {
 	LastResult, Reason string
 }
 
-// JobService keeps jobs. A caller sees the jobs that were made in their own chat, an
-// owner all of them; it is the implementation that holds this. Every method may
-// be called again with the same Caller after a crash and does nothing twice. The
-// texts of errors are told to the model.
+// JobService stores jobs. A caller has access to the jobs created in the same chat, an
+// owner to all; the implementation enforces this. Every method may be called again with the
+// same Caller after a crash and takes effect only once. The model reads the texts of
+// errors.
 type JobService interface {
 	Create(ctx context.Context, by Caller, d JobPatch) (Job, error)
 	List(ctx context.Context, by Caller) ([]Job, error)
@@ -75,10 +76,10 @@ type JobService interface {
 	Remove(ctx context.Context, by Caller, job string) (Job, error)
 }
 
-// maxCount is the most characters of a result.
+// maxCount is the maximum length of a result, in characters.
 const maxCount = 20_000
 
-// New returns the tool over jobs.
+// New returns the tool, which manages jobs.
 func New(jobs JobService) tool.Tool {
 	r := runner{jobs}
 	return tool.New(tool.Spec{
@@ -98,7 +99,7 @@ type input struct {
 
 func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) {
 	by := Caller{Session: c.Session, Call: c.ID}
-	targets, err := targets(in.Targets)
+	targets, err := parseTargets(in.Targets)
 	if err != nil {
 		return "", err
 	}
@@ -132,18 +133,18 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 		return "", fmt.Errorf("there is no action %q; use create, list, update, pause, resume, run or remove", in.Action)
 	case strings.TrimSpace(in.Job) == "":
 		return "", fmt.Errorf("%s needs job_id; list shows the ids", in.Action)
-	case in.Action == "update" && in.empty():
+	case in.Action == "update" && in.isEmpty():
 		return "", errors.New("update needs something to change, such as schedule or prompt")
 	}
 	j, err := do(ctx, by, in.Job)
 	if err != nil {
 		return "", err
 	}
-	return done(in.Action, j), nil
+	return resultText(in.Action, j), nil
 }
 
-// done says what an action has come to.
-func done(action string, j Job) string {
+// resultText returns the result of an action.
+func resultText(action string, j Job) string {
 	switch action {
 	case "remove":
 		return fmt.Sprintf("Removed: %s (%s).", j.Name, j.ID)
@@ -157,14 +158,14 @@ func done(action string, j Job) string {
 	return "Updated.\n" + jobText(j)
 }
 
-// empty reports whether d says nothing.
-func (d JobPatch) empty() bool {
+// isEmpty reports whether d sets no field.
+func (d JobPatch) isEmpty() bool {
 	return d.Name == nil && d.Prompt == nil && d.Schedule == nil && d.Zone == nil && d.Skills == nil && d.Script == nil && d.ScriptOnly == nil &&
 		d.Workdir == nil && d.Model == nil && d.Provider == nil && d.Deliver == nil && d.Context == nil && d.Repeat == nil
 }
 
-// targets reads targets: a text with commas, or a list.
-func targets(raw json.RawMessage) (*[]string, error) {
+// parseTargets parses targets: a comma-separated text, or a list.
+func parseTargets(raw json.RawMessage) (*[]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
@@ -182,7 +183,7 @@ func targets(raw json.RawMessage) (*[]string, error) {
 	return &list, nil
 }
 
-// maxJobs is how many jobs a list shows.
+// maxJobs is the maximum number of jobs that a list shows.
 const maxJobs = 50
 
 func listText(list []Job) string {

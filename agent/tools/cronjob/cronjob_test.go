@@ -16,7 +16,7 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// desk is Jobs over a real book, for one chat.
+// desk is a JobService over a real job store, for one chat.
 type desk struct {
 	book *schedule.Manager
 	at   schedule.Caller
@@ -159,7 +159,7 @@ func TestAnotherChatsJobsAreNotSeen(t *testing.T) {
 	}
 }
 
-// broken fails.
+// broken is a JobService whose methods fail.
 type broken struct{ cronjob.JobService }
 
 func (broken) List(context.Context, cronjob.Caller) ([]cronjob.Job, error) {

@@ -14,31 +14,31 @@ import (
 	"hermesd/agent/tool"
 )
 
-// A child is one sub-agent and what came of it. run fills the fields below it.
+// A child is one sub-agent and its result. run sets the result fields.
 type child struct {
 	o     Options
 	agent *agent.Agent
 	turn  agent.Turn
 
-	text  string // its report
-	said  string // what it said last, where there is no report
-	over  bool   // its budget was used up
-	calls int
-	tools int
-	took  time.Duration
-	err   error
+	text       string // its final report
+	lastText   string // its last text, if there is no report
+	overBudget bool   // its budget is used up
+	calls      int
+	tools      int
+	took       time.Duration
+	err        error
 }
 
 func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 	k := &child{o: o}
 	k.agent = agent.New(agent.Config{MaxTurns: o.MaxIterations}, m.Provider, set, agent.OnPanic(o.OnPanic))
 	k.turn = agent.Turn{
-		// No context files, no memories, no persona: it knows its task and nothing else.
+		// No context files, no memories, no persona: it gets its task and nothing else.
 		Prefix: prompt.Build(prompt.Inputs{Soul: strings.TrimSpace(childPrompt), Tools: set.Tools(), Model: m.Name}),
 		Model:  m.Name, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: m.MaxTokens,
 		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{llm.UserText(t.text())},
 		CheckTool: c.CheckTool,
-		// It cannot ask or tell people anything; what is dangerous they must allow.
+		// It cannot reach users except to request an approval.
 		User: tool.UserChannel{Approve: c.User.Approve},
 	}
 	if m.Window != nil {
@@ -47,7 +47,7 @@ func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 	return k
 }
 
-// text is what the sub-agent reads.
+// text returns the message that the sub-agent gets.
 func (t task) text() string {
 	text := "Task: " + strings.TrimSpace(t.Goal)
 	if c := strings.TrimSpace(t.Context); c != "" {
@@ -56,8 +56,8 @@ func (t task) text() string {
 	return prompt.EscapeTags(text)
 }
 
-// run runs the sub-agent to its end, and returns when nothing of it runs any
-// more. It is the wall at which its panic ends.
+// run runs the sub-agent to its end, and returns when nothing of it is running. It recovers
+// panics of the sub-agent.
 func (k *child) run(ctx context.Context) {
 	began := time.Now()
 	defer k.agent.Wait()
@@ -73,53 +73,53 @@ func (k *child) run(ctx context.Context) {
 			k.err = err
 			return
 		}
-		k.take(ev)
+		k.handle(ev)
 	}
 }
 
-// take takes up what happens.
-func (k *child) take(ev agent.Event) {
+// handle processes one event of the run.
+func (k *child) handle(ev agent.Event) {
 	switch ev := ev.(type) {
 	case agent.Call:
 		k.calls++
 		ev.Request = nil // its prefix is not the session's
 		k.o.OnUsage(k.turn.Session, ev)
 	case agent.Text:
-		k.said += string(ev)
+		k.lastText += string(ev)
 	case agent.Retracted:
-		k.said = ""
+		k.lastText = ""
 	case agent.ToolCall:
 		k.tools++
-		k.said = ""
+		k.lastText = ""
 	case agent.ToolFinished:
 		k.o.OnToolCall(k.turn.Session, ev)
 	case agent.Final:
-		k.text, k.over = ev.Text, ev.OverBudget
+		k.text, k.overBudget = ev.Text, ev.OverBudget
 	}
 }
 
-// account tells the parent what came of the task.
-func (k *child) account() string {
+// summary returns the result of the task for the parent.
+func (k *child) summary() string {
 	status := "completed"
 	switch {
 	case k.err != nil:
 		status = "failed"
-	case k.over:
+	case k.overBudget:
 		status = "stopped, its budget of model calls is used up"
 	}
 	head := fmt.Sprintf("%s (%s, %d model calls, %d tool calls)", status, k.took.Round(100*time.Millisecond), k.calls, k.tools)
 	text := k.text
 	if k.err != nil {
-		text = "Error: " + plain(k.err)
-		if said := strings.TrimSpace(k.said); said != "" {
+		text = "Error: " + describeError(k.err)
+		if said := strings.TrimSpace(k.lastText); said != "" {
 			text += "\nIt had said: " + said
 		}
 	}
 	return head + "\n" + tool.Truncate(text, maxReport)
 }
 
-// plain says an error of a run in words for a model.
-func plain(err error) string {
+// describeError describes an error of a run for the model.
+func describeError(err error) string {
 	var le *llm.Error
 	switch {
 	case errors.As(err, &le):

@@ -1,18 +1,17 @@
-// Package delegate holds the tool with which a model hands tasks to sub-agents.
+// Package delegate implements the tool with which a model delegates tasks to sub-agents.
 //
-// A sub-agent is a run of an agent.Agent with an empty transcript, a prompt of
-// its own, a budget of its own, and those tools of its parent that can be given
-// away. What it may do is what the person of the parent's turn may do, and what
-// needs leave needs the leave of the same person. It ends with its parent; the
-// call returns when all that it has started has ended.
+// A sub-agent is a run of an agent.Agent with an empty transcript, its own prompt and
+// budget, and those tools of its parent that can be delegated. It has the permissions of
+// the actor of the parent's turn, and its approval requests go to the same user. It ends
+// with its parent; the call returns when all sub-agents have ended.
 //
 //	call ─► task 1 ─► agent.Run ─► report ─┐
 //	     ─► task 2 ─► agent.Run ─► report ─┼─► one result
 //	     ─► task 3 ─► agent.Run ─► error  ─┘
 //
-// Nothing of a sub-agent is recorded, and it may do what can be done only once:
-// after a crash the call does not run again, and the model is told that its
-// outcome is unknown.
+// Nothing of a sub-agent is recorded, and it may have effects that must not be repeated:
+// after a crash the call does not run again, and the model is told that its outcome is
+// unknown.
 package delegate
 
 import (
@@ -44,43 +43,44 @@ var (
 )
 
 const (
-	maxTasks    = 3
-	maxText     = 50_000 // characters of a goal and its context
-	maxReport   = 20_000 // characters of one report
-	defaultMost = 50     // model calls of one sub-agent
+	maxTasks             = 3
+	maxText              = 50_000 // characters of a goal and its context
+	maxReport            = 20_000 // characters of one report
+	defaultMaxIterations = 50     // model calls of one sub-agent
 )
 
-// excludedTools are the tools that are never given away: what speaks to people, what
-// outlives the task, and this one.
+// excludedTools returns the tools that sub-agents never get: those that reach people, those
+// with effects that outlive the task, and this one.
 func excludedTools() []string { return []string{Name, "clarify", "memory", "send_message", "cronjob"} }
 
-// A Model is what sub-agents of a session are answered by.
+// A Model is the model that the sub-agents of a session use.
 type Model struct {
 	Provider  llm.Provider
 	Name      string
 	Effort    string
 	CacheTTL  string
 	MaxTokens int
-	// Window returns what keeps the context of one sub-agent within what the model
-	// can take; nil: nothing does.
+	// Window returns a new context window for one sub-agent, which keeps its context within
+	// the limit of the model; nil: no limit is enforced.
 	Window func() *agent.ContextWindow
 }
 
-// Options are the ports of the tool; Tools and Model are needed.
+// Options are the dependencies of the tool. Tools and Model are required.
 type Options struct {
-	// Tools are those that the session's own agent is offered.
+	// Tools returns the tools of the session's own agent.
 	Tools func(ctx context.Context, session string) ([]tool.Tool, error)
-	// Model returns what the session is answered by.
+	// Model returns the model of the session.
 	Model func(ctx context.Context, session string) (Model, error)
-	// OnUsage is told of each model call of a sub-agent, so that the session pays for
-	// it; from several goroutines, and before the call of the tool returns. Its
-	// Request is nil.
+	// OnUsage is called for each model call of a sub-agent, so that it is accounted to the
+	// session. It is called from several goroutines, and before the tool call returns. The
+	// Request of the call is nil.
 	OnUsage func(session string, c agent.Call)
-	// OnToolCall is told of each tool call of a sub-agent, when it is over; as Spent.
+	// OnToolCall is called after each tool call of a sub-agent, under the same conditions
+	// as OnUsage.
 	OnToolCall func(session string, ev agent.ToolFinished)
-	// MaxIterations is the most model calls of one sub-agent; 0: 50.
+	// MaxIterations limits the model calls of one sub-agent; 0: 50.
 	MaxIterations int
-	// OnPanic is told of what a sub-agent or one of its tools died of, as by
+	// OnPanic is called for a panic of a sub-agent or one of its tools, as with
 	// agent.OnPanic.
 	OnPanic func(name string, value any, stack []byte)
 }
@@ -97,7 +97,7 @@ func New(o Options) tool.Tool {
 		o.OnPanic = func(string, any, []byte) {}
 	}
 	if o.MaxIterations <= 0 {
-		o.MaxIterations = defaultMost
+		o.MaxIterations = defaultMaxIterations
 	}
 	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
@@ -122,7 +122,7 @@ type task struct {
 }
 
 func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, error) {
-	tasks, err := in.all()
+	tasks, err := in.taskList()
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 	if in.MaxIterations > 0 {
 		o.MaxIterations = min(o.MaxIterations, in.MaxIterations)
 	}
-	given, err := d.given(ctx, c)
+	given, err := d.delegableTools(ctx, c)
 	if err != nil {
 		return "", err
 	}
@@ -139,14 +139,14 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 		return "", fmt.Errorf("no model can be asked: %w", err)
 	}
 	children := make([]*child, len(tasks))
-	for i, t := range tasks { // all are made before one begins: a bad task costs nothing
-		set, err := chosen(given, t.Toolsets)
+	for i, t := range tasks { // all are created before one starts: an invalid task costs nothing
+		set, err := selectTools(given, t.Toolsets)
 		if err != nil {
 			return "", fmt.Errorf("task %d: %w", i+1, err)
 		}
 		children[i] = newChild(o, c, model, set, t)
 	}
-	var wg sync.WaitGroup // of children; all end before the call does
+	var wg sync.WaitGroup // children; all end before the call returns
 	for _, k := range children {
 		wg.Go(func() { k.run(ctx) })
 	}
@@ -157,8 +157,8 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 	return report(children)
 }
 
-// all returns the tasks of a call, and what is wrong with them.
-func (in input) all() ([]task, error) {
+// taskList returns the tasks of a call, or an error if they are invalid.
+func (in input) taskList() ([]task, error) {
 	tasks := in.Tasks
 	switch {
 	case len(tasks) == 0:
@@ -179,8 +179,8 @@ func (in input) all() ([]task, error) {
 	return tasks, nil
 }
 
-// given returns the tools that can be given away in this turn.
-func (d delegation) given(ctx context.Context, c tool.Call) ([]tool.Tool, error) {
+// delegableTools returns the tools that can be delegated in this turn.
+func (d delegation) delegableTools(ctx context.Context, c tool.Call) ([]tool.Tool, error) {
 	all, err := d.o.Tools(ctx, c.Session)
 	if err != nil {
 		return nil, fmt.Errorf("the tools of this conversation are not known: %w", err)
@@ -191,8 +191,8 @@ func (d delegation) given(ctx context.Context, c tool.Call) ([]tool.Tool, error)
 	}), nil
 }
 
-// chosen returns those of given that names ask for; all if it asks for none.
-func chosen(given []tool.Tool, names []string) (tool.Set, error) {
+// selectTools returns the tools of given that names selects; all if names is empty.
+func selectTools(given []tool.Tool, names []string) (tool.Set, error) {
 	if len(names) > 0 {
 		var have []string
 		for _, t := range given {
@@ -208,8 +208,8 @@ func chosen(given []tool.Tool, names []string) (tool.Set, error) {
 	return tool.NewSet(given...)
 }
 
-// report puts what came of the tasks into one text. It is an error if none of
-// them came to an end.
+// report combines the results of the tasks into one text. It returns an error if none of
+// them was completed.
 func report(children []*child) (string, error) {
 	var b strings.Builder
 	failed := 0
@@ -220,7 +220,7 @@ func report(children []*child) (string, error) {
 		if len(children) > 1 {
 			fmt.Fprintf(&b, "Task %d: ", i+1)
 		}
-		b.WriteString(k.account())
+		b.WriteString(k.summary())
 		if k.err != nil {
 			failed++
 		}

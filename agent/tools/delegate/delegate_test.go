@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// named is a tool that does run.
+// named returns a tool that runs do.
 func named(name string, run func(ctx context.Context, c tool.Call) (string, error)) tool.Tool {
 	return tool.New(tool.Spec{Tool: llm.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.Pure},
 		func(ctx context.Context, c tool.Call, _ struct{}) (string, error) { return run(ctx, c) })
@@ -34,10 +34,10 @@ func quiet(name string) tool.Tool {
 	return named(name, func(context.Context, tool.Call) (string, error) { return name + " ran", nil })
 }
 
-// A family is a parent whose first answer delegates, and the model of all.
+// A family is a parent whose first answer delegates, and the model of all agents.
 type family struct {
 	model  *llmtest.Scripted
-	tools  []tool.Tool // of the parent, beside the one that delegates
+	tools  []tool.Tool // of the parent, in addition to the delegating one
 	most   int
 	may    func(string) error
 	people tool.UserChannel
@@ -48,8 +48,8 @@ type family struct {
 	used   []string
 }
 
-// newFamily has the parent delegate as in says, and then answer. child answers
-// for the sub-agents.
+// newFamily makes the parent delegate with the input in, and then answer. child answers for
+// the sub-agents.
 func newFamily(in string, child func(task string, r llmtest.Recorded) llmtest.Answer) *family {
 	f := &family{model: llmtest.NewScripted()}
 	f.model.Default = func(r llmtest.Recorded) llmtest.Answer {
@@ -64,7 +64,7 @@ func newFamily(in string, child func(task string, r llmtest.Recorded) llmtest.An
 	return f
 }
 
-// run runs the parent's turn and returns what it read from the tool.
+// run runs the parent's turn and returns the result of the tool.
 func (f *family) run(ctx context.Context, t *testing.T) (result string, failed bool, err error) {
 	t.Helper()
 	var own []tool.Tool
@@ -220,7 +220,7 @@ func TestLeaveIsAskedOfTheSamePerson(t *testing.T) {
 	}
 }
 
-// TestTasksRunSideBySide lets no task end before all have begun.
+// TestTasksRunSideBySide ends no task before all have started.
 func TestTasksRunSideBySide(t *testing.T) {
 	f := newFamily(`{"tasks":[{"goal":"one"},{"goal":"two"},{"goal":"three"}]}`, func(task string, r llmtest.Recorded) llmtest.Answer {
 		if len(r.Messages) == 1 {

@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	maxDiff  = 120       // lines of a diff that are shown
-	maxTable = 1_000_000 // pairs of lines that are compared for one
-	around   = 2         // unchanged lines that are shown around changes
+	maxDiff      = 120       // lines of a diff shown
+	maxTable     = 1_000_000 // pairs of lines compared for one diff
+	contextLines = 2         // unchanged lines shown around changes
 )
 
-// An edit is one line of a diff: kept (' '), taken out ('-') or put in ('+').
+// An edit is one line of a diff: kept (' '), removed ('-') or added ('+').
 type edit struct {
 	op   byte
 	line string
 }
 
-// diff shows what has changed between two texts, line by line, with unchanged
-// lines around it.
+// diff returns the line-based difference of two texts, with context lines.
 func diff(before, after string) string {
 	a, b := split(before), split(after)
 	lead := 0
@@ -29,13 +28,13 @@ func diff(before, after string) string {
 	for tail < len(a)-lead && tail < len(b)-lead && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	from := max(lead-around, 0)
+	from := max(lead-contextLines, 0)
 	var edits []edit
 	for _, l := range a[from:lead] {
 		edits = append(edits, edit{' ', l})
 	}
-	edits = append(edits, between(a[lead:len(a)-tail], b[lead:len(b)-tail])...)
-	for _, l := range a[len(a)-tail : len(a)-tail+min(tail, around)] {
+	edits = append(edits, shortestEdits(a[lead:len(a)-tail], b[lead:len(b)-tail])...)
+	for _, l := range a[len(a)-tail : len(a)-tail+min(tail, contextLines)] {
 		edits = append(edits, edit{' ', l})
 	}
 	return hunks(edits, from+1)
@@ -48,9 +47,9 @@ func split(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// between returns the shortest edits from a to b; of what is too long to compare,
-// that all of a is taken out and all of b put in.
-func between(a, b []string) []edit {
+// shortestEdits returns the shortest edits from a to b. If both are too long to compare, all of a
+// is removed and all of b added.
+func shortestEdits(a, b []string) []edit {
 	var out []edit
 	if len(a)*len(b) > maxTable {
 		for _, l := range a {
@@ -61,7 +60,7 @@ func between(a, b []string) []edit {
 		}
 		return out
 	}
-	common := make([][]int32, len(a)+1) // common[i][k]: lines that a[i:] and b[k:] have in common, in order
+	common := make([][]int32, len(a)+1) // common[i][k]: length of the longest common subsequence of a[i:] and b[k:]
 	for i := range common {
 		common[i] = make([]int32, len(b)+1)
 	}
@@ -92,13 +91,13 @@ func between(a, b []string) []edit {
 	return out
 }
 
-// hunks writes edits with the numbers of the lines where each hunk begins. first
-// is the line of the first edit.
+// hunks formats edits, with the line number at which each hunk begins. first is the line
+// number of the first edit.
 func hunks(edits []edit, first int) string {
 	near := make([]bool, len(edits))
 	for i, e := range edits {
 		if e.op != ' ' {
-			for k := max(i-around, 0); k <= min(i+around, len(edits)-1); k++ {
+			for k := max(i-contextLines, 0); k <= min(i+contextLines, len(edits)-1); k++ {
 				near[k] = true
 			}
 		}

@@ -25,5 +25,5 @@ func ApplyPatch(patch, file string) (string, error) {
 	return cs[0].apply(file)
 }
 
-// Diff shows what has changed.
+// Diff returns the difference of two texts.
 func Diff(before, after string) string { return diff(before, after) }

@@ -1,7 +1,7 @@
-// Package files holds the tools for files: read_file and search_files look at
-// them, write_file and patch change them. All see nothing outside their
-// workspace: neither "..", nor an absolute path, nor a symbolic link leads out of
-// it.
+// Package files implements the file tools: read_file and search_files read files,
+// write_file and patch change them. Their main type is Workspace. The tools are confined to
+// it: neither "..", nor an absolute path, nor a symbolic link leads out. They are safe for
+// concurrent use.
 package files
 
 import (
@@ -26,14 +26,14 @@ import (
 //go:embed *.md *.json
 var texts embed.FS
 
-// A Workspace is a folder that tools work in.
+// A Workspace is a directory in which the tools work.
 type Workspace struct {
 	root *os.Root
 	dir  string
 	seen readState
 }
 
-// Open opens the workspace at dir, which must be a folder.
+// Open opens the workspace at dir, which must be a directory.
 func Open(dir string) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -49,8 +49,7 @@ func Open(dir string) (*Workspace, error) {
 // Close closes the workspace; its tools then fail.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// Tools returns the tools that look at the workspace. Writers returns those that
-// change it.
+// Tools returns the tools that read the workspace. Writers returns those that change it.
 func (w *Workspace) Tools() []tool.Tool {
 	return []tool.Tool{
 		tool.New(spec("read_file"), w.read),
@@ -68,37 +67,37 @@ func spec(name string) tool.Spec {
 func text(name string) string {
 	b, err := texts.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded above
+		panic(err) // embedded above
 	}
 	return strings.TrimSpace(string(b))
 }
 
-// within returns p relative to the workspace. An absolute path is taken if it
-// names something inside.
-func (w *Workspace) within(p string) (string, error) {
+// relative returns p relative to the workspace. An absolute path is accepted if it is inside.
+func (w *Workspace) relative(p string) (string, error) {
 	if strings.ContainsRune(p, 0) {
 		return "", fmt.Errorf("the path holds a character that no path can hold")
 	}
 	if filepath.IsAbs(p) {
 		rel, err := filepath.Rel(w.dir, p)
 		if err != nil {
-			return "", outside(p)
+			return "", errOutside(p)
 		}
 		p = rel
 	}
 	p = path.Clean(filepath.ToSlash(p))
 	if p == ".." || strings.HasPrefix(p, "../") {
-		return "", outside(p)
+		return "", errOutside(p)
 	}
 	return p, nil
 }
 
-func outside(p string) error {
+func errOutside(p string) error {
 	return fmt.Errorf("%s is outside the workspace; only what is inside can be read", p)
 }
 
-// words says what went wrong with p, without paths of the machine.
-func words(p string, err error) error {
+// readError describes for the model why p could not be read, without paths outside the
+// workspace.
+func readError(p string, err error) error {
 	var pe *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,23 +105,23 @@ func words(p string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s may not be read", p)
 	case errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes"):
-		return outside(p)
+		return errOutside(p)
 	case errors.As(err, &pe):
 		return fmt.Errorf("%s cannot be read: %w", p, pe.Err)
 	}
 	return fmt.Errorf("%s cannot be read: %w", p, err)
 }
 
-// open opens a regular file. It does not wait for the other end of a pipe.
+// open opens a regular file. It does not block on a named pipe.
 func (w *Workspace) open(p string) (*os.File, fs.FileInfo, error) {
 	f, err := w.root.OpenFile(filepath.FromSlash(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, words(p, err)
+		return nil, nil, readError(p, err)
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		err = words(p, err)
+		err = readError(p, err)
 	case info.IsDir():
 		err = fmt.Errorf("%s is a folder; search_files with a name such as * lists files", p)
 	case !info.Mode().IsRegular():
@@ -135,13 +134,12 @@ func (w *Workspace) open(p string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// sniffed is how much of a file decides whether it is text.
-const sniffed = 8000
+// sniffLen is the number of bytes at the beginning of a file that decide whether it is text.
+const sniffLen = 8000
 
-// sniff returns the beginning of f and what it is, "" if it is text. The file
-// is at its beginning afterwards.
+// sniff returns the type of f, "" if it is text. f is at its beginning afterwards.
 func sniff(f *os.File) (kind string, err error) {
-	buf := make([]byte, sniffed)
+	buf := make([]byte, sniffLen)
 	n, err := io.ReadFull(f, buf)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", err
@@ -152,7 +150,7 @@ func sniff(f *os.File) (kind string, err error) {
 	return kindOf(buf[:n]), nil
 }
 
-// kindOf says what data is that begins a file, "" if it is text.
+// kindOf returns the type of a file that begins with data, "" if it is text.
 func kindOf(data []byte) string {
 	kind, _, _ := strings.Cut(http.DetectContentType(data), ";")
 	if strings.HasPrefix(kind, "image/") {

@@ -20,8 +20,8 @@ import (
 
 const secret = "the secret of the machine"
 
-// workspace returns a folder with files, and the tools that look into it. A
-// secret stands beside the folder.
+// workspace returns a directory with files, and the tools that read it. A secret is next to
+// the directory.
 func workspace(t *testing.T, contents map[string]string) (dir string, set tool.Set) {
 	t.Helper()
 	base := t.TempDir()
@@ -56,7 +56,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// use returns what the model reads.
+// use returns the result that the model reads.
 func use(t *testing.T, set tool.Set, name string, in map[string]any) string {
 	t.Helper()
 	return useIn(t.Context(), t, set, name, in)
@@ -164,7 +164,7 @@ func TestReadingOnComesToEveryLine(t *testing.T) {
 	}
 }
 
-// The corpus of ways out of the workspace. None of them may show the secret.
+// The corpus of ways out of the workspace. None of them may reveal the secret.
 func TestNothingLeadsOutOfTheWorkspace(t *testing.T) {
 	dir, set := workspace(t, map[string]string{"in.txt": "inside", "sub/in.txt": "inside"})
 	link := func(target, name string) {

@@ -9,7 +9,7 @@ import (
 	"hermesd/agent/tools/files"
 )
 
-// A write that the system cuts short leaves the old file, and nothing beside it.
+// A write that fails halfway keeps the old file and leaves no other file behind.
 func TestAWriteThatFailsLeavesTheOldFile(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "old\n"})
 	var was syscall.Rlimit

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A glob matches the names of files, or their paths if it holds a slash.
+// A glob matches file names, or paths if it contains a slash.
 type glob struct {
-	re    *regexp.Regexp
-	paths bool
+	re           *regexp.Regexp
+	matchesPaths bool
 }
 
-// compile reads a glob: * and ? stop at slashes, ** does not, [a-z] and [!a-z]
-// are one character of a kind, {a,b} is one of several.
+// compile parses a glob: * and ? do not match slashes, ** does, [a-z] and [!a-z] match one
+// character, {a,b} matches one of several patterns.
 func compile(pattern string) (*glob, error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	var b strings.Builder
@@ -71,7 +71,7 @@ func class(s string) string {
 
 // match reports whether g matches the file at p.
 func (g *glob) match(p string) bool {
-	if !g.paths {
+	if !g.matchesPaths {
 		p = path.Base(p)
 	}
 	return g.re.MatchString(p)

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// A span is a part of a text, and what is put in its place.
+// A span is a part of a text and its replacement.
 type span struct {
 	from, to int
 	text     string
 }
 
-// A matchRule says when two lines count as the same. They are tried in order, from
-// strict to loose; none of them lets the words of a line differ.
+// A matchRule defines when two lines count as equal. Rules are tried in order, from strict
+// to loose; none of them ignores differences in words.
 type matchRule struct {
 	name string
 	form func(line string) string
 }
 
-// likenesses never changes.
-var likenesses = []matchRule{
+// matchRules is never changed.
+var matchRules = []matchRule{
 	{"spaces at the ends of lines aside", func(l string) string { return strings.TrimRight(l, " \t\r") }},
 	{"indentation aside", strings.TrimSpace},
-	{"spacing aside", spaced},
-	{"typographic characters aside", func(l string) string { return spaced(typographic.Replace(l)) }},
+	{"spacing aside", collapseSpaces},
+	{"typographic characters aside", func(l string) string { return collapseSpaces(typographic.Replace(l)) }},
 }
 
 var (
@@ -35,29 +35,29 @@ var (
 	runs    = regexp.MustCompile(`\s+`)
 )
 
-func spaced(l string) string { return strings.TrimSpace(runs.ReplaceAllString(l, " ")) }
+func collapseSpaces(l string) string { return strings.TrimSpace(runs.ReplaceAllString(l, " ")) }
 
-// find returns where old stands in a text and what comes in its place, and how it
-// was found, "" if exactly. Places may overlap: then it is not clear which is
-// meant, as if they were apart.
+// find returns the places of old in a text with their replacements, and the rule that
+// matched, "" for exact matches. Places may overlap: overlapping places are ambiguous, like
+// separate ones.
 func find(file, old, text string) (spans []span, how string) {
-	if spans = exact(file, old, text); len(spans) > 0 {
+	if spans = findExact(file, old, text); len(spans) > 0 {
 		return spans, ""
 	}
-	for _, l := range likenesses {
+	for _, l := range matchRules {
 		if spans = byLines(file, old, text, l.form); len(spans) > 0 {
 			return spans, l.name
 		}
 	}
 	if plain := escaped.Replace(old); plain != old {
-		if spans = exact(file, plain, escaped.Replace(text)); len(spans) > 0 {
+		if spans = findExact(file, plain, escaped.Replace(text)); len(spans) > 0 {
 			return spans, "escapes read as what they stand for"
 		}
 	}
 	return nil, ""
 }
 
-func exact(file, old, text string) []span {
+func findExact(file, old, text string) []span {
 	var out []span
 	for at := 0; ; {
 		i := strings.Index(file[at:], old)
@@ -69,7 +69,7 @@ func exact(file, old, text string) []span {
 	}
 }
 
-// byLines finds whole lines that are like those of old.
+// byLines finds whole lines that are equal to those of old under form.
 func byLines(file, old, text string, form func(string) string) []span {
 	want := strings.Split(strings.Trim(old, "\r\n"), "\n")
 	forms := make([]string, len(want))
@@ -77,7 +77,7 @@ func byLines(file, old, text string, form func(string) string) []span {
 		forms[i] = form(l)
 	}
 	if strings.Join(forms, "") == "" {
-		return nil // blank lines are like any others
+		return nil // blank lines would match anywhere
 	}
 	lines := strings.SplitAfter(file, "\n")
 	have := make([]string, len(lines))
@@ -89,16 +89,15 @@ func byLines(file, old, text string, form func(string) string) []span {
 	for i := range len(lines) - len(forms) + 1 {
 		if slices.Equal(have[i:i+len(forms)], forms) {
 			block := strings.Join(lines[i:i+len(forms)], "")
-			out = append(out, span{at, at + len(block), fitted(block, want, text)})
+			out = append(out, span{at, at + len(block), fitReplacement(block, want, text)})
 		}
 		at += len(lines[i])
 	}
 	return out
 }
 
-// fitted returns the new text with the indentation and the line ends of the
-// block that it replaces.
-func fitted(block string, old []string, text string) string {
+// fitReplacement returns text with the indentation and line ends of the block that it replaces.
+func fitReplacement(block string, old []string, text string) string {
 	if text == "" {
 		return ""
 	}
@@ -128,8 +127,8 @@ func fitted(block string, old []string, text string) string {
 
 func indent(l string) string { return l[:len(l)-len(strings.TrimLeft(l, " \t"))] }
 
-// apart returns the spans that do not overlap one before them.
-func apart(spans []span) (out []span) {
+// withoutOverlaps returns the spans that do not overlap an earlier one.
+func withoutOverlaps(spans []span) (out []span) {
 	end := 0
 	for _, s := range spans {
 		if s.from >= end {
@@ -139,8 +138,8 @@ func apart(spans []span) (out []span) {
 	return out
 }
 
-// replaced returns a text with its spans replaced, which stand apart.
-func replaced(file string, spans []span) string {
+// replaceSpans returns a text with its spans replaced. They must not overlap.
+func replaceSpans(file string, spans []span) string {
 	var b strings.Builder
 	at := 0
 	for _, s := range spans {
@@ -152,8 +151,8 @@ func replaced(file string, spans []span) string {
 	return b.String()
 }
 
-// places says at which lines spans begin.
-func places(file string, spans []span) string {
+// lineNumbers lists the line numbers at which spans begin.
+func lineNumbers(file string, spans []span) string {
 	const most = 10
 	var at []string
 	for i, s := range spans {
@@ -167,12 +166,12 @@ func places(file string, spans []span) string {
 }
 
 const (
-	maxCompared = 20_000 // lines that are compared to find the nearest
-	maxWidth    = 200    // characters of a line that is shown
+	maxCompared = 20_000 // lines compared to find the nearest
+	maxWidth    = 200    // characters of a line shown
 )
 
-// nearest returns the lines of a text that are most like the first line of old
-// that says anything, with their numbers; "" if none is like it.
+// nearest returns, with line numbers, the lines of a text around the one most similar to
+// the first non-blank line of old; "" if none is similar.
 func nearest(file, old string) string {
 	var want []string
 	for l := range strings.Lines(old) {
@@ -201,7 +200,7 @@ var word = regexp.MustCompile(`[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]`)
 
 func tokens(l string) []string { return word.FindAllString(l, 64) }
 
-// similar is the share of words that two lines have in common, from 0 to 1.
+// similar returns the share of words that two lines have in common, from 0 to 1.
 func similar(a, b []string) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 
 const maxFiles = 50 // files in one patch
 
-// A change is what a patch does to one file.
+// A change is the part of a patch for one file.
 type change struct {
 	op    string // update, add, delete, move
 	path  string
@@ -18,13 +18,14 @@ type change struct {
 	text  string // of an add
 }
 
-// A hunk replaces some lines. behind are lines to look behind, in order.
+// A hunk replaces some lines. Each line in behind must occur, in order, before the replaced
+// lines.
 type hunk struct {
-	behind   []string
+	anchors  []string
 	old, new []string
 }
 
-// parsePatch reads a patch from *** Begin Patch to *** End Patch. Both may be
+// parsePatch parses a patch from *** Begin Patch to *** End Patch. Both markers may be
 // missing.
 func parsePatch(src string) ([]change, error) {
 	var out []change
@@ -68,7 +69,7 @@ lines:
 	return out, nil
 }
 
-// line takes one line that belongs to a change.
+// line adds one line of the patch to the change.
 func (c *change) line(l string, fresh *bool) error {
 	if to, ok := strings.CutPrefix(l, "*** Move to: "); ok && c.op == "update" {
 		c.to = strings.TrimSpace(to)
@@ -94,7 +95,7 @@ func (c *change) line(l string, fresh *bool) error {
 			c.hunks = append(c.hunks, hunk{})
 		}
 		if h := &c.hunks[len(c.hunks)-1]; at != "" && !strings.HasPrefix(at, "-") {
-			h.behind = append(h.behind, at)
+			h.anchors = append(h.anchors, at)
 		}
 		*fresh = false
 		return nil
@@ -118,8 +119,8 @@ func (c *change) line(l string, fresh *bool) error {
 	return nil
 }
 
-// exact finds the old lines of a hunk where they stand exactly so.
-func (h hunk) exact(file string) []span {
+// findExact finds exact matches of the old lines of a hunk.
+func (h hunk) findExact(file string) []span {
 	old, text := strings.Join(h.old, "\n")+"\n", strings.Join(h.new, "\n")+"\n"
 	if len(h.new) == 0 {
 		text = ""
@@ -129,7 +130,7 @@ func (h hunk) exact(file string) []span {
 		padded += "\n"
 	}
 	var out []span
-	for _, s := range exact("\n"+padded, "\n"+old, text) {
+	for _, s := range findExact("\n"+padded, "\n"+old, text) {
 		s.to = min(s.to-1, len(file))
 		if s.to == len(file) && padded != file {
 			s.text = strings.TrimSuffix(s.text, "\n")
@@ -141,18 +142,18 @@ func (h hunk) exact(file string) []span {
 
 // apply returns a file with the hunks of an update applied, in order.
 func (c change) apply(file string) (string, error) {
-	done := "" // what stands before the place where the next hunk is looked for
+	done := "" // text before the place at which the search for the next hunk starts
 	for n, h := range c.hunks {
-		for _, b := range h.behind {
+		for _, b := range h.anchors {
 			spans := byLines(file, b, "", strings.TrimSpace)
 			if len(spans) == 0 {
 				return "", fmt.Errorf("hunk %d: there is no line %q to look behind", n+1, b)
 			}
 			done, file = done+file[:spans[0].to], file[spans[0].to:]
 		}
-		if len(h.old) == 0 { // nothing but new lines
+		if len(h.old) == 0 { // insertion only
 			text := strings.Join(h.new, "\n") + "\n"
-			if len(h.behind) > 0 {
+			if len(h.anchors) > 0 {
 				file = text + file
 			} else {
 				if file != "" && !strings.HasSuffix(file, "\n") {
@@ -163,15 +164,15 @@ func (c change) apply(file string) (string, error) {
 			continue
 		}
 		old, text := strings.Join(h.old, "\n"), strings.Join(h.new, "\n")
-		spans := h.exact(file)
-		for i := 0; i < len(likenesses) && len(spans) == 0; i++ {
-			spans = byLines(file, old, text, likenesses[i].form)
+		spans := h.findExact(file)
+		for i := 0; i < len(matchRules) && len(spans) == 0; i++ {
+			spans = byLines(file, old, text, matchRules[i].form)
 		}
 		switch {
 		case len(spans) == 0:
 			return "", fmt.Errorf("hunk %d: its lines do not stand there. Nearest:\n%s", n+1, nearest(done+file, old))
-		case len(spans) > 1 && len(h.behind) == 0:
-			return "", fmt.Errorf("hunk %d: its lines stand there %d times, at the lines %s; give more context, or a line to look behind after @@", n+1, len(spans), places(done+file, spans))
+		case len(spans) > 1 && len(h.anchors) == 0:
+			return "", fmt.Errorf("hunk %d: its lines stand there %d times, at the lines %s; give more context, or a line to look behind after @@", n+1, len(spans), lineNumbers(done+file, spans))
 		}
 		s := spans[0]
 		done, file = done+file[:s.from]+s.text, file[s.to:]
@@ -179,16 +180,15 @@ func (c change) apply(file string) (string, error) {
 	return done + file, nil
 }
 
-// A preparedChange change of one file is checked, and only has to be written.
+// A preparedChange is a checked change of one file that only has to be written.
 type preparedChange struct {
 	at            *target
 	before        content
 	after         []byte
-	remove, fresh bool
+	remove, isNew bool
 }
 
-// patchFiles changes several files. Everything is checked before anything is
-// written.
+// patchFiles changes several files. Everything is checked before anything is written.
 func (e *editor) patchFiles(ctx context.Context, session, src string) (string, error) {
 	changes, err := parsePatch(src)
 	if err != nil {
@@ -212,37 +212,36 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 	}
 	var out strings.Builder
 	for i, s := range steps {
-		if err := s.do(); err != nil {
+		if err := s.run(); err != nil {
 			if i == 0 {
 				return "", err
 			}
 			return "", fmt.Errorf("%w. The patch stopped there; before that it has done:\n%s", err, strings.TrimSpace(out.String()))
 		}
-		e.w.seen.note(session, s.at.path, s.at.info())
-		out.WriteString(s.said())
+		e.w.seen.record(session, s.at.path, s.at.info())
+		out.WriteString(s.summary())
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-func (s preparedChange) do() error {
+func (s preparedChange) run() error {
 	if s.remove {
 		return s.at.remove(s.before)
 	}
 	return s.at.store(s.before, s.after)
 }
 
-func (s preparedChange) said() string {
+func (s preparedChange) summary() string {
 	switch {
 	case s.remove:
 		return fmt.Sprintf("[%s is deleted]\n", s.at.path)
-	case s.fresh:
+	case s.isNew:
 		return fmt.Sprintf("[%s is made: %d bytes]\n", s.at.path, len(s.after))
 	}
 	return fmt.Sprintf("[%s is changed]\n%s\n", s.at.path, diff(string(s.before.raw), string(s.after)))
 }
 
-// plan returns the steps of one change. What it has opened is returned also with
-// an error.
+// plan returns the steps of one change. Opened targets are returned also with an error.
 func (e *editor) plan(c change) ([]preparedChange, error) {
 	t, err := e.target(c.path, c.op == "add")
 	if err != nil {
@@ -255,14 +254,14 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	}
 	steps[0] = s
 	if c.op == "add" {
-		if s.before.there {
+		if s.before.exists {
 			return steps, fmt.Errorf("%s is there already; use *** Update File", t.path)
 		}
-		steps[0].after, steps[0].fresh = []byte(c.text), true
+		steps[0].after, steps[0].isNew = []byte(c.text), true
 		return steps, nil
 	}
 	switch {
-	case !s.before.there:
+	case !s.before.exists:
 		return steps, fmt.Errorf("there is no file %s; search_files finds files by name", t.path)
 	case c.op == "delete":
 		steps[0].remove = true
@@ -270,7 +269,7 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	case c.op == "update" && len(c.hunks) == 0 && c.to == "":
 		return steps, fmt.Errorf("the update of %s has no hunk", t.path)
 	}
-	text, style := s.before.unstyled()
+	text, style := s.before.stripStyle()
 	if text, err = c.apply(text); err != nil {
 		return steps, fmt.Errorf("%s: %w", t.path, err)
 	}
@@ -278,24 +277,24 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	if c.to == "" {
 		return steps, nil
 	}
-	return e.moved(c.to, steps[0])
+	return e.moveSteps(c.to, steps[0])
 }
 
-// moved returns the steps that put what a step would write at another path.
-func (e *editor) moved(to string, s preparedChange) ([]preparedChange, error) {
+// moveSteps returns the steps that write the result of a step to another path.
+func (e *editor) moveSteps(to string, s preparedChange) ([]preparedChange, error) {
 	from := preparedChange{at: s.at, before: s.before, remove: true}
 	t, err := e.target(to, true)
 	if err != nil {
 		return []preparedChange{from}, err
 	}
-	place := preparedChange{at: t, after: s.after, fresh: true}
-	steps := []preparedChange{place, from} // it is there before it is gone
+	place := preparedChange{at: t, after: s.after, isNew: true}
+	steps := []preparedChange{place, from} // written before the old file is removed
 	if place.before, err = t.load(); err != nil {
 		return steps, err
 	}
-	if place.before.there {
+	if place.before.exists {
 		return steps, fmt.Errorf("%s is there already; nothing is moved over it", t.path)
 	}
-	steps[0].before.info = s.before.info // it keeps its mode
+	steps[0].before.info = s.before.info // keeps the file mode
 	return steps, nil
 }

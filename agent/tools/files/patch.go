@@ -19,7 +19,7 @@ type patchInput struct {
 	Patch string  `json:"patch"`
 }
 
-// patch is the tool patch.
+// patch implements the tool patch.
 func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -47,7 +47,7 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 	switch {
 	case err != nil:
 		return "", err
-	case !before.there:
+	case !before.exists:
 		return "", fmt.Errorf("there is no file %s; search_files finds files by name, write_file makes new ones", t.path)
 	}
 	after, note, err := before.replace(in.Old, *in.New, in.All)
@@ -57,13 +57,13 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 	if err := t.store(before, after); err != nil {
 		return "", err
 	}
-	e.w.seen.note(c.Session, t.path, t.info())
+	e.w.seen.record(c.Session, t.path, t.info())
 	return fmt.Sprintf("[%s is changed%s]\n%s", t.path, note, diff(string(before.raw), string(after))), nil
 }
 
-// unstyled returns the text of a file as a model writes it, and what gives it its
-// style back: the byte order mark and line ends.
-func (c content) unstyled() (string, func(string) []byte) {
+// stripStyle returns the text of a file without byte order mark and with LF line ends, and a
+// function that restores both.
+func (c content) stripStyle() (string, func(string) []byte) {
 	raw, lead := string(c.raw), ""
 	if rest, ok := strings.CutPrefix(raw, bom); ok {
 		raw, lead = rest, bom
@@ -76,9 +76,9 @@ func (c content) unstyled() (string, func(string) []byte) {
 	}
 }
 
-// replace returns the file with old replaced, and a note on how it was found.
+// replace returns the file with old replaced by text, and a note on how old was matched.
 func (c content) replace(old, text string, all bool) (after []byte, note string, err error) {
-	file, style := c.unstyled()
+	file, style := c.stripStyle()
 	if c.crlf() {
 		old, text = strings.ReplaceAll(old, "\r\n", "\n"), strings.ReplaceAll(text, "\r\n", "\n")
 	}
@@ -95,16 +95,16 @@ func (c content) replace(old, text string, all bool) (after []byte, note string,
 		}
 		return nil, "", fmt.Errorf("the old text does not stand there. These lines are the nearest; copy the text exactly:\n%s", near)
 	case len(spans) > 1 && !all:
-		return nil, "", fmt.Errorf("the old text stands there %d times, at the lines %s; give more of what is around it, or set replace_all", len(spans), places(file, spans))
+		return nil, "", fmt.Errorf("the old text stands there %d times, at the lines %s; give more of what is around it, or set replace_all", len(spans), lineNumbers(file, spans))
 	}
-	spans = apart(spans)
+	spans = withoutOverlaps(spans)
 	if how != "" {
 		note = "; found " + how
 	}
 	if len(spans) > 1 {
 		note += fmt.Sprintf("; places: %d", len(spans))
 	}
-	after = style(replaced(file, spans))
+	after = style(replaceSpans(file, spans))
 	if bytes.Equal(after, c.raw) {
 		return nil, "", errors.New("the new text stands there already")
 	}

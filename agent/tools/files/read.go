@@ -16,8 +16,8 @@ const (
 	defaultLines = 500
 	maxLines     = 2000
 	maxLine      = 2000     // characters of a line that are shown
-	maxText      = 95_000   // characters of a result, without its last line
-	maxRead      = 64 << 20 // bytes of a file that are looked at
+	maxText      = 95_000   // characters of a result, without its note
+	maxRead      = 64 << 20 // bytes of a file that are read
 )
 
 type readInput struct {
@@ -26,12 +26,12 @@ type readInput struct {
 	Limit  int    `json:"limit"`
 }
 
-// read is the tool read_file.
+// read implements read_file.
 func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string, error) {
 	if in.Path == "" {
 		return "", fmt.Errorf("a path is needed")
 	}
-	p, err := w.within(in.Path)
+	p, err := w.relative(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -43,13 +43,13 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 	kind, err := sniff(f)
 	switch {
 	case err != nil:
-		return "", words(p, err)
+		return "", readError(p, err)
 	case strings.HasPrefix(kind, "image/"):
 		return "", fmt.Errorf("%s is an image (%s, %d bytes); this tool reads text only", p, kind, info.Size())
 	case kind != "":
 		return "", fmt.Errorf("%s is a binary file (%d bytes); this tool reads text only", p, info.Size())
 	}
-	w.seen.note(c.Session, p, info)
+	w.seen.record(c.Session, p, info)
 	if info.Size() == 0 {
 		return fmt.Sprintf("[%s is empty]", p), nil
 	}
@@ -59,20 +59,20 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 	}
 	s := page{first: max(in.Offset, 1), max: min(limit, maxLines)}
 	if err := s.scan(ctx, bufio.NewReaderSize(f, 64<<10)); err != nil {
-		return "", words(p, err)
+		return "", readError(p, err)
 	}
 	return s.result(p)
 }
 
-// A page is a range of a file's lines.
+// A page is a range of lines of a file.
 type page struct {
 	first, max int
 	out        strings.Builder
 	size       int // characters in out
-	last       int // line that was shown last
-	total      int // lines that were seen
+	last       int // number of the last line shown
+	total      int // lines read
 	full       bool
-	partial    bool // the file has more than was looked at
+	partial    bool // the file is longer than was read
 }
 
 func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
@@ -81,7 +81,7 @@ func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
 		line, n, err := nextLine(r, 4*maxLine)
 		if read += n; n > 0 {
 			s.total++
-			s.take(line)
+			s.addLine(line)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -97,7 +97,7 @@ func (s *page) scan(ctx context.Context, r *bufio.Reader) error {
 	}
 }
 
-func (s *page) take(line string) {
+func (s *page) addLine(line string) {
 	if s.total < s.first || s.full {
 		return
 	}
@@ -133,9 +133,8 @@ func (s *page) result(p string) (string, error) {
 	return strings.TrimSuffix(s.out.String(), "\n"), nil
 }
 
-// nextLine returns the next line without its end, of a long one about the first
-// most bytes, and how many bytes it has in the file. At the end of the file err
-// is io.EOF.
+// nextLine returns the next line without its end, limited to about most bytes, and the size
+// of the whole line in the file in bytes. At the end of the file err is io.EOF.
 func nextLine(r *bufio.Reader, most int) (line string, size int, err error) {
 	var kept []byte
 	for {
@@ -152,7 +151,7 @@ func nextLine(r *bufio.Reader, most int) (line string, size int, err error) {
 	}
 }
 
-// cut returns at most n characters of a line, and says what it left out.
+// cut returns at most n characters of a line, with a note if it is longer.
 func cut(line string, n int) string {
 	if len(line) <= n || utf8.RuneCountInString(line) <= n {
 		return line

@@ -21,8 +21,8 @@ const (
 	maxVisited     = 50_000           // files and folders in one search
 	maxSearched    = 256 << 20        // bytes in one search
 	maxFile        = 10 << 20         // bytes of a file whose content is searched
-	maxTime        = 10 * time.Second // of one search
-	maxMatched     = 64 << 10         // bytes of a line that are searched
+	maxTime        = 10 * time.Second // for one search
+	maxMatched     = 64 << 10         // bytes of a line that are matched
 	maxShown       = 400              // characters of a line that are shown
 )
 
@@ -34,18 +34,18 @@ type searchInput struct {
 	Limit      int    `json:"limit"`
 }
 
-// search is the tool search_files.
+// search implements search_files.
 func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (string, error) {
 	s, err := newSearch(w, in)
 	if err != nil {
 		return "", err
 	}
-	start, err := w.within(in.Path)
+	start, err := w.relative(in.Path)
 	if err != nil {
 		return "", err
 	}
 	if _, err := w.root.Stat(start); err != nil {
-		return "", words(start, err)
+		return "", readError(start, err)
 	}
 	timed, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -57,14 +57,14 @@ func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (st
 		return "", context.Cause(ctx)
 	case timed.Err() != nil:
 		s.stopped = fmt.Sprintf("the time of %v was used up", maxTime)
-	case err != nil && !errors.Is(err, errEnough):
-		return "", words(start, err)
+	case err != nil && !errors.Is(err, errStopped):
+		return "", readError(start, err)
 	}
 	return s.result(), nil
 }
 
-// errEnough ends a walk before its end.
-var errEnough = errors.New("files: enough was found")
+// errStopped ends a walk early.
+var errStopped = errors.New("files: enough was found")
 
 // A search is one walk through the workspace.
 type search struct {
@@ -77,7 +77,7 @@ type search struct {
 	found   int
 	visited int
 	read    int64
-	skipped int    // files that are too large or cannot be read
+	skipped int    // files that are too large or unreadable
 	stopped string // why the search ended early
 }
 
@@ -110,12 +110,12 @@ func newSearch(w *Workspace, in searchInput) (*search, error) {
 	return s, nil
 }
 
-func (s *search) enough(why string, args ...any) error {
+func (s *search) stop(why string, args ...any) error {
 	s.stopped = fmt.Sprintf(why, args...)
-	return errEnough
+	return errStopped
 }
 
-// visit looks at one file or folder.
+// visit processes one file or directory.
 func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -128,7 +128,7 @@ func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) 
 		return nil
 	}
 	if s.visited++; s.visited > maxVisited {
-		return s.enough("%d files and folders were looked at", maxVisited)
+		return s.stop("%d files and folders were looked at", maxVisited)
 	}
 	if d.IsDir() {
 		switch d.Name() {
@@ -148,11 +148,11 @@ func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) 
 
 func (s *search) add(line string) error {
 	if s.found >= s.limit {
-		return s.enough("there are more than %d results", s.limit)
+		return s.stop("there are more than %d results", s.limit)
 	}
 	n := utf8.RuneCountInString(line) + 1
 	if s.size+n > maxText {
-		return s.enough("there are more results than fit")
+		return s.stop("there are more results than fit")
 	}
 	s.found++
 	s.size += n
@@ -160,7 +160,7 @@ func (s *search) add(line string) error {
 	return nil
 }
 
-// grep adds the lines of a file that match.
+// grep adds the matching lines of a file.
 func (s *search) grep(ctx context.Context, p string) error {
 	f, info, err := s.w.open(p)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *search) grep(ctx context.Context, p string) error {
 		return nil
 	}
 	if s.read += info.Size(); s.read > maxSearched {
-		return s.enough("%d MiB were searched", maxSearched>>20)
+		return s.stop("%d MiB were searched", maxSearched>>20)
 	}
 	r := bufio.NewReaderSize(f, 64<<10)
 	for n := 1; ; n++ {

@@ -25,32 +25,32 @@ type editor struct {
 	busy map[string]bool
 }
 
-// A target is a file that is going to be changed: its folder, open, and its name
-// in it. No link stands between the two.
+// A target is a file to be changed: its open directory and its name there. There is no
+// symbolic link between the two.
 type target struct {
 	e    *editor
 	dir  *os.Root
 	name string
-	path string // as the model reads it
-	real string // in the workspace, links followed
+	path string // as shown to the model
+	real string // in the workspace, symbolic links resolved
 }
 
-// A content is what a file held when it was looked at.
+// A content is the content of a file when it was loaded.
 type content struct {
-	raw   []byte
-	info  fs.FileInfo // whose mode a new file gets, nil if it is a file of its own
-	there bool
+	raw    []byte
+	info   fs.FileInfo // of the file whose mode is kept, nil for the default mode
+	exists bool
 }
 
 const maxLinks = 40
 
-// target opens the folder of a file. folders says that missing ones are made. It
-// is refused if another call is at the file, or if the file is denied.
+// target opens the directory of a file. With folders, missing directories are created. It
+// fails if another call is changing the file, or if the file is denied.
 func (e *editor) target(p string, folders bool) (*target, error) {
-	asked, err := e.w.within(p)
+	asked, err := e.w.relative(p)
 	switch {
 	case err != nil:
-		return nil, outsideToWrite(p)
+		return nil, errOutsideWrite(p)
 	case asked == "." || strings.HasSuffix(p, "/"):
 		return nil, fmt.Errorf("%s is a folder; name a file", p)
 	}
@@ -58,7 +58,7 @@ func (e *editor) target(p string, folders bool) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.allowed(real, asked); err != nil {
+	if err := e.checkDenied(real, asked); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -69,30 +69,30 @@ func (e *editor) target(p string, folders bool) (*target, error) {
 		return nil, fmt.Errorf("%s is being changed by another call; try again", asked)
 	}
 	t := &target{e: e, name: path.Base(real), path: asked, real: real}
-	if t.dir, err = e.w.enter(path.Dir(real), folders); err != nil {
+	if t.dir, err = e.w.openDir(path.Dir(real), folders); err != nil {
 		t.close()
-		return nil, wordsOfWrite(asked, err)
+		return nil, writeError(asked, err)
 	}
 	return t, nil
 }
 
 func (t *target) close() {
 	if t.dir != nil {
-		_ = t.dir.Close() // nothing is written through it any more
+		_ = t.dir.Close() // read only from here on
 	}
 	t.e.mu.Lock()
 	delete(t.e.busy, t.real)
 	t.e.mu.Unlock()
 }
 
-// allowed asks whether a file may be changed.
-func (e *editor) allowed(real, asked string) error {
+// checkDenied returns an error if the file must not be changed.
+func (e *editor) checkDenied(real, asked string) error {
 	if e.deny == nil {
 		return nil
 	}
 	root, err := filepath.EvalSymlinks(e.w.dir)
 	if err != nil {
-		return wordsOfWrite(asked, err)
+		return writeError(asked, err)
 	}
 	if err := e.deny(filepath.Join(root, filepath.FromSlash(real))); err != nil {
 		return fmt.Errorf("%s may not be changed: %w", asked, err)
@@ -100,15 +100,15 @@ func (e *editor) allowed(real, asked string) error {
 	return nil
 }
 
-// follow returns the path in the workspace that p leads to, links followed. What
-// is not there yet is kept as it is.
+// follow returns the path in the workspace to which p leads, with symbolic links resolved.
+// Missing parts are kept unchanged.
 func (w *Workspace) follow(p string) (string, error) {
 	done, rest, links := ".", strings.Split(p, "/"), 0
 	for len(rest) > 0 {
 		next := path.Join(done, rest[0])
 		rest = rest[1:]
 		if next == ".." || strings.HasPrefix(next, "../") {
-			return "", outsideToWrite(p)
+			return "", errOutsideWrite(p)
 		}
 		info, err := w.root.Lstat(filepath.FromSlash(next))
 		switch {
@@ -116,33 +116,33 @@ func (w *Workspace) follow(p string) (string, error) {
 			done = next
 			continue
 		case err != nil:
-			return "", wordsOfWrite(p, err)
+			return "", writeError(p, err)
 		case info.Mode()&fs.ModeSymlink == 0:
 			done = next
 			continue
 		}
 		to, err := w.root.Readlink(filepath.FromSlash(next))
 		if err != nil {
-			return "", wordsOfWrite(p, err)
+			return "", writeError(p, err)
 		}
 		if links++; filepath.IsAbs(to) || links > maxLinks {
-			return "", outsideToWrite(p)
+			return "", errOutsideWrite(p)
 		}
 		rest = append(strings.Split(filepath.ToSlash(to), "/"), rest...)
 	}
 	return done, nil
 }
 
-// enter opens a folder of the workspace step by step. None of them may be a link:
-// follow has followed them, and one that has come since is not.
-func (w *Workspace) enter(dir string, folders bool) (*os.Root, error) {
+// openDir opens a directory of the workspace step by step. No step may be a symbolic link:
+// follow has resolved them, and a link created since then is rejected.
+func (w *Workspace) openDir(dir string, folders bool) (*os.Root, error) {
 	at, err := w.root.OpenRoot(".")
 	if err != nil || dir == "." {
 		return at, err
 	}
 	for name := range strings.SplitSeq(dir, "/") {
-		next, err := step(at, name, folders)
-		_ = at.Close() // nothing was written through it
+		next, err := openStep(at, name, folders)
+		_ = at.Close() // nothing was written
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (w *Workspace) enter(dir string, folders bool) (*os.Root, error) {
 	return at, nil
 }
 
-func step(at *os.Root, name string, folders bool) (*os.Root, error) {
+func openStep(at *os.Root, name string, folders bool) (*os.Root, error) {
 	info, err := at.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) && folders {
 		if err = at.Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
@@ -172,20 +172,20 @@ func step(at *os.Root, name string, folders bool) (*os.Root, error) {
 		return nil, err
 	}
 	if now, err := next.Stat("."); err != nil || !os.SameFile(info, now) {
-		_ = next.Close() // it is not what was asked for
+		_ = next.Close() // not the directory that was checked
 		return nil, fmt.Errorf("the folder %s has changed just now; try again", name)
 	}
 	return next, nil
 }
 
-// load reads the file. One that is no text, or not a regular file, is refused.
+// load reads the file. It rejects files that are not regular text files.
 func (t *target) load() (content, error) {
 	info, err := t.dir.Lstat(t.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return content{}, nil
 	case err != nil:
-		return content{}, wordsOfWrite(t.path, err)
+		return content{}, writeError(t.path, err)
 	case info.IsDir():
 		return content{}, fmt.Errorf("%s is a folder; name a file", t.path)
 	case !info.Mode().IsRegular():
@@ -197,7 +197,7 @@ func (t *target) load() (content, error) {
 	}
 	f, err := t.dir.OpenFile(t.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return content{}, wordsOfWrite(t.path, err)
+		return content{}, writeError(t.path, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
@@ -206,15 +206,15 @@ func (t *target) load() (content, error) {
 	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
-		return content{}, wordsOfWrite(t.path, err)
-	case kindOf(raw[:min(len(raw), sniffed)]) != "" || bytes.IndexByte(raw, 0) >= 0:
+		return content{}, writeError(t.path, err)
+	case kindOf(raw[:min(len(raw), sniffLen)]) != "" || bytes.IndexByte(raw, 0) >= 0:
 		return content{}, fmt.Errorf("%s is a binary file (%d bytes); this tool changes text only", t.path, info.Size())
 	}
 	return content{raw, info, true}, nil
 }
 
-// store puts a new content in the place of what load has found, if that is still
-// there. If it fails the file is as it was.
+// store replaces the content that load found, if the file still has it. If it fails, the
+// file is unchanged.
 func (t *target) store(before content, after []byte) (err error) {
 	switch {
 	case len(after) > maxWritten && len(after) > len(before.raw):
@@ -229,54 +229,54 @@ func (t *target) store(before content, after []byte) (err error) {
 	temp := ".hermes-" + rand.Text() + ".tmp"
 	f, err := t.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return wordsOfWrite(t.path, err)
+		return writeError(t.path, err)
 	}
 	defer func() {
 		if err != nil {
-			_ = t.dir.Remove(temp) // the first error counts
+			_ = t.dir.Remove(temp) // the first error is returned
 		}
 	}()
 	_, err = f.Write(after)
 	if err == nil && before.info != nil {
-		err = f.Chmod(mode) // what the umask has taken away
+		err = f.Chmod(mode) // undoes the umask
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return wordsOfWrite(t.path, err)
+		return writeError(t.path, err)
 	}
-	if err := t.still(before); err != nil {
+	if err := t.checkUnchanged(before); err != nil {
 		return err
 	}
 	if err = t.dir.Rename(temp, t.name); err != nil {
-		return wordsOfWrite(t.path, err)
+		return writeError(t.path, err)
 	}
 	if err := persist(t.dir); err != nil {
-		return fmt.Errorf("%s is changed, but that may not outlast a crash: %w", t.path, reason(err))
+		return fmt.Errorf("%s is changed, but that may not outlast a crash: %w", t.path, bareError(err))
 	}
 	return nil
 }
 
-// still reports whether the file is as it was when it was loaded.
-func (t *target) still(before content) error {
+// checkUnchanged returns an error unless the file has the content that was loaded.
+func (t *target) checkUnchanged(before content) error {
 	now, err := t.load()
 	if err != nil {
 		return err
 	}
-	if now.there != before.there || !bytes.Equal(now.raw, before.raw) {
+	if now.exists != before.exists || !bytes.Equal(now.raw, before.raw) {
 		return fmt.Errorf("somebody else has changed %s just now; read it again and decide anew. Nothing was written", t.path)
 	}
 	return nil
 }
 
-// remove deletes the file that load has found.
+// remove deletes the file if it still has the loaded content.
 func (t *target) remove(before content) error {
-	if err := t.still(before); err != nil {
+	if err := t.checkUnchanged(before); err != nil {
 		return err
 	}
 	if err := t.dir.Remove(t.name); err != nil {
-		return wordsOfWrite(t.path, err)
+		return writeError(t.path, err)
 	}
 	return persist(t.dir)
 }
@@ -289,8 +289,8 @@ func (t *target) info() fs.FileInfo {
 	return info
 }
 
-// persist makes a change of names in a folder outlast a crash, where the system
-// can do that.
+// persist syncs a directory, so that changed names survive a crash, where the system
+// supports it.
 func persist(dir *os.Root) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -302,12 +302,12 @@ func persist(dir *os.Root) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func outsideToWrite(p string) error {
+func errOutsideWrite(p string) error {
 	return fmt.Errorf("%s is outside the workspace; only what is inside can be changed", p)
 }
 
-// reason is err without paths of the machine.
-func reason(err error) error {
+// bareError returns err without paths.
+func bareError(err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError
 	switch {
@@ -319,8 +319,8 @@ func reason(err error) error {
 	return err
 }
 
-// wordsOfWrite says why p was not changed.
-func wordsOfWrite(p string, err error) error {
+// writeError describes for the model why p was not changed.
+func writeError(p string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%s is not changed: the disk is full. Make room, then try again", p)
@@ -331,7 +331,7 @@ func wordsOfWrite(p string, err error) error {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%s is not changed: a part of its path is a file, not a folder", p)
 	case strings.Contains(err.Error(), "escapes"):
-		return outsideToWrite(p)
+		return errOutsideWrite(p)
 	}
-	return fmt.Errorf("%s is not changed: %w", p, reason(err))
+	return fmt.Errorf("%s is not changed: %w", p, bareError(err))
 }

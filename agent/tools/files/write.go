@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	maxWritten = 4 << 20 // bytes that are written to one file
+	maxWritten = 4 << 20 // maximum size of a written file, in bytes
 	bom        = "\ufeff"
 )
 
-// Options are what the tools that write are given.
+// Options configure the tools that write.
 type Options struct {
-	// Deny says why a file may not be changed, nil if it may. It gets the absolute
-	// path with links followed, whether the file is there or not. nil: nothing in
-	// the workspace is denied.
+	// Deny returns why a file may not be changed, nil if it may. It gets the absolute path
+	// with symbolic links resolved, whether the file exists or not. nil: nothing in the
+	// workspace is denied.
 	Deny func(path string) error
 }
 
-// Writers returns the tools that change files of the workspace: write_file and
-// patch. They see the same folder as Tools, and nothing outside of it. A change
-// is on disk when its tool returns, and a file is never seen half written.
+// Writers returns the tools that change files of the workspace: write_file and patch. They
+// are confined to the same directory as Tools. A change is on disk when its tool returns,
+// and no reader sees a partly written file.
 func (w *Workspace) Writers(o Options) []tool.Tool {
 	e := &editor{w: w, deny: o.Deny, busy: map[string]bool{}}
 	writing, patching := spec("write_file"), spec("patch")
-	// Written again, a whole file is the same file; a patch would find its old text
-	// a second time, or not at all.
+	// Writing a whole file twice has the same result; a second patch would find its old
+	// text again, or not at all.
 	writing.Effect, writing.Parallel = tool.Idempotent, false
 	patching.Effect, patching.Parallel = tool.AtMostOnce, false
 	return []tool.Tool{tool.New(writing, e.write), tool.New(patching, e.patch)}
@@ -40,7 +40,7 @@ type writeInput struct {
 	Content *string `json:"content"`
 }
 
-// write is the tool write_file.
+// write implements write_file.
 func (e *editor) write(ctx context.Context, c tool.Call, in writeInput) (string, error) {
 	switch {
 	case in.Path == "":
@@ -59,27 +59,26 @@ func (e *editor) write(ctx context.Context, c tool.Call, in writeInput) (string,
 	if err != nil {
 		return "", err
 	}
-	if before.there && e.w.seen.changed(c.Session, t.path, before.info) {
+	if before.exists && e.w.seen.changed(c.Session, t.path, before.info) {
 		return "", fmt.Errorf("%s has changed since you read it; read it again, then decide what to write", t.path)
 	}
-	after := before.styled(*in.Content)
-	if before.there && bytes.Equal(after, before.raw) {
+	after := before.applyStyle(*in.Content)
+	if before.exists && bytes.Equal(after, before.raw) {
 		return fmt.Sprintf("[%s holds exactly this already]", t.path), nil
 	}
 	if err := t.store(before, after); err != nil {
 		return "", err
 	}
-	e.w.seen.note(c.Session, t.path, t.info())
-	if !before.there {
+	e.w.seen.record(c.Session, t.path, t.info())
+	if !before.exists {
 		return fmt.Sprintf("[%s is made: %d bytes]", t.path, len(after)), nil
 	}
 	return fmt.Sprintf("[%s is written anew: %d bytes]\n%s", t.path, len(after), diff(string(before.raw), string(after))), nil
 }
 
-// styled returns content in the style of the file: with its byte order mark and
-// its line ends.
-func (c content) styled(text string) []byte {
-	if c.there && c.crlf() && !strings.Contains(text, "\r\n") {
+// applyStyle returns text in the style of the file: with its byte order mark and line ends.
+func (c content) applyStyle(text string) []byte {
+	if c.exists && c.crlf() && !strings.Contains(text, "\r\n") {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
 	if bytes.HasPrefix(c.raw, []byte(bom)) && !strings.HasPrefix(text, bom) {

@@ -57,8 +57,7 @@ func held(t testing.TB, dir, name string) string {
 	return string(raw)
 }
 
-// onlyThese fails if dir holds other files than these, such as one that a write
-// has left behind.
+// onlyThese fails if dir contains other files, such as a leftover temporary file.
 func onlyThese(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	var got []string
@@ -227,7 +226,7 @@ func TestPatchOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// What leads out of the workspace is not written, and nothing is made outside.
+// Paths out of the workspace are not written, and nothing is created outside.
 func TestNothingIsWrittenOutsideTheWorkspace(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"in": "x", "sub/in": "x"})
 	base := filepath.Dir(dir)
@@ -285,7 +284,7 @@ func TestALinkInsideStaysAndItsFileIsWritten(t *testing.T) {
 	}
 }
 
-// A file that the operator protects cannot be changed by any name.
+// A file that the operator protects cannot be changed under any name.
 func TestWhatIsDeniedIsNotChanged(t *testing.T) {
 	deny := func(p string) error {
 		if filepath.Base(p) == ".env" || filepath.Base(filepath.Dir(p)) == "store" {
@@ -393,8 +392,8 @@ func TestAChangeBetweenReadingAndWritingIsSeen(t *testing.T) {
 	}
 }
 
-// Of calls at the same time none is lost: each has changed the file or says that
-// it has not.
+// No change of concurrent calls is lost: each call has changed the file or reports that it
+// has not.
 func TestCallsAtTheSameTimeLoseNothing(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "end\n"})
 	var wg sync.WaitGroup
@@ -417,8 +416,7 @@ func TestCallsAtTheSameTimeLoseNothing(t *testing.T) {
 	onlyThese(t, dir, "f")
 }
 
-// A text whose places overlap stands there several times: none of them is meant
-// more than another.
+// A text whose places overlap is ambiguous.
 func TestPlacesThatOverlapAreSeveral(t *testing.T) {
 	for name, in := range map[string]map[string]any{
 		"a text":  {"path": "f", "old_string": "bb", "new_string": "c"},
@@ -463,7 +461,7 @@ func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
 			return err == nil
 		}
 		plain := func(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
-		once := func(s, part string) bool { // "bb" stands twice in "bbb"
+		once := func(s, part string) bool { // "bbb" contains "bb" twice
 			return strings.Contains(s, part) && strings.Index(s, part) == strings.LastIndex(s, part)
 		}
 		if !once(plain(file), old) || old == "" || text == "" || !run(old, text) {
@@ -486,7 +484,7 @@ func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
 	})
 }
 
-// A diff, read as a patch, makes the one text of the other.
+// A diff, applied as a patch, turns one text into the other.
 func TestADiffSaysAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", ""}), 1, 12)

@@ -1,5 +1,5 @@
-// Package memory holds the tool with which a model changes what it remembers
-// from session to session.
+// Package memory implements the tool with which a model changes the memory stores. Limits,
+// locking and the injection scan are in agent/memory.
 package memory
 
 import (
@@ -26,20 +26,20 @@ var (
 	schema string
 )
 
-// Options say what the tool may do.
+// Options configure the tool.
 type Options struct {
-	// Targets are the stores that are enabled; none named means both.
+	// Targets are the enabled stores; empty means both.
 	Targets []memory.Target
-	// Allow says whether the people of a session may use a store; an error is
-	// told to the model as the reason. Without it everybody may.
+	// Allow returns an error if the users of a session may not use a store; the model reads
+	// its text as the reason. nil: everyone may.
 	Allow func(ctx context.Context, session string, t memory.Target) error
-	// Refused is told of changes that were not made for a reason that the operator
-	// should know of: the disk, the lock, a file that was edited, an attack.
+	// Refused is called for changes that were rejected for a reason that concerns the
+	// operator: the disk, the lock, a file that was edited outside, an injection.
 	Refused func(memory.Target, memory.Result)
 }
 
-// New returns the tool that changes the store s. Doing a call twice leaves the
-// store as doing it once does.
+// New returns the tool that changes the store s. A repeated call leaves the store in the
+// same state.
 func New(s *memory.Store, o Options) tool.Tool {
 	c := changer{s, o}
 	return tool.New(tool.Spec{
@@ -81,7 +81,7 @@ func (c changer) run(ctx context.Context, call tool.Call, in input) (string, err
 			c.o.Refused(target, r)
 		}
 	}
-	if r.Reason == memory.OverLimit && failures(call) >= maxFailures {
+	if r.Reason == memory.OverLimit && countFailures(call) >= maxFailures {
 		r = refusal("Memory is full, and several attempts in this turn did not fit. Do not use memory again in this turn: answer the user, and say that the note was not saved.")
 	}
 	return encode(r)
@@ -105,7 +105,7 @@ func (c changer) change(ctx context.Context, t memory.Target, in input) memory.R
 	return memory.Result{Error: fmt.Sprintf("Unknown action %q. Use add, replace or remove.", in.Action)}
 }
 
-// refusal is final: trying again cannot help.
+// refusal returns a final result: retrying cannot help.
 func refusal(format string, args ...any) memory.Result {
 	return memory.Result{Done: true, Error: fmt.Sprintf(format, args...)}
 }
@@ -120,13 +120,13 @@ func encode(r memory.Result) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// maxFailures is how many changes of a turn may fail because they do not fit,
-// before the answer is final.
+// maxFailures is the number of changes per turn that may exceed the limit before the result
+// is final.
 const maxFailures = 3
 
-// failures counts the calls of the turn that did not fit, since the last one
-// that succeeded. The transcript knows them, so a restart forgets nothing.
-func failures(c tool.Call) int {
+// countFailures counts the calls of the turn that exceeded the limit, since the last one that
+// succeeded. It reads the transcript, so the count survives a restart.
+func countFailures(c tool.Call) int {
 	n := 0
 	if c.Transcript == nil {
 		return n
@@ -142,7 +142,7 @@ func failures(c tool.Call) int {
 				continue
 			}
 			results = true
-			if !mine(c.Transcript.At(i-1), b.ID) {
+			if !isOwnCall(c.Transcript.At(i-1), b.ID) {
 				continue
 			}
 			var r memory.Result
@@ -154,13 +154,13 @@ func failures(c tool.Call) int {
 			}
 		}
 		if !results {
-			return n // here the turn began
+			return n // the message that began the turn
 		}
 	}
 	return n
 }
 
-// mine reports whether call id in m is one of this tool.
-func mine(m llm.Message, id string) bool {
+// isOwnCall reports whether the call with this ID in m is a call of this tool.
+func isOwnCall(m llm.Message, id string) bool {
 	return slices.ContainsFunc(m.ToolUses(), func(b llm.Block) bool { return b.ID == id && b.Name == Name })
 }

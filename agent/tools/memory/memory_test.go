@@ -15,7 +15,7 @@ import (
 	"hermesd/agent/tools/memory"
 )
 
-// A talk is a transcript in which the tool is used as an agent would.
+// A talk is a transcript in which the tool is used as by an agent.
 type talk struct {
 	t    *testing.T
 	tool tool.Tool

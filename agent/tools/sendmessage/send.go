@@ -1,6 +1,6 @@
-// Package sendmessage holds the tool with which a model sends a message elsewhere, or
-// here beside its answer. A message may go out only once: after a crash the call
-// does not run again, and the model is told that its outcome is unknown.
+// Package sendmessage implements the tool with which a model sends messages to other chats,
+// or to the current chat in addition to its answer. A message must not be sent twice: after
+// a crash the call does not run again, and the model is told that its outcome is unknown.
 package sendmessage
 
 import (
@@ -33,14 +33,14 @@ const (
 	maxListed  = 200
 )
 
-// A Target is a place to which messages can be sent.
+// A Target is an address to which messages can be sent.
 type Target struct {
-	Name string // as the tool takes it: "telegram", "discord:#general"
-	Note string // what it is, in a few words; untrusted
+	Name string // as accepted by the tool: "telegram", "discord:#general"
+	Note string // short description; untrusted
 }
 
-// New returns the tool. It sends through the People of the call. list returns
-// where a session may send to; nil: nobody knows.
+// New returns the tool. It sends through the UserChannel of the call. list returns the
+// targets of a session; nil: targets cannot be listed.
 func New(list func(ctx context.Context, session string) ([]Target, error)) tool.Tool {
 	s := sender{list}
 	return tool.New(tool.Spec{
@@ -85,7 +85,7 @@ func send(ctx context.Context, c tool.Call, in input) (string, error) {
 	return where, nil
 }
 
-// check says what cannot be sent.
+// check returns an error if m cannot be sent.
 func check(m tool.Message) error {
 	switch {
 	case m.To == "":
@@ -112,7 +112,7 @@ func check(m tool.Message) error {
 	return nil
 }
 
-// targets says where messages can be sent.
+// targets lists the targets of a session.
 func (s sender) targets(ctx context.Context, session string) (string, error) {
 	if s.list == nil {
 		return "", errors.New("the targets are not known here; ask the person for one")
@@ -131,8 +131,8 @@ func (s sender) targets(ctx context.Context, session string) (string, error) {
 			fmt.Fprintf(&b, "and %d more\n", len(all)-i)
 			break
 		}
-		b.WriteString("- " + line(t.Name))
-		if note := line(t.Note); note != "" {
+		b.WriteString("- " + oneLine(t.Name))
+		if note := oneLine(t.Note); note != "" {
 			b.WriteString(": " + note)
 		}
 		b.WriteString("\n")
@@ -140,8 +140,8 @@ func (s sender) targets(ctx context.Context, session string) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// line is foreign text in one short line.
-func line(s string) string {
+// oneLine returns untrusted text as one short line.
+func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 100 {
 		s = string(r[:100]) + "…"

@@ -14,7 +14,7 @@ import (
 	"hermesd/agent/tools/sendmessage"
 )
 
-// use runs the tool; sent is what reached the people.
+// use runs the tool and returns the messages that were sent.
 func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent []tool.Message, err error) {
 	t.Helper()
 	people := tool.UserChannel{Send: func(_ context.Context, m tool.Message) (string, error) {

@@ -1,5 +1,5 @@
-// Package sessionsearch holds the tool with which a model looks into past
-// conversations. What may be seen from a session the Library decides.
+// Package sessionsearch implements the tool with which a model searches past conversations.
+// The Library decides what is visible from a session.
 package sessionsearch
 
 import (
@@ -27,48 +27,46 @@ var (
 	//go:embed session_search.json
 	schema string
 	//go:embed summarize.md
-	question string
+	summaryPrompt string
 )
 
-// The errors of a Library that are told to the model in words of their own.
+// Errors of a Library for which the model gets a specific text.
 var (
-	// ErrUnknown says that there is no such session, or that it cannot be seen
-	// from the one that asks: the two are not told apart.
+	// ErrUnknown is returned if a session does not exist or is not visible from the asking
+	// session. The two cases are not distinguished.
 	ErrUnknown = errors.New("search: no such session")
-	// ErrNotNow says that the index is being built.
+	// ErrNotNow is returned while the index is being built.
 	ErrNotNow = errors.New("search: the index is being built")
 )
 
-// A Library finds past conversations. The first argument behind ctx is the id
-// of the session that asks; nothing is returned that may not be seen from it,
-// nor its own active messages.
+// A Library finds past conversations. The argument after ctx is the ID of the asking
+// session. Results contain only what is visible from it, and not its own active messages.
 type Library interface {
 	Search(ctx context.Context, asking string, q Query) ([]Match, error)
-	// Rows returns the rows of a session with the numbers from up to to, which is
-	// not one of them, as far as there are any. Rows that a compression has only
-	// copied are not among them.
+	// Rows returns the existing rows of a session with numbers from (inclusive) to to
+	// (exclusive). Rows that a compaction has merely copied are left out.
 	Rows(ctx context.Context, asking, session string, from, to int) (Session, []Passage, error)
-	// Recent returns the sessions that were used last, the newest first.
+	// Recent returns at most most sessions, the most recently used first.
 	Recent(ctx context.Context, asking string, most int) ([]Session, error)
 }
 
-// A Query is what is looked for.
+// A Query describes a search.
 type Query struct {
 	Text   string
-	Limit  int      // sessions
-	Roles  []string // user, assistant, tool; none: all
-	Newest bool     // first, and not the best
+	Limit  int      // maximum number of sessions
+	Roles  []string // user, assistant, tool; empty: all
+	Newest bool     // sort by time instead of relevance
 }
 
-// A Session is one conversation. Its words come from outside.
+// A Session describes one conversation. Its texts are untrusted.
 type Session struct {
 	ID       string
 	Title    string
 	Platform string
-	Place    string // name of the chat or the person
+	Place    string // name of the chat or the user
 	Began    time.Time
 	Used     time.Time
-	Rows     int // rows are numbered from 0 and below this
+	Rows     int // number of rows; they are numbered from 0
 	Archived int
 }
 
@@ -77,28 +75,28 @@ type Passage struct {
 	Row  int
 	Role string
 	Text string
-	Hit  bool // it was looked for; others stand beside it
+	Hit  bool // matches the query; others are neighbors of a match
 }
 
-// Match are the passages of one session.
+// A Match holds the passages of one session.
 type Match struct {
 	Session  Session
-	Passages []Passage // by row
+	Passages []Passage // sorted by row
 }
 
-// Options are what the tool may have.
+// Options configure the tool.
 type Options struct {
-	// Summarize, if set, has a model answer a prompt, which asks what a past
-	// conversation tells about a query, on the bill of the session that searches.
-	// Without it, and where it fails, the passages themselves are shown.
+	// Summarize, if set, sends a prompt to a model, at the expense of the searching
+	// session, and returns the answer. The prompt asks for what a past conversation says
+	// about a query. If it is nil or fails, the passages themselves are returned.
 	Summarize func(ctx context.Context, session, prompt string) (string, error)
 }
 
-// Limits of what the tool returns, in characters unless it says otherwise.
+// Limits of a result, in characters unless noted otherwise.
 const (
 	maxResult     = 30_000
-	room          = maxResult - 2000 // for messages
-	maxNeighbour  = 240
+	maxMessages   = maxResult - 2000 // for messages
+	maxNeighbor   = 240
 	maxRead       = 1500
 	maxScrolled   = 4000
 	maxSummarized = 100_000
@@ -109,7 +107,7 @@ const (
 	pageRows      = 400
 )
 
-// New returns the tool.
+// New returns the tool, which searches l.
 func New(l Library, o Options) tool.Tool {
 	s := searcher{l, o}
 	return tool.New(tool.Spec{
@@ -171,7 +169,7 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 	if len(in.Query) > maxQuery {
 		return "", fmt.Errorf("the query has more than %d bytes; a few words are enough", maxQuery)
 	}
-	found, err := s.l.Search(ctx, c.Session, Query{Text: in.Query, Limit: within(in.Limit, 3, maxSessions), Roles: roles, Newest: in.Sort == "newest"})
+	found, err := s.l.Search(ctx, c.Session, Query{Text: in.Query, Limit: clamp(in.Limit, 3, maxSessions), Roles: roles, Newest: in.Sort == "newest"})
 	if err != nil {
 		return "", err
 	}
@@ -194,16 +192,16 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 			}
 			last = p.Row
 			if p.Hit {
-				b.WriteString(line("> ", p, maxRead))
+				b.WriteString(formatRow("> ", p, maxRead))
 			} else {
-				b.WriteString(line("  ", p, maxNeighbour))
+				b.WriteString(formatRow("  ", p, maxNeighbor))
 			}
 		}
 	}
 	return b.String(), nil
 }
 
-// summarize returns a summary for each session that was found, "" for none.
+// summarize returns a summary for each session found, "" for none.
 func (s searcher) summarize(ctx context.Context, c tool.Call, query string, found []Match) []string {
 	out := make([]string, len(found))
 	if s.o.Summarize == nil {
@@ -219,7 +217,7 @@ func (s searcher) summarize(ctx context.Context, c tool.Call, query string, foun
 			}
 			var b strings.Builder
 			for _, p := range rows {
-				b.WriteString(line("", p, maxScrolled))
+				b.WriteString(formatRow("", p, maxScrolled))
 			}
 			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Truncate(b.String(), maxSummarized))); err == nil {
 				out[i] = tool.Truncate(strings.TrimSpace(text), maxSummary)
@@ -230,15 +228,15 @@ func (s searcher) summarize(ctx context.Context, c tool.Call, query string, foun
 	return out
 }
 
-// prompt asks what a conversation tells about a query. Neither can end the block
-// in which it stands.
+// prompt returns the prompt for a summary. Neither the query nor the conversation can close
+// its block.
 func prompt(query, conversation string) string {
 	fence := func(s string) string { return strings.ReplaceAll(s, "</", "<\u200b/") }
-	return strings.TrimSpace(question) + "\n\n<query>\n" + fence(query) + "\n</query>\n\n<conversation>\n" + fence(conversation) + "</conversation>"
+	return strings.TrimSpace(summaryPrompt) + "\n\n<query>\n" + fence(query) + "\n</query>\n\n<conversation>\n" + fence(conversation) + "</conversation>"
 }
 
 func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, error) {
-	n := within(in.Window, 6, maxWindow)
+	n := clamp(in.Window, 6, maxWindow)
 	at := max(*in.Around, 0)
 	info, rows, err := s.l.Rows(ctx, c.Session, in.SessionID, max(0, at-n), at+n+1)
 	if err != nil {
@@ -250,13 +248,13 @@ func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, er
 	for i, p := range rows {
 		sizes[i] = min(utf8.RuneCountInString(p.Text), maxScrolled)
 	}
-	share := tool.FairShare(sizes, room)
+	share := tool.FairShare(sizes, maxMessages)
 	for _, p := range rows {
 		mark := "  "
 		if p.Row == at {
 			mark = "> "
 		}
-		b.WriteString(line(mark, p, min(share, maxScrolled)))
+		b.WriteString(formatRow(mark, p, min(share, maxScrolled)))
 	}
 	if len(rows) == 0 {
 		fmt.Fprintf(&b, "There is nothing to read around row %d; the rows are 0 to %d.\n", at, info.Rows-1)
@@ -278,7 +276,7 @@ func (s searcher) read(ctx context.Context, c tool.Call, id string) (string, err
 	var lines []string
 	total := 0
 	for _, p := range append(head, tail...) {
-		l := line("  ", p, maxRead)
+		l := formatRow("  ", p, maxRead)
 		lines = append(lines, l)
 		total += len([]rune(l))
 	}
@@ -286,16 +284,16 @@ func (s searcher) read(ctx context.Context, c tool.Call, id string) (string, err
 	if len(lines) == 0 {
 		return b + "There is nothing to read in it.\n", nil
 	}
-	if total <= room && info.Rows <= pageRows {
+	if total <= maxMessages && info.Rows <= pageRows {
 		return b + strings.Join(lines, ""), nil
 	}
-	from, to := ends(lines, room)
+	from, to := keptRange(lines, maxMessages)
 	return b + strings.Join(lines[:from], "") + "  … left out here; call with session_id and around to read it …\n" + strings.Join(lines[to:], ""), nil
 }
 
-// ends returns what stays of lines that are too long: those before from and
-// from to on, two thirds of the room for the beginning.
-func ends(lines []string, room int) (from, to int) {
+// keptRange returns which lines fit into room: those before from and those from to on. Two
+// thirds of the room are for the beginning.
+func keptRange(lines []string, room int) (from, to int) {
 	to = len(lines)
 	for left := room * 2 / 3; from < to; from++ {
 		if left -= len([]rune(lines[from])); left < 0 {
@@ -311,7 +309,7 @@ func ends(lines []string, room int) (from, to int) {
 }
 
 func (s searcher) recent(ctx context.Context, c tool.Call, limit int) (string, error) {
-	list, err := s.l.Recent(ctx, c.Session, within(limit, maxSessions, maxSessions))
+	list, err := s.l.Recent(ctx, c.Session, clamp(limit, maxSessions, maxSessions))
 	if err != nil {
 		return "", err
 	}
@@ -337,7 +335,7 @@ func parseRoles(text string) ([]string, error) {
 	return roles, nil
 }
 
-func within(n, otherwise, most int) int {
+func clamp(n, otherwise, most int) int {
 	if n <= 0 {
 		return otherwise
 	}

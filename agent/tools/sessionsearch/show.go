@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-const when = "2006-01-02 15:04"
+const timeFormat = "2006-01-02 15:04"
 
-// headline tells of one session in one line.
+// headline describes a session in one line.
 func headline(s Session) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session %s", s.ID)
@@ -19,16 +19,16 @@ func headline(s Session) string {
 	if s.Place != "" {
 		fmt.Fprintf(&b, ", %q", clip(s.Place, 60))
 	}
-	fmt.Fprintf(&b, ", from %s to %s UTC, %d rows", s.Began.UTC().Format(when), s.Used.UTC().Format(when), s.Rows)
+	fmt.Fprintf(&b, ", from %s to %s UTC, %d rows", s.Began.UTC().Format(timeFormat), s.Used.UTC().Format(timeFormat), s.Rows)
 	if s.Archived > 0 {
 		fmt.Fprintf(&b, ", %d archived", s.Archived)
 	}
 	return b.String() + ")\n"
 }
 
-// line is one message, on as many lines as it has, indented behind the first so
-// that no message can pose as another.
-func line(mark string, p Passage, most int) string {
+// formatRow formats one message. Its further lines are indented, so that a message cannot pose
+// as another.
+func formatRow(mark string, p Passage, most int) string {
 	text := strings.ReplaceAll(clip(strings.TrimSpace(p.Text), most), "\n", "\n      ")
 	return fmt.Sprintf("%s[%d %s] %s\n", mark, p.Row, p.Role, text)
 }

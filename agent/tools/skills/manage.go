@@ -20,8 +20,8 @@ type manageInput struct {
 	All      bool    `json:"replace_all"`
 }
 
-// manage is the tool skill_manage.
-func (s set) manage(ctx context.Context, c tool.Call, in manageInput) (string, error) {
+// manage implements skill_manage.
+func (s toolSet) manage(ctx context.Context, c tool.Call, in manageInput) (string, error) {
 	if err := in.check(); err != nil {
 		return "", err
 	}
@@ -53,7 +53,7 @@ func (s set) manage(ctx context.Context, c tool.Call, in manageInput) (string, e
 	return fmt.Sprintf("The skill %s %s.", in.Name, done), nil
 }
 
-// check says what is missing for the action.
+// check returns an error if an argument of the action is missing.
 func (in manageInput) check() error {
 	if in.Name == "" {
 		return errors.New("a name is needed")

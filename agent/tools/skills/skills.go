@@ -1,5 +1,5 @@
-// Package skills holds the tools with which a model uses skills: skills_list,
-// skill_view and skill_manage.
+// Package skills implements the tools with which a model uses skills: skills_list,
+// skill_view and skill_manage. The skills themselves are loaded and stored by agent/skills.
 package skills
 
 import (
@@ -18,24 +18,25 @@ import (
 //go:embed *.md *.json
 var texts embed.FS
 
-// Options says what the tools work on.
+// Options configure the tools.
 type Options struct {
 	Library *skills.Library
-	// Filter says what a session is offered; nil offers every skill that this
-	// machine can use. It is given the id of the session.
+	// Filter returns which skills a session with this ID is offered; nil offers every skill
+	// that this machine supports.
 	Filter func(session string) skills.Filter
-	// Manage says why a session may not do an action of skill_manage, nil if it
-	// may; its words are told to the model. Without it there is no skill_manage.
+	// Manage returns why a session may not perform an action of skill_manage, nil if it
+	// may; the model reads the text of the error. If Manage is nil, there is no
+	// skill_manage.
 	Manage func(ctx context.Context, session, action string) error
 }
 
-// A set is the tools of one library.
-type set struct{ o Options }
+// A toolSet implements the tools of one library.
+type toolSet struct{ o Options }
 
-// Tools returns the tools. A skill that is hidden from a session is neither
-// listed nor shown there, and the model is told why.
+// Tools returns the tools. A skill that is hidden from a session is neither listed nor
+// shown there, and the model is told why.
 func Tools(o Options) []tool.Tool {
-	s := set{o}
+	s := toolSet{o}
 	tools := []tool.Tool{
 		tool.New(spec("skills_list", tool.Pure), s.list),
 		tool.New(spec("skill_view", tool.Pure), s.view),
@@ -56,26 +57,26 @@ func spec(name string, effect tool.Effect) tool.Spec {
 func text(name string) string {
 	b, err := texts.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded above
+		panic(err) // embedded above
 	}
 	return strings.TrimSpace(string(b))
 }
 
-func (s set) filter(session string) skills.Filter {
+func (s toolSet) filter(session string) skills.Filter {
 	if s.o.Filter == nil {
 		return skills.Filter{}
 	}
 	return s.o.Filter(session)
 }
 
-// listed is how many characters of a description skills_list shows.
-const listed = 500
+// maxDescription is the number of characters of a description that skills_list shows.
+const maxDescription = 500
 
 type listInput struct {
 	Category string `json:"category"`
 }
 
-func (s set) list(_ context.Context, c tool.Call, in listInput) (string, error) {
+func (s toolSet) list(_ context.Context, c tool.Call, in listInput) (string, error) {
 	visible := s.o.Library.Catalog().Visible(s.filter(c.Session))
 	want := strings.Trim(strings.TrimSpace(in.Category), "/")
 	if want != "" {
@@ -85,7 +86,7 @@ func (s set) list(_ context.Context, c tool.Call, in listInput) (string, error) 
 	}
 	switch {
 	case len(visible) > 0:
-		return strings.TrimSpace(skills.Lines(visible, listed)), nil
+		return strings.TrimSpace(skills.Lines(visible, maxDescription)), nil
 	case want != "":
 		return fmt.Sprintf("There is no skill in the category %q.", want), nil
 	}
@@ -97,7 +98,7 @@ type viewInput struct {
 	File string `json:"file"`
 }
 
-func (s set) view(_ context.Context, c tool.Call, in viewInput) (string, error) {
+func (s toolSet) view(_ context.Context, c tool.Call, in viewInput) (string, error) {
 	if strings.TrimSpace(in.Name) == "" {
 		return "", fmt.Errorf("a name is needed")
 	}

@@ -14,21 +14,21 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// A job is a process in the background.
+// A job is a background process.
 type job struct {
 	id, session string
 	command     string
 	limit       time.Duration
-	began       time.Time
-	typing      chan struct{}  // held by who types into it
-	line        string         // typed, but not yet ended by a line end; of who types
-	run         *spawn.Process // nil while it is being started; set under Terminal.mu
+	startedAt   time.Time
+	typing      chan struct{}  // held while typing into it
+	pendingLine string         // typed text without a line end yet; guarded by typing
+	run         *spawn.Process // nil while starting; set under Terminal.mu
 
 	mu    sync.Mutex // guards what follows
-	since int64      // the first byte that no poll has shown
+	since int64      // offset of the first byte that no poll has returned
 }
 
-// ended reports whether it has. The caller holds Terminal.mu.
+// ended reports whether the job has ended. The caller holds Terminal.mu.
 func (j *job) ended() bool {
 	if j.run == nil {
 		return false
@@ -59,15 +59,15 @@ func (t *Terminal) background(c tool.Call, cmd spawn.Command) (string, error) {
 	j.run = run
 	forgotten := !slices.Contains(t.jobs, j)
 	t.mu.Unlock()
-	if forgotten { // its session has ended meanwhile
+	if forgotten { // its session ended in the meantime
 		run.Stop(ErrStopped)
 	}
 	go func() { // Close waits
 		defer t.work.Done()
 		r := run.Wait()
-		t.log.Debug("a background process has ended", zap.String("id", j.id), zap.Int("code", r.Code), zap.Duration("took", r.Took))
+		t.log.Debug("background process ended", zap.String("id", j.id), zap.Int("code", r.Code), zap.Duration("took", r.Took))
 	}()
-	at := time.NewTimer(startedWithin)
+	at := time.NewTimer(startupWait)
 	defer at.Stop()
 	select {
 	case <-run.Done():
@@ -77,7 +77,7 @@ func (t *Terminal) background(c tool.Call, cmd spawn.Command) (string, error) {
 	return fmt.Sprintf("%s runs in the background; use the process tool with this id", j.id), nil
 }
 
-// reserve makes room for a job and counts it in.
+// reserve checks the limits and adds a job to the list.
 func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,16 +103,16 @@ func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
 		t.jobs = slices.Delete(t.jobs, t.oldestEnded(), t.oldestEnded()+1)
 	}
 	t.next++
-	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, limit: cmd.Timeout, began: time.Now(), typing: make(chan struct{}, 1)}
+	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, limit: cmd.Timeout, startedAt: time.Now(), typing: make(chan struct{}, 1)}
 	t.jobs = append(t.jobs, j)
 	t.work.Add(1)
 	return j, nil
 }
 
-// oldestEnded returns the place of the job that is forgotten next; there is one.
+// oldestEnded returns the index of the next job to be removed. There must be an ended one.
 func (t *Terminal) oldestEnded() int { return slices.IndexFunc(t.jobs, (*job).ended) }
 
-// find returns a job of the session that has been started.
+// find returns a started job of the session.
 func (t *Terminal) find(session, id string) (*job, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *Terminal) find(session, id string) (*job, error) {
 	return nil, fmt.Errorf("this conversation has no process %q; list names those it has", id)
 }
 
-// list says which jobs a session has.
+// list returns the jobs of a session as text.
 func (t *Terminal) list(session string) string {
 	t.mu.Lock()
 	jobs := slices.DeleteFunc(slices.Clone(t.jobs), func(j *job) bool { return j.session != session || j.run == nil })
@@ -143,19 +143,19 @@ func (t *Terminal) list(session string) string {
 	return out
 }
 
-// state says in words how it is with a job that has been started.
+// state describes the state of a started job.
 func (j *job) state() string {
 	select {
 	case <-j.run.Done():
-		return "[" + ending(j.run.Wait(), j.limit) + "]"
+		return "[" + describeEnd(j.run.Wait(), j.limit) + "]"
 	default:
-		return fmt.Sprintf("[runs for %v]", time.Since(j.began).Round(time.Second))
+		return fmt.Sprintf("[runs for %v]", time.Since(j.startedAt).Round(time.Second))
 	}
 }
 
-// poll returns what the job has written since the last poll, and how it is.
+// poll returns the output of the job since the last poll, and its state.
 func (t *Terminal) poll(j *job) string {
-	state := j.state() // before the output, so that an ended job has written all
+	state := j.state() // read before the output, so that the output of an ended job is complete
 	j.mu.Lock()
 	data, next, lost := j.run.Output(j.since)
 	j.since = next
@@ -163,22 +163,22 @@ func (t *Terminal) poll(j *job) string {
 	if lost > 0 {
 		state += fmt.Sprintf("\n[%d bytes in the middle of this are not kept; the end is what matters most]", lost)
 	}
-	return t.compose(spawn.Output{Head: data, Total: int64(len(data))}, notes(state, t.spilled(j.run.Kept())))
+	return t.compose(spawn.Output{Head: data, Total: int64(len(data))}, withState(state, t.spillNotes(j.run.Kept())))
 }
 
-// whole returns all that is kept of the output of the job, and how it is.
-func (t *Terminal) whole(j *job) string {
+// fullLog returns all stored output of the job, and its state.
+func (t *Terminal) fullLog(j *job) string {
 	state := j.state()
 	kept := j.run.Kept()
-	return t.compose(kept, notes(state, t.spilled(kept)))
+	return t.compose(kept, withState(state, t.spillNotes(kept)))
 }
 
-// notes puts a state, which has its brackets, before others.
-func notes(state string, more []string) []string {
+// withState puts a state, which is in brackets, before other notes.
+func withState(state string, more []string) []string {
 	return append([]string{strings.TrimSuffix(strings.TrimPrefix(state, "["), "]")}, more...)
 }
 
-// oneLine returns the beginning of a command.
+// oneLine returns the beginning of a command on one line.
 func oneLine(s string) string {
 	r := []rune(strings.Join(strings.Fields(s), " "))
 	if len(r) > 120 {

@@ -1,7 +1,7 @@
 package terminal
 
-// Clean is what makes plain text of output.
+// Clean converts terminal output to plain text.
 func Clean(b []byte) string { return clean(b) }
 
-// Unfinished is what of typed lines goes on.
-func Unfinished(s string) string { return unfinished(s) }
+// Unfinished returns the incomplete line of typed text.
+func Unfinished(s string) string { return incompleteLine(s) }

@@ -15,17 +15,17 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// report is what the model reads of a command that has ended.
+// report returns the result for a command that has ended.
 func (t *Terminal) report(r spawn.Result, limit time.Duration) string {
-	notes := []string{ending(r, limit)}
+	notes := []string{describeEnd(r, limit)}
 	if r.OutputHeldOpen {
 		notes = append(notes, "something that it started goes on outside of its reach and holds its output open")
 	}
-	return t.compose(r.Output, append(notes, t.spilled(r.Output)...))
+	return t.compose(r.Output, append(notes, t.spillNotes(r.Output)...))
 }
 
-// ending says how a command has ended.
-func ending(r spawn.Result, limit time.Duration) string {
+// describeEnd describes how a command ended.
+func describeEnd(r spawn.Result, limit time.Duration) string {
 	took := r.Took.Round(time.Millisecond)
 	if took > time.Minute {
 		took = r.Took.Round(time.Second)
@@ -44,8 +44,9 @@ func ending(r spawn.Result, limit time.Duration) string {
 	return fmt.Sprintf("exit code %d after %v", r.Code, took)
 }
 
-// spilled says where the whole output is, if it is not in the result.
-func (t *Terminal) spilled(o spawn.Output) []string {
+// spillNotes returns a note about the file with the whole output, if the output is not
+// complete in the result.
+func (t *Terminal) spillNotes(o spawn.Output) []string {
 	switch {
 	case o.File != "" && o.FileErr != nil:
 		return []string{fmt.Sprintf("the beginning of the output is in %s; the rest could not be written: %v", o.File, o.FileErr)}
@@ -59,7 +60,7 @@ func (t *Terminal) spilled(o spawn.Output) []string {
 	return nil
 }
 
-// compose puts output and notes together.
+// compose combines output and notes.
 func (t *Terminal) compose(o spawn.Output, notes []string) string {
 	body := t.readable(o)
 	if body == "" {
@@ -72,16 +73,16 @@ func (t *Terminal) compose(o spawn.Output, notes []string) string {
 	return out
 }
 
-// readable returns output as a model can read it, cut to the cap.
+// readable returns output as text, truncated to MaxOutput.
 func (t *Terminal) readable(o spawn.Output) string {
 	if o.Lost == 0 {
 		all := append(bytes.Clone(o.Head), o.Tail...)
-		if binary(all) {
+		if isBinary(all) {
 			return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", len(all))
 		}
 		return tool.Truncate(clean(all), t.o.MaxOutput)
 	}
-	if binary(o.Head) || binary(o.Tail) {
+	if isBinary(o.Head) || isBinary(o.Tail) {
 		return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", o.Total)
 	}
 	head, tail := []rune(clean(o.Head)), []rune(clean(o.Tail))
@@ -90,9 +91,9 @@ func (t *Terminal) readable(o spawn.Output) string {
 	return fmt.Sprintf("%s\n\n[… the middle of %d bytes is left out here …]\n\n%s", string(head), o.Total, string(tail))
 }
 
-// binary reports whether b is no text: near a third of its beginning is no
-// character, or none that text has.
-func binary(b []byte) bool {
+// isBinary reports whether b is not text: more than 30 % of its first 8000 bytes are invalid
+// or control characters that text does not contain.
+func isBinary(b []byte) bool {
 	b = b[:min(len(b), 8000)]
 	bad := 0
 	for rest := b; len(rest) > 0; {
@@ -105,8 +106,8 @@ func binary(b []byte) bool {
 	return bad*10 > len(b)*3
 }
 
-// clean makes plain text of what was meant for a terminal: no escapes, no
-// controls, and of a line that was written over again only the last state.
+// clean converts terminal output to plain text: without escape sequences and control
+// characters, and with only the last state of a line that was overwritten.
 func clean(b []byte) string {
 	s := ansi.Strip(strings.ToValidUTF8(string(b), "\uFFFD"))
 	lines := strings.Split(s, "\n")

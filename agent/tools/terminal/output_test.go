@@ -40,8 +40,8 @@ func TestPlainTextStaysAsItIs(t *testing.T) {
 	})
 }
 
-// However typed lines are cut into pieces, what is judged at the last piece
-// holds the whole of the line that it ends.
+// However typed lines are split, the text classified at the last piece contains the whole
+// line.
 func TestALineIsJudgedAsAWhole(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		whole := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", " ", "\\", "\n", "b"})).Draw(r, "parts"), "")

@@ -19,7 +19,7 @@ type processInput struct {
 	Timeout int    `json:"timeout"`
 }
 
-// process is the tool process.
+// process implements the tool process.
 func (t *Terminal) process(ctx context.Context, c tool.Call, in processInput) (string, error) {
 	if in.Action == "list" {
 		return t.list(c.Session), nil
@@ -32,7 +32,7 @@ func (t *Terminal) process(ctx context.Context, c tool.Call, in processInput) (s
 	case "poll":
 		return t.poll(j), nil
 	case "log":
-		return t.whole(j), nil
+		return t.fullLog(j), nil
 	case "wait":
 		return t.wait(ctx, j, in.Timeout)
 	case "write":
@@ -52,7 +52,7 @@ func (t *Terminal) process(ctx context.Context, c tool.Call, in processInput) (s
 	return "", fmt.Errorf("there is no action %q; use list, poll, log, wait, write, close or kill", in.Action)
 }
 
-// wait polls once the job has ended or the time is over.
+// wait polls after the job has ended or the timeout has passed.
 func (t *Terminal) wait(ctx context.Context, j *job, seconds int) (string, error) {
 	limit := defaultWait
 	switch most := int(t.o.MaxTimeout / time.Second); {
@@ -72,8 +72,8 @@ func (t *Terminal) wait(ctx context.Context, j *job, seconds int) (string, error
 	return t.poll(j), nil
 }
 
-// write types into a job. A process may be a shell: what makes a line is judged
-// as a whole, also if it is typed in pieces.
+// write types into a job. The process may be a shell: the text of a line is classified as a
+// whole, even if it is typed in pieces.
 func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInput) (string, error) {
 	data := in.Data
 	if in.Enter == nil || *in.Enter {
@@ -88,7 +88,7 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	line := j.line + data
+	line := j.pendingLine + data
 	if len(line) > maxCommand {
 		return "", fmt.Errorf("a line has more than %d KiB", maxCommand>>10)
 	}
@@ -97,18 +97,18 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 			return "", err
 		}
 	}
-	timed, cancel := context.WithTimeoutCause(ctx, writeTime, errors.New("it does not read what is typed, and takes no more"))
+	timed, cancel := context.WithTimeoutCause(ctx, writeTimeout, errors.New("it does not read what is typed, and takes no more"))
 	defer cancel()
 	if err := j.run.Write(timed, []byte(data)); err != nil {
 		return "", fmt.Errorf("%s: %w", j.id, err)
 	}
-	j.line = unfinished(line)
+	j.pendingLine = incompleteLine(line)
 	return fmt.Sprintf("%d bytes are typed into %s; poll shows what it answers.", len(data), j.id), nil
 }
 
-// unfinished returns what of typed lines belongs to a line that goes on: the
-// last, if no line end has ended it, and those before that end in a backslash.
-func unfinished(s string) string {
+// incompleteLine returns the part of typed text that belongs to an incomplete line: the last
+// line, if it has no line end, and the lines before it that end in a backslash.
+func incompleteLine(s string) string {
 	lines := strings.SplitAfter(s, "\n") // the last is empty after a line end
 	from := len(lines) - 1
 	for from > 0 && strings.HasSuffix(lines[from-1], "\\\n") {

@@ -20,7 +20,7 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// shows polls until all that was polled holds word.
+// shows polls until the output contains word.
 func (b *bench) shows(id, word string) string {
 	b.t.Helper()
 	all := ""
@@ -134,8 +134,8 @@ func TestTheNumberOfProcessesIsBounded(t *testing.T) {
 	}
 }
 
-// A process may be a shell, so what is typed is judged like a command, as the
-// line that it becomes.
+// A process may be a shell, so typed text is classified like a command, as the line that it
+// becomes.
 func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
@@ -153,7 +153,7 @@ func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 	if got := typed("mkfs", true); !strings.Contains(got, "never is") {
 		t.Errorf("got %q", got)
 	}
-	typed("nothing", true) // ends the line that was begun
+	typed("nothing", true) // ends the incomplete line
 	var asked []tool.ApprovalRequest
 	b.people.Approve = func(_ context.Context, r tool.ApprovalRequest) error {
 		asked = append(asked, r)
@@ -162,7 +162,7 @@ func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 	typed("rm \\", true)
 	typed("-r sub; echo removed", true)
 	if len(asked) != 0 {
-		t.Errorf("asked were %+v", asked) // the words are not beside each other: this guard does not know
+		t.Errorf("asked were %+v", asked) // the words are not adjacent: the test policy does not match
 	}
 	typed("mkdir -p sub; rm -r sub; echo gone", true)
 	if len(asked) != 1 || asked[0].Command != "mkdir -p sub; rm -r sub; echo gone\n" || asked[0].Reasons[0] != "typed into p1: sh" {
@@ -265,8 +265,8 @@ func TestATurnThatEndsDoesNotWaitForAProcess(t *testing.T) {
 	}
 }
 
-// What is given up while the sandbox is being looked for would belong to a
-// conversation that is over.
+// A command canceled while the sandbox is created would belong to a conversation that has
+// ended.
 func TestNothingIsStartedForACallThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -22,7 +22,7 @@ type runInput struct {
 	Workdir    string `json:"workdir"`
 }
 
-// run is the tool terminal.
+// run implements the tool terminal.
 func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, error) {
 	switch {
 	case strings.TrimSpace(in.Command) == "":
@@ -39,14 +39,14 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if in.Workdir == "" && t.o.Folder != nil {
 		in.Workdir = t.o.Folder(c.Session)
 	}
-	dir, err := t.folder(in.Workdir)
+	dir, err := t.resolveDir(in.Workdir)
 	if err != nil {
 		return "", err
 	}
 	if err := t.authorize(ctx, c, in.Command, nil); err != nil {
 		return "", err
 	}
-	if again, err := t.folder(in.Workdir); err != nil || again != dir {
+	if again, err := t.resolveDir(in.Workdir); err != nil || again != dir {
 		return "", fmt.Errorf("the folder %s is not what it was when the command was judged; it was not run", in.Workdir)
 	}
 	var box *spawn.Sandbox
@@ -60,7 +60,7 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, Sandbox: box,
 	}
 	t.prune()
-	if ctx.Err() != nil { // while the folder and the sandbox were looked at
+	if ctx.Err() != nil { // ended while directory and sandbox were checked
 		return "", context.Cause(ctx)
 	}
 	if in.Background {
@@ -73,7 +73,7 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	return t.report(r, limit), nil
 }
 
-// timeout returns how long the command may take, 0 for as long as it likes.
+// timeout returns the time limit of the command, 0 for none.
 func (t *Terminal) timeout(in runInput) (time.Duration, error) {
 	asked := time.Duration(in.Timeout) * time.Second
 	switch {
@@ -91,8 +91,8 @@ func (t *Terminal) timeout(in runInput) (time.Duration, error) {
 	return asked, nil
 }
 
-// folder returns the real path of the folder that the model calls dir.
-func (t *Terminal) folder(dir string) (string, error) {
+// resolveDir returns the real path of the directory that the model calls dir.
+func (t *Terminal) resolveDir(dir string) (string, error) {
 	if strings.ContainsRune(dir, 0) {
 		return "", errors.New("the workdir holds a character that no path can hold")
 	}
@@ -117,8 +117,8 @@ func (t *Terminal) folder(dir string) (string, error) {
 	return path, nil
 }
 
-// authorize returns nil once command may run: the guard has nothing against it, or
-// a person has agreed to exactly it.
+// authorize returns nil if command may run: the policy allows it, or a user has approved
+// exactly this command.
 func (t *Terminal) authorize(ctx context.Context, c tool.Call, command string, about []string) error {
 	v := t.o.Policy(ctx, command)
 	switch {
@@ -136,12 +136,12 @@ func (t *Terminal) authorize(ctx context.Context, c tool.Call, command string, a
 	return nil
 }
 
-// prune removes old output.
+// prune removes old output files.
 func (t *Terminal) prune() {
 	if t.o.Spill == "" {
 		return
 	}
 	if err := spawn.Prune(t.o.Spill, spillAge, spillTotal); err != nil {
-		t.log.Warn("old output of commands cannot be removed", zap.Error(err))
+		t.log.Warn("cannot remove old command output", zap.Error(err))
 	}
 }

@@ -1,10 +1,10 @@
-// Package terminal holds the tools with which a model runs commands: terminal
-// starts them, process looks after those in the background.
+// Package terminal implements the tools with which a model runs commands: terminal starts
+// them, process manages those in the background. The main type is Terminal.
 //
-// There is one road to a process: the folder is checked, the Guard judges the
-// command, a dangerous one waits for a person, and then exactly the bytes that
-// were judged are given to the shell. What is typed into a process goes the same
-// road. A process in the background belongs to its session; no other can see it.
+// Every command takes the same path: the directory is checked, the CommandPolicy classifies
+// the command, a dangerous one needs an approval, and then exactly the classified bytes are
+// passed to the shell. Input typed into a process takes the same path. A background process
+// belongs to its session and is invisible to others.
 package terminal
 
 import (
@@ -34,38 +34,38 @@ const (
 //go:embed terminal.md terminal.json process.md process.json
 var texts embed.FS
 
-// A PolicyResult is what a Guard thinks of a command. The zero Verdict allows it.
+// A PolicyResult is the classification of a command. The zero PolicyResult allows it.
 type PolicyResult struct {
-	Blocked string   // why it is never run; "": it may be
-	Reasons []string // what is dangerous about it; none: nothing
-	Key     string   // names what leave for it covers; see tool.Request
+	Blocked string   // why it must never run; "": it may
+	Reasons []string // why it is dangerous; empty: it is not
+	Key     string   // see tool.ApprovalRequest.Key
 }
 
-// A CommandPolicy judges a command line before it runs.
+// A CommandPolicy classifies a command line before it runs.
 type CommandPolicy func(ctx context.Context, command string) PolicyResult
 
-// Options say how commands run. Zero values mean the defaults.
+// Options configure how commands run. Zero values select the defaults.
 type Options struct {
-	Workspace string // where they run; must exist
-	AnyFolder bool   // they may run in other folders too
-	// Folder is where those of a session run that name no folder, "" the workspace;
-	// nil: all in the workspace.
+	Workspace string // default directory; must exist
+	AnyFolder bool   // commands may run in other directories too
+	// Folder returns the directory for commands of a session that name none, "" the
+	// workspace; nil: always the workspace.
 	Folder func(session string) string
-	Policy CommandPolicy // must be set
-	Mask   func(string) string
-	// Sandbox returns what commands run in; it is asked at each, and without it
-	// none runs. nil: they run without one.
+	Policy CommandPolicy       // required
+	Mask   func(string) string // hides secrets in results; nil: hides none
+	// Sandbox returns the sandbox for commands. It is called for each command, and if it
+	// fails the command does not run. nil: commands run without a sandbox.
 	Sandbox        func() (*spawn.Sandbox, error)
 	Shell          string   // "": bash, or sh
-	EnvPassthrough []string // names of variables of ours that they get
-	Spill          string   // folder for long output; "": it is lost
+	EnvPassthrough []string // environment variables of the daemon passed to commands
+	Spill          string   // directory for long output; "": it is discarded
 
-	Timeout    time.Duration // of a foreground command; DefaultTimeout
-	MaxTimeout time.Duration // the most that a model may ask for; DefaultMaxTimeout
-	Grace      time.Duration // between asking a command to end and ending it; that of spawn
-	MaxOutput  int           // characters of output in a result; DefaultCap
-	// Jobs and SessionJobs are how many processes run in the background at most, in
-	// all and of one session; DefaultJobs and DefaultSessionJobs.
+	Timeout    time.Duration // of a foreground command; 0: DefaultTimeout
+	MaxTimeout time.Duration // longest timeout that a model may request; 0: DefaultMaxTimeout
+	Grace      time.Duration // between asking a command to end and killing it; 0: default of spawn
+	MaxOutput  int           // characters of output in a result; 0: DefaultMaxOutput
+	// Jobs and SessionJobs limit the background processes in total and per session; 0:
+	// DefaultJobs and DefaultSessionJobs.
 	Jobs, SessionJobs int
 }
 
@@ -78,29 +78,30 @@ const (
 	DefaultSessionJobs = 8
 )
 
-// Bounds that nobody needs to change.
+// Fixed limits.
 const (
-	maxCommand    = 64 << 10 // bytes
-	spillAge      = 24 * time.Hour
-	spillTotal    = 512 << 20
-	noteRoom      = 4000 // characters beside the output in a result
-	maxFinished   = 32   // ended jobs that are remembered
-	maxJobTime    = 7 * 24 * time.Hour
-	writeTime     = 10 * time.Second
-	defaultWait   = time.Minute
-	startedWithin = 300 * time.Millisecond // a job that ends at once is told at once
+	maxCommand   = 64 << 10 // bytes
+	spillAge     = 24 * time.Hour
+	spillTotal   = 512 << 20
+	maxNotes     = 4000 // characters of a result in addition to the output
+	maxFinished  = 32   // ended jobs that are kept
+	maxJobTime   = 7 * 24 * time.Hour
+	writeTimeout = 10 * time.Second
+	defaultWait  = time.Minute
+	startupWait  = 300 * time.Millisecond // a job that ends within this time is reported at once
 )
 
-// ErrStopped is why background processes end when the daemon does.
+// ErrStopped is the reason for which background processes are ended when the daemon stops
+// or their session ends.
 var ErrStopped = errors.New("the daemon stops")
 
-// A Terminal runs commands for all sessions.
+// A Terminal runs commands for all sessions. Its methods may be called from any goroutine.
 type Terminal struct {
 	o    Options
 	log  *zap.Logger
 	life context.Context // of background processes
 	stop context.CancelCauseFunc
-	work sync.WaitGroup // what waits for them
+	work sync.WaitGroup // goroutines that wait for background processes
 
 	mu     sync.Mutex // guards what follows
 	jobs   []*job     // in the order of their start
@@ -108,17 +109,17 @@ type Terminal struct {
 	closed bool
 }
 
-// New returns a Terminal. It starts nothing.
+// New returns a Terminal. It starts no process.
 func New(o Options, log *zap.Logger) (*Terminal, error) {
 	if o.Policy == nil {
-		return nil, errors.New("terminal: nothing judges commands before they run")
+		return nil, errors.New("terminal: no command policy")
 	}
 	dir, err := filepath.Abs(o.Workspace)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("terminal: the workspace cannot be used: %w", err)
+		return nil, fmt.Errorf("terminal: resolve workspace: %w", err)
 	}
 	o.Workspace = dir
 	set := func(d *time.Duration, to time.Duration) {
@@ -138,7 +139,7 @@ func New(o Options, log *zap.Logger) (*Terminal, error) {
 	return t, nil
 }
 
-// Tools returns the tools.
+// Tools returns the tools terminal and process.
 func (t *Terminal) Tools() []tool.Tool {
 	return []tool.Tool{tool.New(t.spec(Name), t.run), tool.New(t.spec(ProcessName), t.process)}
 }
@@ -146,27 +147,27 @@ func (t *Terminal) Tools() []tool.Tool {
 func (t *Terminal) spec(name string) tool.Spec {
 	return tool.Spec{
 		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
-		Effect: tool.AtMostOnce, MaxResult: t.o.MaxOutput + noteRoom,
+		Effect: tool.AtMostOnce, MaxResult: t.o.MaxOutput + maxNotes,
 	}
 }
 
 func text(name string) string {
 	b, err := texts.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded above
+		panic(err) // embedded above
 	}
 	return strings.TrimSpace(string(b))
 }
 
-// Close ends all background processes, with all that they have started, and
-// waits for that as long as ctx lets it. Nothing is started any more.
+// Close ends all background processes and their children, and waits for that until ctx
+// ends. No further process is started.
 func (t *Terminal) Close(ctx context.Context) error {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
 	t.stop(ErrStopped)
 	done := make(chan struct{})
-	go func() { // ends with the last process, which is being killed
+	go func() { // ends with the last process, which is being stopped
 		t.work.Wait()
 		close(done)
 	}()
@@ -178,7 +179,7 @@ func (t *Terminal) Close(ctx context.Context) error {
 	}
 }
 
-// EndSession ends the background processes of a session and forgets them.
+// EndSession ends the background processes of a session and removes them from the list.
 func (t *Terminal) EndSession(session string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,14 +188,14 @@ func (t *Terminal) EndSession(session string) {
 		if j.session != session {
 			kept = append(kept, j)
 		} else if j.run != nil {
-			j.run.Stop(ErrStopped) // does not wait
+			j.run.Stop(ErrStopped) // does not block
 		}
 	}
 	clear(t.jobs[len(kept):])
 	t.jobs = kept
 }
 
-// Background returns how many processes of a session run in the background.
+// Background returns the number of running background processes of a session.
 func (t *Terminal) Background(session string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +208,7 @@ func (t *Terminal) Background(session string) int {
 	return n
 }
 
-// Running returns how many processes run in the background.
+// Running returns the number of running background processes of all sessions.
 func (t *Terminal) Running() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

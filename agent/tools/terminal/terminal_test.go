@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A bench is a terminal under test and those around it.
+// A bench is a terminal under test with its dependencies.
 type bench struct {
 	t         *testing.T
 	term      *terminal.Terminal
@@ -35,7 +35,7 @@ type bench struct {
 	people    tool.UserChannel
 }
 
-// guard judges as the real one would, more or less: by words.
+// guard is a simple command policy based on words.
 func guard(_ context.Context, command string) terminal.PolicyResult {
 	switch {
 	case strings.Contains(command, "mkfs"):
@@ -76,7 +76,7 @@ func open(t *testing.T, change func(*terminal.Options)) *bench {
 
 type args map[string]any
 
-// call uses a tool in a session and returns what the model reads.
+// call uses a tool in a session and returns the result that the model reads.
 func (b *bench) call(ctx context.Context, session, name string, in args) string {
 	b.t.Helper()
 	raw, err := json.Marshal(in)
@@ -109,7 +109,7 @@ func (b *bench) exists(name string) bool {
 	return err == nil
 }
 
-// took is how long something took, which differs.
+// took matches durations, which differ between runs.
 var took = regexp.MustCompile(`\d+(\.\d+)?(ms|s|µs)\b`)
 
 func timeless(s string) string { return took.ReplaceAllString(s, "T") }
@@ -120,7 +120,7 @@ func TestACommandSaysWhatItWroteAndHowItEnded(t *testing.T) {
 	for line, want := range map[string]string{
 		"echo out; echo err >&2; exit 3": "out\nerr\n\n[exit code 3 after T]",
 		"true":                           "(no output)\n\n[exit code 0 after T]",
-		"cat":                            "(no output)\n\n[exit code 0 after T]", // there is nothing to read
+		"cat":                            "(no output)\n\n[exit code 0 after T]", // stdin is empty
 		"kill -9 $$":                     "(no output)\n\n[exit code 137 after T: a signal ended it: killed]",
 		`printf '\033[1;31mred\033[0m \033]0;title\007plain\n'`: "red plain\n\n[exit code 0 after T]",
 		`printf '10%%\r50%%\r100%%\ndone\r\n'`:                  "100%\ndone\n\n[exit code 0 after T]",
@@ -218,7 +218,7 @@ func TestOnlyWhatWasAgreedToRuns(t *testing.T) {
 	if b.terminal(args{"command": "mkfs"}); len(asked) != 2 {
 		t.Error("somebody was asked about what never runs")
 	}
-	b.people.Approve = func(context.Context, tool.ApprovalRequest) error { // the folder becomes another while the person thinks
+	b.people.Approve = func(context.Context, tool.ApprovalRequest) error { // the directory is replaced while the user decides
 		return errors.Join(os.Mkdir(filepath.Join(b.workspace, "d"), 0o700), os.Remove(filepath.Join(b.workspace, "link")), os.Symlink("d", filepath.Join(b.workspace, "link")))
 	}
 	if err := os.Symlink(".", filepath.Join(b.workspace, "link")); err != nil {

@@ -1,6 +1,6 @@
-// Package todo holds the tool with which a model keeps a list of tasks. The
-// list lives in the transcript and nowhere else: a call reads it from the last
-// result of the tool, so it survives whatever the transcript survives.
+// Package todo implements the tool with which a model keeps a list of tasks. The list is
+// stored only in the transcript: a call reads it from the last result of the tool, so the
+// list lives as long as that result.
 package todo
 
 import (
@@ -25,7 +25,7 @@ var (
 	schema string
 )
 
-// A Status says how far an item is.
+// A Status is the state of an item.
 type Status string
 
 // The statuses.
@@ -63,7 +63,7 @@ type input struct {
 }
 
 func run(_ context.Context, c tool.Call, in input) (string, error) {
-	items, err := before(c)
+	items, err := listBefore(c)
 	if err != nil && (in.Merge || in.Todos == nil) {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func apply(items []Item, in input) ([]Item, error) {
 	return out, nil
 }
 
-// check says what is wrong with the item at index n.
+// check returns what is wrong with the item at index n.
 func check(it Item, n int, twice, known bool) error {
 	switch {
 	case it.ID == "" || strings.Contains(it.ID, " "):
@@ -124,7 +124,7 @@ func check(it Item, n int, twice, known bool) error {
 	case len([]rune(it.Content)) > maxContent:
 		return fmt.Errorf("the content of item %s has more than %d characters", it.ID, maxContent)
 	}
-	if _, ok := marks[it.Status]; !ok && it.Status != "" {
+	if _, ok := statusMarks[it.Status]; !ok && it.Status != "" {
 		return fmt.Errorf("item %s has the status %q; use pending, in_progress, completed or cancelled", it.ID, it.Status)
 	}
 	return nil
@@ -132,14 +132,14 @@ func check(it Item, n int, twice, known bool) error {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-var marks = map[Status]string{Pending: " ", InProgress: ">", Completed: "x", Cancelled: "~"}
+var statusMarks = map[Status]string{Pending: " ", InProgress: ">", Completed: "x", Cancelled: "~"}
 
 const (
-	heading = "Todo list: "
-	between = " | "
+	heading   = "Todo list: "
+	separator = " | "
 )
 
-// render writes a list so that Parse reads it.
+// render formats a list in the form that Parse reads.
 func render(items []Item) string {
 	var b strings.Builder
 	count := map[Status]int{}
@@ -149,30 +149,30 @@ func render(items []Item) string {
 	fmt.Fprintf(&b, "%s%d items, %d completed, %d in progress, %d pending, %d cancelled", heading,
 		len(items), count[Completed], count[InProgress], count[Pending], count[Cancelled])
 	for _, it := range items {
-		fmt.Fprintf(&b, "\n[%s] %s%s%s", marks[it.Status], it.ID, between, it.Content)
+		fmt.Fprintf(&b, "\n[%s] %s%s%s", statusMarks[it.Status], it.ID, separator, it.Content)
 	}
 	return b.String()
 }
 
-// Parse reads the list from a result of the tool. It fails if the text is no
-// such result, or not all of it.
+// Parse parses the list in a result of the tool. It fails if the text is not a complete
+// result.
 func Parse(result string) ([]Item, error) {
 	lines := strings.Split(result, "\n")
 	head, ok := strings.CutPrefix(lines[0], heading)
 	var want int
 	if _, err := fmt.Sscanf(head, "%d items", &want); !ok || err != nil {
-		return nil, fmt.Errorf("todo: this is not a list")
+		return nil, fmt.Errorf("todo: not a todo list")
 	}
 	var items []Item
 	for _, l := range lines[1:] {
 		it, ok := parseItem(l)
 		if !ok {
-			return nil, fmt.Errorf("todo: the line %q is not an item", l)
+			return nil, fmt.Errorf("todo: line %q is not an item", l)
 		}
 		items = append(items, it)
 	}
 	if len(items) != want {
-		return nil, fmt.Errorf("todo: %d of %d items are there", len(items), want)
+		return nil, fmt.Errorf("todo: %d items instead of %d", len(items), want)
 	}
 	return items, nil
 }
@@ -181,8 +181,8 @@ func parseItem(line string) (Item, bool) {
 	if len(line) < 4 || line[0] != '[' || line[2:4] != "] " {
 		return Item{}, false
 	}
-	id, content, ok := strings.Cut(line[4:], between)
-	for status, mark := range marks {
+	id, content, ok := strings.Cut(line[4:], separator)
+	for status, mark := range statusMarks {
 		if ok && mark == line[1:2] {
 			return Item{id, content, status}, true
 		}
@@ -190,8 +190,8 @@ func parseItem(line string) (Item, bool) {
 	return Item{}, false
 }
 
-// Last returns the list as the last call of the tool in the transcript left it,
-// nil if there was none. It fails if that result is not whole.
+// Last returns the list after the last call of the tool in the transcript, nil if there was
+// none. It fails if that result is incomplete.
 func Last(t *llm.Transcript) ([]Item, error) {
 	if t == nil {
 		return nil, nil
@@ -216,9 +216,9 @@ func Last(t *llm.Transcript) ([]Item, error) {
 	return nil, nil
 }
 
-// before returns the list as it is when c begins: that of the transcript, after
-// the calls that stand before c in the same answer.
-func before(c tool.Call) ([]Item, error) {
+// listBefore returns the list at the beginning of c: that of the transcript, changed by the
+// calls that precede c in the same answer.
+func listBefore(c tool.Call) ([]Item, error) {
 	items, err := Last(c.Transcript)
 	if c.Transcript == nil || c.Transcript.Len() == 0 {
 		return items, err
@@ -232,7 +232,7 @@ func before(c tool.Call) ([]Item, error) {
 			continue
 		}
 		if err != nil && (in.Merge || in.Todos == nil) {
-			continue // it failed, as this one would
+			continue // that call failed for the same reason
 		}
 		if next, bad := apply(items, in); bad == nil {
 			items, err = next, nil

@@ -15,7 +15,7 @@ import (
 	"hermesd/agent/tools/todo"
 )
 
-// A talk is a transcript in which the tool is used as an agent would.
+// A talk is a transcript in which the tool is used as by an agent.
 type talk struct {
 	t  *llm.Transcript
 	id int
@@ -124,8 +124,8 @@ func TestOtherToolsAreNotTakenForIt(t *testing.T) {
 	}
 }
 
-// Whatever a model writes, the list that it gets is the list that is found
-// again, and doing a call twice changes nothing.
+// For any input, the list in the result is the list that is read back, and a repeated call
+// changes nothing.
 func TestTheListIsFoundAgain(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		k := newTalk()

@@ -10,39 +10,39 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Limits of what is read of a page. What readability and the Markdown writer
-// need grows with depth times size, and with its square in places; within these
-// limits the worst pages we know of take about a second.
+// Limits of the parts of a page that are read. The cost of readability and the Markdown
+// writer grows with depth times size, in places with its square; within these limits the
+// worst known pages take about a second.
 const (
 	maxNodes  = 30_000
-	maxDepth  = 32 // elements in each other
-	maxFrames = 6  // lists, quotes and tables in each other
+	maxDepth  = 32 // nested elements
+	maxFrames = 6  // nested lists, quotes and tables
 	maxSpan   = 20 // columns or rows of one cell
 	maxCells  = 3000
 )
 
-// dropped are the elements that hold nothing to read.
-var dropped = map[atom.Atom]bool{
+// droppedElements are the elements without readable text.
+var droppedElements = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Template: true, atom.Iframe: true, atom.Object: true, atom.Embed: true,
 	atom.Svg: true, atom.Math: true, atom.Canvas: true, atom.Link: true, atom.Select: true, atom.Textarea: true, atom.Input: true,
 	atom.Button: true, atom.Audio: true, atom.Video: true, atom.Frameset: true, atom.Dialog: true,
 }
 
-// frames are the elements whose Markdown grows with how deep they stand.
-var frames = map[atom.Atom]bool{atom.Ul: true, atom.Ol: true, atom.Blockquote: true, atom.Table: true, atom.Dl: true}
+// frameElements are the elements whose Markdown grows with their nesting depth.
+var frameElements = map[atom.Atom]bool{atom.Ul: true, atom.Ol: true, atom.Blockquote: true, atom.Table: true, atom.Dl: true}
 
-// A copier copies the part of a page that a reader sees.
+// A copier copies the visible part of a page.
 type copier struct {
 	base  *url.URL
 	nodes int
 	cells int
-	cut   bool // something was left out for its size
+	cut   bool // something was left out because of a limit
 }
 
-// visible returns a copy of doc without scripts, comments and what is hidden,
-// not deeper or larger than the limits, all links absolute. What stands too deep
-// is kept without its frame. It reports whether something was cut.
-func visible(doc *html.Node, base *url.URL) (*html.Node, bool) {
+// copyVisible returns a copy of doc without scripts, comments and hidden elements, within the
+// limits, with absolute links. Elements nested too deeply are replaced by their content. It
+// reports whether something was cut.
+func copyVisible(doc *html.Node, base *url.URL) (*html.Node, bool) {
 	c := &copier{base: baseOf(doc, base)}
 	out := &html.Node{Type: html.DocumentNode}
 	c.children(out, doc, 0, 0)
@@ -66,7 +66,7 @@ func (c *copier) children(to, from *html.Node, depth, framed int) {
 }
 
 func (c *copier) element(to, n *html.Node, depth, framed int) {
-	if dropped[n.DataAtom] || hidden(n) {
+	if droppedElements[n.DataAtom] || isHidden(n) {
 		return
 	}
 	if n.DataAtom == atom.Td || n.DataAtom == atom.Th {
@@ -76,10 +76,10 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 		}
 	}
 	inner := framed
-	if frames[n.DataAtom] {
+	if frameElements[n.DataAtom] {
 		inner++
 	}
-	if depth >= maxDepth || inner > maxFrames && (frames[n.DataAtom] || part(n.DataAtom)) {
+	if depth >= maxDepth || inner > maxFrames && (frameElements[n.DataAtom] || isFramePart(n.DataAtom)) {
 		to.AppendChild(&html.Node{Type: html.TextNode, Data: " "})
 		c.nodes++
 		c.children(to, n, depth, framed)
@@ -87,7 +87,7 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 	}
 	attributes := c.attributes(n)
 	if n.DataAtom == atom.A && !slices.ContainsFunc(attributes, func(a html.Attribute) bool { return a.Key == "href" }) {
-		c.children(to, n, depth, framed) // it leads nowhere
+		c.children(to, n, depth, framed) // no usable link target
 		return
 	}
 	c.nodes++
@@ -96,8 +96,8 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 	c.children(e, n, depth+1, inner)
 }
 
-// part reports whether an element is a part of a frame.
-func part(a atom.Atom) bool {
+// isFramePart reports whether an element is part of a frame.
+func isFramePart(a atom.Atom) bool {
 	switch a {
 	case atom.Li, atom.Tr, atom.Td, atom.Th, atom.Tbody, atom.Thead, atom.Tfoot, atom.Caption, atom.Dt, atom.Dd:
 		return true
@@ -125,7 +125,7 @@ func (c *copier) attributes(n *html.Node) []html.Attribute {
 	return out
 }
 
-// absolute returns where a link leads; "" if that is nowhere on the web.
+// absolute returns the absolute URL of a link; "" if its scheme is not supported.
 func (c *copier) absolute(ref string) string {
 	u, err := c.base.Parse(strings.TrimSpace(ref))
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *copier) absolute(ref string) string {
 	return ""
 }
 
-// baseOf returns the URL to which links of doc are relative.
+// baseOf returns the base URL of relative links in doc.
 func baseOf(doc *html.Node, page *url.URL) *url.URL {
 	for n := range doc.Descendants() {
 		if n.DataAtom != atom.Base {
@@ -152,9 +152,9 @@ func baseOf(doc *html.Node, page *url.URL) *url.URL {
 	return page
 }
 
-// hidden reports whether a reader does not see n. It knows what the element
-// itself says, not what style sheets do.
-func hidden(n *html.Node) bool {
+// isHidden reports whether n is invisible according to its own attributes. Style sheets are
+// not evaluated.
+func isHidden(n *html.Node) bool {
 	for _, a := range n.Attr {
 		switch a.Key {
 		case "hidden":

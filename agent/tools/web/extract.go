@@ -17,7 +17,7 @@ type extractInput struct {
 	Offset int      `json:"offset"`
 }
 
-// extract is web_extract. It fails only if no page at all could be read.
+// extract implements web_extract. It fails only if no page could be read.
 func (w *Web) extract(ctx context.Context, _ tool.Call, in extractInput) (string, error) {
 	var list []string
 	for _, u := range in.URLs {
@@ -45,8 +45,8 @@ func (w *Web) extract(ctx context.Context, _ tool.Call, in extractInput) (string
 	return w.show(pages, in.Offset)
 }
 
-// show writes the pages one below the other, each with its fair share of what
-// can be shown.
+// show formats the pages one after the other, each with its fair share of the available
+// characters.
 func (w *Web) show(pages []page, offset int) (string, error) {
 	sizes := make([]int, len(pages))
 	failed := 0
@@ -63,7 +63,7 @@ func (w *Web) show(pages []page, offset int) (string, error) {
 			b.WriteByte('\n')
 		}
 		if p.err != nil {
-			fmt.Fprintf(&b, "%s: %v.\n", short(p.from), p.err)
+			fmt.Fprintf(&b, "%s: %v.\n", shortAddress(p.address), p.err)
 			continue
 		}
 		w.showPage(&b, p, offset, share)
@@ -77,19 +77,19 @@ func (w *Web) show(pages []page, offset int) (string, error) {
 func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
 	size := utf8.RuneCountInString(p.read.text)
 	from := min(offset, size)
-	body := p.read.text[index(p.read.text, from):]
+	body := p.read.text[byteIndex(p.read.text, from):]
 	to := size
 	if size-from > share {
-		body = body[:index(body, share)]
-		// Between lines, where one ends near enough.
+		body = body[:byteIndex(body, share)]
+		// Cut between lines if a line end is near enough.
 		if i := strings.LastIndexByte(body, '\n'); i > len(body)*3/4 {
 			body = body[:i+1]
 		}
 		to = from + utf8.RuneCountInString(body)
 	}
-	fmt.Fprintf(b, "%s", short(p.from))
-	if p.at != p.from {
-		fmt.Fprintf(b, " (found at %s)", short(p.at))
+	fmt.Fprintf(b, "%s", shortAddress(p.address))
+	if p.finalURL != p.address {
+		fmt.Fprintf(b, " (found at %s)", shortAddress(p.finalURL))
 	}
 	b.WriteByte('\n')
 	for _, n := range p.notes {
@@ -107,11 +107,11 @@ func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
 	if p.read.title != "" && from == 0 {
 		body = "Title: " + p.read.title + "\n\n" + body
 	}
-	b.WriteString(w.foreign("web-page", body))
+	b.WriteString(w.wrapUntrusted("web-page", body))
 }
 
-// index returns the byte at which character n of text begins.
-func index(text string, n int) int {
+// byteIndex returns the byte offset of character n of text.
+func byteIndex(text string, n int) int {
 	for i := range text {
 		if n == 0 {
 			return i
@@ -121,5 +121,5 @@ func index(text string, n int) int {
 	return len(text)
 }
 
-// short is an address as it is shown.
-func short(address string) string { return oneLine(address, 300) }
+// shortAddress returns an address, shortened for display.
+func shortAddress(address string) string { return oneLine(address, 300) }

@@ -21,7 +21,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// send answers with a body of a type.
+// send returns a handler that responds with a body of a type.
 func send(kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -152,7 +152,7 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-// endless writes text until nobody wants more.
+// endless writes text until the client disconnects.
 func endless(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	for line := strings.Repeat("all work and no play ", 400) + "\n"; ; {
@@ -177,7 +177,7 @@ func bomb(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 	}
-	_ = z.Close() // the client may have gone
+	_ = z.Close() // the client may have disconnected
 }
 
 func TestDownloadsAreCut(t *testing.T) {
@@ -215,10 +215,10 @@ func TestAConnectionThatBreaksGivesTheBeginning(t *testing.T) {
 	}
 }
 
-// drip sends a byte, and then nothing until the client has gone.
+// drip sends one byte, and then nothing until the client disconnects.
 func drip(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<p>x")
-	_ = http.NewResponseController(w).Flush() // of a server, it works
+	_ = http.NewResponseController(w).Flush() // works on a server connection
 	<-r.Context().Done()
 }
 
@@ -237,7 +237,7 @@ func TestACallThatIsCancelledEndsWithItsCause(t *testing.T) {
 	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) { close(arrived); drip(w, r) })
 	to := open(t, web.Options{Dial: safehttp.Options{Allow: []string{host(s)}}})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { <-arrived; cancel(errors.New("the person said stop")) }() // ends when the request has come
+	go func() { <-arrived; cancel(errors.New("the person said stop")) }() // ends when the request has arrived
 	_, err := to["web_extract"].Run(ctx, tool.Call{Input: []byte(`{"urls": ["` + s.URL + `"]}`)})
 	if err == nil || err.Error() != "the person said stop" {
 		t.Errorf("got %v", err)
@@ -252,7 +252,8 @@ func TestOnlyThePublicInternetIsRead(t *testing.T) {
 		"rebind.test": {"93.184.216.34", "127.0.0.1"},
 		"inside.test": {"127.0.0.1"},
 	})}}
-	// The name is public when somebody looks and private when it is fetched.
+	// The name has a public address when it is checked and a private one when it is
+	// fetched.
 	if a, err := o.Dial.Resolver.LookupHost(t.Context(), "rebind.test"); err != nil || a[0] != "93.184.216.34" {
 		t.Fatalf("first look: %v, %v", a, err)
 	}
@@ -344,7 +345,7 @@ func TestSeveralPagesShareTheRoom(t *testing.T) {
 	}
 }
 
-// Reading on where a page was cut shows every line once.
+// Continuing where a page was cut shows every line once.
 func TestALongPageIsReadInParts(t *testing.T) {
 	var want strings.Builder
 	for i := range 12_000 {

@@ -20,21 +20,21 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// A page is what was fetched from one address.
+// A page is the result of fetching one URL.
 type page struct {
-	from  string // the address that was asked for
-	at    string // where it was found, after redirects
-	read  reading
-	notes []string // in our own words
-	err   error    // why there is no page, in words for the model
+	address  string // requested URL
+	finalURL string // final URL, after redirects
+	read     reading
+	notes    []string // remarks for the model
+	err      error    // why there is no page, as a text for the model
 }
 
-// errEmpty says that a page has nothing to read.
+// errEmpty is returned for a page without text.
 var errEmpty = errors.New("there is no text on this page; it may be built by scripts, which are not run here, or ask for a login: look for another source")
 
-// fetch gets one page. It never panics, whatever the page holds.
+// fetch fetches one page. It does not panic for any page.
 func (w *Web) fetch(ctx context.Context, address string) page {
-	p := page{from: address}
+	p := page{address: address}
 	u, err := w.parse(address)
 	if err != nil {
 		p.err = err
@@ -45,19 +45,19 @@ func (w *Web) fetch(ctx context.Context, address string) page {
 	defer cancel()
 	resp, err := w.get(ctx, u)
 	if err != nil {
-		p.err = inWords(ctx, err)
+		p.err = fetchError(ctx, err)
 		return p
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	p.at = resp.Request.URL.Redacted()
-	if err := refusal(resp); err != nil {
+	defer func() { _ = resp.Body.Close() }() // read only, nothing can be lost
+	p.finalURL = resp.Request.URL.Redacted()
+	if err := statusError(resp); err != nil {
 		p.err = err
 		return p
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, w.o.MaxBytes+1))
 	switch {
 	case err != nil && (ctx.Err() != nil || len(raw) == 0):
-		p.err = inWords(ctx, err)
+		p.err = fetchError(ctx, err)
 		return p
 	case err != nil:
 		p.notes = append(p.notes, "the connection broke off, only the beginning came")
@@ -69,7 +69,7 @@ func (w *Web) fetch(ctx context.Context, address string) page {
 	return p
 }
 
-// parse returns the URL of an address that may be asked for.
+// parse returns the URL of an address that may be fetched.
 func (w *Web) parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -96,8 +96,8 @@ func (w *Web) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	return w.pages.Do(req)
 }
 
-// inWords says why an address could not be read.
-func inWords(ctx context.Context, err error) error {
+// fetchError describes for the model why an address could not be fetched.
+func fetchError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -117,8 +117,8 @@ func inWords(ctx context.Context, err error) error {
 	return fmt.Errorf("the site cannot be reached: %w", err)
 }
 
-// refusal says what an answer that is not a page means.
-func refusal(resp *http.Response) error {
+// statusError returns the error for a response that is not a page, nil for a page.
+func statusError(resp *http.Response) error {
 	code := resp.StatusCode
 	switch {
 	case code == http.StatusNoContent, code >= 300 && code < 400:
@@ -135,14 +135,14 @@ func refusal(resp *http.Response) error {
 	case code == http.StatusForbidden || code == http.StatusUnavailableForLegalReasons:
 		return fmt.Errorf("the site does not show this page to programs (%d); look for another source", code)
 	case code == http.StatusTooManyRequests:
-		return fmt.Errorf("the site was asked too often (429); %s", later(resp.Header, time.Now()))
+		return fmt.Errorf("the site was asked too often (429); %s", retryAdvice(resp.Header, time.Now()))
 	case code >= 500:
 		return fmt.Errorf("the site has a fault (%d); try again later, or another source", code)
 	}
 	return fmt.Errorf("the site refuses the request (%d %s)", code, http.StatusText(code))
 }
 
-// convert makes of the body of an answer what the model reads.
+// convert sets the text of p from the body of a response.
 func (w *Web) convert(ctx context.Context, p *page, raw []byte, resp *http.Response) {
 	kind, sort := kindOf(resp.Header.Get("Content-Type"), raw)
 	switch sort {
@@ -152,15 +152,15 @@ func (w *Web) convert(ctx context.Context, p *page, raw []byte, resp *http.Respo
 		p.read.text = strings.Trim(clean(decode(raw, resp.Header.Get("Content-Type"))), "\n")
 	case markup:
 		select {
-		case w.turn <- struct{}{}: // one at a time: the tree of a page is many times its size
+		case w.convertSlot <- struct{}{}: // one at a time: the tree of a page is many times larger than the page
 		case <-ctx.Done():
 			p.err = context.Cause(ctx)
 			return
 		}
 		defer func() {
-			<-w.turn
-			if v := recover(); v != nil { // in a library: the page is at fault, not we
-				w.o.Log.Error("a page could not be converted", zap.String("host", resp.Request.URL.Host), zap.Any("panic", v))
+			<-w.convertSlot
+			if v := recover(); v != nil { // panic in a parser library
+				w.o.Log.Error("cannot convert page", zap.String("host", resp.Request.URL.Host), zap.Any("panic", v))
 				p.err = errors.New("the page could not be converted; look for another source")
 			}
 		}()
@@ -174,19 +174,18 @@ func (w *Web) convert(ctx context.Context, p *page, raw []byte, resp *http.Respo
 	}
 }
 
-// A sort of content, by what is done with it.
-type sort int
+// A contentSort is a class of content that is handled alike.
+type contentSort int
 
 const (
-	other sort = iota
+	other contentSort = iota
 	plain
 	markup
 )
 
-// kindOf returns the type of a body and what is to be done with it. What the
-// server declares counts, unless it says nothing or the body holds what no text
-// does.
-func kindOf(declared string, raw []byte) (string, sort) {
+// kindOf returns the type and sort of a body. The declared type applies, unless it is
+// missing or the body contains bytes that text does not contain.
+func kindOf(declared string, raw []byte) (string, contentSort) {
 	kind, _, err := mime.ParseMediaType(declared)
 	content, _, _ := strings.Cut(http.DetectContentType(raw), ";")
 	if err != nil || kind == "application/octet-stream" || kind == "" {
@@ -194,7 +193,7 @@ func kindOf(declared string, raw []byte) (string, sort) {
 	}
 	class, name, _ := strings.Cut(kind, "/")
 	switch {
-	case class != "text" && !textual(name):
+	case class != "text" && !isTextual(name):
 		return kind, other
 	case !strings.HasPrefix(content, "text/"):
 		return content, other
@@ -204,8 +203,8 @@ func kindOf(declared string, raw []byte) (string, sort) {
 	return kind, plain
 }
 
-// textual reports whether a type that is not text/… is text all the same.
-func textual(name string) bool {
+// isTextual reports whether a type outside text/… is text.
+func isTextual(name string) bool {
 	for _, s := range []string{"json", "xml", "yaml", "javascript", "ecmascript", "toml", "sql", "x-sh"} {
 		if name == s || name == "x-"+s || strings.HasSuffix(name, "+"+s) {
 			return true
@@ -214,8 +213,8 @@ func textual(name string) bool {
 	return name == "x-ndjson"
 }
 
-// decode returns raw as UTF-8. A charset that is declared counts; otherwise what
-// is UTF-8 stays what it is, and the rest is guessed as browsers do.
+// decode returns raw as UTF-8. A declared charset applies; otherwise valid UTF-8 is
+// unchanged, and the charset is guessed as in browsers.
 func decode(raw []byte, declared string) string {
 	enc, _, certain := charset.DetermineEncoding(raw[:min(len(raw), 1024)], declared)
 	if !certain && utf8.Valid(raw) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a server and returns it with the number of requests it got.
+// serve starts a server and returns it with its request counter.
 func serve(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var n atomic.Int64
@@ -48,7 +48,7 @@ func open(t *testing.T, o web.Options) map[string]tool.Tool {
 	return all
 }
 
-// run calls a tool; an error is marked as one.
+// run calls a tool; an error is marked as such.
 func run(t *testing.T, to tool.Tool, input any) string {
 	t.Helper()
 	raw, err := json.Marshal(input)
@@ -67,14 +67,14 @@ type pages struct {
 	Offset int      `json:"offset,omitempty"`
 }
 
-// read extracts one page of a server that may be reached.
+// read extracts one page of a server that is allowed.
 func read(t *testing.T, s *httptest.Server, path string) string {
 	t.Helper()
 	return run(t, open(t, web.Options{Dial: safehttp.Options{Allow: []string{host(s)}}})["web_extract"], pages{URLs: []string{s.URL + path}})
 }
 
-// names is a resolver that gives each name its addresses in turn, one for each
-// time it is asked, and the last one from then on.
+// names is a resolver that returns the addresses of each name in turn, one per lookup, and
+// the last one from then on.
 func names(t *testing.T, addrs map[string][]string) *net.Resolver {
 	t.Helper()
 	s := dns.New(addrs)

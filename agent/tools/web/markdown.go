@@ -15,30 +15,29 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A reading is what can be read on a page.
+// A reading is the readable text of a page.
 type reading struct {
 	title string
 	text  string // Markdown
-	cut   bool   // the page has more
+	cut   bool   // the page has more text
 }
 
-// minArticle is how many characters the article of a page must have; below
-// that it is taken for a mistake, if the whole page has more.
+// minArticle is the minimum length, in characters, of the article of a page; a shorter one
+// is ignored if the whole page has more.
 const minArticle = 200
 
-// Markdown returns what can be read in HTML that stands at a URL: the article of
-// the page, or all of it if there is none. Links are absolute, tables are tables.
-// What stands in the page's scripts and what it hides is left out. It never
-// fails; a page without text is "".
+// Markdown returns the readable text of the HTML page at a URL: its article, or the whole
+// page if there is none. Links are absolute, tables stay tables. Scripts and hidden
+// elements are left out. It never fails; the result for a page without text is "".
 func Markdown(raw []byte, page *url.URL) string { return read(raw, page).text }
 
 func read(raw []byte, page *url.URL) reading {
-	raw, fewer := calm(raw)
+	raw, fewer := sanitize(raw)
 	doc, err := html.ParseWithOptions(bytes.NewReader(raw), html.ParseOptionEnableScripting(false))
-	if err != nil { // it is nested too deep
-		return reading{text: tidy(words(raw)), cut: fewer}
+	if err != nil { // nested too deeply
+		return reading{text: tidy(plainText(raw)), cut: fewer}
 	}
-	clean, cut := visible(doc, page)
+	clean, cut := copyVisible(doc, page)
 	r := reading{title: titleOf(clean), cut: cut || fewer}
 	whole := plainLength(clean)
 	parser := readability.NewParser()
@@ -51,14 +50,14 @@ func read(raw []byte, page *url.URL) reading {
 		}
 	}
 	if r.text == "" {
-		clean, _ = visible(doc, page) // the first one was changed
+		clean, _ = copyVisible(doc, page) // the first copy was modified
 		r.text = write(clean)
 	}
 	return r
 }
 
 func write(n *html.Node) string {
-	// Escaping takes time by the square, and says nothing to a model.
+	// Escaping takes quadratic time and is of no use to a model.
 	c := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
 		base.NewBasePlugin(),
 		commonmark.NewCommonmarkPlugin(),
@@ -71,7 +70,7 @@ func write(n *html.Node) string {
 	return tidy(string(out))
 }
 
-// plainLength is how many characters that are no space n holds.
+// plainLength returns the number of non-space characters in n.
 func plainLength(n *html.Node) int {
 	total := 0
 	for d := range n.Descendants() {
@@ -87,7 +86,7 @@ func plainLength(n *html.Node) int {
 	return total
 }
 
-// tidy returns text clean, without trailing spaces and rows of empty lines.
+// tidy returns clean text without trailing spaces and repeated empty lines.
 func tidy(text string) string {
 	var b strings.Builder
 	empty := 0
@@ -109,7 +108,7 @@ func tidy(text string) string {
 	return b.String()
 }
 
-// oneLine returns text on one line, at most limit characters of it.
+// oneLine returns text on one line, truncated to limit characters.
 func oneLine(text string, limit int) string {
 	text = tidy(strings.Join(strings.Fields(text), " "))
 	if utf8.RuneCountInString(text) <= limit {

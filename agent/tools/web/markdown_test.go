@@ -49,9 +49,8 @@ func TestPartsOfAPage(t *testing.T) {
 	}
 }
 
-// Pages of these kinds make the libraries work for minutes or fill gigabytes
-// when they are as large as a page may be. These are small; what a limit that is
-// lost would cost shows in the memory that is taken for them.
+// Pages of these kinds take minutes or gigabytes in the libraries when they have the
+// maximum size. These are small; the memory allocated shows the cost of a missing limit.
 func TestHostilePagesAreReadInTime(t *testing.T) {
 	var shapes strings.Builder
 	for i := range 400 {

@@ -9,33 +9,32 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxTags is how many opening tags of a page are read.
+// maxTags is the maximum number of start tags that are read.
 const maxTags = 30_000
 
-// kept are the attributes that say something to a reader.
-var kept = []string{
+// keptAttributes are the attributes that matter to a reader.
+var keptAttributes = []string{
 	"alt", "aria-hidden", "class", "colspan", "content", "datetime", "dir", "hidden", "href", "id", "itemprop", "lang", "name", "property", "role", "rowspan", "src", "start", "style", "title",
 }
 
-// shapes are the elements that a parser opens again in each paragraph until they
-// are closed. A page of a megabyte can make of them a tree of gigabytes, so those
-// that say little are left out, and the others have no attributes: then at most
-// three of a kind are opened again.
-var shapes = map[atom.Atom]bool{
+// formattingElements are the formatting elements that a parser reopens in each paragraph until they are
+// closed. With them a page of a megabyte can become a tree of gigabytes, so those with
+// little meaning are removed, and the others have no attributes: then at most three of a
+// kind are reopened.
+var formattingElements = map[atom.Atom]bool{
 	atom.B: true, atom.Strong: true, atom.I: true, atom.Em: true, atom.Code: true, atom.Tt: true,
 	atom.Big: false, atom.Font: false, atom.Nobr: false, atom.S: false, atom.Small: false, atom.Strike: false, atom.U: false,
 }
 
-// calm returns HTML that means the same to a reader and cannot make a parser
-// work without end: without scripts, styles, pictures in markup and attributes
-// that no reader sees, with at most mostTags tags. It reports whether something
-// was cut.
-func calm(raw []byte) (out []byte, cut bool) {
+// sanitize returns HTML with the same meaning to a reader that cannot cause unbounded work in a
+// parser: without scripts, styles, inline images and invisible attributes, with at most
+// maxTags tags. It reports whether something was cut.
+func sanitize(raw []byte) (out []byte, cut bool) {
 	var b bytes.Buffer
 	b.Grow(len(raw) / 2)
 	z := html.NewTokenizer(bytes.NewReader(raw))
 	languages := map[string]bool{}
-	skip := false // the text that follows belongs to a script or a style
+	skip := false // the following text belongs to a script or style
 	for tags := 0; ; {
 		kind := z.Next()
 		if kind == html.ErrorToken {
@@ -50,7 +49,7 @@ func calm(raw []byte) (out []byte, cut bool) {
 		}
 		name, more := z.TagName()
 		a := atom.Lookup(name)
-		keep, shape := shapes[a]
+		keep, shape := formattingElements[a]
 		switch {
 		case a == atom.Script || a == atom.Style || a == atom.Iframe:
 			skip = kind == html.StartTagToken
@@ -75,11 +74,11 @@ func calm(raw []byte) (out []byte, cut bool) {
 	}
 }
 
-// maxLanguages is how many languages of code a page may name.
+// maxLanguages is the maximum number of different code languages on a page.
 const maxLanguages = 6
 
-// writeLanguage writes the class of code that names its language, if it is one
-// of few: three of each may be opened again.
+// writeLanguage writes the class attribute that names the language of code, unless there
+// are too many different ones: up to three of each may be reopened.
 func writeLanguage(b *bytes.Buffer, z *html.Tokenizer, more bool, known map[string]bool) {
 	for more {
 		var key, value []byte
@@ -95,10 +94,10 @@ func writeLanguage(b *bytes.Buffer, z *html.Tokenizer, more bool, known map[stri
 }
 
 func writeAttributes(b *bytes.Buffer, z *html.Tokenizer, more bool) {
-	for n := 0; more && n < len(kept); {
+	for n := 0; more && n < len(keptAttributes); {
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		if len(value) > maxURL || !slices.Contains(kept, string(key)) {
+		if len(value) > maxURL || !slices.Contains(keptAttributes, string(key)) {
 			continue
 		}
 		n++
@@ -108,8 +107,8 @@ func writeAttributes(b *bytes.Buffer, z *html.Tokenizer, more bool) {
 	}
 }
 
-// words returns the text of HTML that is nested too deep to be a tree.
-func words(raw []byte) string {
+// plainText returns the text of HTML that is nested too deeply to be parsed.
+func plainText(raw []byte) string {
 	var b bytes.Buffer
 	z := html.NewTokenizer(bytes.NewReader(raw))
 	for {

@@ -22,12 +22,12 @@ type searchInput struct {
 	Limit int    `json:"limit"`
 }
 
-// A result is one page that was found. Its words are foreign.
+// A result is one page that was found. Its texts are untrusted.
 type result struct {
 	title, url, text, date string
 }
 
-// search is web_search.
+// search implements web_search.
 func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, error) {
 	query := strings.TrimSpace(clean(in.Query))
 	switch {
@@ -47,7 +47,7 @@ func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, 
 	if err != nil {
 		return "", err
 	}
-	found = sound(found)
+	found = validResults(found)
 	if note != "" {
 		note = " (" + note + ")"
 	}
@@ -65,12 +65,12 @@ func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, 
 			fmt.Fprintf(&b, "   %s\n", r.text)
 		}
 	}
-	return fmt.Sprintf("%s found for %q%s:\n", w.engine.kind.name, query, note) + w.foreign("web-results", strings.TrimRight(b.String(), "\n")), nil
+	return fmt.Sprintf("%s found for %q%s:\n", w.engine.kind.name, query, note) + w.wrapUntrusted("web-results", strings.TrimRight(b.String(), "\n")), nil
 }
 
-// sound returns the results that lead to the web, each once and each of its
-// fields on one line.
-func sound(list []result) []result {
+// validResults returns the results with a valid web URL, without duplicates and with each field on
+// one line.
+func validResults(list []result) []result {
 	var out []result
 	seen := map[string]bool{}
 	for _, r := range list {

@@ -18,25 +18,23 @@ import (
 
 // The search services.
 const (
-	SearXNG = "searxng" // an instance of the operator's own, at BaseURL
+	SearXNG = "searxng" // self-hosted instance at BaseURL
 	Brave   = "brave"   // Brave Search API
 	Tavily  = "tavily"
 )
 
-// Search says which search service is asked, and how.
+// Search configures the search service.
 type Search struct {
 	Provider string // SearXNG, Brave or Tavily; "": none
-	// BaseURL is where the service is: required for SearXNG, which may be in a
-	// private network; "": the provider's own. It is reached directly, not through
-	// a proxy.
+	// BaseURL is the address of the service: required for SearXNG, which may be in a
+	// private network; "": the provider's own. It is reached directly, not through a proxy.
 	BaseURL string
-	Key     secret.Value // required for Brave and Tavily; SearXNG gets it as a bearer token, if set
+	Key     secret.Value // required for Brave and Tavily; sent to SearXNG as a bearer token, if set
 }
 
-// Validate says what is wrong, in the operator's words. The zero Search is
-// valid.
+// Validate returns what is wrong, as a text for the operator. The zero Search is valid.
 func (s Search) Validate() error {
-	k, ok := kinds()[s.Provider]
+	k, ok := services()[s.Provider]
 	switch {
 	case s == Search{}:
 		return nil
@@ -44,7 +42,7 @@ func (s Search) Validate() error {
 		return fmt.Errorf("search provider %q: it is none of searxng, brave, tavily", s.Provider)
 	case s.BaseURL == "" && k.base == "":
 		return errors.New("search provider searxng: say where the instance is, such as http://127.0.0.1:8888")
-	case s.Key == "" && k.keyed:
+	case s.Key == "" && k.needsKey:
 		return fmt.Errorf("search provider %s: it needs a key", s.Provider)
 	case s.BaseURL == "":
 		return nil
@@ -56,22 +54,22 @@ func (s Search) Validate() error {
 	return nil
 }
 
-// A kind is how one service is spoken to.
-type kind struct {
-	name    string
-	base    string // "" for a service without one place
-	keyed   bool
-	request func(ctx context.Context, e *engine, query string, limit int) (*http.Request, error)
-	// parse reads an answer. note says what the service could not do.
+// A searchService is the protocol of one search service.
+type searchService struct {
+	name     string
+	base     string // default base URL; "" for none
+	needsKey bool   // a key is required
+	request  func(ctx context.Context, e *searchClient, query string, limit int) (*http.Request, error)
+	// parse decodes a response. note says what the service could not do.
 	parse func(body []byte) (found []result, note string, err error)
-	// refused says what a status means that is special to the service; "": nothing.
-	refused func(status int) string
+	// statusText describes a status with a meaning specific to the service; "": none.
+	statusText func(status int) string
 }
 
-// An engine asks one service. After a refusal for too many requests it leaves
-// the service alone for as long as that wants.
-type engine struct {
-	kind      kind
+// A searchClient queries one service. After a response with "too many requests" it sends nothing
+// for as long as the service demands.
+type searchClient struct {
+	kind      searchService
 	base      string
 	key       secret.Value
 	client    *http.Client
@@ -80,43 +78,43 @@ type engine struct {
 	userAgent string
 
 	mu    sync.Mutex // guards what follows
-	until time.Time  // no request before
+	until time.Time  // no request before this time
 }
 
-func newEngine(o Options, c *http.Client) *engine {
-	k := kinds()[o.Search.Provider]
+func newSearchClient(o Options, c *http.Client) *searchClient {
+	k := services()[o.Search.Provider]
 	base := strings.TrimRight(o.Search.BaseURL, "/")
 	if base == "" {
 		base = k.base
 	}
-	return &engine{kind: k, base: base, key: o.Search.Key, client: c, timeout: o.Timeout, maxBytes: o.MaxBytes, userAgent: o.UserAgent}
+	return &searchClient{kind: k, base: base, key: o.Search.Key, client: c, timeout: o.Timeout, maxBytes: o.MaxBytes, userAgent: o.UserAgent}
 }
 
 const (
-	waitTimeout  = 5 * time.Second // that a call waits for its turn by itself
+	waitTimeout  = 5 * time.Second // longest wait within a call
 	defaultPause = 30 * time.Second
 	maxPause     = time.Hour
 	maxTries     = 3
 )
 
-// ask returns what the service finds. Its error is in words for the model.
-func (e *engine) ask(ctx context.Context, query string, limit int) ([]result, string, error) {
+// ask returns the results of the service. Its error is a text for the model.
+func (e *searchClient) ask(ctx context.Context, query string, limit int) ([]result, string, error) {
 	slow := fmt.Errorf("%s did not answer within %s; try again later", e.kind.name, e.timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, slow)
 	defer cancel()
 	for try := 1; ; try++ {
-		if left := e.pause(); left > 0 {
-			return nil, "", e.busy(left)
+		if left := e.pauseLeft(); left > 0 {
+			return nil, "", e.busyError(left)
 		}
-		found, note, wait, err := e.once(ctx, query, limit)
+		found, note, wait, err := e.tryOnce(ctx, query, limit)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil, "", context.Cause(ctx)
 		case err == nil, wait < 0:
 			return found, note, err
 		case wait > waitTimeout || try == maxTries:
-			e.rest(wait)
-			return nil, "", e.busy(wait)
+			e.pauseFor(wait)
+			return nil, "", e.busyError(wait)
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -128,25 +126,25 @@ func (e *engine) ask(ctx context.Context, query string, limit int) ([]result, st
 	}
 }
 
-func (e *engine) busy(left time.Duration) error {
+func (e *searchClient) busyError(left time.Duration) error {
 	return fmt.Errorf("%s was asked too often and wants to be left alone for %s; read pages you know with web_extract, or search later", e.kind.name, max(left, time.Second).Round(time.Second))
 }
 
-func (e *engine) pause() time.Duration {
+func (e *searchClient) pauseLeft() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return time.Until(e.until)
 }
 
-func (e *engine) rest(d time.Duration) {
+func (e *searchClient) pauseFor(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.until = time.Now().Add(min(max(d, time.Second), maxPause))
 }
 
-// once asks once. wait is how long to wait before the next try; negative: there
-// is none.
-func (e *engine) once(ctx context.Context, query string, limit int) (found []result, note string, wait time.Duration, err error) {
+// tryOnce sends one request. wait is the delay before the next attempt; negative: no further
+// attempt.
+func (e *searchClient) tryOnce(ctx context.Context, query string, limit int) (found []result, note string, wait time.Duration, err error) {
 	req, err := e.kind.request(ctx, e, query, limit)
 	if err != nil {
 		return nil, "", -1, err
@@ -156,7 +154,7 @@ func (e *engine) once(ctx context.Context, query string, limit int) (found []res
 	resp, err := e.client.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the query stands in the rest
+			err = u.Err // the rest contains the query
 		}
 		return nil, "", -1, fmt.Errorf("%s cannot be reached: %w; the operator can check the address of the search service", e.kind.name, err)
 	}
@@ -164,13 +162,13 @@ func (e *engine) once(ctx context.Context, query string, limit int) (found []res
 	body, err := io.ReadAll(io.LimitReader(resp.Body, e.maxBytes+1))
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:
-		hint, ok := hintOf(resp.Header, time.Now())
+		hint, ok := retryDelay(resp.Header, time.Now())
 		if !ok {
 			hint = defaultPause
 		}
 		return nil, "", hint, errors.New("too many requests")
 	case resp.StatusCode != http.StatusOK:
-		return nil, "", -1, e.refusal(resp.StatusCode)
+		return nil, "", -1, e.statusError(resp.StatusCode)
 	case err != nil:
 		return nil, "", -1, fmt.Errorf("%s broke off in its answer: %w; try again", e.kind.name, err)
 	case int64(len(body)) > e.maxBytes:
@@ -183,8 +181,8 @@ func (e *engine) once(ctx context.Context, query string, limit int) (found []res
 	return found, note, -1, nil
 }
 
-func (e *engine) refusal(status int) error {
-	if own := e.kind.refused(status); own != "" {
+func (e *searchClient) statusError(status int) error {
+	if own := e.kind.statusText(status); own != "" {
 		return fmt.Errorf("%s answered %d: %s", e.kind.name, status, own)
 	}
 	switch {
@@ -196,10 +194,9 @@ func (e *engine) refusal(status int) error {
 	return fmt.Errorf("%s refuses the request (%d %s); try other words", e.kind.name, status, http.StatusText(status))
 }
 
-// hintOf returns how long a service wants to be left alone. Brave says so in a
-// header of its own: the seconds until each of its windows ends, the shortest
-// first.
-func hintOf(h http.Header, now time.Time) (time.Duration, bool) {
+// retryDelay returns how long a service asks not to be called. Brave uses a header of its own:
+// the seconds until each of its rate-limit windows ends, the shortest first.
+func retryDelay(h http.Header, now time.Time) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if value == "" {
 		value, _, _ = strings.Cut(h.Get("X-RateLimit-Reset"), ",")
@@ -214,9 +211,9 @@ func hintOf(h http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// later says when to try again.
-func later(h http.Header, now time.Time) string {
-	if d, ok := hintOf(h, now); ok && d > 0 {
+// retryAdvice returns a text about when to try again.
+func retryAdvice(h http.Header, now time.Time) string {
+	if d, ok := retryDelay(h, now); ok && d > 0 {
 		return "it may be read again in " + max(d, time.Second).Round(time.Second).String()
 	}
 	return "try again later"

@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// kinds is how each service is spoken to.
-func kinds() map[string]kind {
-	return map[string]kind{
-		SearXNG: {name: "SearXNG", request: askSearXNG, parse: parseSearXNG, refused: func(status int) string {
+// services returns the protocol of each search service.
+func services() map[string]searchService {
+	return map[string]searchService{
+		SearXNG: {name: "SearXNG", request: askSearXNG, parse: parseSearXNG, statusText: func(status int) string {
 			if status == http.StatusForbidden {
 				return "the instance does not give results as JSON; the operator must add json to search.formats in its settings.yml, or let this host past its limiter"
 			}
 			return ""
 		}},
-		Brave: {name: "Brave Search", base: "https://api.search.brave.com/res/v1", keyed: true, request: askBrave, parse: parseBrave, refused: func(status int) string {
+		Brave: {name: "Brave Search", base: "https://api.search.brave.com/res/v1", needsKey: true, request: askBrave, parse: parseBrave, statusText: func(status int) string {
 			if status == http.StatusUnprocessableEntity {
 				return "the key or the query is not valid; the operator can check the key"
 			}
 			return ""
 		}},
-		Tavily: {name: "Tavily", base: "https://api.tavily.com", keyed: true, request: askTavily, parse: parseTavily, refused: func(status int) string {
+		Tavily: {name: "Tavily", base: "https://api.tavily.com", needsKey: true, request: askTavily, parse: parseTavily, statusText: func(status int) string {
 			if status == 432 || status == 433 {
 				return "the searches that are paid for are used up; the operator must raise the limit of the plan"
 			}
@@ -37,7 +37,7 @@ func kinds() map[string]kind {
 	}
 }
 
-func askSearXNG(ctx context.Context, e *engine, query string, _ int) (*http.Request, error) {
+func askSearXNG(ctx context.Context, e *searchClient, query string, _ int) (*http.Request, error) {
 	v := url.Values{"q": {query}, "format": {"json"}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+"/search?"+v.Encode(), nil)
 	if err == nil && e.key != "" {
@@ -78,7 +78,7 @@ func parseSearXNG(body []byte) ([]result, string, error) {
 	return out, oneLine("engines that did not answer: "+strings.Join(silent, ", "), maxTitle), nil
 }
 
-func askBrave(ctx context.Context, e *engine, query string, limit int) (*http.Request, error) {
+func askBrave(ctx context.Context, e *searchClient, query string, limit int) (*http.Request, error) {
 	v := url.Values{"q": {query}, "count": {strconv.Itoa(limit)}, "text_decorations": {"false"}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+"/web/search?"+v.Encode(), nil)
 	if err == nil {
@@ -109,7 +109,7 @@ func parseBrave(body []byte) ([]result, string, error) {
 	return out, "", nil
 }
 
-func askTavily(ctx context.Context, e *engine, query string, limit int) (*http.Request, error) {
+func askTavily(ctx context.Context, e *searchClient, query string, limit int) (*http.Request, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "max_results": limit})
 	if err != nil {
 		return nil, fmt.Errorf("write the query: %w", err)

@@ -21,8 +21,8 @@ type query struct {
 	Limit int    `json:"limit,omitempty"`
 }
 
-// A service behaves like the three search services: it wants the request that
-// they want, and answers as they do.
+// A service simulates the three search services: it checks the request and responds as they
+// do.
 func service(w http.ResponseWriter, r *http.Request) {
 	refuse := func(code int, body string) {
 		w.WriteHeader(code)
@@ -173,7 +173,7 @@ func TestTheSearchReachesOnlyItsService(t *testing.T) {
 	if got := run(t, all["web_search"], query{Query: "x"}); !strings.Contains(got, "not a place to fetch from") || n.Load() != 0 {
 		t.Errorf("got %q and %d requests", got, n.Load())
 	}
-	// What the search may reach the other tool may not.
+	// The other tool may not reach what the search client may.
 	if got := run(t, all["web_extract"], pages{URLs: []string{s.URL}}); !strings.Contains(got, "not a place to fetch from") {
 		t.Errorf("got %q", got)
 	}

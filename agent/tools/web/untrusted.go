@@ -6,13 +6,12 @@ import (
 	"unicode"
 )
 
-// fences are the tags between which foreign text stands, however somebody may
-// write them.
-var fences = regexp.MustCompile(`(?i)<(\s*/?\s*web[-_\s]*(?:page|results?)\b)`)
+// untrustedTags matches the tags that enclose untrusted text, in all spellings.
+var untrustedTags = regexp.MustCompile(`(?i)<(\s*/?\s*web[-_\s]*(?:page|results?)\b)`)
 
-// foreign returns text between tags of this name that it cannot close, with
-// a warning ahead of them if it looks like instructions.
-func (w *Web) foreign(name, text string) string {
+// wrapUntrusted returns text between tags of this name that it cannot close, preceded by a
+// warning if it looks like instructions.
+func (w *Web) wrapUntrusted(name, text string) string {
 	var b strings.Builder
 	if w.o.Scan != nil {
 		if found := w.o.Scan(text); len(found) > 0 {
@@ -21,13 +20,13 @@ func (w *Web) foreign(name, text string) string {
 		}
 	}
 	b.WriteString("<" + name + ">\n")
-	b.WriteString(fences.ReplaceAllString(text, "‹$1"))
+	b.WriteString(untrustedTags.ReplaceAllString(text, "‹$1"))
 	b.WriteString("\n</" + name + ">\n")
 	return b.String()
 }
 
-// clean returns text as valid UTF-8 without control characters and the
-// characters that nobody sees and that change the direction of what follows.
+// clean returns text as valid UTF-8 without control characters, invisible tag characters
+// and characters that change the text direction.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -1,15 +1,14 @@
-// Package web holds the tools with which a model reads the web: web_extract,
-// which turns pages into Markdown, and web_search, which asks a search service.
+// Package web implements the tools with which a model reads the web: web_extract converts
+// pages to Markdown, web_search queries a search service. The main type is Web.
 //
-// Pages are chosen by people and models, so they are fetched by a client of
-// internal/safehttp that reaches the public internet only; the search service is
-// chosen by the operator and has a client of its own. Everything that comes back
-// is foreign text: it stands between tags that it cannot close, and what looks
-// like instructions to the model is pointed out ahead of it.
+// Pages are chosen by users and models, so they are fetched by a client of
+// internal/safehttp that reaches the public internet only. The search service is chosen by
+// the operator and has its own client. Results are untrusted text: they are enclosed in
+// tags that they cannot close, and a warning precedes text that looks like instructions to
+// the model.
 //
-// Nothing is done on the network before a tool is called. Everything is bounded:
-// bytes, time, redirects, characters, and the work that a page can make; what was
-// cut off is said.
+// There is no network access before a tool is called. Bytes, time, redirects, characters
+// and the parsing work of a page are limited; a result says where it was cut.
 package web
 
 import (
@@ -32,55 +31,53 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Limits of what is fetched and shown.
+// Limits of fetched and returned data.
 const (
-	maxPages     = 5      // of one call
-	maxShown     = 50_000 // characters of all pages of a call
+	maxPages     = 5      // per call
+	maxShown     = 50_000 // characters of all pages of one call
 	maxURL       = 2048   // bytes
 	maxTitle     = 200    // characters
-	resultRoom   = 20_000 // characters for all that stands around the pages
-	maxIdle      = 2      // connections that are kept for a host
+	resultRoom   = 20_000 // characters of a result in addition to the pages
+	maxIdle      = 2      // idle connections kept per host
 	defaultTime  = 30 * time.Second
-	defaultBytes = 2 << 20 // of one page, as it is after decompression
+	defaultBytes = 2 << 20 // of one page, after decompression
 )
 
 //go:embed web_extract.md web_extract.json web_search.md web_search.json
 var texts embed.FS
 
-// Options say how the tools reach the web.
+// Options configure the tools.
 type Options struct {
-	// Dial says how pages are reached. Its Allow list is for places of the
-	// operator's own network that models may read; leave it empty otherwise.
+	// Dial configures how pages are fetched. Its Allow list is for hosts of the operator's
+	// own network that models may read; it is normally empty.
 	Dial safehttp.Options
-	// Search is the service that web_search asks; without one there is no such
-	// tool.
+	// Search is the service that web_search queries; without one there is no such tool.
 	Search Search
-	// Scan returns the names of what looks like instructions in a text; nil: texts
-	// are not looked at. It is called from several goroutines.
+	// Scan returns names of the prompt injections found in a text; nil: texts are not
+	// scanned. It is called from several goroutines.
 	Scan func(text string) []string
-	// Secrets are never sent: an address or a query that holds one is refused. nil:
-	// nothing is known to be secret.
+	// Secrets are never sent: a URL or query that contains one is rejected. nil: no secrets
+	// are known.
 	Secrets *secret.Masker
-	// Timeout bounds the fetching of one page and one search; 0: 30 seconds.
+	// Timeout limits the fetching of one page and one search; 0: 30 seconds.
 	Timeout time.Duration
-	// MaxBytes is the most of one page that is read, and of an answer to a search;
-	// 0: 2 MB.
+	// MaxBytes limits the size of one page and of a search response; 0: 2 MB.
 	MaxBytes int64
-	// UserAgent is how the tools name themselves; "": hermesd.
+	// UserAgent is sent as the User-Agent header; "": hermesd.
 	UserAgent string
 	Log       *zap.Logger // nil: nothing is logged
 }
 
-// Validate says what is wrong with the options, in the operator's words.
+// Validate returns what is wrong with the options, as a text for the operator.
 func (o Options) Validate() error { return errors.Join(o.Dial.Validate(), o.Search.Validate()) }
 
-// Web are the tools and their connections. Its methods may be called from any
+// A Web holds the tools and their connections. Its methods may be called from any
 // goroutine.
 type Web struct {
-	o      Options
-	pages  *http.Client
-	engine *engine
-	turn   chan struct{} // holds one token: pages are converted one at a time
+	o           Options
+	pages       *http.Client
+	engine      *searchClient
+	convertSlot chan struct{} // semaphore: pages are converted one at a time
 }
 
 // New returns the tools. It fails if Validate does.
@@ -95,7 +92,7 @@ func New(o Options) (*Web, error) {
 		o.Log = zap.NewNop()
 	}
 	o.Dial.Idle = maxIdle
-	w := &Web{o: o, pages: safehttp.New(o.Dial), turn: make(chan struct{}, 1)}
+	w := &Web{o: o, pages: safehttp.New(o.Dial), convertSlot: make(chan struct{}, 1)}
 	if o.Search.Provider == "" {
 		return w, nil
 	}
@@ -104,15 +101,15 @@ func New(o Options) (*Web, error) {
 	if o.Search.BaseURL != "" {
 		u, err := url.Parse(o.Search.BaseURL)
 		if err != nil {
-			return nil, fmt.Errorf("web tools: %w", err) // Validate has let it pass
+			return nil, fmt.Errorf("web tools: %w", err) // not reached after Validate
 		}
 		reach.Allow = []string{net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))}
 	}
-	w.engine = newEngine(o, safehttp.New(reach))
+	w.engine = newSearchClient(o, safehttp.New(reach))
 	return w, nil
 }
 
-// Tools returns the tools: web_extract, and web_search if there is a service.
+// Tools returns web_extract, and web_search if there is a search service.
 func (w *Web) Tools() []tool.Tool {
 	all := []tool.Tool{tool.New(spec("web_extract", maxShown+resultRoom), w.extract)}
 	if w.engine != nil {
@@ -121,7 +118,7 @@ func (w *Web) Tools() []tool.Tool {
 	return all
 }
 
-// Close ends the connections that are kept open. The tools can be used after it.
+// Close closes idle connections. The tools can be used afterwards.
 func (w *Web) Close() {
 	w.pages.CloseIdleConnections()
 	if w.engine != nil {
@@ -139,12 +136,12 @@ func spec(name string, limit int) tool.Spec {
 func text(name string) string {
 	b, err := texts.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded above
+		panic(err) // embedded above
 	}
 	return strings.TrimSpace(string(b))
 }
 
-// secretIn reports whether s, written as it is or as in a URL, holds a secret.
+// secretIn reports whether s contains a secret, in plain or in URL encoding.
 func (w *Web) secretIn(s string) bool {
 	if w.o.Secrets == nil {
 		return false
