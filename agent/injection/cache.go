@@ -2,25 +2,24 @@ package injection
 
 import "sync"
 
-// A Memo knows so many texts, or so many bytes of them, whichever is less; the
-// last one in any case.
+// Limits of a Cache, in texts and bytes. The last text is always kept.
 const (
-	memos     = 64
-	memoBytes = 1 << 20
+	maxCached      = 64
+	maxCachedBytes = 1 << 20
 )
 
-// A Cache is Scan for texts that come again, such as a file that each prompt
-// holds: what was found in the last texts is known. Texts are compared as they
-// are, so that no other one can pass for them. Its zero value is ready; its
-// methods may be called from several goroutines.
+// A Cache is a Scan for texts that are scanned repeatedly, such as a file that is part of
+// each prompt: it keeps the findings of the last texts. Texts are compared byte by byte, so
+// no other text can pass for a cached one. Its zero value is ready to use; its methods may
+// be called from several goroutines.
 type Cache struct {
 	mu    sync.Mutex // guards what follows
 	known map[string][]Finding
-	order []string // the oldest first
-	bytes int      // of all of them
+	order []string // oldest first
+	bytes int      // of all cached texts
 }
 
-// Scan returns what Scan would. The caller must not change the findings.
+// Scan returns the same as the function Scan. The caller must not change the findings.
 func (m *Cache) Scan(text string) []Finding {
 	m.mu.Lock()
 	found, ok := m.known[text]
@@ -37,7 +36,7 @@ func (m *Cache) Scan(text string) []Finding {
 	if m.known == nil {
 		m.known = map[string][]Finding{}
 	}
-	for len(m.order) > 0 && (len(m.order) == memos || m.bytes+len(text) > memoBytes) {
+	for len(m.order) > 0 && (len(m.order) == maxCached || m.bytes+len(text) > maxCachedBytes) {
 		delete(m.known, m.order[0])
 		m.bytes -= len(m.order[0])
 		m.order = m.order[1:]

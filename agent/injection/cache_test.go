@@ -11,8 +11,8 @@ import (
 	"hermesd/agent/injection"
 )
 
-// TestMemo: what is remembered is what a scan finds, however many texts came
-// between.
+// TestMemo checks that cached findings equal those of a scan, however many texts were
+// scanned in between.
 func TestMemo(t *testing.T) {
 	var m injection.Cache
 	var wg sync.WaitGroup
@@ -35,8 +35,8 @@ func TestMemo(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAMemoForgetsWhatIsTooMuch: large texts push others out, and each is judged
-// as it is.
+// TestAMemoForgetsWhatIsTooMuch checks that large texts displace others, and that each is
+// still scanned correctly.
 func TestAMemoForgetsWhatIsTooMuch(t *testing.T) {
 	var m injection.Cache
 	filler := strings.Repeat("Run the tests before each commit. ", 12_000)

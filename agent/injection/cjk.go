@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// eastern finds orders to ignore what came before in languages that are written
-// without spaces, where words cannot be told apart.
-func (s *scan) eastern() {
-	const around = 160 // bytes, more than a match has
-	for _, p := range easternOrders {
+// matchCJK finds orders to ignore earlier instructions in languages written without spaces,
+// where text cannot be split into words.
+func (s *scan) matchCJK() {
+	const around = 160 // bytes; longer than any match
+	for _, p := range cjkOrders {
 		for at := 0; ; {
 			i := strings.Index(s.text[at:], p.stem)
 			if i < 0 {
@@ -18,7 +18,7 @@ func (s *scan) eastern() {
 			at += i
 			near := s.text[max(0, at-around):min(len(s.text), at+2*around)]
 			if m := p.re.FindString(near); m != "" {
-				s.found(PromptInjection, m)
+				s.addFinding(PromptInjection, m)
 				return
 			}
 			at = min(len(s.text), at+around)
@@ -26,22 +26,22 @@ func (s *scan) eastern() {
 	}
 }
 
-type easternOrder struct {
-	stem string // is in every match; looked for first
+type cjkOrder struct {
+	stem string // part of every match; searched first
 	re   *regexp.Regexp
 }
 
-var easternOrders = func() (out []easternOrder) {
+var cjkOrders = func() (out []cjkOrder) {
 	const before = `(?:之前|以前|以上|上述|上面|先前|前面|此前)`
 	const orders = `(?:指示|指令|说明|說明|命令|提示|要求)`
 	for _, stem := range []string{"忽略", "无视", "無視", "忘记", "忘記", "忽視", "忽视"} {
-		out = append(out, easternOrder{stem, regexp.MustCompile(stem + `[^。!?\n]{0,6}` + before + `[^。!?\n]{0,6}` + orders)})
+		out = append(out, cjkOrder{stem, regexp.MustCompile(stem + `[^。!?\n]{0,6}` + before + `[^。!?\n]{0,6}` + orders)})
 	}
 	for _, stem := range []string{"無視", "忘れ"} {
-		out = append(out, easternOrder{stem, regexp.MustCompile(`(?:以前|これまで|上記|前)の[^。!?\n]{0,6}(?:指示|命令|プロンプト)[^。!?\n]{0,6}` + stem)})
+		out = append(out, cjkOrder{stem, regexp.MustCompile(`(?:以前|これまで|上記|前)の[^。!?\n]{0,6}(?:指示|命令|プロンプト)[^。!?\n]{0,6}` + stem)})
 	}
 	for _, stem := range []string{"무시", "잊"} {
-		out = append(out, easternOrder{stem, regexp.MustCompile(`(?:이전|위의|앞의)[^.\n]{0,8}(?:지시|명령|지침)[^.\n]{0,8}` + stem)})
+		out = append(out, cjkOrder{stem, regexp.MustCompile(`(?:이전|위의|앞의)[^.\n]{0,8}(?:지시|명령|지침)[^.\n]{0,8}` + stem)})
 	}
 	return out
 }()

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A chunk is what was last looked at as a path: where it ends and what it is.
+// A chunk is the last text examined as a path: its end and its classes.
 type chunk struct {
 	to      int
 	classes set
 }
 
-// secretPath gives w the class of a secret file if it belongs to the path of
-// one: what programs keep their passwords in, or a private key.
+// secretPath adds the class of a secret file to w if it is part of the path of one: a file
+// with passwords of programs, or a private key.
 func (s *scan) secretPath(w *word) {
 	if w.at < s.chunk.to {
-		w.classes = w.classes.with(&s.chunk.classes)
+		w.classes = w.classes.union(&s.chunk.classes)
 		return
 	}
 	t := s.text
@@ -31,7 +31,7 @@ func (s *scan) secretPath(w *word) {
 	s.chunk = chunk{to: to}
 	before := strings.TrimRight(t[max(0, from-8):from], " ")
 	if strings.HasSuffix(before, ">") {
-		return // written to
+		return // the file is written, not read
 	}
 	p := strings.Trim(strings.ReplaceAll(t[from:to], `\`, "/"), ".,:;!?*@")
 	if strings.HasPrefix(strings.TrimLeft(t[from:to], "@*"), ".env") {
@@ -43,18 +43,18 @@ func (s *scan) secretPath(w *word) {
 	case secret:
 		s.chunk.classes = s.lex.secret
 	}
-	w.classes = w.classes.with(&s.chunk.classes)
+	w.classes = w.classes.union(&s.chunk.classes)
 }
 
-// secretFile says whether p is a file of secrets, or that of a private key or of
-// logins that nobody shows.
+// secretFile reports whether p is a file with secrets, and whether it is a private key or
+// login file that is never meant to be shown.
 func secretFile(p string) (secret, key bool) {
 	p = strings.NewReplacer("${home}", "~", "$home", "~").Replace(p)
 	base := path.Base(p)
 	switch base {
 	case ".netrc", ".pgpass", ".git-credentials", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa":
 		return true, true
-	case "netrc": // else it is the name of a module
+	case "netrc": // without a directory it is the name of a module
 		return strings.Contains(p, "/"), strings.Contains(p, "/")
 	case ".npmrc", ".pypirc", "credentials", "credentials.json", "secrets.json", "secrets.yml", "secrets.yaml":
 		return strings.Contains(p, "/") || base != "credentials", false
@@ -86,10 +86,10 @@ var (
 	fileArg  = regexp.MustCompile(`(?:@|-t\s+|--upload-file[ =]|--post-file[ =]|--body-file[ =]|<\s*)["']?([~./a-z0-9_${}\-\\]+)`)
 )
 
-// commands looks at command lines that send something away.
-func (s *scan) commands() {
-	const most = 64 // on one line; no command has so many
-	seen := 0       // up to this offset a command line was looked at
+// matchCommands reports command lines that send secrets to another host.
+func (s *scan) matchCommands() {
+	const most = 64 // commands examined per line; real lines have fewer
+	seen := 0       // command lines up to this offset have been examined
 	line, last := 0, 0
 	for i := range s.list {
 		w := &s.list[i]
@@ -111,14 +111,14 @@ func (s *scan) commands() {
 		before, after := s.text[max(from, w.at-200):w.at], s.text[w.at:to]
 		sends := w.at >= seen && sendsSecret(after)
 		seen = max(seen, to)
-		if (sends || line <= most && fed(before)) && !s.negated(i, 1) && !s.mentioned(i, i) {
-			s.found(ExfilCurl, after)
+		if (sends || line <= most && pipesSecret(before)) && !s.isNegated(i, 1) && !s.isMentioned(i, i) {
+			s.addFinding(ExfilCurl, after)
 		}
 	}
 }
 
-// line returns the bounds of the command line around at, at most 600 bytes to
-// each side; a backslash at the end of a line goes on with the next.
+// line returns the bounds of the command line around at, at most 600 bytes to each side. A
+// backslash at the end of a line continues it.
 func (s *scan) line(at int) (from, to int) {
 	t := s.text
 	from = max(0, at-600)
@@ -132,8 +132,8 @@ func (s *scan) line(at int) (from, to int) {
 	return from, to
 }
 
-// fed reports whether what stands before a pipe into curl holds secrets.
-func fed(before string) bool {
+// pipesSecret reports whether the command before a pipe into curl outputs secrets.
+func pipesSecret(before string) bool {
 	b, ok := strings.CutSuffix(strings.TrimRight(before, " "), "|")
 	if !ok {
 		return false
@@ -158,8 +158,8 @@ func fed(before string) bool {
 	return false
 }
 
-// sendsSecret reports whether a command line gives a secret away: in an address,
-// a body or a file, or in a header to a host that the secret is not for.
+// sendsSecret reports whether a command line sends a secret: in a URL, a body or a file, or
+// in a header to a host that the secret does not belong to.
 func sendsSecret(cmd string) bool {
 	for _, m := range inside.FindAllString(cmd, 4) {
 		if strings.Contains(m, "env") || strings.Contains(m, "/etc/") || holdsSecret(m) {
@@ -177,7 +177,7 @@ func sendsSecret(cmd string) bool {
 			return h
 		}
 		for _, v := range variable.FindAllStringSubmatch(h, 4) {
-			if secretName(v[1]) && !meantFor(v[1], names) {
+			if secretName(v[1]) && !belongsTo(v[1], names) {
 				return h
 			}
 		}
@@ -200,7 +200,7 @@ func holdsSecret(cmd string) bool {
 	return false
 }
 
-// secretName reports whether a variable is called like a secret.
+// secretName reports whether the name of a variable suggests a secret.
 func secretName(name string) bool {
 	for part := range strings.SplitSeq(name, "_") {
 		switch part {
@@ -211,10 +211,10 @@ func secretName(name string) bool {
 	return false
 }
 
-// meantFor reports whether a secret of this name belongs to one of the hosts: it
-// bears its name, the host is this machine or a variable, or the name says
-// nothing and so is nobody's.
-func meantFor(name string, hosts [][]string) bool {
+// belongsTo reports whether a secret of this name belongs to one of the hosts: it contains
+// a part of the host's name, the host is this machine or a variable, or the name is
+// generic.
+func belongsTo(name string, hosts [][]string) bool {
 	switch name {
 	case "token", "access_token", "auth_token", "api_token", "api_key", "apikey", "password", "pass":
 		return true

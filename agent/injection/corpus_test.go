@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// A sample is one text of a corpus. Its kind is the id that the pattern of an
-// attack should have, or the sort of a benign file.
+// A sample is one text of a corpus. Its kind is the expected finding ID of an attack, or
+// the category of a benign text.
 type sample struct{ kind, text string }
 
 var escape = regexp.MustCompile(`\\u\{([0-9A-F]+)\}`)
 
-// corpus reads testdata/<set>/<name>.txt: a line "== kind" begins a sample, and
-// \u{200B} stands for a character that could not be seen in the file.
+// corpus reads testdata/<set>/<name>.txt: a line "== kind" begins a sample, and \u{200B}
+// stands for a character that would be invisible in the file.
 func corpus(t testing.TB, set, name string) []sample {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", set, name+".txt"))

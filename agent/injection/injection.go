@@ -1,18 +1,17 @@
-// Package injection looks for prompt injection in text that other people wrote and
-// that is about to enter a prompt: project files, memory, descriptions of
-// foreign tools.
+// Package injection detects prompt injections in untrusted text that is about to enter a
+// prompt: context files, memory, descriptions of external tools. The main functions are
+// Scan and ScanMemory; both are safe for concurrent use.
 //
-// It recognises wording, not intent. A text that passes is not proven harmless,
-// and nothing here replaces reading a foreign file. What it does promise is that
-// scanning takes linear time, whatever the text is, and that ordinary English,
-// documents about security and emoji pass; the corpora under testdata measure
-// how far that is true.
+// It recognizes wording, not intent. A text that passes is not proven harmless, and a scan
+// does not replace reading an untrusted file. It guarantees that scanning takes linear time
+// for any text, and aims at letting ordinary English, documents about security and emoji
+// pass; the corpora under testdata measure how well that works.
 //
-// How it works: the text is normalised (NFKC, homoglyphs, digits for letters,
-// spaced letters) and cut into words; each word belongs to classes of
-// lexicon.txt; rules.txt says which classes must follow each other, with how
-// many filler words between. A few shapes that are not made of words (comments,
-// hidden elements, role tags, invisible characters) have code of their own.
+// The text is normalized (NFKC, homoglyphs, digits for letters, spaced letters) and split
+// into words; each word belongs to classes of lexicon.txt; rules.txt defines which classes
+// must follow each other, with how many filler words between. Patterns that are not made of
+// words (comments, hidden elements, role tags, invisible characters) have code of their
+// own.
 package injection
 
 import (
@@ -34,44 +33,43 @@ const (
 	ExfilCurl            = "exfil_curl"
 	ReadSecrets          = "read_secrets"
 	InvisibleUnicode     = "invisible_unicode"
-	SSHBackdoor          = "ssh_backdoor" // of ScanMemory only
+	SSHBackdoor          = "ssh_backdoor" // ScanMemory only
 )
 
-// ids holds the ids in the order in which findings are listed.
+// ids holds the IDs in the order in which findings are listed.
 var ids = []string{
 	PromptInjection, DeceptionHide, SysPromptOverride, DisregardRules, BypassRestrictions, HTMLCommentInjection,
 	HiddenDiv, TranslateExecute, ExfilCurl, ReadSecrets, InvisibleUnicode, SSHBackdoor,
 }
 
-// IDs returns all ids, in the order in which findings are listed.
+// IDs returns all IDs, in the order in which findings are listed.
 func IDs() []string { return slices.Clone(ids) }
 
-// A Finding is one kind of attack that a text seems to hold.
+// A Finding is one kind of attack that a text seems to contain.
 type Finding struct {
 	ID string
-	// Excerpt is the first place, as normalised for the scan, at most 120
-	// characters; for invisible characters their code points.
+	// Excerpt is the first match in the normalized text, at most 120 characters; for
+	// invisible characters their code points.
 	Excerpt string
 }
 
-// Scan returns what in text looks like an attack: one finding for each id, in
-// the order of IDs; nil if there is nothing. It may be called from several
-// goroutines.
+// Scan returns the attacks that text seems to contain: one finding for each ID, in the
+// order of IDs; nil if there are none.
 func Scan(text string) []Finding {
 	s := newScan(text)
-	defer s.done()
-	s.invisible(text)
-	if s.words() {
-		s.match()
-		s.eastern()
-		s.structure()
+	defer s.release()
+	s.matchInvisible(text)
+	if s.tokenize() {
+		s.matchRules()
+		s.matchCJK()
+		s.matchStructure()
 	}
 	return s.findings()
 }
 
-// ScanMemory is Scan for an entry of memory, which stands in every prompt: it
-// also finds authorized_keys, by which an SSH backdoor is laid. A plain mention
-// of a path under ~/.ssh is fine.
+// ScanMemory is Scan for a memory entry, which is part of every prompt: it also finds
+// authorized_keys, the usual target of an SSH backdoor. Other paths under ~/.ssh are
+// allowed.
 func ScanMemory(text string) []Finding {
 	found := Scan(text)
 	if at := strings.Index(strings.ToLower(text), "authorized_keys"); at >= 0 {
@@ -80,7 +78,7 @@ func ScanMemory(text string) []Finding {
 	return found
 }
 
-// JoinIDs returns the ids of findings, with ", " between them.
+// JoinIDs returns the IDs of findings, separated by ", ".
 func JoinIDs(found []Finding) string {
 	names := make([]string, len(found))
 	for i, f := range found {
@@ -89,8 +87,8 @@ func JoinIDs(found []Finding) string {
 	return strings.Join(names, ", ")
 }
 
-// Placeholder returns what stands in a prompt in the place of the file called name
-// in which these were found.
+// Placeholder returns the text that replaces the file called name in a prompt because of
+// findings.
 func Placeholder(name string, found []Finding) string {
 	return fmt.Sprintf("[BLOCKED: %s contained potential prompt injection (%s). Content not loaded.]", name, JoinIDs(found))
 }

@@ -15,7 +15,7 @@ import (
 	"hermesd/agent/injection"
 )
 
-// rate returns how many samples of a corpus are blocked, and which.
+// rate returns the number of samples of a corpus that are blocked, and which.
 func rate(t testing.TB, set, name string) (blocked []sample, all []sample) {
 	t.Helper()
 	all = corpus(t, set, name)
@@ -31,8 +31,7 @@ func rate(t testing.TB, set, name string) (blocked []sample, all []sample) {
 	return blocked, all
 }
 
-// Each attack of the pool is found under the id that it stands for, and nothing
-// harmless in it is blocked.
+// Each attack of the pool is found under its ID, and no harmless text in it is blocked.
 func TestThePoolIsTakenApart(t *testing.T) {
 	for _, s := range corpus(t, "pool", "attacks") {
 		found := injection.Scan(s.text)
@@ -46,7 +45,7 @@ func TestThePoolIsTakenApart(t *testing.T) {
 	}
 }
 
-// The page on security prints what is measured. It speaks of attacks, and passes.
+// The security page states the measured rates. It mentions attacks, and passes.
 func TestTheDocsPrintTheFigures(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
 	if err != nil {
@@ -117,7 +116,7 @@ func TestJoinersAreFineWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// An empty comment ends at once: what follows is text that everybody sees.
+// An empty comment ends at once: the text after it is visible.
 func TestAnEmptyCommentHidesNothing(t *testing.T) {
 	for text, want := range map[string]string{
 		"a <!--> b": "", "<!--->": "", "<!---->": "", "<!-->": "", "<!--": "", "<!-": "",
@@ -156,7 +155,7 @@ func TestTheMarkerOfABlockedFileIsExact(t *testing.T) {
 	}
 }
 
-// Filler words, case, punctuation and wide letters do not help.
+// Filler words, case, punctuation and wide letters do not prevent a finding.
 func TestFillersDoNotHelp(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		filler := rapid.SliceOfN(rapid.SampledFrom([]string{"please", "kindly", "the", "of", "really", "blue", "each"}), 0, 8)
@@ -180,7 +179,7 @@ func TestFillersDoNotHelp(t *testing.T) {
 	})
 }
 
-// Hostile texts take no longer than others.
+// Adversarial texts take no longer than others.
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	for _, unit := range []string{
 		"ignore ", "ignore previous ", "<!--", "<!-- -->", "<!-- ignore instructions", "<div ", "<div style=", "curl ", "|curl ", "curl $(", "`", "``` \n",
@@ -235,7 +234,7 @@ func BenchmarkScanFile(b *testing.B) {
 	}
 }
 
-// Descriptions as the tools of foreign servers have them.
+// Descriptions like those of external tool servers.
 func BenchmarkScanDescriptions(b *testing.B) {
 	const text = "Search the issues of a repository. Give words to look for, and optionally a label, a state and an author; the newest " +
 		"come first. Returns number, title, state and the address of each issue, at most 50. Use get_issue to read one of them with " +

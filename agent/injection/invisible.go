@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// invisible reports whether r is a character that shows nothing and can hide text
-// or turn its order round. Joiners are among them; where they belong is for
-// invisible to say.
-func invisible(r rune) bool {
+// isInvisible reports whether r is a character that is not displayed and can hide text or
+// reverse its direction. Joiners are included; matchInvisible decides where they are
+// legitimate.
+func isInvisible(r rune) bool {
 	switch {
 	case r >= 0x200B && r <= 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2060 && r <= 0x206F:
 		return true
@@ -22,52 +22,51 @@ func invisible(r rune) bool {
 	return false
 }
 
-// invisible reports invisible characters, except where they belong: a leading
-// BOM, joiners within emoji and within scripts that are written with them, the
-// tags of a flag, direction marks beside text that runs from right to left, and
-// soft hyphens, which are only where a word may break.
-func (s *scan) invisible(text string) {
-	if plain(text) {
+// matchInvisible reports invisible characters, except where they are legitimate: a leading
+// BOM, joiners within emoji and within scripts that use them, the tags of a flag, direction
+// marks next to right-to-left text, and soft hyphens.
+func (s *scan) matchInvisible(text string) {
+	if isASCII(text) {
 		return
 	}
 	text = strings.TrimPrefix(text, "\uFEFF")
 	var before rune // the last visible character
 	flag := false   // within the tags that follow a black flag
 	for i, r := range text {
-		if !invisible(r) {
-			before, flag = visible(before, r), r == 0x1F3F4
+		if !isInvisible(r) {
+			before, flag = baseOf(before, r), r == 0x1F3F4
 			continue
 		}
 		after, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
 		switch {
 		case r == 0x00AD:
 		case r >= 0xE0020 && r <= 0xE007F && flag:
-		case (r == 0x200C || r == 0x200D) && joins(r, before, after):
-		case (r == 0x200E || r == 0x200F) && (rightToLeft(before) || rightToLeft(after)):
+		case (r == 0x200C || r == 0x200D) && joinerAllowed(r, before, after):
+		case (r == 0x200E || r == 0x200F) && (isRightToLeft(before) || isRightToLeft(after)):
 		default:
-			s.found(InvisibleUnicode, fmt.Sprintf("U+%04X", r))
+			s.addFinding(InvisibleUnicode, fmt.Sprintf("U+%04X", r))
 			return
 		}
 	}
 }
 
-// visible returns what counts as the character before a joiner: variation
-// selectors, skin tones and combining marks belong to what they follow.
-func visible(before, r rune) rune {
+// baseOf returns the character to which a following joiner applies: variation selectors and
+// skin tones belong to the character before them.
+func baseOf(before, r rune) rune {
 	if r == 0xFE0F || r >= 0x1F3FB && r <= 0x1F3FF {
 		return before
 	}
 	return r
 }
 
-func joins(r, before, after rune) bool {
-	if r == 0x200D && pictograph(before) && pictograph(after) {
+func joinerAllowed(r, before, after rune) bool {
+	if r == 0x200D && isPictograph(before) && isPictograph(after) {
 		return true
 	}
-	return shaped(before) && (shaped(after) || after == utf8.RuneError || unicode.IsSpace(after) || unicode.IsPunct(after))
+	return usesJoiners(before) && (usesJoiners(after) || after == utf8.RuneError || unicode.IsSpace(after) || unicode.IsPunct(after))
 }
 
-func pictograph(r rune) bool {
+func isPictograph(r rune) bool {
 	switch {
 	case r >= 0x1F000 && r <= 0x1FAFF, r >= 0x2190 && r <= 0x2BFF, r >= 0x3000 && r <= 0x303F, r == 0x3297, r == 0x3299:
 		return true
@@ -75,14 +74,14 @@ func pictograph(r rune) bool {
 	return r == 0xA9 || r == 0xAE || r == 0x203C || r == 0x2049 || r == 0x2122 || r == 0x2139
 }
 
-// shaped reports whether r is of a script in which joiners change how letters
-// are written.
-func shaped(r rune) bool {
+// usesJoiners reports whether r belongs to a script in which joiners change the shape of
+// letters.
+func usesJoiners(r rune) bool {
 	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
 		unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
 		unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Nko, unicode.Thaana)
 }
 
-func rightToLeft(r rune) bool {
+func isRightToLeft(r rune) bool {
 	return unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko)
 }

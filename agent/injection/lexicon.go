@@ -18,17 +18,17 @@ var (
 	rulesText string
 )
 
-// A set is a set of classes of words.
+// A set is a set of word classes.
 type set [7]uint64
 
 func (s *set) add(n int) { s[n/64] |= 1 << (n % 64) }
 
-func (s *set) meets(o *set) bool {
+func (s *set) intersects(o *set) bool {
 	return s[0]&o[0]|s[1]&o[1]|s[2]&o[2]|s[3]&o[3]|s[4]&o[4]|s[5]&o[5]|s[6]&o[6] != 0
 }
 
-// with returns the set of both; it changes neither.
-func (s *set) with(o *set) *set {
+// union returns the union of both sets; it changes neither.
+func (s *set) union(o *set) *set {
 	out := *s
 	for i := range out {
 		out[i] |= o[i]
@@ -36,63 +36,63 @@ func (s *set) with(o *set) *set {
 	return &out
 }
 
-// A phrase is several words of which the last one is looked up.
+// A phrase is a sequence of words that is looked up by the last one.
 type phrase struct {
 	before  []string
 	classes set
 }
 
-// A slot is one key word of a rule.
+// A slot is one keyword of a rule.
 type slot struct {
 	classes set
-	gap     int // the most words between it and the slot before
+	gap     int // maximum number of words between it and the previous slot
 }
 
-// A rule is a row of key words that make a finding.
+// A rule is a sequence of keywords that makes a finding.
 type rule struct {
 	id         string
 	slots      []slot
-	first      int  // the number of its first slot among all
-	imperative bool // only where a sentence begins, or after "you must" and the like
-	negatable  int  // a negation so many words before takes the rule back
+	first      int  // index of its first slot among the slots of all rules
+	imperative bool // applies only at the beginning of a sentence, or after phrases such as "you must"
+	negatable  int  // a negation at most this many words before cancels the match
 	flags      map[string]bool
 }
 
 type lexicon struct {
-	numbers map[string]int
-	words   map[string]*set
-	none    *set                // of words without a class
-	phrases map[string][]phrase // by their last word
-	rules   []rule
-	jumbled map[[16]byte]string // key words by their letters without order
-	buffers sync.Pool           // of *buffer
-	slots   int                 // of all rules
-	uses    [][3]uint64         // for each class, the rules that use it
-	paths   map[string]bool     // words that may belong to the path of a secret file
-	report  set
-	caution set
-	foreign set
-	neg     set
-	between set
-	lead    set
-	secret  set
-	key     set
+	numbers   map[string]int
+	words     map[string]*set
+	none      *set                // classes of a word without classes
+	phrases   map[string][]phrase // by last word
+	rules     []rule
+	byLetters map[[16]byte]string // keywords by sortedLetters
+	buffers   sync.Pool           // of *buffer
+	slots     int                 // number of slots of all rules
+	uses      [][3]uint64         // by class: bit set of the rules that use it
+	paths     map[string]bool     // words that may be part of the path of a secret file
+	report    set
+	caution   set
+	foreign   set
+	neg       set
+	between   set
+	lead      set
+	secret    set
+	key       set
 }
 
-// theLexicon reads the embedded lexicon and rules once; both are ours, so that
+// loadLexicon parses the embedded lexicon and rules once. Both are part of the program, so
 // a mistake in them is a broken invariant.
-var theLexicon = sync.OnceValue(func() *lexicon {
-	l := &lexicon{numbers: map[string]int{}, words: map[string]*set{}, none: &set{}, phrases: map[string][]phrase{}, paths: map[string]bool{}, jumbled: map[[16]byte]string{}}
+var loadLexicon = sync.OnceValue(func() *lexicon {
+	l := &lexicon{numbers: map[string]int{}, words: map[string]*set{}, none: &set{}, phrases: map[string][]phrase{}, paths: map[string]bool{}, byLetters: map[[16]byte]string{}}
 	for line := range strings.Lines(lexiconText) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
 		name, list, ok := strings.Cut(line, " = ")
 		if !ok {
-			panic("guard: lexicon.txt: " + line)
+			panic("injection: lexicon.txt: " + line)
 		}
 		for w := range strings.FieldsSeq(list) {
-			l.learn(name, w)
+			l.addWord(name, w)
 		}
 	}
 	for line := range strings.Lines(rulesText) {
@@ -104,8 +104,8 @@ var theLexicon = sync.OnceValue(func() *lexicon {
 	for _, class := range []string{"STRONG", "PRIOR", "INSTR", "SAFETY"} {
 		n := l.numbers[class]
 		for w, c := range l.words {
-			if key, ok := jumble(w); ok && c[n/64]>>(n%64)&1 != 0 {
-				l.jumbled[key] = w
+			if key, ok := sortedLetters(w); ok && c[n/64]>>(n%64)&1 != 0 {
+				l.byLetters[key] = w
 			}
 		}
 	}
@@ -121,11 +121,11 @@ var theLexicon = sync.OnceValue(func() *lexicon {
 	return l
 })
 
-// index numbers the slots and notes which rules use which class.
+// index numbers the slots and records which rules use which class.
 func (l *lexicon) index() {
 	l.uses = make([][3]uint64, 64*len(set{}))
 	if len(l.rules) > 64*len(l.uses[0]) {
-		panic("guard: too many rules")
+		panic("injection: too many rules")
 	}
 	for n := range l.rules {
 		l.rules[n].first = l.slots
@@ -140,8 +140,8 @@ func (l *lexicon) index() {
 	}
 }
 
-// concerned returns the rules that use one of the classes.
-func (l *lexicon) concerned(classes *set) (rules [3]uint64) {
+// rulesFor returns the rules that use one of the classes.
+func (l *lexicon) rulesFor(classes *set) (rules [3]uint64) {
 	for i, some := range classes {
 		for ; some != 0; some &= some - 1 {
 			u := &l.uses[i*64+bits.TrailingZeros64(some)]
@@ -153,21 +153,21 @@ func (l *lexicon) concerned(classes *set) (rules [3]uint64) {
 	return rules
 }
 
-// number returns the number of a class, a new one for a new name.
+// number returns the number of a class; an unknown name gets a new number.
 func (l *lexicon) number(name string) int {
 	n, ok := l.numbers[name]
 	if !ok {
 		n = len(l.numbers)
 		if n >= 64*len(set{}) {
-			panic("guard: too many classes")
+			panic("injection: too many classes")
 		}
 		l.numbers[name] = n
 	}
 	return n
 }
 
-// learn adds a word, or a phrase with underscores, to a class.
-func (l *lexicon) learn(class, w string) {
+// addWord adds a word, or a phrase with underscores, to a class.
+func (l *lexicon) addWord(class, w string) {
 	n := l.number(class)
 	parts := strings.Split(w, "_")
 	last := parts[len(parts)-1]
@@ -186,12 +186,12 @@ func (l *lexicon) learn(class, w string) {
 	}
 }
 
-// rule reads "id [imp] [neg=N] [!flag]: SLOT SLOT<gap …", in which a slot is the
-// name of a class, a word in lower case, or several of them with | between.
+// rule parses "id [imp] [neg=N] [flag]: SLOT SLOT<gap …", in which a slot is the name of a
+// class, a word in lower case, or several of them separated by |.
 func (l *lexicon) rule(line string) rule {
 	head, body, ok := strings.Cut(line, ": ")
 	if !ok {
-		panic("guard: rules.txt: " + line)
+		panic("injection: rules.txt: " + line)
 	}
 	f := strings.Fields(head)
 	r := rule{id: f[0], negatable: 1, flags: map[string]bool{}}
@@ -211,16 +211,16 @@ func (l *lexicon) rule(line string) rule {
 		if ok {
 			n, err := strconv.Atoi(gap)
 			if err != nil {
-				panic(fmt.Sprintf("guard: rules.txt: %s: %v", line, err))
+				panic(fmt.Sprintf("injection: rules.txt: %s: %v", line, err))
 			}
 			s.gap = n
 		}
 		for alt := range strings.SplitSeq(name, "|") {
 			if alt == strings.ToLower(alt) {
-				l.learn("'"+alt, alt)
+				l.addWord("'"+alt, alt)
 				alt = "'" + alt
 			} else if _, ok := l.numbers[alt]; !ok && alt != "SECRETFILE" && alt != "KEYFILE" && alt != "URL" {
-				panic("guard: rules.txt: no class " + alt)
+				panic("injection: rules.txt: no class " + alt)
 			}
 			s.classes.add(l.number(alt))
 		}
@@ -229,20 +229,20 @@ func (l *lexicon) rule(line string) rule {
 	return r
 }
 
-// classify finds the classes of word i, and of the phrases that end with it.
+// classify sets the classes of word i, including those of phrases that end with it.
 func (s *scan) classify(i int) {
 	w := &s.list[i]
 	w.classes = s.lex.none
 	c, known := s.lex.words[w.text]
 	if !known {
-		if p, ok := disguised(w.text); ok {
+		if p, ok := undisguise(w.text); ok {
 			w.text = p
 			c, known = s.lex.words[p]
 		}
 	}
 	if !known {
-		if key, ok := jumble(w.text); ok {
-			if p, ok := s.lex.jumbled[key]; ok {
+		if key, ok := sortedLetters(w.text); ok {
+			if p, ok := s.lex.byLetters[key]; ok {
 				c, known = s.lex.words[p], true
 				w.text = p
 			}
@@ -251,8 +251,8 @@ func (s *scan) classify(i int) {
 	if known {
 		w.classes = c
 		for _, p := range s.lex.phrases[w.text] {
-			if s.ends(i, p.before) {
-				w.classes = w.classes.with(&p.classes)
+			if s.follows(i, p.before) {
+				w.classes = w.classes.union(&p.classes)
 				w.from = min(w.from, i-len(p.before))
 			}
 		}
@@ -262,9 +262,9 @@ func (s *scan) classify(i int) {
 	}
 }
 
-// ends reports whether the words before i are these, without the end of a
+// follows reports whether word i directly follows the words before, without an end of a
 // sentence between them.
-func (s *scan) ends(i int, before []string) bool {
+func (s *scan) follows(i int, before []string) bool {
 	n := len(before)
 	if i < n || s.list[i].pos-s.list[i-n].pos != n {
 		return false
@@ -277,8 +277,8 @@ func (s *scan) ends(i int, before []string) bool {
 	return true
 }
 
-// Version names what Scan looks for: a verdict of another version may be
-// another one.
+// Version identifies the patterns that Scan looks for: results of another version may
+// differ.
 func Version() string {
 	sum := sha256.Sum256([]byte(lexiconText + rulesText))
 	return hex.EncodeToString(sum[:8])

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalise returns text as the scan reads it: valid UTF-8, NFKC, in lower
-// case, without invisible characters, with straight quotes, and with letters
-// that stand alone ("i g n o r e") joined.
-func normalise(text string) string {
-	if !plain(text) {
+// normalize returns text as used by the scan: valid UTF-8, NFKC, in lower case, without
+// invisible characters, with straight quotes, and with spaced letters ("i g n o r e")
+// joined.
+func normalize(text string) string {
+	if !isASCII(text) {
 		text = norm.NFKC.String(strings.ToValidUTF8(text, " "))
 		text = strings.Map(fold, text)
 	}
 	return joinSpaced(strings.ToLower(text))
 }
 
-func plain(s string) bool {
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -38,14 +38,14 @@ func fold(r rune) rune {
 	case '\u00A0', '\u2028', '\u2029':
 		return ' '
 	}
-	if invisible(r) {
+	if isInvisible(r) {
 		return -1
 	}
 	return r
 }
 
-// joinSpaced joins runs of at least six letters that stand alone. Two spaces or
-// more end a word of such a run.
+// joinSpaced joins runs of at least six single letters. Two or more spaces separate words
+// within such a run.
 func joinSpaced(s string) string {
 	const least = 6
 	var b strings.Builder
@@ -53,7 +53,7 @@ func joinSpaced(s string) string {
 	for i := 0; i < len(s); {
 		if i+1 >= len(s) || s[i+1] != ' ' {
 			i++
-			continue // no single letter
+			continue // not a single letter
 		}
 		end, letters := spacedRun(s, i)
 		if letters >= least {
@@ -76,8 +76,8 @@ func joinSpaced(s string) string {
 	return b.String()
 }
 
-// spacedRun returns where the run of single letters that begins at i ends, and
-// how many letters it has.
+// spacedRun returns the end of the run of single letters that begins at i, and the number
+// of its letters.
 func spacedRun(s string, i int) (end, letters int) {
 	if i > 0 && wordByte(s[i-1]) {
 		return i, 0
@@ -104,23 +104,24 @@ func wordByte(c byte) bool {
 	return c-'a' < 26 || c-'0' < 10 || c >= utf8.RuneSelf
 }
 
-// twins are letters of other scripts that look like Latin ones.
-var twins = map[rune]rune{
+// homoglyphs maps letters of other scripts, and digits, to the Latin letters that they
+// resemble.
+var homoglyphs = map[rune]rune{
 	'а': 'a', 'в': 'b', 'с': 'c', 'ԁ': 'd', 'е': 'e', 'ё': 'e', 'һ': 'h', 'і': 'i', 'ј': 'j', 'к': 'k', 'м': 'm', 'н': 'h',
 	'о': 'o', 'р': 'p', 'ѕ': 's', 'т': 't', 'у': 'y', 'х': 'x', 'ԛ': 'q', 'ԝ': 'w', 'α': 'a', 'ε': 'e', 'ι': 'i', 'ο': 'o',
 	'ρ': 'p', 'υ': 'u', 'ν': 'v', 'τ': 't', 'κ': 'k', 'ı': 'i', 'ɡ': 'g', 'ӏ': 'l', '0': 'o', '1': 'i', '3': 'e', '4': 'a',
 	'5': 's', '7': 't',
 }
 
-// disguised returns a word with look-alikes put back into Latin letters; ok says
-// that it mixes Latin letters with look-alikes at all.
-func disguised(word string) (plain string, ok bool) {
+// undisguise returns a word with homoglyphs replaced by Latin letters; ok reports whether
+// the word mixes Latin letters with homoglyphs at all.
+func undisguise(word string) (plain string, ok bool) {
 	if !strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return "", false
 	}
 	var latin, other bool
 	for _, r := range word {
-		_, twin := twins[r]
+		_, twin := homoglyphs[r]
 		latin = latin || r >= 'a' && r <= 'z'
 		other = other || twin
 		if !twin && unicode.IsDigit(r) {
@@ -131,18 +132,17 @@ func disguised(word string) (plain string, ok bool) {
 		return "", false
 	}
 	return strings.Map(func(r rune) rune {
-		if t, ok := twins[r]; ok {
+		if t, ok := homoglyphs[r]; ok {
 			return t
 		}
 		return r
 	}, word), true
 }
 
-// jumble returns the letters of a word with those between the first and the last
-// in order, so that "ignroe" and "ignore" are the same. Short and very long words
-// have none.
-func jumble(w string) (key [16]byte, ok bool) {
-	if len(w) < 6 || len(w) > len(key) || !plain(w) {
+// sortedLetters returns the letters of a word with those between the first and the last
+// sorted, so that "ignroe" and "ignore" are equal. Short and very long words have none.
+func sortedLetters(w string) (key [16]byte, ok bool) {
+	if len(w) < 6 || len(w) > len(key) || !isASCII(w) {
 		return key, false
 	}
 	copy(key[:], w)

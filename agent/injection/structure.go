@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// structure finds the shapes that are not made of words alone.
-func (s *scan) structure() {
+// matchStructure finds patterns that are not made of words only.
+func (s *scan) matchStructure() {
 	t := s.text
 	for at := 0; ; {
 		i := strings.IndexAny(t[at:], "<[")
@@ -17,14 +17,14 @@ func (s *scan) structure() {
 		}
 		at += i
 		switch rest := t[at:]; {
-		case s.code(at):
+		case s.isInCode(at):
 		case strings.HasPrefix(rest, "<!--"):
 			end := strings.Index(rest, "-->")
 			if end < 0 {
 				end = len(rest)
 			}
-			if end >= 4 { // "<!-->" is a comment too, with nothing in it
-				s.comment(at+4, at+end)
+			if end >= 4 { // "<!-->" is an empty comment
+				s.matchComment(at+4, at+end)
 			}
 			at += max(end, 4)
 			continue
@@ -33,37 +33,37 @@ func (s *scan) structure() {
 			if end < 0 {
 				end = len(rest)
 			}
-			s.comment(at, at+end)
-		case mayBeRole(rest) && !s.joined(at) && roleTag.MatchString(rest[:min(len(rest), 40)]):
-			s.found(SysPromptOverride, rest[:min(len(rest), 40)])
+			s.matchComment(at, at+end)
+		case mayBeRole(rest) && !s.isAttached(at) && roleTag.MatchString(rest[:min(len(rest), 40)]):
+			s.addFinding(SysPromptOverride, rest[:min(len(rest), 40)])
 		case rest[0] == '<':
-			s.hidden(rest)
+			s.matchHidden(rest)
 		}
 		at++
 	}
-	s.commands()
+	s.matchCommands()
 }
 
 var roleTag = regexp.MustCompile(`^(?:<\s*/?\s*(?:system|system_prompt|system-prompt|sys)\s*>|<\|(?:im_start\|>\s*system|system\|>)|\[/?inst\]|<<\s*/?sys\s*>>|\[system\]\s*:?\s*\S)`)
 
-// joined reports whether a bracket at an offset belongs to the word before it: an
-// index, or a letter by which POD marks what follows.
-func (s *scan) joined(at int) bool {
+// isAttached reports whether a bracket at an offset belongs to the word before it: an
+// index, or a letter with which POD marks up the following text.
+func (s *scan) isAttached(at int) bool {
 	if at == 0 || !wordByte(s.text[at-1]) || s.text[at-1] >= utf8.RuneSelf {
 		return false
 	}
 	return s.text[at] == '[' || !strings.HasPrefix(s.text[at:], "<|") && (at == 1 || !wordByte(s.text[at-2]))
 }
 
-// mayBeRole is the quick look before roleTag.
+// mayBeRole is a fast check before roleTag.
 func mayBeRole(rest string) bool {
 	name := strings.TrimLeft(rest[:min(len(rest), 8)], "<[/| ")
 	return strings.HasPrefix(name, "sys") || strings.HasPrefix(name, "im_") || strings.HasPrefix(name, "inst")
 }
 
-// code reports whether offset at is inside a code span or block, where a reader
-// sees it.
-func (s *scan) code(at int) bool {
+// isInCode reports whether offset at is inside a code span or block, where a reader sees
+// it.
+func (s *scan) isInCode(at int) bool {
 	i := s.wordAt(at)
 	if i == len(s.list) {
 		return false
@@ -77,21 +77,22 @@ func (s *scan) wordAt(at int) int {
 	return sort.Search(len(s.list), func(i int) bool { return s.list[i].at >= at })
 }
 
-// raised reports whether a rule found something between the offsets.
-func (s *scan) raised(from, to int) bool {
-	i := sort.Search(len(s.raise), func(i int) bool { return s.raise[i].to > from })
-	for ; i < len(s.raise) && s.raise[i].to <= to; i++ {
-		if s.raise[i].from >= from {
+// hasMatch reports whether a rule matched between the offsets.
+func (s *scan) hasMatch(from, to int) bool {
+	i := sort.Search(len(s.matched), func(i int) bool { return s.matched[i].to > from })
+	for ; i < len(s.matched) && s.matched[i].to <= to; i++ {
+		if s.matched[i].from >= from {
 			return true
 		}
 	}
 	return false
 }
 
-// comment looks at what a comment says that a reader of the page does not see.
-func (s *scan) comment(from, to int) {
-	if s.raised(from, to) {
-		s.found(HTMLCommentInjection, s.text[from:to])
+// matchComment examines the text of a comment, which a reader of the rendered page does not
+// see.
+func (s *scan) matchComment(from, to int) {
+	if s.hasMatch(from, to) {
+		s.addFinding(HTMLCommentInjection, s.text[from:to])
 		return
 	}
 	var agent, act, drop, setting, hidden, order bool
@@ -99,7 +100,7 @@ func (s *scan) comment(from, to int) {
 	class := func(w *word, name string) bool {
 		var c set
 		c.add(s.lex.numbers[name])
-		return w.classes.meets(&c)
+		return w.classes.intersects(&c)
 	}
 	for i := s.wordAt(from); i < len(s.list) && s.list[i].at < to; i++ {
 		w := &s.list[i]
@@ -120,7 +121,7 @@ func (s *scan) comment(from, to int) {
 	body := strings.TrimSpace(s.text[from:to])
 	order = order || strings.HasPrefix(body, "system:")
 	if agent && act || setting || hidden || order && !strings.Contains(body, "please") {
-		s.found(HTMLCommentInjection, body)
+		s.addFinding(HTMLCommentInjection, body)
 	}
 }
 
@@ -130,8 +131,8 @@ var (
 	hiddenA = regexp.MustCompile(`\shidden(?:\s|>|=\s*["'](?:hidden|true)?["']|$)`)
 )
 
-// hidden looks whether an element that has text hides it.
-func (s *scan) hidden(rest string) {
+// matchHidden reports an element that hides its text.
+func (s *scan) matchHidden(rest string) {
 	if !element.MatchString(rest[:min(len(rest), 12)]) {
 		return
 	}
@@ -145,7 +146,7 @@ func (s *scan) hidden(rest string) {
 	}
 	inner := rest[end+1 : min(len(rest), end+400)]
 	if strings.HasPrefix(strings.TrimSpace(inner), "</") {
-		return // nothing is inside
+		return // the element is empty
 	}
-	s.found(HiddenDiv, rest[:min(len(rest), end+80)])
+	s.addFinding(HiddenDiv, rest[:min(len(rest), end+80)])
 }

@@ -6,47 +6,45 @@ import (
 	"unicode/utf8"
 )
 
-// A word is one word of the normalised text.
+// A word is one word of the normalized text.
 type word struct {
 	text string
 	at   int // byte offset
-	// pos counts words, and stopGap more at each end of a sentence, so that the
-	// distance of two words says whether a rule may join them.
+	// pos counts words, plus stopGap at each end of a sentence, so that the distance of two
+	// words determines whether a rule may connect them.
 	pos int
-	// quote is the number of the quotation or code span the word stands in, 0
-	// for none; para that of its paragraph; fence says that it is in a block of
-	// code.
-	quote, para int
-	fence       bool
-	begins      bool // a sentence begins here
-	classes     *set
-	from        int // the first word of the longest phrase that ends here
+	// quote is the number of the quotation or code span that contains the word, 0 for none;
+	// para is the number of its paragraph; fence reports whether it is in a code block.
+	quote, para    int
+	fence          bool
+	startsSentence bool // the word begins a sentence
+	classes        *set
+	from           int // index of the first word of the longest phrase that ends here
 }
 
-// stopGap is what the end of a sentence counts, in words. With the default gap
-// of a rule it lets two key words be joined that stand on both sides of it, but
-// no filler.
+// stopGap is the weight of the end of a sentence, in words. With the default gap of a rule
+// it allows two keywords directly on both sides of it to be connected, but no filler words.
 const stopGap = 8
 
-// scan is one text that is being scanned.
+// scan is the scan of one text.
 type scan struct {
-	text  string
-	list  []word
-	hits  map[string]string
-	lex   *lexicon
-	raise []span // where rules have found something
-	chunk chunk
-	buf   *buffer
+	text    string
+	list    []word
+	hits    map[string]string
+	lex     *lexicon
+	matched []span // matches of rules
+	chunk   chunk
+	buf     *buffer
 }
 
-// A buffer is memory that scans use one after the other.
+// A buffer is memory that is reused between scans.
 type buffer struct {
 	list   []word
 	places []match
 }
 
-// done gives the buffer back, without the text in it.
-func (s *scan) done() {
+// release returns the buffer to the pool, without the text in it.
+func (s *scan) release() {
 	clear(s.list)
 	clear(s.buf.places)
 	s.buf.list = s.list[:0]
@@ -56,7 +54,7 @@ func (s *scan) done() {
 type span struct{ from, to int }
 
 func newScan(text string) *scan {
-	l := theLexicon()
+	l := loadLexicon()
 	b, ok := l.buffers.Get().(*buffer)
 	if !ok {
 		b = &buffer{places: make([]match, l.slots)}
@@ -64,12 +62,12 @@ func newScan(text string) *scan {
 	return &scan{text: text, lex: l, buf: b, list: b.list}
 }
 
-func (s *scan) found(id, excerpt string) {
+func (s *scan) addFinding(id, excerpt string) {
 	if s.hits == nil {
 		s.hits = map[string]string{}
 	}
 	if _, ok := s.hits[id]; !ok {
-		s.hits[id] = clip(strings.Join(strings.Fields(excerpt), " "), 120)
+		s.hits[id] = truncate(strings.Join(strings.Fields(excerpt), " "), 120)
 	}
 }
 
@@ -83,7 +81,7 @@ func (s *scan) findings() []Finding {
 	return out
 }
 
-func clip(s string, n int) string {
+func truncate(s string, n int) string {
 	for i := range s {
 		if n == 0 {
 			return s[:i] + "…"
@@ -93,10 +91,10 @@ func clip(s string, n int) string {
 	return s
 }
 
-// words cuts the text into words. It reports whether there are any.
-func (s *scan) words() bool {
-	s.text = normalise(s.text)
-	c := cutter{begins: true, fence: strings.HasPrefix(s.text, "```")}
+// tokenize splits the text into words. It reports whether there are any.
+func (s *scan) tokenize() bool {
+	s.text = normalize(s.text)
+	c := tokenizer{startsSentence: true, fence: strings.HasPrefix(s.text, "```")}
 	t := s.text
 	for i := 0; i < len(t); {
 		if t[i] == ' ' {
@@ -105,7 +103,7 @@ func (s *scan) words() bool {
 		}
 		size, letter := letterAt(t, i)
 		if !letter {
-			c.mark(t, i)
+			c.handleMark(t, i)
 			i += size
 			continue
 		}
@@ -122,18 +120,18 @@ func (s *scan) words() bool {
 			i += size
 		}
 		c.pos++
-		w := word{text: t[start:i], at: start, pos: c.pos, para: c.para, fence: c.fence, begins: c.begins, from: len(s.list)}
+		w := word{text: t[start:i], at: start, pos: c.pos, para: c.para, fence: c.fence, startsSentence: c.startsSentence, from: len(s.list)}
 		if c.quoted {
 			w.quote = c.quotes
 		}
-		c.begins = false
+		c.startsSentence = false
 		s.list = append(s.list, w)
 		s.classify(len(s.list) - 1)
 	}
 	return len(s.list) > 0
 }
 
-// letterAt says how long the character at i is and whether it belongs to a word.
+// letterAt returns the size of the character at i and whether it can be part of a word.
 func letterAt(t string, i int) (int, bool) {
 	if c := t[i]; c < utf8.RuneSelf {
 		return 1, wordByte(c)
@@ -142,14 +140,14 @@ func letterAt(t string, i int) (int, bool) {
 	return size, unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// cutter is what lies between words: ends of sentences, quotes, code.
-type cutter struct {
-	pos, quotes, para     int
-	quoted, fence, begins bool
-	mark1                 byte // what ends the quotation
+// tokenizer tracks what is between words: ends of sentences, quotes, code.
+type tokenizer struct {
+	pos, quotes, para             int
+	quoted, fence, startsSentence bool
+	quoteEnd                      byte // character that ends the quotation
 }
 
-func (c *cutter) mark(t string, i int) {
+func (c *tokenizer) handleMark(t string, i int) {
 	next := byte(' ')
 	if i+1 < len(t) {
 		next = t[i+1]
@@ -157,7 +155,7 @@ func (c *cutter) mark(t string, i int) {
 	switch b := t[i]; b {
 	case '.', '!', '?', ';', ':':
 		space := next == ' ' || next == '\n' || next == '"' || next == '*' || next == '<' || next == ')'
-		c.begins = c.begins || space
+		c.startsSentence = c.startsSentence || space
 		switch {
 		case space && b == ':':
 			c.pos += stopGap / 2
@@ -172,40 +170,40 @@ func (c *cutter) mark(t string, i int) {
 		}
 		c.toggle(b)
 	case '|', '>', '&', '$', '(':
-		c.begins = true
+		c.startsSentence = true
 	case '-':
-		if c.begins = c.begins || i == 0; strings.HasPrefix(t[i:], "-->") {
+		if c.startsSentence = c.startsSentence || i == 0; strings.HasPrefix(t[i:], "-->") {
 			c.pos += stopGap
 		}
 	}
 }
 
-func (c *cutter) toggle(b byte) {
+func (c *tokenizer) toggle(b byte) {
 	switch {
 	case !c.quoted:
-		c.quoted, c.mark1, c.begins = true, b, true
+		c.quoted, c.quoteEnd, c.startsSentence = true, b, true
 		c.quotes++
-	case c.mark1 == b:
+	case c.quoteEnd == b:
 		c.quoted = false
 	}
 }
 
-func (c *cutter) newline(t string, i int, next byte) {
+func (c *tokenizer) newline(t string, i int, next byte) {
 	rest := strings.TrimLeft(t[i+1:min(len(t), i+16)], " \t>")
 	switch {
 	case next == '\n' || i+1 == len(t):
 		c.para++
 		c.pos += stopGap
-		c.begins, c.quoted = true, false
+		c.startsSentence, c.quoted = true, false
 	case strings.HasPrefix(rest, "```") || strings.HasPrefix(rest, "~~~"):
-		c.fence, c.begins, c.quoted = !c.fence, true, false
+		c.fence, c.startsSentence, c.quoted = !c.fence, true, false
 		c.pos += stopGap
 	case len(rest) > 1 && strings.IndexByte("-*#+|", rest[0]) >= 0 && strings.IndexByte(" #", rest[1]) >= 0 || c.fence || rest != "" && rest[0] >= '0' && rest[0] <= '9':
 		c.pos += stopGap
-		c.begins, c.quoted = true, false
+		c.startsSentence, c.quoted = true, false
 	}
-	if c.mark1 == '`' {
+	if c.quoteEnd == '`' {
 		c.quoted = false
 	}
-	c.begins = c.begins || rest == ""
+	c.startsSentence = c.startsSentence || rest == ""
 }
