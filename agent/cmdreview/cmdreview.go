@@ -1,6 +1,6 @@
-// Package cmdreview asks a model whether a command needs a person's leave. It only
-// ever spares people a question: what it does not call harmless in exactly one
-// word, and what goes wrong, is for a person to decide.
+// Package cmdreview uses a model to decide whether a dangerous command can run without an
+// approval. It can only save users a question: any answer other than exactly the word
+// "harmless", and any failure, leaves the decision to a user.
 package cmdreview
 
 import (
@@ -19,24 +19,25 @@ var task string
 
 const (
 	defaultTimeout = 30 * time.Second
-	maxCommand     = 4000 // bytes; what is longer is for a person
-	maxOut         = 200  // tokens
+	maxCommand     = 4000 // bytes; longer commands are not sent
+	maxOut         = 200  // output tokens
 	harmless       = "harmless"
 )
 
-// A Reviewer asks Provider. Its methods may be called from any goroutine.
+// A Reviewer reviews commands with a model of Provider. Its methods may be called from any
+// goroutine.
 type Reviewer struct {
 	Provider llm.Provider
 	Model    string
 	Timeout  time.Duration // of one call; 0: 30 seconds
-	// Mask hides secrets in what is sent; nil hides none.
+	// Mask hides secrets in the text that is sent; nil hides none.
 	Mask func(string) string
 }
 
-// IsHarmless reports whether the model calls a command harmless, and what the call
-// cost, also where it failed. why are the reasons for which a person would be
-// asked. A command that is long, or that tries to look like the end of what the
-// model is shown, is not sent.
+// IsHarmless reports whether the model considers a command harmless, and the usage of the
+// call, also if it failed. why lists the reasons for which a user would be asked. A command
+// that is too long, or that could imitate the end of the text shown to the model, is not
+// sent.
 func (r Reviewer) IsHarmless(ctx context.Context, command string, why []string) (bool, llm.Usage, error) {
 	if len(command) > maxCommand || strings.Contains(command, "</") {
 		return false, llm.Usage{}, nil
@@ -50,11 +51,11 @@ func (r Reviewer) IsHarmless(ctx context.Context, command string, why []string) 
 	q := &llm.Request{Model: r.Model, Transcript: llm.NewTranscript(llm.UserText(text)), MaxTokens: maxOut, NoTools: true, Effort: "none"}
 	for ev, err := range r.Provider.Stream(ctx, q) {
 		if err != nil {
-			return false, llm.Usage{}, fmt.Errorf("review: %w", err)
+			return false, llm.Usage{}, fmt.Errorf("review command: %w", err)
 		}
 		if done, ok := ev.(llm.Done); ok {
 			return done.Stop == llm.EndTurn && strings.ToLower(strings.TrimSpace(done.Message.Text())) == harmless, done.Usage, nil
 		}
 	}
-	return false, llm.Usage{}, fmt.Errorf("review: the model broke off")
+	return false, llm.Usage{}, fmt.Errorf("review command: stream ended without an answer")
 }

@@ -15,14 +15,14 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A call is one use of a service, tried until it succeeds or cannot.
+// A call is one use of a service, including retries.
 type call struct {
 	Service
-	name string // of the service, in words
-	// request makes the request of one try, without the key.
+	name string // of the service, for error texts
+	// request creates the request of one attempt, without the key.
 	request func(ctx context.Context) (*http.Request, error)
-	// read takes a successful answer. Its error is final if it is an *Error that is
-	// not temporary; any other is a connection that broke.
+	// read processes a successful response. Its error is final if it is an *Error that is
+	// not temporary; any other error is a broken connection.
 	read func(body io.Reader) error
 }
 
@@ -78,9 +78,9 @@ func (c *call) try(ctx context.Context) error {
 		}
 		return &Error{Temporary: true, Text: c.name + " cannot be reached", Err: err}
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only, nothing can be lost
 	if resp.StatusCode != http.StatusOK {
-		return c.refusal(resp)
+		return c.statusError(resp)
 	}
 	err = c.read(resp.Body)
 	if _, ours := errors.AsType[*Error](err); err == nil || ours {
@@ -89,11 +89,11 @@ func (c *call) try(ctx context.Context) error {
 	return &Error{Temporary: true, Text: c.name + " broke off in its answer", Err: err}
 }
 
-const maxRefusal = 64 << 10 // bytes of an error's body
+const maxErrorBody = 64 << 10 // bytes of an error response that are read
 
-// refusal says what an answer that is not a success means.
-func (c *call) refusal(resp *http.Response) error {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // half of it is as good
+// statusError returns the error for a response with a failure status.
+func (c *call) statusError(resp *http.Response) error {
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is sufficient
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
@@ -106,18 +106,18 @@ func (c *call) refusal(resp *http.Response) error {
 		m.Add(c.Key)
 		said = " It says: " + oneLine(m.Mask(body.Error.Message), 300)
 	}
-	e := &Error{Status: resp.StatusCode, After: hint(resp.Header)}
+	e := &Error{Status: resp.StatusCode, After: retryDelay(resp.Header)}
 	switch code := e.Status; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		e.Text = fmt.Sprintf("%s refuses the key (%d); set another one.", c.name, code)
-		return e // it may repeat a part of the key
+		return e // the message may contain a part of the key
 	case code == http.StatusPaymentRequired || code == http.StatusTooManyRequests && body.Error.Code == "insufficient_quota":
 		e.Text = fmt.Sprintf("the account at %s has no credit left (%d); add some, or use another service.", c.name, code)
 	case code == http.StatusTooManyRequests:
 		e.Temporary = true
 		e.Text = fmt.Sprintf("%s was asked too often (429); try again later.", c.name)
 		if e.After > 0 {
-			e.Text = fmt.Sprintf("%s was asked too often (429); try again in %s.", c.name, seconds(e.After))
+			e.Text = fmt.Sprintf("%s was asked too often (429); try again in %s.", c.name, formatSeconds(e.After))
 		}
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		e.Text = fmt.Sprintf("%s does not know the address or the model (%d); check the base URL and the model.", c.name, code)
@@ -133,12 +133,11 @@ func (c *call) refusal(resp *http.Response) error {
 	return e
 }
 
-// maxHint is the longest wait that a service may ask for.
+// maxHint is the longest delay that a service may ask for.
 const maxHint = time.Hour
 
-// hint returns how long the service wants to be left alone; 0 if it does not
-// say.
-func hint(h http.Header) time.Duration {
+// retryDelay returns the delay that the service asked for; 0 if none.
+func retryDelay(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(value, 64); err == nil && s >= 0 {
 		return time.Duration(min(s, maxHint.Seconds()) * float64(time.Second))

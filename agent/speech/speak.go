@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	speakerName  = "the speech service"
+	speechName   = "the speech service"
 	defaultChars = 4000
-	maxChars     = 4096     // as the service takes them
-	maxSound     = 20 << 20 // bytes of a speech
+	maxChars     = 4096     // limit of the services
+	maxSound     = 20 << 20 // bytes of a recording
 )
 
-// SpeakerOptions say which service speaks, and how.
+// SpeakerOptions configure a Speaker.
 type SpeakerOptions struct {
 	Service
 	Model string // such as tts-1 or gpt-4o-mini-tts
 	Voice string // such as alloy
 	// Format is "opus", which platforms show as a voice message, or "mp3"; "": opus.
 	Format string
-	Speed  float64 // 0.25 to 4; 0: the service's own
-	// MaxChars is the longest text; what is longer is cut. 0: 4000, at most 4096.
+	Speed  float64 // 0.25 to 4; 0: the default of the service
+	// MaxChars is the maximum length of a text; longer texts are truncated. 0: 4000, at
+	// most 4096.
 	MaxChars int
 }
 
-// A Speaker reads texts aloud. Its methods may be called from any goroutine.
+// A Speaker synthesizes speech. Its methods may be called from any goroutine.
 type Speaker struct{ o SpeakerOptions }
 
-// A Recording is a spoken text.
+// A Recording is the synthesized speech of a text.
 type Recording struct {
-	Path string // of a file of its own, with mode 0600, that the caller removes
+	Path string // new file with mode 0600, to be removed by the caller
 	MIME string // audio/ogg, audio/mpeg or audio/wav
-	// LeftOut is how many characters at the end of the text were not spoken.
+	// LeftOut is the number of characters at the end of the text that were not spoken.
 	LeftOut int
 }
 
-// NewSpeaker returns a speaker. It fails on options that cannot work, and does
-// nothing on the network.
+// NewSpeaker returns a speaker. It fails for invalid options, and does not use the network.
 func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 	var err error
 	if o.Service, err = o.check(); err != nil {
@@ -66,9 +66,9 @@ func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 	return &Speaker{o}, nil
 }
 
-// Speak writes text, which is spoken as it is, so without Markdown, into a file
-// in dir. A text that is too long is cut behind a sentence. The file has its name
-// only once it is complete and on disk; after an error none is left.
+// Speak synthesizes text, which is spoken literally and so must not be Markdown, into a
+// file in dir. A text that is too long is truncated after a sentence. The file gets its
+// final name only once it is complete and on disk; after an error no file is left.
 func (s *Speaker) Speak(ctx context.Context, text, dir string) (Recording, error) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
@@ -81,7 +81,7 @@ func (s *Speaker) Speak(ctx context.Context, text, dir string) (Recording, error
 	}
 	var kind format
 	c := &call{
-		Service: s.o.Service, name: speakerName,
+		Service: s.o.Service, name: speechName,
 		request: func(ctx context.Context) (*http.Request, error) { return s.request(ctx, spoken) },
 		read: func(body io.Reader) error {
 			kind, err = save(f, body)
@@ -102,7 +102,7 @@ func (s *Speaker) Speak(ctx context.Context, text, dir string) (Recording, error
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the error that matters is the first one
+		_ = os.Remove(f.Name()) // the first error is returned
 		return Recording{}, err
 	}
 	return Recording{Path: path, MIME: kind.mime, LeftOut: left}, nil
@@ -115,18 +115,18 @@ func (s *Speaker) request(ctx context.Context, text string) (*http.Request, erro
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", speakerName, err)
+		return nil, fmt.Errorf("ask %s: %w", speechName, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.BaseURL+"/audio/speech", bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", speakerName, err)
+		return nil, fmt.Errorf("ask %s: %w", speechName, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return req, nil
 }
 
-// save writes an answer to f, from its beginning, and returns its format: what
-// it is, which need not be what was asked for.
+// save writes a response to f, from its beginning, and returns its actual format, which may
+// differ from the requested one.
 func save(f *os.File, body io.Reader) (format, error) {
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(body, head)
@@ -137,7 +137,7 @@ func save(f *os.File, body io.Reader) (format, error) {
 	switch kind.extension {
 	case "ogg", "mp3", "wav":
 	default:
-		return kind, &Error{Status: http.StatusOK, Temporary: true, Text: speakerName + " answered something that is no sound; check its base URL and the format"}
+		return kind, &Error{Status: http.StatusOK, Temporary: true, Text: speechName + " answered something that is no sound; check its base URL and the format"}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return kind, &Error{Text: "the speech cannot be written", Err: err}
@@ -145,7 +145,7 @@ func save(f *os.File, body io.Reader) (format, error) {
 	if err := f.Truncate(0); err != nil {
 		return kind, &Error{Text: "the speech cannot be written", Err: err}
 	}
-	w := &disk{f: f}
+	w := &fileWriter{f: f}
 	size, err := io.Copy(w, io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), body), maxSound+1))
 	switch {
 	case w.err != nil:
@@ -153,26 +153,25 @@ func save(f *os.File, body io.Reader) (format, error) {
 	case err != nil:
 		return kind, err
 	case size > maxSound:
-		return kind, &Error{Text: fmt.Sprintf("%s answered with more than %d MB", speakerName, maxSound>>20)}
+		return kind, &Error{Text: fmt.Sprintf("%s answered with more than %d MB", speechName, maxSound>>20)}
 	}
 	return kind, nil
 }
 
-// A disk tells errors of writing from those of reading.
-type disk struct {
+// A fileWriter records write errors, so that they can be distinguished from read errors.
+type fileWriter struct {
 	f   *os.File
 	err error
 }
 
-func (d *disk) Write(p []byte) (int, error) {
+func (d *fileWriter) Write(p []byte) (int, error) {
 	n, err := d.f.Write(p)
 	d.err = err
 	return n, err
 }
 
-// shorten returns the beginning of text that has at most limit characters, up to
-// the end of a sentence or a word where there is one near, and how many
-// characters were left out.
+// shorten returns the beginning of text with at most limit characters, cut after a sentence
+// or a word if one ends nearby, and the number of characters left out.
 func shorten(text string, limit int) (string, int) {
 	runes := []rune(text)
 	if len(runes) <= limit {

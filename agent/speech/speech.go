@@ -1,10 +1,10 @@
-// Package speech turns recordings into text and text into recordings, through
-// services that speak OpenAI's /audio/transcriptions and /audio/speech: OpenAI
-// itself, Groq, and servers at home such as speaches or LocalAI.
+// Package speech implements transcription and speech synthesis with services that implement
+// OpenAI's /audio/transcriptions and /audio/speech: OpenAI, Groq, and local servers such as
+// speaches or LocalAI. The main types are Transcriber and Speaker.
 //
-// A failure is an *Error, whose words a person can be shown. What may pass is
-// tried again a few times within the time that the whole call may take; a wait
-// that the service asks for is kept.
+// A failure is an *Error, whose text can be shown to users. Temporary failures are retried
+// a few times within the time limit of the whole call; a delay that the service asks for is
+// observed.
 package speech
 
 import (
@@ -19,14 +19,14 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Service says how to reach a service.
+// A Service configures the access to a service.
 type Service struct {
-	BaseURL string       // up to and with /v1
-	Key     secret.Value // "": none is sent, for servers at home
-	HTTP    *http.Client // required; it decides what can be reached
-	// Timeout bounds a whole call with its retries; 0: 2 minutes.
+	BaseURL string       // including /v1
+	Key     secret.Value // "": none is sent, for local servers
+	HTTP    *http.Client // required; determines which hosts can be reached
+	// Timeout limits a whole call including retries; 0: 2 minutes.
 	Timeout    time.Duration
-	Retries    int           // after the first try; 0: 2, negative: none
+	Retries    int           // after the first attempt; 0: 2, negative: none
 	RetryDelay time.Duration // wait before the first retry, doubled each time; 0: 1 second
 }
 
@@ -36,7 +36,7 @@ const (
 	defaultFirst   = time.Second
 )
 
-// check returns s with its defaults, or what is wrong in the operator's words.
+// check returns s with its defaults, or an error for the operator.
 func (s Service) check() (Service, error) {
 	u, err := url.Parse(s.BaseURL)
 	switch {
@@ -61,11 +61,11 @@ func (s Service) check() (Service, error) {
 	return s, nil
 }
 
-// An Error is a call that failed. Its text says what happened and what helps, and
-// holds no secret.
+// An Error is a failed call. Its text says what happened and what to do, and contains no
+// secret.
 type Error struct {
 	Status    int           // HTTP status; 0 if there was none
-	After     time.Duration // how long the service wants to be left alone; 0 if it does not say
+	After     time.Duration // delay that the service asked for; 0 if none
 	Temporary bool          // the same call may succeed later
 	Text      string
 	Err       error // nil, or the cause
@@ -80,11 +80,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A format of sound, as its first bytes tell.
+// A format is an audio format.
 type format struct{ extension, mime string }
 
-// formatOf returns the format of a file that begins with head; the zero format
-// if it is none that the services take.
+// formatOf returns the format of a file that begins with head; the zero format if the
+// services do not support it.
 func formatOf(head []byte) format {
 	is := func(at int, magic string) bool {
 		return len(head) >= at+len(magic) && string(head[at:at+len(magic)]) == magic
@@ -106,9 +106,9 @@ func formatOf(head []byte) format {
 	return format{}
 }
 
-const headSize = 16 // bytes that tell a format
+const headSize = 16 // bytes that determine a format
 
-// oneLine returns foreign words on one line, at most limit characters of them.
+// oneLine returns untrusted text on one line, at most limit characters.
 func oneLine(s string, limit int) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
@@ -119,7 +119,7 @@ func oneLine(s string, limit int) string {
 	return s
 }
 
-// seconds writes a wait as people do.
-func seconds(d time.Duration) string {
+// formatSeconds formats a delay for users, in whole seconds, at least one.
+func formatSeconds(d time.Duration) string {
 	return fmt.Sprint(max(d, time.Second).Round(time.Second))
 }

@@ -65,7 +65,7 @@ func file(t testing.TB, name string, data []byte) string {
 	return p
 }
 
-// bubble runs f with a server in a bubble of its own time.
+// bubble runs f with a server in a synctest bubble.
 func bubble(t *testing.T, o sim.Options, f func(t *testing.T, s *sim.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestEachFormatIsTranscribed(t *testing.T) {
 	}
 }
 
-// Over a real connection too, and the length of the request is known.
+// The request works over a real connection too, and has a known length.
 func TestOverAConnection(t *testing.T) {
 	s, err := sim.Start(sim.Options{Keys: []string{key}})
 	if err != nil {
@@ -147,8 +147,8 @@ func TestSilenceIsSaid(t *testing.T) {
 	}
 }
 
-// TestFailures has a service fail for good and for a while, and counts how often
-// it is asked and how long that takes.
+// TestFailures simulates permanent and temporary failures, and checks the number of
+// attempts and the time they take.
 func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault sim.Fault
@@ -290,7 +290,7 @@ func TestASpeechWithoutEndIsCut(t *testing.T) {
 	}
 }
 
-// endless answers with a sound that never ends.
+// endless responds with infinite audio data.
 type endless struct{}
 
 func (endless) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -301,7 +301,7 @@ func (endless) Read(p []byte) (int, error) { copy(p, "OggS"); return len(p), nil
 
 func (endless) Close() error { return nil }
 
-// A long text is cut to what fits, behind a sentence where there is one.
+// A long text is truncated, after a sentence if possible.
 func TestLongTextsAreCut(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
@@ -392,7 +392,7 @@ func FuzzTranscriptions(f *testing.F) {
 	})
 }
 
-// fixed answers everything with the same bytes.
+// fixed responds to everything with the same bytes.
 type fixed []byte
 
 func (f fixed) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -15,29 +15,29 @@ import (
 	"unicode"
 )
 
-// ErrSilence says that nothing was said in a recording.
+// ErrSilence is returned for a recording without speech.
 var ErrSilence = errors.New("nothing can be heard in the recording")
 
 const (
-	transcriber = "the transcription service"
-	// maxRecorded is the largest recording: the services take requests of 25 MB.
+	transcriptionName = "the transcription service"
+	// maxRecorded is the maximum size of a recording: the services accept requests of up to
+	// 25 MB.
 	maxRecorded = 25<<20 - 4<<10
 	maxAnswer   = 1 << 20 // bytes of a transcription
 )
 
-// TranscriberOptions say which service hears, and how.
+// TranscriberOptions configure a Transcriber.
 type TranscriberOptions struct {
 	Service
 	Model    string // such as whisper-1 or gpt-4o-mini-transcribe
-	Language string // ISO 639-1, such as "de"; "": the service finds out
+	Language string // ISO 639-1, such as "de"; "": detected by the service
 }
 
-// A Transcriber writes down what is said in recordings. Its methods may be called
-// from any goroutine.
+// A Transcriber transcribes recordings. Its methods may be called from any goroutine.
 type Transcriber struct{ o TranscriberOptions }
 
-// NewTranscriber returns a transcriber. It fails on options that cannot work, and
-// does nothing on the network.
+// NewTranscriber returns a transcriber. It fails for invalid options, and does not use the
+// network.
 func NewTranscriber(o TranscriberOptions) (*Transcriber, error) {
 	var err error
 	if o.Service, err = o.check(); err != nil {
@@ -49,9 +49,10 @@ func NewTranscriber(o TranscriberOptions) (*Transcriber, error) {
 	return &Transcriber{o}, nil
 }
 
-// Transcribe returns what is said in the file at path: Ogg (also Opus), MP3, M4A,
-// WAV, FLAC or WebM, at most 25 MB. Only its content says which; its name is not
-// sent. A recording without words is ErrSilence.
+// Transcribe returns the speech in the file at path as text. The file must be Ogg
+// (including Opus), MP3, M4A, WAV, FLAC or WebM, at most 25 MB. The format is detected from
+// the content; the file name is not sent. For a recording without speech it returns
+// ErrSilence.
 func (t *Transcriber) Transcribe(ctx context.Context, path string) (string, error) {
 	kind, err := examine(path)
 	if err != nil {
@@ -59,7 +60,7 @@ func (t *Transcriber) Transcribe(ctx context.Context, path string) (string, erro
 	}
 	var text string
 	c := &call{
-		Service: t.o.Service, name: transcriber,
+		Service: t.o.Service, name: transcriptionName,
 		request: func(ctx context.Context) (*http.Request, error) { return t.request(ctx, path, kind) },
 		read: func(body io.Reader) error {
 			text, err = readText(body)
@@ -75,7 +76,7 @@ func (t *Transcriber) Transcribe(ctx context.Context, path string) (string, erro
 	return text, nil
 }
 
-// examine returns the format of a file that can be sent.
+// examine returns the format of a file, or an error if it cannot be transcribed.
 func examine(path string) (format, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -92,7 +93,7 @@ func examine(path string) (format, error) {
 	if err != nil {
 		return format{}, &Error{Text: "the recording cannot be read", Err: err}
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only, nothing can be lost
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -105,7 +106,7 @@ func examine(path string) (format, error) {
 	return kind, nil
 }
 
-// request makes a form whose file is read as it is sent.
+// request returns a multipart request that reads the file while it is sent.
 func (t *Transcriber) request(ctx context.Context, path string, kind format) (*http.Request, error) {
 	var b bytes.Buffer
 	m := multipart.NewWriter(&b)
@@ -132,7 +133,7 @@ func (t *Transcriber) request(ctx context.Context, path string, kind format) (*h
 	}
 	info, err := f.Stat()
 	if err != nil {
-		_ = f.Close() // it was not even read
+		_ = f.Close() // nothing was read
 		return nil, &Error{Text: "the recording cannot be read", Err: err}
 	}
 	body := struct {
@@ -142,15 +143,15 @@ func (t *Transcriber) request(ctx context.Context, path string, kind format) (*h
 	size := int64(len(head)) + info.Size() + int64(b.Len())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.o.BaseURL+"/audio/transcriptions", body)
 	if err != nil {
-		_ = f.Close() // it was not even read
-		return nil, fmt.Errorf("ask %s: %w", transcriber, err)
+		_ = f.Close() // nothing was read
+		return nil, fmt.Errorf("ask %s: %w", transcriptionName, err)
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", m.FormDataContentType())
 	return req, nil
 }
 
-// readText reads the answer of a transcription.
+// readText decodes the response of a transcription.
 func readText(body io.Reader) (string, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
 	if err != nil {
@@ -160,7 +161,7 @@ func readText(body io.Reader) (string, error) {
 		Text *string `json:"text"`
 	}
 	if len(raw) > maxAnswer || json.Unmarshal(raw, &answer) != nil || answer.Text == nil {
-		return "", &Error{Status: http.StatusOK, Temporary: true, Text: transcriber + " answered something that is no transcription; check its base URL"}
+		return "", &Error{Status: http.StatusOK, Temporary: true, Text: transcriptionName + " answered something that is no transcription; check its base URL"}
 	}
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -1,8 +1,9 @@
-// Package vision has a model that can see describe pictures for one that cannot.
+// Package vision describes images with a vision model, for models that cannot see. The main
+// type is Describer.
 //
-// A description is foreign text, as the picture is: whoever puts it into a
-// prompt says so. The same picture may be described differently each time, so
-// a caller keeps what it got, by the hash of the file.
+// A description is untrusted text, like the image itself: a caller that puts it into a
+// prompt marks it as such. The same image may be described differently each time, so
+// callers store descriptions by the hash of the file.
 package vision
 
 import (
@@ -25,11 +26,11 @@ import (
 //go:embed describe.md
 var task string
 
-// Options say which model describes, and within which limits.
+// Options configure a Describer.
 type Options struct {
 	Model    string
-	Timeout  time.Duration // of one description; 0: 60 seconds
-	MaxBytes int64         // of a picture; 0: 5 MB, what all services take
+	Timeout  time.Duration // for one description; 0: 60 seconds
+	MaxBytes int64         // of an image; 0: 5 MB, which all services accept
 	MaxChars int           // of a description; 0: 8000
 }
 
@@ -40,16 +41,16 @@ const (
 	maxTokens      = 2000 // of an answer
 )
 
-// kinds are the pictures that all services take.
-var kinds = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+// imageTypes are the MIME types that all services accept.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
-// A Describer describes pictures. Its methods may be called from any goroutine.
+// A Describer describes images. Its methods may be called from any goroutine.
 type Describer struct {
 	p llm.Provider
 	o Options
 }
 
-// New returns a describer that asks p, which must have a model that can see.
+// New returns a describer that uses p, which must have a vision model.
 func New(p llm.Provider, o Options) *Describer {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultBytes)
@@ -57,17 +58,17 @@ func New(p llm.Provider, o Options) *Describer {
 	return &Describer{p, o}
 }
 
-// The reasons why there is no description, beside those of the provider and of
-// the file.
+// The reasons for a missing description, in addition to errors of the provider and of the
+// file.
 var (
 	ErrRefused = errors.New("the vision model declined to describe the picture")
 	errEmpty   = errors.New("the vision model said nothing about the picture")
 	errCut     = errors.New("the vision model broke off")
 )
 
-// Describe returns what can be seen in the picture of an image block, with the
-// cost of asking. A picture that no service takes is not sent. If ctx ends, its
-// cause is returned.
+// Describe returns a description of the image in an image block, and the usage of the call.
+// An image of a type that no service accepts is not sent. If ctx ends, its cause is
+// returned.
 func (d *Describer) Describe(ctx context.Context, image llm.Block) (string, llm.Usage, error) {
 	image, err := d.check(image)
 	if err != nil {
@@ -95,7 +96,8 @@ func (d *Describer) Describe(ctx context.Context, image llm.Block) (string, llm.
 	return "", llm.Usage{}, errCut
 }
 
-// check returns the block as it can be sent: its type as its content tells.
+// check returns the block with the MIME type detected from its content, or an error if it
+// cannot be sent.
 func (d *Describer) check(image llm.Block) (llm.Block, error) {
 	if image.Type != llm.Image {
 		return image, errors.New("there is no picture to describe")
@@ -107,28 +109,29 @@ func (d *Describer) check(image llm.Block) (llm.Block, error) {
 	case !info.Mode().IsRegular() || info.Size() == 0:
 		return image, errors.New("the picture is empty, or no file")
 	case info.Size() > d.o.MaxBytes:
-		return image, fmt.Errorf("the picture has %.1f MB and at most %.1f MB can be looked at; send a smaller one", mega(info.Size()), mega(d.o.MaxBytes))
+		return image, fmt.Errorf("the picture has %.1f MB and at most %.1f MB can be looked at; send a smaller one", megabytes(info.Size()), megabytes(d.o.MaxBytes))
 	}
 	f, err := os.Open(image.Path)
 	if err != nil {
 		return image, fmt.Errorf("the picture cannot be read: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only, nothing can be lost
 	head := make([]byte, 512)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return image, fmt.Errorf("the picture cannot be read: %w", err)
 	}
 	image.MIME = http.DetectContentType(head[:n])
-	if !slices.Contains(kinds, image.MIME) {
+	if !slices.Contains(imageTypes, image.MIME) {
 		return image, errors.New("the file is no picture that can be looked at; JPEG, PNG, GIF and WebP can")
 	}
 	return image, nil
 }
 
-func mega(n int64) float64 { return float64(n) / (1 << 20) }
+func megabytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// read returns the description in an answer, clean and not too long.
+// read returns the description in an answer, without control characters and truncated to
+// MaxChars.
 func (d *Describer) read(a llm.Done) (string, error) {
 	if a.Stop == llm.Refusal {
 		return "", ErrRefused

@@ -25,8 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// picture returns a block with a picture of its own, whose type is declared
-// wrongly.
+// picture returns an image block with a new file and a wrong declared type.
 func picture(t *testing.T) llm.Block {
 	t.Helper()
 	var b bytes.Buffer
@@ -45,7 +44,7 @@ func block(t *testing.T, data []byte) llm.Block {
 	return llm.Block{Type: llm.Image, MIME: "image/jpeg", Path: p}
 }
 
-// Both services take the request as it is, and get the picture and the task.
+// Both services accept the request unchanged, and get the image and the task.
 func TestAPictureIsDescribed(t *testing.T) {
 	s := sim.New(sim.Options{Reply: func(r sim.Request) sim.Reply {
 		last := r.Last()
