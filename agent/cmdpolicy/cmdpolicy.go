@@ -1,16 +1,15 @@
-// Package cmdpolicy judges command lines before they run: whether they may, whether
-// a person has to agree, or whether they never may. It reads a command the way a
-// shell would, through quotes, variables, pipes, substitutions and the programs
-// that run other programs, and tells what it found in words for the person.
+// Package cmdpolicy classifies command lines before they run: allowed, dangerous (an
+// approval is needed) or blocked. The main function is Evaluate. It reads a command as a
+// shell would, through quotes, variables, pipes, substitutions and programs that run other
+// programs, and returns the reasons as texts for the user.
 //
-// It looks at the text only. It does not know what a script or a program does
-// once it runs, so a command that is allowed is not a command that is safe: the
-// sandbox is the wall, this is the sign on it. Where it cannot tell what would
-// run it says so and asks.
+// Only the text is examined. What a script or a program does once it runs is unknown, so an
+// allowed command is not a safe command: isolation is the task of the sandbox, not of this
+// package. A command that cannot be determined in advance is dangerous.
 //
-// A judgement is about the command byte for byte: nothing rewritten is returned
-// that could run in its place. Judge is total, deterministic, and bounded in time
-// for any input; it may be called from any goroutine.
+// A result applies to the exact bytes of the command; no rewritten command is returned.
+// Evaluate always returns, is deterministic and bounded in time for any input, and may be
+// called from any goroutine.
 package cmdpolicy
 
 import (
@@ -20,14 +19,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Class says what may happen to a command. The higher, the graver.
+// A Class is the classification of a command. Higher values are more restrictive.
 type Class int
 
 // The classes.
 const (
 	Allowed   Class = iota // runs
-	Dangerous              // runs only with the leave of a person
-	Blocked                // never runs, whoever agrees
+	Dangerous              // runs only with a user's approval
+	Blocked                // never runs
 )
 
 func (c Class) String() string {
@@ -42,30 +41,30 @@ func (c Class) String() string {
 	return "unknown class"
 }
 
-// A Result is what is said of a command. It holds all that was found, the
-// gravest first, then in the order of Rules.
+// A Result is the classification of a command. It contains everything that was found, the
+// most restrictive first, then in the order of Rules.
 type Result struct {
 	Class   Class
-	Reasons []string // in plain words for the person, as many as Rules
-	Rules   []string // names out of Rules()
-	// ApprovalKey names what leave for the session, or for ever, covers: commands of the
-	// same key. "": leave covers this command only, once.
+	Reasons []string // texts for the user, one for each of Rules
+	Rules   []string // names of Rules()
+	// ApprovalKey identifies the commands covered by an approval for the session or for
+	// always: those with the same key. "": an approval covers only this command, once.
 	ApprovalKey string
 }
 
-// Limits of one judgement. What exceeds them cannot be told, and is dangerous.
+// Limits of one evaluation. A command that exceeds them is dangerous.
 const (
 	MaxLength  = 64 << 10 // bytes of a command
-	maxSteps   = 10_000   // nodes that are looked at
-	maxDepth   = 24       // shells within shells, functions within functions
+	maxSteps   = 10_000   // syntax nodes that are examined
+	maxDepth   = 24       // nested shells and functions
 	maxValues  = 8        // values of one variable
 	maxChoices = 48       // combinations of values in one command
-	maxFields  = 96       // words that one word becomes
-	maxText    = 64 << 10 // bytes of any value that is followed
+	maxFields  = 96       // words to which one word expands
+	maxText    = 64 << 10 // bytes of any value that is tracked
 	maxKey     = 300      // bytes of a key
 )
 
-// Evaluate says what may happen to a command that would be given to sh or bash.
+// Evaluate classifies a command that would be passed to sh or bash.
 func Evaluate(command string) Result {
 	if len(command) > MaxLength {
 		j := newEvaluator()

@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// A ApprovalScope says how far a person's leave for the session, or for ever, reaches.
+// An ApprovalScope determines which later commands an approval for the session or for
+// always covers.
 type ApprovalScope string
 
-// How far leave reaches.
+// The approval scopes.
 const (
 	ThisCommand ApprovalScope = "this command, once"
 	SameProgram ApprovalScope = "the same program"
 	SameTargets ApprovalScope = "the same program on the same targets"
 )
 
-// A Rule is one thing that is looked for.
+// A Rule is one pattern that makes a command dangerous or blocked.
 type Rule struct {
 	Name        string
 	Class       Class
-	Description string // what it is, told to a person: "it …"
+	Description string // text for the user: "it …"
 	Scope       ApprovalScope
 }
 
-// Rules returns the table of all rules, in order.
+// Rules returns a copy of the table of all rules, in order.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// rules is the table. It never changes.
+// rules is the table. It is never changed.
 var rules = []Rule{
 	{"unreadable", Dangerous, "it cannot be read as a shell command, so it cannot be told what runs", ThisCommand},
 	{"too-long", Dangerous, "it is too long to be judged", ThisCommand},
@@ -81,7 +82,7 @@ var rules = []Rule{
 	{"database", Dangerous, "it deletes data of a database", ThisCommand},
 }
 
-// Markdown is the table of rules as docs/approvals.md shows it.
+// Markdown returns the table of rules as printed in docs/approvals.md.
 func Markdown() string {
 	var b strings.Builder
 	for _, c := range []Class{Blocked, Dangerous} {
