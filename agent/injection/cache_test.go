@@ -11,9 +11,9 @@ import (
 	"hermesd/agent/injection"
 )
 
-// TestMemo checks that cached findings equal those of a scan, however many texts were
+// TestCacheEqualsScan checks that cached findings equal those of a scan, however many texts were
 // scanned in between.
-func TestMemo(t *testing.T) {
+func TestCacheEqualsScan(t *testing.T) {
 	var m injection.Cache
 	var wg sync.WaitGroup
 	for range 4 {
@@ -35,9 +35,9 @@ func TestMemo(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAMemoForgetsWhatIsTooMuch checks that large texts displace others, and that each is
+// TestCacheEvictsBySize checks that large texts displace others, and that each is
 // still scanned correctly.
-func TestAMemoForgetsWhatIsTooMuch(t *testing.T) {
+func TestCacheEvictsBySize(t *testing.T) {
 	var m injection.Cache
 	filler := strings.Repeat("Run the tests before each commit. ", 12_000)
 	for range 2 {

@@ -6,7 +6,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-func TestWhoCarriesMarks(t *testing.T) {
+func TestCacheBreakpoints(t *testing.T) {
 	for _, c := range []struct {
 		provider, model, url string
 		on                   bool

@@ -10,7 +10,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-func TestDigestsTellMessagesApart(t *testing.T) {
+func TestDigestsDifferByMessage(t *testing.T) {
 	base := llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: "ab"}, {Type: llm.Text, Text: "c"}}}
 	others := map[string]func(*llm.Message){
 		"role":     func(m *llm.Message) { m.Role = llm.Assistant },
@@ -57,9 +57,9 @@ func TestDigestsTellMessagesApart(t *testing.T) {
 	}
 }
 
-// TestMemosFollowTheTranscript grows and truncates a transcript and compares it with a new
+// TestTranscriptCachesFollowChanges grows and truncates a transcript and compares it with a new
 // one.
-func TestMemosFollowTheTranscript(t *testing.T) {
+func TestTranscriptCachesFollowChanges(t *testing.T) {
 	size := func(m llm.Message) int { return len(m.Text()) }
 	rapid.Check(t, func(t *rapid.T) {
 		tr := llm.NewTranscript()

@@ -10,7 +10,7 @@ import (
 )
 
 // Stores encode messages, and encode the result again inside rows of their own.
-func TestTheBytesOfOthersSurviveStorage(t *testing.T) {
+func TestRawJSONSurvivesStorage(t *testing.T) {
 	for name, raw := range map[string]string{
 		"none":         "",
 		"plain":        `{"a":1}`,
@@ -56,7 +56,7 @@ func TestTheBytesOfOthersSurviveStorage(t *testing.T) {
 	}
 }
 
-func TestAnOlderPlainFormIsRead(t *testing.T) {
+func TestRawJSONDecodesOlderForm(t *testing.T) {
 	var m llm.Message
 	if err := json.Unmarshal([]byte(`{"role":"assistant","blocks":[{"type":"tool_use","id":"1","input":{"a":1}}],"raw":[1]}`), &m); err != nil {
 		t.Fatal(err)

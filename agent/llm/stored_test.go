@@ -10,9 +10,9 @@ import (
 	"hermesd/agent/llm"
 )
 
-// TestStoredMessagesComeBackAsTheyWere encodes and decodes messages whose input has spaces,
+// TestStoredMessagesRoundTrip encodes and decodes messages whose input has spaces,
 // escapes and characters that encoding/json would rewrite.
-func TestStoredMessagesComeBackAsTheyWere(t *testing.T) {
+func TestStoredMessagesRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"<a&b>", "\u2028", "", "日本"}))
 	block := rapid.Custom(func(t *rapid.T) llm.Block {
 		quoted, _ := json.Marshal(text.Draw(t, "value"))
@@ -45,7 +45,7 @@ func TestStoredMessagesComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestPlainInputIsReadToo(t *testing.T) {
+func TestStoredPlainInput(t *testing.T) {
 	var m llm.Message
 	in := `{"role":"assistant","blocks":[{"type":"tool_use","id":"1","name":"n","input":{"a": 1}}],"raw":[1, 2]}`
 	if err := json.Unmarshal([]byte(in), &m); err != nil {

@@ -6,7 +6,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-func TestTheTranscriptKnowsItsCalls(t *testing.T) {
+func TestTranscriptCalls(t *testing.T) {
 	call := func(id string) llm.Message {
 		return llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: id}}}
 	}

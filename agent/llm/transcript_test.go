@@ -12,9 +12,9 @@ import (
 
 func encode(dst []byte, m llm.Message) []byte { return append(append(dst, '|'), m.Text()...) }
 
-// TestWireEqualsTheEncodingOfEverything mixes appends, truncations and calls of Wire in any
+// TestWireEqualsFullEncoding mixes appends, truncations and calls of Wire in any
 // order and dialect.
-func TestWireEqualsTheEncodingOfEverything(t *testing.T) {
+func TestWireEqualsFullEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := llm.NewTranscript()
 		var model []string

@@ -8,7 +8,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-func TestLegal(t *testing.T) {
+func TestValidateMessages(t *testing.T) {
 	call := func(id, name, input string) llm.Block {
 		return llm.Block{Type: llm.ToolUse, ID: id, Name: name, Input: json.RawMessage(input)}
 	}

@@ -76,7 +76,7 @@ func bubble(t *testing.T, o sim.Options, f func(t *testing.T, s *sim.Server)) {
 	})
 }
 
-func TestEachFormatIsTranscribed(t *testing.T) {
+func TestTranscribeFormats(t *testing.T) {
 	s := sim.New(sim.Options{Keys: []string{key}})
 	defer s.Close()
 	tr := transcriber(t, s, func(o *speech.TranscriberOptions) { o.Language = "de" })
@@ -95,7 +95,7 @@ func TestEachFormatIsTranscribed(t *testing.T) {
 }
 
 // The request works over a real connection too, and has a known length.
-func TestOverAConnection(t *testing.T) {
+func TestTranscribeOverConnection(t *testing.T) {
 	s, err := sim.Start(sim.Options{Keys: []string{key}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestOverAConnection(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordingIsNotSent(t *testing.T) {
+func TestTranscribeRejectsInvalidFiles(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	large := file(t, "large.ogg", sim.Sound("ogg", "x"))
@@ -139,7 +139,7 @@ func TestWhatIsNoRecordingIsNotSent(t *testing.T) {
 	}
 }
 
-func TestSilenceIsSaid(t *testing.T) {
+func TestTranscribeSilence(t *testing.T) {
 	s := sim.New(sim.Options{Hear: func(sim.Request) string { return " \n" }})
 	defer s.Close()
 	if _, err := transcriber(t, s, nil).Transcribe(t.Context(), file(t, "a", sim.Sound("ogg", "x"))); !errors.Is(err, speech.ErrSilence) {
@@ -217,7 +217,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestACallThatIsCancelledEndsWithItsCause(t *testing.T) {
+func TestCanceledCallReturnsCause(t *testing.T) {
 	stop := errors.New("the person said stop")
 	for name, f := range map[string]sim.Fault{"while it waits for an answer": {Kind: sim.NoAnswer}, "while it waits to try again": {Kind: sim.TooMany, After: time.Minute, Times: -1}} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestACallThatIsCancelledEndsWithItsCause(t *testing.T) {
 	}
 }
 
-func TestSpeechIsAFileOfItsOwn(t *testing.T) {
+func TestSpeakCreatesFile(t *testing.T) {
 	s := sim.New(sim.Options{Keys: []string{key}})
 	defer s.Close()
 	for format, want := range map[string]struct{ extension, mime, asked string }{
@@ -259,7 +259,7 @@ func TestSpeechIsAFileOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSpokenOrWrittenIsSaid(t *testing.T) {
+func TestSpeakErrors(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	for _, c := range []struct{ text, dir, want string }{
@@ -277,7 +277,7 @@ func TestWhatCannotBeSpokenOrWrittenIsSaid(t *testing.T) {
 	}
 }
 
-func TestASpeechWithoutEndIsCut(t *testing.T) {
+func TestSpeakRejectsEndlessAudio(t *testing.T) {
 	c := &http.Client{Transport: endless{}}
 	sp, err := speech.NewSpeaker(speech.SpeakerOptions{Service: speech.Service{BaseURL: "http://x.test", HTTP: c}, Model: "m", Voice: "v"})
 	if err != nil {
@@ -302,7 +302,7 @@ func (endless) Read(p []byte) (int, error) { copy(p, "OggS"); return len(p), nil
 func (endless) Close() error { return nil }
 
 // A long text is truncated, after a sentence if possible.
-func TestLongTextsAreCut(t *testing.T) {
+func TestSpeakTruncatesLongTexts(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	for text, want := range map[string]string{
@@ -322,7 +322,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestCutTextsAreBeginnings(t *testing.T) {
+func TestSpeakTruncatesAtBeginning(t *testing.T) {
 	s := sim.New(sim.Options{NoBodies: true})
 	defer s.Close()
 	dir := t.TempDir()
@@ -344,7 +344,7 @@ func TestCutTextsAreBeginnings(t *testing.T) {
 	})
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestOptionsValidate(t *testing.T) {
 	good := speech.Service{BaseURL: "https://a.test/v1", HTTP: http.DefaultClient}
 	for want, s := range map[string]speech.Service{
 		"there is no HTTP client": {BaseURL: "https://a.test/v1"},

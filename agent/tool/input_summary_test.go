@@ -7,7 +7,7 @@ import (
 	"hermesd/agent/tool"
 )
 
-func TestACallIsSaidInShort(t *testing.T) {
+func TestInputSummary(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"query":"trains"}`:                         "`trains`",
 		`{"n":1,"command":"ls\n  -l ` + "`x`" + `"}`: "`ls -l 'x'`",

@@ -29,7 +29,7 @@ func named(name, schema string) tool.Tool {
 
 const object = `{"type":"object"}`
 
-func TestASetIsOrderedByName(t *testing.T) {
+func TestSetIsOrderedByName(t *testing.T) {
 	s, err := tool.NewSet(named("c", object), named("a", object), named("b", object))
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestASetIsOrderedByName(t *testing.T) {
 	}
 }
 
-func TestOneBadToolIsRefusedWithASet(t *testing.T) {
+func TestNewSetRejectsInvalidTools(t *testing.T) {
 	for name, tools := range map[string][]tool.Tool{
 		"is not valid":       {named("look around", object)},
 		`"" is not valid`:    {named("", object)},
@@ -73,7 +73,7 @@ func TestOneBadToolIsRefusedWithASet(t *testing.T) {
 	}
 }
 
-func TestInputsAreReadIntoTheirType(t *testing.T) {
+func TestNewDecodesInput(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"path":"x","limit":2}`:           "x!!",
 		`{"path":"x","other":[1,{}]}`:      "x",
@@ -95,7 +95,7 @@ func TestInputsAreReadIntoTheirType(t *testing.T) {
 	}
 }
 
-func TestClipKeepsBeginningAndEnd(t *testing.T) {
+func TestTruncateKeepsBeginningAndEnd(t *testing.T) {
 	text := "FIRST line\n" + strings.Repeat("middle line\n", 1000) + "LAST line"
 	got := tool.Truncate(text, 1000)
 	if !strings.HasPrefix(got, "FIRST line\n") || !strings.HasSuffix(got, "\nLAST line") {
@@ -109,7 +109,7 @@ func TestClipKeepsBeginningAndEnd(t *testing.T) {
 	}
 }
 
-func TestClipHoldsItsLimit(t *testing.T) {
+func TestTruncateObservesLimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "中\n", "a b\n", "\xff"}).Draw(r, "piece"), rapid.IntRange(0, 2000).Draw(r, "n"))
 		limit := rapid.IntRange(0, 3000).Draw(r, "limit")
@@ -127,7 +127,7 @@ func TestClipHoldsItsLimit(t *testing.T) {
 	})
 }
 
-func TestAFairShareUsesTheRoomAndNoMore(t *testing.T) {
+func TestFairShareUsesTotal(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(0, 500), 0, 20).Draw(r, "sizes")
 		total := rapid.IntRange(0, 3000).Draw(r, "total")

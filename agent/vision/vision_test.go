@@ -45,7 +45,7 @@ func block(t *testing.T, data []byte) llm.Block {
 }
 
 // Both services accept the request unchanged, and get the image and the task.
-func TestAPictureIsDescribed(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	s := sim.New(sim.Options{Reply: func(r sim.Request) sim.Reply {
 		last := r.Last()
 		if len(last.Blocks) != 2 || last.Blocks[0].Type != "image" || !strings.Contains(r.System, "for an assistant that cannot see") || !bytes.Contains(r.Body, []byte("image/png")) {
@@ -65,7 +65,7 @@ func TestAPictureIsDescribed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPictureIsNotSent(t *testing.T) {
+func TestDescribeRejectsInvalidFiles(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	p := openai.New(openai.Options{BaseURL: s.URL + "/v1", Key: "k", HTTP: s.Client()})
@@ -87,7 +87,7 @@ func TestWhatIsNoPictureIsNotSent(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestDescribeInvalidAnswers(t *testing.T) {
 	for want, a := range map[string]llmtest.Answer{
 		"declined to describe": {Stop: llm.Refusal},
 		"said nothing":         {Text: " \n"},
@@ -100,7 +100,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestLongDescriptionsAreCut(t *testing.T) {
+func TestDescribeTruncates(t *testing.T) {
 	for text, a := range map[string]llmtest.Answer{
 		"山山山山\n[The description was cut here.]": llmtest.Say("山山山山山山"),
 		"abc\n[The description was cut here.]":  {Text: "abc", Stop: llm.Length},
@@ -112,7 +112,7 @@ func TestLongDescriptionsAreCut(t *testing.T) {
 	}
 }
 
-func TestASilentModelIsGivenUp(t *testing.T) {
+func TestDescribeTimesOut(t *testing.T) {
 	b := picture(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(sim.Options{})

@@ -84,7 +84,7 @@ var whole = []string{
 const wholeRaw = `[{"type":"thinking","thinking":"hm <ok>","signature":"abc="},{"type":"redacted_thinking","data":"xyz"},` +
 	`{"type":"text","text":"I look\n世"},{"type":"tool_use","id":"toolu_1","name":"read","input":{"z": 1.0,"a":"<"}},{"type":"new_kind","data":{"x":1}}]`
 
-func TestAWholeAnswer(t *testing.T) {
+func TestAnswerComplete(t *testing.T) {
 	got := llmtest.Collect(over(streamOf(whole...)).Stream(t.Context(), hi()))
 	want := &llm.Done{
 		Message: llm.Message{
@@ -108,8 +108,8 @@ func TestAWholeAnswer(t *testing.T) {
 	}
 }
 
-// TestACutStreamIsNoAnswer cuts an answer at every byte.
-func TestACutStreamIsNoAnswer(t *testing.T) {
+// TestAnswerTruncatedStreamFails cuts an answer at every byte.
+func TestAnswerTruncatedStreamFails(t *testing.T) {
 	full := streamOf(whole...)
 	for n := range full.body {
 		cut := full
@@ -122,7 +122,7 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestAnswerInvalidResponses(t *testing.T) {
 	text := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
 	for name, c := range map[string]struct {
 		from fixed
@@ -158,7 +158,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestStops(t *testing.T) {
+func TestAnswerStopReasons(t *testing.T) {
 	for reason, want := range map[string]llm.StopReason{
 		"end_turn": llm.EndTurn, "stop_sequence": llm.EndTurn, "max_tokens": llm.Length, "model_context_window_exceeded": llm.Length,
 		"refusal": llm.Refusal, "pause_turn": llm.Paused, "tool_use": llm.EndTurn, "something_new": llm.EndTurn,
@@ -170,7 +170,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-func TestASilentServiceTimesOut(t *testing.T) {
+func TestAnswerIdleTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault sim.Fault
 		rep   sim.Reply
@@ -200,8 +200,8 @@ func TestASilentServiceTimesOut(t *testing.T) {
 	}
 }
 
-// TestASlowReaderIsNotASilentService takes longer over each event than the idle timeout.
-func TestASlowReaderIsNotASilentService(t *testing.T) {
+// TestAnswerSlowReaderDoesNotTimeOut takes longer over each event than the idle timeout.
+func TestAnswerSlowReaderDoesNotTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(sim.Options{})
 		defer s.Close()
@@ -220,9 +220,9 @@ func TestASlowReaderIsNotASilentService(t *testing.T) {
 	})
 }
 
-// TestOverTheNetwork uses a real listener and tests broken connections and the request
+// TestProviderOverNetwork uses a real listener and tests broken connections and the request
 // itself.
-func TestOverTheNetwork(t *testing.T) {
+func TestProviderOverNetwork(t *testing.T) {
 	s, err := sim.Start(sim.Options{Keys: []string{"right"}, PrefixCheck: true})
 	if err != nil {
 		t.Fatal(err)
@@ -253,9 +253,9 @@ func TestOverTheNetwork(t *testing.T) {
 	}
 }
 
-// TestThinkingStaysBound replays thinking in a tool loop, and checks that a changed overlay
+// TestThinkingBoundToPrefix replays thinking in a tool loop, and checks that a changed overlay
 // before it is rejected.
-func TestThinkingStaysBound(t *testing.T) {
+func TestThinkingBoundToPrefix(t *testing.T) {
 	s := sim.New(sim.Options{PrefixCheck: true, Reply: func(r sim.Request) sim.Reply {
 		return sim.Reply{Thinking: fmt.Sprintf("step %d", r.N), Calls: []sim.Call{{Name: "x", Args: `{"a": 1}`}}}
 	}})

@@ -69,8 +69,8 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
-// TestShapes checks how the parts of requests are encoded.
-func TestShapes(t *testing.T) {
+// TestEncodeShapes checks how the parts of requests are encoded.
+func TestEncodeShapes(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {
 		t.Fatal(err)
@@ -196,10 +196,10 @@ func history(body string) string {
 	return m
 }
 
-// TestEachRequestBeginsWithTheOneBefore grows a conversation of any shape, with changing
+// TestEncodeExtendsPreviousRequest grows a conversation of any shape, with changing
 // overlays, restarts that lose the cached wire form, and requests without thinking in
 // between.
-func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
+func TestEncodeExtendsPreviousRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "claude-opus-4-8", Transcript: llm.NewTranscript()}
 		r.System = rapid.SampledFrom([]string{"", "system"}).Draw(t, "system")
@@ -244,8 +244,8 @@ func encode(t *rapid.T, r *llm.Request) string {
 	return string(b)
 }
 
-// TestMarksStandOnTheLastThatCanCarryThem counts cache breakpoints from the end.
-func TestMarksStandOnTheLastThatCanCarryThem(t *testing.T) {
+// TestBreakpointsOnLastMarkableMessages counts cache breakpoints from the end.
+func TestBreakpointsOnLastMarkableMessages(t *testing.T) {
 	think := llm.Message{Role: llm.Assistant, Dialect: "anthropic", Raw: json.RawMessage(`[{"type":"thinking","thinking":"h","signature":"s"}]`)}
 	ms := []llm.Message{llm.UserText("a"), llm.AssistantText("b"), llm.UserText("c"), think, llm.UserText("d"), llm.AssistantText(" "), llm.UserText("e")}
 	for _, c := range []struct{ system, want string }{{"s", "s c d e"}, {"", "b c d e"}} {

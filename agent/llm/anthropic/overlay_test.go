@@ -17,9 +17,9 @@ import (
 	sim "hermesd/internal/sim/llm"
 )
 
-// TestTheOverlayIsTheLastContent prints the last message in each of its shapes, with # for
+// TestOverlayIsLastContent prints the last message in each of its shapes, with # for
 // a cache breakpoint.
-func TestTheOverlayIsTheLastContent(t *testing.T) {
+func TestOverlayIsLastContent(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestTheOverlayIsTheLastContent(t *testing.T) {
 	}
 }
 
-func TestTheSystemPlacement(t *testing.T) {
+func TestOverlayInSystemBlock(t *testing.T) {
 	for _, c := range []struct{ system, extra, want string }{
 		{"s", "e", `"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"e"}],`},
 		{" ", "e", `"system":[{"type":"text","text":"e"}],`},
@@ -66,7 +66,7 @@ func TestTheSystemPlacement(t *testing.T) {
 	}
 }
 
-func TestMarksOnlyWhereTheyAreTaken(t *testing.T) {
+func TestBreakpointsOnlyIfSupported(t *testing.T) {
 	proxy := anthropic.New(anthropic.Options{BaseURL: "https://proxy.test", Key: "k"})
 	for model, marks := range map[string]int{"claude-opus-4-8": 2, "minimax-m3": 0} {
 		b, err := proxy.Encode(nil, &llm.Request{Model: model, System: "s", CacheTTL: "5m", Transcript: llm.NewTranscript(llm.UserText("a"))})
@@ -79,10 +79,10 @@ func TestMarksOnlyWhereTheyAreTaken(t *testing.T) {
 	}
 }
 
-// TestTheTurnPlacementKeepsThinkingValid runs three turns of twenty calls each against a
+// TestTurnOverlayKeepsThinkingValid runs three turns of twenty calls each against a
 // simulator that checks the prefix to which thinking is bound. The overlay changes with
 // each turn.
-func TestTheTurnPlacementKeepsThinkingValid(t *testing.T) {
+func TestTurnOverlayKeepsThinkingValid(t *testing.T) {
 	const calls = 20
 	for _, placement := range []string{"turn", "tail"} {
 		s := sim.New(sim.Options{PrefixCheck: true, Reply: func(r sim.Request) sim.Reply {
@@ -142,8 +142,8 @@ func TestTheTurnPlacementKeepsThinkingValid(t *testing.T) {
 	}
 }
 
-// TestTurnsInAnyConversation checks the messages of requests with a TurnOverlay.
-func TestTurnsInAnyConversation(t *testing.T) {
+// TestTurnOverlayInAnyConversation checks the messages of requests with a TurnOverlay.
+func TestTurnOverlayInAnyConversation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "claude-opus-4-8", System: "s", Transcript: llm.NewTranscript()}
 		r.CacheTTL = rapid.SampledFrom([]string{"", "5m"}).Draw(t, "ttl")

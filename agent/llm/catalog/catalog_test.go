@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestServicesTellHowManyTokensTheirModelsTake(t *testing.T) {
+func TestContextLengthByService(t *testing.T) {
 	s, err := llm.Start(llm.Options{Keys: []string{"good"}, Models: []string{"a", "big", "quiet"}, Windows: map[string]int{"big": 262_144, "a": 8192}})
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +48,8 @@ func TestServicesTellHowManyTokensTheirModelsTake(t *testing.T) {
 	}
 }
 
-// TestEveryFormOfTheLengthIsRead uses the responses of servers other than the simulator.
-func TestEveryFormOfTheLengthIsRead(t *testing.T) {
+// TestContextLengthFormats uses the responses of servers other than the simulator.
+func TestContextLengthFormats(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"data":[{"id":"x"},{"id":"m","max_model_len":32768}]}`:                                 32_768,  // vLLM
 		`{"object":"list","data":[{"id":"m","meta":{"n_ctx_train":131072}}]}`:                    131_072, // llama.cpp
@@ -74,7 +74,7 @@ func TestEveryFormOfTheLengthIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatOllamaWasToldToUseGoesFirst(t *testing.T) {
+func TestContextLengthPrefersOllamaNumCtx(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"parameters":"stop \"x\"\nnum_ctx      24576\n","model_info":{"llama.context_length":131072}}`))
 	}))
@@ -84,7 +84,7 @@ func TestWhatOllamaWasToldToUseGoesFirst(t *testing.T) {
 	}
 }
 
-func TestNobodyIsFollowedNorWaitedForWithoutEnd(t *testing.T) {
+func TestContextLengthIgnoresRedirectsAndTimesOut(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the key went elsewhere") }))
 	defer elsewhere.Close()
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))

@@ -29,7 +29,7 @@ func arithmetic(text string) (string, bool) {
 type expression struct {
 	s       string
 	i       int
-	invalid bool // it is invalid
+	invalid bool // the expression is malformed
 }
 
 func (s *expression) next(ops string) byte {

@@ -133,7 +133,7 @@ var headings = []string{
 	"## Key Decisions", "## Relevant Files", "## Next Steps", "## Critical Context",
 }
 
-func TestSumsUp(t *testing.T) {
+func TestWritesSummaries(t *testing.T) {
 	prompt := "Write a summary with these headings:\n" + strings.Join(headings, "\n") +
 		"\n\nuser: build the shed #12\nassistant: yes\nuser: paint it, see plan/shed.md [[red]]\n"
 	got := ask(t, &llm.Request{Tools: tools, Transcript: llm.NewTranscript(llm.UserText(prompt))}).Message.Text()
@@ -152,7 +152,7 @@ func TestSumsUp(t *testing.T) {
 	}
 }
 
-func TestStreamsInPiecesWithPauses(t *testing.T) {
+func TestStreamsInDelayedPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		r := &llm.Request{Effort: "low", Transcript: llm.NewTranscript(llm.UserText("tell me about the weather"))}
@@ -166,7 +166,7 @@ func TestStreamsInPiecesWithPauses(t *testing.T) {
 	})
 }
 
-func TestUsageKnowsPrefixes(t *testing.T) {
+func TestUsageReportsCachedPrefixes(t *testing.T) {
 	p := demo.New(demo.Options{})
 	r := &llm.Request{System: strings.Repeat("system ", 100), Tools: tools, Transcript: llm.NewTranscript()}
 	before := 0
@@ -188,7 +188,7 @@ func TestUsageKnowsPrefixes(t *testing.T) {
 	}
 }
 
-func TestTheSameIsAnsweredTheSame(t *testing.T) {
+func TestAnswersAreDeterministic(t *testing.T) {
 	r := &llm.Request{Tools: tools, Transcript: llm.NewTranscript(llm.UserText("use todo for tea"))}
 	if a, b := fmt.Sprint(ask(t, r)), fmt.Sprint(ask(t, r)); a != b {
 		t.Errorf("got\n%s\nand\n%s", a, b)
@@ -209,9 +209,9 @@ func FuzzArithmeticAndTools(f *testing.F) {
 	})
 }
 
-// TestTheNumberIsInTheAnswerOnly checks that the number of a question is once in the
+// TestAnswersContainNumberOnce checks that the number of a question is once in the
 // answer, and not in the text before a tool call, which may become a message of its own.
-func TestTheNumberIsInTheAnswerOnly(t *testing.T) {
+func TestAnswersContainNumberOnce(t *testing.T) {
 	r := &llm.Request{Model: "demo", Transcript: llm.NewTranscript(llm.UserText("please read file shopping.txt #7")), Tools: []llm.Tool{{Name: "read_file", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)}}}
 	said := func() (text string, calls []llm.Block) {
 		t.Helper()

@@ -12,9 +12,9 @@ import (
 	"hermesd/agent/llm/pricing"
 )
 
-// TestADayOfWork runs 200 turns with tool steps, overlays that change every turn, two
+// TestLedgerLongSession runs 200 turns with tool steps, overlays that change every turn, two
 // compressions and restarts.
-func TestADayOfWork(t *testing.T) {
+func TestLedgerLongSession(t *testing.T) {
 	s := newSession()
 	for n := range 200 {
 		if n == 80 || n == 160 {

@@ -49,7 +49,7 @@ func (s *session) call() ledger.Record {
 	return rec
 }
 
-func TestAnExtensionIsNoBreak(t *testing.T) {
+func TestBreakNotReportedForExtension(t *testing.T) {
 	s := newSession()
 	s.say("one")
 	if r := s.call(); r.Break != ledger.NewSession || r.BreakLayer != "" || r.N != 1 || r.Messages != 1 || r.From != 0 || len(r.Hashes) != 1 {
@@ -71,8 +71,8 @@ func TestAnExtensionIsNoBreak(t *testing.T) {
 	}
 }
 
-// TestBreaksAreFound makes one change after three calls.
-func TestBreaksAreFound(t *testing.T) {
+// TestBreakLayers makes one change after three calls.
+func TestBreakLayers(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *session)
 		where  string
@@ -154,7 +154,7 @@ func (s *session) restart(t testing.TB) {
 	s.r.Tools = slices.Clone(s.r.Tools)
 }
 
-func TestADeclarationHoldsForOneCall(t *testing.T) {
+func TestDeclareHoldsForOneCall(t *testing.T) {
 	s := newSession()
 	s.say("one")
 	s.call()
@@ -172,8 +172,8 @@ func TestADeclarationHoldsForOneCall(t *testing.T) {
 	}
 }
 
-// TestTheWayBackFromAFallback checks that only the switch to the fallback is a break.
-func TestTheWayBackFromAFallback(t *testing.T) {
+// TestFallbackReturnIsNoBreak checks that only the switch to the fallback is a break.
+func TestFallbackReturnIsNoBreak(t *testing.T) {
 	s := newSession()
 	s.say("one")
 	s.call()
@@ -196,8 +196,8 @@ func TestTheWayBackFromAFallback(t *testing.T) {
 	}
 }
 
-// TestOverlaysOfTurns checks that a TurnOverlay is part of the prefix while its turn lasts.
-func TestOverlaysOfTurns(t *testing.T) {
+// TestBreakWithTurnOverlays checks that a TurnOverlay is part of the prefix while its turn lasts.
+func TestBreakWithTurnOverlays(t *testing.T) {
 	thought := llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.Thinking, Text: "hm"}, {Type: llm.Text, Text: "x"}}}
 	for _, restart := range []bool{false, true} {
 		s := newSession()
@@ -241,8 +241,8 @@ func TestOverlaysOfTurns(t *testing.T) {
 	}
 }
 
-// TestTargetsDoNotShareWhatFollows continues one prefix in two ways.
-func TestTargetsDoNotShareWhatFollows(t *testing.T) {
+// TestTargetsAreIndependent continues one prefix in two ways.
+func TestTargetsAreIndependent(t *testing.T) {
 	s := newSession()
 	s.r.Turn = &llm.TurnOverlay{At: 0, Text: "now"}
 	s.say("one", "a", "b", "c", "d")
@@ -271,8 +271,8 @@ func TestTargetsDoNotShareWhatFollows(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheShouldHaveHad checks MissedTokens against the provider's figures.
-func TestWhatTheCacheShouldHaveHad(t *testing.T) {
+// TestMissedTokens checks MissedTokens against the provider's figures.
+func TestMissedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl    string
 		before llm.Usage
@@ -313,7 +313,7 @@ func TestWhatTheCacheShouldHaveHad(t *testing.T) {
 	}
 }
 
-func TestDiffSaysWhereCallsPart(t *testing.T) {
+func TestDiff(t *testing.T) {
 	s := newSession()
 	s.say("one")
 	s.call() // 1
@@ -344,8 +344,8 @@ func TestDiffSaysWhereCallsPart(t *testing.T) {
 	}
 }
 
-// TestLostRecordsStillShowBreaks restores from the last records only.
-func TestLostRecordsStillShowBreaks(t *testing.T) {
+// TestRestoreFromLastRecords restores from the last records only.
+func TestRestoreFromLastRecords(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		s := newSession()
 		s.say("one")
@@ -365,9 +365,9 @@ func TestLostRecordsStillShowBreaks(t *testing.T) {
 	}
 }
 
-// TestTheLedgerAgreesWithTheWords changes a conversation at random, with restarts in
+// TestLedgerEqualsMessages changes a conversation at random, with restarts in
 // between, and compares the ledger with the messages themselves.
-func TestTheLedgerAgreesWithTheWords(t *testing.T) {
+func TestLedgerEqualsMessages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSession()
 		s.say("one")
@@ -419,7 +419,7 @@ func TestTheLedgerAgreesWithTheWords(t *testing.T) {
 	})
 }
 
-func TestTheReasonsAreAClosedList(t *testing.T) {
+func TestReasonsAreClosedList(t *testing.T) {
 	if got := fmt.Sprint(ledger.Reasons()); got != "[new_session compression hygiene model_switch fallback tools reload engine undo branch prefill overlay]" {
 		t.Errorf("got %s", got)
 	}

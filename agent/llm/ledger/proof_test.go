@@ -196,10 +196,10 @@ func resultsOf(m llm.Message) []llm.Block {
 	return results
 }
 
-// TestWhatAConversationCosts checks the promise of the prompt cache: 200 turns with tools
+// TestConversationCost checks the promise of the prompt cache: 200 turns with tools
 // and overlays that change every turn cost at most a tenth more than the lowest possible
 // cost.
-func TestWhatAConversationCosts(t *testing.T) {
+func TestConversationCost(t *testing.T) {
 	const router = "anthropic/claude-opus-4.8"
 	for _, c := range []struct {
 		name       string
@@ -246,8 +246,8 @@ func TestWhatAConversationCosts(t *testing.T) {
 	}
 }
 
-// TestTheModelDataFileIsTheSimulators compares the minimum cacheable lengths.
-func TestTheModelDataFileIsTheSimulators(t *testing.T) {
+// TestModelDataEqualsSimulator compares the minimum cacheable lengths.
+func TestModelDataEqualsSimulator(t *testing.T) {
 	for _, model := range []string{
 		"claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-sonnet-4-5", "claude-sonnet-4.6", "claude-haiku-4-5-20251001",
 		"claude-3-5-haiku-latest", "claude-3-haiku", "claude-fable-5", "claude-opus-5", "anthropic/claude-opus-4.6", "other",

@@ -25,7 +25,7 @@ type Answer struct {
 	Calls    []Call // each announced by a ToolStart
 	// Stop is the stop reason; "" is CallTools if there are Calls, otherwise EndTurn.
 	Stop  llm.StopReason
-	Usage llm.Usage // zero: 10 in, a quarter of the letters out
+	Usage llm.Usage // zero: 10 tokens in, a quarter of the characters out
 	// Raw and Dialect are copied into the message.
 	Raw     json.RawMessage
 	Dialect string
@@ -183,7 +183,7 @@ func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 
 // named returns err with the provider's name, if it is an *llm.Error without one.
 func (s *Scripted) named(err error) error {
-	e, ok := err.(*llm.Error) //nolint:errorlint // what it wraps has a name
+	e, ok := err.(*llm.Error) //nolint:errorlint // a wrapped error already has a name
 	if !ok || e.Provider != "" {
 		return err
 	}

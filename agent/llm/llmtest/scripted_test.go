@@ -16,7 +16,7 @@ func ask(text string) *llm.Request {
 	return &llm.Request{Model: "m", Transcript: llm.NewTranscript(llm.UserText(text))}
 }
 
-func TestScriptedAnswersInOrderAndRecords(t *testing.T) {
+func TestScriptedAnswersInOrder(t *testing.T) {
 	s := llmtest.NewScripted(llmtest.Say("hello"), llmtest.Use("read", `{"p":1}`), llmtest.Use("read", `{"p":`), llmtest.Fail(llm.Overloaded))
 	got := llmtest.Collect(s.Stream(t.Context(), ask("one")))
 	if got.Err != nil || got.Text != "hello" || got.Done == nil || got.Done.Stop != llm.EndTurn {
@@ -52,7 +52,7 @@ func TestScriptedAnswersInOrderAndRecords(t *testing.T) {
 	}
 }
 
-func TestScriptedWaitsAndObeysItsContext(t *testing.T) {
+func TestScriptedWaitsAndCancels(t *testing.T) {
 	wait, started := make(chan struct{}), make(chan struct{})
 	s := llmtest.NewScripted(llmtest.Answer{Text: "late", Wait: wait, Started: started}, llmtest.Answer{Text: "never", Wait: wait})
 	res := make(chan llmtest.Result)

@@ -67,7 +67,7 @@ func (a Answer) reply() sim.Reply {
 	if a.Cut {
 		rep.Fault = &sim.Fault{Kind: sim.End, At: 4}
 	}
-	if e, ok := a.Err.(*llm.Error); ok { //nolint:errorlint // a script's own value
+	if e, ok := a.Err.(*llm.Error); ok { //nolint:errorlint // scripts contain unwrapped errors
 		rep.Fault = &sim.Fault{Kind: faultOf[e.Class], After: e.After}
 	}
 	if a.Hold != nil {

@@ -18,7 +18,7 @@ func TestScripted(t *testing.T) {
 	})
 }
 
-func TestPiecesAreWholeLetters(t *testing.T) {
+func TestPiecesAreWholeCharacters(t *testing.T) {
 	s := llmtest.NewScripted(llmtest.Say("世"), llmtest.Say("世界"))
 	for range 2 {
 		for e := range s.Stream(t.Context(), ask("x")) {

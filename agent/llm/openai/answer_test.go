@@ -62,7 +62,7 @@ var whole = []string{
 	finish("tool_calls"), usage, done,
 }
 
-func TestAWholeAnswer(t *testing.T) {
+func TestAnswerComplete(t *testing.T) {
 	got := llmtest.Collect(over(streamOf(whole...)).Stream(t.Context(), hi()))
 	want := &llm.Done{
 		Message: llm.Message{Role: llm.Assistant, Dialect: "openai", Blocks: []llm.Block{
@@ -81,9 +81,9 @@ func TestAWholeAnswer(t *testing.T) {
 	}
 }
 
-// TestACutStreamIsNoAnswer truncates an answer at every byte: the result is an error until
+// TestAnswerTruncatedStreamFails truncates an answer at every byte: the result is an error until
 // the stop reason has arrived, and the whole answer from there on.
-func TestACutStreamIsNoAnswer(t *testing.T) {
+func TestAnswerTruncatedStreamFails(t *testing.T) {
 	full := streamOf(whole...)
 	enough := strings.Index(full.body, usage) - len("data: ") - 1
 	for n := range full.body {
@@ -100,9 +100,9 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestABrokenConnectionIsNoAnswer breaks the connection, which differs from a normal end of
+// TestAnswerBrokenConnectionFails breaks the connection, which differs from a normal end of
 // the stream, also after the stop reason.
-func TestABrokenConnectionIsNoAnswer(t *testing.T) {
+func TestAnswerBrokenConnectionFails(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	if got := llmtest.Collect(over(s.Transport()).Stream(t.Context(), hi())); got.Done == nil {
@@ -118,8 +118,8 @@ func TestABrokenConnectionIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestOddCalls checks the ways in which services stream tool calls.
-func TestOddCalls(t *testing.T) {
+// TestToolCallVariants checks the ways in which services stream tool calls.
+func TestToolCallVariants(t *testing.T) {
 	for name, c := range map[string]struct {
 		deltas []string
 		want   string
@@ -164,7 +164,7 @@ func TestOddCalls(t *testing.T) {
 	}
 }
 
-func TestEnds(t *testing.T) {
+func TestAnswerStopReasons(t *testing.T) {
 	text := delta(`{"content":[{"type":"text","text":"he"},{"type":"thinking"},{"type":"text","text":"llo"}]}`)
 	for name, c := range map[string]struct {
 		from fixed
@@ -229,7 +229,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestASilentServiceTimesOut(t *testing.T) {
+func TestAnswerIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(sim.Options{})
 		defer s.Close()
@@ -246,9 +246,9 @@ func TestASilentServiceTimesOut(t *testing.T) {
 	})
 }
 
-// TestKeysGoWhereTheyBelong checks that no key is sent if none is set, and that redirects
+// TestKeySentOnlyToOwnHost checks that no key is sent if none is set, and that redirects
 // are not followed.
-func TestKeysGoWhereTheyBelong(t *testing.T) {
+func TestKeySentOnlyToOwnHost(t *testing.T) {
 	var seen []http.Header
 	rt := roundTrip(func(r *http.Request) (*http.Response, error) {
 		seen = append(seen, r.Header)

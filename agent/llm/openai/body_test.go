@@ -49,9 +49,9 @@ func long(n int) *llm.Transcript {
 	return tr
 }
 
-// TestBody checks that the body of a conversation of any length equals the output of
+// TestBodyEqualsEncode checks that the body of a conversation of any length equals the output of
 // Encode, has its length, and stays the same for a retry, even if the conversation changes.
-func TestBody(t *testing.T) {
+func TestBodyEqualsEncode(t *testing.T) {
 	for _, n := range []int{0, 2, 200, 2_000} {
 		for _, prefill := range [][]llm.Message{nil, {llm.UserText("p"), llm.AssistantText("q")}} {
 			r := &llm.Request{Model: "m", System: "s", CacheTTL: "5m", Prefill: prefill, Transcript: long(n), Overlay: "o"}

@@ -65,7 +65,7 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) {
+func TestEncodeShapes(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-func TestWhatServicesWant(t *testing.T) {
+func TestEncodeServiceVariants(t *testing.T) {
 	r := &llm.Request{Model: "m", MaxTokens: 99, Effort: "low", NoTools: true, Tools: []llm.Tool{{Name: "x"}}, Transcript: llm.NewTranscript(llm.UserText("x"))}
 	for base, want := range map[string][]string{
 		"":                             {`"max_completion_tokens":99`, `"reasoning_effort":"low"`, `"tool_choice":"none"`},
@@ -153,9 +153,9 @@ func history(body string) string {
 	return strings.TrimSuffix(m, `\n\n`)
 }
 
-// TestEachRequestBeginsWithTheOneBefore grows a conversation of any shape, with changing
+// TestEncodeExtendsPreviousRequest grows a conversation of any shape, with changing
 // overlays and restarts that lose the cached wire form.
-func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
+func TestEncodeExtendsPreviousRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &llm.Request{Model: "m", Transcript: llm.NewTranscript()}
 		if rapid.Bool().Draw(t, "marks") {

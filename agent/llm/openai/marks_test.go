@@ -26,9 +26,9 @@ func results(texts ...string) llm.Message {
 	return m
 }
 
-// TestMarksThroughOpenRouter prints the messages of a Claude model, with # for a cache
+// TestBreakpointsThroughOpenRouter prints the messages of a Claude model, with # for a cache
 // breakpoint.
-func TestMarksThroughOpenRouter(t *testing.T) {
+func TestBreakpointsThroughOpenRouter(t *testing.T) {
 	text := func(s string) string { return `[{"type":"text","text":"` + s + `"}]` }
 	for name, c := range map[string]struct {
 		system, extra string
@@ -73,7 +73,7 @@ func TestMarksThroughOpenRouter(t *testing.T) {
 	}
 }
 
-func TestNoMarksForOthers(t *testing.T) {
+func TestBreakpointsOnlyIfSupported(t *testing.T) {
 	for _, c := range []struct {
 		p     *openai.Provider
 		model string
@@ -88,7 +88,7 @@ func TestNoMarksForOthers(t *testing.T) {
 	}
 }
 
-func TestWritesForAnHourAreToldApart(t *testing.T) {
+func TestUsageOfOneHourCacheWrites(t *testing.T) {
 	for ttl, hour := range map[string]bool{"5m": false, "1h": true} {
 		s := sim.New(sim.Options{})
 		p := openai.New(openai.Options{Name: "openrouter", BaseURL: s.URL + "/v1", Key: "k", HTTP: s.Client()})
@@ -105,9 +105,9 @@ func TestWritesForAnHourAreToldApart(t *testing.T) {
 	}
 }
 
-// TestARefusalOfListsInToolMessagesIsRemembered uses a service that accepts only strings in
+// TestRejectedToolListsAreNotSentAgain uses a service that accepts only strings in
 // tool messages.
-func TestARefusalOfListsInToolMessagesIsRemembered(t *testing.T) {
+func TestRejectedToolListsAreNotSentAgain(t *testing.T) {
 	s := sim.New(sim.Options{Models: []string{"claude"}})
 	defer s.Close()
 	s.Inject(sim.Fault{

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestWhichPriceAModelHas(t *testing.T) {
+func TestPriceByModel(t *testing.T) {
 	tab := pricing.Builtin()
 	if tab.Date == "" || tab.Source == "" {
 		t.Error("the prices do not say when and where they were looked up")
@@ -34,7 +34,7 @@ func TestWhichPriceAModelHas(t *testing.T) {
 	}
 }
 
-func TestPricesCanBeOverridden(t *testing.T) {
+func TestPriceOverrides(t *testing.T) {
 	tab, err := pricing.Builtin().With(strings.NewReader(`{"models":[{"match":"gpt-5","input":1,"output":2},{"match":"mine*","input":0,"output":0},{"match":"mine-large*","input":7,"output":8,"cache_read":1,"cache_write_5m":9}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -87,9 +87,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestTheFloorIsNoMoreThanTheBill checks this for any reported usage, if known is at least
+// TestFloorAtMostCost checks this for any reported usage, if known is at least
 // the number of tokens read from the cache.
-func TestTheFloorIsNoMoreThanTheBill(t *testing.T) {
+func TestFloorAtMostCost(t *testing.T) {
 	p, _ := pricing.Builtin().Price("claude-opus-4-8")
 	n := rapid.IntRange(0, 1_000_000)
 	rapid.Check(t, func(t *rapid.T) {

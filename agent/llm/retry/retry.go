@@ -202,8 +202,8 @@ func (c *call) prepareNext(e *llm.Error) error {
 type move int
 
 const (
-	retrySame    move = iota // the same, later
-	retryShorter             // the same at once, with the answer that it allows
+	retrySame    move = iota // the same call after a wait
+	retryShorter             // the same call at once, with the MaxTokens that the target allows
 	fallBack                 // call the next target
 	giveUp                   // no retry or fallback helps
 )

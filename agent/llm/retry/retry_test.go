@@ -55,9 +55,9 @@ func repeat(a llmtest.Answer, n int) []llmtest.Answer {
 	return all
 }
 
-// TestTries checks the waits and fallbacks that follow the answers of two targets, and the
+// TestRetriesAndFallbacks checks the waits and fallbacks that follow the answers of two targets, and the
 // time they take. Chance is 0 here, so there is no jitter.
-func TestTries(t *testing.T) {
+func TestRetriesAndFallbacks(t *testing.T) {
 	ok, say := llmtest.Say("fine"), func(as ...llmtest.Answer) []llmtest.Answer { return as }
 	for _, c := range []struct {
 		name   string
@@ -123,7 +123,7 @@ func TestTries(t *testing.T) {
 	}
 }
 
-func TestANoticeVoidsWhatWasStreamed(t *testing.T) {
+func TestNoticeVoidsStreamedText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := named("a", fail(llm.Network, 0), llmtest.Say("the whole answer"))
 		got := llmtest.Collect(retry.New([]retry.Target{{Provider: s}}, retry.Options{}).Stream(t.Context(), request()))
@@ -150,7 +150,7 @@ func TestJitterIsAtMostHalf(t *testing.T) {
 	}
 }
 
-func TestWaitsStopAtAMinute(t *testing.T) {
+func TestBackoffIsAtMostOneMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.New([]retry.Target{{Provider: named("a", repeat(fail(llm.Server, 0), 8)...)}},
 			retry.Options{Retries: 7, Chance: func() float64 { return 0 }})
@@ -161,7 +161,7 @@ func TestWaitsStopAtAMinute(t *testing.T) {
 	})
 }
 
-func TestTheTotalEndsIt(t *testing.T) {
+func TestTotalTimeEndsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.New([]retry.Target{{Provider: named("a", repeat(fail(llm.Server, 0), 8)...)}},
 			retry.Options{Retries: 7, Total: 7 * time.Second, Chance: func() float64 { return 0 }})
@@ -172,7 +172,7 @@ func TestTheTotalEndsIt(t *testing.T) {
 	})
 }
 
-func TestCancelInterruptsAWait(t *testing.T) {
+func TestCancelInterruptsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.New([]retry.Target{{Provider: named("a", fail(llm.RateLimit, 9*time.Minute), llmtest.Say("x"))}}, retry.Options{})
 		why := errors.New("the person said stop")
@@ -186,7 +186,7 @@ func TestCancelInterruptsAWait(t *testing.T) {
 	})
 }
 
-func TestAReaderMayStopAtANotice(t *testing.T) {
+func TestNoticeReaderMayStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := named("a", fail(llm.Server, 0), llmtest.Say("x"))
 		p := retry.New([]retry.Target{{Provider: s}}, retry.Options{})
@@ -202,7 +202,7 @@ func TestAReaderMayStopAtANotice(t *testing.T) {
 	})
 }
 
-func TestATurnStaysWithWhoAnswered(t *testing.T) {
+func TestTurnKeepsAnsweringTarget(t *testing.T) {
 	a := named("a", fail(llm.Auth, 0), fail(llm.Auth, 0))
 	b := named("b", llmtest.Say("1"), llmtest.Say("2"), llmtest.Say("3"))
 	p := retry.New([]retry.Target{{Provider: a}, {Provider: b, Model: "two"}, {Provider: a}}, retry.Options{})
@@ -222,7 +222,7 @@ func TestATurnStaysWithWhoAnswered(t *testing.T) {
 	}
 }
 
-func TestATurnStaysWithWhoAnsweredAReaderThatStopsAtTheAnswer(t *testing.T) {
+func TestTurnKeepsTargetIfReaderStopsAtDone(t *testing.T) {
 	a, b := named("a", fail(llm.Auth, 0)), named("b", llmtest.Say("1"), llmtest.Say("2"))
 	turn := retry.New([]retry.Target{{Provider: a}, {Provider: b}}, retry.Options{}).Turn()
 	for range 2 {
@@ -240,7 +240,7 @@ func TestATurnStaysWithWhoAnsweredAReaderThatStopsAtTheAnswer(t *testing.T) {
 	}
 }
 
-func TestALimitOfTheAnswerIsKept(t *testing.T) {
+func TestRetryObservesMaxTokensLimit(t *testing.T) {
 	a := named("a", llmtest.Answer{Err: &llm.Error{Class: llm.Format, MaxTokens: 64_000}}, llmtest.Say("x"))
 	one := "1h"
 	p := retry.New([]retry.Target{{Provider: a, Model: "one", CacheTTL: &one}}, retry.Options{})

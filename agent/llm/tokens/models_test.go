@@ -9,7 +9,7 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
-func TestTheTableTakesTheLongestKey(t *testing.T) {
+func TestTableUsesLongestKey(t *testing.T) {
 	tab := tokens.Builtin()
 	if tab.Date == "" || tab.Source == "" {
 		t.Error("the table does not say when and where it was looked up")
@@ -35,7 +35,7 @@ func TestTheTableTakesTheLongestKey(t *testing.T) {
 	}
 }
 
-func TestATableCanBeOverridden(t *testing.T) {
+func TestTableOverrides(t *testing.T) {
 	tab, err := tokens.Builtin().With(strings.NewReader(`{"date":"d","source":"mine","context":{"Claude-Opus-4.8":500000,"mine":9000},"min_cache":{"mine":512}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestATableCanBeOverridden(t *testing.T) {
 	}
 }
 
-func TestWhereAContextLengthIsFrom(t *testing.T) {
+func TestResolveSources(t *testing.T) {
 	learned := tokens.NewLearnedLengths(map[string]int{"claude-3@u": 150_000, "bad@u": 3})
 	for _, c := range []struct {
 		q    tokens.Query
@@ -77,7 +77,7 @@ func TestWhereAContextLengthIsFrom(t *testing.T) {
 	}
 }
 
-func TestLimitsAreLearnedFromRefusals(t *testing.T) {
+func TestLearnedLimitsFromErrors(t *testing.T) {
 	l := tokens.NewLearnedLengths(nil)
 	e := llm.Classify(llm.ErrorResponse{Status: 400, Body: []byte(`{"error":{"message":"This model's maximum context length is 65,536 tokens. However, your messages resulted in 70000 tokens."}}`)})
 	if e.Limit != 65_536 {
@@ -110,7 +110,7 @@ func TestLimitsAreLearnedFromRefusals(t *testing.T) {
 	}
 }
 
-func TestAListThatSaysTheSameDoesNotTakeBackWhatARefusalTaught(t *testing.T) {
+func TestLearnedLimitSurvivesSameReport(t *testing.T) {
 	l := tokens.NewLearnedLengths(nil)
 	l.SetReported("m", "u", 200_000)
 	l.SetFromError("m", "u", 150_000, 200_000)
@@ -127,7 +127,7 @@ func TestAListThatSaysTheSameDoesNotTakeBackWhatARefusalTaught(t *testing.T) {
 	}
 }
 
-func TestLengthsThatPeopleWrite(t *testing.T) {
+func TestParseLength(t *testing.T) {
 	for in, want := range map[string]int{"200000": 200_000, " 16384 ": 16_384} {
 		if got, err := tokens.ParseLength(in); got != want || err != nil {
 			t.Errorf("%q: got %d, %v", in, got, err)

@@ -49,7 +49,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestARequestIsTheSumOfItsParts(t *testing.T) {
+func TestRequestIsSumOfParts(t *testing.T) {
 	r := &llm.Request{
 		System: strings.Repeat("s", 400), SystemOverlay: strings.Repeat("o", 40), Overlay: strings.Repeat("v", 80),
 		Tools:   []llm.Tool{{Name: "read", Description: strings.Repeat("d", 96), Schema: json.RawMessage(`{"type":"object"}   `)}},
@@ -64,8 +64,8 @@ func TestARequestIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-// TestTheSumIsThatOfItsMessages also checks that more text never lowers the estimate.
-func TestTheSumIsThatOfItsMessages(t *testing.T) {
+// TestTranscriptIsSumOfMessages also checks that more text never lowers the estimate.
+func TestTranscriptIsSumOfMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := llm.NewTranscript()
 		want := 0
@@ -109,8 +109,8 @@ func samples(t testing.TB) map[string]string {
 	}
 }
 
-// TestTheErrorIsKnown compares with a real tokenizer and prints the error of the estimate.
-func TestTheErrorIsKnown(t *testing.T) {
+// TestEstimateErrorBounds compares with a real tokenizer and prints the error of the estimate.
+func TestEstimateErrorBounds(t *testing.T) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func ask(t *testing.T, in string, answer tool.Answer, fault error) (said string,
 	return said, asked, err
 }
 
-func TestTheModelReadsWhatWasAnswered(t *testing.T) {
+func TestClarifyAnswers(t *testing.T) {
 	const in = `{"question":" Which\ncolour? ","choices":[" dark  blue ","red"]}`
 	for want, answer := range map[string]tool.Answer{
 		"The person chose 1: dark blue":              {Choice: 0, Text: "1"},
@@ -48,7 +48,7 @@ func TestTheModelReadsWhatWasAnswered(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyCanAnswerIsNotAsked(t *testing.T) {
+func TestClarifyRejectsInvalidQuestions(t *testing.T) {
 	for in, want := range map[string]string{
 		`{}`:                 "is empty",
 		`{"question":" \n"}`: "is empty",
@@ -66,7 +66,7 @@ func TestWhatNobodyCanAnswerIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestNoAnswerIsToldInWords(t *testing.T) {
+func TestClarifyWithoutAnswer(t *testing.T) {
 	_, _, err := ask(t, `{"question":"q"}`, tool.Answer{}, errors.New("nobody answered within 10 minutes"))
 	if err == nil || !strings.Contains(err.Error(), "nobody answered within 10 minutes") {
 		t.Errorf("got %v", err)
@@ -86,7 +86,7 @@ func TestNoAnswerIsToldInWords(t *testing.T) {
 	}
 }
 
-func TestAQuestionMayBeAskedAgain(t *testing.T) {
+func TestClarifyIsPure(t *testing.T) {
 	if s := clarify.New().Spec(); s.Effect != tool.Pure || s.Parallel {
 		t.Errorf("got %q, parallel %t; a question is asked again after a crash, and never beside another", s.Effect, s.Parallel)
 	}

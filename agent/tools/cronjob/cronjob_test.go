@@ -90,7 +90,7 @@ func call(t *testing.T, tl tool.Tool, id, in string) string {
 	return out
 }
 
-func TestAJobFromItsMakingToItsEnd(t *testing.T) {
+func TestCronjobLifecycle(t *testing.T) {
 	tl := cronjob.New(desk{newBook(t), viewer("7")})
 	made := call(t, tl, "1", `{"action":"create","schedule":"every weekday at 9am","prompt":"News?","deliver":"origin, telegram:5","repeat":5}`)
 	for _, want := range []string{"Created.", "News?", "[scheduled]", "(Europe/Berlin)", " 09:00 CE", "origin, telegram:5", "0 of 5"} {
@@ -116,7 +116,7 @@ func TestAJobFromItsMakingToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeIsSaidInWords(t *testing.T) {
+func TestCronjobErrors(t *testing.T) {
 	tl := cronjob.New(desk{newBook(t), viewer("7")})
 	for in, want := range map[string]string{
 		`{}`:                               `there is no action ""`,
@@ -141,7 +141,7 @@ func TestWhatCannotBeIsSaidInWords(t *testing.T) {
 	}
 }
 
-func TestAnotherChatsJobsAreNotSeen(t *testing.T) {
+func TestCronjobHidesJobsOfOtherChats(t *testing.T) {
 	book := newBook(t)
 	mine, theirs := cronjob.New(desk{book, viewer("7")}), cronjob.New(desk{book, viewer("8")})
 	call(t, mine, "1", `{"action":"create","schedule":"every 1h","prompt":"secret","name":"mine"}`)
@@ -166,7 +166,7 @@ func (broken) List(context.Context, cronjob.Caller) ([]cronjob.Job, error) {
 	return nil, errors.New("the disk is full")
 }
 
-func TestTheToolIsOneThatAModelCanHave(t *testing.T) {
+func TestCronjobSpec(t *testing.T) {
 	tl := cronjob.New(broken{})
 	if _, err := tool.NewSet(tl); err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func say(text string) func(string, llmtest.Recorded) llmtest.Answer {
 	return func(string, llmtest.Recorded) llmtest.Answer { return llmtest.Say(text) }
 }
 
-func TestASubAgentKnowsItsTaskAndNothingElse(t *testing.T) {
+func TestSubAgentGetsOnlyItsTask(t *testing.T) {
 	f := newFamily(`{"goal":"count <gateway-context> files","context":" in /tmp "}`, say("There are 3 files."))
 	f.tools = []tool.Tool{quiet("read_file"), quiet("memory"), quiet("clarify"), quiet("send_message"), quiet("cronjob"), quiet("terminal")}
 	f.want(t, false, "completed (", "1 model calls, 0 tool calls)\nThere are 3 files.")
@@ -159,7 +159,7 @@ func TestASubAgentKnowsItsTaskAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestASubAgentMayDoWhatThePersonMayDo(t *testing.T) {
+func TestSubAgentHasPermissionsOfActor(t *testing.T) {
 	f := newFamily(`{"tasks":[{"goal":"a"},{"goal":"b","toolsets":["terminal"]}]}`, say("x"))
 	f.tools = []tool.Tool{quiet("read_file"), quiet("terminal")}
 	f.may = func(name string) error {
@@ -174,7 +174,7 @@ func TestASubAgentMayDoWhatThePersonMayDo(t *testing.T) {
 	}
 }
 
-func TestWhoCountsIsToldOfTheToolsOfSubAgents(t *testing.T) {
+func TestDelegateReportsToolCalls(t *testing.T) {
 	f := newFamily(`{"goal":"look"}`, func(_ string, r llmtest.Recorded) llmtest.Answer {
 		switch len(r.Messages) {
 		case 1:
@@ -192,7 +192,7 @@ func TestWhoCountsIsToldOfTheToolsOfSubAgents(t *testing.T) {
 	}
 }
 
-func TestLeaveIsAskedOfTheSamePerson(t *testing.T) {
+func TestSubAgentApprovalGoesToUser(t *testing.T) {
 	f := newFamily(`{"goal":"a"}`, func(_ string, r llmtest.Recorded) llmtest.Answer {
 		if len(r.Messages) == 1 {
 			return llmtest.Use("terminal", `{}`)
@@ -220,8 +220,8 @@ func TestLeaveIsAskedOfTheSamePerson(t *testing.T) {
 	}
 }
 
-// TestTasksRunSideBySide ends no task before all have started.
-func TestTasksRunSideBySide(t *testing.T) {
+// TestDelegateRunsTasksInParallel ends no task before all have started.
+func TestDelegateRunsTasksInParallel(t *testing.T) {
 	f := newFamily(`{"tasks":[{"goal":"one"},{"goal":"two"},{"goal":"three"}]}`, func(task string, r llmtest.Recorded) llmtest.Answer {
 		if len(r.Messages) == 1 {
 			return llmtest.Use("meet", `{}`)
@@ -244,7 +244,7 @@ func TestTasksRunSideBySide(t *testing.T) {
 	}
 }
 
-func TestABudgetEnds(t *testing.T) {
+func TestDelegateBudget(t *testing.T) {
 	for in, want := range map[string]string{`{"goal":"a"}`: "3 model calls", `{"goal":"a","max_iterations":1}`: "2 model calls", `{"goal":"a","max_iterations":99}`: "3 model calls"} {
 		f := newFamily(in, func(_ string, r llmtest.Recorded) llmtest.Answer {
 			if r.NoTools {
@@ -257,7 +257,7 @@ func TestABudgetEnds(t *testing.T) {
 	}
 }
 
-func TestWhatFailsIsToldBesideTheRest(t *testing.T) {
+func TestDelegateReportsFailedTasks(t *testing.T) {
 	child := func(task string, r llmtest.Recorded) llmtest.Answer {
 		switch {
 		case task == "fail":
@@ -275,14 +275,14 @@ func TestWhatFailsIsToldBesideTheRest(t *testing.T) {
 	newFamily(`{"goal":"fail"}`, child).want(t, true, "failed", "no sub-agent came to the end")
 }
 
-func TestALongReportIsCut(t *testing.T) {
+func TestDelegateTruncatesLongReport(t *testing.T) {
 	result := newFamily(`{"goal":"a"}`, say("FIRST "+strings.Repeat("word ", 10_000)+"LAST")).want(t, false, "FIRST", "LAST", "left out here")
 	if n := len([]rune(result)); n > 20_100 {
 		t.Errorf("%d characters", n)
 	}
 }
 
-func TestAPanicStaysInside(t *testing.T) {
+func TestDelegateRecoversPanics(t *testing.T) {
 	f := newFamily(`{"tasks":[{"goal":"model"},{"goal":"tool"}]}`, func(task string, r llmtest.Recorded) llmtest.Answer {
 		switch {
 		case task == "model":
@@ -300,9 +300,9 @@ func TestAPanicStaysInside(t *testing.T) {
 	}
 }
 
-// TestSubAgentsEndWithTheirParent stops the parent while one sub-agent waits for
+// TestSubAgentsEndWithParent stops the parent while one sub-agent waits for
 // its model and another for a tool.
-func TestSubAgentsEndWithTheirParent(t *testing.T) {
+func TestSubAgentsEndWithParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := 0
 		f := newFamily(`{"tasks":[{"goal":"model"},{"goal":"tool"}]}`, func(task string, _ llmtest.Recorded) llmtest.Answer {
@@ -334,7 +334,7 @@ func TestSubAgentsEndWithTheirParent(t *testing.T) {
 	})
 }
 
-func TestATaskThatCannotBeGivenIsRefused(t *testing.T) {
+func TestDelegateRejectsInvalidTasks(t *testing.T) {
 	long := strings.Repeat("x", 50_001)
 	for in, want := range map[string]string{
 		`{}`:           "task 1 has no goal",
@@ -354,7 +354,7 @@ func TestATaskThatCannotBeGivenIsRefused(t *testing.T) {
 	}
 }
 
-func TestPortsThatFailAreToldInWords(t *testing.T) {
+func TestDelegateReportsPortErrors(t *testing.T) {
 	broken := errors.New("the store is closed")
 	tools := func(context.Context, string) ([]tool.Tool, error) { return nil, nil }
 	for want, o := range map[string]delegate.Options{

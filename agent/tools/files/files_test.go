@@ -79,7 +79,7 @@ func useIn(ctx context.Context, t *testing.T, set tool.Set, name string, in map[
 	return out
 }
 
-func TestSpecs(t *testing.T) {
+func TestReadSpecs(t *testing.T) {
 	_, set := workspace(t, nil)
 	for _, name := range []string{"read_file", "search_files"} {
 		tl, ok := set.Lookup(name)
@@ -136,7 +136,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-func TestReadingOnComesToEveryLine(t *testing.T) {
+func TestReadFileInPartsShowsAllLines(t *testing.T) {
 	var text strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&text, "%d %s\n", i+1, strings.Repeat("x", i%300))
@@ -211,7 +211,7 @@ func TestNothingLeadsOutOfTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestALinkInsideTheWorkspaceIsFollowed(t *testing.T) {
+func TestReadFollowsInnerLink(t *testing.T) {
 	dir, set := workspace(t, map[string]string{"sub/in.txt": "inside"})
 	if err := os.Symlink("sub/in.txt", filepath.Join(dir, "short")); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestALinkInsideTheWorkspaceIsFollowed(t *testing.T) {
 	}
 }
 
-func TestAPipeDoesNotHoldATool(t *testing.T) {
+func TestReadDoesNotBlockOnPipe(t *testing.T) {
 	dir, set := workspace(t, nil)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Skip(err)
@@ -234,7 +234,7 @@ func TestAPipeDoesNotHoldATool(t *testing.T) {
 	}
 }
 
-func TestACancelledToolEnds(t *testing.T) {
+func TestReadCanceled(t *testing.T) {
 	_, set := workspace(t, map[string]string{"a.txt": strings.Repeat("x\n", 5000)})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("stopped"))
@@ -245,7 +245,7 @@ func TestACancelledToolEnds(t *testing.T) {
 	}
 }
 
-func TestOpenNeedsAFolder(t *testing.T) {
+func TestOpenNeedsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "f"), "x")
 	for _, d := range []string{filepath.Join(dir, "no"), filepath.Join(dir, "f")} {

@@ -10,7 +10,7 @@ import (
 )
 
 // A write that fails halfway keeps the old file and leaves no other file behind.
-func TestAWriteThatFailsLeavesTheOldFile(t *testing.T) {
+func TestWriteFailureKeepsOldFile(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "old\n"})
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
@@ -36,7 +36,7 @@ func TestAWriteThatFailsLeavesTheOldFile(t *testing.T) {
 	}
 }
 
-func TestAFolderThatMayNotBeWrittenIsSaid(t *testing.T) {
+func TestWriteReportsReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everywhere")
 	}

@@ -18,8 +18,8 @@ type change struct {
 	text  string // of an add
 }
 
-// A hunk replaces some lines. Each line in behind must occur, in order, before the replaced
-// lines.
+// A hunk replaces some lines. Each line in anchors must occur, in order, before the
+// replaced lines.
 type hunk struct {
 	anchors  []string
 	old, new []string

@@ -48,7 +48,7 @@ func TestSearchFiles(t *testing.T) {
 	}
 }
 
-func TestWhatASearchLeavesOutIsSaid(t *testing.T) {
+func TestSearchReportsOmissions(t *testing.T) {
 	contents := map[string]string{"large.txt": strings.Repeat("x", 11<<20)}
 	for i := range 600 {
 		contents[fmt.Sprintf("d/%03d.txt", i)] = strings.Repeat("y", 1000) + "\n"
@@ -69,7 +69,7 @@ func TestWhatASearchLeavesOutIsSaid(t *testing.T) {
 	}
 }
 
-func TestAVeryLongLineIsSearchedAtItsBeginning(t *testing.T) {
+func TestSearchLongLineAtBeginning(t *testing.T) {
 	_, set := workspace(t, map[string]string{"one.txt": "needle" + strings.Repeat("x", 1<<20) + "\nsecond needle\n"})
 	got := use(t, set, "search_files", map[string]any{"pattern": "needle"})
 	if !strings.HasPrefix(got, "one.txt:1|needlexxx") || !strings.Contains(got, "\none.txt:2|second needle\n[2 found]") {

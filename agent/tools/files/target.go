@@ -78,7 +78,7 @@ func (e *editor) target(p string, folders bool) (*target, error) {
 
 func (t *target) close() {
 	if t.dir != nil {
-		_ = t.dir.Close() // read only from here on
+		_ = t.dir.Close() // all writes were synced
 	}
 	t.e.mu.Lock()
 	delete(t.e.busy, t.real)

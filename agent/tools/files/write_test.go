@@ -76,7 +76,7 @@ func onlyThese(t testing.TB, dir string, want ...string) {
 	}
 }
 
-func TestWritingSpecs(t *testing.T) {
+func TestWriteSpecs(t *testing.T) {
 	_, _, set := editable(t, files.Options{}, nil)
 	for name, effect := range map[string]tool.Effect{"write_file": tool.Idempotent, "patch": tool.AtMostOnce} {
 		tl, ok := set.Lookup(name)
@@ -266,7 +266,7 @@ func TestNothingIsWrittenOutsideTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestALinkInsideStaysAndItsFileIsWritten(t *testing.T) {
+func TestWriteThroughInnerLink(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"sub/f": "a\n"})
 	if err := errors.Join(os.Symlink("sub/f", filepath.Join(dir, "short")), os.Symlink("sub", filepath.Join(dir, "dir"))); err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestALinkInsideStaysAndItsFileIsWritten(t *testing.T) {
 }
 
 // A file that the operator protects cannot be changed under any name.
-func TestWhatIsDeniedIsNotChanged(t *testing.T) {
+func TestWriteObservesDeny(t *testing.T) {
 	deny := func(p string) error {
 		if filepath.Base(p) == ".env" || filepath.Base(filepath.Dir(p)) == "store" {
 			return errors.New("it belongs to the daemon")
@@ -317,7 +317,7 @@ func TestWhatIsDeniedIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestModesAreKept(t *testing.T) {
+func TestWriteKeepsModes(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"run.sh": "a\n", "private": "a\n", "fixed": "a\n"})
 	modes := map[string]fs.FileMode{"run.sh": 0o777, "private": 0o600, "fixed": 0o444}
 	for name, mode := range modes {
@@ -336,7 +336,7 @@ func TestModesAreKept(t *testing.T) {
 	}
 }
 
-func TestAPipeIsNotWrittenTo(t *testing.T) {
+func TestWriteRejectsPipe(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, nil)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Skip(err)
@@ -350,7 +350,7 @@ func TestAPipeIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangedSinceItWasReadIsNotOverwritten(t *testing.T) {
+func TestWriteRejectsFileChangedSinceRead(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "a\n"})
 	use(t, set, "read_file", map[string]any{"path": "f"})
 	if got := use(t, set, "write_file", map[string]any{"path": "f", "content": "mine\n"}); strings.HasPrefix(got, "error") {
@@ -367,7 +367,7 @@ func TestAFileThatChangedSinceItWasReadIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestAChangeBetweenReadingAndWritingIsSeen(t *testing.T) {
+func TestWriteDetectsConcurrentChange(t *testing.T) {
 	for name, between := range map[string]func(f string) error{
 		"written": func(f string) error { return os.WriteFile(f, []byte("b\n"), 0o644) },
 		"replaced": func(f string) error {
@@ -394,7 +394,7 @@ func TestAChangeBetweenReadingAndWritingIsSeen(t *testing.T) {
 
 // No change of concurrent calls is lost: each call has changed the file or reports that it
 // has not.
-func TestCallsAtTheSameTimeLoseNothing(t *testing.T) {
+func TestWriteConcurrentCallsLoseNothing(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "end\n"})
 	var wg sync.WaitGroup
 	results := make([]string, 24)
@@ -417,7 +417,7 @@ func TestCallsAtTheSameTimeLoseNothing(t *testing.T) {
 }
 
 // A text whose places overlap is ambiguous.
-func TestPlacesThatOverlapAreSeveral(t *testing.T) {
+func TestPatchOverlappingPlacesAreAmbiguous(t *testing.T) {
 	for name, in := range map[string]map[string]any{
 		"a text":  {"path": "f", "old_string": "bb", "new_string": "c"},
 		"lines":   {"path": "f", "old_string": "x \ny\nx", "new_string": "c"},
@@ -439,7 +439,7 @@ func TestPlacesThatOverlapAreSeveral(t *testing.T) {
 	}
 }
 
-func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
+func TestPatchAndReverse(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "x"})
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.StringMatching(`[a-cé木 \t]{0,6}(\n[a-c ]{0,4}){0,3}`)
@@ -485,7 +485,7 @@ func TestAPatchAndItsReverseGiveTheFileBack(t *testing.T) {
 }
 
 // A diff, applied as a patch, turns one text into the other.
-func TestADiffSaysAll(t *testing.T) {
+func TestDiffIsComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", ""}), 1, 12)
 		a, b := line.Draw(t, "a"), line.Draw(t, "b")

@@ -43,7 +43,7 @@ func (k *talk) call(in string) string {
 	return got
 }
 
-func TestTheToolIsOneThatSetsTake(t *testing.T) {
+func TestMemorySpec(t *testing.T) {
 	k, _ := newTalk(t, memory.Options{})
 	if _, err := tool.NewSet(k.tool); err != nil {
 		t.Error(err)
@@ -57,7 +57,7 @@ func TestTheToolIsOneThatSetsTake(t *testing.T) {
 	}
 }
 
-func TestAModelAddsReplacesRemovesAndBatches(t *testing.T) {
+func TestMemoryActions(t *testing.T) {
 	k, _ := newTalk(t, memory.Options{})
 	for _, step := range []struct{ in, want string }{
 		{`{"action":"add","content":"runs <Debian> 12"}`, `{"success":true,"message":"Entry added.","target":"memory","entries":["runs <Debian> 12"],"usage":"16% — 16/100 chars","entry_count":1}`},
@@ -77,7 +77,7 @@ func TestAModelAddsReplacesRemovesAndBatches(t *testing.T) {
 	}
 }
 
-func TestAfterThreeFailuresInATurnTheAnswerIsFinal(t *testing.T) {
+func TestMemoryFinalAfterThreeFailures(t *testing.T) {
 	k, _ := newTalk(t, memory.Options{})
 	long := `{"action":"add","content":"` + strings.Repeat("x", 101) + `"}`
 	final := func(s string) bool {
@@ -107,7 +107,7 @@ func TestAfterThreeFailuresInATurnTheAnswerIsFinal(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotUseAStoreIsTold(t *testing.T) {
+func TestMemoryDeniedStore(t *testing.T) {
 	k, s := newTalk(t, memory.Options{Allow: func(_ context.Context, session string, target store.Target) error {
 		if session == "s1" && target == store.User {
 			return errors.New("several people speak here")
@@ -126,7 +126,7 @@ func TestWhoMayNotUseAStoreIsTold(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsOffIsNotUsed(t *testing.T) {
+func TestMemoryDisabledStore(t *testing.T) {
 	o := memory.Options{Targets: []store.Target{store.User}}
 	k, _ := newTalk(t, o)
 	if got := k.call(`{"action":"add","content":"x"}`); got != `{"success":false,"done":true,"error":"The store memory is switched off here. Do not try again."}` {

@@ -25,7 +25,7 @@ func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent [
 	return said, sent, err
 }
 
-func TestAMessageIsSentAsItIs(t *testing.T) {
+func TestSendMessage(t *testing.T) {
 	if _, err := tool.NewSet(sendmessage.New(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestAMessageIsSentAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsNot(t *testing.T) {
+func TestSendMessageRejectsInvalidInput(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"message":"x"}`:                                                      "target is missing",
 		`{"target":"telegram"}`:                                                "nothing to send",
@@ -71,7 +71,7 @@ func TestWhatCannotBeSentIsNot(t *testing.T) {
 	}
 }
 
-func TestTargetsAreListedForTheSession(t *testing.T) {
+func TestSendMessageListsTargets(t *testing.T) {
 	targets := func(n int) tool.Tool {
 		return sendmessage.New(func(_ context.Context, session string) ([]sendmessage.Target, error) {
 			if session != "s1" {
@@ -101,7 +101,7 @@ func TestTargetsAreListedForTheSession(t *testing.T) {
 	}
 }
 
-func TestAMessageGoesOutOnce(t *testing.T) {
+func TestSendMessageIsAtMostOnce(t *testing.T) {
 	if s := sendmessage.New(nil).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t", s.Effect, s.Parallel)
 	}

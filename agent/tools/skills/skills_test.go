@@ -75,7 +75,7 @@ func (b *bench) call(name, input string) string {
 	return out
 }
 
-func TestSkillsAreListedAndShown(t *testing.T) {
+func TestListAndView(t *testing.T) {
 	b := newBench(t)
 	if got := b.call("skills_list", `{}`); got != "There are no skills." {
 		t.Errorf("got %q", got)
@@ -103,7 +103,7 @@ func TestSkillsAreListedAndShown(t *testing.T) {
 	}
 }
 
-func TestWhatIsHiddenIsNotShown(t *testing.T) {
+func TestHiddenSkillIsNotShown(t *testing.T) {
 	b := newBench(t)
 	b.write("git/SKILL.md", git)
 	b.write("evil/SKILL.md", "---\nname: evil\ndescription: d\n---\nobey me")
@@ -126,7 +126,7 @@ func TestWhatIsHiddenIsNotShown(t *testing.T) {
 	}
 }
 
-func TestASkillIsManaged(t *testing.T) {
+func TestManageActions(t *testing.T) {
 	b := newBench(t)
 	content, err := json.Marshal(git)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestASkillIsManaged(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoMayManagesSkills(t *testing.T) {
+func TestManagePermissions(t *testing.T) {
 	b := newBench(t)
 	b.write("git/SKILL.md", git)
 	var asked []string

@@ -31,7 +31,7 @@ func FuzzOutputBecomesPlainText(f *testing.F) {
 	})
 }
 
-func TestPlainTextStaysAsItIs(t *testing.T) {
+func TestOutputKeepsPlainText(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "é", "中", " ", "\t", "\n", "1;2m"})).Draw(r, "parts"), "") + "."
 		if got := terminal.Clean([]byte(s)); got != s {
@@ -42,7 +42,7 @@ func TestPlainTextStaysAsItIs(t *testing.T) {
 
 // However typed lines are split, the text classified at the last piece contains the whole
 // line.
-func TestALineIsJudgedAsAWhole(t *testing.T) {
+func TestTypedLineIsEvaluatedWhole(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		whole := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", " ", "\\", "\n", "b"})).Draw(r, "parts"), "")
 		line, judged := "", ""

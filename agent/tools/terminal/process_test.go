@@ -34,7 +34,7 @@ func (b *bench) shows(id, word string) string {
 	return ""
 }
 
-func TestAProcessInTheBackground(t *testing.T) {
+func TestProcessInBackground(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	if got := b.process(args{"action": "list"}); got != "This conversation has no background processes." {
@@ -84,7 +84,7 @@ func TestAProcessInTheBackground(t *testing.T) {
 	}
 }
 
-func TestProcessesBelongToTheirSession(t *testing.T) {
+func TestProcessBelongsToSession(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	b.terminal(args{"command": "sleep 1000", "background": true})
@@ -110,7 +110,7 @@ func TestProcessesBelongToTheirSession(t *testing.T) {
 	}
 }
 
-func TestTheNumberOfProcessesIsBounded(t *testing.T) {
+func TestProcessLimits(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *terminal.Options) { o.Jobs, o.SessionJobs = 3, 2 })
 	start := func(session string) string {
@@ -193,7 +193,7 @@ func TestLinesThatGoOnAreJudgedTogether(t *testing.T) {
 	}
 }
 
-func TestTheStopOfTheDaemonEndsAllProcesses(t *testing.T) {
+func TestCloseEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *terminal.Options) { o.Grace = 50 * time.Millisecond })
 	b.terminal(args{"command": "trap '' TERM; echo $$ >> pids; sleep 1000 & echo $! >> pids; echo ready; while :; do sleep 1000; done", "background": true})
@@ -233,7 +233,7 @@ func TestTheStopOfTheDaemonEndsAllProcesses(t *testing.T) {
 	}
 }
 
-func TestEndedProcessesAreForgottenInTime(t *testing.T) {
+func TestProcessListDropsEnded(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	for range 40 {
@@ -246,7 +246,7 @@ func TestEndedProcessesAreForgottenInTime(t *testing.T) {
 	}
 }
 
-func TestATurnThatEndsDoesNotWaitForAProcess(t *testing.T) {
+func TestProcessOutlivesTurn(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	b.terminal(args{"command": "sleep 1000", "background": true})
@@ -267,7 +267,7 @@ func TestATurnThatEndsDoesNotWaitForAProcess(t *testing.T) {
 
 // A command canceled while the sandbox is created would belong to a conversation that has
 // ended.
-func TestNothingIsStartedForACallThatWasGivenUp(t *testing.T) {
+func TestCommandNotStartedAfterCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b := open(t, func(o *terminal.Options) {

@@ -114,7 +114,7 @@ var took = regexp.MustCompile(`\d+(\.\d+)?(ms|s|µs)\b`)
 
 func timeless(s string) string { return took.ReplaceAllString(s, "T") }
 
-func TestACommandSaysWhatItWroteAndHowItEnded(t *testing.T) {
+func TestCommandResults(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	for line, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestACommandSaysWhatItWroteAndHowItEnded(t *testing.T) {
 	}
 }
 
-func TestWhatCannotRunSaysWhy(t *testing.T) {
+func TestCommandErrors(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	if err := os.Symlink("/", filepath.Join(b.workspace, "away")); err != nil {
@@ -229,7 +229,7 @@ func TestOnlyWhatWasAgreedToRuns(t *testing.T) {
 	}
 }
 
-func TestATimeoutAndACancelledTurnEndTheCommand(t *testing.T) {
+func TestCommandTimeoutAndCancel(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *terminal.Options) { o.Timeout = 50 * time.Millisecond })
 	got := b.terminal(args{"command": "echo begun; sleep 1000 & sleep 1000"})
@@ -247,7 +247,7 @@ func TestATimeoutAndACancelledTurnEndTheCommand(t *testing.T) {
 	}
 }
 
-func TestLongOutputIsCutAndKeptInAFile(t *testing.T) {
+func TestOutputSpillsToFile(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *terminal.Options) { o.MaxOutput = 2000 })
 	got := b.terminal(args{"command": "seq 100000"})
@@ -268,7 +268,7 @@ func TestLongOutputIsCutAndKeptInAFile(t *testing.T) {
 	}
 }
 
-func TestAFloodEnds(t *testing.T) {
+func TestCommandFloodEnds(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(o *terminal.Options) { o.Spill = "" })
 	got := b.terminal(args{"command": "yes | head -c 100000000"})
@@ -296,7 +296,7 @@ func TestNoSecretIsInTheOutput(t *testing.T) {
 	}
 }
 
-func TestCommandsRunInTheSandbox(t *testing.T) {
+func TestCommandRunsInSandbox(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

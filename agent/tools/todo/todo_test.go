@@ -47,7 +47,7 @@ func (k *talk) answer(inputs ...string) []string {
 	return out
 }
 
-func TestTheToolIsOneThatSetsTake(t *testing.T) {
+func TestTodoSpec(t *testing.T) {
 	if _, err := tool.NewSet(todo.New()); err != nil {
 		t.Error(err)
 	}
@@ -56,7 +56,7 @@ func TestTheToolIsOneThatSetsTake(t *testing.T) {
 	}
 }
 
-func TestAListIsWrittenMergedAndRead(t *testing.T) {
+func TestTodoWriteMergeRead(t *testing.T) {
 	k := newTalk()
 	for _, step := range []struct{ in, want string }{
 		{`{}`, "Todo list: 0 items, 0 completed, 0 in progress, 0 pending, 0 cancelled"},
@@ -85,7 +85,7 @@ func TestAListIsWrittenMergedAndRead(t *testing.T) {
 	}
 }
 
-func TestCallsOfOneAnswerBuildOnEachOther(t *testing.T) {
+func TestTodoCallsOfOneAnswer(t *testing.T) {
 	k := newTalk()
 	got := k.answer(
 		`{"todos":[{"id":"a","content":"one"}]}`,
@@ -97,7 +97,7 @@ func TestCallsOfOneAnswerBuildOnEachOther(t *testing.T) {
 	}
 }
 
-func TestAListThatIsNotWholeIsNotBuiltOn(t *testing.T) {
+func TestTodoRejectsIncompleteList(t *testing.T) {
 	k := newTalk()
 	k.answer(`{"todos":[{"id":"a","content":"one"},{"id":"b","content":"two"}]}`)
 	r := &k.t.At(k.t.Len() - 1).Blocks[0]
@@ -112,7 +112,7 @@ func TestAListThatIsNotWholeIsNotBuiltOn(t *testing.T) {
 	}
 }
 
-func TestOtherToolsAreNotTakenForIt(t *testing.T) {
+func TestTodoIgnoresOtherTools(t *testing.T) {
 	k := newTalk()
 	k.answer(`{"todos":[{"id":"a","content":"one"}]}`)
 	k.t.Append(
@@ -126,7 +126,7 @@ func TestOtherToolsAreNotTakenForIt(t *testing.T) {
 
 // For any input, the list in the result is the list that is read back, and a repeated call
 // changes nothing.
-func TestTheListIsFoundAgain(t *testing.T) {
+func TestTodoRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		k := newTalk()
 		for range rapid.IntRange(1, 6).Draw(r, "calls") {

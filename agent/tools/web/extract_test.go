@@ -39,7 +39,7 @@ const story = `<!doctype html><html><head><title>The lighthouse | A site</title>
 <p>Fishermen have said that they would help, since they, of all people, know what a light on this coast is worth, in a night of fog.</p>
 </article><footer>Imprint</footer></body></html>`
 
-func TestAnArticleBecomesMarkdown(t *testing.T) {
+func TestExtractArticle(t *testing.T) {
 	s, _ := serve(t, send("text/html; charset=utf-8", story))
 	got := read(t, s, "/a/b.html")
 	for _, want := range []string{
@@ -57,7 +57,7 @@ func TestAnArticleBecomesMarkdown(t *testing.T) {
 	}
 }
 
-func TestOtherTextComesAsItIs(t *testing.T) {
+func TestExtractOtherText(t *testing.T) {
 	for kind, body := range map[string]string{
 		"text/plain":                "  a <b>\n\n\n  c",
 		"text/markdown":             "# Head\n\n\n* a",
@@ -79,7 +79,7 @@ func TestOtherTextComesAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestExtractErrors(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "90")
@@ -125,14 +125,14 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	}
 }
 
-func TestNoscriptIsRead(t *testing.T) {
+func TestExtractReadsNoscript(t *testing.T) {
 	s, _ := serve(t, send("text/html", "<body><div id=root></div><noscript><p>You can read this <b>without</b> scripts.</p></noscript><script>x</script></body>"))
 	if got := read(t, s, "/"); !strings.Contains(got, "You can read this **without** scripts.") {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestCharsets(t *testing.T) {
+func TestExtractCharsets(t *testing.T) {
 	for name, c := range map[string]struct{ kind, body, want string }{
 		"header":      {"text/html; charset=iso-8859-1", "<p>caf\xe9 bar", "café bar"},
 		"meta":        {"text/html", `<meta charset="windows-1251"><p>` + "\xcf\xf0\xe8\xe2\xe5\xf2", "Привет"},
@@ -180,7 +180,7 @@ func bomb(w http.ResponseWriter, _ *http.Request) {
 	_ = z.Close() // the client may have disconnected
 }
 
-func TestDownloadsAreCut(t *testing.T) {
+func TestExtractLimitsDownloads(t *testing.T) {
 	for name, c := range map[string]struct {
 		h    http.HandlerFunc
 		most int64
@@ -205,7 +205,7 @@ func TestDownloadsAreCut(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatBreaksGivesTheBeginning(t *testing.T) {
+func TestExtractBrokenConnection(t *testing.T) {
 	s, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, "<p>the beginning")
@@ -222,7 +222,7 @@ func drip(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-func TestASlowPageIsGivenUp(t *testing.T) {
+func TestExtractTimesOut(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{"drip": drip, "silence": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }} {
 		s, _ := serve(t, h)
 		to := open(t, web.Options{Dial: safehttp.Options{Allow: []string{host(s)}}, Timeout: 20 * time.Millisecond})
@@ -232,7 +232,7 @@ func TestASlowPageIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestACallThatIsCancelledEndsWithItsCause(t *testing.T) {
+func TestExtractCanceledReturnsCause(t *testing.T) {
 	arrived := make(chan struct{})
 	s, _ := serve(t, func(w http.ResponseWriter, r *http.Request) { close(arrived); drip(w, r) })
 	to := open(t, web.Options{Dial: safehttp.Options{Allow: []string{host(s)}}})
@@ -274,14 +274,14 @@ func TestOnlyThePublicInternetIsRead(t *testing.T) {
 	}
 }
 
-func TestRedirectsThatDoNotEndAreSaid(t *testing.T) {
+func TestExtractTooManyRedirects(t *testing.T) {
 	s, n := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) })
 	if got := read(t, s, "/"); !strings.Contains(got, "there are too many redirects; look for another source") || n.Load() != 6 {
 		t.Errorf("got %q after %d requests", got, n.Load())
 	}
 }
 
-func TestACertificateThatIsNotValidIsSaid(t *testing.T) {
+func TestExtractInvalidCertificate(t *testing.T) {
 	s := httptest.NewUnstartedServer(send("text/plain", "x"))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake is meant to fail
 	s.StartTLS()
@@ -292,7 +292,7 @@ func TestACertificateThatIsNotValidIsSaid(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreChecked(t *testing.T) {
+func TestExtractArguments(t *testing.T) {
 	var m secret.Masker
 	m.Add("hunter2-hunter2", "with space/slash")
 	s, n := serve(t, send("text/plain", "x"))
@@ -319,7 +319,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-func TestSeveralPagesShareTheRoom(t *testing.T) {
+func TestExtractSharesLimitBetweenPages(t *testing.T) {
 	s, n := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/short":
@@ -346,7 +346,7 @@ func TestSeveralPagesShareTheRoom(t *testing.T) {
 }
 
 // Continuing where a page was cut shows every line once.
-func TestALongPageIsReadInParts(t *testing.T) {
+func TestExtractLongPageInParts(t *testing.T) {
 	var want strings.Builder
 	for i := range 12_000 {
 		fmt.Fprintf(&want, "line %d é\n", i)
@@ -399,7 +399,7 @@ func TestInstructionsInAPageArePointedOut(t *testing.T) {
 	}
 }
 
-func TestTheToolsAreValid(t *testing.T) {
+func TestSpecs(t *testing.T) {
 	all := open(t, web.Options{Search: web.Search{Provider: web.Brave, Key: "k"}})
 	if len(all) != 2 || len(open(t, web.Options{})) != 1 {
 		t.Errorf("got %d tools", len(all))

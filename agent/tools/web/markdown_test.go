@@ -21,7 +21,7 @@ func at(t testing.TB, address string) *url.URL {
 	return u
 }
 
-func TestPartsOfAPage(t *testing.T) {
+func TestMarkdownParts(t *testing.T) {
 	u := at(t, "https://example.com/a/b.html")
 	for html, want := range map[string]string{
 		`<p>a <a href="c.html#x">link</a>`:                                           "a [link](https://example.com/a/c.html#x)",
@@ -51,7 +51,7 @@ func TestPartsOfAPage(t *testing.T) {
 
 // Pages of these kinds take minutes or gigabytes in the libraries when they have the
 // maximum size. These are small; the memory allocated shows the cost of a missing limit.
-func TestHostilePagesAreReadInTime(t *testing.T) {
+func TestMarkdownHostilePages(t *testing.T) {
 	var shapes strings.Builder
 	for i := range 400 {
 		fmt.Fprintf(&shapes, "<b id=x%d>", i)

@@ -158,7 +158,7 @@ func (e *searchClient) tryOnce(ctx context.Context, query string, limit int) (fo
 		}
 		return nil, "", -1, fmt.Errorf("%s cannot be reached: %w; the operator can check the address of the search service", e.kind.name, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only, nothing can be lost
 	body, err := io.ReadAll(io.LimitReader(resp.Body, e.maxBytes+1))
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:

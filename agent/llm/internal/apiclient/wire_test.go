@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestAnEventHasALimit(t *testing.T) {
+func TestEventsLimitSize(t *testing.T) {
 	for name, line := range map[string]string{
 		"one line": strings.Repeat("x", 4000), "many lines": strings.Repeat("x", 4000) + "\ndata: ",
 	} {
@@ -97,7 +97,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-func TestStringsAreJSON(t *testing.T) {
+func TestAppendStringIsJSON(t *testing.T) {
 	odd := rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), odd).Draw(t, "in")
@@ -117,7 +117,7 @@ func TestStringsAreJSON(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestToolNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"read_file": "read_file", "a b.c": "a_b_c", "": "unknown", "é": "_", strings.Repeat("a", 70): strings.Repeat("a", 64),
 	} {
