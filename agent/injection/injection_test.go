@@ -32,7 +32,7 @@ func rate(t testing.TB, set, name string) (blocked []sample, all []sample) {
 }
 
 // Each attack of the pool is found under its ID, and no harmless text in it is blocked.
-func TestThePoolIsTakenApart(t *testing.T) {
+func TestScanCorpus(t *testing.T) {
 	for _, s := range corpus(t, "pool", "attacks") {
 		found := injection.Scan(s.text)
 		if !slices.ContainsFunc(found, func(f injection.Finding) bool { return f.ID == s.kind }) {

@@ -227,7 +227,7 @@ func TestPatchOfSeveralFiles(t *testing.T) {
 }
 
 // Paths out of the workspace are not written, and nothing is created outside.
-func TestNothingIsWrittenOutsideTheWorkspace(t *testing.T) {
+func TestWriteStaysInWorkspace(t *testing.T) {
 	dir, _, set := editable(t, files.Options{}, map[string]string{"in": "x", "sub/in": "x"})
 	base := filepath.Dir(dir)
 	write(t, filepath.Join(base, "secret"), secret)

@@ -136,7 +136,7 @@ func TestProcessLimits(t *testing.T) {
 
 // A process may be a shell, so typed text is classified like a command, as the line that it
 // becomes.
-func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
+func TestTypedInputIsEvaluated(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	b.terminal(args{"command": "sh", "background": true})
@@ -174,7 +174,7 @@ func TestTypingIsNoWayAroundTheGuard(t *testing.T) {
 	}
 }
 
-func TestLinesThatGoOnAreJudgedTogether(t *testing.T) {
+func TestTypedLineContinuations(t *testing.T) {
 	t.Parallel()
 	var judged []string
 	b := open(t, func(o *terminal.Options) {

@@ -189,7 +189,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasAgreedToRuns(t *testing.T) {
+func TestCommandRunsOnlyAsApproved(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	line := "  rm -rf 'sub' ;\techo \"$((1+1))\"\n"
@@ -277,7 +277,7 @@ func TestCommandFloodEnds(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsInTheOutput(t *testing.T) {
+func TestOutputContainsNoSecrets(t *testing.T) {
 	t.Setenv("HERMES_CANARY", "canary-1")
 	t.Setenv("SHOWN", "yes")
 	b := open(t, func(o *terminal.Options) {
