@@ -15,17 +15,17 @@ type chunk struct {
 // secretPath adds the class of a secret file to w if it is part of the path of one: a file
 // with passwords of programs, or a private key.
 func (s *scan) secretPath(w *word) {
-	if w.at < s.chunk.to {
+	if w.offset < s.chunk.to {
 		w.classes = w.classes.union(&s.chunk.classes)
 		return
 	}
 	t := s.text
 	const ends = " \t\n\"'`()<>,;|="
-	from, to := w.at, w.at+len(w.text)
-	for from > 0 && w.at-from < 200 && strings.IndexByte(ends, t[from-1]) < 0 {
+	from, to := w.offset, w.offset+len(w.text)
+	for from > 0 && w.offset-from < 200 && strings.IndexByte(ends, t[from-1]) < 0 {
 		from--
 	}
-	for to < len(t) && to-w.at < 200 && strings.IndexByte(ends, t[to]) < 0 {
+	for to < len(t) && to-w.offset < 200 && strings.IndexByte(ends, t[to]) < 0 {
 		to++
 	}
 	s.chunk = chunk{to: to}
@@ -88,8 +88,8 @@ var (
 
 // matchCommands reports command lines that send secrets to another host.
 func (s *scan) matchCommands() {
-	const most = 64 // commands examined per line; real lines have fewer
-	seen := 0       // command lines up to this offset have been examined
+	const maxPerLine = 64 // commands examined per line; real lines have fewer
+	seen := 0             // command lines up to this offset have been examined
 	line, last := 0, 0
 	for i := range s.list {
 		w := &s.list[i]
@@ -98,20 +98,20 @@ func (s *scan) matchCommands() {
 		default:
 			continue
 		}
-		if end := w.at + len(w.text); end >= len(s.text) || s.text[end] != ' ' {
+		if end := w.offset + len(w.text); end >= len(s.text) || s.text[end] != ' ' {
 			continue
 		}
-		if line++; strings.IndexByte(s.text[last:w.at], '\n') >= 0 {
+		if line++; strings.IndexByte(s.text[last:w.offset], '\n') >= 0 {
 			line = 1
 		}
-		if last = w.at; line > most && w.at < seen {
+		if last = w.offset; line > maxPerLine && w.offset < seen {
 			continue
 		}
-		from, to := s.line(w.at)
-		before, after := s.text[max(from, w.at-200):w.at], s.text[w.at:to]
-		sends := w.at >= seen && sendsSecret(after)
+		from, to := s.line(w.offset)
+		before, after := s.text[max(from, w.offset-200):w.offset], s.text[w.offset:to]
+		sends := w.offset >= seen && sendsSecret(after)
 		seen = max(seen, to)
-		if (sends || line <= most && pipesSecret(before)) && !s.isNegated(i, 1) && !s.isMentioned(i, i) {
+		if (sends || line <= maxPerLine && pipesSecret(before)) && !s.isNegated(i, 1) && !s.isMentioned(i, i) {
 			s.addFinding(ExfilCurl, after)
 		}
 	}

@@ -50,7 +50,7 @@ func (s *scan) applyRule(r *rule, i int) {
 }
 
 func (s *scan) addMatch(r *rule, start, end int) {
-	from, to := s.list[start].at, s.list[end].at+len(s.list[end].text)
+	from, to := s.list[start].offset, s.list[end].offset+len(s.list[end].text)
 	s.addFinding(r.id, s.text[from:min(to, len(s.text))])
 	s.matched = append(s.matched, span{from, to})
 }
@@ -86,7 +86,7 @@ func (s *scan) isHarmless(r *rule, start, end int) bool {
 			return slices.Contains([]string{"about", "regarding", "on", "in"}, s.list[end+1].text)
 		}
 	case r.flags["list"]: // one item of an enumeration
-		before, after := s.text[:s.list[first].at], s.text[s.list[end].at+len(s.list[end].text):]
+		before, after := s.text[:s.list[first].offset], s.text[s.list[end].offset+len(s.list[end].text):]
 		return strings.HasSuffix(before, ", ") || strings.HasPrefix(after, ",")
 	case r.flags["self"]: // a quoted name of something else
 		w := &s.list[start]
@@ -95,9 +95,9 @@ func (s *scan) isHarmless(r *rule, start, end int) bool {
 		return end+1 < len(s.list) && s.list[end+1].pos-s.list[end].pos == 1 && !slices.Contains([]string{"and", "then", "this", "these"}, s.list[end+1].text)
 	case r.flags["label"]:
 		w := &s.list[start]
-		return !w.startsSentence || !strings.HasPrefix(s.text[w.at+len(w.text):], ":")
+		return !w.startsSentence || !strings.HasPrefix(s.text[w.offset+len(w.text):], ":")
 	case r.flags["last"]:
-		return end+1 < len(s.list) && s.list[end+1].pos-s.list[end].pos == 1 && s.text[s.list[end].at+len(s.list[end].text)] != ':'
+		return end+1 < len(s.list) && s.list[end+1].pos-s.list[end].pos == 1 && s.text[s.list[end].offset+len(s.list[end].text)] != ':'
 	}
 	return false
 }

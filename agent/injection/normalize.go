@@ -47,7 +47,7 @@ func fold(r rune) rune {
 // joinSpaced joins runs of at least six single letters. Two or more spaces separate words
 // within such a run.
 func joinSpaced(s string) string {
-	const least = 6
+	const minLetters = 6
 	var b strings.Builder
 	copied := 0
 	for i := 0; i < len(s); {
@@ -56,7 +56,7 @@ func joinSpaced(s string) string {
 			continue // not a single letter
 		}
 		end, letters := spacedRun(s, i)
-		if letters >= least {
+		if letters >= minLetters {
 			b.WriteString(s[copied:i])
 			for j := i; j < end; j++ {
 				if s[j] != ' ' {

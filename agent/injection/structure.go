@@ -69,12 +69,12 @@ func (s *scan) isInCode(at int) bool {
 		return false
 	}
 	w := s.list[i]
-	return w.fence || w.quote != 0 && strings.ContainsAny(s.text[max(0, at-80):at], "`") && strings.IndexByte(s.text[at:w.at], '\n') < 0
+	return w.fence || w.quote != 0 && strings.ContainsAny(s.text[max(0, at-80):at], "`") && strings.IndexByte(s.text[at:w.offset], '\n') < 0
 }
 
 // wordAt returns the first word that begins at offset at or later.
 func (s *scan) wordAt(at int) int {
-	return sort.Search(len(s.list), func(i int) bool { return s.list[i].at >= at })
+	return sort.Search(len(s.list), func(i int) bool { return s.list[i].offset >= at })
 }
 
 // hasMatch reports whether a rule matched between the offsets.
@@ -102,7 +102,7 @@ func (s *scan) matchComment(from, to int) {
 		c.add(s.lex.numbers[name])
 		return w.classes.intersects(&c)
 	}
-	for i := s.wordAt(from); i < len(s.list) && s.list[i].at < to; i++ {
+	for i := s.wordAt(from); i < len(s.list) && s.list[i].offset < to; i++ {
 		w := &s.list[i]
 		if class(w, "AGENT") {
 			agent, agentAt = true, i
@@ -112,10 +112,10 @@ func (s *scan) matchComment(from, to int) {
 			drop, dropAt = true, i
 		}
 		setting = setting || drop && i > dropAt && i-dropAt <= 3 && class(w, "SETTING")
-		if i > 0 && s.list[i-1].at >= from {
+		if i > 0 && s.list[i-1].offset >= from {
 			before := s.list[i-1].text
 			hidden = hidden || (before == "hidden" || before == "secret" || before == "system") && (w.text == "prompt" || w.text == "instruction" || w.text == "instructions" || w.text == "command")
-			order = order || before == "you" && (w.text == "must" || w.text == "will" || w.text == "shall") || w.text == "system" && strings.HasPrefix(s.text[w.at+6:], ":")
+			order = order || before == "you" && (w.text == "must" || w.text == "will" || w.text == "shall") || w.text == "system" && strings.HasPrefix(s.text[w.offset+6:], ":")
 		}
 	}
 	body := strings.TrimSpace(s.text[from:to])

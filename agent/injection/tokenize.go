@@ -8,8 +8,8 @@ import (
 
 // A word is one word of the normalized text.
 type word struct {
-	text string
-	at   int // byte offset
+	text   string
+	offset int // byte offset
 	// pos counts words, plus stopGap at each end of a sentence, so that the distance of two
 	// words determines whether a rule may connect them.
 	pos int
@@ -120,7 +120,7 @@ func (s *scan) tokenize() bool {
 			i += size
 		}
 		c.pos++
-		w := word{text: t[start:i], at: start, pos: c.pos, para: c.para, fence: c.fence, startsSentence: c.startsSentence, from: len(s.list)}
+		w := word{text: t[start:i], offset: start, pos: c.pos, para: c.para, fence: c.fence, startsSentence: c.startsSentence, from: len(s.list)}
 		if c.quoted {
 			w.quote = c.quotes
 		}

@@ -24,36 +24,36 @@ type ErrorResponse struct {
 // service's own sentence, shortened, without anything that looks like a key and without
 // text that the service quoted from the request.
 func Classify(f ErrorResponse) *Error {
-	said := parseBody(f.Body)
-	e := &Error{Provider: f.Provider, Status: f.Status, Message: said.message}
+	info := parseBody(f.Body)
+	e := &Error{Provider: f.Provider, Status: f.Status, Message: info.message}
 	if f.Status == http.StatusOK {
 		e.Status = 0
 	}
-	e.Class = classOf(f, said)
+	e.Class = classOf(f, info)
 	switch e.Class {
 	case ContextOverflow:
-		e.Limit = parseLimit(said.text)
-		if strings.Contains(said.text, "long context") && e.Limit == 0 {
+		e.Limit = parseLimit(info.text)
+		if strings.Contains(info.text, "long context") && e.Limit == 0 {
 			e.Limit = 200_000
 		}
 	case Format:
-		e.MaxTokens = parseOutputCap(said.text)
+		e.MaxTokens = parseOutputCap(info.text)
 	case RateLimit, Overloaded, Server, Timeout, Unknown, Billing:
-		e.After = parseAfter(f, said)
+		e.After = parseAfter(f, info)
 	}
 	return e
 }
 
 // statusOf returns the status that decides the class: that of the response, or for an error
 // inside a stream the one that its code or type stands for.
-func statusOf(f ErrorResponse, said errorInfo) int {
+func statusOf(f ErrorResponse, info errorInfo) int {
 	if f.Status != 0 && f.Status != http.StatusOK {
 		return f.Status
 	}
-	if said.code >= 400 && said.code < 600 {
-		return said.code
+	if info.code >= 400 && info.code < 600 {
+		return info.code
 	}
-	return statusOfKind[said.kind]
+	return statusOfKind[info.kind]
 }
 
 // statusOfKind maps the type or textual code of an error object to its status.
@@ -70,9 +70,9 @@ var statusOfKind = map[string]int{
 	"overloaded_error": 529, "overloaded": 529, "provider_overloaded": 503, "provider_unavailable": 502,
 }
 
-func classOf(f ErrorResponse, said errorInfo) Class {
-	t := said.text
-	switch status := statusOf(f, said); {
+func classOf(f ErrorResponse, info errorInfo) Class {
+	t := info.text
+	switch status := statusOf(f, info); {
 	case status == 401:
 		return Auth
 	case status == 402:
@@ -89,11 +89,11 @@ func classOf(f ErrorResponse, said errorInfo) Class {
 	case status == 413:
 		return TooLarge
 	case status == 429:
-		return classTooMany(t, said.kind)
+		return classTooMany(t, info.kind)
 	case status == 503 || status == 529:
 		return Overloaded
 	case status >= 500:
-		return classServer(t, said.kind, f)
+		return classServer(t, info.kind, f)
 	case status >= 400:
 		return classRefused(t, f)
 	case status >= 300:

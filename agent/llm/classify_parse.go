@@ -240,7 +240,7 @@ func parseOutputCap(text string) int {
 var tryIn = regexp.MustCompile(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
 
 // parseAfter returns the delay that the service asked for, or 0.
-func parseAfter(f ErrorResponse, said errorInfo) time.Duration {
+func parseAfter(f ErrorResponse, info errorInfo) time.Duration {
 	h := f.Header
 	if d, ok := parseMillis(h.Get("Retry-After-Ms")); ok {
 		return d
@@ -248,15 +248,15 @@ func parseAfter(f ErrorResponse, said errorInfo) time.Duration {
 	if d, ok := parseRetryAfter(h.Get("Retry-After"), f.At); ok {
 		return d
 	}
-	if m := tryIn.FindStringSubmatch(said.text); m != nil {
+	if m := tryIn.FindStringSubmatch(info.text); m != nil {
 		if d := parseSpan(m[1]); d > 0 {
 			return d
 		}
 	}
-	if statusOf(f, said) != http.StatusTooManyRequests {
+	if statusOf(f, info) != http.StatusTooManyRequests {
 		return 0
 	}
-	for _, v := range []string{h.Get("X-Ratelimit-Reset"), h.Get("Ratelimit-Reset"), said.reset} {
+	for _, v := range []string{h.Get("X-Ratelimit-Reset"), h.Get("Ratelimit-Reset"), info.reset} {
 		if d, ok := parseReset(v, f.At); ok {
 			return d
 		}

@@ -58,14 +58,14 @@ func ValidateMessages(ms []Message) error {
 }
 
 func validateAssistant(m Message, used map[string]bool) error {
-	said := false
+	hasContent := false
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case Text:
 			if strings.TrimSpace(b.Text) == "" {
 				return fmt.Errorf("blank text block")
 			}
-			said = true
+			hasContent = true
 		case Thinking:
 		case ToolUse:
 			switch {
@@ -79,12 +79,12 @@ func validateAssistant(m Message, used map[string]bool) error {
 				return fmt.Errorf("input of call %s is not a JSON object", b.ID)
 			}
 			used[b.ID] = true
-			said = true
+			hasContent = true
 		default:
 			return fmt.Errorf("block type %q in an assistant message", b.Type)
 		}
 	}
-	if !said {
+	if !hasContent {
 		return fmt.Errorf("neither text nor calls")
 	}
 	return nil

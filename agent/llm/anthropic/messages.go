@@ -29,11 +29,11 @@ func appendMessages(b *apiclient.Body, l apiclient.List, mark string) {
 	}
 	from := len(b.Buf)
 	l.Append(b, wireForm(), marked, func(dst []byte, i int) []byte {
-		own := ""
+		marker := ""
 		if slices.Contains(marked, i) {
-			own = mark
+			marker = mark
 		}
-		return appendMessage(dst, l.At(i), l.DropThinking(i), own, l.Overlays(i))
+		return appendMessage(dst, l.At(i), l.DropThinking(i), marker, l.Overlays(i))
 	})
 	b.Buf[from] = '[' // replaces the first comma
 	b.Buf = append(b.Buf, ']')

@@ -10,10 +10,10 @@ import (
 // cache stores the recently seen prefixes of conversations, to report the usage of a
 // service with a prefix cache.
 type cache struct {
-	mu   sync.Mutex // guards what follows
-	seen map[uint64]struct{}
-	ring []uint64 // the same hashes; the oldest is at index at
-	at   int
+	mu     sync.Mutex // guards what follows
+	seen   map[uint64]struct{}
+	ring   []uint64 // the same hashes; the oldest is at index at
+	oldest int
 }
 
 // maxSeen is the maximum number of stored prefixes.
@@ -63,8 +63,8 @@ func (k *cache) add(h uint64) {
 	if _, ok := k.seen[h]; ok {
 		return
 	}
-	delete(k.seen, k.ring[k.at])
+	delete(k.seen, k.ring[k.oldest])
 	k.seen[h] = struct{}{}
-	k.ring[k.at] = h
-	k.at = (k.at + 1) % maxSeen
+	k.ring[k.oldest] = h
+	k.oldest = (k.oldest + 1) % maxSeen
 }

@@ -135,7 +135,7 @@ func New() *Ledger {
 func Restore(records []Record) *Ledger {
 	l := New()
 	for _, r := range records {
-		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reportedTokens(r), usesCache: r.Usage.CacheRead+r.Usage.CacheWrite > 0, at: r.CalledAt}
+		p := &prefix{layers: r.Layers, chain: extend(l.chain(), r), tokens: r.PrefixTokens, reported: reportedTokens(r), usesCache: r.Usage.CacheRead+r.Usage.CacheWrite > 0, calledAt: r.CalledAt}
 		if before := l.targets[key(r.Provider, r.Model)]; before != nil {
 			p.usesCache = p.usesCache || before.usesCache
 		}
@@ -208,7 +208,7 @@ func (l *Ledger) countMissed(r *Record, p, before *prefix, q *llm.Request) {
 	if q.CacheTTL == "1h" {
 		keep = time.Hour
 	}
-	if r.Break != "" || before == nil || !before.usesCache || r.Usage.Prompt() == 0 || r.CalledAt.Sub(before.at) > keep {
+	if r.Break != "" || before == nil || !before.usesCache || r.Usage.Prompt() == 0 || r.CalledAt.Sub(before.calledAt) > keep {
 		return
 	}
 	const margin = 10 // error of tail estimates, in percent
@@ -225,7 +225,7 @@ func reportedTokens(r Record) int { return max(0, r.Usage.Prompt()-r.TailTokens)
 const maxTargets = 8
 
 func (l *Ledger) addTarget(r Record, p *prefix) {
-	p.at = r.CalledAt
+	p.calledAt = r.CalledAt
 	if len(l.targets) >= maxTargets && l.targets[key(r.Provider, r.Model)] == nil {
 		l.evictTarget()
 	}
@@ -238,7 +238,7 @@ func (l *Ledger) addTarget(r Record, p *prefix) {
 func (l *Ledger) evictTarget() {
 	oldest := ""
 	for k, p := range l.targets {
-		if o := l.targets[oldest]; o == nil || p.at.Before(o.at) || p.at.Equal(o.at) && k < oldest {
+		if o := l.targets[oldest]; o == nil || p.calledAt.Before(o.calledAt) || p.calledAt.Equal(o.calledAt) && k < oldest {
 			oldest = k
 		}
 	}

@@ -22,24 +22,24 @@ type prefix struct {
 	head          [4]int // tokens up to and including each layer; zero if unknown
 	reported      int    // tokens as reported by the provider
 	usesCache     bool   // the provider has used its cache for this target
-	at            time.Time
+	calledAt      time.Time
 }
 
 var layerNames = [4]string{LayerTools, LayerPrompt, LayerOverlay, LayerPrefill}
 
 // A form describes how messages are sent, compared to how they are stored.
 type form struct {
-	drop    int // messages before this one are sent without their thinking
-	at      int // index of the message with the overlay of its turn; -1 for none
-	overlay string
+	drop         int // messages before this one are sent without their thinking
+	overlayIndex int // index of the message with the overlay of its turn; -1 for none
+	overlay      string
 }
 
 func formOf(r *llm.Request, n int) form {
-	f := form{at: -1}
+	f := form{overlayIndex: -1}
 	if r.Turn != nil {
 		f.drop = min(r.Turn.At, n)
 		if r.Turn.Text != "" {
-			f.at, f.overlay = r.Turn.At, r.Turn.Text
+			f.overlayIndex, f.overlay = r.Turn.At, r.Turn.Text
 		}
 	}
 	if r.DropThinking {
@@ -48,15 +48,15 @@ func formOf(r *llm.Request, n int) form {
 	return f
 }
 
-func (f form) isPlain() bool { return f.drop == 0 && f.at < 0 }
+func (f form) isPlain() bool { return f.drop == 0 && f.overlayIndex < 0 }
 
 // commonLen returns the number of leading messages, at most n, that f and g send alike.
 func (f form) commonLen(g form, n int) int {
 	if f.drop != g.drop {
 		n = min(n, f.drop, g.drop)
 	}
-	if f.at != g.at || f.overlay != g.overlay {
-		for _, at := range []int{f.at, g.at} {
+	if f.overlayIndex != g.overlayIndex || f.overlay != g.overlay {
+		for _, at := range []int{f.overlayIndex, g.overlayIndex} {
 			if at >= 0 {
 				n = min(n, at)
 			}
@@ -71,7 +71,7 @@ func (f form) add(d llm.Digest, i int, m llm.Message) llm.Digest {
 		d = d.Add("without thinking")
 	}
 	d = d.Message(m)
-	if i == f.at {
+	if i == f.overlayIndex {
 		d = d.Add("overlay", f.overlay)
 	}
 	return d
@@ -107,7 +107,7 @@ func (l *Ledger) newPrefix(r *llm.Request, before *prefix) *prefix {
 		p.bytes += t.Sum("bytes", t.Len(), size)
 		p.tokens += tokens.Transcript(t, t.Len())
 	}
-	if p.form.at >= 0 {
+	if p.form.overlayIndex >= 0 {
 		p.bytes += len(p.form.overlay)
 		p.tokens += tokens.Text(p.form.overlay)
 	}

@@ -159,7 +159,7 @@ func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 			yield(nil, context.Cause(ctx))
 			return
 		}
-		a, ok := s.take(r)
+		a, ok := s.nextAnswer(r)
 		if a.Started != nil {
 			close(a.Started)
 		}
@@ -174,15 +174,15 @@ func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		case err != nil:
 			yield(nil, err)
 		case a.Err != nil:
-			yield(nil, s.named(a.Err))
+			yield(nil, s.withName(a.Err))
 		case !a.Cut:
 			yield(llm.Done{Message: a.message(), Stop: a.stop(), Usage: a.usage(), Model: r.Model, Provider: s.Name()}, nil)
 		}
 	}
 }
 
-// named returns err with the provider's name, if it is an *llm.Error without one.
-func (s *Scripted) named(err error) error {
+// withName returns err with the provider's name, if it is an *llm.Error without one.
+func (s *Scripted) withName(err error) error {
 	e, ok := err.(*llm.Error) //nolint:errorlint // a wrapped error already has a name
 	if !ok || e.Provider != "" {
 		return err
@@ -192,7 +192,7 @@ func (s *Scripted) named(err error) error {
 	return &own
 }
 
-func (s *Scripted) take(r *llm.Request) (Answer, bool) {
+func (s *Scripted) nextAnswer(r *llm.Request) (Answer, bool) {
 	rec := Recorded{Request: *r, At: time.Now()}
 	rec.Tools, rec.Prefill = slices.Clone(r.Tools), slices.Clone(r.Prefill)
 	if r.Transcript != nil {

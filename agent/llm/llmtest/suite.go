@@ -29,20 +29,20 @@ func Suite(t *testing.T, start func(t *testing.T) Subject) {
 	free := map[string]func(*testing.T, Subject){
 		"an answer ends in Done":           endsInDone,
 		"a reader may stop at any event":   mayStop,
-		"a cancelled call ends in a cause": cancelled,
-		"illegal requests are refused":     refusesIllegal,
-		"calls may run side by side":       sideBySide,
-		"the request stays as it was":      staysAsItWas,
+		"a cancelled call ends in a cause": returnsCause,
+		"illegal requests are refused":     rejectsInvalidRequests,
+		"calls may run side by side":       runsConcurrently,
+		"the request stays as it was":      keepsRequest,
 		"a long conversation is followed":  longConversation,
 	}
 	scripted := map[string]func(*testing.T, Subject){
 		"text and usage arrive":                 textAndUsage,
 		"tools are called and answered":         toolsAreCalled,
-		"input that is no object is kept apart": badInput,
+		"input that is no object is kept apart": keepsInvalidInput,
 		"stop reasons are understood":           stopReasons,
 		"failures have their class":             failures,
-		"a stream that is cut is no answer":     cut,
-		"a stalled stream can be cancelled":     stalled,
+		"a stream that is cut is no answer":     rejectsBrokenStream,
+		"a stalled stream can be cancelled":     cancelsStalledStream,
 	}
 	for name, test := range free {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
@@ -117,7 +117,7 @@ func mayStop(t *testing.T, s Subject) {
 	}
 }
 
-func cancelled(t *testing.T, s Subject) {
+func returnsCause(t *testing.T, s Subject) {
 	why := errors.New("the person said stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -139,7 +139,7 @@ func cancelled(t *testing.T, s Subject) {
 	}
 }
 
-func refusesIllegal(t *testing.T, s Subject) {
+func rejectsInvalidRequests(t *testing.T, s Subject) {
 	for name, r := range map[string]*llm.Request{
 		"no transcript":       {Model: s.Model},
 		"no messages":         s.ask(),
@@ -152,7 +152,7 @@ func refusesIllegal(t *testing.T, s Subject) {
 	}
 }
 
-func sideBySide(t *testing.T, s Subject) {
+func runsConcurrently(t *testing.T, s Subject) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -166,7 +166,7 @@ func sideBySide(t *testing.T, s Subject) {
 	all.Wait()
 }
 
-func staysAsItWas(t *testing.T, s Subject) {
+func keepsRequest(t *testing.T, s Subject) {
 	r := s.ask(llm.UserText("hello"))
 	r.Prefill = []llm.Message{llm.UserText("an example"), llm.AssistantText("a reply")}
 	r.Overlay = "<gateway-context>now</gateway-context>"
@@ -242,7 +242,7 @@ func toolsAreCalled(t *testing.T, s Subject) {
 	}
 }
 
-func badInput(t *testing.T, s Subject) {
+func keepsInvalidInput(t *testing.T, s Subject) {
 	for _, in := range []string{`{"path": "/tm`, `[1]`, `"x"`} {
 		s.Script(Use("todo", in), Say("sorry"))
 		r := s.ask(llm.UserText("go"))
@@ -288,7 +288,7 @@ func failures(t *testing.T, s Subject) {
 	}
 }
 
-func cut(t *testing.T, s Subject) {
+func rejectsBrokenStream(t *testing.T, s Subject) {
 	s.Script(Answer{Text: "this will not come to its end, whatever you do", Cut: true})
 	got := s.run(t.Context(), s.ask(llm.UserText("go")))
 	if e, ok := errors.AsType[*llm.Error](got.Err); got.Done != nil || got.Err != nil && (!ok || !e.Temporary()) {
@@ -296,7 +296,7 @@ func cut(t *testing.T, s Subject) {
 	}
 }
 
-func stalled(t *testing.T, s Subject) {
+func cancelsStalledStream(t *testing.T, s Subject) {
 	s.Script(Answer{Text: "this stops somewhere in the middle of its text", Hold: make(chan struct{})})
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

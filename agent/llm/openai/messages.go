@@ -243,8 +243,8 @@ func mimeOf(b llm.Block) string {
 // callID returns the ID of a call in a form that every service accepts: an ID that is empty
 // or too long is replaced by one derived from its hash.
 func callID(id string) string {
-	const most = 40
-	if id != "" && len(id) <= most {
+	const maxLen = 40
+	if id != "" && len(id) <= maxLen {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

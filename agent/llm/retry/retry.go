@@ -98,9 +98,9 @@ var _ llm.TurnScoped = (*Provider)(nil)
 
 // A Turn is a Provider for the calls of one turn.
 type Turn struct {
-	p  *Provider
-	mu sync.Mutex // guards what follows
-	at int        // index of the target that is called first
+	p           *Provider
+	mu          sync.Mutex // guards what follows
+	targetIndex int        // index of the target that is called first
 }
 
 // Name implements llm.Provider. It returns the name of the target that is called next.
@@ -109,25 +109,25 @@ func (t *Turn) Name() string { return t.p.targets[t.first()].Provider.Name() }
 func (t *Turn) first() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at
+	return t.targetIndex
 }
 
 func (t *Turn) advanceTo(at int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at = max(t.at, at)
+	t.targetIndex = max(t.targetIndex, at)
 }
 
 // Stream implements llm.Provider. If no target answers, the error is that of the first
 // target called; the notices report the others.
 func (t *Turn) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		c := &call{p: t.p, ctx: ctx, r: r, yield: yield, at: t.first(), end: time.Now().Add(t.p.o.Total)}
+		c := &call{p: t.p, ctx: ctx, r: r, yield: yield, targetIndex: t.first(), deadline: time.Now().Add(t.p.o.Total)}
 		err := c.run()
 		if errors.Is(err, errReaderStopped) {
 			return
 		}
-		t.advanceTo(c.at)
+		t.advanceTo(c.targetIndex)
 		if err != nil {
 			yield(nil, err)
 		}
@@ -139,15 +139,15 @@ var errReaderStopped = errors.New("retry: enough")
 
 // call is one call of a Turn.
 type call struct {
-	p      *Provider
-	ctx    context.Context
-	r      *llm.Request
-	yield  func(llm.Event, error) bool
-	at     int // index of the target
-	tries  int // its failed attempts
-	limit  int // MaxTokens that the target demanded; 0: none
-	end    time.Time
-	reason error // of the first target
+	p           *Provider
+	ctx         context.Context
+	r           *llm.Request
+	yield       func(llm.Event, error) bool
+	targetIndex int // index of the target
+	tries       int // its failed attempts
+	limit       int // MaxTokens that the target demanded; 0: none
+	deadline    time.Time
+	reason      error // of the first target
 }
 
 // run calls targets until one answers, and returns the error if none does.
@@ -187,15 +187,15 @@ func (c *call) prepareNext(e *llm.Error) error {
 		return c.emit(llm.Notice{Retry: c.tries, Err: e})
 	case move == giveUp:
 		return e
-	case c.at+1 == len(c.p.targets):
+	case c.targetIndex+1 == len(c.p.targets):
 		return cmp.Or(c.reason, error(e))
 	}
 	if c.reason == nil {
 		c.reason = e
 	}
-	c.at++
+	c.targetIndex++
 	c.tries, c.limit = 0, 0
-	return c.emit(llm.Notice{Fallback: c.p.targets[c.at].name(), Err: e})
+	return c.emit(llm.Notice{Fallback: c.p.targets[c.targetIndex].name(), Err: e})
 }
 
 // A move is what to do after a failure.
@@ -209,7 +209,7 @@ const (
 )
 
 func (c *call) nextMove(e *llm.Error) move {
-	last := c.at+1 == len(c.p.targets)
+	last := c.targetIndex+1 == len(c.p.targets)
 	switch e.Class {
 	case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.PrefixCheck, llm.ContentPolicy:
 		return giveUp
@@ -249,7 +249,7 @@ func (c *call) backoff(e *llm.Error) (time.Duration, bool) {
 		d = min(o.First<<min(c.tries-1, 16), o.Most)
 		d += time.Duration(o.Chance() * float64(d) / 2)
 	}
-	return d, !time.Now().Add(d).After(c.end)
+	return d, !time.Now().Add(d).After(c.deadline)
 }
 
 func (c *call) pause(d time.Duration, e *llm.Error) error {
@@ -276,7 +276,7 @@ func (c *call) emit(e llm.Event) error {
 // try calls the target once and passes its events on. A sequence that ends without Done is
 // a broken stream.
 func (c *call) try() error {
-	t := c.p.targets[c.at]
+	t := c.p.targets[c.targetIndex]
 	r := *c.r
 	if t.Model != "" {
 		r.Model = t.Model

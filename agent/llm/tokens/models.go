@@ -94,11 +94,11 @@ func (t *Table) Context(model string) (tokens int, ok bool) { return longest(t.c
 
 // MinCache returns the minimum number of tokens of a prefix that the provider caches.
 func (t *Table) MinCache(model string) int {
-	const usual = 1024
+	const defaultMinCache = 1024
 	if n, ok := longest(t.minCache, model); ok {
 		return n
 	}
-	return usual
+	return defaultMinCache
 }
 
 // A Source is the origin of a context length.

@@ -67,13 +67,13 @@ type Job struct {
 // same Caller after a crash and takes effect only once. The model reads the texts of
 // errors.
 type JobService interface {
-	Create(ctx context.Context, by Caller, d JobPatch) (Job, error)
-	List(ctx context.Context, by Caller) ([]Job, error)
-	Update(ctx context.Context, by Caller, job string, d JobPatch) (Job, error)
-	Pause(ctx context.Context, by Caller, job string) (Job, error)
-	Resume(ctx context.Context, by Caller, job string) (Job, error)
-	Run(ctx context.Context, by Caller, job string) (Job, error)
-	Remove(ctx context.Context, by Caller, job string) (Job, error)
+	Create(ctx context.Context, caller Caller, d JobPatch) (Job, error)
+	List(ctx context.Context, caller Caller) ([]Job, error)
+	Update(ctx context.Context, caller Caller, job string, d JobPatch) (Job, error)
+	Pause(ctx context.Context, caller Caller, job string) (Job, error)
+	Resume(ctx context.Context, caller Caller, job string) (Job, error)
+	Run(ctx context.Context, caller Caller, job string) (Job, error)
+	Remove(ctx context.Context, caller Caller, job string) (Job, error)
 }
 
 // maxCount is the maximum length of a result, in characters.
@@ -98,7 +98,7 @@ type input struct {
 }
 
 func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) {
-	by := Caller{Session: c.Session, Call: c.ID}
+	caller := Caller{Session: c.Session, Call: c.ID}
 	targets, err := parseTargets(in.Targets)
 	if err != nil {
 		return "", err
@@ -106,13 +106,13 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 	in.Deliver = targets
 	change := map[string]func(context.Context, Caller, string) (Job, error){
 		"pause": r.jobs.Pause, "resume": r.jobs.Resume, "run": r.jobs.Run, "remove": r.jobs.Remove,
-		"update": func(ctx context.Context, by Caller, job string) (Job, error) {
-			return r.jobs.Update(ctx, by, job, in.JobPatch)
+		"update": func(ctx context.Context, caller Caller, job string) (Job, error) {
+			return r.jobs.Update(ctx, caller, job, in.JobPatch)
 		},
 	}
 	switch in.Action {
 	case "list":
-		list, err := r.jobs.List(ctx, by)
+		list, err := r.jobs.List(ctx, caller)
 		if err != nil {
 			return "", err
 		}
@@ -121,7 +121,7 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 		if in.Schedule == nil || strings.TrimSpace(*in.Schedule) == "" {
 			return "", errors.New(`create needs a schedule, such as "every weekday at 9am", "every 2h" or "30m"`)
 		}
-		j, err := r.jobs.Create(ctx, by, in.JobPatch)
+		j, err := r.jobs.Create(ctx, caller, in.JobPatch)
 		if err != nil {
 			return "", err
 		}
@@ -136,7 +136,7 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 	case in.Action == "update" && in.isEmpty():
 		return "", errors.New("update needs something to change, such as schedule or prompt")
 	}
-	j, err := do(ctx, by, in.Job)
+	j, err := do(ctx, caller, in.Job)
 	if err != nil {
 		return "", err
 	}

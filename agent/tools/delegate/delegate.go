@@ -130,7 +130,7 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 	if in.MaxIterations > 0 {
 		o.MaxIterations = min(o.MaxIterations, in.MaxIterations)
 	}
-	given, err := d.delegableTools(ctx, c)
+	available, err := d.delegableTools(ctx, c)
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +140,7 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 	}
 	children := make([]*child, len(tasks))
 	for i, t := range tasks { // all are created before one starts: an invalid task costs nothing
-		set, err := selectTools(given, t.Toolsets)
+		set, err := selectTools(available, t.Toolsets)
 		if err != nil {
 			return "", fmt.Errorf("task %d: %w", i+1, err)
 		}
@@ -192,10 +192,10 @@ func (d delegation) delegableTools(ctx context.Context, c tool.Call) ([]tool.Too
 }
 
 // selectTools returns the tools of given that names selects; all if names is empty.
-func selectTools(given []tool.Tool, names []string) (tool.Set, error) {
+func selectTools(available []tool.Tool, names []string) (tool.Set, error) {
 	if len(names) > 0 {
 		var have []string
-		for _, t := range given {
+		for _, t := range available {
 			have = append(have, t.Spec().Name)
 		}
 		for _, n := range names {
@@ -203,9 +203,9 @@ func selectTools(given []tool.Tool, names []string) (tool.Set, error) {
 				return tool.Set{}, fmt.Errorf("the tool %q cannot be given away; these can: %s", n, strings.Join(have, ", "))
 			}
 		}
-		given = slices.DeleteFunc(slices.Clone(given), func(t tool.Tool) bool { return !slices.Contains(names, t.Spec().Name) })
+		available = slices.DeleteFunc(slices.Clone(available), func(t tool.Tool) bool { return !slices.Contains(names, t.Spec().Name) })
 	}
-	return tool.NewSet(given...)
+	return tool.NewSet(available...)
 }
 
 // report combines the results of the tasks into one text. It returns an error if none of

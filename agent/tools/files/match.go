@@ -153,10 +153,10 @@ func replaceSpans(file string, spans []span) string {
 
 // lineNumbers lists the line numbers at which spans begin.
 func lineNumbers(file string, spans []span) string {
-	const most = 10
+	const maxPlaces = 10
 	var at []string
 	for i, s := range spans {
-		if i == most {
+		if i == maxPlaces {
 			at = append(at, "…")
 			break
 		}

@@ -182,7 +182,7 @@ func (c change) apply(file string) (string, error) {
 
 // A preparedChange is a checked change of one file that only has to be written.
 type preparedChange struct {
-	at            *target
+	target        *target
 	before        content
 	after         []byte
 	remove, isNew bool
@@ -197,7 +197,7 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 	var steps []preparedChange
 	defer func() {
 		for _, s := range steps {
-			s.at.close()
+			s.target.close()
 		}
 	}()
 	for _, c := range changes {
@@ -218,7 +218,7 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 			}
 			return "", fmt.Errorf("%w. The patch stopped there; before that it has done:\n%s", err, strings.TrimSpace(out.String()))
 		}
-		e.w.seen.record(session, s.at.path, s.at.info())
+		e.w.seen.record(session, s.target.path, s.target.info())
 		out.WriteString(s.summary())
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
@@ -226,19 +226,19 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 
 func (s preparedChange) run() error {
 	if s.remove {
-		return s.at.remove(s.before)
+		return s.target.remove(s.before)
 	}
-	return s.at.store(s.before, s.after)
+	return s.target.store(s.before, s.after)
 }
 
 func (s preparedChange) summary() string {
 	switch {
 	case s.remove:
-		return fmt.Sprintf("[%s is deleted]\n", s.at.path)
+		return fmt.Sprintf("[%s is deleted]\n", s.target.path)
 	case s.isNew:
-		return fmt.Sprintf("[%s is made: %d bytes]\n", s.at.path, len(s.after))
+		return fmt.Sprintf("[%s is made: %d bytes]\n", s.target.path, len(s.after))
 	}
-	return fmt.Sprintf("[%s is changed]\n%s\n", s.at.path, diff(string(s.before.raw), string(s.after)))
+	return fmt.Sprintf("[%s is changed]\n%s\n", s.target.path, diff(string(s.before.raw), string(s.after)))
 }
 
 // plan returns the steps of one change. Opened targets are returned also with an error.
@@ -247,7 +247,7 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := preparedChange{at: t}
+	s := preparedChange{target: t}
 	steps := []preparedChange{s}
 	if s.before, err = t.load(); err != nil {
 		return steps, err
@@ -282,12 +282,12 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 
 // moveSteps returns the steps that write the result of a step to another path.
 func (e *editor) moveSteps(to string, s preparedChange) ([]preparedChange, error) {
-	from := preparedChange{at: s.at, before: s.before, remove: true}
+	from := preparedChange{target: s.target, before: s.before, remove: true}
 	t, err := e.target(to, true)
 	if err != nil {
 		return []preparedChange{from}, err
 	}
-	place := preparedChange{at: t, after: s.after, isNew: true}
+	place := preparedChange{target: t, after: s.after, isNew: true}
 	steps := []preparedChange{place, from} // written before the old file is removed
 	if place.before, err = t.load(); err != nil {
 		return steps, err

@@ -16,8 +16,8 @@ type Body struct {
 
 // A cut is a shared piece that is inserted before offset at of Buf.
 type cut struct {
-	at    int
-	piece []byte
+	offset int
+	piece  []byte
 }
 
 // minShared is the minimum size of a piece that is not copied, in bytes.
@@ -60,10 +60,10 @@ func (b *Body) reader() io.ReadCloser {
 func (b *Body) pieces(yield func([]byte) bool) {
 	from := 0
 	for _, c := range b.cuts {
-		if !yield(b.Buf[from:c.at]) || !yield(c.piece) {
+		if !yield(b.Buf[from:c.offset]) || !yield(c.piece) {
 			return
 		}
-		from = c.at
+		from = c.offset
 	}
 	yield(b.Buf[from:])
 }

@@ -34,15 +34,15 @@ type Client struct {
 // NewHTTP returns an HTTP client for model services: a copy of c without redirects and
 // without a time limit of its own. A nil c means a new client with its own transport.
 func NewHTTP(c *http.Client) *http.Client {
-	var own http.Client
+	var client http.Client
 	if c != nil {
-		own = *c
+		client = *c
 	} else {
-		own.Transport = newTransport()
+		client.Transport = newTransport()
 	}
-	own.Timeout = 0
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &own
+	client.Timeout = 0
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
 }
 
 func newTransport() *http.Transport {
@@ -123,14 +123,14 @@ func (call *Call) open(url string, header http.Header, body *Body) error {
 		call.events = newEvents(idleReader{call})
 		return nil
 	}
-	said, err := io.ReadAll(io.LimitReader(idleReader{call}, 64<<10))
+	raw, err := io.ReadAll(io.LimitReader(idleReader{call}, 64<<10))
 	if err != nil && call.ctx.Err() != nil {
 		return call.failed(err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return call.Refused(resp.StatusCode, said)
+		return call.Refused(resp.StatusCode, raw)
 	}
-	if e := call.Refused(resp.StatusCode, said); e.Class != llm.Unknown {
+	if e := call.Refused(resp.StatusCode, raw); e.Class != llm.Unknown {
 		return e
 	}
 	return call.Garbage("the answer is no stream of events", nil)

@@ -78,12 +78,12 @@ func Blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // Name returns name in a form that services accept for a tool. A valid name is unchanged.
 func Name(name string) string {
-	const most = 64
+	const maxLen = 64
 	clean := Ident(name)
 	if clean == "" {
 		return "unknown"
 	}
-	return clean[:min(len(clean), most)]
+	return clean[:min(len(clean), maxLen)]
 }
 
 // Ident returns s with every character that is invalid in identifiers replaced by an
