@@ -58,7 +58,7 @@ disks: ## an ext4 that turns read-only under the daemon; as root
 	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd $(MATCHED)
 
 hostile: ## what is hostile in one chat, and how long others wait for being accepted meanwhile: docs/benchmarks.md
-	HERMESD_HOSTILE=5s $(GO) test -count=1 -v -timeout 30m -run 'TestNobodyIsSlowed' ./cmd/internal/app $(MATCHED)
+	HERMESD_HOSTILE=5s $(GO) test -count=1 -v -timeout 30m -run 'TestHostileInputDelaysNobody' ./cmd/internal/app $(MATCHED)
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
 	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS) $(MATCHED)

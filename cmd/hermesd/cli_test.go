@@ -209,7 +209,7 @@ func TestAHangupTakesTheConfigurationOrSaysWhyNot(t *testing.T) {
 		if err == nil && len(s.Config.Applied) != 1 {
 			t.Errorf("status says %+v", s.Config)
 		}
-		return err == nil && strings.Contains(s.Config.Problem, "nonsense") && strings.Contains(u.errs.String(), "the one in effect stays")
+		return err == nil && strings.Contains(s.Config.Problem, "nonsense") && strings.Contains(u.errs.String(), "keeping the previous one")
 	})
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -61,7 +61,7 @@ func TestAStopUnderLoadLosesNothing(t *testing.T) {
 		hup()
 	}
 	configure("agnet: 1\n")
-	until(t, "the configuration is refused", func() bool { return strings.Contains(c.out.String(), "the one in effect stays") })
+	until(t, "the configuration is refused", func() bool { return strings.Contains(c.out.String(), "keeping the previous one") })
 	if s := c.status(); !strings.Contains(s, "the configuration as it is now is not taken") || !strings.Contains(s, "agnet") {
 		t.Errorf("status does not say it:\n%s", s)
 	}

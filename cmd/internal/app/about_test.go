@@ -12,8 +12,8 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// tells has the person at the terminal, who owns the daemon, say something, and
-// returns the answer once it holds all of the words.
+// tells sends text from the terminal, whose user is an owner, and returns the answer
+// once it contains all of the words.
 func (w *world) tells(text string, words ...string) {
 	w.Helper()
 	c, err := w.app.Console().Attach(w.ctx, "")
@@ -49,9 +49,9 @@ func (w *world) tells(text string, words ...string) {
 	}
 }
 
-// TestWhatTheDaemonKnowsIsTold asks for what stands in the store, in the price
-// table and in the home.
-func TestWhatTheDaemonKnowsIsTold(t *testing.T) {
+// TestCommandsShowStoredState checks what chat commands show of the store, the price
+// table and the home directory.
+func TestCommandsShowStoredState(t *testing.T) {
 	w := newWorld(t, fault{telegram: "none"})
 	for path, text := range map[string]string{
 		"memories/MEMORY.md":         "The server runs Debian",
@@ -77,9 +77,9 @@ func TestWhatTheDaemonKnowsIsTold(t *testing.T) {
 	}
 }
 
-// TestPricesOfAPersonAreWhatIsTold: a contract's prices go before the built-in
-// ones wherever money is told, and prices that cannot be read are told at once.
-func TestPricesOfAPersonAreWhatIsTold(t *testing.T) {
+// TestCustomPricesOverrideBuiltin checks that prices_file takes precedence wherever
+// costs are shown, and that an unreadable file is reported at once.
+func TestCustomPricesOverrideBuiltin(t *testing.T) {
 	w := newWorld(t, fault{telegram: "none"})
 	w.load = func() (*config.Config, config.Report, error) {
 		return config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})

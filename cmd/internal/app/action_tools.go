@@ -29,55 +29,57 @@ import (
 	"hermesd/storage"
 )
 
-// actionTools are the tools that change something, or that reach people and places
-// outside of the conversation.
+// actionTools returns the tools that change something or that reach users and
+// services outside of the conversation.
 func (a *App) actionTools() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), sendmessage.New(a.destinations), cronjob.New(cronPort{a})}
+	ts := []tool.Tool{clarify.New(), sendmessage.New(a.sendTargets), cronjob.New(cronPort{a})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err
 	}
 	ts = append(ts, pages...)
-	commands, err := a.terminal()
+	commands, err := a.terminalTools()
 	if err != nil {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.childModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.toolPanic})), nil
+	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic})), nil
 }
 
-// toolPanic tells the operator of a tool that has a bug.
-func (a *App) toolPanic(name string, value any, stack []byte) {
+// logToolPanic logs the panic of a tool.
+func (a *App) logToolPanic(name string, value any, stack []byte) {
 	a.opts.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
 }
 
-// protected says why a file may not be changed by the tools: in the home only
-// the workspace is theirs, also where the workspace is the home itself.
-func (a *App) protected(path string) error {
+// checkWritable returns an error if the file tools may not change path. Inside the
+// home directory they may change only the workspace, and nothing if the workspace is
+// the home directory itself.
+func (a *App) checkWritable(path string) error {
 	home, err := filepath.EvalSymlinks(a.opts.Home)
 	if err != nil {
 		return fmt.Errorf("the home cannot be found: %w", err)
 	}
-	if !below(home, path) {
+	if !isBelow(home, path) {
 		return nil
 	}
 	work, err := filepath.EvalSymlinks(a.prompts.workspace)
-	if err == nil && work != home && below(home, work) && below(work, path) {
+	if err == nil && work != home && isBelow(home, work) && isBelow(work, path) {
 		return nil
 	}
 	return errors.New("it belongs to the daemon: settings, keys, memories and the store are not changed by files; tell the person what you want to have changed")
 }
 
-// below reports whether path is dir or in it.
-func below(dir, path string) bool {
+// isBelow reports whether path is dir or in it.
+func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// hidden is what commands in the sandbox do not see: the home, or where they work
-// in the home itself, what they must not know or change there.
-func (a *App) hidden() []string {
-	if work := filepath.Clean(a.prompts.workspace); !below(work, filepath.Clean(a.opts.Home)) {
+// hiddenPaths returns the paths that sandboxed commands cannot see: the home
+// directory or, if the workspace contains it, the files in it that commands must not
+// read or change.
+func (a *App) hiddenPaths() []string {
+	if work := filepath.Clean(a.prompts.workspace); !isBelow(work, filepath.Clean(a.opts.Home)) {
 		return []string{a.opts.Home}
 	}
 	var names []string
@@ -87,7 +89,7 @@ func (a *App) hidden() []string {
 	return names
 }
 
-// webTools read pages and search.
+// webTools returns the tools that read pages and search the web.
 func (a *App) webTools() ([]tool.Tool, error) {
 	c := a.opts.Config.Web.Search
 	o := web.Options{
@@ -100,42 +102,43 @@ func (a *App) webTools() ([]tool.Tool, error) {
 	}
 	w, err := web.New(o)
 	if err != nil {
-		return nil, wrongKey("web.search", err)
+		return nil, keyError("web.search", err)
 	}
-	a.undo = append(a.undo, func() error { w.Close(); return nil })
+	a.cleanups = append(a.cleanups, func() error { w.Close(); return nil })
 	return w.Tools(), nil
 }
 
-// terminalGrace is how long the processes of commands may take to end with the
-// daemon.
+// terminalGrace limits the time that Close waits for the processes of commands to
+// end.
 const terminalGrace = 5 * time.Second
 
-// terminal runs commands in the workspace. Without the sandbox that the
-// configuration requires there is none.
-func (a *App) terminal() ([]tool.Tool, error) {
+// terminalTools returns the tools that run commands in the workspace. It returns
+// none if the configuration disables them or requires a sandbox that is not
+// available.
+func (a *App) terminalTools() ([]tool.Tool, error) {
 	c := a.opts.Config.Terminal
 	if !c.Enabled {
 		return nil, nil
 	}
 	spill := a.home.Path("cache", "terminal")
 	if err := os.MkdirAll(spill, 0o700); err != nil {
-		return nil, fmt.Errorf("output of commands: %w", err)
+		return nil, fmt.Errorf("create directory for command output: %w", err)
 	}
 	a.sandbox = sync.OnceValues(func() (*spawn.Sandbox, error) { return a.openSandbox(spill) })
-	if c.Sandbox == string(spawn.Require) { // else it is looked for once the daemon is ready
+	if c.Sandbox == string(spawn.Require) { // otherwise start opens it once the daemon is ready
 		if _, err := a.sandbox(); err != nil {
 			return nil, nil
 		}
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.prompts.workspace, Policy: guarded, Mask: a.opts.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
-		Spill: spill, Timeout: c.Timeout, Folder: a.folder,
+		Workspace: a.prompts.workspace, Policy: checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
+		Spill: spill, Timeout: c.Timeout, Folder: a.commandFolder,
 	}, a.opts.Log)
 	if err != nil {
 		return nil, err
 	}
 	a.commands = t
-	a.undo = append(a.undo, func() error {
+	a.cleanups = append(a.cleanups, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), terminalGrace)
 		defer cancel()
 		return t.Close(ctx)
@@ -143,16 +146,17 @@ func (a *App) terminal() ([]tool.Tool, error) {
 	return t.Tools(), nil
 }
 
-// openSandbox finds out which sandbox works here, and has the operator know.
+// openSandbox opens the sandbox that works on this machine, and logs which one that
+// is.
 func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
 	c := a.opts.Config.Terminal
 	box, err := spawn.Open(context.Background(), spawn.Mode(c.Sandbox), spawn.Policy{
-		Write: []string{a.prompts.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hidden(),
+		Write: []string{a.prompts.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hiddenPaths(),
 		Network: c.Network, Temp: a.home.Path("cache", "tmp"), Processes: c.MaxProcesses,
 	})
 	switch {
 	case err != nil:
-		a.opts.Log.Error("the terminal runs nothing", zap.Error(err))
+		a.opts.Log.Error("cannot open terminal sandbox", zap.Error(err))
 		a.opts.Say(fmt.Sprintf("⚠️ the terminal runs nothing: %v", err))
 		return nil, fmt.Errorf("there is no sandbox for it: %w", err)
 	case box.Status().Mechanism == spawn.None && c.Sandbox != string(spawn.Off):
@@ -163,8 +167,8 @@ func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
 	return box, nil
 }
 
-// guarded judges a command before it runs.
-func guarded(_ context.Context, command string) terminal.PolicyResult {
+// checkCommand evaluates the command policy for a command before it runs.
+func checkCommand(_ context.Context, command string) terminal.PolicyResult {
 	switch v := cmdpolicy.Evaluate(command); v.Class {
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
@@ -175,37 +179,37 @@ func guarded(_ context.Context, command string) terminal.PolicyResult {
 	}
 }
 
-// destinations are the places that send_message can name.
-func (a *App) destinations(ctx context.Context, _ string) ([]sendmessage.Target, error) {
-	places, err := a.gateway.KnownTargets(ctx)
+// sendTargets returns the targets that the tool send_message can name.
+func (a *App) sendTargets(ctx context.Context, _ string) ([]sendmessage.Target, error) {
+	targets, err := a.gateway.KnownTargets(ctx)
 	var ts []sendmessage.Target
-	for _, p := range places {
+	for _, p := range targets {
 		ts = append(ts, sendmessage.Target{Name: p.Name, Note: p.Note})
 	}
 	return ts, err
 }
 
-// subAgentTools are the tools of a session, for sub-agents.
+// subAgentTools returns the tools that sub-agents of a session get: those of the
+// session.
 func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error) {
-	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // not stored yet in its first turn
+	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // zero in the first turn: the session is not stored yet
 	if err != nil {
 		return nil, err
 	}
-	if who, ok := a.gateway.Actor(session.ID(id)); ok {
-		rec.Address = who.Address
+	if actor, ok := a.gateway.Actor(session.ID(id)); ok {
+		rec.Address = actor.Address
 	}
 	var ts []tool.Tool
-	for _, t := range tool.Select(a.set.Tools(), a.toolsets(rec.Address)) {
-		if found, ok := a.set.Lookup(t.Name); ok {
+	for _, t := range tool.Select(a.toolSet.Tools(), a.toolsets(rec.Address)) {
+		if found, ok := a.toolSet.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}
 	}
 	return ts, nil
 }
 
-// childModel is what sub-agents of a session are answered by: what answers the
-// session.
-func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error) {
+// subAgentModel returns the model of a session for its sub-agents.
+func (a *App) subAgentModel(ctx context.Context, id string) (delegate.Model, error) {
 	rec, _, err := a.store.SessionByID(ctx, session.ID(id))
 	if err != nil {
 		return delegate.Model{}, err
@@ -220,22 +224,22 @@ func (a *App) childModel(ctx context.Context, id string) (delegate.Model, error)
 			if !a.opts.Config.Compression.Enabled {
 				return nil
 			}
-			return &agent.ContextWindow{Engine: compressor.New(a.compressor(m, nil))}
+			return &agent.ContextWindow{Engine: compressor.New(a.compressorOptions(m, nil))}
 		},
 	}, nil
 }
 
-// addUsage puts a call of a sub-agent onto the bill of the session that has made
-// it.
+// addUsage adds the call of a sub-agent to the usage of the session that started it.
 func (a *App) addUsage(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
 
-// reportToolCall tells those who count of a tool call of a sub-agent.
+// reportToolCall reports the tool call of a sub-agent to the observers.
 func (a *App) reportToolCall(id string, ev agent.ToolFinished) {
 	a.gateway.ReportToolCall(session.ID(id), ev)
 }
 
-// approvalReviewer asks the auxiliary model whether a command is harmless enough to need
-// no person; nil unless approvals.mode is smart.
+// approvalReviewer returns a function that asks the auxiliary model whether a
+// command is so harmless that nobody has to approve it. It returns nil unless
+// approvals.mode is smart.
 func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bool, error) {
 	if a.opts.Config.Approvals.Mode != "smart" {
 		return nil
@@ -244,7 +248,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	j := cmdreview.Reviewer{Provider: a.endpoint(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
+	j := cmdreview.Reviewer{Provider: a.providerFor(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
 		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})

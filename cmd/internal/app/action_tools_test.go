@@ -12,10 +12,10 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// use is what has the model use a tool.
+// use returns the message that makes the model use a tool.
 func use(name, args string) string { return "use " + name + " " + args }
 
-// read returns a file of the home.
+// read returns the content of a file in the home directory.
 func (w *world) read(name string) string {
 	w.Helper()
 	raw, err := os.ReadFile(filepath.Join(w.home, name))
@@ -25,13 +25,13 @@ func (w *world) read(name string) string {
 	return string(raw)
 }
 
-// Each tool, from what the owner says in the chat to what comes of it.
-func TestTheToolsThatActDoSo(t *testing.T) {
+// Each tool, from the owner's message to its effect.
+func TestActionToolsTakeEffect(t *testing.T) {
 	tests := []struct {
 		sentence string
 		config   string
 		say      string
-		then     func(*world) // answers what is asked
+		then     func(*world) // answers the request or question of the tool
 		sees     string
 		after    func(*world)
 	}{
@@ -112,7 +112,7 @@ func TestTheToolsThatActDoSo(t *testing.T) {
 			after: func(w *world) {
 				w.say("/cron run news")
 				w.sees("echo: tell the news")
-				w.say("thanks") // goes on from it
+				w.say("thanks") // continues after it
 				w.sees("thanks")
 				if asked := w.asks(); !strings.Contains(asked[len(asked)-1], "scheduled prompt") {
 					w.Errorf("the conversation does not know of it: %q", asked[len(asked)-1])
@@ -144,8 +144,8 @@ func TestTheToolsThatActDoSo(t *testing.T) {
 	}
 }
 
-// A guest is told that a tool is not theirs, and nothing of it happens.
-func TestAGuestHasNoHands(t *testing.T) {
+// A guest gets an error for each action tool, and the tool has no effect.
+func TestGuestCannotUseActionTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
 	w.start()
@@ -164,7 +164,7 @@ func TestAGuestHasNoHands(t *testing.T) {
 	}
 }
 
-// script puts a file into the folder scripts of the home.
+// script writes a file into the folder scripts of the home directory.
 func (w *world) script(name, text string) {
 	w.Helper()
 	dir := filepath.Join(w.home, "scripts")
@@ -172,7 +172,7 @@ func (w *world) script(name, text string) {
 	w.must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-func TestScriptsOfScheduledPrompts(t *testing.T) {
+func TestScheduledPromptScripts(t *testing.T) {
 	tests := []struct {
 		sentence, name, text string
 		alone                bool
@@ -211,8 +211,8 @@ func TestScriptsOfScheduledPrompts(t *testing.T) {
 	}
 }
 
-// A link does not lead out of the folder of scripts.
-func TestAScriptOutsideOfItsFolderIsNotRun(t *testing.T) {
+// A link must not lead out of the folder of scripts.
+func TestScriptOutsideOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	w.script("a.sh", "true")
@@ -229,8 +229,8 @@ func TestAScriptOutsideOfItsFolderIsNotRun(t *testing.T) {
 	}
 }
 
-// A hung command does not keep the daemon from stopping.
-func TestACommandThatHangsEndsWithTheDaemon(t *testing.T) {
+// A hung command must not delay the stop of the daemon.
+func TestHungCommandEndsWithDaemon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "gateway:\n  drain_timeout: 1s\n", sandboxed: true})
 	w.start()
@@ -244,14 +244,14 @@ func TestACommandThatHangsEndsWithTheDaemon(t *testing.T) {
 	}
 }
 
-// A new conversation does not inherit what the old one has left running, and
-// nobody could look after it there.
-func TestANewConversationEndsWhatTheOldOneRunsInTheBackground(t *testing.T) {
+// A new conversation has no access to the background commands of the old one, so
+// they end with it.
+func TestNewConversationEndsBackgroundCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: onlyOwner, telegram: "allow_all: true"})
 	w.start()
 	w.online()
-	bob := w.talker(time.Hour) // another conversation, which has nothing to do with it
+	bob := w.talker(time.Hour) // an unrelated conversation
 	w.answers(use("terminal", `{"background":true,"command":"sleep `+w.mark()+`"}`), "result: p1 runs in the background")
 	bob.end()
 	bob.answered()

@@ -1,5 +1,7 @@
-// Package app is the process as a value: it builds the daemon out of its parts,
-// starts it, and stops it in the reverse order.
+// Package app builds the daemon from its parts, runs it, and stops the parts in
+// reverse order. An [App] is built by [New] and run once by [App.Run]. The package
+// decides nothing about messages: it connects configuration, storage, adapters,
+// models, tools and the gateway.
 package app
 
 import (
@@ -45,74 +47,76 @@ import (
 	"hermesd/systemd"
 )
 
-// Options are what an App is built from.
+// Options configures an [App]. Config, Report and Home are required.
 type Options struct {
 	Config *config.Config
 	Report config.Report
 	Home   string
-	// ConsoleOnly connects no platform: the local chat alone.
+	// ConsoleOnly builds no adapters except the local chat.
 	ConsoleOnly bool
-	// WorkDir is the directory that the person at the terminal works in, in the place of
-	// terminal.cwd. Nobody else may work there, so only the local chat has turns, and
-	// scheduled prompts wait. "": as configured.
+	// WorkDir replaces terminal.cwd by the directory of the user at the terminal.
+	// Nobody else may work there: only the local chat has turns, and scheduled prompts
+	// wait. If it is empty, terminal.cwd applies.
 	WorkDir string
-	// CanRestart says that whoever runs the App starts it again when Run returns
-	// ErrRestart.
+	// CanRestart is set if the caller starts a new App when Run returns ErrRestart.
+	// Without it, users cannot request a restart.
 	CanRestart bool
-	// Load reads the configuration again; nil: it never changes. Level sets the least
-	// level that is logged.
+	// Load reads the configuration again; if it is nil, the configuration never
+	// changes. Level sets the lowest level that is logged; it may be nil.
 	Load    func() (*config.Config, config.Report, error)
 	Level   func(level string)
 	Version string
 	Log     *zap.Logger
-	// Web changes how pages are read, for tests; nil: nothing is changed.
+	// Web changes the options of the web tools, for tests. It may be nil.
 	Web func(*web.Options)
-	// Say tells a person at the terminal one line about the start; nil: nobody.
+	// Say prints one line about the start to the terminal. It may be nil.
 	Say func(line string)
 }
 
-// An App is the daemon. Run is called once.
+// An App is the daemon. Its exported methods may be called from any goroutine, Run
+// only once.
 type App struct {
-	opts       Options
-	home       *storage.Home
-	store      *bolt.Store
-	files      *files.Workspace
-	set        tool.Set
-	words      i18n.Printer                   // says what people read
-	commands   *terminal.Terminal             // nil: there is none
-	sandbox    func() (*spawn.Sandbox, error) // looked for once; nil: there is no terminal
-	telemetry  telemetry
-	makeEngine engineMaker
-	host       *plugin.Host      // the program that is the context engine; nil: there is none
-	summarise  summary.Completer // what is configured for summaries; nil: what answers
-	cache      *media.Cache
-	index      *index.Follower
-	found      *index.Index
-	console    *console.Adapter
-	adapters   map[chat.Account]chat.Adapter
-	gateway    *gateway.Gateway
-	agent      *agent.Agent
-	models     *models
-	lengths    *contextLengths
-	prompts    *promptInputs
-	pairing    *pairing.Manager
-	moves      *chatmigration.Registry
-	enforce    prompt.Enforcement
-	prefill    []llm.Message
-	ready      chan struct{}
-	restart    chan struct{} // closed when a person asks for a restart
-	asked      sync.Once     // guards restart
-	notifier   systemd.Notifier
-	gate       accessGate
-	reload     reloader
-	watchdog   watchdog
-	only       chat.Platform  // whose turns may begin; "": all
-	undo       []func() error // what New has done, to be undone in reverse
+	opts             Options
+	home             *storage.Home
+	store            *bolt.Store
+	files            *files.Workspace
+	toolSet          tool.Set
+	printer          i18n.Printer                   // translates the texts that users read
+	commands         *terminal.Terminal             // nil if commands are disabled
+	sandbox          func() (*spawn.Sandbox, error) // opens it once; nil if commands are disabled
+	telemetry        telemetry
+	makeEngine       engineMaker
+	engineHost       *plugin.Host      // the external context engine; nil if the engine is built in
+	summaryCompleter summary.Completer // the model configured for summaries; nil for the main model
+	cache            *media.Cache
+	indexFollower    *index.Follower
+	searchIndex      *index.Index
+	console          *console.Adapter
+	adapters         map[chat.Account]chat.Adapter
+	gateway          *gateway.Gateway
+	agent            *agent.Agent
+	models           *models
+	lengths          *contextLengths
+	prompts          *promptInputs
+	pairing          *pairing.Manager
+	migrations       *chatmigration.Registry
+	enforcement      prompt.Enforcement
+	prefill          []llm.Message
+	ready            chan struct{}
+	restart          chan struct{} // closed when a user requests a restart
+	restartOnce      sync.Once     // closes restart
+	notifier         systemd.Notifier
+	access           accessGate
+	reload           reloader
+	watchdog         watchdog
+	onlyPlatform     chat.Platform  // the only platform that has turns; "" for all
+	cleanups         []func() error // what runCleanups calls, in reverse order
 }
 
-// New opens the home, which it takes for itself, and builds the daemon. Nothing
-// runs yet. Its errors are those of config, storage and chat, so that the
-// command line can choose its exit code.
+// New opens and locks the home directory and builds the daemon; Run starts it. Its
+// errors are those of the packages config, storage and chat, from which the command
+// line derives its exit code. If New fails, everything that it opened is closed
+// again.
 func New(ctx context.Context, o Options) (*App, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -120,15 +124,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	pace()
-	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{turn: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
+	startGCPacing()
+	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
 	a.opts.Log = a.telemetry.Log(o.Log)
 	if o.WorkDir != "" {
 		c := *o.Config
-		c.Terminal.CWD, a.opts.Config, a.only = o.WorkDir, &c, chat.Console
+		c.Terminal.CWD, a.opts.Config, a.onlyPlatform = o.WorkDir, &c, chat.Console
 	}
 	if err := a.build(ctx); err != nil {
-		return nil, errors.Join(err, a.unwind())
+		return nil, errors.Join(err, a.runCleanups())
 	}
 	return a, nil
 }
@@ -137,51 +141,51 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.home, err = storage.Open(a.opts.Home); err != nil {
 		return err
 	}
-	a.undo = append(a.undo, a.home.Close)
+	a.cleanups = append(a.cleanups, a.home.Close)
 	damaged := func(err error) {
 		a.telemetry.Damaged()
-		a.opts.Log.Error("a stored record is damaged and was set aside", zap.Error(err))
+		a.opts.Log.Error("damaged record was set aside", zap.Error(err))
 	}
 	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnCommit: a.telemetry.Committed}); err != nil {
 		return err
 	}
-	a.undo = append(a.undo, a.store.Close)
-	a.trace()
+	a.cleanups = append(a.cleanups, a.store.Close)
+	a.startTracing()
 	if err := a.openPairing(ctx); err != nil {
 		return err
 	}
-	if a.moves, err = chatmigration.Open(ctx, a.store); err != nil {
+	if a.migrations, err = chatmigration.Open(ctx, a.store); err != nil {
 		return err
 	}
 	if err := a.openContextLengths(ctx); err != nil {
 		return err
 	}
-	if a.words, err = i18n.For(a.opts.Config.Display.Language); err != nil {
-		return wrongKey("display.language", err)
+	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
+		return keyError("display.language", err)
 	}
 	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}
-	a.prompts.words = a.words
-	tools, err := a.tools()
+	a.prompts.printer = a.printer
+	tools, err := a.buildTools()
 	if err != nil {
 		return err
 	}
-	a.set = tools
-	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFile, CacheBytes: maxCache}); err != nil {
+	a.toolSet = tools
+	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFileBytes, CacheBytes: maxCacheBytes}); err != nil {
 		return err
 	}
-	a.agent = agent.New(a.opts.Config.Agent.Config, a.provider(), tools, agent.OnPanic(a.toolPanic))
-	a.console = console.New(console.Options{OnAttach: a.attached})
+	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic))
+	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
 	if !a.opts.ConsoleOnly {
-		a.connect()
+		a.buildAdapters()
 	}
-	return a.join(tools)
+	return a.buildGateway(tools)
 }
 
-// tools opens the workspace and returns the tools of the agent.
-func (a *App) tools() (tool.Set, error) {
+// buildTools opens the workspace and returns the tools of the agent.
+func (a *App) buildTools() (tool.Set, error) {
 	dir := a.opts.Config.Workspace(a.opts.Home)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return tool.Set{}, fmt.Errorf("workspace: %w", err)
@@ -191,125 +195,127 @@ func (a *App) tools() (tool.Set, error) {
 		return tool.Set{}, err
 	}
 	a.files = w
-	a.undo = append(a.undo, w.Close)
-	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.protected}), []tool.Tool{todo.New()})
-	if find, err := a.openIndex(); err == nil {
-		ts = append(ts, find)
-	} else { // it can be made anew at any time; conversations go on without it
-		a.opts.Log.Error("past conversations cannot be searched", zap.Error(err))
+	a.cleanups = append(a.cleanups, w.Close)
+	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable}), []tool.Tool{todo.New()})
+	if searchTool, err := a.openIndex(); err == nil {
+		ts = append(ts, searchTool)
+	} else { // it can be rebuilt at any time; conversations work without it
+		a.opts.Log.Error("cannot open search index", zap.Error(err))
 		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
 	}
-	act, err := a.actionTools()
+	actions, err := a.actionTools()
 	if err != nil {
 		return tool.Set{}, err
 	}
-	if a.makeEngine, err = a.engine(a.opts.Config.Context.Engine); err != nil {
+	if a.makeEngine, err = a.findEngine(a.opts.Config.Context.Engine); err != nil {
 		return tool.Set{}, err
 	}
-	ts = slices.Concat(ts, act, a.recallTools())
+	ts = slices.Concat(ts, actions, a.recallTools())
 	return tool.NewSet(append(ts, a.prompts.tools(a.store.SessionByID)...)...)
 }
 
-// join puts the gateway together.
-func (a *App) join(tools tool.Set) error {
+// buildGateway builds the gateway from everything that build has opened.
+func (a *App) buildGateway(tools tool.Set) error {
 	c := a.opts.Config
 	check, err := a.checker(a.opts.Config)
 	if err != nil {
 		return err
 	}
-	a.gate.now.Store(check)
+	a.access.checker.Store(check)
 	var restart func()
 	if a.opts.CanRestart {
-		restart = a.again
+		restart = a.requestRestart
 	}
-	senses, err := a.mediaServices()
+	services, err := a.mediaServices()
 	if err != nil {
 		return err
 	}
 	model := a.opts.Report.Model
-	compression, err := a.compression()
+	compression, err := a.compactionOptions()
 	if err != nil {
 		return err
 	}
 	a.gateway = gateway.New(gateway.Options{
-		OnlyPlatform: a.only, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.gate, Pairing: a.pairing, Moves: a.moves,
-		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.about(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.skill, Discover: a.prompts.discover, Note: a.prompts.note,
-		Cron: a.cron(), Printer: a.words, Media: senses, Title: a.titles(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
-		Compression: compression, Window: a.lengths.of(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, BackgroundCommands: a.background, Observe: a.telemetry.Observe, OnCommit: a.committed, OnSessionDeleted: a.forgotten, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homes(c), ReplyToMode: quotes(c), RateLimits: c.Ceilings(),
-		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: sees(model.Provider),
-		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resets(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
+		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Pairing: a.pairing, Moves: a.migrations,
+		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
+		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
+		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
+		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnCommit: a.wakeIndex, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), RateLimits: c.Ceilings(),
+		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.CacheTTL, Vision: hasVision(model.Provider),
+		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,
 	})
-	a.telemetry.Watch(a.measured())
+	a.telemetry.Watch(a.metricSources())
 	return nil
 }
 
-// The sizes of incoming files: of one, and of all that are kept.
+// Limits of incoming files: of one file, and of the media cache.
 const (
-	maxFile  = 50 << 20
-	maxCache = 2 << 30
+	maxFileBytes  = 50 << 20
+	maxCacheBytes = 2 << 30
 )
 
-// Ready is closed once the daemon takes messages.
+// Ready returns a channel that is closed once the daemon accepts messages.
 func (a *App) Ready() <-chan struct{} { return a.ready }
 
-// Gateway returns the road.
+// Gateway returns the message pipeline. It runs while Run does.
 func (a *App) Gateway() *gateway.Gateway { return a.gateway }
 
-// Store returns the store.
+// Store returns the open store. It is closed when Run returns.
 func (a *App) Store() gateway.Store { return a.store }
 
-// Console returns the local chat.
+// Console returns the adapter of the local chat.
 func (a *App) Console() *console.Adapter { return a.console }
 
-// waited reports whether a row has not been shown for want of a terminal.
-func waited(r outbox.Row) bool {
+// isWaitingForTerminal reports whether a row has not been shown because no terminal
+// was attached.
+func isWaitingForTerminal(r outbox.Row) bool {
 	return r.State == outbox.NotSent || r.State == outbox.Dead && strings.HasPrefix(r.Reason, console.NoTerminal)
 }
 
-// attached makes due what waited for a terminal.
-func (a *App) attached(to chat.Address) {
+// retryWaitingRows makes the rows that waited for a terminal at an address due.
+func (a *App) retryWaitingRows(to chat.Address) {
 	ctx := context.Background()
 	rows, err := a.store.Outbox(ctx, false)
 	if err != nil {
-		a.opts.Log.Error("outbox", zap.Error(err))
+		a.opts.Log.Error("cannot list outbox", zap.Error(err))
 		return
 	}
 	for _, r := range rows {
-		if r.Msg.To == to && waited(r) {
+		if r.Msg.To == to && isWaitingForTerminal(r) {
 			if err := a.store.RetryRow(ctx, r.ID); err != nil {
-				a.opts.Log.Warn("retry", zap.Stringer("row", r.ID), zap.Error(err))
+				a.opts.Log.Warn("cannot retry outbox row", zap.Stringer("row", r.ID), zap.Error(err))
 			}
 		}
 	}
 	a.gateway.Delivery().Wake(to)
 }
 
-// ErrRestart is returned by Run when a person has asked for a restart.
+// ErrRestart is returned by Run after a user has requested a restart.
 var ErrRestart = errors.New("app: restart")
 
-// again has Run return ErrRestart once it has stopped.
-func (a *App) again() { a.asked.Do(func() { close(a.restart) }) }
+// requestRestart makes Run stop and return ErrRestart.
+func (a *App) requestRestart() { a.restartOnce.Do(func() { close(a.restart) }) }
 
-// Run starts the daemon and keeps it going until ctx ends or a restart is asked
-// for; then it stops in good order and returns what could not be finished.
+// Run starts the daemon and runs it until ctx ends or a restart is requested. Then
+// it stops adapters, turns and deliveries, closes what New opened, and returns the
+// errors of stopping, joined with ErrRestart if a restart was requested.
 func (a *App) Run(ctx context.Context) error {
 	defer func() {
-		if err := a.unwind(); err != nil {
-			a.opts.Log.Error("stop", zap.Error(err))
+		if err := a.runCleanups(); err != nil {
+			a.opts.Log.Error("cannot stop cleanly", zap.Error(err))
 		}
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.found), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.search(), Status: a.gateway.Status, Metrics: a.telemetry.page, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.tell, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
+		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
 	}
-	a.undo = append(a.undo, func() error {
+	a.cleanups = append(a.cleanups, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		return control.Close(ctx)
@@ -317,59 +323,61 @@ func (a *App) Run(ctx context.Context) error {
 	if err := a.gateway.Start(ctx); err != nil {
 		return err
 	}
-	edge, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	var running sync.WaitGroup // the adapters, the watchdog and the menus
-	a.start(edge, &running)
+	adaptersCtx, stopAdapters := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAdapters()
+	var running sync.WaitGroup // the goroutines of start
+	a.start(adaptersCtx, &running)
 	close(a.ready)
 	a.notify(a.notifier.Ready())
-	defer time.AfterFunc(settled, releaseMemory).Stop()
-	var again error
+	defer time.AfterFunc(releaseMemoryDelay, releaseMemory).Stop()
+	var restartErr error
 	select {
 	case <-ctx.Done():
 	case <-a.restart:
-		again = ErrRestart
+		restartErr = ErrRestart
 	}
 	a.notify(a.notifier.Stopping())
-	// Adapters still accept while turns finish: what they take is on disk.
+	// Adapters keep accepting while turns finish: accepted messages are on disk.
 	err = a.gateway.Stop(context.WithoutCancel(ctx))
-	cut()
+	stopAdapters()
 	running.Wait()
-	return errors.Join(again, err)
+	return errors.Join(restartErr, err)
 }
 
-// settled is how long after the start everything has been used once.
-const settled = 5 * time.Second
+// releaseMemoryDelay is the time after which all parts have been used once, so that
+// memory needed only by the start can be released.
+const releaseMemoryDelay = 5 * time.Second
 
-// start runs the adapters.
+// start runs the adapters and the background tasks, each in a goroutine of running.
 func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 	for account, ad := range a.adapters {
 		running.Go(func() {
 			if err := ad.Run(ctx, a.gateway); err != nil && ctx.Err() == nil {
-				a.opts.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+				a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))
 				a.opts.Say(fmt.Sprintf("❌ %v", err))
 			}
 		})
 		if m, ok := ad.(chat.CommandPublisher); ok {
-			running.Go(func() { a.menu(ctx, account, m) })
+			running.Go(func() { a.publishMenu(ctx, account, m) })
 		}
 	}
-	if a.index != nil {
-		running.Go(func() { a.index.Run(ctx) })
+	if a.indexFollower != nil {
+		running.Go(func() { a.indexFollower.Run(ctx) })
 	}
-	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.alive)) })
-	running.Go(func() { a.lengths.ask(ctx) })
-	running.Go(func() { a.follow(ctx) })
-	running.Go(func() { a.expire(ctx) })
+	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
+	running.Go(func() { a.lengths.fetchReported(ctx) })
+	running.Go(func() { a.watchConfig(ctx) })
+	running.Go(func() { a.runExpiry(ctx) })
 	if a.sandbox != nil {
-		running.Go(func() { _, _ = a.sandbox() }) // it says itself what it finds
+		running.Go(func() { _, _ = a.sandbox() }) // openSandbox logs the result
 	}
 }
 
-// menu publishes the commands, again and again until the platform takes them.
-func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPublisher) {
+// publishMenu publishes the command menu of an account. It retries with increasing
+// delays until the platform accepts the menu or reports a configuration error.
+func (a *App) publishMenu(ctx context.Context, account chat.Account, m chat.CommandPublisher) {
 	level := access.Member
-	if account.Platform == chat.Discord { // where what is not in the menu cannot be given
+	if account.Platform == chat.Discord { // where commands that are not in the menu cannot be entered
 		level = access.Owner
 	}
 	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
@@ -378,7 +386,7 @@ func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPubl
 		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
 			return
 		}
-		a.opts.Log.Warn("command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
+		a.opts.Log.Warn("cannot publish command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -387,18 +395,19 @@ func (a *App) menu(ctx context.Context, account chat.Account, m chat.CommandPubl
 	}
 }
 
+// notify logs the error of a notification to the service manager.
 func (a *App) notify(err error) {
 	if err != nil {
-		a.opts.Log.Warn("service manager", zap.Error(err))
+		a.opts.Log.Warn("cannot notify service manager", zap.Error(err))
 	}
 }
 
-// unwind undoes what was done, in reverse. It may be called more than once.
-func (a *App) unwind() error {
+// runCleanups runs the cleanups in reverse order. It may be called more than once.
+func (a *App) runCleanups() error {
 	var errs error
-	for len(a.undo) > 0 {
-		last := a.undo[len(a.undo)-1]
-		a.undo = a.undo[:len(a.undo)-1]
+	for len(a.cleanups) > 0 {
+		last := a.cleanups[len(a.cleanups)-1]
+		a.cleanups = a.cleanups[:len(a.cleanups)-1]
 		errs = errors.Join(errs, last())
 	}
 	return errs

@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// An archive reads the messages of a session by their numbers.
+// An archive reads the stored messages of a session by their row numbers.
 type archive struct {
 	a  *App
 	id session.ID
@@ -32,15 +32,15 @@ func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) 
 	return ms, nil
 }
 
-// recallTools are the tools with which a model brings back what was archived,
-// where the engine has such. They see what is stored: what the turn under way has
-// compacted comes with its end.
+// recallTools returns the tools of the context engine with which a model reads
+// archived messages; none if the engine has no such tools. They read the store: what
+// the running turn has compacted is stored when the turn ends.
 func (a *App) recallTools() []tool.Tool {
 	switch {
 	case !a.opts.Config.Compression.Enabled:
 		return nil
-	case a.host != nil:
-		return a.host.Tools(func(ctx context.Context, id string) (json.RawMessage, error) {
+	case a.engineHost != nil:
+		return a.engineHost.Tools(func(ctx context.Context, id string) (json.RawMessage, error) {
 			return a.store.Engine(ctx, session.ID(id))
 		})
 	case a.opts.Config.Context.Engine != lcm.Name:

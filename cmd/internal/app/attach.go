@@ -14,9 +14,10 @@ import (
 	"hermesd/gateway/media"
 )
 
-// attach takes a file that an answer attaches into the cache, from where it is
-// sent: so it is there still when a platform takes it hours later. Only files of
-// the workspace and of the cache can be attached; links do not lead out of them.
+// attach copies a file that an answer attaches into the media cache, from where it
+// is sent, so that it still exists when a platform accepts it hours later. Only
+// files of the workspace and of the cache can be attached; links must not lead out
+// of them.
 func (a *App) attach(path string) (chat.File, error) {
 	for _, dir := range []string{a.prompts.workspace, a.cache.Dir()} {
 		f, err := a.attachFrom(dir, path)
@@ -27,6 +28,7 @@ func (a *App) attach(path string) (chat.File, error) {
 	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.prompts.workspace)
 }
 
+// errOutside is returned by attachFrom for a path that is not in its directory.
 var errOutside = errors.New("outside")
 
 func (a *App) attachFrom(dir, path string) (chat.File, error) {
@@ -41,12 +43,12 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 	if err != nil {
 		return chat.File{}, errOutside
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // read only
 	info, err := root.Stat(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return chat.File{}, i18n.Errorf("there is no such file")
-	case err != nil: // a link that leads out, a path that is none
+	case err != nil: // a link that leads out, an invalid path
 		return chat.File{}, errOutside
 	case !info.Mode().IsRegular():
 		return chat.File{}, i18n.Errorf("it is not a file")
@@ -57,20 +59,20 @@ func (a *App) attachFrom(dir, path string) (chat.File, error) {
 	if err != nil {
 		return chat.File{}, i18n.Errorf("it cannot be read")
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // read only
 	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {
 		_, err := io.Copy(w, file)
 		return err
-	}, chat.File{Name: filepath.Base(at), Size: info.Size()}) // if that is too much, it is not copied
+	}, chat.File{Name: filepath.Base(at), Size: info.Size()}) // a file over the limit is not copied
 	if err != nil {
 		return chat.File{}, media.ErrorText(err)
 	}
-	kept.Kind = presented(kept.MIME)
+	kept.Kind = fileKind(kept.MIME)
 	return kept, nil
 }
 
-// presented says how platforms present a file of a type.
-func presented(mime string) chat.FileKind {
+// fileKind returns the kind as which a file of a MIME type is sent.
+func fileKind(mime string) chat.FileKind {
 	switch mime {
 	case "image/jpeg", "image/png", "image/webp":
 		return chat.Photo

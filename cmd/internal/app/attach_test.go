@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What an answer may attach, by what the person reads.
-func TestOnlyFilesOfTheWorkspaceAreSent(t *testing.T) {
+// What an answer may attach, by the text that the user reads.
+func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
 	w := newWorld(t, fault{})
 	work := w.path("workspace")
 	w.must(os.MkdirAll(filepath.Join(work, "sub"), 0o700))
@@ -16,7 +16,7 @@ func TestOnlyFilesOfTheWorkspaceAreSent(t *testing.T) {
 		w.must(os.WriteFile(filepath.Join(work, name), []byte(text), 0o600))
 	}
 	w.must(os.WriteFile(filepath.Join(work, "large.bin"), nil, 0o600))
-	w.must(os.Truncate(filepath.Join(work, "large.bin"), 51<<20)) // takes no room
+	w.must(os.Truncate(filepath.Join(work, "large.bin"), 51<<20)) // sparse: uses no disk space
 	w.must(os.Symlink(w.path("config.yaml"), filepath.Join(work, "link.txt")))
 	w.must(os.Symlink(w.home, filepath.Join(work, "up")))
 	w.start()

@@ -22,12 +22,12 @@ import (
 	"hermesd/hygiene"
 )
 
-// An engineMaker makes the context engine of one session.
+// An engineMaker creates the context engine of one session.
 type engineMaker func(rec session.Record, o compressor.Options) (agent.Engine, error)
 
-// engines are the context engines of this binary, by the name that
-// context.engine selects.
-func (a *App) engines() map[string]engineMaker {
+// builtinEngines returns the context engines of this binary, keyed by the value of
+// context.engine.
+func (a *App) builtinEngines() map[string]engineMaker {
 	return map[string]engineMaker{
 		compressor.Name: func(_ session.Record, o compressor.Options) (agent.Engine, error) { return compressor.New(o), nil },
 		lcm.Name: func(rec session.Record, o compressor.Options) (agent.Engine, error) {
@@ -36,11 +36,11 @@ func (a *App) engines() map[string]engineMaker {
 	}
 }
 
-// engine finds a context engine: the compressor is always the built-in one; any
-// other name is looked for among the programs of the home first. A directory
-// that is not in our form, or a name that nobody knows, is an error.
-func (a *App) engine(name string) (engineMaker, error) {
-	built := a.engines()
+// findEngine returns the context engine of a name. The name compressor always means
+// the built-in engine; any other name is looked up first among the plugins in the
+// home directory. An invalid plugin and an unknown name are configuration errors.
+func (a *App) findEngine(name string) (engineMaker, error) {
+	built := a.builtinEngines()
 	wrong := func(text string) error {
 		return &config.Error{Problems: []config.Problem{{Key: "context.engine", Text: text}}}
 	}
@@ -51,8 +51,8 @@ func (a *App) engine(name string) (engineMaker, error) {
 			return nil, wrong(err.Error())
 		}
 		h := plugin.NewHost(m, a.opts.Log.Named("engine"))
-		a.host = h
-		a.undo = append(a.undo, func() error { h.Close(); return nil })
+		a.engineHost = h
+		a.cleanups = append(a.cleanups, func() error { h.Close(); return nil })
 		return func(rec session.Record, o compressor.Options) (agent.Engine, error) {
 			stepIn := func(state json.RawMessage) agent.Engine {
 				o.State = state
@@ -65,35 +65,37 @@ func (a *App) engine(name string) (engineMaker, error) {
 		return m, nil
 	}
 	known := slices.Sorted(maps.Keys(built))
-	programs, _ := plugin.List(dir) // those that are not in our form are named when they are chosen
+	programs, _ := plugin.List(dir) // an invalid plugin is reported when it is selected
 	for _, m := range programs {
 		known = append(known, m.Name)
 	}
 	return nil, wrong(fmt.Sprintf("there is no context engine %q; known are %s", name, strings.Join(known, ", ")))
 }
 
-// compression is how contexts are kept small.
-func (a *App) compression() (turn.CompactionOptions, error) {
+// compactionOptions returns the settings of compaction and hygiene for turns.
+// Without compression.enabled, Engine is nil.
+func (a *App) compactionOptions() (turn.CompactionOptions, error) {
 	c := a.opts.Config.Compression
 	t := turn.CompactionOptions{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit},
-		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.learn,
+		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
 	}
 	if c.RefreshMemory {
-		t.Refresh = a.prompts.refresh
+		t.Refresh = a.prompts.refreshMemories
 	}
 	if !c.Enabled {
 		return t, nil
 	}
-	a.summarise = a.summaries()
+	a.summaryCompleter = a.newSummaryCompleter()
 	t.Engine = func(rec session.Record, model turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
-		return a.makeEngine(rec, a.compressor(model, state))
+		return a.makeEngine(rec, a.compressorOptions(model, state))
 	}
 	return t, nil
 }
 
-// compressor is how an engine summarises conversations with a model.
-func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compressor.Options {
+// compressorOptions returns the options of an engine for a session with this model
+// and engine state.
+func (a *App) compressorOptions(model turn.ModelChoice, state json.RawMessage) compressor.Options {
 	c := a.opts.Config.Compression
 	o := compressor.Options{
 		Settings: compressor.Settings{
@@ -103,24 +105,24 @@ func (a *App) compressor(model turn.ModelChoice, state json.RawMessage) compress
 		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.opts.Report.Secrets.Mask,
 		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.opts.Config.Auxiliary.Compression.Timeout),
 	}
-	if a.summarise != nil {
-		o.Main, o.Completer = o.Completer, a.summarise
+	if a.summaryCompleter != nil {
+		o.Main, o.Completer = o.Completer, a.summaryCompleter
 	}
 	return o
 }
 
-// summaries asks the model that is configured for summaries; nil if it is the one
-// that answers.
-func (a *App) summaries() summary.Completer {
+// newSummaryCompleter returns the model that is configured for summaries, or nil if
+// the main model writes them.
+func (a *App) newSummaryCompleter() summary.Completer {
 	e := a.opts.Report.Summary
 	if e.Provider == "" {
 		return nil
 	}
 	task := a.opts.Config.Auxiliary.Compression
-	window := a.lengths.of(e)
-	if main := a.lengths.of(a.opts.Report.Model); window < main {
-		a.opts.Log.Warn("the model that writes summaries takes less than the one that answers: long conversations are summarised in parts",
+	window := a.lengths.lengthOf(e)
+	if main := a.lengths.lengthOf(a.opts.Report.Model); window < main {
+		a.opts.Log.Warn("summary model has a smaller context than the main model; long conversations are summarized in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))
 	}
-	return summary.NewCompleter(a.endpoint(e), e.Model, window, task.Timeout)
+	return summary.NewCompleter(a.providerFor(e), e.Model, window, task.Timeout)
 }

@@ -8,12 +8,12 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
-// ownServer has a model asked that no table knows, on a server of one's own.
+// ownServer configures a model that is in no table, on a custom server.
 func ownServer(model string) *strings.Replacer {
 	return strings.NewReplacer("provider: anthropic", "provider: custom", "claude-sonnet-4-5", model, "\n  api_key", "/v1\n  api_key")
 }
 
-// until waits for a line of the operator's.
+// until polls the log until a line contains the words.
 func (w *world) until(words string) {
 	w.Helper()
 	for w.said(words) == 0 {
@@ -24,12 +24,12 @@ func (w *world) until(words string) {
 	}
 }
 
-func TestTheServerTellsHowMuchItsModelTakesAndThatOutlivesIt(t *testing.T) {
+func TestContextLengthReportedByServerIsStored(t *testing.T) {
 	w := newTalk(t, "fallback_providers:\n- {provider: custom, model: spare-1, base_url: 'http://127.0.0.1:1/v1', api_key: sk-simulated-1111111111}\n",
 		ownServer("own-model-1"), llm.Options{Models: []string{"own-model-1"}, Windows: map[string]int{"own-model-1": 262_144}})
 	w.start()
-	w.until("the provider has told the context length")
-	w.until("the context length of the model is not known") // of the fallback, which is not reached
+	w.until("provider reported a context length")
+	w.until("context length of the model is unknown") // of the fallback, which is unreachable
 	w.tells("hello", "hello")
 	w.tells("/context", "a window of 262144 tokens")
 	w.stop()
@@ -39,7 +39,7 @@ func TestTheServerTellsHowMuchItsModelTakesAndThatOutlivesIt(t *testing.T) {
 	w.stop()
 }
 
-func TestAModelThatTakesTooLittleIsSaidOnceItsServerTellsAndThenRefused(t *testing.T) {
+func TestContextLengthTooSmallFailsNextStart(t *testing.T) {
 	w := newTalk(t, "", ownServer("tiny"), llm.Options{Models: []string{"tiny"}, Windows: map[string]int{"tiny": 4096}})
 	w.start()
 	w.until("the next start will be refused")
@@ -47,7 +47,7 @@ func TestAModelThatTakesTooLittleIsSaidOnceItsServerTellsAndThenRefused(t *testi
 	w.refused("tiny takes 4096 tokens (learned from the provider)", "set model.context_length")
 }
 
-func TestWhatTheOperatorSaysOfAModelGoesFirst(t *testing.T) {
+func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
 	for name, c := range map[string]struct {
 		more, edit string
 		want       string
@@ -62,7 +62,7 @@ func TestWhatTheOperatorSaysOfAModelGoesFirst(t *testing.T) {
 			w.write("config.yaml", strings.NewReplacer("\n  api_key", c.edit+"\n  api_key").Replace(ownServer("own-model-1").Replace(w.read("config.yaml"))))
 			w.start()
 			if c.want == "a window of 262144 tokens" {
-				w.until("the provider has told the context length")
+				w.until("provider reported a context length")
 			}
 			w.tells("hello", "hello")
 			w.tells("/context", c.want)

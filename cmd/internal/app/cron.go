@@ -21,8 +21,8 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// CronRules returns what scheduled prompts are judged by, by the daemon and by
-// the command line alike.
+// CronRules returns the validator of scheduled prompts that the daemon and the
+// command line share. cfg may be nil; then times are in the local time zone.
 func CronRules(cfg *config.Config) schedule.Validator {
 	r := schedule.Validator{Zone: "Local", Scan: scanPrompt}
 	if cfg != nil && cfg.Timezone != "" {
@@ -31,8 +31,9 @@ func CronRules(cfg *config.Config) schedule.Validator {
 	return r
 }
 
-// scanPrompt returns what in a scheduled prompt looks like an attack. Where skills
-// are loaded only wording counts: what they teach looks like more.
+// scanPrompt returns the findings of the injection scan in a scheduled prompt, or
+// "". If the prompt loads skills, only the wording of attacks counts, because
+// legitimate instructions of skills match more of the rules.
 func scanPrompt(prompt string, skills bool) string {
 	found := injection.ScanMemory(prompt)
 	if skills {
@@ -42,8 +43,8 @@ func scanPrompt(prompt string, skills bool) string {
 	return injection.JoinIDs(found)
 }
 
-// cron is how the daemon runs scheduled prompts.
-func (a *App) cron() gateway.CronOptions {
+// cronOptions returns how the gateway runs scheduled prompts.
+func (a *App) cronOptions() gateway.CronOptions {
 	c := a.opts.Config.Cron
 	rules := CronRules(a.opts.Config)
 	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
@@ -51,25 +52,26 @@ func (a *App) cron() gateway.CronOptions {
 	out := outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask}
 	return gateway.CronOptions{
 		Options: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
-		Rules:   rules, Attach: c.AttachToSession, Script: a.script, Keep: out.keep, Newest: out.newest,
+		Rules:   rules, Attach: c.AttachToSession, Script: a.runScript, Keep: out.write, Newest: out.newest,
 	}
 }
 
-// folder is where the commands of a session run that name no folder: those of a
-// scheduled prompt in its folder, as long as that is in the workspace.
-func (a *App) folder(id string) string {
-	who, ok := a.gateway.Actor(session.ID(id))
-	if !ok || who.Address.Platform != chat.Cron {
+// commandFolder returns the working directory for commands of a session that name
+// none: the folder of a scheduled prompt if it is in the workspace, otherwise "".
+func (a *App) commandFolder(id string) string {
+	actor, ok := a.gateway.Actor(session.ID(id))
+	if !ok || actor.Address.Platform != chat.Cron {
 		return ""
 	}
-	dir, _ := a.prompts.folder(schedule.JobID(who.Address.Chat))
+	dir, _ := a.prompts.workFolder(schedule.JobID(actor.Address.Chat))
 	return dir
 }
 
-// folder returns the folder in the workspace in which the commands of a scheduled
-// prompt run, "" for the workspace itself, and what the prompt is told of it.
-func (m *promptInputs) folder(id schedule.JobID) (dir, note string) {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+// workFolder returns the folder in the workspace in which the commands of a
+// scheduled prompt run, "" for the workspace itself, and a note about it for the
+// prompt.
+func (m *promptInputs) workFolder(id schedule.JobID) (dir, note string) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	j, _, err := m.jobs(ctx, id)
 	if err != nil || j.Workdir == "" {
@@ -87,16 +89,16 @@ func (m *promptInputs) folder(id schedule.JobID) (dir, note string) {
 	}
 }
 
-// The bounds of the script of a scheduled prompt.
+// Limits of the script of a scheduled prompt.
 const (
-	scriptTime = 5 * time.Minute
-	scriptKeep = 100_000 // bytes of its output
+	scriptTimeout   = 5 * time.Minute
+	maxScriptOutput = 100_000 // bytes of its output
 )
 
-// script runs the script of a job, a file below scripts in the home, and returns
-// what it wrote. It is the operator's own and runs outside of the sandbox; of the
-// environment it gets what commands get.
-func (a *App) script(ctx context.Context, j schedule.Job) (string, error) {
+// runScript runs the script of a job, a file below scripts in the home directory,
+// and returns its masked output. The script belongs to the operator and runs outside
+// of the sandbox, with the environment that commands get.
+func (a *App) runScript(ctx context.Context, j schedule.Job) (string, error) {
 	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
 	if err != nil {
 		return "", err
@@ -105,7 +107,7 @@ func (a *App) script(ctx context.Context, j schedule.Job) (string, error) {
 	if dir == "" {
 		dir = a.prompts.workspace
 	}
-	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTime, MaxKept: scriptKeep, MaxOutput: scriptKeep})
+	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
 	if err != nil {
 		return "", err
 	}
@@ -119,12 +121,12 @@ func (a *App) script(ctx context.Context, j schedule.Job) (string, error) {
 	return out, nil
 }
 
-// scriptCommand is how a script is started: by its ending, or as a program. A
-// link does not lead out of the folder.
+// scriptCommand returns the command line that starts a script: by its file
+// extension, or as an executable. A link must not lead out of the folder.
 func scriptCommand(folder, name string) ([]string, error) {
 	root, err := filepath.EvalSymlinks(folder)
 	if err != nil {
-		return nil, fmt.Errorf("the home has no folder scripts: %w", err)
+		return nil, fmt.Errorf("find folder scripts in home directory: %w", err)
 	}
 	path, err := filepath.EvalSymlinks(filepath.Join(root, name))
 	if err != nil {
@@ -152,7 +154,7 @@ func scriptCommand(folder, name string) ([]string, error) {
 	return []string{path}, nil
 }
 
-// lastLine is the last line of a text that says something.
+// lastLine returns the last non-empty line of s.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
@@ -164,41 +166,42 @@ func lastLine(s string) string {
 	return s
 }
 
-// outputs are the answers of scheduled runs as files: dir/JOB/TIME.md.
+// outputs stores the answers of scheduled runs as files dir/JOB/TIME.md.
 type outputs struct {
 	dir  string
 	mask func(string) string
 }
 
-// keptOutputs is how many answers of one job are kept.
-const keptOutputs = 100
+// maxOutputs is the number of answers that are kept per job.
+const maxOutputs = 100
 
-// of is the folder of a job. No id leads out of dir.
-func (o outputs) of(job schedule.JobID) string { return filepath.Join(o.dir, personDir(string(job))) }
+// folder returns the folder of a job. No job ID leads out of dir.
+func (o outputs) folder(job schedule.JobID) string { return filepath.Join(o.dir, dirName(string(job))) }
 
-// keep writes the answer of a run, in one piece or not at all.
-func (o outputs) keep(slot schedule.OccurrenceID, answer string) error {
-	dir := o.of(slot.Job)
+// write stores the answer of a run atomically and deletes the oldest answers beyond
+// maxOutputs.
+func (o outputs) write(occurrence schedule.OccurrenceID, answer string) error {
+	dir := o.folder(occurrence.Job)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, slot.DueAt.UTC().Format("20060102T150405Z")+".md")
+	path := filepath.Join(dir, occurrence.DueAt.UTC().Format("20060102T150405Z")+".md")
 	if err := os.WriteFile(path+".tmp", []byte(o.mask(answer)), 0o600); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".tmp", path); err != nil {
 		return err
 	}
-	names, err := o.names(slot.Job)
-	for _, old := range names[:max(0, len(names)-keptOutputs)] {
+	names, err := o.names(occurrence.Job)
+	for _, old := range names[:max(0, len(names)-maxOutputs)] {
 		err = errors.Join(err, os.Remove(filepath.Join(dir, old)))
 	}
 	return err
 }
 
-// names are the files of a job, the oldest first.
+// names returns the file names of a job, oldest first.
 func (o outputs) names(job schedule.JobID) ([]string, error) {
-	list, err := os.ReadDir(o.of(job))
+	list, err := os.ReadDir(o.folder(job))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -211,12 +214,12 @@ func (o outputs) names(job schedule.JobID) ([]string, error) {
 	return names, err
 }
 
-// newest is the newest answer of a job, "" if there is none yet.
+// newest returns the newest answer of a job, or "" if there is none yet.
 func (o outputs) newest(job schedule.JobID) (string, error) {
 	names, err := o.names(job)
 	if err != nil || len(names) == 0 {
 		return "", err
 	}
-	raw, err := os.ReadFile(filepath.Join(o.of(job), names[len(names)-1]))
+	raw, err := os.ReadFile(filepath.Join(o.folder(job), names[len(names)-1]))
 	return string(raw), err
 }

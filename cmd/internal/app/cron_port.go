@@ -10,20 +10,21 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A cronPort is where the tool cronjob makes and changes scheduled prompts, in the
-// name of who speaks in the turn.
+// A cronPort connects the tool cronjob with the schedule. It acts in the name of the
+// actor of the turn.
 type cronPort struct{ a *App }
 
-// at returns the book, and who looks into it: in a scheduled run who made that, from
-// the chat in which it was made.
-func (d cronPort) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
-	who, ok := d.a.gateway.Actor(session.ID(by.Session))
+// resolveCaller returns the job manager and the caller of a tool call. In a
+// scheduled run that is the creator of the job, in the chat in which the job was
+// created.
+func (d cronPort) resolveCaller(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
+	actor, ok := d.a.gateway.Actor(session.ID(by.Session))
 	if !ok {
 		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}
-	v := schedule.Caller{Principal: who.Principal, Address: who.Address, ChatName: who.Name}
-	if who.Address.Platform == chat.Cron {
-		j, known, err := d.a.store.Job(ctx, schedule.JobID(who.Address.Chat))
+	v := schedule.Caller{Principal: actor.Principal, Address: actor.Address, ChatName: actor.Name}
+	if actor.Address.Platform == chat.Cron {
+		j, known, err := d.a.store.Job(ctx, schedule.JobID(actor.Address.Chat))
 		if err != nil || !known {
 			return nil, v, errors.Join(errors.New("the job of this run cannot be found"), err)
 		}
@@ -32,17 +33,18 @@ func (d cronPort) at(ctx context.Context, by cronjob.Caller) (*schedule.Manager,
 	return d.a.gateway.JobManager(), v, nil
 }
 
-// withJob has the book do something with one job.
+// withJob calls f with the job manager and the caller, and converts the job that f
+// returns.
 func (d cronPort) withJob(ctx context.Context, by cronjob.Caller, f func(*schedule.Manager, schedule.Caller) (schedule.JobView, error)) (cronjob.Job, error) {
-	book, viewer, err := d.at(ctx, by)
+	manager, caller, err := d.resolveCaller(ctx, by)
 	if err != nil {
 		return cronjob.Job{}, err
 	}
-	v, err := f(book, viewer)
+	v, err := f(manager, caller)
 	return jobForModel(v), err
 }
 
-// jobForModel is a job as the model is told of it.
+// jobForModel converts a job to the form that the model sees.
 func jobForModel(v schedule.JobView) cronjob.Job {
 	return cronjob.Job{
 		ID: string(v.ID), Name: v.Name, Status: v.Status, Schedule: v.Schedule.Text, Zone: v.Schedule.Zone, Next: v.Next,
@@ -59,11 +61,11 @@ func (d cronPort) Create(ctx context.Context, by cronjob.Caller, dr cronjob.JobP
 
 // List implements cronjob.Jobs.
 func (d cronPort) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, error) {
-	book, viewer, err := d.at(ctx, by)
+	manager, caller, err := d.resolveCaller(ctx, by)
 	if err != nil {
 		return nil, err
 	}
-	views, err := book.List(ctx, viewer)
+	views, err := manager.List(ctx, caller)
 	var jobs []cronjob.Job
 	for _, v := range views {
 		jobs = append(jobs, jobForModel(v))

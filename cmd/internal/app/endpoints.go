@@ -16,18 +16,22 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// provider builds the model and those to fall back to.
-func (a *App) provider() llm.Provider {
+// mainProvider creates a.models and returns the main model with its fallbacks.
+func (a *App) mainProvider() llm.Provider {
 	main := a.opts.Report.Model
 	a.opts.Say("🧠 Model: " + main.String())
 	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.CacheTTL))
-	a.models = newModels(a.opts.Config, a.opts.Report, a.endpoint, a.lengths.of)
-	return a.models.provider(main)
+	a.models = newModels(a.opts.Config, a.opts.Report, a.providerFor, a.lengths.lengthOf)
+	return a.models.providerFor(main)
 }
 
-func (a *App) endpoint(e config.Endpoint) llm.Provider { return a.telemetry.Provider(a.service(e)) }
+// providerFor returns the provider of an endpoint; its calls are counted.
+func (a *App) providerFor(e config.Endpoint) llm.Provider {
+	return a.telemetry.Provider(a.newProvider(e))
+}
 
-func (a *App) service(e config.Endpoint) llm.Provider {
+// newProvider creates the client of the API that an endpoint names.
+func (a *App) newProvider(e config.Endpoint) llm.Provider {
 	switch e.Provider {
 	case "demo":
 		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoPause})
@@ -37,8 +41,8 @@ func (a *App) service(e config.Endpoint) llm.Provider {
 	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 }
 
-// sees reports whether the provider's models are given images as images.
-func sees(provider string) bool {
+// hasVision reports whether images are sent to models of the provider as images.
+func hasVision(provider string) bool {
 	switch provider {
 	case "anthropic", "openai", "openrouter":
 		return true
@@ -46,14 +50,15 @@ func sees(provider string) bool {
 	return false
 }
 
-// downloads says how files of an account are fetched: from the public internet,
-// and from the API server that the operator has named, wherever it is.
-func downloads(s config.Account) (safehttp.Options, error) {
+// downloadOptions returns how files of an account are downloaded: from the public
+// internet, and from the API server that the operator has configured, even at a
+// private address.
+func downloadOptions(s config.Account) (safehttp.Options, error) {
 	o := safehttp.Options{Environment: s.Proxy == "", Idle: 64}
 	if s.Proxy != "" {
 		u, err := url.Parse(s.Proxy.Reveal())
 		if err != nil {
-			return o, fmt.Errorf("proxy is not a URL") // its text may hold a password
+			return o, fmt.Errorf("proxy is not a URL") // the URL may contain a password
 		}
 		o.Proxy = u
 	}
@@ -67,6 +72,7 @@ func downloads(s config.Account) (safehttp.Options, error) {
 	return o, o.Validate()
 }
 
+// withPort returns the host and port of u, with the default port of its scheme.
 func withPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -75,32 +81,32 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// fetcher downloads what people send into the cache.
+// fetcher returns what downloads incoming files into the media cache.
 func (a *App) fetcher() media.Fetcher {
 	from := func(on chat.Account) chat.FileFetcher { f, _ := a.adapters[on].(chat.FileFetcher); return f }
-	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFile, Mask: a.opts.Report.Secrets.Mask, Log: a.opts.Log}
+	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFileBytes, Mask: a.opts.Report.Secrets.Mask, Log: a.opts.Log}
 }
 
-// homes are the home channels of the platforms: the platform's own, or else that
-// of the first of its accounts that has one.
-func homes(c *config.Config) map[chat.Platform]chat.Address {
+// homeChannels returns the home channel of each platform: that of the account
+// without a name, otherwise that of the account with the first name that has one.
+func homeChannels(c *config.Config) map[chat.Platform]chat.Address {
 	m := make(map[chat.Platform]chat.Address)
 	for account, s := range c.Accounts() {
-		if was, ok := m[account.Platform]; s.HomeChannel == "" || ok && was.Account < account.Name {
+		if prev, ok := m[account.Platform]; s.HomeChannel == "" || ok && prev.Account < account.Name {
 			continue
 		}
-		at := chat.Address{Platform: account.Platform, Account: account.Name, Kind: chat.Group}
-		at.Chat, at.Thread, _ = strings.Cut(s.HomeChannel, ":")
-		if at.Platform == chat.Telegram && !strings.HasPrefix(at.Chat, "-") {
-			at.Kind = chat.DM // as the person's own messages have it: answers and what is sent here keep one order
+		address := chat.Address{Platform: account.Platform, Account: account.Name, Kind: chat.Group}
+		address.Chat, address.Thread, _ = strings.Cut(s.HomeChannel, ":")
+		if address.Platform == chat.Telegram && !strings.HasPrefix(address.Chat, "-") {
+			address.Kind = chat.DM // as incoming messages of this chat: then answers and sent messages share one order
 		}
-		m[account.Platform] = at
+		m[account.Platform] = address
 	}
 	return m
 }
 
-// quotes are the reply_to_mode of the accounts.
-func quotes(c *config.Config) map[chat.Account]string {
+// replyModes returns reply_to_mode of each account.
+func replyModes(c *config.Config) map[chat.Account]string {
 	m := map[chat.Account]string{{Platform: chat.Console}: "off"}
 	for account, s := range c.Accounts() {
 		m[account] = s.ReplyToMode

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// An engine that nobody knows, or a directory that holds none, is an error at the
-// start that says what there is.
-func TestAnEngineThatIsNotThereIsAnErrorAtTheStart(t *testing.T) {
+// An unknown engine, or a directory without one, is an error at the start that lists
+// the known engines.
+func TestEngineUnknownFailsStart(t *testing.T) {
 	for _, c := range []struct{ name, has, want string }{
 		{"zipper", "", `there is no context engine "zipper"; known are compressor, lcm`},
 		{"mine", "plugins/context_engine/mine", "is not a context engine: there is no plugin.yaml"},
@@ -27,7 +27,7 @@ func TestAnEngineThatIsNotThereIsAnErrorAtTheStart(t *testing.T) {
 	}
 }
 
-// shelf is an engine with a tool of its own.
+// shelf is an engine plugin with a tool of its own.
 const shelf = `#!/bin/sh
 while IFS= read -r line; do
 	id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -41,7 +41,7 @@ while IFS= read -r line; do
 done
 `
 
-func TestToolsOfAnExternalEngineAreOffered(t *testing.T) {
+func TestEnginePluginToolsAreOffered(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the engine is a shell script")
 	}

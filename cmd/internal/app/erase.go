@@ -15,59 +15,62 @@ import (
 	"hermesd/storage/index"
 )
 
-// MediaDir is where the daemon of a home keeps the files that people send.
+// MediaDir returns the directory in which the daemon of a home directory caches
+// media files.
 func MediaDir(h *storage.Home) string { return h.Path("cache", "media") }
 
-// eraser deletes conversations wherever something of them is kept.
+// eraser returns what deletes conversations from the store, the search index, the
+// media cache and the background commands.
 func (a *App) eraser() *erase.Eraser {
 	o := erase.Options{Store: a.store, Media: a.cache, Cached: a.endCommands}
-	if a.found != nil {
-		o.Index = a.found
+	if a.searchIndex != nil {
+		o.Index = a.searchIndex
 	}
 	return erase.New(o)
 }
 
-// endCommands ends what a conversation that is deleted has left running.
+// endCommands ends the background commands of a session.
 func (a *App) endCommands(id session.ID) {
 	if a.commands != nil {
 		a.commands.EndSession(string(id))
 	}
 }
 
-// background implements gateway.Options.Running.
-func (a *App) background(id session.ID) (running int, end func()) {
+// backgroundCommands implements gateway.Options.BackgroundCommands.
+func (a *App) backgroundCommands(id session.ID) (running int, end func()) {
 	if a.commands == nil {
 		return 0, nil
 	}
 	return a.commands.Background(string(id)), func() { a.endCommands(id) }
 }
 
-// forgotten deletes what a conversation that was deleted in a chat has left
-// outside of the store.
-func (a *App) forgotten(gone session.Deleted) {
-	if err := a.eraser().DeleteDerived(context.Background(), gone); err != nil {
-		a.opts.Log.Error("delete a conversation", zap.String("session", string(gone.ID)), zap.Error(err))
+// deleteDerived deletes the data outside of the store of a conversation that was
+// deleted in a chat.
+func (a *App) deleteDerived(deleted session.Deleted) {
+	if err := a.eraser().DeleteDerived(context.Background(), deleted); err != nil {
+		a.opts.Log.Error("cannot delete derived data", zap.String("session", string(deleted.ID)), zap.Error(err))
 	}
 }
 
-// expiryEvery is how often conversations are looked for that are kept no longer.
-const expiryEvery = time.Hour
+// expiryInterval is the time between two deletions of expired conversations.
+const expiryInterval = time.Hour
 
-// expire deletes the conversations whose time is over, until ctx ends.
-func (a *App) expire(ctx context.Context) {
+// runExpiry deletes conversations older than sessions.retention_days, until ctx
+// ends.
+func (a *App) runExpiry(ctx context.Context) {
 	days := a.opts.Config.Sessions.RetentionDays
 	if days == 0 {
 		return
 	}
-	tick := time.NewTicker(expiryEvery)
+	tick := time.NewTicker(expiryInterval)
 	defer tick.Stop()
 	for {
-		gone, err := a.eraser().Expired(ctx, time.Now().AddDate(0, 0, -days))
-		if len(gone) > 0 {
-			a.opts.Log.Info("conversations were deleted because of sessions.retention_days", zap.Int("sessions", len(gone)))
+		deleted, err := a.eraser().Expired(ctx, time.Now().AddDate(0, 0, -days))
+		if len(deleted) > 0 {
+			a.opts.Log.Info("deleted conversations older than sessions.retention_days", zap.Int("sessions", len(deleted)))
 		}
 		if err != nil && ctx.Err() == nil {
-			a.opts.Log.Error("delete old conversations", zap.Error(err))
+			a.opts.Log.Error("cannot delete expired conversations", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -77,23 +80,24 @@ func (a *App) expire(ctx context.Context) {
 	}
 }
 
-// maintainedStore is the store, and the index that is compacted with it.
+// maintainedStore compacts the search index together with the store.
 type maintainedStore struct {
 	*bolt.Store
-	found *index.Index
+	index *index.Index
 }
 
-// Maintenance is what keeps a store whole, and the index beside it; found may be nil.
-func Maintenance(store *bolt.Store, found *index.Index) admin.Maintenance {
-	return maintainedStore{store, found}
+// Maintenance returns the maintenance operations of a store and its search index.
+// found may be nil.
+func Maintenance(store *bolt.Store, searchIndex *index.Index) admin.Maintenance {
+	return maintainedStore{store, searchIndex}
 }
 
-// Compact gives the space back of both, and what was deleted is in neither file
-// any more.
+// Compact implements admin.Maintenance. It compacts both files: they release free
+// space and no longer contain deleted data.
 func (k maintainedStore) Compact(ctx context.Context) error {
 	err := k.Store.Compact(ctx)
-	if k.found != nil {
-		err = errors.Join(err, k.found.Compact(ctx))
+	if k.index != nil {
+		err = errors.Join(err, k.index.Compact(ctx))
 	}
 	return err
 }

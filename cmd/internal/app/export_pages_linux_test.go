@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// CleanCopies is cleanCopies, in words.
+// CleanCopies returns the ranges of cleanMappings as text.
 func CleanCopies(smaps io.Reader, file string) (spans []string) {
-	for _, s := range cleanCopies(smaps, file) {
+	for _, s := range cleanMappings(smaps, file) {
 		spans = append(spans, fmt.Sprintf("%x-%x", s.from, s.to))
 	}
 	return spans

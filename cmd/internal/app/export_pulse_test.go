@@ -2,13 +2,13 @@ package app
 
 import "time"
 
-// A Beat is what a pulse is told, some time after the first.
+// A Beat is one call of watchdog.check, some time after the first.
 type Beat struct {
 	Ready, Running int
 	After          time.Duration
 }
 
-// Beats tells a new pulse all of them and returns what the last one comes to.
+// Beats passes all beats to a new watchdog and returns the last result.
 func Beats(t0 time.Time, beats []Beat) error {
 	var p watchdog
 	var err error

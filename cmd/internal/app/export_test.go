@@ -13,8 +13,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Prompts returns what builds the prompts of sessions in a home, without a daemon
-// around it.
+// Prompts returns the function that builds the prompts of sessions in a home
+// directory, without a daemon.
 func Prompts(c *config.Config, r config.Report, home string) (func(session.Record) prompt.Prefix, error) {
 	a := &App{opts: Options{Config: c, Report: r, Home: home, Log: zap.NewNop()}}
 	if err := a.loadPromptInputs(); err != nil {
@@ -33,10 +33,10 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 }
 
 // Script runs the script of a job.
-func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) { return a.script(ctx, j) }
+func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) { return a.runScript(ctx, j) }
 
-// Resets is when conversations of a place start over.
-func Resets(c *config.Config) func(chat.Address) session.ResetPolicy { return resets(c) }
+// Resets returns the reset policy of a configuration.
+func Resets(c *config.Config) func(chat.Address) session.ResetPolicy { return resetPolicyFor(c) }
 
-// Homes are the home channels that a configuration names.
-func Homes(c *config.Config) map[chat.Platform]chat.Address { return homes(c) }
+// Homes returns the home channels of a configuration.
+func Homes(c *config.Config) map[chat.Platform]chat.Address { return homeChannels(c) }

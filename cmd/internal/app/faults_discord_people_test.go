@@ -8,7 +8,7 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// dcMarks are the marks of the bot under a message.
+// dcMarks returns the reactions of the bot to a message.
 func (w *world) dcMarks(c *discord.Channel, id string) (out []string) {
 	m, _ := c.Message(id)
 	for _, r := range m.Reactions {
@@ -19,8 +19,8 @@ func (w *world) dcMarks(c *discord.Channel, id string) (out []string) {
 	return out
 }
 
-// dcCommand has ann use a command of the menu, once it is there, and returns
-// what became of it.
+// dcCommand makes ann use a command of the menu, once it exists, and returns the
+// interaction.
 func (w *world) dcCommand(c *discord.Channel, name string, options ...discord.Option) *discord.Interaction {
 	w.Helper()
 	w.await("the menu has "+name, func() bool {
@@ -48,8 +48,8 @@ func (w *world) dcPress() *discord.Interaction {
 	return i
 }
 
-// reborn returns once the daemon has ended because somebody asked for a
-// restart, and starts it again.
+// reborn waits until the daemon has ended after a request for a restart, and starts
+// it again.
 func (w *world) reborn() {
 	w.Helper()
 	select {

@@ -10,10 +10,10 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// onDiscord is where these faults happen.
+// onDiscord selects Discord as the platform of a fault.
 var onDiscord = []chat.Platform{chat.Discord}
 
-// echoes are the answers to texts.
+// echoes returns the answers to texts.
 func echoes(texts ...string) (out []string) {
 	for _, s := range texts {
 		out = append(out, "echo: "+s)
@@ -21,11 +21,11 @@ func echoes(texts ...string) (out []string) {
 	return out
 }
 
-// replies are as many outcomes.
+// replies returns n outcomes "replied".
 func replies(n int) []string { return slices.Repeat([]string{"replied"}, n) }
 
-// shaken has a conversation, shakes the connection, and sees that what was said
-// meanwhile is answered.
+// shaken starts a conversation, disturbs the connection, and checks that a message
+// sent meanwhile is answered.
 func shaken(shake func(*world)) func(*world) {
 	return func(w *world) {
 		w.ask("hello")
@@ -36,7 +36,7 @@ func shaken(shake func(*world)) func(*world) {
 	}
 }
 
-// down has the daemon start and give the platform up for good, which is said
+// down starts the daemon and checks that it gives up the platform and reports that
 // once.
 func down(words string, before, after func(*world)) func(*world) {
 	return func(w *world) {
@@ -45,7 +45,7 @@ func down(words string, before, after func(*world)) func(*world) {
 		after(w)
 		w.health(chat.Failed, words)
 		w.logs("❌")
-		if n := w.said("platform is down"); n != 1 || w.said("❌") != 1 {
+		if n := w.said("cannot run platform"); n != 1 || w.said("❌") != 1 {
 			w.Errorf("said %d times", n)
 		}
 	}
@@ -53,20 +53,20 @@ func down(words string, before, after func(*world)) func(*world) {
 
 func nothing(*world) {}
 
-// discordDown is a fault after which only the console is left.
+// discordDown is a fault after which only the console works.
 func discordDown(sentence, words string, before, after func(*world)) fault {
 	return fault{
 		sentence: sentence, on: onDiscord, cold: true, console: true, play: down(words, before, after),
-		logs: []string{"platform is down", "❌"},
+		logs: []string{"cannot run platform", "❌"},
 	}
 }
 
-// closing has the gateway close with a code once the bot is connected.
+// closing makes the gateway close with a code once the bot is connected.
 func closing(code int) func(*world) {
 	return func(w *world) { w.online(); w.dc.srv.CloseAll(code) }
 }
 
-// withToken has another token in the config file.
+// withToken writes another token into the configuration file.
 func withToken(token string) func(*world) {
 	return func(w *world) {
 		w.configure(fmt.Sprintf("platforms:\n  discord:\n    token: %q\n    api_url: $DISCORD", token), "none")
@@ -141,8 +141,7 @@ func discordGaps() []fault {
 	}
 }
 
-// dcSending injects f for sends to Discord, has ann say hello and sees one
-// answer.
+// dcSending injects f into sends to Discord, sends hello and waits for one answer.
 func dcSending(sentence string, f discord.Fault, logs ...string) fault {
 	if f.Route == "" {
 		f.Route = discord.RouteCreateMessage
@@ -157,8 +156,8 @@ func dcSending(sentence string, f discord.Fault, logs ...string) fault {
 	}
 }
 
-// dcWaited returns how long after a refusal with 429 the next send came, and
-// when other calls were made before rest was over.
+// dcWaited returns how long after a response 429 the next send came, and when other
+// calls were made before rest had passed.
 func (w *world) dcWaited(rest time.Duration) (wait time.Duration, early []time.Duration) {
 	w.Helper()
 	cs := w.dc.srv.Ledger().Calls()
@@ -171,7 +170,7 @@ func (w *world) dcWaited(rest time.Duration) (wait time.Duration, early []time.D
 		if c.Route == discord.RouteCreateMessage {
 			return d, early
 		}
-		if d > rest/2 && d < rest { // what was under way when the refusal came does not count
+		if d > rest/2 && d < rest { // calls that were already running at the response do not count
 			early = append(early, d)
 		}
 	}
@@ -198,7 +197,8 @@ func discordSendFaults() []fault {
 				w.await("the send is cut", func() bool { return in.Hits() == 1 })
 				w.dc.bot.ForgetNonces()
 				w.reads("hello")
-				// Once others have spoken, a text as short as this one could be another.
+				// Once others have written, a text as short as this one could be a
+				// different message.
 				w.await("the send is cleared up", func() bool {
 					rows, err := w.app.Store().Outbox(w.ctx, false)
 					return err == nil && len(rows) == 0
@@ -224,7 +224,7 @@ func discordSendFaults() []fault {
 	return append(out, discordPlaceFaults()...)
 }
 
-// dcThread returns the only thread of the room, once it is there.
+// dcThread returns the only thread of the room, once it exists.
 func (w *world) dcThread() *discord.Channel {
 	w.Helper()
 	w.await("there is a thread", func() bool { return len(w.dc.room.Threads()) > 0 })
@@ -297,8 +297,8 @@ func discordPlaceFaults() []fault {
 	}
 }
 
-// dcArchived has ann write to a thread of the bot, archives it while the model
-// thinks, and sees the answer if there is to be one.
+// dcArchived sends a message to a thread of the bot, archives the thread while the
+// model runs, and waits for the answer if one is expected.
 func (w *world) dcArchived(locked bool, sees string) {
 	w.Helper()
 	w.dc.room.Say(w.dc.ann, w.dc.bot.User().Mention()+" hello")

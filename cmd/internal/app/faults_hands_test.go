@@ -20,7 +20,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// running returns what runs here with mark in its command line.
+// running returns the processes of this machine with mark in their command line.
 func (w *world) running(mark string) (out []string) {
 	w.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -34,13 +34,13 @@ func (w *world) running(mark string) (out []string) {
 	return out
 }
 
-// gone returns once nothing runs here with mark in its command line.
+// gone waits until no process has mark in its command line.
 func (w *world) gone(mark string) {
 	w.Helper()
 	w.await("nothing of "+mark+" runs", func() bool { return len(w.running(mark)) == 0 })
 }
 
-// mark is in the command lines of a world, and in nobody else's.
+// mark returns a string that is unique to the command lines of this harness.
 func (w *world) mark() string { return fmt.Sprintf("%d.%d", 600+os.Getpid(), w.ann.ID()) }
 
 func hungHands() []hostile {
@@ -64,7 +64,7 @@ func hungHands() []hostile {
 	}
 }
 
-// bomb starts two copies of itself, as those do, and burns the processor.
+// bomb starts two copies of itself and burns the processor, like a fork bomb.
 const bomb = "sh \"$0\" \"$1\" & sh \"$0\" \"$1\" & while :; do :; done\n"
 
 func wildHands() []hostile {
@@ -92,7 +92,7 @@ func wildHands() []hostile {
 	}
 }
 
-// A trap is a place in the web.
+// A trap is a hostile web server.
 type trap struct {
 	*httptest.Server
 	hits atomic.Int64
@@ -110,13 +110,13 @@ func newTrap(w *world, h http.HandlerFunc) *trap {
 
 func (t *trap) host() string { return strings.TrimPrefix(t.URL, "http://") }
 
-// extract has ann let the address be read.
+// extract makes ann let the agent read the address.
 func (w *world) extract(address string, words ...string) {
 	w.Helper()
 	w.answers(use("web_extract", fmt.Sprintf(`{"urls":[%q]}`, address)), append(words, "result: ")...)
 }
 
-// pouring writes text until nobody reads it any more.
+// pouring writes text until the client stops reading.
 func pouring(piece string, pause time.Duration) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain")
@@ -133,8 +133,8 @@ func pouring(piece string, pause time.Duration) http.HandlerFunc {
 	}
 }
 
-// lead has the daemon of w read pages of a trap, which is as good as public, with
-// more that it may do.
+// lead makes the daemon of w read pages of a trap as if it were public, with more
+// options.
 func (w *world) lead(h http.HandlerFunc, more func(*web.Options)) *trap {
 	t := newTrap(w, h)
 	w.reach = func(o *web.Options) {
@@ -147,7 +147,7 @@ func (w *world) lead(h http.HandlerFunc, more func(*web.Options)) *trap {
 }
 
 func webTraps() []hostile {
-	var at, inner *trap // of the world that is played
+	var at, inner *trap // of the current harness
 	var names *dns.Server
 	read := func(words ...string) func(*world) { return func(w *world) { w.extract(at.URL, words...) } }
 	return []hostile{
@@ -185,7 +185,8 @@ func webTraps() []hostile {
 		{
 			name: "DNS that changes its answer",
 			before: func(w *world) {
-				// The first answer, for who looks before it connects, is public.
+				// The first DNS answer, for clients that check before they connect,
+				// is public.
 				names = dns.New(map[string][]string{"turns.test": {"93.184.216.34", "127.0.0.1"}, "both.test": {"127.0.0.1 10.0.0.1"}})
 				w.Cleanup(names.Close)
 				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
@@ -208,7 +209,7 @@ func webTraps() []hostile {
 	}
 }
 
-// posts has ann send a file, and returns the message of the bot after it that has
+// posts sends a file as ann and returns the next message of the bot that contains
 // all of the words.
 func (w *world) posts(m telegram.Media, words ...string) string {
 	w.Helper()
@@ -217,8 +218,8 @@ func (w *world) posts(m telegram.Media, words ...string) string {
 	return w.heard(before, words...)
 }
 
-// archived is an archive that puts files where they do not belong, for whoever
-// unpacks it without looking.
+// archived returns an archive whose entries lead out of the directory in which it is
+// unpacked.
 func archived(names ...string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -228,7 +229,7 @@ func archived(names ...string) []byte {
 			_, err = f.Write([]byte("owned"))
 		}
 		if err != nil {
-			panic(err) // it is a writer into memory
+			panic(err) // cannot fail: the writer is in memory
 		}
 	}
 	if err := z.Close(); err != nil {
@@ -237,8 +238,8 @@ func archived(names ...string) []byte {
 	return b.Bytes()
 }
 
-// outside lists what is in and around the home, but not in its cache of files that
-// people send, and what is in there under a name that is none of ours.
+// outside lists the files in and around the home directory outside of the media
+// cache, and the files in the cache whose names the daemon did not choose.
 func (w *world) outside() (names []string) {
 	w.Helper()
 	media := w.path("cache/media")
@@ -303,9 +304,9 @@ func filesThatLie() []hostile {
 	}
 }
 
-// What is said of one file must not delay the answer for as long as a platform
-// makes sixty messages wait.
-func TestManyFilesThatAreRefusedAreToldTogether(t *testing.T) {
+// The report about one file must not delay the answer for as long as the rate limit
+// delays sixty messages.
+func TestAttachmentErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	const many = 60
 	w := newWorld(t, fault{})
@@ -320,7 +321,7 @@ func TestManyFilesThatAreRefusedAreToldTogether(t *testing.T) {
 	w.say("and now?")
 	w.release()
 	w.await("the model is asked", func() bool { return strings.Contains(w.newest().Newest(), "and now?") })
-	w.await("the turn is over", func() bool { // else what comes next is a part of it
+	w.await("the turn is over", func() bool { // otherwise the next message joins this turn
 		st := w.app.Gateway().Status()
 		return st.TurnsRunning == 0 && st.TurnsQueued == 0
 	})

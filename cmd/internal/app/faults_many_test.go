@@ -13,8 +13,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// refusedBy is a request that the HTTP API refuses with a status and a code;
-// the model is not asked.
+// refusedBy is a request that the HTTP API rejects with a status and a code without
+// asking the model.
 func refusedBy(sentence string, status int, code string, p post) fault {
 	return fault{
 		sentence: sentence, on: []chat.Platform{chat.HTTP},
@@ -60,9 +60,9 @@ func webFaults() []fault {
 					}
 					texts <- answer(body)
 				}
-				go ask() // its answer is awaited below
+				go ask() // its answer is received below
 				w.must(w.model.Await(w.ctx, n+1))
-				go ask() // and this one's
+				go ask() // its answer is received below
 				w.release()
 				first, second := <-texts, <-texts
 				ask()
@@ -104,7 +104,7 @@ func webFaults() []fault {
 				n := w.model.Count()
 				ctx, leave := context.WithCancel(w.ctx)
 				gone := make(chan error, 1)
-				go func() { // awaited below
+				go func() { // waited for below
 					_, _, err := w.web.post(ctx, p)
 					gone <- err
 				}()
@@ -125,7 +125,7 @@ func webFaults() []fault {
 			play: func(w *world) {
 				l, err := net.Listen("tcp", w.web.address)
 				w.must(err)
-				defer func() { _ = l.Close() }() // twice in the end, or after a failure
+				defer func() { _ = l.Close() }() // closed twice in the end, or after a failure
 				w.start()
 				w.logs(w.web.address, "address already in use")
 				w.must(l.Close())
@@ -133,7 +133,7 @@ func webFaults() []fault {
 				w.start()
 				w.online()
 			},
-			logs: []string{"address already in use", "platform is down"},
+			logs: []string{"address already in use", "cannot run platform"},
 		},
 		{
 			sentence: "an HTTP API that would be open to others without a name does not start, and the key is named", on: onWeb, cold: true,
@@ -192,7 +192,7 @@ func manyFaults() []fault {
 			config: "  discord:\n    token: MTAwMDAwMDAwMDAwMDAwMDAw.GwrOng.unreal-token-of-nobody-at-all-000000\n    api_url: $API\n" +
 				"  slack:\n    token: nonsense\n    app_token: nonsense\n",
 			play:  func(w *world) { w.ask("hello"); w.logs("❌") },
-			shows: echoes("hello"), ends: replies(1), logs: []string{"platform is down", "❌", "connect"},
+			shows: echoes("hello"), ends: replies(1), logs: []string{"cannot run platform", "❌", "connect"},
 		},
 		{
 			sentence: "a second workspace with a revoked token does not keep the first from working, and is said", on: onSlack,
@@ -204,7 +204,7 @@ func manyFaults() []fault {
 				w.online()
 				w.ask("hello")
 			},
-			shows: echoes("hello"), ends: replies(1), logs: []string{"platform is down", "❌"},
+			shows: echoes("hello"), ends: replies(1), logs: []string{"cannot run platform", "❌"},
 		},
 		{
 			sentence: "two Discord bots are answered side by side, each in its own chat", on: onDiscord, cold: true,

@@ -9,7 +9,7 @@ import (
 
 const noRetries = "agent:\n  api_max_retries: 0"
 
-// asking injects the faults, has ann say text, and waits for what she sees.
+// asking injects the faults, sends text, and waits for the expected answer.
 func asking(text, sees string, fs ...llm.Fault) func(*world) {
 	return func(w *world) {
 		for _, f := range fs {
@@ -245,7 +245,7 @@ func answerFaults() []fault {
 				}
 			},
 			shows: []string{"custom/spare answers this time: anthropic refuses the key.", "done: tool time"},
-			loose: true, // a preview becomes the answer where it stands
+			loose: true, // a preview turns into the answer in its position
 			ends:  []string{"replied"},
 			logs:  []string{"fallback to custom/spare"},
 		},

@@ -18,8 +18,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// call makes a call to Telegram with the bot's token, as some other program
-// would.
+// call calls Telegram with the bot's token, as another program would.
 func (w *world) call(method string, params url.Values) {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.api+"/bot"+w.bot.Token()+"/"+method+"?"+params.Encode(), nil)
@@ -29,10 +28,10 @@ func (w *world) call(method string, params url.Values) {
 	w.must(resp.Body.Close())
 }
 
-// up brings Telegram back.
+// up restores Telegram.
 func (w *world) up() { w.Helper(); w.again(w.tg.Up) }
 
-// again brings a server back. Somebody else may have its port for a moment.
+// again restores a server. Another process may have its port for a moment.
 func (w *world) again(up func() error) {
 	w.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -50,7 +49,7 @@ func (w *world) again(up func() error) {
 	}
 }
 
-// slowFaults come first, because they take the longest.
+// slowFaults come first because they take longest.
 func slowFaults() []fault {
 	const echoed = "echo: hello"
 	return []fault{
@@ -98,7 +97,7 @@ func slowFaults() []fault {
 	}
 }
 
-// nowhere is where nobody takes deliveries.
+// nowhere is an address at which no webhook deliveries arrive.
 type nowhere struct{}
 
 func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }
@@ -167,7 +166,7 @@ func networkFaults() []fault {
 				w.must(w.model.Await(w.ctx, n+1))
 				w.confirmed()
 				stopped := make(chan struct{})
-				go func() { w.stop(); close(stopped) }() // awaited below
+				go func() { w.stop(); close(stopped) }() // waited for below
 				w.release()
 				<-stopped
 				same(w.T, "when the daemon has ended ann sees", pages(), w.visible(w.chat))
@@ -178,13 +177,13 @@ func networkFaults() []fault {
 	}
 }
 
-// newest is what the model was asked last.
+// newest returns the model's newest request.
 func (w *world) newest() llm.Request {
 	rs := w.model.Requests()
 	return rs[len(rs)-1].Request
 }
 
-// posting has ann send a file with the caption "look" and see an answer.
+// posting sends a file with the caption "look" and waits for an answer.
 func posting(m telegram.Media, sees string, judge func(w *world)) func(*world) {
 	return func(w *world) {
 		w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &m})
@@ -193,7 +192,7 @@ func posting(m telegram.Media, sees string, judge func(w *world)) func(*world) {
 	}
 }
 
-// stored judges that the model was given the path of a file with that content.
+// stored checks that the model got the path of a file with that content.
 func stored(data string) func(*world) {
 	return func(w *world) {
 		_, path, _ := strings.Cut(w.newest().Newest(), "stored at ")
@@ -209,7 +208,7 @@ func stored(data string) func(*world) {
 func fileFaults() []fault {
 	var picture bytes.Buffer
 	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8)), nil); err != nil {
-		panic(err) // an encoder into memory
+		panic(err) // cannot fail: the encoder writes into memory
 	}
 	none := func(*world) {}
 	replied := []string{"replied"}

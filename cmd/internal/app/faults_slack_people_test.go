@@ -20,7 +20,7 @@ func (w *world) slOther() *websocket.Conn {
 	r.Header.Set("Authorization", "Bearer "+w.sl.app.Token())
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 	w.must(err)
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only
 	var opened struct {
 		URL string `json:"url"`
 	}
@@ -28,13 +28,13 @@ func (w *world) slOther() *websocket.Conn {
 	c, hello, err := websocket.DefaultDialer.DialContext(context.WithoutCancel(w.ctx), opened.URL, nil)
 	w.must(err)
 	if hello != nil {
-		_ = hello.Body.Close() // it is empty
+		_ = hello.Body.Close() // empty
 	}
-	w.Cleanup(func() { _ = c.Close() }) // once more does no harm
+	w.Cleanup(func() { _ = c.Close() }) // closing twice is harmless
 	return c
 }
 
-// slMarks are the marks under a message.
+// slMarks returns the reactions to a message.
 func slMarks(c *slack.Channel, ts string) (out []string) {
 	for _, m := range c.Messages() {
 		if m.TS == ts {
@@ -46,7 +46,7 @@ func slMarks(c *slack.Channel, ts string) (out []string) {
 	return out
 }
 
-// slThread are the texts of the bot in a thread.
+// slThread returns the texts of the bot in a thread.
 func (w *world) slThread(c *slack.Channel, ts string) (out []string) {
 	for _, m := range c.Thread(ts) {
 		if m.Bot != "" && m.Deleted.IsZero() {

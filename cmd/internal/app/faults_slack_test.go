@@ -10,10 +10,10 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// onSlack is where these faults happen.
+// onSlack selects Slack as the platform of a fault.
 var onSlack = []chat.Platform{chat.Slack}
 
-// without are all scopes but one.
+// without returns all scopes but one.
 func without(scope string) []string {
 	return slices.DeleteFunc(slack.AllScopes(), func(s string) bool { return s == scope })
 }
@@ -21,11 +21,11 @@ func without(scope string) []string {
 func slackDown(sentence, words string, app slack.AppOptions, before, after func(*world)) fault {
 	return fault{
 		sentence: sentence, on: onSlack, app: app, cold: true, console: true, play: down(words, before, after),
-		logs: []string{"platform is down", "❌"},
+		logs: []string{"cannot run platform", "❌"},
 	}
 }
 
-// slackTokens has other tokens in the config file.
+// slackTokens writes other tokens into the configuration file.
 func slackTokens(token, app string) func(*world) {
 	return func(w *world) {
 		if app == "" {
@@ -112,7 +112,7 @@ func slackLinkFaults() []fault {
 	}
 }
 
-// slackCrowded is an app whose sockets are all taken.
+// slackCrowded is an app whose sockets are all in use.
 func slackCrowded() fault {
 	return fault{
 		sentence: "an app whose sockets are all taken by others says so, and connects when one is free", on: onSlack, cold: true, app: slack.AppOptions{MaxSockets: 1},
@@ -128,7 +128,7 @@ func slackCrowded() fault {
 	}
 }
 
-// slSending injects f for sends to Slack, has ann say hello and sees one answer.
+// slSending injects f into sends to Slack, sends hello and waits for one answer.
 func slSending(sentence string, f slack.Fault, logs ...string) fault {
 	f.Method = "chat.postMessage"
 	return fault{
@@ -200,5 +200,5 @@ func slackSendFaults() []fault {
 	}
 }
 
-// wide is what the model says to "wide", as one message of Slack has room for it.
+// wide returns the model's answer to "wide" as one message of Slack can hold it.
 func wide() []string { return []string{strings.Join(pages(), "\n\n")} }

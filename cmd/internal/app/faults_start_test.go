@@ -15,7 +15,7 @@ import (
 	"hermesd/storage"
 )
 
-// refused returns why the daemon does not start.
+// refused returns the error with which the daemon does not start.
 func (w *world) refused(words ...string) error {
 	w.Helper()
 	_, err := w.build()
@@ -30,8 +30,8 @@ func (w *world) refused(words ...string) error {
 	return err
 }
 
-// wrong is a configuration that is refused as a whole, with words of why: the
-// command line ends with the code that says not to restart.
+// wrong is a configuration with errors; the command line ends with the exit code
+// that means not to restart.
 func wrong(config, account string, words ...string) func(*world) {
 	return func(w *world) {
 		w.configure(config, account)
@@ -48,10 +48,10 @@ func (w *world) misconfigured(words ...string) {
 	}
 }
 
-// path is a file in the home.
+// path returns the path of a file in the home directory.
 func (w *world) path(name string) string { return filepath.Join(w.home, name) }
 
-// must ends the test with an error that is not part of it.
+// must ends the test if an error occurs that is not part of it.
 func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
@@ -59,8 +59,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// spoiled has the daemon live once, changes its store, sees that it does not
-// start and why, and puts the store back.
+// spoiled runs the daemon once, changes its store, checks that it does not start and
+// why, and restores the store.
 func spoiled(change func([]byte) []byte, judge func(*world, error)) func(*world) {
 	return func(w *world) {
 		w.start()
@@ -166,7 +166,7 @@ func startFaults() []fault {
 	}
 }
 
-// said counts the lines with the words that the operator has.
+// said counts the log lines that contain the words.
 func (w *world) said(words string) (n int) {
 	for _, l := range w.book.lines() {
 		if l.has(words) {
@@ -189,7 +189,7 @@ func platformFaults() []fault {
 			cold:     true, console: true, telegram: "none",
 			config: "platforms:\n  telegram:\n    token: nonsense",
 			play:   (*world).start,
-			logs:   []string{"platform is down", "❌ telegram: token: this is not a bot token"},
+			logs:   []string{"cannot run platform", "❌ telegram: token: this is not a bot token"},
 		},
 		{
 			sentence: "a token that Telegram does not know (401) keeps its platform down, which is said once, and the console goes on",
@@ -199,11 +199,11 @@ func platformFaults() []fault {
 				w.start()
 				w.health(chat.Failed, "Telegram does not know this bot token")
 				w.logs("❌")
-				if n := w.said("platform is down"); n != 1 || w.said("❌") != 1 {
+				if n := w.said("cannot run platform"); n != 1 || w.said("❌") != 1 {
 					w.Errorf("said %d times", n)
 				}
 			},
-			logs: []string{"platform is down", "❌"},
+			logs: []string{"cannot run platform", "❌"},
 		},
 		{
 			sentence: "one account with a bad token does not disturb another account",
@@ -213,7 +213,7 @@ func platformFaults() []fault {
 				w.start()
 				w.logs("❌")
 			},
-			logs: []string{"platform is down", "❌"},
+			logs: []string{"cannot run platform", "❌"},
 		},
 		{
 			sentence: "a webhook whose port is in use is said, and works once the port is free",
@@ -221,7 +221,7 @@ func platformFaults() []fault {
 			play: func(w *world) {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				w.must(err)
-				defer func() { _ = l.Close() }() // twice in the end, or after a failure
+				defer func() { _ = l.Close() }() // closed twice in the end, or after a failure
 				hook.to = l.Addr().String()
 				w.configure("", "webhook_url: https://hook.test/hermes\nwebhook_secret: abc\nwebhook_listen: "+hook.to+"\n")
 				w.start()
@@ -235,7 +235,7 @@ func platformFaults() []fault {
 	}
 }
 
-// A detour leads every request to one address.
+// A detour redirects every request to one address.
 type detour struct{ to string }
 
 func (d *detour) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// sending injects f for sendMessage, has ann say text and see the answer.
+// sending injects f into sendMessage, sends text and waits for the answer.
 func sending(f telegram.Fault, text, sees string) func(*world) {
 	return func(w *world) {
 		if f.Method == "" {
@@ -25,7 +25,7 @@ func sending(f telegram.Fault, text, sees string) func(*world) {
 	}
 }
 
-// gap is how long after the refused call of a method the next one came.
+// gap returns how long after the failed call of a method the next one came.
 func (w *world) gap(method string) time.Duration {
 	w.Helper()
 	cs := w.tg.Ledger().Calls(method)

@@ -20,31 +20,31 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// A fault is something that goes wrong, and what people and the operator have
-// seen of it in the end.
+// A fault is something that goes wrong, with the outcome that users and the operator
+// see.
 type fault struct {
 	sandboxed bool // commands run in the sandbox of the machine
 	sentence  string
 	config    string           // added to the config file
-	on        []chat.Platform  // that are connected; the last message is said on the first. Empty: Telegram
+	on        []chat.Platform  // connected platforms; the last message is sent on the first. Empty: Telegram
 	telegram  string           // added to the section of the first platform; "none": there are no sections
-	server    telegram.Options // of the simulated Telegram
-	discord   discord.Options  // of the simulated Discord
-	slack     slack.Options    // of the simulated Slack
-	app       slack.AppOptions // of the app in it
-	restarts  bool             // whoever runs the daemon starts it again
+	server    telegram.Options // options of the simulated Telegram
+	discord   discord.Options  // options of the simulated Discord
+	slack     slack.Options    // options of the simulated Slack
+	app       slack.AppOptions // options of the Slack app
+	restarts  bool             // the daemon is started again after ErrRestart
 	cold      bool             // play starts the daemon itself
-	console   bool             // the last message is said at the console
+	console   bool             // the last message is sent at the console
 	play      func(w *world)
 
-	shows []string // what ann sees of the bot in the end, in order
-	loose bool     // but in whatever order
-	ends  []string // how each message ended, in order of acceptance
-	dead  []string // why rows were given up
-	logs  []string // words of a line that the operator has; no other line is an error
+	shows []string // the bot's messages that ann sees in the end, in order
+	loose bool     // shows is in any order
+	ends  []string // outcome of each message, in order of acceptance
+	dead  []string // reasons of dead letters
+	logs  []string // words of expected log lines; any other error line fails the test
 }
 
-// last is what is said after every fault.
+// last is the message sent after every fault.
 const last = "still there?"
 
 func faults() []fault {
@@ -52,11 +52,10 @@ func faults() []fault {
 		discordLinkFaults(), discordSendFaults(), discordPeopleFaults(), slackLinkFaults(), slackSendFaults(), slackPeopleFaults(), webFaults(), manyFaults())
 }
 
-// TestEveryFaultEndsInAnOutcomeThatSomebodySees plays each fault against a
-// daemon of its own. After it the daemon answers the next message as if
-// nothing had been; then the store tells of no message without an outcome and
-// of no row that is still to be sent.
-func TestEveryFaultEndsInAnOutcomeThatSomebodySees(t *testing.T) {
+// TestFaultsEndInVisibleOutcome plays each fault against its own daemon. Afterwards
+// the daemon must answer the next message as usual, and the store must contain no
+// message without an outcome and no row that is still to be sent.
+func TestFaultsEndInVisibleOutcome(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(f.sentence, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +76,7 @@ func TestEveryFaultEndsInAnOutcomeThatSomebodySees(t *testing.T) {
 	}
 }
 
-// judge compares what is left with what the fault says.
+// judge compares the outcome with what the fault expects.
 func (w *world) judge() {
 	w.Helper()
 	shows := scrub(w.sites[0].visible())
@@ -102,8 +101,7 @@ func (w *world) judge() {
 
 var ref = regexp.MustCompile(` \(ref t[0-9a-zA-Z-]+\)`)
 
-// visible is what the bot has said in a chat and what is still there, without
-// what chance decides.
+// visible returns the bot's messages that exist in a chat, without random parts.
 func (w *world) visible(c *telegram.Chat) []string {
 	var out []string
 	for _, m := range c.FromBots() {
@@ -112,7 +110,7 @@ func (w *world) visible(c *telegram.Chat) []string {
 	return scrub(out)
 }
 
-// scrub takes away what chance decides.
+// scrub removes random parts.
 func scrub(texts []string) []string {
 	for i, s := range texts {
 		texts[i] = ref.ReplaceAllString(s, "")
@@ -131,8 +129,8 @@ func (w *world) judgeStore() {
 	same(w.T, "rows died of", w.f.dead, dead)
 }
 
-// left is how each message has ended, in order of acceptance, and why rows were
-// given up. No row is still to be sent.
+// left returns the outcome of each message in order of acceptance, and the reasons
+// of dead letters. It fails if a row is still to be sent.
 func (w *world) left() (ends, dead []string) {
 	w.Helper()
 	s, err := bolt.Open(w.Context(), filepath.Join(w.home, "hermesd.db"), bolt.Options{})
@@ -170,7 +168,7 @@ func (w *world) left() (ends, dead []string) {
 	return ends, dead
 }
 
-// ending says how an entry ended: the reason too, where it is a rule.
+// ending describes the outcome of an entry, with the reason if that is a constant.
 func ending(e inbox.Entry) string {
 	switch {
 	case e.Outcome == nil:

@@ -9,14 +9,14 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// raw is a message of ann in the direct chat as it stands in an update, with
-// more fields.
+// raw returns a message of ann in the direct chat as an update contains it, with
+// additional fields.
 func (w *world) raw(id int, more string) []byte {
 	return fmt.Appendf(nil, `{"message_id":%d,"date":%d,"chat":{"id":%d,"type":"private","first_name":"Ann"},"from":{"id":%d,"is_bot":false,"first_name":"Ann"}%s}`,
 		id, time.Now().Unix(), w.chat.ID(), w.ann.ID(), more)
 }
 
-// pushed offers raw updates, has them confirmed and goes on.
+// pushed delivers raw updates, waits until they are confirmed and continues.
 func pushed(raws ...string) func(*world) {
 	return func(w *world) {
 		for _, s := range raws {
@@ -76,7 +76,7 @@ func updateFaults() []fault {
 		},
 		{
 			sentence: "100 KB of text, which ann's client splits, is one message to the model and gets one answer",
-			cold:     true, // all pieces come with one poll, however slow the machine is
+			cold:     true, // all parts arrive in one poll, however slow the machine is
 			play: func(w *world) {
 				text := strings.Repeat("all work and no play makes jack a dull boy\n", 100<<10/43)
 				n := len(w.chat.SayLong(w.ann, text))

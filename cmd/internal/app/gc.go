@@ -6,36 +6,39 @@ import (
 	"runtime/metrics"
 )
 
-// headroom is the memory that may be used before the garbage is collected, beyond
-// what lives. With a live heap of a few MiB, Go's own rule would collect every
-// few messages; with a large one its rule holds.
-const headroom = 16 << 20
+// gcHeadroom is the number of bytes that may be allocated on top of the live heap
+// before a garbage collection. With a live heap of a few MiB, Go's default would
+// collect every few messages; with a large one the default applies.
+const gcHeadroom = 16 << 20
 
-// A collector adapts the garbage collector's pace after each of its rounds.
-type collector struct{ live []metrics.Sample }
+// A gcPacer adjusts the target percentage of the garbage collector after each
+// collection.
+type gcPacer struct{ live []metrics.Sample }
 
-// pace starts to adapt. It lasts as long as the process: the daemon is all of it.
-func pace() {
-	c := &collector{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+// startGCPacing starts a gcPacer. It runs until the process ends, because the daemon
+// is the whole process.
+func startGCPacing() {
+	c := &gcPacer{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	c.adapt()
-	runtime.SetFinalizer(&sentinel{c}, (*sentinel).collected)
+	runtime.SetFinalizer(&gcSentinel{c}, (*gcSentinel).onCollected)
 }
 
-// A sentinel is found dead by each round of the collector, and comes back.
-type sentinel struct{ c *collector }
+// A gcSentinel is an unreachable object: each collection runs its finalizer, which
+// sets itself again.
+type gcSentinel struct{ c *gcPacer }
 
-func (s *sentinel) collected() {
+func (s *gcSentinel) onCollected() {
 	s.c.adapt()
-	runtime.SetFinalizer(s, (*sentinel).collected)
+	runtime.SetFinalizer(s, (*gcSentinel).onCollected)
 }
 
-func (c *collector) adapt() {
+func (c *gcPacer) adapt() {
 	metrics.Read(c.live)
-	debug.SetGCPercent(percent(c.live[0].Value.Uint64()))
+	debug.SetGCPercent(gcPercent(c.live[0].Value.Uint64()))
 }
 
-// percent is how much the heap may grow over what lives: headroom, but no less
-// than Go's own 100 %, and no more than 400 %.
-func percent(live uint64) int {
-	return int(min(400, max(100, headroom*100/max(1, live))))
+// gcPercent returns the growth in percent that gcHeadroom allows for a live heap,
+// between Go's default of 100 and 400.
+func gcPercent(live uint64) int {
+	return int(min(400, max(100, gcHeadroom*100/max(1, live))))
 }

@@ -15,34 +15,35 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Memories returns the store of memories that somebody on a platform has, by
-// memory.scope. It touches no file. Any number of processes may write to it.
+// Memories returns the memory store of a user on a platform, as memory.scope selects
+// it. It touches no file. Several processes may write to the same store.
 func Memories(c *config.Config, home string, p chat.Platform, person string) *memory.Store {
 	dir := filepath.Join(home, "memories")
 	switch c.Memory.Scope {
 	case "platform":
 		dir = filepath.Join(dir, string(p))
 	case "user":
-		dir = filepath.Join(dir, string(p), personDir(person))
+		dir = filepath.Join(dir, string(p), dirName(person))
 	}
 	return memory.New(memory.Config{Dir: dir, NotesLimit: c.Memory.MemoryCharLimit, UserLimit: c.Memory.UserCharLimit})
 }
 
-// personDir names a person's folder. Two people never share one, and none leads
-// out of where it stands, whatever a platform takes for an id.
-func personDir(person string) string {
+// dirName escapes an ID for use as the name of a directory. Different IDs have
+// different names, and no name leads out of its parent, whatever a platform uses as
+// an ID.
+func dirName(person string) string {
 	if person == "" {
-		return "%" // no escaped id is that
+		return "%" // no escaped ID is equal to this
 	}
 	return strings.ReplaceAll(url.PathEscape(person), ".", "%2E")
 }
 
-// about is what commands tell of the home and of prices.
-func (a *App) about() gateway.HomeInfo {
+// homeInfo returns what chat commands show of the home directory and of prices.
+func (a *App) homeInfo() gateway.HomeInfo {
 	main := a.opts.Report.Model
 	return gateway.HomeInfo{
 		Memories: func(r session.Record) (*memory.Store, []memory.Target) {
-			return a.prompts.memories(r.Address.Platform, r.Owner), a.prompts.targets()
+			return a.prompts.memories(r.Address.Platform, r.Owner), a.prompts.memoryTargets()
 		},
 		Skills:  func() (*skills.Catalog, []string) { return a.prompts.library.Catalog(), a.opts.Config.Skills.Disabled },
 		Prices:  a.opts.Report.Prices,
@@ -50,10 +51,11 @@ func (a *App) about() gateway.HomeInfo {
 	}
 }
 
-// Price implements gateway.Models: about what it costs to read tokens anew, which is
-// to write them to the cache where calls carry marks.
+// Price implements gateway.Models: the approximate cost of sending tokens without a
+// cache hit, which includes writing them to the cache where calls carry cache
+// breakpoints.
 func (m *models) Price(s session.Settings, tokens int) string {
-	e, err := m.of(s)
+	e, err := m.endpointFor(s)
 	if err != nil {
 		return ""
 	}
@@ -71,7 +73,7 @@ func (m *models) Price(s session.Settings, tokens int) string {
 	return p.Cost(u).String()
 }
 
-// Library returns the skills of home. Nothing is read yet.
+// Library returns the skill library of a home directory. It reads no skill yet.
 func Library(c *config.Config, home string) (*skills.Library, error) {
 	var external []string
 	for _, dir := range c.Skills.ExternalDirs {
@@ -79,15 +81,15 @@ func Library(c *config.Config, home string) (*skills.Library, error) {
 	}
 	return skills.New(skills.Options{
 		Home: filepath.Join(home, "skills"), External: external, Cache: filepath.Join(home, "cache", "skills.json"),
-		Scan: scan, Scanner: scanner(),
+		Scan: scan, Scanner: scanVersion(),
 	})
 }
 
-// scanner names the version of scan: what an earlier one found of a skill is not
-// believed. The number counts changes of its code, the rest those of its rules.
-func scanner() string { return "guard 3 " + injection.Version() }
+// scanVersion returns the version of scan: results of another version are not
+// reused. The number counts changes of the code, the rest identifies the rules.
+func scanVersion() string { return "guard 3 " + injection.Version() }
 
-// scan names what is suspicious in a text.
+// scan returns the IDs of the injection rules that match text.
 func scan(text string) []string {
 	var ids []string
 	for _, f := range injection.Scan(text) {

@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-func TestEachPersonHasAFolderOfTheirOwn(t *testing.T) {
+func TestMemoriesHaveFolderPerUser(t *testing.T) {
 	c := &config.Config{Memory: config.Memory{Scope: "user"}}
 	seen := map[string]string{}
 	for _, id := range []string{"7", "U01ABC", "", ".", "..", "../7", "a/7", "/", "%", "a\\b"} {

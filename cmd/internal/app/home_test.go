@@ -24,7 +24,7 @@ import (
 
 var updateHome = flag.Bool("update-home", false, "write testdata/home.prompt.golden")
 
-// A kept file is what a run must leave as it was.
+// A kept file is one that a run must not change.
 type kept struct {
 	Text string
 	Mode fs.FileMode
@@ -57,8 +57,7 @@ func filesOf(t *testing.T, dir string) map[string]kept {
 	return all
 }
 
-// anExistingHome copies testdata/home, as somebody has it who comes from
-// upstream Hermes.
+// anExistingHome copies testdata/home, a home directory of upstream Hermes.
 func anExistingHome(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
@@ -81,10 +80,10 @@ func anExistingHome(t *testing.T) string {
 	return home
 }
 
-// TestAnExistingHomeWorksAsItStands starts a daemon in the home of somebody who
-// comes from upstream Hermes and talks to it: the model is told what stands in
-// that home, byte for byte, and nothing in it is changed.
-func TestAnExistingHomeWorksAsItStands(t *testing.T) {
+// TestExistingHomeDirectoryWorks starts a daemon in a home directory of upstream
+// Hermes and sends messages: the prompt contains the files of that directory byte
+// for byte, and the daemon changes none of them.
+func TestExistingHomeDirectoryWorks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	home := anExistingHome(t)
@@ -148,7 +147,7 @@ func warnedOf(warnings []config.Problem, key string) bool {
 	return false
 }
 
-// onlySession returns the one session there is, and its prompt.
+// onlySession returns the only session and its prompt.
 func onlySession(ctx context.Context, t *testing.T, a *app.App) (session.Record, prompt.Prefix) {
 	t.Helper()
 	recs, err := a.Store().Sessions(ctx, 2)
@@ -166,8 +165,8 @@ func onlySession(ctx context.Context, t *testing.T, a *app.App) (session.Record,
 	return recs[0], p
 }
 
-// promptPage is a prompt with what differs from run to run replaced by its name, and
-// the names of its layers and tools before it.
+// promptPage formats a prompt with the names of its layers and tools. Values that
+// differ between runs are replaced by their names.
 func promptPage(p prompt.Prefix, r session.Record, zone *time.Location) []byte {
 	var b bytes.Buffer
 	b.WriteString("layers:")

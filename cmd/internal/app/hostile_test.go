@@ -15,30 +15,29 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A hostile thing happens in one chat, while another one goes on.
+// A hostile is hostile input in one chat while another one is in use.
 type hostile struct {
 	name   string // in the table of docs/benchmarks.md
 	config string
-	before func(*world) // the start of the daemon; nil: nothing
-	play   func(*world) // may be called again
+	before func(*world) // runs before the daemon starts; may be nil
+	play   func(*world) // may be called repeatedly
 	limit  time.Duration
-	memory int64 // bytes more than before, at most; of the daemon, and of the simulators beside it
-	disk   int64 // bytes more in the home, at most
-	walls  bool  // it is played only where a sandbox bounds it
-	failed bool  // ann's message ends as failed, instead of replied
+	memory int64 // limit of additional bytes in memory, of the daemon and the simulators
+	disk   int64 // limit of additional bytes in the home directory
+	walls  bool  // played only if a sandbox limits it
+	failed bool  // the outcome of ann's message is failed, not replied
 }
 
-// hostiles are the faults of which the daemon must say that they are bounded,
-// told, and that they slow nobody down.
+// hostiles are the inputs that must be bounded, reported, and must not delay others.
 func hostiles() []hostile { return slices.Concat(hungHands(), wildHands(), webTraps(), filesThatLie()) }
 
 const (
 	onlyOwner = "access:\n  owners: [$ANN]\ndisplay:\n  tool_progress: 'off'\n"
-	small     = 8 << 20  // of the disk, what anything may take
-	little    = 32 << 20 // of memory, what anything may take for a while, with what is not collected yet
+	small     = 8 << 20  // bytes on disk that any input may take
+	little    = 32 << 20 // bytes in memory that any input may take temporarily, including garbage
 )
 
-// prepare makes the world of a hostile thing, with the daemon in it.
+// prepare creates the harness for a hostile input and starts the daemon.
 func (h hostile) prepare(t *testing.T) *world {
 	w := newWorld(t, fault{config: onlyOwner + h.config, telegram: "allow_all: true", sandboxed: true})
 	if h.before != nil {
@@ -46,7 +45,7 @@ func (h hostile) prepare(t *testing.T) *world {
 	}
 	w.start()
 	w.online()
-	w.ask("hello") // everything has been used once
+	w.ask("hello") // every part has been used once
 	var box string
 	w.await("the sandbox is found", func() bool {
 		for _, l := range w.book.lines() {
@@ -62,10 +61,9 @@ func (h hostile) prepare(t *testing.T) *world {
 	return w
 }
 
-// What is hostile ends within bounds, the person is told in the chat what it was,
-// the daemon answers their next message, and all that another one has said
-// meanwhile.
-func TestWhatIsHostileIsBoundedAndTold(t *testing.T) {
+// Hostile input ends within bounds, the user is told in the chat what happened, and
+// the daemon answers the next message and all messages of another chat meanwhile.
+func TestHostileInputIsBoundedAndReported(t *testing.T) {
 	for _, h := range hostiles() {
 		t.Run(h.name, func(t *testing.T) { // one at a time: memory is measured
 			w := h.prepare(t)
@@ -95,15 +93,14 @@ func TestWhatIsHostileIsBoundedAndTold(t *testing.T) {
 	}
 }
 
-// again is how often a hostile thing happens while it is measured, if it is over
-// that soon.
+// again limits the repetitions of a hostile input while it is measured.
 const again = 250 * time.Millisecond
 
-// TestNobodyIsSlowedByWhatIsHostile measures how long messages of another chat take
-// to be accepted while each hostile thing happens again and again, for as long as
-// HERMESD_HOSTILE says, and prints a line for each. What else runs on the machine
-// delays some rounds; the best of three counts.
-func TestNobodyIsSlowedByWhatIsHostile(t *testing.T) {
+// TestHostileInputDelaysNobody measures how long messages of another chat take to be
+// accepted while each hostile input is repeated for the duration HERMESD_HOSTILE,
+// and prints a line for each. Other load on the machine delays some rounds; the best
+// of three counts.
+func TestHostileInputDelaysNobody(t *testing.T) {
 	long, err := time.ParseDuration(os.Getenv("HERMESD_HOSTILE"))
 	if err != nil {
 		t.Skip("HERMESD_HOSTILE is not a time")
@@ -132,15 +129,15 @@ func TestNobodyIsSlowedByWhatIsHostile(t *testing.T) {
 	}
 }
 
-// measure returns how long messages of another chat took to be accepted, in order
-// of size.
+// measure returns the sorted times that messages of another chat took to be
+// accepted.
 func (h hostile) measure(t *testing.T, long time.Duration) []time.Duration {
 	w := h.prepare(t)
 	bob := w.talker(20 * time.Millisecond)
 	for began := time.Now(); time.Since(began) < long; {
 		next := time.After(again)
 		h.play(w)
-		w.say("/new") // else what the model reads grows
+		w.say("/new") // otherwise the transcript grows
 		<-next
 	}
 	bob.end()
@@ -151,8 +148,8 @@ func (h hostile) measure(t *testing.T, long time.Duration) []time.Duration {
 	return took
 }
 
-// ended judges that all messages have ended: as replied, but one of ann's where
-// that failed.
+// ended checks that all messages have an outcome: replied, or failed for one of
+// ann's messages if failed is set.
 func (w *world) ended(failed bool) {
 	w.Helper()
 	ends, dead := w.left()
@@ -167,8 +164,8 @@ func (w *world) ended(failed bool) {
 	}
 }
 
-// answers has ann say something, and returns what the bot has said to her after
-// it, once all of the words are in there.
+// answers sends text as ann and returns the bot's texts after it, once they contain
+// all of the words.
 func (w *world) answers(said string, words ...string) string {
 	w.Helper()
 	before := len(w.chat.FromBots())
@@ -176,8 +173,8 @@ func (w *world) answers(said string, words ...string) string {
 	return w.heard(before, words...)
 }
 
-// heard returns what the bot has said to ann after the first n messages, once all
-// of the words are in there.
+// heard returns the bot's texts to ann after the first n messages, once they contain
+// all of the words.
 func (w *world) heard(n int, words ...string) (text string) {
 	w.Helper()
 	w.await(fmt.Sprintf("messages with %q", words), func() bool {
@@ -190,17 +187,17 @@ func (w *world) heard(n int, words ...string) (text string) {
 	return text
 }
 
-// A talker is somebody in another chat who goes on talking.
+// A talker is a user who keeps sending messages in another chat.
 type talker struct {
 	w    *world
 	who  *telegram.User
 	chat *telegram.Chat
 	over chan struct{}
 	work sync.WaitGroup
-	said int // messages; set by end
+	said int // number of messages; set by end
 }
 
-// talker begins to talk.
+// talker starts sending.
 func (w *world) talker(pace time.Duration) *talker {
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	b := &talker{w: w, who: bob, chat: bob.Chat(w.bot), over: make(chan struct{})}
@@ -222,7 +219,7 @@ func (w *world) talker(pace time.Duration) *talker {
 	return b
 }
 
-// end has them fall silent, and returns how many messages they have said.
+// end stops sending and returns the number of messages.
 func (b *talker) end() int {
 	select {
 	case <-b.over:
@@ -233,7 +230,7 @@ func (b *talker) end() int {
 	return b.said
 }
 
-// answered returns once each of the messages was answered.
+// answered waits until each message is answered.
 func (b *talker) answered() {
 	b.w.Helper()
 	b.w.await("all that the other one has said is answered", func() bool {
@@ -250,8 +247,8 @@ func (b *talker) answered() {
 	})
 }
 
-// accepted is how long the daemon took to accept each of the messages: from their
-// being offered to Telegram's being told that they are stored.
+// accepted returns the time between the delivery of each message by Telegram and the
+// confirmation that it is stored.
 func (b *talker) accepted() (took []time.Duration) {
 	for _, o := range b.w.tg.Ledger().Offers() {
 		if o.Chat == b.chat.ID() && !o.Confirmed.IsZero() {
@@ -261,12 +258,12 @@ func (b *talker) accepted() (took []time.Duration) {
 	return took
 }
 
-// size is how many bytes the files of a folder take.
+// size returns the size of the files in a folder in bytes.
 func size(t *testing.T, dir string) (sum int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
-			return nil // it was there a moment ago
+			return nil // deleted meanwhile
 		}
 		if err != nil {
 			return err
@@ -282,8 +279,8 @@ func size(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// watchMemory begins to watch the memory of this process; what it returns ends
-// that, and says how much more it was at most than in the beginning.
+// watchMemory samples the memory of this process until the returned function is
+// called, which returns the largest increase.
 func watchMemory() func() int64 {
 	look := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

@@ -23,7 +23,7 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// quiet is a platform that takes everything.
+// quiet is a platform that accepts everything.
 type quiet struct{}
 
 func (quiet) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
@@ -35,8 +35,8 @@ func (quiet) Capabilities() chat.Capabilities {
 }
 func (quiet) Health() chat.Health { return chat.Health{State: chat.Connected} }
 
-// rogue returns a tool that neither returns nor heeds its context before end is
-// closed. It says when it runs.
+// rogue returns a tool that ignores its context and does not return before end is
+// closed. It signals when it runs.
 func rogue(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool {
 	s := tool.Spec{Effect: tool.Pure}
 	s.Name, s.Description, s.Schema = name, name, json.RawMessage(`{"type":"object"}`)
@@ -56,8 +56,8 @@ func rogue(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool 
 	})
 }
 
-// rogueGateway is a gateway in which, after misbehave, one session burns a
-// processor in a tool and another one hangs in one.
+// rogueGateway is a gateway in which, after misbehave, one session burns a processor
+// in a tool and another one hangs in one.
 func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	t.Helper()
 	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
@@ -112,7 +112,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	}
 }
 
-// accept has person n write text, and returns how long it took to accept it.
+// accept sends text as user n and returns how long it took to be accepted.
 func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
 	t.Helper()
 	in := chat.Inbound{
@@ -127,12 +127,12 @@ func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration 
 	return time.Since(began)
 }
 
-// mostRounds bounds how often a latency is measured. What else runs on the
-// machine delays some rounds; what the daemon does wrong delays each of them.
+// mostRounds limits the repetitions of a measurement. Other load on the machine
+// delays some rounds; a defect of the daemon delays each of them.
 const mostRounds = 10
 
-// quickest measures until a round stays under the limit, and returns the least
-// of all that it has measured.
+// quickest measures until a round is below the limit, and returns the minimum of all
+// rounds.
 func quickest(limit time.Duration, round func() time.Duration) time.Duration {
 	least := round()
 	for n := 1; n < mostRounds && least > limit; n++ {
@@ -141,8 +141,8 @@ func quickest(limit time.Duration, round func() time.Duration) time.Duration {
 	return least
 }
 
-// p99 is the latency that all but one in a hundred messages stay under. Each
-// comes from another person.
+// p99 returns the 99th percentile of the latency, with each message from a different
+// user.
 func p99(t *testing.T, g *gateway.Gateway, from int) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 120)
@@ -152,13 +152,13 @@ func p99(t *testing.T, g *gateway.Gateway, from int) time.Duration {
 	return worst(took)
 }
 
-// worst is the latency that all but one in a hundred stay under.
+// worst returns the 99th percentile.
 func worst(took []time.Duration) time.Duration {
 	slices.Sort(took)
 	return took[len(took)*99/100]
 }
 
-func TestASessionThatBurnsTheProcessorOrHangsDoesNotDelayOthers(t *testing.T) {
+func TestLatencyWithBusySessions(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("the only processor is the one that is burnt")
 	}
@@ -169,7 +169,7 @@ func TestASessionThatBurnsTheProcessorOrHangsDoesNotDelayOthers(t *testing.T) {
 		people += 1000
 		return p99(t, g, people)
 	}
-	alone := quickest(limit, round) // what a busy machine does by itself
+	alone := quickest(limit, round) // the baseline of a busy machine
 	misbehave()
 	beside := quickest(limit, round)
 	t.Logf("p99 of accepting: %v alone, %v beside a session that spins and one that hangs", alone, beside)

@@ -12,7 +12,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A line is what the operator reads: of the log, or at the terminal.
+// A line is a line of the log or of the terminal output.
 type line struct {
 	level zapcore.Level
 	text  string
@@ -22,11 +22,11 @@ func (l line) has(words ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l.text, w) })
 }
 
-// A logbook keeps what the operator reads and tells who waits for it.
+// A logbook records log lines and wakes those who wait for one.
 type logbook struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	all  []line
-	wake context.Context // ends with the next line
+	wake context.Context // canceled by the next line
 	turn context.CancelFunc
 }
 
@@ -44,7 +44,7 @@ func (b *logbook) add(l line) {
 	b.wake, b.turn = context.WithCancel(context.Background())
 }
 
-// say takes what is said at the terminal.
+// say records a line of the terminal output.
 func (b *logbook) say(text string) { b.add(line{zapcore.InfoLevel, text}) }
 
 // lines returns all lines so far.
@@ -54,14 +54,14 @@ func (b *logbook) lines() []line {
 	return slices.Clone(b.all)
 }
 
-// next returns a context that ends with the next line.
+// next returns a context that is canceled by the next line.
 func (b *logbook) next() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.wake
 }
 
-// core is where the daemon logs to. Secrets must be masked by then.
+// core returns the zap core of the daemon. It masks secrets.
 func (b *logbook) core(m *secret.Masker) zapcore.Core { return bookCore{b: b, mask: m} }
 
 type bookCore struct {

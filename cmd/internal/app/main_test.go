@@ -10,12 +10,11 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// TestMain lets all faults be played side by side: they wait far more than they
-// work.
+// TestMain lets all faults run in parallel: they wait far more than they work.
 func TestMain(m *testing.M) {
-	spawn.Main() // the sandbox of the terminal begins with this program
+	spawn.Main() // the sandbox starts this program again
 	flag.Parse()
-	if err := os.Setenv("SOME_PROVIDER_API_KEY", "sk-nobody-else-sees-this"); err != nil { // looked for by a command of the agent
+	if err := os.Setenv("SOME_PROVIDER_API_KEY", "sk-nobody-else-sees-this"); err != nil { // a command of the agent looks for it
 		panic(err)
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {

@@ -18,30 +18,31 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// mediaServices are the services that the configuration names for voices and pictures.
+// mediaServices returns the configured services for speech and images. The function
+// of a service that is not configured is nil.
 func (a *App) mediaServices() (turn.Media, error) {
 	c := a.opts.Config
 	var s turn.Media
 	if at := c.STT.Address(); at != "" {
 		t, err := speech.NewTranscriber(speech.TranscriberOptions{
-			Service: speech.Service{BaseURL: at, Key: c.STT.APIKey, HTTP: reaching(at)}, Model: c.STT.Model, Language: c.STT.Language,
+			Service: speech.Service{BaseURL: at, Key: c.STT.APIKey, HTTP: serviceClient(at)}, Model: c.STT.Model, Language: c.STT.Language,
 		})
 		if err != nil {
-			return s, wrongKey("stt", err)
+			return s, keyError("stt", err)
 		}
 		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
 	if at := c.TTS.Address(); at != "" {
 		sp, err := speech.NewSpeaker(speech.SpeakerOptions{
-			Service: speech.Service{BaseURL: at, Key: c.TTS.APIKey, HTTP: reaching(at)}, Model: c.TTS.Model, Voice: c.TTS.Voice, Format: c.TTS.Format,
+			Service: speech.Service{BaseURL: at, Key: c.TTS.APIKey, HTTP: serviceClient(at)}, Model: c.TTS.Model, Voice: c.TTS.Voice, Format: c.TTS.Format,
 		})
 		if err != nil {
-			return s, wrongKey("tts", err)
+			return s, keyError("tts", err)
 		}
-		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.speak(ctx, sp, text) }
+		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.synthesize(ctx, sp, text) }
 	}
 	if e := a.opts.Report.Vision; e.Provider != "" {
-		d := vision.New(a.endpoint(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
+		d := vision.New(a.providerFor(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
 		s.DescribeImage = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
 			text, usage, err := d.Describe(ctx, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			return text, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
@@ -50,9 +51,9 @@ func (a *App) mediaServices() (turn.Media, error) {
 	return s, nil
 }
 
-// reaching is a client for the service at an address that the operator has
-// chosen, which may be at home.
-func reaching(at string) *http.Client {
+// serviceClient returns an HTTP client for a service at an address that the operator
+// has configured. That address may be private.
+func serviceClient(at string) *http.Client {
 	o := safehttp.Options{Environment: true}
 	if u, err := url.Parse(at); err == nil {
 		o.Allow = []string{withPort(u)}
@@ -60,32 +61,33 @@ func reaching(at string) *http.Client {
 	return safehttp.New(o)
 }
 
-// speak has a text spoken, and keeps the recording like any file that is sent.
-func (a *App) speak(ctx context.Context, s *speech.Speaker, text string) (chat.File, error) {
+// synthesize converts text to speech and stores the recording as an attachment.
+func (a *App) synthesize(ctx context.Context, s *speech.Speaker, text string) (chat.File, error) {
 	r, err := s.Speak(ctx, text, a.cache.Dir())
 	if err != nil {
 		return chat.File{}, err
 	}
 	defer func() {
 		if err := os.Remove(r.Path); err != nil {
-			a.opts.Log.Warn("recording", zap.Error(err))
+			a.opts.Log.Warn("cannot delete recording", zap.Error(err))
 		}
 	}()
 	return a.attach(r.Path)
 }
 
-// titles names conversations, if the configuration names a model for that.
-func (a *App) titles() func(context.Context, string, string) (string, agent.Call, error) {
+// titleGenerator returns the function that generates titles of conversations, or nil
+// if no model is configured for it.
+func (a *App) titleGenerator() func(context.Context, string, string) (string, agent.Call, error) {
 	e := a.opts.Report.Titles
 	if e.Provider == "" {
 		return nil
 	}
-	m := title.Generator{Provider: a.endpoint(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
+	m := title.Generator{Provider: a.providerFor(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
 	timeout := a.opts.Config.Auxiliary.TitleGeneration.Timeout
-	return func(ctx context.Context, asked, answer string) (string, agent.Call, error) {
+	return func(ctx context.Context, question, answer string) (string, agent.Call, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		name, usage, err := m.Generate(ctx, asked, answer)
+		name, usage, err := m.Generate(ctx, question, answer)
 		return name, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// asked returns how often the second model was asked by a dialect.
+// asked returns the number of requests to the second model in an API format.
 func (w *world) asked(dialect string) int {
 	n := 0
 	for _, e := range w.spare.Requests() {
@@ -26,7 +26,7 @@ func (w *world) asked(dialect string) int {
 	return n
 }
 
-func TestAVoiceMessageIsHeard(t *testing.T) {
+func TestVoiceMessageIsTranscribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "stt:\n  base_url: $SPARE/v1\n  api_key: sk-simulated-0000000000\n"})
 	w.start()
@@ -38,7 +38,7 @@ func TestAVoiceMessageIsHeard(t *testing.T) {
 	}
 }
 
-func TestAnswersAreSpokenOnceThatIsAskedFor(t *testing.T) {
+func TestVoiceAnswersOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "tts:\n  base_url: $SPARE/v1\n  api_key: sk-simulated-0000000000\n"})
 	w.start()
@@ -61,7 +61,7 @@ func TestAnswersAreSpokenOnceThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAPictureIsDescribedToAModelThatIsBlind(t *testing.T) {
+func TestImageIsDescribedForModelWithoutVision(t *testing.T) {
 	t.Parallel()
 	var picture bytes.Buffer
 	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8)), nil); err != nil {
@@ -78,7 +78,7 @@ func TestAPictureIsDescribedToAModelThatIsBlind(t *testing.T) {
 	}
 }
 
-func TestAConversationGetsATitleAndKeepsAPersons(t *testing.T) {
+func TestTitleIsGeneratedUnlessSetByUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "auxiliary:\n  title_generation:\n    provider: anthropic\n    model: claude-haiku-4-5\n    base_url: $SPARE\n    api_key: sk-simulated-0000000000\n"})
 	w.start()
@@ -99,8 +99,9 @@ func TestAConversationGetsATitleAndKeepsAPersons(t *testing.T) {
 	w.await("it is the person's", titled("Groceries"))
 }
 
-// What people send and the agent has read as text goes with the conversation.
-func TestADeletedConversationTakesItsFilesAlong(t *testing.T) {
+// Files that users send, and their text for the model, are deleted with the
+// conversation.
+func TestDeletedConversationDeletesItsFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	w.start()

@@ -11,8 +11,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A crowd is a world with an owner, a member, a guest and a group of all three,
-// whose session they share. Everybody has the agent keep a memory.
+// A crowd is a harness with an owner, a member, a guest and a group of all three,
+// who share its session. Everyone makes the agent store a memory.
 type crowd struct {
 	*world
 	speakers map[string]*telegram.Chat
@@ -39,13 +39,13 @@ func newCrowd(t *testing.T, scope string) crowd {
 	}
 }
 
-// TestMemoriesAreInNobodyElsesRequests looks for what the memories hold in every
-// request, and for what everybody may keep.
-func TestMemoriesAreInNobodyElsesRequests(t *testing.T) {
+// TestMemoriesStayOutOfOtherUsersRequests searches every request for the content of
+// memories, and checks whose memories are stored.
+func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
 	for _, c := range []struct {
 		scope string
-		reads map[string]string // by who speaks: the place whose memories the requests have
-		keeps map[string]string // and where it is kept what is to be kept; others are refused
+		reads map[string]string // by sender: the folder whose memories the requests contain
+		keeps map[string]string // by sender: the folder in which memories are stored; other senders are denied
 	}{
 		{"home", map[string]string{"ann": "."}, map[string]string{"ann": "."}},
 		{"platform", map[string]string{"ann": "telegram"}, map[string]string{"ann": "telegram"}},
@@ -96,8 +96,8 @@ func TestMemoriesAreInNobodyElsesRequests(t *testing.T) {
 	}
 }
 
-// judgeCanaries reports memories in requests that must not have them, and that
-// are not in those that must.
+// judgeCanaries reports memories in requests that must not contain them, and those
+// missing from requests that must.
 func (w crowd) judgeCanaries(places []string, reads map[string]string) {
 	w.Helper()
 	rs := w.model.Requests()

@@ -14,24 +14,25 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A telemetry is what the daemon counts of itself, the page that shows it, and the
-// traces of turns.
+// telemetry holds the metrics of the daemon, the page that serves them, and the
+// tracer of turns.
 type telemetry struct {
 	*metrics.Metrics
-	page   http.Handler
-	tracer *tracing.Tracer // nil: nobody wants them
+	metricsPage http.Handler
+	tracer      *tracing.Tracer // nil if tracing is off
 }
 
 func newTelemetry() telemetry {
 	r := prometheus.NewRegistry()
-	return telemetry{Metrics: metrics.New(r), page: metrics.Handler(r)}
+	return telemetry{Metrics: metrics.New(r), metricsPage: metrics.Handler(r)}
 }
 
-// scrapeKeyFile holds the key that opens the metrics and nothing else, in the home.
+// scrapeKeyFile is the file in the home directory with the key that grants access to
+// the metrics and nothing else.
 const scrapeKeyFile = "metrics.key"
 
-// scrapes lets whoever has the key of the metrics read them over the HTTP API.
-func (a *App) scrapes(o httpapi.Options) (httpapi.Options, error) {
+// addMetricsKey adds the metrics page and its key to the options of the HTTP API.
+func (a *App) addMetricsKey(o httpapi.Options) (httpapi.Options, error) {
 	key, created, err := httpapi.LoadKey(a.home.Path(scrapeKeyFile))
 	if err != nil {
 		return o, &chat.ConfigError{Platform: chat.HTTP, Reason: err.Error()}
@@ -40,12 +41,12 @@ func (a *App) scrapes(o httpapi.Options) (httpapi.Options, error) {
 		a.opts.Say("🔑 The key of the metrics is in " + a.home.Path(scrapeKeyFile))
 	}
 	a.opts.Report.Secrets.Add(key)
-	o.Metrics, o.MetricsKey = a.telemetry.page, key
+	o.Metrics, o.MetricsKey = a.telemetry.metricsPage, key
 	return o, nil
 }
 
-// measured is what the meter reads of the daemon when somebody asks.
-func (a *App) measured() metrics.Sources {
+// metricSources returns what the metrics read from the daemon at each scrape.
+func (a *App) metricSources() metrics.Sources {
 	return metrics.Sources{
 		Status: a.gateway.Status, Prices: a.opts.Report.Prices,
 		Outbox: func(ctx context.Context) ([]outbox.Row, error) { return a.store.Outbox(ctx, false) },

@@ -18,7 +18,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// figures is what Prometheus makes of a scrape of the daemon.
+// figures scrapes the daemon as Prometheus does.
 func (w *world) figures() map[string]*dto.MetricFamily {
 	w.Helper()
 	key, err := os.ReadFile(w.path("metrics.key"))
@@ -34,7 +34,7 @@ func (w *world) figures() map[string]*dto.MetricFamily {
 	if err != nil {
 		w.fatal(err.Error())
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only
 	if resp.StatusCode != http.StatusOK {
 		w.fatal("the metrics answer " + resp.Status)
 	}
@@ -51,8 +51,8 @@ func (w *world) families(r io.Reader) map[string]*dto.MetricFamily {
 	return f
 }
 
-// figure is the sum of all series of a metric with those labels: of counters and
-// gauges, or how often histograms have observed.
+// figure returns the sum of all series of a metric with those labels: the value of
+// counters and gauges, the number of observations of histograms.
 func figure(fs map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	sum := 0.0
 	for _, m := range fs[name].GetMetric() {
@@ -67,9 +67,9 @@ func figure(fs map[string]*dto.MetricFamily, name string, labels ...string) floa
 	return sum
 }
 
-// TestTheMetricsTellWhatTheDaemonDid has a real daemon lead real turns, and reads
-// its metrics as Prometheus does.
-func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
+// TestMetricsMatchActivity runs real turns in a daemon and reads its metrics as
+// Prometheus does.
+func TestMetricsMatchActivity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
 	w.start()
@@ -84,7 +84,7 @@ func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
 	w.confirmed()
 	w.web.say("over HTTP")
 	var f map[string]*dto.MetricFamily
-	counted := func() bool { // a delivery is counted after it is seen
+	counted := func() bool { // a delivery is counted after it is visible
 		f = w.figures()
 		return figure(f, "hermesd_delivery_latency_seconds") >= 4 && figure(f, "hermesd_turns_total") >= 4
 	}
@@ -134,7 +134,7 @@ func TestTheMetricsTellWhatTheDaemonDid(t *testing.T) {
 	w.tellsOfNobody(f)
 }
 
-func TestTheToolsOfSubAgentsAreCounted(t *testing.T) {
+func TestMetricsCountSubAgentTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
 	w.start()
@@ -149,7 +149,7 @@ func TestTheToolsOfSubAgentsAreCounted(t *testing.T) {
 	}
 }
 
-// sameOverTheSocket holds what `hermesd metrics` prints against what Prometheus
+// sameOverTheSocket compares the output of `hermesd metrics` with what Prometheus
 // reads.
 func (w *world) sameOverTheSocket(f map[string]*dto.MetricFamily) {
 	w.Helper()
@@ -171,8 +171,8 @@ func (w *world) sameOverTheSocket(f map[string]*dto.MetricFamily) {
 	}
 }
 
-// tellsOfNobody: no label holds an id of a person, a chat or a conversation, or
-// what was said.
+// tellsOfNobody checks that no label contains an ID of a user, a chat or a
+// conversation, or the text of a message.
 func (w *world) tellsOfNobody(f map[string]*dto.MetricFamily) {
 	w.Helper()
 	ann, secrets := w.names().Replace("$ANN"), append(w.secrets(), "hello", "Ann", "agent:main")

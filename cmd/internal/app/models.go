@@ -14,51 +14,51 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// models are those that sessions may be answered by: the configured one, its
-// fallbacks, and any other model of the same providers.
+// models chooses the models of sessions: the configured one, its fallbacks, and any
+// other model of the same providers. It is safe for concurrent use.
 type models struct {
-	endpoints []config.Endpoint // the configured one first
-	retries   int
-	connect   func(config.Endpoint) llm.Provider
-	window    func(config.Endpoint) int
-	effort    string
-	ttl       string
-	prices    *pricing.Table
+	endpoints     []config.Endpoint // the main model first
+	retries       int
+	newProvider   func(config.Endpoint) llm.Provider
+	contextLength func(config.Endpoint) int
+	effort        string
+	ttl           string
+	prices        *pricing.Table
 
-	mu    sync.Mutex // guards what follows
-	built map[string]llm.Provider
+	mu        sync.Mutex // guards what follows
+	providers map[string]llm.Provider
 }
 
 func newModels(c *config.Config, r config.Report, connect func(config.Endpoint) llm.Provider, window func(config.Endpoint) int) *models {
 	m := &models{
-		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), connect: connect, window: window,
-		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.CacheTTL, built: make(map[string]llm.Provider),
+		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: connect, contextLength: window,
+		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.CacheTTL, providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {
-		m.retries = -1 // the option's zero means its default
+		m.retries = -1 // 0 in Options means the default
 	}
 	return m
 }
 
-// provider returns what asks e, and when it cannot answer the fallbacks.
-func (m *models) provider(e config.Endpoint) llm.Provider {
+// providerFor returns the provider that calls e and, if e fails, the fallbacks.
+func (m *models) providerFor(e config.Endpoint) llm.Provider {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := e.Provider + "/" + e.Model
-	if p, ok := m.built[name]; ok {
+	if p, ok := m.providers[name]; ok {
 		return p
 	}
 	var targets []retry.Target
 	for _, t := range append([]config.Endpoint{e}, m.endpoints[1:]...) {
-		targets = append(targets, retry.Target{Provider: m.connect(t), Model: t.Model})
+		targets = append(targets, retry.Target{Provider: m.newProvider(t), Model: t.Model})
 	}
 	p := retry.New(targets, retry.Options{Retries: m.retries})
-	m.built[name] = p
+	m.providers[name] = p
 	return p
 }
 
-// of returns the endpoint that settings choose.
-func (m *models) of(s session.Settings) (config.Endpoint, error) {
+// endpointFor returns the endpoint that the settings of a session select.
+func (m *models) endpointFor(s session.Settings) (config.Endpoint, error) {
 	if s.Model == "" {
 		return m.endpoints[0], nil
 	}
@@ -73,18 +73,19 @@ func (m *models) of(s session.Settings) (config.Endpoint, error) {
 
 // Choose implements gateway.Models.
 func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
-	e, err := m.of(s)
+	e, err := m.endpointFor(s)
 	if err != nil {
 		return turn.ModelChoice{}, err
 	}
-	c := turn.ModelChoice{Provider: m.provider(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: sees(e.Provider), Window: m.window(e)}
+	c := turn.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.contextLength(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}
 	return c, nil
 }
 
-func nameOf(e config.Endpoint) string {
+// modelName returns the name of a model for users: PROVIDER/MODEL.
+func modelName(e config.Endpoint) string {
 	if e.Model == "" || e.Model == e.Provider {
 		return e.Provider
 	}
@@ -95,23 +96,22 @@ func nameOf(e config.Endpoint) string {
 func (m *models) Names() []string {
 	names := make([]string, len(m.endpoints))
 	for i, e := range m.endpoints {
-		names[i] = nameOf(e)
+		names[i] = modelName(e)
 	}
 	return names
 }
 
 // Name implements gateway.Models.
 func (m *models) Name(s session.Settings) string {
-	e, err := m.of(s)
+	e, err := m.endpointFor(s)
 	if err != nil {
 		return s.Provider + "/" + s.Model
 	}
-	return nameOf(e)
+	return modelName(e)
 }
 
-// Resolve implements gateway.Models: a name with a configured provider in front
-// of it, the whole name of a configured model, or any model of the main
-// provider.
+// Resolve implements gateway.Models. It accepts a name prefixed by a configured
+// provider, the full name of a configured model, and any model of the main provider.
 func (m *models) Resolve(name string) (provider, model string, err error) {
 	name = strings.TrimSpace(name)
 	if strings.ContainsAny(name, " \t\n") || len(name) > 200 {
@@ -119,7 +119,7 @@ func (m *models) Resolve(name string) (provider, model string, err error) {
 	}
 	main := m.endpoints[0]
 	for i, e := range m.endpoints {
-		if name == e.Model || name == nameOf(e) {
+		if name == e.Model || name == modelName(e) {
 			if i == 0 {
 				return "", "", nil
 			}

@@ -11,10 +11,10 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A group that becomes a supergroup has a new id. Everything that names it by the
-// old one goes on holding: lists, prompts, the home channel, targets, scheduled
-// prompts; also after a restart.
-func TestAGroupThatMovesTakesEverythingAlong(t *testing.T) {
+// A group that becomes a supergroup has a new ID. Everything that names the old one
+// remains valid: lists, prompts, the home channel, targets, scheduled prompts; also
+// after a restart.
+func TestChatMigrationMovesAllData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
@@ -33,7 +33,7 @@ func TestAGroupThatMovesTakesEverythingAlong(t *testing.T) {
 	for life := range 2 {
 		said := fmt.Sprintf("still here %d", life)
 		next.Say(bob, said)
-		w.seesIn(next, []string{"echo: ", "[end of what was said]\n\n"}[life]+said) // then it is told what was sent
+		w.seesIn(next, []string{"echo: ", "[end of what was said]\n\n"}[life]+said) // then the overlay contains what was sent
 		all := w.model.Requests()
 		for _, target := range []string{"telegram", "telegram:" + id} {
 			if told := fmt.Sprintf("to %s in life 0", target); life > 0 && !strings.Contains(all[len(all)-1].Newest(), told) {

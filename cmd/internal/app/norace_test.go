@@ -2,8 +2,8 @@
 
 package app_test
 
-// days is how many turns the long conversation has.
+// days is the number of turns of the long conversation.
 const days = 200
 
-// parallel is how many daemons run at once: they mostly wait.
+// parallel is the number of daemons that run at once: they mostly wait.
 const parallel = "100"

@@ -9,8 +9,8 @@ import (
 	"hermesd/cmd/internal/app"
 )
 
-// The third mapping is the linker's table of addresses: it cannot be written any
-// more, but is not what is in the file. To give it back ends the process.
+// The third mapping contains the relocations of the linker: it is no longer
+// writable, but differs from the file. Releasing it would crash the process.
 const smaps = `00400000-00402000 r--p 00000000 fe:00 1 /usr/bin/hermesd
 Rss:                   8 kB
 Private_Dirty:         0 kB
@@ -29,7 +29,7 @@ Anonymous:             0 kB
 VmFlags: rd mr mw me
 `
 
-func TestOnlyCleanCopiesOfTheProgramAreGivenBack(t *testing.T) {
+func TestCleanMappingsOfExecutable(t *testing.T) {
 	want := []string{"400000-402000", "402000-13ed000"}
 	if d := cmp.Diff(want, app.CleanCopies(strings.NewReader(smaps), "/usr/bin/hermesd")); d != "" {
 		t.Error(d)

@@ -4,5 +4,5 @@ package app
 
 import "runtime/debug"
 
-// releaseMemory gives back what only the start has needed.
+// releaseMemory releases memory that only the start needed.
 func releaseMemory() { debug.FreeOSMemory() }

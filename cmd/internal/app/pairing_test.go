@@ -13,7 +13,7 @@ import (
 
 var toldCode = regexp.MustCompile(`pairing approve ([a-z]+) ([A-HJ-NP-Z2-9]{8})`)
 
-// A newcomer is somebody whom nobody has named, in a direct chat with the bot.
+// A newcomer is an unknown user in a direct chat with the bot.
 type newcomer struct {
 	say     func(text string)
 	visible func() []string
@@ -41,9 +41,9 @@ func (n newcomer) reads(w *world, text string) {
 	w.await("the newcomer reads "+text, func() bool { return strings.Contains(strings.Join(n.visible(), "\n"), text) })
 }
 
-// On each platform: a stranger is told a code, the operator approves it over the
-// control socket, and the stranger hears of it and is answered.
-func TestAStrangerIsLetInOnEachPlatform(t *testing.T) {
+// On each platform, an unknown user gets a code, the operator approves it over the
+// control socket, and the user is notified and answered.
+func TestPairingOnEachPlatform(t *testing.T) {
 	for _, on := range [][]chat.Platform{nil, onDiscord, onSlack} {
 		language, welcome := "en", "You are let in."
 		if on == nil {

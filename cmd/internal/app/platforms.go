@@ -26,50 +26,50 @@ import (
 // A connector builds the adapter of one account of its platform.
 type connector func(*App, chat.Account, config.Account) (chat.Adapter, error)
 
-// connectors are the platforms that people write from.
+// connectors returns the connectors of the platforms that can be configured.
 func connectors() map[chat.Platform]connector {
 	return map[chat.Platform]connector{
 		chat.Telegram: (*App).telegram, chat.Discord: (*App).discord, chat.Slack: (*App).slack,
 	}
 }
 
-// connect builds the adapters of all accounts. An account whose settings
-// cannot work stays down; the others go on.
-func (a *App) connect() {
+// buildAdapters builds the adapters of all accounts. An account with invalid
+// settings stays down; the others work.
+func (a *App) buildAdapters() {
 	for account, s := range a.opts.Config.Accounts() {
 		ad, err := connectors()[account.Platform](a, account, s)
-		a.add(account, ad, err)
+		a.addAdapter(account, ad, err)
 	}
 	if a.opts.Config.Platforms.HTTP.Enabled {
 		ad, err := a.http()
-		a.add(chat.Account{Platform: chat.HTTP}, ad, err)
+		a.addAdapter(chat.Account{Platform: chat.HTTP}, ad, err)
 	}
 	if len(a.adapters) == 1 {
 		a.opts.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
 	}
 }
 
-// add takes up an adapter that could be built, and says so.
-func (a *App) add(account chat.Account, ad chat.Adapter, err error) {
+// addAdapter registers an adapter, or logs why it could not be built.
+func (a *App) addAdapter(account chat.Account, ad chat.Adapter, err error) {
 	if err != nil {
-		a.opts.Log.Error("platform is down", zap.String("platform", string(account.Platform)), zap.Error(err))
+		a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))
 		a.opts.Say(fmt.Sprintf("❌ %v", err))
 		return
 	}
 	a.adapters[account] = ad
-	a.opts.Say("✉️  " + string(account.Platform) + dash(account.Name))
+	a.opts.Say("✉️  " + string(account.Platform) + parenthesize(account.Name))
 }
 
-func dash(name string) string {
+func parenthesize(name string) string {
 	if name == "" {
 		return ""
 	}
 	return " (" + name + ")"
 }
 
-// fileClient returns what downloads the files of an account.
+// fileClient returns the HTTP client that downloads the files of an account.
 func fileClient(account chat.Account, s config.Account) (*http.Client, error) {
-	o, err := downloads(s)
+	o, err := downloadOptions(s)
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: account.Platform, Reason: err.Error()}
 	}
@@ -88,7 +88,7 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 	}, telegram.Options{
 		Account: account.Name, Memory: a.store, Log: a.opts.Log.Named("telegram"), Files: fetch,
 		Was: func(id string) []string {
-			return a.moves.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
+			return a.migrations.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
 		},
 	})
 }
@@ -103,7 +103,7 @@ func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, err
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		AutoThread: s.AutoThread, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
 	}, discord.Options{
-		Account: account.Name, Memory: a.store, Words: a.words, Log: a.opts.Log.Named("discord"), Files: fetch,
+		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
 	})
 }
 
@@ -117,10 +117,10 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 		StrictMention: s.StrictMention, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
-	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.words, Log: a.opts.Log.Named("slack")})
+	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})
 }
 
-// keyFile holds the key of the HTTP API, in the home.
+// keyFile is the file in the home directory with the key of the HTTP API.
 const keyFile = "http.key"
 
 func (a *App) http() (chat.Adapter, error) {
@@ -133,9 +133,9 @@ func (a *App) http() (chat.Adapter, error) {
 	}
 	a.opts.Report.Secrets.Add(key)
 	c := a.opts.Config
-	o, err := a.scrapes(httpapi.Options{
-		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.fresh, StoreFile: a.keep, Fetch: download(safehttp.New(safehttp.Options{Environment: true})),
-		Ready: a.whetherReady, Accounts: a.health, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
+	o, err := a.addMetricsKey(httpapi.Options{
+		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.isNewSession, StoreFile: a.storeFile, Fetch: downloader(safehttp.New(safehttp.Options{Environment: true})),
+		Ready: a.checkReady, Accounts: a.accountHealth, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (a *App) http() (chat.Adapter, error) {
 	return ad, nil
 }
 
-// httpLookup tells the HTTP API what became of a request.
+// httpLookup returns for the HTTP API what is stored about the request with this
+// key.
 func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
 	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
@@ -157,22 +158,23 @@ func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessa
 	return k, err
 }
 
-// fresh tells the HTTP API whether a conversation has not begun.
-func (a *App) fresh(ctx context.Context, at chat.Address) (bool, error) {
+// isNewSession reports whether the conversation of an address has no messages.
+func (a *App) isNewSession(ctx context.Context, at chat.Address) (bool, error) {
 	rec, ok, err := a.store.Session(ctx, session.KeyFor(profile.FromHome(a.opts.Home), at, "", a.opts.Config.SessionPolicy()))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 
-// keep stores a file that came with a request.
-func (a *App) keep(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
+// storeFile stores a file of a request in the media cache.
+func (a *App) storeFile(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
 	return a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	}, f)
 }
 
-// download fetches what stands at an address that a client named.
-func download(c *http.Client) func(context.Context, string, int64) ([]byte, error) {
+// downloader returns a function that downloads a URL that a client named, up to a
+// limit in bytes.
+func downloader(c *http.Client) func(context.Context, string, int64) ([]byte, error) {
 	return func(ctx context.Context, url string, limit int64) ([]byte, error) {
 		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -182,7 +184,7 @@ func download(c *http.Client) func(context.Context, string, int64) ([]byte, erro
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = resp.Body.Close() }() // it was only read
+		defer func() { _ = resp.Body.Close() }() // read only
 		if resp.StatusCode != http.StatusOK {
 			return nil, errors.New(resp.Status)
 		}
@@ -192,8 +194,8 @@ func download(c *http.Client) func(context.Context, string, int64) ([]byte, erro
 	}
 }
 
-// whetherReady says whether the daemon can answer.
-func (a *App) whetherReady() (bool, string) {
+// checkReady reports whether the daemon can answer requests, and if not, why.
+func (a *App) checkReady() (bool, string) {
 	select {
 	case <-a.ready:
 	default:
@@ -205,8 +207,8 @@ func (a *App) whetherReady() (bool, string) {
 	return true, ""
 }
 
-// health is the state of all connections.
-func (a *App) health() map[chat.Account]chat.Health {
+// accountHealth returns the state of all connections.
+func (a *App) accountHealth() map[chat.Account]chat.Health {
 	m := make(map[chat.Account]chat.Health)
 	for account, ad := range a.adapters {
 		m[account] = ad.Health()

@@ -8,54 +8,56 @@ import (
 	"hermesd/gateway/session"
 )
 
-// prefix returns what builds the frozen prompt of a session, and says what the
-// person should know of it.
+// prefix returns a function that builds the cached prompt of a session and notes
+// about it for the user.
 func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
 	c := a.opts.Config
-	a.prompts.all, a.prompts.jobs = tools.Tools(), a.store.Job
+	a.prompts.daemonTools, a.prompts.jobs = tools.Tools(), a.store.Job
 	return func(r session.Record) (prompt.Prefix, []string) {
-		model, err := a.models.of(r.Settings)
+		model, err := a.models.endpointFor(r.Settings)
 		if err != nil {
 			model = a.opts.Report.Model
 		}
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
-			Enforce: a.enforce, Tools: tool.Select(tools.Tools(), a.toolsets(r.Address)),
+			Enforce: a.enforcement, Tools: tool.Select(tools.Tools(), a.toolsets(r.Address)),
 		}
-		notes := a.prompts.inputs(&in, r)
+		notes := a.prompts.addInputs(&in, r)
 		return prompt.Build(in), notes
 	}
 }
 
-// loadPromptInputs reads what shapes the answers: the mind, and the texts of the operator.
+// loadPromptInputs loads the inputs of the system prompt and the other texts that
+// the operator configures.
 func (a *App) loadPromptInputs() (err error) {
 	c := a.opts.Config
-	if a.prompts, err = newPromptInputs(c, a.opts.Home, a.opts.Log.Named("mind")); err != nil {
+	if a.prompts, err = newPromptInputs(c, a.opts.Home, a.opts.Log.Named("prompt")); err != nil {
 		return err
 	}
-	if a.enforce, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
-		return wrongKey("agent.tool_use_enforcement", err)
+	if a.enforcement, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
+		return keyError("agent.tool_use_enforcement", err)
 	}
 	a.prefill, err = a.readPrefill(c)
 	return err
 }
 
-// prefillKey names the file of prefill messages.
+// prefillKey is the configuration key of the file with prefill messages.
 const prefillKey = "agent.prefill_messages_file"
 
-// readPrefill returns the prefill messages that c names.
+// readPrefill returns the prefill messages of the file that c names; none if it
+// names none.
 func (a *App) readPrefill(c *config.Config) (ms []llm.Message, err error) {
 	if file := c.Agent.PrefillMessagesFile; file != "" {
 		if ms, err = prompt.LoadPrefill(config.InHome(a.opts.Home, file)); err != nil {
-			return nil, wrongKey(prefillKey, err)
+			return nil, keyError(prefillKey, err)
 		}
 	}
 	return ms, nil
 }
 
-// wrongKey says that a key of the configuration must be set otherwise: a start
-// again cannot help.
-func wrongKey(key string, err error) error {
+// keyError returns a configuration error for key. Restarting without a change cannot
+// repair it.
+func keyError(key string, err error) error {
 	return &config.Error{Problems: []config.Problem{{Key: key, Text: err.Error()}}}
 }

@@ -16,9 +16,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-// BenchmarkPrompt builds the prompt of a session in a home with 300 skills and a
-// project file of 20,000 characters: first of all, first in a new process that
-// finds the cache file, and again.
+// BenchmarkPrompt builds the prompt of a session in a home directory with 300 skills
+// and a context file of 20,000 characters: with no cache file, in a new process with
+// a cache file, and repeatedly.
 func BenchmarkPrompt(b *testing.B) {
 	home := b.TempDir()
 	write := func(name, text string) {
@@ -82,8 +82,8 @@ func BenchmarkPrompt(b *testing.B) {
 	})
 }
 
-// age makes everything below dir an hour old: stamps of what was changed just
-// now are not trusted.
+// age makes everything below dir an hour old, because modification times of just now
+// are not trusted.
 func age(b *testing.B, dir string) {
 	b.Helper()
 	then := time.Now().Add(-time.Hour)

@@ -11,7 +11,8 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
-// long is the configuration of a long conversation: nothing is compacted unasked.
+// long is the configuration of a long conversation: nothing is compacted
+// automatically.
 const long = `memory:
   nudge_interval: 1
 display:
@@ -22,8 +23,8 @@ compression:
   threshold: 0.3
 `
 
-// worker is a model in a long conversation: each turn it reads a file, now and
-// then it keeps a memory, and where it is asked for a summary it writes one.
+// worker is a model in a long conversation: it reads a file each turn, sometimes
+// stores a memory, and writes summaries when asked.
 func worker(r llm.Request) llm.Reply {
 	if len(r.Tools) == 0 {
 		return llm.Reply{Text: "## Goal\nRead the notes.\n\n## Progress\n### Done\nThey were read, turn after turn.\n\n## Key Decisions\n(none)\n\n## Next Steps\nRead on."}
@@ -39,15 +40,15 @@ func worker(r llm.Request) llm.Reply {
 	return llm.Reply{Calls: calls}
 }
 
-// TestALongConversationBreaksItsPrefixOnlyWhereItIsSaid is a conversation of 200
-// turns through the whole daemon: tools, an overlay that changes every turn,
-// memories that are written, two compressions and a restart.
-func TestALongConversationBreaksItsPrefixOnlyWhereItIsSaid(t *testing.T) {
+// TestPrefixBreaksAreDeclared runs a conversation of 200 turns through the daemon:
+// tools, an overlay that changes every turn, memories, two compactions and a
+// restart.
+func TestPrefixBreaksAreDeclared(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		model   string // over OpenRouter; "": over the Messages API
+		model   string // over OpenRouter; "" for the Messages API
 		marks   bool
-		ofFloor float64 // at most; 0: nothing is promised
+		ofFloor float64 // maximum cost relative to the minimum; 0 for no limit
 		turns   int
 	}{
 		{"Messages API", "", true, 1.10, days},
@@ -94,8 +95,8 @@ func TestALongConversationBreaksItsPrefixOnlyWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// judgeDay looks at every request of a long conversation: where its marks stand,
-// that its overlay is a new one each turn, and what all of them cost.
+// judgeDay checks every request of a long conversation: the positions of cache
+// breakpoints, that each turn has a new overlay, and the total cost.
 func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
 	t.Helper()
 	overlays := map[string]bool{}
@@ -105,7 +106,7 @@ func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
 			t.Fatalf("request %d: status %d", n, r.Status)
 		}
 		if len(r.Tools) == 0 {
-			continue // for a summary
+			continue // a request for a summary
 		}
 		if at := moments(r.Request); len(at) != 1 {
 			t.Errorf("request %d has overlays at %v", n, at)
@@ -124,10 +125,10 @@ func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
 	}
 }
 
-// checkMarks reports a request with other marks than one on the prompt and one
-// on each of the last three messages that can carry one, on its last block but
-// the overlay. Over Chat Completions, results are messages of their own but one
-// message of ours, and calls carry none.
+// checkMarks reports a request whose cache breakpoints are not exactly one on the
+// prompt and one on each of the last three messages that can have one, on the last
+// block before the overlay. In Chat Completions, tool results are separate messages
+// but count as one, and tool calls have no breakpoint.
 func checkMarks(t *testing.T, n int, r llm.Request, marks bool) {
 	t.Helper()
 	var want, got []string
@@ -157,9 +158,10 @@ func checkMarks(t *testing.T, n int, r llm.Request, marks bool) {
 	}
 }
 
-// A floor is the least that requests can cost: what stood in the request before
-// at the same place is read, what is new is written once, overlays are paid.
-// All in tokens at the plain price, by the service's own figures.
+// A floor is the minimum cost of requests: the prefix shared with the previous
+// request is read from the cache, new text is written once, overlays are paid in
+// full. The unit is tokens at the uncached price, by the usage that the service
+// reports.
 type floor struct {
 	calls, prompts int
 	cost, least    float64
@@ -185,7 +187,7 @@ func (f *floor) add(e llm.Entry) {
 	f.before = now
 }
 
-// blocks are the parts of a request in order, and the length of its overlay.
+// blocks returns the parts of a request in order, and the length of its overlay.
 func blocks(r llm.Request) (all []string, tail int) {
 	for _, t := range r.Tools {
 		all = append(all, t.Name+t.Description+string(t.Schema))

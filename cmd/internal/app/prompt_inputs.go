@@ -31,21 +31,22 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// A promptInputs is what shapes the answers beside the model: the persona, memories,
-// skills and the project.
+// promptInputs collects the parts of the system prompt that come from files:
+// persona, memories, skills and context files. It also builds the tools that read
+// and write them.
 type promptInputs struct {
-	c         *config.Config
-	home      string // of the daemon
-	workspace string
-	library   *skills.Library
-	files     contextfile.Reader
-	all       []llm.Tool // those of the daemon; set before the first session
-	log       *zap.Logger
-	words     i18n.Printer                                                      // says what people read; set before the first session
-	jobs      func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
+	c           *config.Config
+	home        string // the daemon's home directory
+	workspace   string
+	library     *skills.Library
+	files       contextfile.Reader
+	daemonTools []llm.Tool // all tools of the daemon; set before the first session
+	log         *zap.Logger
+	printer     i18n.Printer                                                      // translates notes for users; set before the first session
+	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
 
-	mu   sync.Mutex // guards told
-	told []skills.Problem
+	mu             sync.Mutex // guards loggedProblems
+	loggedProblems []skills.Problem
 }
 
 func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInputs, error) {
@@ -56,9 +57,9 @@ func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInp
 		return nil, err
 	}
 	if written, err := contextfile.WriteStarterSoul(home, prompt.Identity(c.Agent.Name)); err != nil {
-		log.Warn("SOUL.md", zap.Error(err))
+		log.Warn("cannot write starter SOUL.md", zap.Error(err))
 	} else if written {
-		log.Info("wrote a starter SOUL.md: edit it to say who the agent is", zap.String("path", filepath.Join(home, "SOUL.md")))
+		log.Info("wrote a starter SOUL.md", zap.String("path", filepath.Join(home, "SOUL.md")))
 	}
 	for _, s := range m.memories("", "").MisplacedFiles(home) {
 		log.Warn(s.String())
@@ -66,13 +67,13 @@ func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInp
 	return m, nil
 }
 
-// memories is the store of memories that somebody on a platform has.
+// memories returns the memory store of a user on a platform.
 func (m *promptInputs) memories(p chat.Platform, person string) *memory.Store {
 	return Memories(m.c, m.home, p, person)
 }
 
-// targets are the stores that are in use.
-func (m *promptInputs) targets() (ts []memory.Target) {
+// memoryTargets returns the memory stores that are enabled.
+func (m *promptInputs) memoryTargets() (ts []memory.Target) {
 	if m.c.Memory.MemoryEnabled {
 		ts = append(ts, memory.Notes)
 	}
@@ -82,37 +83,39 @@ func (m *promptInputs) targets() (ts []memory.Target) {
 	return ts
 }
 
-// remembers reports whether the session may have the memories in its prompt.
-func (m *promptInputs) remembers(r session.Record) bool {
+// mayUseMemories reports whether the prompt of the session may contain memories.
+func (m *promptInputs) mayUseMemories(r session.Record) bool {
 	return !r.Shared && (r.OwnersOnly || m.c.Memory.Scope == "user")
 }
 
-// tools are those that use what the mind has. of finds the session of a call.
-func (m *promptInputs) tools(of func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
+// tools returns the tools for skills and memories. findSession returns the session
+// of a call.
+func (m *promptInputs) tools(findSession func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
 	ts := skilltools.Tools(skilltools.Options{
 		Library: m.library,
-		Filter:  func(id string) skills.Filter { return m.offers(of, session.ID(id)) },
-		Manage:  func(context.Context, string, string) error { return nil }, // who may is decided at the call
+		Filter:  func(id string) skills.Filter { return m.sessionFilter(findSession, session.ID(id)) },
+		Manage:  func(context.Context, string, string) error { return nil }, // access is checked at the call
 	})
-	if len(m.targets()) > 0 {
-		ts = append(ts, scopedMemory{m: m, of: of, like: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.targets()})})
+	if len(m.memoryTargets()) > 0 {
+		ts = append(ts, scopedMemory{m: m, findSession: findSession, template: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.memoryTargets()})})
 	}
 	return ts
 }
 
-// scopedMemory is the memory tool of whoever speaks.
+// scopedMemory is the memory tool. Each call uses the memory store of the session's
+// owner.
 type scopedMemory struct {
-	m    *promptInputs
-	of   func(context.Context, session.ID) (session.Record, bool, error)
-	like tool.Tool
+	m           *promptInputs
+	findSession func(context.Context, session.ID) (session.Record, bool, error)
+	template    tool.Tool
 }
 
 // Spec implements tool.Tool.
-func (r scopedMemory) Spec() tool.Spec { return r.like.Spec() }
+func (r scopedMemory) Spec() tool.Spec { return r.template.Spec() }
 
 // Run implements tool.Tool.
 func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
-	rec, ok, err := r.of(ctx, session.ID(c.Session))
+	rec, ok, err := r.findSession(ctx, session.ID(c.Session))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("the memories of this conversation cannot be found: %w", err)
@@ -121,14 +124,14 @@ func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
 	}
 	s := r.m.memories(rec.Address.Platform, rec.Owner)
 	refused := func(t memory.Target, res memory.Result) {
-		r.m.log.Warn("a memory is not kept: "+res.Error, zap.String("path", s.Path(t)))
+		r.m.log.Warn("memory entry refused", zap.String("path", s.Path(t)), zap.String("err", res.Error))
 	}
-	return memorytool.New(s, memorytool.Options{Targets: r.m.targets(), Refused: refused}).Run(ctx, c)
+	return memorytool.New(s, memorytool.Options{Targets: r.m.memoryTargets(), Refused: refused}).Run(ctx, c)
 }
 
-// toolDenied says why somebody may not use a tool.
+// toolDenied returns an error if a principal may not use a tool in a session.
 func (m *promptInputs) toolDenied(r session.Record, by access.Principal, name string) error {
-	if name == memorytool.Name && !m.remembers(r) {
+	if name == memorytool.Name && !m.mayUseMemories(r) {
 		return fmt.Errorf("the memories belong to the owner, and are not used in this conversation")
 	}
 	if name == cronjob.Name && r.Address.Platform == chat.Cron && !m.c.Cron.AllowAgentScheduling {
@@ -144,14 +147,14 @@ func (m *promptInputs) toolDenied(r session.Record, by access.Principal, name st
 	return nil
 }
 
-// inputs puts into in what the files of the home and of the project say, and
-// returns what the person should know of it.
-func (m *promptInputs) inputs(in *prompt.Inputs, r session.Record) (notes []string) {
+// addInputs adds the content of the files in the home directory and in the project
+// to in, and returns notes about them for the user.
+func (m *promptInputs) addInputs(in *prompt.Inputs, r session.Record) (notes []string) {
 	note := func(ns []contextfile.Note) {
 		for _, n := range ns {
 			m.log.Warn(n.Text)
 			if n.Level == contextfile.Chat {
-				notes = append(notes, m.words.LocalizeError(i18n.Errorf(n.Format, n.Args...)))
+				notes = append(notes, m.printer.LocalizeError(i18n.Errorf(n.Format, n.Args...)))
 			}
 		}
 	}
@@ -167,26 +170,26 @@ func (m *promptInputs) inputs(in *prompt.Inputs, r session.Record) (notes []stri
 		note(p.Notes)
 	}
 	if r.Address.Platform == chat.Cron {
-		if _, note := m.folder(schedule.JobID(r.Address.Chat)); note != "" {
+		if _, note := m.workFolder(schedule.JobID(r.Address.Chat)); note != "" {
 			in.Guidance = append(in.Guidance, note)
 		}
 	}
-	if m.remembers(r) {
+	if m.mayUseMemories(r) {
 		m.addMemories(in, m.memories(r.Address.Platform, r.Owner))
 	}
 	catalog := m.library.Catalog()
 	m.logSkillProblems(catalog.Problems())
-	in.Skills = catalog.Index(m.filter(in.Tools))
+	in.Skills = catalog.Index(m.skillFilter(in.Tools))
 	return notes
 }
 
-// sources says whether SOUL.md is in the prompt of a session, and from which
-// folder project files are: "" for none, which a scheduled prompt has that names
-// no folder.
+// sources reports whether the prompt of a session contains SOUL.md, and returns the
+// folder of its context files. The folder is "" if there is none, as for a scheduled
+// prompt that names no folder.
 func (m *promptInputs) sources(r session.Record) (soul bool, project string) {
 	job, dir := r.Address.Platform == chat.Cron, m.workspace
 	if job {
-		dir = m.folderOfJob(schedule.JobID(r.Address.Chat))
+		dir = m.projectFolder(schedule.JobID(r.Address.Chat))
 	}
 	soul, files := prompt.Sources(m.c.Agent.SkipContextFiles || dir == "", job && m.c.Agent.LoadSoul)
 	if !files {
@@ -195,24 +198,24 @@ func (m *promptInputs) sources(r session.Record) (soul bool, project string) {
 	return soul, dir
 }
 
-// folderOfJob returns the folder that a scheduled prompt names, "" for none. Who
-// is no owner may name one in the workspace only: what stands there is read.
-func (m *promptInputs) folderOfJob(id schedule.JobID) string {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+// projectFolder returns the folder that a scheduled prompt names, or "". Only owners
+// may name a folder outside of the workspace, because its context files are read.
+func (m *promptInputs) projectFolder(id schedule.JobID) string {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	j, _, err := m.jobs(ctx, id)
 	why := "it is not in the workspace, and who made the prompt is no owner"
 	if err != nil {
 		why = err.Error()
-	} else if j.Workdir == "" || j.Creator.Level >= access.Owner || within(m.workspace, j.Workdir) {
+	} else if j.Workdir == "" || j.Creator.Level >= access.Owner || isWithin(m.workspace, j.Workdir) {
 		return j.Workdir
 	}
-	m.log.Warn("the project files of a scheduled prompt are left out", zap.String("job", string(id)), zap.String("path", j.Workdir), zap.String("err", why))
+	m.log.Warn("context files of a scheduled prompt are excluded", zap.String("job", string(id)), zap.String("path", j.Workdir), zap.String("err", why))
 	return ""
 }
 
-// within reports whether dir is in root once links are followed.
-func within(root, dir string) bool {
+// isWithin reports whether dir is root or in it, after links are resolved.
+func isWithin(root, dir string) bool {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return false
@@ -224,38 +227,37 @@ func within(root, dir string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-// logSkillProblems has the operator know what is wrong with the skills: each problem once, as
-// long as it lasts.
+// logSkillProblems logs problems of skills. A problem that persists is logged once.
 func (m *promptInputs) logSkillProblems(ps []skills.Problem) {
 	m.mu.Lock()
 	var news []skills.Problem
 	for _, p := range ps {
-		if !slices.Contains(m.told, p) {
+		if !slices.Contains(m.loggedProblems, p) {
 			news = append(news, p)
 		}
 	}
-	m.told = ps
+	m.loggedProblems = ps
 	m.mu.Unlock()
 	for _, p := range news {
-		m.log.Warn("skill: "+p.Text, zap.String("path", p.Path))
+		m.log.Warn("problem with a skill", zap.String("path", p.Path), zap.String("err", p.Text))
 	}
 }
 
-// offers is the filter of a session that has begun.
-func (m *promptInputs) offers(of func(context.Context, session.ID) (session.Record, bool, error), id session.ID) skills.Filter {
+// sessionFilter returns the skill filter of a stored session.
+func (m *promptInputs) sessionFilter(findSession func(context.Context, session.ID) (session.Record, bool, error), id session.ID) skills.Filter {
 	f := skills.Filter{Disabled: m.c.Skills.Disabled}
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	if rec, ok, err := of(ctx, id); err == nil && ok {
-		return m.filter(tool.Select(slices.Clone(m.all), toolsetsOn(m.c, rec.Address)))
+	if rec, ok, err := findSession(ctx, id); err == nil && ok {
+		return m.skillFilter(tool.Select(slices.Clone(m.daemonTools), toolsetsAt(m.c, rec.Address)))
 	}
 	return f
 }
 
-// storePatience bounds one question to the store.
-const storePatience = 5 * time.Second
+// storeTimeout limits one read of the store while a prompt is built.
+const storeTimeout = 5 * time.Second
 
-func (m *promptInputs) filter(tools []llm.Tool) skills.Filter {
+func (m *promptInputs) skillFilter(tools []llm.Tool) skills.Filter {
 	f := skills.Filter{Disabled: m.c.Skills.Disabled, Tools: []string{}, Toolsets: tool.ToolsetsOf(tools)}
 	for _, t := range tools {
 		f.Tools = append(f.Tools, t.Name)
@@ -263,12 +265,12 @@ func (m *promptInputs) filter(tools []llm.Tool) skills.Filter {
 	return f
 }
 
-// addMemories puts the snapshots of s into in.
+// addMemories adds the snapshots of s to in.
 func (m *promptInputs) addMemories(in *prompt.Inputs, s *memory.Store) {
-	for _, t := range m.targets() {
+	for _, t := range m.memoryTargets() {
 		text, blocked, err := s.Snapshot(t)
 		if err != nil {
-			m.log.Error("memories are left out of the prompt", zap.String("file", t.File()), zap.Error(err))
+			m.log.Error("cannot read memories for the prompt", zap.String("file", t.File()), zap.Error(err))
 		}
 		for _, b := range blocked {
 			m.log.Warn(b.String())
@@ -281,9 +283,10 @@ func (m *promptInputs) addMemories(in *prompt.Inputs, s *memory.Store) {
 	}
 }
 
-// refresh puts the memories as they are now into a prompt that breaks anyway.
-func (m *promptInputs) refresh(r session.Record, p prompt.Prefix) prompt.Prefix {
-	if !m.remembers(r) {
+// refreshMemories replaces the memories in a prefix by the current ones. It is
+// called when the prefix breaks anyway.
+func (m *promptInputs) refreshMemories(r session.Record, p prompt.Prefix) prompt.Prefix {
+	if !m.mayUseMemories(r) {
 		return p
 	}
 	var in prompt.Inputs
@@ -291,18 +294,19 @@ func (m *promptInputs) refresh(r session.Record, p prompt.Prefix) prompt.Prefix 
 	return p.With(prompt.LayerMemory, in.Memory).With(prompt.LayerUserProfile, in.UserProfile)
 }
 
-// note reminds the agent, now and then, to keep what it has learnt.
-func (m *promptInputs) note(r session.Record) string {
+// memoryNudge returns the reminder to store memories that every
+// memory.nudge_interval turns is added for the model, otherwise "".
+func (m *promptInputs) memoryNudge(r session.Record) string {
 	every := m.c.Memory.NudgeInterval
-	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.remembers(r) || len(m.targets()) == 0 {
+	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.mayUseMemories(r) || len(m.memoryTargets()) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("This conversation has had %d turns. If something in it will still matter in another one and is not kept yet, keep it with the memory tool; if not, do nothing.", r.Turns)
 }
 
-// skill returns what /name args says to the model in a session, if there is such
-// a skill.
-func (m *promptInputs) skill(id session.ID, name, args string) (string, bool) {
+// expandSkill returns the text for the model of "/name args" in a session, and
+// whether such a skill exists.
+func (m *promptInputs) expandSkill(id session.ID, name, args string) (string, bool) {
 	s, ok := m.library.Catalog().Find(name)
 	if !ok {
 		return "", false
@@ -313,13 +317,13 @@ func (m *promptInputs) skill(id session.ID, name, args string) (string, bool) {
 		why = err.Error()
 	}
 	if why != "" {
-		m.log.Warn("skill", zap.String("name", s.Name), zap.String("err", why))
+		m.log.Warn("cannot use skill", zap.String("name", s.Name), zap.String("err", why))
 		return fmt.Sprintf("[The user asks for the skill %s, which cannot be used: %s. Say so, and help without it.]\n%s", s.Name, why, args), true
 	}
 	return v.Expanded(string(id)).Invocation(args), true
 }
 
-// A discovery logs what a contextfile.Discovery leaves out.
+// A discovery logs the notes of a contextfile.Discovery.
 type discovery struct {
 	*contextfile.Discovery
 	log *zap.Logger
@@ -334,16 +338,17 @@ func (d discovery) After(input json.RawMessage) string {
 	return text
 }
 
-// discover returns what finds the project files of folders that a session comes
-// to later.
-func (m *promptInputs) discover() turn.Discovery {
+// newDiscovery returns what finds the context files of folders that a session enters
+// later; nil if they are turned off.
+func (m *promptInputs) newDiscovery() turn.Discovery {
 	if m.c.Agent.SkipContextFiles {
 		return nil
 	}
 	return discovery{contextfile.NewDiscovery(m.workspace), m.log}
 }
 
-// personalities are the built-in texts and those of the configuration.
+// personalities returns the built-in personalities and those of the configuration,
+// keyed by lower-case name.
 func personalities(c *config.Config) map[string]string {
 	all := prompt.Personalities()
 	for name, text := range c.Agent.Personalities {

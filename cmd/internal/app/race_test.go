@@ -2,9 +2,10 @@
 
 package app_test
 
-// days is how many turns the long conversation has. The race detector makes it
-// slow, and finds nothing more in a longer one.
+// days is the number of turns of the long conversation. The race detector makes it
+// slow and finds nothing more in a longer one.
 const days = 50
 
-// parallel is how many daemons run at once: the race detector makes each ten times as much work.
+// parallel is the number of daemons that run at once: the race detector multiplies
+// the work of each by ten.
 const parallel = "16"

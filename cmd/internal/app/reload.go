@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,27 +19,27 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A accessGate is who may speak, as the configuration says it now.
+// An accessGate checks access by the configuration that is currently in effect.
 type accessGate struct {
-	now atomic.Pointer[access.Checker]
+	checker atomic.Pointer[access.Checker]
 }
 
 // Check implements gateway.Access.
 func (g *accessGate) Check(in chat.Inbound) (access.Grant, access.Denial) {
-	return g.now.Load().Check(in)
+	return g.checker.Load().Check(in)
 }
 
-// A reloader keeps what runs and what the configuration says together. The
-// daemon began with Options.Config; what differs from it is in effect already or
-// waits for the next start.
+// A reloader tracks how the configuration differs from Options.Config, with which
+// the daemon started: each changed key is either applied or waits for the next
+// start.
 type reloader struct {
-	turn chan struct{} // holds one while the configuration is read and taken, so that nobody else does
+	lock chan struct{} // capacity 1; full while a goroutine reads and applies the configuration
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards state
 	state admin.Config
 }
 
-// configState says what became of the configuration since the start.
+// configState returns how the configuration has changed since the start.
 func (a *App) configState() admin.Config {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
@@ -49,21 +48,21 @@ func (a *App) configState() admin.Config {
 	return s
 }
 
-// Reload reads the configuration again, takes what can be taken while the daemon
-// runs, and says what waits for the next start. A configuration with errors
-// changes nothing. Messages are accepted and answered all the while; each is
-// judged by the old or by the new configuration, never by parts of both.
+// Reload reads the configuration again, applies the keys that can change while the
+// daemon runs, and returns which ones wait for the next start. A configuration with
+// errors changes nothing. Messages are accepted and answered meanwhile; each is
+// checked against the old or the new configuration, never against parts of both.
 func (a *App) Reload(context.Context) admin.Config {
 	if a.opts.Load == nil {
 		return a.configState()
 	}
-	a.reload.turn <- struct{}{}
-	defer func() { <-a.reload.turn }()
+	a.reload.lock <- struct{}{}
+	defer func() { <-a.reload.lock }()
 	a.notify(a.notifier.Reloading())
 	defer func() { a.notify(a.notifier.Ready()) }()
 	c, report, err := a.opts.Load()
 	next := admin.Config{Read: time.Now()}
-	if err == nil && report.Blank { // an editor or a script is about to write it; nobody is shut out meanwhile
+	if err == nil && report.Blank { // an editor or a script may be about to write it; access must not be lost meanwhile
 		err = errors.New("the file is empty; remove it if the defaults are meant")
 	}
 	if err == nil {
@@ -74,59 +73,58 @@ func (a *App) Reload(context.Context) admin.Config {
 				next.PendingRestart = append(next.PendingRestart, key)
 			}
 		}
-		prefill, wrong := a.readPrefill(c)
-		if wrong == nil && !slices.Contains(next.PendingRestart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
-			next.PendingRestart = append(next.PendingRestart, prefillKey) // the same file says something else
+		prefill, prefillErr := a.readPrefill(c)
+		if prefillErr == nil && !slices.Contains(next.PendingRestart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
+			next.PendingRestart = append(next.PendingRestart, prefillKey) // same file name, new content
 		}
-		if err = wrong; err == nil {
-			err = a.take(c)
+		if err = prefillErr; err == nil {
+			err = a.applyConfig(c)
 		}
 	}
-	was := a.configState()
+	prev := a.configState()
 	if err != nil {
-		was.Read, was.Problem = next.Read, a.opts.Report.Secrets.Mask(report.Secrets.Mask(err.Error()))
-		next = was
+		prev.Read, prev.Problem = next.Read, a.opts.Report.Secrets.Mask(report.Secrets.Mask(err.Error()))
+		next = prev
 	}
 	a.reload.mu.Lock()
 	a.reload.state = next
 	a.reload.mu.Unlock()
-	a.tellReload(was, next)
+	a.logReload(prev, next)
 	return a.configState()
 }
 
-// take puts into effect what a running daemon can take.
-func (a *App) take(c *config.Config) error {
+// applyConfig applies what can change while the daemon runs.
+func (a *App) applyConfig(c *config.Config) error {
 	check, err := a.checker(c)
 	if err != nil {
 		return err
 	}
-	a.gate.now.Store(check)
-	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), HomeChannels: homes(c)})
+	a.access.checker.Store(check)
+	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), HomeChannels: homeChannels(c)})
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}
 	return nil
 }
 
-// tellReload has the operator know what is new.
-func (a *App) tellReload(was, now admin.Config) {
+// logReload logs the result of reading the configuration.
+func (a *App) logReload(prev, now admin.Config) {
 	switch {
 	case now.Problem != "":
-		a.opts.Log.Error("the configuration has errors; the one in effect stays", zap.String("err", now.Problem))
+		a.opts.Log.Error("configuration has errors; keeping the previous one", zap.String("err", now.Problem))
 		return
-	case slices.Equal(was.Applied, now.Applied) && slices.Equal(was.PendingRestart, now.PendingRestart) && was.Problem == "" && len(now.Applied) == 0:
-		a.opts.Log.Debug("nothing in the configuration is new")
+	case slices.Equal(prev.Applied, now.Applied) && slices.Equal(prev.PendingRestart, now.PendingRestart) && prev.Problem == "" && len(now.Applied) == 0:
+		a.opts.Log.Debug("configuration is unchanged")
 		return
 	}
-	a.opts.Log.Info("the configuration was read again", zap.Strings("in_effect", now.Applied), zap.Strings("at_next_start", now.PendingRestart))
+	a.opts.Log.Info("configuration reloaded", zap.Strings("in_effect", now.Applied), zap.Strings("at_next_start", now.PendingRestart))
 	if len(now.PendingRestart) > 0 {
-		a.opts.Log.Warn("changed settings wait for the next start: " + strings.Join(now.PendingRestart, ", "))
+		a.opts.Log.Warn("settings wait for a restart", zap.Strings("keys", now.PendingRestart))
 	}
 }
 
-// follow reads the configuration again whenever its files change, until ctx
-// ends.
-func (a *App) follow(ctx context.Context) {
+// watchConfig reloads the configuration whenever its files change, until ctx ends.
+func (a *App) watchConfig(ctx context.Context) {
 	if a.opts.Load == nil {
 		return
 	}
@@ -137,6 +135,6 @@ func (a *App) follow(ctx context.Context) {
 	files := []string{filepath.Clean(file), filepath.Join(a.opts.Home, ".env")}
 	err := config.Watch(ctx, files, func() { a.Reload(ctx) })
 	if err != nil && !errors.Is(err, context.Canceled) {
-		a.opts.Log.Warn("changes of the configuration are not noticed; SIGHUP has it read again", zap.Error(err))
+		a.opts.Log.Warn("cannot watch configuration files; send SIGHUP to reload", zap.Error(err))
 	}
 }

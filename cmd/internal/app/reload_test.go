@@ -11,7 +11,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// reloading is a world whose daemon reads its configuration again.
+// reloading returns a harness whose daemon can reload its configuration.
 func reloading(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, fault{sentence: "the configuration changes"})
@@ -21,7 +21,7 @@ func reloading(t *testing.T) *world {
 	return w
 }
 
-func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
+func TestReloadAppliesAccess(t *testing.T) {
 	t.Parallel()
 	w := reloading(t)
 	w.start()
@@ -30,17 +30,17 @@ func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	room := bob.Chat(w.bot)
 	w.configure(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\ndisplay:\n  tool_progress: new\n", bob.ID()), "")
-	w.logs("the configuration was read again") // nobody has asked for it: the file has changed
+	w.logs("configuration reloaded") // not requested: the file has changed
 	room.Say(bob, "may I")
 	w.seesIn(room, "echo: may I")
-	w.logs("wait for the next start", "display.tool_progress")
+	w.logs("settings wait for a restart", "display.tool_progress")
 
 	w.configure("agnet: 1", "")
-	w.logs("the configuration has errors; the one in effect stays")
+	w.logs("configuration has errors; keeping the previous one")
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.PendingRestart, []string{"display.tool_progress"}) {
 		t.Errorf("with errors: %+v", s)
 	}
-	w.write("config.yaml", " \n") // as when somebody is about to write it
+	w.write("config.yaml", " \n") // as in the middle of being written
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "empty") || !slices.Contains(s.Applied, "access.allow_from") {
 		t.Errorf("of an empty file: %+v", s)
 	}
@@ -58,9 +58,8 @@ func TestWhoMaySpeakChangesWhileTheDaemonRuns(t *testing.T) {
 	}
 }
 
-// Settings change again and again while somebody speaks: each message is
-// answered once.
-func TestNothingIsLostWhileSettingsChange(t *testing.T) {
+// Settings change repeatedly while messages arrive: each message is answered once.
+func TestReloadLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	w := reloading(t)
 	w.start()
@@ -97,10 +96,9 @@ func TestNothingIsLostWhileSettingsChange(t *testing.T) {
 	}
 }
 
-// The messages ahead of a conversation are those of the start as long as the
-// daemon runs, and a file that is no good any more is told then and not at the
-// next start.
-func TestPrefillThatChangesUnderTheDaemonIsTold(t *testing.T) {
+// The prefill messages are those of the start as long as the daemon runs, and an
+// invalid file is reported when it changes and not at the next start.
+func TestReloadReportsChangedPrefill(t *testing.T) {
 	t.Parallel()
 	w := reloading(t)
 	said := func(s string) string {

@@ -14,25 +14,25 @@ import (
 	"hermesd/storage/index/sessionlibrary"
 )
 
-// openIndex opens the full-text index beside the store. It is made anew from the
-// store whenever it is missing or damaged.
+// openIndex opens the full-text index and returns the tool session_search. The index
+// is rebuilt from the store whenever it is missing or damaged.
 func (a *App) openIndex() (tool.Tool, error) {
 	x, err := index.Open(a.home.Path("search.db"))
 	if err != nil {
 		return nil, err
 	}
-	a.undo = append(a.undo, x.Close)
-	a.found = x
-	a.index = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
-	return sessionsearch.New(sessionlibrary.New(x, a.store, a.index.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
+	a.cleanups = append(a.cleanups, x.Close)
+	a.searchIndex = x
+	a.indexFollower = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
+	return sessionsearch.New(sessionlibrary.New(x, a.store, a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
 }
 
-// maxSummary is how many tokens a summary of one conversation that was found may
-// have.
+// maxSummary limits the summary of one found conversation, in tokens.
 const maxSummary = 800
 
-// summarizer has the model that writes summaries, or else the one that answers,
-// say what conversations that were found tell; nil if that is not wanted.
+// summarizer returns a function that summarizes found conversations with the model
+// for summaries or, if none is configured, with the main model. It returns nil if
+// session_search.summarize is off.
 func (a *App) summarizer() func(context.Context, string, string) (string, error) {
 	if !a.opts.Config.SessionSearch.Summarize {
 		return nil
@@ -41,34 +41,34 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	m := summary.NewCompleter(a.endpoint(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
+	m := summary.NewCompleter(a.providerFor(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
 	return func(ctx context.Context, session, prompt string) (string, error) {
 		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: maxSummary})
 		a.addUsage(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
 		if err != nil {
-			a.opts.Log.Warn("a conversation that was found is shown as it is, not summarised", zap.Error(err))
+			a.opts.Log.Warn("cannot summarize found conversation", zap.Error(err))
 		}
 		return mask(out.Text), err
 	}
 }
 
-// committed has the index follow a commit.
-func (a *App) committed() {
-	if a.index != nil {
-		a.index.Wake()
+// wakeIndex makes the index follow a commit of the store.
+func (a *App) wakeIndex() {
+	if a.indexFollower != nil {
+		a.indexFollower.Wake()
 	}
 }
 
-// search is what the control socket searches with.
-func (a *App) search() func(context.Context, string, int) ([]admin.Found, error) {
-	if a.found == nil {
+// messageSearch returns the search of the control socket; nil if there is no index.
+func (a *App) messageSearch() func(context.Context, string, int) ([]admin.Found, error) {
+	if a.searchIndex == nil {
 		return nil
 	}
-	return Search(a.found)
+	return Search(a.searchIndex)
 }
 
-// Search returns what finds messages of all conversations in x: for the operator
-// at the machine itself.
+// Search returns a function that searches the messages of all conversations in x. It
+// is meant for the operator: no access checks apply.
 func Search(x *index.Index) func(context.Context, string, int) ([]admin.Found, error) {
 	return func(ctx context.Context, text string, most int) ([]admin.Found, error) {
 		hits, err := x.Search(ctx, index.Query{Text: text, Limit: most, Scope: index.OperatorScope()})

@@ -8,10 +8,10 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
-// TestConversationsThatAreFoundCanBeSummarised: on request a model says what each
-// tells about the query, on the bill of who asks; where it fails the passages
-// themselves are shown, and the log says so.
-func TestConversationsThatAreFoundCanBeSummarised(t *testing.T) {
+// TestSearchSummarizesConversations: if configured, a model summarizes each found
+// conversation, and its usage is added to the searching session; if it fails, the
+// passages themselves are returned and the log says so.
+func TestSearchSummarizesConversations(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		config, want string
 		fails        bool
@@ -57,7 +57,7 @@ func TestConversationsThatAreFoundCanBeSummarised(t *testing.T) {
 				t.Errorf("it was asked %q", asked[0].Newest())
 			}
 			if c.fails {
-				w.logs("not summarised")
+				w.logs("cannot summarize found conversation")
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A sender sends what the operator says on the command line. It implements
+// A sender sends messages of the operator on the command line. It implements
 // admin.Sender.
 type sender struct{ a *App }
 
@@ -34,7 +34,7 @@ func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error)
 	return s.a.gateway.Send(ctx, chat.Address{}, "", p)
 }
 
-// Keep takes a file into the cache, from where it can be sent.
+// Keep stores a file in the media cache, from where Send can send it.
 func (s sender) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
 	kept, err := s.a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
 		_, err := io.Copy(w, from)

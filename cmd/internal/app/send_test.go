@@ -13,7 +13,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// operator returns the control socket's client.
+// operator returns a client of the control socket.
 func (w *world) operator() *admin.Client {
 	w.Helper()
 	c, err := admin.Dial(w.ctx, w.home)
@@ -26,9 +26,9 @@ func (w *world) operator() *admin.Client {
 	return c
 }
 
-// What the operator says by the command line is read in the chat, with its files,
-// and the conversation there knows of it: once.
-func TestTheOperatorSaysSomethingInAChat(t *testing.T) {
+// A message from the command line arrives in the chat with its files, and the
+// conversation there contains it once.
+func TestSendFromCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	w.start()
@@ -63,7 +63,7 @@ func TestTheOperatorSaysSomethingInAChat(t *testing.T) {
 	}
 }
 
-func TestWhatTheOperatorCannotSend(t *testing.T) {
+func TestSendRejectsInvalidMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	w.start()
@@ -94,8 +94,8 @@ func TestWhatTheOperatorCannotSend(t *testing.T) {
 	}
 }
 
-// What a chat refuses for good is told with its reason.
-func TestWhatIsGivenUpIsTold(t *testing.T) {
+// A permanent failure is reported with its reason.
+func TestSendReportsDeadLetter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{})
 	w.start()
@@ -108,9 +108,9 @@ func TestWhatIsGivenUpIsTold(t *testing.T) {
 	}
 }
 
-// A message that the agent sends elsewhere is known there, and not told again
-// where it was sent from.
-func TestWhatIsSentElsewhereIsKnownThere(t *testing.T) {
+// A message that the agent sends to another chat is in the transcript there, and is
+// not repeated in the chat it was sent from.
+func TestSentMessageIsInTargetTranscript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
 	w.start()

@@ -11,14 +11,14 @@ import (
 	"hermesd/internal/secret"
 )
 
-// toolsets are the names of the tools that conversations at a place get; none:
-// all.
-func (a *App) toolsets(at chat.Address) []string { return toolsetsOn(a.opts.Config, at) }
+// toolsets returns the names of the toolsets for conversations at an address; nil
+// means all.
+func (a *App) toolsets(address chat.Address) []string { return toolsetsAt(a.opts.Config, address) }
 
-// toolsetsOn is toolsets: what the account at a place says, or else what holds
-// everywhere.
-func toolsetsOn(c *config.Config, at chat.Address) []string {
-	names := c.Accounts()[at.AccountID()].Toolsets
+// toolsetsAt is toolsets for a configuration: the setting of the account, or the
+// global one.
+func toolsetsAt(c *config.Config, address chat.Address) []string {
+	names := c.Accounts()[address.AccountID()].Toolsets
 	if len(names) == 0 {
 		names = c.Toolsets
 	}
@@ -28,27 +28,27 @@ func toolsetsOn(c *config.Config, at chat.Address) []string {
 	return names
 }
 
-// resets is when conversations of a place start over by themselves: its platform
-// goes before its type.
-func resets(c *config.Config) func(chat.Address) session.ResetPolicy {
-	return func(at chat.Address) session.ResetPolicy {
-		said := c.SessionReset
-		if own, ok := c.ResetByType[string(at.Kind)]; ok {
-			said = own
+// resetPolicyFor returns when conversations at an address are reset automatically.
+// The setting of the platform takes precedence over that of the chat type.
+func resetPolicyFor(c *config.Config) func(chat.Address) session.ResetPolicy {
+	return func(address chat.Address) session.ResetPolicy {
+		setting := c.SessionReset
+		if own, ok := c.ResetByType[string(address.Kind)]; ok {
+			setting = own
 		}
-		if own, ok := c.ResetByPlatform[string(at.Platform)]; ok {
-			said = own
+		if own, ok := c.ResetByPlatform[string(address.Platform)]; ok {
+			setting = own
 		}
-		r := session.ResetPolicy{Daily: said.Mode == "daily" || said.Mode == "both", Hour: said.AtHour, Zone: c.Location()}
-		if said.Mode == "idle" || said.Mode == "both" {
-			r.Idle = time.Duration(said.IdleMinutes) * time.Minute
+		r := session.ResetPolicy{Daily: setting.Mode == "daily" || setting.Mode == "both", Hour: setting.AtHour, Zone: c.Location()}
+		if setting.Mode == "idle" || setting.Mode == "both" {
+			r.Idle = time.Duration(setting.IdleMinutes) * time.Minute
 		}
 		return r
 	}
 }
 
-// masker hides secrets in what people are sent, unless the operator wants
-// them shown. Logs never show them.
+// masker returns what masks secrets in messages to users. It masks nothing if
+// security.redact_secrets is off; logs are always masked.
 func (a *App) masker() *secret.Masker {
 	if !a.opts.Config.Security.RedactSecrets {
 		return &secret.Masker{}

@@ -9,9 +9,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The platform's own rule goes before that of the kind of chat, and that before
-// the one for all.
-func TestWhereConversationsStartOver(t *testing.T) {
+// The rule of the platform takes precedence over that of the chat type, and that
+// over the global one.
+func TestResetPolicyPrecedence(t *testing.T) {
 	c := &config.Config{
 		SessionReset:    config.SessionReset{Mode: "idle", IdleMinutes: 60},
 		ResetByType:     map[string]config.SessionReset{"group": {Mode: "idle", IdleMinutes: 10}, "thread": {Mode: "none"}},
@@ -34,7 +34,7 @@ func TestWhereConversationsStartOver(t *testing.T) {
 	}
 }
 
-// A platform has one home channel, on whichever of its accounts that is.
+// A platform has one home channel, on any of its accounts.
 func TestHomeChannelsOfAccounts(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"platforms: {telegram: {home_channel: '7'}}\n":                                                                          "dm /7/",

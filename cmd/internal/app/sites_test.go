@@ -12,27 +12,26 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A site is a platform of a world, on which ann has a direct chat with the
-// daemon.
+// A site is a platform of a harness, on which ann has a direct chat with the daemon.
 type site interface {
 	platform() chat.Platform
-	// section is the platform's section of the config file.
+	// section returns the platform's section of the configuration file.
 	section() string
-	// say has ann say something.
+	// say sends a message as ann.
 	say(text string)
-	// wait returns once the bot has said something with that text.
+	// wait returns once the bot has sent a message with that text.
 	wait(ctx context.Context, text string) error
-	// changes returns once cond is true. It is asked after each change of the
-	// platform's ledger.
+	// changes returns once cond is true. It is evaluated after each change of the
+	// platform's recorder.
 	changes(ctx context.Context, cond func() bool) error
-	// visible is what the bot has said to ann and what is still there.
+	// visible returns the bot's messages to ann that exist.
 	visible() []string
 	secrets() []string
-	// dump is all that was said, for people.
+	// dump returns all messages for the failure output.
 	dump() string
 }
 
-// settle makes the platforms of a fault.
+// settle creates the platforms of a fault.
 func (w *world) settle(f fault) {
 	w.Helper()
 	on := f.on
@@ -56,7 +55,7 @@ func (w *world) settle(f fault) {
 	}
 }
 
-// sections are those of all platforms, with more for the first.
+// sections returns the sections of all platforms, with more for the first.
 func (w *world) sections(more string) string {
 	var b strings.Builder
 	for i, s := range w.sites {
@@ -71,8 +70,8 @@ func (w *world) sections(more string) string {
 	return b.String()
 }
 
-// names stand in the settings of faults for what is known only when the world
-// is there.
+// names replaces placeholders in the settings of faults by values that are known
+// only at run time.
 func (w *world) names() *strings.Replacer {
 	pairs := []string{"$SPARE", w.spare.URL, "$API", w.api, "$ANN", fmt.Sprint(w.ann.ID())}
 	if w.dc != nil {
@@ -85,7 +84,7 @@ func (w *world) names() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// secrets must never be shown to anybody.
+// secrets returns the values that must never be visible.
 func (w *world) secrets() []string {
 	out := []string{"sk-simulated", w.bot.Token()}
 	for _, s := range w.sites {
@@ -94,7 +93,7 @@ func (w *world) secrets() []string {
 	return out
 }
 
-// A telegramSite is the Telegram of a world.
+// A telegramSite is the Telegram of a harness.
 type telegramSite struct{ w *world }
 
 func (telegramSite) platform() chat.Platform { return chat.Telegram }
@@ -128,7 +127,7 @@ func (s telegramSite) dump() string {
 	return b.String()
 }
 
-// A discordSite is a Discord with a guild, in which ann and the bot are.
+// A discordSite is a Discord guild with ann and the bot.
 type discordSite struct {
 	w     *world
 	srv   *discord.Server
@@ -138,8 +137,8 @@ type discordSite struct {
 	role  *discord.Role
 	ann   *discord.User
 	dm    *discord.Channel
-	room  *discord.Channel // in which the bot has to be named
-	open  *discord.Channel // in which everything is answered
+	room  *discord.Channel // the bot answers only when mentioned
+	open  *discord.Channel // the bot answers everything
 }
 
 func newDiscordSite(w *world, o discord.Options) *discordSite {
@@ -171,14 +170,14 @@ func (s *discordSite) say(text string) { s.dm.Say(s.ann, text) }
 
 func (s *discordSite) wait(ctx context.Context, text string) error { return s.waitIn(ctx, s.dm, text) }
 
-// waitIn returns once the bot shows something with that text in a channel.
+// waitIn returns once the bot shows a message with that text in a channel.
 func (s *discordSite) waitIn(ctx context.Context, c *discord.Channel, text string) error {
 	return s.changes(ctx, func() bool {
 		return slices.ContainsFunc(c.Visible(s.bot.User()), func(t string) bool { return strings.Contains(t, text) })
 	})
 }
 
-// in is what the bot has said in a channel, without what Discord makes of it.
+// in returns the bot's texts in a channel, without Discord's markup.
 func (s *discordSite) in(c *discord.Channel) []string {
 	return slices.DeleteFunc(c.Visible(s.bot.User()), func(t string) bool { return t == "" })
 }
@@ -204,8 +203,8 @@ func (s *discordSite) dump() string {
 	return b.String()
 }
 
-// A slackSite is a Slack with a workspace, in which ann and the bot are, and a
-// second workspace in which bob is.
+// A slackSite is a Slack workspace with ann and the bot, and a second workspace with
+// bob.
 type slackSite struct {
 	w      *world
 	srv    *slack.Server
@@ -257,7 +256,7 @@ func (s *slackSite) changes(ctx context.Context, cond func() bool) error {
 
 func (s *slackSite) visible() []string { return shown(s.dm) }
 
-// shown is what apps have said in a channel and what is still there.
+// shown returns the texts of apps that exist in a channel.
 func shown(c *slack.Channel) (out []string) {
 	for _, m := range c.FromBots() {
 		out = append(out, m.Shown())

@@ -9,15 +9,15 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// TestWhatAScheduledPromptIsTold: one that names no folder has neither SOUL.md
-// nor project files; agent.load_soul lets it keep the first; one that names a
-// folder has both, if who made it may name that one.
-func TestWhatAScheduledPromptIsTold(t *testing.T) {
+// TestScheduledPromptContextFiles: a job without a folder has neither SOUL.md nor
+// context files; agent.load_soul enables SOUL.md; a job with a folder has both, if
+// its creator may name that folder.
+func TestScheduledPromptContextFiles(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		config  string
 		workdir string
 		level   access.Level
-		want    []string // with "!": not
+		want    []string // words that begin with "!" must be absent
 	}{
 		"no folder":                        {level: access.Owner, want: []string{"!I am Ada", "!keep to the plan", "!build it here", "You are Hermes"}},
 		"no folder, and load_soul":         {config: "agent: {load_soul: true}", level: access.Owner, want: []string{"I am Ada", "!keep to the plan", "!You are Hermes"}},

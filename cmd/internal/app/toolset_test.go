@@ -13,9 +13,9 @@ import (
 	"hermesd/gateway/session"
 )
 
-// TestSkillsForOtherTools: what skills say of tools and toolsets decides what the
-// prompt offers.
-func TestSkillsForOtherTools(t *testing.T) {
+// TestSkillsNeedTheirTools: a skill is in the prompt only if the tools and toolsets
+// it needs are.
+func TestSkillsNeedTheirTools(t *testing.T) {
 	home := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(home, name)
@@ -58,9 +58,9 @@ func TestSkillsForOtherTools(t *testing.T) {
 	}
 }
 
-// TestToolsetsChooseTheTools: which tools a conversation is offered, by what the
-// configuration names.
-func TestToolsetsChooseTheTools(t *testing.T) {
+// TestToolsetsSelectTools checks which tools a conversation has under a
+// configuration.
+func TestToolsetsSelectTools(t *testing.T) {
 	phone := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}
 	work, desk := phone, chat.Address{Platform: chat.Console, Kind: chat.DM, Chat: "local"}
 	work.Account = "work"
@@ -93,7 +93,7 @@ func TestToolsetsChooseTheTools(t *testing.T) {
 	}
 }
 
-// configured is a home with a configuration; Telegram is switched on.
+// configured returns a home directory with a configuration that enables Telegram.
 func configured(t *testing.T, yaml string) (*config.Config, config.Report, string) {
 	t.Helper()
 	home := t.TempDir()

@@ -10,15 +10,15 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Observe tells the counters and the traces what happens on the road.
+// Observe passes an event to the metrics and the tracer.
 func (m telemetry) Observe(e observe.Event) {
 	m.Metrics.Observe(e)
 	m.tracer.Observe(e)
 }
 
-// trace has turns drawn as traces if the environment asks for it. What is wrong
-// there costs traces, and nothing else.
-func (a *App) trace() {
+// startTracing exports traces of turns if the environment configures it. An invalid
+// setting disables tracing and has no other effect.
+func (a *App) startTracing() {
 	s, on, err := tracing.Read(os.Getenv)
 	if on {
 		for _, values := range s.Header {
@@ -30,10 +30,10 @@ func (a *App) trace() {
 	}
 	switch {
 	case err != nil:
-		a.opts.Log.Error("turns are not traced", zap.Error(err))
+		a.opts.Log.Error("cannot trace turns", zap.Error(err))
 		a.opts.Say("⚠️ turns are not traced: " + err.Error())
 	case on:
-		a.undo = append(a.undo, a.telemetry.tracer.Close)
-		a.opts.Log.Info("turns are traced", zap.String("endpoint", s.Shown()))
+		a.cleanups = append(a.cleanups, a.telemetry.tracer.Close)
+		a.opts.Log.Info("tracing turns", zap.String("endpoint", s.Shown()))
 	}
 }

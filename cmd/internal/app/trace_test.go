@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A collector takes traces over OTLP/HTTP.
+// A collector accepts traces over OTLP/HTTP.
 type collector struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	spans []*tracepb.Span
 	wrong []string
 }
@@ -39,9 +39,9 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestATurnOfTheDaemonIsOneTrace has a real daemon lead a turn with a tool, and
-// reads what a collector gets.
-func TestATurnOfTheDaemonIsOneTrace(t *testing.T) {
+// TestTraceCoversOneTurn runs a turn with a tool in a real daemon and reads what a
+// collector receives.
+func TestTraceCoversOneTurn(t *testing.T) {
 	c := &collector{}
 	s := httptest.NewServer(c)
 	defer s.Close()
@@ -56,7 +56,7 @@ func TestATurnOfTheDaemonIsOneTrace(t *testing.T) {
 		t.Errorf("the collector did not understand %q", c.wrong)
 	}
 	var root *tracepb.Span
-	children := map[string][]string{} // names of spans by the name of their parent
+	children := map[string][]string{} // names of spans, by the name of their parent
 	byID := map[string]*tracepb.Span{}
 	for _, span := range c.spans {
 		byID[string(span.SpanId)] = span
@@ -99,7 +99,8 @@ func attribute(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// tracesTellOfNobody: nothing that is sent holds what was said, by whom or where.
+// tracesTellOfNobody checks that traces contain no text, user or address of a
+// message.
 func (w *world) tracesTellOfNobody(spans []*tracepb.Span) {
 	w.Helper()
 	for _, s := range spans {
@@ -111,13 +112,13 @@ func (w *world) tracesTellOfNobody(spans []*tracepb.Span) {
 	}
 }
 
-// TestAWrongVariableCostsTracesAndNothingElse: the operator is told.
-func TestAWrongVariableCostsTracesAndNothingElse(t *testing.T) {
+// TestTraceSettingInvalidDisablesTracing: the operator is informed.
+func TestTraceSettingInvalidDisablesTracing(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	w := newWorld(t, fault{})
 	w.start()
 	w.online()
-	w.logs("turns are not traced", "4318")
+	w.logs("cannot trace turns", "4318")
 	w.ask("hello")
 }

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// watchdogTimeout bounds the write that proves that the store takes writes.
+	// watchdogTimeout limits the write that proves that the store can be written.
 	watchdogTimeout = 10 * time.Second
-	// idleTooLong is how long lanes may be ready while none runs.
-	idleTooLong = 5 * time.Minute
+	// maxStall is the time for which lanes may be ready while none runs.
+	maxStall = 5 * time.Minute
 )
 
-// A watchdog remembers for how long lanes were ready while none ran.
+// A watchdog measures for how long lanes have been ready while none ran.
 type watchdog struct {
-	mu    sync.Mutex // guards what follows
-	since time.Time  // zero: lanes run, or none is ready
+	mu           sync.Mutex // guards stalledSince
+	stalledSince time.Time  // zero if lanes run or none is ready
 }
 
-// alive proves to the watchdog that work is done: the store answers a write, and
-// where lanes are ready, lanes run. A disk that is full or cannot be written is no
-// reason to be restarted: it would be the same then, and until it has space again
-// people are told.
-func (a *App) alive() error {
+// checkAlive returns an error if the daemon makes no progress: the store must accept
+// a write, and if lanes are ready, some must run. A full or read-only disk is no
+// error, because a restart would not change it; users are notified until there is
+// space again.
+func (a *App) checkAlive() error {
 	now, err := json.Marshal(time.Now().UTC())
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (a *App) alive() error {
 	err = a.store.SetValue(ctx, "alive", now)
 	switch {
 	case storage.NoSpace(err):
-		a.opts.Log.Warn("the store cannot be written", zap.Error(err))
+		a.opts.Log.Warn("cannot write store", zap.Error(err))
 		return nil
 	case err != nil:
 		return err
@@ -48,19 +48,19 @@ func (a *App) alive() error {
 	return a.watchdog.check(s.TurnsQueued, s.TurnsRunning, time.Now())
 }
 
-// check takes the pulse at a time at which so many lanes are ready and so many
-// run. It fails once lanes were ready for too long and none has run.
+// check records the numbers of ready and running lanes at a time. It returns an
+// error once lanes have been ready for longer than maxStall and none has run.
 func (p *watchdog) check(ready, running int, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ready == 0 || running > 0 {
-		p.since = time.Time{}
+		p.stalledSince = time.Time{}
 		return nil
 	}
-	if p.since.IsZero() {
-		p.since = now
+	if p.stalledSince.IsZero() {
+		p.stalledSince = now
 	}
-	if d := now.Sub(p.since); d > idleTooLong {
+	if d := now.Sub(p.stalledSince); d > maxStall {
 		return fmt.Errorf("%d conversations have been ready for %s and no turn runs", ready, d.Round(time.Second))
 	}
 	return nil

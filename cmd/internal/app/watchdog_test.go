@@ -8,7 +8,7 @@ import (
 	"hermesd/cmd/internal/app"
 )
 
-func TestTheWatchdogHearsNothingWhenReadyTurnsDoNotRun(t *testing.T) {
+func TestWatchdogFailsIfReadyTurnsDoNotRun(t *testing.T) {
 	t0 := time.Now()
 	for _, tc := range []struct {
 		name  string

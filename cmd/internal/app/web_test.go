@@ -24,14 +24,14 @@ type webSite struct {
 	address string
 	client  *http.Client
 
-	mu  sync.Mutex // guards what follows
-	got []string   // the texts of answers
+	mu  sync.Mutex // guards the fields below
+	got []string   // texts of answers
 }
 
 // A post is a request of the HTTP API.
 type post struct {
 	body    string
-	key     string // "": the daemon's own
+	key     string // "" for the daemon's own key
 	headers map[string]string
 }
 
@@ -45,8 +45,8 @@ func newWebSite(w *world) *webSite {
 	return s
 }
 
-// freePort listens where no connection comes from: below the ports that the
-// system gives away by itself.
+// freePort listens on a port below the range from which the system assigns ports to
+// outgoing connections.
 func freePort(w *world) net.Listener {
 	w.Helper()
 	for range 100 {
@@ -72,12 +72,12 @@ func (s *webSite) key() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// question is the body of a request with one message.
+// question returns the body of a request with one message.
 func question(text, more string) string {
 	return fmt.Sprintf(`{"model":"hermes","messages":[{"role":"user","content":%q}]%s}`, text, more)
 }
 
-// post makes a request and returns the status and the body of the answer.
+// post sends a request and returns the status and the body of the answer.
 func (s *webSite) post(ctx context.Context, p post) (int, string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/v1/chat/completions", bytes.NewBufferString(p.body))
 	if err != nil {
@@ -98,12 +98,12 @@ func (s *webSite) post(ctx context.Context, p post) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // read only
 	raw, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(raw), err
 }
 
-// answer is the text of a completion.
+// answer returns the text of a completion.
 func answer(body string) string {
 	var c struct {
 		Choices []struct {
@@ -135,7 +135,7 @@ func (s *webSite) wait(ctx context.Context, text string) error {
 	})
 }
 
-// changes asks by the clock: there is no ledger.
+// changes polls: there is no recorder to wait for.
 func (s *webSite) changes(ctx context.Context, cond func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -158,7 +158,7 @@ func (s *webSite) visible() []string {
 func (s *webSite) secrets() []string {
 	raw, err := os.ReadFile(s.w.path("http.key"))
 	if err != nil {
-		return nil // it has not been made
+		return nil // not created
 	}
 	return []string{strings.TrimSpace(string(raw))}
 }

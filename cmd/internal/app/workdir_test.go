@@ -10,9 +10,9 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// TestTheToolsOfAScheduledPromptWorkInItsFolder: as long as that is in the
-// workspace; and the prompt says where they are.
-func TestTheToolsOfAScheduledPromptWorkInItsFolder(t *testing.T) {
+// TestScheduledPromptToolsUseItsFolder: commands run in the folder of the job if it
+// is in the workspace, and the prompt says so.
+func TestScheduledPromptToolsUseItsFolder(t *testing.T) {
 	for sentence, c := range map[string]struct{ workdir, command, sees, told string }{
 		"a folder of the workspace": {"workspace/garden", `{"command":"basename $(pwd); cat plan"}`, "result: garden\nroses", "works in the folder garden of the workspace"},
 		"another one that is named": {"workspace/garden", `{"command":"cat plan","workdir":"."}`, "result: bread", "works in the folder garden of the workspace"},
@@ -39,9 +39,9 @@ func TestTheToolsOfAScheduledPromptWorkInItsFolder(t *testing.T) {
 	}
 }
 
-// TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed: then for the chat and in
-// the name of who made it.
-func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
+// TestScheduledPromptMayScheduleIfAllowed: the new job belongs to the creator of the
+// first one and to the same chat.
+func TestScheduledPromptMayScheduleIfAllowed(t *testing.T) {
 	child := `use cronjob {\"action\":\"create\",\"schedule\":\"every 5h\",\"prompt\":\"tell the news\",\"name\":\"child\"}`
 	for name, c := range map[string]struct{ config, sees string }{
 		"as it is":            {"", "result: Refused: a scheduled prompt does not schedule others"},
@@ -76,9 +76,8 @@ func TestAScheduledPromptSchedulesOthersOnlyWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAskedInAScheduledRun: what is dangerous is denied there, and what is
-// not runs.
-func TestNobodyIsAskedInAScheduledRun(t *testing.T) {
+// TestScheduledRunAsksNoQuestions: dangerous commands are denied and others run.
+func TestScheduledRunAsksNoQuestions(t *testing.T) {
 	for command, sees := range map[string]string{
 		"mkdir b && rm -rf b && echo gone": "Nobody is there to allow it in this unattended turn",
 		"echo harmless":                    "harmless",

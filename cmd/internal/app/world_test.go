@@ -25,37 +25,37 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// patience is how long anything may take before a test gives up.
+// patience limits the duration of each test.
 const patience = 40 * time.Second
 
-// A world is a home directory with platforms, a model and a person around it,
-// and the daemon in it while it runs.
+// A world is a home directory with simulated platforms, models and a user, and the
+// daemon in it while it runs.
 type world struct {
 	*testing.T
 	ctx   context.Context
 	f     fault
 	home  string
 	book  *logbook
-	sites []site // the platforms; the last question is asked on the first
+	sites []site // the last message is sent on the first
 	dc    *discordSite
 	sl    *slackSite
 	web   *webSite
 	tg    *telegram.Server
-	api   string // where tg listens
+	api   string // the address of tg
 	bot   *telegram.Bot
 	ann   *telegram.User
 	chat  *telegram.Chat // the direct chat with ann, who is allowed
 	model *llm.Server
 	spare *llm.Server // a second model
 
-	reach func(*web.Options)                            // changes how pages are read; nil: nothing is changed
-	load  func() (*config.Config, config.Report, error) // reads the configuration again; nil: it never changes
+	reach func(*web.Options)                            // changes the options of the web tools; may be nil
+	load  func() (*config.Config, config.Report, error) // reads the configuration again; nil if it never changes
 	app   *app.App
-	stop  func()        // ends the life of the daemon; nil between lives
-	over  chan struct{} // closed when the life has ended
+	stop  func()        // stops the daemon; nil while it is not running
+	over  chan struct{} // closed when the daemon has stopped
 
 	once sync.Once
-	open chan struct{} // closed when the model goes on with what it holds
+	open chan struct{} // closed when the model may answer what it holds
 }
 
 func newWorld(t *testing.T, f fault) *world {
@@ -84,15 +84,14 @@ func newWorld(t *testing.T, f fault) *world {
 	return w
 }
 
-// mind is the model: it echoes, holds what begins with "hold" until release,
-// uses the tool todo for what begins with "tool", a tool with its arguments for
-// what begins with "use", writes slowly what begins with
-// "long", slowly and a lot what begins with "wide", in bold what begins with
-// "bold", and after release a lot of what begins with "pages".
+// mind is the model. It echoes messages, except those that begin with a keyword:
+// "hold" waits for release, "tool" uses the tool todo, "use" a tool with its
+// arguments, "attach" attaches a file, "long" answers slowly, "wide" slowly and at
+// length, "bold" in bold, and "pages" at length after release.
 func (w *world) mind(r llm.Request) llm.Reply {
 	said := r.Newest()
 	if _, after, ok := strings.Cut(said, "] "); ok && strings.HasPrefix(said, "[") {
-		said = after // in a conversation of several people
+		said = after // in a group conversation
 	}
 	word, _, _ := strings.Cut(strings.TrimPrefix(said, "Task: "), " ") // a sub-agent has a task
 	if word == "hold" || word == "pages" {
@@ -110,7 +109,7 @@ func (w *world) mind(r llm.Request) llm.Reply {
 			return llm.Reply{Calls: []llm.Call{{Name: "todo", Args: `{"todos":[{"id":"1","content":"a thing","status":"pending"}]}`}}}
 		}
 		rep.Text = "done: " + r.Newest()
-	case "use": // a tool, and tells what came of it
+	case "use": // a tool, and reports its result
 		if len(r.Results()) == 0 {
 			name, args, _ := strings.Cut(strings.TrimPrefix(said, "use "), " ")
 			return llm.Reply{Calls: []llm.Call{{Name: name, Args: args}}}
@@ -128,7 +127,7 @@ func (w *world) mind(r llm.Request) llm.Reply {
 	return rep
 }
 
-// pages are paragraphs of which each fills a message.
+// pages returns paragraphs that fill a message each.
 func pages() []string {
 	var out []string
 	for _, s := range []string{"one ", "two ", "three ", "four ", "five "} {
@@ -137,10 +136,10 @@ func pages() []string {
 	return out
 }
 
-// release lets the model go on.
+// release lets the model answer what it holds.
 func (w *world) release() { w.once.Do(func() { close(w.open) }) }
 
-// hold has ann say "hold " and text, and returns when the model holds it.
+// hold sends "hold " and text, and returns when the model holds it.
 func (w *world) hold(text string) telegram.Message {
 	w.Helper()
 	n := w.model.Count()
@@ -151,8 +150,8 @@ func (w *world) hold(text string) telegram.Message {
 	return m
 }
 
-// configure writes the config file: the usual one, with more at its top level
-// and more for the first platform.
+// configure writes the default configuration file with additional text at its top
+// level and in the section of the first platform.
 func (w *world) configure(more, account string) {
 	w.Helper()
 	text := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", w.model.URL)
@@ -161,7 +160,7 @@ func (w *world) configure(more, account string) {
 	}
 	text = w.names().Replace(text + "\n" + more + "\n")
 	if !w.f.sandboxed && !strings.Contains(more, "terminal:") {
-		text += "terminal:\n  sandbox: off\n" // to look for one starts processes, and a hundred worlds start at once
+		text += "terminal:\n  sandbox: off\n" // opening one starts processes, and a hundred harnesses start at once
 	}
 	w.write("config.yaml", text)
 }
@@ -185,7 +184,7 @@ func (w *world) build() (*app.App, error) {
 	})
 }
 
-// start begins a life of the daemon.
+// start starts the daemon and waits until it is ready.
 func (w *world) start() {
 	w.Helper()
 	a, err := w.build()
@@ -220,8 +219,8 @@ func (w *world) online() {
 	}
 }
 
-// health returns when the state of the first platform is that, with words of
-// the reason.
+// health waits until the first platform is in that state, for a reason that contains
+// words.
 func (w *world) health(s chat.State, words string) {
 	w.Helper()
 	w.healthOf(chat.Account{Platform: w.sites[0].platform()}, s, words)
@@ -236,7 +235,7 @@ func (w *world) healthOf(on chat.Account, s chat.State, words string) {
 	})
 }
 
-// say has ann say something in the direct chat.
+// say sends a message as ann in the direct chat.
 func (w *world) say(text string) telegram.Message { return w.chat.Say(w.ann, text) }
 
 // sees returns once ann sees a message with that text.
@@ -251,7 +250,7 @@ func (w *world) seesIn(c *telegram.Chat, text string) telegram.Message {
 	return m
 }
 
-// ask has ann say something on the first platform and see the echo of it.
+// ask sends a message as ann on the first platform and waits for its echo.
 func (w *world) ask(text string) {
 	w.Helper()
 	w.sites[0].say(text)
@@ -266,7 +265,7 @@ func (w *world) reads(text string) {
 	}
 }
 
-// logs returns once the operator has a line with all of the words.
+// logs returns once a log line contains all of the words.
 func (w *world) logs(words ...string) {
 	w.Helper()
 	w.await(fmt.Sprintf("log %q", words), func() bool {
@@ -274,11 +273,11 @@ func (w *world) logs(words ...string) {
 	})
 }
 
-// look is how often a condition is asked of which no ledger tells.
+// look is the polling interval for conditions that no recorder signals.
 const look = 50 * time.Millisecond
 
-// await returns once cond is true. It is asked after each change of the log and
-// of the first platform's ledger, and now and then.
+// await returns once cond is true. It is evaluated after each log line, after each
+// change of the first platform's recorder, and at intervals.
 func (w *world) await(what string, cond func() bool) {
 	w.Helper()
 	for {
@@ -296,14 +295,14 @@ func (w *world) await(what string, cond func() bool) {
 	}
 }
 
-// confirmed returns once nothing that was offered to the daemon is pending.
+// confirmed returns once all updates that were offered to the daemon are confirmed.
 func (w *world) confirmed() {
 	w.Helper()
 	w.await("all updates are confirmed", func() bool { return w.bot.Pending() == 0 })
 }
 
-// accepted returns once the daemon has taken n messages in. It asks by the
-// clock: no platform has to hear of it.
+// accepted returns once the daemon has accepted n messages. It polls, because no
+// platform is notified.
 func (w *world) accepted(n int) {
 	w.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -317,7 +316,7 @@ func (w *world) accepted(n int) {
 	}
 }
 
-// why tells how the messages with that id or key of the platform ended.
+// why returns the outcomes of the messages with an ID or a platform key.
 func (w *world) why(id string) []string {
 	w.Helper()
 	chains, err := w.app.Store().MessageHistory(w.ctx, id)
@@ -331,8 +330,7 @@ func (w *world) why(id string) []string {
 	return out
 }
 
-// asks returns what the model was asked by requests for chat, newest texts
-// only.
+// asks returns the newest text of each chat request to the model.
 func (w *world) asks() []string {
 	var out []string
 	for _, e := range w.model.Requests() {
@@ -341,7 +339,7 @@ func (w *world) asks() []string {
 	return out
 }
 
-// terminal has somebody at the console say text and see the echo of it.
+// terminal sends text at the console and waits for its echo.
 func (w *world) terminal(text string) {
 	w.Helper()
 	c, err := w.app.Console().Attach(w.ctx, "")
@@ -366,7 +364,7 @@ func (w *world) terminal(text string) {
 	}
 }
 
-// fatal ends the test with all that there is to know.
+// fatal ends the test with everything that was recorded.
 func (w *world) fatal(why string) {
 	w.Helper()
 	var b strings.Builder
