@@ -15,8 +15,8 @@ import (
 // use returns the message that makes the model use a tool.
 func use(name, args string) string { return "use " + name + " " + args }
 
-// read returns the content of a file in the home directory.
-func (w *world) read(name string) string {
+// readFile returns the content of a file in the home directory.
+func (w *harness) readFile(name string) string {
 	w.Helper()
 	raw, err := os.ReadFile(filepath.Join(w.home, name))
 	if err != nil {
@@ -31,26 +31,26 @@ func TestActionToolsTakeEffect(t *testing.T) {
 		sentence string
 		config   string
 		say      string
-		then     func(*world) // answers the request or question of the tool
+		then     func(*harness) // answers the request or question of the tool
 		sees     string
-		after    func(*world)
+		after    func(*harness)
 	}{
 		{
 			sentence: "a command runs in the workspace", say: use("terminal", `{"command":"echo hello | tee a.txt"}`), sees: "result: hello",
-			after: func(w *world) {
-				if got := w.read("workspace/a.txt"); got != "hello\n" {
+			after: func(w *harness) {
+				if got := w.readFile("workspace/a.txt"); got != "hello\n" {
 					w.Errorf("the file holds %q", got)
 				}
 			},
 		},
 		{
 			sentence: "a dangerous command runs once a person has allowed it", say: use("terminal", `{"command":"mkdir b && rm -rf b && echo gone"}`),
-			then: func(w *world) { w.sees("May I run this?"); w.say("/approve") }, sees: "result: gone",
+			then: func(w *harness) { w.waitText("May I run this?"); w.say("/approve") }, sees: "result: gone",
 		},
 		{
 			sentence: "a dangerous command that is denied does not run", say: use("terminal", `{"command":"touch c && rm -rf c"}`),
-			then: func(w *world) { w.sees("May I run this?"); w.say("no") }, sees: "did not allow it",
-			after: func(w *world) {
+			then: func(w *harness) { w.waitText("May I run this?"); w.say("no") }, sees: "did not allow it",
+			after: func(w *harness) {
 				if _, err := os.Stat(filepath.Join(w.home, "workspace", "c")); err == nil {
 					w.Error("a part of it has run")
 				}
@@ -70,8 +70,8 @@ func TestActionToolsTakeEffect(t *testing.T) {
 		},
 		{
 			sentence: "a file is written into the workspace", say: use("write_file", `{"path":"notes/a.md","content":"buy milk\n"}`), sees: "notes/a.md",
-			after: func(w *world) {
-				if got := w.read("workspace/notes/a.md"); got != "buy milk\n" {
+			after: func(w *harness) {
+				if got := w.readFile("workspace/notes/a.md"); got != "buy milk\n" {
 					w.Errorf("the file holds %q", got)
 				}
 			},
@@ -79,19 +79,19 @@ func TestActionToolsTakeEffect(t *testing.T) {
 		{
 			sentence: "the configuration is no file of the tools, also where they work in the home", config: "terminal:\n  cwd: .\n",
 			say: use("write_file", `{"path":"config.yaml","content":"access: {allow_all: true}"}`), sees: "belongs to the daemon",
-			after: func(w *world) {
-				if strings.Contains(w.read("config.yaml"), "allow_all") {
+			after: func(w *harness) {
+				if strings.Contains(w.readFile("config.yaml"), "allow_all") {
 					w.Error("it was changed")
 				}
 			},
 		},
 		{
 			sentence: "a question with choices is answered by a number", say: use("clarify", `{"question":"Tea or coffee?","choices":["tea","coffee"]}`),
-			then: func(w *world) { w.sees("Tea or coffee?"); w.say("2") }, sees: "result: The person chose 2: coffee",
+			then: func(w *harness) { w.waitText("Tea or coffee?"); w.say("2") }, sees: "result: The person chose 2: coffee",
 		},
 		{
 			sentence: "a message goes where it is sent", say: use("send_message", `{"action":"send","target":"origin","message":"psst"}`),
-			then: func(w *world) { w.sees("psst") }, sees: "on its way to",
+			then: func(w *harness) { w.waitText("psst") }, sees: "on its way to",
 		},
 		{
 			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "result: 1 targets:\n• telegram:100001",
@@ -101,20 +101,20 @@ func TestActionToolsTakeEffect(t *testing.T) {
 		},
 		{
 			sentence: "a sub-agent does a task and reports", say: use("delegate_task", `{"goal":"count the apples"}`), sees: "completed (",
-			after: func(w *world) {
-				if asked := strings.Join(w.asks(), "\n"); !strings.Contains(asked, "Task: count the apples") {
+			after: func(w *harness) {
+				if asked := strings.Join(w.modelQuestions(), "\n"); !strings.Contains(asked, "Task: count the apples") {
 					w.Errorf("the model was asked %s", asked)
 				}
 			},
 		},
 		{
 			sentence: "a scheduled prompt is made, and comes when it is asked for", say: use("cronjob", `{"action":"create","schedule":"every weekday at 9am","prompt":"tell the news","name":"news"}`), sees: "Created.",
-			after: func(w *world) {
+			after: func(w *harness) {
 				w.say("/cron run news")
-				w.sees("echo: tell the news")
+				w.waitText("echo: tell the news")
 				w.say("thanks") // continues after it
-				w.sees("thanks")
-				if asked := w.asks(); !strings.Contains(asked[len(asked)-1], "scheduled prompt") {
+				w.waitText("thanks")
+				if asked := w.modelQuestions(); !strings.Contains(asked[len(asked)-1], "scheduled prompt") {
 					w.Errorf("the conversation does not know of it: %q", asked[len(asked)-1])
 				}
 				out, err := filepath.Glob(filepath.Join(w.home, "cron", "output", "*", "*.md"))
@@ -127,19 +127,19 @@ func TestActionToolsTakeEffect(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{config: tt.config, sandboxed: true})
+			w := newHarness(t, fault{config: tt.config, sandboxed: true})
 			w.start()
-			w.online()
+			w.waitConnected()
 			w.say(tt.say)
 			if tt.then != nil {
 				tt.then(w)
 			}
-			w.sees(tt.sees)
+			w.waitText(tt.sees)
 			if tt.after != nil {
 				tt.after(w)
 			}
 			w.stop()
-			w.judgeLog()
+			w.checkLog()
 		})
 	}
 }
@@ -147,9 +147,9 @@ func TestActionToolsTakeEffect(t *testing.T) {
 // A guest gets an error for each action tool, and the tool has no effect.
 func TestGuestCannotUseActionTools(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
+	w := newHarness(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
 	w.start()
-	w.online()
+	w.waitConnected()
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	c := bob.Chat(w.bot)
 	for name, args := range map[string]string{
@@ -157,15 +157,15 @@ func TestGuestCannotUseActionTools(t *testing.T) {
 		"cronjob": `{"action":"list"}`, "delegate_task": `{"goal":"x"}`, "web_extract": `{"urls":["http://example.com/"]}`,
 	} {
 		c.Say(bob, use(name, args))
-		w.seesIn(c, name+" is for people of level")
+		w.waitTextIn(c, name+" is for people of level")
 	}
 	if _, err := os.Stat(filepath.Join(w.home, "workspace", "owned")); err == nil {
 		t.Error("it has happened")
 	}
 }
 
-// script writes a file into the folder scripts of the home directory.
-func (w *world) script(name, text string) {
+// writeScript writes a file into the folder scripts of the home directory.
+func (w *harness) writeScript(name, text string) {
 	w.Helper()
 	dir := filepath.Join(w.home, "scripts")
 	w.must(os.MkdirAll(dir, 0o700))
@@ -187,12 +187,12 @@ func TestScheduledPromptScripts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{})
-			w.script("a.sh", tt.text)
-			w.script("a.txt", tt.text)
+			w := newHarness(t, fault{})
+			w.writeScript("a.sh", tt.text)
+			w.writeScript("a.txt", tt.text)
 			w.start()
-			w.online()
-			w.ask("hello")
+			w.waitConnected()
+			w.askEcho("hello")
 			rec, err := w.app.Store().Sessions(w.ctx, 1)
 			w.must(err)
 			when, prompt := "in 3 days", "look at it"
@@ -202,8 +202,8 @@ func TestScheduledPromptScripts(t *testing.T) {
 			w.must(err)
 			_, err = w.app.Gateway().JobManager().Run(w.ctx, viewer, string(j.ID), "now")
 			w.must(err)
-			w.sees(tt.sees)
-			w.await("the slot is "+tt.slot, func() bool {
+			w.waitText(tt.sees)
+			w.waitFor("the slot is "+tt.slot, func() bool {
 				slots, err := w.app.Store().Occurrences(w.ctx, j.ID, 1)
 				return err == nil && len(slots) == 1 && strings.HasPrefix(string(slots[0].State)+" "+string(slots[0].Result), tt.slot)
 			})
@@ -214,12 +214,12 @@ func TestScheduledPromptScripts(t *testing.T) {
 // A link must not lead out of the folder of scripts.
 func TestScriptOutsideOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{})
-	w.script("a.sh", "true")
-	w.write("evil.sh", "echo evil")
+	w := newHarness(t, fault{})
+	w.writeScript("a.sh", "true")
+	w.writeFile("evil.sh", "echo evil")
 	w.must(os.Symlink(filepath.Join(w.home, "evil.sh"), filepath.Join(w.home, "scripts", "link.sh")))
 	w.start()
-	w.online()
+	w.waitConnected()
 	a := w.app
 	if _, err := a.Script(w.ctx, schedule.Job{Script: "link.sh"}); err == nil || !strings.Contains(err.Error(), "not in the folder") {
 		t.Errorf("got %v", err)
@@ -232,11 +232,11 @@ func TestScriptOutsideOfFolderIsRejected(t *testing.T) {
 // A hung command must not delay the stop of the daemon.
 func TestHungCommandEndsWithDaemon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{config: "gateway:\n  drain_timeout: 1s\n", sandboxed: true})
+	w := newHarness(t, fault{config: "gateway:\n  drain_timeout: 1s\n", sandboxed: true})
 	w.start()
-	w.online()
+	w.waitConnected()
 	w.say(use("terminal", `{"command":"echo $$ > pid; sleep 600"}`))
-	w.await("the command runs", func() bool { _, err := os.Stat(filepath.Join(w.home, "workspace", "pid")); return err == nil })
+	w.waitFor("the command runs", func() bool { _, err := os.Stat(filepath.Join(w.home, "workspace", "pid")); return err == nil })
 	began := time.Now()
 	w.stop()
 	if took := time.Since(began); took > 15*time.Second {
@@ -248,22 +248,22 @@ func TestHungCommandEndsWithDaemon(t *testing.T) {
 // they end with it.
 func TestNewConversationEndsBackgroundCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{config: onlyOwner, telegram: "allow_all: true"})
+	w := newHarness(t, fault{config: onlyOwner, telegram: "allow_all: true"})
 	w.start()
-	w.online()
-	bob := w.talker(time.Hour) // an unrelated conversation
-	w.answers(use("terminal", `{"background":true,"command":"sleep `+w.mark()+`"}`), "result: p1 runs in the background")
+	w.waitConnected()
+	bob := w.newTalker(time.Hour) // an unrelated conversation
+	w.askBot(use("terminal", `{"background":true,"command":"sleep `+w.processMark()+`"}`), "result: p1 runs in the background")
 	bob.end()
 	bob.answered()
 	bob.chat.Say(bob.who, "/new")
-	w.seesIn(bob.chat, "A new conversation begins.")
-	if n := len(w.running(w.mark())); n == 0 {
+	w.waitTextIn(bob.chat, "A new conversation begins.")
+	if n := len(w.processesWith(w.processMark())); n == 0 {
 		t.Error("somebody else's /new has ended it")
 	}
-	w.answers("/new", "A new conversation begins.", "The command that it runs in the background is ended.")
-	w.gone(w.mark())
-	w.answers(use("process", `{"action":"list"}`), "result: This conversation has no background processes.")
-	if said := w.answers("/new", "A new conversation begins."); strings.Contains(said, "background") {
+	w.askBot("/new", "A new conversation begins.", "The command that it runs in the background is ended.")
+	w.waitProcessesEnd(w.processMark())
+	w.askBot(use("process", `{"action":"list"}`), "result: This conversation has no background processes.")
+	if said := w.askBot("/new", "A new conversation begins."); strings.Contains(said, "background") {
 		t.Errorf("it says %q", said)
 	}
 }

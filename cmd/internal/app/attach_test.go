@@ -9,7 +9,7 @@ import (
 
 // What an answer may attach, by the text that the user reads.
 func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	work := w.path("workspace")
 	w.must(os.MkdirAll(filepath.Join(work, "sub"), 0o700))
 	for name, text := range map[string]string{"plan.txt": "the plan", "sub/more.txt": "more", "empty.txt": ""} {
@@ -37,10 +37,10 @@ func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
 		before := len(w.tg.Ledger().Calls("sendDocument"))
 		w.say("attach " + c.path)
 		if c.refused == "" {
-			w.await("the file "+c.path, func() bool { return len(w.tg.Ledger().Calls("sendDocument")) == before+1 })
+			w.waitFor("the file "+c.path, func() bool { return len(w.tg.Ledger().Calls("sendDocument")) == before+1 })
 			continue
 		}
-		w.await("a refusal of "+c.path, func() bool {
+		w.waitFor("a refusal of "+c.path, func() bool {
 			seen := w.chat.FromBots()
 			last := ""
 			if len(seen) > 0 {

@@ -13,10 +13,10 @@ func ownServer(model string) *strings.Replacer {
 	return strings.NewReplacer("provider: anthropic", "provider: custom", "claude-sonnet-4-5", model, "\n  api_key", "/v1\n  api_key")
 }
 
-// until polls the log until a line contains the words.
-func (w *world) until(words string) {
+// pollLog polls the log until a line contains the words.
+func (w *harness) pollLog(words string) {
 	w.Helper()
-	for w.said(words) == 0 {
+	for w.countLogs(words) == 0 {
 		if w.ctx.Err() != nil {
 			w.fatal("nobody says " + words)
 		}
@@ -25,26 +25,26 @@ func (w *world) until(words string) {
 }
 
 func TestContextLengthReportedByServerIsStored(t *testing.T) {
-	w := newTalk(t, "fallback_providers:\n- {provider: custom, model: spare-1, base_url: 'http://127.0.0.1:1/v1', api_key: sk-simulated-1111111111}\n",
+	w := newFormatHarness(t, "fallback_providers:\n- {provider: custom, model: spare-1, base_url: 'http://127.0.0.1:1/v1', api_key: sk-simulated-1111111111}\n",
 		ownServer("own-model-1"), llm.Options{Models: []string{"own-model-1"}, Windows: map[string]int{"own-model-1": 262_144}})
 	w.start()
-	w.until("provider reported a context length")
-	w.until("context length of the model is unknown") // of the fallback, which is unreachable
-	w.tells("hello", "hello")
-	w.tells("/context", "a window of 262144 tokens")
+	w.pollLog("provider reported a context length")
+	w.pollLog("context length of the model is unknown") // of the fallback, which is unreachable
+	w.askConsole("hello", "hello")
+	w.askConsole("/context", "a window of 262144 tokens")
 	w.stop()
 	w.model.Close()
 	w.start()
-	w.tells("/context", "a window of 262144 tokens")
+	w.askConsole("/context", "a window of 262144 tokens")
 	w.stop()
 }
 
 func TestContextLengthTooSmallFailsNextStart(t *testing.T) {
-	w := newTalk(t, "", ownServer("tiny"), llm.Options{Models: []string{"tiny"}, Windows: map[string]int{"tiny": 4096}})
+	w := newFormatHarness(t, "", ownServer("tiny"), llm.Options{Models: []string{"tiny"}, Windows: map[string]int{"tiny": 4096}})
 	w.start()
-	w.until("the next start will be refused")
+	w.pollLog("next start will fail")
 	w.stop()
-	w.refused("tiny takes 4096 tokens (learned from the provider)", "set model.context_length")
+	w.startError("tiny takes 4096 tokens (learned from the provider)", "set model.context_length")
 }
 
 func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
@@ -57,15 +57,15 @@ func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
 		"another server":  {"custom_providers:\n- {name: shelf, base_url: 'http://127.0.0.1:1/v1', models: {own-model-1: {context_length: 40000}}}\n", "", "a window of 262144 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTalk(t, "", strings.NewReplacer(), llm.Options{Windows: map[string]int{"own-model-1": 262_144}, Models: []string{"own-model-1"}})
-			w.configure(strings.ReplaceAll(c.more, "URL", w.model.URL), "")
-			w.write("config.yaml", strings.NewReplacer("\n  api_key", c.edit+"\n  api_key").Replace(ownServer("own-model-1").Replace(w.read("config.yaml"))))
+			w := newFormatHarness(t, "", strings.NewReplacer(), llm.Options{Windows: map[string]int{"own-model-1": 262_144}, Models: []string{"own-model-1"}})
+			w.writeConfig(strings.ReplaceAll(c.more, "URL", w.model.URL), "")
+			w.writeFile("config.yaml", strings.NewReplacer("\n  api_key", c.edit+"\n  api_key").Replace(ownServer("own-model-1").Replace(w.readFile("config.yaml"))))
 			w.start()
 			if c.want == "a window of 262144 tokens" {
-				w.until("provider reported a context length")
+				w.pollLog("provider reported a context length")
 			}
-			w.tells("hello", "hello")
-			w.tells("/context", c.want)
+			w.askConsole("hello", "hello")
+			w.askConsole("/context", c.want)
 			w.stop()
 		})
 	}

@@ -16,8 +16,8 @@ func TestEngineUnknownFailsStart(t *testing.T) {
 		{"mine", "plugins/context_engine/mine", "is not a context engine: there is no plugin.yaml"},
 		{"../../up", "", "there is no context engine"},
 	} {
-		w := newWorld(t, fault{})
-		w.configure("context: {engine: "+c.name+"}", "")
+		w := newHarness(t, fault{})
+		w.writeConfig("context: {engine: "+c.name+"}", "")
 		if c.has != "" {
 			w.must(os.MkdirAll(filepath.Join(w.home, filepath.FromSlash(c.has)), 0o700))
 		}
@@ -45,13 +45,13 @@ func TestEnginePluginToolsAreOffered(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the engine is a shell script")
 	}
-	w := newWorld(t, fault{config: "context:\n  engine: shelf\n"})
+	w := newHarness(t, fault{config: "context:\n  engine: shelf\n"})
 	dir := "plugins/context_engine/shelf"
 	w.must(os.MkdirAll(w.path(dir), 0o700))
-	w.write(dir+"/run.sh", shelf)
+	w.writeFile(dir+"/run.sh", shelf)
 	w.must(os.Chmod(w.path(dir+"/run.sh"), 0o700))
-	w.write(dir+"/plugin.yaml", "name: shelf\ncommand: [./run.sh]\ntools:\n- {name: shelf_look, description: Looks on the shelf.}\n")
+	w.writeFile(dir+"/plugin.yaml", "name: shelf\ncommand: [./run.sh]\ntools:\n- {name: shelf_look, description: Looks on the shelf.}\n")
 	w.start()
-	w.tells(use("shelf_look", `{}`), "the shelf is blue")
+	w.askConsole(use("shelf_look", `{}`), "the shelf is blue")
 	w.stop()
 }

@@ -9,14 +9,14 @@ import (
 
 const noRetries = "agent:\n  api_max_retries: 0"
 
-// asking injects the faults, sends text, and waits for the expected answer.
-func asking(text, sees string, fs ...llm.Fault) func(*world) {
-	return func(w *world) {
+// askWithFaults injects the faults, sends text, and waits for the expected answer.
+func askWithFaults(text, sees string, fs ...llm.Fault) func(*harness) {
+	return func(w *harness) {
 		for _, f := range fs {
 			w.model.Inject(f)
 		}
 		w.say(text)
-		w.sees(sees)
+		w.waitText(sees)
 	}
 }
 
@@ -29,7 +29,7 @@ func modelFaults() []fault {
 		{
 			sentence: "a key that the model refuses is said, with who must act",
 			config:   noRetries,
-			play:     asking(hello, "refuses the key", llm.Fault{Kind: llm.Unauthorized}),
+			play:     askWithFaults(hello, "refuses the key", llm.Fault{Kind: llm.Unauthorized}),
 			shows:    []string{"⚠️ anthropic refuses the key. The operator must set a valid one (hermesd config check)."},
 			ends:     []string{"failed"},
 			logs:     []string{"turn failed"},
@@ -37,20 +37,20 @@ func modelFaults() []fault {
 		{
 			sentence: "an account without credit is said, with who must act",
 			config:   noRetries,
-			play:     asking(hello, "used up", llm.Fault{Kind: llm.Unpaid}),
+			play:     askWithFaults(hello, "used up", llm.Fault{Kind: llm.Unpaid}),
 			shows:    []string{"⚠️ anthropic says that the account's credit or limit is used up. The operator must top it up."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a model that does not exist is said, with the key to set",
-			play:     asking(hello, "does not know", llm.Fault{Kind: llm.Missing}),
+			play:     askWithFaults(hello, "does not know", llm.Fault{Kind: llm.Missing}),
 			shows:    []string{"⚠️ anthropic does not know the configured model. The operator must set model.default."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a 429 with Retry-After is waited for to the letter, and then answered",
-			play: func(w *world) {
-				asking(hello, echoed, llm.Fault{Kind: llm.TooMany, After: time.Second})(w)
+			play: func(w *harness) {
+				askWithFaults(hello, echoed, llm.Fault{Kind: llm.TooMany, After: time.Second})(w)
 				rs := w.model.Requests()
 				if gap := rs[1].At.Sub(rs[0].At); gap < time.Second || gap > 4*time.Second {
 					w.Errorf("asked again after %v, not after 1s", gap)
@@ -63,13 +63,13 @@ func modelFaults() []fault {
 		{
 			sentence: "a 429 that goes on is said, with the time to wait",
 			config:   noRetries,
-			play:     asking(hello, "no more requests", llm.Fault{Kind: llm.TooMany, After: 20 * time.Second}),
+			play:     askWithFaults(hello, "no more requests", llm.Fault{Kind: llm.TooMany, After: 20 * time.Second}),
 			shows:    []string{"⚠️ anthropic takes no more requests for now (about 20s). Send the message again then."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a 529 is tried again, and the person sees nothing of it",
-			play:     asking(hello, echoed, llm.Fault{Kind: llm.Overloaded}),
+			play:     askWithFaults(hello, echoed, llm.Fault{Kind: llm.Overloaded}),
 			shows:    []string{echoed},
 			ends:     []string{"replied"},
 			logs:     []string{"retry 1"},
@@ -77,13 +77,13 @@ func modelFaults() []fault {
 		{
 			sentence: "a 529 that goes on is said",
 			config:   noRetries,
-			play:     asking(hello, "overloaded", llm.Fault{Kind: llm.Overloaded}),
+			play:     askWithFaults(hello, "overloaded", llm.Fault{Kind: llm.Overloaded}),
 			shows:    []string{"⚠️ anthropic is overloaded. Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a 500 is tried again, and the person sees nothing of it",
-			play:     asking(hello, echoed, llm.Fault{Kind: llm.ServerError}),
+			play:     askWithFaults(hello, echoed, llm.Fault{Kind: llm.ServerError}),
 			shows:    []string{echoed},
 			ends:     []string{"replied"},
 			logs:     []string{"retry 1"},
@@ -91,21 +91,21 @@ func modelFaults() []fault {
 		{
 			sentence: "a 500 that goes on is said",
 			config:   noRetries,
-			play:     asking(hello, "does not answer properly", llm.Fault{Kind: llm.ServerError}),
+			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.ServerError}),
 			shows:    []string{"⚠️ anthropic does not answer properly (server error). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a page of HTML in place of the model is said",
 			config:   noRetries,
-			play:     asking(hello, "does not answer properly", llm.Fault{Kind: llm.BadGateway}),
+			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.BadGateway}),
 			shows:    []string{"⚠️ anthropic does not answer properly (server error). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a model that does not answer at all is given up after the turn timeout, with a warning at half of it",
 			config:   "gateway:\n  turn_timeout: 6s",
-			play:     asking(hello, "gave up", llm.Fault{Kind: llm.NoAnswer}),
+			play:     askWithFaults(hello, "gave up", llm.Fault{Kind: llm.NoAnswer}),
 			shows: []string{
 				"Nothing has happened for 3s. I give up after 6s.",
 				"⚠️ Nothing happened for too long, so I gave up. Send the message again to try once more.",
@@ -116,7 +116,7 @@ func modelFaults() []fault {
 		{
 			sentence: "a stream that stalls is given up after the turn timeout, and what was shown of it is taken back",
 			config:   "gateway:\n  turn_timeout: 6s",
-			play:     asking("long story", "gave up", llm.Fault{Kind: llm.Stall, At: 15}),
+			play:     askWithFaults("long story", "gave up", llm.Fault{Kind: llm.Stall, At: 15}),
 			shows: []string{
 				"Nothing has happened for 3s. I give up after 6s.",
 				"⚠️ Nothing happened for too long, so I gave up. Send the message again to try once more.",
@@ -125,7 +125,7 @@ func modelFaults() []fault {
 		},
 		{
 			sentence: "a cut stream is asked for again, and nothing of the first half stays",
-			play:     asking("long story", "word end", llm.Fault{Kind: llm.Cut, At: 2000}),
+			play:     askWithFaults("long story", "word end", llm.Fault{Kind: llm.Cut, At: 2000}),
 			shows:    []string{"done: " + strings.Repeat("word ", 50) + "end"},
 			ends:     []string{"replied"},
 			logs:     []string{"retry 1"},
@@ -133,20 +133,20 @@ func modelFaults() []fault {
 		{
 			sentence: "a cut stream that cannot be asked for again is said",
 			config:   noRetries,
-			play:     asking("long story", "does not answer properly", llm.Fault{Kind: llm.Cut, At: 2000}),
+			play:     askWithFaults("long story", "does not answer properly", llm.Fault{Kind: llm.Cut, At: 2000}),
 			shows:    []string{"⚠️ anthropic does not answer properly (network). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a stream that ends early is asked for again",
-			play:     asking(hello, echoed, llm.Fault{Kind: llm.End, At: 4}),
+			play:     askWithFaults(hello, echoed, llm.Fault{Kind: llm.End, At: 4}),
 			shows:    []string{echoed},
 			ends:     []string{"replied"},
 			logs:     []string{"retry 1"},
 		},
 		{
 			sentence: "an error inside a stream is asked for again",
-			play:     asking(hello, echoed, llm.Fault{Kind: llm.Error, At: 4}),
+			play:     askWithFaults(hello, echoed, llm.Fault{Kind: llm.Error, At: 4}),
 			shows:    []string{echoed},
 			ends:     []string{"replied"},
 			logs:     []string{"retry 1"},
@@ -154,14 +154,14 @@ func modelFaults() []fault {
 		{
 			sentence: "invalid JSON in a stream is said",
 			config:   noRetries,
-			play:     asking(hello, "does not answer properly", llm.Fault{Kind: llm.BadJSON, At: 4}),
+			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.BadJSON, At: 4}),
 			shows:    []string{"⚠️ anthropic does not answer properly (garbage). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "bytes that are nothing are said",
 			config:   noRetries,
-			play:     asking(hello, "does not answer properly", llm.Fault{Kind: llm.Garbage}),
+			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.Garbage}),
 			shows:    []string{"⚠️ anthropic does not answer properly (garbage). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
@@ -174,21 +174,21 @@ func answerFaults() []fault {
 	return []fault{
 		{
 			sentence: "a tool that does not exist is told to the model, which goes on",
-			play:     asking("hello", "there is no tool called", llm.Fault{Kind: llm.BadToolName}),
+			play:     askWithFaults("hello", "there is no tool called", llm.Fault{Kind: llm.BadToolName}),
 			shows:    []string{`echo: results: Not run: there is no tool called "no_such_tool_". There are: clarify, cronjob, delegate_task, memory, patch, process, read_file, search_files, send_message, session_search, skill_manage, skill_view, skills_list, terminal, todo, web_extract, write_file.`},
 			ends:     []string{"replied"},
 		},
 		{
 			sentence: "a model that calls a tool wrongly again and again is stopped, and that is said",
-			play:     asking("hello", "Something went wrong", llm.Fault{Kind: llm.BadToolName, Times: 3}),
+			play:     askWithFaults("hello", "Something went wrong", llm.Fault{Kind: llm.BadToolName, Times: 3}),
 			shows:    []string{"⚠️ Something went wrong on my side. Send the message again; if it stays, the operator finds the reason in the log."},
 			ends:     []string{"failed"},
 			logs:     []string{"repeated invalid tool calls"},
 		},
 		{
 			sentence: "tool arguments that are no JSON are told to the model, which goes on",
-			play: func(w *world) {
-				asking("tool time", "done: tool time", llm.Fault{Kind: llm.BadToolArgs, Match: beforeTool})(w)
+			play: func(w *harness) {
+				askWithFaults("tool time", "done: tool time", llm.Fault{Kind: llm.BadToolArgs, Match: beforeTool})(w)
 				rs := w.model.Requests()
 				if got := rs[len(rs)-1].Results(); len(got) != 1 || !strings.Contains(got[0].Text, "must be one JSON object") {
 					w.Errorf("the model is told %+v", got)
@@ -199,29 +199,29 @@ func answerFaults() []fault {
 		},
 		{
 			sentence: "an empty answer is asked for again, and the person sees nothing of it",
-			play:     asking("hello", "echo: hello", llm.Fault{Kind: llm.Empty}),
+			play:     askWithFaults("hello", "echo: hello", llm.Fault{Kind: llm.Empty}),
 			shows:    []string{"echo: hello"},
 			ends:     []string{"replied"},
 			logs:     []string{"agent notice map[notice:empty"},
 		},
 		{
 			sentence: "an answer that stays empty is said",
-			play:     asking("hello", "empty answer", llm.Fault{Kind: llm.Empty, Times: 3}),
+			play:     askWithFaults("hello", "empty answer", llm.Fault{Kind: llm.Empty, Times: 3}),
 			shows:    []string{"⚠️ The model gave an empty answer three times. Ask again, perhaps in other words."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "an empty end of turn after tool results is asked for again",
-			play:     asking("tool time", "done: tool time", llm.Fault{Kind: llm.Empty, Match: afterTool}),
+			play:     askWithFaults("tool time", "done: tool time", llm.Fault{Kind: llm.Empty, Match: afterTool}),
 			shows:    []string{"done: tool time"},
 			ends:     []string{"replied"},
 			logs:     []string{"agent notice map[notice:empty"},
 		},
 		{
 			sentence: "a refusal is said, and nothing of it stays in the conversation",
-			play: func(w *world) {
-				asking("hello", "declined", llm.Fault{Kind: llm.Refusal})(w)
-				w.ask("again")
+			play: func(w *harness) {
+				askWithFaults("hello", "declined", llm.Fault{Kind: llm.Refusal})(w)
+				w.askEcho("again")
 				if n := len(w.model.Requests()); n != 2 {
 					w.Errorf("%d requests", n)
 				}
@@ -231,16 +231,16 @@ func answerFaults() []fault {
 		},
 		{
 			sentence: "a conversation that is too long is said, and the message that broke it is not kept",
-			play:     asking("hello", "too long", llm.Fault{Kind: llm.Overflow}),
+			play:     askWithFaults("hello", "too long", llm.Fault{Kind: llm.Overflow}),
 			shows:    []string{"⚠️ This conversation has become too long for the model. /new starts a fresh one; the old one is kept."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "another model takes over a whole turn, which is announced once, and the next turn asks the first again",
 			config:   "fallback_providers:\n  - {provider: custom, model: spare, base_url: $SPARE/v1, api_key: sk-spare-0000000000}",
-			play: func(w *world) {
-				asking("tool time", "done: tool time", llm.Fault{Kind: llm.Unauthorized})(w)
-				if a, b := w.model.Count(), w.spare.Count(); a != 1 || b != 2 {
+			play: func(w *harness) {
+				askWithFaults("tool time", "done: tool time", llm.Fault{Kind: llm.Unauthorized})(w)
+				if a, b := w.model.Count(), w.secondModel.Count(); a != 1 || b != 2 {
 					w.Errorf("the first model was asked %d times and the second %d times", a, b)
 				}
 			},
@@ -252,9 +252,9 @@ func answerFaults() []fault {
 		{
 			sentence: "when no model answers the person hears of the first one",
 			config:   "fallback_providers:\n  - {provider: custom, model: spare, base_url: $SPARE/v1, api_key: sk-spare-0000000000}\n" + noRetries,
-			play: func(w *world) {
-				w.spare.Inject(llm.Fault{Kind: llm.ServerError})
-				asking("hello", "⚠️", llm.Fault{Kind: llm.Unauthorized})(w)
+			play: func(w *harness) {
+				w.secondModel.Inject(llm.Fault{Kind: llm.ServerError})
+				askWithFaults("hello", "⚠️", llm.Fault{Kind: llm.Unauthorized})(w)
 			},
 			shows: []string{"⚠️ anthropic refuses the key. The operator must set a valid one (hermesd config check)."},
 			ends:  []string{"failed"},

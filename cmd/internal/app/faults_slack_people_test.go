@@ -12,8 +12,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// slOther opens a socket with the app token, as another process would.
-func (w *world) slOther() *websocket.Conn {
+// openSlackSocket opens a socket with the app token, as another process would.
+func (w *harness) openSlackSocket() *websocket.Conn {
 	w.Helper()
 	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.sl.srv.APIURL()+"apps.connections.open", nil)
 	w.must(err)
@@ -34,8 +34,8 @@ func (w *world) slOther() *websocket.Conn {
 	return c
 }
 
-// slMarks returns the reactions to a message.
-func slMarks(c *slack.Channel, ts string) (out []string) {
+// slackReactions returns the reactions to a message.
+func slackReactions(c *slack.Channel, ts string) (out []string) {
 	for _, m := range c.Messages() {
 		if m.TS == ts {
 			for _, r := range m.Reactions {
@@ -46,8 +46,8 @@ func slMarks(c *slack.Channel, ts string) (out []string) {
 	return out
 }
 
-// slThread returns the texts of the bot in a thread.
-func (w *world) slThread(c *slack.Channel, ts string) (out []string) {
+// slackThread returns the texts of the bot in a thread.
+func (w *harness) slackThread(c *slack.Channel, ts string) (out []string) {
 	for _, m := range c.Thread(ts) {
 		if m.Bot != "" && m.Deleted.IsZero() {
 			out = append(out, m.Shown())
@@ -56,8 +56,8 @@ func (w *world) slThread(c *slack.Channel, ts string) (out []string) {
 	return out
 }
 
-// slPress presses the first button that the bot shows in the direct chat.
-func (w *world) slPress() {
+// pressSlackButton presses the first button that the bot shows in the direct chat.
+func (w *harness) pressSlackButton() {
 	w.Helper()
 	m, err := w.sl.dm.WaitText(w.ctx, "Restart the daemon?")
 	w.must(err)
@@ -85,10 +85,10 @@ func slackEnvelopeFaults() []fault {
 	spoiled := func(sentence string, kind slack.Spoil, logs ...string) fault {
 		return fault{
 			sentence: sentence, on: onSlack, shows: echoes("hello"), ends: replies(1), logs: logs,
-			play: func(w *world) {
+			play: func(w *harness) {
 				w.sl.app.Spoil(kind, 1, nil)
-				w.ask("hello")
-				w.await("the event is acknowledged", func() bool { return w.sl.srv.Ledger().Counts().Acked > 0 })
+				w.askEcho("hello")
+				w.waitFor("the event is acknowledged", func() bool { return w.sl.srv.Ledger().Counts().Acked > 0 })
 			},
 		}
 	}
@@ -100,13 +100,13 @@ func slackEnvelopeFaults() []fault {
 		spoiled("an envelope with which the socket is cut is one turn", slack.CutLink),
 		{
 			sentence: "a Slack event that is sent five times is answered once", on: onSlack,
-			play: func(w *world) {
-				w.ask("hello")
+			play: func(w *harness) {
+				w.askEcho("hello")
 				os := w.sl.srv.Ledger().Offers("message")
 				for range 4 {
 					w.sl.srv.Redeliver(os[0].Event)
 				}
-				w.await("all are acknowledged", func() bool {
+				w.waitFor("all are acknowledged", func() bool {
 					return len(w.sl.srv.Ledger().Offers("message")[0].Deliveries) == 5
 				})
 			},
@@ -114,7 +114,7 @@ func slackEnvelopeFaults() []fault {
 		},
 		{
 			sentence: "events that Slack does not make are passed over, and a person's words behind them are answered", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				for _, e := range []map[string]any{
 					{}, {"type": 17}, {"type": "message"}, {"type": "message", "channel": []string{"x"}, "ts": 1}, {"type": "new_thing", "channel": w.sl.dm.ID()},
 					{"type": "message", "channel": w.sl.dm.ID(), "ts": "never", "user": w.sl.ann.ID(), "text": "x"},
@@ -122,57 +122,57 @@ func slackEnvelopeFaults() []fault {
 				} {
 					w.sl.bot.Send(e)
 				}
-				w.ask("hello")
+				w.askEcho("hello")
 			},
 			shows: echoes("hello"), ends: []string{"silent: unreadable_event", "replied"}, logs: []string{"event cannot be converted"},
 		},
 		{
 			sentence: "an edit of a Slack message that waits changes it before the model sees it", on: onSlack,
 			config: "display:\n  busy_input_mode: queue",
-			play: func(w *world) {
+			play: func(w *harness) {
 				n := w.model.Count()
 				w.sl.say("hold on")
 				w.must(w.model.Await(w.ctx, n+1))
 				m := w.sl.dm.Say(w.sl.ann, "wrong")
-				w.accepted(2)
+				w.waitAccepted(2)
 				w.must(w.sl.dm.Edit(m.TS, "right"))
-				w.accepted(3)
-				w.release()
-				w.reads("right")
+				w.waitAccepted(3)
+				w.releaseModel()
+				w.waitEcho("right")
 			},
 			shows: echoes("hold on", "right"), ends: []string{"replied", "replied", "silent: edit_applied"},
 		},
 		{
 			sentence: "an edit of a Slack message that was answered is not answered again, and a preview of a link is no edit", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				m := w.sl.dm.Say(w.sl.ann, "hello")
-				w.reads("hello")
+				w.waitEcho("hello")
 				w.must(w.sl.dm.Unfurl(m.TS, "a page"))
 				w.must(w.sl.dm.Edit(m.TS, "changed"))
-				w.accepted(2)
+				w.waitAccepted(2)
 			},
 			shows: echoes("hello"), ends: []string{"replied", "silent: edit_too_late"},
 		},
 		{
 			sentence: "a stranger on Slack gets no answer, and the rule is on record", on: onSlack, config: "unauthorized_dm_behavior: ignore",
-			play: func(w *world) {
+			play: func(w *harness) {
 				eve := w.sl.team.AddUser(slack.Person{Name: "eve"})
 				eve.DM(w.sl.bot).Say(eve, "let me in")
-				w.accepted(1)
+				w.waitAccepted(1)
 				same(w.T, "the stranger sees", nil, shown(eve.DM(w.sl.bot)))
 			},
 			ends: []string{"silent: unknown_dm"},
 		},
 		{
 			sentence: "a Slack message is marked as seen, and as answered in the end", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				n := w.model.Count()
 				m := w.sl.dm.Say(w.sl.ann, "hold on")
 				w.must(w.model.Await(w.ctx, n+1))
-				w.await("it is marked as seen", func() bool { return slices.Equal(slMarks(w.sl.dm, m.TS), []string{"eyes"}) })
-				w.release()
-				w.reads("hold on")
-				w.await("it is marked as answered", func() bool { return slices.Equal(slMarks(w.sl.dm, m.TS), []string{"white_check_mark"}) })
+				w.waitFor("it is marked as seen", func() bool { return slices.Equal(slackReactions(w.sl.dm, m.TS), []string{"eyes"}) })
+				w.releaseModel()
+				w.waitEcho("hold on")
+				w.waitFor("it is marked as answered", func() bool { return slices.Equal(slackReactions(w.sl.dm, m.TS), []string{"white_check_mark"}) })
 			},
 			shows: echoes("hold on"), ends: replies(1),
 		},
@@ -183,12 +183,12 @@ func slackRoomFaults() []fault {
 	return []fault{
 		{
 			sentence: "a mention on Slack, which comes as message and as app_mention, is one turn in a thread that goes on without a mention", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				m := w.sl.room.Say(w.sl.ann, w.sl.bot.User().Mention()+" hello")
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "hello"))
 				w.sl.room.Reply(w.sl.ann, m.TS, "go on")
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "go on"))
-				same(w.T, "the thread sees", echoes("[ann] hello", "[ann] go on"), w.slThread(w.sl.room, m.TS))
+				same(w.T, "the thread sees", echoes("[ann] hello", "[ann] go on"), w.slackThread(w.sl.room, m.TS))
 				if n := len(w.sl.srv.Ledger().Offers("app_mention")); n != 1 {
 					w.Errorf("%d mentions were offered", n)
 				}
@@ -197,7 +197,7 @@ func slackRoomFaults() []fault {
 		},
 		{
 			sentence: "what stood in a Slack thread before the bot was named is told to the model once", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				root := w.sl.room.Say(w.sl.ann, "cheese is dear")
 				w.sl.room.Reply(w.sl.ann, root.TS, "and so is wine")
 				name := w.sl.bot.User().Mention()
@@ -205,14 +205,14 @@ func slackRoomFaults() []fault {
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "first"))
 				w.sl.room.Reply(w.sl.ann, root.TS, name+" second")
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "second"))
-				all, n := w.newest(), 0
+				all, n := w.newestRequest(), 0
 				for _, m := range all.Messages {
 					for _, b := range m.Blocks {
 						n += strings.Count(b.Text, "cheese is dear")
 					}
 				}
-				if !strings.Contains(w.asks()[0], "cheese is dear") || n != 1+strings.Count(w.slThread(w.sl.room, root.TS)[0], "cheese is dear") {
-					w.Errorf("told %d times: %q", n, w.asks())
+				if !strings.Contains(w.modelQuestions()[0], "cheese is dear") || n != 1+strings.Count(w.slackThread(w.sl.room, root.TS)[0], "cheese is dear") {
+					w.Errorf("told %d times: %q", n, w.modelQuestions())
 				}
 			},
 			ends: []string{"silent: not_addressed", "silent: not_addressed", "replied", "replied"},
@@ -224,20 +224,20 @@ func slackCommandFaults() []fault {
 	return []fault{
 		{
 			sentence: "a slash command of Slack is acknowledged and answered", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				i := w.sl.dm.Slash(w.sl.bot, w.sl.ann, "/hermes", "version")
 				w.must(w.sl.wait(w.ctx, "hermesd"))
-				w.await("it is acknowledged", func() bool { _, ok := i.Acked(); return ok }) // the answer may be faster
+				w.waitFor("it is acknowledged", func() bool { _, ok := i.Acked(); return ok }) // the answer may be faster
 				if i.Failed() != "" {
 					w.Errorf("the person sees %q", i.Failed())
 				}
-				w.f.shows = w.sl.visible()
+				w.fault.shows = w.sl.visible()
 			},
 			ends: replies(1),
 		},
 		{
 			sentence: "a command behind an exclamation mark is one in a Slack thread", on: onSlack,
-			play: func(w *world) {
+			play: func(w *harness) {
 				m := w.sl.room.Say(w.sl.ann, w.sl.bot.User().Mention()+" hello")
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "hello"))
 				w.sl.room.Reply(w.sl.ann, m.TS, "!version")
@@ -250,10 +250,10 @@ func slackCommandFaults() []fault {
 		},
 		{
 			sentence: "a button on Slack that nobody knows is answered with a word, and nothing else happens", on: onSlack,
-			play: func(w *world) {
-				w.ask("hello")
+			play: func(w *harness) {
+				w.askEcho("hello")
 				w.sl.dm.Forge(w.sl.bot, w.sl.ann, w.sl.dm.FromBots()[0].TS, "old", "old")
-				w.await("ann is told", func() bool {
+				w.waitFor("ann is told", func() bool {
 					es := w.sl.dm.Ephemeral()
 					return len(es) == 1 && es[0].Shown() == "This button does nothing."
 				})
@@ -262,10 +262,10 @@ func slackCommandFaults() []fault {
 		},
 		{
 			sentence: "a restart that is confirmed by a button on Slack happens once, and is told when it is done", on: onSlack, restarts: true,
-			play: func(w *world) {
+			play: func(w *harness) {
 				w.sl.dm.Slash(w.sl.bot, w.sl.ann, "/hermes", "restart")
-				w.slPress()
-				w.reborn()
+				w.pressSlackButton()
+				w.restartAfterRequest()
 				w.must(w.sl.wait(w.ctx, "I am back"))
 			},
 			shows: []string{restartAsks + "\nRestart\nCancel", restartBegun, "I am back: hermesd test."}, ends: replies(2),

@@ -35,7 +35,7 @@ type fault struct {
 	restarts  bool             // the daemon is started again after ErrRestart
 	cold      bool             // play starts the daemon itself
 	console   bool             // the last message is sent at the console
-	play      func(w *world)
+	play      func(w *harness)
 
 	shows []string // the bot's messages that ann sees in the end, in order
 	loose bool     // shows is in any order
@@ -59,41 +59,41 @@ func TestFaultsEndInVisibleOutcome(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(f.sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, f)
+			w := newHarness(t, f)
 			if !f.cold {
 				w.start()
-				w.online()
+				w.waitConnected()
 			}
 			f.play(w)
 			if f.console {
-				w.terminal(last)
+				w.echoConsole(last)
 			} else {
-				w.ask(last)
+				w.askEcho(last)
 			}
 			w.stop()
-			w.judge()
+			w.checkOutcome()
 		})
 	}
 }
 
-// judge compares the outcome with what the fault expects.
-func (w *world) judge() {
+// checkOutcome compares the outcome with what the fault expects.
+func (w *harness) checkOutcome() {
 	w.Helper()
 	shows := scrub(w.sites[0].visible())
-	if !w.f.console {
+	if !w.fault.console {
 		if n := len(shows) - 1; n < 0 || shows[n] != "echo: "+last {
 			w.Errorf("the last message is not answered at last: %q", shows)
 		} else {
 			shows = shows[:n]
 		}
 	}
-	if w.f.loose {
+	if w.fault.loose {
 		slices.Sort(shows)
-		slices.Sort(w.f.shows)
+		slices.Sort(w.fault.shows)
 	}
-	same(w.T, "ann sees", w.f.shows, shows)
-	w.judgeStore()
-	w.judgeLog()
+	same(w.T, "ann sees", w.fault.shows, shows)
+	w.checkStore()
+	w.checkLog()
 	if w.Failed() {
 		w.fatal("that was:")
 	}
@@ -101,8 +101,8 @@ func (w *world) judge() {
 
 var ref = regexp.MustCompile(` \(ref t[0-9a-zA-Z-]+\)`)
 
-// visible returns the bot's messages that exist in a chat, without random parts.
-func (w *world) visible(c *telegram.Chat) []string {
+// visibleTexts returns the bot's messages that exist in a chat, without random parts.
+func (w *harness) visibleTexts(c *telegram.Chat) []string {
 	var out []string
 	for _, m := range c.FromBots() {
 		out = append(out, m.Text)
@@ -118,20 +118,20 @@ func scrub(texts []string) []string {
 	return texts
 }
 
-func (w *world) judgeStore() {
+func (w *harness) checkStore() {
 	w.Helper()
-	ends, dead := w.left()
+	ends, dead := w.storedOutcomes()
 	if n := len(ends); n == 0 || ends[n-1] != "replied" {
 		w.Errorf("the last message did not end as replied: %q", ends)
 	} else {
-		same(w.T, "messages ended as", w.f.ends, ends[:n-1])
+		same(w.T, "messages ended as", w.fault.ends, ends[:n-1])
 	}
-	same(w.T, "rows died of", w.f.dead, dead)
+	same(w.T, "rows died of", w.fault.dead, dead)
 }
 
-// left returns the outcome of each message in order of acceptance, and the reasons
+// storedOutcomes returns the outcome of each message in order of acceptance, and the reasons
 // of dead letters. It fails if a row is still to be sent.
-func (w *world) left() (ends, dead []string) {
+func (w *harness) storedOutcomes() (ends, dead []string) {
 	w.Helper()
 	s, err := bolt.Open(w.Context(), filepath.Join(w.home, "hermesd.db"), bolt.Options{})
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *world) left() (ends, dead []string) {
 		if len(chains) == 0 {
 			break
 		}
-		ends = append(ends, ending(chains[0].Entry))
+		ends = append(ends, outcomeOf(chains[0].Entry))
 	}
 	rows, err := s.Outbox(w.Context(), true)
 	if err != nil {
@@ -168,8 +168,8 @@ func (w *world) left() (ends, dead []string) {
 	return ends, dead
 }
 
-// ending describes the outcome of an entry, with the reason if that is a constant.
-func ending(e inbox.Entry) string {
+// outcomeOf describes the outcome of an entry, with the reason if that is a constant.
+func outcomeOf(e inbox.Entry) string {
 	switch {
 	case e.Outcome == nil:
 		return string(e.State)
@@ -179,16 +179,16 @@ func ending(e inbox.Entry) string {
 	return string(e.Outcome.Result)
 }
 
-func (w *world) judgeLog() {
+func (w *harness) checkLog() {
 	w.Helper()
-	lines := w.book.lines()
-	for _, words := range w.f.logs {
-		if !slices.ContainsFunc(lines, func(l line) bool { return l.has(words) }) {
+	lines := w.log.lines()
+	for _, words := range w.fault.logs {
+		if !slices.ContainsFunc(lines, func(l logLine) bool { return l.has(words) }) {
 			w.Errorf("the operator has no line with %q", words)
 		}
 	}
 	for _, l := range lines {
-		expected := slices.ContainsFunc(w.f.logs, func(words string) bool { return l.has(words) })
+		expected := slices.ContainsFunc(w.fault.logs, func(words string) bool { return l.has(words) })
 		if l.level >= zapcore.ErrorLevel && !expected {
 			w.Errorf("the operator has an error that nobody expects: %s", l.text)
 		}

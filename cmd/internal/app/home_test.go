@@ -24,17 +24,17 @@ import (
 
 var updateHome = flag.Bool("update-home", false, "write testdata/home.prompt.golden")
 
-// A kept file is one that a run must not change.
-type kept struct {
+// A keptFile file is one that a run must not change.
+type keptFile struct {
 	Text string
 	Mode fs.FileMode
 	Time time.Time
 }
 
 // filesOf returns every file below dir, by its path.
-func filesOf(t *testing.T, dir string) map[string]kept {
+func filesOf(t *testing.T, dir string) map[string]keptFile {
 	t.Helper()
-	all := map[string]kept{}
+	all := map[string]keptFile{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -48,7 +48,7 @@ func filesOf(t *testing.T, dir string) map[string]kept {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		all[filepath.ToSlash(name)] = kept{string(raw), info.Mode(), info.ModTime()}
+		all[filepath.ToSlash(name)] = keptFile{string(raw), info.Mode(), info.ModTime()}
 		return err
 	})
 	if err != nil {
@@ -57,8 +57,8 @@ func filesOf(t *testing.T, dir string) map[string]kept {
 	return all
 }
 
-// anExistingHome copies testdata/home, a home directory of upstream Hermes.
-func anExistingHome(t *testing.T) string {
+// copyExistingHome copies testdata/home, a home directory of upstream Hermes.
+func copyExistingHome(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
 	if err := os.CopyFS(home, os.DirFS(filepath.Join("testdata", "home"))); err != nil {
@@ -84,9 +84,9 @@ func anExistingHome(t *testing.T) string {
 // Hermes and sends messages: the prompt contains the files of that directory byte
 // for byte, and the daemon changes none of them.
 func TestExistingHomeDirectoryWorks(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	home := anExistingHome(t)
+	home := copyExistingHome(t)
 	before := filesOf(t, home)
 	model, err := llm.Start(llm.Options{Reply: llm.Echo})
 	if err != nil {
@@ -103,8 +103,8 @@ func TestExistingHomeDirectoryWorks(t *testing.T) {
 			t.Errorf("nothing is said of %s, which has no effect: %v", key, report.Warnings)
 		}
 	}
-	w := &world{T: t, ctx: ctx, home: home, book: newLogbook(), model: model}
-	a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: home, ConsoleOnly: true, Version: "test", Log: zap.New(w.book.core(report.Secrets))})
+	w := &harness{T: t, ctx: ctx, home: home, log: newLogRecorder(), model: model}
+	a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: home, ConsoleOnly: true, Version: "test", Log: zap.New(w.log.core(report.Secrets))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestExistingHomeDirectoryWorks(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(run) }() // waited for below
 	<-a.Ready()
-	w.terminal("hello")
+	w.echoConsole("hello")
 	rec, p := onlySession(ctx, t, a)
 	stop()
 	if err := <-ended; err != nil {

@@ -15,21 +15,23 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A hostile is hostile input in one chat while another one is in use.
-type hostile struct {
-	name   string // in the table of docs/benchmarks.md
-	config string
-	before func(*world) // runs before the daemon starts; may be nil
-	play   func(*world) // may be called repeatedly
-	limit  time.Duration
-	memory int64 // limit of additional bytes in memory, of the daemon and the simulators
-	disk   int64 // limit of additional bytes in the home directory
-	walls  bool  // played only if a sandbox limits it
-	failed bool  // the outcome of ann's message is failed, not replied
+// A hostileInput is hostile input in one chat while another one is in use.
+type hostileInput struct {
+	name         string // in the table of docs/benchmarks.md
+	config       string
+	before       func(*harness) // runs before the daemon starts; may be nil
+	play         func(*harness) // may be called repeatedly
+	limit        time.Duration
+	memory       int64 // limit of additional bytes in memory, of the daemon and the simulators
+	disk         int64 // limit of additional bytes in the home directory
+	needsSandbox bool  // played only if a sandbox limits it
+	failed       bool  // the outcome of ann's message is failed, not replied
 }
 
-// hostiles are the inputs that must be bounded, reported, and must not delay others.
-func hostiles() []hostile { return slices.Concat(hungHands(), wildHands(), webTraps(), filesThatLie()) }
+// hostileInputs are the inputs that must be bounded, reported, and must not delay others.
+func hostileInputs() []hostileInput {
+	return slices.Concat(hungTools(), runawayTools(), webTraps(), deceptiveFiles())
+}
 
 const (
 	onlyOwner = "access:\n  owners: [$ANN]\ndisplay:\n  tool_progress: 'off'\n"
@@ -38,24 +40,24 @@ const (
 )
 
 // prepare creates the harness for a hostile input and starts the daemon.
-func (h hostile) prepare(t *testing.T) *world {
-	w := newWorld(t, fault{config: onlyOwner + h.config, telegram: "allow_all: true", sandboxed: true})
+func (h hostileInput) prepare(t *testing.T) *harness {
+	w := newHarness(t, fault{config: onlyOwner + h.config, telegram: "allow_all: true", sandboxed: true})
 	if h.before != nil {
 		h.before(w)
 	}
 	w.start()
-	w.online()
-	w.ask("hello") // every part has been used once
+	w.waitConnected()
+	w.askEcho("hello") // every part has been used once
 	var box string
-	w.await("the sandbox is found", func() bool {
-		for _, l := range w.book.lines() {
+	w.waitFor("the sandbox is found", func() bool {
+		for _, l := range w.log.lines() {
 			if l.has("commands run ") {
 				box = l.text
 			}
 		}
 		return box != ""
 	})
-	if h.walls && !(line{text: box}).has("in a process name space of their own", "processes at once") {
+	if h.needsSandbox && !(logLine{text: box}).has("in a process name space of their own", "processes at once") {
 		t.Skip(box)
 	}
 	return w
@@ -64,17 +66,17 @@ func (h hostile) prepare(t *testing.T) *world {
 // Hostile input ends within bounds, the user is told in the chat what happened, and
 // the daemon answers the next message and all messages of another chat meanwhile.
 func TestHostileInputIsBoundedAndReported(t *testing.T) {
-	for _, h := range hostiles() {
+	for _, h := range hostileInputs() {
 		t.Run(h.name, func(t *testing.T) { // one at a time: memory is measured
 			w := h.prepare(t)
-			bob := w.talker(100 * time.Millisecond)
+			bob := w.newTalker(100 * time.Millisecond)
 			disk, memory := size(t, w.home), watchMemory()
 			began := time.Now()
 			h.play(w)
 			took, peak := time.Since(began), memory()
 			more := size(t, w.home) - disk
 			said := bob.end()
-			w.ask(last)
+			w.askEcho(last)
 			bob.answered()
 			w.stop()
 			t.Logf("%v, %d KiB of memory, %d KiB of disk, %d messages of another chat", took.Round(time.Millisecond), peak>>10, more>>10, said)
@@ -87,14 +89,14 @@ func TestHostileInputIsBoundedAndReported(t *testing.T) {
 			if more > h.disk {
 				t.Errorf("it took %d bytes of disk", more)
 			}
-			w.judgeLog()
-			w.ended(h.failed)
+			w.checkLog()
+			w.checkEnded(h.failed)
 		})
 	}
 }
 
-// again limits the repetitions of a hostile input while it is measured.
-const again = 250 * time.Millisecond
+// measureAgain limits the repetitions of a hostile input while it is measured.
+const measureAgain = 250 * time.Millisecond
 
 // TestHostileInputDelaysNobody measures how long messages of another chat take to be
 // accepted while each hostile input is repeated for the duration HERMESD_HOSTILE,
@@ -107,8 +109,8 @@ func TestHostileInputDelaysNobody(t *testing.T) {
 	}
 	const limit = 50 * time.Millisecond
 	fmt.Println("| what happens meanwhile | messages | p50 | p99 | longest |\n|---|---|---|---|---|")
-	nothing := hostile{name: "nothing", play: func(*world) {}}
-	for _, h := range slices.Concat([]hostile{nothing}, hostiles()) {
+	nothing := hostileInput{name: "nothing", play: func(*harness) {}}
+	for _, h := range slices.Concat([]hostileInput{nothing}, hostileInputs()) {
 		t.Run(h.name, func(t *testing.T) {
 			var best []time.Duration
 			for range 3 {
@@ -131,28 +133,28 @@ func TestHostileInputDelaysNobody(t *testing.T) {
 
 // measure returns the sorted times that messages of another chat took to be
 // accepted.
-func (h hostile) measure(t *testing.T, long time.Duration) []time.Duration {
+func (h hostileInput) measure(t *testing.T, long time.Duration) []time.Duration {
 	w := h.prepare(t)
-	bob := w.talker(20 * time.Millisecond)
+	bob := w.newTalker(20 * time.Millisecond)
 	for began := time.Now(); time.Since(began) < long; {
-		next := time.After(again)
+		next := time.After(measureAgain)
 		h.play(w)
 		w.say("/new") // otherwise the transcript grows
 		<-next
 	}
 	bob.end()
-	w.confirmed()
+	w.waitConfirmed()
 	w.stop()
 	took := bob.accepted()
 	slices.Sort(took)
 	return took
 }
 
-// ended checks that all messages have an outcome: replied, or failed for one of
+// checkEnded checks that all messages have an outcome: replied, or failed for one of
 // ann's messages if failed is set.
-func (w *world) ended(failed bool) {
+func (w *harness) checkEnded(failed bool) {
 	w.Helper()
-	ends, dead := w.left()
+	ends, dead := w.storedOutcomes()
 	same(w.T, "rows died of", nil, dead)
 	want := 0
 	if failed {
@@ -164,32 +166,32 @@ func (w *world) ended(failed bool) {
 	}
 }
 
-// answers sends text as ann and returns the bot's texts after it, once they contain
+// askBot sends text as ann and returns the bot's texts after it, once they contain
 // all of the words.
-func (w *world) answers(said string, words ...string) string {
+func (w *harness) askBot(said string, words ...string) string {
 	w.Helper()
 	before := len(w.chat.FromBots())
 	w.say(said)
-	return w.heard(before, words...)
+	return w.waitBotText(before, words...)
 }
 
-// heard returns the bot's texts to ann after the first n messages, once they contain
+// waitBotText returns the bot's texts to ann after the first n messages, once they contain
 // all of the words.
-func (w *world) heard(n int, words ...string) (text string) {
+func (w *harness) waitBotText(n int, words ...string) (text string) {
 	w.Helper()
-	w.await(fmt.Sprintf("messages with %q", words), func() bool {
+	w.waitFor(fmt.Sprintf("messages with %q", words), func() bool {
 		text = ""
 		for _, m := range w.chat.FromBots()[n:] {
 			text += m.Text + "\n"
 		}
-		return line{text: text}.has(words...)
+		return logLine{text: text}.has(words...)
 	})
 	return text
 }
 
 // A talker is a user who keeps sending messages in another chat.
 type talker struct {
-	w    *world
+	w    *harness
 	who  *telegram.User
 	chat *telegram.Chat
 	over chan struct{}
@@ -197,8 +199,8 @@ type talker struct {
 	said int // number of messages; set by end
 }
 
-// talker starts sending.
-func (w *world) talker(pace time.Duration) *talker {
+// newTalker starts sending.
+func (w *harness) newTalker(pace time.Duration) *talker {
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	b := &talker{w: w, who: bob, chat: bob.Chat(w.bot), over: make(chan struct{})}
 	n := 0
@@ -233,7 +235,7 @@ func (b *talker) end() int {
 // answered waits until each message is answered.
 func (b *talker) answered() {
 	b.w.Helper()
-	b.w.await("all that the other one has said is answered", func() bool {
+	b.w.waitFor("all that the other one has said is answered", func() bool {
 		var all strings.Builder
 		for _, m := range b.chat.FromBots() {
 			all.WriteString(m.Text)

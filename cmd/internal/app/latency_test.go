@@ -23,21 +23,21 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// quiet is a platform that accepts everything.
-type quiet struct{}
+// silentPlatform is a platform that accepts everything.
+type silentPlatform struct{}
 
-func (quiet) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
-func (quiet) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {
+func (silentPlatform) Run(ctx context.Context, _ chat.Sink) error { <-ctx.Done(); return nil }
+func (silentPlatform) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {
 	return chat.Receipt{ID: m.ID}, nil
 }
-func (quiet) Capabilities() chat.Capabilities {
+func (silentPlatform) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(r.Text) }}
 }
-func (quiet) Health() chat.Health { return chat.Health{State: chat.Connected} }
+func (silentPlatform) Health() chat.Health { return chat.Health{State: chat.Connected} }
 
-// rogue returns a tool that ignores its context and does not return before end is
+// rogueTool returns a tool that ignores its context and does not return before end is
 // closed. It signals when it runs.
-func rogue(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool {
+func rogueTool(name string, running chan<- struct{}, end <-chan struct{}) tool.Tool {
 	s := tool.Spec{Effect: tool.Pure}
 	s.Name, s.Description, s.Schema = name, name, json.RawMessage(`{"type":"object"}`)
 	return tool.New(s, func(context.Context, tool.Call, struct{}) (string, error) {
@@ -65,7 +65,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 		t.Fatal(err)
 	}
 	running, end := make(chan struct{}), make(chan struct{})
-	tools, err := tool.NewSet(rogue("spin", running, end), rogue("hang", running, end))
+	tools, err := tool.NewSet(rogueTool("spin", running, end), rogueTool("hang", running, end))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	}
 	a := agent.New(agent.Config{}, model, tools)
 	g = gateway.New(gateway.Options{
-		Store: store, Agent: a, Adapters: map[chat.Account]chat.Adapter{on: quiet{}}, Access: check,
+		Store: store, Agent: a, Adapters: map[chat.Account]chat.Adapter{on: silentPlatform{}}, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil
 		},
@@ -106,14 +106,14 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	})
 	return g, func() {
 		for i, name := range tools.Names() {
-			accept(t, g, -1-i, name)
+			acceptTime(t, g, -1-i, name)
 			<-running
 		}
 	}
 }
 
-// accept sends text as user n and returns how long it took to be accepted.
-func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
+// acceptTime sends text as user n and returns how long it took to be accepted.
+func acceptTime(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
 	t.Helper()
 	in := chat.Inbound{
 		IdempotencyKey: fmt.Sprint("k", n), ID: fmt.Sprint(n), Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
@@ -127,15 +127,15 @@ func accept(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration 
 	return time.Since(began)
 }
 
-// mostRounds limits the repetitions of a measurement. Other load on the machine
+// maxRounds limits the repetitions of a measurement. Other load on the machine
 // delays some rounds; a defect of the daemon delays each of them.
-const mostRounds = 10
+const maxRounds = 10
 
-// quickest measures until a round is below the limit, and returns the minimum of all
+// minLatency measures until a round is below the limit, and returns the minimum of all
 // rounds.
-func quickest(limit time.Duration, round func() time.Duration) time.Duration {
+func minLatency(limit time.Duration, round func() time.Duration) time.Duration {
 	least := round()
-	for n := 1; n < mostRounds && least > limit; n++ {
+	for n := 1; n < maxRounds && least > limit; n++ {
 		least = min(least, round())
 	}
 	return least
@@ -147,7 +147,7 @@ func p99(t *testing.T, g *gateway.Gateway, from int) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 120)
 	for i := range took {
-		took[i] = accept(t, g, from+i, "hello")
+		took[i] = acceptTime(t, g, from+i, "hello")
 	}
 	return worst(took)
 }
@@ -169,9 +169,9 @@ func TestLatencyWithBusySessions(t *testing.T) {
 		people += 1000
 		return p99(t, g, people)
 	}
-	alone := quickest(limit, round) // the baseline of a busy machine
+	alone := minLatency(limit, round) // the baseline of a busy machine
 	misbehave()
-	beside := quickest(limit, round)
+	beside := minLatency(limit, round)
 	t.Logf("p99 of accepting: %v alone, %v beside a session that spins and one that hangs", alone, beside)
 	if beside > limit+alone {
 		t.Errorf("the p99 is %v beside them and %v without", beside, alone)

@@ -11,15 +11,15 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A crowd is a harness with an owner, a member, a guest and a group of all three,
+// A memoryHarness is a harness with an owner, a member, a guest and a group of all three,
 // who share its session. Everyone makes the agent store a memory.
-type crowd struct {
-	*world
+type memoryHarness struct {
+	*harness
 	speakers map[string]*telegram.Chat
 	people   map[string]*telegram.User
 }
 
-func newCrowd(t *testing.T, scope string) crowd {
+func newMemoryHarness(t *testing.T, scope string) memoryHarness {
 	t.Helper()
 	keeper := func(r llm.Request) llm.Reply {
 		_, who, _ := strings.Cut(r.Newest(), "keep ")
@@ -28,11 +28,11 @@ func newCrowd(t *testing.T, scope string) crowd {
 		}
 		return llm.Reply{Calls: []llm.Call{{Name: "memory", Args: fmt.Sprintf(`{"action":"add","content":"kept by %s"}`, who)}}}
 	}
-	w := newTalk(t, "", strings.NewReplacer(), llm.Options{Reply: keeper})
+	w := newFormatHarness(t, "", strings.NewReplacer(), llm.Options{Reply: keeper})
 	bob, eve := w.tg.AddUser(telegram.Person{FirstName: "Bob"}), w.tg.AddUser(telegram.Person{FirstName: "Eve"})
-	w.configure(fmt.Sprintf("access:\n  owners: [$ANN]\n  allow_from: [\"%d\"]\ngroup_sessions_per_user: false\nmemory:\n  scope: %s", bob.ID(), scope), "allow_all: true\n")
+	w.writeConfig(fmt.Sprintf("access:\n  owners: [$ANN]\n  allow_from: [\"%d\"]\ngroup_sessions_per_user: false\nmemory:\n  scope: %s", bob.ID(), scope), "allow_all: true\n")
 	group := w.tg.AddChat(telegram.ChatOptions{Members: []*telegram.User{w.ann, bob, eve}, Admins: []*telegram.Bot{w.bot}})
-	return crowd{
+	return memoryHarness{
 		w,
 		map[string]*telegram.Chat{"ann": w.chat, "bob": bob.Chat(w.bot), "eve": eve.Chat(w.bot), "group": group},
 		map[string]*telegram.User{"ann": w.ann, "bob": bob, "eve": eve, "group": w.ann},
@@ -53,7 +53,7 @@ func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
 	} {
 		t.Run(c.scope, func(t *testing.T) {
 			t.Parallel()
-			w := newCrowd(t, c.scope)
+			w := newMemoryHarness(t, c.scope)
 			at := func(place string) string {
 				for who, u := range w.people {
 					place = strings.Replace(place, "/"+who, fmt.Sprint("/", u.ID()), 1)
@@ -68,13 +68,13 @@ func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
 				}
 			}
 			w.start()
-			w.online()
+			w.waitConnected()
 			for _, who := range []string{"ann", "bob", "eve", "group"} {
 				w.speakers[who].Say(w.people[who], "keep "+who)
-				w.seesIn(w.speakers[who], "done: "+who)
+				w.waitTextIn(w.speakers[who], "done: "+who)
 			}
 			w.stop()
-			w.judgeCanaries(places, c.reads)
+			w.checkCanaries(places, c.reads)
 			for _, r := range w.model.Requests() {
 				_, who, _ := strings.Cut(r.Newest(), "keep ")
 				if got := r.Results(); len(got) > 0 && strings.HasPrefix(got[0].Text, "Refused: ") == (c.keeps[who] != "") {
@@ -96,9 +96,9 @@ func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
 	}
 }
 
-// judgeCanaries reports memories in requests that must not contain them, and those
+// checkCanaries reports memories in requests that must not contain them, and those
 // missing from requests that must.
-func (w crowd) judgeCanaries(places []string, reads map[string]string) {
+func (w memoryHarness) checkCanaries(places []string, reads map[string]string) {
 	w.Helper()
 	rs := w.model.Requests()
 	if len(rs) != 8 {

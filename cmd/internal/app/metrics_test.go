@@ -18,8 +18,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// figures scrapes the daemon as Prometheus does.
-func (w *world) figures() map[string]*dto.MetricFamily {
+// scrape scrapes the daemon as Prometheus does.
+func (w *harness) scrape() map[string]*dto.MetricFamily {
 	w.Helper()
 	key, err := os.ReadFile(w.path("metrics.key"))
 	if err != nil {
@@ -38,10 +38,10 @@ func (w *world) figures() map[string]*dto.MetricFamily {
 	if resp.StatusCode != http.StatusOK {
 		w.fatal("the metrics answer " + resp.Status)
 	}
-	return w.families(resp.Body)
+	return w.parseMetrics(resp.Body)
 }
 
-func (w *world) families(r io.Reader) map[string]*dto.MetricFamily {
+func (w *harness) parseMetrics(r io.Reader) map[string]*dto.MetricFamily {
 	w.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
 	f, err := p.TextToMetricFamilies(r)
@@ -51,9 +51,9 @@ func (w *world) families(r io.Reader) map[string]*dto.MetricFamily {
 	return f
 }
 
-// figure returns the sum of all series of a metric with those labels: the value of
+// metricSum returns the sum of all series of a metric with those labels: the value of
 // counters and gauges, the number of observations of histograms.
-func figure(fs map[string]*dto.MetricFamily, name string, labels ...string) float64 {
+func metricSum(fs map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	sum := 0.0
 	for _, m := range fs[name].GetMetric() {
 		fits := true
@@ -71,22 +71,22 @@ func figure(fs map[string]*dto.MetricFamily, name string, labels ...string) floa
 // Prometheus does.
 func TestMetricsMatchActivity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
+	w := newHarness(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
 	w.start()
-	w.online()
-	w.ask("hello")
+	w.waitConnected()
+	w.askEcho("hello")
 	w.say("tool please")
-	w.sees("done: tool please")
+	w.waitText("done: tool please")
 	w.say("/help")
-	w.await("the help is seen", func() bool { return len(w.visible(w.chat)) >= 3 })
+	w.waitFor("the help is seen", func() bool { return len(w.visibleTexts(w.chat)) >= 3 })
 	eve := w.tg.AddUser(telegram.Person{FirstName: "Eve"})
 	eve.Chat(w.bot).Say(eve, "let me in")
-	w.confirmed()
+	w.waitConfirmed()
 	w.web.say("over HTTP")
 	var f map[string]*dto.MetricFamily
 	counted := func() bool { // a delivery is counted after it is visible
-		f = w.figures()
-		return figure(f, "hermesd_delivery_latency_seconds") >= 4 && figure(f, "hermesd_turns_total") >= 4
+		f = w.scrape()
+		return metricSum(f, "hermesd_delivery_latency_seconds") >= 4 && metricSum(f, "hermesd_turns_total") >= 4
 	}
 	if err := w.web.changes(w.ctx, counted); err != nil {
 		w.fatal("not all is counted")
@@ -118,40 +118,40 @@ func TestMetricsMatchActivity(t *testing.T) {
 		{0, "hermesd_panics_total", nil},
 		{1, "hermesd_build_info", []string{"version", "test"}},
 	} {
-		if got := figure(f, c.name, c.labels...); math.Abs(got-c.want) > 1e-9 {
+		if got := metricSum(f, c.name, c.labels...); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s%v is %v, want %v", c.name, c.labels, got, c.want)
 		}
 	}
 	for _, name := range []string{"hermesd_model_cost_dollars_total", "hermesd_model_tokens_total", "hermesd_store_bytes", "hermesd_store_commits_total", "hermesd_store_commit_duration_seconds", "hermesd_store_written_bytes_total", "process_resident_memory_bytes", "go_goroutines"} {
-		if figure(f, name) <= 0 {
-			t.Errorf("%s is %v", name, figure(f, name))
+		if metricSum(f, name) <= 0 {
+			t.Errorf("%s is %v", name, metricSum(f, name))
 		}
 	}
-	if n := figure(f, "hermesd_messages_total", "platform", "telegram", "verdict", "refused"); n < 1 || figure(f, "hermesd_messages_refused_total") != n {
-		t.Errorf("%v refused, by rules %v", n, figure(f, "hermesd_messages_refused_total"))
+	if n := metricSum(f, "hermesd_messages_total", "platform", "telegram", "verdict", "refused"); n < 1 || metricSum(f, "hermesd_messages_refused_total") != n {
+		t.Errorf("%v refused, by rules %v", n, metricSum(f, "hermesd_messages_refused_total"))
 	}
-	w.sameOverTheSocket(f)
-	w.tellsOfNobody(f)
+	w.checkSocketMetrics(f)
+	w.checkMetricsAnonymous(f)
 }
 
 func TestMetricsCountSubAgentTools(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
+	w := newHarness(t, fault{on: []chat.Platform{chat.Telegram, chat.HTTP}})
 	w.start()
-	w.online()
+	w.waitConnected()
 	w.say(use("delegate_task", `{"goal":"tool please"}`))
-	w.sees("1 tool calls)")
-	f := w.figures()
+	w.waitText("1 tool calls)")
+	f := w.scrape()
 	for name, want := range map[string]float64{"todo": 1, "delegate_task": 1} {
-		if got := figure(f, "hermesd_tool_calls_total", "tool", name, "outcome", "ok"); math.Abs(got-want) > 1e-9 {
+		if got := metricSum(f, "hermesd_tool_calls_total", "tool", name, "outcome", "ok"); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s is counted %v times", name, got)
 		}
 	}
 }
 
-// sameOverTheSocket compares the output of `hermesd metrics` with what Prometheus
+// checkSocketMetrics compares the output of `hermesd metrics` with what Prometheus
 // reads.
-func (w *world) sameOverTheSocket(f map[string]*dto.MetricFamily) {
+func (w *harness) checkSocketMetrics(f map[string]*dto.MetricFamily) {
 	w.Helper()
 	c, err := admin.Dial(w.ctx, w.home)
 	if err != nil {
@@ -164,18 +164,18 @@ func (w *world) sameOverTheSocket(f map[string]*dto.MetricFamily) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	for name := range w.families(strings.NewReader(text)) {
+	for name := range w.parseMetrics(strings.NewReader(text)) {
 		if f[name] == nil {
 			w.Errorf("%s stands in one of both only", name)
 		}
 	}
 }
 
-// tellsOfNobody checks that no label contains an ID of a user, a chat or a
+// checkMetricsAnonymous checks that no label contains an ID of a user, a chat or a
 // conversation, or the text of a message.
-func (w *world) tellsOfNobody(f map[string]*dto.MetricFamily) {
+func (w *harness) checkMetricsAnonymous(f map[string]*dto.MetricFamily) {
 	w.Helper()
-	ann, secrets := w.names().Replace("$ANN"), append(w.secrets(), "hello", "Ann", "agent:main")
+	ann, secrets := w.placeholders().Replace("$ANN"), append(w.secrets(), "hello", "Ann", "agent:main")
 	for name, family := range f {
 		for _, m := range family.GetMetric() {
 			for _, l := range m.Label {

@@ -16,24 +16,24 @@ import (
 // after a restart.
 func TestChatMigrationMovesAllData(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	old := w.tg.AddChat(telegram.ChatOptions{Type: telegram.Group, Title: "home", Members: []*telegram.User{w.ann, bob}, Bots: []*telegram.Bot{w.bot}})
 	id := strconv.FormatInt(old.ID(), 10)
-	w.configure("access: {owners: [424242], allow_from: [$ANN]}\n", fmt.Sprintf(
+	w.writeConfig("access: {owners: [424242], allow_from: [$ANN]}\n", fmt.Sprintf(
 		"require_mention: true\nfree_response_chats: ['%[1]s']\nallowed_chats: ['%[1]s']\ngroup_allowed_chats: ['%[1]s']\nhome_channel: '%[1]s'\nchannel_prompts: {'%[1]s': Here we speak of cats.}\n", id))
 	w.start()
-	w.online()
+	w.waitConnected()
 	old.Say(w.ann, `/cron add "every day at 4am" tidy up`)
-	w.seesIn(old, "tidy up")
+	w.waitTextIn(old, "tidy up")
 	old.Say(bob, "hello")
-	w.seesIn(old, "echo: hello")
+	w.waitTextIn(old, "echo: hello")
 	next := old.Upgrade(w.ann)
-	w.confirmed()
+	w.waitConfirmed()
 	for life := range 2 {
 		said := fmt.Sprintf("still here %d", life)
 		next.Say(bob, said)
-		w.seesIn(next, []string{"echo: ", "[end of what was said]\n\n"}[life]+said) // then the overlay contains what was sent
+		w.waitTextIn(next, []string{"echo: ", "[end of what was said]\n\n"}[life]+said) // then the overlay contains what was sent
 		all := w.model.Requests()
 		for _, target := range []string{"telegram", "telegram:" + id} {
 			if told := fmt.Sprintf("to %s in life 0", target); life > 0 && !strings.Contains(all[len(all)-1].Newest(), told) {
@@ -44,18 +44,18 @@ func TestChatMigrationMovesAllData(t *testing.T) {
 			t.Errorf("the prompt of the chat is lost in life %d", life)
 		}
 		next.Say(w.ann, "/cron")
-		w.await("its scheduled prompt is listed", func() bool {
-			return strings.Count(strings.Join(w.visible(next), "\n"), "tidy up: every day") == life+1
+		w.waitFor("its scheduled prompt is listed", func() bool {
+			return strings.Count(strings.Join(w.visibleTexts(next), "\n"), "tidy up: every day") == life+1
 		})
 		for _, target := range []string{"telegram", "telegram:" + id} {
 			text := fmt.Sprintf("to %s in life %d", target, life)
-			if _, err := w.operator().Send(w.ctx, admin.Message{To: target, Text: text}, 10*time.Second); err != nil {
+			if _, err := w.controlClient().Send(w.ctx, admin.Message{To: target, Text: text}, 10*time.Second); err != nil {
 				t.Error(err)
 			}
-			w.seesIn(next, text)
+			w.waitTextIn(next, text)
 		}
 		w.stop()
 		w.start()
-		w.online()
+		w.waitConnected()
 	}
 }

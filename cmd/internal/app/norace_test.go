@@ -2,8 +2,8 @@
 
 package app_test
 
-// days is the number of turns of the long conversation.
-const days = 200
+// longTurns is the number of turns of the long conversation.
+const longTurns = 200
 
 // parallel is the number of daemons that run at once: they mostly wait.
 const parallel = "100"

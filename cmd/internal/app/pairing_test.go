@@ -13,32 +13,32 @@ import (
 
 var toldCode = regexp.MustCompile(`pairing approve ([a-z]+) ([A-HJ-NP-Z2-9]{8})`)
 
-// A newcomer is an unknown user in a direct chat with the bot.
-type newcomer struct {
+// An unknownUser is an unknown user in a direct chat with the bot.
+type unknownUser struct {
 	say     func(text string)
 	visible func() []string
 }
 
-func (w *world) newcomer() newcomer {
+func (w *harness) newUnknownUser() unknownUser {
 	if w.dc != nil {
 		eve := w.dc.srv.AddUser("eve")
 		w.dc.guild.Join(eve)
 		c := eve.DM(w.dc.bot)
-		return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return c.Visible(w.dc.bot.User()) }}
+		return unknownUser{func(text string) { c.Say(eve, text) }, func() []string { return c.Visible(w.dc.bot.User()) }}
 	}
 	if w.sl != nil {
 		eve := w.sl.team.AddUser(slack.Person{Name: "eve"})
 		c := eve.DM(w.sl.bot)
-		return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return shown(c) }}
+		return unknownUser{func(text string) { c.Say(eve, text) }, func() []string { return shown(c) }}
 	}
 	eve := w.tg.AddUser(telegram.Person{FirstName: "Eve"})
 	c := eve.Chat(w.bot)
-	return newcomer{func(text string) { c.Say(eve, text) }, func() []string { return w.visible(c) }}
+	return unknownUser{func(text string) { c.Say(eve, text) }, func() []string { return w.visibleTexts(c) }}
 }
 
-func (n newcomer) reads(w *world, text string) {
+func (n unknownUser) reads(w *harness, text string) {
 	w.Helper()
-	w.await("the newcomer reads "+text, func() bool { return strings.Contains(strings.Join(n.visible(), "\n"), text) })
+	w.waitFor("the newcomer reads "+text, func() bool { return strings.Contains(strings.Join(n.visible(), "\n"), text) })
 }
 
 // On each platform, an unknown user gets a code, the operator approves it over the
@@ -56,14 +56,14 @@ func TestPairingOnEachPlatform(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, f)
+			w := newHarness(t, f)
 			w.start()
-			w.online()
-			eve := w.newcomer()
+			w.waitConnected()
+			eve := w.newUnknownUser()
 			eve.say("let me in")
 			eve.reads(w, "pairing approve")
 			eve.say("please")
-			w.accepted(2)
+			w.waitAccepted(2)
 			code := toldCode.FindStringSubmatch(strings.Join(eve.visible(), "\n"))
 			if code == nil || code[1] != name || len(eve.visible()) != 1 {
 				t.Fatalf("the newcomer reads %q", eve.visible())
@@ -79,14 +79,14 @@ func TestPairingOnEachPlatform(t *testing.T) {
 			eve.reads(w, welcome)
 			eve.say("hello")
 			eve.reads(w, "echo: hello")
-			for _, asked := range w.asks() {
+			for _, asked := range w.modelQuestions() {
 				if strings.Contains(asked, "let me in") || strings.Contains(asked, "please") {
 					t.Errorf("the model was told %q", asked)
 				}
 			}
-			w.ask(last)
+			w.askEcho(last)
 			w.stop()
-			w.judge()
+			w.checkOutcome()
 		})
 	}
 }

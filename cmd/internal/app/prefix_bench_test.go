@@ -38,7 +38,7 @@ func BenchmarkPrompt(b *testing.B) {
 	write("memories/MEMORY.md", strings.Repeat("the server is called blue\n§\n", 60))
 	write("memories/USER.md", strings.Repeat("she likes short answers\n§\n", 40))
 	write("config.yaml", "model: {provider: demo}\n")
-	age(b, filepath.Join(home, "skills"))
+	makeOld(b, filepath.Join(home, "skills"))
 	c, report, err := config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		b.Fatal(err)
@@ -82,9 +82,9 @@ func BenchmarkPrompt(b *testing.B) {
 	})
 }
 
-// age makes everything below dir an hour old, because modification times of just now
+// makeOld makes everything below dir an hour old, because modification times of just now
 // are not trusted.
-func age(b *testing.B, dir string) {
+func makeOld(b *testing.B, dir string) {
 	b.Helper()
 	then := time.Now().Add(-time.Hour)
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -11,9 +11,9 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
-// long is the configuration of a long conversation: nothing is compacted
+// longConfig is the configuration of a long conversation: nothing is compacted
 // automatically.
-const long = `memory:
+const longConfig = `memory:
   nudge_interval: 1
 display:
   tool_progress: 'off'
@@ -23,9 +23,9 @@ compression:
   threshold: 0.3
 `
 
-// worker is a model in a long conversation: it reads a file each turn, sometimes
+// workingModel is a model in a long conversation: it reads a file each turn, sometimes
 // stores a memory, and writes summaries when asked.
-func worker(r llm.Request) llm.Reply {
+func workingModel(r llm.Request) llm.Reply {
 	if len(r.Tools) == 0 {
 		return llm.Reply{Text: "## Goal\nRead the notes.\n\n## Progress\n### Done\nThey were read, turn after turn.\n\n## Key Decisions\n(none)\n\n## Next Steps\nRead on."}
 	}
@@ -51,7 +51,7 @@ func TestPrefixBreaksAreDeclared(t *testing.T) {
 		ofFloor float64 // maximum cost relative to the minimum; 0 for no limit
 		turns   int
 	}{
-		{"Messages API", "", true, 1.10, days},
+		{"Messages API", "", true, 1.10, longTurns},
 		{"Claude through OpenRouter", "anthropic/claude-sonnet-4.5", true, 1.3, 50},
 		{"another model through OpenRouter", "some/model", false, 0, 50},
 	} {
@@ -61,46 +61,46 @@ func TestPrefixBreaksAreDeclared(t *testing.T) {
 			if c.model != "" {
 				over = openRouter(c.model)
 			}
-			w := newTalk(t, long, over, llm.Options{Reply: worker})
-			ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+			w := newFormatHarness(t, longConfig, over, llm.Options{Reply: workingModel})
+			ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
 			t.Cleanup(cancel)
 			w.ctx = ctx
-			w.furnish()
-			w.write("workspace/notes.txt", strings.Repeat("what was noted\n", 8000/c.turns))
+			w.fillHome()
+			w.writeFile("workspace/notes.txt", strings.Repeat("what was noted\n", 8000/c.turns))
 			w.start()
 			breaks := map[string]int{}
 			for n := range c.turns {
 				switch n {
 				case c.turns / 4, c.turns * 3 / 4:
 					w.say("/compress")
-					w.sees("messages are archived")
+					w.waitText("messages are archived")
 				case c.turns / 2:
-					maps.Copy(breaks, w.breaks())
+					maps.Copy(breaks, w.prefixBreaks())
 					w.stop()
 					w.start()
 				}
 				text := fmt.Sprintf("turn %d: please do it", n)
 				w.say(text)
-				w.sees("done: " + text)
+				w.waitText("done: " + text)
 			}
-			for why, n := range w.breaks() {
+			for why, n := range w.prefixBreaks() {
 				breaks[why] += n
 			}
 			w.stop()
 			if len(breaks) != 1 || breaks["compression"] != 2 {
 				t.Errorf("breaks: %v", breaks)
 			}
-			judgeDay(t, w, c.turns, c.marks, c.ofFloor)
+			checkLongConversation(t, w, c.turns, c.marks, c.ofFloor)
 		})
 	}
 }
 
-// judgeDay checks every request of a long conversation: the positions of cache
+// checkLongConversation checks every request of a long conversation: the positions of cache
 // breakpoints, that each turn has a new overlay, and the total cost.
-func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
+func checkLongConversation(t *testing.T, w *harness, turns int, marks bool, most float64) {
 	t.Helper()
 	overlays := map[string]bool{}
-	var f floor
+	var f minimumCost
 	for n, r := range w.model.Requests() {
 		if r.Done && r.Status != 200 {
 			t.Fatalf("request %d: status %d", n, r.Status)
@@ -108,12 +108,12 @@ func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
 		if len(r.Tools) == 0 {
 			continue // a request for a summary
 		}
-		if at := moments(r.Request); len(at) != 1 {
+		if at := overlayBlocks(r.Request); len(at) != 1 {
 			t.Errorf("request %d has overlays at %v", n, at)
 		}
 		bs := r.Last().Blocks
 		overlays[bs[len(bs)-1].Text] = true
-		checkMarks(t, n, r.Request, marks)
+		checkBreakpoints(t, n, r.Request, marks)
 		f.add(r)
 	}
 	if len(overlays) < turns {
@@ -125,11 +125,11 @@ func judgeDay(t *testing.T, w *world, turns int, marks bool, most float64) {
 	}
 }
 
-// checkMarks reports a request whose cache breakpoints are not exactly one on the
+// checkBreakpoints reports a request whose cache breakpoints are not exactly one on the
 // prompt and one on each of the last three messages that can have one, on the last
 // block before the overlay. In Chat Completions, tool results are separate messages
 // but count as one, and tool calls have no breakpoint.
-func checkMarks(t *testing.T, n int, r llm.Request, marks bool) {
+func checkBreakpoints(t *testing.T, n int, r llm.Request, marks bool) {
 	t.Helper()
 	var want, got []string
 	if marks {
@@ -158,17 +158,17 @@ func checkMarks(t *testing.T, n int, r llm.Request, marks bool) {
 	}
 }
 
-// A floor is the minimum cost of requests: the prefix shared with the previous
+// A minimumCost is the minimum cost of requests: the prefix shared with the previous
 // request is read from the cache, new text is written once, overlays are paid in
 // full. The unit is tokens at the uncached price, by the usage that the service
 // reports.
-type floor struct {
+type minimumCost struct {
 	calls, prompts int
 	cost, least    float64
 	before         []string // blocks of the last request, without its overlay
 }
 
-func (f *floor) add(e llm.Entry) {
+func (f *minimumCost) add(e llm.Entry) {
 	u := e.Usage
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	f.calls++

@@ -16,16 +16,16 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A wire is an API format of models.
-type wire struct {
+// An apiFormat is an API format of models.
+type apiFormat struct {
 	name string
 	edit *strings.Replacer // changes the default configuration file
 	// system and tools extract these parts from the body of a request.
 	system func(body map[string]json.RawMessage) string
 }
 
-func wires() []wire {
-	return []wire{
+func apiFormats() []apiFormat {
+	return []apiFormat{
 		{"messages", strings.NewReplacer(), func(b map[string]json.RawMessage) string { return string(b["system"]) }},
 		{"chat", openRouter("some/model"), func(b map[string]json.RawMessage) string {
 			var ms []json.RawMessage
@@ -40,13 +40,13 @@ func openRouter(model string) *strings.Replacer {
 	return strings.NewReplacer("provider: anthropic", "provider: openrouter", "claude-sonnet-4-5", model, "\n  api_key", "/v1\n  context_length: 100000\n  api_key")
 }
 
-// newTalk returns a harness whose model belongs to the test and uses an API format.
-func newTalk(t *testing.T, config string, over *strings.Replacer, o llm.Options) *world {
+// newFormatHarness returns a harness whose model belongs to the test and uses an API format.
+func newFormatHarness(t *testing.T, config string, over *strings.Replacer, o llm.Options) *harness {
 	t.Helper()
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.home = fastHome(t)
 	if o.Reply == nil {
-		o.Reply = w.mind
+		o.Reply = w.modelReply
 	}
 	m, err := llm.Start(o)
 	if err != nil {
@@ -54,10 +54,10 @@ func newTalk(t *testing.T, config string, over *strings.Replacer, o llm.Options)
 	}
 	t.Cleanup(m.Close)
 	w.model = m
-	w.configure(config, "")
+	w.writeConfig(config, "")
 	raw, err := os.ReadFile(w.path("config.yaml"))
 	w.must(err)
-	w.write("config.yaml", over.Replace(string(raw)))
+	w.writeFile("config.yaml", over.Replace(string(raw)))
 	return w
 }
 
@@ -73,55 +73,55 @@ func fastHome(t *testing.T) string {
 	return dir
 }
 
-// furnish fills the home directory with all inputs of a prompt.
-func (w *world) furnish() {
+// fillHome fills the home directory with all inputs of a prompt.
+func (w *harness) fillHome() {
 	w.Helper()
 	for _, dir := range []string{"memories", "workspace", "skills/review"} {
 		w.must(os.MkdirAll(w.path(dir), 0o700))
 	}
-	w.write("SOUL.md", "You are Hermes, and you like tests.")
-	w.write("memories/MEMORY.md", "The server is called blue.\n")
-	w.write("memories/USER.md", "She likes short answers.\n")
-	w.write("workspace/AGENTS.md", "Run the tests with go test.\n"+strings.Repeat("Write small functions. ", 150))
-	w.write("skills/review/SKILL.md", "---\nname: review\ndescription: Reviews code.\n---\n\nLook at each change.\n")
+	w.writeFile("SOUL.md", "You are Hermes, and you like tests.")
+	w.writeFile("memories/MEMORY.md", "The server is called blue.\n")
+	w.writeFile("memories/USER.md", "She likes short answers.\n")
+	w.writeFile("workspace/AGENTS.md", "Run the tests with go test.\n"+strings.Repeat("Write small functions. ", 150))
+	w.writeFile("skills/review/SKILL.md", "---\nname: review\ndescription: Reviews code.\n---\n\nLook at each change.\n")
 }
 
-func (w *world) body(e llm.Entry) map[string]json.RawMessage {
+func (w *harness) requestBody(e llm.Entry) map[string]json.RawMessage {
 	w.Helper()
 	var b map[string]json.RawMessage
 	w.must(json.Unmarshal(e.Body, &b))
 	return b
 }
 
-// breaks returns the prefix breaks since the daemon was started, without the
+// prefixBreaks returns the prefix breaks since the daemon was started, without the
 // beginnings of sessions.
-func (w *world) breaks() map[string]int {
+func (w *harness) prefixBreaks() map[string]int {
 	b := w.app.Gateway().Status().Breaks
 	delete(b, "new_session")
 	return b
 }
 
 func TestPromptSurvivesRestartUnchanged(t *testing.T) {
-	for _, over := range wires() {
+	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
-			w := newTalk(t, "", over.edit, llm.Options{})
-			w.furnish()
+			w := newFormatHarness(t, "", over.edit, llm.Options{})
+			w.fillHome()
 			w.start()
-			w.ask("one")
+			w.askEcho("one")
 			w.stop()
 			for _, name := range []string{"SOUL.md", "memories/MEMORY.md", "memories/USER.md", "workspace/AGENTS.md"} {
-				w.write(name, "It says something else now.\n")
+				w.writeFile(name, "It says something else now.\n")
 			}
 			w.must(os.RemoveAll(w.path("skills/review")))
 			w.start()
-			w.ask("two")
-			if b := w.breaks(); len(b) > 0 {
+			w.askEcho("two")
+			if b := w.prefixBreaks(); len(b) > 0 {
 				t.Errorf("breaks: %v", b)
 			}
 			w.stop()
 			rs := w.model.Requests()
-			a, b := w.body(rs[0]), w.body(rs[1])
+			a, b := w.requestBody(rs[0]), w.requestBody(rs[1])
 			if over.system(a) != over.system(b) || string(a["tools"]) != string(b["tools"]) {
 				t.Errorf("the prompt is not the same:\n%s\n%s", over.system(a), over.system(b))
 			}
@@ -132,19 +132,19 @@ func TestPromptSurvivesRestartUnchanged(t *testing.T) {
 			}
 			w.start()
 			w.say("/new")
-			w.sees("A new conversation begins")
-			w.ask("three")
+			w.waitText("A new conversation begins")
+			w.askEcho("three")
 			w.stop()
 			rs = w.model.Requests()
-			if c := over.system(w.body(rs[len(rs)-1])); strings.Contains(c, "blue") || !strings.Contains(c, "something else now") {
+			if c := over.system(w.requestBody(rs[len(rs)-1])); strings.Contains(c, "blue") || !strings.Contains(c, "something else now") {
 				t.Errorf("a new session has the old prompt:\n%s", c)
 			}
 		})
 	}
 }
 
-// moments returns the blocks of a request that contain an overlay, as message:block.
-func moments(r llm.Request) (at []string) {
+// overlayBlocks returns the blocks of a request that contain an overlay, as message:block.
+func overlayBlocks(r llm.Request) (at []string) {
 	for i, m := range r.Messages {
 		for k, b := range m.Blocks {
 			if strings.Contains(b.Text, "<gateway-context>") {
@@ -155,21 +155,21 @@ func moments(r llm.Request) (at []string) {
 	return at
 }
 
-const asked = `<gateway-context>
+const overlayText = `<gateway-context>
 # Session context`
 
 // TestOverlayIsOnlyInNewestMessage searches for the operator's overlay and prefill
 // in requests, in the store and in the log.
 func TestOverlayIsOnlyInNewestMessage(t *testing.T) {
-	for _, over := range wires() {
+	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
-			w := newTalk(t, "agent:\n  ephemeral_system_prompt: overlay-canary\n  prefill_messages_file: prefill.json", over.edit, llm.Options{})
-			w.write("prefill.json", `[{"role":"user","content":"prefill-canary"},{"role":"assistant","content":"prefill-answer-canary"}]`)
+			w := newFormatHarness(t, "agent:\n  ephemeral_system_prompt: overlay-canary\n  prefill_messages_file: prefill.json", over.edit, llm.Options{})
+			w.writeFile("prefill.json", `[{"role":"user","content":"prefill-canary"},{"role":"assistant","content":"prefill-answer-canary"}]`)
 			w.start()
-			w.ask("one")
+			w.askEcho("one")
 			w.say("tool two")
-			w.sees("done: tool two")
+			w.waitText("done: tool two")
 			w.stop()
 			rs := w.model.Requests()
 			if len(rs) != 3 {
@@ -178,10 +178,10 @@ func TestOverlayIsOnlyInNewestMessage(t *testing.T) {
 			for n, r := range rs {
 				last := len(r.Messages) - 1
 				bs := r.Messages[last].Blocks
-				if want := []string{fmt.Sprint(last, ":", len(bs)-1)}; !slices.Equal(moments(r.Request), want) {
-					t.Errorf("request %d has overlays at %v, not at %v", n, moments(r.Request), want)
+				if want := []string{fmt.Sprint(last, ":", len(bs)-1)}; !slices.Equal(overlayBlocks(r.Request), want) {
+					t.Errorf("request %d has overlays at %v, not at %v", n, overlayBlocks(r.Request), want)
 				}
-				if text := bs[len(bs)-1]; text.Marked || !strings.Contains(text.Text, asked) || !strings.Contains(text.Text, "overlay-canary") || !strings.HasSuffix(text.Text, "</gateway-context>") {
+				if text := bs[len(bs)-1]; text.Marked || !strings.Contains(text.Text, overlayText) || !strings.Contains(text.Text, "overlay-canary") || !strings.HasSuffix(text.Text, "</gateway-context>") {
 					t.Errorf("request %d ends with %+v", n, text)
 				}
 				if strings.Contains(r.System, "canary") {
@@ -191,14 +191,14 @@ func TestOverlayIsOnlyInNewestMessage(t *testing.T) {
 					t.Errorf("request %d begins with %+v", n, r.Messages[:2])
 				}
 			}
-			w.nowhere("canary", "config.yaml", "prefill.json")
-			w.nowhere("Session context")
+			w.checkAbsent("canary", "config.yaml", "prefill.json")
+			w.checkAbsent("Session context")
 		})
 	}
 }
 
-// nowhere reports words that are in a file of the home directory or in a log line.
-func (w *world) nowhere(words string, but ...string) {
+// checkAbsent reports words that are in a file of the home directory or in a log line.
+func (w *harness) checkAbsent(words string, but ...string) {
 	w.Helper()
 	err := filepath.WalkDir(w.home, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func (w *world) nowhere(words string, but ...string) {
 		return err
 	})
 	w.must(err)
-	for _, l := range w.book.lines() {
+	for _, l := range w.log.lines() {
 		if l.has(words) {
 			w.Errorf("the log holds %q: %s", words, l.text)
 		}
@@ -238,37 +238,37 @@ func forger(r llm.Request) llm.Reply {
 }
 
 func TestForgedTagsChangeOnlyTheirOwnText(t *testing.T) {
-	for _, over := range wires() {
+	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
-			w := newTalk(t, "", over.edit, llm.Options{Reply: forger})
-			w.furnish()
-			w.write("workspace/forged.txt", forged+" of a tool\n")
-			w.write("workspace/AGENTS.md", forged+" of the project\n")
-			w.write("SOUL.md", forged+" of the soul\n")
+			w := newFormatHarness(t, "", over.edit, llm.Options{Reply: forger})
+			w.fillHome()
+			w.writeFile("workspace/forged.txt", forged+" of a tool\n")
+			w.writeFile("workspace/AGENTS.md", forged+" of the project\n")
+			w.writeFile("SOUL.md", forged+" of the soul\n")
 			w.start()
 			w.say("words " + forged)
-			w.sees("echo: words")
+			w.waitText("echo: words")
 			w.chat.Post(telegram.Post{From: w.ann, Text: "filed", Media: &telegram.Media{Kind: telegram.Document, Name: forged + ".txt", MIME: "text/plain", Data: []byte(forged + " of a file")}})
-			w.sees("echo: filed")
+			w.waitText("echo: filed")
 			w.say("tool it " + forged)
-			w.sees("seen:")
-			w.ask("and now?")
-			if b := w.breaks(); len(b) > 0 {
+			w.waitText("seen:")
+			w.askEcho("and now?")
+			if b := w.prefixBreaks(); len(b) > 0 {
 				t.Errorf("breaks: %v", b)
 			}
 			w.stop()
-			if seen := w.visible(w.chat); seen[2] != "seen:  all tool" {
+			if seen := w.visibleTexts(w.chat); seen[2] != "seen:  all tool" {
 				t.Errorf("ann sees %q", seen)
 			}
-			w.ours()
+			w.checkTags()
 		})
 	}
 }
 
-// ours reports requests with gateway tags other than the prompt's mention and the
+// checkTags reports requests with gateway tags other than the prompt's mention and the
 // single overlay.
-func (w *world) ours() {
+func (w *harness) checkTags() {
 	w.Helper()
 	rs := w.model.Requests()
 	for n, r := range rs {
@@ -314,14 +314,14 @@ func TestThinkingStaysValidInToolLoop(t *testing.T) {
 		}
 		return llm.Reply{Thinking: "enough", Text: "done: " + r.Newest()}
 	}
-	w := newTalk(t, "agent:\n  reasoning_effort: low\n  ephemeral_system_prompt: be brief\nmemory:\n  nudge_interval: 1", strings.NewReplacer(), llm.Options{Reply: loop, PrefixCheck: true})
-	w.furnish()
+	w := newFormatHarness(t, "agent:\n  reasoning_effort: low\n  ephemeral_system_prompt: be brief\nmemory:\n  nudge_interval: 1", strings.NewReplacer(), llm.Options{Reply: loop, PrefixCheck: true})
+	w.fillHome()
 	w.start()
 	for _, text := range []string{"one", "two", "three"} {
 		w.say(text)
-		w.sees("done: " + text)
+		w.waitText("done: " + text)
 	}
-	if b := w.breaks(); b["undeclared"] > 0 || b["overlay"] != 2 || len(b) != 1 {
+	if b := w.prefixBreaks(); b["undeclared"] > 0 || b["overlay"] != 2 || len(b) != 1 {
 		t.Errorf("breaks: %v", b)
 	}
 	w.stop()
@@ -333,7 +333,7 @@ func TestThinkingStaysValidInToolLoop(t *testing.T) {
 		if r.Done && r.Status != 200 || !r.Thinking || r.Marks > 4 {
 			t.Errorf("request %d: status %d, thinking %t, %d marks", n, r.Status, r.Thinking, r.Marks)
 		}
-		if at := moments(r.Request); len(at) != 1 {
+		if at := overlayBlocks(r.Request); len(at) != 1 {
 			t.Errorf("request %d has overlays at %v", n, at)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // reloading returns a harness whose daemon can reload its configuration.
-func reloading(t *testing.T) *world {
+func reloading(t *testing.T) *harness {
 	t.Helper()
-	w := newWorld(t, fault{sentence: "the configuration changes"})
+	w := newHarness(t, fault{sentence: "the configuration changes"})
 	w.load = func() (*config.Config, config.Report, error) {
 		return config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})
 	}
@@ -25,35 +25,35 @@ func TestReloadAppliesAccess(t *testing.T) {
 	t.Parallel()
 	w := reloading(t)
 	w.start()
-	w.online()
-	w.ask("hello")
+	w.waitConnected()
+	w.askEcho("hello")
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	room := bob.Chat(w.bot)
-	w.configure(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\ndisplay:\n  tool_progress: new\n", bob.ID()), "")
-	w.logs("configuration reloaded") // not requested: the file has changed
+	w.writeConfig(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\ndisplay:\n  tool_progress: new\n", bob.ID()), "")
+	w.waitLog("configuration reloaded") // not requested: the file has changed
 	room.Say(bob, "may I")
-	w.seesIn(room, "echo: may I")
-	w.logs("settings wait for a restart", "display.tool_progress")
+	w.waitTextIn(room, "echo: may I")
+	w.waitLog("settings wait for a restart", "display.tool_progress")
 
-	w.configure("agnet: 1", "")
-	w.logs("configuration has errors; keeping the previous one")
+	w.writeConfig("agnet: 1", "")
+	w.waitLog("configuration has errors; keeping the previous one")
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agnet") || !slices.Equal(s.PendingRestart, []string{"display.tool_progress"}) {
 		t.Errorf("with errors: %+v", s)
 	}
-	w.write("config.yaml", " \n") // as in the middle of being written
+	w.writeFile("config.yaml", " \n") // as in the middle of being written
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "empty") || !slices.Contains(s.Applied, "access.allow_from") {
 		t.Errorf("of an empty file: %+v", s)
 	}
 	room.Say(bob, "still")
-	w.seesIn(room, "echo: still")
+	w.waitTextIn(room, "echo: still")
 
-	w.configure("agent:\n  personalities:\n    pirate: Arr.\n", "")
+	w.writeConfig("agent:\n  personalities:\n    pirate: Arr.\n", "")
 	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.PendingRestart) != 0 || !slices.Contains(s.Applied, "agent.personalities") {
 		t.Errorf("back again: %+v", s)
 	}
 	room.Say(bob, "and now")
-	w.ask("barrier")
-	if said := w.asks(); slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "and now") }) {
+	w.askEcho("barrier")
+	if said := w.modelQuestions(); slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "and now") }) {
 		t.Errorf("somebody who is not allowed any more is answered: %q", said)
 	}
 }
@@ -63,7 +63,7 @@ func TestReloadLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	w := reloading(t)
 	w.start()
-	w.online()
+	w.waitConnected()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -72,14 +72,14 @@ func TestReloadLosesNoMessage(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				w.configure(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\nlogging:\n  level: %s\n", 1000+n, []string{"info", "debug"}[n%2]), "")
+				w.writeConfig(fmt.Sprintf("access:\n  allow_from: ['telegram:%d']\nlogging:\n  level: %s\n", 1000+n, []string{"info", "debug"}[n%2]), "")
 				w.app.Reload(w.ctx)
 			}
 		}
 	})
 	const messages = 25
 	for i := range messages {
-		w.ask(fmt.Sprintf("message-%02d.", i))
+		w.askEcho(fmt.Sprintf("message-%02d.", i))
 	}
 	close(stop)
 	wg.Wait()
@@ -104,23 +104,23 @@ func TestReloadReportsChangedPrefill(t *testing.T) {
 	said := func(s string) string {
 		return `[{"role":"user","content":"` + s + `"},{"role":"assistant","content":"Yes."}]`
 	}
-	w.write("prefill.json", said("Tea?"))
-	w.configure("agent:\n  prefill_messages_file: prefill.json\n", "")
+	w.writeFile("prefill.json", said("Tea?"))
+	w.writeConfig("agent:\n  prefill_messages_file: prefill.json\n", "")
 	w.start()
-	w.online()
-	w.write("prefill.json", "[{")
+	w.waitConnected()
+	w.writeFile("prefill.json", "[{")
 	if s := w.app.Reload(t.Context()); !strings.Contains(s.Problem, "agent.prefill_messages_file") || !strings.Contains(s.Problem, "prefill.json") {
 		t.Errorf("a broken file: %+v", s)
 	}
-	w.write("prefill.json", said("Coffee?"))
+	w.writeFile("prefill.json", said("Coffee?"))
 	if s := w.app.Reload(t.Context()); s.Problem != "" || !slices.Equal(s.PendingRestart, []string{"agent.prefill_messages_file"}) {
 		t.Errorf("another text: %+v", s)
 	}
-	w.ask("hello")
+	w.askEcho("hello")
 	if body := string(w.model.Requests()[0].Body); !strings.Contains(body, "Tea?") || strings.Contains(body, "Coffee?") {
 		t.Errorf("the model is asked with %s", body)
 	}
-	w.write("prefill.json", said("Tea?"))
+	w.writeFile("prefill.json", said("Tea?"))
 	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.PendingRestart) != 0 {
 		t.Errorf("back again: %+v", s)
 	}

@@ -23,7 +23,7 @@ func TestSearchSummarizesConversations(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{sentence: sentence})
+			w := newHarness(t, fault{sentence: sentence})
 			m, err := llm.Start(llm.Options{Reply: func(r llm.Request) llm.Reply {
 				switch said := r.Newest(); {
 				case strings.Contains(said, "<query>") && c.fails:
@@ -40,15 +40,15 @@ func TestSearchSummarizesConversations(t *testing.T) {
 			w.must(err)
 			w.Cleanup(m.Close)
 			w.model = m
-			w.configure(c.config+"\ndisplay:\n  tool_progress: 'off'", "")
+			w.writeConfig(c.config+"\ndisplay:\n  tool_progress: 'off'", "")
 			w.start()
-			w.online()
+			w.waitConnected()
 			w.say("the boat is green")
-			w.sees("echo: the boat is green")
+			w.waitText("echo: the boat is green")
 			w.say("/new")
-			w.sees("new")
+			w.waitText("new")
 			w.say("which colour")
-			w.sees(c.want)
+			w.waitText(c.want)
 			asked := slices.DeleteFunc(m.Requests(), func(e llm.Entry) bool { return !strings.Contains(e.Newest(), "<query>") })
 			if len(asked) != c.asks {
 				t.Fatalf("the model was asked %d times", len(asked))
@@ -57,7 +57,7 @@ func TestSearchSummarizesConversations(t *testing.T) {
 				t.Errorf("it was asked %q", asked[0].Newest())
 			}
 			if c.fails {
-				w.logs("cannot summarize found conversation")
+				w.waitLog("cannot summarize found conversation")
 			}
 		})
 	}

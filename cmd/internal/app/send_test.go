@@ -13,8 +13,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// operator returns a client of the control socket.
-func (w *world) operator() *admin.Client {
+// controlClient returns a client of the control socket.
+func (w *harness) controlClient() *admin.Client {
 	w.Helper()
 	c, err := admin.Dial(w.ctx, w.home)
 	w.must(err)
@@ -30,11 +30,11 @@ func (w *world) operator() *admin.Client {
 // conversation there contains it once.
 func TestSendFromCommandLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.start()
-	w.online()
-	w.ask("hello")
-	c := w.operator()
+	w.waitConnected()
+	w.askEcho("hello")
+	c := w.controlClient()
 	places, err := c.Destinations(w.ctx)
 	w.must(err)
 	if len(places) != 1 || places[0].Name != "telegram:100001" {
@@ -47,14 +47,14 @@ func TestSendFromCommandLine(t *testing.T) {
 	if len(rows) != 2 || rows[0].State != outbox.Sent || rows[1].State != outbox.Sent {
 		t.Errorf("the rows are %+v", rows)
 	}
-	w.sees("The backup is done.")
+	w.waitText("The backup is done.")
 	if ms := w.chat.FromBots(); len(ms) != 3 || ms[2].Media == nil || ms[2].Media.Name != "report.txt" || string(ms[2].Media.Data) != "all is well\n" {
 		t.Errorf("the chat shows %+v", ms)
 	}
 	w.say("what was that?")
-	w.sees("[end of what was said]\n\nwhat was that?")
-	w.ask("and now?")
-	asked := w.asks()
+	w.waitText("[end of what was said]\n\nwhat was that?")
+	w.askEcho("and now?")
+	asked := w.modelQuestions()
 	if second := asked[1]; !strings.Contains(second, "sent by the operator]\nThe **backup** is done.\n[file report.txt]") {
 		t.Errorf("the conversation was told %q", second)
 	}
@@ -65,10 +65,10 @@ func TestSendFromCommandLine(t *testing.T) {
 
 func TestSendRejectsInvalidMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.start()
-	w.online()
-	c := w.operator()
+	w.waitConnected()
+	c := w.controlClient()
 	secret := filepath.Join(w.home, "config.yaml")
 	for want, m := range map[string]admin.Message{
 		"no platform of that name":    {To: "signal", Text: "x"},
@@ -97,11 +97,11 @@ func TestSendRejectsInvalidMessages(t *testing.T) {
 // A permanent failure is reported with its reason.
 func TestSendReportsDeadLetter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.start()
-	w.online()
+	w.waitConnected()
 	w.ann.Block(w.bot, true)
-	rows, err := w.operator().Send(w.ctx, admin.Message{To: "telegram:100001", Text: "hello"}, 20*time.Second)
+	rows, err := w.controlClient().Send(w.ctx, admin.Message{To: "telegram:100001", Text: "hello"}, 20*time.Second)
 	w.must(err)
 	if len(rows) != 1 || rows[0].State != outbox.Dead || !strings.Contains(rows[0].Reason, "blocked") {
 		t.Errorf("the rows are %+v", rows)
@@ -112,24 +112,24 @@ func TestSendReportsDeadLetter(t *testing.T) {
 // not repeated in the chat it was sent from.
 func TestSentMessageIsInTargetTranscript(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
+	w := newHarness(t, fault{config: "access:\n  owners: [$ANN]\n", telegram: "allow_all: true\n"})
 	w.start()
-	w.online()
+	w.waitConnected()
 	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
 	there := bob.Chat(w.bot)
 	there.Say(bob, "hello")
-	w.seesIn(there, "echo: hello")
+	w.waitTextIn(there, "echo: hello")
 	w.say(use("send_message", `{"action":"send","target":"origin,telegram:`+strconv.FormatInt(there.ID(), 10)+`","message":"the cat is fed"}`))
-	w.seesIn(there, "the cat is fed")
-	w.sees("on its way to")
+	w.waitTextIn(there, "the cat is fed")
+	w.waitText("on its way to")
 	there.Say(bob, "by whom?")
-	w.seesIn(there, "[end of what was said]\n\nby whom?")
-	asked := w.asks()
+	w.waitTextIn(there, "[end of what was said]\n\nby whom?")
+	asked := w.modelQuestions()
 	if got := asked[len(asked)-1]; !strings.Contains(got, "sent from another conversation]\nthe cat is fed") {
 		t.Errorf("the conversation there was told %q", got)
 	}
-	w.ask("thanks")
-	asked = w.asks()
+	w.askEcho("thanks")
+	asked = w.modelQuestions()
 	if got := asked[len(asked)-1]; strings.Contains(got, "the cat") {
 		t.Errorf("the conversation here was told %q", got)
 	}

@@ -31,8 +31,8 @@ type site interface {
 	dump() string
 }
 
-// settle creates the platforms of a fault.
-func (w *world) settle(f fault) {
+// addPlatforms creates the platforms of a fault.
+func (w *harness) addPlatforms(f fault) {
 	w.Helper()
 	on := f.on
 	if len(on) == 0 {
@@ -55,8 +55,8 @@ func (w *world) settle(f fault) {
 	}
 }
 
-// sections returns the sections of all platforms, with more for the first.
-func (w *world) sections(more string) string {
+// platformConfig returns the sections of all platforms, with more for the first.
+func (w *harness) platformConfig(more string) string {
 	var b strings.Builder
 	for i, s := range w.sites {
 		b.WriteString(s.section())
@@ -70,10 +70,10 @@ func (w *world) sections(more string) string {
 	return b.String()
 }
 
-// names replaces placeholders in the settings of faults by values that are known
+// placeholders replaces placeholders in the settings of faults by values that are known
 // only at run time.
-func (w *world) names() *strings.Replacer {
-	pairs := []string{"$SPARE", w.spare.URL, "$API", w.api, "$ANN", fmt.Sprint(w.ann.ID())}
+func (w *harness) placeholders() *strings.Replacer {
+	pairs := []string{"$SPARE", w.secondModel.URL, "$API", w.telegramAddr, "$ANN", fmt.Sprint(w.ann.ID())}
 	if w.dc != nil {
 		pairs = append(pairs, "$DISCORD", w.dc.url, "$DANN", w.dc.ann.ID, "$ROLE", w.dc.role.ID, "$OPEN", w.dc.open.ID())
 	}
@@ -85,7 +85,7 @@ func (w *world) names() *strings.Replacer {
 }
 
 // secrets returns the values that must never be visible.
-func (w *world) secrets() []string {
+func (w *harness) secrets() []string {
 	out := []string{"sk-simulated", w.bot.Token()}
 	for _, s := range w.sites {
 		out = append(out, s.secrets()...)
@@ -94,12 +94,12 @@ func (w *world) secrets() []string {
 }
 
 // A telegramSite is the Telegram of a harness.
-type telegramSite struct{ w *world }
+type telegramSite struct{ w *harness }
 
 func (telegramSite) platform() chat.Platform { return chat.Telegram }
 
 func (s telegramSite) section() string {
-	return fmt.Sprintf("  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", s.w.bot.Token(), s.w.api, fmt.Sprint(s.w.ann.ID()))
+	return fmt.Sprintf("  telegram:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", s.w.bot.Token(), s.w.telegramAddr, fmt.Sprint(s.w.ann.ID()))
 }
 
 func (s telegramSite) say(text string) { s.w.say(text) }
@@ -113,7 +113,7 @@ func (s telegramSite) changes(ctx context.Context, cond func() bool) error {
 	return s.w.tg.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { return cond() })
 }
 
-func (s telegramSite) visible() []string { return s.w.visible(s.w.chat) }
+func (s telegramSite) visible() []string { return s.w.visibleTexts(s.w.chat) }
 
 func (s telegramSite) secrets() []string { return nil }
 
@@ -129,7 +129,7 @@ func (s telegramSite) dump() string {
 
 // A discordSite is a Discord guild with ann and the bot.
 type discordSite struct {
-	w     *world
+	w     *harness
 	srv   *discord.Server
 	url   string
 	bot   *discord.Bot
@@ -141,7 +141,7 @@ type discordSite struct {
 	open  *discord.Channel // the bot answers everything
 }
 
-func newDiscordSite(w *world, o discord.Options) *discordSite {
+func newDiscordSite(w *harness, o discord.Options) *discordSite {
 	w.Helper()
 	s := &discordSite{w: w, srv: discord.New(o)}
 	w.Cleanup(s.srv.Close)
@@ -206,7 +206,7 @@ func (s *discordSite) dump() string {
 // A slackSite is a Slack workspace with ann and the bot, and a second workspace with
 // bob.
 type slackSite struct {
-	w      *world
+	w      *harness
 	srv    *slack.Server
 	app    *slack.App
 	bot    *slack.Bot
@@ -218,7 +218,7 @@ type slackSite struct {
 	room   *slack.Channel
 }
 
-func newSlackSite(w *world, o slack.Options, ao slack.AppOptions) *slackSite {
+func newSlackSite(w *harness, o slack.Options, ao slack.AppOptions) *slackSite {
 	w.Helper()
 	s := &slackSite{w: w, srv: slack.New(o)}
 	w.Cleanup(s.srv.Close)

@@ -31,26 +31,26 @@ func TestScheduledPromptContextFiles(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{sentence: sentence, config: c.config})
-			w.minded()
-			all(put("SOUL.md", "I am Ada."), put("workspace/AGENTS.md", "Always keep to the plan."), put("project/AGENTS.md", "Please build it here."),
-				link("../project", "workspace/out"))(w)
+			w := newHarness(t, fault{sentence: sentence, config: c.config})
+			w.scriptModel()
+			inOrder(putFile("SOUL.md", "I am Ada."), putFile("workspace/AGENTS.md", "Always keep to the plan."), putFile("project/AGENTS.md", "Please build it here."),
+				putLink("../project", "workspace/out"))(w)
 			w.start()
-			w.online()
+			w.waitConnected()
 			at, when, text := w.path(c.workdir), "every 12h", "tell the news"
 			if c.workdir == "" {
 				at = ""
 			}
-			to := []string{w.names().Replace("telegram:$ANN")}
+			to := []string{w.placeholders().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: c.level}}, "news", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "news", "")
 			w.must(err)
-			w.sees("echo: tell the news")
-			told(c.want...)(w, w.model.Requests()[0].Request)
+			w.waitText("echo: tell the news")
+			promptHas(c.want...)(w, w.model.Requests()[0].Request)
 			if c.level < access.Owner && strings.Contains(strings.Join(c.want, ""), "!I am") {
-				w.logs("the project files of a scheduled prompt are left out")
+				w.waitLog("context files of a scheduled prompt are excluded")
 			}
 		})
 	}

@@ -46,11 +46,11 @@ func TestTraceCoversOneTurn(t *testing.T) {
 	s := httptest.NewServer(c)
 	defer s.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
-	w := newWorld(t, fault{config: "streaming:\n  enabled: false"})
+	w := newHarness(t, fault{config: "streaming:\n  enabled: false"})
 	w.start()
-	w.online()
+	w.waitConnected()
 	w.say("tool please")
-	w.sees("done: tool please")
+	w.waitText("done: tool please")
 	w.stop()
 	if len(c.wrong) > 0 {
 		t.Errorf("the collector did not understand %q", c.wrong)
@@ -87,7 +87,7 @@ func TestTraceCoversOneTurn(t *testing.T) {
 	if attribute(root, "hermesd.result") != "replied" || hex.EncodeToString(root.TraceId) != hex.EncodeToString(sum[:16]) {
 		t.Errorf("%v", root)
 	}
-	w.tracesTellOfNobody(c.spans)
+	w.checkTracesAnonymous(c.spans)
 }
 
 func attribute(s *tracepb.Span, key string) string {
@@ -99,12 +99,12 @@ func attribute(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// tracesTellOfNobody checks that traces contain no text, user or address of a
+// checkTracesAnonymous checks that traces contain no text, user or address of a
 // message.
-func (w *world) tracesTellOfNobody(spans []*tracepb.Span) {
+func (w *harness) checkTracesAnonymous(spans []*tracepb.Span) {
 	w.Helper()
 	for _, s := range spans {
-		for _, never := range append(w.secrets(), "please", "a thing", "Ann", "agent:main", w.names().Replace("$ANN")) {
+		for _, never := range append(w.secrets(), "please", "a thing", "Ann", "agent:main", w.placeholders().Replace("$ANN")) {
 			if strings.Contains(s.String(), never) {
 				w.Errorf("the span %s tells of %q", s.Name, never)
 			}
@@ -116,9 +116,9 @@ func (w *world) tracesTellOfNobody(spans []*tracepb.Span) {
 func TestTraceSettingInvalidDisablesTracing(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.start()
-	w.online()
-	w.logs("cannot trace turns", "4318")
-	w.ask("hello")
+	w.waitConnected()
+	w.waitLog("cannot trace turns", "4318")
+	w.askEcho("hello")
 }

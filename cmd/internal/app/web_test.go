@@ -20,7 +20,7 @@ import (
 
 // A webSite is a client of the HTTP API.
 type webSite struct {
-	w       *world
+	w       *harness
 	address string
 	client  *http.Client
 
@@ -35,7 +35,7 @@ type post struct {
 	headers map[string]string
 }
 
-func newWebSite(w *world) *webSite {
+func newWebSite(w *harness) *webSite {
 	w.Helper()
 	l := freePort(w)
 	s := &webSite{w: w, address: l.Addr().String(), client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
@@ -47,7 +47,7 @@ func newWebSite(w *world) *webSite {
 
 // freePort listens on a port below the range from which the system assigns ports to
 // outgoing connections.
-func freePort(w *world) net.Listener {
+func freePort(w *harness) net.Listener {
 	w.Helper()
 	for range 100 {
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))); err == nil {

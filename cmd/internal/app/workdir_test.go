@@ -22,19 +22,19 @@ func TestScheduledPromptToolsUseItsFolder(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{sandboxed: true})
-			all(put("workspace/garden/plan", "roses"), put("workspace/plan", "bread"), put("project/plan", "secret"), link("../project", "workspace/out"))(w)
+			w := newHarness(t, fault{sandboxed: true})
+			inOrder(putFile("workspace/garden/plan", "roses"), putFile("workspace/plan", "bread"), putFile("project/plan", "secret"), putLink("../project", "workspace/out"))(w)
 			w.start()
-			w.online()
+			w.waitConnected()
 			at, when, text := w.path(c.workdir), "every 12h", use("terminal", c.command)
-			to := []string{w.names().Replace("telegram:$ANN")}
+			to := []string{w.placeholders().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "garden", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "garden", "")
 			w.must(err)
-			w.sees(c.sees)
-			told(c.told)(w, w.model.Requests()[0].Request)
+			w.waitText(c.sees)
+			promptHas(c.told)(w, w.model.Requests()[0].Request)
 		})
 	}
 }
@@ -49,17 +49,17 @@ func TestScheduledPromptMayScheduleIfAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{config: c.config})
+			w := newHarness(t, fault{config: c.config})
 			w.start()
-			w.online()
+			w.waitConnected()
 			w.say(use("cronjob", `{"action":"create","schedule":"every 12h","name":"parent","prompt":"`+child+`"}`))
-			w.sees("result: Created.")
+			w.waitText("result: Created.")
 			w.say("/cron pause parent")
-			w.sees("paused")
-			before := len(w.visible(w.chat))
+			w.waitText("paused")
+			before := len(w.visibleTexts(w.chat))
 			w.say("/cron run parent")
-			w.await("the run is told", func() bool {
-				return slices.ContainsFunc(w.visible(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
+			w.waitFor("the run is told", func() bool {
+				return slices.ContainsFunc(w.visibleTexts(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
 			})
 			jobs, err := w.app.Gateway().JobManager().List(w.ctx, schedule.OperatorCaller())
 			w.must(err)
@@ -84,17 +84,17 @@ func TestScheduledRunAsksNoQuestions(t *testing.T) {
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fault{sandboxed: true})
+			w := newHarness(t, fault{sandboxed: true})
 			w.start()
-			w.online()
-			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.names().Replace("telegram:$ANN")}
+			w.waitConnected()
+			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.placeholders().Replace("telegram:$ANN")}
 			jobs := w.app.Gateway().JobManager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.JobPatch{Schedule: &when, Prompt: &text, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "job", "")
 			w.must(err)
-			w.await("the run is told", func() bool {
-				return slices.ContainsFunc(w.visible(w.chat), func(s string) bool { return strings.HasPrefix(s, "result: ") && strings.Contains(s, sees) })
+			w.waitFor("the run is told", func() bool {
+				return slices.ContainsFunc(w.visibleTexts(w.chat), func(s string) bool { return strings.HasPrefix(s, "result: ") && strings.Contains(s, sees) })
 			})
 		})
 	}

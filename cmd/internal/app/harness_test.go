@@ -25,70 +25,70 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// patience limits the duration of each test.
-const patience = 40 * time.Second
+// testTimeout limits the duration of each test.
+const testTimeout = 40 * time.Second
 
-// A world is a home directory with simulated platforms, models and a user, and the
+// A harness is a home directory with simulated platforms, models and a user, and the
 // daemon in it while it runs.
-type world struct {
+type harness struct {
 	*testing.T
-	ctx   context.Context
-	f     fault
-	home  string
-	book  *logbook
-	sites []site // the last message is sent on the first
-	dc    *discordSite
-	sl    *slackSite
-	web   *webSite
-	tg    *telegram.Server
-	api   string // the address of tg
-	bot   *telegram.Bot
-	ann   *telegram.User
-	chat  *telegram.Chat // the direct chat with ann, who is allowed
-	model *llm.Server
-	spare *llm.Server // a second model
+	ctx          context.Context
+	fault        fault
+	home         string
+	log          *logRecorder
+	sites        []site // the last message is sent on the first
+	dc           *discordSite
+	sl           *slackSite
+	web          *webSite
+	tg           *telegram.Server
+	telegramAddr string // the address of tg
+	bot          *telegram.Bot
+	ann          *telegram.User
+	chat         *telegram.Chat // the direct chat with ann, who is allowed
+	model        *llm.Server
+	secondModel  *llm.Server // a second model
 
-	reach func(*web.Options)                            // changes the options of the web tools; may be nil
-	load  func() (*config.Config, config.Report, error) // reads the configuration again; nil if it never changes
-	app   *app.App
-	stop  func()        // stops the daemon; nil while it is not running
-	over  chan struct{} // closed when the daemon has stopped
+	webOptions func(*web.Options)                            // changes the options of the web tools; may be nil
+	load       func() (*config.Config, config.Report, error) // reads the configuration again; nil if it never changes
+	app        *app.App
+	stop       func()        // stops the daemon; nil while it is not running
+	ended      chan struct{} // closed when the daemon has stopped
 
-	once sync.Once
-	open chan struct{} // closed when the model may answer what it holds
+	releaseOnce sync.Once
+	released    chan struct{} // closed when the model may answer what it holds
 }
 
-func newWorld(t *testing.T, f fault) *world {
+func newHarness(t *testing.T, f fault) *harness {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
-	w := &world{T: t, ctx: ctx, f: f, home: t.TempDir(), book: newLogbook(), open: make(chan struct{})}
+	w := &harness{T: t, ctx: ctx, fault: f, home: t.TempDir(), log: newLogRecorder(), released: make(chan struct{})}
 	w.tg = telegram.New(f.server)
 	t.Cleanup(w.tg.Close)
 	var err error
-	if w.api, err = w.tg.Start(); err != nil {
+	if w.telegramAddr, err = w.tg.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []**llm.Server{&w.model, &w.spare} {
-		if *m, err = llm.Start(llm.Options{Reply: w.mind}); err != nil {
+	for _, m := range []**llm.Server{&w.model, &w.secondModel} {
+		if *m, err = llm.Start(llm.Options{Reply: w.modelReply}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup((*m).Close)
 	}
-	t.Cleanup(w.release)
+	t.Cleanup(w.releaseModel)
 	w.bot = w.tg.AddBot(telegram.BotOptions{Username: "hermes_bot", Name: "Hermes"})
 	w.ann = w.tg.AddUser(telegram.Person{FirstName: "Ann"})
 	w.chat = w.ann.Chat(w.bot)
-	w.settle(f)
-	w.configure(f.config, f.telegram)
+	w.addPlatforms(f)
+	w.writeConfig(f.config, f.telegram)
 	return w
 }
 
-// mind is the model. It echoes messages, except those that begin with a keyword:
+// modelReply is the model. It echoes messages, except those that begin with a keyword:
 // "hold" waits for release, "tool" uses the tool todo, "use" a tool with its
 // arguments, "attach" attaches a file, "long" answers slowly, "wide" slowly and at
 // length, "bold" in bold, and "pages" at length after release.
-func (w *world) mind(r llm.Request) llm.Reply {
+func (w *harness) modelReply(r llm.Request) llm.Reply {
 	said := r.Newest()
 	if _, after, ok := strings.Cut(said, "] "); ok && strings.HasPrefix(said, "[") {
 		said = after // in a group conversation
@@ -96,7 +96,7 @@ func (w *world) mind(r llm.Request) llm.Reply {
 	word, _, _ := strings.Cut(strings.TrimPrefix(said, "Task: "), " ") // a sub-agent has a task
 	if word == "hold" || word == "pages" {
 		select {
-		case <-w.open:
+		case <-w.released:
 		case <-w.ctx.Done():
 		}
 	}
@@ -136,11 +136,11 @@ func pages() []string {
 	return out
 }
 
-// release lets the model answer what it holds.
-func (w *world) release() { w.once.Do(func() { close(w.open) }) }
+// releaseModel lets the model answer what it holds.
+func (w *harness) releaseModel() { w.releaseOnce.Do(func() { close(w.released) }) }
 
-// hold sends "hold " and text, and returns when the model holds it.
-func (w *world) hold(text string) telegram.Message {
+// holdModel sends "hold " and text, and returns when the model holds it.
+func (w *harness) holdModel(text string) telegram.Message {
 	w.Helper()
 	n := w.model.Count()
 	m := w.say("hold " + text)
@@ -150,22 +150,22 @@ func (w *world) hold(text string) telegram.Message {
 	return m
 }
 
-// configure writes the default configuration file with additional text at its top
+// writeConfig writes the default configuration file with additional text at its top
 // level and in the section of the first platform.
-func (w *world) configure(more, account string) {
+func (w *harness) writeConfig(more, account string) {
 	w.Helper()
 	text := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", w.model.URL)
 	if account != "none" {
-		text += "platforms:\n" + w.sections(account)
+		text += "platforms:\n" + w.platformConfig(account)
 	}
-	text = w.names().Replace(text + "\n" + more + "\n")
-	if !w.f.sandboxed && !strings.Contains(more, "terminal:") {
+	text = w.placeholders().Replace(text + "\n" + more + "\n")
+	if !w.fault.sandboxed && !strings.Contains(more, "terminal:") {
 		text += "terminal:\n  sandbox: off\n" // opening one starts processes, and a hundred harnesses start at once
 	}
-	w.write("config.yaml", text)
+	w.writeFile("config.yaml", text)
 }
 
-func (w *world) write(name, text string) {
+func (w *harness) writeFile(name, text string) {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.home, name), []byte(text), 0o600); err != nil {
 		w.Fatal(err)
@@ -173,19 +173,19 @@ func (w *world) write(name, text string) {
 }
 
 // build reads the configuration and builds the daemon, as `hermesd run` does.
-func (w *world) build() (*app.App, error) {
+func (w *harness) build() (*app.App, error) {
 	none := func(string) (string, bool) { return "", false }
 	c, report, err := config.Load(config.Options{Home: w.home, Env: none})
 	if err != nil {
 		return nil, err
 	}
 	return app.New(w.ctx, app.Options{
-		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.f.restarts, Load: w.load, Web: w.reach, Log: zap.New(w.book.core(report.Secrets)), Say: w.book.say,
+		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.fault.restarts, Load: w.load, Web: w.webOptions, Log: zap.New(w.log.core(report.Secrets)), Say: w.log.say,
 	})
 }
 
 // start starts the daemon and waits until it is ready.
-func (w *world) start() {
+func (w *harness) start() {
 	w.Helper()
 	a, err := w.build()
 	if err != nil {
@@ -195,7 +195,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
 	over := make(chan struct{})
-	w.over = over
+	w.ended = over
 	go func() { ended <- a.Run(ctx); close(over) }() // stop waits for it
 	w.stop = sync.OnceFunc(func() {
 		cancel()
@@ -211,24 +211,24 @@ func (w *world) start() {
 	}
 }
 
-// online returns when the daemon is connected.
-func (w *world) online() {
+// waitConnected returns when the daemon is connected.
+func (w *harness) waitConnected() {
 	w.Helper()
 	for _, s := range w.sites {
-		w.healthOf(chat.Account{Platform: s.platform()}, chat.Connected, "")
+		w.waitHealthOf(chat.Account{Platform: s.platform()}, chat.Connected, "")
 	}
 }
 
-// health waits until the first platform is in that state, for a reason that contains
+// waitHealth waits until the first platform is in that state, for a reason that contains
 // words.
-func (w *world) health(s chat.State, words string) {
+func (w *harness) waitHealth(s chat.State, words string) {
 	w.Helper()
-	w.healthOf(chat.Account{Platform: w.sites[0].platform()}, s, words)
+	w.waitHealthOf(chat.Account{Platform: w.sites[0].platform()}, s, words)
 }
 
-func (w *world) healthOf(on chat.Account, s chat.State, words string) {
+func (w *harness) waitHealthOf(on chat.Account, s chat.State, words string) {
 	w.Helper()
-	w.await(fmt.Sprintf("health of %s is %s %q", on.Platform, s, words), func() bool {
+	w.waitFor(fmt.Sprintf("health of %s is %s %q", on.Platform, s, words), func() bool {
 		return slices.ContainsFunc(w.app.Gateway().Status().Accounts, func(a gateway.AccountHealth) bool {
 			return a.Account == on && a.State == s && strings.Contains(a.Error, words)
 		})
@@ -236,12 +236,12 @@ func (w *world) healthOf(on chat.Account, s chat.State, words string) {
 }
 
 // say sends a message as ann in the direct chat.
-func (w *world) say(text string) telegram.Message { return w.chat.Say(w.ann, text) }
+func (w *harness) say(text string) telegram.Message { return w.chat.Say(w.ann, text) }
 
-// sees returns once ann sees a message with that text.
-func (w *world) sees(text string) telegram.Message { return w.seesIn(w.chat, text) }
+// waitText returns once ann sees a message with that text.
+func (w *harness) waitText(text string) telegram.Message { return w.waitTextIn(w.chat, text) }
 
-func (w *world) seesIn(c *telegram.Chat, text string) telegram.Message {
+func (w *harness) waitTextIn(c *telegram.Chat, text string) telegram.Message {
 	w.Helper()
 	m, err := c.WaitText(w.ctx, text)
 	if err != nil {
@@ -250,39 +250,39 @@ func (w *world) seesIn(c *telegram.Chat, text string) telegram.Message {
 	return m
 }
 
-// ask sends a message as ann on the first platform and waits for its echo.
-func (w *world) ask(text string) {
+// askEcho sends a message as ann on the first platform and waits for its echo.
+func (w *harness) askEcho(text string) {
 	w.Helper()
 	w.sites[0].say(text)
-	w.reads(text)
+	w.waitEcho(text)
 }
 
-// reads returns once ann sees the echo of text on the first platform.
-func (w *world) reads(text string) {
+// waitEcho returns once ann sees the echo of text on the first platform.
+func (w *harness) waitEcho(text string) {
 	w.Helper()
 	if err := w.sites[0].wait(w.ctx, "echo: "+text); err != nil {
 		w.fatal(fmt.Sprintf("the echo of %q is not seen", text))
 	}
 }
 
-// logs returns once a log line contains all of the words.
-func (w *world) logs(words ...string) {
+// waitLog returns once a log line contains all of the words.
+func (w *harness) waitLog(words ...string) {
 	w.Helper()
-	w.await(fmt.Sprintf("log %q", words), func() bool {
-		return slices.ContainsFunc(w.book.lines(), func(l line) bool { return l.has(words...) })
+	w.waitFor(fmt.Sprintf("log %q", words), func() bool {
+		return slices.ContainsFunc(w.log.lines(), func(l logLine) bool { return l.has(words...) })
 	})
 }
 
-// look is the polling interval for conditions that no recorder signals.
-const look = 50 * time.Millisecond
+// pollInterval is the polling interval for conditions that no recorder signals.
+const pollInterval = 50 * time.Millisecond
 
-// await returns once cond is true. It is evaluated after each log line, after each
+// waitFor returns once cond is true. It is evaluated after each log line, after each
 // change of the first platform's recorder, and at intervals.
-func (w *world) await(what string, cond func() bool) {
+func (w *harness) waitFor(what string, cond func() bool) {
 	w.Helper()
 	for {
-		ctx, cancel := context.WithTimeout(w.ctx, look)
-		stop := context.AfterFunc(w.book.next(), cancel)
+		ctx, cancel := context.WithTimeout(w.ctx, pollInterval)
+		stop := context.AfterFunc(w.log.next(), cancel)
 		err := w.sites[0].changes(ctx, cond)
 		stop()
 		cancel()
@@ -295,19 +295,19 @@ func (w *world) await(what string, cond func() bool) {
 	}
 }
 
-// confirmed returns once all updates that were offered to the daemon are confirmed.
-func (w *world) confirmed() {
+// waitConfirmed returns once all updates that were offered to the daemon are confirmed.
+func (w *harness) waitConfirmed() {
 	w.Helper()
-	w.await("all updates are confirmed", func() bool { return w.bot.Pending() == 0 })
+	w.waitFor("all updates are confirmed", func() bool { return w.bot.Pending() == 0 })
 }
 
-// accepted returns once the daemon has accepted n messages. It polls, because no
+// waitAccepted returns once the daemon has accepted n messages. It polls, because no
 // platform is notified.
-func (w *world) accepted(n int) {
+func (w *harness) waitAccepted(n int) {
 	w.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for len(w.why(inbox.ID(n).String())) == 0 {
+	for len(w.outcomes(inbox.ID(n).String())) == 0 {
 		select {
 		case <-tick.C:
 		case <-w.ctx.Done():
@@ -316,8 +316,8 @@ func (w *world) accepted(n int) {
 	}
 }
 
-// why returns the outcomes of the messages with an ID or a platform key.
-func (w *world) why(id string) []string {
+// outcomes returns the outcomes of the messages with an ID or a platform key.
+func (w *harness) outcomes(id string) []string {
 	w.Helper()
 	chains, err := w.app.Store().MessageHistory(w.ctx, id)
 	if err != nil {
@@ -325,13 +325,13 @@ func (w *world) why(id string) []string {
 	}
 	var out []string
 	for _, c := range chains {
-		out = append(out, ending(c.Entry))
+		out = append(out, outcomeOf(c.Entry))
 	}
 	return out
 }
 
-// asks returns the newest text of each chat request to the model.
-func (w *world) asks() []string {
+// modelQuestions returns the newest text of each chat request to the model.
+func (w *harness) modelQuestions() []string {
 	var out []string
 	for _, e := range w.model.Requests() {
 		out = append(out, e.Newest())
@@ -339,8 +339,8 @@ func (w *world) asks() []string {
 	return out
 }
 
-// terminal sends text at the console and waits for its echo.
-func (w *world) terminal(text string) {
+// echoConsole sends text at the console and waits for its echo.
+func (w *harness) echoConsole(text string) {
 	w.Helper()
 	c, err := w.app.Console().Attach(w.ctx, "")
 	if err != nil {
@@ -365,10 +365,10 @@ func (w *world) terminal(text string) {
 }
 
 // fatal ends the test with everything that was recorded.
-func (w *world) fatal(why string) {
+func (w *harness) fatal(why string) {
 	w.Helper()
 	var b strings.Builder
-	for _, l := range w.book.lines() {
+	for _, l := range w.log.lines() {
 		fmt.Fprintf(&b, "  %s\n", l.text)
 	}
 	for _, s := range w.sites {

@@ -12,31 +12,31 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A line is a line of the log or of the terminal output.
-type line struct {
+// A logLine is a line of the log or of the terminal output.
+type logLine struct {
 	level zapcore.Level
 	text  string
 }
 
-func (l line) has(words ...string) bool {
+func (l logLine) has(words ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(l.text, w) })
 }
 
-// A logbook records log lines and wakes those who wait for one.
-type logbook struct {
+// A logRecorder records log lines and wakes those who wait for one.
+type logRecorder struct {
 	mu   sync.Mutex // guards the fields below
-	all  []line
+	all  []logLine
 	wake context.Context // canceled by the next line
 	turn context.CancelFunc
 }
 
-func newLogbook() *logbook {
-	b := &logbook{}
+func newLogRecorder() *logRecorder {
+	b := &logRecorder{}
 	b.wake, b.turn = context.WithCancel(context.Background())
 	return b
 }
 
-func (b *logbook) add(l line) {
+func (b *logRecorder) add(l logLine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = append(b.all, l)
@@ -45,52 +45,52 @@ func (b *logbook) add(l line) {
 }
 
 // say records a line of the terminal output.
-func (b *logbook) say(text string) { b.add(line{zapcore.InfoLevel, text}) }
+func (b *logRecorder) say(text string) { b.add(logLine{zapcore.InfoLevel, text}) }
 
 // lines returns all lines so far.
-func (b *logbook) lines() []line {
+func (b *logRecorder) lines() []logLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.all)
 }
 
 // next returns a context that is canceled by the next line.
-func (b *logbook) next() context.Context {
+func (b *logRecorder) next() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.wake
 }
 
 // core returns the zap core of the daemon. It masks secrets.
-func (b *logbook) core(m *secret.Masker) zapcore.Core { return bookCore{b: b, mask: m} }
+func (b *logRecorder) core(m *secret.Masker) zapcore.Core { return logCore{b: b, mask: m} }
 
-type bookCore struct {
-	b    *logbook
+type logCore struct {
+	b    *logRecorder
 	mask *secret.Masker
 	with []zapcore.Field
 }
 
-func (c bookCore) Enabled(l zapcore.Level) bool { return l >= zapcore.InfoLevel }
+func (c logCore) Enabled(l zapcore.Level) bool { return l >= zapcore.InfoLevel }
 
-func (c bookCore) With(fs []zapcore.Field) zapcore.Core {
+func (c logCore) With(fs []zapcore.Field) zapcore.Core {
 	c.with = append(slices.Clone(c.with), fs...)
 	return c
 }
 
-func (c bookCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(e.Level) {
 		return ce.AddCore(e, c)
 	}
 	return ce
 }
 
-func (c bookCore) Write(e zapcore.Entry, fs []zapcore.Field) error {
+func (c logCore) Write(e zapcore.Entry, fs []zapcore.Field) error {
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range append(slices.Clone(c.with), fs...) {
 		f.AddTo(enc)
 	}
-	c.b.add(line{e.Level, c.mask.Mask(fmt.Sprintf("%s %s %v", e.Level, e.Message, enc.Fields))})
+	c.b.add(logLine{e.Level, c.mask.Mask(fmt.Sprintf("%s %s %v", e.Level, e.Message, enc.Fields))})
 	return nil
 }
 
-func (c bookCore) Sync() error { return nil }
+func (c logCore) Sync() error { return nil }

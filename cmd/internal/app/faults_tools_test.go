@@ -20,8 +20,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// running returns the processes of this machine with mark in their command line.
-func (w *world) running(mark string) (out []string) {
+// processesWith returns the processes of this machine with mark in their command line.
+func (w *harness) processesWith(mark string) (out []string) {
 	w.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	w.must(err)
@@ -34,30 +34,30 @@ func (w *world) running(mark string) (out []string) {
 	return out
 }
 
-// gone waits until no process has mark in its command line.
-func (w *world) gone(mark string) {
+// waitProcessesEnd waits until no process has mark in its command line.
+func (w *harness) waitProcessesEnd(mark string) {
 	w.Helper()
-	w.await("nothing of "+mark+" runs", func() bool { return len(w.running(mark)) == 0 })
+	w.waitFor("nothing of "+mark+" runs", func() bool { return len(w.processesWith(mark)) == 0 })
 }
 
-// mark returns a string that is unique to the command lines of this harness.
-func (w *world) mark() string { return fmt.Sprintf("%d.%d", 600+os.Getpid(), w.ann.ID()) }
+// processMark returns a string that is unique to the command lines of this harness.
+func (w *harness) processMark() string { return fmt.Sprintf("%d.%d", 600+os.Getpid(), w.ann.ID()) }
 
-func hungHands() []hostile {
-	hang := func(words ...string) func(*world) {
-		return func(w *world) {
-			w.answers(use("terminal", fmt.Sprintf(`{"command":"setsid sleep %s & sleep %s"}`, w.mark(), w.mark())), words...)
-			w.gone(w.mark())
+func hungTools() []hostileInput {
+	hang := func(words ...string) func(*harness) {
+		return func(w *harness) {
+			w.askBot(use("terminal", fmt.Sprintf(`{"command":"setsid sleep %s & sleep %s"}`, w.processMark(), w.processMark())), words...)
+			w.waitProcessesEnd(w.processMark())
 		}
 	}
-	return []hostile{
+	return []hostileInput{
 		{
-			name: "a command that hangs", walls: true, config: "terminal:\n  timeout: 1s\n",
+			name: "a command that hangs", needsSandbox: true, config: "terminal:\n  timeout: 1s\n",
 			play:  hang("result: ", "it took longer than its timeout of 1s, and all that it had started was ended with it"),
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
-			name: "a turn that hangs in a tool", walls: true, config: "gateway:\n  turn_timeout: 2s\n", failed: true,
+			name: "a turn that hangs in a tool", needsSandbox: true, config: "gateway:\n  turn_timeout: 2s\n", failed: true,
 			play:  hang("⚠️ Nothing happened for too long, so I gave up."),
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
@@ -67,25 +67,25 @@ func hungHands() []hostile {
 // bomb starts two copies of itself and burns the processor, like a fork bomb.
 const bomb = "sh \"$0\" \"$1\" & sh \"$0\" \"$1\" & while :; do :; done\n"
 
-func wildHands() []hostile {
-	return []hostile{
+func runawayTools() []hostileInput {
+	return []hostileInput{
 		{
 			name: "a shell that floods",
-			play: func(w *world) {
-				w.answers(use("terminal", `{"command":"yes I am here to stay"}`), "result: I am here", "it wrote more than 64 MiB", "is in "+w.path("cache/terminal"))
+			play: func(w *harness) {
+				w.askBot(use("terminal", `{"command":"yes I am here to stay"}`), "result: I am here", "it wrote more than 64 MiB", "is in "+w.path("cache/terminal"))
 			},
 			limit: 20 * time.Second, memory: 2 * little, disk: 64<<20 + small,
 		},
 		{
-			name: "a fork bomb in the sandbox", walls: true, config: "terminal:\n  timeout: 3s\n  max_processes: 301\n",
-			before: func(w *world) {
+			name: "a fork bomb in the sandbox", needsSandbox: true, config: "terminal:\n  timeout: 3s\n  max_processes: 301\n",
+			before: func(w *harness) {
 				w.must(os.MkdirAll(w.path("workspace"), 0o700))
-				w.write("workspace/bomb.sh", bomb)
+				w.writeFile("workspace/bomb.sh", bomb)
 			},
-			play: func(w *world) {
-				w.answers(use("terminal", `{"command":":(){ :|:& };:"}`), "result: ", "it starts copies of itself without end")
-				w.answers(use("terminal", `{"command":"sh bomb.sh `+w.mark()+`; sleep `+w.mark()+`"}`), "result: ", "fork", "it took longer than its timeout of 3s")
-				w.gone(w.mark())
+			play: func(w *harness) {
+				w.askBot(use("terminal", `{"command":":(){ :|:& };:"}`), "result: ", "it starts copies of itself without end")
+				w.askBot(use("terminal", `{"command":"sh bomb.sh `+w.processMark()+`; sleep `+w.processMark()+`"}`), "result: ", "fork", "it took longer than its timeout of 3s")
+				w.waitProcessesEnd(w.processMark())
 			},
 			limit: 20 * time.Second, memory: little, disk: small,
 		},
@@ -98,7 +98,7 @@ type trap struct {
 	hits atomic.Int64
 }
 
-func newTrap(w *world, h http.HandlerFunc) *trap {
+func newTrap(w *harness, h http.HandlerFunc) *trap {
 	t := &trap{}
 	t.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		t.hits.Add(1)
@@ -110,14 +110,14 @@ func newTrap(w *world, h http.HandlerFunc) *trap {
 
 func (t *trap) host() string { return strings.TrimPrefix(t.URL, "http://") }
 
-// extract makes ann let the agent read the address.
-func (w *world) extract(address string, words ...string) {
+// extractPage makes ann let the agent read the address.
+func (w *harness) extractPage(address string, words ...string) {
 	w.Helper()
-	w.answers(use("web_extract", fmt.Sprintf(`{"urls":[%q]}`, address)), append(words, "result: ")...)
+	w.askBot(use("web_extract", fmt.Sprintf(`{"urls":[%q]}`, address)), append(words, "result: ")...)
 }
 
-// pouring writes text until the client stops reading.
-func pouring(piece string, pause time.Duration) http.HandlerFunc {
+// endlessPage writes text until the client stops reading.
+func endlessPage(piece string, pause time.Duration) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain")
 		for r.Context().Err() == nil {
@@ -133,11 +133,11 @@ func pouring(piece string, pause time.Duration) http.HandlerFunc {
 	}
 }
 
-// lead makes the daemon of w read pages of a trap as if it were public, with more
+// serveTrap makes the daemon of w read pages of a trap as if it were public, with more
 // options.
-func (w *world) lead(h http.HandlerFunc, more func(*web.Options)) *trap {
+func (w *harness) serveTrap(h http.HandlerFunc, more func(*web.Options)) *trap {
 	t := newTrap(w, h)
-	w.reach = func(o *web.Options) {
+	w.webOptions = func(o *web.Options) {
 		o.Dial.Allow = []string{t.host()}
 		if more != nil {
 			more(o)
@@ -146,36 +146,36 @@ func (w *world) lead(h http.HandlerFunc, more func(*web.Options)) *trap {
 	return t
 }
 
-func webTraps() []hostile {
+func webTraps() []hostileInput {
 	var at, inner *trap // of the current harness
 	var names *dns.Server
-	read := func(words ...string) func(*world) { return func(w *world) { w.extract(at.URL, words...) } }
-	return []hostile{
+	read := func(words ...string) func(*harness) { return func(w *harness) { w.extractPage(at.URL, words...) } }
+	return []hostileInput{
 		{
 			name:   "a page that never ends, fast",
-			before: func(w *world) { at = w.lead(pouring(strings.Repeat("more ", 2000), 0), nil) },
+			before: func(w *harness) { at = w.serveTrap(endlessPage(strings.Repeat("more ", 2000), 0), nil) },
 			play:   read("only its first 2 MB were read", "more more"),
 			limit:  20 * time.Second, memory: 2 * little, disk: small,
 		},
 		{
 			name: "a page that never ends, slow",
-			before: func(w *world) {
-				at = w.lead(pouring("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
+			before: func(w *harness) {
+				at = w.serveTrap(endlessPage("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
 			},
 			play:  read("the page did not come within 2s"),
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "a redirect to a private address",
-			before: func(w *world) {
+			before: func(w *harness) {
 				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
-				at = w.lead(func(rw http.ResponseWriter, r *http.Request) {
+				at = w.serveTrap(func(rw http.ResponseWriter, r *http.Request) {
 					http.Redirect(rw, r, map[string]string{"/": inner.URL, "/cloud": "http://169.254.169.254/latest/meta-data/"}[r.URL.Path], http.StatusFound)
 				}, nil)
 			},
-			play: func(w *world) {
-				w.extract(at.URL+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
-				w.extract(at.URL+"/cloud", `"169.254.169.254" is not a place to fetch from`)
+			play: func(w *harness) {
+				w.extractPage(at.URL+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
+				w.extractPage(at.URL+"/cloud", `"169.254.169.254" is not a place to fetch from`)
 				if at.hits.Load() == 0 || inner.hits.Load() != 0 {
 					w.Errorf("%d requests to the page, %d to where it leads", at.hits.Load(), inner.hits.Load())
 				}
@@ -184,22 +184,22 @@ func webTraps() []hostile {
 		},
 		{
 			name: "DNS that changes its answer",
-			before: func(w *world) {
+			before: func(w *harness) {
 				// The first DNS answer, for clients that check before they connect,
 				// is public.
 				names = dns.New(map[string][]string{"turns.test": {"93.184.216.34", "127.0.0.1"}, "both.test": {"127.0.0.1 10.0.0.1"}})
 				w.Cleanup(names.Close)
 				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
-				w.reach = func(o *web.Options) { o.Dial.Resolver = names.Resolver() }
+				w.webOptions = func(o *web.Options) { o.Dial.Resolver = names.Resolver() }
 				if first, err := names.Resolver().LookupHost(w.ctx, "turns.test"); err != nil || !slices.Equal(first, []string{"93.184.216.34"}) {
 					w.Fatalf("%v, %v", first, err)
 				}
 			},
-			play: func(w *world) {
+			play: func(w *harness) {
 				_, port, _ := strings.Cut(inner.host(), ":")
 				asked := names.Asked("turns.test")
-				w.extract("http://turns.test:"+port+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
-				w.extract("http://both.test:"+port+"/", "is not a place to fetch from")
+				w.extractPage("http://turns.test:"+port+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
+				w.extractPage("http://both.test:"+port+"/", "is not a place to fetch from")
 				if names.Asked("turns.test") == asked || inner.hits.Load() != 0 {
 					w.Errorf("asked %d times, %d requests", names.Asked("turns.test")-asked, inner.hits.Load())
 				}
@@ -209,18 +209,18 @@ func webTraps() []hostile {
 	}
 }
 
-// posts sends a file as ann and returns the next message of the bot that contains
+// sendFile sends a file as ann and returns the next message of the bot that contains
 // all of the words.
-func (w *world) posts(m telegram.Media, words ...string) string {
+func (w *harness) sendFile(m telegram.Media, words ...string) string {
 	w.Helper()
 	before := len(w.chat.FromBots())
 	w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &m})
-	return w.heard(before, words...)
+	return w.waitBotText(before, words...)
 }
 
-// archived returns an archive whose entries lead out of the directory in which it is
+// maliciousArchive returns an archive whose entries lead out of the directory in which it is
 // unpacked.
-func archived(names ...string) []byte {
+func maliciousArchive(names ...string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, n := range names {
@@ -238,9 +238,9 @@ func archived(names ...string) []byte {
 	return b.Bytes()
 }
 
-// outside lists the files in and around the home directory outside of the media
+// strayFiles lists the files in and around the home directory outside of the media
 // cache, and the files in the cache whose names the daemon did not choose.
-func (w *world) outside() (names []string) {
+func (w *harness) strayFiles() (names []string) {
 	w.Helper()
 	media := w.path("cache/media")
 	err := filepath.WalkDir(filepath.Dir(w.home), func(path string, e fs.DirEntry, err error) error {
@@ -259,45 +259,45 @@ func (w *world) outside() (names []string) {
 	return names
 }
 
-func filesThatLie() []hostile {
+func deceptiveFiles() []hostileInput {
 	const gigabyte = 1 << 30
 	hostileNames := []string{"../../../owned", "/etc/cron.d/owned", `..\..\owned.exe`, "a/../../../../owned"}
-	return []hostile{
+	return []hostileInput{
 		{
 			name: "a download that never ends",
-			play: func(w *world) {
+			play: func(w *harness) {
 				in := w.tg.Inject(telegram.Fault{Method: "file", Kind: telegram.Hang})
 				w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &telegram.Media{Kind: telegram.Document, Name: "a.bin", Data: []byte("x")}})
-				w.await("the file is asked for", func() bool { return in.Hits() == 1 })
-				w.answers("and this?", "and this?")
+				w.waitFor("the file is asked for", func() bool { return in.Hits() == 1 })
+				w.askBot("and this?", "and this?")
 			},
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB",
-			play: func(w *world) {
-				w.posts(telegram.Media{Kind: telegram.Document, Name: "huge.bin", Size: gigabyte, Data: []byte("x")},
+			play: func(w *harness) {
+				w.sendFile(telegram.Media{Kind: telegram.Document, Name: "huge.bin", Size: gigabyte, Data: []byte("x")},
 					"I could not get the file huge.bin: the file has 1 GB and at most 50 MB can be taken.")
 			},
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB that does not say so",
-			play: func(w *world) {
-				w.posts(telegram.Media{Kind: telegram.Document, Name: "sly.bin", Size: gigabyte, Unsaid: true, Data: []byte("x")},
+			play: func(w *harness) {
+				w.sendFile(telegram.Media{Kind: telegram.Document, Name: "sly.bin", Size: gigabyte, Unsaid: true, Data: []byte("x")},
 					"I could not get the file sly.bin: the file is larger than 20 MB, the most a bot can download from Telegram.")
 			},
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
 		{
 			name: "a zip of names with ..",
-			play: func(w *world) {
-				before := w.outside()
-				w.posts(telegram.Media{Kind: telegram.Document, Name: "a.zip", MIME: "application/zip", Data: archived(hostileNames...)}, "echo: look", `[file "a.zip", application/zip, `, "stored at "+w.path("cache/media"))
+			play: func(w *harness) {
+				before := w.strayFiles()
+				w.sendFile(telegram.Media{Kind: telegram.Document, Name: "a.zip", MIME: "application/zip", Data: maliciousArchive(hostileNames...)}, "echo: look", `[file "a.zip", application/zip, `, "stored at "+w.path("cache/media"))
 				for _, n := range hostileNames {
-					w.posts(telegram.Media{Kind: telegram.Document, Name: n, Data: []byte("owned " + n)}, "echo: look", "owned")
+					w.sendFile(telegram.Media{Kind: telegram.Document, Name: n, Data: []byte("owned " + n)}, "echo: look", "owned")
 				}
-				same(w.T, "files", before, w.outside())
+				same(w.T, "files", before, w.strayFiles())
 			},
 			limit: 15 * time.Second, memory: little, disk: small,
 		},
@@ -309,23 +309,23 @@ func filesThatLie() []hostile {
 func TestAttachmentErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	const many = 60
-	w := newWorld(t, fault{})
+	w := newHarness(t, fault{})
 	w.start()
-	w.online()
-	w.hold("on")
+	w.waitConnected()
+	w.holdModel("on")
 	var names []string
 	for i := range many {
 		names = append(names, fmt.Sprintf("the file h%d.bin: the file has 1 GB", i))
 		w.chat.Post(telegram.Post{From: w.ann, Media: &telegram.Media{Kind: telegram.Document, Name: fmt.Sprintf("h%d.bin", i), Size: 1 << 30}})
 	}
 	w.say("and now?")
-	w.release()
-	w.await("the model is asked", func() bool { return strings.Contains(w.newest().Newest(), "and now?") })
-	w.await("the turn is over", func() bool { // otherwise the next message joins this turn
+	w.releaseModel()
+	w.waitFor("the model is asked", func() bool { return strings.Contains(w.newestRequest().Newest(), "and now?") })
+	w.waitFor("the turn is over", func() bool { // otherwise the next message joins this turn
 		st := w.app.Gateway().Status()
 		return st.TurnsRunning == 0 && st.TurnsQueued == 0
 	})
-	w.ask(last)
+	w.askEcho(last)
 	var told []string
 	for _, m := range w.chat.FromBots() {
 		if strings.Contains(m.Text, "I could not get the file") && !strings.HasPrefix(m.Text, "echo") {
@@ -335,7 +335,7 @@ func TestAttachmentErrorsAreReportedTogether(t *testing.T) {
 	if n := len(told); n == 0 || n > many/3 {
 		t.Errorf("%d messages", n)
 	}
-	if all := (line{text: strings.Join(told, "\n")}); !all.has(names...) {
+	if all := (logLine{text: strings.Join(told, "\n")}); !all.has(names...) {
 		t.Errorf("not all are told: %q", told)
 	}
 }
