@@ -16,38 +16,39 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// people looks whether the agent can be reached, and by whom.
-func (v *checker) people() {
+// checkAccess checks that a model and platforms are configured, and that somebody
+// may write to the agent.
+func (v *checker) checkAccess() {
 	c, model := v.o.Config, v.o.Report.Model
 	switch model.Provider {
 	case "demo":
-		v.add("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
+		v.report("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
 	case "anthropic", "openai", "openrouter":
 		if model.APIKey == "" {
-			v.add("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
+			v.report("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
 		} else {
-			v.ok("model", "there is a key for %s", model.Provider)
+			v.reportOK("model", "there is a key for %s", model.Provider)
 		}
 	}
 	accounts := c.Accounts()
 	if len(accounts) == 0 && !c.Platforms.HTTP.Enabled {
-		v.add("platforms", Warning, "run `hermesd setup`, or set TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN or SLACK_BOT_TOKEN in .env", "none is configured: only `hermesd chat` reaches the agent")
+		v.report("platforms", Warning, "run `hermesd setup`, or set TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN or SLACK_BOT_TOKEN in .env", "none is configured: only `hermesd chat` reaches the agent")
 	}
 	policy := c.AccessPolicy()
 	for account := range accounts {
 		r := policy.Accounts[account]
 		own := len(r.Owners) + len(r.AllowFrom) + len(r.AllowedChats) + len(r.Roles)
 		if own+len(policy.Owners)+len(policy.Config.AllowFrom) == 0 && !r.AllowAll && !policy.AllowAll && r.UnknownDM != "pair" && policy.UnknownDM != "pair" {
-			v.add("platforms", Warning, fmt.Sprintf("put your own id into platforms.%s.allow_admin_from", account.Platform), "nobody may speak on %s", name(account))
+			v.report("platforms", Warning, fmt.Sprintf("put your own id into platforms.%s.allow_admin_from", account.Platform), "nobody may speak on %s", accountName(account))
 			continue
 		}
-		v.ok("platforms", "%s has its token", name(account))
+		v.reportOK("platforms", "%s has its token", accountName(account))
 	}
 }
 
-// windows compares the model that writes summaries with the one that answers, as
-// far as it is known without asking what they take.
-func (v *checker) windows() {
+// compareContextLengths reports a summary model with a smaller context than the main
+// model, as far as their context lengths are known without asking the providers.
+func (v *checker) compareContextLengths() {
 	c, main, summary := v.o.Config, v.o.Report.Model, v.o.Report.Summary
 	if summary.Provider == "" {
 		return
@@ -55,9 +56,9 @@ func (v *checker) windows() {
 	table := tokens.Builtin()
 	if f, err := os.Open(filepath.Join(v.o.Home, "models.json")); err == nil {
 		own, err := table.With(f)
-		_ = f.Close() // it was only read
+		_ = f.Close() // read only
 		if err != nil {
-			v.add("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
+			v.report("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
 			return
 		}
 		table = own
@@ -65,20 +66,20 @@ func (v *checker) windows() {
 	takes, from := table.Resolve(tokens.Query{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
 	less, of := table.Resolve(tokens.Query{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
 	if from != tokens.FromFallback && of != tokens.FromFallback && less < takes {
-		v.add("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
+		v.report("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
 			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, less, main.Model, takes)
 	}
 }
 
-func name(a chat.Account) string {
+func accountName(a chat.Account) string {
 	if a.Name == "" {
 		return string(a.Platform)
 	}
 	return string(a.Platform) + " (" + a.Name + ")"
 }
 
-// persona looks at SOUL.md and at the files of the project.
-func (v *checker) persona() {
+// checkPersona checks SOUL.md and the context files of the workspace.
+func (v *checker) checkPersona() {
 	if v.o.Config.Agent.SkipContextFiles {
 		return
 	}
@@ -88,29 +89,29 @@ func (v *checker) persona() {
 		if n.Level == contextfile.Chat {
 			level = Error // the persona is missing
 		}
-		v.add("persona", level, "correct the file; new conversations take it", "%s", n.Text)
+		v.report("persona", level, "correct the file; new conversations take it", "%s", n.Text)
 	}
 	if len(notes) == 0 && text != "" {
-		v.ok("persona", "SOUL.md is used")
+		v.reportOK("persona", "SOUL.md is used")
 	}
 	work := v.o.Config.Workspace(v.o.Home)
 	if _, err := os.Stat(work); errors.Is(err, fs.ErrNotExist) {
-		return // the daemon makes it
+		return // the daemon creates it
 	}
 	for _, n := range contextfile.LoadProject(work).Notes {
-		v.add("persona", Warning, "correct the file; new conversations take it", "%s", n.Text)
+		v.report("persona", Warning, "correct the file; new conversations take it", "%s", n.Text)
 	}
 }
 
-// memories looks whether the memories fit into prompts.
-func (v *checker) memories() {
+// checkMemories checks that the memory files are readable and within their limits.
+func (v *checker) checkMemories() {
 	s := app.Memories(v.o.Config, v.o.Home, "", "")
-	well := true
+	isOK := true
 	for _, t := range []memory.Target{memory.Notes, memory.User} {
 		entries, err := s.Entries(t)
 		if err != nil {
-			well = false
-			v.add("memory", Error, "make it readable for this user", "%s: %v", s.Path(t), err)
+			isOK = false
+			v.report("memory", Error, "make it readable for this user", "%s: %v", s.Path(t), err)
 			continue
 		}
 		n := 0
@@ -118,58 +119,58 @@ func (v *checker) memories() {
 			n += utf8.RuneCountInString(e)
 		}
 		if n > s.Limit(t) {
-			well = false
-			v.add("memory", Warning, "`hermesd memory remove`, or raise memory.memory_char_limit or user_char_limit: nothing new is kept meanwhile", "%s is full: %s", s.Path(t), s.Usage(t, entries))
+			isOK = false
+			v.report("memory", Warning, "`hermesd memory remove`, or raise memory.memory_char_limit or user_char_limit: nothing new is kept meanwhile", "%s is full: %s", s.Path(t), s.Usage(t, entries))
 		}
 		_, blocked, err := s.Snapshot(t)
 		if err != nil {
-			continue // said already
+			continue // already reported
 		}
 		for _, b := range blocked {
-			well = false
-			v.add("memory", Warning, "", "%s", b)
+			isOK = false
+			v.report("memory", Warning, "", "%s", b)
 		}
 	}
 	for _, stray := range s.MisplacedFiles(v.o.Home) {
-		v.add("memory", Warning, "", "%s", stray)
+		v.report("memory", Warning, "", "%s", stray)
 	}
-	if well {
-		v.ok("memory", "what is kept fits into prompts")
+	if isOK {
+		v.reportOK("memory", "what is kept fits into prompts")
 	}
 }
 
-// skills looks at all skills.
-func (v *checker) skills() {
+// checkSkills checks all skills.
+func (v *checker) checkSkills() {
 	l, err := app.Library(v.o.Config, v.o.Home)
 	if err != nil {
-		v.add("skills", Error, "correct skills.external_dirs", "%v", err)
+		v.report("skills", Error, "correct skills.external_dirs", "%v", err)
 		return
 	}
 	bad := l.Check()
 	for _, p := range bad {
-		v.add("skills", Warning, "correct the file; `hermesd skills check` looks again", "%s: %s", p.Path, p.Text)
+		v.report("skills", Warning, "correct the file; `hermesd skills check` looks again", "%s: %s", p.Path, p.Text)
 	}
 	if len(bad) == 0 {
-		v.ok("skills", "%d, nothing is wrong with them", len(l.Catalog().Skills()))
+		v.reportOK("skills", "%d, nothing is wrong with them", len(l.Catalog().Skills()))
 	}
 }
 
-// machine looks at what holds commands, and at the service.
-func (v *checker) machine(ctx context.Context) {
+// checkMachine checks the sandbox and the installed service.
+func (v *checker) checkMachine(ctx context.Context) {
 	if v.o.Sandbox != nil {
 		text, holds := v.o.Sandbox(ctx)
 		if holds {
-			v.ok("sandbox", "%s", text)
+			v.reportOK("sandbox", "%s", text)
 		} else {
-			v.add("sandbox", Warning, "install bubblewrap, or run Linux 5.13 or newer with Landlock", "%s", text)
+			v.report("sandbox", Warning, "install bubblewrap, or run Linux 5.13 or newer with Landlock", "%s", text)
 		}
 	}
 	if v.o.Service == nil {
 		return
 	}
 	if hint := v.o.Service(ctx); hint != "" {
-		v.add("service", Warning, "", "%s", hint)
+		v.report("service", Warning, "", "%s", hint)
 	} else {
-		v.ok("service", "it is installed and runs")
+		v.reportOK("service", "it is installed and runs")
 	}
 }

@@ -4,8 +4,9 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// space asks the file system of path.
-func space(path string) (free, all uint64, err error) {
+// diskSpace returns the free and the total space, in bytes, of the file system of
+// path.
+func diskSpace(path string) (free, all uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return 0, 0, err

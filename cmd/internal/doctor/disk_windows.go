@@ -2,8 +2,9 @@ package doctor
 
 import "golang.org/x/sys/windows"
 
-// space asks the file system of path.
-func space(path string) (free, all uint64, err error) {
+// diskSpace returns the free and the total space, in bytes, of the file system of
+// path.
+func diskSpace(path string) (free, all uint64, err error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return 0, 0, err

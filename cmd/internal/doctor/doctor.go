@@ -1,8 +1,8 @@
-// Package doctor looks at a home, at the machine under it and at the daemon that
-// runs in it, and says of everything that is not well what to do about it.
+// Package doctor checks a home directory, the machine and the running daemon, and
+// reports what to do about each problem. [Run] performs all checks.
 //
-// It changes nothing but what Repair allows: modes of files and leftovers. It
-// asks nobody outside of the machine unless Online is set.
+// It changes nothing, except for file modes and leftovers if Options.Repair is set. It
+// contacts no other machine unless Options.Online is set.
 package doctor
 
 import (
@@ -18,111 +18,114 @@ import (
 	"hermesd/storage"
 )
 
-// A Level says how bad a finding is.
+// A Level is the severity of a finding.
 type Level string
 
-// The levels. Only an Error makes the doctor fail.
+// Levels of a finding. Failed reports only errors.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
 	Error   Level = "error"
 )
 
-// A Finding is what one look has come to.
+// A Finding is the result of one check.
 type Finding struct {
-	Check string `json:"check"` // what was looked at: home, config, store, …
+	Check string `json:"check"` // subject of the check: home, config, store, …
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	Fix   string `json:"fix,omitempty"` // what to do
+	Fix   string `json:"fix,omitempty"` // what to do about it
 	Fixed bool   `json:"done,omitempty"`
 }
 
-// Options say what is looked at, and how it is reached.
+// Options configure Run.
 type Options struct {
 	Home   string
 	Config *config.Config // nil if it has errors
 	Report config.Report
-	Err    error // why there is no Config
+	Err    error // the error of loading Config, if that is nil
 
 	Verify bool // read every record of the store
-	Repair bool // put right what can be put right without a question
-	Online bool // ask the model's server and the platforms
+	Repair bool // repair what is safe to repair without a question
+	Online bool // contact the model's server and the platforms
 
-	// Ask calls f with a client of the daemon or of the store itself.
+	// Ask calls f with a client of the daemon, or of the store if no daemon runs. If it
+	// is nil, there is no store yet.
 	Ask func(ctx context.Context, f func(*admin.Client) error) error
-	// Sandbox says in what commands of the agent would run, and whether that
-	// holds them; nil: nobody knows.
+	// Sandbox describes the sandbox of commands and reports whether it confines them.
+	// If it is nil, the check is skipped.
 	Sandbox func(ctx context.Context) (text string, holds bool)
-	// Service says what to do about the installed service, "" if nothing; nil:
-	// none is installed.
+	// Service returns what to do about the installed service, or "". It is nil if none
+	// is installed.
 	Service func(ctx context.Context) string
-	// Space returns what is free on the disk of a path, and what it has; nil: the
-	// system tells.
+	// Space returns the free and the total bytes of the file system of a path. If it is
+	// nil, the system is asked.
 	Space func(path string) (free, all uint64, err error)
-	// Ping asks an address and returns the time by its server's clock; nil: over
-	// the network.
+	// Ping contacts a URL and returns the time of the server's clock, or the zero time.
+	// If it is nil, it uses the network.
 	Ping func(ctx context.Context, url string) (time.Time, error)
 	Now  time.Time
 }
 
 // A checker collects findings.
 type checker struct {
-	o     Options
-	found []Finding
-	up    *admin.Status // nil: no daemon runs
+	o        Options
+	findings []Finding
+	status   *admin.Status // nil if no daemon runs
 }
 
-// Run looks at everything and returns what it has found, in the order in which
-// it should be put right: first the ground, then what stands on it.
+// Run performs all checks and returns the findings, in the order in which problems
+// should be repaired. It stops after the first check if there is no home directory.
 func Run(ctx context.Context, o Options) []Finding {
 	if o.Space == nil {
-		o.Space = space
+		o.Space = diskSpace
 	}
 	if o.Ping == nil {
 		o.Ping = ping
 	}
 	v := &checker{o: o}
-	if !v.home() {
-		return v.found
+	if !v.checkHome() {
+		return v.findings
 	}
-	v.leftovers()
-	v.disk()
-	v.clock()
-	v.configuration()
-	v.daemon(ctx)
-	v.store(ctx)
+	v.checkLeftovers()
+	v.checkDisk()
+	v.checkClock()
+	v.checkConfig()
+	v.checkDaemon(ctx)
+	v.checkStore(ctx)
 	if o.Config != nil {
-		v.people()
-		v.windows()
-		v.persona()
-		v.memories()
-		v.skills()
+		v.checkAccess()
+		v.compareContextLengths()
+		v.checkPersona()
+		v.checkMemories()
+		v.checkSkills()
 	}
-	v.machine(ctx)
+	v.checkMachine(ctx)
 	if o.Online && o.Config != nil {
-		v.outside(ctx)
+		v.checkServers(ctx)
 	}
-	return v.found
+	return v.findings
 }
 
-// Failed says whether a finding is an error that is not put right.
+// Failed reports whether a finding is an error that was not repaired.
 func Failed(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Error && !f.Fixed })
 }
 
-func (v *checker) add(check string, level Level, fix, format string, args ...any) {
-	v.found = append(v.found, Finding{Check: check, Level: level, Text: fmt.Sprintf(format, args...), Fix: fix})
+func (v *checker) report(check string, level Level, fix, format string, args ...any) {
+	v.findings = append(v.findings, Finding{Check: check, Level: level, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-func (v *checker) ok(check, format string, args ...any) { v.add(check, OK, "", format, args...) }
+func (v *checker) reportOK(check, format string, args ...any) {
+	v.report(check, OK, "", format, args...)
+}
 
-// repair does what fixes a finding, if that is wanted.
+// repair reports a finding and, if Options.Repair is set, calls do to repair it.
 func (v *checker) repair(check string, level Level, do func() error, fix, format string, args ...any) {
-	v.add(check, level, fix, format, args...)
+	v.report(check, level, fix, format, args...)
 	if !v.o.Repair {
 		return
 	}
-	f := &v.found[len(v.found)-1]
+	f := &v.findings[len(v.findings)-1]
 	if err := do(); err != nil {
 		f.Fix += fmt.Sprintf(" (it was tried: %v)", err)
 		return
@@ -130,8 +133,8 @@ func (v *checker) repair(check string, level Level, do func() error, fix, format
 	f.Fixed = true
 }
 
-// configuration tells what config says.
-func (v *checker) configuration() {
+// checkConfig reports the problems and warnings of the configuration.
+func (v *checker) checkConfig() {
 	where := v.o.Report.File
 	if where == "" {
 		where = "no config.yaml: the defaults"
@@ -140,96 +143,97 @@ func (v *checker) configuration() {
 	switch {
 	case errors.As(v.o.Err, &bad):
 		for _, p := range bad.Problems {
-			v.add("config", Error, "correct it; the daemon does not start with it (exit code 78)", "%s", p)
+			v.report("config", Error, "correct it; the daemon does not start with it (exit code 78)", "%s", p)
 		}
 	case v.o.Err != nil:
-		v.add("config", Error, "correct it; the daemon does not start with it", "%v", v.o.Err)
+		v.report("config", Error, "correct it; the daemon does not start with it", "%v", v.o.Err)
 	default:
-		v.ok("config", "%s, model %s", where, v.o.Report.Model)
+		v.reportOK("config", "%s, model %s", where, v.o.Report.Model)
 	}
 	for _, p := range v.o.Report.Warnings {
-		v.add("config", Warning, "", "%s", p)
+		v.report("config", Warning, "", "%s", p)
 	}
 }
 
-// daemon tells how the daemon is, if one runs.
-func (v *checker) daemon(ctx context.Context) {
+// checkDaemon reports the state of the daemon, if one runs.
+func (v *checker) checkDaemon(ctx context.Context) {
 	c, err := admin.Dial(ctx, v.o.Home)
 	var silent *admin.SilentError
 	switch {
 	case errors.Is(err, admin.ErrNoDaemon):
-		v.ok("daemon", "none is running")
+		v.reportOK("daemon", "none is running")
 		return
 	case errors.As(err, &silent):
-		v.add("daemon", Error, "look at its log; if it hangs, stop it: nothing is lost", "%v", err)
+		v.report("daemon", Error, "look at its log; if it hangs, stop it: nothing is lost", "%v", err)
 		return
 	case err != nil:
-		v.add("daemon", Error, "is it of another user?", "%v", err)
+		v.report("daemon", Error, "is it of another user?", "%v", err)
 		return
 	}
-	defer func() { _ = c.Close(ctx) }() // it was only asked
+	defer func() { _ = c.Close(ctx) }() // only queried
 	s, err := c.Status(ctx)
 	if err != nil {
-		v.add("daemon", Error, "look at its log", "%v", err)
+		v.report("daemon", Error, "look at its log", "%v", err)
 		return
 	}
-	v.up = &s
-	v.ok("daemon", "hermesd %s runs as process %d", s.Version, s.PID)
+	v.status = &s
+	v.reportOK("daemon", "hermesd %s runs as process %d", s.Version, s.PID)
 	if s.Config.Problem != "" {
-		v.add("daemon", Error, "correct the configuration: the one that was read before is in effect", "the configuration as it is now is not taken: %s", s.Config.Problem)
+		v.report("daemon", Error, "correct the configuration: the one that was read before is in effect", "the configuration as it is now is not taken: %s", s.Config.Problem)
 	}
 	if len(s.Config.PendingRestart) > 0 {
-		v.add("daemon", Warning, "restart it", "these settings take effect at the next start: %v", s.Config.PendingRestart)
+		v.report("daemon", Warning, "restart it", "these settings take effect at the next start: %v", s.Config.PendingRestart)
 	}
 	if s.Store.Error != "" {
-		v.add("daemon", Error, "make space, or look at the disk; it goes on by itself", "its store cannot be written: %s", s.Store.Error)
+		v.report("daemon", Error, "make space, or look at the disk; it goes on by itself", "its store cannot be written: %s", s.Store.Error)
 	}
 	for _, a := range s.Accounts {
 		if a.Note != "" {
-			v.ok("daemon", "%s %s: %s", a.Platform, cmp.Or(a.Account.Name, a.Health.Name), a.Note)
+			v.reportOK("daemon", "%s %s: %s", a.Platform, cmp.Or(a.Account.Name, a.Health.Name), a.Note)
 		}
 		if a.Error != "" {
-			v.add("daemon", Warning, "", "%s %s is %s: %s", a.Platform, a.Account.Name, a.State, a.Error)
+			v.report("daemon", Warning, "", "%s %s is %s: %s", a.Platform, a.Account.Name, a.State, a.Error)
 		}
 	}
 }
 
-// store tells how the store is.
-func (v *checker) store(ctx context.Context) {
-	if v.up == nil {
+// checkStore checks the store: that it can be opened or is in use by the daemon, and
+// with Options.Verify every record.
+func (v *checker) checkStore(ctx context.Context) {
+	if v.status == nil {
 		h, err := storage.Open(v.o.Home)
 		var locked *storage.LockedError
 		switch {
 		case errors.As(err, &locked):
-			v.add("store", Error, "stop that process, or wait until it has started", "%v", err)
+			v.report("store", Error, "stop that process, or wait until it has started", "%v", err)
 			return
 		case err != nil:
-			v.add("store", Error, "use a local disk that can be written, or --home", "%v", err)
+			v.report("store", Error, "use a local disk that can be written, or --home", "%v", err)
 			return
 		}
 		if err := h.Close(); err != nil {
-			v.add("store", Error, "look at the disk", "%v", err)
+			v.report("store", Error, "look at the disk", "%v", err)
 			return
 		}
-		v.ok("store", "the disk can lock, fsync and map files")
+		v.reportOK("store", "the disk can lock, fsync and map files")
 	}
 	if v.o.Ask == nil {
-		return // nothing is stored yet
+		return // there is no store yet
 	}
 	err := v.o.Ask(ctx, func(c *admin.Client) error {
-		v.dead(ctx, c)
+		v.checkDeadLetters(ctx, c)
 		if !v.o.Verify {
 			return nil
 		}
-		verdict, err := c.Verify(ctx)
+		result, err := c.Verify(ctx)
 		if err != nil {
 			return err
 		}
-		for _, f := range verdict.Findings {
-			v.add("store", Error, "`hermesd restore` puts a backup in its place; what is damaged is set aside meanwhile", "%s", f)
+		for _, f := range result.Findings {
+			v.report("store", Error, "`hermesd restore` puts a backup in its place; what is damaged is set aside meanwhile", "%s", f)
 		}
-		if len(verdict.Findings) == 0 {
-			v.ok("store", "every record has its checksum, and they fit each other")
+		if len(result.Findings) == 0 {
+			v.reportOK("store", "every record has its checksum, and they fit each other")
 		}
 		return nil
 	})
@@ -237,19 +241,19 @@ func (v *checker) store(ctx context.Context) {
 	var damage *storage.DamageError
 	switch {
 	case errors.As(err, &newer):
-		v.add("store", Error, "install that version, or restore a backup", "%v", err)
+		v.report("store", Error, "install that version, or restore a backup", "%v", err)
 	case errors.As(err, &damage):
-		v.add("store", Error, "`hermesd restore` puts a backup in its place", "%v", err)
+		v.report("store", Error, "`hermesd restore` puts a backup in its place", "%v", err)
 	case err != nil:
-		v.add("store", Error, "look at the disk and at the log", "%v", err)
+		v.report("store", Error, "look at the disk and at the log", "%v", err)
 	}
 }
 
-// dead counts what was given up.
-func (v *checker) dead(ctx context.Context, c *admin.Client) {
+// checkDeadLetters reports the number of dead letters.
+func (v *checker) checkDeadLetters(ctx context.Context, c *admin.Client) {
 	box, err := c.Outbox(ctx, false)
 	if err != nil {
-		v.add("outbox", Error, "look at the log", "%v", err)
+		v.report("outbox", Error, "look at the log", "%v", err)
 		return
 	}
 	n, why := 0, ""
@@ -259,8 +263,8 @@ func (v *checker) dead(ctx context.Context, c *admin.Client) {
 		}
 	}
 	if n > 0 {
-		v.add("outbox", Warning, "`hermesd outbox list` shows them; `retry` or `drop` them", "%d messages were given up, the last one because: %s", n, why)
+		v.report("outbox", Warning, "`hermesd outbox list` shows them; `retry` or `drop` them", "%d messages were given up, the last one because: %s", n, why)
 		return
 	}
-	v.ok("outbox", "nothing was given up")
+	v.reportOK("outbox", "nothing was given up")
 }

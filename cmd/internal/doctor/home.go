@@ -12,40 +12,42 @@ import (
 	"hermesd/cmd/internal/admin"
 )
 
-// home looks at the directory itself, and says whether there is more to look at.
-func (v *checker) home() bool {
+// checkHome checks the home directory and reports whether the other checks are
+// possible.
+func (v *checker) checkHome() bool {
 	info, err := os.Stat(v.o.Home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		v.add("home", Error, "`hermesd run` makes it; or name another with --home", "%s does not exist", v.o.Home)
+		v.report("home", Error, "`hermesd run` makes it; or name another with --home", "%s does not exist", v.o.Home)
 		return false
 	case err != nil:
-		v.add("home", Error, "make it readable for this user", "%v", err)
+		v.report("home", Error, "make it readable for this user", "%v", err)
 		return false
 	case !info.IsDir():
-		v.add("home", Error, "name a directory with --home", "%s is not a directory", v.o.Home)
+		v.report("home", Error, "name a directory with --home", "%s is not a directory", v.o.Home)
 		return false
 	}
 	if runtime.GOOS == "windows" {
-		v.ok("home", "%s", v.o.Home)
+		v.reportOK("home", "%s", v.o.Home)
 		return true
 	}
-	well := true
+	isOK := true
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		well = false
+		isOK = false
 		v.repair("home", Warning, func() error { return os.Chmod(v.o.Home, 0o700) }, "chmod 700 "+v.o.Home, "others can look into %s (mode %o)", v.o.Home, mode)
 	}
 	for _, name := range []string{".env", "http.key", "metrics.key", "hermesd.db", "search.db", "config.yaml"} {
-		well = v.mode(filepath.Join(v.o.Home, name)) && well
+		isOK = v.checkMode(filepath.Join(v.o.Home, name)) && isOK
 	}
-	if well {
-		v.ok("home", "%s is its owner's alone", v.o.Home)
+	if isOK {
+		v.reportOK("home", "%s is its owner's alone", v.o.Home)
 	}
 	return true
 }
 
-// mode looks at who may read and write a file, if it is there.
-func (v *checker) mode(path string) bool {
+// checkMode reports whether only the owner may read and write a file. A missing file
+// passes.
+func (v *checker) checkMode(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return true
@@ -61,72 +63,73 @@ func (v *checker) mode(path string) bool {
 	return false
 }
 
-// Leftovers that are older than this are of nobody who still works on them.
+// Files younger than this may still be in use, or of use.
 const (
-	abandoned = time.Hour
-	long      = 30 * 24 * time.Hour
+	minLeftoverAge  = time.Hour
+	minOldBackupAge = 30 * 24 * time.Hour
 )
 
-// leftovers looks for what was left behind, or is kept for too long.
-func (v *checker) leftovers() {
+// checkLeftovers reports files of interrupted operations, and old copies of earlier
+// states.
+func (v *checker) checkLeftovers() {
 	entries, err := os.ReadDir(v.o.Home)
 	if err != nil {
-		v.add("home", Error, "make it readable for this user", "%v", err)
+		v.report("home", Error, "make it readable for this user", "%v", err)
 		return
 	}
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
-			continue // gone meanwhile
+			continue // deleted meanwhile
 		}
 		name, path, age := e.Name(), filepath.Join(v.o.Home, e.Name()), v.o.Now.Sub(info.ModTime())
 		switch {
 		case name == "restore.plan":
-			v.add("home", Error, "`hermesd run` or another `hermesd restore` finishes it", "a restore was cut off")
-		case age > abandoned && (strings.HasPrefix(name, admin.BackupDir) || name == "hermesd.db.compact" || strings.HasPrefix(name, ".probe-")):
+			v.report("home", Error, "`hermesd run` or another `hermesd restore` finishes it", "a restore was cut off")
+		case age > minLeftoverAge && (strings.HasPrefix(name, admin.BackupDir) || name == "hermesd.db.compact" || strings.HasPrefix(name, ".probe-")):
 			v.repair("home", Warning, func() error { return os.RemoveAll(path) }, "remove it", "%s was left behind by something that was killed", path)
-		case age > long && (strings.HasPrefix(name, "before-restore-") || strings.HasPrefix(name, "hermesd.db.schema")):
-			v.add("home", Warning, "remove it, if all is well since", "%s is kept from before a restore or an update, since %s", path, info.ModTime().Format(time.DateOnly))
+		case age > minOldBackupAge && (strings.HasPrefix(name, "before-restore-") || strings.HasPrefix(name, "hermesd.db.schema")):
+			v.report("home", Warning, "remove it, if all is well since", "%s is kept from before a restore or an update, since %s", path, info.ModTime().Format(time.DateOnly))
 		}
 	}
 }
 
-// Less free space than this is too little.
+// Limits of free space in bytes.
 const (
 	minFreeWarning = 1 << 30
 	minFreeError   = 100 << 20
 )
 
-// disk looks at the free space.
-func (v *checker) disk() {
+// checkDisk checks the free space.
+func (v *checker) checkDisk() {
 	free, all, err := v.o.Space(v.o.Home)
 	const fix = "make space; `hermesd compact` gives back what the store does not need"
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
-		v.add("disk", Warning, "", "how much is free cannot be found out: %v", err)
+		v.report("disk", Warning, "", "how much is free cannot be found out: %v", err)
 	case free < minFreeError:
-		v.add("disk", Error, fix, "only %d MB are free: soon no message can be accepted", free>>20)
+		v.report("disk", Error, fix, "only %d MB are free: soon no message can be accepted", free>>20)
 	case free < minFreeWarning && free < all/10:
-		v.add("disk", Warning, fix, "only %d MB of %d MB are free", free>>20, all>>20)
+		v.report("disk", Warning, fix, "only %d MB of %d MB are free", free>>20, all>>20)
 	default:
-		v.ok("disk", "%d MB are free", free>>20)
+		v.reportOK("disk", "%d MB are free", free>>20)
 	}
 }
 
-// clock looks whether the time can be right: certificates, schedules and tokens
-// need it.
-func (v *checker) clock() {
+// checkClock checks that the clock is plausible, because certificates, schedules and
+// tokens depend on it.
+func (v *checker) checkClock() {
 	const fix = "switch on time synchronisation: timedatectl set-ntp true"
 	early := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	if v.o.Now.Before(early) {
-		v.add("clock", Error, fix, "it shows %s, which is before this program was written", v.o.Now.Format(time.DateTime))
+		v.report("clock", Error, fix, "it shows %s, which is before this program was written", v.o.Now.Format(time.DateTime))
 		return
 	}
 	info, err := os.Stat(filepath.Join(v.o.Home, "hermesd.db"))
 	if err == nil && info.ModTime().Sub(v.o.Now) > 5*time.Minute {
-		v.add("clock", Warning, fix, "the store was written at %s, which is in the future: the clock was set back", info.ModTime().Format(time.DateTime))
+		v.report("clock", Warning, fix, "the store was written at %s, which is in the future: the clock was set back", info.ModTime().Format(time.DateTime))
 		return
 	}
-	v.ok("clock", "it shows %s", v.o.Now.Format("2006-01-02 15:04 MST"))
+	v.reportOK("clock", "it shows %s", v.o.Now.Format("2006-01-02 15:04 MST"))
 }

@@ -11,14 +11,14 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// pingWait bounds one question to a server.
-const pingWait = 10 * time.Second
+// pingTimeout limits one request to a server.
+const pingTimeout = 10 * time.Second
 
-// skew is how far the clock may be off.
-const skew = 2 * time.Minute
+// maxClockSkew is the greatest difference to a server's clock that is not reported.
+const maxClockSkew = 2 * time.Minute
 
-// outside asks the servers that the daemon needs. Nothing secret is sent.
-func (v *checker) outside(ctx context.Context) {
+// checkServers contacts the servers that the daemon needs. It sends no secrets.
+func (v *checker) checkServers(ctx context.Context) {
 	public := map[chat.Platform]string{chat.Telegram: "https://api.telegram.org", chat.Discord: "https://discord.com/api/v10/gateway", chat.Slack: "https://slack.com/api/api.test"}
 	var urls []string
 	for _, e := range append(slices.Clone(v.o.Report.Fallbacks), v.o.Report.Model) {
@@ -39,22 +39,23 @@ func (v *checker) outside(ctx context.Context) {
 		began := time.Now()
 		theirs, err := v.o.Ping(ctx, url)
 		if err != nil {
-			v.add("network", Error, "look at the network, the proxy, and the address in the configuration", "%s is not reached: %v", url, err)
+			v.report("network", Error, "look at the network, the proxy, and the address in the configuration", "%s is not reached: %v", url, err)
 			continue
 		}
-		v.ok("network", "%s answers", url)
-		if d := theirs.Sub(v.o.Now.Add(time.Since(began))); !theirs.IsZero() && d.Abs() > skew {
+		v.reportOK("network", "%s answers", url)
+		if d := theirs.Sub(v.o.Now.Add(time.Since(began))); !theirs.IsZero() && d.Abs() > maxClockSkew {
 			off = d
 		}
 	}
 	if off != 0 {
-		v.add("clock", Error, "switch on time synchronisation: timedatectl set-ntp true", "it is off by %s: by the servers' clocks", off.Round(time.Second))
+		v.report("clock", Error, "switch on time synchronisation: timedatectl set-ntp true", "it is off by %s: by the servers' clocks", off.Round(time.Second))
 	}
 }
 
-// ping asks url; any answer is one.
+// ping sends a HEAD request to url and returns the date of the response, whatever
+// its status.
 func ping(ctx context.Context, url string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingWait)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
 	if err != nil {
@@ -65,12 +66,12 @@ func ping(ctx context.Context, url string) (time.Time, error) {
 	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Do(q)
 	if err != nil {
-		return time.Time{}, errors.Unwrap(err) // without the address, which is said already
+		return time.Time{}, errors.Unwrap(err) // without the URL, which the caller names
 	}
-	_ = resp.Body.Close() // a HEAD has none
+	_ = resp.Body.Close() // a HEAD response has no body
 	theirs, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return time.Time{}, nil // it does not tell
+		return time.Time{}, nil // no valid date
 	}
 	return theirs, nil
 }
