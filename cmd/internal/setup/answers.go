@@ -15,39 +15,40 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Answers are what was chosen. What is left out stays as it is.
+// Answers are the values chosen in a setup. Nil and missing entries leave the
+// setting unchanged.
 type Answers struct {
 	Model     *Model
 	Platforms map[chat.Platform]Login
 	Workspace *string
 }
 
-// A Model says who answers.
+// A Model selects the main model.
 type Model struct {
 	Provider string
-	Name     string       // "": the provider's usual one
-	BaseURL  string       // "": the provider's own
-	Key      secret.Value // "": the one that is there
+	Name     string       // "" for the provider's default
+	BaseURL  string       // "" for the provider's own
+	Key      secret.Value // "" keeps the existing one
 }
 
-// A Login is one bot, and who owns it.
+// A Login holds the tokens of a bot and its owners.
 type Login struct {
-	Token    secret.Value // "": the one that is there
-	AppToken secret.Value // Slack only; likewise
-	Owners   []string     // none: those that are there
+	Token    secret.Value // "" keeps the existing one
+	AppToken secret.Value // Slack only; "" keeps the existing one
+	Owners   []string     // empty keeps the existing ones
 }
 
-// A platform is one that can be set up, in the words in which it is.
+// A platform is a platform that can be set up, with its texts.
 type platform struct {
 	name        chat.Platform
 	label       string
-	steps       string // where its tokens come from, and what they must be allowed
-	token, app  string // names of its tokens; app is "" but for Slack
-	id, example string // where a person's id is found, and how one looks
+	steps       string // how to get the tokens and permissions
+	token, app  string // labels of its tokens; app is "" except for Slack
+	id, example string // where to find a user ID, and an example
 }
 
-// InviteURL is the address at which a Discord bot is brought into a server; %s is
-// its application's id.
+// InviteURL is the URL that adds a Discord bot to a server; %s is the application
+// ID.
 const InviteURL = "https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=309237746752"
 
 func platforms() []platform {
@@ -78,30 +79,30 @@ func platforms() []platform {
 	}
 }
 
-// placeholders stand for the token that a check does not look at.
+// Placeholders for the token that a check ignores.
 const (
 	anyBotToken = "xoxb-0"
 	anyAppToken = "xapp-0"
 )
 
-// checkToken says what is wrong with the form of a platform's token.
+// checkToken checks the form of a platform's token.
 func checkToken(p chat.Platform, token secret.Value) error {
 	switch p {
 	case chat.Telegram:
-		return said(telegram.Config{Token: token}.Validate())
+		return withoutKey(telegram.Config{Token: token}.Validate())
 	case chat.Discord:
-		return said(discord.Config{Token: token}.Validate())
+		return withoutKey(discord.Config{Token: token}.Validate())
 	}
-	return said(slack.Config{Token: token, AppToken: anyAppToken}.Validate())
+	return withoutKey(slack.Config{Token: token, AppToken: anyAppToken}.Validate())
 }
 
-// checkAppToken says what is wrong with the form of Slack's other token.
+// checkAppToken checks the form of Slack's app token.
 func checkAppToken(token secret.Value) error {
-	return said(slack.Config{Token: anyBotToken, AppToken: token}.Validate())
+	return withoutKey(slack.Config{Token: anyBotToken, AppToken: token}.Validate())
 }
 
-// said leaves the name of a key out of an adapter's words.
-func said(err error) error {
+// withoutKey removes the name of the key from an adapter's error.
+func withoutKey(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -109,25 +110,26 @@ func said(err error) error {
 	return fmt.Errorf("%s", s)
 }
 
-// checkOwners says what is wrong with a list of owners.
+// checkOwners checks a list of owners.
 func checkOwners(p chat.Platform, ids []string) error {
 	for _, id := range ids {
 		if id == "*" {
 			return fmt.Errorf("not everybody can be an owner")
 		}
 		if err := access.CheckID(p, id); err != nil {
-			return err //nolint:wrapcheck // it is for the person
+			return err //nolint:wrapcheck // shown to the user
 		}
 	}
 	return nil
 }
 
-// Split returns the entries of a list that was typed with commas or spaces.
+// Split returns the entries of a list separated by commas, semicolons or white
+// space.
 func Split(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == ';' })
 }
 
-// checkURL says what is wrong with a model's address, as far as it stands alone.
+// checkURL checks the form of a model's base URL.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, " \t\r\n") {
@@ -136,7 +138,7 @@ func checkURL(s string) error {
 	return nil
 }
 
-// checkLine says what is wrong with a value that must be one line of text.
+// checkLine checks a value that must be one line of text.
 func checkLine(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("there is a control character in it")
@@ -144,7 +146,7 @@ func checkLine(s string) error {
 	return nil
 }
 
-// checkKey says what is wrong with the form of a key.
+// checkKey checks the form of an API key.
 func checkKey(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return fmt.Errorf("there is a space or a control character in it")
@@ -152,7 +154,7 @@ func checkKey(s string) error {
 	return nil
 }
 
-// service returns what is known of a provider.
+// service returns the known settings of a provider, and whether there are any.
 func service(name string) (config.Service, bool) {
 	all := config.Services()
 	i := slices.IndexFunc(all, func(s config.Service) bool { return s.Name == name })

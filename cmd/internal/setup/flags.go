@@ -11,20 +11,20 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Flags are the answers of somebody who is not there to be asked. Secrets are
-// named by the file or variable that holds them: what stands on a command line
-// is seen by every user of the machine, and kept by shells.
+// Flags are the answers of a non-interactive setup. Secrets are named by the file or
+// variable that contains them, because command lines are visible to every user of
+// the machine and stored by shells.
 type Flags struct {
 	Provider, Model, BaseURL string
 	KeyVariable, KeyFile     string
-	TokenFiles               map[chat.Platform]*string // "": none
+	TokenFiles               map[chat.Platform]*string // "" for none
 	AppTokenFile             string
 	Owners                   map[chat.Platform]*[]string
 	Workspace                string
-	Replace                  bool // what is set already may be replaced
+	Replace                  bool // existing values may be replaced
 }
 
-// Platforms returns those that can be set up.
+// Platforms returns the platforms that can be set up.
 func Platforms() []chat.Platform {
 	var all []chat.Platform
 	for _, p := range platforms() {
@@ -33,23 +33,23 @@ func Platforms() []chat.Platform {
 	return all
 }
 
-// maxSecret is the greatest size of a file that holds a secret.
+// maxSecret is the maximum size, in bytes, of a file with a secret.
 const maxSecret = 64 << 10
 
-// A reading collects what is wrong with flags.
-type reading struct {
+// A flagReader collects problems of flags.
+type flagReader struct {
 	s        *State
 	problems []config.Problem
 }
 
-func (r *reading) problem(flag, format string, args ...any) {
+func (r *flagReader) problem(flag, format string, args ...any) {
 	r.problems = append(r.problems, config.Problem{File: "flag", Key: "--" + flag, Text: fmt.Sprintf(format, args...)})
 }
 
-// FromFlags returns the plan that flags come to. The error is a *config.Error
-// with everything that is missing or wrong.
+// FromFlags returns the plan for flags. The error is a *config.Error with everything
+// that is missing or wrong.
 func (s *State) FromFlags(f Flags) (*Plan, error) {
-	r := &reading{s: s}
+	r := &flagReader{s: s}
 	a := Answers{Platforms: map[chat.Platform]Login{}}
 	a.Model = r.model(f)
 	for _, p := range platforms() {
@@ -81,8 +81,8 @@ func (s *State) FromFlags(f Flags) (*Plan, error) {
 	return p, nil
 }
 
-// model reads who answers; nil if that stays as it is.
-func (r *reading) model(f Flags) *Model {
+// model reads the main model; nil leaves it unchanged.
+func (r *flagReader) model(f Flags) *Model {
 	now := r.s.Report.Model
 	key := r.key(f)
 	asked := f.Provider != "" || f.Model != "" || f.BaseURL != "" || key != ""
@@ -104,7 +104,7 @@ func (r *reading) model(f Flags) *Model {
 	case v.Name == "demo":
 		return &m
 	}
-	if now.Provider == v.Name { // what is not said stays
+	if now.Provider == v.Name { // missing flags keep their values
 		if m.Name == "" {
 			m.Name = now.Model
 		}
@@ -112,12 +112,12 @@ func (r *reading) model(f Flags) *Model {
 			m.BaseURL = now.BaseURL
 		}
 	}
-	r.lacks(f, v, m)
+	r.checkModel(f, v, m)
 	return &m
 }
 
-// lacks notes what a model still needs.
-func (r *reading) lacks(f Flags, v config.Service, m Model) {
+// checkModel reports what the flags of a model lack.
+func (r *flagReader) checkModel(f Flags, v config.Service, m Model) {
 	if m.Name == "" && v.Model == "" {
 		r.problem("model", "it is missing: %s has no usual model", v.Name)
 	}
@@ -135,8 +135,8 @@ func (r *reading) lacks(f Flags, v config.Service, m Model) {
 	}
 }
 
-// key reads the key of the model.
-func (r *reading) key(f Flags) secret.Value {
+// key reads the API key of the model.
+func (r *flagReader) key(f Flags) secret.Value {
 	switch {
 	case f.KeyVariable != "" && f.KeyFile != "":
 		r.problem("api-key-file", "one of --api-key-env and --api-key-file is enough")
@@ -155,8 +155,9 @@ func (r *reading) key(f Flags) secret.Value {
 	return v
 }
 
-// login reads the tokens and owners of a platform.
-func (r *reading) login(p platform, f Flags) (l Login, asked bool) {
+// login reads the tokens and owners of a platform. asked is false if no flag names
+// it.
+func (r *flagReader) login(p platform, f Flags) (l Login, asked bool) {
 	name := string(p.name)
 	file, owners := f.TokenFiles[p.name], f.Owners[p.name]
 	if file != nil && *file != "" {
@@ -183,20 +184,20 @@ func (r *reading) login(p platform, f Flags) (l Login, asked bool) {
 	if p.app != "" && f.AppTokenFile == "" && r.s.appTokenAt() == "" {
 		r.problem(name+"-app-token-file", "it is missing: the file that holds the app token (xapp-…) of Slack")
 	}
-	if id, _ := r.s.sole(); len(l.Owners) == 0 && len(r.s.owners(p.name)) == 0 && id == "" {
+	if id, _ := r.s.soleUser(); len(l.Owners) == 0 && len(r.s.owners(p.name)) == 0 && id == "" {
 		r.problem(name+"-owner", "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.example, p.id)
 	}
 	return l, true
 }
 
-// file reads the secret that a file holds.
-func (r *reading) file(flag, name string, check func(secret.Value) error) secret.Value {
+// file reads the secret in a file.
+func (r *flagReader) file(flag, name string, check func(secret.Value) error) secret.Value {
 	f, err := os.Open(name)
 	if err != nil {
 		r.problem(flag, "%v", err)
 		return ""
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	v := secret.Value(strings.TrimSpace(string(data)))
 	switch {
@@ -214,7 +215,7 @@ func (r *reading) file(flag, name string, check func(secret.Value) error) secret
 	return v
 }
 
-// Providers returns the names of those that can serve a model.
+// Providers returns the names of the model providers.
 func Providers() []string {
 	var ns []string
 	for _, v := range config.Services() {

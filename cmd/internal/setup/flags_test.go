@@ -15,8 +15,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// file writes a file beside the home and returns its name.
-func (p *place) file(name, text string) *string {
+// file writes a file next to the home directory and returns its name.
+func (p *harness) file(name, text string) *string {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -26,9 +26,9 @@ func (p *place) file(name, text string) *string {
 }
 
 func TestFlagsAnswerEverything(t *testing.T) {
-	p := fresh(t)
+	p := newHome(t)
 	p.env["MY_KEY"] = apiKey
-	plan, err := p.look().FromFlags(setup.Flags{
+	plan, err := p.loadState().FromFlags(setup.Flags{
 		Provider: "anthropic", Model: "claude-x", KeyVariable: "MY_KEY", Workspace: "/srv/work",
 		TokenFiles:   map[chat.Platform]*string{chat.Telegram: p.file("t", botToken+"\n"), chat.Slack: p.file("s", slackToken)},
 		AppTokenFile: *p.file("a", slackApp),
@@ -41,22 +41,22 @@ func TestFlagsAnswerEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := "/srv/work"
-	p.agrees(setup.Answers{Model: claude(), Workspace: &work, Platforms: map[chat.Platform]setup.Login{
+	p.checkLoaded(setup.Answers{Model: claude(), Workspace: &work, Platforms: map[chat.Platform]setup.Login{
 		chat.Telegram: {Token: botToken, Owners: []string{"42", "43"}}, chat.Slack: {Token: slackToken, AppToken: slackApp, Owners: []string{"U0123"}},
 	}})
 }
 
-func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
+func TestFlagsReportAllProblems(t *testing.T) {
 	none := func() *string { return new(string) }
 	for _, c := range []struct {
 		name         string
 		yaml, dotenv string
-		flags        func(p *place) setup.Flags
+		flags        func(p *harness) setup.Flags
 		want         string
 	}{
-		{"nothing at all", "", "", func(*place) setup.Flags { return setup.Flags{} }, "flag: --provider: it is missing: one of anthropic, openrouter, openai, ollama, custom, demo\n"},
+		{"nothing at all", "", "", func(*harness) setup.Flags { return setup.Flags{} }, "flag: --provider: it is missing: one of anthropic, openrouter, openai, ollama, custom, demo\n"},
 		{
-			"a custom server and half a Slack", "", "", func(p *place) setup.Flags {
+			"a custom server and half a Slack", "", "", func(p *harness) setup.Flags {
 				return setup.Flags{Provider: "custom", TokenFiles: map[chat.Platform]*string{chat.Slack: p.file("s", slackToken), chat.Telegram: none()}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"@ann"}, chat.Slack: {}}}
 			},
 			"flag: --model: it is missing: custom has no usual model\n" +
@@ -67,12 +67,12 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 				"flag: --slack-owner: it is missing: the id of who may do everything, such as U0123456789; nobody else gets in. In your profile: ⋮, Copy member ID.\n",
 		},
 		{
-			"a provider without its key", "", "", func(*place) setup.Flags { return setup.Flags{Provider: "openai"} },
+			"a provider without its key", "", "", func(*harness) setup.Flags { return setup.Flags{Provider: "openai"} },
 			"flag: --model: it is missing: openai has no usual model\n" +
 				"flag: --api-key-env: a key for openai is missing: name the variable that holds it here, or its file with --api-key-file\n",
 		},
 		{
-			"secrets that are none", "", "", func(p *place) setup.Flags {
+			"secrets that are none", "", "", func(p *harness) setup.Flags {
 				return setup.Flags{Provider: "anthropic", KeyVariable: "sk-secret-on-the-command-line", TokenFiles: map[chat.Platform]*string{chat.Discord: p.file("d", "not-a-secret-token"), chat.Telegram: p.file("t", " \n")}, Owners: map[chat.Platform]*[]string{chat.Discord: {"*"}, chat.Telegram: {"42"}}}
 			},
 			"flag: --api-key-env: the variable is not set, or empty; it takes the name of a variable, never the key itself\n" +
@@ -81,7 +81,7 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 				"flag: --discord-owner: not everybody can be an owner\n",
 		},
 		{
-			"what is set already", "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-old-secret\nANTHROPIC_API_KEY=sk-old-secret\n", func(p *place) setup.Flags {
+			"what is set already", "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-old-secret\nANTHROPIC_API_KEY=sk-old-secret\n", func(p *harness) setup.Flags {
 				return setup.Flags{Provider: "anthropic", Model: "claude-x", KeyFile: *p.file("k", apiKey)}
 			},
 			"config.yaml: model.provider: it is openai already; give --replace too, and it becomes anthropic\n" +
@@ -89,13 +89,13 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 				".env: ANTHROPIC_API_KEY: it is <secret> already; give --replace too, and it becomes <secret>\n",
 		},
 		{
-			"a configuration that stays wrong", "agnet: 1\n", "", func(p *place) setup.Flags { return setup.Flags{Provider: "demo"} },
+			"a configuration that stays wrong", "agnet: 1\n", "", func(p *harness) setup.Flags { return setup.Flags{Provider: "demo"} },
 			"config.yaml:1:1: agnet: unknown key; did you mean agent?\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := with(t, c.yaml, c.dotenv)
-			plan, err := p.look().FromFlags(c.flags(p))
+			p := homeWith(t, c.yaml, c.dotenv)
+			plan, err := p.loadState().FromFlags(c.flags(p))
 			if plan != nil {
 				t.Fatalf("there is a plan:\n%s", plan.Text())
 			}
@@ -115,8 +115,8 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 }
 
 func TestFlagsChangeOnlyWhatTheyName(t *testing.T) {
-	p := with(t, "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-key\n")
-	plan, err := p.look().FromFlags(setup.Flags{
+	p := homeWith(t, "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-key\n")
+	plan, err := p.loadState().FromFlags(setup.Flags{
 		TokenFiles: map[chat.Platform]*string{chat.Telegram: p.file("t", botToken)}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"42"}},
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestFlagsChangeOnlyWhatTheyName(t *testing.T) {
 	if got := p.text("config.yaml"); !strings.HasPrefix(got, "model: {provider: openai, default: gpt}\n") {
 		t.Errorf("config.yaml is\n%s", got)
 	}
-	plan, err = p.look().FromFlags(setup.Flags{Model: "gpt-2", Replace: true})
+	plan, err = p.loadState().FromFlags(setup.Flags{Model: "gpt-2", Replace: true})
 	if err != nil {
 		t.Fatal(problems(t, err))
 	}
@@ -137,8 +137,8 @@ func TestFlagsChangeOnlyWhatTheyName(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedSetupIsFinishedByTheNext(t *testing.T) {
-	p := with(t, "timezone: UTC\n", "ANTHROPIC_API_KEY=sk-new-key\n")
+func TestLoadRecoversInterruptedWrite(t *testing.T) {
+	p := homeWith(t, "timezone: UTC\n", "ANTHROPIC_API_KEY=sk-new-key\n")
 	now := "timezone: UTC\nmodel:\n  provider: anthropic\n"
 	p.put(".setup-1", now)
 	sum := func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
@@ -151,17 +151,17 @@ func TestAnInterruptedSetupIsFinishedByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.put("setup.plan", string(raw))
-	s := p.look()
+	s := p.loadState()
 	if s.Recovered == "" || s.Report.Model.Provider != "anthropic" || p.text("config.yaml") != now || p.text("setup.plan") != "-" {
 		t.Errorf("%q, config.yaml is\n%s", s.Recovered, p.text("config.yaml"))
 	}
-	if again := p.look(); again.Recovered != "" {
+	if again := p.loadState(); again.Recovered != "" {
 		t.Errorf("again: %s", again.Recovered)
 	}
 }
 
-func TestAHomeThatCannotBeSetUp(t *testing.T) {
-	p := with(t, "a: [\n", "")
+func TestLoadRejectsInvalidHome(t *testing.T) {
+	p := homeWith(t, "a: [\n", "")
 	_, err := setup.Load(p.options())
 	if got := problems(t, err); !strings.Contains(got, "this is not YAML") {
 		t.Errorf("%s", got)

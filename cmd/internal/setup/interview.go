@@ -14,32 +14,32 @@ import (
 	"hermesd/internal/secret"
 )
 
-// An interview is one conversation.
+// An interview is one run of the interactive setup.
 type interview struct {
 	s       *State
 	a       Asker
 	answers Answers
 }
 
-// The parts of a setup.
+// The parts of a setup besides the platforms.
 const (
 	partModel     = "model"
 	partWorkspace = "workspace"
 )
 
-// Interview asks a person and returns the plan that they have agreed to; nil if
-// nothing is to be changed. The error is ErrAborted if they left.
+// Interview asks the user and returns the plan that was confirmed, or nil if nothing
+// changes. The error is ErrAborted if the user quits.
 func Interview(ctx context.Context, s *State, a Asker) (*Plan, error) {
 	i := &interview{s: s, a: a, answers: Answers{Platforms: map[chat.Platform]Login{}}}
 	i.welcome()
 	parts, err := i.parts(ctx)
 	for err == nil {
-		if err = i.each(ctx, parts); err != nil {
+		if err = i.askParts(ctx, parts); err != nil {
 			break
 		}
 		var p *Plan
 		var next string
-		if p, next, err = i.agree(ctx); err != nil || next == "write" {
+		if p, next, err = i.confirm(ctx); err != nil || next == "write" {
 			return p, err
 		}
 		parts, err = i.choose(ctx, "Which part do you want to change?")
@@ -67,8 +67,8 @@ func (i *interview) welcome() {
 	}
 }
 
-// parts are what is asked at first: everything in a fresh home, else what the
-// person chooses.
+// parts returns the parts to ask about first: all of them in a fresh home directory,
+// otherwise those that the user chooses.
 func (i *interview) parts(ctx context.Context) ([]string, error) {
 	if !i.s.Fresh() {
 		return i.choose(ctx, "Which parts do you want to set up or change?")
@@ -83,7 +83,7 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 	return append(append([]string{partModel}, f.Values...), partWorkspace), nil
 }
 
-// choose asks for any of the parts.
+// choose asks which parts to set up.
 func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
 	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
 	for _, p := range platforms() {
@@ -94,8 +94,8 @@ func (i *interview) choose(ctx context.Context, title string) ([]string, error) 
 	return f.Values, err
 }
 
-// each asks for the parts, one after the other.
-func (i *interview) each(ctx context.Context, parts []string) error {
+// askParts asks about the parts in turn.
+func (i *interview) askParts(ctx context.Context, parts []string) error {
 	for _, part := range parts {
 		var err error
 		switch part {
@@ -114,21 +114,21 @@ func (i *interview) each(ctx context.Context, parts []string) error {
 	return nil
 }
 
-// agree shows what would be written and asks whether it may be.
-func (i *interview) agree(ctx context.Context) (p *Plan, next string, err error) {
+// confirm shows the plan and asks whether to write it.
+func (i *interview) confirm(ctx context.Context) (p *Plan, next string, err error) {
 	p, err = i.s.Plan(i.answers)
 	var bad *config.Error
 	if errors.As(err, &bad) {
 		for _, problem := range bad.Problems {
 			i.a.Say("Problem: " + problem.String())
 		}
-		next, err = i.one(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+		next, err = i.selectOne(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
 	} else if err == nil {
 		if len(p.Changes) == 0 {
 			i.a.Say("Everything stays as it is.")
 			return nil, "write", nil
 		}
-		next, err = i.one(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+		next, err = i.selectOne(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
 	}
 	if err == nil && next == "leave" {
 		err = ErrAborted
@@ -136,7 +136,7 @@ func (i *interview) agree(ctx context.Context) (p *Plan, next string, err error)
 	return p, next, err
 }
 
-// model asks who answers.
+// model asks for the main model.
 func (i *interview) model(ctx context.Context) error {
 	labels := map[string]string{
 		"anthropic": "Anthropic (Claude)", "openrouter": "OpenRouter (models of many makers)", "openai": "OpenAI",
@@ -166,7 +166,7 @@ func (i *interview) model(ctx context.Context) error {
 		if err := i.modelPage(ctx, v, &m); err != nil {
 			return err
 		}
-		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyModel(ctx, m) })
+		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyModel(ctx, m) })
 		if err != nil {
 			return err
 		}
@@ -182,22 +182,22 @@ func (i *interview) model(ctx context.Context) error {
 	return nil
 }
 
-// modelPage asks for a model's name, address and key.
+// modelPage asks for a model's name, base URL and key.
 func (i *interview) modelPage(ctx context.Context, v config.Service, m *Model) error {
-	name := &Field{Kind: Text, Title: "Name of the model", Help: "As its server knows it.", Value: m.Name, Check: needed(checkLine)}
+	name := &Field{Kind: Text, Title: "Name of the model", Help: "As its server knows it.", Value: m.Name, Check: required(checkLine)}
 	p := Page{Title: "The model", Fields: []*Field{name}}
 	var address, key *Field
 	if v.Name == "ollama" || v.Name == "custom" || m.BaseURL != v.BaseURL {
-		address = &Field{Kind: Text, Title: "Address of the server", Help: "Up to and including /v1; for an Anthropic address without it.", Value: m.BaseURL, Check: needed(checkURL)}
+		address = &Field{Kind: Text, Title: "Address of the server", Help: "Up to and including /v1; for an Anthropic address without it.", Value: m.BaseURL, Check: required(checkURL)}
 		p.Fields = append([]*Field{address}, p.Fields...)
 	}
 	if v.Name != "ollama" {
-		replace, err := i.replaces(ctx, "a key for "+v.Name, i.s.keyAt(v), m.Key)
+		replace, err := i.askReplace(ctx, "a key for "+v.Name, i.s.keyAt(v), m.Key)
 		if err != nil {
 			return err
 		}
 		if replace {
-			key = &Field{Kind: Secret, Title: "Key", Help: "It goes into .env (mode 0600) and is never shown.", Value: m.Key.Reveal(), Check: needed(checkKey)}
+			key = &Field{Kind: Secret, Title: "Key", Help: "It goes into .env (mode 0600) and is never shown.", Value: m.Key.Reveal(), Check: required(checkKey)}
 			if v.Variable == "" {
 				key.Help = "Leave it empty if the server wants none. " + key.Help
 				key.Check = func(s string) error { return checkKey(strings.TrimSpace(s)) }
@@ -218,9 +218,9 @@ func (i *interview) modelPage(ctx context.Context, v config.Service, m *Model) e
 	return nil
 }
 
-// replaces asks whether a secret that is there already is to be replaced. One
-// that was typed a moment ago is.
-func (i *interview) replaces(ctx context.Context, what, where string, typed secret.Value) (bool, error) {
+// askReplace asks whether to replace an existing secret. One that was typed in this
+// setup is always replaced.
+func (i *interview) askReplace(ctx context.Context, what, where string, typed secret.Value) (bool, error) {
 	if where == "" || typed != "" {
 		return true, nil
 	}
@@ -228,11 +228,11 @@ func (i *interview) replaces(ctx context.Context, what, where string, typed secr
 	if where == environment {
 		replace = "Write one into .env: a service does not have the environment of your shell"
 	}
-	answer, err := i.one(ctx, fmt.Sprintf("There is %s already, in %s.", what, where), "", Option{"keep", "Keep it"}, Option{"replace", replace})
+	answer, err := i.selectOne(ctx, fmt.Sprintf("There is %s already, in %s.", what, where), "", Option{"keep", "Keep it"}, Option{"replace", replace})
 	return answer == "replace", err
 }
 
-// platform asks for one platform's tokens and its owner.
+// platform asks for a platform's tokens and owners.
 func (i *interview) platform(ctx context.Context, p platform) error {
 	l := i.answers.Platforms[p.name]
 	if l.Owners == nil {
@@ -242,7 +242,7 @@ func (i *interview) platform(ctx context.Context, p platform) error {
 		if err := i.loginPage(ctx, p, &l); err != nil {
 			return err
 		}
-		again, err := i.try(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.name, l) })
+		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.name, l) })
 		if err != nil {
 			return err
 		}
@@ -258,23 +258,23 @@ func (i *interview) platform(ctx context.Context, p platform) error {
 func (i *interview) loginPage(ctx context.Context, p platform, l *Login) error {
 	page := Page{Title: p.label, Text: p.steps}
 	if l.Token != "" {
-		page.Text = "" // it was told already
+		page.Text = "" // already shown
 	}
-	replace, err := i.replaces(ctx, "a token of "+p.label, i.s.tokenAt(p.name), l.Token)
+	replace, err := i.askReplace(ctx, "a token of "+p.label, i.s.tokenAt(p.name), l.Token)
 	if err != nil {
 		return err
 	}
 	var token, app *Field
 	if replace {
-		token = &Field{Kind: Secret, Title: p.token, Help: "It goes into .env and is never shown.", Value: l.Token.Reveal(), Check: needed(func(s string) error { return checkToken(p.name, secret.Value(s)) })}
+		token = &Field{Kind: Secret, Title: p.token, Help: "It goes into .env and is never shown.", Value: l.Token.Reveal(), Check: required(func(s string) error { return checkToken(p.name, secret.Value(s)) })}
 		page.Fields = append(page.Fields, token)
 	}
 	if p.app != "" && (replace || i.s.appTokenAt() == "") {
-		app = &Field{Kind: Secret, Title: p.app, Help: "Likewise.", Value: l.AppToken.Reveal(), Check: needed(func(s string) error { return checkAppToken(secret.Value(s)) })}
+		app = &Field{Kind: Secret, Title: p.app, Help: "Likewise.", Value: l.AppToken.Reveal(), Check: required(func(s string) error { return checkAppToken(secret.Value(s)) })}
 		page.Fields = append(page.Fields, app)
 	}
 	who := &Field{
-		Kind: Text, Title: "Who is the owner?", Value: strings.Join(l.Owners, ", "), Check: needed(func(s string) error { return checkOwners(p.name, Split(s)) }),
+		Kind: Text, Title: "Who is the owner?", Value: strings.Join(l.Owners, ", "), Check: required(func(s string) error { return checkOwners(p.name, Split(s)) }),
 		Help: "The id of the person who may do everything, such as " + p.example + "; several with commas. " + p.id,
 	}
 	page.Fields = append(page.Fields, who)
@@ -291,10 +291,10 @@ func (i *interview) loginPage(ctx context.Context, p platform, l *Login) error {
 	return nil
 }
 
-// try offers to try what was given, and reports whether the person wants to
-// correct it.
-func (i *interview) try(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
-	answer, err := i.one(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
+// offerVerify offers to verify the answers and reports whether the user wants to
+// correct them.
+func (i *interview) offerVerify(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
+	answer, err := i.selectOne(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
 	for err == nil && answer == "try" {
 		var text string
 		var failed error
@@ -306,19 +306,19 @@ func (i *interview) try(ctx context.Context, do func(context.Context) (string, e
 			return false, nil
 		}
 		i.a.Say("✗ " + failed.Error())
-		answer, err = i.one(ctx, "It did not work.", "", Option{"correct", "Correct it"}, Option{"try", "Try again"}, Option{"go", "Go on as it is"})
+		answer, err = i.selectOne(ctx, "It did not work.", "", Option{"correct", "Correct it"}, Option{"try", "Try again"}, Option{"go", "Go on as it is"})
 	}
 	return answer == "correct", err
 }
 
-// workspace asks where tools work.
+// workspace asks for the workspace.
 func (i *interview) workspace(ctx context.Context) error {
 	now := filepath.Join(i.s.Home, "workspace")
 	if i.s.Config != nil {
 		now = i.s.Config.Workspace(i.s.Home)
 	}
 	f := &Field{
-		Kind: Text, Title: "Workspace (optional)", Value: now, Check: needed(func(dir string) error { return i.s.checkWorkspace(dir) }),
+		Kind: Text, Title: "Workspace (optional)", Value: now, Check: required(func(dir string) error { return i.s.checkWorkspace(dir) }),
 		Help: "The directory in which the agent's tools work.",
 	}
 	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
@@ -330,7 +330,7 @@ func (i *interview) workspace(ctx context.Context) error {
 	return nil
 }
 
-// checkWorkspace says what is wrong with a workspace.
+// checkWorkspace checks the path of a workspace.
 func (s *State) checkWorkspace(dir string) error {
 	if err := checkLine(dir); err != nil {
 		return err
@@ -341,9 +341,9 @@ func (s *State) checkWorkspace(dir string) error {
 	return nil
 }
 
-// needed is check for an answer that must not be empty. Blanks around it do not
-// count.
-func needed(check func(string) error) func(string) error {
+// required extends check to reject empty answers. Surrounding white space is
+// ignored.
+func required(check func(string) error) func(string) error {
 	return func(s string) error {
 		if s = strings.TrimSpace(s); s == "" {
 			return errors.New("this is needed; Ctrl-C leaves")

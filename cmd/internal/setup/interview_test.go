@@ -12,19 +12,19 @@ import (
 	"hermesd/cmd/internal/setup"
 )
 
-// A person answers questions by their titles, each time with the next answer; an
-// answer to Some is a list with commas. A question that is not foreseen keeps
-// what it proposes.
-type person struct {
+// A scriptedAsker answers questions by their titles, with the next answer each time.
+// The answer to a MultiSelect is a list separated by commas. Other questions keep
+// their default.
+type scriptedAsker struct {
 	t       *testing.T
 	answers map[string][]string
-	leaves  int // at this page, from 1; 0: never
+	leaves  int // quits at this page, counted from 1; 0 for never
 	pages   int
 	heard   []string
 	asked   []string
 }
 
-func (p *person) Ask(_ context.Context, page setup.Page) error {
+func (p *scriptedAsker) Ask(_ context.Context, page setup.Page) error {
 	if p.pages++; p.pages == p.leaves {
 		return setup.ErrAborted
 	}
@@ -46,8 +46,8 @@ func (p *person) Ask(_ context.Context, page setup.Page) error {
 	return nil
 }
 
-// fits fails if an answer is one that a form would not take.
-func (p *person) fits(f *setup.Field) {
+// fits fails if a form would not accept the answer.
+func (p *scriptedAsker) fits(f *setup.Field) {
 	p.t.Helper()
 	if f.Kind == setup.Select && !slices.ContainsFunc(f.Options, func(o setup.Option) bool { return o.Value == f.Value }) {
 		p.t.Errorf("%q is no answer to %q", f.Value, f.Title)
@@ -59,28 +59,30 @@ func (p *person) fits(f *setup.Field) {
 	}
 }
 
-func (p *person) Say(s string) { p.heard = append(p.heard, s) }
+func (p *scriptedAsker) Say(s string) { p.heard = append(p.heard, s) }
 
-func (p *person) Wait(ctx context.Context, _ string, do func(context.Context)) error {
+func (p *scriptedAsker) Wait(ctx context.Context, _ string, do func(context.Context)) error {
 	do(ctx)
 	return nil
 }
 
-// talk leads a person through an interview and writes what comes of it.
-func (p *place) talk(who *person) error {
+// interview runs an interview and writes its plan.
+func (p *harness) interview(who *scriptedAsker) error {
 	p.t.Helper()
-	plan, err := setup.Interview(p.t.Context(), p.look(), who)
+	plan, err := setup.Interview(p.t.Context(), p.loadState(), who)
 	if err != nil || plan == nil {
 		return err
 	}
 	return plan.Write()
 }
 
-func (p *person) heardOf(s string) bool { return strings.Contains(strings.Join(p.heard, "\n"), s) }
+func (p *scriptedAsker) wasTold(s string) bool {
+	return strings.Contains(strings.Join(p.heard, "\n"), s)
+}
 
-func TestAPersonIsLedThroughAFreshHome(t *testing.T) {
-	w := newWorld(t)
-	p := fresh(t)
+func TestInterviewOfFreshHome(t *testing.T) {
+	w := newSimulators(t)
+	p := newHome(t)
 	answers := func() map[string][]string {
 		return map[string][]string{
 			"From where do you want to reach the agent?": {"telegram"},
@@ -95,15 +97,15 @@ func TestAPersonIsLedThroughAFreshHome(t *testing.T) {
 		}
 	}
 	pages := 0
-	for leaves := 1; ; leaves++ { // whoever leaves, at whichever page, leaves nothing behind
-		who := &person{t: t, answers: answers(), leaves: leaves}
-		err := p.talk(who)
+	for leaves := 1; ; leaves++ { // whoever quits, at any page, leaves nothing behind
+		who := &scriptedAsker{t: t, answers: answers(), leaves: leaves}
+		err := p.interview(who)
 		if err == nil {
 			pages = who.pages
-			if !who.heardOf("✗ 127.0.0.1") || !who.heardOf("✓ It works, and has claude-x.") || !who.heardOf("https://t.me/BotFather") {
+			if !who.wasTold("✗ 127.0.0.1") || !who.wasTold("✓ It works, and has claude-x.") || !who.wasTold("https://t.me/BotFather") {
 				t.Errorf("heard\n%s", strings.Join(who.heard, "\n"))
 			}
-			if who.heardOf("sk-right-key") || who.heardOf(botToken) {
+			if who.wasTold("sk-right-key") || who.wasTold(botToken) {
 				t.Error("a secret was told")
 			}
 			break
@@ -124,16 +126,16 @@ func TestAPersonIsLedThroughAFreshHome(t *testing.T) {
 	}
 }
 
-func TestAHomeThatIsThereIsKept(t *testing.T) {
-	p := with(t, "# mine\nmodel: claude-x\ntelegram:\n  require_mention: true\n", "ANTHROPIC_API_KEY="+apiKey+"\nTELEGRAM_BOT_TOKEN="+botToken+"\nTELEGRAM_ALLOWED_USERS=42\n")
-	who := &person{t: t, answers: map[string][]string{"Which parts do you want to set up or change?": {""}}}
-	if err := p.talk(who); err != nil {
+func TestInterviewKeepsExistingSettings(t *testing.T) {
+	p := homeWith(t, "# mine\nmodel: claude-x\ntelegram:\n  require_mention: true\n", "ANTHROPIC_API_KEY="+apiKey+"\nTELEGRAM_BOT_TOKEN="+botToken+"\nTELEGRAM_ALLOWED_USERS=42\n")
+	who := &scriptedAsker{t: t, answers: map[string][]string{"Which parts do you want to set up or change?": {""}}}
+	if err := p.interview(who); err != nil {
 		t.Fatal(err)
 	}
-	if !who.heardOf("Everything stays as it is.") || !who.heardOf("model      anthropic claude-x") || !who.heardOf("token in .env") || slices.Contains(who.asked, "Key") {
+	if !who.wasTold("Everything stays as it is.") || !who.wasTold("model      anthropic claude-x") || !who.wasTold("token in .env") || slices.Contains(who.asked, "Key") {
 		t.Errorf("asked %q, heard\n%s", who.asked, strings.Join(who.heard, "\n"))
 	}
-	who = &person{t: t, answers: map[string][]string{
+	who = &scriptedAsker{t: t, answers: map[string][]string{
 		"Which parts do you want to set up or change?": {"model, workspace"},
 		"Name of the model":                            {"claude-y"},
 		"Workspace (optional)":                         {"/srv/work"},
@@ -142,7 +144,7 @@ func TestAHomeThatIsThereIsKept(t *testing.T) {
 		"Which part do you want to change?":            {"telegram"},
 		"Who is the owner?":                            {"42"},
 	}}
-	if err := p.talk(who); err != nil {
+	if err := p.interview(who); err != nil {
 		t.Fatal(err)
 	}
 	if slices.Contains(who.asked, "Key") || slices.Contains(who.asked, "Bot token") {
@@ -154,58 +156,58 @@ func TestAHomeThatIsThereIsKept(t *testing.T) {
 	}
 }
 
-func TestSetupMendsAConfigurationThatIsNotValid(t *testing.T) {
-	p := with(t, "platforms:\n  telegram:\n    enabled: true\n", "")
-	who := &person{t: t, answers: map[string][]string{
+func TestInterviewRepairsInvalidConfig(t *testing.T) {
+	p := homeWith(t, "platforms:\n  telegram:\n    enabled: true\n", "")
+	who := &scriptedAsker{t: t, answers: map[string][]string{
 		"Which parts do you want to set up or change?": {"telegram"},
 		"Bot token":         {botToken},
 		"Who is the owner?": {"42"},
 		"Try it now?":       {"go"},
 	}}
-	if err := p.talk(who); err != nil {
+	if err := p.interview(who); err != nil {
 		t.Fatal(err)
 	}
-	if !who.heardOf("it is switched on but has no token") {
+	if !who.wasTold("it is switched on but has no token") {
 		t.Errorf("heard\n%s", strings.Join(who.heard, "\n"))
 	}
 	p.load()
 }
 
-func TestWhatCannotBeValidIsNotWritten(t *testing.T) {
-	p := with(t, "agnet: 1\n", "")
-	who := &person{t: t, answers: map[string][]string{
+func TestInterviewWritesNoInvalidConfig(t *testing.T) {
+	p := homeWith(t, "agnet: 1\n", "")
+	who := &scriptedAsker{t: t, answers: map[string][]string{
 		"Which parts do you want to set up or change?":                   {"workspace"},
 		"Workspace (optional)":                                           {"/srv/work"},
 		"This would not be a valid configuration, so it is not written.": {"leave"},
 	}}
-	if err := p.talk(who); !errors.Is(err, setup.ErrAborted) {
+	if err := p.interview(who); !errors.Is(err, setup.ErrAborted) {
 		t.Errorf("%v", err)
 	}
-	if !who.heardOf("agnet: unknown key") || p.text("config.yaml") != "agnet: 1\n" {
+	if !who.wasTold("agnet: unknown key") || p.text("config.yaml") != "agnet: 1\n" {
 		t.Errorf("config.yaml is\n%s", p.text("config.yaml"))
 	}
 }
 
-// TestTheDocsSayTheSame holds what setup tells of tokens against the page that
-// says it at length.
-func TestTheDocsSayTheSame(t *testing.T) {
+// TestPlatformStepsMatchDocs compares the steps for tokens with the page that
+// explains them in detail.
+func TestPlatformStepsMatchDocs(t *testing.T) {
 	raw, err := os.ReadFile("../../../docs/platforms.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(raw)
-	who := &person{t: t, answers: map[string][]string{
+	who := &scriptedAsker{t: t, answers: map[string][]string{
 		"From where do you want to reach the agent?": {"telegram, discord, slack"}, "Which model shall answer?": {"demo"}, "Try it now?": {"go", "go", "go"},
 		"Bot token": {botToken, "a.b.c"}, "Bot token (xoxb-…)": {slackToken}, "App token (xapp-…)": {slackApp}, "Who is the owner?": {"1", "2", "U03"},
 	}}
-	if err := fresh(t).talk(who); err != nil {
+	if err := newHome(t).interview(who); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{
 		"https://t.me/BotFather", "/newbot", "/setprivacy", "@userinfobot", "https://discord.com/developers/applications", "Message Content Intent",
 		"applications.commands", "https://api.slack.com/apps", "From a manifest", "connections:write", "App-Level Tokens", "Copy member ID",
 	} {
-		if told := who.heardOf(word); !told || !strings.Contains(page, word) {
+		if told := who.wasTold(word); !told || !strings.Contains(page, word) {
 			t.Errorf("%q: told %v, on the page %v", word, told, strings.Contains(page, word))
 		}
 	}

@@ -22,29 +22,29 @@ const (
 	apiKey     = "sk-ant-secret-key"
 )
 
-// A place is a home in a test, and the environment around it.
-type place struct {
+// A harness is a home directory and an environment.
+type harness struct {
 	t    *testing.T
 	home string
 	env  map[string]string
 }
 
-// fresh is a place without a home.
-func fresh(t *testing.T) *place {
+// newHome returns a harness without a home directory.
+func newHome(t *testing.T) *harness {
 	t.Helper()
-	return &place{t: t, home: filepath.Join(t.TempDir(), "home"), env: map[string]string{}}
+	return &harness{t: t, home: filepath.Join(t.TempDir(), "home"), env: map[string]string{}}
 }
 
-// with is a place with a home that holds files.
-func with(t *testing.T, yaml, dotenv string) *place {
+// homeWith returns a harness whose home directory contains files.
+func homeWith(t *testing.T, yaml, dotenv string) *harness {
 	t.Helper()
-	p := fresh(t)
+	p := newHome(t)
 	p.put("config.yaml", yaml)
 	p.put(".env", dotenv)
 	return p
 }
 
-func (p *place) put(name, text string) {
+func (p *harness) put(name, text string) {
 	p.t.Helper()
 	if err := os.MkdirAll(p.home, 0o700); err != nil {
 		p.t.Fatal(err)
@@ -57,7 +57,7 @@ func (p *place) put(name, text string) {
 	}
 }
 
-func (p *place) look() *setup.State {
+func (p *harness) loadState() *setup.State {
 	p.t.Helper()
 	s, err := setup.Load(p.options())
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *place) look() *setup.State {
 	return s
 }
 
-func (p *place) options() setup.Options {
+func (p *harness) options() setup.Options {
 	return setup.Options{Home: p.home, Env: func(n string) (string, bool) {
 		v, ok := p.env[n]
 		return v, ok
@@ -74,9 +74,9 @@ func (p *place) options() setup.Options {
 }
 
 // write plans the answers and writes them.
-func (p *place) write(a setup.Answers) *setup.Plan {
+func (p *harness) write(a setup.Answers) *setup.Plan {
 	p.t.Helper()
-	plan, err := p.look().Plan(a)
+	plan, err := p.loadState().Plan(a)
 	if err != nil {
 		p.t.Fatalf("plan: %v", err)
 	}
@@ -86,8 +86,8 @@ func (p *place) write(a setup.Answers) *setup.Plan {
 	return plan
 }
 
-// text is what a file holds; "-" if it is not there.
-func (p *place) text(name string) string {
+// text returns the content of a file, or "-" if it does not exist.
+func (p *harness) text(name string) string {
 	p.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.home, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -100,7 +100,7 @@ func (p *place) text(name string) string {
 }
 
 // load reads the configuration as the daemon does.
-func (p *place) load() (*config.Config, config.Report) {
+func (p *harness) load() (*config.Config, config.Report) {
 	p.t.Helper()
 	c, r, err := config.Load(config.Options{Home: p.home, Env: p.options().Env})
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *place) load() (*config.Config, config.Report) {
 	return c, r
 }
 
-// problems are those of an error that must be one of the configuration.
+// problems returns the text of an error that must be a *config.Error.
 func problems(t *testing.T, err error) string {
 	t.Helper()
 	var bad *config.Error

@@ -5,54 +5,53 @@ import (
 	"errors"
 )
 
-// ErrAborted is returned when the person does not want to go on. Nothing is
-// written then.
+// ErrAborted is returned when the user quits. Nothing is written then.
 var ErrAborted = errors.New("left without writing anything")
 
-// A Kind says how a field is answered.
+// A Kind is the type of a field.
 type Kind int
 
-// The kinds of fields.
+// Kinds of fields.
 const (
 	Select      Kind = iota // one of the options
 	MultiSelect             // any of the options
 	Text                    // a line
-	Secret                  // a line that nobody sees
+	Secret                  // a line without echo
 )
 
-// An Option is one of those to choose from.
+// An Option is a choice of a Select or MultiSelect field.
 type Option struct{ Value, Label string }
 
-// A Field is one question. What it proposes and what was answered is in Value,
-// for Some in Values.
+// A Field is one question. Value, or Values for a MultiSelect, holds the default and
+// then the answer.
 type Field struct {
 	Kind        Kind
 	Title, Help string
 	Options     []Option
 	Value       string
 	Values      []string
-	Check       func(string) error // of a line; nil: anything
+	Check       func(string) error // validates a line; nil accepts anything
 }
 
-// A Page is what is asked at once.
+// A Page is a group of fields that are asked together.
 type Page struct {
 	Title, Text string
 	Fields      []*Field
 }
 
-// An Asker leads the conversation with a person.
+// An Asker asks the user.
 type Asker interface {
-	// Ask returns once every field is answered. It returns ErrAborted if the
-	// person, or the end of the input, ends the conversation.
+	// Ask returns once every field is answered. It returns ErrAborted if the user quits
+	// or the input ends.
 	Ask(ctx context.Context, p Page) error
-	// Say tells something that stays in sight.
+	// Say prints text that remains visible.
 	Say(text string)
-	// Wait shows what is being waited for while do runs.
+	// Wait shows what while do runs. It returns ErrAborted if the user quits.
 	Wait(ctx context.Context, what string, do func(context.Context)) error
 }
 
-// one asks for one of several options and returns its value.
-func (i *interview) one(ctx context.Context, title, text string, options ...Option) (string, error) {
+// selectOne asks for one of several options and returns its value.
+func (i *interview) selectOne(ctx context.Context, title, text string, options ...Option) (string, error) {
 	f := &Field{Kind: Select, Title: title, Options: options, Value: options[0].Value}
 	err := i.a.Ask(ctx, Page{Text: text, Fields: []*Field{f}})
 	return f.Value, err

@@ -14,19 +14,18 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Change is one key or variable that would be written. Secrets are shown as
-// such.
+// A Change is a key or variable that would be written. Secrets are masked.
 type Change struct {
 	File string `json:"file"`
 	Key  string `json:"key"`
 	New  string `json:"new"`
-	Old  string `json:"old,omitempty"` // "": it was not set
+	Old  string `json:"old,omitempty"` // "" if it was not set
 }
 
-// A Plan is what answers come to. Nothing is written before Write.
+// A Plan lists the changes of a setup. Only Write writes them.
 type Plan struct {
 	Changes []Change `json:"changes"`
-	// Notes are what the person should know beside the changes.
+	// Notes contain additional information for the user.
 	Notes []string `json:"notes,omitempty"`
 
 	s        *State
@@ -37,20 +36,20 @@ type Plan struct {
 	problems []config.Problem
 }
 
-// masked stands for a secret.
+// masked replaces a secret.
 const masked = "<secret>"
 
-// keyVariable holds the key of a server for which there is no variable yet.
+// keyVariable is the variable for the key of a server that has none yet.
 const keyVariable = "HERMES_MODEL_API_KEY"
 
-// Plan returns what the answers come to. Its error, a *config.Error, says
-// everything that keeps the outcome from being a valid configuration.
+// Plan returns the changes for the answers. Its error, a *config.Error, lists
+// everything that would make the configuration invalid.
 func (s *State) Plan(a Answers) (*Plan, error) {
-	doc, err := yamledit.Parse(s.conf.old)
+	doc, err := yamledit.Parse(s.conf.content)
 	if err != nil {
 		return nil, &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
 	}
-	p := &Plan{s: s, answers: a, doc: doc, dot: s.dot.old, vars: config.ReadDotenv(s.dot.old)}
+	p := &Plan{s: s, answers: a, doc: doc, dot: s.dot.content, vars: config.ReadDotenv(s.dot.content)}
 	if a.Model != nil {
 		p.model(*a.Model)
 	}
@@ -72,8 +71,8 @@ func (s *State) Plan(a Answers) (*Plan, error) {
 	return p, nil
 }
 
-// model plans who answers. What belonged to another provider must not go to the
-// new one: neither its address nor its key.
+// model plans the main model. The base URL and key of the previous provider must not
+// be used for the new one.
 func (p *Plan) model(m Model) {
 	v, ok := service(m.Provider)
 	if !ok {
@@ -84,7 +83,7 @@ func (p *Plan) model(m Model) {
 	p.section("default", "model")
 	p.set(m.Provider, "model", "provider")
 	if m.Provider == "demo" {
-		return // it uses nothing else
+		return // it needs no other settings
 	}
 	p.value(m.Name, "model", "default")
 	p.value(m.BaseURL, "model", "base_url")
@@ -98,7 +97,7 @@ func (p *Plan) model(m Model) {
 	p.key(m, v, was.Provider)
 }
 
-// key plans where the key of a model stands: in .env, never in config.yaml.
+// key plans where the key of a model is stored: in .env, never in config.yaml.
 func (p *Plan) key(m Model, v config.Service, before string) {
 	there := p.doc.Text("model", "api_key")
 	byFile := p.doc.Has("model", "api_key_file")
@@ -131,8 +130,8 @@ func (p *Plan) login(pl chat.Platform, l Login) {
 	if pl == chat.Slack {
 		p.token(pl, "SLACK_APP_TOKEN", "app_token", l.AppToken)
 	}
-	at := p.place(pl)
-	if _, said := p.s.Report.Origins["platforms."+string(pl)+".enabled"]; said && p.s.Config != nil && !p.s.account(pl).Enabled {
+	at := p.sectionPath(pl)
+	if _, isSet := p.s.Report.Origins["platforms."+string(pl)+".enabled"]; isSet && p.s.Config != nil && !p.s.account(pl).Enabled {
 		p.switchOn(append(at, "enabled")...)
 	}
 	if len(l.Owners) > 0 {
@@ -140,13 +139,13 @@ func (p *Plan) login(pl chat.Platform, l Login) {
 	}
 }
 
-// token plans one token: in the variable that config.yaml takes it from, else
-// in the usual one.
+// token plans one token: in the variable that config.yaml refers to, otherwise in
+// the default one.
 func (p *Plan) token(pl chat.Platform, name, key string, token secret.Value) {
 	if token == "" {
 		return
 	}
-	at := append(p.place(pl), key)
+	at := append(p.sectionPath(pl), key)
 	switch there := p.doc.Text(at...); {
 	case there == "":
 	case p.s.vars[name] == "" && variableOf(there) != "":
@@ -157,19 +156,19 @@ func (p *Plan) token(pl chat.Platform, name, key string, token secret.Value) {
 	p.secret(name, token)
 }
 
-// place is the section of a platform: at the top, as upstream Hermes writes it,
-// if it stands there, else among the platforms.
-func (p *Plan) place(pl chat.Platform) []string {
+// sectionPath returns the path of a platform's section: at the top level, as
+// upstream Hermes writes it, if it is there, otherwise in platforms.
+func (p *Plan) sectionPath(pl chat.Platform) []string {
 	if p.doc.Has(string(pl)) && !p.doc.Has("platforms", string(pl)) {
 		return []string{string(pl)}
 	}
 	return []string{"platforms", string(pl)}
 }
 
-// keepOwner names the one who is the owner only because nobody else may speak,
-// before somebody else may.
+// keepOwner makes the only user, who has owner rights because nobody else may write,
+// an explicit owner before others get access.
 func (p *Plan) keepOwner(a Answers) {
-	sole, on := p.s.sole()
+	sole, on := p.s.soleUser()
 	if sole == "" {
 		return
 	}
@@ -183,7 +182,7 @@ func (p *Plan) keepOwner(a Answers) {
 		}
 		at := []string{"access", "owners"}
 		if on != "" {
-			at = append(p.place(on), "allow_admin_from")
+			at = append(p.sectionPath(on), "allow_admin_from")
 		}
 		if _, changed := a.Platforms[on]; on == "" || !changed || len(a.Platforms[on].Owners) == 0 {
 			p.list([]string{sole}, at...)
@@ -193,9 +192,9 @@ func (p *Plan) keepOwner(a Answers) {
 	}
 }
 
-// sole returns the one id that may speak, and where, if there is exactly one and
-// no owner is named.
-func (s *State) sole() (id string, on chat.Platform) {
+// soleUser returns the only user ID with access, and its platform, if there is
+// exactly one and no owner is configured.
+func (s *State) soleUser() (id string, on chat.Platform) {
 	if s.Config == nil {
 		return "", ""
 	}
@@ -223,7 +222,7 @@ func (s *State) sole() (id string, on chat.Platform) {
 	return id, on
 }
 
-// workspace plans where tools work.
+// workspace plans the workspace.
 func (p *Plan) workspace(dir string) {
 	if p.vars["TERMINAL_CWD"] != "" {
 		p.variable("TERMINAL_CWD", dir, dir, p.vars["TERMINAL_CWD"])
@@ -237,15 +236,15 @@ func (p *Plan) workspace(dir string) {
 	p.value(dir, "terminal", "cwd")
 }
 
-// section makes of a plain value that stands for key the section around it.
+// section converts a scalar value at path to a section in which it has a key.
 func (p *Plan) section(key string, path ...string) {
 	if err := p.doc.Spread(key, path...); err != nil {
-		p.refused(err)
+		p.addFormProblem(err)
 	}
 }
 
-// value plans a value in which a $ is a $. An empty one is only written where
-// something stands.
+// value plans a value in which $ has no special meaning. An empty value is written
+// only to replace another one.
 func (p *Plan) value(v string, path ...string) {
 	if v == "" && p.doc.Text(path...) == "" {
 		return
@@ -253,14 +252,14 @@ func (p *Plan) value(v string, path ...string) {
 	p.set(strings.ReplaceAll(v, "$", "$$"), path...)
 }
 
-// set plans a value as it is to stand in the file.
+// set plans a value exactly as it is written to the file.
 func (p *Plan) set(v string, path ...string) {
 	old := p.doc.Text(path...)
 	if old == v && p.doc.Has(path...) {
 		return
 	}
 	if err := p.doc.Set(v, path...); err != nil {
-		p.refused(err)
+		p.addFormProblem(err)
 		return
 	}
 	c := Change{File: p.s.conf.path, Key: strings.Join(path, "."), New: v, Old: old}
@@ -273,10 +272,10 @@ func (p *Plan) set(v string, path ...string) {
 	p.Changes = append(p.Changes, c)
 }
 
-// switchOn plans that a switch is on.
+// switchOn plans the value true.
 func (p *Plan) switchOn(path ...string) {
 	if err := p.doc.SetBool(true, path...); err != nil {
-		p.refused(err)
+		p.addFormProblem(err)
 		return
 	}
 	p.Changes = append(p.Changes, Change{File: p.s.conf.path, Key: strings.Join(path, "."), New: "true", Old: "false"})
@@ -287,7 +286,7 @@ func (p *Plan) list(vs []string, path ...string) {
 	before := string(p.doc.Bytes())
 	had := p.doc.Items(path...)
 	if err := p.doc.SetList(vs, path...); err != nil {
-		p.refused(err)
+		p.addFormProblem(err)
 		return
 	}
 	if string(p.doc.Bytes()) != before {
@@ -304,7 +303,7 @@ func (p *Plan) secret(name string, v secret.Value) {
 	p.variable(name, v.Reveal(), masked, old)
 }
 
-// variable plans a variable of .env.
+// variable plans a variable in .env.
 func (p *Plan) variable(name, v, shown, old string) {
 	if have, ok := p.vars[name]; ok && have == v {
 		return
@@ -329,8 +328,8 @@ func (p *Plan) problem(key, format string, args ...any) {
 	p.problems = append(p.problems, config.Problem{File: p.s.conf.path, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
-// refused notes that a key cannot be written.
-func (p *Plan) refused(err error) {
+// addFormProblem reports a key that cannot be written.
+func (p *Plan) addFormProblem(err error) {
 	var bad *yamledit.FormError
 	if errors.As(err, &bad) {
 		p.problems = append(p.problems, config.Problem{File: p.s.conf.path, Line: bad.Line, Column: min(bad.Line, 1), Key: bad.Key, Text: bad.Reason + ": write it by hand"})
@@ -339,10 +338,10 @@ func (p *Plan) refused(err error) {
 	p.problems = append(p.problems, config.Problem{File: p.s.conf.path, Text: err.Error()})
 }
 
-// reference is a value that is one variable and nothing else.
+// reference matches a value that consists of one variable reference.
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}$`)
 
-// variableOf returns the variable that a value is, "" if it is none.
+// variableOf returns the variable that a value refers to, or "".
 func variableOf(s string) string {
 	if m := reference.FindStringSubmatch(s); m != nil {
 		return m[1]
@@ -350,7 +349,7 @@ func variableOf(s string) string {
 	return ""
 }
 
-// Overwrites returns the changes that put something in the place of what is set.
+// Overwrites returns the changes that replace an existing value.
 func (p *Plan) Overwrites() (cs []Change) {
 	for _, c := range p.Changes {
 		if c.Old != "" {
@@ -360,7 +359,7 @@ func (p *Plan) Overwrites() (cs []Change) {
 	return cs
 }
 
-// Text shows the plan, file by file.
+// Text returns the plan as text, grouped by file.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	last := ""
@@ -371,7 +370,7 @@ func (p *Plan) Text() string {
 			}
 			if last != f.path {
 				last = f.path
-				b.WriteString(f.path + map[bool]string{false: " (new, for you alone)", true: ""}[f.is] + "\n")
+				b.WriteString(f.path + map[bool]string{false: " (new, for you alone)", true: ""}[f.exists] + "\n")
 			}
 			old := ""
 			if c.Old != "" {

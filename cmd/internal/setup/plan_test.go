@@ -22,7 +22,7 @@ func onTelegram(ids ...string) map[chat.Platform]setup.Login {
 	return map[chat.Platform]setup.Login{chat.Telegram: {Token: botToken, Owners: ids}}
 }
 
-func TestWhatIsWritten(t *testing.T) {
+func TestPlanWrites(t *testing.T) {
 	work := "/srv/work $5 # it's \"here\""
 	for _, c := range []struct {
 		name, yaml, dotenv string
@@ -100,7 +100,7 @@ func TestWhatIsWritten(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := with(t, c.yaml, c.dotenv)
+			p := homeWith(t, c.yaml, c.dotenv)
 			plan := p.write(c.answers)
 			if d := cmp.Diff(c.wantYAML, p.text("config.yaml")); d != "" {
 				t.Error("config.yaml differs (-want +got):\n" + d)
@@ -111,13 +111,13 @@ func TestWhatIsWritten(t *testing.T) {
 			if !strings.Contains(strings.Join(plan.Notes, "\n"), c.note) {
 				t.Errorf("notes %q lack %q", plan.Notes, c.note)
 			}
-			p.agrees(c.answers)
+			p.checkLoaded(c.answers)
 		})
 	}
 }
 
-// agrees fails unless the daemon would read what was answered.
-func (p *place) agrees(a setup.Answers) {
+// checkLoaded fails unless loading the configuration yields the answers.
+func (p *harness) checkLoaded(a setup.Answers) {
 	p.t.Helper()
 	c, r := p.load()
 	if m := a.Model; m != nil {
@@ -139,18 +139,18 @@ func (p *place) agrees(a setup.Answers) {
 	}
 }
 
-func TestTheFilesAreTheirOwnersAlone(t *testing.T) {
+func TestWriteFileModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes")
 	}
-	p := fresh(t)
+	p := newHome(t)
 	p.write(setup.Answers{Model: claude()})
 	for name, want := range map[string]os.FileMode{"": 0o700, ".env": 0o600, "config.yaml": 0o600} {
 		if info, err := os.Stat(filepath.Join(p.home, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v %v", name, info.Mode(), err)
 		}
 	}
-	p = with(t, "timezone: UTC\n", "A=1\n")
+	p = homeWith(t, "timezone: UTC\n", "A=1\n")
 	for _, name := range []string{".env", "config.yaml"} {
 		if err := os.Chmod(filepath.Join(p.home, name), 0o644); err != nil {
 			t.Fatal(err)
@@ -164,8 +164,8 @@ func TestTheFilesAreTheirOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestALinkStaysALink(t *testing.T) {
-	p := with(t, "", "")
+func TestWriteFollowsLinks(t *testing.T) {
+	p := homeWith(t, "", "")
 	real := filepath.Join(t.TempDir(), "hermes.yaml")
 	if err := os.WriteFile(real, []byte("timezone: UTC\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -182,9 +182,9 @@ func TestALinkStaysALink(t *testing.T) {
 	}
 }
 
-func TestSecretsAreShownNowhere(t *testing.T) {
-	p := with(t, "model: {provider: openai, default: gpt, api_key: sk-old-secret}\n", "TELEGRAM_BOT_TOKEN=1:old-secret-token\n")
-	plan, err := p.look().Plan(setup.Answers{Model: claude(), Platforms: onTelegram("42")})
+func TestPlanShowsNoSecrets(t *testing.T) {
+	p := homeWith(t, "model: {provider: openai, default: gpt, api_key: sk-old-secret}\n", "TELEGRAM_BOT_TOKEN=1:old-secret-token\n")
+	plan, err := p.loadState().Plan(setup.Answers{Model: claude(), Platforms: onTelegram("42")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	}
 }
 
-func TestAPlanThatWouldNotBeValidIsNone(t *testing.T) {
+func TestPlanRejectsInvalidConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, yaml, dotenv string
 		answers            setup.Answers
@@ -217,8 +217,8 @@ func TestAPlanThatWouldNotBeValidIsNone(t *testing.T) {
 		{"a value that is no text", "", "", setup.Answers{Model: &setup.Model{Provider: "anthropic", Key: secret.Value("sk-\xff-secret")}}, "not UTF-8"},
 		{"no such provider", "", "", setup.Answers{Model: &setup.Model{Provider: "nobody"}}, "there is no provider"},
 	} {
-		p := with(t, c.yaml, c.dotenv)
-		plan, err := p.look().Plan(c.answers)
+		p := homeWith(t, c.yaml, c.dotenv)
+		plan, err := p.loadState().Plan(c.answers)
 		if plan != nil {
 			t.Errorf("%s: there is a plan", c.name)
 			continue
@@ -232,8 +232,8 @@ func TestAPlanThatWouldNotBeValidIsNone(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentThatGoesFirstIsNamed(t *testing.T) {
-	p := fresh(t)
+func TestPlanNotesEnvironmentPrecedence(t *testing.T) {
+	p := newHome(t)
 	p.env["ANTHROPIC_API_KEY"] = "sk-ant-another"
 	plan := p.write(setup.Answers{Model: claude()})
 	if notes := strings.Join(plan.Notes, "\n"); !strings.Contains(notes, "ANTHROPIC_API_KEY is set in the environment too") {
@@ -241,8 +241,8 @@ func TestTheEnvironmentThatGoesFirstIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsSoAlreadyIsNotWritten(t *testing.T) {
-	p := fresh(t)
+func TestPlanOmitsUnchangedValues(t *testing.T) {
+	p := newHome(t)
 	a := setup.Answers{Model: claude(), Platforms: onTelegram("42")}
 	p.write(a)
 	before, err := os.Stat(filepath.Join(p.home, "config.yaml"))
@@ -257,9 +257,9 @@ func TestWhatIsSoAlreadyIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangedMeanwhileStays(t *testing.T) {
-	p := with(t, "timezone: UTC\n", "")
-	plan, err := p.look().Plan(setup.Answers{Model: claude()})
+func TestWriteKeepsChangedFile(t *testing.T) {
+	p := homeWith(t, "timezone: UTC\n", "")
+	plan, err := p.loadState().Plan(setup.Answers{Model: claude()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,14 +272,14 @@ func TestAFileThatChangedMeanwhileStays(t *testing.T) {
 	}
 }
 
-func TestOldFilesComeBackIfTheNewOnesTurnOutNotValid(t *testing.T) {
+func TestWriteRestoresFilesIfInvalid(t *testing.T) {
 	for _, files := range [][2]string{{"timezone: UTC\n", "A=1\n"}, {"", ""}} {
-		p := with(t, files[0], files[1])
-		plan, err := p.look().Plan(setup.Answers{Model: claude()})
+		p := homeWith(t, files[0], files[1])
+		plan, err := p.loadState().Plan(setup.Answers{Model: claude()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.env["HERMES_TIMEZONE"] = "Nowhere" // since the plan was checked
+		p.env["HERMES_TIMEZONE"] = "Nowhere" // changed after the plan was checked
 		if err := plan.Write(); err == nil || !strings.Contains(problems(t, err), "there is no such time zone") {
 			t.Errorf("%v", err)
 		}

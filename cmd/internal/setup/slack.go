@@ -8,8 +8,8 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// SlackManifest is the manifest of the Slack app, with the commands that owners
-// have, in the language of c; nil: in English.
+// SlackManifest returns the manifest of the Slack app with the commands of owners,
+// in the language of c, or in English if c is nil.
 func SlackManifest(c *config.Config) string {
 	var say i18n.Printer
 	if c != nil {

@@ -1,13 +1,13 @@
-// Package setup makes a home ready: it asks who the model, the platforms and the
-// owner are, and writes config.yaml and .env.
+// Package setup configures a home directory: it asks for the model, the platforms and
+// their owners, and writes config.yaml and .env.
 //
-// What is asked is data (Page, Field), so that a terminal, a test or flags can
-// answer it; nothing here knows of a terminal. Answers become a Plan, which says
-// what would be written; only Plan.Write touches the disk.
+// [Load] reads the current [State]. Questions are data ([Page], [Field]) that an [Asker]
+// presents; the one for terminals is in package termform. [Answers], from an interview or
+// from [Flags], become a [Plan] of changes, and only [Plan.Write] writes files.
 //
-// What was there stays: a key that is not asked for, a comment, a line. A plan
-// whose outcome is no valid configuration is not written. The two files change
-// both or neither: what a crash cuts off is finished by the next Look.
+// Keys that are not asked for, comments and line breaks remain unchanged. A plan that
+// would result in an invalid configuration is rejected. Both files are written or
+// neither: Load completes a write that was interrupted by a crash.
 package setup
 
 import (
@@ -23,38 +23,38 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Options say which home is meant. They are as those of config.Load.
+// Options identify the home directory, like those of config.Load.
 type Options struct {
 	Home string
 	File string
 	Env  func(string) (string, bool)
 }
 
-// A State is a home as it is.
+// A State is the current state of a home directory.
 type State struct {
 	Home      string           // absolute
-	Found     bool             // the directory is there
+	Found     bool             // the directory exists
 	Config    *config.Config   // nil if it is not valid
 	Report    config.Report    // of Config
-	Problems  []config.Problem // why it is not valid
-	Recovered string           // what an interrupted setup had left and is finished now; "": nothing
+	Problems  []config.Problem // why Config is nil
+	Recovered string           // what was recovered after an interrupted setup, as text; "" for nothing
 
 	o    Options
 	conf file
 	dot  file
-	doc  *yamledit.Doc     // conf
-	vars map[string]string // dot
+	doc  *yamledit.Doc     // parsed conf
+	vars map[string]string // variables in dot
 }
 
-// A file is one of the two that are written.
+// A file is one of the two files that are written.
 type file struct {
-	path string // where it really is, behind links
-	old  []byte
-	is   bool // it is there
+	path    string // with links resolved
+	content []byte
+	exists  bool // the file exists
 }
 
-// Load reads a home, and first finishes what an interrupted Write has left. An
-// error is a *config.Error if config.yaml cannot be read as YAML at all.
+// Load reads a home directory, after completing an interrupted Write. An error is a
+// *config.Error if config.yaml is not valid YAML.
 func Load(o Options) (*State, error) {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
@@ -64,7 +64,7 @@ func Load(o Options) (*State, error) {
 		return nil, err
 	}
 	s := &State{Home: home, o: o}
-	if s.Recovered, err = mend(home); err != nil {
+	if s.Recovered, err = recoverWrite(home); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(home); err == nil {
@@ -88,23 +88,23 @@ func Load(o Options) (*State, error) {
 	if err != nil && !errors.As(err, &bad) {
 		return nil, err
 	}
-	if s.doc, err = yamledit.Parse(s.conf.old); err != nil {
+	if s.doc, err = yamledit.Parse(s.conf.content); err != nil {
 		if bad == nil {
 			bad = &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
 		}
 		return nil, bad
 	}
-	if bad != nil && o.File != "" && !s.conf.is {
-		return nil, bad // nobody said that it is to be made
+	if bad != nil && o.File != "" && !s.conf.exists {
+		return nil, bad // a file that is named explicitly is not created
 	}
 	if bad != nil {
 		s.Problems = bad.Problems
 	}
-	s.vars = config.ReadDotenv(s.dot.old)
+	s.vars = config.ReadDotenv(s.dot.content)
 	return s, nil
 }
 
-// read reads a file, which need not be there.
+// read reads a file, which may be missing.
 func read(name string) (f file, err error) {
 	if f.path, err = filepath.Abs(name); err != nil {
 		return f, fmt.Errorf("find %s: %w", name, err)
@@ -112,12 +112,12 @@ func read(name string) (f file, err error) {
 	if real, err := filepath.EvalSymlinks(f.path); err == nil {
 		f.path = real
 	}
-	f.old, err = os.ReadFile(f.path)
+	f.content, err = os.ReadFile(f.path)
 	switch {
 	case err == nil:
-		f.is = true
+		f.exists = true
 	case !errors.Is(err, fs.ErrNotExist):
-		return f, err //nolint:wrapcheck // it says which file
+		return f, err //nolint:wrapcheck // names the file
 	case isLink(name):
 		return f, fmt.Errorf("%s is a link to nowhere; remove it first", name)
 	}
@@ -129,13 +129,13 @@ func isLink(name string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// Fresh reports whether nothing has been set up: there is neither a file nor a
-// platform or model from the environment.
+// Fresh reports whether nothing is set up: there is neither a file nor a platform or
+// model from the environment.
 func (s *State) Fresh() bool {
-	return !s.conf.is && !s.dot.is && s.Report.Model.Provider == "demo" && s.Config != nil && len(s.Config.Accounts()) == 0
+	return !s.conf.exists && !s.dot.exists && s.Report.Model.Provider == "demo" && s.Config != nil && len(s.Config.Accounts()) == 0
 }
 
-// Summary says in a few lines what is there.
+// Summary returns a few lines about the current settings.
 func (s *State) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model      %s\n", s.Report.Model)
@@ -155,12 +155,12 @@ func (s *State) Summary() string {
 	return b.String()
 }
 
-// environment is the place that this process has, and a service has not.
+// environment names the environment of this process, which a service does not have.
 const environment = "the environment"
 
-// where says in which place a secret stands, by its variable and the paths of
-// its key: the environment, .env or config.yaml; "" if there is none.
-func (s *State) where(variable string, paths ...[]string) string {
+// secretLocation returns where a secret is set, by its variable and the paths of its
+// key: the environment, .env or config.yaml; "" if it is not set.
+func (s *State) secretLocation(variable string, paths ...[]string) string {
 	if v, _ := s.o.Env(variable); v != "" {
 		return environment
 	}
@@ -175,28 +175,28 @@ func (s *State) where(variable string, paths ...[]string) string {
 	return ""
 }
 
-// tokenAt says where the token of a platform stands.
+// tokenAt returns where the token of a platform is set.
 func (s *State) tokenAt(p chat.Platform) string {
-	return s.where(variable(p, "BOT_TOKEN"), []string{"platforms", string(p), "token"}, []string{string(p), "token"})
+	return s.secretLocation(variable(p, "BOT_TOKEN"), []string{"platforms", string(p), "token"}, []string{string(p), "token"})
 }
 
-// appTokenAt says where Slack's other token stands.
+// appTokenAt returns where Slack's app token is set.
 func (s *State) appTokenAt() string {
-	return s.where("SLACK_APP_TOKEN", []string{"platforms", "slack", "app_token"}, []string{"slack", "app_token"})
+	return s.secretLocation("SLACK_APP_TOKEN", []string{"platforms", "slack", "app_token"}, []string{"slack", "app_token"})
 }
 
-// keyAt says where the key of a provider stands.
+// keyAt returns where the key of a provider is set.
 func (s *State) keyAt(v config.Service) string {
-	if place := s.where(v.Variable); v.Variable != "" && place != "" {
+	if place := s.secretLocation(v.Variable); v.Variable != "" && place != "" {
 		return place
 	}
 	if s.Report.Model.Provider == v.Name && s.Report.Model.APIKey != "" {
-		return s.where("", []string{"model", "api_key"})
+		return s.secretLocation("", []string{"model", "api_key"})
 	}
 	return ""
 }
 
-// owners are those that are named as owners of a platform.
+// owners returns the configured owners of a platform.
 func (s *State) owners(p chat.Platform) []string {
 	if s.Config == nil {
 		return nil
@@ -204,8 +204,8 @@ func (s *State) owners(p chat.Platform) []string {
 	return s.account(p).AllowAdminFrom
 }
 
-// account are the settings of a platform; without a valid configuration the
-// zero ones.
+// account returns the settings of a platform; the zero value without a valid
+// configuration.
 func (s *State) account(p chat.Platform) config.Account {
 	if s.Config == nil {
 		return config.Account{}

@@ -17,26 +17,25 @@ import (
 	"hermesd/internal/secret"
 )
 
-// The bounds on one question to a server.
+// Limits of one request.
 const (
-	tryWait = 15 * time.Second
-	tryMost = 8 << 20 // bytes of an answer
+	verifyTimeout = 15 * time.Second
+	maxAnswer     = 8 << 20 // bytes of a response
 )
 
-// VerifyModel asks the server of a model for its list of models, with the key. It
-// returns what to tell the person; an error says what is wrong and never shows
-// the key.
+// VerifyModel requests the list of models from the server of a model, with the key.
+// It returns a text for the user; its errors never contain the key.
 func (s *State) VerifyModel(ctx context.Context, m Model) (string, error) {
 	e, err := s.endpoint(m)
 	if err != nil {
 		return "", err
 	}
-	text, err := askModel(ctx, e)
-	return text, hidden(err, e.APIKey)
+	text, err := verifyEndpoint(ctx, e)
+	return text, maskError(err, e.APIKey)
 }
 
-// hidden is an error without secrets: a server may repeat what it was sent.
-func hidden(err error, secrets ...secret.Value) error {
+// maskError removes secrets from an error, because a server may repeat them.
+func maskError(err error, secrets ...secret.Value) error {
 	if err == nil {
 		return nil
 	}
@@ -45,7 +44,7 @@ func hidden(err error, secrets ...secret.Value) error {
 	return errors.New(m.Mask(err.Error()))
 }
 
-func askModel(ctx context.Context, e config.Endpoint) (string, error) {
+func verifyEndpoint(ctx context.Context, e config.Endpoint) (string, error) {
 	if e.Provider == "demo" {
 		return "The demo model needs nothing.", nil
 	}
@@ -58,26 +57,26 @@ func askModel(ctx context.Context, e config.Endpoint) (string, error) {
 	case e.APIKey != "":
 		h.Set("Authorization", "Bearer "+e.APIKey.Reveal())
 	}
-	if e.Provider == "openrouter" { // its list of models needs no key
-		if err := ask(ctx, question{url: e.BaseURL + "/key", header: h}, nil); err != nil {
+	if e.Provider == "openrouter" { // the list of models needs no key there
+		if err := fetch(ctx, request{url: e.BaseURL + "/key", header: h}, nil); err != nil {
 			return "", err
 		}
 	}
 	var list struct {
 		Data []struct{ ID string }
 	}
-	if err := ask(ctx, question{url: e.BaseURL + "/models?limit=1000", header: h}, &list); err != nil {
+	if err := fetch(ctx, request{url: e.BaseURL + "/models?limit=1000", header: h}, &list); err != nil {
 		return "", err
 	}
 	var names []string
 	for _, d := range list.Data {
 		names = append(names, d.ID)
 	}
-	return among(names, e.Model)
+	return checkListed(names, e.Model)
 }
 
-// among says whether a server has a model.
-func among(names []string, model string) (string, error) {
+// checkListed checks whether a server offers a model.
+func checkListed(names []string, model string) (string, error) {
 	switch {
 	case slices.Contains(names, model), slices.Contains(names, model+":latest"):
 		return fmt.Sprintf("It works, and has %s.", model), nil
@@ -101,7 +100,7 @@ func among(names []string, model string) (string, error) {
 	return "", fmt.Errorf("it answers, but has no model %q; it has %s%s", model, strings.Join(shown, ", "), more)
 }
 
-// endpoint is what a model comes to, with the key that is there already.
+// endpoint returns the endpoint of a model, with the existing key if m has none.
 func (s *State) endpoint(m Model) (config.Endpoint, error) {
 	v, ok := service(m.Provider)
 	if !ok {
@@ -129,7 +128,8 @@ func (s *State) endpoint(m Model) (config.Endpoint, error) {
 	return e, nil
 }
 
-// variable is what a name means in the environment, or else in .env.
+// variable returns a variable of the environment or, if it is not set there, of
+// .env.
 func (s *State) variable(name string) string {
 	if v, ok := s.o.Env(name); ok || name == "" {
 		return v
@@ -137,15 +137,15 @@ func (s *State) variable(name string) string {
 	return s.vars[name]
 }
 
-// Verify asks every server that the plan names, and returns what to tell. The error
-// holds everything that did not work.
-func (p *Plan) Verify(ctx context.Context) (said []string, err error) {
+// Verify contacts every server that the plan names and returns texts for the user.
+// The error joins all failures.
+func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 	one := func(what string, text string, bad error) {
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", what, bad))
 			return
 		}
-		said = append(said, what+": "+text)
+		texts = append(texts, what+": "+text)
 	}
 	if m := p.answers.Model; m != nil {
 		text, bad := p.s.VerifyModel(ctx, *m)
@@ -157,11 +157,11 @@ func (p *Plan) Verify(ctx context.Context) (said []string, err error) {
 			one(string(pl.name), text, bad)
 		}
 	}
-	return said, err
+	return texts, err
 }
 
-// VerifyToken asks a platform whose its token is. It returns what to tell the person; an
-// error says what is wrong and never shows the token.
+// VerifyToken asks a platform which bot the token belongs to. It returns a text for
+// the user; its errors never contain the token.
 func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (string, error) {
 	a := s.account(p)
 	if l.Token == "" {
@@ -171,19 +171,19 @@ func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (stri
 		l.AppToken = a.AppToken
 	}
 	base := strings.TrimRight(a.APIURL, "/")
-	q := question{proxy: a.Proxy, header: http.Header{}}
-	do := trySlack
+	q := request{proxy: a.Proxy, header: http.Header{}}
+	do := verifySlack
 	switch p {
 	case chat.Telegram:
-		do = tryTelegram
+		do = verifyTelegram
 	case chat.Discord:
-		do = tryDiscord
+		do = verifyDiscord
 	}
 	text, err := do(ctx, q, base, l)
-	return text, hidden(err, l.Token, l.AppToken)
+	return text, maskError(err, l.Token, l.AppToken)
 }
 
-func tryTelegram(ctx context.Context, q question, base string, l Login) (string, error) {
+func verifyTelegram(ctx context.Context, q request, base string, l Login) (string, error) {
 	if base == "" {
 		base = "https://api.telegram.org"
 	}
@@ -194,7 +194,7 @@ func tryTelegram(ctx context.Context, q question, base string, l Login) (string,
 			Reads    bool `json:"can_read_all_group_messages"`
 		}
 	}
-	if err := ask(ctx, q, &me); err != nil {
+	if err := fetch(ctx, q, &me); err != nil {
 		return "", err
 	}
 	if me.Result.Reads {
@@ -203,21 +203,21 @@ func tryTelegram(ctx context.Context, q question, base string, l Login) (string,
 	return fmt.Sprintf("It is the token of @%s. In groups it sees only what mentions it (/setprivacy changes that).", me.Result.Username), nil
 }
 
-func tryDiscord(ctx context.Context, q question, base string, l Login) (string, error) {
+func verifyDiscord(ctx context.Context, q request, base string, l Login) (string, error) {
 	if base == "" {
 		base = "https://discord.com"
 	}
 	q.header.Set("Authorization", "Bot "+l.Token.Reveal())
-	q.header.Set("User-Agent", "DiscordBot (hermesd, 1)") // Discord refuses others
+	q.header.Set("User-Agent", "DiscordBot (hermesd, 1)") // required by Discord
 	q.url = base + "/api/v10/users/@me"
 	var me struct{ ID, Username string }
-	if err := ask(ctx, q, &me); err != nil {
+	if err := fetch(ctx, q, &me); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+InviteURL, me.Username, me.ID), nil
 }
 
-func trySlack(ctx context.Context, q question, base string, l Login) (string, error) {
+func verifySlack(ctx context.Context, q request, base string, l Login) (string, error) {
 	if base == "" {
 		base = "https://slack.com/api"
 	}
@@ -231,18 +231,18 @@ func trySlack(ctx context.Context, q question, base string, l Login) (string, er
 	}{{"apps.connections.open", "app token", l.AppToken}, {"auth.test", "bot token", l.Token}} {
 		q.url, q.method = base+"/"+c.method, http.MethodPost
 		q.header.Set("Authorization", "Bearer "+c.token.Reveal())
-		if err := ask(ctx, q, &me); err != nil {
+		if err := fetch(ctx, q, &me); err != nil {
 			return "", fmt.Errorf("the %s: %w", c.what, err)
 		}
 		if !me.OK {
-			return "", fmt.Errorf("the %s is refused by Slack: %s", c.what, refusal(me.Error))
+			return "", fmt.Errorf("the %s is refused by Slack: %s", c.what, explainSlackError(me.Error))
 		}
 	}
 	return fmt.Sprintf("The tokens are those of %s in %s.", me.User, me.Team), nil
 }
 
-// refusal is Slack's word for what is wrong, and what to do about it.
-func refusal(code string) string {
+// explainSlackError returns Slack's error code and what to do about it.
+func explainSlackError(code string) string {
 	switch code {
 	case "invalid_auth", "not_authed":
 		return code + ": it is not a token of an app; copy it again"
@@ -254,17 +254,17 @@ func refusal(code string) string {
 	return code
 }
 
-// A question is one request to a server that the operator has named.
-type question struct {
+// A request is one request to a server that the operator has configured.
+type request struct {
 	method, url string
 	header      http.Header
 	proxy       secret.Value
 }
 
-// ask sends a question and reads the JSON of its answer into to, if that is
-// given. Nobody is followed elsewhere: a token is in the address or a header.
-func ask(ctx context.Context, q question, to any) error {
-	ctx, cancel := context.WithTimeout(ctx, tryWait)
+// fetch sends a request and decodes the JSON response into to, unless that is nil.
+// Redirects are not followed, because a token may be in the URL or a header.
+func fetch(ctx context.Context, q request, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	if q.method == "" {
 		q.method = http.MethodGet
@@ -288,17 +288,17 @@ func ask(ctx context.Context, q question, to any) error {
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // without the address, which may hold the token
+			err = u.Err // without the URL, which may contain the token
 		}
 		return fmt.Errorf("%s is not reached: %w", r.URL.Host, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, tryMost))
+	defer func() { _ = resp.Body.Close() }() // read only
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("%s breaks off: %w", r.URL.Host, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return answered(r.URL.Host, resp.StatusCode, body)
+		return statusError(r.URL.Host, resp.StatusCode, body)
 	}
 	if to == nil {
 		return nil
@@ -309,8 +309,8 @@ func ask(ctx context.Context, q question, to any) error {
 	return nil
 }
 
-// answered says what a refusal means.
-func answered(host string, status int, body []byte) error {
+// statusError returns the error for a response status.
+func statusError(host string, status int, body []byte) error {
 	why := ""
 	var said struct {
 		Error       json.RawMessage
@@ -319,10 +319,10 @@ func answered(host string, status int, body []byte) error {
 	}
 	if json.Unmarshal(body, &said) == nil {
 		var inner struct{ Message string }
-		_ = json.Unmarshal(said.Error, &inner) // it may be a text
+		_ = json.Unmarshal(said.Error, &inner) // it may be a string
 		for _, s := range []string{inner.Message, said.Message, said.Description} {
 			if s != "" && why == "" {
-				why = ": " + line(s)
+				why = ": " + oneLine(s)
 			}
 		}
 	}
@@ -335,8 +335,8 @@ func answered(host string, status int, body []byte) error {
 	return fmt.Errorf("%s answers %d%s", host, status, why)
 }
 
-// line makes of what a server says one short line without control characters.
-func line(s string) string {
+// oneLine returns the text of a server as one short line without control characters.
+func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f && r < 0xa0 }), " ")
 	if r := []rune(s); len(r) > 200 {
 		s = string(r[:200]) + "…"

@@ -16,19 +16,19 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A world is where tokens can be tried: the four simulators.
-type world struct {
+// The simulators are four servers that verify tokens.
+type simulators struct {
 	telegram *telegram.Server
 	tBot     *telegram.Bot
 	dBot     *discord.Bot
 	sBot     *slack.Bot
 	model    *llm.Server
-	yaml     string // points a home to them
+	yaml     string // configuration that refers to them
 }
 
-func newWorld(t *testing.T) *world {
+func newSimulators(t *testing.T) *simulators {
 	t.Helper()
-	w := &world{telegram: telegram.New(telegram.Options{})}
+	w := &simulators{telegram: telegram.New(telegram.Options{})}
 	d, s := discord.New(discord.Options{}), slack.New(slack.Options{})
 	m, err := llm.Start(llm.Options{Keys: []string{"sk-right-key"}, Models: []string{"claude-x", "claude-y"}})
 	if err != nil {
@@ -56,11 +56,11 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func TestTokensAreTried(t *testing.T) {
-	w := newWorld(t)
-	s := with(t, w.yaml, "").look()
+func TestVerifyTokens(t *testing.T) {
+	w := newSimulators(t)
+	s := homeWith(t, w.yaml, "").loadState()
 	for _, c := range []struct {
-		name, want string // "!": an error
+		name, want string // "!" begins an error
 		at         chat.Platform
 		login      setup.Login
 	}{
@@ -73,13 +73,13 @@ func TestTokensAreTried(t *testing.T) {
 		{"slack, wrong app token", "!the app token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Token: secret.Value(w.sBot.Token()), AppToken: slackApp}},
 	} {
 		text, err := s.VerifyToken(t.Context(), c.at, c.login)
-		judge(t, c.name, c.want, text, err)
+		checkVerify(t, c.name, c.want, text, err)
 	}
 }
 
-func TestModelsAreTried(t *testing.T) {
-	w := newWorld(t)
-	s := with(t, "", "OPENAI_API_KEY=sk-right-key\n").look()
+func TestVerifyModels(t *testing.T) {
+	w := newSimulators(t)
+	s := homeWith(t, "", "OPENAI_API_KEY=sk-right-key\n").loadState()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the key went elsewhere") }))
 	defer elsewhere.Close()
 	away := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
@@ -91,7 +91,7 @@ func TestModelsAreTried(t *testing.T) {
 	}))
 	defer parrot.Close()
 	for _, c := range []struct {
-		name, want string // "!": an error
+		name, want string // "!" begins an error
 		model      setup.Model
 	}{
 		{"anthropic", "has claude-x", setup.Model{Provider: "anthropic", Name: "claude-x", BaseURL: w.model.URL, Key: "sk-right-key"}},
@@ -108,12 +108,12 @@ func TestModelsAreTried(t *testing.T) {
 		{"no address", "!no address", setup.Model{Provider: "custom", Name: "x"}},
 	} {
 		text, err := s.VerifyModel(t.Context(), c.model)
-		judge(t, c.name, c.want, text, err)
+		checkVerify(t, c.name, c.want, text, err)
 	}
 }
 
-// judge compares what a try has come to with what it should.
-func judge(t *testing.T, name, want, text string, err error) {
+// checkVerify compares the result of a verification with the expected one.
+func checkVerify(t *testing.T, name, want, text string, err error) {
 	t.Helper()
 	if failed, ok := strings.CutPrefix(want, "!"); ok {
 		if err == nil || !strings.Contains(err.Error(), failed) || strings.Contains(strings.ReplaceAll(err.Error(), "<secret>", ""), "secret") {
@@ -126,14 +126,14 @@ func judge(t *testing.T, name, want, text string, err error) {
 	}
 }
 
-func TestATryEndsWhenThePersonLeaves(t *testing.T) {
+func TestVerifyEndsWithContext(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		leave()
 		<-r.Context().Done()
 	}))
 	defer slow.Close()
-	if _, err := fresh(t).look().VerifyModel(ctx, setup.Model{Provider: "custom", Name: "x", BaseURL: slow.URL + "/v1"}); err == nil {
+	if _, err := newHome(t).loadState().VerifyModel(ctx, setup.Model{Provider: "custom", Name: "x", BaseURL: slow.URL + "/v1"}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"hermesd/cmd/internal/setup/atomicfiles"
 )
 
-// check says what keeps the plan from being a valid configuration. It is read
-// as it would be: config.yaml from a file elsewhere, and what stands in .env
-// behind the environment.
+// check returns the problems of the planned configuration. It is loaded as it would
+// be: config.yaml from a temporary file, and the variables of .env after those of
+// the environment.
 func (p *Plan) check() []config.Problem {
 	dir, err := os.MkdirTemp("", "hermesd-setup-")
 	if err != nil {
 		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it holds nothing that is needed
+	defer func() { _ = os.RemoveAll(dir) }() // temporary files only
 	name := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(name, p.doc.Bytes(), 0o600); err != nil {
 		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
@@ -48,10 +48,10 @@ func (p *Plan) check() []config.Problem {
 	return bad.Problems
 }
 
-// Write makes the home (mode 0700) and writes both files, or neither. When it
-// returns without an error the configuration was read again and is valid; with
-// one, the files are what they were, or the next Look finishes what a crash has
-// cut off.
+// Write creates the home directory (mode 0700) and writes both files, or neither.
+// Afterwards it loads the configuration again and restores the old files if it is
+// invalid. After an error the files are unchanged, or the next Load completes an
+// interrupted write.
 func (p *Plan) Write() error {
 	if len(p.Changes) == 0 {
 		return nil
@@ -63,24 +63,23 @@ func (p *Plan) Write() error {
 	if info, err := os.Stat(p.s.conf.path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	// .env comes first: keys that nobody asks for yet do no harm, a model without
-	// its key would.
+	// .env comes first: unused keys are harmless, a model without its key is not.
 	files := []atomicfiles.File{
-		{Path: p.s.dot.path, Exists: p.s.dot.is, Old: p.s.dot.old, New: p.dot, Mode: 0o600},
-		{Path: p.s.conf.path, Exists: p.s.conf.is, Old: p.s.conf.old, New: p.doc.Bytes(), Mode: mode},
+		{Path: p.s.dot.path, Exists: p.s.dot.exists, Old: p.s.dot.content, New: p.dot, Mode: 0o600},
+		{Path: p.s.conf.path, Exists: p.s.conf.exists, Old: p.s.conf.content, New: p.doc.Bytes(), Mode: mode},
 	}
 	files = slices.DeleteFunc(files, func(f atomicfiles.File) bool { return !f.Exists && len(f.New) == 0 })
 	if err := atomicfiles.Write(p.s.Home, files...); err != nil {
-		return err //nolint:wrapcheck // it says all
+		return err //nolint:wrapcheck // complete as it is
 	}
 	if _, _, err := config.Load(config.Options{Home: p.s.Home, File: p.s.o.File, Env: p.s.o.Env}); err != nil {
-		return errors.Join(fmt.Errorf("what was written is not valid, so the old files are put back: %w", err), back(p.s.Home, files))
+		return errors.Join(fmt.Errorf("what was written is not valid, so the old files are put back: %w", err), restoreFiles(p.s.Home, files))
 	}
 	return nil
 }
 
-// back puts the old files back.
-func back(home string, files []atomicfiles.File) error {
+// restoreFiles writes the old contents back.
+func restoreFiles(home string, files []atomicfiles.File) error {
 	var all error
 	var there []atomicfiles.File
 	for _, f := range files {
@@ -94,13 +93,13 @@ func back(home string, files []atomicfiles.File) error {
 	return errors.Join(all, atomicfiles.Write(home, there...))
 }
 
-// mend finishes what an interrupted Write has left, and says what it has done;
-// "" if there was nothing.
-func mend(home string) (string, error) {
+// recoverWrite completes an interrupted Write and returns a text about it, or "" if
+// there was none.
+func recoverWrite(home string) (string, error) {
 	done, kept, err := atomicfiles.Recover(home)
 	switch {
 	case err != nil || !done:
-		return "", err //nolint:wrapcheck // it says all
+		return "", err //nolint:wrapcheck // complete as it is
 	case len(kept) > 0:
 		return fmt.Sprintf("An earlier setup was cut off, and is over now; %s was changed since and stays as it is.", strings.Join(kept, ", ")), nil
 	}

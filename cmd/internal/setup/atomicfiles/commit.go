@@ -1,9 +1,9 @@
-// Package atomicfiles changes several files, all of them or none.
+// Package atomicfiles writes several files, all of them or none.
 //
-// New texts are written beside the files and synced; then a journal in the home
-// says which belongs where; then each takes its place by a rename, in the given
-// order; then the journal goes. What a crash cuts off behind the journal is
-// finished by the next Mend; what it cuts off before leaves the old files.
+// [Write] writes the new contents next to the files and syncs them; then it writes a
+// journal in the home directory that lists them, renames each into place in the given
+// order, and deletes the journal. If a crash happens after the journal was written,
+// [Recover] completes the renames; if it happens before, the old files remain.
 package atomicfiles
 
 import (
@@ -22,66 +22,66 @@ import (
 )
 
 const (
-	journalName = "setup.plan" // in the home, while files take their places
-	stagedPart  = ".setup-"    // begins the names of new texts
+	journalName  = "setup.plan" // in the home directory during the renames
+	stagedPrefix = ".setup-"    // prefix of the files with new contents
 )
 
-// A File is one that is changed.
+// A File is a file to change.
 type File struct {
 	Path   string // not a link
-	Exists bool   // it is there
-	Old    []byte // what it holds, as far as the caller knows
+	Exists bool   // the file exists
+	Old    []byte // current content, as far as the caller knows
 	New    []byte
 	Mode   fs.FileMode
 }
 
-// A ChangedError says that files are not what the caller took them for. They
-// stay as they are.
+// A ChangedError reports files whose content was not the expected one. They are
+// unchanged.
 type ChangedError struct{ Paths []string }
 
 func (e *ChangedError) Error() string {
 	return strings.Join(e.Paths, " and ") + " was changed meanwhile and stays as it is; run `hermesd setup` again"
 }
 
-// A step is one file of a journal. It is done once Path holds what has the sum
-// New; it may be done while Path holds what has the sum Old.
+// A step is one file of a journal. It is done once Path has the checksum New, and
+// may be done while Path has the checksum Old.
 type step struct {
 	Path   string `json:"path"`
-	Staged string `json:"staged"` // holds the new text, beside Path
-	Old    string `json:"old"`    // "": Path is not there
+	Staged string `json:"staged"` // path of the new content, next to Path
+	Old    string `json:"old"`    // "" if Path does not exist
 	New    string `json:"new"`
 }
 
-// Write gives the files their new texts. Files whose text does not change are
-// left out. With an error nothing has changed, or the next Mend finishes it; a
-// *ChangedError is for the person.
+// Write replaces the contents of the files. Files whose content does not change are
+// skipped. After an error nothing has changed, or the next Recover completes it. A
+// *ChangedError is meant for the user.
 func Write(home string, files ...File) error { return write(home, files, rename) }
 
-// A move gives a file another name.
+// A move renames a file.
 type move func(from, to string) error
 
-func rename(from, to string) error { return os.Rename(from, to) } //nolint:wrapcheck // it says which file
+func rename(from, to string) error { return os.Rename(from, to) } //nolint:wrapcheck // names the file
 
 func write(home string, files []File, do move) error {
-	if err := sweep(home); err != nil {
+	if err := removeStale(home); err != nil {
 		return err
 	}
 	steps, err := stage(files)
 	if err == nil && len(steps) > 0 {
-		err = begin(home, steps)
+		err = writeJournal(home, steps)
 	}
 	if err != nil {
-		return errors.Join(err, drop(steps))
+		return errors.Join(err, removeStaged(steps))
 	}
-	kept, err := carry(home, steps, do)
+	kept, err := applySteps(home, steps, do)
 	if err == nil && len(kept) > 0 {
 		err = &ChangedError{kept}
 	}
 	return err
 }
 
-// Recover finishes what an interrupted Write has left. done is false if there was
-// nothing; kept are files that somebody has changed since, which stay.
+// Recover completes an interrupted Write. done is false if there was none. kept
+// lists files that were changed since; they remain as they are.
 func Recover(home string) (done bool, kept []string, err error) {
 	name := filepath.Join(home, journalName)
 	raw, err := os.ReadFile(name)
@@ -95,11 +95,11 @@ func Recover(home string) (done bool, kept []string, err error) {
 	if err := json.Unmarshal(raw, &steps); err != nil {
 		return false, nil, fmt.Errorf("%s cannot be read (%w); remove it, and look at config.yaml and .env", name, err)
 	}
-	kept, err = carry(home, steps, rename)
+	kept, err = applySteps(home, steps, rename)
 	return err == nil, kept, err
 }
 
-// stage writes the new texts beside the files.
+// stage writes the new contents next to the files.
 func stage(files []File) (steps []step, err error) {
 	for _, f := range files {
 		if f.Exists && bytes.Equal(f.Old, f.New) {
@@ -116,7 +116,7 @@ func stage(files []File) (steps []step, err error) {
 		if now != s.Old {
 			return steps, &ChangedError{[]string{f.Path}}
 		}
-		if s.Staged, err = put(f.Path, f.New, f.Mode); err != nil {
+		if s.Staged, err = stageFile(f.Path, f.New, f.Mode); err != nil {
 			return steps, fmt.Errorf("write %s: %w", f.Path, err)
 		}
 		steps = append(steps, s)
@@ -124,27 +124,28 @@ func stage(files []File) (steps []step, err error) {
 	return steps, nil
 }
 
-// put writes a text beside path, for the one who owns path or its directory.
-func put(path string, text []byte, mode fs.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), stagedPart+"*")
+// stageFile writes a temporary file next to path, with the owner of path or of its
+// directory.
+func stageFile(path string, text []byte, mode fs.FileMode) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), stagedPrefix+"*")
 	if err != nil {
-		return "", err //nolint:wrapcheck // the caller does
+		return "", err //nolint:wrapcheck // wrapped by the caller
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), own(f, path), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
 }
 
-// begin writes the journal. From here on the steps are taken, sooner or later.
-func begin(home string, steps []step) error {
+// writeJournal writes the journal. From then on the steps will be completed.
+func writeJournal(home string, steps []step) error {
 	raw, err := json.Marshal(steps)
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	name := filepath.Join(home, journalName)
-	tmp, err := put(name, raw, 0o600)
+	tmp, err := stageFile(name, raw, 0o600)
 	if err == nil {
 		if err = errors.Join(os.Rename(tmp, name), syncDir(home)); err != nil {
 			err = errors.Join(err, remove(tmp), remove(name))
@@ -156,10 +157,10 @@ func begin(home string, steps []step) error {
 	return nil
 }
 
-// carry takes the steps that are not taken yet, and removes the journal. A file
-// that somebody has changed since, or of which the new text is gone, is left as
-// it is; its path is in kept.
-func carry(home string, steps []step, do move) (kept []string, err error) {
+// applySteps applies the remaining steps and removes the journal. A file that was
+// changed since, or whose new content is missing, remains as it is; its path is in
+// kept.
+func applySteps(home string, steps []step, do move) (kept []string, err error) {
 	for _, s := range steps {
 		now, err := sumOf(s.Path)
 		if err != nil {
@@ -190,9 +191,10 @@ func carry(home string, steps []step, do move) (kept []string, err error) {
 	return kept, nil
 }
 
-// sweep removes what a Write that was killed before its journal has left.
-func sweep(home string) error {
-	left, err := filepath.Glob(filepath.Join(home, stagedPart+"*"))
+// removeStale removes files of a Write that was interrupted before its journal was
+// written.
+func removeStale(home string) error {
+	left, err := filepath.Glob(filepath.Join(home, stagedPrefix+"*"))
 	for _, name := range left {
 		if info, serr := os.Stat(name); serr == nil && time.Since(info.ModTime()) > time.Minute {
 			err = errors.Join(err, remove(name))
@@ -201,30 +203,30 @@ func sweep(home string) error {
 	return err
 }
 
-// drop removes what was staged.
-func drop(steps []step) (err error) {
+// removeStaged removes the temporary files of steps.
+func removeStaged(steps []step) (err error) {
 	for _, s := range steps {
 		err = errors.Join(err, remove(s.Staged))
 	}
 	return err
 }
 
-// remove removes a file that need not be there.
+// remove removes a file, which may be missing.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err //nolint:wrapcheck // it says which file
+		return err //nolint:wrapcheck // names the file
 	}
 	return nil
 }
 
-// sumOf returns the sum of what a file holds, "" if it is not there.
+// sumOf returns the checksum of a file, or "" if it does not exist.
 func sumOf(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", err //nolint:wrapcheck // it says which file
+		return "", err //nolint:wrapcheck // names the file
 	}
 	return sum(text), nil
 }
@@ -234,14 +236,14 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// syncDir makes names in dir last.
+// syncDir makes changes of the entries of dir durable.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // it cannot, and does not need to
+	if runtime.GOOS == "windows" { // neither possible nor necessary
 		return nil
 	}
 	d, err := os.Open(dir)
 	if err != nil {
-		return err //nolint:wrapcheck // it says which directory
+		return err //nolint:wrapcheck // names the directory
 	}
 	return errors.Join(d.Sync(), d.Close())
 }

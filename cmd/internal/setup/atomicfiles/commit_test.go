@@ -12,8 +12,8 @@ import (
 	"hermesd/cmd/internal/setup/atomicfiles"
 )
 
-// pair are two files: one that is there, and one that is not.
-func pair(t *testing.T) (home string, a, b atomicfiles.File) {
+// newPair returns two files: one that exists, and one that does not.
+func newPair(t *testing.T) (home string, a, b atomicfiles.File) {
 	t.Helper()
 	home = t.TempDir()
 	a = atomicfiles.File{Path: filepath.Join(home, "a"), Exists: true, Old: []byte("old a"), New: []byte("new a"), Mode: 0o600}
@@ -24,8 +24,9 @@ func pair(t *testing.T) (home string, a, b atomicfiles.File) {
 	return home, a, b
 }
 
-// holds returns what files hold, and fails if there is anything else in home.
-func holds(t *testing.T, home string) string {
+// contents returns the contents of the files, and fails if home contains anything
+// else.
+func contents(t *testing.T, home string) string {
 	t.Helper()
 	entries, err := os.ReadDir(home)
 	if err != nil {
@@ -42,12 +43,12 @@ func holds(t *testing.T, home string) string {
 	return strings.Join(all, " ")
 }
 
-func TestBothFilesAreWritten(t *testing.T) {
-	home, a, b := pair(t)
+func TestWriteBothFiles(t *testing.T) {
+	home, a, b := newPair(t)
 	if err := atomicfiles.Write(home, a, b); err != nil {
 		t.Fatal(err)
 	}
-	if got := holds(t, home); got != "a=new a b=new b" {
+	if got := contents(t, home); got != "a=new a b=new b" {
 		t.Errorf("the home holds %s", got)
 	}
 	for path, want := range map[string]fs.FileMode{a.Path: 0o600, b.Path: 0o640} {
@@ -60,23 +61,23 @@ func TestBothFilesAreWritten(t *testing.T) {
 	}
 }
 
-func TestADeathAtEachRenameIsMended(t *testing.T) {
+func TestRecoverAfterCrashAtEachRename(t *testing.T) {
 	for n := 1; n <= 2; n++ {
-		home, a, b := pair(t)
+		home, a, b := newPair(t)
 		if err := atomicfiles.WriteUntil(home, n, a, b); !errors.Is(err, atomicfiles.ErrKilled) {
 			t.Fatalf("%v", err)
 		}
 		if done, kept, err := atomicfiles.Recover(home); !done || kept != nil || err != nil {
 			t.Errorf("mended at %d: %v %v %v", n, done, kept, err)
 		}
-		if got := holds(t, home); got != "a=new a b=new b" {
+		if got := contents(t, home); got != "a=new a b=new b" {
 			t.Errorf("died at %d: the home holds %s", n, got)
 		}
 	}
 }
 
-func TestWhatWasChangedSinceIsKept(t *testing.T) {
-	home, a, b := pair(t)
+func TestRecoverKeepsChangedFiles(t *testing.T) {
+	home, a, b := newPair(t)
 	if err := atomicfiles.WriteUntil(home, 2, a, b); !errors.Is(err, atomicfiles.ErrKilled) {
 		t.Fatalf("%v", err)
 	}
@@ -86,13 +87,13 @@ func TestWhatWasChangedSinceIsKept(t *testing.T) {
 	if done, kept, err := atomicfiles.Recover(home); !done || len(kept) != 1 || kept[0] != b.Path || err != nil {
 		t.Errorf("mended: %v %v %v", done, kept, err)
 	}
-	if got := holds(t, home); got != "a=new a b=by hand" {
+	if got := contents(t, home); got != "a=new a b=by hand" {
 		t.Errorf("the home holds %s", got)
 	}
 }
 
-func TestAFileThatIsNotWhatWasReadIsNotWritten(t *testing.T) {
-	home, a, b := pair(t)
+func TestWriteRejectsChangedFile(t *testing.T) {
+	home, a, b := newPair(t)
 	if err := os.WriteFile(b.Path, []byte("by hand"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -100,24 +101,24 @@ func TestAFileThatIsNotWhatWasReadIsNotWritten(t *testing.T) {
 	if err := atomicfiles.Write(home, a, b); !errors.As(err, &changed) || changed.Paths[0] != b.Path {
 		t.Errorf("%v", err)
 	}
-	if got := holds(t, home); got != "a=old a b=by hand" {
+	if got := contents(t, home); got != "a=old a b=by hand" {
 		t.Errorf("the home holds %s", got)
 	}
 }
 
-func TestAWriteThatIsRefusedLeavesNothing(t *testing.T) {
-	home, a, b := pair(t)
+func TestWriteFailureLeavesNothing(t *testing.T) {
+	home, a, b := newPair(t)
 	b.Path = filepath.Join(home, "no", "such", "directory")
 	if err := atomicfiles.Write(home, a, b); err == nil {
 		t.Error("no error")
 	}
-	if got := holds(t, home); got != "a=old a" {
+	if got := contents(t, home); got != "a=old a" {
 		t.Errorf("the home holds %s", got)
 	}
 }
 
-func TestAJournalThatCannotBeReadIsSaid(t *testing.T) {
-	home, _, _ := pair(t)
+func TestRecoverReportsUnreadableJournal(t *testing.T) {
+	home, _, _ := newPair(t)
 	if err := os.WriteFile(filepath.Join(home, "setup.plan"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,10 @@ package atomicfiles
 
 import "errors"
 
-// ErrKilled stands for the death of the process.
+// ErrKilled simulates a crash of the process.
 var ErrKilled = errors.New("killed")
 
-// WriteUntil is Write that dies instead of the rename with that number, from 1.
+// WriteUntil is Write that fails with ErrKilled at rename n, counted from 1.
 func WriteUntil(home string, n int, files ...File) error {
 	return write(home, files, func(from, to string) error {
 		if n--; n <= 0 {

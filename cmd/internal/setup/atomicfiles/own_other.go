@@ -4,5 +4,5 @@ package atomicfiles
 
 import "os"
 
-// own does nothing: files belong to who makes them.
-func own(*os.File, string) error { return nil }
+// keepOwner does nothing: files belong to their creator.
+func keepOwner(*os.File, string) error { return nil }

@@ -8,20 +8,20 @@ import (
 	"syscall"
 )
 
-// own gives a new file to the one who owns what it takes the place of, or the
-// directory: root may set up the home of a service.
-func own(f *os.File, path string) error {
+// keepOwner gives a new file to the owner of the file that it replaces, or of the
+// directory. It matters if root sets up the home directory of a service.
+func keepOwner(f *os.File, path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		if info, err = os.Stat(filepath.Dir(path)); err != nil {
-			return err //nolint:wrapcheck // it says which file
+			return err //nolint:wrapcheck // names the file
 		}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-		return f.Chown(int(st.Uid), int(st.Gid)) //nolint:wrapcheck // it says which file
+		return f.Chown(int(st.Uid), int(st.Gid)) //nolint:wrapcheck // names the file
 	}
 	return nil
 }

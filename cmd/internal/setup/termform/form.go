@@ -1,4 +1,4 @@
-// Package termform asks a person in a terminal what package setup wants to know.
+// Package termform implements setup.Asker for a terminal.
 package termform
 
 import (
@@ -19,7 +19,7 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// An Asker is a terminal. It implements setup.Asker.
+// An Asker asks in a terminal. It implements setup.Asker.
 type Asker struct {
 	In      io.Reader // *os.File for a real terminal
 	Out     io.Writer
@@ -28,8 +28,8 @@ type Asker struct {
 
 var _ setup.Asker = (*Asker)(nil)
 
-// Ask shows a page until every field of it is answered; its text stays, so that
-// addresses can be opened. Ctrl-C, a hangup and the end of ctx are
+// Ask shows a page until every field is answered. Its text remains visible, so that
+// links can be opened. Ctrl-C, a hangup and the end of ctx result in
 // setup.ErrAborted.
 func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 	if p.Title != "" {
@@ -45,14 +45,14 @@ func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &page{form: huh.NewForm(huh.NewGroup(fields...)).WithTheme(huh.ThemeFunc(huh.ThemeBase16))}
-	program := tea.NewProgram(m, tea.WithInput(ending(a.In, cancel)), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ), tea.WithoutSignalHandler(), tea.WithFilter(unasked))
-	// A program that is killed by its context leaves a reader behind, which would
-	// take the next page's keys.
+	program := tea.NewProgram(m, tea.WithInput(notifyEOF(a.In, cancel)), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ), tea.WithoutSignalHandler(), tea.WithFilter(dropSizeRequest))
+	// A program that is killed by its context leaves a reader behind that would consume
+	// the keys of the next page.
 	stop := context.AfterFunc(ctx, program.Quit)
 	_, err := program.Run()
 	stop()
 	if m.height > 1 {
-		_, _ = io.WriteString(a.Out, ansi.CursorUp(m.height-1)+"\r"+ansi.EraseScreenBelow) // over what is blank now
+		_, _ = io.WriteString(a.Out, ansi.CursorUp(m.height-1)+"\r"+ansi.EraseScreenBelow) // over the lines that are blank now
 	}
 	switch {
 	case ctx.Err() != nil, m.form.State == huh.StateAborted:
@@ -63,20 +63,20 @@ func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 	return nil
 }
 
-// unasked drops the form's question for the size of the terminal: it is told at
-// the start and at each change, and who answers the question reads the terminal
-// even after the program has ended.
-func unasked(_ tea.Model, msg tea.Msg) tea.Msg {
+// dropSizeRequest drops the form's request for the size of the terminal: the size is
+// reported at the start and at each change, and the goroutine that answers the
+// request reads the terminal even after the program has ended.
+func dropSizeRequest(_ tea.Model, msg tea.Msg) tea.Msg {
 	if msg == tea.RequestWindowSize() {
 		return nil
 	}
 	return msg
 }
 
-// A page is a form that is blank at its end.
+// A page is a form that is blank after its end.
 type page struct {
 	form   *huh.Form
-	height int // of the most that was shown
+	height int // maximum number of lines shown
 }
 
 func (p *page) Init() tea.Cmd { return p.form.Init() }
@@ -89,8 +89,8 @@ func (p *page) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, cmd
 }
 
-// View is what the form shows, and at its end nothing, but never in fewer lines
-// than before: then the renderer forgets to go up, and old lines stay.
+// View returns the form, or nothing after its end, with at least as many lines as
+// before: with fewer lines the renderer does not move up, and old lines remain.
 func (p *page) View() tea.View {
 	s := p.form.View()
 	have := lipgloss.Height(s)
@@ -98,7 +98,7 @@ func (p *page) View() tea.View {
 	return tea.NewView(cmp.Or(s, " ") + strings.Repeat("\n", p.height-have))
 }
 
-// field makes a question of the library from one of ours.
+// field converts a setup.Field to a field of the library.
 func field(f *setup.Field) huh.Field {
 	check := f.Check
 	if check == nil {
@@ -109,7 +109,7 @@ func field(f *setup.Field) huh.Field {
 		return huh.NewSelect[string]().Title(f.Title).Description(f.Help).Options(options(f)...).Value(&f.Value)
 	case setup.MultiSelect:
 		return huh.NewMultiSelect[string]().Title(f.Title).Description(f.Help).Options(options(f)...).Value(&f.Values).Filterable(false).
-			Height(len(f.Options) + 2) // the library's own choice hides all but one
+			Height(len(f.Options) + 2) // the default height shows only one option
 	case setup.Secret:
 		return huh.NewInput().Title(f.Title).Description(f.Help).EchoMode(huh.EchoModePassword).Value(&f.Value).Validate(check)
 	}
@@ -123,12 +123,12 @@ func options(f *setup.Field) (os []huh.Option[string]) {
 	return os
 }
 
-// Say prints lines that stay.
+// Say prints text that remains visible.
 func (a *Asker) Say(s string) {
-	_, _ = fmt.Fprintln(a.Out, text.Clean(s)) // nobody is left to hear of an error here
+	_, _ = fmt.Fprintln(a.Out, text.Clean(s)) // there is nowhere to report an error
 }
 
-// Wait says what is being waited for while do runs. Ctrl-C ends it.
+// Wait prints what and runs do. It returns setup.ErrAborted if ctx ends.
 func (a *Asker) Wait(ctx context.Context, what string, do func(context.Context)) error {
 	a.Say(what + " …")
 	do(ctx)
@@ -138,16 +138,16 @@ func (a *Asker) Wait(ctx context.Context, what string, do func(context.Context))
 	return nil
 }
 
-// ending returns in, with over called once it has ended: a terminal that hangs
-// up leaves nobody to ask.
-func ending(in io.Reader, over func()) io.Reader {
+// notifyEOF returns in, and calls over once reading fails: after a hangup there is
+// nobody to ask.
+func notifyEOF(in io.Reader, over func()) io.Reader {
 	var once sync.Once
 	read := func(b []byte) (int, error) {
 		n, err := in.Read(b)
 		if err != nil {
 			once.Do(over)
 		}
-		return n, err //nolint:wrapcheck // it is the reader's
+		return n, err //nolint:wrapcheck // the error of the reader
 	}
 	if f, ok := in.(*os.File); ok {
 		return &terminal{File: f, read: read}
@@ -155,7 +155,7 @@ func ending(in io.Reader, over func()) io.Reader {
 	return reader(read)
 }
 
-// A terminal is a file of which the end is noticed.
+// A terminal is a file with a replaced Read method.
 type terminal struct {
 	*os.File
 	read func([]byte) (int, error)
@@ -163,7 +163,7 @@ type terminal struct {
 
 func (t *terminal) Read(b []byte) (int, error) { return t.read(b) }
 
-// A reader is a function that reads.
+// A reader is a function that implements io.Reader.
 type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }

@@ -23,17 +23,17 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// A cursor that blinks outlives its program by half a second.
+		// The goroutine of a blinking cursor outlives its program by half a second.
 		goleak.IgnoreAnyFunction("charm.land/bubbles/v2/cursor.(*Model).Blink.func1"),
 		goleak.IgnoreAnyFunction("charm.land/bubbletea/v2.(*Program).execBatchMsg"))
 }
 
-// A terminal is a pseudo-terminal and the one who sits at it.
+// A terminal is a pseudo-terminal with a simulated user.
 type terminal struct {
 	t          *testing.T
-	keys, here *os.File // the person's side, and the program's
+	keys, here *os.File // the user's side and the program's
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	all    bytes.Buffer
 	screen screen
 	wake   chan struct{}
@@ -83,22 +83,22 @@ func open(t *testing.T) *terminal {
 	return p
 }
 
-// now is the screen as it is.
-func (p *terminal) now() string {
+// screenText returns the current screen.
+func (p *terminal) screenText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.screen.String()
 }
 
-// types waits until the screen shows words, and then types.
-func (p *terminal) types(words, keys string) bool {
+// typeAfter waits until the screen shows words, and then types keys.
+func (p *terminal) typeAfter(words, keys string) bool {
 	p.t.Helper()
 	late := time.After(10 * time.Second)
-	for !strings.Contains(p.now(), words) {
+	for !strings.Contains(p.screenText(), words) {
 		select {
 		case <-p.wake:
 		case <-late:
-			p.t.Errorf("%q is not shown; the screen is\n%s", words, p.now())
+			p.t.Errorf("%q is not shown; the screen is\n%s", words, p.screenText())
 			return false
 		}
 	}
@@ -117,7 +117,7 @@ const (
 	ctrlU = "\x15"
 )
 
-func TestAPersonAtATerminalSetsUpAHome(t *testing.T) {
+func TestFormSetsUpHome(t *testing.T) {
 	model, err := llm.Start(llm.Options{Keys: []string{"sk-right-key"}, Models: []string{"small"}})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestAPersonAtATerminalSetsUpAHome(t *testing.T) {
 			{"TELEGRAM_BOT_TOKEN: <secret>", ""},
 			{"┃ > Write it", enter},
 		} {
-			if !p.types(step[0], step[1]) {
+			if !p.typeAfter(step[0], step[1]) {
 				leave()
 				return
 			}
@@ -170,7 +170,7 @@ func TestAPersonAtATerminalSetsUpAHome(t *testing.T) {
 	plan, err := setup.Interview(ctx, s, p.asker())
 	person.Wait()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, p.now())
+		t.Fatalf("%v\n%s", err, p.screenText())
 	}
 	if err := plan.Write(); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestAPersonAtATerminalSetsUpAHome(t *testing.T) {
 	}
 }
 
-func TestLeavingWritesNothing(t *testing.T) {
+func TestFormAbortWritesNothing(t *testing.T) {
 	for name, leave := range map[string]func(p *terminal, cancel func()){
 		"Ctrl-C":   func(p *terminal, _ func()) { _, _ = p.keys.WriteString(ctrlC) },
 		"a signal": func(_ *terminal, cancel func()) { cancel() },
@@ -203,10 +203,10 @@ func TestLeavingWritesNothing(t *testing.T) {
 		p := open(t)
 		var person sync.WaitGroup
 		person.Go(func() {
-			if p.types("> [ ] Telegram", enter) && p.types("> Anthropic", "") {
+			if p.typeAfter("> [ ] Telegram", enter) && p.typeAfter("> Anthropic", "") {
 				leave(p, cancel)
 			}
-			time.AfterFunc(20*time.Second, cancel) // a form that does not end
+			time.AfterFunc(20*time.Second, cancel) // in case the form does not end
 		})
 		_, err = setup.Interview(ctx, s, p.asker())
 		person.Wait()
@@ -217,7 +217,7 @@ func TestLeavingWritesNothing(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheInputLeaves(t *testing.T) {
+func TestFormAbortsAtEndOfInput(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestTheEndOfTheInputLeaves(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = in.Close() }() // it has ended
+	defer func() { _ = in.Close() }() // already at its end
 	var screen bytes.Buffer
 	a := &termform.Asker{In: in, Out: &screen}
 	f := &setup.Field{Kind: setup.Text, Title: "Name"}
@@ -234,7 +234,7 @@ func TestTheEndOfTheInputLeaves(t *testing.T) {
 	}
 }
 
-func TestWhatATerminalWouldObeyIsNotSaid(t *testing.T) {
+func TestSayRemovesEscapeSequences(t *testing.T) {
 	var screen bytes.Buffer
 	a := &termform.Asker{Out: &screen}
 	a.Say("it answers 500: \x1b[2Jboo\x07")

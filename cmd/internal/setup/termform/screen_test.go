@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// A screen shows what was written to it, as a plain terminal does: it knows the
-// movements and erasures of a VT220, and no others.
+// A screen interprets output as a plain terminal does. It supports the cursor
+// movements and erasures of a VT220, and nothing else.
 type screen struct {
 	rows     [][]rune
 	row, col int
-	insert   bool   // what is put pushes what is there to the right
-	rest     []byte // of a sequence that is not complete
+	insert   bool   // characters shift the rest of the line to the right
+	rest     []byte // incomplete sequence
 }
 
 const columns, rows = 100, 40
 
-// Write shows b.
+// Write interprets b.
 func (s *screen) Write(b []byte) {
 	b = append(s.rest, b...)
 	for len(b) > 0 {
@@ -29,7 +29,8 @@ func (s *screen) Write(b []byte) {
 	s.rest = b
 }
 
-// step shows what b begins with and returns its length; 0 if it is not complete.
+// step interprets the beginning of b and returns its length, or 0 if it is
+// incomplete.
 func (s *screen) step(b []byte) int {
 	switch c := b[0]; {
 	case c == '\r':
@@ -53,8 +54,8 @@ func (s *screen) step(b []byte) int {
 	return 1
 }
 
-// put shows one character. Behind the last column it is the next one that goes
-// to the next row.
+// put writes one character. After the last column, only the next character moves to
+// the next row.
 func (s *screen) put(r rune) {
 	if s.col == columns {
 		s.row, s.col = s.row+1, 0
@@ -67,14 +68,14 @@ func (s *screen) put(r rune) {
 	s.col++
 }
 
-// reach makes the rows down to the cursor.
+// reach adds rows down to the cursor.
 func (s *screen) reach() {
 	for len(s.rows) <= s.row {
 		s.rows = append(s.rows, []rune(strings.Repeat(" ", columns)))
 	}
 }
 
-// escape obeys a CSI sequence.
+// escape interprets a CSI sequence.
 func (s *screen) escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -125,7 +126,7 @@ func (s *screen) escape(b []byte) int {
 	return end + 1
 }
 
-// String returns the last lines that fit, without blanks at their ends.
+// String returns the last lines that fit, without trailing blanks.
 func (s *screen) String() string {
 	var lines []string
 	for _, r := range s.rows[max(0, len(s.rows)-rows):] {

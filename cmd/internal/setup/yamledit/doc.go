@@ -1,10 +1,10 @@
-// Package yamledit changes single keys of a YAML file and leaves every other byte
-// as it is: comments, blank lines, quotes, order, line ends.
+// Package yamledit changes single keys of a YAML file and preserves every other byte:
+// comments, blank lines, quotes, order, line ends. The main type is [Doc].
 //
-// Where a key stands is taken from the parsed nodes, the change is made in the
-// text, and the outcome is parsed again: if it is not the old content with
-// exactly that change, nothing is changed and the error says so. So a file in a
-// form that is not known here is refused, never damaged.
+// The position of a key comes from the parsed nodes, the text is edited, and the result
+// is parsed again: if it differs from the old content by more than the change, nothing is
+// changed and an error is returned. A file in an unsupported form is therefore rejected,
+// never damaged.
 package yamledit
 
 import (
@@ -19,10 +19,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A FormError says that a key cannot be set in this file.
+// A FormError reports that a key cannot be set in this file.
 type FormError struct {
-	Key    string // with dots
-	Line   int    // near which it would stand; 0 if nobody knows
+	Key    string // separated by dots
+	Line   int    // closest line; 0 if unknown
 	Reason string
 }
 
@@ -33,7 +33,8 @@ func (e *FormError) Error() string {
 	return fmt.Sprintf("%s cannot be set here: %s; write it by hand", e.Key, e.Reason)
 }
 
-// A Doc is a YAML file that is being changed. It holds one document, a mapping.
+// A Doc is a YAML file that is being changed. It contains one document, a mapping.
+// It is not safe for concurrent use.
 type Doc struct {
 	text string // without a byte order mark
 	bom  bool
@@ -42,7 +43,7 @@ type Doc struct {
 
 const bom = "\xef\xbb\xbf"
 
-// Parse reads a file. An empty one is a document without keys.
+// Parse parses a file. An empty file is a document without keys.
 func Parse(data []byte) (*Doc, error) {
 	text, marked := strings.CutPrefix(string(data), bom)
 	root, err := parse(text)
@@ -52,7 +53,7 @@ func Parse(data []byte) (*Doc, error) {
 	return &Doc{text: text, bom: marked, root: root}, nil
 }
 
-// parse returns the mapping of the one document in text, nil if there is none.
+// parse returns the mapping of the only document in text, or nil if there is none.
 func parse(text string) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
 	var doc, second yaml.Node
@@ -74,7 +75,7 @@ func parse(text string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// Bytes returns the file as it is now.
+// Bytes returns the current content of the file.
 func (d *Doc) Bytes() []byte {
 	if d.bom {
 		return []byte(bom + d.text)
@@ -82,11 +83,10 @@ func (d *Doc) Bytes() []byte {
 	return []byte(d.text)
 }
 
-// Has reports whether something stands at path, even if it is empty.
+// Has reports whether path exists, even if its value is empty.
 func (d *Doc) Has(path ...string) bool { return d.find(path) != nil }
 
-// Text returns the plain value at path as it was written, without quotes; "" if
-// there is none.
+// Text returns the scalar value at path without quotes, or "" if there is none.
 func (d *Doc) Text(path ...string) string {
 	n := d.find(path)
 	if n == nil || n.Kind != yaml.ScalarNode || isNull(n) {
@@ -95,7 +95,7 @@ func (d *Doc) Text(path ...string) string {
 	return n.Value
 }
 
-// find returns the value at path, nil if there is none.
+// find returns the value at path, or nil.
 func (d *Doc) find(path []string) *yaml.Node {
 	n := d.root
 	for _, name := range path {
@@ -106,24 +106,24 @@ func (d *Doc) find(path []string) *yaml.Node {
 	return n
 }
 
-// Set makes a text what stands at path, and makes the sections around it where
-// there are none.
+// Set sets the value at path to a string. Missing sections are created.
 func (d *Doc) Set(value string, path ...string) error {
 	return d.change(path, value, func() (string, *FormError) { return d.set(path, scalar(value)) })
 }
 
-// SetBool makes true or false what stands at path, as Set does a text.
+// SetBool sets the value at path to a boolean. Missing sections are created.
 func (d *Doc) SetBool(value bool, path ...string) error {
 	return d.change(path, value, func() (string, *FormError) { return d.set(path, strconv.FormatBool(value)) })
 }
 
-// SetList makes the list at path hold just those values: those that it holds
-// keep their places, the others come behind them.
+// SetList sets the list at path to values. Existing entries keep their positions;
+// new ones are appended.
 func (d *Doc) SetList(values []string, path ...string) error {
 	return d.change(path, toAny(merge(d.find(path), values)), func() (string, *FormError) { return d.setList(path, values) })
 }
 
-// Spread makes of a plain value at path a section in which it stands at key.
+// Spread converts the scalar value at path to a section in which it has the given
+// key. It does nothing if there is no scalar.
 func (d *Doc) Spread(key string, path ...string) error {
 	n := d.find(path)
 	if n == nil || n.Kind != yaml.ScalarNode || isNull(n) {
@@ -136,8 +136,8 @@ func (d *Doc) Spread(key string, path ...string) error {
 	return d.change(path, map[string]any{key: old}, func() (string, *FormError) { return d.spread(n, path, key) })
 }
 
-// change takes over what f makes of the text, if it is what is there with value
-// at path.
+// change replaces the text by the result of f, if that is the current content with
+// value at path.
 func (d *Doc) change(path []string, value any, f func() (string, *FormError)) error {
 	want, err := content(d.root)
 	if err == nil {
@@ -168,7 +168,7 @@ func (d *Doc) change(path []string, value any, f func() (string, *FormError)) er
 	return nil
 }
 
-// near is a line at which somebody would look for path.
+// near returns the line of the longest existing prefix of path, or 0.
 func (d *Doc) near(path []string) int {
 	for i := len(path); i > 0; i-- {
 		if n := d.find(path[:i]); n != nil {
@@ -178,7 +178,7 @@ func (d *Doc) near(path []string) int {
 	return 0
 }
 
-// content returns what a mapping holds.
+// content returns the decoded mapping.
 func content(root *yaml.Node) (map[string]any, error) {
 	m := make(map[string]any)
 	if root == nil {
@@ -190,7 +190,7 @@ func content(root *yaml.Node) (map[string]any, error) {
 	return m, nil
 }
 
-// put sets what stands at path in m.
+// put sets the value at path in m.
 func put(m map[string]any, path []string, value any) error {
 	for i, name := range path[:len(path)-1] {
 		switch sub := m[name].(type) {
@@ -207,7 +207,7 @@ func put(m map[string]any, path []string, value any) error {
 	return nil
 }
 
-// child returns what stands in a mapping under a key.
+// child returns the value of a key in a mapping, or nil.
 func child(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -220,7 +220,7 @@ func child(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// keyOf returns the key under which a value stands in a mapping.
+// keyOf returns the key of a value in a mapping, or nil.
 func keyOf(n, value *yaml.Node) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i+1] == value {

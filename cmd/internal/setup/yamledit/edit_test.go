@@ -20,7 +20,7 @@ func parse(t *testing.T, s string) *yamledit.Doc {
 	return d
 }
 
-func TestAKeyIsSetAndAllElseStays(t *testing.T) {
+func TestSetChangesOnlyItsKey(t *testing.T) {
 	const key = "model.provider"
 	for _, c := range []struct{ name, in, want string }{
 		{"an empty file", "", "model:\n  provider: new\n"},
@@ -62,7 +62,7 @@ func TestAKeyIsSetAndAllElseStays(t *testing.T) {
 	}
 }
 
-func TestAFormThatIsNotKnownIsRefused(t *testing.T) {
+func TestSetRejectsUnknownForm(t *testing.T) {
 	for name, in := range map[string]string{
 		"an alias":         "a: &x {provider: old}\nmodel: *x\n",
 		"a literal":        "model:\n  provider: |\n    old\n",
@@ -88,7 +88,7 @@ func TestAFormThatIsNotKnownIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPlainValueBecomesASection(t *testing.T) {
+func TestSpreadTurnsValueIntoSection(t *testing.T) {
 	for in, want := range map[string]string{
 		"model: claude # mine\nb: 1\n": "model:\n  default: claude # mine\n  provider: new\nb: 1\n",
 		"model: 'a b'\n":               "model:\n  default: 'a b'\n  provider: new\n",
@@ -107,7 +107,7 @@ func TestAPlainValueBecomesASection(t *testing.T) {
 	}
 }
 
-func TestAListKeepsItsItems(t *testing.T) {
+func TestSetListKeepsItems(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"none", "", "p:\n  ids: [\"1\", U2]\n"},
 		{"lines", "p:\n  ids:\n    - \"1\" # me\n    # others\n    - 3\nb: 2\n", "p:\n  ids:\n    - \"1\" # me\n    # others\n    - U2\nb: 2\n"},
@@ -131,8 +131,8 @@ func TestAListKeepsItsItems(t *testing.T) {
 	}
 }
 
-// FuzzSet: what is set is read back, every other key stays, and so does every
-// line that is not of the key.
+// FuzzSet checks that a value can be read back after Set, and that every other key
+// and every line of other keys is unchanged.
 func FuzzSet(f *testing.F) {
 	for _, s := range []string{"", "model: {a: 1}\n", "a: |\n  x\n\nmodel:\n  b: 2 # c\n", "model:\r\n- 1\r\n", "---\n{}\n", "model:\n  provider: 'x\n   y'\n", "? model\n: provider: a\n"} {
 		f.Add([]byte(s), "x: #'\"\n{$}")

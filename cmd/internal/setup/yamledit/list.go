@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// merge returns what becomes of the list n if it is to hold values: of what it
-// holds what is among them, and the rest of them, which comes behind that.
+// merge returns the entries of the list n that are in values, and the other values,
+// which are to be appended.
 func merge(n *yaml.Node, values []string) (kept []any, added []string) {
 	var seen []string
 	if n != nil && n.Kind == yaml.SequenceNode {
@@ -55,7 +55,7 @@ func (d *Doc) setList(path, values []string) (string, *FormError) {
 	return d.setItems(n, values)
 }
 
-// setItems returns the text with the items of a list that has a line for each.
+// setItems returns the text with the entries of a block list changed.
 func (d *Doc) setItems(n *yaml.Node, values []string) (string, *FormError) {
 	last := n.Content[len(n.Content)-1]
 	indent := d.text[d.lineStart(last.Line):d.offset(last)]
@@ -81,7 +81,7 @@ func (d *Doc) setItems(n *yaml.Node, values []string) (string, *FormError) {
 	return text, nil
 }
 
-// Items returns the plain values of the list at path.
+// Items returns the scalar values of the list at path.
 func (d *Doc) Items(path ...string) (items []string) {
 	n := d.find(path)
 	if n == nil || n.Kind != yaml.SequenceNode {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// set returns the text with value, as YAML, at path.
+// set returns the text with a YAML value at path.
 func (d *Doc) set(path []string, value string) (string, *FormError) {
 	if n := d.find(path); n != nil {
 		return d.replace(n, path, value)
@@ -29,13 +29,13 @@ func (d *Doc) set(path []string, value string) (string, *FormError) {
 	return "", &FormError{Reason: "there is no place for it"}
 }
 
-// insert writes a key, and the sections ahead of it, into the mapping around,
-// which stands at path.
+// insert returns the text with a key, and the sections that lead to it, inserted
+// into the mapping around, whose path is given.
 func (d *Doc) insert(around *yaml.Node, path, rest []string, value string) (string, *FormError) {
 	if around == nil {
 		return d.lineAfter(d.lines(), 0, rest, value), nil
 	}
-	if empty := child(around, rest[0]); empty != nil && len(rest) > 1 && around.Style&yaml.FlowStyle == 0 { // a key without anything
+	if empty := child(around, rest[0]); empty != nil && len(rest) > 1 && around.Style&yaml.FlowStyle == 0 { // a key without a value
 		if empty.Value != "" {
 			return "", &FormError{Line: empty.Line, Reason: "what stands there is no section of keys"}
 		}
@@ -63,7 +63,8 @@ func (d *Doc) insert(around *yaml.Node, path, rest []string, value string) (stri
 	return d.lineAfter(d.end(first.Line, first.Column-1, len(path) == 0), first.Column-1, rest, value), nil
 }
 
-// lineAfter writes sections and a value as lines behind the line n, from 1.
+// lineAfter returns the text with sections and a value inserted as lines after line
+// n, counted from 1.
 func (d *Doc) lineAfter(n, indent int, path []string, value string) string {
 	var b strings.Builder
 	for i, name := range path {
@@ -81,13 +82,13 @@ func (d *Doc) lineAfter(n, indent int, path []string, value string) string {
 	return head + b.String() + d.text[at:]
 }
 
-// replace writes value where n stands.
+// replace returns the text with value in place of n.
 func (d *Doc) replace(n *yaml.Node, path []string, value string) (string, *FormError) {
 	from, to, ok := d.span(n)
 	if !ok {
 		return "", &FormError{Line: n.Line, Reason: "what stands there is more than a plain value on one line"}
 	}
-	if from == to { // a key without anything: behind its colon
+	if from == to { // a key without a value: behind its colon
 		key := keyOf(d.find(path[:len(path)-1]), n)
 		end, ok := d.scalarEnd(key)
 		if !ok || !strings.HasPrefix(d.text[end:], ":") {
@@ -98,7 +99,8 @@ func (d *Doc) replace(n *yaml.Node, path []string, value string) (string, *FormE
 	return d.text[:from] + value + d.text[to:], nil
 }
 
-// spread writes key ahead of the plain value n, on a line of its own.
+// spread returns the text with key inserted before the scalar n, on a line of its
+// own.
 func (d *Doc) spread(n *yaml.Node, path []string, key string) (string, *FormError) {
 	around := d.find(path[:len(path)-1])
 	from, to, ok := d.span(n)
@@ -113,8 +115,8 @@ func (d *Doc) spread(n *yaml.Node, path []string, key string) (string, *FormErro
 	return head + d.eol() + strings.Repeat(" ", indent) + scalar(key) + ": " + d.text[from:], nil
 }
 
-// span returns where a value begins and ends: a plain or quoted scalar, or a
-// list in brackets.
+// span returns the offsets of a value: a plain or quoted scalar, or a list in
+// brackets.
 func (d *Doc) span(n *yaml.Node) (from, to int, ok bool) {
 	from = d.offset(n)
 	switch {
@@ -126,7 +128,7 @@ func (d *Doc) span(n *yaml.Node) (from, to int, ok bool) {
 	return from, to, ok
 }
 
-// scalarEnd returns where a scalar ends.
+// scalarEnd returns the offset after a scalar.
 func (d *Doc) scalarEnd(n *yaml.Node) (int, bool) {
 	at := d.offset(n)
 	switch rest := d.text[at:]; {
@@ -141,7 +143,7 @@ func (d *Doc) scalarEnd(n *yaml.Node) (int, bool) {
 	}
 }
 
-// quoteEnd returns where the text in quotes ends that begins at an offset.
+// quoteEnd returns the offset after the quoted text that begins at an offset.
 func (d *Doc) quoteEnd(at int) (int, bool) {
 	if at >= len(d.text) {
 		return 0, false
@@ -160,8 +162,8 @@ func (d *Doc) quoteEnd(at int) (int, bool) {
 	return 0, false
 }
 
-// bracketEnd returns where the list in brackets ends that begins at an offset.
-// Lists in it, and comments, are not for here.
+// bracketEnd returns the offset after the bracketed list that begins at an offset.
+// Nested lists and comments are not supported.
 func (d *Doc) bracketEnd(at int) (int, bool) {
 	if at >= len(d.text) || d.text[at] != '[' {
 		return 0, false
@@ -183,10 +185,10 @@ func (d *Doc) bracketEnd(at int) (int, bool) {
 	return 0, false
 }
 
-// lines is the number of lines.
+// lines returns the number of lines.
 func (d *Doc) lines() int { return strings.Count(d.text, "\n") + 1 }
 
-// lineStart is the offset at which line n, from 1, begins.
+// lineStart returns the offset of line n, counted from 1.
 func (d *Doc) lineStart(n int) int {
 	at := 0
 	for ; n > 1; n-- {
@@ -199,7 +201,7 @@ func (d *Doc) lineStart(n int) int {
 	return at
 }
 
-// offset is where a node begins.
+// offset returns the offset of a node.
 func (d *Doc) offset(n *yaml.Node) int {
 	at := d.lineStart(n.Line)
 	for c := 1; c < n.Column && at < len(d.text); c++ {
@@ -209,8 +211,7 @@ func (d *Doc) offset(n *yaml.Node) int {
 	return at
 }
 
-// end returns the last line of the block that begins on line n with an
-// indentation.
+// end returns the last line of the block that begins on line n with an indentation.
 func (d *Doc) end(n, indent int, whole bool) int {
 	last := n
 	rest := strings.Split(d.text[d.lineStart(n+1):], "\n")
@@ -229,7 +230,7 @@ func (d *Doc) end(n, indent int, whole bool) int {
 	return last
 }
 
-// eol is how lines end.
+// eol returns the line ending of the file.
 func (d *Doc) eol() string {
 	if strings.Contains(d.text, "\r\n") {
 		return "\r\n"
@@ -237,10 +238,10 @@ func (d *Doc) eol() string {
 	return "\n"
 }
 
-// plain is a text that means itself in YAML without quotes, wherever it stands.
+// plain matches text that needs no quotes anywhere in YAML.
 var plain = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:@-]*[A-Za-z0-9])?$`)
 
-// scalar writes a text as YAML, on one line.
+// scalar encodes a text as YAML on one line.
 func scalar(s string) string {
 	var back any
 	if plain.MatchString(s) && yaml.Unmarshal([]byte("[ "+s+" ]"), &back) == nil {
@@ -249,8 +250,8 @@ func scalar(s string) string {
 		}
 	}
 	quoted, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle})
-	if err != nil || strings.Count(string(quoted), "\n") != 1 { // JSON is YAML
-		quoted, _ = json.Marshal(s) // a string has a form in JSON
+	if err != nil || strings.Count(string(quoted), "\n") != 1 { // JSON is valid YAML
+		quoted, _ = json.Marshal(s) // a string can always be encoded
 	}
 	return strings.TrimSuffix(string(quoted), "\n")
 }
