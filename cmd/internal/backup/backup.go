@@ -1,15 +1,15 @@
-// Package backup writes what a home holds into one archive, and puts it back.
+// Package backup writes the contents of a home directory to an archive and restores
+// them.
 //
-// An archive is a gzipped tar: the files of the home, and at its end
-// manifest.json with their sizes and SHA-256 sums. An archive without a manifest
-// is a part of one, and is refused. It is written under another name and gets
-// its own when it is whole and on disk.
+// [Write] creates an archive: a gzipped tar file that contains the files of the home
+// directory and, as its last entry, manifest.json with their sizes and SHA-256 sums. An
+// archive without a manifest is incomplete and is rejected. It is written under a
+// temporary name and renamed when it is complete and on disk.
 //
-// A restore reads the archive into a directory of the home, checks all of it,
-// opens the store that is in it, and only then moves the parts into place, one
-// rename each. The plan of the moves is on disk before the first: a restore that
-// was cut off goes on with Resume. What stood there before is kept in a
-// directory of its own.
+// [Restore] extracts the archive into a directory in the home directory, checks all
+// files, verifies the store, and only then renames the parts into place. The plan of
+// the renames is on disk before the first one, so that [Resume] can complete an
+// interrupted restore. The replaced files are kept in a separate directory.
 package backup
 
 import (
@@ -36,13 +36,13 @@ const (
 	configName   = "config.yaml"
 	// format is the version of the archive.
 	format = 1
-	// LeftOut stands in a config.yaml in place of each secret: the variable is
-	// not set, so the configuration says itself what is missing and where.
+	// LeftOut replaces each secret in config.yaml. The variable is not set, so loading
+	// the configuration reports what is missing and where.
 	LeftOut = "${LEFT_OUT_OF_BACKUP}"
 )
 
-// parts are the names in a home that belong into a backup; secrets only if that
-// is wanted.
+// parts returns the names in a home directory that belong into a backup, including
+// files with secrets if secrets is set.
 func parts(secrets bool) []string {
 	names := []string{storeName, configName, "SOUL.md", "memories", "skills", "cron", "scripts", "plugins"}
 	if secrets {
@@ -53,46 +53,47 @@ func parts(secrets bool) []string {
 
 func secretParts() []string { return []string{".env", "http.key", "metrics.key"} }
 
-// A Manifest says what is in an archive.
+// A Manifest describes the contents of an archive.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Made    time.Time `json:"made"`
-	Version string    `json:"version"` // of hermesd
-	Schema  int       `json:"schema"`  // of the store
-	Secrets bool      `json:"secrets"` // whether they are in it
-	Waiting int       `json:"waiting"` // messages that were not answered yet
-	Outbox  int       `json:"outbox"`  // messages that were not delivered yet
+	Version string    `json:"version"` // version of hermesd
+	Schema  int       `json:"schema"`  // schema of the store
+	Secrets bool      `json:"secrets"` // whether secrets are included
+	Waiting int       `json:"waiting"` // messages not answered yet
+	Outbox  int       `json:"outbox"`  // messages not delivered yet
 	Files   []File    `json:"files"`
-	// Skipped are files that are not in it, and why.
+	// Skipped lists what is not included, with reasons.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
 // A File is one file of an archive.
 type File struct {
-	Name   string `json:"name"` // with slashes, relative to the home
+	Name   string `json:"name"` // with slashes, relative to the home directory
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Mode   uint32 `json:"mode"`
 }
 
-// Options say what Write writes.
+// Options configure Write.
 type Options struct {
 	Home    string
-	Store   string // a copy of the store that nobody changes; "": there is none
-	Secrets bool   // .env, the keys, and config.yaml as it stands
-	// Mask hides the secrets of a config.yaml in a text.
+	Store   string // a copy of the store that nobody changes; "" if there is none
+	Secrets bool   // include .env, the keys, and config.yaml unchanged
+	// Mask replaces the secrets in the text of config.yaml by Masked. It may be nil.
 	Mask func(string) string
-	// Masked is what Mask puts in place of a secret.
+	// Masked is the placeholder that Mask uses.
 	Masked string
-	// Manifest is what is known beside the files.
+	// Manifest contains the fields that Write does not set itself.
 	Manifest Manifest
 }
 
-// maxBytes bounds a file other than the store: it is held in memory.
+// maxBytes limits the size of files other than the store, because they are read into
+// memory.
 const maxBytes = 256 << 20
 
-// Write writes an archive to name, whole or not at all, for its owner only. A
-// file that is there already stays, and is an error.
+// Write writes an archive to name, readable by its owner only. It writes the whole
+// archive or nothing. An existing file is an error and is not replaced.
 func Write(name string, o Options) (Manifest, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return Manifest{}, fmt.Errorf("%s exists already; name another file", name)
@@ -104,12 +105,12 @@ func Write(name string, o Options) (Manifest, error) {
 	m, err := write(f, o)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Link(f.Name(), name) // never over another file
+		err = os.Link(f.Name(), name) // does not replace an existing file
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
 			err = os.Rename(f.Name(), name)
 		}
 	}
-	_ = os.Remove(f.Name()) // it has its name now, or is of no use
+	_ = os.Remove(f.Name()) // linked under its name, or incomplete
 	if err == nil {
 		err = syncDir(filepath.Dir(name))
 	}
@@ -119,7 +120,7 @@ func Write(name string, o Options) (Manifest, error) {
 	return m, nil
 }
 
-// An archive is being written.
+// An archive is an archive that is being written.
 type archive struct {
 	tar *tar.Writer
 	m   Manifest
@@ -134,12 +135,12 @@ func write(w io.Writer, o Options) (Manifest, error) {
 	if err != nil {
 		return a.m, err
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // read only
 	for _, part := range parts(o.Secrets) {
 		if part == storeName {
-			err = a.store()
+			err = a.writeStore()
 		} else {
-			err = a.tree(root, part)
+			err = a.writeTree(root, part)
 		}
 		if err != nil {
 			return a.m, err
@@ -147,13 +148,13 @@ func write(w io.Writer, o Options) (Manifest, error) {
 	}
 	raw, err := json.MarshalIndent(a.m, "", "  ")
 	if err == nil {
-		err = a.put(manifestName, int64(len(raw)), 0o600, strings.NewReader(string(raw)))
+		err = a.writeFile(manifestName, int64(len(raw)), 0o600, strings.NewReader(string(raw)))
 	}
 	return a.m, errors.Join(err, a.tar.Close(), z.Close())
 }
 
-// store writes the copy of the store.
-func (a *archive) store() error {
+// writeStore adds the copy of the store.
+func (a *archive) writeStore() error {
 	if a.o.Store == "" {
 		return nil
 	}
@@ -161,17 +162,17 @@ func (a *archive) store() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	return a.put(storeName, info.Size(), 0o600, f)
+	return a.writeFile(storeName, info.Size(), 0o600, f)
 }
 
-// tree writes a file of the home, or all files below a directory. Links lead
-// elsewhere and are not followed.
-func (a *archive) tree(root *os.Root, part string) error {
+// writeTree adds a file of the home directory, or all files below a directory. Links
+// are skipped.
+func (a *archive) writeTree(root *os.Root, part string) error {
 	if info, err := root.Lstat(part); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		a.m.Skipped = append(a.m.Skipped, part+": it is a link; back up what it leads to by other means")
 		return nil
@@ -179,7 +180,7 @@ func (a *archive) tree(root *os.Root, part string) error {
 	return fs.WalkDir(root.FS(), part, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // or gone meanwhile
+			return nil // or deleted meanwhile
 		case err != nil:
 			return err
 		case d.IsDir():
@@ -188,11 +189,11 @@ func (a *archive) tree(root *os.Root, part string) error {
 			a.m.Skipped = append(a.m.Skipped, name+": it is not a regular file")
 			return nil
 		}
-		return a.file(root, name, d)
+		return a.addFile(root, name, d)
 	})
 }
 
-func (a *archive) file(root *os.Root, name string, d fs.DirEntry) error {
+func (a *archive) addFile(root *os.Root, name string, d fs.DirEntry) error {
 	info, err := d.Info()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -204,7 +205,7 @@ func (a *archive) file(root *os.Root, name string, d fs.DirEntry) error {
 		a.m.Skipped = append(a.m.Skipped, fmt.Sprintf("%s: it is larger than %d MB", name, maxBytes>>20))
 		return nil
 	}
-	raw, err := root.ReadFile(name) // whole: it may be replaced meanwhile
+	raw, err := root.ReadFile(name) // at once, because it may be replaced meanwhile
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -218,11 +219,11 @@ func (a *archive) file(root *os.Root, name string, d fs.DirEntry) error {
 			a.m.Skipped = append(a.m.Skipped, "the secrets in config.yaml: "+LeftOut+" stands in their place")
 		}
 	}
-	return a.put(name, int64(len(text)), info.Mode().Perm(), strings.NewReader(text))
+	return a.writeFile(name, int64(len(text)), info.Mode().Perm(), strings.NewReader(text))
 }
 
-// put writes one file and notes its sum.
-func (a *archive) put(name string, size int64, mode fs.FileMode, r io.Reader) error {
+// writeFile adds one file and records its checksum.
+func (a *archive) writeFile(name string, size int64, mode fs.FileMode, r io.Reader) error {
 	h := &tar.Header{Name: name, Size: size, Mode: int64(mode), ModTime: a.m.Made, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
 	if err := a.tar.WriteHeader(h); err != nil {
 		return err
@@ -237,9 +238,9 @@ func (a *archive) put(name string, size int64, mode fs.FileMode, r io.Reader) er
 	return nil
 }
 
-// allowed says why a name of an archive does not belong into a home; "" if it
-// does.
-func allowed(name string) string {
+// rejectReason returns why a name in an archive does not belong into a home
+// directory, or "" if it does.
+func rejectReason(name string) string {
 	if name == "" || !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00") && filepath.Separator == '\\' {
 		return "it leads out of the home"
 	}

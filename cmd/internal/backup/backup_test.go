@@ -25,7 +25,8 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// childEnv, if set, is a home into which this process restores childArchive.
+// childEnv, if set, names a home directory into which this process restores
+// childArchive.
 const (
 	childEnv     = "BACKUP_TEST_HOME"
 	childArchive = "BACKUP_TEST_ARCHIVE"
@@ -43,24 +44,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func ok(t testing.TB, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// fill writes files into a home; the names end in their content.
-func fill(t testing.TB, home string, files map[string]string) {
+// writeFiles writes files into home; each name is followed by its content.
+func writeFiles(t testing.TB, home string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(home, name)
-		ok(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		ok(t, os.WriteFile(path, []byte(text), 0o600))
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 
-// event is a message of somebody.
+// event returns an inbox entry with a message.
 func event(n int) inbox.Entry {
 	from := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}
 	return inbox.Entry{
@@ -68,34 +69,35 @@ func event(n int) inbox.Entry {
 	}
 }
 
-// say puts n messages into the store of home.
-func say(t testing.TB, home string, n int) {
+// addMessages adds n messages to the store of home.
+func addMessages(t testing.TB, home string, n int) {
 	t.Helper()
 	s, err := bolt.Open(t.Context(), filepath.Join(home, "hermesd.db"), bolt.Options{})
-	ok(t, err)
+	must(t, err)
 	for i := range n {
 		_, err := s.Accept(t.Context(), []inbox.Entry{event(i)})
-		ok(t, err)
+		must(t, err)
 	}
-	ok(t, s.Close())
+	must(t, s.Close())
 }
 
-// waiting opens the store of home, checks it, and returns how much waits in it.
-func waiting(t testing.TB, home string) int {
+// countWaiting opens the store of home, verifies it, and returns the number of
+// waiting messages.
+func countWaiting(t testing.TB, home string) int {
 	t.Helper()
 	s, err := bolt.Open(t.Context(), filepath.Join(home, "hermesd.db"), bolt.Options{})
-	ok(t, err)
-	defer func() { ok(t, s.Close()) }()
-	ok(t, s.Verify(t.Context()))
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	must(t, s.Verify(t.Context()))
 	return s.Stats().Waiting
 }
 
-// tree returns the files of home by name, but for those of the store, the lock,
-// and what is kept aside.
-func tree(t testing.TB, home string) map[string]string {
+// readTree returns the files of home by name, except those of the store, the lock,
+// and the replaced parts.
+func readTree(t testing.TB, home string) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	ok(t, filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+	must(t, filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(home, path)
 		switch {
 		case err != nil:
@@ -121,7 +123,7 @@ func files() map[string]string {
 
 func mask(s string) string { return strings.ReplaceAll(s, "sk-very-secret", "<secret>") }
 
-// archive makes a backup of home and returns where it is.
+// archive creates a backup of home and returns its path.
 func archive(t testing.TB, home string, secrets bool) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "b.tar.gz")
@@ -130,10 +132,10 @@ func archive(t testing.TB, home string, secrets bool) string {
 		Manifest: backup.Manifest{Made: time.Now(), Version: "test", Schema: bolt.SchemaNow()},
 	}
 	if _, err := os.Stat(filepath.Join(home, "hermesd.db")); err == nil {
-		o.Store = filepath.Join(home, "hermesd.db") // nobody has it open
+		o.Store = filepath.Join(home, "hermesd.db") // not open anywhere
 	}
 	_, err := backup.Write(name, o)
-	ok(t, err)
+	must(t, err)
 	return name
 }
 
@@ -142,36 +144,36 @@ func restore(t testing.TB, home, name string) (backup.Report, error) {
 	return backup.Restore(t.Context(), home, name, time.Now())
 }
 
-func TestWhatWasBackedUpComesBackAndTheOldIsKept(t *testing.T) {
+func TestRestoreBringsBackFilesAndKeepsOldOnes(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	fill(t, from, files())
-	say(t, from, 3)
+	writeFiles(t, from, files())
+	addMessages(t, from, 3)
 	name := archive(t, from, true)
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive: %v, %v", info.Mode(), err)
 	}
 	to := t.TempDir()
-	fill(t, to, map[string]string{
+	writeFiles(t, to, map[string]string{
 		"SOUL.md": "another", "memories/USER.md": "of another", "workspace/mine": "stays", "search.db": "of another store", "scripts/old.sh": "goes",
 	})
-	say(t, to, 1)
+	addMessages(t, to, 1)
 	r, err := restore(t, to, name)
-	ok(t, err)
+	must(t, err)
 	want := files()
 	delete(want, "workspace/big")
 	delete(want, "logs/x.log")
 	want["workspace/mine"] = "stays"
-	if diff := cmp.Diff(want, tree(t, to)); diff != "" {
+	if diff := cmp.Diff(want, readTree(t, to)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if n := waiting(t, to); n != 3 {
+	if n := countWaiting(t, to); n != 3 {
 		t.Errorf("%d wait, want 3", n)
 	}
-	if n := waiting(t, r.Aside); n != 1 {
+	if n := countWaiting(t, r.Aside); n != 1 {
 		t.Errorf("aside: %d wait, want 1", n)
 	}
-	old := tree(t, r.Aside)
+	old := readTree(t, r.Aside)
 	for name, text := range map[string]string{"SOUL.md": "another", "memories/USER.md": "of another", "search.db": "of another store", "scripts/old.sh": "goes"} {
 		if old[name] != text {
 			t.Errorf("aside, %s is %q", name, old[name])
@@ -179,15 +181,15 @@ func TestWhatWasBackedUpComesBackAndTheOldIsKept(t *testing.T) {
 	}
 }
 
-func TestSecretsAreLeftOutUnlessTheyAreWanted(t *testing.T) {
+func TestWriteExcludesSecretsByDefault(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
-	fill(t, from, files())
+	writeFiles(t, from, files())
 	name := archive(t, from, false)
-	fill(t, to, map[string]string{".env": "MINE=1\n"})
+	writeFiles(t, to, map[string]string{".env": "MINE=1\n"})
 	_, err := restore(t, to, name)
-	ok(t, err)
-	got := tree(t, to)
+	must(t, err)
+	got := readTree(t, to)
 	if got[".env"] != "MINE=1\n" || got["http.key"]+got["metrics.key"] != "" || got["config.yaml"] != "model:\n  api_key: "+backup.LeftOut+"\n" {
 		t.Errorf("got %q", got)
 	}
@@ -196,70 +198,69 @@ func TestSecretsAreLeftOutUnlessTheyAreWanted(t *testing.T) {
 	}
 }
 
-func TestLinksAreNotFollowed(t *testing.T) {
+func TestWriteDoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	fill(t, from, map[string]string{"SOUL.md": "I am."})
+	writeFiles(t, from, map[string]string{"SOUL.md": "I am."})
 	if err := os.Symlink("/etc/passwd", filepath.Join(from, "skills")); err != nil {
 		t.Skip(err)
 	}
 	m, err := backup.Write(filepath.Join(t.TempDir(), "b"), backup.Options{Home: from})
-	ok(t, err)
+	must(t, err)
 	if len(m.Files) != 1 || len(m.Skipped) != 1 || !strings.Contains(m.Skipped[0], "skills") {
 		t.Errorf("got %+v", m)
 	}
 }
 
-func TestARestoreIsRefusedWhileADaemonRuns(t *testing.T) {
+func TestRestoreFailsWhileDaemonRuns(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	fill(t, home, files())
+	writeFiles(t, home, files())
 	name := archive(t, home, true)
 	h, err := storage.Open(home)
-	ok(t, err)
-	defer func() { ok(t, h.Close()) }()
+	must(t, err)
+	defer func() { must(t, h.Close()) }()
 	var locked *storage.LockedError
 	if _, err := restore(t, home, name); !errors.As(err, &locked) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAStoreOfANewerVersionIsRefused(t *testing.T) {
+func TestRestoreRejectsNewerStore(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	fill(t, home, files())
-	say(t, home, 1)
+	writeFiles(t, home, files())
+	addMessages(t, home, 1)
 	name := filepath.Join(t.TempDir(), "b")
 	_, err := backup.Write(name, backup.Options{Home: home, Store: filepath.Join(home, "hermesd.db"), Manifest: backup.Manifest{Schema: bolt.SchemaNow() + 1}})
-	ok(t, err)
-	before := tree(t, home)
+	must(t, err)
+	before := readTree(t, home)
 	var newer *storage.NewerError
 	if _, err := restore(t, home, name); !errors.As(err, &newer) {
 		t.Errorf("got %v", err)
 	}
-	if diff := cmp.Diff(before, tree(t, home)); diff != "" {
+	if diff := cmp.Diff(before, readTree(t, home)); diff != "" {
 		t.Errorf("something has changed (-want +got):\n%s", diff)
 	}
 }
 
-// Whatever is done to an archive, a restore gives all of it back or changes
-// nothing.
-func TestADamagedArchiveChangesNothing(t *testing.T) {
+// However an archive is damaged, a restore restores all of it or changes nothing.
+func TestRestoreOfDamagedArchiveChangesNothing(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	fill(t, from, files())
+	writeFiles(t, from, files())
 	whole, err := os.ReadFile(archive(t, from, true))
-	ok(t, err)
+	must(t, err)
 	to := t.TempDir()
-	fill(t, to, map[string]string{"SOUL.md": "mine"})
-	before := tree(t, to)
+	writeFiles(t, to, map[string]string{"SOUL.md": "mine"})
+	before := readTree(t, to)
 	name := filepath.Join(t.TempDir(), "damaged")
-	full := t.TempDir() // what the whole archive makes of such a home
-	fill(t, full, map[string]string{"SOUL.md": "mine"})
-	ok(t, os.WriteFile(name, whole, 0o600))
+	full := t.TempDir() // the home directory after restoring the intact archive
+	writeFiles(t, full, map[string]string{"SOUL.md": "mine"})
+	must(t, os.WriteFile(name, whole, 0o600))
 	_, err = restore(t, full, name)
-	ok(t, err)
-	restored := tree(t, full)
+	must(t, err)
+	restored := readTree(t, full)
 	rapid.Check(t, func(rt *rapid.T) {
 		raw := bytes.Clone(whole)
 		if rapid.Bool().Draw(rt, "cut") {
@@ -267,30 +268,30 @@ func TestADamagedArchiveChangesNothing(t *testing.T) {
 		} else {
 			raw[rapid.IntRange(10, len(raw)-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
 		}
-		ok(t, os.WriteFile(name, raw, 0o600))
-		if _, err := restore(t, to, name); err == nil { // some bits of a compressed file only fill it up
-			if diff := cmp.Diff(restored, tree(t, to)); diff != "" {
+		must(t, os.WriteFile(name, raw, 0o600))
+		if _, err := restore(t, to, name); err == nil { // some bits of a compressed file are only padding
+			if diff := cmp.Diff(restored, readTree(t, to)); diff != "" {
 				rt.Fatalf("it is restored, and not what was saved (-want +got):\n%s", diff)
 			}
 			to = t.TempDir()
-			fill(t, to, map[string]string{"SOUL.md": "mine"})
+			writeFiles(t, to, map[string]string{"SOUL.md": "mine"})
 		}
-		if diff := cmp.Diff(before, tree(t, to)); diff != "" {
+		if diff := cmp.Diff(before, readTree(t, to)); diff != "" {
 			rt.Errorf("something has changed (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// A restore that fails at any of its moves goes on later.
-func TestARestoreThatIsCutOffGoesOn(t *testing.T) {
+// A restore that fails at any of its renames can be resumed.
+func TestRestoreResumesAfterFailure(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	fill(t, from, files())
+	writeFiles(t, from, files())
 	name := archive(t, from, true)
 	no := errors.New("the power is gone")
 	for cut := 0; ; cut++ {
 		to := t.TempDir()
-		fill(t, to, map[string]string{"SOUL.md": "mine", "memories/USER.md": "x", "scripts/old": "goes"})
+		writeFiles(t, to, map[string]string{"SOUL.md": "mine", "memories/USER.md": "x", "scripts/old": "goes"})
 		n := 0
 		err := backup.RestoreWith(t.Context(), to, name, func(from, to string) error {
 			if n++; n > cut {
@@ -313,7 +314,7 @@ func TestARestoreThatIsCutOffGoesOn(t *testing.T) {
 		want := files()
 		delete(want, "workspace/big")
 		delete(want, "logs/x.log")
-		if diff := cmp.Diff(want, tree(t, to)); diff != "" {
+		if diff := cmp.Diff(want, readTree(t, to)); diff != "" {
 			t.Errorf("after %d moves (-want +got):\n%s", cut, diff)
 		}
 		if done, err := backup.Resume(to); err != nil || done {
@@ -322,25 +323,26 @@ func TestARestoreThatIsCutOffGoesOn(t *testing.T) {
 	}
 }
 
-// A restore that is killed leaves the old home or, once it goes on, the new one.
-func TestAKilledRestoreLeavesOneHomeOrTheOther(t *testing.T) {
+// A killed restore leaves the old home directory or, once it is resumed, the new
+// one.
+func TestRestoreKilledIsAtomic(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
-	fill(t, from, files())
-	say(t, from, 20)
+	writeFiles(t, from, files())
+	addMessages(t, from, 20)
 	name := archive(t, from, true)
 	for i := range 6 {
 		to := t.TempDir()
-		fill(t, to, map[string]string{"SOUL.md": "mine"})
+		writeFiles(t, to, map[string]string{"SOUL.md": "mine"})
 		ctx, kill := context.WithTimeout(t.Context(), time.Duration(i)*12*time.Millisecond)
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"="+to, childArchive+"="+name)
 		_ = cmd.Run() // killed or not
 		kill()
 		_, err := backup.Resume(to)
-		ok(t, err)
-		got := tree(t, to)
-		for part := range got { // of a restore that had changed nothing yet
+		must(t, err)
+		got := readTree(t, to)
+		for part := range got { // of a restore that had not changed anything yet
 			if strings.HasPrefix(part, ".restore-") || strings.HasPrefix(part, ".probe-") {
 				delete(got, part)
 			}
@@ -350,7 +352,7 @@ func TestAKilledRestoreLeavesOneHomeOrTheOther(t *testing.T) {
 			want = files()
 			delete(want, "workspace/big")
 			delete(want, "logs/x.log")
-			if n := waiting(t, to); n != 20 {
+			if n := countWaiting(t, to); n != 20 {
 				t.Errorf("%d wait, want 20", n)
 			}
 		}
@@ -363,13 +365,13 @@ func TestAKilledRestoreLeavesOneHomeOrTheOther(t *testing.T) {
 	}
 }
 
-// A copy of a store that is being written holds everything that was accepted
-// before it was begun, and fits together.
-func TestACopyUnderLoadIsConsistent(t *testing.T) {
+// A copy of a store under load is consistent and contains everything that was
+// accepted before the copy began.
+func TestBackupUnderLoadIsConsistent(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	s, err := bolt.Open(t.Context(), filepath.Join(home, "hermesd.db"), bolt.Options{})
-	ok(t, err)
+	must(t, err)
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	accepted := make(chan int, 1)
@@ -388,18 +390,18 @@ func TestACopyUnderLoadIsConsistent(t *testing.T) {
 	for i := range 3 {
 		before := <-accepted
 		path := filepath.Join(t.TempDir(), "hermesd.db")
-		ok(t, s.Backup(t.Context(), path))
+		must(t, s.Backup(t.Context(), path))
 		name := filepath.Join(t.TempDir(), "b")
 		_, err := backup.Write(name, backup.Options{Home: home, Store: path, Manifest: backup.Manifest{Schema: bolt.SchemaNow()}})
-		ok(t, err)
+		must(t, err)
 		to := t.TempDir()
 		_, err = restore(t, to, name)
-		ok(t, err)
-		if n := waiting(t, to); n < before {
+		must(t, err)
+		if n := countWaiting(t, to); n < before {
 			t.Errorf("copy %d has %d messages, %d were accepted before", i, n, before)
 		}
 	}
 	stop()
 	wg.Wait()
-	ok(t, s.Close())
+	must(t, s.Close())
 }

@@ -8,7 +8,7 @@ import (
 	"hermesd/storage"
 )
 
-// RestoreWith is Restore with moves of the test's own.
+// RestoreWith is Restore with a different rename function.
 func RestoreWith(ctx context.Context, home, archive string, rename func(from, to string) error) error {
 	h, err := storage.Open(home)
 	if err != nil {

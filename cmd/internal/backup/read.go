@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// A DamagedError says that an archive cannot be used.
+// A DamagedError reports an archive that cannot be used.
 type DamagedError struct {
 	Reason string
 	Err    error
@@ -29,24 +29,24 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// The most that an archive may hold.
+// Limits of an archive: number of files, and bytes of the manifest.
 const (
 	maxFiles    = 200_000
 	maxManifest = 64 << 20
 )
 
-// extract reads an archive into the empty directory dir, and checks it whole.
+// extract extracts an archive into the empty directory dir and checks all of it.
 func extract(r io.Reader, dir string) (Manifest, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return Manifest{}, &DamagedError{"it is no gzipped tar", err}
 	}
-	defer func() { _ = z.Close() }() // its end was read
+	defer func() { _ = z.Close() }() // read to its end
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Manifest{}, err
 	}
-	defer func() { _ = root.Close() }() // what was written was synced
+	defer func() { _ = root.Close() }() // all files are synced
 	in := tar.NewReader(z)
 	got := map[string]File{}
 	for {
@@ -63,7 +63,7 @@ func extract(r io.Reader, dir string) (Manifest, error) {
 		if _, twice := got[h.Name]; twice || h.Typeflag != tar.TypeReg || len(got) >= maxFiles {
 			return Manifest{}, &DamagedError{Reason: fmt.Sprintf("%q does not belong into it", h.Name)}
 		}
-		if why := allowed(h.Name); why != "" {
+		if why := rejectReason(h.Name); why != "" {
 			return Manifest{}, &DamagedError{Reason: fmt.Sprintf("%q: %s", h.Name, why)}
 		}
 		if got[h.Name], err = take(in, h, root); err != nil {
@@ -72,13 +72,13 @@ func extract(r io.Reader, dir string) (Manifest, error) {
 	}
 }
 
-// take writes one file of the archive.
+// take extracts one file.
 func take(in io.Reader, h *tar.Header, root *os.Root) (File, error) {
 	name := filepath.FromSlash(h.Name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return File{}, err
 	}
-	mode := os.FileMode(h.Mode) & 0o700 // nobody else
+	mode := os.FileMode(h.Mode) & 0o700 // owner only
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
 	if err != nil {
 		return File{}, err
@@ -96,7 +96,7 @@ func take(in io.Reader, h *tar.Header, root *os.Root) (File, error) {
 	return File{h.Name, n, hex.EncodeToString(sum.Sum(nil)), uint32(mode)}, err
 }
 
-// check reads the manifest and compares it with what was read.
+// check reads the manifest and compares it with the extracted files.
 func check(in io.Reader, rest io.Reader, got map[string]File) (Manifest, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, maxManifest))
 	if err != nil {
@@ -109,7 +109,7 @@ func check(in io.Reader, rest io.Reader, got map[string]File) (Manifest, error) 
 	if m.Format != format {
 		return m, fmt.Errorf("the backup has format %d, this program knows %d: it was made by another version (%s); install that one", m.Format, format, m.Version)
 	}
-	if _, err := io.Copy(io.Discard, io.LimitReader(rest, 1<<20)); err != nil { // and with it gzip's own sum
+	if _, err := io.Copy(io.Discard, io.LimitReader(rest, 1<<20)); err != nil { // and verify gzip's checksum
 		return m, &DamagedError{"it is cut off", err}
 	}
 	for _, f := range m.Files {

@@ -18,38 +18,37 @@ import (
 )
 
 const (
-	planName   = "restore.plan" // in the home, while parts are being moved
-	stagePart  = ".restore-"    // begins the names of directories that archives are read into
-	asidePart  = "before-restore-"
-	asideStamp = "20060102-150405"
+	planName    = "restore.plan" // in the home directory while parts are being moved
+	stagePrefix = ".restore-"    // prefix of the directories that archives are extracted into
+	asidePrefix = "before-restore-"
+	asideStamp  = "20060102-150405"
 )
 
-// A move gives a file or a directory another name.
-type move func(from, to string) error
+// A renameFunc renames a file or a directory.
+type renameFunc func(from, to string) error
 
-// A plan is the moves of a restore. It is on disk from before the first until
-// after the last.
+// A plan lists the renames of a restore. It is on disk from before the first rename
+// until after the last.
 type plan struct {
 	Stage string   `json:"stage"` // directory of the new parts
-	Aside string   `json:"aside"` // directory of the old ones
-	In    []string `json:"in"`    // parts that come in, in place of those that are there
-	Out   []string `json:"out"`   // parts that only go
+	Aside string   `json:"aside"` // directory for the replaced parts
+	In    []string `json:"in"`    // parts to move in, replacing existing ones
+	Out   []string `json:"out"`   // parts to move out without a replacement
 }
 
-// A Report says what Restore has done.
+// A Report is the result of Restore.
 type Report struct {
 	Manifest Manifest `json:"manifest"`
-	Aside    string   `json:"aside,omitempty"` // where the old parts are
+	Aside    string   `json:"aside,omitempty"` // directory of the replaced parts
 }
 
-// Restore puts an archive in the place of what home holds, which must not be in
-// use. Whatever is wrong with the archive is found before anything is changed.
-// Parts of the home that no backup holds (workspace, logs, and the secrets if
-// they are not in it) stay as they are.
+// Restore replaces the contents of home, which must not be in use, by those of an
+// archive. The archive is checked completely before anything is changed. Parts of the
+// home directory that the archive does not contain (workspace, logs, and secrets if
+// they are not included) remain unchanged.
 //
-// The error is a *storage.LockedError if a daemon runs, a *DamagedError if the
-// archive cannot be used, and a *storage.NewerError if its store is of a newer
-// version.
+// The error is a *storage.LockedError if a daemon runs, a *DamagedError if the archive
+// cannot be used, and a *storage.NewerError if its store has a newer schema.
 func Restore(ctx context.Context, home, archive string, now time.Time) (Report, error) {
 	h, err := storage.Open(home)
 	if err != nil {
@@ -59,46 +58,46 @@ func Restore(ctx context.Context, home, archive string, now time.Time) (Report, 
 	return r, errors.Join(err, h.Close())
 }
 
-func restore(ctx context.Context, h *storage.Home, archive string, now time.Time, rename move) (r Report, err error) {
-	if err := finish(h, rename); err != nil {
+func restore(ctx context.Context, h *storage.Home, archive string, now time.Time, rename renameFunc) (r Report, err error) {
+	if err := applyPlan(h, rename); err != nil {
 		return r, fmt.Errorf("finish an earlier restore: %w", err)
 	}
-	if err := sweep(h.Path()); err != nil {
+	if err := removeStages(h.Path()); err != nil {
 		return r, err
 	}
 	f, err := os.Open(archive)
 	if err != nil {
 		return r, fmt.Errorf("open the backup: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	stage, err := os.MkdirTemp(h.Path(), stagePart)
+	defer func() { _ = f.Close() }() // read only
+	stage, err := os.MkdirTemp(h.Path(), stagePrefix)
 	if err != nil {
 		return r, fmt.Errorf("restore: %w", err)
 	}
 	if r.Manifest, err = extract(f, stage); err == nil {
-		err = proven(ctx, filepath.Join(stage, storeName), r.Manifest.Schema)
+		err = verifyStore(ctx, filepath.Join(stage, storeName), r.Manifest.Schema)
 	}
 	if err != nil {
 		return r, errors.Join(err, os.RemoveAll(stage))
 	}
-	p, err := planOf(h, stage, r.Manifest, now)
+	p, err := newPlan(h, stage, r.Manifest, now)
 	if err == nil {
-		err = begin(h, p)
+		err = writePlan(h, p)
 	}
 	if err != nil {
 		return r, errors.Join(err, os.RemoveAll(stage))
 	}
 	r.Aside = h.Path(p.Aside)
-	return r, finish(h, rename)
+	return r, applyPlan(h, rename)
 }
 
-// proven opens the store of an archive and reads every record of it.
-func proven(ctx context.Context, path string, schema int) error {
+// verifyStore opens the store of an archive and reads every record.
+func verifyStore(ctx context.Context, path string, schema int) error {
 	if schema > bolt.SchemaNow() {
 		return &storage.NewerError{Path: "the store in the backup", Have: schema, Know: bolt.SchemaNow()}
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil // made before anything was said
+		return nil // created before the first message
 	}
 	s, err := bolt.Open(ctx, path, bolt.Options{})
 	if err != nil {
@@ -110,11 +109,11 @@ func proven(ctx context.Context, path string, schema int) error {
 	return nil
 }
 
-// planOf decides what comes in and what goes.
-func planOf(h *storage.Home, stage string, m Manifest, now time.Time) (plan, error) {
-	p := plan{Stage: filepath.Base(stage), Aside: asidePart + now.Format(asideStamp)}
+// newPlan determines which parts are moved in and out.
+func newPlan(h *storage.Home, stage string, m Manifest, now time.Time) (plan, error) {
+	p := plan{Stage: filepath.Base(stage), Aside: asidePrefix + now.Format(asideStamp)}
 	for i := 2; exists(h.Path(p.Aside)); i++ {
-		p.Aside = fmt.Sprintf("%s%s-%d", asidePart, now.Format(asideStamp), i)
+		p.Aside = fmt.Sprintf("%s%s-%d", asidePrefix, now.Format(asideStamp), i)
 	}
 	entries, err := os.ReadDir(stage)
 	if err != nil {
@@ -123,8 +122,8 @@ func planOf(h *storage.Home, stage string, m Manifest, now time.Time) (plan, err
 	for _, e := range entries {
 		p.In = append(p.In, e.Name())
 	}
-	gone := append(parts(m.Secrets), "search.db", "search.db-wal", "search.db-shm") // the index is made anew
-	for _, name := range gone {
+	replaced := append(parts(m.Secrets), "search.db", "search.db-wal", "search.db-shm") // the index is rebuilt
+	for _, name := range replaced {
 		if !slices.Contains(p.In, name) && exists(h.Path(name)) {
 			p.Out = append(p.Out, name)
 		}
@@ -132,8 +131,8 @@ func planOf(h *storage.Home, stage string, m Manifest, now time.Time) (plan, err
 	return p, nil
 }
 
-// begin writes the plan down. From here on the restore can only go forward.
-func begin(h *storage.Home, p plan) error {
+// writePlan writes the plan to disk. From then on the restore must be completed.
+func writePlan(h *storage.Home, p plan) error {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -160,8 +159,8 @@ func begin(h *storage.Home, p plan) error {
 	return nil
 }
 
-// Resume finishes a restore of home that was cut off, if there is one, and
-// reports whether there was. It must be called before the store is opened.
+// Resume completes an interrupted restore of home and reports whether there was one.
+// It must be called before the store is opened.
 func Resume(home string) (bool, error) {
 	if !exists(filepath.Join(home, planName)) {
 		return false, nil
@@ -170,16 +169,16 @@ func Resume(home string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = errors.Join(finish(h, os.Rename), h.Close())
+	err = errors.Join(applyPlan(h, os.Rename), h.Close())
 	if err != nil {
 		return false, fmt.Errorf("finish a restore that was cut off: %w", err)
 	}
 	return true, nil
 }
 
-// finish makes the moves of the plan that are not made yet. It may be called
-// again after it was cut off anywhere.
-func finish(h *storage.Home, rename move) error {
+// applyPlan performs the renames of the plan that are not done yet. It can be
+// repeated after an interruption at any point.
+func applyPlan(h *storage.Home, rename renameFunc) error {
 	raw, err := os.ReadFile(h.Path(planName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -189,14 +188,14 @@ func finish(h *storage.Home, rename move) error {
 	}
 	var p plan
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return fmt.Errorf("%s cannot be read: %w; the parts lie in %s* and %s* of the home, move them by hand", planName, err, stagePart, asidePart)
+		return fmt.Errorf("%s cannot be read: %w; the parts lie in %s* and %s* of the home, move them by hand", planName, err, stagePrefix, asidePrefix)
 	}
 	if err := os.MkdirAll(h.Path(p.Aside), 0o700); err != nil {
 		return err
 	}
 	for _, name := range p.In {
 		if !exists(h.Path(p.Stage, name)) {
-			continue // it is in its place
+			continue // already in place
 		}
 		if exists(h.Path(name)) {
 			if err := rename(h.Path(name), h.Path(p.Aside, name)); err != nil {
@@ -220,18 +219,19 @@ func finish(h *storage.Home, rename move) error {
 	if err := os.Remove(h.Path(planName)); err != nil {
 		return err
 	}
-	_ = os.Remove(h.Path(p.Aside)) // if nothing was there before
+	_ = os.Remove(h.Path(p.Aside)) // removes it if it is empty
 	return errors.Join(os.RemoveAll(h.Path(p.Stage)), syncDir(h.Path()))
 }
 
-// sweep removes what a restore has left that had changed nothing yet.
-func sweep(home string) error {
+// removeStages removes the directories of restores that were interrupted before they
+// changed anything.
+func removeStages(home string) error {
 	entries, err := os.ReadDir(home)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), stagePart) {
+		if !strings.HasPrefix(e.Name(), stagePrefix) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(home, e.Name())); err != nil {
@@ -246,9 +246,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// syncDir makes names in dir last.
+// syncDir makes changes of the entries of dir durable.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // it cannot, and does not need to
+	if runtime.GOOS == "windows" { // neither possible nor necessary
 		return nil
 	}
 	d, err := os.Open(dir)
