@@ -16,66 +16,65 @@ import (
 	"hermesd/systemd"
 )
 
-// mark is in every unit file of ours.
-const mark = `"hermesd service install" writes this`
+// unitMarker is contained in every unit file that Install writes.
+const unitMarker = `"hermesd service install" writes this`
 
-// InstallOptions says how Install goes about it.
+// InstallOptions configure Install.
 type InstallOptions struct {
-	Start bool // start it too, or again
-	Force bool // replace a unit file that is not ours
+	Start bool // also start or restart it
+	Force bool // replace a unit file that Install did not write
 }
 
-// A Report says what Install has done.
+// A Report is the result of Install.
 type Report struct {
 	Unit    string   `json:"unit"`
 	Changed bool     `json:"changed"` // the unit file was written
 	Started bool     `json:"started"`
 	LeftOut []string `json:"left_out,omitempty"` // directives that the manager cannot apply
-	Notes   []string `json:"notes,omitempty"`    // what the operator should know or do
+	Notes   []string `json:"notes,omitempty"`    // information and advice for the operator
 }
 
 func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Install writes the unit file, has the manager read it, and switches the
-// service on. It can be called again: what is as it should be stays. Directives
-// that the manager does not know, or that keep the daemon from starting, are
-// left out and named in the Report.
+// Install writes the unit file, reloads the manager, and enables the service. It is
+// idempotent. Directives that the manager does not know, or that prevent the daemon
+// from starting, are omitted and listed in the Report.
 func (s *Service) Install(ctx context.Context, how InstallOptions) (r Report, err error) {
 	r.Unit = s.path
-	if _, err := s.ctl(ctx, "--version"); err != nil {
+	if _, err := s.systemctl(ctx, "--version"); err != nil {
 		return r, err
 	}
-	if err := s.check(how.Force); err != nil {
+	if err := s.checkInstallable(how.Force); err != nil {
 		return r, err
 	}
-	r.LeftOut = s.hidden(&r)
-	if err := s.judge(ctx, &r); err != nil {
+	r.LeftOut = s.hidingDirectives(&r)
+	if err := s.verifyUnit(ctx, &r); err != nil {
 		return r, err
 	}
-	if err := s.put(ctx, &r); err != nil {
+	if err := s.writeUnit(ctx, &r); err != nil {
 		return r, err
 	}
-	if _, err := s.ctl(ctx, "enable", s.unit); err != nil {
+	if _, err := s.systemctl(ctx, "enable", s.unit); err != nil {
 		return r, err
 	}
 	if s.o.User {
-		s.linger(ctx, &r)
+		s.enableLinger(ctx, &r)
 	}
 	if !how.Start {
 		return r, nil
 	}
-	err = s.begin(ctx, &r)
+	err = s.startUnit(ctx, &r)
 	r.Started = err == nil
 	return r, err
 }
 
-// begin starts the service. A group of directives with which the manager
-// cannot start it at all is left out, one group after the other.
-func (s *Service) begin(ctx context.Context, r *Report) error {
+// startUnit starts the service. If the manager cannot apply a group of directives,
+// it omits the group and tries again.
+func (s *Service) startUnit(ctx context.Context, r *Report) error {
 	for {
-		_, err := s.ctl(ctx, "restart", s.unit)
+		_, err := s.systemctl(ctx, "restart", s.unit)
 		if err == nil {
 			return nil
 		}
@@ -83,7 +82,7 @@ func (s *Service) begin(ctx context.Context, r *Report) error {
 		if stateErr != nil {
 			return errors.Join(err, stateErr)
 		}
-		more := slices.DeleteFunc(s.group(st.Exit), func(name string) bool { return slices.Contains(r.LeftOut, name) })
+		more := slices.DeleteFunc(s.directivesFor(st.Exit), func(name string) bool { return slices.Contains(r.LeftOut, name) })
 		if len(more) == 0 {
 			if st.Hint() != "" {
 				return fmt.Errorf("%w; %s", err, st.Hint())
@@ -91,15 +90,16 @@ func (s *Service) begin(ctx context.Context, r *Report) error {
 			return err
 		}
 		r.LeftOut = append(r.LeftOut, more...)
-		r.note("this manager cannot apply %s (exit code %d): it runs without it", setup(st.Exit), st.Exit)
-		if err := s.put(ctx, r); err != nil {
+		r.note("this manager cannot apply %s (exit code %d): it runs without it", failedSetup(st.Exit), st.Exit)
+		if err := s.writeUnit(ctx, r); err != nil {
 			return err
 		}
 	}
 }
 
-// group returns the directives of the unit behind one of systemd's exit codes.
-func (s *Service) group(code int) []string {
+// directivesFor returns the optional directives of the unit that can cause one of
+// systemd's exit codes.
+func (s *Service) directivesFor(code int) []string {
 	names := map[int][]string{
 		exitCapabilities: {"CapabilityBoundingSet", "AmbientCapabilities"},
 		exitNamespace: {
@@ -115,8 +115,8 @@ func (s *Service) group(code int) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(able, n) })
 }
 
-// check refuses what cannot become a service.
-func (s *Service) check(force bool) error {
+// checkInstallable returns an error if the service cannot be installed.
+func (s *Service) checkInstallable(force bool) error {
 	if !s.o.User {
 		if _, err := user.Lookup(s.o.Account); err != nil {
 			return fmt.Errorf("there is no account %q: make it (useradd --system --home-dir %s --shell /usr/sbin/nologin %s) or name another with --account", s.o.Account, s.o.Home, s.o.Account)
@@ -128,19 +128,19 @@ func (s *Service) check(force bool) error {
 		return fmt.Errorf("%s is not a directory", s.o.Home)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("home: %w", err)
-	case err != nil && (s.o.User || s.o.Home != SystemHome): // the manager makes that one
+	case err != nil && (s.o.User || s.o.Home != SystemHome): // the manager creates that one
 		return fmt.Errorf("the home %s does not exist: make it, or start `hermesd run` once", s.o.Home)
 	}
 	raw, err := os.ReadFile(s.path)
-	if err == nil && !strings.Contains(string(raw), mark) && !force {
+	if err == nil && !strings.Contains(string(raw), unitMarker) && !force {
 		return fmt.Errorf("%s is not of hermesd's making; look at it, and use --force to replace it", s.path)
 	}
 	return nil
 }
 
-// hidden returns what must be left out because it would hide the binary or the
-// home from the daemon.
-func (s *Service) hidden(r *Report) []string {
+// hidingDirectives returns the directives that must be omitted because they would
+// hide the binary or the home directory from the daemon.
+func (s *Service) hidingDirectives(r *Report) []string {
 	for _, path := range []string{s.o.Binary, s.o.Home} {
 		for _, tmp := range []string{"/tmp", "/var/tmp"} {
 			if strings.HasPrefix(path, tmp+"/") {
@@ -152,7 +152,7 @@ func (s *Service) hidden(r *Report) []string {
 	return nil
 }
 
-// text is the unit file without what r leaves out.
+// text returns the unit file without the directives that r omits.
 func (s *Service) text(r *Report) (string, error) {
 	account := s.o.Account
 	if s.o.User {
@@ -163,9 +163,9 @@ func (s *Service) text(r *Report) (string, error) {
 	})
 }
 
-// judge has the manager's own check look at the file and leaves out what it
-// does not know.
-func (s *Service) judge(ctx context.Context, r *Report) error {
+// verifyUnit checks the unit file with systemd-analyze and omits optional directives
+// that it does not know.
+func (s *Service) verifyUnit(ctx context.Context, r *Report) error {
 	text, err := s.text(r)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *Service) judge(ctx context.Context, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("check the unit file: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover is harmless
 	path := filepath.Join(dir, s.unit)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("check the unit file: %w", err)
@@ -203,26 +203,25 @@ func (s *Service) judge(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// put writes the unit file, if it is not as it should be, and has the manager
-// read it.
-func (s *Service) put(ctx context.Context, r *Report) error {
+// writeUnit writes the unit file if it differs, and reloads the manager.
+func (s *Service) writeUnit(ctx context.Context, r *Report) error {
 	text, err := s.text(r)
 	if err != nil {
 		return err
 	}
 	old, err := os.ReadFile(s.path)
 	if err != nil || string(old) != text {
-		if err := replace(s.path, text); err != nil {
+		if err := writeAtomically(s.path, text); err != nil {
 			return fmt.Errorf("write the unit file: %w", err)
 		}
 		r.Changed = true
 	}
-	_, err = s.ctl(ctx, "daemon-reload")
+	_, err = s.systemctl(ctx, "daemon-reload")
 	return err
 }
 
-// replace writes a file whole or not at all.
-func replace(path, text string) error {
+// writeAtomically writes a file completely or not at all.
+func writeAtomically(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -236,33 +235,34 @@ func replace(path, text string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what is there of it
+		_ = os.Remove(f.Name()) // incomplete
 	}
 	return err
 }
 
-// linger has the user's services run without a login, or says how.
-func (s *Service) linger(ctx context.Context, r *Report) {
+// enableLinger lets the user's services run without a login, or notes how to do
+// that.
+func (s *Service) enableLinger(ctx context.Context, r *Report) {
 	if s.lingering(ctx) == "yes" {
 		return
 	}
-	if err := s.o.Run(ctx, io.Discard, "loginctl", "enable-linger", s.who()); err != nil {
-		r.note("it ends when you log out, for lingering cannot be switched on from here (%v): run `sudo loginctl enable-linger %s`", err, s.who())
+	if err := s.o.Run(ctx, io.Discard, "loginctl", "enable-linger", s.userName()); err != nil {
+		r.note("it ends when you log out, for lingering cannot be switched on from here (%v): run `sudo loginctl enable-linger %s`", err, s.userName())
 		return
 	}
-	r.note("lingering is on for %s: the service runs without a login", s.who())
+	r.note("lingering is on for %s: the service runs without a login", s.userName())
 }
 
-// who is the user who asks.
-func (s *Service) who() string {
+// userName returns the name of the current user.
+func (s *Service) userName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
 	return strconv.Itoa(os.Getuid())
 }
 
-// Uninstall stops the service, switches it off and removes the unit file. The
-// home stays. It succeeds if nothing is installed.
+// Uninstall stops and disables the service and removes the unit file. The home
+// directory remains. It returns nil if nothing is installed.
 func (s *Service) Uninstall(ctx context.Context, force bool) error {
 	raw, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -271,15 +271,15 @@ func (s *Service) Uninstall(ctx context.Context, force bool) error {
 	if err != nil {
 		return fmt.Errorf("unit file: %w", err)
 	}
-	if !strings.Contains(string(raw), mark) && !force {
+	if !strings.Contains(string(raw), unitMarker) && !force {
 		return fmt.Errorf("%s is not of hermesd's making; look at it, and use --force to remove it", s.path)
 	}
-	if _, err := s.ctl(ctx, "disable", "--now", s.unit); err != nil {
+	if _, err := s.systemctl(ctx, "disable", "--now", s.unit); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path); err != nil {
 		return fmt.Errorf("remove the unit file: %w", err)
 	}
-	_, err = s.ctl(ctx, "daemon-reload")
+	_, err = s.systemctl(ctx, "daemon-reload")
 	return err
 }

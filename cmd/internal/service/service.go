@@ -1,9 +1,9 @@
-// Package service installs the daemon as a service of systemd, of the machine
-// or of one user, and starts, stops and looks at it.
+// Package service installs the daemon as a systemd service, of the system or of a user,
+// and starts, stops and inspects it. The main type is [Service].
 //
-// All of it goes through the programs systemctl, loginctl and journalctl, as an
-// operator would call them. What this manager cannot apply of the unit file is
-// left out and named, in the file and in the Report of Install.
+// It calls the programs systemctl, loginctl and journalctl. Directives of the unit file
+// that the manager cannot apply are omitted and listed in the file and in the Report of
+// Install.
 package service
 
 import (
@@ -20,30 +20,30 @@ import (
 	"hermesd/systemd"
 )
 
-// SystemHome is the home of a service of the machine for which none is named.
+// SystemHome is the default home directory of a system service.
 const SystemHome = "/var/lib/hermesd"
 
-// DefaultAccount is the account of a service of the machine for which none is
-// named.
+// DefaultAccount is the default account of a system service.
 const DefaultAccount = "hermesd"
 
-// ErrNoManager is returned where systemd does not run.
+// ErrNoManager is returned if systemd is not running.
 var ErrNoManager = errors.New("there is no systemd here; let your supervisor run `hermesd run`: exit code 75 asks for a restart, after 78 a restart is of no use")
 
-// Options say which service is meant, and how its manager is reached.
+// Options identify a service and how its manager is reached. Binary and Home are
+// required.
 type Options struct {
-	User    bool   // of the user who asks, not of the machine
+	User    bool   // a service of the current user, not of the system
 	Binary  string // absolute path of hermesd
 	Home    string // absolute path of its home directory
-	Profile string // of the home
-	Account string // service of the machine only: under which it runs
-	// Stop is how long it may take to stop.
+	Profile string // profile of the home directory
+	Account string // account of a system service
+	// Stop limits the time that the service may take to stop.
 	Stop time.Duration
-	// Dir is where the unit file belongs; "": where the manager looks for it.
+	// Dir is the directory of the unit file; "" for the manager's default.
 	Dir string
-	// Env looks up the environment.
+	// Env looks up environment variables; nil: os.LookupEnv.
 	Env func(string) (string, bool)
-	// Run runs a program of the system; nil: Exec.
+	// Run runs a program; nil: Exec.
 	Run func(ctx context.Context, out io.Writer, name string, args ...string) error
 	// Verify checks a unit file; nil: systemd.Verify.
 	Verify func(ctx context.Context, path string, user bool) (systemd.VerifyReport, error)
@@ -52,11 +52,11 @@ type Options struct {
 // A Service is one service, installed or not.
 type Service struct {
 	o    Options
-	unit string // its name
-	path string // of its unit file
+	unit string // unit name
+	path string // path of the unit file
 }
 
-// New returns the service that o means.
+// New returns the service that o identifies. It changes nothing.
 func New(o Options) (*Service, error) {
 	if o.Run == nil {
 		o.Run = Exec
@@ -77,7 +77,8 @@ func New(o Options) (*Service, error) {
 	return &Service{o: o, unit: systemd.UnitName(o.Profile), path: filepath.Join(o.Dir, systemd.UnitName(o.Profile))}, nil
 }
 
-// unitDir is where the manager looks for units that an operator has made.
+// unitDir returns the directory in which the manager looks for units of the
+// operator.
 func unitDir(o Options) (string, error) {
 	if !o.User {
 		return "/etc/systemd/system", nil
@@ -92,11 +93,11 @@ func unitDir(o Options) (string, error) {
 	return filepath.Join(home, ".config", "systemd", "user"), nil
 }
 
-// Path is where the unit file is, or would be.
+// Path returns the path of the unit file, which need not exist.
 func (s *Service) Path() string { return s.path }
 
-// Exec runs a program of the system with its output in English, on out. The
-// error holds what it said on standard error.
+// Exec runs a program with English output to out. The error contains its standard
+// error.
 func Exec(ctx context.Context, out io.Writer, name string, args ...string) error {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -105,10 +106,10 @@ func Exec(ctx context.Context, out io.Writer, name string, args ...string) error
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0", "SYSTEMD_PAGER=")
 	cmd.WaitDelay = 5 * time.Second
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = out, &said
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = out, &stderr
 	if err := cmd.Run(); err != nil {
-		if text := strings.TrimSpace(said.String()); text != "" {
+		if text := strings.TrimSpace(stderr.String()); text != "" {
 			return fmt.Errorf("%s %s: %s: %w", name, strings.Join(args, " "), strings.ReplaceAll(text, "\n", "; "), err)
 		}
 		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
@@ -116,8 +117,8 @@ func Exec(ctx context.Context, out io.Writer, name string, args ...string) error
 	return nil
 }
 
-// ctl calls systemctl for the manager that is meant.
-func (s *Service) ctl(ctx context.Context, args ...string) (string, error) {
+// systemctl runs systemctl for the system or user manager and returns its output.
+func (s *Service) systemctl(ctx context.Context, args ...string) (string, error) {
 	if s.o.User {
 		args = append([]string{"--user"}, args...)
 	}
@@ -129,7 +130,7 @@ func (s *Service) ctl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// explain adds the next step to what systemctl says most often.
+// explain adds the next step to frequent errors of systemctl.
 func (s *Service) explain(err error) error {
 	text := err.Error()
 	switch {
@@ -143,23 +144,23 @@ func (s *Service) explain(err error) error {
 	return err
 }
 
-// Start starts the service and waits until it says that it is ready.
-func (s *Service) Start(ctx context.Context) error { return s.control(ctx, "start") }
+// Start starts the service and waits until it is ready.
+func (s *Service) Start(ctx context.Context) error { return s.runVerb(ctx, "start") }
 
 // Stop stops the service: running turns may finish for the drain timeout.
-func (s *Service) Stop(ctx context.Context) error { return s.control(ctx, "stop") }
+func (s *Service) Stop(ctx context.Context) error { return s.runVerb(ctx, "stop") }
 
-// Restart stops the service, if it runs, and starts it.
-func (s *Service) Restart(ctx context.Context) error { return s.control(ctx, "restart") }
+// Restart stops the service if it runs, and starts it.
+func (s *Service) Restart(ctx context.Context) error { return s.runVerb(ctx, "restart") }
 
-// ErrNotInstalled is returned where there is no unit file.
+// ErrNotInstalled is returned if there is no unit file.
 var ErrNotInstalled = errors.New("the service is not installed; `hermesd service install` does that")
 
-func (s *Service) control(ctx context.Context, verb string) error {
+func (s *Service) runVerb(ctx context.Context, verb string) error {
 	if _, err := os.Stat(s.path); err != nil {
 		return fmt.Errorf("%s: %w", s.path, ErrNotInstalled)
 	}
-	if _, err := s.ctl(ctx, verb, s.unit); err != nil {
+	if _, err := s.systemctl(ctx, verb, s.unit); err != nil {
 		st, stateErr := s.State(ctx)
 		if stateErr == nil && st.Hint() != "" {
 			return fmt.Errorf("%w; %s", err, st.Hint())
@@ -169,8 +170,8 @@ func (s *Service) control(ctx context.Context, verb string) error {
 	return nil
 }
 
-// Logs writes the last lines of the service's journal to out; follow: and each
-// new one, until ctx ends.
+// Logs writes the last lines of the service's journal to out. If follow is set, it
+// continues with new lines until ctx ends.
 func (s *Service) Logs(ctx context.Context, out io.Writer, lines int, follow bool) error {
 	unit := "--unit=" + s.unit
 	if s.o.User {
@@ -182,7 +183,7 @@ func (s *Service) Logs(ctx context.Context, out io.Writer, lines int, follow boo
 	}
 	err := s.o.Run(ctx, out, "journalctl", args...)
 	if ctx.Err() != nil {
-		return nil // it was to go on until then
+		return nil // follow ends with ctx
 	}
 	return err
 }

@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a program in place of systemctl, loginctl and journalctl: it writes
-// down how it was called and behaves as the files of its directory say.
+// fake is a program that replaces systemctl, loginctl and journalctl: it records its
+// calls and behaves as the files of its directory say.
 //
-//	calls      what was called, a line each
-//	deny       words of a call that fails, with what it says
+//	calls      recorded calls, one per line
+//	deny       words of a call that fails, with its error text
 //	linger     yes or no
-//	refuses    a directive: with it in the unit file the service cannot start
-//	exit       the code that the manager then reports
+//	refuses    a directive with which the service cannot start
+//	exit       the exit code that the manager then reports
 const fake = `#!/bin/sh
 d=$(dirname "$0")
 name=$(basename "$0")
@@ -52,15 +52,15 @@ case "$name $*" in
 esac
 `
 
-type world struct {
+type harness struct {
 	*testing.T
 	dir  string
 	home string
 	o    service.Options
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, dir: t.TempDir(), home: t.TempDir()}
+func newHarness(t *testing.T) *harness {
+	w := &harness{T: t, dir: t.TempDir(), home: t.TempDir()}
 	for _, name := range []string{"systemctl", "loginctl", "journalctl"} {
 		w.put(name, fake)
 	}
@@ -77,14 +77,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) put(name, text string) {
+func (w *harness) put(name, text string) {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o700); err != nil {
 		w.Fatal(err)
 	}
 }
 
-func (w *world) read(name string) string {
+func (w *harness) read(name string) string {
 	w.Helper()
 	raw, err := os.ReadFile(filepath.Join(w.dir, name))
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *world) read(name string) string {
 	return string(raw)
 }
 
-func (w *world) service() *service.Service {
+func (w *harness) service() *service.Service {
 	w.Helper()
 	s, err := service.New(w.o)
 	if err != nil {
@@ -102,13 +102,13 @@ func (w *world) service() *service.Service {
 	return s
 }
 
-func (w *world) install(how service.InstallOptions) (service.Report, error) {
+func (w *harness) install(how service.InstallOptions) (service.Report, error) {
 	w.Helper()
 	return w.service().Install(w.Context(), how)
 }
 
 func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	r, err := w.install(service.InstallOptions{Start: true})
 	if err != nil {
 		t.Fatal(err)
@@ -142,9 +142,9 @@ func TestInstallWritesEnablesLingersAndStarts(t *testing.T) {
 	}
 }
 
-// Each profile is a service beside the others.
-func TestAProfileHasAUnitOfItsOwn(t *testing.T) {
-	w := newWorld(t)
+// Each profile is a separate service.
+func TestInstallPerProfile(t *testing.T) {
+	w := newHarness(t)
 	w.o.Profile = "work"
 	r, err := w.install(service.InstallOptions{Start: true})
 	if err != nil || r.Unit != filepath.Join(w.dir, "unit", "hermesd-work.service") {
@@ -155,8 +155,8 @@ func TestAProfileHasAUnitOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhereLingeringCannotBeSwitchedOnTheWayIsSaid(t *testing.T) {
-	w := newWorld(t)
+func TestInstallExplainsFailedLinger(t *testing.T) {
+	w := newHarness(t)
 	w.put("deny", "enable-linger\n")
 	w.put("says", "Could not enable linger: Interactive authentication required.")
 	r, err := w.install(service.InstallOptions{})
@@ -168,8 +168,8 @@ func TestWhereLingeringCannotBeSwitchedOnTheWayIsSaid(t *testing.T) {
 	}
 }
 
-func TestADirectiveThatTheManagerDoesNotKnowIsLeftOutAndNamed(t *testing.T) {
-	w := newWorld(t)
+func TestInstallOmitsUnknownDirectives(t *testing.T) {
+	w := newHarness(t)
 	w.o.Verify = func(_ context.Context, path string, user bool) (systemd.VerifyReport, error) {
 		if raw, err := os.ReadFile(path); err != nil || !user || !strings.Contains(string(raw), "ExecStart=") {
 			t.Errorf("it is asked about %q, %v", raw, err)
@@ -194,9 +194,9 @@ func TestADirectiveThatTheManagerDoesNotKnowIsLeftOutAndNamed(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsTheServiceFromStartingIsLeftOut(t *testing.T) {
+func TestInstallOmitsFailingDirectives(t *testing.T) {
 	for code, directive := range map[string]string{"226": "ProtectSystem", "228": "SystemCallFilter"} {
-		w := newWorld(t)
+		w := newHarness(t)
 		w.put("refuses", directive)
 		w.put("exit", code)
 		r, err := w.install(service.InstallOptions{Start: true})
@@ -204,7 +204,7 @@ func TestWhatKeepsTheServiceFromStartingIsLeftOut(t *testing.T) {
 			t.Errorf("%s: %+v, %v", directive, r, err)
 		}
 	}
-	w := newWorld(t)
+	w := newHarness(t)
 	w.put("refuses", "ExecStart")
 	w.put("exit", "78")
 	r, err := w.install(service.InstallOptions{Start: true})
@@ -213,8 +213,8 @@ func TestWhatKeepsTheServiceFromStartingIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursStays(t *testing.T) {
-	w := newWorld(t)
+func TestInstallKeepsForeignUnit(t *testing.T) {
+	w := newHarness(t)
 	if err := os.Mkdir(filepath.Join(w.dir, "unit"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestWhatIsNotOursStays(t *testing.T) {
 }
 
 func TestUninstallStopsAndRemoves(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	if err := w.service().Uninstall(t.Context(), false); err != nil {
 		t.Errorf("nothing is installed: %v", err)
 	}
@@ -252,8 +252,8 @@ func TestUninstallStopsAndRemoves(t *testing.T) {
 	}
 }
 
-func TestTheStateIsToldWithItsNextStep(t *testing.T) {
-	w := newWorld(t)
+func TestStateHints(t *testing.T) {
+	w := newHarness(t)
 	if _, err := w.install(service.InstallOptions{Start: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -283,8 +283,8 @@ func TestTheStateIsToldWithItsNextStep(t *testing.T) {
 	}
 }
 
-func TestAManagerThatIsNotThereIsSaid(t *testing.T) {
-	w := newWorld(t)
+func TestServiceWithoutSystemd(t *testing.T) {
+	w := newHarness(t)
 	w.put("deny", "--version\n")
 	w.put("says", "System has not been booted with systemd as init system (PID 1). Can't operate.")
 	if _, err := w.install(service.InstallOptions{}); !errors.Is(err, service.ErrNoManager) {
@@ -301,8 +301,8 @@ func TestAManagerThatIsNotThereIsSaid(t *testing.T) {
 	}
 }
 
-func TestAServiceOfTheMachineNeedsItsAccountAndHome(t *testing.T) {
-	w := newWorld(t)
+func TestInstallSystemServiceNeedsAccountAndHome(t *testing.T) {
+	w := newHarness(t)
 	w.o.User, w.o.Account = false, "nobody-has-this-name"
 	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "useradd") {
 		t.Errorf("no account: %v", err)
@@ -324,9 +324,9 @@ func TestAServiceOfTheMachineNeedsItsAccountAndHome(t *testing.T) {
 	}
 }
 
-// What is installed is what the manager's own check takes.
-func TestTheManagerTakesWhatIsInstalled(t *testing.T) {
-	w := newWorld(t)
+// The installed unit file passes systemd-analyze.
+func TestInstalledUnitPassesVerify(t *testing.T) {
+	w := newHarness(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestTheManagerTakesWhatIsInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(r.LeftOut, "PrivateTmp") { // both are in a temporary directory here
+	if !slices.Contains(r.LeftOut, "PrivateTmp") { // both paths are in a temporary directory here
 		t.Errorf("left out: %q", r.LeftOut)
 	}
 	v, err := systemd.Verify(t.Context(), w.service().Path(), true)

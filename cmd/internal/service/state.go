@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// A State is what the manager says of the service.
+// A State is the state of the service as the manager reports it.
 type State struct {
-	Unit      string `json:"unit"`                // path of the unit file; "" if the manager knows none
+	Unit      string `json:"unit"`                // path of the unit file; "" if there is none
 	Active    string `json:"active"`              // active, inactive, failed, activating, …
 	Sub       string `json:"sub"`                 // running, dead, auto-restart, …
-	Enabled   string `json:"enabled"`             // enabled: starts by itself
-	Result    string `json:"result"`              // of its last run
-	Status    string `json:"status"`              // what the daemon says of itself
+	Enabled   string `json:"enabled"`             // enabled: starts automatically
+	Result    string `json:"result"`              // result of the last run
+	Status    string `json:"status"`              // status text of the daemon
 	Since     string `json:"since,omitempty"`     // when it became active
-	PID       int    `json:"pid,omitempty"`       // 0: it does not run
-	Exit      int    `json:"exit"`                // code of its last exit
-	Restarts  int    `json:"restarts"`            // by the manager, since it was started
+	PID       int    `json:"pid,omitempty"`       // 0 if it is not running
+	Exit      int    `json:"exit"`                // last exit code
+	Restarts  int    `json:"restarts"`            // automatic restarts since it was started
 	Outdated  bool   `json:"outdated,omitempty"`  // the file has changed since the manager read it
-	Lingering string `json:"lingering,omitempty"` // of a user: yes, no
+	Lingering string `json:"lingering,omitempty"` // of a user service: yes or no
 }
 
-// Running says whether the daemon is up.
+// Running reports whether the daemon is running.
 func (s State) Running() bool { return s.Active == "active" }
 
-// Hint says what to do about the state; "" if nothing.
+// Hint returns what to do about the state, or "".
 func (s State) Hint() string {
 	switch {
 	case s.Unit == "":
@@ -37,8 +37,8 @@ func (s State) Hint() string {
 		return "it gave no sign of life and was ended: `hermesd service logs` shows the time before, `hermesd doctor` looks at the store"
 	case s.Result == "oom-kill":
 		return "it took too much memory: raise MemoryMax= with systemctl edit"
-	case setup(s.Exit) != "":
-		return "the manager cannot apply " + setup(s.Exit) + " here: `hermesd service install` leaves it out"
+	case failedSetup(s.Exit) != "":
+		return "the manager cannot apply " + failedSetup(s.Exit) + " here: `hermesd service install` leaves it out"
 	case s.Active == "failed" || s.Sub == "auto-restart":
 		return "`hermesd service logs` says why"
 	case s.Outdated:
@@ -49,9 +49,9 @@ func (s State) Hint() string {
 	return ""
 }
 
-// State asks the manager for the state of the service.
+// State returns the state of the service.
 func (s *Service) State(ctx context.Context) (State, error) {
-	out, err := s.ctl(ctx, "show", s.unit, "--property="+strings.Join([]string{
+	out, err := s.systemctl(ctx, "show", s.unit, "--property="+strings.Join([]string{
 		"LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "StatusText", "ActiveEnterTimestamp",
 		"MainPID", "ExecMainStatus", "NRestarts", "NeedDaemonReload", "FragmentPath",
 	}, ","))
@@ -65,7 +65,7 @@ func (s *Service) State(ctx context.Context) (State, error) {
 		}
 	}
 	number := func(name string) int {
-		n, _ := strconv.Atoi(v[name]) // a property that is not there is none
+		n, _ := strconv.Atoi(v[name]) // 0 if the property is missing
 		return n
 	}
 	st := State{
@@ -82,20 +82,20 @@ func (s *Service) State(ctx context.Context) (State, error) {
 	return st, nil
 }
 
-// lingering says whether the user's services run without a login: yes, no, or
-// "" if that cannot be found out.
+// lingering returns whether the user's services run without a login: yes, no, or ""
+// if that is unknown.
 func (s *Service) lingering(ctx context.Context) string {
 	var out strings.Builder
-	if err := s.o.Run(ctx, &out, "loginctl", "show-user", s.who(), "--property=Linger"); err != nil {
-		return "" // a user who was never logged in is not known
+	if err := s.o.Run(ctx, &out, "loginctl", "show-user", s.userName(), "--property=Linger"); err != nil {
+		return "" // loginctl knows no user who was never logged in
 	}
 	_, value, _ := strings.Cut(strings.TrimSpace(out.String()), "=")
 	return value
 }
 
-// setup names what systemd was doing when it ended a process with an exit code
-// of its own, before the program began; "" for all other codes.
-func setup(code int) string {
+// failedSetup returns what systemd failed to set up, by the exit code with which it
+// ended the process before the program started; "" for other codes.
+func failedSetup(code int) string {
 	switch code {
 	case exitNamespace:
 		return "the confinement of files"
@@ -107,7 +107,7 @@ func setup(code int) string {
 	return ""
 }
 
-// The exit codes of systemd.exec(5) for directives that cannot be applied.
+// Exit codes of systemd.exec(5) for directives that cannot be applied.
 const (
 	exitCapabilities = 218
 	exitNamespace    = 226
