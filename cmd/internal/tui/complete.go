@@ -6,9 +6,9 @@ import (
 	"hermesd/cmd/internal/admin"
 )
 
-// fitting returns the commands whose name or alias begins as the input does.
-// The input must be the beginning of a command and nothing else.
-func fitting(commands []admin.Command, input string) []admin.Command {
+// matching returns the commands whose name or alias begins with the input. It
+// returns none if the input is anything but the beginning of a command.
+func matching(commands []admin.Command, input string) []admin.Command {
 	word, ok := strings.CutPrefix(input, "/")
 	if !ok || strings.ContainsAny(word, " \n\t/") {
 		return nil
@@ -26,10 +26,10 @@ func fitting(commands []admin.Command, input string) []admin.Command {
 	return fit
 }
 
-// complete returns what Tab makes of the input: the one command that fits, or
-// as much as all that fit begin with.
+// complete returns the input after Tab: the only matching command, or the common
+// prefix of all matching ones.
 func complete(commands []admin.Command, input string) string {
-	fit := fitting(commands, input)
+	fit := matching(commands, input)
 	if len(fit) == 0 {
 		return input
 	}

@@ -18,32 +18,32 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errGone = errors.New("the daemon has hung up")
+var errHungUp = errors.New("the daemon has hung up")
 
-// A fake is a daemon of which each attach is one chat. reply says what it tells
-// after a line.
-type fake struct {
+// A fakeDaemon is a daemon in which each attachment is a chat. reply sends its
+// messages after a line.
+type fakeDaemon struct {
 	mu      sync.Mutex
-	refuse  error // of the next attach
+	refuse  error // error of the next attachment
 	chats   []*fakeChat
 	has     [][]string
 	said    []line
 	seen    []uint64
 	reply   func(c *fakeChat, ln line)
 	onSay   func(ln line) error
-	present chan struct{} // gets a value per attach
+	present chan struct{} // receives a value per attachment
 }
 
-func newFake() *fake { return &fake{present: make(chan struct{}, 16)} }
+func newFake() *fakeDaemon { return &fakeDaemon{present: make(chan struct{}, 16)} }
 
 type fakeChat struct {
-	f    *fake
+	f    *fakeDaemon
 	down chan admin.Down
 	once sync.Once
 	over chan struct{}
 }
 
-func (f *fake) attach(_ context.Context, has ...string) (Chat, error) {
+func (f *fakeDaemon) attach(_ context.Context, has ...string) (Chat, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -56,7 +56,7 @@ func (f *fake) attach(_ context.Context, has ...string) (Chat, error) {
 	return c, nil
 }
 
-func (f *fake) lines() []line {
+func (f *fakeDaemon) lines() []line {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]line{}, f.said...)
@@ -75,7 +75,7 @@ func (c *fakeChat) Next(ctx context.Context) (admin.Down, error) {
 	case d := <-c.down:
 		return d, nil
 	case <-c.over:
-		return admin.Down{}, errGone
+		return admin.Down{}, errHungUp
 	case <-ctx.Done():
 		return admin.Down{}, ctx.Err()
 	}
@@ -91,7 +91,7 @@ func (c *fakeChat) Seen(seq uint64) error {
 func (c *fakeChat) Say(_ context.Context, id, text string) error {
 	select {
 	case <-c.over:
-		return errGone
+		return errHungUp
 	default:
 	}
 	c.f.mu.Lock()
@@ -112,7 +112,7 @@ func (c *fakeChat) Say(_ context.Context, id, text string) error {
 	return nil
 }
 
-// hangUp is what the daemon does when it dies.
+// hangUp ends the chat as a crash of the daemon does.
 func (c *fakeChat) hangUp() { c.once.Do(func() { close(c.over) }) }
 
 func (c *fakeChat) Close() error {
@@ -132,8 +132,8 @@ func outcome(id string, r inbox.Result, answer string, messages ...string) admin
 	return admin.Down{Outcome: o}
 }
 
-// answers is a daemon that answers every line.
-func answers(c *fakeChat, ln line) {
+// replyAll answers every line.
+func replyAll(c *fakeChat, ln line) {
 	n := len(c.f.lines())
 	id := fmt.Sprint("o", n)
 	c.down <- event(console.Message, id, "thinking")

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	maxHistory  = 500
-	maxRecalled = 64 << 10 // bytes of one entry that is kept
+	maxHistory    = 500
+	maxEntryBytes = 64 << 10 // bytes of one entry
 )
 
-// A history is what was typed, oldest first, with a cursor in it. It is kept in
+// A history contains the entered lines, oldest first, and a cursor. It is stored in
 // a file that only its owner may read.
 type history struct {
-	path  string // "": nowhere
-	lines []string
-	at    int    // len(lines): below the newest
-	draft string // what stood in the input before the first look back
+	path   string // "" if it is not stored
+	lines  []string
+	cursor int    // cursor; len(lines) is after the newest
+	draft  string // the input before the first step back
 }
 
-// openHistory reads the history in path. On an error it is empty and not kept.
+// openHistory reads the history from path. After an error it is empty and is not
+// stored.
 func openHistory(path string) (*history, error) {
 	h := &history{}
 	if path == "" {
@@ -41,26 +42,26 @@ func openHistory(path string) (*history, error) {
 	}
 	h.path = path
 	in := bufio.NewScanner(bytes.NewReader(raw))
-	in.Buffer(nil, 8*maxRecalled)
+	in.Buffer(nil, 8*maxEntryBytes)
 	for in.Scan() {
 		var s string
-		if json.Unmarshal(in.Bytes(), &s) == nil { // a line that a crash has cut is left out
+		if json.Unmarshal(in.Bytes(), &s) == nil { // skips a line that was cut by a crash
 			h.lines = append(h.lines, s)
 		}
 	}
 	long := len(h.lines) > 2*maxHistory
 	h.lines = h.lines[max(0, len(h.lines)-maxHistory):]
-	h.at = len(h.lines)
+	h.cursor = len(h.lines)
 	if long {
 		return h, h.shorten()
 	}
 	return h, nil
 }
 
-// add keeps s as the newest, unless it is already.
+// add appends s unless it is equal to the newest entry.
 func (h *history) add(s string) error {
-	defer func() { h.at, h.draft = len(h.lines), "" }()
-	if strings.TrimSpace(s) == "" || len(s) > maxRecalled || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
+	defer func() { h.cursor, h.draft = len(h.lines), "" }()
+	if strings.TrimSpace(s) == "" || len(s) > maxEntryBytes || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
 		return nil
 	}
 	h.lines = append(h.lines, s)
@@ -83,7 +84,7 @@ func (h *history) add(s string) error {
 	return nil
 }
 
-// shorten writes the file anew with what is left of it.
+// shorten rewrites the file with the remaining entries.
 func (h *history) shorten() error {
 	var b bytes.Buffer
 	for _, l := range h.lines {
@@ -100,26 +101,26 @@ func (h *history) shorten() error {
 	return os.Rename(tmp, h.path)
 }
 
-// back returns the entry before the present one; now is what the input says.
-func (h *history) back(now string) (string, bool) {
-	if h.at == 0 {
+// previous returns the previous entry. now is the current input.
+func (h *history) previous(now string) (string, bool) {
+	if h.cursor == 0 {
 		return "", false
 	}
-	if h.at == len(h.lines) {
+	if h.cursor == len(h.lines) {
 		h.draft = now
 	}
-	h.at--
-	return h.lines[h.at], true
+	h.cursor--
+	return h.lines[h.cursor], true
 }
 
-// forth returns the entry after the present one, at last the draft.
-func (h *history) forth() (string, bool) {
-	if h.at >= len(h.lines) {
+// next returns the next entry, and finally the draft.
+func (h *history) next() (string, bool) {
+	if h.cursor >= len(h.lines) {
 		return "", false
 	}
-	h.at++
-	if h.at == len(h.lines) {
+	h.cursor++
+	if h.cursor == len(h.lines) {
 		return h.draft, true
 	}
-	return h.lines[h.at], true
+	return h.lines[h.cursor], true
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheHistoryOutlivesTheProcess(t *testing.T) {
+func TestHistoryPersists(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache", "chat_history")
 	h, err := openHistory(path)
 	if err != nil {
@@ -41,12 +41,12 @@ func TestTheHistoryOutlivesTheProcess(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two\nlines <b>", "three"}, again.lines); diff != "" {
 		t.Error(diff)
 	}
-	if s, ok := again.back("draft"); !ok || s != "three" {
+	if s, ok := again.previous("draft"); !ok || s != "three" {
 		t.Errorf("got %q", s)
 	}
 }
 
-func TestALongHistoryIsShortened(t *testing.T) {
+func TestHistoryIsShortened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chat_history")
 	h, err := openHistory(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestALongHistoryIsShortened(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatCannotBeKeptIsEmpty(t *testing.T) {
+func TestHistoryWithoutFileIsEmpty(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAHistoryThatCannotBeKeptIsEmpty(t *testing.T) {
 	if err := h.add("still works"); err != nil {
 		t.Error(err)
 	}
-	if s, ok := h.back(""); !ok || s != "still works" {
+	if s, ok := h.previous(""); !ok || s != "still works" {
 		t.Errorf("got %q", s)
 	}
 }

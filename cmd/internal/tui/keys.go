@@ -7,8 +7,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// key takes one press of a key.
-func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+// handleKey handles a key press.
+func (m *model) handleKey(k tea.KeyPressMsg) tea.Cmd {
 	var cmd tea.Cmd
 	switch k.String() {
 	case "ctrl+c":
@@ -18,21 +18,21 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 			return m.quit()
 		}
 	case "enter":
-		return m.enter()
+		return m.submit()
 	case "tab":
-		m.tab()
+		m.completeCommand()
 		return nil
 	case "up":
 		if m.input.Line() == 0 && m.input.LineInfo().RowOffset == 0 {
-			if s, ok := m.hist.back(m.input.Value()); ok {
-				m.put(s)
+			if s, ok := m.history.previous(m.input.Value()); ok {
+				m.setInput(s)
 			}
 			return nil
 		}
 	case "down":
 		if m.input.Line() == m.input.LineCount()-1 && m.input.LineInfo().RowOffset+1 >= m.input.LineInfo().Height {
-			if s, ok := m.hist.forth(); ok {
-				m.put(s)
+			if s, ok := m.history.next(); ok {
+				m.setInput(s)
 			}
 			return nil
 		}
@@ -60,24 +60,25 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// interrupt stops the turn that runs; else it clears the input; else, the
-// second time within a moment, it quits.
+// interrupt handles Ctrl-C: it stops the running turn; without one, it clears the
+// input; the second time within armedFor, or if there is nothing else to do, it
+// prepares to quit or quits.
 func (m *model) interrupt() tea.Cmd {
 	now := m.now()
-	if now.Sub(m.armed) < armedFor {
+	if now.Sub(m.interruptedAt) < interruptTimeout {
 		return m.quit()
 	}
-	m.armed = now
+	m.interruptedAt = now
 	if m.working() {
-		m.say("Stopping. Ctrl-C again quits; what runs then goes on without you.")
-		return m.send("/stop")
+		m.showHint("Stopping. Ctrl-C again quits; what runs then goes on without you.")
+		return m.queueLine("/stop")
 	}
 	if m.input.Value() != "" {
-		m.put("")
-		m.say("Cleared. Ctrl-C again quits.")
+		m.setInput("")
+		m.showHint("Cleared. Ctrl-C again quits.")
 		return nil
 	}
-	m.say("Ctrl-C again quits, so does Ctrl-D.")
+	m.showHint("Ctrl-C again quits, so does Ctrl-D.")
 	return nil
 }
 
@@ -86,8 +87,8 @@ func (m *model) quit() tea.Cmd {
 	return tea.Quit
 }
 
-// enter says what stands in the input.
-func (m *model) enter() tea.Cmd {
+// submit sends the input.
+func (m *model) submit() tea.Cmd {
 	s := m.expand(m.input.Value())
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -95,26 +96,26 @@ func (m *model) enter() tea.Cmd {
 	if word := strings.TrimSpace(s); word == "/quit" || word == "/exit" {
 		return m.quit()
 	}
-	m.put("")
-	if err := m.hist.add(s); err != nil {
-		m.say(err.Error())
+	m.setInput("")
+	if err := m.history.add(s); err != nil {
+		m.showHint(err.Error())
 	}
-	return m.send(s)
+	return m.queueLine(s)
 }
 
-// put makes the input say s.
-func (m *model) put(s string) {
+// setInput replaces the input by s.
+func (m *model) setInput(s string) {
 	m.input.Reset()
 	m.pastes = nil
 	m.insert(s)
 }
 
-// Pastes of more than this, and those whose tabs would be lost, stand in the
-// input by a name.
+// Larger pastes, and those whose tabs would be lost, are represented in the input by a
+// name.
 const (
-	longPaste   = 20   // lines
-	bigPaste    = 4000 // bytes
-	pasteFormat = "[pasted %d: %d lines, %d characters]"
+	maxPasteLines = 20   // lines
+	maxPasteBytes = 4000 // bytes
+	pasteFormat   = "[pasted %d: %d lines, %d characters]"
 )
 
 func pasteName(i int, s string) string {
@@ -122,20 +123,20 @@ func pasteName(i int, s string) string {
 }
 
 func (m *model) insert(s string) {
-	if strings.Count(s, "\n") >= longPaste || len(s) > bigPaste || strings.Contains(s, "\t") {
+	if strings.Count(s, "\n") >= maxPasteLines || len(s) > maxPasteBytes || strings.Contains(s, "\t") {
 		m.pastes = append(m.pastes, s)
 		s = pasteName(len(m.pastes)-1, s)
 	}
 	m.input.InsertString(s)
 }
 
-// paste takes what the terminal pastes as it is.
+// paste inserts pasted text unchanged, except for line ends.
 func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 	m.insert(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(p.Content, "\uFFFD")))
 	return nil
 }
 
-// expand puts long pastes back in the place of their names.
+// expand replaces the names of long pastes by their text.
 func (m *model) expand(s string) string {
 	for i, p := range m.pastes {
 		s = strings.Replace(s, pasteName(i, p), p, 1)
@@ -143,15 +144,15 @@ func (m *model) expand(s string) string {
 	return s
 }
 
-// tab completes a command.
-func (m *model) tab() {
+// completeCommand completes a command.
+func (m *model) completeCommand() {
 	before := m.input.Value()
 	after := complete(m.hello.Commands, before)
 	if after != before {
-		m.put(after)
+		m.setInput(after)
 		return
 	}
-	if strings.HasPrefix(before, "/") && len(fitting(m.hello.Commands, before)) == 0 && !strings.Contains(before, " ") {
-		m.say("No command begins so.")
+	if strings.HasPrefix(before, "/") && len(matching(m.hello.Commands, before)) == 0 && !strings.Contains(before, " ") {
+		m.showHint("No command begins so.")
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// What a link tells.
+// Messages of a link.
 type (
-	// A connected says that the link stands.
+	// connected reports that the link is established.
 	connected struct{ hello admin.Hello }
-	// A fromDaemon is what the daemon tells.
+	// fromDaemon is a message of the daemon.
 	fromDaemon struct{ admin.Down }
-	// A disconnected says that the link is broken; it is mended by itself.
+	// disconnected reports that the link is broken; it reconnects automatically.
 	disconnected struct{ err error }
 )
 
@@ -27,23 +27,23 @@ const (
 	maxShown   = 64
 )
 
-// A link keeps a chat attached. What it tells comes out of out, in order.
+// A link keeps a chat attached and sends its messages to out, in order.
 type link struct {
 	attach func(ctx context.Context, has ...string) (Chat, error)
 	out    chan any
-	wg     sync.WaitGroup // the goroutine that runs
+	wg     sync.WaitGroup // counts the goroutine of run
 
-	mu      sync.Mutex // guards what follows
-	chat    Chat       // nil while the link is broken
-	changed chan struct{}
-	shown   []string // messages, oldest first
-	open    []line   // lines that were taken and have no outcome
+	mu        sync.Mutex // guards the fields below
+	chat      Chat       // nil while the link is broken
+	changed   chan struct{}
+	shown     []string // IDs of shown messages, oldest first
+	openLines []line   // accepted lines without an outcome
 }
 
 type line struct{ id, text string }
 
-// open attaches, and keeps attached until ctx ends; then wait returns.
-func open(ctx context.Context, attach func(ctx context.Context, has ...string) (Chat, error)) (*link, error) {
+// openLink attaches a chat and keeps it attached until ctx ends; then wait returns.
+func openLink(ctx context.Context, attach func(ctx context.Context, has ...string) (Chat, error)) (*link, error) {
 	l := &link{attach: attach, out: make(chan any), changed: make(chan struct{})}
 	chat, err := attach(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func open(ctx context.Context, attach func(ctx context.Context, has ...string) (
 
 func (l *link) wait() { l.wg.Wait() }
 
-// run serves one chat after the other.
+// run serves the first chat and its successors.
 func (l *link) run(ctx context.Context, chat Chat) {
 	pause := firstRetry
 	for {
@@ -85,25 +85,25 @@ func (l *link) run(ctx context.Context, chat Chat) {
 	}
 }
 
-// serve passes on what a chat tells until it is over.
+// serve forwards the messages of a chat until it ends.
 func (l *link) serve(ctx context.Context, chat Chat) (err error) {
 	defer func() { err = errors.Join(err, chat.Close()) }()
-	defer l.set(nil)
+	defer l.setChat(nil)
 	if !l.emit(ctx, connected{chat.Hello()}) {
 		return ctx.Err()
 	}
-	l.set(chat)
+	l.setChat(chat)
 	l.mu.Lock()
-	again := slices.Clone(l.open)
+	again := slices.Clone(l.openLines)
 	l.mu.Unlock()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wg.Go(func() { // said again, so that the daemon tells how they end
+	wg.Go(func() { // sent again, so that the daemon reports their outcome
 		for _, ln := range again {
 			if chat.Say(ctx, ln.id, ln.text) != nil {
-				return // the next chat tries again
+				return // the next chat retries
 			}
 		}
 	})
@@ -115,7 +115,7 @@ func (l *link) serve(ctx context.Context, chat Chat) (err error) {
 		if !l.emit(ctx, fromDaemon{d}) {
 			return ctx.Err()
 		}
-		l.taken(d)
+		l.recordMessage(d)
 		if d.Event != nil && d.Event.Seq > 0 {
 			if err := chat.Seen(d.Event.Seq); err != nil {
 				return err
@@ -124,12 +124,12 @@ func (l *link) serve(ctx context.Context, chat Chat) (err error) {
 	}
 }
 
-// taken remembers what was shown and which lines are still open.
-func (l *link) taken(d admin.Down) {
+// recordMessage records shown messages and removes lines that have an outcome.
+func (l *link) recordMessage(d admin.Down) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o := d.Outcome; o != nil {
-		l.open = slices.DeleteFunc(l.open, func(ln line) bool { return ln.id == o.ID })
+		l.openLines = slices.DeleteFunc(l.openLines, func(ln line) bool { return ln.id == o.ID })
 	}
 	if d.Event != nil && d.Event.ID != "" && !slices.Contains(l.shown, d.Event.ID) {
 		l.shown = append(l.shown, d.Event.ID)
@@ -146,8 +146,8 @@ func (l *link) emit(ctx context.Context, msg any) bool {
 	}
 }
 
-// set changes the chat through which lines are said.
-func (l *link) set(chat Chat) {
+// setChat replaces the chat to which lines are sent.
+func (l *link) setChat(chat Chat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.chat = chat
@@ -155,9 +155,9 @@ func (l *link) set(chat Chat) {
 	l.changed = make(chan struct{})
 }
 
-// say says a line, for as long as it takes. The error is nil once the line is
-// on disk; it is an *admin.Error if the line was refused, else that of ctx.
-func (l *link) say(ctx context.Context, ln line) error {
+// send sends a line and waits as long as necessary. It returns nil once the line is
+// on disk, an *admin.Error if the line was rejected, and otherwise the error of ctx.
+func (l *link) send(ctx context.Context, ln line) error {
 	for {
 		l.mu.Lock()
 		chat, changed := l.chat, l.changed
@@ -168,7 +168,7 @@ func (l *link) say(ctx context.Context, ln line) error {
 			switch {
 			case err == nil:
 				l.mu.Lock()
-				l.open = append(l.open, ln)
+				l.openLines = append(l.openLines, ln)
 				l.mu.Unlock()
 				return nil
 			case errors.As(err, &refused):
@@ -183,5 +183,5 @@ func (l *link) say(ctx context.Context, ln line) error {
 	}
 }
 
-// reason says in a few words why the link is broken.
+// reason returns a short text about why the link is broken.
 func reason(err error) string { return text.Cut(err.Error(), 120) }

@@ -10,27 +10,27 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A kind says who speaks in an entry.
+// A kind is the origin of an entry.
 type kind int
 
 const (
-	mine      kind = iota
-	elsewhere      // the same person at another terminal
-	theirs         // the daemon
-	aside          // this program
+	fromUser          kind = iota
+	fromOtherTerminal      // the same user at another terminal
+	fromAgent              // from the daemon
+	fromProgram            // from this program
 )
 
 // An entry is one message on the screen.
 type entry struct {
-	kind    kind
-	id      string
-	text    chat.RichText
-	problem string // why it was not taken
-	drawn   string // for width; "" if it must be drawn
-	width   int
+	kind     kind
+	id       string
+	text     chat.RichText
+	problem  string // why it was rejected
+	rendered string // rendered for width; "" if outdated
+	width    int
 }
 
-// add puts e at the end.
+// add appends e unless it is already there.
 func (m *model) add(e *entry) {
 	if m.find(e.id) >= 0 {
 		return
@@ -40,21 +40,21 @@ func (m *model) add(e *entry) {
 	m.refresh()
 }
 
-// note puts in what this program itself says.
-func (m *model) note(s string) {
+// addNotice appends a text of this program.
+func (m *model) addNotice(s string) {
 	if s = strings.TrimSpace(s); s != "" {
-		m.add(&entry{kind: aside, text: chat.PlainText(s)})
+		m.add(&entry{kind: fromProgram, text: chat.PlainText(s)})
 	}
 }
 
-// show gives the message id the text t; it is put in if it is not there.
-func (m *model) show(id string, t chat.RichText) {
+// setText sets the text of a message and appends the message if it is missing.
+func (m *model) setText(id string, t chat.RichText) {
 	i := m.find(id)
 	if i < 0 {
-		m.add(&entry{kind: theirs, id: id, text: t})
+		m.add(&entry{kind: fromAgent, id: id, text: t})
 		return
 	}
-	m.entries[i].text, m.entries[i].drawn = t, ""
+	m.entries[i].text, m.entries[i].rendered = t, ""
 	m.refresh()
 }
 
@@ -65,16 +65,17 @@ func (m *model) remove(id string) {
 	}
 }
 
-// refresh draws what has changed, and stays at the end if it was there.
+// refresh renders changed entries, and keeps the scroll position at the end if it
+// was there.
 func (m *model) refresh() {
 	m.layout()
 	bottom := m.scroll.AtBottom()
 	parts := make([]string, len(m.entries))
 	for i, e := range m.entries {
-		if e.drawn == "" || e.width != m.width {
-			e.drawn, e.width = m.draw(e), m.width
+		if e.rendered == "" || e.width != m.width {
+			e.rendered, e.width = m.draw(e), m.width
 		}
-		parts[i] = e.drawn
+		parts[i] = e.rendered
 	}
 	m.scroll.SetContent(strings.Join(parts, "\n\n"))
 	if bottom {
@@ -84,27 +85,27 @@ func (m *model) refresh() {
 
 func (m *model) draw(e *entry) string {
 	faint := lipgloss.NewStyle().Faint(true)
-	body := text.Render(e.text, m.look, m.width-2)
+	body := text.Render(e.text, m.colorMode, m.width-2)
 	switch e.kind {
-	case mine, elsewhere:
+	case fromUser, fromOtherTerminal:
 		mark := "› "
-		if e.kind == elsewhere {
+		if e.kind == fromOtherTerminal {
 			mark = "» "
 		}
-		body = hang(mark, lipgloss.NewStyle().Bold(true), body)
+		body = indent(mark, lipgloss.NewStyle().Bold(true), body)
 		if e.problem != "" {
-			body += "\n" + hang("✗ ", lipgloss.NewStyle(), text.Render(chat.PlainText("not taken: "+e.problem), m.look, m.width-2))
+			body += "\n" + indent("✗ ", lipgloss.NewStyle(), text.Render(chat.PlainText("not taken: "+e.problem), m.colorMode, m.width-2))
 		}
-	case theirs:
-		body = hang("  ", lipgloss.NewStyle(), body)
-	case aside:
-		body = faint.Render(hang("· ", lipgloss.NewStyle(), body))
+	case fromAgent:
+		body = indent("  ", lipgloss.NewStyle(), body)
+	case fromProgram:
+		body = faint.Render(indent("· ", lipgloss.NewStyle(), body))
 	}
 	return body
 }
 
-// hang puts mark ahead of the first line, and as much space ahead of the others.
-func hang(mark string, st lipgloss.Style, body string) string {
+// indent puts mark before the first line and indents the others.
+func indent(mark string, st lipgloss.Style, body string) string {
 	lines := strings.Split(body, "\n")
 	for i, l := range lines {
 		if i == 0 {

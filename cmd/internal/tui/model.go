@@ -20,54 +20,54 @@ import (
 )
 
 const (
-	frame       = 120 * time.Millisecond
-	typingHolds = 6 * time.Second
-	armedFor    = 2 * time.Second // between the two presses that quit
-	hintFor     = 4 * time.Second
-	maxInput    = 8 // rows
-	maxEntries  = 2000
+	frameInterval    = 120 * time.Millisecond
+	typingTimeout    = 6 * time.Second
+	interruptTimeout = 2 * time.Second // time between two presses that quit
+	hintTimeout      = 4 * time.Second
+	maxInput         = 8 // rows
+	maxEntries       = 2000
 )
 
-// What a model is told besides keys.
+// Messages of a model besides those of the terminal.
 type (
-	tick     time.Time
-	heard    struct{ msg any }
-	lineSent struct {
+	tick        time.Time
+	linkMessage struct{ msg any }
+	lineSent    struct {
 		id  string
 		err error
 	}
 )
 
-// A model is the state of the screen.
+// A model is the state of the screen. It belongs to the goroutine of the program.
 type model struct {
-	ctx  context.Context // of the conversation; bounds what runs beside the screen
-	l    *link
-	hist *history
-	look text.ColorMode
-	now  func() time.Time
+	ctx       context.Context // of the conversation; ends background commands
+	l         *link
+	history   *history
+	colorMode text.ColorMode
+	now       func() time.Time
 
 	width, height int
 	input         textarea.Model
 	scroll        viewport.Model
 
-	hello    admin.Hello
-	broken   string // why the link is broken
-	entries  []*entry
-	queue    []line               // not said yet; the first is under way
-	open     map[string]time.Time // lines without an outcome
-	pastes   []string             // long pastes that stand in the input by a name
-	typed    time.Time
-	armed    time.Time
-	hint     string
-	hinted   time.Time
-	last     string // what the last turn cost
-	ticking  bool
-	frame    int
-	quitting bool
+	hello         admin.Hello
+	broken        string // why the link is broken; "" if it is not
+	entries       []*entry
+	queue         []line               // unsent lines; the first is being sent
+	openLines     map[string]time.Time // lines without an outcome
+	pastes        []string             // long pastes, represented in the input by names
+	typingAt      time.Time
+	interruptedAt time.Time
+	hint          string
+	hintAt        time.Time
+	last          string // usage of the last turn
+	ticking       bool
+	frame         int
+	quitting      bool
 }
 
 func newModel(ctx context.Context, l *link, hist *history, look text.ColorMode) *model {
-	m := &model{ctx: ctx, l: l, hist: hist, look: look, now: time.Now, open: make(map[string]time.Time), width: 80, height: 24}
+	m := &model{ctx: ctx, l: l, history: hist, colorMode: look, now: time.Now, openLines: make(map[string]time.Time), width: 80, height: 24}
 	in := textarea.New()
 	in.ShowLineNumbers = false
 	in.CharLimit = 0
@@ -91,20 +91,20 @@ func newModel(ctx context.Context, l *link, hist *history, look text.ColorMode) 
 	return m
 }
 
-// Init waits for the first word of the daemon.
+// Init waits for the first message of the link.
 func (m *model) Init() tea.Cmd { return m.listen }
 
-// listen waits for what the link tells next.
+// listen waits for the next message of the link.
 func (m *model) listen() tea.Msg {
 	select {
 	case msg := <-m.l.out:
-		return heard{msg}
+		return linkMessage{msg}
 	case <-m.ctx.Done():
 		return tea.Quit()
 	}
 }
 
-// Update takes one message.
+// Update handles one message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -112,16 +112,16 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 5)
 		m.refresh()
 	case tea.KeyPressMsg:
-		cmd = m.key(msg)
+		cmd = m.handleKey(msg)
 	case tea.PasteMsg:
 		cmd = m.paste(msg)
 	case tea.MouseWheelMsg:
 		m.scroll, cmd = m.scroll.Update(msg)
-	case heard:
-		m.hear(msg.msg)
+	case linkMessage:
+		m.handleLinkMessage(msg.msg)
 		cmd = m.listen
 	case lineSent:
-		cmd = m.taken(msg)
+		cmd = m.handleSent(msg)
 	case tick:
 		m.frame++
 		m.ticking = false
@@ -132,44 +132,46 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.animate())
 }
 
-// animate keeps the screen moving for as long as something on it does.
+// animate schedules the next frame while something on the screen moves.
 func (m *model) animate() tea.Cmd {
 	if m.ticking || !m.working() && m.hint == "" || m.quitting {
 		return nil
 	}
 	m.ticking = true
-	return tea.Tick(frame, func(t time.Time) tea.Msg { return tick(t) })
+	return tea.Tick(frameInterval, func(t time.Time) tea.Msg { return tick(t) })
 }
 
-// working reports whether an answer is on its way.
-func (m *model) working() bool { return len(m.open) > 0 || m.now().Sub(m.typed) < typingHolds }
+// working reports whether an answer is expected.
+func (m *model) working() bool {
+	return len(m.openLines) > 0 || m.now().Sub(m.typingAt) < typingTimeout
+}
 
-// hear takes what the link tells.
-func (m *model) hear(msg any) {
+// handleLinkMessage handles a message of the link.
+func (m *model) handleLinkMessage(msg any) {
 	switch msg := msg.(type) {
 	case connected:
 		if m.broken != "" {
-			m.say("The daemon is back.")
+			m.showHint("The daemon is back.")
 		}
 		m.hello, m.broken = msg.hello, ""
 	case disconnected:
 		m.broken = reason(msg.err)
 	case fromDaemon:
 		if msg.Outcome != nil {
-			m.ended(msg.Outcome)
+			m.handleOutcome(msg.Outcome)
 		}
 		if msg.Event != nil {
-			m.event(*msg.Event)
+			m.handleEvent(*msg.Event)
 		}
 	}
 }
 
-func (m *model) event(ev console.Event) {
+func (m *model) handleEvent(ev console.Event) {
 	switch ev.Kind {
 	case console.Typing:
-		m.typed = m.now()
+		m.typingAt = m.now()
 	case console.OtherTerminal:
-		m.add(&entry{kind: elsewhere, id: ev.ID, text: ev.Text})
+		m.add(&entry{kind: fromOtherTerminal, id: ev.ID, text: ev.Text})
 	case console.Delete:
 		m.remove(ev.ID)
 	case console.Message, console.Edit:
@@ -177,22 +179,22 @@ func (m *model) event(ev console.Event) {
 		if ev.File != nil {
 			t.Text = fmt.Sprintf("%s\n[%s: %s]", t.Text, ev.File.Kind, ev.File.Path)
 		}
-		m.show(ev.ID, t)
+		m.setText(ev.ID, t)
 	}
 }
 
-// ended takes the outcome of a line.
-func (m *model) ended(o *admin.Outcome) {
-	delete(m.open, o.ID)
-	if len(m.open) == 0 {
-		m.typed = time.Time{}
+// handleOutcome handles the outcome of a line.
+func (m *model) handleOutcome(o *admin.Outcome) {
+	delete(m.openLines, o.ID)
+	if len(m.openLines) == 0 {
+		m.typingAt = time.Time{}
 	}
 	switch o.Result {
 	case inbox.Cancelled:
-		m.note("stopped")
+		m.addNotice("stopped")
 	case inbox.Failed:
 		if len(o.Text) == 0 {
-			m.note("no answer: " + o.Reason)
+			m.addNotice("no answer: " + o.Reason)
 		}
 	case inbox.Replied, inbox.Silent:
 	}
@@ -205,45 +207,45 @@ func (m *model) ended(o *admin.Outcome) {
 	}
 }
 
-// send puts s into the queue of what is to be said.
-func (m *model) send(s string) tea.Cmd {
+// queueLine queues a line.
+func (m *model) queueLine(s string) tea.Cmd {
 	ln := line{console.NewID(), s}
-	m.add(&entry{kind: mine, id: ln.id, text: chat.PlainText(s)})
-	m.open[ln.id] = m.now()
+	m.add(&entry{kind: fromUser, id: ln.id, text: chat.PlainText(s)})
+	m.openLines[ln.id] = m.now()
 	m.scroll.GotoBottom()
 	m.queue = append(m.queue, ln)
 	if len(m.queue) > 1 {
-		return nil // one after the other, or they could change places
+		return nil // one at a time, to preserve the order
 	}
-	return m.utter
+	return m.sendNext
 }
 
-// utter says the first line of the queue.
-func (m *model) utter() tea.Msg {
+// sendNext sends the first line of the queue.
+func (m *model) sendNext() tea.Msg {
 	ln := m.queue[0]
-	return lineSent{ln.id, m.l.say(m.ctx, ln)}
+	return lineSent{ln.id, m.l.send(m.ctx, ln)}
 }
 
-// taken goes on to the next line.
-func (m *model) taken(s lineSent) tea.Cmd {
+// handleSent handles the result of a line and sends the next one.
+func (m *model) handleSent(s lineSent) tea.Cmd {
 	m.queue = m.queue[1:]
 	var refused *admin.Error
 	if errors.As(s.err, &refused) {
-		delete(m.open, s.id)
+		delete(m.openLines, s.id)
 		if i := m.find(s.id); i >= 0 {
 			m.entries[i].problem = refused.Text
-			m.entries[i].drawn = ""
+			m.entries[i].rendered = ""
 			m.refresh()
 		}
 	}
 	if len(m.queue) == 0 || m.ctx.Err() != nil {
 		return nil
 	}
-	return m.utter
+	return m.sendNext
 }
 
-// say shows a hint for a while.
-func (m *model) say(hint string) { m.hint, m.hinted = hint, m.now() }
+// showHint shows a hint for hintFor.
+func (m *model) showHint(hint string) { m.hint, m.hintAt = hint, m.now() }
 
 func (m *model) find(id string) int {
 	return slices.IndexFunc(m.entries, func(e *entry) bool { return e.id == id && id != "" })

@@ -29,13 +29,13 @@ var update = flag.Bool("update", false, "write the golden views anew")
 type screen struct {
 	t    *testing.T
 	m    *model
-	f    *fake
+	f    *fakeDaemon
 	c    *fakeChat
 	quit bool
 }
 
-// onScreen runs a test with a screen of width × height, in fake time.
-func onScreen(t *testing.T, width, height int, test func(s *screen)) {
+// runScreen runs a test with a screen of width × height, in fake time.
+func runScreen(t *testing.T, width, height int, test func(s *screen)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -60,7 +60,7 @@ func (s *screen) do(msg tea.Msg) {
 }
 
 func (s *screen) hear(msg any) {
-	s.m.hear(msg)
+	s.m.handleLinkMessage(msg)
 	s.m.layout()
 }
 
@@ -155,8 +155,8 @@ func (s *screen) wantNot(part string) {
 	}
 }
 
-func TestAConversation(t *testing.T) {
-	onScreen(t, 60, 20, func(s *screen) {
+func TestScreenShowsConversation(t *testing.T) {
+	runScreen(t, 60, 20, func(s *screen) {
 		s.golden("empty")
 		s.write("hello 日本 👩‍👩‍👧")
 		s.press("alt+enter")
@@ -180,8 +180,8 @@ func TestAConversation(t *testing.T) {
 	})
 }
 
-func TestAMessageIsEditedAndTakenBack(t *testing.T) {
-	onScreen(t, 60, 12, func(s *screen) {
+func TestScreenEditsAndDeletesMessages(t *testing.T) {
+	runScreen(t, 60, 12, func(s *screen) {
 		s.hear(fromDaemon{event(console.Message, "o1", "first")})
 		s.hear(fromDaemon{event(console.Edit, "o1", "second")})
 		s.want("second")
@@ -193,8 +193,8 @@ func TestAMessageIsEditedAndTakenBack(t *testing.T) {
 	})
 }
 
-func TestModelOutputCannotReachTheTerminal(t *testing.T) {
-	onScreen(t, 80, 12, func(s *screen) {
+func TestScreenRemovesEscapeSequences(t *testing.T) {
+	runScreen(t, 80, 12, func(s *screen) {
 		s.hear(fromDaemon{admin.Down{Event: &console.Event{Kind: console.Message, ID: "o1", Text: chat.PlainText("a\x1b]0;owned\x07b \x1b[2J\x1b[31mred \u202ehidden")}}})
 		s.hear(connected{admin.Hello{Model: "mo\x1b[2Jdel"}})
 		s.hear(fromDaemon{admin.Down{Event: &console.Event{Kind: console.OtherTerminal, ID: "l9", Text: chat.PlainText("x\x1b[2Jy")}}})
@@ -209,7 +209,7 @@ func TestModelOutputCannotReachTheTerminal(t *testing.T) {
 }
 
 func TestCtrlCStopsTheTurnAndOnlyThenQuits(t *testing.T) {
-	onScreen(t, 80, 12, func(s *screen) {
+	runScreen(t, 80, 12, func(s *screen) {
 		s.write("work")
 		s.press("enter")
 		s.press("ctrl+c")
@@ -242,13 +242,13 @@ func TestCtrlCStopsTheTurnAndOnlyThenQuits(t *testing.T) {
 
 func TestCtrlDQuitsOnlyFromAnEmptyInput(t *testing.T) {
 	for _, cmd := range []string{"", "/quit", "/exit"} {
-		onScreen(t, 80, 12, func(s *screen) {
+		runScreen(t, 80, 12, func(s *screen) {
 			s.write("x")
 			s.press("ctrl+d")
 			if s.quit {
 				t.Error("quit with something in the input")
 			}
-			s.m.put("")
+			s.m.setInput("")
 			if cmd == "" {
 				s.press("ctrl+d")
 			} else {
@@ -262,8 +262,8 @@ func TestCtrlDQuitsOnlyFromAnEmptyInput(t *testing.T) {
 	}
 }
 
-func TestCommandsAreOfferedAndCompleted(t *testing.T) {
-	onScreen(t, 60, 16, func(s *screen) {
+func TestCommandCompletion(t *testing.T) {
+	runScreen(t, 60, 16, func(s *screen) {
 		s.write("/s")
 		s.golden("offers")
 		s.press("tab")
@@ -276,15 +276,15 @@ func TestCommandsAreOfferedAndCompleted(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		s.wantNot("show the state")
-		s.m.put("/res")
+		s.m.setInput("/res")
 		s.press("tab")
 		if got := s.m.input.Value(); got != "/new " {
 			t.Errorf("an alias completes to %q", got)
 		}
-		s.m.put("/zzz")
+		s.m.setInput("/zzz")
 		s.press("tab")
 		s.want("No command begins so.")
-		s.m.put("no /s")
+		s.m.setInput("no /s")
 		s.press("tab")
 		if got := s.m.input.Value(); got != "no /s" {
 			t.Errorf("got %q", got)
@@ -292,8 +292,8 @@ func TestCommandsAreOfferedAndCompleted(t *testing.T) {
 	})
 }
 
-func TestTheHistoryIsUpAndDown(t *testing.T) {
-	onScreen(t, 60, 16, func(s *screen) {
+func TestHistoryKeys(t *testing.T) {
+	runScreen(t, 60, 16, func(s *screen) {
 		s.write("one")
 		s.press("enter")
 		s.write("two")
@@ -313,14 +313,14 @@ func TestTheHistoryIsUpAndDown(t *testing.T) {
 	})
 }
 
-func TestAPasteIsKeptAsItIs(t *testing.T) {
+func TestPasteIsUnchanged(t *testing.T) {
 	for name, paste := range map[string]string{
 		"lines":        "one\ntwo\n\nthree",
 		"tabs":         "all:\n\tgo build\n",
 		"many lines":   strings.Repeat("line\n", 12000),
 		"one long one": strings.Repeat("日", 5000),
 	} {
-		onScreen(t, 60, 16, func(s *screen) {
+		runScreen(t, 60, 16, func(s *screen) {
 			s.write("look: ")
 			s.do(tea.PasteMsg{Content: strings.ReplaceAll(paste, "\n", "\r\n")})
 			s.write(" end")
@@ -332,15 +332,15 @@ func TestAPasteIsKeptAsItIs(t *testing.T) {
 				t.Errorf("%s: said %.60q…, %d bytes of %d", name, got, len(got), len(paste))
 			}
 			s.press("up", "enter")
-			if got := s.f.lines(); len(got) != 2 && len(paste) < maxRecalled || len(got) == 2 && got[1].text != got[0].text {
+			if got := s.f.lines(); len(got) != 2 && len(paste) < maxEntryBytes || len(got) == 2 && got[1].text != got[0].text {
 				t.Errorf("%s: from the history came something else", name)
 			}
 		})
 	}
 }
 
-func TestLinesAreSaidInOrder(t *testing.T) {
-	onScreen(t, 60, 16, func(s *screen) {
+func TestLinesAreSentInOrder(t *testing.T) {
+	runScreen(t, 60, 16, func(s *screen) {
 		gate := make(chan struct{})
 		s.f.onSay = func(ln line) error {
 			if ln.text == "first" {
@@ -348,7 +348,7 @@ func TestLinesAreSaidInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		first, second := s.m.send("first"), s.m.send("second")
+		first, second := s.m.queueLine("first"), s.m.queueLine("second")
 		if second != nil {
 			t.Fatal("the second line does not wait for the first")
 		}
@@ -361,8 +361,8 @@ func TestLinesAreSaidInOrder(t *testing.T) {
 	})
 }
 
-func TestALineThatIsNotTakenSaysSo(t *testing.T) {
-	onScreen(t, 60, 16, func(s *screen) {
+func TestRejectedLineIsMarked(t *testing.T) {
+	runScreen(t, 60, 16, func(s *screen) {
 		s.f.onSay = func(line) error { return &admin.Error{Code: 400, Text: "the disk is full"} }
 		s.write("hello")
 		s.press("enter")
@@ -373,9 +373,9 @@ func TestALineThatIsNotTakenSaysSo(t *testing.T) {
 	})
 }
 
-func TestABrokenLinkIsShown(t *testing.T) {
-	onScreen(t, 60, 16, func(s *screen) {
-		s.hear(disconnected{errGone})
+func TestBrokenLinkIsShown(t *testing.T) {
+	runScreen(t, 60, 16, func(s *screen) {
+		s.hear(disconnected{errHungUp})
 		s.want("✗ the daemon has hung up, trying again")
 		s.hear(connected{s.c.Hello()})
 		s.want("The daemon is back.")
@@ -385,8 +385,8 @@ func TestABrokenLinkIsShown(t *testing.T) {
 	})
 }
 
-func TestScrollingBackStaysThere(t *testing.T) {
-	onScreen(t, 40, 10, func(s *screen) {
+func TestScrollPositionIsKept(t *testing.T) {
+	runScreen(t, 40, 10, func(s *screen) {
 		for i := range 30 {
 			s.hear(fromDaemon{event(console.Message, string(rune('a'+i)), strings.Repeat(string(rune('A'+i%26)), 3)+string(rune('a'+i%26)))})
 		}
@@ -403,8 +403,8 @@ func TestScrollingBackStaysThere(t *testing.T) {
 	})
 }
 
-func TestATinyScreenDoesNotBreak(t *testing.T) {
-	onScreen(t, 1, 1, func(s *screen) {
+func TestTinyScreen(t *testing.T) {
+	runScreen(t, 1, 1, func(s *screen) {
 		s.write("/s")
 		s.hear(fromDaemon{event(console.Message, "o1", "```\ncode that is long\n```\n> quote\n\n日本")})
 		s.press("enter", "ctrl+c")

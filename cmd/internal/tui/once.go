@@ -17,12 +17,12 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// ErrUnanswered says that a question got no answer. Why was printed.
+// ErrUnanswered is returned if a question got no answer. The reason was printed to
+// Options.Errs.
 var ErrUnanswered = errors.New("the question was not answered")
 
-// Once asks one question and prints its answer on Out, and nothing else there.
-// Other messages that are shown on the way go to Errs. If there is no answer
-// the error is ErrUnanswered.
+// Once asks one question and prints only its answer to Out. Other messages go to
+// Errs. It returns ErrUnanswered if there is no answer.
 func Once(ctx context.Context, o Options, question string) error {
 	a, end, err := newAsker(ctx, o)
 	if err != nil {
@@ -32,9 +32,9 @@ func Once(ctx context.Context, o Options, question string) error {
 	return a.ask(question)
 }
 
-// Lines asks each line of In in turn, each after the one before is answered.
-// The answers go to Out, each followed by an empty line. If one of them fails,
-// so does Lines, after the last.
+// Lines asks each line of In after the previous one is answered. The answers go to
+// Out, each followed by an empty line. If a question gets no answer, Lines continues
+// and finally returns ErrUnanswered.
 func Lines(ctx context.Context, o Options) error {
 	a, end, err := newAsker(ctx, o)
 	if err != nil {
@@ -65,16 +65,16 @@ func Lines(ctx context.Context, o Options) error {
 	return failed
 }
 
-// An asker asks one question after the other.
+// An asker asks questions one at a time.
 type asker struct {
-	ctx         context.Context // of the conversation
-	l           *link
-	o           Options
-	look        text.ColorMode
-	said        chan error // how the line that is under way was taken
-	strange     []message  // messages that may not belong to the question
-	waitTimeout *time.Timer
-	gone        bool // the link is broken; patience runs
+	ctx            context.Context // of the conversation
+	l              *link
+	o              Options
+	colorMode      text.ColorMode
+	sent           chan error // result of sending the current line
+	others         []message  // messages that may not belong to the current question
+	waitTimeout    *time.Timer
+	isDisconnected bool // the link is broken and waitTimeout runs
 }
 
 type message struct {
@@ -87,25 +87,25 @@ func newAsker(ctx context.Context, o Options) (*asker, func(), error) {
 		o.Patience = 15 * time.Second
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l, err := open(ctx, o.Attach)
+	l, err := openLink(ctx, o.Attach)
 	if err != nil {
 		cancel()
 		return nil, nil, err
 	}
-	a := &asker{ctx: ctx, l: l, o: o, look: o.look(), said: make(chan error, 1), waitTimeout: time.NewTimer(o.Patience)}
+	a := &asker{ctx: ctx, l: l, o: o, colorMode: o.colorMode(), sent: make(chan error, 1), waitTimeout: time.NewTimer(o.Patience)}
 	a.waitTimeout.Stop()
 	if o.Notice != "" {
-		a.aside(chat.PlainText(o.Notice))
+		a.printToErrs(chat.PlainText(o.Notice))
 	}
 	return a, func() { cancel(); l.wait() }, nil
 }
 
-// ask says question and waits for its outcome.
+// ask sends question and waits for its outcome.
 func (a *asker) ask(question string) error {
 	id := console.NewID()
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
-	go func() { a.said <- a.l.say(ctx, line{id, question}) }() // the channel has room; it ends with ctx
+	go func() { a.sent <- a.l.send(ctx, line{id, question}) }() // the channel is buffered; it ends with ctx
 	for taken := false; ; {
 		select {
 		case <-a.ctx.Done():
@@ -115,92 +115,92 @@ func (a *asker) ask(question string) error {
 				return errors.New("the daemon has gone before it took the question")
 			}
 			return fmt.Errorf("the daemon has gone; the question is kept and answered when it is back: `hermesd why %s`", id)
-		case err := <-a.said:
+		case err := <-a.sent:
 			if err != nil {
 				return err
 			}
 			taken = true
 		case msg := <-a.l.out:
-			if o := a.hear(msg, id); o != nil {
+			if o := a.handleLinkMessage(msg, id); o != nil {
 				if !taken {
-					if err := <-a.said; err != nil {
+					if err := <-a.sent; err != nil {
 						return err
 					}
 				}
-				return a.end(o)
+				return a.printOutcome(o)
 			}
 		}
 	}
 }
 
-// hear takes what the link tells, and returns the outcome of line id.
-func (a *asker) hear(msg any, id string) *admin.Outcome {
+// handleLinkMessage handles a message of the link and returns the outcome of line id, or nil.
+func (a *asker) handleLinkMessage(msg any, id string) *admin.Outcome {
 	switch msg := msg.(type) {
 	case disconnected:
-		if !a.gone {
+		if !a.isDisconnected {
 			a.waitTimeout.Reset(a.o.Patience)
 		}
-		a.gone = true
+		a.isDisconnected = true
 	case connected:
-		a.gone = false
+		a.isDisconnected = false
 		a.waitTimeout.Stop()
 	case fromDaemon:
 		if msg.Outcome != nil && msg.Outcome.ID == id {
 			return msg.Outcome
 		}
 		if msg.Event != nil {
-			a.keep(*msg.Event)
+			a.recordEvent(*msg.Event)
 		}
 	}
 	return nil
 }
 
-// keep follows the messages of the conversation.
-func (a *asker) keep(ev console.Event) {
-	i := slices.IndexFunc(a.strange, func(m message) bool { return m.id == ev.ID })
+// recordEvent records the messages of the conversation.
+func (a *asker) recordEvent(ev console.Event) {
+	i := slices.IndexFunc(a.others, func(m message) bool { return m.id == ev.ID })
 	switch ev.Kind {
 	case console.Message, console.Edit:
 		if i < 0 {
-			a.strange = append(a.strange, message{ev.ID, ev.Text})
+			a.others = append(a.others, message{ev.ID, ev.Text})
 			return
 		}
-		a.strange[i].text = ev.Text
+		a.others[i].text = ev.Text
 	case console.Delete:
 		if i >= 0 {
-			a.strange = slices.Delete(a.strange, i, i+1)
+			a.others = slices.Delete(a.others, i, i+1)
 		}
 	case console.Typing, console.OtherTerminal:
 	}
 }
 
-// end prints how a question ended.
-func (a *asker) end(o *admin.Outcome) error {
-	for _, m := range a.strange {
+// printOutcome prints the outcome of a question.
+func (a *asker) printOutcome(o *admin.Outcome) error {
+	for _, m := range a.others {
 		if !slices.Contains(o.Messages, m.id) {
-			a.aside(m.text)
+			a.printToErrs(m.text)
 		}
 	}
-	a.strange = nil
+	a.others = nil
 	if o.Result != inbox.Replied && o.Result != inbox.Silent {
 		for _, t := range o.Text {
-			a.aside(t)
+			a.printToErrs(t)
 		}
 		if len(o.Text) == 0 {
-			a.aside(chat.PlainText(fmt.Sprintf("%s: %s", o.Result, o.Reason)))
+			a.printToErrs(chat.PlainText(fmt.Sprintf("%s: %s", o.Result, o.Reason)))
 		}
 		return ErrUnanswered
 	}
 	for _, t := range o.Text {
-		if err := a.print(a.o.Out, t, a.look); err != nil {
+		if err := a.print(a.o.Out, t, a.colorMode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// aside tells what is no answer.
-func (a *asker) aside(t chat.RichText) {
-	_ = a.print(a.o.Errs, t, text.Source) // nobody is left to hear of an error here
+// printToErrs prints a message that is not an answer.
+func (a *asker) printToErrs(t chat.RichText) {
+	_ = a.print(a.o.Errs, t, text.Source) // there is nowhere to report an error
 }
 
 const pageWidth = 100

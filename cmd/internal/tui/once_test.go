@@ -17,14 +17,14 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-func options(f *fake, in string) (Options, *bytes.Buffer, *bytes.Buffer) {
+func options(f *fakeDaemon, in string) (Options, *bytes.Buffer, *bytes.Buffer) {
 	var out, errs bytes.Buffer
 	return Options{Attach: f.attach, In: strings.NewReader(in), Out: &out, Errs: &errs}, &out, &errs
 }
 
-func TestOncePrintsTheAnswerAndNothingElse(t *testing.T) {
+func TestOncePrintsOnlyTheAnswer(t *testing.T) {
 	f := newFake()
-	f.reply = answers
+	f.reply = replyAll
 	o, out, errs := options(f, "")
 	if err := Once(t.Context(), o, "hi"); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestOncePrintsTheAnswerAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestOnceShowsAsideWhatWaitedForATerminal(t *testing.T) {
+func TestOncePrintsOtherMessagesToErrs(t *testing.T) {
 	f := newFake()
 	f.reply = func(c *fakeChat, ln line) {
 		c.down <- event(console.Message, "o1", "an answer from yesterday")
@@ -52,7 +52,7 @@ func TestOnceShowsAsideWhatWaitedForATerminal(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatFailsIsAnError(t *testing.T) {
+func TestOnceReportsFailure(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		down func(id string) admin.Down
@@ -77,7 +77,7 @@ func TestAQuestionThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestALineThatIsRefusedIsAnError(t *testing.T) {
+func TestOnceReportsRejectedLine(t *testing.T) {
 	f := newFake()
 	f.onSay = func(line) error { return &admin.Error{Code: 400, Text: "the disk is full"} }
 	o, _, _ := options(f, "")
@@ -90,11 +90,11 @@ func TestALineThatIsRefusedIsAnError(t *testing.T) {
 	}
 }
 
-func TestAQuestionOutlivesARestart(t *testing.T) {
+func TestOnceSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.reply = func(c *fakeChat, ln line) {
-			if len(f.lines()) == 1 { // taken, and then it dies
+			if len(f.lines()) == 1 { // accepted before the crash
 				c.down <- event(console.Message, "o1", "half of it")
 				go func() { time.Sleep(time.Second); c.hangUp() }()
 				return
@@ -118,7 +118,7 @@ func TestAQuestionOutlivesARestart(t *testing.T) {
 	})
 }
 
-func TestAQuestionDoesNotOutliveALostDaemonForEver(t *testing.T) {
+func TestOnceTimesOutWithoutDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.reply = func(c *fakeChat, _ line) {
@@ -135,9 +135,9 @@ func TestAQuestionDoesNotOutliveALostDaemonForEver(t *testing.T) {
 	})
 }
 
-func TestLinesAreAskedOneAfterTheOther(t *testing.T) {
+func TestLinesAreAskedInOrder(t *testing.T) {
 	f := newFake()
-	f.reply = answers
+	f.reply = replyAll
 	o, out, _ := options(f, "one\n\n  \ntwo\xff\nthree")
 	if err := Lines(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -148,14 +148,14 @@ func TestLinesAreAskedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestOneFailedLineFailsAllButTheRestIsAsked(t *testing.T) {
+func TestLinesContinueAfterFailure(t *testing.T) {
 	f := newFake()
 	f.reply = func(c *fakeChat, ln line) {
 		if ln.text == "bad" {
 			c.down <- outcome(ln.id, inbox.Failed, "no")
 			return
 		}
-		answers(c, ln)
+		replyAll(c, ln)
 	}
 	o, out, errs := options(f, "bad\ngood\n")
 	if err := Lines(t.Context(), o); !errors.Is(err, ErrUnanswered) {
@@ -176,11 +176,11 @@ func TestLinesEndWithTheirContext(t *testing.T) {
 	}
 }
 
-func TestTheLinkTriesAgainWithPatience(t *testing.T) {
+func TestLinkRetriesWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		ctx, cancel := context.WithCancel(t.Context())
-		l, err := open(ctx, f.attach)
+		l, err := openLink(ctx, f.attach)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestTheLinkTriesAgainWithPatience(t *testing.T) {
 			}
 		}
 		said := make(chan error, 1)
-		go func() { said <- l.say(ctx, line{"l1", "x"}) }()
+		go func() { said <- l.send(ctx, line{"l1", "x"}) }()
 		if err := <-said; err != nil {
 			t.Error(err)
 		}
@@ -220,7 +220,7 @@ func TestTheLinkTriesAgainWithPatience(t *testing.T) {
 	})
 }
 
-func TestManyMessagesAreSeenInOrder(t *testing.T) {
+func TestLinkAcknowledgesInOrder(t *testing.T) {
 	f := newFake()
 	f.reply = func(c *fakeChat, ln line) {
 		for i := range 30 {

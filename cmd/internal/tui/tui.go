@@ -1,8 +1,8 @@
-// Package tui is the conversation in a terminal: full screen where there is
-// one, line by line in a pipe, or a single question.
+// Package tui runs a conversation in a terminal: on the full screen ([Run]), line by
+// line in a pipe ([Lines]), or as a single question ([Once]).
 //
-// All three speak through a Chat, which may break and is attached again; a line
-// is said under one id until it is known to be taken, so it is taken once.
+// All three use a [Chat], which is attached again whenever it breaks. A line is sent
+// under the same ID until it is known to be accepted, so it is accepted once.
 package tui
 
 import (
@@ -18,39 +18,40 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// A Chat is one attachment to a conversation.
+// A Chat is one attachment to a conversation. Its methods may be called
+// concurrently.
 type Chat interface {
 	Hello() admin.Hello
-	// Next returns what the daemon tells next, and an error once it is over.
+	// Next returns the next message of the daemon, and an error once the chat has ended.
 	Next(ctx context.Context) (admin.Down, error)
-	// Seen says that everything up to seq has been shown.
+	// Seen reports that everything up to seq has been shown.
 	Seen(seq uint64) error
-	// Say returns nil once the line is on disk, an *admin.Error if it is refused,
-	// and any other error if that is not known.
+	// Say returns nil once the line is on disk, an *admin.Error if it is rejected, and
+	// any other error if that is unknown.
 	Say(ctx context.Context, id, text string) error
 	Close() error
 }
 
-// Options are what a conversation needs.
+// Options configure a conversation. Attach, In, Out and Errs are required.
 type Options struct {
-	// Attach joins the conversation; has names messages that were shown before.
-	// It is called again whenever the chat has broken.
+	// Attach joins the conversation; has contains the IDs of messages that were already
+	// shown. It is called again whenever the chat breaks.
 	Attach func(ctx context.Context, has ...string) (Chat, error)
-	// History is the file that keeps what was typed; "" keeps nothing.
+	// History is the file that stores entered lines; "" stores nothing.
 	History string
-	// Notice is said once at the beginning, such as that no daemon runs.
+	// Notice is shown once at the beginning, for example that no daemon runs.
 	Notice string
 
 	In        io.Reader
 	Out, Errs io.Writer
 	// Environ is the environment, for NO_COLOR and TERM.
 	Environ []string
-	// Patience is how long a question outlasts a lost daemon; 0 is 15 s.
+	// Patience is the time for which a question waits for a lost daemon; 0 means 15 s.
 	Patience time.Duration
 }
 
-// look returns how text is shown on the output.
-func (o Options) look() text.ColorMode {
+// colorMode returns the color mode of the output.
+func (o Options) colorMode() text.ColorMode {
 	switch colorprofile.Detect(o.Out, o.Environ) {
 	case colorprofile.NoTTY, colorprofile.Unknown:
 		return text.Source
@@ -60,12 +61,11 @@ func (o Options) look() text.ColorMode {
 	return text.Colour
 }
 
-// Run leads the conversation on the full screen until the person quits or ctx
-// ends.
+// Run runs the conversation on the full screen until the user quits or ctx ends.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l, err := open(ctx, o.Attach)
+	l, err := openLink(ctx, o.Attach)
 	if err != nil {
 		return err
 	}
@@ -74,16 +74,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		o.Notice += fmt.Sprintf("\nWhat you type is not kept: %v", err)
 	}
-	look := o.look()
+	look := o.colorMode()
 	if look == text.Source {
 		look = text.Mono
 	}
 	m := newModel(ctx, l, hist, look)
-	m.note(o.Notice)
+	m.addNotice(o.Notice)
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ), tea.WithoutSignalHandler())
 	_, err = p.Run()
 	if ctx.Err() != nil && err != nil {
-		return nil // asked to end
+		return nil // ended by ctx
 	}
 	if err != nil {
 		return fmt.Errorf("terminal: %w", err)

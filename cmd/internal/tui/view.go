@@ -12,30 +12,30 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// maxOffered is how many commands are offered at once.
-const maxOffered = 6
+// maxSuggestions is the maximum number of commands that are offered at once.
+const maxSuggestions = 6
 
-// layout gives the parts of the screen their sizes.
+// layout sets the sizes of the parts of the screen.
 func (m *model) layout() {
 	bottom := m.scroll.AtBottom()
 	m.input.SetWidth(m.width)
 	m.scroll.SetWidth(m.width)
-	m.scroll.SetHeight(max(1, m.height-m.input.Height()-len(m.offers())-2))
+	m.scroll.SetHeight(max(1, m.height-m.input.Height()-len(m.suggestions())-2))
 	if bottom {
 		m.scroll.GotoBottom()
 	}
-	if m.hint != "" && m.now().Sub(m.hinted) > hintFor {
+	if m.hint != "" && m.now().Sub(m.hintAt) > hintTimeout {
 		m.hint = ""
 	}
 }
 
-// offers are the lines that show which commands fit the input.
-func (m *model) offers() []string {
-	fit := fitting(m.hello.Commands, m.input.Value())
+// suggestions returns the lines with the commands that match the input.
+func (m *model) suggestions() []string {
+	fit := matching(m.hello.Commands, m.input.Value())
 	if len(fit) == 1 && "/"+fit[0].Name == m.input.Value() && fit[0].Args == "" {
 		return nil
 	}
-	most := max(0, min(maxOffered, m.height-m.input.Height()-4))
+	most := max(0, min(maxSuggestions, m.height-m.input.Height()-4))
 	var lines []string
 	for i, c := range fit {
 		if i == most {
@@ -44,13 +44,13 @@ func (m *model) offers() []string {
 			}
 			break
 		}
-		lines = append(lines, text.Cut(offer(c), m.width-2))
+		lines = append(lines, text.Cut(suggestion(c), m.width-2))
 		lines[i] = "  " + lines[i]
 	}
 	return lines
 }
 
-func offer(c admin.Command) string {
+func suggestion(c admin.Command) string {
 	s := "/" + c.Name
 	if c.Args != "" {
 		s += " " + c.Args
@@ -58,14 +58,14 @@ func offer(c admin.Command) string {
 	return s + " – " + c.Help
 }
 
-// View draws the screen.
+// View renders the screen.
 func (m *model) View() tea.View {
 	if m.quitting {
 		return tea.NewView("")
 	}
 	faint := lipgloss.NewStyle().Faint(true)
 	parts := []string{m.scroll.View(), faint.Render(m.rule())}
-	offers := m.offers()
+	offers := m.suggestions()
 	for _, o := range offers {
 		parts = append(parts, faint.Render(o))
 	}
@@ -81,7 +81,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// rule is the line between the conversation and the input.
+// rule returns the line between the conversation and the input.
 func (m *model) rule() string {
 	if m.scroll.AtBottom() {
 		return strings.Repeat("─", m.width)
@@ -92,7 +92,8 @@ func (m *model) rule() string {
 
 var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// status is the last line: what goes on, or what can be done; and with whom.
+// status returns the last line: the current activity or a hint on keys, and the
+// model.
 func (m *model) status() string {
 	left := "Enter sends · Alt+Enter new line · /help · Ctrl-D quits"
 	switch {
@@ -101,7 +102,7 @@ func (m *model) status() string {
 	case m.hint != "":
 		left = m.hint
 	case m.working():
-		left = spinner[m.frame%len(spinner)] + " working" + m.since() + " · Ctrl-C stops it"
+		left = spinner[m.frame%len(spinner)] + " working" + m.elapsed() + " · Ctrl-C stops it"
 	case m.last != "":
 		left = m.last
 	}
@@ -113,11 +114,11 @@ func (m *model) status() string {
 	return left
 }
 
-// since says how long the oldest open line has been open.
-func (m *model) since() string {
+// elapsed returns the time since the oldest line without an outcome was sent.
+func (m *model) elapsed() string {
 	now := m.now()
 	oldest := now
-	for _, t := range m.open {
+	for _, t := range m.openLines {
 		if t.Before(oldest) {
 			oldest = t
 		}

@@ -11,8 +11,8 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// Whatever a model writes: nothing but our own styles reaches the terminal, and
-// no line is wider than the screen.
+// For any model output, only styles of this package reach the terminal, and no line
+// is wider than the screen.
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{sample, "a\x1b[2Jb **c\x1b]0;x\x07**", "> > > quote\n> ```\n> code\n> ```", "| a | b |\n|---|---|\n| 日本 | [x](http://y) |", "- a\n  - b\n\n1. c", "👩‍👩‍👧 e\u0301 \u200b\u00ad", "```\n\t\tx\n```"} {
 		f.Add(s, 20)
@@ -50,7 +50,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// keep drops what wrapping may put into a word.
+// keep removes what wrapping may insert into a word.
 func keep(r rune) rune {
 	if r == '\n' || r == ' ' || r == '│' || r == '▎' {
 		return -1

@@ -10,31 +10,31 @@ import (
 	"hermesd/gateway/markup"
 )
 
-// A ColorMode says how text with styles is shown.
+// A ColorMode selects how styled text is rendered.
 type ColorMode int
 
-// The looks.
+// Color modes.
 const (
 	Source ColorMode = iota // Markdown, without any escape sequence: for files and pipes
-	Mono                    // bold, italic and underline, no colours
-	Colour                  // with colours
+	Mono                    // bold, italic and underline, no colors
+	Colour                  // with colors
 )
 
-// Render returns r for a terminal of width columns, or for a pipe. Text in it
-// is cleaned. Source is not wrapped.
-func Render(r chat.RichText, look ColorMode, width int) string {
-	return strings.Join(blocks(r, look, max(width, 10)), "\n")
+// Render renders r for a terminal of width columns, or for a pipe. The text is
+// cleaned. In the mode Source it is not wrapped.
+func Render(r chat.RichText, mode ColorMode, width int) string {
+	return strings.Join(blocks(r, mode, max(width, 10)), "\n")
 }
 
-// blocks renders r piece by piece: quotations and code are pieces of their own,
-// because their lines are set off and wrapped in their own way.
-func blocks(r chat.RichText, look ColorMode, width int) []string {
+// blocks renders r in pieces: quotations and code blocks are separate pieces,
+// because their lines are marked and wrapped differently.
+func blocks(r chat.RichText, mode ColorMode, width int) []string {
 	var out []string
 	pos := 0
 	flow := func(to int) {
 		piece := markup.Slice(r, pos, to)
 		if trimmed := strings.Trim(piece.Text, "\n"); trimmed != "" || to < len(r.Text) && pos > 0 {
-			out = append(out, wrap(inline(trim(piece), look), look, width))
+			out = append(out, wrap(inline(trim(piece), mode), mode, width))
 		}
 	}
 	for _, s := range r.Spans {
@@ -46,9 +46,9 @@ func blocks(r chat.RichText, look ColorMode, width int) []string {
 		}
 		inner := markup.Slice(r, s.Start, s.End)
 		if s.Style == chat.CodeBlock {
-			out = append(out, code(inner.Text, s.Arg, look, width))
+			out = append(out, code(inner.Text, s.Arg, mode, width))
 		} else {
-			out = append(out, quote(without(inner, s), look, width))
+			out = append(out, quote(without(inner, s), mode, width))
 		}
 		pos = s.End
 	}
@@ -58,8 +58,8 @@ func blocks(r chat.RichText, look ColorMode, width int) []string {
 	return out
 }
 
-// trim takes one line feed off each end of a piece between blocks: the join of
-// the pieces puts it back.
+// trim removes one line feed from each end of a piece between blocks: joining the
+// pieces adds it again.
 func trim(r chat.RichText) chat.RichText {
 	from, to := 0, len(r.Text)
 	if strings.HasPrefix(r.Text, "\n") {
@@ -71,7 +71,7 @@ func trim(r chat.RichText) chat.RichText {
 	return markup.Slice(r, from, to)
 }
 
-// without returns the inside of a block without the span of the block itself.
+// without returns the content of a block without the span of the block.
 func without(r chat.RichText, s chat.Span) chat.RichText {
 	for i, t := range r.Spans {
 		if t.Style == s.Style && t.Start == 0 && t.End == len(r.Text) {
@@ -82,62 +82,62 @@ func without(r chat.RichText, s chat.Span) chat.RichText {
 	return r
 }
 
-func wrap(s string, look ColorMode, width int) string {
-	if look == Source {
+func wrap(s string, mode ColorMode, width int) string {
+	if mode == Source {
 		return s
 	}
 	lines := strings.Split(lipgloss.Wrap(s, width, " "), "\n")
 	for i, l := range lines {
-		if ansi.StringWidth(l) > width { // it breaks at hyphens, and may break too late
+		if ansi.StringWidth(l) > width { // Wrap breaks at hyphens, and may break too late
 			lines[i] = ansi.Hardwrap(l, width, true)
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-func code(s, lang string, look ColorMode, width int) string {
+func code(s, lang string, mode ColorMode, width int) string {
 	s = strings.TrimRight(Clean(s), "\n")
-	if look == Source {
+	if mode == Source {
 		fence := "```"
 		for strings.Contains(s, fence) {
 			fence += "`"
 		}
 		return fence + Line(lang) + "\n" + s + "\n" + fence
 	}
-	return bar("│ ", ansi.Hardwrap(s, max(width-2, 4), true), style(chat.CodeBlock, look), look)
+	return prefixLines("│ ", ansi.Hardwrap(s, max(width-2, 4), true), style(chat.CodeBlock, mode), mode)
 }
 
-func quote(r chat.RichText, look ColorMode, width int) string {
-	inner := strings.Join(blocks(r, look, max(width-2, 4)), "\n")
-	if look == Source {
-		return bar("> ", inner, lipgloss.NewStyle(), look)
+func quote(r chat.RichText, mode ColorMode, width int) string {
+	inner := strings.Join(blocks(r, mode, max(width-2, 4)), "\n")
+	if mode == Source {
+		return prefixLines("> ", inner, lipgloss.NewStyle(), mode)
 	}
-	return bar("▎ ", inner, lipgloss.NewStyle(), look)
+	return prefixLines("▎ ", inner, lipgloss.NewStyle(), mode)
 }
 
-// bar puts mark ahead of each line of s, and paints the lines.
-func bar(mark, s string, st lipgloss.Style, look ColorMode) string {
+// prefixLines prefixes each line of s with mark and styles the lines.
+func prefixLines(mark, s string, st lipgloss.Style, mode ColorMode) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		if look == Source {
+		if mode == Source {
 			lines[i] = strings.TrimRight(mark+l, " ")
 			continue
 		}
-		lines[i] = faint(look).Render(mark) + st.Render(l)
+		lines[i] = faint(mode).Render(mark) + st.Render(l)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func faint(look ColorMode) lipgloss.Style {
-	if look == Colour {
+func faint(mode ColorMode) lipgloss.Style {
+	if mode == Colour {
 		return lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
 	}
 	return lipgloss.NewStyle().Faint(true)
 }
 
 // inline renders text without blocks.
-func inline(r chat.RichText, look ColorMode) string {
-	if look == Source {
+func inline(r chat.RichText, mode ColorMode) string {
+	if mode == Source {
 		return source(r)
 	}
 	var b strings.Builder
@@ -147,7 +147,7 @@ func inline(r chat.RichText, look ColorMode) string {
 		Text: func(t string) {
 			st := lipgloss.NewStyle()
 			for _, s := range open {
-				st = style(s.Style, look).Inherit(st)
+				st = style(s.Style, mode).Inherit(st)
 			}
 			for i, l := range strings.Split(Clean(t), "\n") {
 				if i > 0 {
@@ -160,16 +160,16 @@ func inline(r chat.RichText, look ColorMode) string {
 		},
 		Close: func(s chat.Span) {
 			open = open[:len(open)-1]
-			if s.Style == chat.Link && !shows(r.Text[s.Start:s.End], s.Arg) {
-				b.WriteString(faint(look).Render(" (" + Line(s.Arg) + ")"))
+			if s.Style == chat.Link && !isLinkURL(r.Text[s.Start:s.End], s.Arg) {
+				b.WriteString(faint(mode).Render(" (" + Line(s.Arg) + ")"))
 			}
 		},
 	})
 	return b.String()
 }
 
-// shows reports whether the text of a link says where it goes.
-func shows(text, url string) bool {
+// isLinkURL reports whether the text of a link is its URL.
+func isLinkURL(text, url string) bool {
 	bare := func(s string) string {
 		s = strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
 		return strings.TrimSuffix(strings.TrimPrefix(s, "mailto:"), "/")
@@ -177,7 +177,7 @@ func shows(text, url string) bool {
 	return bare(text) == bare(url)
 }
 
-func style(s chat.Style, look ColorMode) lipgloss.Style {
+func style(s chat.Style, mode ColorMode) lipgloss.Style {
 	st := lipgloss.NewStyle()
 	switch s {
 	case chat.Bold:
@@ -191,18 +191,18 @@ func style(s chat.Style, look ColorMode) lipgloss.Style {
 	case chat.Spoiler:
 		return st.Reverse(true)
 	case chat.Code, chat.CodeBlock:
-		if look == Colour {
+		if mode == Colour {
 			return st.Foreground(lipgloss.Cyan)
 		}
 	}
 	return st
 }
 
-// source writes the inside of a block as Markdown.
+// source renders the content of a block as Markdown.
 func source(r chat.RichText) string {
 	marks := map[chat.Style]string{chat.Bold: "**", chat.Italic: "*", chat.Strike: "~~", chat.Code: "`", chat.Spoiler: "||"}
 	var b strings.Builder
-	plain := func(s chat.Span) bool { return s.Style == chat.Link && shows(r.Text[s.Start:s.End], s.Arg) }
+	plain := func(s chat.Span) bool { return s.Style == chat.Link && isLinkURL(r.Text[s.Start:s.End], s.Arg) }
 	markup.Walk(r, markup.Visitor{
 		Open: func(s chat.Span) {
 			b.WriteString(marks[s.Style])

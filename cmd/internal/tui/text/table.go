@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Table returns rows under a head, each column as wide as it must be. Cells are
-// cleaned. A table without rows is empty.
+// Table formats rows under a head with aligned columns. Cells are cleaned. Without
+// rows the result is empty.
 func Table(head []string, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func Table(head []string, rows [][]string) string {
 	return b.String()
 }
 
-// Ago says how long before now t was.
+// Ago formats how long before now t was.
 func Ago(t, now time.Time) string {
 	switch {
 	case t.IsZero():
@@ -48,7 +48,7 @@ func Ago(t, now time.Time) string {
 	return Span(now.Sub(t)) + " ago"
 }
 
-// Span says how long d is, as people say it: in its greatest unit.
+// Span formats d in its largest unit.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -63,7 +63,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// Bytes says how much n bytes are.
+// Bytes formats a number of bytes.
 func Bytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

@@ -13,7 +13,7 @@ import (
 	"hermesd/gateway/markup"
 )
 
-func TestCleanTakesOutWhatATerminalWouldObey(t *testing.T) {
+func TestCleanRemovesTerminalControls(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"plain", "hello\nworld", "hello\nworld"},
 		{"colour", "a\x1b[31mred\x1b[0mb", "aredb"},
@@ -61,7 +61,7 @@ func FuzzClean(f *testing.F) {
 const sample = "A **bold** and *leaning* word, `code`, ~~gone~~, a [link](https://example.org/x) and https://example.org.\n\n" +
 	"```go\nfunc main() {\n\tprintln(\"日本\")\n}\n```\n\n> quoted **words**\n> go on\n\nThe end."
 
-func TestSourceIsMarkdownAgain(t *testing.T) {
+func TestRenderSourceIsMarkdown(t *testing.T) {
 	got := text.Render(markup.Parse(sample), text.Source, 0)
 	want := "A **bold** and *leaning* word, `code`, ~~gone~~, a [link](https://example.org/x) and https://example.org.\n\n" +
 		"```go\nfunc main() {\n    println(\"日本\")\n}\n```\n\n> quoted **words**\n> go on\n\nThe end."
@@ -70,7 +70,7 @@ func TestSourceIsMarkdownAgain(t *testing.T) {
 	}
 }
 
-func TestMonoWrapsAndHasNoColours(t *testing.T) {
+func TestRenderMonoHasNoColors(t *testing.T) {
 	got := text.Render(markup.Parse(sample), text.Mono, 30)
 	for l := range strings.SplitSeq(got, "\n") {
 		if w := text.Width(l); w > 30 {
@@ -104,14 +104,14 @@ func TestMonoWrapsAndHasNoColours(t *testing.T) {
 	}
 }
 
-func TestColoursAreThere(t *testing.T) {
+func TestRenderColors(t *testing.T) {
 	got := text.Render(markup.Parse("a `b` **c**"), text.Colour, 80)
 	if want := "a \x1b[36mb\x1b[m \x1b[1mc\x1b[m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestLongWordsAndWideOnesAreWrapped(t *testing.T) {
+func TestRenderWrapsLongAndWideWords(t *testing.T) {
 	long := strings.Repeat("x", 100) + " " + strings.Repeat("日", 60) + " `" + strings.Repeat("y", 50) + "`"
 	for _, look := range []text.ColorMode{text.Mono, text.Colour} {
 		for l := range strings.SplitSeq(text.Render(markup.Parse(long+"\n```\n"+long+"\n```"), look, 20), "\n") {
@@ -122,7 +122,7 @@ func TestLongWordsAndWideOnesAreWrapped(t *testing.T) {
 	}
 }
 
-func TestModelTextCannotSpeakToTheTerminal(t *testing.T) {
+func TestRenderRemovesTerminalControls(t *testing.T) {
 	evil := "**bo\x1b[2Jld** [a\x1b]0;t\x07b](https://x.org/\x1b[31m) `\x1b[31m` \n```\x1b[1m\n\x1b[31mcode\n```"
 	for _, look := range []text.ColorMode{text.Source, text.Mono, text.Colour} {
 		got := text.Render(markup.Parse(evil), look, 80)
@@ -137,7 +137,7 @@ func TestModelTextCannotSpeakToTheTerminal(t *testing.T) {
 	}
 }
 
-func TestATableIsAlignedByColumnsOnTheScreen(t *testing.T) {
+func TestTableAlignsColumns(t *testing.T) {
 	got := text.Table([]string{"ID", "NAME", "N"}, [][]string{{"1", "日本", "2"}, {"10", "a\x1b[31mb\nc", "3"}, {"11"}})
 	want := "ID  NAME  N\n1   日本  2\n10  ab c  3\n11\n"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -148,7 +148,7 @@ func TestATableIsAlignedByColumnsOnTheScreen(t *testing.T) {
 	}
 }
 
-func TestTimesAndSizesAreSaidInOneUnit(t *testing.T) {
+func TestSpanAndBytesUseOneUnit(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
 		0: "now", 90 * time.Second: "90 s ago", 3 * time.Minute: "3 min ago", 5 * time.Hour: "5 h ago", 72 * time.Hour: "3 days ago", -30 * time.Second: "in 30 s",
