@@ -11,35 +11,35 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A room is the place on a platform where Ann talks to the bot.
-type room interface {
+// A conversation is a chat on a platform in which Ann and the bot exchange messages.
+type conversation interface {
 	platform() chat.Platform
-	// name is how people call the place.
+	// name returns the name of the chat for users.
 	name() string
-	// say lets Ann say something to the bot.
+	// say sends a message from Ann to the bot.
 	say(text string) message
-	// answers are the bot's messages that stand, in order.
+	// answers returns the bot's messages that are not deleted, in order.
 	answers() []message
 }
 
-// A message is what somebody said.
+// A message is a message of a user or the bot.
 type message struct {
-	id   string // by which the daemon knows it
+	id   string // the platform's key in the daemon
 	text string
 }
 
-// telegramRoom is a direct chat.
-type telegramRoom struct {
+// A telegramChat is a direct chat.
+type telegramChat struct {
 	at *telegram.Chat
 	by *telegram.User
 }
 
-func (r *telegramRoom) platform() chat.Platform { return chat.Telegram }
-func (r *telegramRoom) name() string            { return "direct chat" }
+func (r *telegramChat) platform() chat.Platform { return chat.Telegram }
+func (r *telegramChat) name() string            { return "direct chat" }
 
-func (r *telegramRoom) say(text string) message { return r.message(r.at.Say(r.by, text)) }
+func (r *telegramChat) say(text string) message { return r.message(r.at.Say(r.by, text)) }
 
-func (r *telegramRoom) answers() (out []message) {
+func (r *telegramChat) answers() (out []message) {
 	for _, m := range r.at.FromBots() {
 		if m.Deleted.IsZero() {
 			out = append(out, r.message(m))
@@ -48,22 +48,23 @@ func (r *telegramRoom) answers() (out []message) {
 	return out
 }
 
-func (r *telegramRoom) message(m telegram.Message) message {
+func (r *telegramChat) message(m telegram.Message) message {
 	return message{id: fmt.Sprintf("%d:%d", r.at.ID(), m.ID), text: m.Text}
 }
 
-// discordRoom is a channel, and then the thread that the first mention opens.
-type discordRoom struct {
+// A discordChat is a channel and, once it exists, the thread that the first mention
+// opens.
+type discordChat struct {
 	at     *discord.Channel
 	by     *discord.User
 	bot    *discord.Bot
-	thread *discord.Channel // nil: not open yet
+	thread *discord.Channel // nil until it is opened
 }
 
-func (r *discordRoom) platform() chat.Platform { return chat.Discord }
-func (r *discordRoom) name() string            { return "#" + r.at.Name() + ", thread" }
+func (r *discordChat) platform() chat.Platform { return chat.Discord }
+func (r *discordChat) name() string            { return "#" + r.at.Name() + ", thread" }
 
-func (r *discordRoom) say(text string) message {
+func (r *discordChat) say(text string) message {
 	if ts := r.at.Threads(); r.thread == nil && len(ts) > 0 {
 		r.thread = ts[0]
 	}
@@ -73,10 +74,11 @@ func (r *discordRoom) say(text string) message {
 	return message{id: r.thread.Say(r.by, text).ID, text: text}
 }
 
-// escaped is a character that Discord's clients show as it is.
+// escaped matches an escaped character, which Discord's clients show without the
+// backslash.
 var escaped = regexp.MustCompile(`\\([[:punct:]])`)
 
-func (r *discordRoom) answers() (out []message) {
+func (r *discordChat) answers() (out []message) {
 	for _, c := range append([]*discord.Channel{r.at}, r.at.Threads()...) {
 		for _, m := range c.Messages() {
 			if m.From.IsBot() && m.Deleted.IsZero() && m.Text != "" {
@@ -87,18 +89,18 @@ func (r *discordRoom) answers() (out []message) {
 	return out
 }
 
-// slackRoom is a direct message, or a channel and then the thread of the first
+// A slackChat is a direct message, or a channel and then the thread of the first
 // mention.
-type slackRoom struct {
+type slackChat struct {
 	at      *slack.Channel
 	by, bot *slack.User
 	thread  string // ts of the first mention
 }
 
-func (r *slackRoom) platform() chat.Platform { return chat.Slack }
-func (r *slackRoom) name() string            { return "#kitchen, thread" }
+func (r *slackChat) platform() chat.Platform { return chat.Slack }
+func (r *slackChat) name() string            { return "#kitchen, thread" }
 
-func (r *slackRoom) say(text string) message {
+func (r *slackChat) say(text string) message {
 	switch {
 	case r.at.Kind() == slack.DM:
 		return message{id: r.at.ID() + ":" + r.at.Say(r.by, text).TS, text: text}
@@ -111,7 +113,7 @@ func (r *slackRoom) say(text string) message {
 	return message{id: r.at.ID() + ":" + m.TS, text: "@hermes " + text}
 }
 
-func (r *slackRoom) answers() (out []message) {
+func (r *slackChat) answers() (out []message) {
 	for _, m := range r.at.FromBots() {
 		out = append(out, message{id: r.at.ID() + ":" + m.TS, text: strings.TrimSpace(m.Shown())})
 	}

@@ -9,11 +9,11 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// talk is a conversation on each platform, all three at once.
-func (t *tour) talk(ctx context.Context) error {
-	t.head("Three platforms, one agent")
-	said, texts := make([][]saying, len(t.rooms)), make([][]string, len(t.rooms))
-	for i, r := range t.rooms {
+// showConversations shows a conversation on each platform, all three concurrently.
+func (t *demoRun) showConversations(ctx context.Context) error {
+	t.heading("Three platforms, one agent")
+	said, texts := make([][]printedMessage, len(t.conversations)), make([][]string, len(t.conversations))
+	for i, r := range t.conversations {
 		for _, text := range map[chat.Platform][]string{
 			chat.Telegram: {"Hello!", "what is 12 * 34?"},
 			chat.Discord:  {"what is 7 * 6?", "please read file shopping.txt"},
@@ -22,7 +22,7 @@ func (t *tour) talk(ctx context.Context) error {
 			texts[i] = append(texts[i], t.number(text))
 		}
 	}
-	err := t.together(func(i int, r room) error {
+	err := t.forEach(func(i int, r conversation) error {
 		for _, text := range texts[i] {
 			one, err := t.ask(ctx, r, text)
 			if err != nil {
@@ -35,34 +35,33 @@ func (t *tour) talk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.columns(t.rooms, said)
+	t.columns(t.conversations, said)
 	return nil
 }
 
-// asked shows what the daemon knows of messages, also of those that it did not
-// answer.
-func (t *tour) asked(ctx context.Context) error {
-	t.head("Closed by default, and nothing is silent")
-	eve := message{id: t.stranger.Say(t.eve, "let me in").ID, text: "let me in"}
-	if err := t.answered(ctx, eve); err != nil {
+// showHistory shows the history of messages, including one that was not answered.
+func (t *demoRun) showHistory(ctx context.Context) error {
+	t.heading("Closed by default, and nothing is silent")
+	eve := message{id: t.eveChat.Say(t.eve, "let me in").ID, text: "let me in"}
+	if err := t.waitAnswered(ctx, eve); err != nil {
 		return err
 	}
-	t.say("Eve, whom nobody has allowed, writes to the bot on Discord: %q. She is told a code that only the operator can approve, and the agent hears nothing of it:", eve.text)
-	if err := t.story(ctx, eve); err != nil {
+	t.paragraph("Eve, whom nobody has allowed, writes to the bot on Discord: %q. She is told a code that only the operator can approve, and the agent hears nothing of it:", eve.text)
+	if err := t.printHistory(ctx, eve); err != nil {
 		return err
 	}
-	m := t.room(chat.Slack).say(t.number("thank you"))
-	if err := t.answered(ctx, m); err != nil {
+	m := t.conversation(chat.Slack).say(t.number("thank you"))
+	if err := t.waitAnswered(ctx, m); err != nil {
 		return err
 	}
-	t.news(t.room(chat.Slack))
-	t.say("Ann, on Slack: %q. What became of it:", m.text)
-	return t.story(ctx, m)
+	t.newAnswers(t.conversation(chat.Slack))
+	t.paragraph("Ann, on Slack: %q. What became of it:", m.text)
+	return t.printHistory(ctx, m)
 }
 
-// story prints what `hermesd why` says of a message.
-func (t *tour) story(ctx context.Context, m message) error {
-	c, err := t.why(ctx, m)
+// printHistory prints the output of `hermesd why` for a message.
+func (t *demoRun) printHistory(ctx context.Context, m message) error {
+	c, err := t.messageHistory(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (t *tour) story(ctx context.Context, m message) error {
 			line = line[:at] + "\n            " + line[at+1:]
 		}
 		for part := range strings.SplitSeq(line, "\n") {
-			t.print(hang("  ", faint, part, t.width))
+			t.print(indent("  ", faint, part, t.width))
 		}
 	}
 	return nil

@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAPromiseThatIsBrokenIsAnError(t *testing.T) {
+func TestReportFailsOnBrokenGuarantee(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		lost   map[chat.Platform]int
 		breaks map[string]int
-		want   string // in the error; "": there is none
+		want   string // in the error; "" for none
 	}{
 		{"all kept", map[chat.Platform]int{chat.Telegram: 0, chat.Slack: 0}, map[string]int{"new_session": 3}, ""},
 		{"a message lost", map[chat.Platform]int{chat.Telegram: 0, chat.Slack: 1}, nil, "slack"},
@@ -56,8 +56,8 @@ func TestColumnsFitTheTerminal(t *testing.T) {
 	}
 }
 
-// A program that is no daemon ends at once.
-func TestADaemonThatEndsIsAnError(t *testing.T) {
+// A program that is not a daemon ends at once.
+func TestRunFailsIfDaemonEnds(t *testing.T) {
 	err := demo.Run(t.Context(), demo.Options{Binary: "/bin/false", Out: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("error %v", err)

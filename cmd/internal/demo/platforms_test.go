@@ -32,7 +32,7 @@ func read(t *testing.T) string {
 	return string(raw)
 }
 
-func TestThePageOfPlatformsHasTheManifestAndThePermissions(t *testing.T) {
+func TestPlatformsPageHasManifestAndPermissions(t *testing.T) {
 	text := read(t)
 	head, rest, ok1 := strings.Cut(text, begin)
 	got, foot, ok2 := strings.Cut(rest, end)
@@ -54,8 +54,8 @@ func TestThePageOfPlatformsHasTheManifestAndThePermissions(t *testing.T) {
 	}
 }
 
-// Each piece of configuration is loaded, together with the tokens.
-func TestTheExamplesOfThePageOfPlatformsAreValid(t *testing.T) {
+// Each example of a configuration is loaded together with the tokens.
+func TestPlatformsPageExamplesAreValid(t *testing.T) {
 	var dotenv strings.Builder
 	blocks := regexp.MustCompile("(?s)```(yaml|sh)\n(.*?)```").FindAllStringSubmatch(read(t), -1)
 	for _, b := range blocks {

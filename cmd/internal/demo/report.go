@@ -20,79 +20,79 @@ import (
 
 var numbers = regexp.MustCompile(`#[0-9]+\b`)
 
-// A verdict is what the ledger of a platform shows, in the terms that all of
-// them have.
-type verdict struct {
+// A result contains the results of a platform's simulator, in a form that all
+// platforms share.
+type result struct {
 	ok                                                         bool
 	wanted, answered, lost, doubled, disorder, strays, repeats int
 	words                                                      string
 }
 
-// verdicts judges each platform by the ledger of its simulator.
-func (t *tour) verdicts() map[chat.Platform]verdict {
+// results evaluates the records of the simulators.
+func (t *demoRun) results() map[chat.Platform]result {
 	tokens := func(s string) []string { return numbers.FindAllString(s, -1) }
 	a := telegram.Judge{Tokens: tokens}.Judge(t.Telegram)
 	b := discord.Judge{Tokens: tokens}.Judge(t.discord)
 	c := slack.Judge{Tokens: tokens}.Judge(t.slack)
-	return map[chat.Platform]verdict{
+	return map[chat.Platform]result{
 		chat.Telegram: {a.OK(), a.Offered, a.Answered, len(a.Lost), len(a.Doubled), len(a.Disorder), len(a.Stray), len(a.Repeats), a.String()},
 		chat.Discord:  {b.OK(), b.Offered, b.Answered, len(b.Lost), len(b.Doubled), len(b.Disorder), len(b.Stray), len(b.Repeats), b.String()},
 		chat.Slack:    {c.OK(), len(c.Cases), len(c.Cases) - len(c.Lost), len(c.Lost), len(c.Doubled), len(c.Disorder), len(c.Stray), len(c.Repeats), c.String()},
 	}
 }
 
-// figures says what the ledgers show, and what the daemon counts.
-func (t *tour) figures(ctx context.Context) error {
-	t.head("The verdict of the simulators' ledgers")
-	vs := t.verdicts()
-	row := func(name string, cell func(verdict) string) []string {
+// showResults prints the results of the simulators and the figures of the daemon.
+func (t *demoRun) showResults(ctx context.Context) error {
+	t.heading("The verdict of the simulators' ledgers")
+	vs := t.results()
+	row := func(name string, cell func(result) string) []string {
 		cells := []string{name}
-		for _, r := range t.rooms {
+		for _, r := range t.conversations {
 			cells = append(cells, cell(vs[r.platform()]))
 		}
 		return cells
 	}
-	count := func(n func(verdict) int) func(verdict) string {
-		return func(v verdict) string { return fmt.Sprint(n(v)) }
+	count := func(n func(result) int) func(result) string {
+		return func(v result) string { return fmt.Sprint(n(v)) }
 	}
-	none := func(n func(verdict) int) func(verdict) string {
-		return func(v verdict) string {
+	none := func(n func(result) int) func(result) string {
+		return func(v result) string {
 			if n(v) > 0 {
 				return bad.Render(fmt.Sprint(n(v)))
 			}
 			return "0"
 		}
 	}
-	t.table(t.rooms, [][]string{
-		row("messages that want an answer", count(func(v verdict) int { return v.wanted })),
-		row("answered", count(func(v verdict) int { return v.answered })),
-		row("lost", none(func(v verdict) int { return v.lost })),
-		row("doubled", none(func(v verdict) int { return v.doubled })),
-		row("out of order", none(func(v verdict) int { return v.disorder })),
-		row("in the wrong place", none(func(v verdict) int { return v.strays })),
-		row("marked “(may be a repeat)”", count(func(v verdict) int { return v.repeats })),
-		row("verdict", func(v verdict) string {
+	t.table(t.conversations, [][]string{
+		row("messages that want an answer", count(func(v result) int { return v.wanted })),
+		row("answered", count(func(v result) int { return v.answered })),
+		row("lost", none(func(v result) int { return v.lost })),
+		row("doubled", none(func(v result) int { return v.doubled })),
+		row("out of order", none(func(v result) int { return v.disorder })),
+		row("in the wrong place", none(func(v result) int { return v.strays })),
+		row("marked “(may be a repeat)”", count(func(v result) int { return v.repeats })),
+		row("verdict", func(v result) string {
 			if v.ok && v.wanted > 0 {
 				return good.Render("✓ all held")
 			}
 			return bad.Render("✗ broken")
 		}),
 	})
-	if err := t.count(ctx); err != nil {
+	if err := t.addBreaks(ctx); err != nil {
 		return err
 	}
-	if err := holds(vs, t.breaks); err != nil {
+	if err := checkGuarantees(vs, t.breaks); err != nil {
 		return err
 	}
 	if err := t.prefixes(ctx); err != nil {
 		return err
 	}
-	t.say("\nEverything was answered exactly once and in order. `go run ./cmd/hermesd chat` talks to it in this terminal.")
+	t.paragraph("\nEverything was answered exactly once and in order. `go run ./cmd/hermesd chat` talks to it in this terminal.")
 	return nil
 }
 
-// holds says which of the promises was not kept, if one was not.
-func holds(vs map[chat.Platform]verdict, breaks map[string]int) error {
+// checkGuarantees returns an error if a delivery guarantee was broken.
+func checkGuarantees(vs map[chat.Platform]result, breaks map[string]int) error {
 	for _, p := range slices.Sorted(maps.Keys(vs)) {
 		switch v := vs[p]; {
 		case !v.ok:
@@ -107,9 +107,9 @@ func holds(vs map[chat.Platform]verdict, breaks map[string]int) error {
 	return nil
 }
 
-// count adds the breaks of prefixes of this life of the daemon to those of the
-// lives before.
-func (t *tour) count(ctx context.Context) error {
+// addBreaks adds the prefix breaks of the current run of the daemon to those of the
+// earlier runs.
+func (t *demoRun) addBreaks(ctx context.Context) error {
 	s, err := t.status(ctx)
 	for reason, n := range s.Breaks {
 		t.breaks[reason] += n
@@ -117,8 +117,8 @@ func (t *tour) count(ctx context.Context) error {
 	return err
 }
 
-// prefixes says how much of the prompts came from the model's cache.
-func (t *tour) prefixes(ctx context.Context) error {
+// prefixes prints how much of the prompts came from the model's cache.
+func (t *demoRun) prefixes(ctx context.Context) error {
 	var sum llm.Usage
 	err := t.daemon(ctx, func(c *admin.Client) error {
 		recs, err := c.Sessions(ctx, 100)
@@ -134,13 +134,13 @@ func (t *tour) prefixes(ctx context.Context) error {
 		return err
 	}
 	t.print("")
-	t.print(hang("  ", plain, fmt.Sprintf("Prefix reuse: %d %% of %d prompt tokens came from the model's cache, although kill -9 has emptied it: it is a part of the demo model. "+
-		"Prefixes that began anew: %s; none without a reason.", 100*sum.CacheRead/max(1, sum.Prompt()), sum.Prompt(), list(t.breaks)), t.width))
+	t.print(indent("  ", plain, fmt.Sprintf("Prefix reuse: %d %% of %d prompt tokens came from the model's cache, although kill -9 has emptied it: it is a part of the demo model. "+
+		"Prefixes that began anew: %s; none without a reason.", 100*sum.CacheRead/max(1, sum.Prompt()), sum.Prompt(), formatCounts(t.breaks)), t.width))
 	return nil
 }
 
-// list names counts, the reasons in order.
-func list(counts map[string]int) string {
+// formatCounts formats counts, sorted by reason.
+func formatCounts(counts map[string]int) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[k], strings.ReplaceAll(k, "_", " ")))

@@ -12,22 +12,21 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// dueIn is how long the prompt waits that the tour schedules.
+// dueIn is the delay of the prompt that the demo schedules.
 const dueIn = 2 * time.Second
 
-// scheduled lets Ann schedule a prompt, which comes by itself, and shows the one
-// record of it.
-func (t *tour) scheduled(ctx context.Context) error {
-	r := t.room(chat.Telegram)
-	t.head("A prompt that comes by itself")
-	t.say("Ann, on Telegram, asks for something in %d seconds, as she would for \"every weekday at 9am\". It runs in a conversation of its own, and its answer comes to her chat:", int(dueIn.Seconds()))
+// showSchedule lets Ann schedule a prompt and shows its single occurrence.
+func (t *demoRun) showSchedule(ctx context.Context) error {
+	r := t.conversation(chat.Telegram)
+	t.heading("A prompt that comes by itself")
+	t.paragraph("Ann, on Telegram, asks for something in %d seconds, as she would for \"every weekday at 9am\". It runs in a conversation of its own, and its answer comes to her chat:", int(dueIn.Seconds()))
 	due := time.Now().Add(dueIn).UTC()
 	said, err := t.ask(ctx, r, fmt.Sprintf("/cron add %s what is 6 * 7?", due.Format("2006-01-02T15:04:05Z")))
 	if err != nil {
 		return err
 	}
 	var record schedule.Occurrence
-	err = t.until(ctx, "the scheduled prompt", func(ctx context.Context) error {
+	err = t.retry(ctx, "the scheduled prompt", func(ctx context.Context) error {
 		return t.daemon(ctx, func(c *admin.Client) error {
 			slots, err := c.Slots(ctx, "", 10)
 			switch {
@@ -43,7 +42,7 @@ func (t *tour) scheduled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	came := t.news(r)
+	came := t.newAnswers(r)
 	for _, one := range append(said, came...) {
 		who := "  "
 		if !one.bot {
@@ -56,6 +55,6 @@ func (t *tour) scheduled(ctx context.Context) error {
 	}
 	t.print("")
 	t.print("  " + bold.Render("$ hermesd cron history"))
-	t.print(hang("  ", faint, fmt.Sprintf("%s  %s %s, %d ms late", record.DueAt.Local().Format(time.DateTime), record.State, record.Result, record.Began.Sub(record.DueAt).Milliseconds()), t.width))
+	t.print(indent("  ", faint, fmt.Sprintf("%s  %s %s, %d ms late", record.DueAt.Local().Format(time.DateTime), record.State, record.Result, record.Began.Sub(record.DueAt).Milliseconds()), t.width))
 	return nil
 }

@@ -14,19 +14,19 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A screen prints the tour for a terminal of a certain width. Its methods may
-// be called from any goroutine; each prints whole lines.
+// A screen prints the demo for a terminal of a given width. Its methods may be
+// called from any goroutine; each prints whole lines.
 type screen struct {
 	width int
 	mu    sync.Mutex
 	out   io.Writer
 }
 
-// The widths for which the tour is laid out.
+// Widths of the output in columns.
 const (
 	minWidth     = 72
 	maxWidth     = 100
-	defaultWidth = 96 // where there is no terminal
+	defaultWidth = 96 // without a terminal
 )
 
 func newScreen(out io.Writer, width int, environ []string) *screen {
@@ -44,7 +44,7 @@ var (
 	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red).Bold(true)
 )
 
-// title is the name of a platform as its makers write it, in its colour.
+// title returns the styled name of a platform.
 func title(p chat.Platform) string {
 	return lipgloss.NewStyle().Bold(true).Foreground(map[chat.Platform]color.Color{
 		chat.Telegram: lipgloss.BrightCyan, chat.Discord: lipgloss.BrightMagenta, chat.Slack: lipgloss.BrightYellow,
@@ -55,22 +55,22 @@ func title(p chat.Platform) string {
 func (s *screen) print(t string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = fmt.Fprintln(s.out, t) // a tour that nobody can see has nobody to tell
+	_, _ = fmt.Fprintln(s.out, t) // there is nowhere else to report an error
 }
 
-// say prints a paragraph.
-func (s *screen) say(format string, args ...any) {
-	s.print(hang("", plain, fmt.Sprintf(format, args...), s.width))
+// paragraph prints a paragraph.
+func (s *screen) paragraph(format string, args ...any) {
+	s.print(indent("", plain, fmt.Sprintf(format, args...), s.width))
 }
 
-// head prints what the next part is about.
-func (s *screen) head(t string) {
+// heading prints the heading of a part.
+func (s *screen) heading(t string) {
 	line := strings.Repeat("━", max(0, s.width-lipgloss.Width(t)-4))
 	s.print("\n" + faint.Render("━━ ") + bold.Render(t) + faint.Render(" "+line))
 }
 
-// hang wraps t behind a mark, which stands in front of its first line.
-func hang(mark string, st lipgloss.Style, t string, width int) string {
+// indent wraps t with a mark before its first line and indents the others.
+func indent(mark string, st lipgloss.Style, t string, width int) string {
 	indent := lipgloss.Width(mark)
 	lines := strings.Split(lipgloss.Wrap(t, max(width-indent, 10), " "), "\n")
 	for i, l := range lines {
@@ -82,27 +82,29 @@ func hang(mark string, st lipgloss.Style, t string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// A saying is what somebody said, as it is shown.
-type saying struct {
+// A printedMessage is a message as it is printed.
+type printedMessage struct {
 	bot  bool
 	text string
 }
 
-// maxCount is how many characters of a saying are shown.
+// maxCount is the maximum number of columns of a saying.
 const maxCount = 320
 
-// short is the text without what a terminal would obey, and not too long.
-func (s saying) short() string { return text.Cut(text.Clean(strings.TrimSpace(s.text)), maxCount) }
-
-func (s saying) render(width int) string {
-	if s.bot {
-		return hang("  ", plain, s.short(), width)
-	}
-	return hang("› ", bold, s.short(), width)
+// short returns the text without terminal controls, cut to maxCount.
+func (s printedMessage) short() string {
+	return text.Cut(text.Clean(strings.TrimSpace(s.text)), maxCount)
 }
 
-// columns prints conversations side by side.
-func (s *screen) columns(rooms []room, said [][]saying) {
+func (s printedMessage) render(width int) string {
+	if s.bot {
+		return indent("  ", plain, s.short(), width)
+	}
+	return indent("› ", bold, s.short(), width)
+}
+
+// columns prints conversations next to each other.
+func (s *screen) columns(rooms []conversation, said [][]printedMessage) {
 	width := (s.width - 3*(len(rooms)-1)) / len(rooms)
 	cell := lipgloss.NewStyle().Width(width)
 	heads, bodies := make([]string, len(rooms)), make([]string, len(rooms))
@@ -127,7 +129,7 @@ func (s *screen) columns(rooms []room, said [][]saying) {
 	s.print(trim(lipgloss.JoinHorizontal(lipgloss.Top, row...)))
 }
 
-// trim takes away what only fills lines.
+// trim removes trailing spaces of lines.
 func trim(t string) string {
 	lines := strings.Split(t, "\n")
 	for i, l := range lines {
@@ -136,8 +138,8 @@ func trim(t string) string {
 	return strings.Join(lines, "\n")
 }
 
-// table prints rows of a name and a cell for each platform.
-func (s *screen) table(rooms []room, rows [][]string) {
+// table prints rows that consist of a name and a cell for each platform.
+func (s *screen) table(rooms []conversation, rows [][]string) {
 	const first, other = 34, 14
 	line := func(cells []string) {
 		out := lipgloss.NewStyle().Width(first).Render("  " + cells[0])

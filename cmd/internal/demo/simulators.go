@@ -13,24 +13,24 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// A world is the three simulated platforms, with a person on each, and the
+// A simulators contains the three simulated platforms, with a user on each, and the
 // daemon between them.
-type world struct {
+type simulators struct {
 	*daemontest.Rig
-	home     string
-	discord  *discord.Server
-	slack    *slack.Server
-	app      *slack.App
-	rooms    []room // in the order in which they are shown
-	dm       room   // another conversation on Slack
-	stranger *discord.Channel
-	eve      *discord.User // whom nobody has allowed
+	home          string
+	discord       *discord.Server
+	slack         *slack.Server
+	app           *slack.App
+	conversations []conversation // in the order of output
+	dm            conversation   // a second conversation on Slack
+	eveChat       *discord.Channel
+	eve           *discord.User // not on an allowlist
 }
 
-// newWorld starts the simulators and writes the home below dir. The daemon does
-// not run yet.
-func newWorld(binary, dir string) (_ *world, err error) {
-	w := &world{home: filepath.Join(dir, "home"), discord: discord.New(discord.Options{}), slack: slack.New(slack.Options{})}
+// newSimulators starts the simulators and writes the home directory below dir. It does
+// not start the daemon.
+func newSimulators(binary, dir string) (_ *simulators, err error) {
+	w := &simulators{home: filepath.Join(dir, "home"), discord: discord.New(discord.Options{}), slack: slack.New(slack.Options{})}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -48,8 +48,8 @@ func newWorld(binary, dir string) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	direct := &telegramRoom{at: w.Direct[0], by: w.People[0]}
-	w.rooms = append([]room{direct}, w.rooms...)
+	direct := &telegramChat{at: w.Direct[0], by: w.People[0]}
+	w.conversations = append([]conversation{direct}, w.conversations...)
 	if err := os.MkdirAll(filepath.Join(w.home, "workspace"), 0o700); err != nil {
 		return nil, fmt.Errorf("the workspace: %w", err)
 	}
@@ -59,13 +59,13 @@ func newWorld(binary, dir string) (_ *world, err error) {
 	return w, nil
 }
 
-// permissions are those that docs/platforms.md tells people to give the bot.
+// permissions are the permissions of the bot that docs/platforms.md recommends.
 const permissions = discord.ViewChannel | discord.SendMessages | discord.SendInThreads | discord.CreateThreads |
 	discord.ReadMessageHistory | discord.AddReactions | discord.AttachFiles
 
-// addDiscord makes a guild with a bot and two people, of whom one is allowed,
-// and returns the configuration of the bot.
-func (w *world) addDiscord() (string, error) {
+// addDiscord creates a guild with a bot and two users, one of whom is allowed, and
+// returns the configuration of the bot.
+func (w *simulators) addDiscord() (string, error) {
 	api, err := w.discord.Start()
 	if err != nil {
 		return "", fmt.Errorf("discord simulator: %w", err)
@@ -78,13 +78,13 @@ func (w *world) addDiscord() (string, error) {
 	at := home.AddChannel(discord.ChannelOptions{Name: "general"})
 	at.Deny(home.ID(), 1<<50-1)
 	at.Allow(bot.User().ID, permissions)
-	w.rooms = append(w.rooms, &discordRoom{at: at, by: ann, bot: bot})
-	w.stranger = w.eve.DM(bot)
+	w.conversations = append(w.conversations, &discordChat{at: at, by: ann, bot: bot})
+	w.eveChat = w.eve.DM(bot)
 	return fmt.Sprintf("  discord:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", bot.Token(), api, ann.ID), nil
 }
 
-// manifested is an app that is made from the manifest in docs/platforms.md.
-func manifested() (o slack.AppOptions, err error) {
+// manifestApp returns the options of an app with the manifest in docs/platforms.md.
+func manifestApp() (o slack.AppOptions, err error) {
 	var m struct {
 		Features struct {
 			Commands []struct{ Command string } `json:"slash_commands"`
@@ -106,14 +106,14 @@ func manifested() (o slack.AppOptions, err error) {
 	return o, nil
 }
 
-// addSlack makes a workspace with an app and a person, and returns the
-// configuration of the app.
-func (w *world) addSlack() (string, error) {
+// addSlack creates a workspace with an app and a user, and returns the configuration
+// of the app.
+func (w *simulators) addSlack() (string, error) {
 	if _, err := w.slack.Start(); err != nil {
 		return "", fmt.Errorf("slack simulator: %w", err)
 	}
 	team := w.slack.AddTeam("Acme")
-	app, err := manifested()
+	app, err := manifestApp()
 	if err != nil {
 		return "", err
 	}
@@ -121,20 +121,20 @@ func (w *world) addSlack() (string, error) {
 	bot := w.app.Install(team)
 	ann := team.AddUser(slack.Person{Name: "ann"})
 	at := team.AddChannel(slack.ChannelOptions{Name: "kitchen", Members: []*slack.User{ann, bot.User()}})
-	w.rooms = append(w.rooms, &slackRoom{at: at, by: ann, bot: bot.User()})
-	w.dm = &slackRoom{at: ann.DM(bot), by: ann, bot: bot.User()}
+	w.conversations = append(w.conversations, &slackChat{at: at, by: ann, bot: bot.User()})
+	w.dm = &slackChat{at: ann.DM(bot), by: ann, bot: bot.User()}
 	return fmt.Sprintf("  slack:\n    token: %q\n    app_token: %q\n    api_url: %s\n    allow_from: [%q]\n",
 		bot.Token(), w.app.Token(), w.slack.APIURL(), ann.ID()), nil
 }
 
-// window is how many tokens the model's context holds: few, so that a
-// conversation fills it.
+// window is the context length of the model in tokens: small, so that a conversation
+// fills it.
 const window = 16_000
 
-// settings let messages wait for the turn that runs. The context engine leaves
-// a full context to what looks at a conversation between turns, and little of a
-// conversation stays as it is then. What the model says ahead of a tool call is no
-// message of its own: the verdict counts one answer to each number.
+// settings make messages wait for the running turn. Only hygiene compacts the full
+// context, not the context engine within a turn, and little of the conversation is
+// kept. Text before a tool call is not sent as a message, because the simulators
+// count one answer for each number.
 const settings = `display:
   busy_input_mode: queue
   tool_progress: 'off'
@@ -148,8 +148,8 @@ logging:
   level: error
 `
 
-// close ends everything, whatever its state.
-func (w *world) close() {
+// close stops everything in any state.
+func (w *simulators) close() {
 	if w.Rig != nil {
 		w.Close()
 	}
@@ -157,9 +157,9 @@ func (w *world) close() {
 	w.slack.Close()
 }
 
-// room returns the place of the conversation on a platform.
-func (w *world) room(p chat.Platform) room {
-	for _, r := range w.rooms {
+// conversation returns the conversation of a platform.
+func (w *simulators) conversation(p chat.Platform) conversation {
+	for _, r := range w.conversations {
 		if r.platform() == p {
 			return r
 		}
