@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// An exporter says in the log when spans begin to be lost, and when they are taken
-// again.
+// An exporter logs when spans begin to be lost and when the collector accepts them
+// again. It returns no errors.
 type exporter struct {
 	sdk.SpanExporter
 	to     string
@@ -34,20 +34,20 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {
 	case err != nil && !e.failed.Swap(true):
-		e.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", e.to), zap.Int("spans", len(spans)), zap.Error(err))
+		e.log.Warn("cannot export traces", zap.String("endpoint", e.to), zap.Int("spans", len(spans)), zap.Error(err))
 	case err == nil && e.failed.Swap(false):
-		e.log.Info("the collector takes traces again")
+		e.log.Info("collector accepts traces again")
 	}
-	return nil // it is handled
+	return nil // logged above
 }
 
-// A client posts spans over OTLP/HTTP. It is an otlptrace.Client; that of
-// OpenTelemetry would bring gRPC along.
+// A client posts spans over OTLP/HTTP. It implements otlptrace.Client without gRPC,
+// which the client of OpenTelemetry would require.
 type client struct {
-	s    Settings
-	http *http.Client
-	life context.Context // of all requests
-	end  context.CancelFunc
+	s      Settings
+	http   *http.Client
+	ctx    context.Context // of all requests
+	cancel context.CancelFunc
 }
 
 func newClient(s Settings) (*client, error) {
@@ -63,10 +63,10 @@ func newClient(s Settings) (*client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
-	// Headers may hold a key: it is not taken elsewhere.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c := &client{s: s, http: &http.Client{Transport: t, CheckRedirect: stay, Timeout: s.Timeout}}
-	c.life, c.end = context.WithCancel(context.Background())
+	// Headers may contain a key, so redirects are not followed.
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &client{s: s, http: &http.Client{Transport: t, CheckRedirect: noRedirect, Timeout: s.Timeout}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -76,26 +76,26 @@ func (*client) Start(context.Context) error { return nil }
 // Stop implements otlptrace.Client.
 func (c *client) Stop(context.Context) error { c.http.CloseIdleConnections(); return nil }
 
-// UploadTraces implements otlptrace.Client. It tries again, as long as that may
-// help and ctx lasts.
+// UploadTraces implements otlptrace.Client. It retries transient failures until ctx
+// ends.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.life, cancel)()
-	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // on the wire an ExportTraceServiceRequest is the same
+	defer context.AfterFunc(c.ctx, cancel)()
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // encoded like an ExportTraceServiceRequest
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
 	}
 	if c.s.Gzip {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		_, _ = w.Write(body) // to memory
+		_, _ = w.Write(body) // into memory
 		_ = w.Close()
 		body = b.Bytes()
 	}
 	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 8*time.Second) {
-		after, again, err := c.post(ctx, body)
-		if err == nil || !again {
+		after, retry, err := c.post(ctx, body)
+		if err == nil || !retry {
 			return err
 		}
 		select {
@@ -106,8 +106,9 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	}
 }
 
-// post sends body once. again: it may be sent again, not before after.
-func (c *client) post(ctx context.Context, body []byte) (after time.Duration, again bool, err error) {
+// post sends body once. If the request may be retried, it returns retry and the
+// least delay.
+func (c *client) post(ctx context.Context, body []byte) (after time.Duration, retry bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.s.Endpoint, bytes.NewReader(body))
 	if err != nil {
 		return 0, false, err
@@ -121,16 +122,16 @@ func (c *client) post(ctx context.Context, body []byte) (after time.Duration, ag
 	if err != nil {
 		return 0, true, err
 	}
-	defer func() { _ = resp.Body.Close() }()                     // it was only read
+	defer func() { _ = resp.Body.Close() }()                     // read only
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)) // so that the connection can be used again
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 		return 0, false, nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		again = true
+		retry = true
 	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		after = time.Duration(s) * time.Second
 	}
-	return after, again, fmt.Errorf("the collector answers %s", resp.Status)
+	return after, retry, fmt.Errorf("collector responded with %s", resp.Status)
 }

@@ -9,18 +9,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A turnKey is the key under which a context names the turn whose root begins.
+// turnKey is the context key of the turn whose root span is started.
 type turnKey struct{}
 
-func named(turn string) context.Context {
+// contextFor returns a context that names a turn for NewIDs.
+func contextFor(turn string) context.Context {
 	return context.WithValue(context.Background(), turnKey{}, turn)
 }
 
-// ids makes the ids of spans: those of roots out of their turns, others by chance.
+// ids generates span IDs. Those of root spans are derived from their turns; others
+// are random.
 type ids struct{}
 
-// NewIDs implements sdk.IDGenerator. The id of a trace is the beginning of the
-// SHA-256 of the turn's.
+// NewIDs implements sdk.IDGenerator. The trace ID consists of the first bytes of the
+// SHA-256 sum of the turn ID, the span ID of the following ones.
 func (ids) NewIDs(ctx context.Context) (id trace.TraceID, root trace.SpanID) {
 	turn, _ := ctx.Value(turnKey{}).(string)
 	sum := sha256.Sum256([]byte(turn))

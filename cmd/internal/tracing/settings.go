@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Settings say where traces go.
+// Settings configure the export of traces.
 type Settings struct {
-	Endpoint    string // URL to which spans are posted
+	Endpoint    string // URL that spans are posted to
 	Header      http.Header
 	Gzip        bool
 	Timeout     time.Duration
-	Certificate string // file with the authorities that may vouch for the collector; "": those of the system
+	Certificate string // file with trusted CA certificates; "" for those of the system
 }
 
-// Shown is the endpoint as it may be shown.
+// Shown returns the endpoint with its password redacted.
 func (s Settings) Shown() string {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil {
@@ -27,10 +27,10 @@ func (s Settings) Shown() string {
 	return u.Redacted()
 }
 
-// Read takes the settings from the variables that OpenTelemetry has agreed on. on
-// is false if they ask for no traces. Its error says what is to be changed.
+// Read reads the settings from the environment variables of OpenTelemetry. on is
+// false if they request no traces. The error names the variable to change.
 func Read(env func(string) string) (s Settings, on bool, err error) {
-	of := func(name string) string { // the variable for traces comes before the one for everything
+	of := func(name string) string { // the variable for traces takes precedence over the general one
 		if v := env("OTEL_EXPORTER_OTLP_TRACES_" + name); v != "" {
 			return v
 		}
@@ -77,8 +77,8 @@ func Read(env func(string) string) (s Settings, on bool, err error) {
 	return s, true, nil
 }
 
-// header reads headers as name=value,name=value with values escaped as in URLs.
-// Values may be secrets and stand in no error.
+// header parses headers in the form name=value,name=value with values escaped as in
+// URLs. Its errors contain no values, because these may be secrets.
 func header(list string) (http.Header, error) {
 	h := make(http.Header)
 	for pair := range strings.SplitSeq(list, ",") {

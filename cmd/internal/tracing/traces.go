@@ -1,5 +1,4 @@
-// Package tracing draws each turn as an OpenTelemetry trace and sends it to a
-// collector:
+// Package tracing exports each turn as an OpenTelemetry trace to a collector:
 //
 //	message        ├──────────────────────────┤        from acceptance to commit
 //	  wait         ├────┤                              until its turn begins
@@ -8,12 +7,12 @@
 //	    execute_tool …           ├─┤
 //	  deliver                                  ├───┤   one for each attempt
 //
-// Spans hold no texts, and no ids of people, chats and conversations. The id of a
-// trace follows from that of its turn, so that what is delivered after a restart
-// stands in the same trace.
+// A [Tracer] observes the events of package observe. Spans contain no text and no
+// IDs of users, chats and conversations. The trace ID is derived from the turn ID, so
+// that deliveries after a restart belong to the same trace.
 //
-// Tracing is decoration: nothing waits for it. Spans that the collector does not
-// take in time are dropped.
+// Nothing waits for tracing: spans that the collector does not accept in time are
+// dropped.
 package tracing
 
 import (
@@ -34,19 +33,19 @@ import (
 	"hermesd/gateway/observe"
 )
 
-// A Tracer draws turns. A nil one draws nothing. Observe may be called from any
-// goroutine.
+// A Tracer creates spans from events. A nil Tracer does nothing. Observe may be
+// called from any goroutine.
 type Tracer struct {
 	client   *client
 	log      *zap.Logger
 	provider *sdk.TracerProvider
 	spans    trace.Tracer
 
-	mu    sync.Mutex            // guards what follows
-	turns map[string]trace.Span // those under way
+	mu    sync.Mutex            // guards turns
+	turns map[string]trace.Span // running turns
 }
 
-// New returns a Tracer that sends to where s says. The sampler, the attributes of
+// New returns a Tracer that exports spans as s says. The sampler, the attributes of
 // the resource and the sizes of queues follow the OTEL_ variables of the process.
 func New(s Settings, version string, log *zap.Logger) (*Tracer, error) {
 	c, err := newClient(s)
@@ -56,85 +55,85 @@ func New(s Settings, version string, log *zap.Logger) (*Tracer, error) {
 	r, err := resource.New(context.Background(), resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "hermesd"), attribute.String("service.version", version)), resource.WithFromEnv())
 	if err != nil {
-		log.Warn("attributes of the traces", zap.Error(err)) // those that could be read count
+		log.Warn("cannot read trace resource attributes", zap.Error(err)) // the valid ones are used
 	}
 	out := &exporter{SpanExporter: otlptrace.NewUnstarted(c), to: s.Shown(), log: log}
 	p := sdk.NewTracerProvider(sdk.WithBatcher(out), sdk.WithResource(r), sdk.WithIDGenerator(ids{}))
 	return &Tracer{client: c, log: log, provider: p, spans: p.Tracer("hermesd", trace.WithInstrumentationVersion(version)), turns: make(map[string]trace.Span)}, nil
 }
 
-// closing is how long the last spans may take.
-const closing = 2 * time.Second
+// closeTimeout limits the time that Close takes to export the remaining spans.
+const closeTimeout = 2 * time.Second
 
-// Close sends what there is, for a moment. What the collector does not take by
-// then is lost, and the log says so.
+// Close exports the remaining spans for at most closeTimeout. It logs if spans are
+// lost and always returns nil.
 func (t *Tracer) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := t.provider.ForceFlush(ctx)
-	t.client.end()
+	t.client.cancel()
 	if err = errors.Join(err, t.provider.Shutdown(context.Background())); err != nil {
-		t.log.Warn("the last traces are lost", zap.Error(err))
+		t.log.Warn("cannot export the last traces", zap.Error(err))
 	}
 	return nil
 }
 
-// Observe draws what happens on the road.
+// Observe creates or updates spans for an event of the gateway.
 func (t *Tracer) Observe(e observe.Event) {
 	if t == nil {
 		return
 	}
 	switch e := e.(type) {
 	case observe.TurnStarted:
-		t.began(e)
+		t.startTurn(e)
 	case observe.ModelCalled:
-		t.called(e)
+		t.recordModelCall(e)
 	case observe.ToolCalled:
-		s := t.within(e.Turn, "execute_tool "+clean(e.Tool), trace.SpanKindInternal, e.Took)
+		s := t.startSpan(e.Turn, "execute_tool "+clean(e.Tool), trace.SpanKindInternal, e.Took)
 		s.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", clean(e.Tool)))
 		if e.Failed {
 			s.SetStatus(codes.Error, "the tool failed")
 		}
 		s.End()
 	case observe.ModelRetried:
-		t.noted(e.Turn, "model call failed", attribute.String("error.type", string(e.Class)), attribute.String("hermesd.fallback", clean(e.Fallback)))
+		t.addEvent(e.Turn, "model call failed", attribute.String("error.type", string(e.Class)), attribute.String("hermesd.fallback", clean(e.Fallback)))
 	case observe.Compacted:
-		t.noted(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.why", e.Reason), attribute.Bool("hermesd.failed", e.Failed),
+		t.addEvent(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.why", e.Reason), attribute.Bool("hermesd.failed", e.Failed),
 			attribute.Int("hermesd.tokens.before", e.Before), attribute.Int("hermesd.tokens.after", e.After))
 	case observe.DeliveryAttempted:
-		t.attempted(e)
+		t.recordDelivery(e)
 	case observe.TurnEnded:
-		t.ended(e)
+		t.endTurn(e)
 	}
 }
 
-// root is the context of the span that stands for the whole message. Only ended
-// sends that span; before, it is a name to refer to.
-func (t *Tracer) root(turn string) context.Context {
-	_, s := t.spans.Start(named(turn), "message", trace.WithNewRoot())
+// messageContext returns the context of the span of the whole message. endTurn exports that
+// span; before, it is only referred to as a parent.
+func (t *Tracer) messageContext(turn string) context.Context {
+	_, s := t.spans.Start(contextFor(turn), "message", trace.WithNewRoot())
 	return trace.ContextWithSpanContext(context.Background(), s.SpanContext())
 }
 
-func about(e observe.TurnStarted) []attribute.KeyValue {
+func turnAttributes(e observe.TurnStarted) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("hermesd.turn", e.Turn), attribute.String("hermesd.kind", string(e.Kind)), attribute.Bool("hermesd.resumed", e.Resumed),
 		attribute.String("messaging.system", string(e.Platform)), attribute.String("messaging.operation.type", "process"),
 	}
 }
 
-func (t *Tracer) began(e observe.TurnStarted) {
-	root := t.root(e.Turn)
+func (t *Tracer) startTurn(e observe.TurnStarted) {
+	message := t.messageContext(e.Turn)
 	if !e.Resumed {
-		_, s := t.spans.Start(root, "wait", trace.WithTimestamp(e.Accepted))
+		_, s := t.spans.Start(message, "wait", trace.WithTimestamp(e.Accepted))
 		s.End(trace.WithTimestamp(e.At))
 	}
-	_, s := t.spans.Start(root, "turn", trace.WithTimestamp(e.At), trace.WithAttributes(about(e)...))
+	_, s := t.spans.Start(message, "turn", trace.WithTimestamp(e.At), trace.WithAttributes(turnAttributes(e)...))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turns[e.Turn] = s
 }
 
-func (t *Tracer) ended(e observe.TurnEnded) {
+func (t *Tracer) endTurn(e observe.TurnEnded) {
 	t.mu.Lock()
 	s := t.turns[e.Turn]
 	delete(t.turns, e.Turn)
@@ -150,39 +149,40 @@ func (t *Tracer) ended(e observe.TurnEnded) {
 	if s != nil {
 		finish(s)
 	}
-	if e.Result == observe.Released { // it begins again
+	if e.Result == observe.Released { // the turn starts again later
 		return
 	}
-	_, root := t.spans.Start(named(e.Turn), "message", trace.WithNewRoot(), trace.WithTimestamp(e.Accepted), trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(about(e.TurnStarted)...))
+	_, root := t.spans.Start(contextFor(e.Turn), "message", trace.WithNewRoot(), trace.WithTimestamp(e.Accepted), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(turnAttributes(e.TurnStarted)...))
 	finish(root)
 }
 
-// under is the context of the turn that runs, or of its message.
-func (t *Tracer) under(turn string) context.Context {
+// turnContext returns the context of the running turn, or of its message if no turn
+// runs.
+func (t *Tracer) turnContext(turn string) context.Context {
 	t.mu.Lock()
 	s := t.turns[turn]
 	t.mu.Unlock()
 	if s == nil {
-		return t.root(turn)
+		return t.messageContext(turn)
 	}
 	return trace.ContextWithSpan(context.Background(), s)
 }
 
-// within begins a span of a turn that has taken so long.
-func (t *Tracer) within(turn, name string, kind trace.SpanKind, took time.Duration) trace.Span {
-	_, s := t.spans.Start(t.under(turn), name, trace.WithSpanKind(kind), trace.WithTimestamp(time.Now().Add(-took)))
+// startSpan starts a span of a turn that ends now and lasted took.
+func (t *Tracer) startSpan(turn, name string, kind trace.SpanKind, took time.Duration) trace.Span {
+	_, s := t.spans.Start(t.turnContext(turn), name, trace.WithSpanKind(kind), trace.WithTimestamp(time.Now().Add(-took)))
 	return s
 }
 
-// noted notes something that takes no time.
-func (t *Tracer) noted(turn, what string, with ...attribute.KeyValue) {
-	trace.SpanFromContext(t.under(turn)).AddEvent(what, trace.WithAttributes(with...))
+// addEvent adds an event without a duration to the span of a turn.
+func (t *Tracer) addEvent(turn, what string, with ...attribute.KeyValue) {
+	trace.SpanFromContext(t.turnContext(turn)).AddEvent(what, trace.WithAttributes(with...))
 }
 
-func (t *Tracer) called(e observe.ModelCalled) {
+func (t *Tracer) recordModelCall(e observe.ModelCalled) {
 	model := clean(e.Model)
-	s := t.within(e.Turn, "chat "+model, trace.SpanKindClient, e.Took)
+	s := t.startSpan(e.Turn, "chat "+model, trace.SpanKindClient, e.Took)
 	s.SetAttributes(
 		attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", e.Provider), attribute.String("gen_ai.request.model", model),
 		attribute.Int("gen_ai.usage.input_tokens", e.Usage.Prompt()), attribute.Int("gen_ai.usage.output_tokens", e.Usage.Output),
@@ -191,11 +191,11 @@ func (t *Tracer) called(e observe.ModelCalled) {
 	s.End()
 }
 
-func (t *Tracer) attempted(e observe.DeliveryAttempted) {
+func (t *Tracer) recordDelivery(e observe.DeliveryAttempted) {
 	if e.Turn == "" || e.RateLimited {
 		return
 	}
-	_, s := t.spans.Start(t.root(e.Turn), "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(time.Now().Add(-e.Took)))
+	_, s := t.spans.Start(t.messageContext(e.Turn), "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(time.Now().Add(-e.Took)))
 	s.SetAttributes(
 		attribute.String("hermesd.turn", e.Turn), attribute.String("hermesd.row", e.Row), attribute.String("hermesd.role", e.Role),
 		attribute.String("hermesd.state", e.State), attribute.Int("hermesd.attempt", e.Attempt),
@@ -206,6 +206,6 @@ func (t *Tracer) attempted(e observe.DeliveryAttempted) {
 	s.End()
 }
 
-// clean is a name that can be sent: one that is not UTF-8 would spoil all that is
-// sent with it.
+// clean returns a name that can be exported: an invalid UTF-8 string would make the
+// collector reject the whole batch.
 func clean(s string) string { return strings.ToValidUTF8(s, "?") }

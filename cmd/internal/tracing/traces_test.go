@@ -29,18 +29,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A collector takes traces over OTLP/HTTP.
+// A collector accepts traces over OTLP/HTTP.
 type collector struct {
 	*httptest.Server
-	mu     sync.Mutex // guards what follows
-	spans  []*tracepb.Span
-	about  map[string]string // attributes of the resource
-	header http.Header
-	refuse []int // how the next requests are answered
+	mu       sync.Mutex // guards the fields below
+	spans    []*tracepb.Span
+	resource map[string]string // attributes of the resource
+	header   http.Header
+	refuse   []int // status codes of the next responses
 }
 
 func newCollector(t *testing.T) *collector {
-	c := &collector{about: map[string]string{}}
+	c := &collector{resource: map[string]string{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
@@ -72,7 +72,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.header = r.Header
 	for _, rs := range data.ResourceSpans {
 		for _, a := range rs.Resource.Attributes {
-			c.about[a.Key] = a.Value.GetStringValue()
+			c.resource[a.Key] = a.Value.GetStringValue()
 		}
 		for _, ss := range rs.ScopeSpans {
 			c.spans = append(c.spans, ss.Spans...)
@@ -80,7 +80,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tree shows the spans: each below its parent, in the order of their beginnings.
+// tree formats the spans, each below its parent, in the order of their start times.
 func (c *collector) tree(t *testing.T) string {
 	t.Helper()
 	c.mu.Lock()
@@ -113,7 +113,7 @@ func (c *collector) tree(t *testing.T) string {
 	return b.String()
 }
 
-// env has the variables that send traces to c, and more.
+// env returns an environment that exports traces to c, with additional variables.
 func (c *collector) env(more map[string]string) func(string) string {
 	return func(name string) string {
 		if v, ok := more[name]; ok {
@@ -136,8 +136,8 @@ func tracer(t *testing.T, env func(string) string, log *zap.Logger) *tracing.Tra
 	return tr
 }
 
-// aTurn plays a turn with a failed call, a tool and two attempts to deliver.
-func aTurn(tr *tracing.Tracer, id string) {
+// playTurn plays a turn with a failed call, a tool and two attempts to deliver.
+func playTurn(tr *tracing.Tracer, id string) {
 	now := time.Now()
 	began := observe.TurnStarted{Turn: id, Kind: observe.Message, Platform: chat.Slack, Accepted: now.Add(-5 * time.Second), At: now.Add(-4 * time.Second)}
 	for _, e := range []observe.Event{
@@ -149,16 +149,16 @@ func aTurn(tr *tracing.Tracer, id string) {
 		observe.DeliveryAttempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "known_not_sent", RateLimited: true},
 		observe.DeliveryAttempted{Turn: id, Row: "o1", Platform: chat.Slack, Role: "reply", State: "sent", Attempt: 1, Took: 500 * time.Millisecond},
 		observe.TurnEnded{TurnStarted: began, Result: observe.Replied, Took: 4 * time.Second},
-		observe.EventReceived{Platform: chat.Slack}, observe.OccurrencesSkipped{}, observe.DeliveryAttempted{Role: "notice", State: "sent"}, // are in no trace
+		observe.EventReceived{Platform: chat.Slack}, observe.OccurrencesSkipped{}, observe.DeliveryAttempted{Role: "notice", State: "sent"}, // in no trace
 	} {
 		tr.Observe(e)
 	}
 }
 
-func TestATurnIsOneTrace(t *testing.T) {
+func TestTurnIsOneTrace(t *testing.T) {
 	c := newCollector(t)
 	tr := tracer(t, c.env(map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "x-key=a%20secret, x-other = b", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}), zap.NewNop())
-	aTurn(tr, "t1")
+	playTurn(tr, "t1")
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func TestATurnIsOneTrace(t *testing.T) {
 	if c.header.Get("x-key") != "a secret" || c.header.Get("x-other") != "b" {
 		t.Errorf("%v", c.header)
 	}
-	if c.about["service.name"] != "hermesd" || c.about["service.version"] != "1.2.3" {
-		t.Errorf("%v", c.about)
+	if c.resource["service.name"] != "hermesd" || c.resource["service.version"] != "1.2.3" {
+		t.Errorf("%v", c.resource)
 	}
 	// printf t1 | sha256sum | cut -c-32
 	if id := fmt.Sprintf("%x", c.spans[0].TraceId); id != "628b49d96dcde97a430dd4f597705899" {
@@ -184,9 +184,9 @@ func TestATurnIsOneTrace(t *testing.T) {
 	}
 }
 
-// TestATurnThatIsCutShortStaysOneTrace: a process dies in a turn, the next one goes
-// on, and the one after that delivers.
-func TestATurnThatIsCutShortStaysOneTrace(t *testing.T) {
+// TestInterruptedTurnIsOneTrace: a process crashes in a turn, the next one completes
+// it, and the one after that delivers.
+func TestInterruptedTurnIsOneTrace(t *testing.T) {
 	c := newCollector(t)
 	now := time.Now()
 	began := observe.TurnStarted{Turn: "t1", Accepted: now.Add(-9 * time.Second), At: now.Add(-8 * time.Second)}
@@ -217,12 +217,12 @@ func TestATurnThatIsCutShortStaysOneTrace(t *testing.T) {
 	}
 }
 
-func TestTheSamplerOfTheEnvironmentHolds(t *testing.T) {
+func TestSamplerFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	t.Setenv("OTEL_SERVICE_NAME", "my-bot")
 	c := newCollector(t)
 	tr := tracer(t, c.env(nil), zap.NewNop())
-	aTurn(tr, "t1")
+	playTurn(tr, "t1")
 	tr.Observe(observe.DeliveryAttempted{Turn: "t0", State: "sent"}) // of an earlier process
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
@@ -232,21 +232,21 @@ func TestTheSamplerOfTheEnvironmentHolds(t *testing.T) {
 	}
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
 	tr = tracer(t, c.env(nil), zap.NewNop())
-	aTurn(tr, "t1")
+	playTurn(tr, "t1")
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.spans) != 6 || c.about["service.name"] != "my-bot" {
-		t.Errorf("%d spans of %v", len(c.spans), c.about)
+	if len(c.spans) != 6 || c.resource["service.name"] != "my-bot" {
+		t.Errorf("%d spans of %v", len(c.spans), c.resource)
 	}
 }
 
-func TestWhatTheCollectorDoesNotTakeIsTriedAgainAndThenTold(t *testing.T) {
+func TestExportRetriesAndReportsLoss(t *testing.T) {
 	c := newCollector(t)
 	c.refuse = []int{503}
 	core, logs := observer.New(zap.InfoLevel)
 	tr := tracer(t, c.env(nil), zap.New(core))
-	aTurn(tr, "t1")
+	playTurn(tr, "t1")
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestWhatTheCollectorDoesNotTakeIsTriedAgainAndThenTold(t *testing.T) {
 	}
 	c.refuse = []int{401}
 	tr = tracer(t, c.env(nil), zap.New(core))
-	aTurn(tr, "t2")
+	playTurn(tr, "t2")
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -264,9 +264,9 @@ func TestWhatTheCollectorDoesNotTakeIsTriedAgainAndThenTold(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForACollectorThatHangs: neither the road nor the end of the
-// daemon.
-func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
+// TestHungCollectorDelaysNothing: neither the pipeline nor the stop of the daemon
+// waits.
+func TestHungCollectorDelaysNothing(t *testing.T) {
 	hold := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -279,17 +279,17 @@ func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	tr := tracer(t, func(name string) string { return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": s.URL}[name] }, zap.New(core))
 	began := time.Now()
-	for i := range 5000 { // more than wait to be sent
-		aTurn(tr, fmt.Sprint("t", i))
+	for i := range 5000 { // more than the queue holds
+		playTurn(tr, fmt.Sprint("t", i))
 	}
-	if d := time.Since(began); d > 20*time.Second { // it would be hours
+	if d := time.Since(began); d > 20*time.Second { // otherwise hours
 		t.Errorf("the road waited %v", d)
 	}
 	began = time.Now()
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d := time.Since(began); d > 20*time.Second { // it would be 30 s a batch
+	if d := time.Since(began); d > 20*time.Second { // otherwise 30 s per batch
 		t.Errorf("the end took %v", d)
 	}
 	if logs.Len() == 0 {
@@ -297,7 +297,7 @@ func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
 	}
 }
 
-func TestWhatTheVariablesSay(t *testing.T) {
+func TestReadSettings(t *testing.T) {
 	const base = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -305,7 +305,7 @@ func TestWhatTheVariablesSay(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		env  map[string]string
-		want string // endpoint, "" for off, or words of the error
+		want string // endpoint, "" for off, or a part of the error
 	}{
 		"nothing":            {nil, ""},
 		"an endpoint":        {map[string]string{base: "http://c:4318"}, "http://c:4318/v1/traces"},
@@ -344,13 +344,13 @@ func TestWhatTheVariablesSay(t *testing.T) {
 	}
 }
 
-func TestNobodyNeedsTraces(t *testing.T) {
+func TestNilTracer(t *testing.T) {
 	var tr *tracing.Tracer
 	tr.Observe(observe.TurnEnded{})
 }
 
-func BenchmarkATurnsEvents(b *testing.B) {
-	c := &collector{about: map[string]string{}}
+func BenchmarkTurnEvents(b *testing.B) {
+	c := &collector{resource: map[string]string{}}
 	c.Server = httptest.NewServer(c)
 	defer c.Close()
 	s, _, err := tracing.Read(c.env(nil))
@@ -362,7 +362,7 @@ func BenchmarkATurnsEvents(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		aTurn(tr, "t1")
+		playTurn(tr, "t1")
 	}
 	if err := tr.Close(); err != nil {
 		b.Fatal(err)
