@@ -1,5 +1,5 @@
-// Package workdir says where an agent may work that a person has started in a
-// directory.
+// Package workdir decides in which directory the agent works when the user starts it
+// in a directory. It reads the file system, but creates nothing.
 package workdir
 
 import (
@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Current returns the directory that the process was started in, if an agent may
-// work there, else "": where another one is configured, and where it would have
-// everything that the person has, or the home of the daemon.
+// Current returns the current directory of the process if the agent may work there.
+// It returns "" if a directory is configured, and for the root directory, a
+// directory that contains the user's home directory, or one that contains the
+// daemon's home directory or is in it.
 func Current(configured, home string) string {
 	cwd, err := os.Getwd()
 	if err != nil || configured != "" || filepath.Dir(cwd) == cwd {
@@ -21,10 +22,10 @@ func Current(configured, home string) string {
 	return cwd
 }
 
-// SamePath reports whether two paths lead to the same place.
+// SamePath reports whether two paths are equal after links are resolved.
 func SamePath(a, b string) bool { return real(a) == real(b) }
 
-// within reports whether path is dir or in it.
+// within reports whether path is dir or in it, after links are resolved.
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(real(dir), real(path))
 	return err == nil && filepath.IsLocal(rel)

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestWhereAnAgentMayWork(t *testing.T) {
+func TestCurrentWorkdir(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"me/.hermes/workspace", "me/proj/sub", "else"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
