@@ -188,7 +188,7 @@ func (a *App) build(ctx context.Context) (err error) {
 func (a *App) buildTools() (tool.Set, error) {
 	dir := a.opts.Config.Workspace(a.opts.Home)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return tool.Set{}, fmt.Errorf("workspace: %w", err)
+		return tool.Set{}, fmt.Errorf("create workspace: %w", err)
 	}
 	w, err := files.Open(dir)
 	if err != nil {

@@ -60,14 +60,14 @@ func Restore(ctx context.Context, home, archive string, now time.Time) (Report, 
 
 func restore(ctx context.Context, h *storage.Home, archive string, now time.Time, rename renameFunc) (r Report, err error) {
 	if err := applyPlan(h, rename); err != nil {
-		return r, fmt.Errorf("finish an earlier restore: %w", err)
+		return r, fmt.Errorf("resume earlier restore: %w", err)
 	}
 	if err := removeStages(h.Path()); err != nil {
 		return r, err
 	}
 	f, err := os.Open(archive)
 	if err != nil {
-		return r, fmt.Errorf("open the backup: %w", err)
+		return r, fmt.Errorf("open backup: %w", err)
 	}
 	defer func() { _ = f.Close() }() // read only
 	stage, err := os.MkdirTemp(h.Path(), stagePrefix)
@@ -171,7 +171,7 @@ func Resume(home string) (bool, error) {
 	}
 	err = errors.Join(applyPlan(h, os.Rename), h.Close())
 	if err != nil {
-		return false, fmt.Errorf("finish a restore that was cut off: %w", err)
+		return false, fmt.Errorf("resume interrupted restore: %w", err)
 	}
 	return true, nil
 }

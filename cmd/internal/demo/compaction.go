@@ -28,7 +28,7 @@ type contextFilling struct {
 // that its older part is summarized before the next turn.
 func (t *demoRun) startFilling(ctx context.Context) *contextFilling {
 	f := &contextFilling{done: make(chan struct{})}
-	go func() { // ends with ctx; told waits for it
+	go func() { // ends with ctx; printFilling waits for it
 		defer close(f.done)
 		f.lines, f.err = t.paste(ctx)
 	}()
@@ -61,7 +61,7 @@ func (t *demoRun) paste(ctx context.Context) (lines []string, err error) {
 		}
 	}
 	if !summarised {
-		return lines, errors.New("a conversation has filled the context, and nothing was summarised")
+		return lines, errors.New("context was filled but not compacted")
 	}
 	return lines, nil
 }

@@ -53,7 +53,7 @@ type demoRun struct {
 func Run(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "hermesd-demo-")
 	if err != nil {
-		return fmt.Errorf("a home for the demo: %w", err)
+		return fmt.Errorf("create demo home directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // in the directory for temporary files anyway
 	w, err := newSimulators(o.Binary, dir)
@@ -162,7 +162,7 @@ func (t *demoRun) waitAnswered(ctx context.Context, m message) error {
 	return t.retry(ctx, fmt.Sprintf("the answer to %q", m.text), func(ctx context.Context) error {
 		c, err := t.messageHistory(ctx, m)
 		if err == nil && !hasEnded(c) {
-			err = errors.New("it is being answered")
+			err = errors.New("turn is still running")
 		}
 		return err
 	})
@@ -214,7 +214,7 @@ func (t *demoRun) messageHistory(ctx context.Context, m message) (chain inbox.Me
 		case err != nil:
 			return err
 		case len(chains) == 0:
-			return errors.New("the daemon does not know the message yet")
+			return errors.New("message is not in the store yet")
 		}
 		chain = chains[0]
 		return nil

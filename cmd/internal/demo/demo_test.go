@@ -24,7 +24,7 @@ func TestReportFailsOnBrokenGuarantee(t *testing.T) {
 	}{
 		{"all kept", map[chat.Platform]int{chat.Telegram: 0, chat.Slack: 0}, map[string]int{"new_session": 3}, ""},
 		{"a message lost", map[chat.Platform]int{chat.Telegram: 0, chat.Slack: 1}, nil, "slack"},
-		{"a prefix broken", map[chat.Platform]int{chat.Discord: 0}, map[string]int{"undeclared": 1}, "1 prefixes"},
+		{"a prefix broken", map[chat.Platform]int{chat.Discord: 0}, map[string]int{"undeclared": 1}, "1 undeclared prefix breaks"},
 	} {
 		err := demo.Holds(c.lost, c.breaks)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

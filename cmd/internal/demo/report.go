@@ -96,13 +96,13 @@ func checkGuarantees(vs map[chat.Platform]result, breaks map[string]int) error {
 	for _, p := range slices.Sorted(maps.Keys(vs)) {
 		switch v := vs[p]; {
 		case !v.ok:
-			return fmt.Errorf("the ledger of %s shows: %s", p, v.words)
+			return fmt.Errorf("%s simulator reports: %s", p, v.words)
 		case v.wanted == 0:
-			return fmt.Errorf("nobody has asked anything on %s", p)
+			return fmt.Errorf("no message was sent on %s", p)
 		}
 	}
 	if n := breaks[string(ledger.Undeclared)]; n > 0 {
-		return fmt.Errorf("%d prefixes were broken without a reason, which is a mistake of the daemon", n)
+		return fmt.Errorf("%d undeclared prefix breaks", n)
 	}
 	return nil
 }

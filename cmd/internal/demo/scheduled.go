@@ -33,7 +33,7 @@ func (t *demoRun) showSchedule(ctx context.Context) error {
 			case err != nil:
 				return err
 			case len(slots) != 1 || slots[0].Delivery != schedule.Delivered:
-				return errors.New("it has not run")
+				return errors.New("scheduled prompt has not run")
 			}
 			record = slots[0]
 			return nil

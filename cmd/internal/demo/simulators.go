@@ -51,10 +51,10 @@ func newSimulators(binary, dir string) (_ *simulators, err error) {
 	direct := &telegramChat{at: w.Direct[0], by: w.People[0]}
 	w.conversations = append([]conversation{direct}, w.conversations...)
 	if err := os.MkdirAll(filepath.Join(w.home, "workspace"), 0o700); err != nil {
-		return nil, fmt.Errorf("the workspace: %w", err)
+		return nil, fmt.Errorf("create workspace: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(w.home, "workspace", "shopping.txt"), []byte("milk\nbread\napples\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("a file for the tool: %w", err)
+		return nil, fmt.Errorf("write demo file: %w", err)
 	}
 	return w, nil
 }
@@ -97,7 +97,7 @@ func manifestApp() (o slack.AppOptions, err error) {
 		}
 	}
 	if err := json.Unmarshal([]byte(setup.SlackManifest(nil)), &m); err != nil {
-		return o, fmt.Errorf("the manifest of the Slack app: %w", err)
+		return o, fmt.Errorf("parse Slack manifest: %w", err)
 	}
 	for _, c := range m.Features.Commands {
 		o.Commands = append(o.Commands, c.Command)

@@ -127,7 +127,7 @@ func (s *Service) checkInstallable(force bool) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s is not a directory", s.o.Home)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("home: %w", err)
+		return fmt.Errorf("check home directory: %w", err)
 	case err != nil && (s.o.User || s.o.Home != SystemHome): // the manager creates that one
 		return fmt.Errorf("the home %s does not exist: make it, or start `hermesd run` once", s.o.Home)
 	}
@@ -172,12 +172,12 @@ func (s *Service) verifyUnit(ctx context.Context, r *Report) error {
 	}
 	dir, err := os.MkdirTemp("", "hermesd-unit-")
 	if err != nil {
-		return fmt.Errorf("check the unit file: %w", err)
+		return fmt.Errorf("check unit file: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover is harmless
 	path := filepath.Join(dir, s.unit)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("check the unit file: %w", err)
+		return fmt.Errorf("check unit file: %w", err)
 	}
 	v, err := s.o.Verify(ctx, path, s.o.User)
 	switch {
@@ -212,7 +212,7 @@ func (s *Service) writeUnit(ctx context.Context, r *Report) error {
 	old, err := os.ReadFile(s.path)
 	if err != nil || string(old) != text {
 		if err := writeAtomically(s.path, text); err != nil {
-			return fmt.Errorf("write the unit file: %w", err)
+			return fmt.Errorf("write unit file: %w", err)
 		}
 		r.Changed = true
 	}
@@ -269,7 +269,7 @@ func (s *Service) Uninstall(ctx context.Context, force bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("unit file: %w", err)
+		return fmt.Errorf("read unit file: %w", err)
 	}
 	if !strings.Contains(string(raw), unitMarker) && !force {
 		return fmt.Errorf("%s is not of hermesd's making; look at it, and use --force to remove it", s.path)
@@ -278,7 +278,7 @@ func (s *Service) Uninstall(ctx context.Context, force bool) error {
 		return err
 	}
 	if err := os.Remove(s.path); err != nil {
-		return fmt.Errorf("remove the unit file: %w", err)
+		return fmt.Errorf("remove unit file: %w", err)
 	}
 	_, err = s.systemctl(ctx, "daemon-reload")
 	return err

@@ -56,7 +56,7 @@ func (s *Service) State(ctx context.Context) (State, error) {
 		"MainPID", "ExecMainStatus", "NRestarts", "NeedDaemonReload", "FragmentPath",
 	}, ","))
 	if err != nil {
-		return State{}, fmt.Errorf("state of the service: %w", err)
+		return State{}, fmt.Errorf("get service state: %w", err)
 	}
 	v := map[string]string{}
 	for line := range strings.Lines(out) {

@@ -71,15 +71,15 @@ func (h *history) add(s string) error {
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("history: %w", err)
+		return fmt.Errorf("write history: %w", err)
 	}
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("history: %w", err)
+		return fmt.Errorf("write history: %w", err)
 	}
 	_, err = f.Write(append(raw, '\n'))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("history: %w", err)
+		return fmt.Errorf("write history: %w", err)
 	}
 	return nil
 }

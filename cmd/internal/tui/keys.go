@@ -60,9 +60,8 @@ func (m *model) handleKey(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// interrupt handles Ctrl-C: it stops the running turn; without one, it clears the
-// input; the second time within armedFor, or if there is nothing else to do, it
-// prepares to quit or quits.
+// interrupt handles Ctrl-C. A second press within interruptTimeout quits. The first one
+// stops the running turn or, if none runs, clears the input.
 func (m *model) interrupt() tea.Cmd {
 	now := m.now()
 	if now.Sub(m.interruptedAt) < interruptTimeout {

@@ -244,7 +244,7 @@ func (m *model) handleSent(s lineSent) tea.Cmd {
 	return m.sendNext
 }
 
-// showHint shows a hint for hintFor.
+// showHint shows a hint for hintTimeout.
 func (m *model) showHint(hint string) { m.hint, m.hintAt = hint, m.now() }
 
 func (m *model) find(id string) int {

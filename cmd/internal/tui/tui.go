@@ -32,7 +32,8 @@ type Chat interface {
 	Close() error
 }
 
-// Options configure a conversation. Attach, In, Out and Errs are required.
+// Options configure a conversation. Attach and Out are required. Once does not use In,
+// and Run does not use Errs.
 type Options struct {
 	// Attach joins the conversation; has contains the IDs of messages that were already
 	// shown. It is called again whenever the chat breaks.

@@ -89,7 +89,7 @@ func Recover(home string) (done bool, kept []string, err error) {
 		return false, nil, nil
 	}
 	if err != nil {
-		return false, nil, fmt.Errorf("finish an earlier setup: %w", err)
+		return false, nil, fmt.Errorf("resume earlier setup: %w", err)
 	}
 	var steps []step
 	if err := json.Unmarshal(raw, &steps); err != nil {
@@ -142,7 +142,7 @@ func stageFile(path string, text []byte, mode fs.FileMode) (string, error) {
 func writeJournal(home string, steps []step) error {
 	raw, err := json.Marshal(steps)
 	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+		return fmt.Errorf("write journal: %w", err)
 	}
 	name := filepath.Join(home, journalName)
 	tmp, err := stageFile(name, raw, 0o600)
@@ -152,7 +152,7 @@ func writeJournal(home string, steps []step) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func applySteps(home string, steps []step, do move) (kept []string, err error) {
 		return nil, nil
 	}
 	if err := errors.Join(remove(filepath.Join(home, journalName)), syncDir(home)); err != nil {
-		return kept, fmt.Errorf("remove the journal: %w", err)
+		return kept, fmt.Errorf("remove journal: %w", err)
 	}
 	return kept, nil
 }
