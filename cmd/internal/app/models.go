@@ -29,9 +29,9 @@ type models struct {
 	providers map[string]llm.Provider
 }
 
-func newModels(c *config.Config, r config.Report, connect func(config.Endpoint) llm.Provider, window func(config.Endpoint) int) *models {
+func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, contextLength func(config.Endpoint) int) *models {
 	m := &models{
-		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: connect, contextLength: window,
+		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, contextLength: contextLength,
 		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.CacheTTL, providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {

@@ -36,8 +36,8 @@ func (t *demoRun) startFilling(ctx context.Context) *contextFilling {
 }
 
 func (t *demoRun) paste(ctx context.Context) (lines []string, err error) {
-	tell := func(text string) { lines = append(lines, t.line(title(chat.Slack), text)) }
-	summarised := false
+	add := func(text string) { lines = append(lines, t.line(title(chat.Slack), text)) }
+	compacted := false
 	for i := range pastes + 1 {
 		text := t.number("what is 5 * 5?")
 		if i < pastes {
@@ -48,19 +48,19 @@ func (t *demoRun) paste(ctx context.Context) (lines []string, err error) {
 		if rest != "" {
 			first += fmt.Sprintf(" [%d characters]", len(rest))
 		}
-		tell("› " + bold.Render(first))
+		add("› " + bold.Render(first))
 		if err := t.waitAnswered(ctx, m); err != nil {
 			return lines, err
 		}
 		for _, one := range t.newAnswers(t.dm) {
-			told := strings.Contains(one.text, "summarised the older part")
-			summarised = summarised || told
-			if told || i == pastes { // the other answers are not interesting
-				tell("  " + one.short())
+			isNotice := strings.Contains(one.text, "summarised the older part")
+			compacted = compacted || isNotice
+			if isNotice || i == pastes { // the other answers are not interesting
+				add("  " + one.short())
 			}
 		}
 	}
-	if !summarised {
+	if !compacted {
 		return lines, errors.New("context was filled but not compacted")
 	}
 	return lines, nil

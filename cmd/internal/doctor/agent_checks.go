@@ -63,11 +63,11 @@ func (v *checker) compareContextLengths() {
 		}
 		table = own
 	}
-	takes, from := table.Resolve(tokens.Query{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
-	less, of := table.Resolve(tokens.Query{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
-	if from != tokens.FromFallback && of != tokens.FromFallback && less < takes {
+	mainLength, mainSource := table.Resolve(tokens.Query{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
+	summaryLength, summarySource := table.Resolve(tokens.Query{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
+	if mainSource != tokens.FromFallback && summarySource != tokens.FromFallback && summaryLength < mainLength {
 		v.report("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
-			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, less, main.Model, takes)
+			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, summaryLength, main.Model, mainLength)
 	}
 }
 
