@@ -108,7 +108,7 @@ func TestObserveMediaTasks(t *testing.T) {
 				got = append(got, line)
 			}
 		}
-		want := []string{"hearing, failed false, in 1s", "seeing, failed true, in 0s", "speaking, failed false, in 2s", "speaking, failed false, in 2s"}
+		want := []string{"image_description, failed true, in 0s", "speech_synthesis, failed false, in 2s", "speech_synthesis, failed false, in 2s", "transcription, failed false, in 1s"}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}

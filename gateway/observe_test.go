@@ -137,8 +137,8 @@ func TestObserveMessages(t *testing.T) {
 		w.advance(time.Minute)
 		o.expect(t, "a repetition, a stranger and a command", `
 			telegram: accepted
+			telegram: denied unknown_dm
 			telegram: duplicate
-			telegram: refused unknown_dm
 			turn 2 begins: command on telegram after 0s
 			turn 2: replied in 0s
 			turn 2: reply sent`)
@@ -154,7 +154,7 @@ func TestObserveMessages(t *testing.T) {
 			}
 		}
 		w.advance(time.Second)
-		if events := o.takeLines(); !strings.Contains(events, "telegram: overflow") {
+		if events := o.takeLines(); !strings.Contains(events, "telegram: queue_full") {
 			t.Errorf("too many messages: %s", events)
 		}
 		if err := w.store.Close(); err != nil {
@@ -163,7 +163,7 @@ func TestObserveMessages(t *testing.T) {
 		if err := w.gw.Accept(t.Context(), []chat.Inbound{w.newMessage("9", "hello?")}); err == nil {
 			t.Fatal("a closed store takes messages")
 		}
-		o.expect(t, "a store that takes nothing", "telegram: unstored")
+		o.expect(t, "a store that takes nothing", "telegram: store_failed")
 	})
 }
 

@@ -31,10 +31,10 @@ type AcceptResult string
 // The results of accepting an event.
 const (
 	Accepted    AcceptResult = "accepted"
-	Duplicate   AcceptResult = "duplicate" // it was received before
-	Denied      AcceptResult = "refused"   // by an access rule
-	QueueFull   AcceptResult = "overflow"  // too many messages wait in its conversation
-	StoreFailed AcceptResult = "unstored"  // it could not be stored; the platform sends it again
+	Duplicate   AcceptResult = "duplicate"    // it was received before
+	Denied      AcceptResult = "denied"       // by an access rule
+	QueueFull   AcceptResult = "queue_full"   // too many messages wait in its conversation
+	StoreFailed AcceptResult = "store_failed" // it could not be stored; the platform sends it again
 )
 
 // AcceptResults returns all AcceptResults.
@@ -114,6 +114,15 @@ type ModelRetried struct {
 	Fallback string    // the next model as "provider/model"; "" for the same one
 }
 
+// ErrorClass returns the name of c in metrics and traces. It differs from the value
+// of c where models see that value.
+func ErrorClass(c llm.Class) string {
+	if c == llm.InvalidResponse {
+		return "invalid_response"
+	}
+	return string(c)
+}
+
 // ToolCalled is emitted after a tool call, including those of sub-agents.
 type ToolCalled struct {
 	Turn, Tool string
@@ -127,9 +136,9 @@ type MediaTask string
 
 // The media tasks.
 const (
-	Transcription    MediaTask = "hearing"  // text of a recording
-	ImageDescription MediaTask = "seeing"   // description of an image for a model without vision
-	SpeechSynthesis  MediaTask = "speaking" // recording of an answer
+	Transcription    MediaTask = "transcription"     // text of a recording
+	ImageDescription MediaTask = "image_description" // description of an image for a model without vision
+	SpeechSynthesis  MediaTask = "speech_synthesis"  // recording of an answer
 )
 
 // MediaTasks returns all MediaTasks.

@@ -96,8 +96,8 @@ func TestMetricsMatchActivity(t *testing.T) {
 		name   string
 		labels []string
 	}{
-		{3, "hermesd_messages_total", []string{"platform", "telegram", "verdict", "accepted"}},
-		{1, "hermesd_messages_total", []string{"platform", "http", "verdict", "accepted"}},
+		{3, "hermesd_messages_total", []string{"platform", "telegram", "result", "accepted"}},
+		{1, "hermesd_messages_total", []string{"platform", "http", "result", "accepted"}},
 		{3, "hermesd_turns_total", []string{"kind", "message", "result", "replied"}},
 		{1, "hermesd_turns_total", []string{"kind", "command", "result", "replied"}},
 		{4, "hermesd_turn_duration_seconds", nil},
@@ -127,8 +127,8 @@ func TestMetricsMatchActivity(t *testing.T) {
 			t.Errorf("%s is %v", name, metricSum(f, name))
 		}
 	}
-	if n := metricSum(f, "hermesd_messages_total", "platform", "telegram", "verdict", "refused"); n < 1 || metricSum(f, "hermesd_messages_refused_total") != n {
-		t.Errorf("%v refused, by rules %v", n, metricSum(f, "hermesd_messages_refused_total"))
+	if n := metricSum(f, "hermesd_messages_total", "platform", "telegram", "result", "denied"); n < 1 || metricSum(f, "hermesd_messages_denied_total") != n {
+		t.Errorf("%v denied, by rules %v", n, metricSum(f, "hermesd_messages_denied_total"))
 	}
 	w.checkSocketMetrics(f)
 	w.checkMetricsAnonymous(f)

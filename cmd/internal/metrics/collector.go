@@ -54,18 +54,18 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	e.emit(build, 1, s.Version)
 	e.emit(started, unix(s.Started))
 	e.emit(turnsRunning, float64(s.TurnsRunning))
-	e.emit(turnsReady, float64(s.TurnsQueued))
+	e.emit(turnsQueued, float64(s.TurnsQueued))
 	e.emit(paused, truth(s.Paused))
 	e.emit(inboxEntries, float64(s.Store.Waiting), "waiting")
 	e.emit(inboxEntries, float64(s.Store.Claimed), "claimed")
 	e.emit(storeCommits, float64(s.Store.Commits))
-	e.emit(storeWrites, float64(s.Store.Writes))
+	e.emit(storeOperations, float64(s.Store.Writes))
 	e.emit(storeBytes, float64(s.Store.Bytes))
 	e.emit(storeUp, truth(s.Store.Error == ""))
 	for _, why := range append(ledger.Reasons(), ledger.Undeclared) {
 		e.emit(breaks, float64(s.Breaks[string(why)]), string(why))
 	}
-	e.emit(missed, float64(s.CallStats.Missed))
+	e.emit(cacheMissed, float64(s.CallStats.Missed))
 	e.emit(jobs, float64(s.Cron.Jobs))
 	e.emit(jobsRunning, float64(s.Cron.Running))
 	e.emit(jobsWaiting, float64(s.Cron.Waiting))
@@ -74,7 +74,7 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 		e.account(a)
 	}
 	w.outbox(e, s)
-	e.passes(s.BackgroundCompactions)
+	e.background(s.BackgroundCompactions)
 	read, ok, waiting := w.s.Config()
 	if !read.IsZero() {
 		e.emit(configRead, unix(read))
@@ -87,7 +87,7 @@ func (e emitter) account(a gateway.AccountHealth) {
 	on := []string{string(a.Platform), a.Account.Name}
 	e.emit(accountUp, truth(a.State == chat.Connected), on...)
 	if !a.LastContact.IsZero() {
-		e.emit(accountProof, unix(a.LastContact), on...)
+		e.emit(lastContact, unix(a.LastContact), on...)
 	}
 }
 
@@ -101,7 +101,7 @@ const (
 func (w *watcher) outbox(e emitter, s gateway.Status) {
 	live, dead := s.Store.Outbox, s.Store.Dead
 	e.emit(outboxRows, float64(live), "undelivered")
-	e.emit(outboxRows, float64(dead), "dead")
+	e.emit(outboxRows, float64(dead), stateLabel(outbox.Dead))
 	if live+dead > maxRead {
 		return
 	}
@@ -119,16 +119,16 @@ func (w *watcher) outbox(e emitter, s gateway.Status) {
 	}
 	delete(count, outbox.Dead)
 	for state, n := range count {
-		e.emit(undelivered, float64(n), string(state))
+		e.emit(undelivered, float64(n), stateLabel(state))
 	}
 }
 
-func (e emitter) passes(c turn.CompactionStats) {
-	e.emit(passes, float64(c.Started), "begun")
-	e.emit(passes, float64(c.Failed), "failed")
-	e.emit(passes, float64(c.Adopted), "adopted")
-	e.emit(passes, float64(c.Discarded), "forgotten")
-	e.emit(passesWaiting, float64(c.Waiting))
+func (e emitter) background(c turn.CompactionStats) {
+	e.emit(background, float64(c.Started), "started")
+	e.emit(background, float64(c.Failed), "failed")
+	e.emit(background, float64(c.Adopted), "adopted")
+	e.emit(background, float64(c.Discarded), "discarded")
+	e.emit(backgroundWaiting, float64(c.Waiting))
 }
 
 type emitter struct{ out chan<- prometheus.Metric }

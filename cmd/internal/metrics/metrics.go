@@ -29,8 +29,8 @@ type Metrics struct {
 	r      prometheus.Registerer
 	prices *pricing.Table
 
-	messages, refusals, turns, attempts, held, calls, tokens, cost, compactions, toolCalls, senseCalls, slots, panics, logged *prometheus.CounterVec
-	turnTime, turnWait, attemptTime, latency, callTime, firstWord, toolTime, senseTime                                        *prometheus.HistogramVec
+	messages, denials, turns, attempts, rateLimited, calls, tokens, cost, compactions, toolCalls, mediaCalls, occurrences, panics, logged *prometheus.CounterVec
+	turnTime, turnWait, attemptTime, latency, callTime, firstToken, toolTime, mediaTime                                                   *prometheus.HistogramVec
 
 	resumed, damage, storeWritten prometheus.Counter
 	storeTime                     prometheus.Observer
@@ -44,11 +44,11 @@ func New(r prometheus.Registerer) *Metrics {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &Metrics{
 		r: r, prices: pricing.Builtin(),
-		messages: counters(r, messages), refusals: counters(r, refusals), turns: counters(r, turns),
-		attempts: counters(r, attempts), held: counters(r, held), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
-		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), slots: counters(r, slots), panics: counters(r, panics), logged: counters(r, logged),
+		messages: counters(r, messages), denials: counters(r, denials), turns: counters(r, turns),
+		attempts: counters(r, attempts), rateLimited: counters(r, rateLimited), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
+		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), occurrences: counters(r, occurrences), panics: counters(r, panics), logged: counters(r, logged),
 		turnTime: histograms(r, turnTime), turnWait: histograms(r, turnWait), attemptTime: histograms(r, attemptTime), latency: histograms(r, latency),
-		callTime: histograms(r, callTime), firstWord: histograms(r, firstWord), toolTime: histograms(r, toolTime), senseCalls: counters(r, senseCalls), senseTime: histograms(r, senseTime),
+		callTime: histograms(r, callTime), firstToken: histograms(r, firstToken), toolTime: histograms(r, toolTime), mediaCalls: counters(r, mediaCalls), mediaTime: histograms(r, mediaTime),
 		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
 		storeWritten: counters(r, storeWritten).WithLabelValues(), storeTime: histograms(r, storeTime).WithLabelValues(),
 		models: labelLimiter{max: 32}, tools: labelLimiter{max: 256}, rules: labelLimiter{max: 64}, walls: labelLimiter{max: 16},
@@ -71,15 +71,15 @@ func (m *Metrics) zero() {
 			m.turns.WithLabelValues(string(k), string(r))
 		}
 		if r != observe.Released {
-			m.slots.WithLabelValues(string(r))
+			m.occurrences.WithLabelValues(string(r))
 		}
 	}
 	for _, s := range observe.MediaTasks() {
-		m.senseCalls.WithLabelValues(string(s), outcome(true))
-		m.senseCalls.WithLabelValues(string(s), outcome(false))
+		m.mediaCalls.WithLabelValues(string(s), outcome(true))
+		m.mediaCalls.WithLabelValues(string(s), outcome(false))
 	}
 	for _, s := range []schedule.OccurrenceState{schedule.Skipped, schedule.Missed} {
-		m.slots.WithLabelValues(string(s))
+		m.occurrences.WithLabelValues(string(s))
 	}
 }
 
@@ -89,7 +89,7 @@ func (m *Metrics) zeroOn(p chat.Platform) {
 		m.messages.WithLabelValues(string(p), string(v))
 	}
 	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead} {
-		m.attempts.WithLabelValues(string(p), string(s))
+		m.attempts.WithLabelValues(string(p), stateLabel(s))
 	}
 }
 
@@ -128,38 +128,38 @@ func (m *Metrics) Observe(e observe.Event) {
 		m.turns.WithLabelValues(string(e.Kind), string(e.Result)).Inc()
 		m.turnTime.WithLabelValues(string(e.Kind)).Observe(seconds(e.Took))
 		if e.Kind == observe.Scheduled && e.Result != observe.Released {
-			m.slots.WithLabelValues(string(e.Result)).Inc()
+			m.occurrences.WithLabelValues(string(e.Result)).Inc()
 		}
 	case observe.ToolCalled:
 		tool := m.tools.name(e.Tool)
 		m.toolCalls.WithLabelValues(tool, outcome(e.Failed)).Inc()
 		m.toolTime.WithLabelValues(tool).Observe(seconds(e.Took))
 	case observe.MediaProcessed:
-		m.senseCalls.WithLabelValues(string(e.Task), outcome(e.Failed)).Inc()
-		m.senseTime.WithLabelValues(string(e.Task)).Observe(seconds(e.Took))
+		m.mediaCalls.WithLabelValues(string(e.Task), outcome(e.Failed)).Inc()
+		m.mediaTime.WithLabelValues(string(e.Task)).Observe(seconds(e.Took))
 	case observe.Compacted:
 		m.compactions.WithLabelValues(e.Engine, e.Reason, outcome(e.Failed)).Inc()
 	case observe.DeliveryAttempted:
 		m.attempted(e)
 	case observe.OccurrencesSkipped:
-		m.slots.WithLabelValues(e.State).Add(float64(e.Count))
+		m.occurrences.WithLabelValues(e.State).Add(float64(e.Count))
 	}
 }
 
 func (m *Metrics) accepted(e observe.EventReceived) {
 	m.messages.WithLabelValues(string(e.Platform), string(e.Result)).Inc()
 	if e.Result == observe.Denied {
-		m.refusals.WithLabelValues(string(e.Platform), m.rules.name(e.Rule)).Inc()
+		m.denials.WithLabelValues(string(e.Platform), m.rules.name(e.Rule)).Inc()
 	}
 }
 
 func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 	on := string(e.Platform)
 	if e.RateLimited {
-		m.held.WithLabelValues(on).Inc()
+		m.rateLimited.WithLabelValues(on).Inc()
 		return
 	}
-	m.attempts.WithLabelValues(on, e.State).Inc()
+	m.attempts.WithLabelValues(on, stateLabel(outbox.State(e.State))).Inc()
 	m.attemptTime.WithLabelValues(on).Observe(seconds(e.Took))
 	if e.Role != "reply" || e.State != "sent" {
 		return
@@ -167,6 +167,15 @@ func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 	if w, ok := m.answers.arrived(e.Turn); ok {
 		m.latency.WithLabelValues(on, string(w.kind)).Observe(seconds(time.Since(w.since)))
 	}
+}
+
+// stateLabel returns the label of a delivery state. The store has another word
+// for dead letters.
+func stateLabel(s outbox.State) string {
+	if s == outbox.Dead {
+		return "dead_letter"
+	}
+	return string(s)
 }
 
 func outcome(failed bool) string {

@@ -100,27 +100,27 @@ func TestTheRoadIsCounted(t *testing.T) {
 	m.Committed(time.Millisecond, 4096)
 	m.Committed(time.Second, 8192)
 	p := scrape(t, r)
-	p.wants(t, 1, "hermesd_messages_total", "platform", "slack", "verdict", "accepted")
-	p.wants(t, 1, "hermesd_messages_refused_total", "platform", "slack", "rule", "bot")
+	p.wants(t, 1, "hermesd_messages_total", "platform", "slack", "result", "accepted")
+	p.wants(t, 1, "hermesd_messages_denied_total", "platform", "slack", "rule", "bot")
 	p.wants(t, 1, "hermesd_turns_total", "kind", "message", "result", "replied")
 	p.wants(t, 1, "hermesd_turns_resumed_total")
 	p.wants(t, 1, "hermesd_turn_wait_seconds", "kind", "message")
 	p.wants(t, 1, "hermesd_turn_duration_seconds", "kind", "message")
 	p.wants(t, 1, "hermesd_tool_calls_total", "tool", "todo", "outcome", "ok")
 	p.wants(t, 1, "hermesd_tool_calls_total", "tool", "todo", "outcome", "failed")
-	p.wants(t, 1, "hermesd_compactions_total", "engine", "lcm", "why", "hygiene", "outcome", "ok")
-	p.wants(t, 1, "hermesd_sense_calls_total", "sense", "hearing", "outcome", "ok")
-	p.wants(t, 1, "hermesd_sense_calls_total", "sense", "speaking", "outcome", "failed")
-	p.wants(t, 0, "hermesd_sense_calls_total", "sense", "seeing", "outcome", "failed")
-	p.wants(t, 1, "hermesd_sense_duration_seconds", "sense", "hearing")
+	p.wants(t, 1, "hermesd_compactions_total", "engine", "lcm", "reason", "hygiene", "outcome", "ok")
+	p.wants(t, 1, "hermesd_media_task_calls_total", "task", "transcription", "outcome", "ok")
+	p.wants(t, 1, "hermesd_media_task_calls_total", "task", "speech_synthesis", "outcome", "failed")
+	p.wants(t, 0, "hermesd_media_task_calls_total", "task", "image_description", "outcome", "failed")
+	p.wants(t, 1, "hermesd_media_task_duration_seconds", "task", "transcription")
 	p.wants(t, 2, "hermesd_store_commit_duration_seconds")
 	p.wants(t, 4096+8192, "hermesd_store_written_bytes_total")
-	p.wants(t, 1, "hermesd_delivery_held_total", "platform", "slack")
+	p.wants(t, 1, "hermesd_delivery_rate_limited_total", "platform", "slack")
 	p.wants(t, 1, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "known_not_sent")
 	p.wants(t, 2, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "sent")
 	p.wants(t, 1, "hermesd_delivery_latency_seconds", "platform", "slack", "kind", "message")
-	p.wants(t, 1, "hermesd_cron_slots_total", "outcome", "silent")
-	p.wants(t, 3, "hermesd_cron_slots_total", "outcome", "missed")
+	p.wants(t, 1, "hermesd_cron_occurrences_total", "outcome", "silent")
+	p.wants(t, 3, "hermesd_cron_occurrences_total", "outcome", "missed")
 	p.wants(t, 1, "hermesd_store_damaged_records_total")
 	if sum := p["hermesd_delivery_latency_seconds"].GetMetric()[0].GetHistogram().GetSampleSum(); sum < 2 || sum > 60 {
 		t.Errorf("the answer was there after %v s", sum)
@@ -132,7 +132,7 @@ func TestModelCallsAreCountedByWhatCameOfThem(t *testing.T) {
 	m := metrics.New(r)
 	scripted := llmtest.NewScripted(
 		llmtest.Answer{Text: "Here.", Usage: llm.Usage{Input: 100, CacheRead: 1000, CacheWrite: 10, Output: 7}},
-		llmtest.Fail(llm.RateLimit), llmtest.Answer{Text: "Half", Cut: true}, llmtest.Say("one two three"), llmtest.Answer{Wait: make(chan struct{})},
+		llmtest.Fail(llm.RateLimit), llmtest.Fail(llm.InvalidResponse), llmtest.Answer{Text: "Half", Cut: true}, llmtest.Say("one two three"), llmtest.Answer{Wait: make(chan struct{})},
 	)
 	p := m.Provider(scripted)
 	q := &llm.Request{Model: "claude-sonnet-4-5", Transcript: llm.NewTranscript(llm.UserText("hi"))}
@@ -147,8 +147,10 @@ func TestModelCallsAreCountedByWhatCameOfThem(t *testing.T) {
 	if err := last(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if err := last(t.Context(), false); err == nil {
-		t.Error("the error is gone")
+	for range 2 {
+		if err := last(t.Context(), false); err == nil {
+			t.Error("the error is gone")
+		}
 	}
 	_, _ = last(t.Context(), false), last(t.Context(), true)
 	gone, cancel := context.WithCancel(t.Context())
@@ -158,14 +160,14 @@ func TestModelCallsAreCountedByWhatCameOfThem(t *testing.T) {
 	}
 	s := scrape(t, r)
 	on := []string{"provider", p.Name(), "model", "claude-sonnet-4-5"}
-	for outcome, n := range map[string]float64{"ok": 1, "rate_limit": 1, "network": 1, "cancelled": 2} {
+	for outcome, n := range map[string]float64{"ok": 1, "rate_limit": 1, "invalid_response": 1, "network": 1, "cancelled": 2} {
 		s.wants(t, n, "hermesd_model_calls_total", append(on, "outcome", outcome)...)
 	}
 	for kind, n := range map[string]float64{"input": 100, "cache_read": 1000, "cache_write": 10, "output": 7} {
 		s.wants(t, n, "hermesd_model_tokens_total", append(on, "kind", kind)...)
 	}
 	s.wants(t, 1, "hermesd_model_call_duration_seconds", on...)
-	s.wants(t, 3, "hermesd_model_first_word_seconds", on...)
+	s.wants(t, 3, "hermesd_model_time_to_first_token_seconds", on...)
 	// by the price table: 3 for input, 0.3 to read, 3.75 to write and 15 for output, a million
 	s.wants(t, (100*3+1000*.3+10*3.75+7*15)/1e6, "hermesd_model_cost_dollars_total", on...)
 }
@@ -200,7 +202,7 @@ func TestLabelsStayFew(t *testing.T) {
 		}
 	}
 	p := scrape(t, r)
-	for name, most := range map[string]int{"hermesd_tool_calls_total": 257, "hermesd_messages_refused_total": 65, "hermesd_model_calls_total": 33 * 8} {
+	for name, most := range map[string]int{"hermesd_tool_calls_total": 257, "hermesd_messages_denied_total": 65, "hermesd_model_calls_total": 33 * 8} {
 		if n := len(p[name].GetMetric()); n != most {
 			t.Errorf("%s has %d series, want %d", name, n, most)
 		}
@@ -217,10 +219,10 @@ func TestTheFirstOfItsKindIsSeen(t *testing.T) {
 	for range m.Provider(llmtest.NewScripted(llmtest.Say("Here."))).Stream(t.Context(), &llm.Request{Model: "m", Transcript: llm.NewTranscript(llm.UserText("hi"))}) {
 	}
 	p := scrape(t, r)
-	p.wants(t, 0, "hermesd_delivery_attempts_total", "platform", "telegram", "outcome", "dead")
-	p.wants(t, 0, "hermesd_messages_total", "platform", "telegram", "verdict", "unstored")
+	p.wants(t, 0, "hermesd_delivery_attempts_total", "platform", "telegram", "outcome", "dead_letter")
+	p.wants(t, 0, "hermesd_messages_total", "platform", "telegram", "result", "store_failed")
 	p.wants(t, 0, "hermesd_turns_total", "kind", "message", "result", "failed")
-	p.wants(t, 0, "hermesd_cron_slots_total", "outcome", "missed")
+	p.wants(t, 0, "hermesd_cron_occurrences_total", "outcome", "missed")
 	p.wants(t, 0, "hermesd_panics_total", "where", "in a turn")
 	p.wants(t, 0, "hermesd_store_damaged_records_total")
 	p.wants(t, 0, "hermesd_model_calls_total", "provider", "scripted", "model", "m", "outcome", "auth")
@@ -277,33 +279,33 @@ func TestWhatTheDaemonKnowsIsReadWhenSomebodyAsks(t *testing.T) {
 		{1, "hermesd_build_info", []string{"version", "1.2.3"}},
 		{1000, "hermesd_start_timestamp_seconds", nil},
 		{3, "hermesd_turns_running", nil},
-		{2, "hermesd_turns_ready", nil},
+		{2, "hermesd_turns_queued", nil},
 		{1, "hermesd_paused", nil},
 		{1, "hermesd_prefix_breaks_total", []string{"reason", "undeclared"}},
 		{4, "hermesd_prefix_breaks_total", []string{"reason", "hygiene"}},
 		{0, "hermesd_prefix_breaks_total", []string{"reason", "reload"}},
-		{77, "hermesd_prefix_missed_tokens_total", nil},
+		{77, "hermesd_cache_missed_tokens_total", nil},
 		{1, "hermesd_account_up", []string{"platform", "telegram", "account", ""}},
 		{0, "hermesd_account_up", []string{"platform", "telegram", "account", "second"}},
-		{2000, "hermesd_account_last_proof_timestamp_seconds", []string{"platform", "telegram", "account", ""}},
+		{2000, "hermesd_account_last_contact_timestamp_seconds", []string{"platform", "telegram", "account", ""}},
 		{5, "hermesd_inbox_entries", []string{"state", "waiting"}},
 		{3, "hermesd_outbox_rows", []string{"state", "undelivered"}},
-		{1, "hermesd_outbox_rows", []string{"state", "dead"}},
+		{1, "hermesd_outbox_rows", []string{"state", "dead_letter"}},
 		{1, "hermesd_outbox_undelivered_rows", []string{"state", "uncertain"}},
 		{2, "hermesd_outbox_undelivered_rows", []string{"state", "queued"}},
 		{0, "hermesd_outbox_undelivered_rows", []string{"state", "known_not_sent"}},
-		{30, "hermesd_store_writes_total", nil},
+		{30, "hermesd_store_operations_total", nil},
 		{0, "hermesd_store_up", nil},
 		{0, "hermesd_cron_up", nil},
-		{2, "hermesd_background_passes_total", []string{"outcome", "adopted"}},
+		{2, "hermesd_background_compactions_total", []string{"outcome", "adopted"}},
 		{3000, "hermesd_config_last_reload_timestamp_seconds", nil},
 		{0, "hermesd_config_last_reload_successful", nil},
 		{2, "hermesd_config_restart_pending", nil},
 	} {
 		p.wants(t, c.want, c.name, c.labels...)
 	}
-	if n := len(p["hermesd_account_last_proof_timestamp_seconds"].GetMetric()); n != 1 {
-		t.Errorf("%d accounts have a last proof, want 1: the other never had any", n)
+	if n := len(p["hermesd_account_last_contact_timestamp_seconds"].GetMetric()); n != 1 {
+		t.Errorf("%d accounts have a last contact, want 1: the other never had any", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/gateway/observe"
 )
 
 // Provider returns p with its calls counted.
@@ -40,7 +41,7 @@ func (p *provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 	return func(yield func(llm.Event, error) bool) {
 		c := call{m: p.m, on: p.Name(), model: p.m.models.name(cmp.Or(r.Model, p.Name())), began: time.Now()}
 		for _, class := range trouble {
-			p.m.calls.WithLabelValues(c.on, c.model, string(class))
+			p.m.calls.WithLabelValues(c.on, c.model, observe.ErrorClass(class))
 		}
 		outcome := string(llm.Network) // a sequence without an end
 		defer func() { p.m.calls.WithLabelValues(c.on, c.model, outcome).Inc() }()
@@ -66,7 +67,7 @@ func (p *provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 
 func class(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return string(e.Class)
+		return observe.ErrorClass(e.Class)
 	}
 	if ctx.Err() != nil {
 		return "cancelled"
@@ -79,7 +80,7 @@ func (c *call) event(e llm.Event) {
 		return
 	}
 	c.heard = true
-	c.m.firstWord.WithLabelValues(c.on, c.model).Observe(time.Since(c.began).Seconds())
+	c.m.firstToken.WithLabelValues(c.on, c.model).Observe(time.Since(c.began).Seconds())
 }
 
 func (c *call) done(d llm.Done) {

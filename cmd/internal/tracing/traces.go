@@ -96,9 +96,9 @@ func (t *Tracer) Observe(e observe.Event) {
 		}
 		s.End()
 	case observe.ModelRetried:
-		t.addEvent(e.Turn, "model call failed", attribute.String("error.type", string(e.Class)), attribute.String("hermesd.fallback", clean(e.Fallback)))
+		t.addEvent(e.Turn, "model call failed", attribute.String("error.type", observe.ErrorClass(e.Class)), attribute.String("hermesd.fallback", clean(e.Fallback)))
 	case observe.Compacted:
-		t.addEvent(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.why", e.Reason), attribute.Bool("hermesd.failed", e.Failed),
+		t.addEvent(e.Turn, "compaction", attribute.String("hermesd.engine", clean(e.Engine)), attribute.String("hermesd.reason", e.Reason), attribute.Bool("hermesd.failed", e.Failed),
 			attribute.Int("hermesd.tokens.before", e.Before), attribute.Int("hermesd.tokens.after", e.After))
 	case observe.DeliveryAttempted:
 		t.recordDelivery(e)
