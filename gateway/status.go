@@ -29,7 +29,7 @@ type Status struct {
 	Accounts     []AccountHealth `json:"accounts"`
 	Paused       bool            `json:"paused,omitempty"`
 	TurnsRunning int             `json:"turns_running"`
-	TurnsQueued  int             `json:"lanes_waiting"`
+	TurnsQueued  int             `json:"turns_queued"`
 	Store        inbox.Stats     `json:"store"`
 	Cron         schedule.Status `json:"cron"`
 	// Breaks counts prefix breaks since the start, by reason. Undeclared breaks are
@@ -39,7 +39,7 @@ type Status struct {
 	Caching   string    `json:"prompt_caching"`
 	CallStats CallStats `json:"prefix_reuse"`
 	// BackgroundCompactions counts the compactions that run in the background of turns.
-	BackgroundCompactions turn.CompactionStats  `json:"hygiene"`
+	BackgroundCompactions turn.CompactionStats  `json:"background_compactions"`
 	Fallbacks             failure.FallbackStats `json:"fallbacks"`
 }
 

@@ -305,7 +305,7 @@ func TestHealthNeedsNoKeyAndTellsNoSecret(t *testing.T) {
 	}
 	ready = true
 	a := get("/readyz")
-	if a.status != 200 || !strings.Contains(a.body, `"telegram":{"state":"connected","proof_age_seconds":3`) || !strings.Contains(a.body, `"slack/workshop":{"state":"connecting"}`) {
+	if a.status != 200 || !strings.Contains(a.body, `"telegram":{"state":"connected","last_contact_age_seconds":3`) || !strings.Contains(a.body, `"slack/workshop":{"state":"connecting"}`) {
 		t.Errorf("readyz: %d %s", a.status, a.body)
 	}
 	if strings.Contains(a.body, "bot") || strings.Contains(a.body, "123:abc") {

@@ -24,14 +24,14 @@ type proof struct {
 	State chat.State `json:"state"`
 	// Age is how many seconds ago the platform last showed that it reaches us;
 	// absent if it never did.
-	Age *float64 `json:"proof_age_seconds,omitempty"`
+	Age *float64 `json:"last_contact_age_seconds,omitempty"`
 }
 
 // readyz says whether messages are answered now.
 func (a *Adapter) readyz(w http.ResponseWriter, _ *http.Request) {
 	v := struct {
 		Ready    bool             `json:"ready"`
-		Why      string           `json:"why,omitempty"`
+		Why      string           `json:"reason,omitempty"`
 		Accounts map[string]proof `json:"accounts,omitempty"`
 	}{Ready: true, Accounts: map[string]proof{}}
 	if a.o.Ready != nil {

@@ -58,14 +58,14 @@ type Health struct {
 	Since time.Time `json:"since"`
 	// LastContact is when the platform last answered: a poll that returned, or a
 	// heartbeat that was acknowledged.
-	LastContact time.Time `json:"proof"`
+	LastContact time.Time `json:"last_contact"`
 	Name        string    `json:"name,omitempty"` // the account's own name on the platform
 	Error       string    `json:"error,omitempty"`
 	// Note is information for the operator that is not an error.
 	Note string `json:"note,omitempty"`
 	// ClockAhead is how far the local clock is ahead of the platform's; 0 if unknown or
 	// small.
-	ClockAhead time.Duration `json:"ahead,omitempty"`
+	ClockAhead time.Duration `json:"clock_ahead,omitempty"`
 }
 
 // A State is the state of a connection.

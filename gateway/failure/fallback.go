@@ -11,8 +11,8 @@ import (
 // process. Model, Reason and At describe the newest time.
 type FallbackStats struct {
 	Count  int       `json:"count"`
-	Model  string    `json:"by,omitempty"` // provider/model
-	Reason string    `json:"why,omitempty"`
+	Model  string    `json:"model,omitempty"` // provider/model
+	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at,omitzero"`
 }
 

@@ -22,7 +22,7 @@ type ImportResult struct {
 	// Added are the jobs that were imported.
 	Added []JobView `json:"added"`
 	// Existing are the IDs of jobs that exist already or were removed.
-	Existing []JobID `json:"known"`
+	Existing []JobID `json:"existing"`
 	// Problems describes, one line each, jobs that were not imported and parts of
 	// imported jobs that were dropped.
 	Problems []string `json:"problems"`

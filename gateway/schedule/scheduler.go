@@ -70,7 +70,7 @@ type Status struct {
 	// Next is the next due time, NextJob the job that is due then.
 	Next     time.Time `json:"next,omitzero"`
 	NextJob  JobID     `json:"next_job,omitempty"`
-	LastTick time.Time `json:"beat"` // when the clock was last read
+	LastTick time.Time `json:"last_tick"` // when the clock was last read
 	// Stalled: the clock was not read for two ticks.
 	Stalled bool   `json:"stalled,omitempty"`
 	Error   string `json:"error,omitempty"` // error of the last tick

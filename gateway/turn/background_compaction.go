@@ -46,10 +46,10 @@ const compactionTTL = time.Hour
 // CompactionStats counts the compactions outside of turns since the start of the
 // process.
 type CompactionStats struct {
-	Started   int    `json:"begun"`
+	Started   int    `json:"started"`
 	Failed    int    `json:"failed"`
 	Adopted   int    `json:"adopted"`
-	Discarded int    `json:"forgotten"`      // finished, but adopted by no turn
+	Discarded int    `json:"discarded"`      // finished, but adopted by no turn
 	Waiting   int    `json:"waiting"`        // running or finished, and not adopted yet
 	Last      string `json:"last,omitempty"` // result of the newest one: "made" or the reason of its failure; "" before the first
 	// LastBefore and LastAfter are the sizes in tokens before and after the newest

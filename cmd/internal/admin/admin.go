@@ -4,13 +4,13 @@
 //	GET  /status               the live state
 //	GET  /metrics              figures, in the text format of Prometheus
 //	GET  /why?id=              what became of a message
-//	GET  /outbox?all=&max=     what is not delivered, or all that is kept
+//	GET  /outbox?all=&limit=   what is not delivered, or all that is kept
 //	GET  /outbox/{id}          one message, whole
 //	POST /outbox/{id}/retry    make a row due now
 //	POST /outbox/{id}/drop     give a row up
 //	GET  /destinations         where messages can be sent
 //	POST /files?name=, /send   take up a file that is to be sent; send a message
-//	GET  /sessions?max=        conversations, newest first
+//	GET  /sessions?limit=      conversations, newest first
 //	GET  /sessions/{id}        one: record, prompt by layer, a page of messages
 //	GET  /sessions/{id}/prompt the frozen prompt: layers and sizes of tools
 //	GET  /sessions/{id}/calls  its model calls
@@ -26,7 +26,7 @@
 //	POST /pairing/approve, /pairing/revoke, /pairing/clear   let people in and out
 //	GET  /cron                 scheduled prompts; POST makes one
 //	GET  /cron/status          whether they run
-//	GET  /cron/slots?job=&max= when they were due, and what became of it
+//	GET  /cron/occurrences?job=&limit= when they were due, and what became of it
 //	POST /cron/{id}/{action}   edit, pause, resume, run, remove
 //	POST /cron/import?file=    take the jobs of another home
 //	POST /attach?chat=&has=    a terminal, as lines of JSON both ways

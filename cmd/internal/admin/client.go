@@ -180,7 +180,7 @@ func (c *Client) Drop(ctx context.Context, id string) (RowChange, error) {
 func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, error) {
 	q := url.Values{}
 	if most > 0 {
-		q.Set("max", strconv.Itoa(most))
+		q.Set("limit", strconv.Itoa(most))
 	}
 	var list []session.Record
 	err := c.ask(ctx, http.MethodGet, "/sessions", q, &list)

@@ -20,17 +20,17 @@ import (
 // a daemon runs, which runs it.
 type Job struct {
 	schedule.JobView
-	Live bool `json:"live"`
+	Live bool `json:"daemon_running"`
 }
 
 // Cron is the state of scheduled prompts. Live says that a daemon runs.
 type Cron struct {
 	schedule.Status
-	Live bool `json:"live"`
+	Live bool `json:"daemon_running"`
 }
 
 const (
-	maxSlots = 1000
+	maxOccurrences = 1000
 	// maxJobsFile is the most bytes of a file of jobs.
 	maxJobsFile = 16 << 20
 )
@@ -53,8 +53,8 @@ func (h *Handler) scheduled() {
 		}
 		return Cron{h.opts.CronStatus(), true}, nil
 	}))
-	h.mux.HandleFunc("GET /cron/slots", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.Occurrence, error) {
-		most, err := number(r, "max", 50, maxSlots)
+	h.mux.HandleFunc("GET /cron/occurrences", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.Occurrence, error) {
+		most, err := number(r, "limit", 50, maxOccurrences)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ func (c *Client) ChangeJob(ctx context.Context, id, action string) (Job, error) 
 // Slots returns the newest slots of a job, or of all if id is "".
 func (c *Client) Slots(ctx context.Context, id string, most int) ([]schedule.Occurrence, error) {
 	var list []schedule.Occurrence
-	err := c.ask(ctx, http.MethodGet, "/cron/slots", url.Values{"job": {id}, "max": {strconv.Itoa(most)}}, &list)
+	err := c.ask(ctx, http.MethodGet, "/cron/occurrences", url.Values{"job": {id}, "limit": {strconv.Itoa(most)}}, &list)
 	return list, err
 }
 

@@ -26,11 +26,11 @@ type Maintenance interface {
 
 // Config says what became of the configuration since the daemon started.
 type Config struct {
-	Read time.Time `json:"read,omitzero"` // last; zero: never again since the start
+	Read time.Time `json:"last_reload,omitzero"` // last; zero: never again since the start
 	// Applied and Restart are the keys that were changed since the start: those
 	// that are in effect, and those that wait for the next one.
-	Applied        []string `json:"taken,omitempty"`
-	PendingRestart []string `json:"restart,omitempty"`
+	Applied        []string `json:"applied,omitempty"`
+	PendingRestart []string `json:"pending_restart,omitempty"`
 	// Problem says why the files as they are now are not taken.
 	Problem string `json:"problem,omitempty"`
 }

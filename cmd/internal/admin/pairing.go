@@ -25,7 +25,7 @@ type PairingManager interface {
 type Approved struct {
 	pairing.Person
 	// Notified says that the person is told of it: now, or once a daemon runs.
-	Notified bool `json:"told"`
+	Notified bool `json:"notified"`
 }
 
 // welcome is said to who has been let in.

@@ -33,7 +33,7 @@ type Trace struct {
 	// Calls are without the digests of messages.
 	Calls []ledger.Record `json:"calls"`
 	// Forgotten is how many older calls are not kept any more.
-	Forgotten int `json:"forgotten,omitempty"`
+	Forgotten int `json:"discarded,omitempty"`
 }
 
 // A Diff says where the prefixes of two calls part.
@@ -43,7 +43,7 @@ type Diff struct {
 	B       ledger.Record  `json:"b"`
 	// Where names a layer or a message; "" if the longer prefix extends the
 	// shorter.
-	Where string `json:"where"`
+	Where string `json:"first_difference"`
 }
 
 func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ const (
 
 // up is what a terminal tells the daemon.
 type up struct {
-	Say  *line  `json:"say,omitempty"`
+	Say  *line  `json:"line,omitempty"`
 	Seen uint64 `json:"seen,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type Down struct {
 	Hello    *Hello         `json:"hello,omitempty"` // first of all
 	Event    *console.Event `json:"event,omitempty"`
 	Outcome  *Outcome       `json:"outcome,omitempty"`
-	Accepted *LineAccepted  `json:"taken,omitempty"`
+	Accepted *LineAccepted  `json:"accepted,omitempty"`
 	Bye      string         `json:"bye,omitempty"` // last of all: why it ends
 }
 
@@ -68,7 +68,7 @@ type LineAccepted struct {
 type Outcome struct {
 	ID     string       `json:"id"` // of the line
 	Result inbox.Result `json:"result"`
-	Reason string       `json:"why,omitempty"`
+	Reason string       `json:"reason,omitempty"`
 	// Text is the answer: what was said in reply, piece by piece.
 	Text []chat.RichText `json:"text,omitempty"`
 	// Messages are the ids of all messages that the turn has sent, previews and

@@ -25,7 +25,7 @@ type Found struct {
 const maxFound = 200
 
 func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
-	most, err := number(r, "max", 20, maxFound)
+	most, err := number(r, "limit", 20, maxFound)
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
 // included.
 func (c *Client) Search(ctx context.Context, query string, most int) ([]Found, error) {
 	var found []Found
-	err := c.ask(ctx, http.MethodGet, "/search", url.Values{"q": {query}, "max": {strconv.Itoa(most)}}, &found)
+	err := c.ask(ctx, http.MethodGet, "/search", url.Values{"q": {query}, "limit": {strconv.Itoa(most)}}, &found)
 	return found, err
 }
 

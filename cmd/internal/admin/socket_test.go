@@ -191,7 +191,7 @@ func TestForeignRequestsAreAnsweredInWords(t *testing.T) {
 		{"GET", "/", "", 404},
 		{"DELETE", "/status", "", 404},
 		{"POST", "/attach", "", 426},
-		{"GET", "/sessions?max=many", "", 400},
+		{"GET", "/sessions?limit=many", "", 400},
 		{"POST", "/why", "id=m1", 404},
 		{"POST", "/outbox/o1/retry", strings.Repeat("x", 1<<20), 409},
 	} {

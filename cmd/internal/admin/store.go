@@ -38,11 +38,11 @@ func number(r *http.Request, name string, otherwise, most int) (int, error) {
 type Outbox struct {
 	Rows []outbox.Row `json:"rows"`
 	// Omitted is how many older rows were left out.
-	Omitted int `json:"left,omitempty"`
+	Omitted int `json:"omitted,omitempty"`
 }
 
 func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
-	most, err := number(r, "max", maxRows, maxRows)
+	most, err := number(r, "limit", maxRows, maxRows)
 	if err != nil {
 		h.fail(w, err)
 		return
@@ -92,7 +92,7 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
 type RowChange struct {
 	ID outbox.ID `json:"id"`
 	// DaemonRunning says that a daemon works on it now, and not only after its next start.
-	DaemonRunning bool `json:"live"`
+	DaemonRunning bool `json:"daemon_running"`
 }
 
 func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +136,7 @@ func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
-	most, err := number(r, "max", 50, maxSessions)
+	most, err := number(r, "limit", 50, maxSessions)
 	if err != nil {
 		h.fail(w, err)
 		return
@@ -169,7 +169,7 @@ type Session struct {
 }
 
 func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
-	most, err := number(r, "max", maxPage, maxPage)
+	most, err := number(r, "limit", maxPage, maxPage)
 	if err != nil {
 		h.fail(w, err)
 		return

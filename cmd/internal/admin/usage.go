@@ -52,7 +52,7 @@ type Costs struct {
 	Output     pricing.USD `json:"output"`
 	Paid       pricing.USD `json:"paid"`
 	Uncached   pricing.USD `json:"without_cache"`
-	Floor      pricing.USD `json:"floor"` // an estimate
+	Floor      pricing.USD `json:"minimum"` // an estimate
 }
 
 // Compacted is how often a conversation was made smaller.

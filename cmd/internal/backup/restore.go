@@ -39,7 +39,7 @@ type plan struct {
 // A Report is the result of Restore.
 type Report struct {
 	Manifest Manifest `json:"manifest"`
-	Aside    string   `json:"aside,omitempty"` // directory of the replaced parts
+	Aside    string   `json:"previous_files,omitempty"` // directory of the replaced parts
 }
 
 // Restore replaces the contents of home, which must not be in use, by those of an

@@ -34,7 +34,7 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 	Fix   string `json:"fix,omitempty"` // what to do about it
-	Fixed bool   `json:"done,omitempty"`
+	Fixed bool   `json:"fixed,omitempty"`
 }
 
 // Options configure Run.

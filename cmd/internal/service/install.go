@@ -30,8 +30,8 @@ type Report struct {
 	Unit    string   `json:"unit"`
 	Changed bool     `json:"changed"` // the unit file was written
 	Started bool     `json:"started"`
-	LeftOut []string `json:"left_out,omitempty"` // directives that the manager cannot apply
-	Notes   []string `json:"notes,omitempty"`    // information and advice for the operator
+	LeftOut []string `json:"omitted,omitempty"` // directives that the manager cannot apply
+	Notes   []string `json:"notes,omitempty"`   // information and advice for the operator
 }
 
 func (r *Report) note(format string, args ...any) {
