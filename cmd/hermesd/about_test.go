@@ -110,7 +110,7 @@ func TestUsageListsWhatWasCompacted(t *testing.T) {
 	u := admin.Usage{By: "session", Rows: []admin.UsageRow{row}, Total: row, Compacted: []admin.Compacted{
 		{Session: "a", Title: "The trip", Context: 900, Compactions: 2, Archived: 58, Summaries: &llm.Usage{Input: 5000, Output: 300}}, {Session: "b", Archived: 7},
 	}}
-	if out := usageText(u); !regexp.MustCompile(`COMPACTED +CONTEXT +TIMES +ARCHIVED +TOKENS OF SUMMARIES\na The trip +900 +2 +58 +5000 in, 300 out\nb +0 +0 +7 +unknown\n`).MatchString(out) {
+	if out := usageText(u); !regexp.MustCompile(`SESSION +CONTEXT +COMPACTIONS +ARCHIVED +SUMMARY TOKENS\na The trip +900 +2 +58 +5000 in, 300 out\nb +0 +0 +7 +unknown\n`).MatchString(out) {
 		t.Error(out)
 	}
 	u.Compacted = nil

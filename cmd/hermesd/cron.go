@@ -206,7 +206,7 @@ func jobsText(list []schedule.JobView, now time.Time) string {
 		}
 		rows[i] = []string{string(v.ID), text.Cut(v.Name, 40), v.Status, text.Cut(v.Schedule.Text, 30), next, text.Cut(strings.Join(v.Deliver, ","), 30), last}
 	}
-	return text.Table([]string{"ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "DELIVER", "LAST"}, rows)
+	return text.Table([]string{"ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "DELIVER", "LAST RUN"}, rows)
 }
 
 func (c *cli) cronHistoryCmd() *cobra.Command {
@@ -215,7 +215,7 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 		Use: "history [JOB]", Short: "Show when jobs were due, and what became of each time", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if most < 1 || most > 1000 {
-				return &usageError{fmt.Sprintf("--max is %d; it must be from 1 to 1000", most)}
+				return &usageError{fmt.Sprintf("--limit is %d; it must be from 1 to 1000", most)}
 			}
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				slots, err := client.Slots(cmd.Context(), strings.Join(args, ""), most)
@@ -226,7 +226,7 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&most, "max", 50, "how many, from 1 to 1000")
+	cmd.Flags().IntVar(&most, "limit", 50, "how many, from 1 to 1000")
 	return cmd
 }
 
@@ -246,11 +246,11 @@ func slotsText(slots []schedule.Occurrence) string {
 		}
 		state := strings.TrimSpace(string(s.State) + " " + string(s.Result))
 		if s.Manual {
-			state += ", asked for"
+			state += ", manual"
 		}
 		rows[i] = []string{due, string(s.Job), state, took, string(s.Delivery), s.Entry, text.Cut(s.Reason, 80)}
 	}
-	return text.Table([]string{"DUE", "JOB", "STATE", "TOOK", "ANSWER", "MESSAGE", "WHY"}, rows)
+	return text.Table([]string{"DUE", "JOB", "STATE", "DURATION", "DELIVERY", "MESSAGE", "REASON"}, rows)
 }
 
 func (c *cli) cronStatusCmd() *cobra.Command {

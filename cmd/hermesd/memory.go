@@ -39,7 +39,7 @@ func isHome(home string) error {
 
 // A memoryOf names one of the stores of memories.
 type memoryOf struct {
-	target, platform, person string // flags
+	target, platform, user string // flags
 }
 
 // open returns the store that the flags name, and the targets: all if none is
@@ -51,12 +51,12 @@ func (m memoryOf) open(c *cli) (s *memory.Store, targets []memory.Target, home s
 	}
 	scope := cfg.Memory.Scope
 	switch {
-	case scope != "platform" && scope != "user" && m.platform+m.person != "":
-		return nil, nil, "", &usageError{"all share one memory here (memory.scope: home); leave --platform and --person out"}
+	case scope != "platform" && scope != "user" && m.platform+m.user != "":
+		return nil, nil, "", &usageError{"all share one memory here (memory.scope: home); leave --platform and --user out"}
 	case (scope == "platform" || scope == "user") && m.platform == "":
 		return nil, nil, "", &usageError{"memory.scope is " + scope + "; say whose memory: --platform is missing"}
-	case scope == "user" && m.person == "":
-		return nil, nil, "", &usageError{"memory.scope is user; say whose memory: --person is missing"}
+	case scope == "user" && m.user == "":
+		return nil, nil, "", &usageError{"memory.scope is user; say whose memory: --user is missing"}
 	}
 	targets = []memory.Target{memory.Notes, memory.User}
 	if m.target != "" {
@@ -66,7 +66,7 @@ func (m memoryOf) open(c *cli) (s *memory.Store, targets []memory.Target, home s
 		}
 		targets = []memory.Target{t}
 	}
-	return app.Memories(cfg, home, chat.Platform(m.platform), m.person), targets, home, nil
+	return app.Memories(cfg, home, chat.Platform(m.platform), m.user), targets, home, nil
 }
 
 func (c *cli) memoryCmd() *cobra.Command {
@@ -93,7 +93,7 @@ what it knows of you (user, USER.md). A daemon may run meanwhile.`
 	f := cmd.PersistentFlags()
 	f.StringVar(&m.target, "target", "", "`store`: memory or user (show and import: both; add and remove: memory)")
 	f.StringVar(&m.platform, "platform", "", "whose memory, where memory.scope is platform or user")
-	f.StringVar(&m.person, "person", "", "whose memory, where memory.scope is user: the id of the `person`")
+	f.StringVar(&m.user, "user", "", "whose memory, where memory.scope is user: the id of the `user`")
 	return cmd
 }
 

@@ -51,7 +51,7 @@ func outboxText(box admin.Outbox, now time.Time) string {
 			text.Cut(r.Reason, 50), text.Cut(r.Msg.Text.Text, 40),
 		}
 	}
-	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "TRIES", "MADE", "NEXT", "PROBLEM", "TEXT"}, rows)
+	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "ATTEMPTS", "CREATED", "NEXT", "PROBLEM", "TEXT"}, rows)
 	if box.Omitted > 0 {
 		s += fmt.Sprintf("%d older ones are not shown.\n", box.Omitted)
 	}
@@ -86,7 +86,7 @@ func rowText(r outbox.Row, now time.Time) string {
 		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
 	}
 	line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
-	line("made", "%s, tried %d times", text.Ago(r.Created, now), r.Attempts)
+	line("created", "%s, tried %d times", text.Ago(r.Created, now), r.Attempts)
 	if !r.Terminal() && !r.NextAttempt.IsZero() {
 		line("next", "%s", text.Ago(r.NextAttempt, now))
 	}

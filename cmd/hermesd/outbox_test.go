@@ -22,7 +22,7 @@ func TestAMessageIsShownInFull(t *testing.T) {
 		},
 	}, now)
 	for _, want := range []string{
-		"o12       reply to telegram:7: dead", "made      2 h ago, tried 3 times", "problem   the bot was blocked", "turn      t7", "file      a.pdf, application/pdf, 2.0 KiB",
+		"o12       reply to telegram:7: dead", "created   2 h ago, tried 3 times", "problem   the bot was blocked", "turn      t7", "file      a.pdf, application/pdf, 2.0 KiB",
 		"button    Yes: /approve ab", strings.TrimSpace(strings.Repeat("A long line, word by word. ", 400)), "[the page](https://example.org/x)",
 	} {
 		if !strings.Contains(got, want) {

@@ -153,5 +153,5 @@ func destinationsText(all []gateway.TargetInfo) string {
 	for i, d := range all {
 		rows[i] = []string{d.Name, d.Note}
 	}
-	return text.Table([]string{"TARGET", "IS"}, rows)
+	return text.Table([]string{"TARGET", "DESCRIPTION"}, rows)
 }

@@ -54,7 +54,7 @@ func (c *cli) sessionsCmd() *cobra.Command {
 		Use: "list", Short: "List conversations, newest first", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if most < 1 || most > 1000 {
-				return &usageError{fmt.Sprintf("--max is %d; it must be from 1 to 1000", most)}
+				return &usageError{fmt.Sprintf("--limit is %d; it must be from 1 to 1000", most)}
 			}
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				all, err := client.Sessions(cmd.Context(), most)
@@ -65,7 +65,7 @@ func (c *cli) sessionsCmd() *cobra.Command {
 			})
 		},
 	}
-	list.Flags().IntVar(&most, "max", 50, "how many, from 1 to 1000")
+	list.Flags().IntVar(&most, "limit", 50, "how many, from 1 to 1000")
 	cmd.AddCommand(list, c.sessionCmd(), c.searchCmd(), c.renameCmd(), c.exportCmd(), c.deleteCmd(), c.pruneCmd())
 	return cmd
 }
@@ -73,7 +73,7 @@ func (c *cli) sessionsCmd() *cobra.Command {
 func (c *cli) searchCmd() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
-		Use: "search WORDS", Short: "Find messages of all conversations, archived ones included", Args: args(1, 100),
+		Use: "search QUERY", Short: "Find messages of all conversations, archived ones included", Args: args(1, 100),
 		Long: `Find messages of all conversations, archived ones included.
 
 All words must be there; "a phrase", a OR b, NOT a and begin* are understood. If
@@ -88,7 +88,7 @@ nothing has all of it, what has any of it is shown.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&most, "max", 20, "how many, from 1 to 200")
+	cmd.Flags().IntVar(&most, "limit", 20, "how many, from 1 to 200")
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func foundText(found []admin.Found, now time.Time) string {
 	for i, f := range found {
 		rows[i] = []string{string(f.Session), strconv.Itoa(f.Row), f.Role, text.Ago(f.Time, now), text.Cut(f.Text, 80)}
 	}
-	return text.Table([]string{"SESSION", "MESSAGE", "WHO", "WHEN", "TEXT"}, rows)
+	return text.Table([]string{"SESSION", "MESSAGE", "ROLE", "TIME", "TEXT"}, rows)
 }
 
 func sessionsText(all []session.Record, now time.Time) string {
@@ -113,18 +113,18 @@ func sessionsText(all []session.Record, now time.Time) string {
 			string(r.ID), r.Address.String(), text.Cut(cmp.Or(r.Title, r.Name), 40), strconv.Itoa(r.Messages), strconv.Itoa(r.Turns), text.Ago(r.Updated, now),
 		}
 	}
-	return text.Table([]string{"ID", "WHERE", "NAME", "MESSAGES", "TURNS", "LAST"}, rows)
+	return text.Table([]string{"ID", "ADDRESS", "NAME", "MESSAGES", "TURNS", "LAST USED"}, rows)
 }
 
 func (c *cli) sessionCmd() *cobra.Command {
 	var from int
 	var full, all bool
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show a conversation: its record, its prompt by layer, its messages", Args: args(1, 1),
+		Use: "show SESSION", Short: "Show a conversation: its record, its prompt by layer, its messages", Args: args(1, 1),
 		Long: `Show a conversation: its record, its prompt by layer, its messages.
 
-ID is a session's id, or a beginning or an end of it that only one session has,
-or its title.`,
+SESSION is a session's id, or a beginning or an end of it that only one session
+has, or its title.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from < 0 {
 				return &usageError{"--from cannot be less than 0"}
@@ -156,12 +156,12 @@ func sessionText(s admin.Session, full bool) string {
 	r := s.Record
 	line("session", "%s", r.ID)
 	line("key", "%s", r.Key)
-	line("where", "%s", r.Address)
+	line("address", "%s", r.Address)
 	if r.Title != "" {
 		line("title", "%s", r.Title)
 	}
-	line("begun", "%s", r.Created.Local().Format(time.DateTime))
-	line("last", "%s", r.Updated.Local().Format(time.DateTime))
+	line("created", "%s", r.Created.Local().Format(time.DateTime))
+	line("last used", "%s", r.Updated.Local().Format(time.DateTime))
 	line("size", "%d messages, %d archived, %d turns", r.Messages, r.Archived(), r.Turns)
 	var u llm.Usage
 	if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {

@@ -35,7 +35,7 @@ func (f folder) Remove(path string) error {
 
 func (c *cli) renameCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "rename ID [TITLE]", Short: "Name a conversation; without a title its name is taken away", Args: args(1, 100),
+		Use: "rename SESSION [TITLE]", Short: "Name a conversation; without a title its name is taken away", Args: args(1, 100),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				rec, err := client.Rename(cmd.Context(), args[0], strings.Join(args[1:], " "))
@@ -56,7 +56,7 @@ func (c *cli) renameCmd() *cobra.Command {
 func (c *cli) exportCmd() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export ID", Short: "Write a conversation down, archived messages included", Args: args(1, 1),
+		Use: "export SESSION", Short: "Write a conversation down, archived messages included", Args: args(1, 1),
 		Long: `Write a conversation down, archived messages included: as Markdown to read, or as
 JSONL, one object a line. What the model thought is left out, and secrets are
 masked. A file is made for you alone, and none that exists is written over.`,
@@ -111,7 +111,7 @@ const afterwards = "`hermesd compact` gives their space back and takes their byt
 func (c *cli) deleteCmd() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "delete ID...", Short: "Delete conversations: messages, archive, search index, files and what was accepted and sent", Args: args(1, 1000),
+		Use: "delete SESSION...", Short: "Delete conversations: messages, archive, search index, files and what was accepted and sent", Args: args(1, 1000),
 		Long: `Delete conversations: their messages, archived ones included, prompts, what the
 search index has of them, the files that only they use, and the texts that were
 accepted and sent. What is still to be sent is sent first. There is no way back.`,

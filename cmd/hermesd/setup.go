@@ -21,7 +21,7 @@ import (
 // A setupFlags is how `setup` was asked for.
 type setupFlags struct {
 	setup.Flags
-	alone, dry, try, manifest bool
+	alone, dry, verify, manifest bool
 }
 
 func (c *cli) setupCmd() *cobra.Command {
@@ -56,8 +56,8 @@ kept by the shell.`,
 	f := cmd.Flags()
 	f.BoolVar(&w.alone, "non-interactive", false, "ask nothing: take everything from the flags")
 	f.BoolVar(&w.dry, "dry-run", false, "print what would be written, secrets masked, and write nothing")
-	f.BoolVar(&w.try, "try", false, "without questions: try keys and tokens before anything is written")
-	f.BoolVar(&w.Replace, "replace", false, "without questions: what is set already may be replaced")
+	f.BoolVar(&w.verify, "verify-credentials", false, "without questions: try keys and tokens before anything is written")
+	f.BoolVar(&w.Overwrite, "overwrite", false, "without questions: what is set already may be replaced")
 	f.BoolVar(&w.manifest, "slack-manifest", false, "print the manifest from which a Slack app is made, and leave")
 	f.StringVar(&w.Provider, "provider", "", "who serves the model: "+strings.Join(setup.Providers(), ", "))
 	f.StringVar(&w.Model, "model", "", "its `name`; left out: the provider's usual one")
@@ -119,7 +119,7 @@ func (c *cli) planned(ctx context.Context, s *setup.State, w setupFlags) (*setup
 		c.printNote("%s", s.Recovered)
 	}
 	p, err := s.FromFlags(w.Flags)
-	if err != nil || !w.try {
+	if err != nil || !w.verify {
 		return p, err
 	}
 	said, err := p.Verify(ctx)

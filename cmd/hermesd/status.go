@@ -82,7 +82,7 @@ func statusText(s admin.Status, now time.Time) string {
 	for i, a := range s.Accounts {
 		rows[i] = []string{string(a.Platform), a.Account.Name, string(a.State), text.Ago(a.Since, now), text.Ago(a.LastContact, now), a.Health.Name, a.Error}
 	}
-	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST SIGN", "NAME", "PROBLEM"}, rows))
+	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST CONTACT", "NAME", "PROBLEM"}, rows))
 	return b.String()
 }
 

@@ -18,7 +18,7 @@ func (c *cli) usageCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Show tokens and costs, split into input, cache read, cache write and output", Args: args(0, 0),
 		Long: `Show tokens and costs, split into input, cache read, cache write and output; what
-the same calls would have cost without a cache, and the floor: each token written
+the same calls would have cost without a cache, and the minimum: each token written
 to the cache once and read from it afterwards.
 
 Calls that make summaries for a compression are not counted but listed by
@@ -94,7 +94,7 @@ func usageText(u admin.Usage) string {
 			money(s, s.Costs.Paid), money(s, s.Costs.Uncached), money(s, min(s.Costs.Floor, s.Costs.Paid)),
 		})
 	}
-	out := text.Table([]string{strings.ToUpper(u.By), "CALLS", "INPUT", "READ", "WRITE", "OUTPUT", "REUSE", "PAID", "UNCACHED", "FLOOR"}, rows)
+	out := text.Table([]string{strings.ToUpper(u.By), "CALLS", "INPUT", "READ", "WRITE", "OUTPUT", "REUSE", "COST", "COST WITHOUT CACHE", "MINIMUM"}, rows)
 	if len(u.Compacted) > 0 {
 		out += "\n" + compactedTable(u.Compacted)
 	}
@@ -120,7 +120,7 @@ func compactedTable(all []admin.Compacted) string {
 		}
 		rows[i] = []string{string(c.Session) + " " + text.Cut(c.Title, 30), strconv.Itoa(c.Context), strconv.Itoa(c.Compactions), strconv.Itoa(c.Archived), summaries}
 	}
-	return text.Table([]string{"COMPACTED", "CONTEXT", "TIMES", "ARCHIVED", "TOKENS OF SUMMARIES"}, rows)
+	return text.Table([]string{"SESSION", "CONTEXT", "COMPACTIONS", "ARCHIVED", "SUMMARY TOKENS"}, rows)
 }
 
 // money is a cost of calls, as far as it is known.

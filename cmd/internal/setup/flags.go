@@ -21,7 +21,7 @@ type Flags struct {
 	AppTokenFile             string
 	Owners                   map[chat.Platform]*[]string
 	Workspace                string
-	Replace                  bool // existing values may be replaced
+	Overwrite                bool // existing values may be replaced
 }
 
 // Platforms returns the platforms that can be set up.
@@ -70,9 +70,9 @@ func (s *State) FromFlags(f Flags) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !f.Replace {
+	if !f.Overwrite {
 		for _, c := range p.Overwrites() {
-			p.problems = append(p.problems, config.Problem{File: c.File, Key: c.Key, Text: "it is " + c.Old + " already; give --replace too, and it becomes " + c.New})
+			p.problems = append(p.problems, config.Problem{File: c.File, Key: c.Key, Text: "it is " + c.Old + " already; give --overwrite too, and it becomes " + c.New})
 		}
 	}
 	if len(p.problems) > 0 {

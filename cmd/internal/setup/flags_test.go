@@ -84,9 +84,9 @@ func TestFlagsReportAllProblems(t *testing.T) {
 			"what is set already", "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-old-secret\nANTHROPIC_API_KEY=sk-old-secret\n", func(p *harness) setup.Flags {
 				return setup.Flags{Provider: "anthropic", Model: "claude-x", KeyFile: *p.file("k", apiKey)}
 			},
-			"config.yaml: model.provider: it is openai already; give --replace too, and it becomes anthropic\n" +
-				"config.yaml: model.default: it is gpt already; give --replace too, and it becomes claude-x\n" +
-				".env: ANTHROPIC_API_KEY: it is <secret> already; give --replace too, and it becomes <secret>\n",
+			"config.yaml: model.provider: it is openai already; give --overwrite too, and it becomes anthropic\n" +
+				"config.yaml: model.default: it is gpt already; give --overwrite too, and it becomes claude-x\n" +
+				".env: ANTHROPIC_API_KEY: it is <secret> already; give --overwrite too, and it becomes <secret>\n",
 		},
 		{
 			"a configuration that stays wrong", "agnet: 1\n", "", func(p *harness) setup.Flags { return setup.Flags{Provider: "demo"} },
@@ -128,7 +128,7 @@ func TestFlagsChangeOnlyWhatTheyName(t *testing.T) {
 	if got := p.text("config.yaml"); !strings.HasPrefix(got, "model: {provider: openai, default: gpt}\n") {
 		t.Errorf("config.yaml is\n%s", got)
 	}
-	plan, err = p.loadState().FromFlags(setup.Flags{Model: "gpt-2", Replace: true})
+	plan, err = p.loadState().FromFlags(setup.Flags{Model: "gpt-2", Overwrite: true})
 	if err != nil {
 		t.Fatal(problems(t, err))
 	}
