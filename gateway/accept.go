@@ -113,7 +113,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 		}
 		return e
 	}
-	if e.Inbound.Kind == chat.Message && g.opts.Store.Waiting(e.Lane) >= g.opts.Limits.MaxWaiting {
+	if e.Inbound.Kind == chat.Message && g.opts.Store.Waiting(e.Lane) >= g.opts.Limits.MaxQueuedMessages {
 		e.State, e.Ended = inbox.Done, e.Accepted
 		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
 		e.Notices = g.renderQueueFull(e)
@@ -163,7 +163,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // renderQueueFull returns the notice that the message of e was not accepted because
 // its lane is full.
 func (g *Gateway) renderQueueFull(e inbox.Entry) []outbox.Row {
-	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxWaiting)
+	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxQueuedMessages)
 	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
 }
 

@@ -76,7 +76,7 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil
 				},
 				Model: "claude-sonnet-4-5", CacheTTL: "5m", Mode: inbox.Queue, Uncertain: outbox.Resend,
-				Limits: gateway.Config{MaxConcurrentTurns: 4, MaxWaiting: 100, CacheBytes: 64 << 20, DrainTimeout: time.Second},
+				Limits: gateway.Config{MaxConcurrentTurns: 4, MaxQueuedMessages: 100, TranscriptCacheBytes: 64 << 20, DrainTimeout: time.Second},
 			})
 			if err := gw.Start(b.Context()); err != nil {
 				b.Fatal(err)

@@ -215,7 +215,7 @@ func TestCompactionCooldownAfterLateFailure(t *testing.T) {
 		set := w.configure
 		w.configure = func(o *gateway.Options) {
 			set(o)
-			o.Limits.CacheBytes = 0 // each turn loads the transcript and creates the engine again
+			o.Limits.TranscriptCacheBytes = 0 // each turn loads the transcript and creates the engine again
 			o.Compression.Engine = func(_ session.Record, _ turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				e := &exclusiveEngine{t: t, foldingEngine: foldingEngine{limit: 1 << 30, delay: time.Minute, err: fmt.Errorf("away")}}
 				return &coolingEngine{e, state != nil}, nil

@@ -105,7 +105,7 @@ func TestQueueFullNotifiesSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
-		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxWaiting = inbox.Queue, 3 }
+		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
 		w.start()
 		defer w.stop()
 		for i := range 6 {
@@ -140,7 +140,7 @@ func TestQueueFullNoticeSurvivesCrash(t *testing.T) {
 		never := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} }
 		w.configure = func(o *gateway.Options) {
-			o.Mode, o.Limits.MaxWaiting, o.Streaming, o.Store = inbox.Queue, 1, false, dyingStore{o.Store}
+			o.Mode, o.Limits.MaxQueuedMessages, o.Streaming, o.Store = inbox.Queue, 1, false, dyingStore{o.Store}
 		}
 		w.start()
 		for range 3 {

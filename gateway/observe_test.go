@@ -117,7 +117,7 @@ func TestObserveMessages(t *testing.T) {
 		w.tools = []tool.Tool{lookupTool{}}
 		o := w.observe()
 		set := w.configure
-		w.configure = func(g *gateway.Options) { set(g); g.Limits.MaxWaiting, g.Streaming = 1, false }
+		w.configure = func(g *gateway.Options) { set(g); g.Limits.MaxQueuedMessages, g.Streaming = 1, false }
 		w.start()
 		defer w.stop()
 		m := w.newMessage("7", "hi")

@@ -102,7 +102,7 @@ func (p plan) run(t *testing.T) {
 		set(o)
 		o.Mode = p.mode
 		if p.forget {
-			o.Limits.CacheBytes = 0
+			o.Limits.TranscriptCacheBytes = 0
 		}
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,

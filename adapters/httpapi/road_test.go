@@ -76,7 +76,7 @@ func (h *house) open(t *testing.T) {
 		},
 		Model: "scripted", Mode: inbox.Interrupt, Uncertain: outbox.Resend, Streaming: true, Version: "test", Location: time.UTC, Masker: masker,
 		Limits: gateway.Config{
-			MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Second,
+			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Second,
 			AutoContinueFreshness: time.Hour, RestartNotice: true, TurnTimeout: 30 * time.Minute,
 		},
 		Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)),

@@ -32,7 +32,7 @@ func Builtin() []Command {
 		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Run: undo},
 		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Run: resume},
 		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Run: branch},
-		{Name: "forget", Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
+		{Name: "forget", Aliases: []string{"delete"}, Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
 		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/queue <text>` says something that is answered after the running turn."))},
 		{Name: "steer", Args: "<text>", Help: "say something to the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
 		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},

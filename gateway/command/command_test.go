@@ -215,6 +215,8 @@ func TestCommandsReply(t *testing.T) {
 		{"/forget now", "I delete"},
 		{"/forget now 20250101 zz", "too old"},
 		{"/forget it", "I know `/forget`"},
+		{"/delete", "Delete this conversation for good? 4 messages"},
+		{"/delete now", "I delete"},
 		{"/hlep", "Did you mean `/help`?"},
 		{"/zzzzzzzz", "There is no command `/zzzzzzzz`. `/help` lists"},
 	}
@@ -240,6 +242,7 @@ func TestForgetRequiresOwnerAndSession(t *testing.T) {
 		forgets    bool
 	}{
 		{"/forget now", "only an owner deletes", true, access.Member, false},
+		{"/delete now", "only an owner deletes", true, access.Member, false},
 		{"/forget", "only an owner deletes", true, access.Guest, false},
 		{"/forget now", "I delete", true, access.Owner, true},
 		{"/forget now", "I delete", false, access.Guest, true},

@@ -84,7 +84,7 @@ func New(o Options) (*Rig, error) {
 func (r *Rig) writeHome(api string, ids []string) error {
 	model := fmt.Sprintf("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n  base_url: %s\n  api_key: sk-simulated-0000000000\n", r.Model.URL)
 	if r.opts.DemoModel {
-		model = "model:\n  provider: demo\n  demo_pause: 40ms\n"
+		model = "model:\n  provider: demo\n  demo_delay: 40ms\n"
 	}
 	if r.opts.Window > 0 {
 		model += fmt.Sprintf("  context_length: %d\n", r.opts.Window)

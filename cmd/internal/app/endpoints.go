@@ -34,7 +34,7 @@ func (a *App) providerFor(e config.Endpoint) llm.Provider {
 func (a *App) newProvider(e config.Endpoint) llm.Provider {
 	switch e.Provider {
 	case "demo":
-		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoPause})
+		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoDelay})
 	case "anthropic":
 		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 	}

@@ -89,7 +89,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil
 		},
 		Mode: inbox.Queue, Model: "scripted",
-		Limits: gateway.Config{MaxConcurrentTurns: 64, MaxWaiting: 100, CacheBytes: 1 << 20, DrainTimeout: time.Minute},
+		Limits: gateway.Config{MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Minute},
 	})
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)

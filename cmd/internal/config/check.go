@@ -88,9 +88,9 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 			l.ProblemAt(l.Element(path+".mention_patterns", i), "this is not a regular expression of RE2, which has no look-ahead and no back-references")
 		}
 	}
-	for key, rate := range map[string]string{"account": a.Rate.Account, "chat": a.Rate.Chat} {
+	for key, rate := range map[string]string{"per_account": a.RateLimit.PerAccount, "per_chat": a.RateLimit.PerChat} {
 		if _, err := outbox.ParseRate(rate); err != nil {
-			l.ProblemAt(path+".rate."+key, "%v", err)
+			l.ProblemAt(path+".rate_limit."+key, "%v", err)
 		}
 	}
 	if a.Enabled && a.Token == "" {

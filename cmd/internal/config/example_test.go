@@ -106,7 +106,8 @@ func TestSchema(t *testing.T) {
 	for _, doc := range []string{
 		"", string(config.Example()), commented.ReplaceAllString(string(config.Example()), "$1$2"),
 		"model: llama3", "model: {default: x, api_key_file: y}", "agent: {system_prompt: x}", "streaming: {enabled: '${X}', edit_interval: 0.8}", "gateway: {drain_timeout: 90}",
-		"access: {owners: 1}", "access: {owners: [1, '2']}", "platforms: {telegram: {rate: 20/1m, accounts: {work: {token: x}}, channel_prompts: {a: 1}}}", "display: {tool_progress: false}",
+		"access: {owners: 1}", "access: {owners: [1, '2']}", "platforms: {telegram: {rate_limit: 20/1m, accounts: {work: {token: x}}, channel_prompts: {a: 1}}}", "display: {tool_progress: false}",
+		"gateway: {max_waiting: 5, cache_bytes: 0}", "platforms: {telegram: {rate: {account: 20/1m}}}",
 		"fallback_providers: [{provider: ollama, model: m}]",
 	} {
 		if err := valid(doc); err != nil {

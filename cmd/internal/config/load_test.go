@@ -28,7 +28,7 @@ func TestNothingConfigured(t *testing.T) {
 	if r.Model.Provider != "demo" || r.Model.Reason == "" {
 		t.Errorf("model %+v, want the demo with a reason", r.Model)
 	}
-	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.CacheBytes != 8<<20 ||
+	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.TranscriptCacheBytes != 8<<20 ||
 		c.Gateway.TurnTimeout != 30*time.Minute || c.Backlog.MaxAge != 24*time.Hour || !c.GroupSessionsPerUser || c.ThreadSessionsPerUser ||
 		c.Platforms.Telegram.RequireMention || !c.Platforms.Discord.RequireMention || !c.Platforms.Slack.RequireMention || c.Agent.MaxTurns != 90 {
 		t.Errorf("defaults differ: %+v", c)
@@ -65,7 +65,7 @@ prompt_caching: {cache_ttl: 1h}
 timezone: Europe/Berlin
 display: {busy_input_mode: "${WORD}", tool_progress: off}
 streaming: {enabled: no, edit_interval: 0.8}
-gateway: {drain_timeout: 90, turn_timeout: 1h30m, max_waiting: 1_000, restart_notice: "false"}
+gateway: {drain_timeout: 90, turn_timeout: 1h30m, max_queued_messages: 1_000, restart_notice: "false"}
 session_reset: {mode: both, idle_minutes: 5, at_hour: 0}
 access: {owners: [123456789], allow_from: "1, 2,3"}
 telegram:
@@ -73,7 +73,7 @@ telegram:
   home_channel: -1001234567890
   allow_from: [42, "43", telegram:44]
   channel_prompts: {-100: one, "two words": "${INNER}", 3: 4}
-  rate: 20/1m
+  rate_limit: 20/1m
 `}.good(t)
 	want, _ := setup{}.good(t)
 	want.Model.Default = "llama3"
@@ -84,13 +84,13 @@ telegram:
 	want.Timezone = "Europe/Berlin"
 	want.Display.BusyInputMode, want.Display.ToolProgress = "queue", "off"
 	want.Streaming = config.Streaming{EditInterval: 800 * time.Millisecond}
-	want.Gateway.DrainTimeout, want.Gateway.TurnTimeout, want.Gateway.MaxWaiting, want.Gateway.RestartNotice = 90*time.Second, 90*time.Minute, 1000, false
+	want.Gateway.DrainTimeout, want.Gateway.TurnTimeout, want.Gateway.MaxQueuedMessages, want.Gateway.RestartNotice = 90*time.Second, 90*time.Minute, 1000, false
 	want.SessionReset = config.SessionReset{Mode: "both", IdleMinutes: 5}
 	want.Access.Owners, want.Access.AllowFrom = []string{"123456789"}, []string{"1", "2", "3"}
 	tg := &want.Platforms.Telegram
 	tg.Enabled, tg.Token, tg.HomeChannel, tg.AllowFrom = true, "1:x", "-1001234567890", []string{"42", "43", "telegram:44"}
 	tg.ChannelPrompts = map[string]string{"-100": "one", "two words": "abc${WORD}$$: [x", "3": "4"}
-	tg.Rate.Account = "20/1m"
+	tg.RateLimit.PerAccount = "20/1m"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error("the configuration differs (-want +got):\n" + d)
 	}
@@ -203,13 +203,13 @@ telegram:
   allow_from: [1]
   webhook_url: https://example.org
   webhook_secret: abcdefgh
-  rate: {account: 30/s}
+  rate_limit: {per_account: 30/s}
   accounts:
-    work: {token: "2:x", require_mention: false, rate: {chat: 1/s}}
+    work: {token: "2:x", require_mention: false, rate_limit: {per_chat: 1/s}}
 `}.good(t)
 	a := c.Platforms.Telegram.Accounts["work"]
 	want := config.Account{
-		Enabled: true, Token: "2:x", AllowBots: "none", ReplyToMode: "all", WebhookListen: "127.0.0.1:8443", Rate: config.Rate{Account: "30/s", Chat: "1/s"},
+		Enabled: true, Token: "2:x", AllowBots: "none", ReplyToMode: "all", WebhookListen: "127.0.0.1:8443", RateLimit: config.RateLimit{PerAccount: "30/s", PerChat: "1/s"},
 	}
 	if d := cmp.Diff(want, a); d != "" {
 		t.Error("the account differs (-want +got):\n" + d)

@@ -58,14 +58,14 @@ type Account struct {
 	WebhookURL    string       `yaml:"webhook_url" on:"telegram" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
 	WebhookSecret secret.Value `yaml:"webhook_secret" on:"telegram" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
 	WebhookListen string       `yaml:"webhook_listen" on:"telegram" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
-	Rate          Rate         `yaml:"rate" short:"account"`
+	RateLimit     RateLimit    `yaml:"rate_limit" deprecated:"rate" short:"per_account"`
 }
 
-// Rate is a fixed ceiling for sends. Without one only the platform's answers
-// hold sends back.
-type Rate struct {
-	Account string `yaml:"account" doc:"Most sends of the account, such as 30/1s; empty: no ceiling. May be written as rate: 30/1s."`
-	Chat    string `yaml:"chat" doc:"Most sends to one chat, such as 20/1m; empty: no ceiling."`
+// RateLimit is a fixed ceiling for sends. Without one only the rate limits that
+// the platform reports delay sends.
+type RateLimit struct {
+	PerAccount string `yaml:"per_account" deprecated:"account" doc:"Most sends of the account, such as 30/1s; empty: no ceiling. May be written as rate_limit: 30/1s."`
+	PerChat    string `yaml:"per_chat" deprecated:"chat" doc:"Most sends to one chat, such as 20/1m; empty: no ceiling."`
 }
 
 // A named is a platform and its section.
@@ -122,8 +122,8 @@ func (c *Config) SessionPolicy() session.KeyPolicy {
 func (c *Config) Ceilings() map[chat.Account]outbox.RateLimit {
 	m := make(map[chat.Account]outbox.RateLimit)
 	for a, s := range c.Accounts() {
-		account, err1 := outbox.ParseRate(s.Rate.Account)
-		room, err2 := outbox.ParseRate(s.Rate.Chat)
+		account, err1 := outbox.ParseRate(s.RateLimit.PerAccount)
+		room, err2 := outbox.ParseRate(s.RateLimit.PerChat)
 		if err1 == nil && err2 == nil && (account.N > 0 || room.N > 0) {
 			m[a] = outbox.RateLimit{PerAccount: account, PerChat: room}
 		}

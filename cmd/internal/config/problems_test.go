@@ -15,7 +15,7 @@ import (
 // wrong are documents with what is said of them.
 var wrong = []struct{ name, yaml, want string }{
 	{"unknown key", "model:\n  defualt: x\n", "config.yaml:2:3: model.defualt: unknown key; did you mean default?"},
-	{"unknown key at the top", "gatway:\n  max_waiting: 3\n", "config.yaml:1:1: gatway: unknown key; did you mean gateway?"},
+	{"unknown key at the top", "gatway:\n  max_queued_messages: 3\n", "config.yaml:1:1: gatway: unknown key; did you mean gateway?"},
 	{"unknown key that stands elsewhere", "timezone: UTC\nbusy_input_mode: queue\n", "config.yaml:2:1: busy_input_mode: unknown key; did you mean display.busy_input_mode?"},
 	{"unknown key unlike any", "prompt_caching:\n  xyzzy: 1\n", "config.yaml:2:3: prompt_caching.xyzzy: unknown key; known here: cache_ttl"},
 	{"dashes and case", "Group-Sessions-Per-User: true\n", "config.yaml:1:1: Group-Sessions-Per-User: unknown key; did you mean group_sessions_per_user?"},
@@ -27,9 +27,9 @@ var wrong = []struct{ name, yaml, want string }{
 	{"bool", "streaming: {enabled: maybe}\n", `config.yaml:1:22: streaming.enabled: want true or false, not "maybe"`},
 	{"whole number", "agent:\n  max_turns: many\n", `config.yaml:2:14: agent.max_turns: want a whole number, not "many"`},
 	{"fraction", "agent: {max_turns: 1.5}\n", `config.yaml:1:20: agent.max_turns: want a whole number, not "1.5"`},
-	{"octal", "gateway: {max_waiting: 0100}\n", `config.yaml:1:24: gateway.max_waiting: want a whole number, not "0100"`},
-	{"hexadecimal", "gateway: {max_waiting: 0x10}\n", `config.yaml:1:24: gateway.max_waiting: want a whole number, not "0x10"`},
-	{"too large for a number", "gateway: {max_waiting: 99999999999999999999}\n", "config.yaml:1:24: gateway.max_waiting: want a whole number, not this value"},
+	{"octal", "gateway: {max_queued_messages: 0100}\n", `config.yaml:1:32: gateway.max_queued_messages: want a whole number, not "0100"`},
+	{"hexadecimal", "gateway: {max_queued_messages: 0x10}\n", `config.yaml:1:32: gateway.max_queued_messages: want a whole number, not "0x10"`},
+	{"too large for a number", "gateway: {max_queued_messages: 99999999999999999999}\n", "config.yaml:1:32: gateway.max_queued_messages: want a whole number, not this value"},
 	{"time", "backlog: {max_age: 1d}\n", `config.yaml:1:20: backlog.max_age: want a time such as 30s, 5m or 1h30m, or a number of seconds, not "1d"`},
 	{"time, too long", "backlog: {max_age: 1e300}\n", `config.yaml:1:20: backlog.max_age: want a time such as 30s, 5m or 1h30m, or a number of seconds, not "1e300"`},
 	{"negative time", "backlog: {max_age: -1}\n", "config.yaml:1:20: backlog.max_age: out of range: not negative"},
@@ -85,7 +85,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"address", "telegram: {api_url: localhost}\n", "config.yaml:1:21: platforms.telegram.api_url: want a URL such as https://host"},
 	{"scheme", "telegram: {api_url: 'ftp://h'}\n", "config.yaml:1:21: platforms.telegram.api_url: want a URL that begins with http:// or https://"},
 	{"pattern", "telegram: {mention_patterns: [ok, '(?=x)']}\n", "config.yaml:1:35: platforms.telegram.mention_patterns[1]: this is not a regular expression of RE2, which has no look-ahead and no back-references"},
-	{"rate", "telegram: {rate: fast}\n", "config.yaml:1:18: platforms.telegram.rate.account: invalid rate \"fast\": want a number from 1 to 10000, a slash and a duration, such as 20/1m"},
+	{"rate", "telegram: {rate_limit: fast}\n", "config.yaml:1:24: platforms.telegram.rate_limit.per_account: invalid rate \"fast\": want a number from 1 to 10000, a slash and a duration, such as 20/1m"},
 	{"listen", "telegram: {webhook_listen: here}\n", "config.yaml:1:28: platforms.telegram.webhook_listen: want an address and a port, such as 127.0.0.1:8443"},
 
 	{"custom without address", "model: {provider: custom, default: m}\n", "config.yaml:1:19: model.base_url: the provider custom needs an address: up to and including /v1"},
@@ -257,7 +257,7 @@ func TestMessagesShowNoSecrets(t *testing.T) {
 	for _, s := range []string{"sk-ant-api03-Abcdefghijklmnopqrstuvwxyz0123456789", "8123456789:AAHfiqksKZ8WmR2zMNIq7dV0OCYAJ", "xoxb-123456789012-abcdefABCDEF", "correct horse battery staple"} {
 		for _, y := range []string{
 			"model: {provider: %q}", "agent: {max_turns: %q}", "streaming: {enabled: %q}", "backlog: {max_age: %q}", "timezone: %q", "access: {owners: [%q]}",
-			"telegram: {allow_from: %q, api_url: %q, proxy: %q, rate: %q, mention_patterns: ['(%[1]s'], webhook_listen: %q}", "%q: 1", "telegram: {%q: 1}", "telegram: {accounts: {%q: {}}}",
+			"telegram: {allow_from: %q, api_url: %q, proxy: %q, rate_limit: %q, mention_patterns: ['(%[1]s'], webhook_listen: %q}", "%q: 1", "telegram: {%q: 1}", "telegram: {accounts: {%q: {}}}",
 			"telegram: {token: %s x: y}", "model: {base_url: %q, default: m}", "telegram: *%s", "telegram: {token: 'a b%s'}", "telegram: {channel_prompts: {%q: []}}", "timezone: !%s x", "telegram: {token: '${%s}'}", "model: {api_key: %q, base_url: 'x'}",
 		} {
 			for i := range 2 {

@@ -20,6 +20,9 @@ func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
 		if f := find(fs, name); f != nil {
+			if slices.Contains(f.former, name) {
+				l.warn(e.key, join(path, name), "this key is called %s now; the old name still works", f.name)
+			}
 			l.value(e.value, f, v.FieldByIndex(f.index), join(path, f.name))
 			continue
 		}

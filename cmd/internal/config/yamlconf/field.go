@@ -36,6 +36,7 @@ const (
 //	enum     the choices, separated by |
 //	doc      one line of explanation
 //	alias    other names that mean the same, separated by |
+//	deprecated  former names, separated by |; they work, with a warning
 //	short    of a section: the key that is meant where a plain value stands
 //	set      of a section: other defaults for its keys: a=1;b=2
 //	own      "true": accounts do not take the value over from their platform
@@ -51,6 +52,7 @@ type field struct {
 	doc     string
 	enum    []string
 	aliases []string
+	former  []string // deprecated names
 	short   string
 	own     bool
 	sub     []*field // of a section, or of one element of a list or table
@@ -78,7 +80,7 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 		f := &field{
 			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
 			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
-			aliases: split(sf.Tag.Get("alias"), "|"), short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
+			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
 		}
 		if e, ok := sf.Tag.Lookup("enum"); ok {
 			f.enum = strings.Split(e, "|")
@@ -155,22 +157,18 @@ func kindOf(t reflect.Type) kind {
 // leaf reports whether f holds a value and not other keys.
 func (f *field) leaf() bool { return f.kind < section }
 
-// find returns the key called name among fs, by its name or an alias.
+// find returns the key called name among fs, by its name, an alias or a former
+// name.
 func find(fs []*field, name string) *field {
 	for _, f := range fs {
-		if f.name == name {
+		if f.name == name || slices.Contains(f.aliases, name) || slices.Contains(f.former, name) {
 			return f
-		}
-		for _, a := range f.aliases {
-			if a == name {
-				return f
-			}
 		}
 	}
 	return nil
 }
 
-// names returns all names that find would find.
+// names returns the names and aliases of fs, without former names.
 func names(fs []*field) (ns []string) {
 	for _, f := range fs {
 		ns = append(append(ns, f.name), f.aliases...)

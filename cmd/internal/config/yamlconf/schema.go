@@ -35,6 +35,11 @@ func object(fs []*field) *jsonschema.Schema {
 		for _, a := range f.aliases {
 			add(a, f.schema())
 		}
+		for _, a := range f.former {
+			old := f.schema()
+			old.Deprecated, old.Description = true, "Now "+f.name+". "+old.Description
+			add(a, old)
+		}
 		if f.kind == secretText {
 			add(f.name+fileSuffix, &jsonschema.Schema{Types: []string{"string", "null"}, Description: "Name of a file that holds " + f.name + "."})
 		}
