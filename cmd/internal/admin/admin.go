@@ -1,38 +1,41 @@
-// Package admin is the way into a running daemon for the command line: HTTP
-// with JSON over a socket in the home directory that only its owner may open.
+// Package admin implements the admin protocol between the command line and the
+// daemon: HTTP with JSON over a Unix socket in the home directory that only its
+// owner may open.
 //
 //	GET  /status               the live state
-//	GET  /metrics              figures, in the text format of Prometheus
-//	GET  /why?id=              what became of a message
-//	GET  /outbox?all=&limit=   what is not delivered, or all that is kept
-//	GET  /outbox/{id}          one message, whole
+//	GET  /metrics              metrics, in the text format of Prometheus
+//	GET  /why?id=              the history of a message
+//	GET  /outbox?all=&limit=   undelivered rows, or all stored ones
+//	GET  /outbox/{id}          one row
 //	POST /outbox/{id}/retry    make a row due now
-//	POST /outbox/{id}/drop     give a row up
+//	POST /outbox/{id}/drop     stop retrying a row
 //	GET  /destinations         where messages can be sent
-//	POST /files?name=, /send   take up a file that is to be sent; send a message
+//	POST /files?name=, /send   upload a file for a message; send a message
 //	GET  /sessions?limit=      conversations, newest first
-//	GET  /sessions/{id}        one: record, prompt by layer, a page of messages
-//	GET  /sessions/{id}/prompt the frozen prompt: layers and sizes of tools
+//	GET  /sessions/{id}        one session: record, prompt by layer, a page of messages
+//	GET  /sessions/{id}/prompt the cached prompt: layers and sizes of tools
 //	GET  /sessions/{id}/calls  its model calls
-//	GET  /sessions/{id}/diff?n=&m=  where the prefixes of two calls part
-//	POST /sessions/{id}/title?title=   name it
-//	GET  /sessions/{id}/export?format= write it down: markdown, jsonl
-//	DELETE /sessions/{id}      delete it, and all that is kept of it
-//	GET  /expired?before=      conversations that were used last before a time
+//	GET  /sessions/{id}/diff?n=&m=  the first difference between the prefixes of two calls
+//	POST /sessions/{id}/title?title=   set the title
+//	GET  /sessions/{id}/export?format= export it: markdown, jsonl
+//	DELETE /sessions/{id}      delete it with everything stored about it
+//	GET  /expired?before=      conversations last used before a time
 //	GET  /usage?since=&by=     tokens and costs, by session, platform or model
-//	POST /backup, /compact, /verify   upkeep of the store; errors stand in the body
-//	POST /reload               read the configuration again
-//	GET  /pairing              who is paired, and who waits
-//	POST /pairing/approve, /pairing/revoke, /pairing/clear   let people in and out
-//	GET  /cron                 scheduled prompts; POST makes one
-//	GET  /cron/status          whether they run
-//	GET  /cron/occurrences?job=&limit= when they were due, and what became of it
+//	POST /backup, /compact, /verify   maintenance of the store; errors are in the body
+//	POST /reload               reload the configuration
+//	GET  /pairing              approved users and pending requests
+//	POST /pairing/approve, /pairing/revoke, /pairing/clear   grant and revoke access
+//	GET  /cron                 scheduled prompts; POST creates one
+//	GET  /cron/status          state of the scheduler
+//	GET  /cron/occurrences?job=&limit= occurrences of scheduled prompts
 //	POST /cron/{id}/{action}   edit, pause, resume, run, remove
-//	POST /cron/import?file=    take the jobs of another home
-//	POST /attach?chat=&has=    a terminal, as lines of JSON both ways
+//	POST /cron/import?file=    import the jobs of another home
+//	POST /attach?chat=&has=    attach a terminal; JSON lines in both directions
 //
-// Every error is {"error": "..."}: one line that says what to do next. Where no
-// daemon runs, the command line serves the same Handler to itself by Local.
+// Every error is {"error": "..."}, one line that says what to do next. The main
+// types are [Handler], the server side, and [Client]. If no daemon is running, the
+// command line uses the same Handler in its own process; see [Local]. The stores
+// and the gateway are behind the interfaces in [Options].
 package admin
 
 import (
@@ -59,7 +62,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Store is what the control socket asks of the store.
+// A Store is the part of the store that the Handler uses.
 type Store interface {
 	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
 	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
@@ -73,54 +76,56 @@ type Store interface {
 	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
 }
 
-// Options are the ports of a Handler. Only Store is needed; what is missing is
-// answered by an error that says so.
+// Options are the dependencies of a Handler. Only Store is required; requests that
+// need another one that is nil get an error.
 type Options struct {
 	Store Store
-	// Status returns the live state; nil where no daemon runs.
+	// Status returns the live state; nil if no daemon is running.
 	Status func() gateway.Status
-	// Metrics shows what the daemon counts; nil where no daemon runs.
+	// Metrics serves the metrics of the daemon; nil if no daemon is running.
 	Metrics http.Handler
-	// Wake says that a row for an address is due; nil where nothing is sent.
+	// Wake reports that a row for an address is due; nil if this process sends
+	// nothing.
 	Wake func(chat.Address)
-	// Sender says things in chats; nil where no daemon runs.
+	// Sender sends messages to chats; nil if no daemon is running.
 	Sender Sender
-	// Search finds messages of all conversations, the best first.
+	// Search finds messages in all conversations, best match first.
 	Search func(ctx context.Context, text string, most int) ([]Found, error)
-	// Pairing lets people in; nil: nobody can be. Tell says something in a chat, now
-	// or once a daemon runs; nil: nothing is said.
+	// Pairing approves users; nil if pairing is not available. Tell sends a message
+	// to a chat, now or when a daemon runs; nil: users are not notified.
 	Pairing PairingManager
 	Tell    func(ctx context.Context, to chat.Address, text string) error
-	// Cron holds scheduled prompts; nil: there are none. CronStatus returns the
-	// state of what runs them, nil where no daemon runs.
+	// Cron manages scheduled prompts; nil if there are none. CronStatus returns the
+	// state of the scheduler; nil if no daemon is running.
 	Cron       *schedule.Manager
 	CronStatus func() schedule.Status
 	// Commands are offered to terminals.
 	Commands []command.Command
-	// Upkeep keeps the store whole; nil: nobody can.
+	// Upkeep maintains the store; nil if that is not available.
 	Upkeep Maintenance
-	// Keeper names conversations and Eraser deletes them; nil: nobody can.
+	// Keeper sets titles and Eraser deletes conversations; nil if that is not
+	// available.
 	Keeper SessionKeeper
 	Eraser Eraser
-	// Config says what became of the configuration; Reload reads it again. Nil
-	// where no daemon runs.
+	// Config returns the state of the configuration; Reload reloads it. Nil if no
+	// daemon is running.
 	Config func() Config
 	Reload func(context.Context) Config
-	// Prices are what calls cost; nil: what comes with the program.
+	// Prices is the price table; nil means the built-in one.
 	Prices *pricing.Table
-	// Console takes terminals; nil: none can attach.
+	// Console accepts terminals; nil: none can attach.
 	Console *console.Adapter
 	Home    string
-	// Workspace is where tools work.
+	// Workspace is the working directory of tools.
 	Workspace string
 	Version   string
-	// Masker hides secrets in all that is answered.
+	// Masker masks secrets in all responses.
 	Masker *secret.Masker
 	Log    *zap.Logger
 }
 
-// A Handler answers the requests of the package comment. Close ends the
-// terminals that are attached through it.
+// A Handler serves the requests listed in the package comment. It is safe for
+// concurrent use. Close detaches the terminals attached through it.
 type Handler struct {
 	opts Options
 	mux  *http.ServeMux
@@ -133,10 +138,11 @@ type Handler struct {
 	attached sync.WaitGroup
 }
 
-// maxBody bounds what most requests may carry.
+// maxBody is the size limit of most request bodies; see bodyLimit.
 const maxBody = 64 << 10
 
-// NewHandler returns a Handler.
+// NewHandler returns a Handler. A nil Log discards messages, a nil Masker masks
+// nothing.
 func NewHandler(o Options) *Handler {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -175,13 +181,13 @@ func NewHandler(o Options) *Handler {
 	return h
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r.URL.Path))
 	h.mux.ServeHTTP(w, r)
 }
 
-// Close detaches all terminals and waits for that, or for ctx.
+// Close detaches all terminals and waits until they are detached or ctx ends.
 func (h *Handler) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
@@ -197,7 +203,7 @@ func (h *Handler) Close(ctx context.Context) error {
 	}
 }
 
-// An Error is an answer other than success, as a person reads it.
+// An Error is an error response. Its text is shown to the user.
 type Error struct {
 	Code int // HTTP status
 	Text string
@@ -205,11 +211,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// fail answers with err. Errors that are not *Error are the daemon's own.
+// fail responds with err. Errors other than *Error are internal: they are logged
+// and get status 500.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
-		h.opts.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("control socket request failed", zap.Error(err))
 		e = &Error{http.StatusInternalServerError, err.Error()}
 	}
 	h.reply(w, e.Code, map[string]string{"error": e.Text})
@@ -218,13 +225,13 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		h.opts.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("cannot encode response", zap.Error(err))
 		code, raw = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be encoded; the log says why"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if _, err := w.Write([]byte(h.opts.Masker.Mask(string(raw)) + "\n")); err != nil {
-		h.opts.Log.Debug("control socket", zap.Error(err)) // the asker has left
+		h.opts.Log.Debug("cannot write response", zap.Error(err)) // the client disconnected
 	}
 }
 
@@ -232,7 +239,7 @@ func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
 type Status struct {
 	gateway.Status
 	Home      string `json:"home"`
-	Workspace string `json:"workspace,omitempty"` // where tools work
+	Workspace string `json:"workspace,omitempty"` // working directory of tools
 	PID       int    `json:"pid"`
 	Terminals int    `json:"terminals"` // attached
 	Config    Config `json:"config,omitzero"`
@@ -270,7 +277,7 @@ func (h *Handler) why(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// menu is the part of the command table that terminals are told.
+// menu returns the part of the command table that is sent to terminals.
 func menu(table []command.Command) []Command {
 	out := make([]Command, len(table))
 	for i, c := range table {

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	maxHas    = 64              // messages that a terminal may say it has
-	writeWait = 5 * time.Second // a terminal that takes nothing for so long is detached
+	maxHas    = 64              // message IDs that a terminal may list as shown already
+	writeWait = 5 * time.Second // a terminal that reads nothing for this long is detached
 )
 
-// attach joins a terminal to a conversation and serves it until it leaves, it
-// is detached, or the handler closes.
+// attach connects a terminal to a conversation and serves it until it disconnects,
+// is detached, or the handler is closed.
 func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
 	if h.opts.Console == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running here that a terminal could attach to"})
@@ -62,14 +62,14 @@ func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
 	t.serve(rest)
 }
 
-// hijack takes the connection over and says so to the other end.
+// hijack takes over the connection and confirms the upgrade to the client.
 func hijack(w http.ResponseWriter) (net.Conn, io.Reader, error) {
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, nil, fmt.Errorf("attach: %w", err)
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
-		_ = conn.Close() // the first error is the one that counts
+		_ = conn.Close() // the first error is returned
 		return nil, nil, fmt.Errorf("attach: %w", err)
 	}
 	_, err = deadlineWriter{conn}.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgrade + "\r\n\r\n"))
@@ -95,14 +95,14 @@ type terminal struct {
 	c    *console.Client
 	conn net.Conn
 	out  *lines
-	kick chan struct{} // something happened that may end a line
+	kick chan struct{} // signals that a line may be done
 
 	mu      sync.Mutex // guards what follows
 	pending map[string]time.Time
 }
 
-// serve runs until the first of its three sides ends: what comes, what goes,
-// and the daemon itself. Then it says why, and ends all of them.
+// serve runs until the terminal disconnects, it cannot be written to, or the
+// handler is closed. Then it sends the reason and stops its goroutines.
 func (t *terminal) serve(in io.Reader) {
 	ctx, cancel := context.WithCancelCause(t.h.ctx)
 	defer cancel(nil)
@@ -125,19 +125,20 @@ func (t *terminal) serve(in io.Reader) {
 	t.c.Close()
 	if why != nil && !errors.Is(why, io.EOF) {
 		if err := t.out.write(Down{Bye: why.Error()}); err != nil {
-			t.h.opts.Log.Debug("terminal", zap.Error(err))
+			t.h.opts.Log.Debug("cannot send goodbye to terminal", zap.Error(err))
 		}
 	}
-	_ = t.conn.Close() // lets listen end; the other end has all it can get
+	_ = t.conn.Close() // makes listen return; everything that can be written is written
 	wg.Wait()
 }
 
-// listen takes what the terminal says.
+// listen reads requests from the terminal. It returns io.EOF when the terminal
+// disconnects.
 func (t *terminal) listen(ctx context.Context, in io.Reader) error {
 	err := scan(in, maxUp, func(raw []byte) error {
 		var u up
 		if err := json.Unmarshal(raw, &u); err != nil {
-			return fmt.Errorf("the terminal speaks another language: %w", err)
+			return fmt.Errorf("decode terminal request: %w", err)
 		}
 		if u.Seen > 0 {
 			t.c.Seen(u.Seen)
@@ -168,7 +169,7 @@ func (t *terminal) say(ctx context.Context, l line) error {
 	return t.out.write(Down{Accepted: &taken})
 }
 
-// show writes what there is to show.
+// show writes the events of the conversation to the terminal.
 func (t *terminal) show(ctx context.Context) error {
 	for {
 		ev, err := t.c.Next(ctx)

@@ -12,28 +12,29 @@ import (
 	"sync"
 )
 
-// ErrHungUp says that a chat is over; its text may say why.
+// ErrHungUp reports that the daemon ended a chat. Errors that wrap it may have the
+// reason.
 var ErrHungUp = errors.New("the daemon has hung up")
 
-// A Chat is a terminal attached to a conversation. Its methods may be called
-// from any goroutine.
+// A Chat is the client side of a terminal attached to a conversation. It is safe
+// for concurrent use.
 type Chat struct {
 	hello Hello
 	body  io.Closer
 	out   *lines
 	down  chan Down
-	done  chan struct{} // closed when nothing comes any more
+	done  chan struct{} // closed when the daemon sends nothing more
 	stop  chan struct{} // closed by Close
 	once  sync.Once
-	wg    sync.WaitGroup // the goroutine that reads; Close waits for it
+	wg    sync.WaitGroup // the reading goroutine; Close waits for it
 
 	mu    sync.Mutex // guards what follows
 	why   error
-	taken map[string]chan error // lines of which it is not known whether they were taken
+	taken map[string]chan error // lines waiting for their LineAccepted
 }
 
-// Attach joins a conversation. has names messages that were shown before, at
-// an earlier attach. ctx bounds only the call.
+// Attach connects to a conversation. has lists the IDs of messages that were shown
+// before, in an earlier connection. ctx limits only the call itself.
 func (c *Client) Attach(ctx context.Context, conversation string, has ...string) (*Chat, error) {
 	q := url.Values{"chat": {conversation}, "has": {strings.Join(has[max(0, len(has)-maxHas):], ",")}}
 	long, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -53,7 +54,7 @@ func (c *Client) Attach(ctx context.Context, conversation string, has ...string)
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
 		defer cancel()
-		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // what came of it says enough
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // a partial body is enough for the error
 		_ = resp.Body.Close()
 		return nil, refusal(resp.StatusCode, raw)
 	}
@@ -68,7 +69,7 @@ func (c *Client) Attach(ctx context.Context, conversation string, has ...string)
 			ch.hello = *d.Hello
 			return ch, nil
 		}
-		err = fmt.Errorf("%w: it does not say hello", ErrHungUp)
+		err = fmt.Errorf("%w: no hello received", ErrHungUp)
 	case <-ch.done:
 		err = ch.reason()
 	case <-ctx.Done():
@@ -77,15 +78,15 @@ func (c *Client) Attach(ctx context.Context, conversation string, has ...string)
 	return nil, errors.Join(err, ch.Close())
 }
 
-// Hello returns with whom the chat is.
+// Hello returns the greeting of the daemon.
 func (ch *Chat) Hello() Hello { return ch.hello }
 
-// read takes what the daemon tells, until it tells no more.
+// read processes messages of the daemon until the connection ends.
 func (ch *Chat) read(r io.Reader) {
 	err := scan(r, maxDown, func(raw []byte) error {
 		var d Down
 		if err := json.Unmarshal(raw, &d); err != nil {
-			return fmt.Errorf("it speaks another language: %w", err)
+			return fmt.Errorf("decode message: %w", err)
 		}
 		switch {
 		case d.Bye != "":
@@ -130,8 +131,8 @@ func (ch *Chat) reason() error {
 	return ch.why
 }
 
-// Next returns what the daemon tells next: an event or an outcome. It waits
-// until ctx ends; when the chat is over it returns ErrHungUp.
+// Next returns the next event or outcome. It waits until ctx ends, and returns
+// ErrHungUp when the chat is over.
 func (ch *Chat) Next(ctx context.Context) (Down, error) {
 	select {
 	case d := <-ch.down:
@@ -143,7 +144,7 @@ func (ch *Chat) Next(ctx context.Context) (Down, error) {
 	}
 }
 
-// Seen says that everything up to seq has been shown.
+// Seen tells the daemon that everything up to seq has been shown.
 func (ch *Chat) Seen(seq uint64) error {
 	if err := ch.out.write(up{Seen: seq}); err != nil {
 		return fmt.Errorf("%w: %w", ErrHungUp, err)
@@ -151,9 +152,9 @@ func (ch *Chat) Seen(seq uint64) error {
 	return nil
 }
 
-// Say says text under id, which console.NewID makes. It returns nil once the
-// line is on disk. After ErrHungUp it is not known whether it is; said again
-// under the same id it is taken once. An *Error means that it was refused.
+// Say sends text with an ID from console.NewID. It returns nil once the line is
+// stored. After ErrHungUp it is unknown whether it was stored; sent again with the
+// same ID it is accepted once. An *Error means that the line was rejected.
 func (ch *Chat) Say(ctx context.Context, id, text string) error {
 	waiter := make(chan error, 1)
 	ch.mu.Lock()
@@ -182,7 +183,7 @@ func (ch *Chat) Say(ctx context.Context, id, text string) error {
 	}
 }
 
-// Close leaves the conversation. It may be called more than once.
+// Close disconnects from the conversation. It may be called more than once.
 func (ch *Chat) Close() error {
 	var err error
 	ch.once.Do(func() {
@@ -191,7 +192,7 @@ func (ch *Chat) Close() error {
 	})
 	ch.wg.Wait()
 	if err != nil {
-		return fmt.Errorf("leave the chat: %w", err)
+		return fmt.Errorf("disconnect: %w", err)
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ import (
 	"hermesd/gateway/session"
 )
 
-// ErrNoDaemon says that no daemon serves a home directory.
+// ErrNoDaemon reports that no daemon serves a home directory.
 var ErrNoDaemon = errors.New("no daemon is running")
 
-// A SilentError says that something holds the control socket and does not
-// answer on it.
+// A SilentError reports that a process has the control socket open but does not
+// respond on it.
 type SilentError struct {
 	Path string // of the socket
 	Err  error
@@ -36,18 +36,18 @@ func (e *SilentError) Error() string {
 
 func (e *SilentError) Unwrap() error { return e.Err }
 
-// dialWait is how long a daemon may take to answer at all.
+// dialWait limits the time until a daemon responds for the first time.
 const dialWait = 3 * time.Second
 
-// A Client asks a Handler. Its methods may be called from any goroutine; those
-// that fail return an *Error where the daemon has answered.
+// A Client sends requests to a Handler. It is safe for concurrent use. Its methods
+// return an *Error if the daemon responded with an error.
 type Client struct {
 	http *http.Client
 	end  func(context.Context) error
 }
 
 // Dial returns a client of the daemon that serves home. The error is
-// ErrNoDaemon if there is none, a *SilentError if it does not answer.
+// ErrNoDaemon if there is none, a *SilentError if it does not respond.
 func Dial(ctx context.Context, home string) (*Client, error) {
 	path := locate(home)
 	if len(path) > maxPath+7 {
@@ -80,17 +80,18 @@ func Dial(ctx context.Context, home string) (*Client, error) {
 	return nil, err
 }
 
-// Close gives connections back. Attached chats end with it if the handler is
-// in this process.
+// Close releases the connections. If the handler is in this process, it is closed
+// too, which ends attached chats.
 func (c *Client) Close(ctx context.Context) error {
 	c.http.CloseIdleConnections()
 	return c.end(ctx)
 }
 
-// maxAnswer bounds an answer.
+// maxAnswer limits the size of a response in bytes.
 const maxAnswer = 256 << 20
 
-// ask asks for path, whose parts are escaped.
+// ask sends a request without a body and decodes the response. The segments of
+// path are escaped.
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
 	return c.exchange(ctx, method, path, query, http.NoBody, into)
 }
@@ -141,21 +142,21 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// Why returns what became of a message.
+// Why returns the histories of the messages with an ID.
 func (c *Client) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
 	var chains []inbox.MessageHistory
 	err := c.ask(ctx, http.MethodGet, "/why", url.Values{"id": {id}}, &chains)
 	return chains, err
 }
 
-// Outbox returns rows that are not sent; all: also those that are.
+// Outbox returns the rows that are not sent; with all, also those that are.
 func (c *Client) Outbox(ctx context.Context, all bool) (Outbox, error) {
 	var list Outbox
 	err := c.ask(ctx, http.MethodGet, "/outbox", url.Values{"all": {strconv.FormatBool(all)}}, &list)
 	return list, err
 }
 
-// Row returns one row, whole.
+// Row returns one row of the outbox.
 func (c *Client) Row(ctx context.Context, id string) (outbox.Row, error) {
 	var row outbox.Row
 	err := c.ask(ctx, http.MethodGet, "/outbox/"+url.PathEscape(id), nil, &row)
@@ -169,14 +170,14 @@ func (c *Client) Retry(ctx context.Context, id string) (RowChange, error) {
 	return done, err
 }
 
-// Drop gives a row up.
+// Drop stops retrying a row.
 func (c *Client) Drop(ctx context.Context, id string) (RowChange, error) {
 	var done RowChange
 	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/drop", nil, &done)
 	return done, err
 }
 
-// Sessions returns the newest sessions, at most most; 0 is a usual number.
+// Sessions returns the newest sessions, at most most; 0 means the default.
 func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, error) {
 	q := url.Values{}
 	if most > 0 {
@@ -193,7 +194,7 @@ func (c *Client) Session(ctx context.Context, id string, from int) (Session, err
 	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}})
 }
 
-// SessionWithArchive is Session with the archived messages too.
+// SessionWithArchive is like Session but includes the archived messages.
 func (c *Client) SessionWithArchive(ctx context.Context, id string, from int) (Session, error) {
 	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
 }
@@ -204,8 +205,8 @@ func (c *Client) session(ctx context.Context, id string, q url.Values) (Session,
 	return s, err
 }
 
-// Prompt returns the frozen prompt of a session. id may be a title, or a part of
-// the session's id, here and below.
+// Prompt returns the cached prompt of a session. id may be a title or a part of
+// the session ID, also in the methods below.
 func (c *Client) Prompt(ctx context.Context, id string) (Prompt, error) {
 	var p Prompt
 	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/prompt", nil, &p)
@@ -219,7 +220,7 @@ func (c *Client) Trace(ctx context.Context, id string) (Trace, error) {
 	return t, err
 }
 
-// Diff returns where the prefixes of calls n and m of a session part.
+// Diff compares the prefixes of calls n and m of a session.
 func (c *Client) Diff(ctx context.Context, id string, n, m int) (Diff, error) {
 	var d Diff
 	q := url.Values{"n": {strconv.Itoa(n)}, "m": {strconv.Itoa(m)}}
@@ -227,8 +228,8 @@ func (c *Client) Diff(ctx context.Context, id string, n, m int) (Diff, error) {
 	return d, err
 }
 
-// Usage returns what the calls since a time came to, by session, platform or
-// model. The zero time is the beginning.
+// Usage returns the tokens and costs of calls since a time, grouped by session,
+// platform or model. The zero time means all calls.
 func (c *Client) Usage(ctx context.Context, since time.Time, by string) (Usage, error) {
 	q := url.Values{"by": {by}}
 	if !since.IsZero() {

@@ -16,14 +16,14 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// A Job is a scheduled prompt as the command line is told of it. Live says that
-// a daemon runs, which runs it.
+// A Job is a scheduled prompt as it is sent to the command line. Live reports
+// whether a daemon is running, which would run it.
 type Job struct {
 	schedule.JobView
 	Live bool `json:"daemon_running"`
 }
 
-// Cron is the state of scheduled prompts. Live says that a daemon runs.
+// Cron is the state of the scheduler. Live reports whether a daemon is running.
 type Cron struct {
 	schedule.Status
 	Live bool `json:"daemon_running"`
@@ -31,11 +31,11 @@ type Cron struct {
 
 const (
 	maxOccurrences = 1000
-	// maxJobsFile is the most bytes of a file of jobs.
+	// maxJobsFile is the size limit of an imported file in bytes.
 	maxJobsFile = 16 << 20
 )
 
-// scheduled registers the requests about scheduled prompts.
+// scheduled registers the handlers for scheduled prompts.
 func (h *Handler) scheduled() {
 	h.mux.HandleFunc("GET /cron", booked(h, func(r *http.Request, b *schedule.Manager) ([]schedule.JobView, error) {
 		return b.List(r.Context(), schedule.OperatorCaller())
@@ -64,7 +64,7 @@ func (h *Handler) scheduled() {
 	h.mux.HandleFunc("POST /cron/{id}/{action}", booked(h, h.changeJob))
 }
 
-// booked answers with what do returns.
+// booked returns a handler that responds with the result of do.
 func booked[T any](h *Handler, do func(*http.Request, *schedule.Manager) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.opts.Cron == nil {
@@ -83,7 +83,7 @@ func booked[T any](h *Handler, do func(*http.Request, *schedule.Manager) (T, err
 	}
 }
 
-// draft reads what a request says of a job.
+// draft decodes the changes to a job from a request.
 func draft(r *http.Request) (schedule.JobPatch, error) {
 	var d schedule.JobPatch
 	dec := json.NewDecoder(r.Body)
@@ -120,7 +120,7 @@ func (h *Handler) changeJob(r *http.Request, b *schedule.Manager) (Job, error) {
 	}
 }
 
-// importJobs takes the jobs of a file on this machine.
+// importJobs imports the jobs of a file on this host.
 func importJobs(r *http.Request, b *schedule.Manager) (schedule.ImportResult, error) {
 	path := r.FormValue("file")
 	if !filepath.IsAbs(path) {
@@ -141,21 +141,21 @@ func importJobs(r *http.Request, b *schedule.Manager) (schedule.ImportResult, er
 	return b.Import(r.Context(), raw)
 }
 
-// Jobs returns all scheduled prompts, those that are due next first.
+// Jobs returns all scheduled prompts, the next due first.
 func (c *Client) Jobs(ctx context.Context) ([]schedule.JobView, error) {
 	var list []schedule.JobView
 	err := c.ask(ctx, http.MethodGet, "/cron", nil, &list)
 	return list, err
 }
 
-// CreateJob makes a scheduled prompt.
+// CreateJob creates a scheduled prompt.
 func (c *Client) CreateJob(ctx context.Context, d schedule.JobPatch) (Job, error) {
 	var j Job
 	err := c.send(ctx, "/cron", d, &j)
 	return j, err
 }
 
-// EditJob changes a scheduled prompt, which id names by its id or name, here and
+// EditJob changes a scheduled prompt. id is its ID or its name, also in the methods
 // below.
 func (c *Client) EditJob(ctx context.Context, id string, d schedule.JobPatch) (Job, error) {
 	var j Job
@@ -163,35 +163,35 @@ func (c *Client) EditJob(ctx context.Context, id string, d schedule.JobPatch) (J
 	return j, err
 }
 
-// ChangeJob does one of pause, resume, run and remove with a scheduled prompt.
+// ChangeJob applies an action to a scheduled prompt: pause, resume, run or remove.
 func (c *Client) ChangeJob(ctx context.Context, id, action string) (Job, error) {
 	var j Job
 	err := c.ask(ctx, http.MethodPost, "/cron/"+url.PathEscape(id)+"/"+action, nil, &j)
 	return j, err
 }
 
-// Slots returns the newest slots of a job, or of all if id is "".
+// Slots returns the newest occurrences of a job, or of all jobs if id is "".
 func (c *Client) Slots(ctx context.Context, id string, most int) ([]schedule.Occurrence, error) {
 	var list []schedule.Occurrence
 	err := c.ask(ctx, http.MethodGet, "/cron/occurrences", url.Values{"job": {id}, "limit": {strconv.Itoa(most)}}, &list)
 	return list, err
 }
 
-// CronStatus returns the state of scheduled prompts.
+// CronStatus returns the state of the scheduler.
 func (c *Client) CronStatus(ctx context.Context) (Cron, error) {
 	var s Cron
 	err := c.ask(ctx, http.MethodGet, "/cron/status", nil, &s)
 	return s, err
 }
 
-// ImportJobs takes the jobs of the file at path, which is whole.
+// ImportJobs imports the jobs of the file at path, which must be absolute.
 func (c *Client) ImportJobs(ctx context.Context, path string) (schedule.ImportResult, error) {
 	var done schedule.ImportResult
 	err := c.ask(ctx, http.MethodPost, "/cron/import", url.Values{"file": {path}}, &done)
 	return done, err
 }
 
-// send posts v as JSON to path.
+// send posts v as JSON to path and decodes the response into into.
 func (c *Client) send(ctx context.Context, path string, v, into any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

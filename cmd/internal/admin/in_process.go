@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Local returns a client of h in this process: what it asks takes the same road
-// as over the socket. Close of the client ends it, and closes h.
+// Local returns a client of h in this process. Its requests take the same path as
+// over the socket. Closing the client closes h.
 func Local(h *Handler) *Client {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	srv := newHTTP(h, h.opts.Log)
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = srv.Serve(p) }) // always ErrServerClosed: nothing else ends a pipe
+	wg.Go(func() { _ = srv.Serve(p) }) // always ErrServerClosed: nothing else ends it
 	return &Client{
 		http: &http.Client{Transport: &http.Transport{DialContext: p.dial}},
 		end: func(ctx context.Context) error {
@@ -25,7 +25,7 @@ func Local(h *Handler) *Client {
 	}
 }
 
-// pipes is a listener whose connections are made in memory.
+// pipes is a listener for in-memory connections.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -54,7 +54,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept.
+// Close makes Accept return.
 func (p *pipes) Close() error {
 	p.once.Do(func() { close(p.done) })
 	return nil

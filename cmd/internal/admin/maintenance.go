@@ -15,8 +15,8 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// An Maintenance is what the control socket asks of the store to keep it whole. Other
-// work goes on meanwhile.
+// Maintenance is the part of the store that the Handler uses for maintenance.
+// Other work continues meanwhile.
 type Maintenance interface {
 	Backup(ctx context.Context, path string) error
 	Compact(ctx context.Context) error
@@ -24,41 +24,41 @@ type Maintenance interface {
 	Stats() inbox.Stats
 }
 
-// Config says what became of the configuration since the daemon started.
+// Config is the state of the configuration since the daemon started.
 type Config struct {
-	Read time.Time `json:"last_reload,omitzero"` // last; zero: never again since the start
-	// Applied and Restart are the keys that were changed since the start: those
-	// that are in effect, and those that wait for the next one.
+	Read time.Time `json:"last_reload,omitzero"` // last reload; zero: none since the start
+	// Applied and PendingRestart are the keys that changed since the start: those
+	// in effect, and those that need a restart.
 	Applied        []string `json:"applied,omitempty"`
 	PendingRestart []string `json:"pending_restart,omitempty"`
-	// Problem says why the files as they are now are not taken.
+	// Problem is the reason why the current files are not in effect; "" if they are.
 	Problem string `json:"problem,omitempty"`
 }
 
-// BackupDir begins the names of directories in the home in which a daemon puts
-// a copy of its store for somebody who takes it away.
+// BackupDir is the name prefix of the directories in the home directory in which a
+// daemon puts copies of its store.
 const BackupDir = ".backup-"
 
-// A Copy is a consistent copy of the store. Whoever asked for it takes it away,
-// with the directory in which it is alone.
+// A Copy is a consistent copy of the store. The caller removes it together with
+// its directory, which contains nothing else.
 type Copy struct {
 	Path  string      `json:"path"`
 	Stats inbox.Stats `json:"stats"`
 }
 
-// A Compaction says what a compaction gave back.
+// A Compaction is the size of the store before and after it was compacted.
 type Compaction struct {
 	Before int64 `json:"before"` // bytes
 	After  int64 `json:"after"`
 }
 
-// A VerifyReport says what is wrong with the store, record by record.
+// A VerifyReport lists the damaged records of the store.
 type VerifyReport struct {
 	Findings []string `json:"findings"`
 }
 
-// long answers with what work returns, however long it takes: the head of the
-// answer leaves at once, so an error stands in its body.
+// long responds with the result of work, without a time limit. The header is sent
+// before work starts, so an error is reported in the body.
 func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
 	if h.opts.Upkeep == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "the store cannot be reached from here; is the daemon of another version?"})
@@ -72,11 +72,11 @@ func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx con
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if err := c.Flush(); err != nil {
-		h.opts.Log.Debug("control socket", zap.Error(err)) // the answer tells
+		h.opts.Log.Debug("cannot flush header", zap.Error(err)) // the response fails too
 	}
 	v, err := work(r.Context(), h.opts.Upkeep)
 	if err != nil {
-		h.opts.Log.Error("control socket", zap.Error(err))
+		h.opts.Log.Error("store maintenance failed", zap.Error(err))
 		v = map[string]string{"error": err.Error()}
 	}
 	raw, err := json.Marshal(v)
@@ -84,7 +84,7 @@ func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx con
 		raw = []byte(`{"error":"the answer cannot be encoded"}`)
 	}
 	if _, err := w.Write([]byte(h.opts.Masker.Mask(string(raw)) + "\n")); err != nil {
-		h.opts.Log.Debug("control socket", zap.Error(err)) // the asker has left
+		h.opts.Log.Debug("cannot write response", zap.Error(err)) // the client disconnected
 	}
 }
 
@@ -98,7 +98,7 @@ func (h *Handler) backup(w http.ResponseWriter, r *http.Request) {
 		if err := u.Backup(ctx, path); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
-		if ctx.Err() != nil { // nobody is there to take it away
+		if ctx.Err() != nil { // the client disconnected and cannot remove it
 			return nil, errors.Join(ctx.Err(), os.RemoveAll(dir))
 		}
 		return Copy{path, u.Stats()}, nil
@@ -132,8 +132,7 @@ func (h *Handler) reload(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, h.opts.Reload(r.Context()))
 }
 
-// streamed is an answer that may hold an error although its head says that all is
-// well.
+// streamed is a response whose body may be an error although its status is OK.
 type streamed[T any] struct {
 	Error string `json:"error"`
 	v     T
@@ -160,21 +159,20 @@ func wait[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return l.v, err
 }
 
-// Backup has a copy of the store made in the home, while the daemon works.
+// Backup copies the store into the home directory; the daemon keeps working.
 func (c *Client) Backup(ctx context.Context) (Copy, error) { return wait[Copy](ctx, c, "/backup") }
 
-// Compact has the store give space back.
+// Compact reclaims unused space of the store.
 func (c *Client) Compact(ctx context.Context) (Compaction, error) {
 	return wait[Compaction](ctx, c, "/compact")
 }
 
-// Verify has every record of the store read and checked.
+// Verify reads and checks every record of the store.
 func (c *Client) Verify(ctx context.Context) (VerifyReport, error) {
 	return wait[VerifyReport](ctx, c, "/verify")
 }
 
-// Reload has the daemon read its configuration again, and returns what became
-// of it.
+// Reload makes the daemon reload its configuration and returns the result.
 func (c *Client) Reload(ctx context.Context) (Config, error) {
 	var done Config
 	err := c.ask(ctx, http.MethodPost, "/reload", nil, &done)

@@ -15,7 +15,7 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	h.opts.Metrics.ServeHTTP(w, r)
 }
 
-// Metrics returns what the daemon counts, in the text format of Prometheus.
+// Metrics returns the metrics of the daemon in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hermesd/metrics", http.NoBody)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 
 const (
 	askEvery = 250 * time.Millisecond
-	// lingering is how long an outcome is held back for messages of its turn
-	// that are still on their way.
+	// lingering limits how long an outcome is delayed for messages of its turn that
+	// are not shown yet.
 	lingering = 3 * time.Second
-	// maxMerged bounds how often a message may have been merged into a newer one.
+	// maxMerged limits how many merges into newer messages are followed.
 	maxMerged = 32
 )
 
-// watch tells the terminal how its lines ended. The store knows; it is asked
-// whenever something happened, and from time to time while lines are open.
+// watch reports to the terminal how its lines ended. It reads the store after each
+// event, and periodically while lines are pending.
 func (t *terminal) watch(ctx context.Context) error {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -48,14 +48,14 @@ func (t *terminal) watch(ctx context.Context) error {
 	}
 }
 
-// check tells the terminal how the line id ended, if it has.
+// check reports to the terminal how the line id ended, if it has.
 func (t *terminal) check(ctx context.Context, id string) error {
 	c, ok, err := t.chain(ctx, id)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.h.opts.Log.Error("outcome of a line", zap.String("line", id), zap.Error(err))
+			t.h.opts.Log.Error("cannot read outcome of line", zap.String("line", id), zap.Error(err))
 		}
-		return nil // it is asked again
+		return nil // retried later
 	}
 	if !ok || c.Entry.Outcome == nil {
 		return nil
@@ -70,8 +70,8 @@ func (t *terminal) check(ctx context.Context, id string) error {
 	return t.out.write(Down{Outcome: outcomeOf(id, c)})
 }
 
-// chain returns what is known of the line id, or of the newer one into which it
-// was merged.
+// chain returns the history of the line id, or of the newer line into which it was
+// merged.
 func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory, ok bool, err error) {
 	ask := id
 	for range maxMerged {
@@ -103,7 +103,7 @@ func outcomeOf(id string, c inbox.MessageHistory) *Outcome {
 		}
 	}
 	if len(c.Trace) > 0 && json.Unmarshal(c.Trace, &o.Trace) != nil {
-		o.Trace.Calls = nil // a trace of another version is left out
+		o.Trace.Calls = nil // a trace of another version is omitted
 	}
 	return o
 }

@@ -13,7 +13,8 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A PairingManager lets people in by codes, and out again. *pairing.Book is one.
+// A PairingManager grants access by pairing codes and revokes it.
+// *pairing.Manager implements it.
 type PairingManager interface {
 	List() pairing.List
 	Approve(ctx context.Context, platform chat.Platform, code string) (pairing.Person, error)
@@ -21,17 +22,17 @@ type PairingManager interface {
 	ClearPending(ctx context.Context) ([]pairing.Person, error)
 }
 
-// Approved is somebody who has been let in.
+// Approved is a user whose access was approved.
 type Approved struct {
 	pairing.Person
-	// Notified says that the person is told of it: now, or once a daemon runs.
+	// Notified reports whether the user is notified, now or when a daemon runs.
 	Notified bool `json:"notified"`
 }
 
-// welcome is said to who has been let in.
+// welcome is sent to a user whose access was approved.
 const welcome = "You are let in. What you wrote before was not read; write it again. `/help` lists the commands."
 
-// pairings registers the requests about pairing.
+// pairings registers the handlers for pairing.
 func (h *Handler) pairings() {
 	h.mux.HandleFunc("GET /pairing", paired(h, func(_ *http.Request, b PairingManager) (pairing.List, error) { return b.List(), nil }))
 	h.mux.HandleFunc("POST /pairing/approve", paired(h, h.approve))
@@ -47,7 +48,7 @@ func (h *Handler) pairings() {
 	}))
 }
 
-// paired answers with what do returns.
+// paired returns a handler that responds with the result of do.
 func paired[T any](h *Handler, do func(*http.Request, PairingManager) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.opts.Pairing == nil {
@@ -67,7 +68,7 @@ func paired[T any](h *Handler, do func(*http.Request, PairingManager) (T, error)
 	}
 }
 
-// approve lets a person in, and says so to the person.
+// approve grants access to a user and notifies the user.
 func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 	p, err := b.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
 	if err != nil || h.opts.Tell == nil || p.To == (chat.Address{}) {
@@ -80,29 +81,28 @@ func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 	return Approved{Person: p, Notified: true}, nil
 }
 
-// Pairings returns who is paired and who waits.
+// Pairings returns approved users and pending requests.
 func (c *Client) Pairings(ctx context.Context) (pairing.List, error) {
 	var l pairing.List
 	err := c.ask(ctx, http.MethodGet, "/pairing", nil, &l)
 	return l, err
 }
 
-// Approve lets in the person who was told a code.
+// Approve grants access to the user with a pairing code.
 func (c *Client) Approve(ctx context.Context, platform, code string) (Approved, error) {
 	var p Approved
 	err := c.ask(ctx, http.MethodPost, "/pairing/approve", url.Values{"platform": {platform}, "code": {code}}, &p)
 	return p, err
 }
 
-// Revoke takes back what Approve did.
+// Revoke revokes the access that Approve granted.
 func (c *Client) Revoke(ctx context.Context, platform, id string) (pairing.Person, error) {
 	var p pairing.Person
 	err := c.ask(ctx, http.MethodPost, "/pairing/revoke", url.Values{"platform": {platform}, "id": {id}}, &p)
 	return p, err
 }
 
-// ClearPending makes all codes that are out worthless, and returns whose they
-// were.
+// ClearPending invalidates all pending codes and returns their users.
 func (c *Client) ClearPending(ctx context.Context) ([]pairing.Person, error) {
 	var gone []pairing.Person
 	err := c.ask(ctx, http.MethodPost, "/pairing/clear", nil, &gone)

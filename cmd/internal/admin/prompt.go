@@ -11,8 +11,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Prompt is what a model is told in every call of a session before anybody
-// speaks.
+// A Prompt is the cached prompt of a session: what precedes its messages in every
+// model call.
 type Prompt struct {
 	Session session.Record `json:"session"`
 	Hash    string         `json:"hash"`
@@ -20,29 +20,29 @@ type Prompt struct {
 	Tools   []Tool         `json:"tools"`
 }
 
-// A Tool is the size of one tool in a prompt. Tokens are estimated.
+// A Tool is the size of one tool definition in a prompt. Tokens are estimated.
 type Tool struct {
 	Name   string `json:"name"`
 	Bytes  int    `json:"bytes"`
 	Tokens int    `json:"tokens"`
 }
 
-// A Trace is what is known of the calls of a session, the oldest first.
+// A Trace lists the recorded model calls of a session, oldest first.
 type Trace struct {
 	Session session.Record `json:"session"`
-	// Calls are without the digests of messages.
+	// Calls do not include the digests of messages.
 	Calls []ledger.Record `json:"calls"`
-	// Forgotten is how many older calls are not kept any more.
+	// Forgotten is the number of older calls whose records were discarded.
 	Forgotten int `json:"discarded,omitempty"`
 }
 
-// A Diff says where the prefixes of two calls part.
+// A Diff is the comparison of the prefixes of two calls.
 type Diff struct {
 	Session session.Record `json:"session"`
 	A       ledger.Record  `json:"a"`
 	B       ledger.Record  `json:"b"`
-	// Where names a layer or a message; "" if the longer prefix extends the
-	// shorter.
+	// Where is the layer or message with the first difference; "" if the longer
+	// prefix extends the shorter one.
 	Where string `json:"first_difference"`
 }
 
@@ -67,7 +67,7 @@ func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, out)
 }
 
-// prefix returns the frozen prompt of a session.
+// prefix returns the cached prompt of a session.
 func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err error) {
 	raw, err := h.opts.Store.Prompt(r.Context(), id)
 	if err == nil {
@@ -79,7 +79,7 @@ func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err e
 	return p, nil
 }
 
-// calls returns the records of a session that are kept.
+// calls returns the stored call records of a session.
 func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error) {
 	rows, err := h.opts.Store.Calls(r.Context(), id, 0)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *Handler) diff(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, out)
 }
 
-// pick returns the call with the number in s.
+// pick returns the call whose number is s.
 func pick(s string, records []ledger.Record) (ledger.Record, error) {
 	if len(records) == 0 {
 		return ledger.Record{}, &Error{http.StatusNotFound, "no model was called in this conversation yet"}

@@ -13,16 +13,16 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// upgrade is the protocol to which an attach switches: lines of JSON, up from
-// the terminal, Down from the daemon.
+// upgrade is the protocol to which an attach request switches: JSON lines, of type
+// up from the terminal and Down from the daemon.
 const upgrade = "hermesd-chat"
 
 const (
 	maxUp   = 2 << 20  // a line of 256 KiB with every byte escaped
-	maxDown = 64 << 20 // an answer of many pieces
+	maxDown = 64 << 20 // an answer with many parts
 )
 
-// up is what a terminal tells the daemon.
+// up is a message of a terminal to the daemon.
 type up struct {
 	Say  *line  `json:"line,omitempty"`
 	Seen uint64 `json:"seen,omitempty"`
@@ -33,16 +33,16 @@ type line struct {
 	Text string `json:"text"`
 }
 
-// Down is what the daemon tells a terminal. One of its fields is set.
+// Down is a message of the daemon to a terminal. Exactly one field is set.
 type Down struct {
-	Hello    *Hello         `json:"hello,omitempty"` // first of all
+	Hello    *Hello         `json:"hello,omitempty"` // always the first message
 	Event    *console.Event `json:"event,omitempty"`
 	Outcome  *Outcome       `json:"outcome,omitempty"`
 	Accepted *LineAccepted  `json:"accepted,omitempty"`
-	Bye      string         `json:"bye,omitempty"` // last of all: why it ends
+	Bye      string         `json:"bye,omitempty"` // always the last message: the reason for disconnecting
 }
 
-// Hello says with whom a terminal speaks.
+// Hello describes the daemon and the conversation to a terminal.
 type Hello struct {
 	Version      string    `json:"version"`
 	Model        string    `json:"model,omitempty"`
@@ -50,7 +50,7 @@ type Hello struct {
 	Commands     []Command `json:"commands"`
 }
 
-// A Command is one that can be used in the conversation.
+// A Command is a chat command that is available in the conversation.
 type Command struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases,omitempty"`
@@ -58,30 +58,31 @@ type Command struct {
 	Help    string   `json:"help"`
 }
 
-// LineAccepted says that a line is on disk, or why it is not.
+// LineAccepted confirms that a line is stored, or has the reason why not.
 type LineAccepted struct {
 	ID    string `json:"id"`
 	Error string `json:"error,omitempty"`
 }
 
-// An Outcome says how a line ended. It comes after the messages that answer it.
+// An Outcome reports how a line ended. It is sent after the messages that answer
+// it.
 type Outcome struct {
 	ID     string       `json:"id"` // of the line
 	Result inbox.Result `json:"result"`
 	Reason string       `json:"reason,omitempty"`
-	// Text is the answer: what was said in reply, piece by piece.
+	// Text is the answer, one element per message.
 	Text []chat.RichText `json:"text,omitempty"`
-	// Messages are the ids of all messages that the turn has sent, previews and
-	// notices too.
+	// Messages are the IDs of all messages that the turn sent, including previews
+	// and notices.
 	Messages []string   `json:"messages,omitempty"`
 	Trace    turn.Trace `json:"trace,omitzero"`
 }
 
-// lines writes values as lines of JSON, one at a time.
+// lines writes values as JSON lines. It is safe for concurrent use.
 type lines struct {
 	mu sync.Mutex // guards w
 	w  io.Writer
-	// mask, if set, hides secrets in what is written.
+	// mask, if set, masks secrets in the output.
 	mask func(string) string
 }
 
@@ -100,8 +101,8 @@ func (l *lines) write(v any) error {
 	return err
 }
 
-// scan calls take for each line of r, until it ends or take fails. A line over
-// most bytes is an error.
+// scan calls take for each line of r until r ends or take fails. A line of more
+// than most bytes is an error.
 func scan(r io.Reader, most int, take func([]byte) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 4096), most)

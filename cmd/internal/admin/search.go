@@ -12,16 +12,16 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Found is one message that a search has found.
+// Found is one search result.
 type Found struct {
 	Session session.ID `json:"session"`
-	Row     int        `json:"row"` // its number in the whole conversation, archived messages included
+	Row     int        `json:"row"` // index in the whole conversation, archived messages included
 	Role    string     `json:"role"`
 	Time    time.Time  `json:"time"`
-	Text    string     `json:"text"` // what was found and what stands around it
+	Text    string     `json:"text"` // the match with its context
 }
 
-// maxFound is the most messages that one search returns.
+// maxFound is the maximum number of results of a search.
 const maxFound = 200
 
 func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
@@ -56,8 +56,8 @@ func (c *Client) Search(ctx context.Context, query string, most int) ([]Found, e
 	return found, err
 }
 
-// whole puts into s a page of all messages that were ever said: archived ones
-// first, by the compaction that took them out, then the active ones.
+// whole fills s with a page of all messages: the archived ones first, in the order
+// of the compactions that archived them, then the active ones.
 func (h *Handler) whole(r *http.Request, s *Session, most int) error {
 	rec, at := s.Record, 0
 	spans := append(append([]session.Span(nil), rec.Archive...), session.Span{From: rec.Start, To: rec.Start + rec.Messages})

@@ -15,37 +15,37 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A Sender says things in chats, unasked.
+// A Sender sends messages to chats outside of a turn.
 type Sender interface {
-	// Destinations are the places that are known.
+	// Destinations returns the known targets.
 	Destinations(ctx context.Context) ([]gateway.TargetInfo, error)
-	// Send returns the rows in which a message is on its way. Its files are paths
-	// that Keep has returned.
+	// Send stores a message and returns its outbox rows. The files of m are paths
+	// that Keep returned.
 	Send(ctx context.Context, m Message) ([]outbox.Row, error)
-	// Keep takes a file up, to be sent.
+	// Keep stores a file for a message.
 	Keep(ctx context.Context, name string, from io.Reader) (path string, err error)
 }
 
-// A Message is what is said unasked.
+// A Message is an outgoing message.
 type Message struct {
-	To    string `json:"to"`   // targets, with commas between
+	To    string `json:"to"`   // targets, separated by commas
 	Text  string `json:"text"` // Markdown
 	Files []File `json:"files,omitempty"`
 }
 
-// A File is one that Keep has taken up.
+// A File is a file that Keep stored.
 type File struct {
 	Path string `json:"path"`
 	Name string `json:"name"`
 }
 
-// Bodies that may be larger than maxBody.
+// Size limits of bodies that may be larger than maxBody.
 const (
 	maxMessage = 256 << 10
-	maxFile    = 2 << 30 // what platforms take is less, and Keep says so
+	maxFile    = 2 << 30 // platforms accept less, which Keep reports
 )
 
-// bodyLimit is how many bytes a request to a path may carry.
+// bodyLimit returns the size limit of the body of a request to path, in bytes.
 func bodyLimit(path string) int64 {
 	switch path {
 	case "/send":
@@ -56,7 +56,7 @@ func bodyLimit(path string) int64 {
 	return maxBody
 }
 
-// sending registers the requests about sending.
+// sending registers the handlers for sending messages.
 func (h *Handler) sending() {
 	h.mux.HandleFunc("GET /destinations", sent(h, func(r *http.Request, s Sender) (any, error) {
 		all, err := s.Destinations(r.Context())
@@ -82,7 +82,8 @@ func (h *Handler) sending() {
 	}))
 }
 
-// sent answers with what do returns. Its errors are for the one who sends.
+// sent returns a handler that responds with the result of do. Errors of do are
+// shown to the sender.
 func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.opts.Sender == nil {
@@ -98,22 +99,22 @@ func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerF
 	}
 }
 
-// Destinations returns the places that messages can be sent to.
+// Destinations returns the targets that messages can be sent to.
 func (c *Client) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
 	var all []gateway.TargetInfo
 	err := c.ask(ctx, http.MethodGet, "/destinations", nil, &all)
 	return all, err
 }
 
-// Keep hands a file over, to be sent, and returns its path there.
+// Keep uploads a file for a message and returns its path on the daemon's side.
 func (c *Client) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
 	var path string
 	err := c.exchange(ctx, http.MethodPost, "/files", url.Values{"name": {name}}, from, &path)
 	return path, err
 }
 
-// Send sends a message and returns its rows as they are once each has been sent or
-// given up, at the latest after wait.
+// Send sends a message and returns its rows when each is sent or dead, or after
+// wait.
 func (c *Client) Send(ctx context.Context, m Message, wait time.Duration) ([]outbox.Row, error) {
 	var out Outbox
 	if err := c.send(ctx, "/send", m, &out); err != nil {

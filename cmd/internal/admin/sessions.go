@@ -14,22 +14,21 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A SessionKeeper names and deletes conversations.
+// A SessionKeeper sets titles and lists expired conversations.
 type SessionKeeper interface {
 	SetTitle(ctx context.Context, id session.ID, title string) error
-	// Expired returns the sessions that were used last before a time, the oldest
-	// first, at most max (0: all).
+	// Expired returns the sessions last used before a time, oldest first, at most
+	// max (0: all).
 	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
 }
 
-// An Eraser deletes a conversation wherever something of it is kept.
-// *erase.Eraser is one.
+// An Eraser deletes everything stored about a conversation. *erase.Eraser
+// implements it.
 type Eraser interface {
 	Session(ctx context.Context, id session.ID) (session.Deleted, error)
 }
 
-// keeping registers the requests that change whole conversations, or write them
-// down.
+// keeping registers the handlers that rename, export and delete conversations.
 func (h *Handler) keeping() {
 	h.mux.HandleFunc("POST /sessions/{id}/title", h.rename)
 	h.mux.HandleFunc("GET /sessions/{id}/export", h.export)
@@ -39,7 +38,7 @@ func (h *Handler) keeping() {
 
 var errNoKeeper = &Error{http.StatusServiceUnavailable, "conversations cannot be changed from here; is the daemon of another version?"}
 
-// rename names a session; an empty name takes its name away.
+// rename sets the title of a session; an empty one clears it.
 func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err == nil && h.opts.Keeper == nil {
@@ -56,7 +55,7 @@ func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, rec)
 }
 
-// kept is err as a person reads it.
+// kept turns err into an error for the user.
 func kept(id session.ID, err error) error {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
@@ -67,7 +66,7 @@ func kept(id session.ID, err error) error {
 	return err
 }
 
-// Exported is a conversation that was written down.
+// Exported is the text of an exported conversation.
 type Exported struct {
 	Session session.ID `json:"session"`
 	Text    string     `json:"text"`
@@ -112,7 +111,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, gone)
 }
 
-// expired lists the sessions that were used last before a time.
+// expired lists the sessions last used before a time.
 func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
 	before, err := time.Parse(time.RFC3339, r.FormValue("before"))
 	switch {
@@ -135,30 +134,29 @@ func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, ids)
 }
 
-// Rename names a session; an empty title takes its name away. id may be a title,
-// or a part of the session's id, here and below.
+// Rename sets the title of a session; an empty title clears it. id may be a title
+// or a part of the session ID, also in the methods below.
 func (c *Client) Rename(ctx context.Context, id, title string) (session.Record, error) {
 	var rec session.Record
 	err := c.ask(ctx, http.MethodPost, "/sessions/"+url.PathEscape(id)+"/title", url.Values{"title": {title}}, &rec)
 	return rec, err
 }
 
-// Export returns a session as a text in a format: "markdown" or "jsonl".
+// Export returns the text of a session in a format: "markdown" or "jsonl".
 func (c *Client) Export(ctx context.Context, id, format string) (Exported, error) {
 	var e Exported
 	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/export", url.Values{"format": {format}}, &e)
 	return e, err
 }
 
-// Delete deletes a session, and all that is kept of it.
+// Delete deletes a session with everything stored about it.
 func (c *Client) Delete(ctx context.Context, id string) (session.Deleted, error) {
 	var gone session.Deleted
 	err := c.ask(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil, &gone)
 	return gone, err
 }
 
-// Expired returns the sessions that were used last before a time, the oldest
-// first.
+// Expired returns the sessions last used before a time, oldest first.
 func (c *Client) Expired(ctx context.Context, before time.Time) ([]session.ID, error) {
 	var ids []session.ID
 	err := c.ask(ctx, http.MethodGet, "/expired", url.Values{"before": {before.UTC().Format(time.RFC3339)}}, &ids)

@@ -19,13 +19,13 @@ import (
 const (
 	// SocketName is the control socket in the home directory.
 	SocketName = "hermesd.sock"
-	// PathName is the file in the home directory that says where the socket is,
-	// where the path of the home directory is too long for one.
+	// PathName is the file in the home directory that contains the path of the
+	// socket, if the path of the home directory is too long for a socket.
 	PathName = "hermesd.sock.path"
 
-	// maxPath is the longest path that every system takes for a socket.
+	// maxPath is the length of a socket path that every system accepts.
 	maxPath = 100
-	// dirPrefix begins the names of directories that hold a socket.
+	// dirPrefix is the name prefix of directories that contain a socket.
 	dirPrefix = "hermesd-"
 )
 
@@ -34,17 +34,17 @@ type Server struct {
 	h    *Handler
 	http *http.Server
 	path string
-	drop []string // what to remove at the end, in order
+	drop []string // paths to remove in Close, in order
 	log  *zap.Logger
 
-	wg   sync.WaitGroup // the goroutine that serves
+	wg   sync.WaitGroup // the serving goroutine
 	once sync.Once
 	err  error
 }
 
-// Serve opens the control socket of home and answers on it until Close. Only
-// whoever holds the lock of home may call it: a socket that is there already is
-// what a dead process has left.
+// Serve opens the control socket of home and serves h on it until Close. The
+// caller must hold the lock of home: an existing socket is then a leftover of a
+// dead process and is replaced.
 func Serve(home string, h *Handler) (*Server, error) {
 	s := &Server{h: h, log: h.opts.Log, http: newHTTP(h, h.opts.Log)}
 	l, err := s.listen(home)
@@ -53,7 +53,7 @@ func Serve(home string, h *Handler) (*Server, error) {
 	}
 	s.wg.Go(func() { // Close waits for it
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("control socket", zap.Error(err))
+			s.log.Error("control socket server failed", zap.Error(err))
 		}
 	})
 	return s, nil
@@ -66,11 +66,11 @@ func newHTTP(h http.Handler, log *zap.Logger) *http.Server {
 	}
 }
 
-// Path returns where the socket is.
+// Path returns the path of the socket.
 func (s *Server) Path() string { return s.path }
 
-// Close detaches terminals, lets requests that are under way end, and removes
-// the socket; all of it until ctx ends.
+// Close detaches terminals, waits for running requests until ctx ends, and removes
+// the socket.
 func (s *Server) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		for _, p := range s.drop {
@@ -87,7 +87,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.err
 }
 
-// listen opens the socket at its place.
+// listen opens the socket.
 func (s *Server) listen(home string) (net.Listener, error) {
 	sweep(home)
 	s.path = filepath.Join(home, SocketName)
@@ -102,7 +102,7 @@ func (s *Server) listen(home string) (net.Listener, error) {
 	if base == "" {
 		base = os.TempDir()
 	}
-	dir, err := os.MkdirTemp(base, dirPrefix) // 0700 and ours
+	dir, err := os.MkdirTemp(base, dirPrefix) // mode 0700, owned by this process
 	if err != nil {
 		return nil, err
 	}
@@ -117,12 +117,12 @@ func (s *Server) listen(home string) (net.Listener, error) {
 		err = errors.Join(err, l.Close())
 	}
 	for _, p := range s.drop {
-		_ = os.Remove(p) // what is there of it
+		_ = os.Remove(p) // whatever was created
 	}
 	return nil, err
 }
 
-// clear refuses to replace anything but a socket.
+// clear returns an error if path exists and is not a socket.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -136,7 +136,7 @@ func clear(path string) error {
 	return nil
 }
 
-// sweep removes what a dead process has left outside of home.
+// sweep removes the leftovers of a dead process outside of home.
 func sweep(home string) {
 	note := filepath.Join(home, PathName)
 	raw, err := os.ReadFile(note)
@@ -146,14 +146,14 @@ func sweep(home string) {
 	path := strings.TrimSpace(string(raw))
 	dir := filepath.Dir(path)
 	if filepath.Base(path) == SocketName && strings.HasPrefix(filepath.Base(dir), dirPrefix) && clear(path) == nil {
-		_ = os.Remove(path) // a directory that is not empty stays
+		_ = os.Remove(path) // a directory that is not empty remains
 		_ = os.Remove(dir)
 	}
 	_ = os.Remove(note)
 }
 
-// open makes a socket at path that nobody else can ever connect to: it is made
-// in a directory of its own and moved into place, over a stale one.
+// open creates a socket at path to which no other user can connect at any time: it
+// is created in a private directory and renamed to path, replacing a stale one.
 func open(path string) (net.Listener, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
 	if err != nil {
@@ -168,14 +168,14 @@ func open(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // it moves; Close removes it
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the socket is renamed; Close removes it
 	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// locate returns where the control socket of home is.
+// locate returns the path of the control socket of home.
 func locate(home string) string {
 	if raw, err := os.ReadFile(filepath.Join(home, PathName)); err == nil {
 		if path := strings.TrimSpace(string(raw)); filepath.IsAbs(path) {

@@ -21,7 +21,8 @@ const (
 	every       = 1 << 30
 )
 
-// number returns the value of a query parameter between 0 and most.
+// number returns a query parameter, limited to most, or otherwise if it is not
+// set.
 func number(r *http.Request, name string, otherwise, most int) (int, error) {
 	s := r.FormValue(name)
 	if s == "" {
@@ -34,10 +35,10 @@ func number(r *http.Request, name string, otherwise, most int) (int, error) {
 	return min(n, most), nil
 }
 
-// Outbox is a list of rows, newest last.
+// Outbox is a list of outbox rows, newest last.
 type Outbox struct {
 	Rows []outbox.Row `json:"rows"`
-	// Omitted is how many older rows were left out.
+	// Omitted is the number of older rows that are not in the list.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -61,7 +62,7 @@ func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, list)
 }
 
-// row returns the row that the path names.
+// row returns the outbox row named in the path.
 func (h *Handler) row(r *http.Request) (outbox.Row, error) {
 	s := r.PathValue("id")
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "o"), 10, 64)
@@ -88,10 +89,11 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, row)
 }
 
-// RowChange says what became of a row.
+// RowChange is the result of a change to an outbox row.
 type RowChange struct {
 	ID outbox.ID `json:"id"`
-	// DaemonRunning says that a daemon works on it now, and not only after its next start.
+	// DaemonRunning reports whether a daemon processes the row now and not only
+	// after its next start.
 	DaemonRunning bool `json:"daemon_running"`
 }
 
@@ -130,7 +132,7 @@ func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.opts.Wake != nil {
-		h.opts.Wake(row.Msg.To) // the next row of the queue may go
+		h.opts.Wake(row.Msg.To) // the next row of the queue may be sent now
 	}
 	h.reply(w, http.StatusOK, RowChange{row.ID, h.opts.Wake != nil})
 }
@@ -155,13 +157,13 @@ func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
 // Session is one conversation as it is stored.
 type Session struct {
 	Record session.Record `json:"record"`
-	// Prompt is what the model is told before anybody speaks, by layer; Tools
-	// are the names of the tools that it is offered.
+	// Prompt is the cached prompt by layer; Tools are the names of the tools that
+	// are offered to the model.
 	Prompt []prompt.Layer `json:"prompt"`
 	Hash   string         `json:"prompt_hash"`
 	Tools  []string       `json:"tools"`
-	// Messages are the active ones from index From on; of a whole session all that
-	// were ever said, from the From-th on, and Rows their numbers: those below
+	// Messages are the active messages from index From on. With the archive they
+	// are all messages from index From on, and Rows are their numbers: those below
 	// Record.Start are archived.
 	From     int           `json:"from"`
 	Messages []llm.Message `json:"messages"`
@@ -187,7 +189,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, http.StatusOK, s)
 }
 
-// read returns the session that the path names, with a page of its messages.
+// read returns the session named in the path with a page of its messages.
 func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err != nil {
@@ -225,17 +227,16 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 	return s, nil
 }
 
-// shown is a stored message as people see it: the provider's own form says
-// nothing more to them.
+// shown decodes a stored message without the raw form of the provider.
 func shown(row json.RawMessage) (m llm.Message, err error) {
 	err = json.Unmarshal(row, &m)
 	m.Raw = nil
 	return m, err
 }
 
-// find returns the session called name: by its id, by its title, or by a
-// beginning or an end of its id that only one session has. Of several with the
-// same title it is none: a person must not look at the wrong one.
+// find returns the session with the ID or title name, or whose ID has name as a
+// unique prefix or suffix. If several sessions have the title, it is an error, so
+// that nobody works on the wrong one.
 func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
 	rec, ok, err := h.opts.Store.SessionByID(r.Context(), session.ID(name))
 	if err != nil || ok {

@@ -14,17 +14,17 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Usage is what model calls came to. Calls that make summaries for a compression
-// are not among them: no ledger has them. Compacted tells of them.
+// Usage is the sum of tokens and costs of model calls. Calls that write summaries
+// for compactions are not included, since the ledger does not record them; see
+// Compacted.
 type Usage struct {
-	Since time.Time  `json:"since,omitzero"` // zero: from the first call that is kept
+	Since time.Time  `json:"since,omitzero"` // zero: since the first recorded call
 	By    string     `json:"by"`             // session, platform or model
-	Rows  []UsageRow `json:"rows"`           // what costs the most first
+	Rows  []UsageRow `json:"rows"`           // most expensive first
 	Total UsageRow   `json:"total"`
-	// Compacted are the conversations of which something was archived, whenever that
-	// was.
+	// Compacted lists the conversations with archived messages, regardless of Since.
 	Compacted []Compacted `json:"compacted"`
-	// Prices says from which day the prices are, and where they were found.
+	// Prices describes the date and the source of the price table.
 	Prices string `json:"prices"`
 }
 
@@ -34,17 +34,17 @@ type UsageRow struct {
 	Title string    `json:"title,omitempty"` // of a session
 	Calls int       `json:"calls"`
 	Usage llm.Usage `json:"usage"`
-	// Reuse is the share of the prompts that was read from a cache, in per cent.
+	// Reuse is the share of prompt tokens read from a cache, in percent.
 	Reuse float64 `json:"reuse_percent"`
-	// Costs are in dollars, of the calls of models with a known price only.
+	// Costs are in US dollars and cover only models with a known price.
 	Costs Costs `json:"costs_usd"`
-	// Unpriced is how many calls are in no cost, as their models have no price;
-	// those are Unknown.
+	// Unpriced is the number of calls of models without a known price, which are
+	// listed in Unknown.
 	Unpriced int      `json:"unpriced_calls"`
 	Unknown  []string `json:"unknown_prices"`
 }
 
-// Costs are those of calls, by what was paid for.
+// Costs are the costs of calls by kind of tokens, and their sums.
 type Costs struct {
 	Input      pricing.USD `json:"input"`
 	CacheRead  pricing.USD `json:"cache_read"`
@@ -55,18 +55,18 @@ type Costs struct {
 	Floor      pricing.USD `json:"minimum"` // an estimate
 }
 
-// Compacted is how often a conversation was made smaller.
+// Compacted describes the compactions of one conversation.
 type Compacted struct {
 	Session     session.ID `json:"session"`
 	Title       string     `json:"title,omitempty"`
-	Context     int        `json:"context_tokens"` // of the last call; 0 if they are not known
-	Compactions int        `json:"compactions"`    // among the calls that are kept
+	Context     int        `json:"context_tokens"` // of the last call; 0 if unknown
+	Compactions int        `json:"compactions"`    // among the recorded calls
 	Archived    int        `json:"archived_messages"`
-	// Summaries is what their summaries took; nil if that is not known.
+	// Summaries are the tokens of their summaries; nil if unknown.
 	Summaries *llm.Usage `json:"summaries,omitempty"`
 }
 
-// compacted is what calls, those of the session that are kept, tell of s.
+// compacted derives the compactions of s from its recorded calls.
 func compacted(s session.Record, calls []ledger.Record) Compacted {
 	c := Compacted{Session: s.ID, Title: cmp.Or(s.Title, s.Name), Context: s.PromptTokens, Archived: s.Archived()}
 	sum := ledger.Summarize(calls)
@@ -86,7 +86,7 @@ func compacted(s session.Record, calls []ledger.Record) Compacted {
 	return c
 }
 
-// Add counts a call too.
+// Add adds the tokens and costs of a call.
 func (s *UsageRow) Add(r ledger.Record, prices *pricing.Table) {
 	s.Calls++
 	s.Usage = s.Usage.Add(r.Usage)
@@ -111,7 +111,7 @@ func (s *UsageRow) Add(r ledger.Record, prices *pricing.Table) {
 	s.Costs.Floor += sum.Floor
 }
 
-// ModelOf is what answered a call, as provider/model.
+// ModelOf returns the model of a call as provider/model.
 func ModelOf(r ledger.Record) string {
 	if r.Model == "" || r.Model == r.Provider {
 		return r.Provider
@@ -119,7 +119,7 @@ func ModelOf(r ledger.Record) string {
 	return r.Provider + "/" + r.Model
 }
 
-// groups returns how calls can be told apart.
+// groups returns the functions by which calls can be grouped.
 func groups() map[string]func(session.Record, ledger.Record) (name, title string) {
 	return map[string]func(session.Record, ledger.Record) (name, title string){
 		"session":  func(s session.Record, _ ledger.Record) (string, string) { return string(s.ID), cmp.Or(s.Title, s.Name) },
