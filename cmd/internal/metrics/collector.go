@@ -15,21 +15,21 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Sources are what a running daemon knows of itself. They are asked at each scrape,
-// so none may take long.
+// Sources are the functions that return the state of a running daemon. They are
+// called at each scrape and must be fast.
 type Sources struct {
 	Status func() gateway.Status
-	// Outbox returns the rows that are not sent.
+	// Outbox returns the outbox rows that are not sent.
 	Outbox func(ctx context.Context) ([]outbox.Row, error)
-	// Config says when the configuration was last read again (zero: never), whether
-	// it had no errors, and how many changed settings wait for a restart.
+	// Config returns when the configuration was last reloaded (zero: never), whether
+	// it was valid, and how many changed settings need a restart.
 	Config func() (read time.Time, ok bool, waiting int)
-	// Prices are what calls cost; nil: what comes with the program.
+	// Prices is the price table; nil means the built-in one.
 	Prices *pricing.Table
 }
 
-// Watch has s asked at each scrape from now on. It is called once, before the
-// first call of a model.
+// Watch reads s at each scrape from now on. It must be called at most once, before
+// the first model call.
 func (m *Metrics) Watch(s Sources) {
 	if m != nil {
 		m.prices = cmp.Or(s.Prices, m.prices)
@@ -40,8 +40,8 @@ func (m *Metrics) Watch(s Sources) {
 	}
 }
 
-// A watcher reads what the daemon knows when somebody asks. It describes nothing
-// ahead, since what there is depends on the configuration.
+// A watcher collects metrics from Sources. It is an unchecked collector, since its
+// series depend on the configuration.
 type watcher struct{ s Sources }
 
 // Describe implements prometheus.Collector.
@@ -91,8 +91,8 @@ func (e emitter) account(a gateway.AccountHealth) {
 	}
 }
 
-// maxRead is how many rows of the outbox are read for a scrape, and readTime how
-// long that may take.
+// maxRead is the largest outbox that is read for a scrape, and readTime the limit
+// of the time for reading it.
 const (
 	maxRead  = 1000
 	readTime = time.Second
@@ -110,7 +110,7 @@ func (w *watcher) outbox(e emitter, s gateway.Status) {
 		ctx, cancel := context.WithTimeout(context.Background(), readTime)
 		defer cancel()
 		rows, err := w.s.Outbox(ctx)
-		if err != nil { // hermesd_store_up tells
+		if err != nil { // hermesd_store_up reports it
 			return
 		}
 		for _, r := range rows {

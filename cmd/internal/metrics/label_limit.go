@@ -8,8 +8,7 @@ import (
 	"hermesd/gateway/observe"
 )
 
-// A labelLimiter is the values of a label. Whatever the world comes up with, there are at
-// most max of them; the rest are "other".
+// A labelLimiter limits the values of a label to max; further ones become "other".
 type labelLimiter struct {
 	max   int
 	mu    sync.Mutex // guards what follows
@@ -33,20 +32,20 @@ func (f *labelLimiter) name(s string) string {
 	return v
 }
 
-// A wait is for the first piece of an answer.
+// A wait is the start of the wait for the first part of an answer.
 type wait struct {
 	since time.Time
 	kind  observe.Kind
 }
 
-// maxWaits is how many answers are waited for; the oldest are forgotten.
+// maxWaits is the maximum number of pending answers; the oldest are dropped.
 const maxWaits = 4096
 
-// pendingAnswers are the turns of which nothing has been delivered yet.
+// pendingAnswers holds the turns of which nothing is delivered yet.
 type pendingAnswers struct {
 	mu    sync.Mutex // guards what follows
 	since map[string]wait
-	order []string // of since, oldest first; some are gone
+	order []string // keys of since, oldest first; some are deleted already
 }
 
 func (a *pendingAnswers) expect(turn string, w wait) {
@@ -68,7 +67,7 @@ func (a *pendingAnswers) expect(turn string, w wait) {
 	}
 }
 
-// arrived says since when the turn's answer was waited for, the first time only.
+// arrived removes and returns the wait of a turn; ok is false after the first call.
 func (a *pendingAnswers) arrived(turn string) (w wait, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

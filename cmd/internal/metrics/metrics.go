@@ -1,9 +1,9 @@
-// Package metrics counts what the daemon does, for Prometheus.
+// Package metrics defines the Prometheus metrics of the daemon and collects them.
 //
-// What happens is told to a Metrics as it happens: by the road (Observe), by the
-// providers it wraps (Provider), by the log (Log) and by the store (Damaged, Committed). What
-// the daemon knows anyway is read when somebody asks (Watch). A nil *Metrics takes
-// everything and counts nothing.
+// A [Metrics] is updated by the pipeline (Observe), by the model providers that it
+// wraps (Provider), by the log (Log) and by the store (Damaged, Committed). State
+// that the daemon has anyway is read at each scrape (Watch). A nil *Metrics accepts
+// all calls and counts nothing. Serving over HTTP with a key is not done here.
 package metrics
 
 import (
@@ -24,7 +24,8 @@ import (
 	"hermesd/gateway/schedule"
 )
 
-// A Metrics counts. Its methods may be called from any goroutine, and none waits.
+// A Metrics holds the metrics of one daemon. It is safe for concurrent use, and no
+// method blocks.
 type Metrics struct {
 	r      prometheus.Registerer
 	prices *pricing.Table
@@ -39,7 +40,8 @@ type Metrics struct {
 	answers                     pendingAnswers
 }
 
-// New registers the metrics on r, with those of the Go runtime and the process.
+// New registers the metrics on r, together with those of the Go runtime and the
+// process. It panics if they are registered already.
 func New(r prometheus.Registerer) *Metrics {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &Metrics{
@@ -57,8 +59,8 @@ func New(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// zero makes the series of which the first thing counted must be seen: to
-// Prometheus a series that begins at one has never grown.
+// zero creates the series whose first increment must be visible: Prometheus sees
+// no increase in a series that starts at one.
 func (m *Metrics) zero() {
 	for _, level := range []zapcore.Level{zapcore.WarnLevel, zapcore.ErrorLevel} {
 		m.logged.WithLabelValues(level.String())
@@ -83,7 +85,7 @@ func (m *Metrics) zero() {
 	}
 }
 
-// zeroOn does so for a platform.
+// zeroOn creates the series of a platform.
 func (m *Metrics) zeroOn(p chat.Platform) {
 	for _, v := range observe.AcceptResults() {
 		m.messages.WithLabelValues(string(p), string(v))
@@ -105,12 +107,12 @@ func histograms(r prometheus.Registerer, d Definition) *prometheus.HistogramVec 
 	return v
 }
 
-// Handler serves what g gathers in the text format of Prometheus.
+// Handler serves the metrics of g in the text format of Prometheus.
 func Handler(g prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(g, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Observe counts what happens on the road.
+// Observe counts an event of the pipeline.
 func (m *Metrics) Observe(e observe.Event) {
 	if m == nil {
 		return
@@ -169,8 +171,8 @@ func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 	}
 }
 
-// stateLabel returns the label of a delivery state. The store has another word
-// for dead letters.
+// stateLabel returns the label of a delivery state. The stored value for dead
+// letters differs.
 func stateLabel(s outbox.State) string {
 	if s == outbox.Dead {
 		return "dead_letter"
@@ -185,17 +187,17 @@ func outcome(failed bool) string {
 	return "ok"
 }
 
-// seconds is d without what a clock that was put back makes of it.
+// seconds returns d in seconds; 0 if the clock was set back.
 func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
 
-// Damaged counts a stored record that was set aside.
+// Damaged counts a damaged stored record that was moved away.
 func (m *Metrics) Damaged() {
 	if m != nil {
 		m.damage.Inc()
 	}
 }
 
-// Committed counts a transaction of the store.
+// Committed counts a transaction of the store: its duration and the bytes written.
 func (m *Metrics) Committed(took time.Duration, bytes int64) {
 	if m != nil {
 		m.storeTime.Observe(seconds(took))
@@ -203,8 +205,8 @@ func (m *Metrics) Committed(took time.Duration, bytes int64) {
 	}
 }
 
-// Log returns l with its warnings, errors and panics counted. A wall at which a
-// panic ends logs an error whose message begins with "panic".
+// Log returns l with a hook that counts warnings, errors and panics. Code that
+// recovers a panic logs an error whose message begins with "panic ".
 func (m *Metrics) Log(l *zap.Logger) *zap.Logger {
 	if m == nil {
 		return l

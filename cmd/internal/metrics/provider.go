@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/observe"
 )
 
-// Provider returns p with its calls counted.
+// Provider returns p wrapped so that its calls are counted. A nil Metrics returns p.
 func (m *Metrics) Provider(p llm.Provider) llm.Provider {
 	if m == nil {
 		return p
@@ -19,16 +19,16 @@ func (m *Metrics) Provider(p llm.Provider) llm.Provider {
 	return &provider{p, m}
 }
 
-// A provider counts the calls of another one.
+// A provider counts the calls of the provider that it wraps.
 type provider struct {
 	llm.Provider
 	m *Metrics
 }
 
-// trouble are the outcomes that stand at zero from a model's first call on.
+// trouble lists the outcomes that are zero from the first call of a model on.
 var trouble = []llm.Class{llm.Auth, llm.Billing, llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network}
 
-// A call is one request, as far as it has come.
+// A call is the state of one request.
 type call struct {
 	m         *Metrics
 	on, model string
@@ -43,7 +43,7 @@ func (p *provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		for _, class := range trouble {
 			p.m.calls.WithLabelValues(c.on, c.model, observe.ErrorClass(class))
 		}
-		outcome := string(llm.Network) // a sequence without an end
+		outcome := string(llm.Network) // if the stream ends without Done
 		defer func() { p.m.calls.WithLabelValues(c.on, c.model, outcome).Inc() }()
 		for e, err := range p.Provider.Stream(ctx, r) {
 			switch done, ok := e.(llm.Done); {
