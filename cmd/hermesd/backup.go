@@ -19,7 +19,7 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// staleCopyAge is how old a copy must be that nobody took away to be removed.
+// staleCopyAge is the age from which an abandoned copy of the store is removed.
 const staleCopyAge = time.Hour
 
 func (c *cli) backupCmd() *cobra.Command {
@@ -40,7 +40,7 @@ search index, which is made anew.`,
 	return cmd
 }
 
-// backedUp is what `backup --json` prints.
+// backedUp is the output of `backup --json`.
 type backedUp struct {
 	File string `json:"file"`
 	Size int64  `json:"size"`
@@ -58,7 +58,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	if name == "" {
 		name = "hermesd-" + time.Now().Format("20060102-150405") + ".tar.gz"
 	}
-	_, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the secrets; broken or not
+	_, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for masking; errors do not matter
 	o := backup.Options{
 		Home: home, Secrets: secrets, Mask: report.Secrets.Mask, Masked: secret.Value("any").String(),
 		Manifest: backup.Manifest{Made: time.Now().UTC().Truncate(time.Second), Version: version, Schema: bolt.SchemaNow()},
@@ -73,7 +73,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(filepath.Dir(o.Store)) }() // what stays is removed the next time
+		defer func() { _ = os.RemoveAll(filepath.Dir(o.Store)) }() // leftovers are removed by the next backup
 	}
 	m, err := backup.Write(name, o)
 	if err != nil {
@@ -98,16 +98,16 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	})
 }
 
-// sweepCopies removes copies of the store that nobody took away.
+// sweepCopies removes abandoned copies of the store.
 func sweepCopies(home string, now time.Time) {
 	entries, err := os.ReadDir(home)
 	if err != nil {
-		return // the backup tells
+		return // the backup reports it
 	}
 	for _, e := range entries {
 		info, err := e.Info()
 		if err == nil && strings.HasPrefix(e.Name(), admin.BackupDir) && now.Sub(info.ModTime()) > staleCopyAge {
-			_ = os.RemoveAll(filepath.Join(home, e.Name())) // the next one tries again
+			_ = os.RemoveAll(filepath.Join(home, e.Name())) // the next backup tries again
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (c *cli) compactCmd() *cobra.Command {
 	}
 }
 
-// resume finishes a restore that was cut off, before the store is opened.
+// resume completes an interrupted restore before the store is opened.
 func (c *cli) resume(home string) error {
 	done, err := backup.Resume(home)
 	if done {

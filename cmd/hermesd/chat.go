@@ -96,12 +96,12 @@ func (c *cli) chat(ctx context.Context, conversation, question string) error {
 
 const alone = "No daemon is running: this terminal runs one of its own, for as long as it is open."
 
-// beginning tells how a conversation begins: where the agent works, and whether
-// its prompts are cached.
+// beginning returns the first line of a conversation: the working directory of the
+// agent and whether prompts are cached.
 func (c *cli) beginning(ctx context.Context, client *admin.Client, words string) string {
 	s, err := client.Status(ctx)
 	if err != nil {
-		return "" // the conversation says what is wrong
+		return "" // the conversation reports it
 	}
 	if cwd, err := os.Getwd(); err == nil && workdir.SamePath(cwd, s.Workspace) {
 		words += " this directory,"
@@ -109,8 +109,8 @@ func (c *cli) beginning(ctx context.Context, client *admin.Client, words string)
 	return words + " " + s.Workspace + ".\n" + s.Caching
 }
 
-// attaching returns how a conversation is joined. A daemon that was restarted
-// has a new socket, so a client that fails is made anew.
+// attaching returns a function that attaches to a conversation. A restarted daemon
+// has a new socket, so a client that fails is replaced.
 func (c *cli) attaching(home, conversation string, client *admin.Client) func(context.Context, ...string) (tui.Chat, error) {
 	return func(ctx context.Context, has ...string) (tui.Chat, error) {
 		chat, err := client.Attach(ctx, conversation, has...)
@@ -142,13 +142,13 @@ func (c *cli) talk(ctx context.Context, attach func(context.Context, ...string) 
 		err = tui.Lines(ctx, o)
 	}
 	if errors.Is(err, tui.ErrUnanswered) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return &exitError{exitFailed} // why is said already
+		return &exitError{exitFailed} // the reason is printed already
 	}
 	return err
 }
 
-// chatAlone starts the gateway in this process, with no platform but the
-// terminal, and calls f once it is ready. What runs when f returns may finish.
+// chatAlone starts the gateway in this process, with the terminal as the only
+// platform, and calls f when it is ready. Turns running when f returns may finish.
 func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home string) error) error {
 	cfg, report, err := c.load()
 	if err != nil {
@@ -156,13 +156,13 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	}
 	file := cfg.LogFile(report.Home)
 	if file == "" {
-		file = filepath.Join(report.Home, "logs", "chat.log") // the terminal is for the conversation
+		file = filepath.Join(report.Home, "logs", "chat.log") // the terminal shows the conversation
 	}
 	log, _, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeLog() }() // every line was written when it was logged
+	defer func() { _ = closeLog() }() // every line is written already
 	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
 	if err != nil {
 		return explainUnanswered(err)
@@ -192,7 +192,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	return errors.Join(err, <-ended)
 }
 
-// waitTimeout is how long leaving may take without a word.
+// waitTimeout is how long quitting may take before a note is printed.
 const waitTimeout = 500 * time.Millisecond
 
 // isTerminal reports whether f is a terminal.

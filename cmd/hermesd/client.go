@@ -20,11 +20,11 @@ import (
 	"hermesd/storage/index"
 )
 
-// dbName is the store in the home directory.
+// dbName is the file name of the store in the home directory.
 const dbName = "hermesd.db"
 
-// withClient calls f with a client of the daemon or, where none runs, of the store
-// itself. Both take the same road.
+// withClient calls f with a client of the daemon or, if none is running, of the
+// store itself. Both use the same handler.
 func (c *cli) withClient(ctx context.Context, f func(*admin.Client) error) error {
 	home, err := config.ResolveHome(c.home, c.env)
 	if err != nil {
@@ -40,7 +40,8 @@ func (c *cli) withClient(ctx context.Context, f func(*admin.Client) error) error
 	return errors.Join(f(client), client.Close(ctx))
 }
 
-// withDaemon calls f with a client of the daemon that runs.
+// withDaemon calls f with a client of the running daemon; it is an error if there
+// is none.
 func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error {
 	home, err := config.ResolveHome(c.home, c.env)
 	if err != nil {
@@ -56,8 +57,8 @@ func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error
 	return errors.Join(f(client), client.Close(ctx))
 }
 
-// explainUnanswered says of an error that names the holder of the home that it does not
-// answer either.
+// explainUnanswered adds to an error about a locked home that the holder of the
+// lock does not respond.
 func explainUnanswered(err error) error {
 	var locked *storage.LockedError
 	if errors.As(err, &locked) {
@@ -66,10 +67,10 @@ func explainUnanswered(err error) error {
 	return err
 }
 
-// closing is how long what this process has opened may take to close.
+// closing limits the time for closing what this process opened.
 const closing = 10 * time.Second
 
-// withStore opens the store of home for one question.
+// withStore opens the store of home and calls f with a client of it.
 func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
 	if err := isHome(home); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	cfg, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the secrets and the time zone; broken or not
+	cfg, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for masking and the time zone; errors do not matter
 	book, err := pairing.Open(ctx, store, nil)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (c *cli) configCmd() *cobra.Command {
 	return cmd
 }
 
-// checked is what `config check --json` prints.
+// checked is the output of `config check --json`.
 type checked struct {
 	OK       bool             `json:"ok"`
 	File     string           `json:"file,omitempty"`

@@ -50,7 +50,7 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 	return cmd
 }
 
-// jobFlags are what a job can be given on the command line.
+// jobFlags defines the flags for the properties of a job.
 func jobFlags(f *pflag.FlagSet) {
 	f.String("name", "", "short `name`; otherwise the beginning of the prompt")
 	f.String("timezone", "", "IANA `zone` of the schedule, such as Europe/Berlin; otherwise the configured one")
@@ -65,31 +65,31 @@ func jobFlags(f *pflag.FlagSet) {
 	f.String("provider", "", "provider of that model")
 }
 
-// jobDraft is what the flags that were given say.
+// jobDraft returns the changes that the given flags make.
 func jobDraft(f *pflag.FlagSet) schedule.JobPatch {
 	var d schedule.JobPatch
 	word := func(name string) *string {
 		if !f.Changed(name) {
 			return nil
 		}
-		v, _ := f.GetString(name) // it is a text
+		v, _ := f.GetString(name) // the flag is a string
 		return &v
 	}
 	list := func(name string) *[]string {
 		if !f.Changed(name) {
 			return nil
 		}
-		v, _ := f.GetStringSlice(name) // it is a list
+		v, _ := f.GetStringSlice(name) // the flag is a list
 		return &v
 	}
 	d.Name, d.Zone, d.Script, d.Workdir, d.Model, d.Provider = word("name"), word("timezone"), word("script"), word("workdir"), word("model"), word("provider")
 	d.Deliver, d.Skills, d.Context = list("deliver"), list("skill"), list("context-from")
 	if f.Changed("repeat") {
-		n, _ := f.GetInt("repeat") // it is a number
+		n, _ := f.GetInt("repeat") // the flag is a number
 		d.Repeat = &n
 	}
 	if f.Changed("no-agent") {
-		v, _ := f.GetBool("no-agent") // it is a truth value
+		v, _ := f.GetBool("no-agent") // the flag is a boolean
 		d.ScriptOnly = &v
 	}
 	return d
@@ -117,7 +117,7 @@ func (c *cli) cronEditCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := jobDraft(cmd.Flags())
 			for name, to := range map[string]**string{"schedule": &d.Schedule, "prompt": &d.Prompt} {
-				if v, _ := cmd.Flags().GetString(name); cmd.Flags().Changed(name) { // it is a text
+				if v, _ := cmd.Flags().GetString(name); cmd.Flags().Changed(name) { // the flag is a string
 					*to = &v
 				}
 			}
@@ -143,7 +143,7 @@ func (c *cli) cronChangeCmd(action, short string) *cobra.Command {
 	}
 }
 
-// job does something with a job and shows what it is then.
+// job calls do and prints the resulting job after said.
 func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admin.Job, error)) error {
 	return c.withClient(ctx, func(client *admin.Client) error {
 		j, err := do(client)
@@ -157,7 +157,7 @@ func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admi
 	})
 }
 
-// inZone is a time in the zone of a job.
+// inZone formats a time in the time zone of a job.
 func inZone(v schedule.JobView, at time.Time) string {
 	if p, err := v.Schedule.Plan(); err == nil {
 		at = at.In(p.Location())

@@ -11,7 +11,7 @@ import (
 	"hermesd/cmd/internal/demo"
 )
 
-// demoCmd is `hermesd demo`.
+// demoCmd returns the command `hermesd demo`.
 func (c *cli) demoCmd() *cobra.Command {
 	var exit bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ temporary directory.`,
 	return cmd
 }
 
-// columns is the width of the terminal; 0 if the output is none.
+// columns returns the width of the terminal; 0 if the output is not a terminal.
 func (c *cli) columns() int {
 	f, ok := c.out.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {

@@ -60,10 +60,11 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 	return nil
 }
 
-// sandboxOf says in what commands would run that work in a directory.
+// sandboxOf returns a function that describes the sandbox for commands in a
+// workspace.
 func sandboxOf(workspace string) func(context.Context) (string, bool) {
 	if _, err := os.Stat(workspace); err != nil {
-		workspace = os.TempDir() // it is made at the first start
+		workspace = os.TempDir() // it is created at the first start
 	}
 	return func(ctx context.Context) (string, bool) {
 		s, err := spawn.Open(ctx, spawn.Auto, spawn.Policy{Write: []string{workspace}})
@@ -74,7 +75,8 @@ func sandboxOf(workspace string) func(context.Context) (string, bool) {
 	}
 }
 
-// installed returns what asks for the state of the service, if it is installed.
+// installed returns a function that describes the state of the service, if it is
+// installed.
 func (c *cli) installed() func(context.Context) string {
 	s, err := c.service(unit{})
 	if err != nil {

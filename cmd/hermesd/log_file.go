@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	maxLog  = 20 << 20 // bytes of a log file before it is put aside
-	oldLogs = 3        // files that were put aside and are kept
+	maxLog  = 20 << 20 // size in bytes at which a log file is rotated
+	oldLogs = 3        // number of rotated files that are kept
 )
 
-// openLog returns the log that the configuration asks for, and its level, which
-// may be changed. file "" is w. Close must be called at the end.
+// openLog returns the logger for a configuration and its level, which may be
+// changed. If file is "", it writes to w. closeLog must be called at the end.
 func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log *zap.Logger, level zap.AtomicLevel, closeLog func() error, err error) {
 	level, err = zap.ParseAtomicLevel(l.Level)
 	if err != nil {
@@ -47,7 +47,7 @@ func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log 
 	return zap.New(core), level, closeLog, nil
 }
 
-// maskingWriter hides secrets in what is written, whatever field they stand in.
+// maskingWriter masks secrets in all output, in whatever field they are.
 type maskingWriter struct {
 	w io.Writer
 	m *secret.Masker
@@ -60,7 +60,8 @@ func (w maskingWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A rotatingFile is a log file that is put aside when it is full.
+// A rotatingFile is a log file that is rotated when it is full. It is safe for
+// concurrent use.
 type rotatingFile struct {
 	path string
 	max  int64
@@ -91,7 +92,7 @@ func (r *rotatingFile) open() error {
 	return nil
 }
 
-// Write appends a line. A line is never cut in two files.
+// Write appends a line. A line is never split over two files.
 func (r *rotatingFile) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,15 +109,15 @@ func (r *rotatingFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// rotate puts the full file aside and begins a new one. A file that cannot be put
-// aside is written on.
+// rotate renames the full file and opens a new one. If renaming fails, the old file
+// is continued.
 func (r *rotatingFile) rotate() error {
 	for i := oldLogs - 1; i >= 0; i-- {
 		from := r.path
 		if i > 0 {
 			from = fmt.Sprintf("%s.%d", r.path, i)
 		}
-		_ = os.Rename(from, fmt.Sprintf("%s.%d", r.path, i+1)) // there may be none yet
+		_ = os.Rename(from, fmt.Sprintf("%s.%d", r.path, i+1)) // the file may not exist
 	}
 	err := r.f.Close()
 	r.f = nil

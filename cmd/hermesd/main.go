@@ -1,8 +1,8 @@
 // Command hermesd is a messaging gateway daemon: it keeps an AI agent reachable
 // from Telegram, Discord, Slack, scheduled prompts and a local chat.
 //
-// Exit codes: 0 done; 1 failed; 2 wrong usage; 75 please restart me;
-// 78 configuration error, do not restart.
+// Exit codes: 0 success; 1 failure; 2 wrong usage; 75 the service manager must
+// restart the process; 78 configuration error, restarting does not help.
 package main
 
 import (
@@ -29,11 +29,11 @@ const (
 )
 
 func main() {
-	spawn.Main() // returns, unless this is the inside of a sandbox
+	spawn.Main() // returns unless this process is a sandbox helper
 	os.Exit(run())
 }
 
-// run is main, but for the exit.
+// run executes the command line and returns the exit code.
 func run() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -42,13 +42,13 @@ func run() int {
 	return c.execute(context.Background(), os.Args[1:])
 }
 
-// A cli is one use of the command line.
+// A cli is the state of one invocation of the command line.
 type cli struct {
 	in        io.Reader
 	out, errs io.Writer
 	env       func(string) (string, bool)
 	signals   <-chan os.Signal
-	exit      func(code int) // leaves at once, after a second signal
+	exit      func(code int) // ends the process at once, after a second signal
 
 	home, profile, file, level string // common flags
 	json                       bool
@@ -69,24 +69,24 @@ func (c *cli) execute(ctx context.Context, args []string) int {
 	return code(err)
 }
 
-// printErrors prints err, one line for each thing that is wrong.
+// printErrors prints err, one line per problem.
 func (c *cli) printErrors(err error) {
 	for l := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-		_, _ = fmt.Fprintln(c.errs, "hermesd: "+l) // nobody is left to hear of an error here
+		_, _ = fmt.Fprintln(c.errs, "hermesd: "+l) // a failure cannot be reported anywhere
 	}
 }
 
-// A usageError is a command that is not one.
+// A usageError reports wrong usage of the command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// A exitError ends a command that has said already what went wrong.
+// An exitError ends a command that has already printed its error.
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
-// code decides on the exit code: the only place that does.
+// code returns the exit code for err. No other function decides on exit codes.
 func code(err error) int {
 	var usage *usageError
 	var quiet *exitError

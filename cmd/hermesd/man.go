@@ -39,7 +39,7 @@ func (c *cli) manCmd() *cobra.Command {
 	return cmd
 }
 
-// manAll writes the page of cmd and of all below it into dir.
+// manAll writes the pages of cmd and of all its subcommands into dir.
 func manAll(cmd *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("manual pages: %w", err)
@@ -76,12 +76,12 @@ func shown(cmd *cobra.Command) []*cobra.Command {
 	return subs
 }
 
-// What the formatter would make something else of: quotes that a shell does not
-// take, a tilde that is an accent.
+// plain escapes the characters that the formatter would replace: quotes that a
+// shell does not accept, a tilde that becomes an accent.
 var plain = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "~", `\(ti`, "^", `\(ha`)
 
-// roff writes text so that the formatter takes nothing in it for a request, and
-// in ASCII, which it reads in every locale.
+// roff escapes text so that the formatter sees no requests in it. The result is
+// ASCII, which the formatter reads in every locale.
 func roff(s string) string {
 	lines := strings.Split(plain.Replace(s), "\n")
 	for i, l := range lines {

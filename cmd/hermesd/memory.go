@@ -18,8 +18,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// loadConfig reads the configuration of a home that is there. What it warns of is
-// said by `run` and `config check`.
+// loadConfig loads the configuration of an existing home. Its warnings are printed
+// only by `run` and `config check`.
 func (c *cli) loadConfig() (*config.Config, string, error) {
 	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *cli) loadConfig() (*config.Config, string, error) {
 	return cfg, report.Home, isHome(report.Home)
 }
 
-// isHome says what to do if home is not there.
+// isHome returns an error that says what to do if home does not exist.
 func isHome(home string) error {
 	dir, err := os.Stat(home)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !dir.IsDir() {
@@ -37,12 +37,12 @@ func isHome(home string) error {
 	return err
 }
 
-// A memoryOf names one of the stores of memories.
+// A memoryOf selects one of the memory stores.
 type memoryOf struct {
 	target, platform, user string // flags
 }
 
-// open returns the store that the flags name, and the targets: all if none is
+// open returns the selected store and the selected targets; all targets if none is
 // named.
 func (m memoryOf) open(c *cli) (s *memory.Store, targets []memory.Target, home string, err error) {
 	cfg, home, err := c.loadConfig()
@@ -97,14 +97,14 @@ what it knows of you (user, USER.md). A daemon may run meanwhile.`
 	return cmd
 }
 
-// remembered is one store as it is shown.
+// remembered is the output for one target.
 type remembered struct {
 	Target  memory.Target `json:"target"`
 	File    string        `json:"file"`
 	Usage   string        `json:"usage"`
 	Entries []string      `json:"entries"`
-	// Blocked are the entries that are left out of prompts, and what was found in
-	// them.
+	// Blocked maps the entries that are excluded from prompts to the findings of
+	// the injection scan.
 	Blocked map[string]string `json:"blocked,omitempty"`
 }
 
@@ -168,7 +168,7 @@ func (c *cli) memoryChange(ctx context.Context, m memoryOf, do memoryOp, what st
 	if err != nil {
 		return err
 	}
-	res := do(s, ctx, targets[0], what) // of both it is the agent's notes
+	res := do(s, ctx, targets[0], what) // the agent's notes if no target is named
 	if res.Success {
 		return c.show(res, func() string {
 			return fmt.Sprintf("%s %s: %s. Conversations that are under way go on with what they began with, until /new or /reload.\n",
@@ -190,7 +190,7 @@ func (c *cli) memoryChange(ctx context.Context, m memoryOf, do memoryOp, what st
 	return errors.New(text.Clean(b.String()))
 }
 
-// imported is one file that was taken over.
+// imported is the output for one imported file.
 type imported struct {
 	From    string `json:"from"`
 	Into    string `json:"into"`

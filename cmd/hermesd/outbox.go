@@ -58,8 +58,8 @@ func outboxText(box admin.Outbox, now time.Time) string {
 	return s
 }
 
-// showRowsCmd shows messages whole: before one that was given up is tried again or
-// dropped, somebody has to know what it says.
+// showRowsCmd prints messages in full, so that an operator can read a dead letter
+// before retrying or dropping it.
 func (c *cli) showRowsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID...", Short: "Show messages in full: what they say, and what has become of them", Args: args(1, 1000),

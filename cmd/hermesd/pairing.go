@@ -108,7 +108,7 @@ func pairingText(l pairing.List, now time.Time) string {
 				rows = append(rows, []string{state, string(p.Platform), text.Line(p.ID), text.Cut(p.Name, 40), text.Ago(p.At, now)})
 			}
 		}
-		slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(b[0], a[0]) }) // who waits first
+		slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(b[0], a[0]) }) // pending requests first
 		b.WriteString(text.Table([]string{"STATE", "PLATFORM", "ID", "NAME", "SINCE"}, rows))
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Locked)) {
@@ -117,11 +117,11 @@ func pairingText(l pairing.List, now time.Time) string {
 	return b.String()
 }
 
-// later is when what this process has stored may be sent: not by itself, since
-// it ends, but by the next daemon.
+// later delays the delivery of a stored message so that not this process, which
+// ends soon, but the next daemon sends it.
 const later = 2 * time.Second
 
-// tellLater stores what the next daemon is to say.
+// tellLater returns a function that stores a message for the next daemon to send.
 func tellLater(store *bolt.Store) func(context.Context, chat.Address, string) error {
 	return func(ctx context.Context, to chat.Address, say string) error {
 		row := outbox.Row{Role: outbox.Notice, Msg: chat.Outbound{To: to, Text: markup.Parse(say)}, NextAttempt: time.Now().Add(later)}

@@ -15,7 +15,7 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// whichSession is said of every command that takes SESSION.
+// whichSession is the help text of every command with a SESSION argument.
 const whichSession = "\n\nSESSION is a session's id, a beginning or an end of it that only one session\nhas, or its title."
 
 func (c *cli) promptCmd() *cobra.Command {
@@ -123,8 +123,8 @@ func traceText(t admin.Trace) string {
 	return s
 }
 
-// breakOf is why the prefix of a call is not the one before with more at its
-// end, and where they part; "-" if it is.
+// breakOf returns why and where the prefix of a call does not extend the previous
+// one; "-" if it does.
 func breakOf(r ledger.Record) string {
 	switch {
 	case r.Break == "":
@@ -156,7 +156,7 @@ func diffText(d admin.Diff) string {
 	return b.String()
 }
 
-// meaning says what it is at which two calls part.
+// meaning explains the location of the first difference of two calls.
 func meaning(where string) string {
 	said := map[string]string{
 		ledger.LayerModel:   "Another model, or provider, was asked; each has a cache of its own.",

@@ -4,5 +4,5 @@ package main
 
 import "errors"
 
-// reexec is not possible here: whoever started the process has to do it again.
+// reexec returns an error: replacing a process is not supported on this system.
 func reexec() error { return errors.New("this system cannot replace a process; start hermesd again") }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// reexec replaces the process by a new one of the same program, with the same
-// arguments. It returns only if that is impossible.
+// reexec replaces the process by a new one of the same program with the same
+// arguments. It returns only if that fails.
 func reexec() error {
 	self, err := os.Executable()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"hermesd/cmd/internal/config/profile"
 )
 
-// root returns the whole tree of commands.
+// root returns the command tree.
 func (c *cli) root() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "hermesd",
@@ -58,8 +58,8 @@ prompts and a local chat, day and night.
 	return root
 }
 
-// group makes cmd one that only holds others: alone it prints its help, and a
-// name that it does not hold is wrong usage.
+// group makes cmd a group of subcommands: alone it prints its help, and an unknown
+// subcommand is a usage error.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -75,7 +75,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// args lets a command have between least and most arguments.
+// args validates that a command has between least and most arguments.
 func args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch n := len(args); {
@@ -88,7 +88,7 @@ func args(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// load reads the configuration and prints what it warns of.
+// load loads the configuration and prints its warnings.
 func (c *cli) load() (*config.Config, config.Report, error) {
 	cfg, report, err := c.reload()
 	for _, w := range report.Warnings {
@@ -97,7 +97,7 @@ func (c *cli) load() (*config.Config, config.Report, error) {
 	return cfg, report, err
 }
 
-// reload reads the configuration.
+// reload loads the configuration without printing warnings.
 func (c *cli) reload() (*config.Config, config.Report, error) {
 	flags := map[string]string{}
 	if c.level != "" {
@@ -106,9 +106,9 @@ func (c *cli) reload() (*config.Config, config.Report, error) {
 	return config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
 }
 
-// printNote tells a person something beside the output.
+// printNote prints a note to standard error.
 func (c *cli) printNote(format string, args ...any) {
-	_, _ = fmt.Fprintf(c.errs, "hermesd: "+format+"\n", args...) // nobody is left to hear of an error here
+	_, _ = fmt.Fprintf(c.errs, "hermesd: "+format+"\n", args...) // a failure cannot be reported anywhere
 }
 
 // print writes s to the output.
@@ -119,7 +119,7 @@ func (c *cli) print(s string) error {
 	return nil
 }
 
-// show prints v as JSON if that is wanted, else as text makes it.
+// show prints v as JSON with --json, else the result of text.
 func (c *cli) show(v any, text func() string) error {
 	if !c.json {
 		return c.print(text())

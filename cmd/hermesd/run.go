@@ -37,7 +37,7 @@ func (c *cli) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeLog() }() // every line was written when it was logged
+	defer func() { _ = closeLog() }() // every line is written already
 	if err := c.resume(report.Home); err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (c *cli) run(ctx context.Context) (err error) {
 	return err
 }
 
-// restart starts the daemon once more: a service manager is asked to, by the exit
-// code; without one the process becomes the new daemon itself.
+// restart restarts the daemon: under a service manager by the exit code, otherwise
+// by replacing the process.
 func (c *cli) restart() error {
 	for _, name := range []string{"INVOCATION_ID", "NOTIFY_SOCKET"} {
 		if v, _ := c.env(name); v != "" {
@@ -83,7 +83,7 @@ func (c *cli) restart() error {
 	return &exitError{exitRestart}
 }
 
-// serve runs a until ctx ends. It calls ready once messages are taken.
+// serve runs a until ctx ends. It calls ready when messages are accepted.
 func (c *cli) serve(ctx context.Context, a *app.App, ready func()) error {
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -107,14 +107,14 @@ func (c *cli) serve(ctx context.Context, a *app.App, ready func()) error {
 	return nil
 }
 
-// stopping is what a first signal is answered with.
+// stopping returns the note that is printed at the first signal.
 func stopping(cfg *config.Config) string {
 	return fmt.Sprintf("stopping; turns that run may finish for %s, a second signal stops at once", cfg.Gateway.DrainTimeout)
 }
 
-// untilSignal returns a context that ends with the first signal, which is
-// answered with note; the second ends the process. A hangup calls hup, if it is
-// given. stop ends the watch.
+// untilSignal returns a context that is canceled at the first signal, when note is
+// printed; a second signal ends the process. SIGHUP calls hup, unless it is nil.
+// stop ends the handling of signals.
 func (c *cli) untilSignal(ctx context.Context, note string, hup func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	quit := make(chan struct{})

@@ -63,7 +63,8 @@ goes on trying.`,
 	return cmd
 }
 
-// message is what the arguments say, and the input where they ask for it.
+// message returns the message of the arguments, with the text from standard input
+// if they ask for it.
 func (c *cli) message(args []string) (m admin.Message, err error) {
 	if len(args) == 0 {
 		return m, &usageError{"say where: hermesd send TARGET [TEXT]; `hermesd send --list` shows what is known"}
@@ -107,14 +108,13 @@ func (c *cli) send(ctx context.Context, client *admin.Client, m admin.Message, f
 	return nil
 }
 
-// uploadFile has the daemon take up a file, which it may not be able to read
-// itself.
+// uploadFile uploads a file to the daemon, which may not have access to it.
 func uploadFile(ctx context.Context, client *admin.Client, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -125,7 +125,7 @@ func uploadFile(ctx context.Context, client *admin.Client, path string) (string,
 	return client.Keep(ctx, filepath.Base(path), f)
 }
 
-// sentText says what became of each piece.
+// sentText describes the delivery state of each row.
 func sentText(rows []outbox.Row) string {
 	var b strings.Builder
 	for _, r := range rows {

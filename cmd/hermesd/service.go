@@ -15,7 +15,7 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// unit holds the flags that say which service is meant.
+// unit holds the flags that select the service.
 type unit struct {
 	system, user bool
 	account      string
@@ -60,7 +60,7 @@ on; with --system, or for root, one of the machine, under an account of its own.
 	return cmd
 }
 
-// service returns the service that the flags mean.
+// service returns the service that the flags select.
 func (c *cli) service(u unit) (*service.Service, error) {
 	if u.system && u.user {
 		return nil, &usageError{"--system and --user exclude each other"}
@@ -80,12 +80,12 @@ func (c *cli) service(u unit) (*service.Service, error) {
 	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.FromHome(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
 }
 
-// stopMargin is how much longer than its drain timeout a daemon may take to
-// stop: its steps have limits of their own.
+// stopMargin is the time that a daemon may take to stop in addition to its drain
+// timeout, since the steps of stopping have limits of their own.
 const stopMargin = 40 * time.Second
 
-// serviceHome is the home of the service: where nobody names one, that of a
-// service of the machine is not root's own.
+// serviceHome returns the home directory of the service. The default for a system
+// service is not the home directory of root.
 func (c *cli) serviceHome(mine bool) (string, error) {
 	if v, _ := c.env("HERMES_HOME"); !mine && c.home == "" && v == "" {
 		return service.SystemHome, nil
@@ -93,7 +93,7 @@ func (c *cli) serviceHome(mine bool) (string, error) {
 	return config.ResolveHome(c.home, c.env)
 }
 
-// drain is the drain timeout of the home, or the usual one.
+// drain returns the drain timeout configured in home, or the default.
 func (c *cli) drain(home string) time.Duration {
 	cfg, _, err := config.Load(config.Options{Home: home, File: c.file, Env: c.env})
 	if err != nil {

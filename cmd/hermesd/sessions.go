@@ -17,7 +17,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// change is a command that does something with rows of the outbox.
+// change returns a command that calls do for each outbox row in its arguments.
 func (c *cli) change(use, short string, do func(*admin.Client, context.Context, string) (admin.RowChange, error), live, later string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args(1, 1000),
@@ -195,7 +195,7 @@ func sessionText(s admin.Session, full bool) string {
 	return b.String()
 }
 
-// messageText is what a message says, and what it does.
+// messageText returns the text of a message, with its tool calls and results.
 func messageText(m llm.Message) string {
 	var parts []string
 	for _, bl := range m.Blocks {

@@ -19,7 +19,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A folder holds the files that people have sent, where no daemon does.
+// A folder is the directory of received files, used if no daemon is running.
 type folder string
 
 // Dir implements erase.Media.
@@ -28,7 +28,7 @@ func (f folder) Dir() string { return string(f) }
 // Remove implements erase.Media.
 func (f folder) Remove(path string) error {
 	if err := os.Remove(filepath.Join(string(f), filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a file of a conversation: %w", err)
+		return fmt.Errorf("remove file of conversation: %w", err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ masked. A file is made for you alone, and none that exists is written over.`,
 	return cmd
 }
 
-// written puts an export where it belongs.
+// written writes an export to a file or to the output.
 func (c *cli) written(e admin.Exported, format, output string) error {
 	if output == "" {
 		if c.json {
@@ -105,7 +105,7 @@ func (c *cli) written(e admin.Exported, format, output string) error {
 	})
 }
 
-// afterwards is said once conversations are deleted.
+// afterwards is printed after conversations were deleted.
 const afterwards = "`hermesd compact` gives their space back and takes their bytes out of the file. Backups that were made before still hold them, and so do the platforms.\n"
 
 func (c *cli) deleteCmd() *cobra.Command {
@@ -118,7 +118,7 @@ accepted and sent. What is still to be sent is sent first. There is no way back.
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				var names []string
-				for _, id := range ids { // all are there, or none is deleted
+				for _, id := range ids { // all must exist, or none is deleted
 					s, err := client.Session(cmd.Context(), id, 1<<30)
 					if err != nil {
 						return err
@@ -145,7 +145,7 @@ func sessionName(r session.Record) string {
 	return s + ")"
 }
 
-// deleted deletes conversations one by one, and says what went.
+// deleted deletes conversations one by one and prints the result.
 func (c *cli) deleted(ctx context.Context, client *admin.Client, ids []string) error {
 	done := []session.Deleted{}
 	var failed []error
@@ -217,8 +217,8 @@ func expiredText(ids []session.ID, days int) string {
 	return b.String()
 }
 
-// confirm asks a person at a terminal before something that cannot be undone. Where
-// nobody is, --yes must stand in the command.
+// confirm asks for confirmation at a terminal before an irreversible operation.
+// Without a terminal, --yes is required.
 func (c *cli) confirm(yes bool, question string) error {
 	if yes {
 		return nil

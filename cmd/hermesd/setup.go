@@ -18,7 +18,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A setupFlags is how `setup` was asked for.
+// A setupFlags holds the flags of `setup`.
 type setupFlags struct {
 	setup.Flags
 	alone, dry, verify, manifest bool
@@ -76,7 +76,7 @@ kept by the shell.`,
 
 func (c *cli) setup(ctx context.Context, w setupFlags) error {
 	if w.manifest {
-		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; broken or not
+		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; errors do not matter
 		return c.print(setup.SlackManifest(cfg) + "\n")
 	}
 	if !w.alone && !(isTerminal(c.in) && isTerminal(c.out)) {
@@ -100,12 +100,12 @@ func (c *cli) setup(ctx context.Context, w setupFlags) error {
 	runs := false
 	if client, err := admin.Dial(ctx, s.Home); err == nil {
 		runs = true
-		_ = client.Close(ctx) // it was only looked for
+		_ = client.Close(ctx) // only its existence matters
 	}
 	return c.show(p, func() string { return c.setUp(p, w, runs) })
 }
 
-// planned returns what is to be written; nil if it is nothing.
+// planned returns the changes to write; nil if there are none.
 func (c *cli) planned(ctx context.Context, s *setup.State, w setupFlags) (*setup.Plan, error) {
 	if !w.alone {
 		p, err := setup.Interview(ctx, s, &termform.Asker{In: c.in, Out: c.out, Environ: os.Environ()})
@@ -132,7 +132,7 @@ func (c *cli) planned(ctx context.Context, s *setup.State, w setupFlags) (*setup
 	return p, nil
 }
 
-// setUp says what was done, and what comes next.
+// setUp returns the summary of the changes and the next steps.
 func (c *cli) setUp(p *setup.Plan, w setupFlags, runs bool) string {
 	switch {
 	case w.dry:
@@ -150,7 +150,7 @@ func (c *cli) setUp(p *setup.Plan, w setupFlags, runs bool) string {
 	return head + "Next: " + c.next("run") + " starts the daemon, " + c.next("service install") + " keeps it running, " + c.next("doctor --online") + " looks whether all is well.\n"
 }
 
-// next is a command for this home, as it is to be typed.
+// next returns a command line for this home directory.
 func (c *cli) next(command string) string {
 	home := ""
 	if c.home != "" {

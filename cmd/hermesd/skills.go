@@ -57,7 +57,7 @@ func (c *cli) toolsOf(cmd *cobra.Command, session string) ([]string, error) {
 	return names, err
 }
 
-// library returns the skills, and which of them the configuration turns off.
+// library returns the skills and the names of those disabled in the configuration.
 func (c *cli) library() (*skills.Library, []string, error) {
 	cfg, home, err := c.loadConfig()
 	if err != nil {
@@ -67,14 +67,14 @@ func (c *cli) library() (*skills.Library, []string, error) {
 	return l, cfg.Skills.Disabled, err
 }
 
-// skillRow is one skill as it is listed.
+// skillRow is one row of `skills list`.
 type skillRow struct {
 	Name        string   `json:"name"`
 	Category    string   `json:"category"`
 	Description string   `json:"description"`
 	Dir         string   `json:"dir"`
 	ReadOnly    bool     `json:"read_only"`
-	Hidden      string   `json:"hidden,omitempty"` // why it is not offered
+	Hidden      string   `json:"hidden,omitempty"` // reason why it is not offered
 	Problems    []string `json:"problems,omitempty"`
 }
 
@@ -114,7 +114,7 @@ func skillsText(list []skillRow, bad int) string {
 	return out
 }
 
-// viewed is one file of a skill as it is printed.
+// viewed is the output of `skills view`.
 type viewed struct {
 	Name  string   `json:"name"`
 	File  string   `json:"file"`

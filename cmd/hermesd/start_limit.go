@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// startsFile is the file in the home with the times of starts that have not
-	// become ready.
+	// startsFile is the file in the home directory with the times of starts that
+	// did not become ready.
 	startsFile = "hermesd.starts"
-	// startsSpan is for how long such a start counts, startsFree how many of them
-	// are not slowed down.
+	// startsSpan is how long such a start counts; startsFree is the number of
+	// them that are not delayed.
 	startsSpan = 10 * time.Minute
 	startsFree = 5
-	// maxStartDelay is the longest wait before a start.
+	// maxStartDelay is the maximum delay of a start.
 	maxStartDelay = 5 * time.Minute
 )
 
-// startDelay is how long the n-th start in a row that has not become ready waits.
+// startDelay returns the delay of the n-th consecutive start that did not become
+// ready.
 func startDelay(n int) time.Duration {
 	if n <= startsFree {
 		return 0
@@ -33,12 +34,13 @@ func startDelay(n int) time.Duration {
 	return min(maxStartDelay, 5*time.Second<<min(n-startsFree-1, 10))
 }
 
-// A startRecord start counts until it has become ready, or has ended in good order.
+// A startRecord records starts in a file. A start counts until it becomes ready or
+// ends without an error.
 type startRecord struct{ path string }
 
-// begin counts a start of the daemon of home, and waits if too many in a row have
-// failed: what is wrong passes, or waits for a person, and neither needs a
-// thousand tries. It returns when ctx ends.
+// begin records a start of the daemon of home and delays it if too many consecutive
+// starts failed: the cause is temporary or needs an operator, and frequent attempts
+// help in neither case. It returns early when ctx ends.
 func (c *cli) begin(ctx context.Context, home string) startRecord {
 	b := startRecord{filepath.Join(home, startsFile)}
 	now := time.Now()
@@ -50,7 +52,7 @@ func (c *cli) begin(ctx context.Context, home string) startRecord {
 	}
 	c.printNote("%d starts in %s have not become ready; this one waits %s (`hermesd doctor` and the log say what is wrong)", len(times)-1, startsSpan, d)
 	var manager systemd.Notifier
-	_ = manager.Extend(d + startLimit) // else it ends the wait, which does no harm
+	_ = manager.Extend(d + startLimit) // otherwise the service manager ends the wait, which does no harm
 	_ = manager.Status(fmt.Sprintf("waits %s after %d starts that failed", d, len(times)-1))
 	select {
 	case <-ctx.Done():
@@ -59,11 +61,11 @@ func (c *cli) begin(ctx context.Context, home string) startRecord {
 	return b
 }
 
-// startLimit is how long a start may take, as the unit file has it.
+// startLimit is the time limit for a start, as in the unit file.
 const startLimit = 2 * time.Minute
 
-// read returns the starts that count. A file that makes no sense is none, and so
-// is a start in the future: the clock was set back.
+// read returns the starts that count. It ignores an invalid file, and starts in the
+// future, which exist after the clock was set back.
 func (b startRecord) read(now time.Time) (times []time.Time) {
 	raw, err := os.ReadFile(b.path)
 	if err != nil {
@@ -81,8 +83,8 @@ func (b startRecord) read(now time.Time) (times []time.Time) {
 	return times
 }
 
-// write keeps times. Where it cannot, the start goes on: it will say itself what
-// is wrong with the home.
+// write stores times. Errors are ignored: the start itself reports what is wrong
+// with the home directory.
 func (b startRecord) write(times []time.Time) {
 	raw, err := json.Marshal(times)
 	if err == nil && os.WriteFile(b.path+".new", raw, 0o600) == nil {
@@ -90,11 +92,11 @@ func (b startRecord) write(times []time.Time) {
 	}
 }
 
-// ready forgets all starts that have failed.
-func (b startRecord) ready() { _ = os.Remove(b.path) } // there may be none
+// ready removes the records of all failed starts.
+func (b startRecord) ready() { _ = os.Remove(b.path) } // the file may not exist
 
-// ended takes this start back if it has ended as it should, or was none: another
-// daemon is at work in the home.
+// ended removes the record of this start if it ended without an error, or did not
+// happen because another daemon runs in the home directory.
 func (b startRecord) ended(err error) {
 	var locked *storage.LockedError
 	if err != nil && !errors.As(err, &locked) {

@@ -86,8 +86,8 @@ func statusText(s admin.Status, now time.Time) string {
 	return b.String()
 }
 
-// reuseLine says how much of what was sent since the start was in a cache, and
-// what it cost.
+// reuseLine returns the share of prompt tokens since the start that came from the
+// cache, and the costs.
 func reuseLine(r gateway.CallStats) string {
 	if r.Calls == 0 {
 		return "no model was called since the start"
@@ -105,7 +105,7 @@ func reuseLine(r gateway.CallStats) string {
 	return s
 }
 
-// breaksLine counts the declared breaks of prefixes, but for beginnings.
+// breaksLine lists the declared prefix breaks by reason, except new sessions.
 func breaksLine(breaks map[string]int) string {
 	var parts []string
 	for _, why := range slices.Sorted(maps.Keys(breaks)) {

@@ -47,7 +47,8 @@ conversation, those of conversations that were deleted not at all. Models withou
 	return cmd
 }
 
-// sinceWhen reads a span before now (12h, 7d, 2w) or a date; "" is the zero time.
+// sinceWhen parses a duration before now (12h, 7d, 2w) or a date; "" is the zero
+// time.
 func sinceWhen(s string, now time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -110,7 +111,7 @@ func usageText(u admin.Usage) string {
 	return out
 }
 
-// compactedTable tells which conversations were made smaller.
+// compactedTable lists the conversations that were compacted.
 func compactedTable(all []admin.Compacted) string {
 	rows := make([][]string, len(all))
 	for i, c := range all {
@@ -123,7 +124,7 @@ func compactedTable(all []admin.Compacted) string {
 	return text.Table([]string{"SESSION", "CONTEXT", "COMPACTIONS", "ARCHIVED", "SUMMARY TOKENS"}, rows)
 }
 
-// money is a cost of calls, as far as it is known.
+// money formats the cost of calls, marked if some are unknown.
 func money(s admin.UsageRow, d pricing.USD) string {
 	switch s.Unpriced {
 	case 0:

@@ -11,15 +11,15 @@ import (
 	"hermesd/cmd/internal/tui/text"
 )
 
-// Set by the linker: releases have their tag, their commit and when it was made
-// (RFC 3339) here.
+// Set by the linker in releases: the tag, the commit and the time of the commit
+// (RFC 3339).
 var (
 	version = "dev"
 	commit  string
 	date    string
 )
 
-// A build says of what the program was made.
+// A build describes the version and the modules of the program.
 type build struct {
 	Version  string   `json:"version"`
 	Commit   string   `json:"commit,omitempty"`
