@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones must be known on machines that have no list of them
+	_ "time/tzdata" // for hosts without a time zone database
 
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
@@ -18,7 +18,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// check looks at what one key alone cannot tell.
+// check validates what depends on more than the type of a single key.
 func (l *loader) check(c *Config) {
 	if c.Timezone != "" {
 		if _, err := time.LoadLocation(c.Timezone); err != nil {
@@ -63,7 +63,7 @@ func (l *loader) check(c *Config) {
 	l.everybody(c)
 }
 
-// everybody warns of what lets in people that nobody named.
+// everybody warns about settings that grant access to users who are not listed.
 func (l *loader) everybody(c *Config) {
 	if c.Access.AllowAll {
 		l.WarnAt("access.allow_all", "everybody on every platform may speak to the agent")
@@ -115,7 +115,7 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 	}
 }
 
-// owners checks a list of people who may do everything.
+// owners checks a list of owner IDs.
 func (l *loader) owners(path string, p chat.Platform, entries []string) {
 	l.ids(path, p, entries)
 	for i, e := range entries {
@@ -125,7 +125,7 @@ func (l *loader) owners(path string, p chat.Platform, entries []string) {
 	}
 }
 
-// ids checks a list of people.
+// ids checks a list of user IDs.
 func (l *loader) ids(path string, p chat.Platform, entries []string) {
 	for i, e := range entries {
 		if err := access.CheckID(p, e); err != nil {
@@ -175,8 +175,8 @@ func (l *loader) service(path, s string, key secret.Value) {
 	}
 }
 
-// searchKey takes the key of the search service from the variable that is named
-// after it, and says so if one is missing.
+// searchKey reads the key of the search service from its environment variable and
+// reports a problem if it is missing.
 func (l *loader) searchKey(c *Config) {
 	variable := map[string]string{"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}[c.Web.Search.Provider]
 	if variable == "" || c.Web.Search.APIKey != "" {
@@ -217,8 +217,8 @@ func (l *loader) modelURL(path, provider, s string) {
 	}
 }
 
-// toolsets warns of names that no tool and no toolset has: a conversation would
-// silently have fewer tools than was meant.
+// toolsets warns about unknown tools and toolsets: conversations would silently
+// have fewer tools than intended.
 func (l *loader) toolsets(path string, names []string) {
 	for i, n := range names {
 		_, set := tool.Toolsets()[n]

@@ -6,7 +6,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Compression says how the contexts of conversations are kept small.
+// Compression configures when and how conversations are compacted.
 type Compression struct {
 	Enabled                 bool          `yaml:"enabled" default:"true" doc:"Summarise the older part of a conversation before it fills the model's context. Nothing is deleted: it is archived, and can be searched."`
 	Threshold               float64       `yaml:"threshold" default:"0.5" range:"0.01..1" doc:"Share of the context at which the agent compacts inside a turn."`
@@ -19,12 +19,12 @@ type Compression struct {
 	RefreshMemory           bool          `yaml:"refresh_memory" default:"false" doc:"Read memories again at a compaction, as part of the same break of the provider's cache."`
 }
 
-// Context says who keeps contexts small.
+// Context selects the context engine.
 type Context struct {
 	Engine string `yaml:"engine" default:"compressor" doc:"compressor: one summary. lcm: a tree of summaries, from which every message can be brought back. Another name: a program in plugins/context_engine/NAME."`
 }
 
-// Auxiliary are models for tasks beside answering.
+// Auxiliary configures the models of tasks other than answering.
 type Auxiliary struct {
 	Compression     Task         `yaml:"compression"`
 	Vision          OptionalTask `yaml:"vision"`
@@ -32,7 +32,7 @@ type Auxiliary struct {
 	Approval        OptionalTask `yaml:"approval"`
 }
 
-// OptionalTask is the model of a task that is not done unless a model is named for it.
+// OptionalTask configures the model of a task that is off unless a model is named.
 type OptionalTask struct {
 	Provider string        `yaml:"provider" enum:"|auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who does it: main is the model that answers; empty and auto: nobody."`
 	Model    string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
@@ -41,7 +41,7 @@ type OptionalTask struct {
 	Timeout  time.Duration `yaml:"timeout" default:"60s" range:"5s..10m" doc:"How long one call may take."`
 }
 
-// Task is the model of one task.
+// Task configures the model of one task.
 type Task struct {
 	Provider      string        `yaml:"provider" default:"auto" enum:"auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who does it. auto and main: the model that answers."`
 	Model         string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`

@@ -1,12 +1,13 @@
-// Package config reads the configuration: it composes the Config structs that
-// the packages own, and fills them from defaults, config.yaml, .env, the
-// environment and flags, each going before those ahead of it.
+// Package config loads the configuration. It composes [Config] from the structs
+// that other packages define for their settings and fills it from defaults,
+// config.yaml, .env, the environment and flags; later sources override earlier ones.
 //
-// The structs' tags are the single description of every key; from them come the
-// defaults, the checks, the JSON schema and config.example.yaml. Whatever is
-// wrong is said all at once, each thing with its place; what upstream Hermes has
-// and we do not is a warning. Secrets are in no message, and each one that was
-// read is known to the Masker of the Report.
+// The struct tags are the only description of the keys. Defaults, validation, the
+// JSON schema and config.example.yaml are derived from them. [Load] reports all
+// problems at once with their positions. Keys of upstream Hermes that this program
+// does not have are warnings. No message contains a secret, and every secret that
+// was read is registered with the masker of the [Report]. Decoding is in package
+// yamlconf.
 package config
 
 import (
@@ -14,7 +15,7 @@ import (
 	"hermesd/gateway/access"
 )
 
-// Config is the whole configuration, with defaults filled in.
+// Config is the complete configuration with defaults applied.
 type Config struct {
 	Model             Model            `yaml:"model" short:"default"`
 	FallbackProviders []Fallback       `yaml:"fallback_providers" doc:"Models to fall back to, in this order, while the main one cannot answer."`

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// varName is what a variable may be called.
+// varName matches valid names of variables.
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // A dotVar is one variable of a .env file.
@@ -17,11 +17,11 @@ type dotVar struct {
 }
 
 // parseDotenv reads a .env file: NAME=value, one per line, with an optional
-// `export` ahead. Values may stand in single quotes, taken as they are, or in
-// double quotes, with \n \r \t \" \\ and \$; both may go over several lines. In
-// a value without quotes a # after a space begins a comment. Nothing is
-// expanded: a $ is a $. A line that cannot be read is a warning and is left
-// out; problems never show what the line holds.
+// leading `export`. Values may be in single quotes, which are literal, or in
+// double quotes, with \n \r \t \" \\ and \$; both may span several lines. In
+// an unquoted value a # after a space starts a comment. Variables are not
+// expanded. An invalid line is a warning and is skipped; problems never contain
+// the text of the line.
 func parseDotenv(file string, data []byte) (vars []dotVar, problems []Problem) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	p := dotParser{file: file, text: strings.ReplaceAll(string(data), "\r\n", "\n")}
@@ -44,7 +44,8 @@ func (p *dotParser) problem(line, column int, text string) {
 	p.problems = append(p.problems, Problem{File: p.file, Line: line, Column: column, Text: text})
 }
 
-// next reads what begins on the line at pos, and moves to the line after it.
+// next reads the variable that begins on the line at pos and advances to the next
+// line.
 func (p *dotParser) next() {
 	row, _, _ := strings.Cut(p.text[p.pos:], "\n")
 	start := p.pos
@@ -89,14 +90,14 @@ func (p *dotParser) next() {
 	p.vars = append(p.vars, v)
 }
 
-// skip moves n bytes on and counts the lines.
+// skip advances by n bytes and counts the lines.
 func (p *dotParser) skip(n int) {
 	end := min(p.pos+n, len(p.text))
 	p.line += strings.Count(p.text[p.pos:end], "\n")
 	p.pos = end
 }
 
-// unquoted cuts the comment off a value.
+// unquoted returns a value without its comment.
 func unquoted(s string) string {
 	for i := range len(s) {
 		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
@@ -107,8 +108,8 @@ func unquoted(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// quoted reads the value in quotes at an index of text, and moves behind the
-// line on which it ends. ok is false if it does not end; then nothing moves.
+// quoted reads the quoted value at an index of text and advances past the line on
+// which it ends. If it does not end, ok is false and the position is unchanged.
 func (p *dotParser) quoted(at, line int) (v string, ok bool) {
 	quote := p.text[at]
 	var b strings.Builder
@@ -135,7 +136,7 @@ func (p *dotParser) quoted(at, line int) (v string, ok bool) {
 	return "", false
 }
 
-// unescape returns what a backslash and c stand for in double quotes.
+// unescape returns the meaning of a backslash followed by c in double quotes.
 func unescape(c byte) string {
 	switch c {
 	case 'n':

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// A Variable is a name of a .env file and its value.
+// A Variable is the name and the value of a variable in a .env file.
 type Variable struct{ Name, Value string }
 
-// SetDotenv returns the text of a .env file with variables set, as Load reads
-// them. Where a name stands already its last line, the one that counts, is
-// replaced; others come at the end. Every other line stays as it is. Its errors
-// show no value; one is a line that would swallow what comes behind it.
+// SetDotenv returns the text of a .env file with variables set in the form that
+// Load reads. For an existing name the last line, which is the effective one, is
+// replaced; new names are appended. All other lines are unchanged. It is an error
+// if an unclosed quote would absorb an appended line. Errors contain no values.
 func SetDotenv(data []byte, vars ...Variable) ([]byte, error) {
 	bom := []byte("\xef\xbb\xbf")
 	marked := bytes.HasPrefix(data, bom)
@@ -42,7 +42,7 @@ func SetDotenv(data []byte, vars ...Variable) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// setLine puts line where name is set last, or at the end.
+// setLine replaces the last line that sets name, or appends line.
 func setLine(text, name, line string) string {
 	p := dotParser{text: text}
 	from, to := -1, 0
@@ -62,7 +62,7 @@ func setLine(text, name, line string) string {
 	return text + line
 }
 
-// sets reports whether after is before with v set, and nothing else.
+// sets reports whether after equals before with v set and nothing else changed.
 func sets(before, after string, v Variable) bool {
 	want := ReadDotenv([]byte(before))
 	want[v.Name] = v.Value
@@ -79,11 +79,11 @@ func ReadDotenv(data []byte) map[string]string {
 	return m
 }
 
-// plainValue needs no quotes, neither here nor for a shell.
+// plainValue matches values that need no quotes, neither here nor in a shell.
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
-// dotQuote writes a value so that it is read back as it is. Single quotes are
-// taken where they can be: nobody expands anything in them.
+// dotQuote quotes a value so that it is read back unchanged. It prefers single
+// quotes, in which no program expands anything.
 func dotQuote(v Variable) (string, error) {
 	switch {
 	case !varName.MatchString(v.Name):
@@ -91,7 +91,7 @@ func dotQuote(v Variable) (string, error) {
 	case !utf8.ValidString(v.Value):
 		return "", fmt.Errorf("%s: the value is not UTF-8", v.Name)
 	case strings.ContainsRune(v.Value, 0):
-		return "", fmt.Errorf("%s: there is a null character in the value", v.Name)
+		return "", fmt.Errorf("%s: the value contains a null character", v.Name)
 	case v.Value == "" || plainValue.MatchString(v.Value):
 		return v.Value, nil
 	case !strings.ContainsAny(v.Value, "'\\\r\n"):

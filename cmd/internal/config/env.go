@@ -7,14 +7,14 @@ import (
 	"hermesd/cmd/internal/config/yamlconf"
 )
 
-// A keyVariable is a name in the environment or in .env that sets a key.
+// A keyVariable is a variable of the environment or of .env that sets a key.
 type keyVariable struct {
 	name string
 	path string
 }
 
-// keyVariables returns the names that set keys. A variable that is empty is as
-// good as unset.
+// keyVariables returns the variables that set keys. An empty variable counts as
+// unset.
 func keyVariables() []keyVariable {
 	vs := []keyVariable{
 		{"GATEWAY_ALLOWED_USERS", "access.allow_from"},
@@ -45,13 +45,13 @@ func keyVariables() []keyVariable {
 	return vs
 }
 
-// providerKeys returns the names of the variables that hold providers' keys.
+// providerKeys returns the names of the variables with API keys, by provider.
 func providerKeys() map[string]string {
 	return map[string]string{"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
 }
 
-// secretVariables returns the names of all variables that hold secrets,
-// whether or not they end up in a key.
+// secretVariables returns the names of all variables that contain secrets,
+// including those that set no key.
 func secretVariables() []string {
 	ns := []string{"SLACK_APP_TOKEN", "TELEGRAM_WEBHOOK_SECRET", "STT_API_KEY", "TTS_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY"}
 	for _, n := range providerKeys() {
@@ -63,7 +63,7 @@ func secretVariables() []string {
 	return ns
 }
 
-// variables takes over what the environment and .env say.
+// variables applies the variables of the environment and of .env.
 func (l *loader) variables() {
 	for _, v := range keyVariables() {
 		if s, ok := l.env(v.name); ok {

@@ -16,9 +16,9 @@ const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 `
 
 // Example returns the example configuration: every key with its default, range
-// and one line of explanation. As it stands it changes nothing.
+// and one line of explanation. Used unchanged it has no effect.
 func Example() []byte { return yamlconf.Example(new(Config), exampleHead) }
 
 // Schema returns the JSON schema of config.yaml, for editors. It is stricter
-// than Load in that it does not know the keys that only upstream Hermes has.
+// than Load: it does not contain the keys that only upstream Hermes has.
 func Schema() ([]byte, error) { return yamlconf.Schema(new(Config), "hermesd config.yaml") }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxFile is the greatest size of a config file or a .env file.
+// maxFile is the size limit of config.yaml and .env in bytes.
 const maxFile = 1 << 20
 
 // ResolveHome returns the home directory as an absolute path: home if that is
@@ -29,7 +29,7 @@ func ResolveHome(home string, env func(string) (string, bool)) (string, error) {
 	if home == "" || home == "~" || tilde {
 		dir, err := user()
 		if err != nil {
-			return "", fmt.Errorf("find the home directory: %w; set HERMES_HOME", err)
+			return "", fmt.Errorf("find home directory (set HERMES_HOME): %w", err)
 		}
 		switch home {
 		case "":
@@ -42,13 +42,13 @@ func ResolveHome(home string, env func(string) (string, bool)) (string, error) {
 	}
 	abs, err := filepath.Abs(home)
 	if err != nil {
-		return "", fmt.Errorf("find the home directory: %w", err)
+		return "", fmt.Errorf("find home directory: %w", err)
 	}
 	return abs, nil
 }
 
-// InHome makes a path absolute: ~ is the user's own directory, anything else
-// that is relative is below the home of hermesd.
+// InHome returns path as an absolute path: ~ is the user's home directory, other
+// relative paths are relative to home.
 func InHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if dir, err := os.UserHomeDir(); err == nil {

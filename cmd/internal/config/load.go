@@ -15,7 +15,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options say where a configuration is read from.
+// Options select the sources of a configuration.
 type Options struct {
 	Home string // "": $HERMES_HOME, else ~/.hermes
 	// File is the config file; "" is config.yaml in the home, which need not
@@ -28,18 +28,18 @@ type Options struct {
 	Flags map[string]string
 }
 
-// These are the words of package keys in which a Report speaks.
+// These types of package yamlconf are used in a Report.
 type (
 	Problem = yamlconf.Problem
 	Error   = yamlconf.Error
 	Origin  = yamlconf.Origin
 )
 
-// A loader puts the configuration together, from the defaults to the flags.
+// A loader loads one configuration, from the defaults to the flags.
 type loader struct {
 	*yamlconf.Loader
 	home    string
-	file    string // the config file, whether or not there is one
+	file    string // path of the config file, which may not exist
 	dotFile string
 	env     func(string) (string, bool)
 	dot     map[string]dotVar
@@ -47,7 +47,8 @@ type loader struct {
 	custom  []CustomProvider
 }
 
-// look returns what a variable is in the environment, or else in .env.
+// look returns the value of a variable in the environment or, if it is not set
+// there, in .env.
 func (l *loader) look(name string) (string, bool) {
 	if v, ok := l.env(name); ok {
 		return v, true
@@ -56,17 +57,18 @@ func (l *loader) look(name string) (string, bool) {
 	return v.value, ok
 }
 
-// A Report is what there is to know about a configuration beside its values.
+// A Report describes a loaded configuration: files, origins, warnings and the
+// models it resolves to.
 type Report struct {
 	Home    string // absolute
 	File    string // the config file; "" if there is none
 	Dotenv  string // the .env file; "" if there is none
-	Missing string // where a config file would have been read; "" if there is one
-	Blank   bool   // the config file says nothing: perhaps it is being written
+	Missing string // expected path of the config file if it does not exist, else ""
+	Blank   bool   // the config file is empty, maybe because it is being written
 
 	Warnings []Problem
-	// Origins say where values come from, by path. Keys that are not here have
-	// their default.
+	// Origins has the source of each value by path. Missing keys have their
+	// default.
 	Origins map[string]Origin
 	// Secrets masks every secret of the configuration, and the provider keys of
 	// the environment.
@@ -74,18 +76,18 @@ type Report struct {
 
 	Model     Endpoint
 	Fallbacks []Endpoint
-	// Summary is the model that writes summaries; the zero Endpoint is the one
-	// that answers.
+	// Summary is the model that writes summaries; the zero Endpoint means the main
+	// model.
 	Summary Endpoint
-	// Vision describes pictures, Titles names conversations, Approval judges
-	// commands; the zero Endpoint: nobody does.
+	// Vision describes images, Titles generates titles, Approval reviews commands;
+	// the zero Endpoint means that the task is off.
 	Vision, Titles, Approval Endpoint
-	// Prices are those that come with the program, with those of prices_file on top.
+	// Prices is the built-in price table with the entries of prices_file on top.
 	Prices *pricing.Table
 }
 
-// Load reads the configuration. On an error, which is an *Error unless the home
-// cannot be found, the Report still tells the warnings.
+// Load loads the configuration. The error is an *Error unless the home directory
+// cannot be found. The Report has the warnings even if there is an error.
 func Load(o Options) (*Config, Report, error) {
 	env := o.Env
 	if env == nil {
@@ -182,9 +184,9 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	}
 }
 
-// finish makes of what was said what is meant: a token switches its platform or
-// account on, a platform that is switched off switches off its accounts, and
-// accounts take over from their platform what they leave out.
+// finish applies the rules between keys: a token enables its platform or account, a
+// disabled platform disables its accounts, and accounts inherit missing settings
+// from their platform.
 func (l *loader) finish(c *Config) {
 	for _, p := range c.Platforms.all() {
 		path := "platforms." + string(p.platform)
@@ -192,7 +194,7 @@ func (l *loader) finish(c *Config) {
 		off := said && !p.Enabled
 		l.enable(&p.Account, path)
 		if p.Token == "" && len(p.Accounts) > 0 {
-			p.Enabled = false // it is only what its accounts share
+			p.Enabled = false // the section only has the shared settings of its accounts
 		}
 		for name, a := range p.Accounts {
 			at := path + ".accounts." + name
@@ -212,7 +214,7 @@ func (l *loader) enable(a *Account, path string) {
 	}
 }
 
-// learnSecrets tells the masker every secret that was read.
+// learnSecrets registers every secret that was read with the masker.
 func (l *loader) learnSecrets(c *Config) {
 	yamlconf.Walk(c, func(_ string, v any) {
 		if s, ok := v.(secret.Value); ok {

@@ -9,7 +9,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Platforms are the surfaces that people write from.
+// Platforms configures the chat platforms.
 type Platforms struct {
 	Telegram Platform       `yaml:"telegram"`
 	Discord  Platform       `yaml:"discord" set:"require_mention=true"`
@@ -17,13 +17,14 @@ type Platforms struct {
 	HTTP     httpapi.Config `yaml:"http"`
 }
 
-// A Platform is one surface: its only account, or what its accounts share.
+// A Platform configures one platform: its only account, or the settings that its
+// accounts share.
 type Platform struct {
 	Account  `yaml:",inline"`
 	Accounts map[string]Account `yaml:"accounts" doc:"More accounts, by a name of your own, each with the keys above; who may speak, tokens and webhooks are its own, what else it leaves out it takes from the platform."`
 }
 
-// An Account is one login on one platform.
+// An Account configures one login on one platform.
 type Account struct {
 	Enabled     bool         `yaml:"enabled" default:"false" own:"true" doc:"Connect. A token alone does that too, unless false stands here."`
 	Token       secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN."`
@@ -68,7 +69,7 @@ type RateLimit struct {
 	PerChat    string `yaml:"per_chat" deprecated:"chat" doc:"Most sends to one chat, such as 20/1m; empty: no ceiling."`
 }
 
-// A named is a platform and its section.
+// A named is a platform with its section.
 type named struct {
 	platform chat.Platform
 	*Platform
@@ -78,8 +79,8 @@ func (p *Platforms) all() []named {
 	return []named{{chat.Telegram, &p.Telegram}, {chat.Discord, &p.Discord}, {chat.Slack, &p.Slack}}
 }
 
-// Accounts returns every account that is to be connected. The account of a
-// platform that has no name is the platform's own section.
+// Accounts returns the enabled accounts. The account with the empty name is the
+// section of the platform itself.
 func (c *Config) Accounts() map[chat.Account]Account {
 	m := make(map[chat.Account]Account)
 	for _, p := range c.Platforms.all() {
@@ -95,7 +96,7 @@ func (c *Config) Accounts() map[chat.Account]Account {
 	return m
 }
 
-// AccessPolicy returns who may speak, without pairing.
+// AccessPolicy returns the access rules of the configuration, without pairing.
 func (c *Config) AccessPolicy() access.Policy {
 	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDMPolicy(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.AccountRules)}
 	rules := func(a Account) access.AccountRules {
@@ -113,12 +114,12 @@ func (c *Config) AccessPolicy() access.Policy {
 	return p
 }
 
-// SessionPolicy returns which conversations are per user.
+// SessionPolicy returns which sessions are per user.
 func (c *Config) SessionPolicy() session.KeyPolicy {
 	return session.KeyPolicy{GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
 }
 
-// Ceilings returns the fixed ceilings for sends.
+// Ceilings returns the configured rate limits of sends, by account.
 func (c *Config) Ceilings() map[chat.Account]outbox.RateLimit {
 	m := make(map[chat.Account]outbox.RateLimit)
 	for a, s := range c.Accounts() {

@@ -9,7 +9,7 @@ import (
 	"hermesd/cmd/internal/config/yamlconf"
 )
 
-// prices is what a file of prices says: YAML, and so JSON too.
+// prices is the content of a price file in YAML or JSON.
 type prices struct {
 	Date   string  `yaml:"date"`
 	Source string  `yaml:"source"`
@@ -25,8 +25,8 @@ type price struct {
 	Write1h float64 `yaml:"cache_write_1h" range:"0..100000"`
 }
 
-// prices returns the prices that come with the program, with those of
-// prices_file on top. What is wrong with that file is a problem at its line.
+// prices returns the built-in price table with the entries of prices_file on top.
+// Errors in that file are problems with their line.
 func (l *loader) prices(c *Config) *pricing.Table {
 	if c.PricesFile == "" {
 		return pricing.Builtin()

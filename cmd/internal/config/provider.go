@@ -10,14 +10,14 @@ import (
 	"hermesd/internal/secret"
 )
 
-// An Endpoint is a model that can be called: what the configuration says, with
-// everything that it leaves out filled in.
+// An Endpoint is a model that can be called: the configured values with all missing
+// ones resolved.
 type Endpoint struct {
 	Provider string       `json:"provider"` // never auto
 	Model    string       `json:"model"`
 	BaseURL  string       `json:"base_url,omitempty"` // without a slash at its end; "" for demo
 	APIKey   secret.Value `json:"api_key,omitempty"`
-	// Reason says in a few words why it is this provider, for the line at start.
+	// Reason is why this provider was chosen, in a few words, for the start-up log.
 	Reason string `json:"reason"`
 }
 
@@ -28,7 +28,7 @@ func (e Endpoint) String() string {
 	return e.Provider + " " + e.Model + " (" + e.Reason + ")"
 }
 
-// A provider's own address and usual model.
+// A service is the default address and the default model of a provider.
 type service struct {
 	baseURL, model string
 }
@@ -44,7 +44,7 @@ func services() map[string]service {
 	}
 }
 
-// endpoints resolves the main model and those to fall back to.
+// endpoints resolves the main model and the fallbacks.
 func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 	l.custom = c.CustomProviders
 	main = l.endpoint("model", "default", Fallback{Provider: c.Model.Provider, Model: c.Model.Default, BaseURL: c.Model.BaseURL, APIKey: c.Model.APIKey})
@@ -76,8 +76,7 @@ func (l *loader) summary(c *Config) Endpoint {
 	return l.endpoint("auxiliary.compression", "model", said)
 }
 
-// aside resolves a model that does a task only if it is named; the zero Endpoint
-// if it is not.
+// aside resolves the model of an optional task; the zero Endpoint if none is named.
 func (l *loader) aside(path string, c *Config, t OptionalTask) Endpoint {
 	said := Fallback{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
 	switch {
@@ -105,8 +104,8 @@ func custom(all []CustomProvider, baseURL string) (p CustomProvider, ok bool) {
 	return p, false
 }
 
-// ContextOf returns how many tokens e takes by the entry of a fallback or of a
-// custom provider; 0 if nothing is said of it.
+// ContextOf returns the context length of e that a fallback or a custom provider
+// entry configures; 0 if none does.
 func (c *Config) ContextOf(e Endpoint) int {
 	for _, f := range c.FallbackProviders {
 		if f.ContextLength > 0 && cmp.Or(f.Model, services()[e.Provider].model) == e.Model && (f.Provider == e.Provider || f.Provider == "auto") {
@@ -156,7 +155,8 @@ func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
 	return e
 }
 
-// guess says who serves a model of which the configuration does not say it.
+// guess returns the provider of a model without a configured provider, and the
+// reason for the choice.
 func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider, reason string) {
 	if baseURL != "" {
 		p := ofURL(baseURL)
@@ -205,7 +205,7 @@ func keyNames(providers []string) string {
 	return strings.Join(ns, " or ")
 }
 
-// ofURL says who serves at an address.
+// ofURL returns the provider that serves an address.
 func ofURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -226,7 +226,7 @@ func ofURL(s string) string {
 	return "custom"
 }
 
-// insecure reports whether what is sent to an address can be read on its way.
+// insecure reports whether data sent to an address is readable in transit.
 func insecure(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" {

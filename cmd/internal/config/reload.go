@@ -20,8 +20,8 @@ import (
 )
 
 // Changed returns the keys whose values differ between two configurations, in
-// the order of their names; secrets are compared as they are. Models that are
-// asked with another key or at another address are changed too, and prices.
+// the order of their names; secrets are compared by value. A model with
+// another key or address counts as changed, and so do prices.
 func Changed(old, now *Config, oldReport, nowReport Report) []string {
 	values := func(c *Config) map[string]any {
 		m := map[string]any{}
@@ -45,14 +45,14 @@ func Changed(old, now *Config, oldReport, nowReport Report) []string {
 		names = append(names, "model")
 	}
 	if !slices.Contains(names, "prices_file") && !reflect.DeepEqual(oldReport.Prices, nowReport.Prices) {
-		names = append(names, "prices_file") // what the file says has changed
+		names = append(names, "prices_file") // the content of the file changed
 	}
 	slices.Sort(names)
 	return names
 }
 
-// live are the keys that a running daemon takes at once; * is one part of a
-// name. All others wait for the next start.
+// live returns the keys that a running daemon applies at once; * matches one part
+// of a path. All others need a restart.
 func live() []string {
 	ks := []string{"logging.level", "agent.ephemeral_system_prompt", "agent.personalities", "agent.personalities.*", "access.*", "unauthorized_dm_behavior"}
 	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior", "home_channel"} {
@@ -61,37 +61,37 @@ func live() []string {
 	return ks
 }
 
-// IsLive says whether a running daemon takes a change of the key at once.
+// IsLive reports whether a running daemon applies a change of the key at once.
 func IsLive(name string) bool {
-	slashed := func(s string) string { return strings.ReplaceAll(s, ".", "/") } // for path.Match * is one part then
+	slashed := func(s string) string { return strings.ReplaceAll(s, ".", "/") } // so that * of path.Match matches one part
 	return slices.ContainsFunc(live(), func(pattern string) bool {
 		ok, err := path.Match(slashed(pattern), slashed(name))
 		return err == nil && ok
 	})
 }
 
-// quiet is how long the files must have been left alone to be read: editors
+// quiet is how long the files must be unchanged before they are read, since editors
 // write in several steps.
 const quiet = 300 * time.Millisecond
 
-// Watch calls changed once at its start, and then when what the files hold has changed and nobody has
-// touched them for a moment, until ctx ends. It looks at their directories, so it
-// sees a file that is replaced, and one that is made later. A change that leaves
-// every byte as it was is none. The error says that nobody can look; changed is
-// then never called.
+// Watch calls changed once at its start, and then whenever the content of the files
+// changed and they were not touched for a moment, until ctx ends. It watches their
+// directories and so notices files that are replaced or created later. A write that
+// leaves all bytes the same is ignored. If watching is not possible, it returns an
+// error and never calls changed.
 func Watch(ctx context.Context, files []string, changed func()) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch the configuration: %w", err)
 	}
-	defer func() { _ = w.Close() }() // it was only listened to
+	defer func() { _ = w.Close() }() // nothing was written
 	for _, f := range files {
 		if err := w.Add(filepath.Dir(f)); err != nil {
 			return fmt.Errorf("watch %s: %w", filepath.Dir(f), err)
 		}
 	}
 	var last [sha256.Size]byte
-	timer := time.NewTimer(0) // once at first: something may have changed since the files were read
+	timer := time.NewTimer(0) // fires at once: the files may have changed since they were read
 	defer timer.Stop()
 	for {
 		select {
@@ -108,7 +108,7 @@ func Watch(ctx context.Context, files []string, changed func()) error {
 			if !ok {
 				return errors.New("watch the configuration: it has ended by itself")
 			}
-			if errors.Is(err, fsnotify.ErrEventOverflow) { // some were lost
+			if errors.Is(err, fsnotify.ErrEventOverflow) { // events were lost
 				timer.Reset(quiet)
 				continue
 			}
@@ -122,7 +122,7 @@ func Watch(ctx context.Context, files []string, changed func()) error {
 	}
 }
 
-// digest is the same for the same bytes in the files.
+// digest returns a hash of the content of the files.
 func digest(files []string) [sha256.Size]byte {
 	sum := sha256.New()
 	for _, f := range files {
@@ -131,9 +131,9 @@ func digest(files []string) [sha256.Size]byte {
 		case errors.Is(err, fs.ErrNotExist):
 			raw = nil
 		case err != nil:
-			raw = []byte(err.Error()) // once readable again it is another
+			raw = []byte(err.Error()) // differs once the file is readable again
 		}
-		info, _ := os.Stat(f)                                          // a file that is empty is not one that is not there
+		info, _ := os.Stat(f)                                          // an empty file differs from a missing one
 		_, _ = fmt.Fprintf(sum, "%s %t %d ", f, info != nil, len(raw)) // a hash never fails
 		_, _ = sum.Write(raw)
 	}

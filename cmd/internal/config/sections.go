@@ -9,9 +9,9 @@ import (
 	"hermesd/internal/secret"
 )
 
-// The sections below belong to packages that do not own their settings yet.
+// The sections below belong to packages that do not define their own settings.
 
-// Model says which model answers.
+// Model configures the main model.
 type Model struct {
 	Default       string        `yaml:"default" doc:"Name of the model as its provider knows it; empty: the provider's usual one, where there is one. May be written as model: NAME."`
 	Provider      string        `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
@@ -22,17 +22,17 @@ type Model struct {
 	MaxTokens     int           `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
 }
 
-// Fallback is a model to fall back to.
+// Fallback configures a model that is used if the main model fails.
 type Fallback struct {
 	Provider string       `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"As model.provider."`
 	Model    string       `yaml:"model" doc:"As model.default."`
 	BaseURL  string       `yaml:"base_url" doc:"As model.base_url."`
 	APIKey   secret.Value `yaml:"api_key" doc:"As model.api_key."`
-	// ContextLength is of this model at this provider.
+	// ContextLength is that of this model at this provider.
 	ContextLength int `yaml:"context_length" default:"0" range:"0..10000000" doc:"As model.context_length."`
 }
 
-// CustomProvider is a server of one's own, as upstream lists them.
+// CustomProvider configures a self-hosted server, in upstream's format.
 type CustomProvider struct {
 	Name    string                 `yaml:"name" doc:"What you call it."`
 	BaseURL string                 `yaml:"base_url" doc:"Where it is: this is the entry of models with that base_url."`
@@ -40,12 +40,12 @@ type CustomProvider struct {
 	Models  map[string]CustomModel `yaml:"models" doc:"What its models take, by their names: NAME: {context_length: 32768}."`
 }
 
-// CustomModel is what a server of one's own has.
+// CustomModel configures a model of a CustomProvider.
 type CustomModel struct {
 	ContextLength int `yaml:"context_length" default:"0" range:"0..10000000" doc:"As model.context_length."`
 }
 
-// Agent is the agent's own section and what the gateway adds to its prompts.
+// Agent configures the agent and what the gateway adds to its prompts.
 type Agent struct {
 	agent.Config          `yaml:",inline"`
 	EphemeralSystemPrompt string            `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
@@ -57,7 +57,7 @@ type Agent struct {
 	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, beside the built-in ones."`
 }
 
-// Memory says what the agent keeps of what it learns.
+// Memory configures the memory stores.
 type Memory struct {
 	MemoryEnabled      bool   `yaml:"memory_enabled" default:"true" doc:"The agent keeps notes in memories/MEMORY.md."`
 	UserProfileEnabled bool   `yaml:"user_profile_enabled" default:"true" doc:"The agent keeps what it knows of its owner in memories/USER.md."`
@@ -67,23 +67,23 @@ type Memory struct {
 	Scope              string `yaml:"scope" default:"home" enum:"home|platform|user" doc:"Who shares the memories: the owners, on all platforms; each platform has its own; each person has their own."`
 }
 
-// Skills says where skills are.
+// Skills configures where skills are.
 type Skills struct {
 	ExternalDirs []string `yaml:"external_dirs" doc:"More directories with skills, read only, relative to the home."`
 	Disabled     []string `yaml:"disabled" doc:"Names of skills that are not offered."`
 }
 
-// SessionSearch says how past conversations are found.
+// SessionSearch configures the search in past conversations.
 type SessionSearch struct {
 	Summarize bool `yaml:"summarize" default:"false" doc:"The model that writes summaries (auxiliary.compression, else the one that answers) says what each conversation found tells about the query, instead of its passages."`
 }
 
-// PromptCaching says how providers keep prefixes.
+// PromptCaching configures the caching of prefixes by providers.
 type PromptCaching struct {
 	CacheTTL string `yaml:"cache_ttl" default:"5m" enum:"5m|1h" doc:"How long a provider keeps a prefix that is not used; 1h costs more to write."`
 }
 
-// Display says what people see of a turn.
+// Display configures what users see of a turn.
 type Display struct {
 	Language      string `yaml:"language" default:"en" enum:"en|de" doc:"Language of what the daemon itself says in chats: commands, their help and menus, notices, errors, requests for leave."`
 	BusyAck       bool   `yaml:"busy_ack_enabled" default:"false" doc:"Tell who writes to a busy agent that the message waits, at most once in 30 s."`
@@ -91,43 +91,43 @@ type Display struct {
 	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown while an answer is on its way: none, when the tool changes, all, or all with their arguments. Unless off, what the agent writes ahead of a call stays as a message of its own."`
 }
 
-// Streaming says how answers are shown while they are written.
+// Streaming configures previews of answers.
 type Streaming struct {
 	Enabled      bool          `yaml:"enabled" default:"true" doc:"Show answers while they are written, where the platform can edit messages."`
 	EditInterval time.Duration `yaml:"edit_interval" default:"1s" range:"200ms..1m" doc:"Least time between two edits of one message; a platform may need more (Slack 3 s)."`
 }
 
-// Delivery says how replies leave.
+// Delivery configures the delivery of replies.
 type Delivery struct {
 	Uncertain string `yaml:"uncertain" default:"resend" enum:"resend|hold|drop" doc:"When nobody can say whether a reply arrived: send it again marked as a possible repeat, keep it for the operator, or give it up."`
 	EditFirst bool   `yaml:"edit_first" default:"false" doc:"Send a placeholder at once and make the reply an edit of it, which can be repeated without doubling."`
 }
 
-// SessionReset says when a session starts over by itself.
+// SessionReset configures when a conversation starts a new session by itself.
 type SessionReset struct {
 	Mode        string `yaml:"mode" default:"none" enum:"none|idle|daily|both" doc:"When a session starts over by itself: never, when idle, once a day, or whichever comes first. Nothing is deleted."`
 	IdleMinutes int    `yaml:"idle_minutes" default:"1440" range:"1..5256000" doc:"Minutes without a message after which a session is idle."`
 	AtHour      int    `yaml:"at_hour" default:"4" range:"0..23" doc:"Hour of the day, in timezone, at which it is a new day."`
 }
 
-// Backlog says what happens to messages that came while the daemon was down.
+// Backlog configures what happens to messages sent while the daemon was down.
 type Backlog struct {
 	MaxAge time.Duration `yaml:"max_age" default:"24h" doc:"Messages that are older than this when they come in are not answered; their sender is told."`
 }
 
-// Logging says what is logged, and where.
+// Logging configures the log.
 type Logging struct {
 	Level  string `yaml:"level" default:"info" enum:"debug|info|warn|error" doc:"Least important lines that are logged; what people write is logged at debug only."`
 	Format string `yaml:"format" default:"console" enum:"console|json" doc:"Form of a line: for people or for machines."`
 	File   string `yaml:"file" doc:"File to log to, relative to the home; empty: standard error."`
 }
 
-// Privacy says what the model learns about people.
+// Privacy configures what the model learns about users.
 type Privacy struct {
 	RedactPII bool `yaml:"redact_pii" default:"false" doc:"Show the model hashes instead of the ids of people and chats, on platforms where it needs no ids (Telegram)."`
 }
 
-// Security holds switches that are safe as they are.
+// Security holds switches whose defaults are the safe values.
 type Security struct {
 	RedactSecrets bool `yaml:"redact_secrets" default:"true" doc:"Mask secrets in everything that leaves: chats, logs, exports."`
 }

@@ -1,6 +1,6 @@
 package config
 
-// A Service is a provider of models as Load knows it.
+// A Service describes a model provider that Load knows.
 type Service struct {
 	Name     string // as model.provider has it
 	BaseURL  string // its own address; "" if it has none
@@ -8,8 +8,8 @@ type Service struct {
 	Variable string // that holds its key; "" if none does
 }
 
-// Services returns the providers that model.provider can name beside auto, in
-// the order in which people look for theirs.
+// Services returns the providers that model.provider accepts besides auto, in the
+// order in which they are offered to users.
 func Services() []Service {
 	var all []Service
 	for _, name := range []string{"anthropic", "openrouter", "openai", "ollama", "custom", "demo"} {

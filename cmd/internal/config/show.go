@@ -11,16 +11,16 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Setting is one key of the effective configuration. A secret shows only that
-// it is set.
+// A Setting is one key of the effective configuration. Of a secret it shows only
+// whether it is set.
 type Setting struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
 	Origin string `json:"origin"`
 }
 
-// Settings returns every key of c with its value and where that comes from, in
-// the order of the example.
+// Settings returns every key of c with its value and origin, in the order of the
+// example configuration.
 func Settings(c *Config, r Report) (all []Setting) {
 	yamlconf.Walk(c, func(path string, v any) {
 		s := Setting{Key: path, Value: v, Origin: r.Origins[path].String()}
@@ -35,8 +35,8 @@ func Settings(c *Config, r Report) (all []Setting) {
 	return all
 }
 
-// Show writes the effective configuration to w: one key a line, with where its
-// value comes from, and which models will be asked. No secret is shown.
+// Show writes the effective configuration to w: one key per line with its origin,
+// and the models in use. No secret is shown.
 func Show(w io.Writer, c *Config, r Report) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# home: %s\n", r.Home)

@@ -6,7 +6,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Terminal says where tools work, and how commands run.
+// Terminal configures the working directory of tools and how commands run.
 type Terminal struct {
 	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
 	Enabled        bool          `yaml:"enabled" default:"true" doc:"The agent has a terminal: owners can have it run commands."`
@@ -17,25 +17,25 @@ type Terminal struct {
 	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get, beside PATH, HOME and the like. They may hold secrets: no others are passed."`
 }
 
-// Approvals says who is asked before a dangerous command runs.
+// Approvals configures who approves dangerous commands.
 type Approvals struct {
 	Mode    string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a dangerous command runs: a person is asked, the auxiliary model decides whether one has to be asked, or nobody is. What is blocked never runs."`
 	Timeout time.Duration `yaml:"timeout" default:"300s" range:"10s..1h" doc:"How long a request waits for an answer; then it is denied."`
 }
 
-// Web says how the agent searches the web.
+// Web configures the web search of the agent.
 type Web struct {
 	Search WebSearch `yaml:"search"`
 }
 
-// WebSearch is a search service.
+// WebSearch configures a search service.
 type WebSearch struct {
 	Provider string       `yaml:"provider" enum:"|searxng|brave|tavily" doc:"The service that is asked; empty: the agent cannot search the web."`
 	BaseURL  string       `yaml:"base_url" doc:"Where it is; searxng needs it, such as http://127.0.0.1:8888. Empty: the provider's own address."`
 	APIKey   secret.Value `yaml:"api_key" doc:"Key for it; BRAVE_API_KEY, TAVILY_API_KEY."`
 }
 
-// STT says what writes down voice messages.
+// STT configures the transcription of voice messages.
 type STT struct {
 	Enabled  bool         `yaml:"enabled" default:"true" doc:"Write down voice messages, once base_url or api_key is set."`
 	BaseURL  string       `yaml:"base_url" doc:"A service with OpenAI's /audio/transcriptions, up to and including /v1; empty: https://api.openai.com/v1."`
@@ -44,7 +44,7 @@ type STT struct {
 	APIKey   secret.Value `yaml:"api_key" doc:"Key for it; STT_API_KEY."`
 }
 
-// TTS says what reads answers aloud.
+// TTS configures speech synthesis of answers.
 type TTS struct {
 	BaseURL string       `yaml:"base_url" doc:"A service with OpenAI's /audio/speech, up to and including /v1; empty: https://api.openai.com/v1 if api_key is set, else there is no /voice."`
 	Model   string       `yaml:"model" default:"gpt-4o-mini-tts" doc:"The model that speaks."`
@@ -53,10 +53,10 @@ type TTS struct {
 	APIKey  secret.Value `yaml:"api_key" doc:"Key for it; TTS_API_KEY."`
 }
 
-// openAI is where the speech services are that name no address.
+// openAI is the address of speech services without a configured address.
 const openAI = "https://api.openai.com/v1"
 
-// Address returns where voices are sent, "" if nowhere.
+// Address returns the address of the transcription service; "" if there is none.
 func (s STT) Address() string {
 	if !s.Enabled {
 		return ""
@@ -64,7 +64,7 @@ func (s STT) Address() string {
 	return speechAddress(s.BaseURL, s.APIKey)
 }
 
-// Address returns where answers are sent to be spoken, "" if nowhere.
+// Address returns the address of the speech synthesis service; "" if there is none.
 func (t TTS) Address() string { return speechAddress(t.BaseURL, t.APIKey) }
 
 func speechAddress(base string, key secret.Value) string {
@@ -74,7 +74,7 @@ func speechAddress(base string, key secret.Value) string {
 	return base
 }
 
-// Cron says how scheduled prompts run.
+// Cron configures scheduled prompts.
 type Cron struct {
 	CatchUp              string `yaml:"catch_up" default:"once" enum:"once|none|all" doc:"What runs of what was due while the daemon was down: the newest, nothing, or all."`
 	MaxParallelJobs      int    `yaml:"max_parallel_jobs" default:"4" range:"0..1000" doc:"Scheduled prompts that run at once; others wait. 0: no limit."`
@@ -82,7 +82,7 @@ type Cron struct {
 	AllowAgentScheduling bool   `yaml:"allow_agent_scheduling" default:"false" doc:"Scheduled prompts may make and change others, in the name of who made them and for that chat."`
 }
 
-// Sessions says how long conversations are kept.
+// Sessions configures how long conversations are stored.
 type Sessions struct {
 	RetentionDays int `yaml:"retention_days" default:"0" range:"0..36500" doc:"Conversations in which nothing was said for so many days are deleted, with everything that belongs to them; 0: never."`
 }

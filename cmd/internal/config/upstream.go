@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// upstreamTable are the keys that only upstream has; see upstreamKeys.
+// upstreamTable lists keys that only upstream has; see upstreamKeys.
 //
 //go:embed upstream.txt
 var upstreamTable string
 
-// movedKeys returns the keys that upstream Hermes, or people, write in another
-// place, and where they stand here.
+// movedKeys maps keys that upstream Hermes or users write in another section to
+// their path here.
 func movedKeys() map[string]string {
 	return map[string]string{
 		"telegram":                              "platforms.telegram",
@@ -32,9 +32,9 @@ func movedKeys() map[string]string {
 	}
 }
 
-// upstreamKey reports whether upstream Hermes has the key at path though we do
-// not, and what there is to say about it. Upstream writes a platform's keys in
-// its own top-level section too.
+// upstreamKey reports whether only upstream Hermes has the key at path, and returns
+// the warning about it. Upstream also accepts the keys of a platform in a top-level
+// section.
 func upstreamKey(path string) (note string, ok bool) {
 	for _, p := range []string{"telegram", "discord", "slack"} {
 		if path == p || strings.HasPrefix(path, p+".") {
@@ -54,10 +54,10 @@ func upstreamKey(path string) (note string, ok bool) {
 	return "", false
 }
 
-// element is the number of an element of a list.
+// element matches the index of a list element.
 var element = regexp.MustCompile(`\[\d+\]`)
 
-// matches reports whether parts are what pattern says. A star is any one part.
+// matches reports whether parts match pattern. A star matches any one part.
 func matches(pattern, parts []string) bool {
 	if len(parts) != len(pattern) {
 		return false
@@ -70,9 +70,9 @@ func matches(pattern, parts []string) bool {
 	return true
 }
 
-// upstreamKeys returns the keys and whole sections of upstream Hermes that we do
-// not have, and behind a space what the operator may do instead. A key that we
-// do have is never looked up here, so a section may stand here until it exists.
+// upstreamKeys returns the keys and sections that only upstream Hermes has, each
+// optionally followed by a space and advice. Keys that exist here are never looked
+// up, so a section may be listed although some of its keys exist.
 func upstreamKeys() []string {
 	keys := strings.Split(strings.TrimSpace(upstreamTable), "\n")
 	for _, p := range strings.Fields("whatsapp signal matrix mattermost email sms feishu bluebubbles weixin dingtalk wecom qq qqbot google_chat webhook api_server") {

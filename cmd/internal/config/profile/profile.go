@@ -1,5 +1,6 @@
-// Package profile tells the homes of several agents apart: each has settings,
-// conversations and a daemon of its own, in a home below the home.
+// Package profile resolves the home directories of several agents. Each profile has
+// its own settings, conversations and daemon in a directory below the main home
+// directory.
 package profile
 
 import (
@@ -9,17 +10,17 @@ import (
 	"regexp"
 )
 
-// folder is where the homes of profiles are in a home.
+// folder is the directory of the profiles in the main home directory.
 const folder = "profiles"
 
-// ErrName says that a profile cannot be called so.
+// ErrName reports an invalid name of a profile.
 var ErrName = errors.New("a profile is called by small letters, digits, - and _, 64 at most")
 
 var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// Home returns the home of a profile, below home, which is itself that of the
-// profiles "", "default" and "main". Where home is the home of a profile, the
-// other is beside it.
+// Home returns the home directory of a profile below home. The names "", "default"
+// and "main" mean home itself. If home is the directory of a profile, the result is
+// next to it.
 func Home(home, name string) (string, error) {
 	if FromHome(home) != "" {
 		home = filepath.Dir(filepath.Dir(home))
@@ -33,8 +34,8 @@ func Home(home, name string) (string, error) {
 	return filepath.Join(home, folder, name), nil
 }
 
-// FromHome returns the profile whose home that is, "" mostly. Its conversations are
-// named by it.
+// FromHome returns the profile that has the home directory home; "" for the main
+// one. The name is part of the session keys of the profile.
 func FromHome(home string) string {
 	dir, name := filepath.Split(filepath.Clean(home))
 	if filepath.Base(dir) == folder && names.MatchString(name) && !ours(name) {
@@ -43,5 +44,5 @@ func FromHome(home string) string {
 	return ""
 }
 
-// ours reports whether a profile is that of the home itself.
+// ours reports whether name means the main home directory.
 func ours(name string) bool { return name == "" || name == "default" || name == "main" }

@@ -1,4 +1,4 @@
-// Package timezone finds out what the time zone of the machine is called.
+// Package timezone determines the IANA name of the time zone of the host.
 package timezone
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Local is the zone of the machine by its IANA name, where that can be found
-// out; else the same without a name.
+// Local returns the time zone of the host with its IANA name, or time.Local if the
+// name cannot be determined.
 var Local = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
 
-// names are the names that the machine below root has for its zone, the
-// surest first.
+// names returns the candidate names of the zone in the files below root, the most
+// reliable first.
 func names(root string) []string {
 	found := []string{strings.TrimPrefix(os.Getenv("TZ"), ":")}
 	if to, err := os.Readlink(filepath.Join(root, "etc", "localtime")); err == nil {
@@ -28,7 +28,8 @@ func names(root string) []string {
 	return found
 }
 
-// named returns the first of the candidates whose clock goes as that of local, else local.
+// named returns the first of the candidates with the same offsets as local, else
+// local.
 func named(local *time.Location, candidates []string) *time.Location {
 	for _, name := range candidates {
 		zone, err := time.LoadLocation(name)

@@ -15,7 +15,7 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// section takes over the keys of a mapping.
+// section decodes the keys of a mapping.
 func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
@@ -36,7 +36,7 @@ func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string
 	}
 }
 
-// moved takes over a key that upstream writes elsewhere.
+// moved decodes a key that belongs to another section.
 func (l *Loader) moved(e entry, path string) bool {
 	target, ok := l.o.Moved[path]
 	if !ok {
@@ -53,8 +53,8 @@ func (l *Loader) moved(e entry, path string) bool {
 	return true
 }
 
-// unknown notes a key that we do not have: with a warning if upstream has it,
-// else as a problem.
+// unknown reports an unknown key: a warning if Options.Foreign knows it, else a
+// problem.
 func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
 	shown := join(path, quoteKey(k.Value))
 	if note, ok := l.o.Foreign(join(path, k.Value)); ok {
@@ -62,13 +62,13 @@ func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
 		return
 	}
 	if len(l.Problems) >= shownProblems {
-		l.problem(k, shown, "unknown key") // a hint costs time, and nobody will read it
+		l.problem(k, shown, "unknown key") // a hint costs time and is not shown
 		return
 	}
 	l.problem(k, shown, "unknown key; %s", hint(k.Value, names(fs), leaves(l.fields)))
 }
 
-// value takes over one value. Nothing at all leaves the default.
+// value decodes one value. A null value leaves the default.
 func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 	at := n
 	n = deref(n)
@@ -100,8 +100,8 @@ func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 	}
 }
 
-// sectionValue takes over a section, or the plain value that stands for one of
-// its keys.
+// sectionValue decodes a section, or the plain value that is short for one of its
+// keys.
 func (l *Loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if n.Kind == yaml.ScalarNode && f.short != "" {
 		s := find(f.sub, f.short)
@@ -111,7 +111,7 @@ func (l *Loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path stri
 	l.section(n, f.sub, v, path)
 }
 
-// scalar returns the text of a plain value with its variables filled in.
+// scalar returns the text of a plain value with variables expanded.
 func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 	n = deref(n)
 	if n.Kind != yaml.ScalarNode {
@@ -130,8 +130,8 @@ func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 	return s, true
 }
 
-// first notes where a value comes from. It is false, and a problem, if the file
-// has set the same key under another name already.
+// first records the origin of a value. It returns false and reports a problem if
+// the file has already set the key under another name.
 func (l *Loader) first(n *yaml.Node, path string) bool {
 	if o, ok := l.Origins[path]; ok && o.Kind == FromFile && o.Line > 0 {
 		l.problem(n, path, "this is set twice; it is set on line %d already, maybe under another name", o.Line)
@@ -141,8 +141,7 @@ func (l *Loader) first(n *yaml.Node, path string) bool {
 	return true
 }
 
-// words takes over a list of plain values; one plain value is a list of what
-// stands between its commas.
+// words decodes a list of plain values; a single plain value is split at commas.
 func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if !l.first(n, path) {
 		return
@@ -174,7 +173,7 @@ func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 	}
 }
 
-// pairs takes over a mapping of names to texts.
+// pairs decodes a mapping of names to strings.
 func (l *Loader) pairs(n *yaml.Node, v reflect.Value, path string) {
 	if !l.first(n, path) {
 		return
@@ -190,7 +189,7 @@ func (l *Loader) pairs(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// list takes over a list of sections.
+// list decodes a list of sections.
 func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
@@ -207,7 +206,7 @@ func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 	}
 }
 
-// table takes over sections that have names.
+// table decodes named sections.
 func (l *Loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
@@ -228,14 +227,14 @@ func (l *Loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
 	}
 }
 
-// fileSuffix behind the name of a secret makes it the name of a file that holds
-// the secret.
+// fileSuffix, appended to the name of a secret key, makes it the name of a file
+// that contains the secret.
 const fileSuffix = "_file"
 
-// maxSecret is the greatest size of a file that holds a secret.
+// maxSecret is the size limit of a file with a secret in bytes.
 const maxSecret = 64 << 10
 
-// secretFile reads a secret from the file that n names, relative to the home.
+// secretFile reads a secret from the file that n names.
 func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 	n = deref(n)
 	s, ok := l.scalar(n, &field{kind: text}, path+fileSuffix)
@@ -258,7 +257,7 @@ func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 	v.SetString(strings.TrimSpace(string(data)))
 }
 
-// sortedKeys returns the keys of a map of names in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys(m reflect.Value) (ks []string) {
 	for _, k := range m.MapKeys() {
 		ks = append(ks, k.String())

@@ -1,6 +1,7 @@
-// Package yamlconf fills a struct from YAML, variables and texts, going by the tags
-// of its fields, and tells everything that is wrong at once, each thing with its
-// place. From the same tags come the JSON schema and the commented example.
+// Package yamlconf decodes YAML, variables and strings into a struct according to
+// the tags of its fields, and reports all problems at once with their positions. It
+// also derives the JSON schema and the commented example from the tags. The main
+// type is [Loader]; the tags are described at type field.
 //
-// It knows nothing of what the keys mean.
+// The meaning of the keys is not known here.
 package yamlconf

@@ -9,9 +9,9 @@ import (
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expand replaces ${NAME} by the variable, ${NAME:-text} by the variable or, if
-// that is unset or empty, by text, and $$ by $. Any other $ stands for itself.
-// What a variable holds is not looked at again. Errors name variables, never
-// what they hold.
+// that is unset or empty, by text, and $$ by $. Any other $ is literal.
+// Values of variables are not expanded again. Errors contain names of variables,
+// never their values.
 func expand(s string, look func(string) (string, bool)) (string, error) {
 	if !strings.Contains(s, "$") {
 		return s, nil
@@ -48,7 +48,7 @@ func expand(s string, look func(string) (string, bool)) (string, error) {
 	}
 }
 
-// variable returns what the inside of ${…} stands for.
+// variable returns the value for the text inside ${…}.
 func variable(body string, look func(string) (string, bool)) (string, error) {
 	name, fallback, hasFallback := strings.Cut(body, ":-")
 	if !varName.MatchString(name) {

@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A kind is what a key holds.
+// A kind is the type of the value of a key.
 type kind int
 
 // The kinds of key.
@@ -28,18 +28,18 @@ const (
 	table                  // structs by name
 )
 
-// A field is one key of the configuration, as the tags of a struct describe it:
+// A field is one key of the configuration, described by the tags of a struct field:
 //
-//	yaml     its name; ",inline" for a struct whose keys stand in the parent
-//	default  what it is unless somebody says otherwise
-//	range    least..greatest, either end may be left out
-//	enum     the choices, separated by |
+//	yaml     its name; ",inline" for a struct whose keys are in the parent section
+//	default  its default value
+//	range    minimum..maximum, both optional
+//	enum     the valid values, separated by |
 //	doc      one line of explanation
-//	alias    other names that mean the same, separated by |
+//	alias    other names, separated by |
 //	deprecated  former names, separated by |; they work, with a warning
-//	short    of a section: the key that is meant where a plain value stands
+//	short    of a section: the key that a plain value in place of the section sets
 //	set      of a section: other defaults for its keys: a=1;b=2
-//	own      "true": accounts do not take the value over from their platform
+//	own      "true": accounts do not inherit the value from their platform
 //	on       the sections below which the key exists, separated by |; "": all
 type field struct {
 	name    string
@@ -58,8 +58,8 @@ type field struct {
 	sub     []*field // of a section, or of one element of a list or table
 }
 
-// describe returns the keys of a struct in order. It panics on a type that a
-// configuration cannot have, which the package's first test would see.
+// describe returns the keys of a struct in order. It panics on an unsupported type,
+// a programming error that every test of a configuration reveals.
 func describe(t reflect.Type, path string, set map[string]string) (fs []*field) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -101,14 +101,14 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 	return fs
 }
 
-// below reports whether path leads through one of sections, or there are none.
+// below reports whether path contains one of sections, or sections is empty.
 func below(path string, sections []string) bool {
 	return len(sections) == 0 || slices.ContainsFunc(strings.Split(path, "."), func(part string) bool {
 		return slices.Contains(sections, part)
 	})
 }
 
-// settings reads a set tag.
+// settings parses a set tag.
 func settings(tag string) map[string]string {
 	m := make(map[string]string)
 	for _, s := range split(tag, ";") {
@@ -154,7 +154,7 @@ func kindOf(t reflect.Type) kind {
 	panic(fmt.Sprintf("config: a key cannot be a %v", t))
 }
 
-// leaf reports whether f holds a value and not other keys.
+// leaf reports whether f has a value and not further keys.
 func (f *field) leaf() bool { return f.kind < section }
 
 // find returns the key called name among fs, by its name, an alias or a former
@@ -176,7 +176,7 @@ func names(fs []*field) (ns []string) {
 	return ns
 }
 
-// leaves returns the paths of all keys below fs that hold values.
+// leaves returns the paths of all keys with values below fs.
 func leaves(fs []*field) (paths []string) {
 	for _, f := range fs {
 		if f.leaf() {
@@ -188,8 +188,8 @@ func leaves(fs []*field) (paths []string) {
 	return paths
 }
 
-// walk calls do for every value in v, with its path as origins know it: the
-// elements of lists and tables are called by their number or name.
+// walk calls do for every value in v with its path as used in Origins: elements of
+// lists and tables appear with their index or name.
 func walk(fs []*field, v reflect.Value, path string, do func(f *field, v reflect.Value, path string)) {
 	for _, f := range fs {
 		fv, p := v.FieldByIndex(f.index), join(path, f.name)

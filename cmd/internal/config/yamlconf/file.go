@@ -9,15 +9,15 @@ import (
 	"runtime"
 )
 
-// ReadFile reads a regular file of at most limit bytes. Its errors say what
-// happened without the path.
+// ReadFile reads a regular file of at most limit bytes. Its errors do not contain
+// the path.
 func ReadFile(name string, limit int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, cause(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -29,12 +29,12 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, cause(err)
 	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+		return nil, fmt.Errorf("larger than %d bytes", limit)
 	}
 	return data, nil
 }
 
-// cause strips the operation and the path off an error of the file system.
+// cause returns an error of the file system without operation and path.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -43,7 +43,7 @@ func cause(err error) error {
 	return err
 }
 
-// Readable reports whether others than the owner can read a file.
+// Readable reports whether users other than the owner can read a file.
 func Readable(info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o044 != 0
 }

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Flow writes a value on one line of YAML.
+// Flow formats a value on one line of YAML.
 func Flow(v any) string {
 	switch x := v.(type) {
 	case string:
@@ -31,8 +31,8 @@ func Flow(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Quoted writes a text so that YAML reads the same text, on one line and in
-// any place.
+// Quoted formats a string on one line so that YAML reads it unchanged in any
+// context.
 func Quoted(s string) string {
 	b, err := yaml.Marshal(s)
 	plain := strings.TrimSuffix(string(b), "\n")
@@ -42,7 +42,7 @@ func Quoted(s string) string {
 	return plain
 }
 
-// Span writes a time as people do: 1h and not 1h0m0s.
+// Span formats a duration in short form: 1h instead of 1h0m0s.
 func Span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -9,10 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Source is a kind of place that a value comes from.
+// A Source is the kind of origin of a value.
 type Source string
 
-// The sources, each going before those ahead of it.
+// The sources. Up to FromFlag, later ones override earlier ones.
 const (
 	FromDefault Source = "default"
 	FromFile    Source = "file"
@@ -20,10 +20,10 @@ const (
 	FromEnv     Source = "environment"
 	FromFlag    Source = "flag"
 	FromToken   Source = "token"    // a token that is set switches its platform on
-	FromParent  Source = "platform" // an account takes it over from its platform
+	FromParent  Source = "platform" // an account inherits it from its platform
 )
 
-// An Origin is where a value comes from.
+// An Origin is where a value was set. The zero value is the default.
 type Origin struct {
 	Kind   Source `json:"kind"`
 	Name   string `json:"name,omitempty"` // of the file, variable or flag
@@ -44,21 +44,21 @@ func (o Origin) String() string {
 	return string(o.Kind) + " " + o.Name
 }
 
-// Options are what a Loader goes by.
+// Options configure a Loader.
 type Options struct {
-	File      string                      // the config file, as problems name it
-	LookupEnv func(string) (string, bool) // what ${NAME} stands for
-	Path      func(string) string         // makes the name of a file absolute
-	// Moved are keys that may stand in another place, and where they belong.
+	File      string                      // name of the config file in problems
+	LookupEnv func(string) (string, bool) // resolves ${NAME}
+	Path      func(string) string         // makes a file name absolute
+	// Moved maps paths of keys in the wrong section to the right ones.
 	Moved map[string]string
-	// Foreign knows keys that are not ours and that need no more than a warning.
+	// Foreign reports unknown keys that only need a warning, with its text.
 	Foreign func(path string) (note string, ok bool)
 }
 
-// A Loader fills one struct. It is used by one goroutine, once.
+// A Loader fills one struct, once. It is not safe for concurrent use.
 type Loader struct {
-	// Origins say where values come from, by path; those with a default are not
-	// there.
+	// Origins has the origin of each value by path; values with their default are
+	// missing.
 	Origins  map[string]Origin
 	Problems []Problem
 	Warnings []Problem
@@ -67,11 +67,11 @@ type Loader struct {
 	fields []*field
 	root   reflect.Value
 	bad    map[string]bool // paths that have a problem
-	visits int             // entries looked at
+	visits int             // number of entries visited
 }
 
-// New returns a Loader for the struct to which root points, filled with the
-// defaults.
+// New returns a Loader for the struct to which root points, and sets the defaults
+// in it.
 func New(root any, o Options) *Loader {
 	v := reflect.ValueOf(root).Elem()
 	l := &Loader{Origins: make(map[string]Origin), o: o, fields: describe(v.Type(), "", nil), root: v, bad: make(map[string]bool)}
@@ -79,7 +79,7 @@ func New(root any, o Options) *Loader {
 	return l
 }
 
-// Decode takes over what the file says.
+// Decode applies the content of the config file.
 func (l *Loader) Decode(data []byte) {
 	n, problems := parseYAML(l.o.File, data)
 	l.Problems = append(l.Problems, problems...)
@@ -88,8 +88,8 @@ func (l *Loader) Decode(data []byte) {
 	}
 }
 
-// Set sets the key at path, which lies in no list or table, to what s says.
-// where is the place of a problem with it.
+// Set parses s and sets the key at path, which must not be in a list or table. A
+// problem is reported at the position where.
 func (l *Loader) Set(path, s string, from Origin, where Problem) {
 	fs, v := l.fields, l.root
 	var f *field
@@ -113,8 +113,8 @@ func (l *Loader) Set(path, s string, from Origin, where Problem) {
 	l.Origins[f.path] = from
 }
 
-// TakeOver gives an element of the table at path what it does not say itself
-// and may take over from the section around the table.
+// TakeOver copies to an element of the table at path the values that it does not
+// set itself and may inherit from the section around the table.
 func (l *Loader) TakeOver(path, name string, element, around any) {
 	fs := l.fields
 	for part := range strings.SplitSeq(path, ".") {
@@ -145,8 +145,8 @@ func Walk(root any, do func(path string, v any)) {
 	walk(describe(v.Type(), "", nil), v, "", func(_ *field, v reflect.Value, path string) { do(path, v.Interface()) })
 }
 
-// ProblemAt notes that something is wrong with the key at path, where it was
-// set. One problem with a key is enough.
+// ProblemAt reports a problem with the key at path, at the position where it was
+// set. Further problems with the same key are ignored.
 func (l *Loader) ProblemAt(path, format string, args ...any) {
 	if l.bad[path] {
 		return
@@ -155,13 +155,13 @@ func (l *Loader) ProblemAt(path, format string, args ...any) {
 	l.Problems = append(l.Problems, l.place(path, fmt.Sprintf(format, args...)))
 }
 
-// WarnAt notes something that the operator should know of the key at path.
+// WarnAt reports a warning about the key at path.
 func (l *Loader) WarnAt(path, format string, args ...any) {
 	l.Warnings = append(l.Warnings, l.place(path, fmt.Sprintf(format, args...)))
 }
 
-// Element returns the path of one element of a list, if it has a place of its
-// own, else that of the list.
+// Element returns the path of an element of a list if it has its own position in the
+// file, else the path of the list.
 func (l *Loader) Element(path string, i int) string {
 	if p := fmt.Sprintf("%s[%d]", path, i); l.Origins[path].Kind == FromFile && l.Origins[p].Kind == FromFile {
 		return p
@@ -169,7 +169,7 @@ func (l *Loader) Element(path string, i int) string {
 	return path
 }
 
-// BadBelow reports whether something is wrong at path or below it.
+// BadBelow reports whether there is a problem at path or below it.
 func (l *Loader) BadBelow(path string) bool {
 	for p := range l.bad {
 		if p == path || strings.HasPrefix(p, path+".") {
@@ -179,8 +179,8 @@ func (l *Loader) BadBelow(path string) bool {
 	return false
 }
 
-// place returns a problem where the key at path was set, or else where the
-// nearest section around it, or anything in that section, was.
+// place returns a problem at the position where the key at path was set or, if it
+// was not set, at the position of the nearest enclosing section.
 func (l *Loader) place(path, msg string) Problem {
 	p := Problem{Key: path, Text: msg}
 	switch o := l.Origins[path]; o.Kind {
@@ -201,8 +201,8 @@ func (l *Loader) place(path, msg string) Problem {
 	return p
 }
 
-// around returns the first place in the file at which something at path, of the
-// same section, or of one around it, was set.
+// around returns the first position in the file at which something was set at path,
+// in the same section, or in the nearest enclosing section.
 func (l *Loader) around(path string) (at Origin, ok bool) {
 	for ; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
 		for p, o := range l.Origins {
@@ -218,8 +218,8 @@ func (l *Loader) around(path string) (at Origin, ok bool) {
 	return Origin{}, false
 }
 
-// Validate asks the sections that can check themselves, unless something in
-// them is wrong already.
+// Validate calls the Validate methods of sections that have one and no problems
+// yet.
 func (l *Loader) Validate() { l.validate(l.fields, l.root, "") }
 
 func (l *Loader) validate(fs []*field, v reflect.Value, path string) {
@@ -254,7 +254,7 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// elementName is what an element of a table may be called.
+// elementName matches valid names of table elements.
 var elementName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // defaults sets every key below fs to its default.
@@ -272,13 +272,13 @@ func (l *Loader) defaults(fs []*field, v reflect.Value) {
 	}
 }
 
-// problem notes that something is wrong at n.
+// problem reports a problem at n.
 func (l *Loader) problem(n *yaml.Node, path, format string, args ...any) {
 	l.bad[path] = true
 	l.Problems = append(l.Problems, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// warn notes something that the operator should know of n.
+// warn reports a warning at n.
 func (l *Loader) warn(n *yaml.Node, path, format string, args ...any) {
 	l.Warnings = append(l.Warnings, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
 }

@@ -9,8 +9,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Problem is one thing that is wrong with the configuration, or, as a
-// warning, that the operator should know. It never shows a secret.
+// A Problem is an error or a warning about the configuration. It never contains a
+// secret.
 type Problem struct {
 	File   string `json:"file,omitempty"` // the file, or "environment", or "flag"
 	Line   int    `json:"line,omitempty"` // from 1; 0 where there are no lines
@@ -34,13 +34,12 @@ func (p Problem) String() string {
 	return b.String() + p.Text
 }
 
-// An Error is everything that is wrong with a configuration, in the order of
-// the file.
+// An Error contains all problems of a configuration in the order of the file.
 type Error struct {
 	Problems []Problem
 }
 
-// shownProblems bounds how many problems one error message spells out.
+// shownProblems is the maximum number of problems in an error message.
 const shownProblems = 50
 
 func (e *Error) Error() string {
@@ -55,8 +54,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Tidy sorts problems by place, takes out what is said twice, and masks what
-// must not be seen.
+// Tidy sorts problems by position, removes duplicates and masks secrets.
 func Tidy(ps []Problem, m *secret.Masker) []Problem {
 	for i := range ps {
 		ps[i].Key, ps[i].Text = m.Mask(ps[i].Key), m.Mask(ps[i].Text)
@@ -67,8 +65,8 @@ func Tidy(ps []Problem, m *secret.Masker) []Problem {
 	return slices.Compact(ps)
 }
 
-// quote shows a value that stands where it cannot stand, if it is short and
-// plain enough not to be a secret.
+// quote returns an invalid value for an error message, if it is short and plain
+// enough not to be a secret.
 func quote(s string) string {
 	if len(s) > 16 || strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-+/ ", r))
@@ -78,7 +76,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// quoteKey shows a key, if it looks like one.
+// quoteKey returns a key for an error message, if it looks like one.
 func quoteKey(s string) string {
 	if s == "" || len(s) > 48 || strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r))

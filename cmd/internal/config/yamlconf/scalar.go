@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// setText sets a key that holds a value to what s says. The error says what is
-// wrong in words, and never shows a secret.
+// setText parses s and sets the value of a key. The error never contains a secret.
 func setText(f *field, v reflect.Value, s string) error {
 	switch f.kind {
 	case text:
@@ -73,8 +72,8 @@ func setWords(f *field, v reflect.Value, ws []string) error {
 	return nil
 }
 
-// inEnum returns an error if s is none of the choices of f. YAML writers turn
-// the choice off into false: that is undone.
+// inEnum returns an error if s is not a valid value of f. It turns false back into
+// the value off, since YAML writers may have changed it.
 func inEnum(f *field, s *string) error {
 	if f.enum == nil || slices.Contains(f.enum, *s) {
 		return nil
@@ -91,7 +90,7 @@ func inEnum(f *field, s *string) error {
 	return fmt.Errorf("%s", msg)
 }
 
-// parseBool takes the words that people use for yes and no.
+// parseBool parses the usual words for true and false.
 func parseBool(s string) (b, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "true", "yes", "on", "1":
@@ -102,8 +101,7 @@ func parseBool(s string) (b, ok bool) {
 	return false, false
 }
 
-// parseWhole takes decimal numbers only: 0644 and 0x10 mean different things to
-// different readers.
+// parseWhole parses decimal numbers only, since 0644 and 0x10 are ambiguous.
 func parseWhole(s string) (int64, error) {
 	digits := strings.TrimPrefix(strings.ReplaceAll(s, "_", ""), "-")
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
@@ -113,7 +111,7 @@ func parseWhole(s string) (int64, error) {
 	return n, nil
 }
 
-// parseSpan takes 30s, 1h30m and the like, and plain numbers of seconds.
+// parseSpan parses durations such as 30s and 1h30m, and plain numbers of seconds.
 func parseSpan(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		return d, nil
@@ -125,8 +123,8 @@ func parseSpan(s string) (time.Duration, error) {
 	return time.Duration(math.Round(n * float64(time.Second))), nil
 }
 
-// bounds returns the least and the greatest value of f; where there is none it
-// is infinite. Times are never negative.
+// bounds returns the minimum and the maximum of f, infinite if there is none.
+// Durations are never negative.
 func (f *field) bounds() (lo, hi float64) {
 	lo, hi = math.Inf(-1), math.Inf(1)
 	if f.kind == span {
@@ -145,8 +143,8 @@ func (f *field) bounds() (lo, hi float64) {
 	return lo, hi
 }
 
-// bound reads one end of a range; it panics on one that cannot be read, which
-// the package's first test would see.
+// bound parses one end of a range. It panics if that is invalid, a programming error
+// that every test of a configuration reveals.
 func (f *field) bound(s string) float64 {
 	if f.kind == span {
 		d, err := parseSpan(s)
@@ -172,7 +170,7 @@ func inRange(f *field, n float64, set func()) error {
 	return nil
 }
 
-// rangeWords spells the range of f out, "" if it has none.
+// rangeWords describes the range of f; "" if it has none.
 func (f *field) rangeWords() string {
 	a, b, _ := strings.Cut(f.rng, "..")
 	switch {
@@ -188,7 +186,7 @@ func (f *field) rangeWords() string {
 	return ""
 }
 
-// wants says what f holds, for errors and the example.
+// wants describes the values that f accepts, for errors and the example.
 func (f *field) wants() string {
 	switch f.kind {
 	case boolean:

@@ -10,8 +10,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON schema of the struct to which root points. It knows
-// every key, and nothing of what Options let stand elsewhere.
+// Schema returns the JSON schema of the struct to which root points. It has every
+// key with its other names, but not the exceptions of Options.
 func Schema(root any, title string) ([]byte, error) {
 	s := object(describe(reflect.TypeOf(root).Elem(), "", nil))
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
@@ -47,11 +47,11 @@ func object(fs []*field) *jsonschema.Schema {
 	return s
 }
 
-// variableForm is a value that is not known before variables are filled in.
+// variableForm matches values with variables, which are unknown to the schema.
 const variableForm = `\$\{`
 
-// schema returns the schema of one key. Where something else than a text is
-// wanted, a text with a variable is accepted too.
+// schema returns the schema of one key. Keys that are not strings also accept a
+// string with a variable.
 func (f *field) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Description: f.doc}
 	switch f.kind {
@@ -97,8 +97,8 @@ func (f *field) schema() *jsonschema.Schema {
 	return s
 }
 
-// textSchema returns what a text may be. YAML readers make other things of
-// texts that look like numbers or truths.
+// textSchema returns the alternatives for a string. YAML readers turn strings that
+// look like numbers or booleans into those.
 func (f *field) textSchema() []*jsonschema.Schema {
 	if len(f.enum) == 0 {
 		return []*jsonschema.Schema{plainValue()}
@@ -125,7 +125,7 @@ func plainValue() *jsonschema.Schema {
 	return &jsonschema.Schema{Types: []string{"string", "number", "boolean", "null"}}
 }
 
-// limits returns the range of a number; nil where it is open.
+// limits returns the range of a number; nil if it is unlimited.
 func (f *field) limits() (lo, hi *float64) {
 	a, b := f.bounds()
 	if !math.IsInf(a, 0) {
@@ -137,7 +137,7 @@ func (f *field) limits() (lo, hi *float64) {
 	return lo, hi
 }
 
-// defaultValue returns the default as JSON has it.
+// defaultValue returns the default as a JSON value.
 func (f *field) defaultValue() any {
 	switch f.kind {
 	case boolean:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nearest returns the name that is most like s, or "" if none is like it. The
-// comparison does not see case, dashes and underscores.
+// nearest returns the name most similar to s, or "" if none is similar. It ignores
+// case, dashes and underscores.
 func nearest(s string, names []string) string {
 	best, found := 1+max(1, len(s)/3), ""
 	for _, n := range names {
@@ -21,11 +21,11 @@ func plain(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
-// maxCompared bounds the length of what is compared.
+// maxCompared limits the length of compared strings in bytes.
 const maxCompared = 64
 
-// distance counts the insertions, deletions, changes and swaps of neighbours
-// that make a into b. It looks at no more than the first 64 bytes of each.
+// distance returns the number of insertions, deletions, changes and swaps of
+// neighbors that turn a into b. It compares at most the first 64 bytes of each.
 func distance(a, b string) int {
 	a, b = a[:min(len(a), maxCompared)], b[:min(len(b), maxCompared)]
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
@@ -50,8 +50,8 @@ func distance(a, b string) int {
 	return rows[1][len(b)]
 }
 
-// hint says what an unknown key may have been meant to be: a name of the same
-// section, a key of the same name elsewhere, or else the names that there are.
+// hint suggests what an unknown key may mean: a similar name in the section, a key
+// of the same name elsewhere, or else the known names.
 func hint(key string, here []string, everywhere []string) string {
 	if n := nearest(key, here); n != "" {
 		return "did you mean " + n + "?"

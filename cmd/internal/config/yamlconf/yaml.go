@@ -12,9 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML returns the content of the one document in data, nil if there is
-// none, or what is wrong with it. Problems have places and show nothing of the
-// text.
+// parseYAML returns the content of the single document in data, nil if it is empty,
+// or its problems. Problems have positions and contain nothing of the text.
 func parseYAML(file string, data []byte) (*yaml.Node, []Problem) {
 	if p, ok := badText(data); ok {
 		p.File = file
@@ -42,8 +41,7 @@ func parseYAML(file string, data []byte) (*yaml.Node, []Problem) {
 	return doc.Content[0], nil
 }
 
-// badText finds the first thing in data that is no text: bytes that are not
-// UTF-8, and control characters.
+// badText finds the first invalid UTF-8 or control character in data.
 func badText(data []byte) (Problem, bool) {
 	line, column := 1, 1
 	for i := 0; i < len(data); {
@@ -65,13 +63,13 @@ func badText(data []byte) (Problem, bool) {
 var (
 	yamlLine  = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 	yamlNamed = regexp.MustCompile(`anchor '.*'`)
-	// yamlParser is what the parser itself says, behind the scanner: it counts
+	// yamlParser matches errors of the parser, in contrast to the scanner: it counts
 	// lines from 0.
 	yamlParser = regexp.MustCompile(`^(did not find expected (node content|key|'-' indicator|',' or|<)|found (duplicate|undefined|incompatible)|exceeded max depth)`)
 )
 
-// syntaxProblem makes a problem of an error of the parser. What the parser
-// quotes is left out: it may be a secret that begins with * or &.
+// syntaxProblem converts an error of the parser to a problem. Text that the parser
+// quotes is omitted: it may be a secret that begins with * or &.
 func syntaxProblem(file string, data []byte, err error) Problem {
 	msg, line := err.Error(), 1
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
@@ -93,15 +91,14 @@ type entry struct {
 	key, value *yaml.Node
 }
 
-// The bounds on what aliases and merge keys may blow up.
+// The limits for expansion by aliases and merge keys.
 const (
 	maxEntries = 20_000
 	maxMerges  = 16
 )
 
-// entries returns the keys of a mapping in order, those that `<<` merges into it
-// behind its own. A key that stands twice is a problem, and its second value is
-// left out.
+// entries returns the keys of a mapping in order, followed by those that `<<` merges
+// into it. A duplicate key is a problem, and its second value is ignored.
 func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 	if n = deref(n); n.Kind != yaml.MappingNode {
 		l.problem(n, path, "want a section of keys, not %s", nodeWords(n))
@@ -147,8 +144,8 @@ func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 	return es
 }
 
-// merged returns what a merge key brings in: a mapping, or several of which the
-// first counts most.
+// merged returns the entries of a merge key: those of a mapping, or of several, of
+// which earlier ones take precedence.
 func (l *Loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
 	n = deref(n)
 	if n.Kind != yaml.SequenceNode {
@@ -160,7 +157,7 @@ func (l *Loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
 	return es
 }
 
-// deref returns what an alias stands for.
+// deref returns the target of an alias, or n itself.
 func deref(n *yaml.Node) *yaml.Node {
 	for i := 0; n.Kind == yaml.AliasNode && n.Alias != nil && i < 8; i++ {
 		n = n.Alias
@@ -168,7 +165,7 @@ func deref(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// nodeWords says what a node is.
+// nodeWords describes the type of a node.
 func nodeWords(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
