@@ -48,8 +48,8 @@ func FuzzSinceWhen(f *testing.F) {
 
 const hostile = "a\x1b]0;owned\x07\x1b[31mb\u202e"
 
-// TestForeignTextCannotCommandATerminal prints what people and models have
-// written.
+// TestForeignTextCannotCommandATerminal prints untrusted text with control
+// sequences.
 func TestForeignTextCannotCommandATerminal(t *testing.T) {
 	p := admin.Prompt{Layers: []prompt.Layer{{Name: hostile, Text: hostile}}, Tools: []admin.Tool{{Name: hostile}}, Hash: hostile}
 	p.Session.ID = hostile

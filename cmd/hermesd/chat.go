@@ -47,7 +47,7 @@ twice, or Ctrl-D, quits.`,
 			if asked && question == "-" {
 				raw, err := io.ReadAll(io.LimitReader(c.in, 1<<20))
 				if err != nil {
-					return fmt.Errorf("read the question: %w", err)
+					return fmt.Errorf("read question: %w", err)
 				}
 				question = strings.ToValidUTF8(string(raw), "\uFFFD")
 			}

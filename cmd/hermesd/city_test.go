@@ -22,19 +22,19 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
-// A city is the real daemon, as a process, with a direct chat to each person on
-// each platform and the HTTP API.
+// A city is the real daemon as a process, with a direct chat for each user on each
+// platform, and the HTTP API.
 type city struct {
 	*testing.T
 	*daemontest.Rig
 	api  string // of the HTTP API
 	out  *buffer
-	hold chan struct{} // closed when the model goes on with what begins with "hold"
+	hold chan struct{} // closed when the model continues messages that begin with "hold"
 	said atomic.Int64
 }
 
-// settle makes a city whose daemon has its home in a directory, with so many
-// people and more in its configuration.
+// settle returns a city with a home directory, a number of users and additional
+// configuration.
 func settle(t *testing.T, home string, people int, more string) *city {
 	t.Helper()
 	bin, err := exec.LookPath("hermesd")
@@ -65,8 +65,8 @@ func settle(t *testing.T, home string, people int, more string) *city {
 	return c
 }
 
-// mind is the model: it echoes; before it answers "hold" it waits, and then uses
-// a tool.
+// mind is the model: it echoes messages. For a message that begins with "hold" it
+// waits first, and then calls a tool.
 func (c *city) mind(r llm.Request) llm.Reply {
 	if strings.HasPrefix(r.Newest(), "hold") && len(r.Results()) == 0 {
 		<-c.hold
@@ -79,8 +79,8 @@ func (c *city) mind(r llm.Request) llm.Reply {
 	return rep
 }
 
-// say has the first person say one thing on each platform, with more behind it,
-// and returns what to wait for.
+// say sends one message of the first user on each platform, with more appended, and
+// returns the texts to wait for.
 func (c *city) say(word, more string) []string {
 	var texts []string
 	for on := range 3 {
@@ -89,7 +89,7 @@ func (c *city) say(word, more string) []string {
 	return texts
 }
 
-// says has a person say one thing on one of the three platforms.
+// says sends one message of a user on one of the three platforms.
 func (c *city) says(person, on int, word, more string) string {
 	text := fmt.Sprintf("%s #%d.", word, c.said.Add(1)) // with a full stop, so that none is the beginning of another
 	switch on {
@@ -103,7 +103,7 @@ func (c *city) says(person, on int, word, more string) string {
 	return text
 }
 
-// shown is what the bot has said to everybody.
+// shown returns all messages of the bot.
 func (c *city) shown() (all []string) {
 	for i := range c.People {
 		for _, m := range c.Direct[i].FromBots() {
@@ -117,7 +117,7 @@ func (c *city) shown() (all []string) {
 	return all
 }
 
-// times counts the messages of the bot that hold a text.
+// times counts the messages of the bot that contain a text.
 func (c *city) times(text string) (n int) {
 	for _, s := range c.shown() {
 		n += number(strings.Contains(s, text))
@@ -152,7 +152,7 @@ func (c *city) answered(texts []string) {
 	})
 }
 
-// once fails for what has been answered more than once.
+// once fails if a text was answered more than once.
 func (c *city) once(texts []string) {
 	c.Helper()
 	for _, s := range texts {
@@ -162,12 +162,12 @@ func (c *city) once(texts []string) {
 	}
 }
 
-// status is what `hermesd status` prints.
+// status returns the output of `hermesd status`.
 func (c *city) status() string { return c.ask("status") }
 
-// ask runs a command beside the daemon, and returns what it prints.
+// ask runs a command while the daemon runs and returns its output.
 func (c *city) ask(args ...string) string {
-	raw, _ := c.command(args...).CombinedOutput() // what it says is what counts
+	raw, _ := c.command(args...).CombinedOutput() // only the output matters
 	return string(raw)
 }
 
@@ -177,7 +177,7 @@ func (c *city) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// pid is the process of the daemon.
+// pid returns the process ID of the daemon.
 func (c *city) pid() int {
 	c.Helper()
 	client, err := admin.Dial(c.Context(), c.Home())
@@ -212,7 +212,7 @@ func (c *city) readyz() (code int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// sound stops the daemon and has the store looked at.
+// sound stops the daemon and verifies the store.
 func (c *city) sound() {
 	c.Helper()
 	if err := c.Stop(20 * time.Second); err != nil {

@@ -23,7 +23,7 @@ import (
 	"hermesd/storage"
 )
 
-// A buffer that several goroutines may write.
+// A buffer is safe for concurrent writes.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -60,7 +60,7 @@ func start(t *testing.T, home string, args ...string) *use {
 	return u
 }
 
-// client waits until the daemon of home answers.
+// client waits until the daemon of home responds.
 func client(t *testing.T, home string) *admin.Client {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -78,7 +78,7 @@ func client(t *testing.T, home string) *admin.Client {
 	}
 }
 
-// until asks again and again until ok, for 20 s.
+// until polls ok for up to 20 s.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -135,8 +135,8 @@ func TestAnAnswerThatCameWhileNobodyWasAttachedIsShownOnceAtTheNextAttach(t *tes
 	}
 }
 
-// collect returns the messages that come until nothing has come for a while,
-// which is longer than a refusal of the last moment takes to be tried again.
+// collect returns the messages that arrive until none has arrived for a while,
+// which is longer than the delay of a retry.
 func collect(t *testing.T, ch *admin.Chat) []string {
 	t.Helper()
 	var shown []string

@@ -22,7 +22,7 @@ type disk interface {
 	free()
 }
 
-// outage plays a disk that refuses writes while turns run and people write.
+// outage tests a disk that refuses writes while turns run and messages arrive.
 func outage(c *city, d disk, why string) {
 	c.Helper()
 	if err := c.Start(c.Context()); err != nil {
@@ -75,7 +75,7 @@ func outage(c *city, d disk, why string) {
 	c.sound()
 }
 
-// A mounted disk is a small file system of our own.
+// A mounted disk is a small file system for the test.
 type mounted struct {
 	t   *testing.T
 	dir string
@@ -83,8 +83,8 @@ type mounted struct {
 
 const ownDisk = "HERMESD_OWN_DISK"
 
-// mount returns an empty file system that no other process sees. It has the test
-// run again in a process that may mount one, and ends it here; then ok is false.
+// mount returns an empty file system that no other process sees. It runs the test
+// again in a process that may mount one; in the original process ok is false.
 func mount(t *testing.T) (d mounted, ok bool) {
 	t.Helper()
 	if os.Getenv(ownDisk) == t.Name() {
@@ -150,8 +150,9 @@ func TestAFullDiskIsToldAndSurvived(t *testing.T) {
 	}
 }
 
-// limited is a daemon that may write no file any more: for it every disk is full,
-// and needs nobody's leave.
+// limited is a daemon whose file size limit can be set to zero, as if every disk
+// were full. This
+// needs no privileges.
 type limited struct{ c *city }
 
 func (l limited) fill() { l.set(0) }
@@ -170,8 +171,8 @@ func TestADaemonThatMayNotWriteAnyMoreSaysSoAndGoesOnWhenItMay(t *testing.T) {
 	outage(c, limited{c}, "file too large")
 }
 
-// A daemon that is stopped while it cannot write does not wait for the disk: what
-// its turns have come to is made again in the next life.
+// A daemon that is stopped while it cannot write does not wait for the disk: its
+// turns run again in the next process.
 func TestAStopDoesNotWaitForAFullDisk(t *testing.T) {
 	t.Parallel()
 	c := settle(t, filepath.Join(t.TempDir(), "home"), 1, "gateway:\n  drain_timeout: 500ms\n")
@@ -203,7 +204,7 @@ func TestAStopDoesNotWaitForAFullDisk(t *testing.T) {
 	c.sound()
 }
 
-// begin runs a daemon that is to end at once, and returns what it says.
+// begin runs a daemon that is expected to end at once, and returns its output.
 func begin(t *testing.T, program, home string, as *syscall.SysProcAttr) (code int, said string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "run", "--home", home)
@@ -215,7 +216,8 @@ func begin(t *testing.T, program, home string, as *syscall.SysProcAttr) (code in
 	return cmd.ProcessState.ExitCode(), string(raw)
 }
 
-// refuses fails unless a daemon does not start and says why in a line.
+// refuses fails unless the daemon refuses to start and prints the reason in one
+// line.
 func refuses(t *testing.T, words, program, home string, as *syscall.SysProcAttr) {
 	t.Helper()
 	if code, said := begin(t, program, home, as); code != exitFailed || !strings.Contains(said, words) || !strings.Contains(said, home) || strings.Count(said, "\n") != 1 {
@@ -272,10 +274,10 @@ func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
 	c.sound()
 }
 
-// TestAFileSystemThatTurnsReadOnlyIsToldAndSurvived has the kernel find an error in
-// a file system, as a disk that goes bad does: it becomes read-only under the
-// daemon. After a repair the next life answers everything. It needs root and a loop
-// device; `make disks` asks for it.
+// TestAFileSystemThatTurnsReadOnlyIsToldAndSurvived makes the kernel detect an error
+// in a file system, as with a failing disk: it becomes read-only while the daemon
+// runs. After a repair the next process answers everything. The test needs root and
+// a loop device; `make disks` runs it.
 func TestAFileSystemThatTurnsReadOnlyIsToldAndSurvived(t *testing.T) {
 	if os.Getenv("HERMESD_DISKS") == "" {
 		t.Skip("it mounts an ext4 and breaks it, as root: `make disks`")
@@ -283,7 +285,7 @@ func TestAFileSystemThatTurnsReadOnlyIsToldAndSurvived(t *testing.T) {
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
 	do := func(name string, args ...string) {
 		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil && name != "e2fsck" { // its code says that it has mended something
+		if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil && name != "e2fsck" { // its exit code reports repairs
 			t.Skipf("%s %q: %v: %s", name, args, err, out)
 		}
 	}

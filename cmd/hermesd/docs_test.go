@@ -10,11 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A line of its own, or what stands in backquotes.
+// A separate line, or text in backquotes.
 var commandLine = regexp.MustCompile("(?m)^(hermesd [^\n]+)$|`(hermesd [^`\n]+)`")
 
-// spoken returns the command lines that stand in a page, with `a|b` taken for
-// two of them.
+// spoken returns the command lines in a page; `a|b` counts as two.
 func spoken(t *testing.T, page string) (all [][]string) {
 	t.Helper()
 	raw, err := os.ReadFile(page)
@@ -39,7 +38,7 @@ func spoken(t *testing.T, page string) (all [][]string) {
 	return all
 }
 
-// leaves calls visit for each command below cmd that holds no others.
+// leaves calls visit for each command below cmd without subcommands.
 func leaves(cmd *cobra.Command, visit func(*cobra.Command)) {
 	subs := shown(cmd)
 	for _, sub := range subs {
@@ -65,7 +64,7 @@ func TestEveryCommandIsInTheDocs(t *testing.T) {
 	})
 }
 
-// What is to be typed comes out of a manual page as it went in, in every locale.
+// Text to be typed is unchanged in a rendered manual page, in every locale.
 func TestManualPagesKeepWhatIsTyped(t *testing.T) {
 	leaves((&cli{}).root(), func(cmd *cobra.Command) {
 		page := manPage(cmd)
@@ -78,8 +77,8 @@ func TestManualPagesKeepWhatIsTyped(t *testing.T) {
 	}
 }
 
-// A name of a command or a flag is followed by none, or by what the person
-// chooses, in capitals or brackets.
+// The name of a command or a flag is followed by nothing, or by a placeholder in
+// capitals or brackets.
 func TestTheDocsNameOnlyCommandsThatExist(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil || len(pages) == 0 {

@@ -31,7 +31,7 @@ func openLog(l config.Logging, file string, w io.Writer, m *secret.Masker) (log 
 	if file != "" {
 		r, err := openRotated(file, maxLog)
 		if err != nil {
-			return nil, level, nil, fmt.Errorf("log: %w", err)
+			return nil, level, nil, fmt.Errorf("open log file: %w", err)
 		}
 		w, closeLog = r, r.Close
 	}

@@ -42,11 +42,11 @@ func (c *cli) manCmd() *cobra.Command {
 // manAll writes the pages of cmd and of all its subcommands into dir.
 func manAll(cmd *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("manual pages: %w", err)
+		return fmt.Errorf("write manual pages: %w", err)
 	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
 	if err := writeFile(filepath.Join(dir, name), manPage(cmd)); err != nil {
-		return fmt.Errorf("manual pages: %w", err)
+		return fmt.Errorf("write manual pages: %w", err)
 	}
 	for _, sub := range shown(cmd) {
 		if err := manAll(sub, dir); err != nil {

@@ -31,8 +31,8 @@ func marked(t *testing.T, mark string) (ids []int) {
 	return ids
 }
 
-// commanding is a model that runs the command of a message that begins with "run",
-// and tells what it has read of it.
+// commanding is a model that runs the command in a message that begins with "run",
+// and answers with its output.
 func commanding(r llm.Request) llm.Reply {
 	command, ok := strings.CutPrefix(r.Newest(), "run ")
 	switch {
@@ -45,8 +45,9 @@ func commanding(r llm.Request) llm.Reply {
 }
 
 // TestTheDeathOfTheDaemonWhileACommandRuns kills the daemon with SIGKILL. In a
-// sandbox nothing of the command goes on, also not what has left its session;
-// without one it does, until somebody ends it. The person is told in both cases.
+// sandbox all processes of the command end, including those that left its session;
+// without a sandbox they continue until they are killed. The user is notified in
+// both cases.
 func TestTheDeathOfTheDaemonWhileACommandRuns(t *testing.T) {
 	for i, tt := range []struct {
 		sandbox string

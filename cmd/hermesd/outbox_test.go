@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// Whoever decides what becomes of a message that was given up reads all of it.
+// A dead letter is shown in full to the operator who decides about it.
 func TestAMessageIsShownInFull(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	long := strings.Repeat("A long line, word by word. ", 400) + "\n\nSee [the page](https://example.org/x)."

@@ -9,8 +9,8 @@ import (
 	"hermesd/adapters/console"
 )
 
-// HERMESD_RESTARTS says how often; each life takes a message and is ended at
-// once.
+// HERMESD_RESTARTS is the number of restarts; each process accepts a message and is
+// stopped at once.
 func TestRapidRestartsLoseNothing(t *testing.T) {
 	t.Parallel()
 	lives := 25

@@ -56,7 +56,7 @@ func (c *cli) run(ctx context.Context) (err error) {
 	a, err := app.New(ctx, app.Options{
 		Config: cfg, Report: report, Home: report.Home, CanRestart: true, Version: version, Log: log,
 		Load: c.reload, Level: func(s string) { _ = level.UnmarshalText([]byte(s)) }, // it is checked when it is read
-		Say: func(line string) { _, _ = fmt.Fprintln(c.out, line) }, // a daemon does not end because nobody reads this
+		Say: func(line string) { _, _ = fmt.Fprintln(c.out, line) }, // the daemon continues if this cannot be written
 	})
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *cli) serve(ctx context.Context, a *app.App, ready func()) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("left behind: %w; it is taken up at the next start", err)
+		return fmt.Errorf("work left for the next start: %w", err)
 	}
 	return nil
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets more tests run side by side than there are processors: they wait
-// far more than they work.
+// TestMain allows more parallel tests than processors, since the tests mostly wait.
 func TestMain(m *testing.M) { testscript.Main(beside{m}, map[string]func(){"hermesd": main}) }
 
-// beside sets the flag once testscript knows that this is no command.
+// beside sets the flag when testscript has determined that this is not a command.
 type beside struct{ *testing.M }
 
 func (b beside) Run() int {
@@ -28,8 +27,8 @@ func (b beside) Run() int {
 	return b.M.Run()
 }
 
-// TestScripts runs the command line as people do. Beside the usual commands
-// there are:
+// TestScripts runs the command line as users do. In addition to the standard
+// commands there are:
 //
 //	exits CODE COMMAND...   the command ends with that exit code
 //	ready                   waits until the daemon of this home answers

@@ -77,7 +77,7 @@ func (c *cli) message(args []string) (m admin.Message, err error) {
 	if m.Text == "-" {
 		raw, err := io.ReadAll(io.LimitReader(c.in, 1<<20))
 		if err != nil {
-			return m, fmt.Errorf("read the text: %w", err)
+			return m, fmt.Errorf("read text: %w", err)
 		}
 		m.Text = string(raw)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The real program says something on all platforms, from an argument, from its
-// input and from a file; and says by its exit code what was given up.
+// The real program sends messages on all platforms, from an argument, from standard
+// input and from a file, and reports dead letters by its exit code.
 func TestSendReachesEachPlatform(t *testing.T) {
 	t.Parallel()
 	c := settle(t, filepath.Join(t.TempDir(), "home"), 1, "")

@@ -75,7 +75,7 @@ func (c *cli) service(u unit) (*service.Service, error) {
 		self, err = filepath.EvalSymlinks(self)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("where this program is: %w", err)
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.FromHome(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
 }

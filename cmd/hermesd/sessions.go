@@ -212,7 +212,7 @@ func messageText(m llm.Message) string {
 			parts = append(parts, "["+state+"] "+bl.Text)
 		case llm.Image:
 			parts = append(parts, "[image "+bl.MIME+"]")
-		case llm.Thinking: // shown to nobody
+		case llm.Thinking: // never shown
 		}
 	}
 	return text.Clean(strings.Join(parts, "\n"))

@@ -74,5 +74,5 @@ func TestAStartThatWasNoneDoesNotCount(t *testing.T) {
 			t.Errorf("%q: %d starts count", text, n)
 		}
 	}
-	c.begin(t.Context(), filepath.Join(home, "missing")) // it goes on; the daemon says what is wrong
+	c.begin(t.Context(), filepath.Join(home, "missing")) // it continues; the daemon reports the problem
 }

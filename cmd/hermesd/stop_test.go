@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// TestAStopUnderLoadLosesNothing has many people write on all platforms while the
-// configuration changes, to what is right and to what is not, and the daemon is
-// told so by SIGHUP; then it is stopped in the middle of that, with turns that end
-// in time and turns that do not.
+// TestAStopUnderLoadLosesNothing sends messages of many users on all platforms while
+// the configuration changes, to valid and invalid ones, with SIGHUP; then it stops
+// the daemon under this load, with turns that end in time and turns that do not.
 func TestAStopUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	const people, most, drain = 8, 120, 500 * time.Millisecond
