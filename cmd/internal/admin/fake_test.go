@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A store in memory, which is also the sink of what terminals say.
+// A store in memory, which is also the sink for messages of terminals.
 type store struct {
 	mu       sync.Mutex
 	err      error
@@ -49,7 +49,7 @@ func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
 	return s.err
 }
 
-// end gives the newest message an outcome.
+// end sets the outcome of the newest message.
 func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *store) Calls(_ context.Context, id session.ID, from int) ([]json.RawMes
 
 const one session.ID = "20261121_090000_aaaa1111"
 
-// filled returns a store with something of everything.
+// filled returns a store with records of every kind.
 func filled(t *testing.T) *store {
 	t.Helper()
 	raw, err := json.Marshal(prompt.Build(prompt.Inputs{Name: "Test", Tools: []llm.Tool{{Name: "clock", Schema: json.RawMessage(`{}`)}}}))
@@ -152,7 +152,7 @@ func filled(t *testing.T) *store {
 	return s
 }
 
-// A rig is a handler with all its ports.
+// A rig is a handler with all its dependencies.
 type rig struct {
 	store   *store
 	console *console.Adapter
@@ -183,7 +183,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// ends closes what must be closed before the test is over.
+// ends closes everything that must be closed before the test ends.
 func ends(t *testing.T, f func(context.Context) error) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -195,7 +195,7 @@ func ends(t *testing.T, f func(context.Context) error) {
 	})
 }
 
-// each runs a test over the socket and in the process.
+// each runs a test over the socket and in process.
 func each(t *testing.T, test func(t *testing.T, r *rig, c *admin.Client)) {
 	t.Run("socket", func(t *testing.T) {
 		r, home := newRig(t), t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// A keeper is a store that is looked after.
+// A keeper is a store with maintenance functions.
 type keeper struct {
 	err   error
 	bytes int64

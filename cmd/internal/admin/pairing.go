@@ -75,7 +75,7 @@ func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 		return Approved{Person: p}, err
 	}
 	if err := h.opts.Tell(r.Context(), p.To, i18n.N(welcome)); err != nil {
-		h.opts.Log.Error("a person who was let in could not be told", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
+		h.opts.Log.Error("cannot notify approved user", zap.String("platform", string(p.Platform)), zap.String("id", p.ID), zap.Error(err))
 		return Approved{Person: p}, nil
 	}
 	return Approved{Person: p, Notified: true}, nil

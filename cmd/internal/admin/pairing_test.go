@@ -13,7 +13,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A book in which 7 has been told GOODCODE.
+// A book in which user 7 has the code GOODCODE.
 type book struct {
 	err   error
 	calls []string

@@ -22,8 +22,8 @@ const two session.ID = "20261121_080000_bbbb2222"
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// spend gives a session calls to a model, an hour apart. The last one breaks the
-// prefix if told to.
+// spend records model calls of a session, an hour apart. The last one breaks the
+// prefix on request.
 func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usages ...llm.Usage) {
 	t.Helper()
 	l, tr := ledger.New(), llm.NewTranscript()
@@ -50,8 +50,8 @@ func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usa
 	}
 }
 
-// spent returns a rig whose two sessions have called models: one of a known
-// price, and one of which nobody knows it.
+// spent returns a rig with calls in two sessions: to a model with a known price and
+// to one with an unknown price.
 func spent(t *testing.T, r *rig) {
 	r.store.sessions[0].Title, r.store.sessions[0].Address, r.store.sessions[0].Updated = "The trip", chat.Address{Platform: chat.Telegram}, noon.Add(9*time.Hour)
 	r.store.sessions[1].Address, r.store.sessions[1].Updated = chat.Address{Platform: chat.Slack}, noon.Add(9*time.Hour)
@@ -89,7 +89,7 @@ func TestPromptTraceAndDiff(t *testing.T) {
 	})
 }
 
-// TestADiffNeedsTheFirstCall compares calls after the oldest were forgotten.
+// TestADiffNeedsTheFirstCall compares calls after the oldest were discarded.
 func TestADiffNeedsTheFirstCall(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, c *admin.Client) {
 		spent(t, r)

@@ -12,7 +12,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// numbered is a store whose rows say their numbers.
+// numbered is a store whose rows contain their numbers.
 type numbered struct{ *store }
 
 func (numbered) Rows(_ context.Context, _ session.ID, span session.Span) (rows []json.RawMessage, err error) {

@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// An archivist is a store of which conversations can be named and deleted.
+// An archivist is a store whose conversations can be renamed and deleted.
 type archivist struct {
 	*store
 	gone []session.ID

@@ -47,7 +47,7 @@ func TestALongHomeHasItsSocketElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"fresh", "after a crash"} {
-		if how == "after a crash" { // what a dead process leaves
+		if how == "after a crash" { // leftovers of a dead process
 			dir, err := os.MkdirTemp(run, "hermesd-")
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestALongHomeHasItsSocketElsewhere(t *testing.T) {
 	}
 }
 
-// dead leaves a socket on which nobody listens.
+// dead creates a socket on which no process listens.
 func dead(t *testing.T, path string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
@@ -166,7 +166,7 @@ func TestNoSocketMeansNoDaemon(t *testing.T) {
 	}
 }
 
-// raw speaks to the socket without the client.
+// raw sends a request over the socket without the client.
 func raw(t *testing.T, home string) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

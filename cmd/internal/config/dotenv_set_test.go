@@ -45,7 +45,7 @@ func TestVariablesAreSetAndAllElseStays(t *testing.T) {
 	}
 }
 
-// FuzzSetDotenv: what is set is read back, and no other variable is touched.
+// FuzzSetDotenv checks that set variables are read back and others are unchanged.
 func FuzzSetDotenv(f *testing.F) {
 	for _, s := range []string{"", "A='x\ny' # c\nB=1\nA=2", "B=\"\\\"\nA", "\xef\xbb\xbfB=1\r\nA=\"x\r\n\"\r\n", "A='open\nB=2\n"} {
 		f.Add([]byte(s), "a'\"\\\n#$ {}")

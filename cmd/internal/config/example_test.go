@@ -16,7 +16,7 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// To bring the file up to date: hermesd config example >config.example.yaml
+// To update the file: hermesd config example >config.example.yaml
 func TestExampleFileIsComplete(t *testing.T) {
 	want := config.Example()
 	file := filepath.Join("..", "..", "..", "config.example.yaml")

@@ -1,9 +1,9 @@
 package config
 
-// UpstreamKeys returns the table of keys that only upstream has.
+// UpstreamKeys exports upstreamKeys.
 func UpstreamKeys() []string { return upstreamKeys() }
 
-// ParseDotenv reads a .env file into names and values.
+// ParseDotenv parses a .env file into names and values.
 func ParseDotenv(data []byte) (names, values []string, problems []Problem) {
 	vars, problems := parseDotenv(".env", data)
 	for _, v := range vars {

@@ -10,8 +10,7 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// Whatever stands in config.yaml: it is taken, or each thing that is wrong has a
-// place in the file.
+// Any config.yaml is accepted, or each problem has a position in the file.
 func FuzzLoad(f *testing.F) {
 	for _, s := range []string{
 		string(config.Example()), "", "---\n---\n", "model: x\nagent: {max_turns: 1}\n", "a: &a [*a]\n", "<<: {a: b}\n", "<<: [*x]\n", "? [a]\n: b\n", "model: !!binary x\n", "{", "\t", "a: |\n  b\n c",

@@ -10,7 +10,7 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// A setup is what a configuration is read from in a test.
+// A setup has the sources of a configuration in a test.
 type setup struct {
 	yaml, dotenv string
 	env, flags   map[string]string
@@ -32,7 +32,7 @@ func (s setup) load(t testing.TB) (*config.Config, config.Report, error) {
 	}})
 }
 
-// good loads what must have no error.
+// good loads a configuration that must be valid.
 func (s setup) good(t testing.TB) (*config.Config, config.Report) {
 	t.Helper()
 	c, r, err := s.load(t)
@@ -42,7 +42,8 @@ func (s setup) good(t testing.TB) (*config.Config, config.Report) {
 	return c, r
 }
 
-// problems loads what must have errors, and returns them without directories.
+// problems loads an invalid configuration and returns its problems without
+// directories.
 func (s setup) problems(t testing.TB) string {
 	t.Helper()
 	c, _, err := s.load(t)

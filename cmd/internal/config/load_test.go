@@ -127,7 +127,7 @@ func TestOrderOfSources(t *testing.T) {
 			t.Errorf("max_turns %d from %q, want %d from %q", c.Agent.MaxTurns, origin, step.turns, step.origin)
 		}
 	}
-	// A variable that is empty is not set, but it hides the one in .env.
+	// An empty variable counts as unset, but it hides the one in .env.
 	c, _ := setup{yaml: "access: {allow_from: [1]}", dotenv: "GATEWAY_ALLOWED_USERS=2", env: map[string]string{"GATEWAY_ALLOWED_USERS": ""}}.good(t)
 	if d := cmp.Diff([]string{"1"}, c.Access.AllowFrom); d != "" {
 		t.Error("allow_from differs:\n" + d)
@@ -191,8 +191,8 @@ func TestTokenSwitchesOn(t *testing.T) {
 	}
 }
 
-// An account takes over how its platform behaves, and never its secrets or who
-// may speak.
+// An account inherits the behavior of its platform, but not secrets and access
+// rules.
 func TestAccountsTakeOver(t *testing.T) {
 	c, r := setup{
 		env: map[string]string{"TELEGRAM_REPLY_TO_MODE": "all"},

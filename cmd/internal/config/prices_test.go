@@ -11,7 +11,7 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// A file of prices goes before what comes with the program, as YAML and as JSON.
+// A price file, in YAML or JSON, overrides the built-in prices.
 func TestPricesOfAPersonGoFirst(t *testing.T) {
 	for name, text := range map[string]string{
 		"prices.yaml": "date: 2026-03-01\nmodels:\n- {match: our-model*, input: 2, output: 8, cache_read: 0.5}\n- match: gpt-5\n  input: 0\n  output: 0\n",
@@ -43,7 +43,7 @@ func TestPricesOfAPersonGoFirst(t *testing.T) {
 	}
 }
 
-// What is wrong with the file is said with its line.
+// Problems in the file are reported with their line.
 func TestABrokenFileOfPricesStopsTheStart(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "prices.yaml:1:1: date: say from which day the prices are",
@@ -77,7 +77,7 @@ func TestABrokenFileOfPricesStopsTheStart(t *testing.T) {
 	}
 }
 
-// New prices in the same file are a change that is told.
+// New prices in the same file are reported as a change.
 func TestNewPricesAreAChange(t *testing.T) {
 	home := t.TempDir()
 	load := func(text string) (*config.Config, config.Report) {

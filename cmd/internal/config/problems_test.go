@@ -12,7 +12,7 @@ import (
 	"hermesd/cmd/internal/config"
 )
 
-// wrong are documents with what is said of them.
+// wrong lists invalid documents with their problems.
 var wrong = []struct{ name, yaml, want string }{
 	{"unknown key", "model:\n  defualt: x\n", "config.yaml:2:3: model.defualt: unknown key; did you mean default?"},
 	{"unknown key at the top", "gatway:\n  max_queued_messages: 3\n", "config.yaml:1:1: gatway: unknown key; did you mean gateway?"},
@@ -115,7 +115,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is said at once, in the order of the file.
+// All problems are reported at once, in the order of the file.
 func TestAllProblemsAtOnce(t *testing.T) {
 	got := setup{
 		yaml:   "nope: 1\nagent: {max_turns: x, name: ok}\ntimezone: Nowhere\ntelegram:\n  allow_from: [anna]\n  rate: x\nlogging: {level: loud}\n",
@@ -138,7 +138,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// A value that somebody later overrides is no problem any more.
+// An invalid value that is overridden is not a problem.
 func TestOverriddenValueMayBeWrongLater(t *testing.T) {
 	got := setup{yaml: "telegram: {allow_from: [anna]}\n", env: map[string]string{"TELEGRAM_ALLOWED_USERS": "bob,1"}}.problems(t)
 	if want := "environment: TELEGRAM_ALLOWED_USERS: \"bob\""; !strings.HasPrefix(got, want) || strings.Contains(got, "anna") {
@@ -240,7 +240,7 @@ func TestReadableFilesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// However much is wrong, it is said in little time and space.
+// Many problems are reported in limited time and space.
 func TestErrorIsBounded(t *testing.T) {
 	var y strings.Builder
 	for i := range 500 {
@@ -252,7 +252,7 @@ func TestErrorIsBounded(t *testing.T) {
 	}
 }
 
-// Wherever somebody puts a secret by mistake, no message shows it.
+// No message shows a secret, wherever it was put by mistake.
 func TestMessagesShowNoSecrets(t *testing.T) {
 	for _, s := range []string{"sk-ant-api03-Abcdefghijklmnopqrstuvwxyz0123456789", "8123456789:AAHfiqksKZ8WmR2zMNIq7dV0OCYAJ", "xoxb-123456789012-abcdefABCDEF", "correct horse battery staple"} {
 		for _, y := range []string{
@@ -276,7 +276,7 @@ func TestMessagesShowNoSecrets(t *testing.T) {
 					said += err.Error()
 				}
 				if c != nil {
-					continue // it stands where it may
+					continue // it is in a valid place
 				}
 				if strings.Contains(said, s) || strings.Contains(said, s[6:]) {
 					t.Errorf("%q shows the secret:\n%s", doc, said)
@@ -286,7 +286,7 @@ func TestMessagesShowNoSecrets(t *testing.T) {
 	}
 }
 
-// Each key in the table of upstream's is one that we do not have.
+// No key in the table of upstream keys exists here.
 func TestUpstreamTableHasNoKeyOfOurs(t *testing.T) {
 	c, r := setup{}.good(t)
 	for _, k := range config.UpstreamKeys() {

@@ -57,8 +57,8 @@ func TestWhatHasChangedIsNamedAndWhetherItIsTaken(t *testing.T) {
 	}
 }
 
-// A key that comes from .env is no key of config.yaml; the model is changed all
-// the same.
+// An API key from .env is not a key of config.yaml; the model counts as changed
+// nevertheless.
 func TestAKeyInDotenvIsAChange(t *testing.T) {
 	home := t.TempDir()
 	env := filepath.Join(home, ".env")

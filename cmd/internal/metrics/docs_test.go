@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/metrics.md")
 
-// table shows every metric.
+// table returns the table of all metrics.
 func table() string {
 	var b strings.Builder
 	b.WriteString("| metric | kind | labels | means |\n|---|---|---|---|\n")
@@ -68,8 +68,8 @@ func TestTheDocsListTheMetrics(t *testing.T) {
 	}
 }
 
-// TestNothingIsCountedThatTheDocsDoNotList also holds what Prometheus asks of
-// names.
+// TestNothingIsCountedThatTheDocsDoNotList also checks the naming rules of
+// Prometheus.
 func TestNothingIsCountedThatTheDocsDoNotList(t *testing.T) {
 	known := map[string]bool{}
 	for _, d := range metrics.Definitions() {

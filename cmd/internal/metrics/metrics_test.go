@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A page is what Prometheus reads.
+// A page is the result of a scrape.
 type page map[string]*dto.MetricFamily
 
 func scrape(t *testing.T, r prometheus.Gatherer) page {
@@ -50,8 +50,8 @@ func scrape(t *testing.T, r prometheus.Gatherer) page {
 	return families
 }
 
-// of returns a figure: of a counter or gauge, or how often a histogram has
-// observed. labels are name, value, …; NaN: there is no such series.
+// of returns the value of a counter or gauge, or the sample count of a histogram.
+// labels are name, value, …; NaN means that there is no such series.
 func (p page) of(name string, labels ...string) float64 {
 	for _, m := range p[name].GetMetric() {
 		fits := len(m.Label) == len(labels)/2
@@ -185,8 +185,8 @@ func TestAnUnknownPriceIsNoCost(t *testing.T) {
 	}
 }
 
-// TestLabelsStayFew: whatever people and services come up with, a scrape does not
-// grow without end, and is never refused.
+// TestLabelsStayFew shows that the number of series is limited and a scrape is valid
+// for arbitrary label values.
 func TestLabelsStayFew(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
@@ -210,8 +210,8 @@ func TestLabelsStayFew(t *testing.T) {
 	p.wants(t, 1000-256, "hermesd_tool_calls_total", "tool", "other", "outcome", "ok")
 }
 
-// TestTheFirstOfItsKindIsSeen: what alerts ask for stands at zero before it
-// happens, or Prometheus would not see that it grew.
+// TestTheFirstOfItsKindIsSeen shows that series used in alerts exist with value zero
+// from the start. Otherwise Prometheus would not see the first increase.
 func TestTheFirstOfItsKindIsSeen(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
@@ -309,7 +309,7 @@ func TestWhatTheDaemonKnowsIsReadWhenSomebodyAsks(t *testing.T) {
 	}
 }
 
-// TestAnOutboxThatIsLongIsNotRead: a scrape must not make an outage worse.
+// TestAnOutboxThatIsLongIsNotRead shows that a scrape does not make an outage worse.
 func TestAnOutboxThatIsLongIsNotRead(t *testing.T) {
 	for name, s := range map[string]metrics.Sources{
 		"long":       sources(make([]outbox.Row, 1001), nil),

@@ -1,6 +1,6 @@
 package timezone
 
-// Named and Names find the name of the machine's zone.
+// Named and Names export the functions that determine the name of the zone.
 var (
 	Named = named
 	Names = names

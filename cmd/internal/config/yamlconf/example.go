@@ -7,8 +7,8 @@ import (
 )
 
 // Example returns head and every key of the struct to which root points, with
-// its default, range and one line of explanation. As it stands it changes
-// nothing; a key is taken over by removing the # ahead of it.
+// its default, range and one line of explanation. Used unchanged it
+// has no effect; removing the # before a key sets it.
 func Example(root any, head string) []byte {
 	var b strings.Builder
 	b.WriteString(head)

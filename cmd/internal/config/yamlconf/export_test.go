@@ -1,6 +1,6 @@
 package yamlconf
 
-// Distance and Expand are what they are inside.
+// Distance and Expand export the internal functions.
 var (
 	Distance = distance
 	Expand   = expand

@@ -8,8 +8,7 @@ import (
 	"hermesd/cmd/internal/config/yamlconf"
 )
 
-// Whatever the document: nothing panics, and whatever is wrong has a place in
-// it.
+// No document causes a panic, and every problem has a position.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		"text: a\nint: 5\n", "---\n---\n", "a: &a [*a]\n", "<<: {a: b}\n", "<<: [*x]\n", "? [a]\n: b\n", "text: !!binary x\n", "{", "\t", "text: |\n  b\n c", "section: &t {n: ${X:-3}}\nelsewhere: *t\n",

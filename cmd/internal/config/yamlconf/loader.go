@@ -27,7 +27,7 @@ const (
 type Origin struct {
 	Kind   Source `json:"kind"`
 	Name   string `json:"name,omitempty"` // of the file, variable or flag
-	File   string `json:"file,omitempty"` // in which a variable stands
+	File   string `json:"file,omitempty"` // the .env file of a variable
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 }

@@ -45,7 +45,7 @@ type part struct {
 	N      int    `yaml:"n" default:"2" own:"true" doc:"A number."`
 }
 
-// Validate refuses 13, and 14 with two errors.
+// Validate rejects 13, and 14 with two errors.
 func (p part) Validate() error {
 	switch p.N {
 	case 13:
@@ -172,7 +172,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// A struct that cannot be a configuration is found out before anything is read.
+// A struct that cannot be a configuration is rejected before anything is read.
 func TestBadTagsPanic(t *testing.T) {
 	for name, root := range map[string]any{
 		"type": new(struct {
