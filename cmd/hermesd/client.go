@@ -96,7 +96,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	var search func(context.Context, string, int) ([]admin.Found, error)
 	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h))}, app.Maintenance(store, nil)
-	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as far as the last daemon has come
+	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as up to date as the last daemon left it
 		defer func() { err = errors.Join(err, x.Close()) }()
 		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
 	}

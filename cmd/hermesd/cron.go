@@ -218,11 +218,11 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 				return &usageError{fmt.Sprintf("--limit is %d; it must be from 1 to 1000", most)}
 			}
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				slots, err := client.Slots(cmd.Context(), strings.Join(args, ""), most)
+				list, err := client.Slots(cmd.Context(), strings.Join(args, ""), most)
 				if err != nil {
 					return err
 				}
-				return c.show(slots, func() string { return slotsText(slots) })
+				return c.show(list, func() string { return occurrencesText(list) })
 			})
 		},
 	}
@@ -230,12 +230,12 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 	return cmd
 }
 
-func slotsText(slots []schedule.Occurrence) string {
-	if len(slots) == 0 {
+func occurrencesText(list []schedule.Occurrence) string {
+	if len(list) == 0 {
 		return "No job was due yet.\n"
 	}
-	rows := make([][]string, len(slots))
-	for i, s := range slots {
+	rows := make([][]string, len(list))
+	for i, s := range list {
 		due := s.DueAt.Local().Format(time.DateTime)
 		if s.Count > 0 {
 			due = s.Since.Local().Format(time.DateTime) + " … " + due + " (" + strconv.Itoa(s.Count) + ")"

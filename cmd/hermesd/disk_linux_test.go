@@ -151,8 +151,7 @@ func TestAFullDiskIsToldAndSurvived(t *testing.T) {
 }
 
 // limited is a daemon whose file size limit can be set to zero, as if every disk
-// were full. This
-// needs no privileges.
+// were full. This needs no privileges.
 type limited struct{ c *city }
 
 func (l limited) fill() { l.set(0) }
