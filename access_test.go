@@ -164,8 +164,8 @@ is a stranger's. A home that an upstream Hermes used brings its approved people 
 const toolsText = `
 ### Tools
 
-The tools of a conversation are the same for all who speak in it. What somebody may not use is refused at the call. Where several people's
-messages become one input, it may do what the least of them may. A tool that is not in this table is for owners.
+The tools of a conversation are the same for all who speak in it. What somebody may not use is refused at the call. If messages of several users
+are merged into one turn, the turn has the permissions of the least privileged user. A tool that is not in this table is for owners.
 
 `
 

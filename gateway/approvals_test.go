@@ -43,10 +43,10 @@ func TestApprovalRequiresSufficientLevel(t *testing.T) {
 		w.advance(time.Second)
 		press := w.inThread("8", w.adapter.buttonData(t, "1"))
 		press.Kind = chat.Callback
-		w.expectRefused(press, "That is for people of level owner; you are member.")
-		w.expectRefused(w.inThread("9", "/approve"), "That is for people of level owner; you are guest.")
-		w.expectRefused(w.inThread("9", "yes"), "That is for people of level owner; you are guest.")
-		w.expectRefused(w.inThread("8", "/deny"), "That is for people of level owner; you are member.")
+		w.expectRefused(press, "That requires level owner; yours is member.")
+		w.expectRefused(w.inThread("9", "/approve"), "That requires level owner; yours is guest.")
+		w.expectRefused(w.inThread("9", "yes"), "That requires level owner; yours is guest.")
+		w.expectRefused(w.inThread("8", "/deny"), "That requires level owner; yours is member.")
 		w.accept(w.inThread("7", "/approve"))
 		w.advance(time.Second)
 		if got := w.adapter.visible(""); got[len(got)-1] != "Done." {
@@ -55,7 +55,7 @@ func TestApprovalRequiresSufficientLevel(t *testing.T) {
 		need = access.Member
 		w.accept(w.inThread("7", "and dist"))
 		w.advance(time.Second)
-		w.expectRefused(w.inThread("8", "/approve always"), "Leave for ever is given by an owner only.")
+		w.expectRefused(w.inThread("8", "/approve always"), "Only an owner can approve a command permanently.")
 		w.accept(w.inThread("8", "/approve"))
 		w.advance(time.Second)
 		if got := w.adapter.visible(""); got[len(got)-1] != "Done too." {
@@ -107,7 +107,7 @@ func TestApprovalPlainWordAnswersOnlyRequest(t *testing.T) {
 		seen := len(w.adapter.visible("7"))
 		w.sendText("7", "/approve")
 		w.advance(time.Second)
-		if got := w.adapter.visible("7")[seen:]; len(got) != 1 || !strings.HasPrefix(got[0], "2 questions wait. Say which: ") {
+		if got := w.adapter.visible("7")[seen:]; len(got) != 1 || !strings.HasPrefix(got[0], "There are 2 pending requests; choose one: ") {
 			t.Errorf("an /approve of nothing says %q", got)
 		}
 		w.sendText("7", "/approve "+requests[0][1])

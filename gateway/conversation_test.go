@@ -91,7 +91,7 @@ func playScript(t *testing.T, part map[string]*txtar.File, language string) stri
 }
 
 // randomIDs matches the parts of texts that are random.
-var randomIDs = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|ausführen\? \(|is called |Eine Frage )[0-9a-z-]+`)
+var randomIDs = regexp.MustCompile(`(20000101_\d{6}_|ref t|/approve |/deny |this\? \(|ausführen\? \(|is called |pending request |Eine Frage )[0-9a-z-]+`)
 
 // parseAnswer parses one line of `model`: say TEXT, slow SECONDS TEXT, hang, use TOOL
 // JSON, fail CLASS, empty.

@@ -146,7 +146,7 @@ func TestCronRunNotResumedNamesRemedy(t *testing.T) {
 		away   time.Duration
 		want   string
 	}{
-		"it kills the daemon": {2, 0, "I set it aside: the daemon died 2 times while it ran."},
+		"it kills the daemon": {2, 0, "I stopped this run because the daemon crashed 2 times during it."},
 		"it is long ago":      {1, 26 * time.Hour, "too long ago to go on"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestMemoryAndSkillsCommands(t *testing.T) {
 		defer w.stop()
 		w.expectReply("/memory", "MEMORY.md: 2 entries, 3%", "1 of them are left out of prompts", "USER.md: 0 entries, 0% — 0/1,375 chars")
 		w.expectReply("/skills", "Skills (1)", "/review How to **review** 'it'", "Not offered here", "off: turned off in the configuration")
-		for text, want := range map[string]string{"/memory": "for people of level owner", "/skills": "/review How"} {
+		for text, want := range map[string]string{"/memory": "requires level owner", "/skills": "/review How"} {
 			w.sendText("8", text)
 			w.advance(time.Minute)
 			seen := w.adapter.visible("8")

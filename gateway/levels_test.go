@@ -44,7 +44,7 @@ func levelChecker(t *testing.T) *access.Checker {
 }
 
 func levelTooLowText(name string, need, has access.Level) string {
-	return fmt.Sprintf("/%s is for people of level %s; you are %s.", name, need, has)
+	return fmt.Sprintf("You cannot use /%s: it requires level %s, yours is %s.", name, need, has)
 }
 
 // Each command of the table is sent by a user of each level, as text and as a button:

@@ -51,8 +51,8 @@ func (g *Gateway) sendPairingCode(ctx context.Context, e inbox.Entry) {
 	p := unknownSender(e.Inbound)
 	code, err := g.opts.Pairing.IssueCode(ctx, p)
 	if err == nil {
-		text := g.opts.Printer.T("I do not know you yet, so I do not read what you write. To be let in, give this code to the person who runs me:\n\n`%s`\n\n"+
-			"It holds for one hour, and for you alone. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
+		text := g.opts.Printer.T("You are not authorized, so I did not process your message. To request access, send this code to the operator:\n\n`%s`\n\n"+
+			"It expires in one hour and works only for you. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
 		if err = g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
 			if revokeErr := g.opts.Pairing.RevokeCode(ctx, p); revokeErr != nil {
 				g.opts.Log.Error("cannot revoke pairing code", zap.Stringer("entry", e.ID), zap.Error(revokeErr))

@@ -74,7 +74,7 @@ func TestPairingCodeIsNotStoredAfterDelivery(t *testing.T) {
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}
-			return strings.Count(fmt.Sprintf("%+v", rows[0]), "give this code")
+			return strings.Count(fmt.Sprintf("%+v", rows[0]), "send this code")
 		}
 		synctest.Wait()
 		if holds() != 1 {

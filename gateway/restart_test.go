@@ -111,7 +111,7 @@ func TestQuarantineAfterTwoCrashes(t *testing.T) {
 		defer w.stop()
 		w.advance(time.Minute)
 		got := w.adapter.visible("7")
-		if len(got) != 2 || !strings.Contains(got[0], "I set this message aside: the daemon died 2 times") || got[1] != "re: and what comes after" {
+		if len(got) != 2 || !strings.Contains(got[0], "I stopped processing this message because the daemon crashed 2 times") || got[1] != "re: and what comes after" {
 			t.Errorf("the person reads %q\n%s", got, w.adapter.history())
 		}
 		if o := w.outcome("7:1"); o != "failed(set aside)" {

@@ -90,7 +90,7 @@ func Markdown(ds []Delivery) string {
 	for _, d := range ds {
 		fmt.Fprintf(&b, "| **%s** | %s | %s | %s | %s |\n", d.Platform, d.In, d.KeyIn, d.KeyOut, yes[d.Once])
 	}
-	b.WriteString("\n| | can be asked | a send of which nobody knows whether it arrived | what can still happen |\n|---|---|---|---|\n")
+	b.WriteString("\n| | can be asked | a send with an unknown outcome | what can still happen |\n|---|---|---|---|\n")
 	for _, d := range ds {
 		fmt.Fprintf(&b, "| **%s** | %s | %s | %s |\n", d.Platform, yes[d.Lookup], d.Clear, d.Window)
 	}

@@ -34,7 +34,7 @@ var rules = []Rule{
 	{"too-long", Dangerous, "it is too long to be judged", ThisCommand},
 	{"too-involved", Dangerous, "it is too involved to be followed to its end", ThisCommand},
 	{"hidden-characters", Dangerous, "it holds characters that are not seen as what they are", ThisCommand},
-	{"unknown-command", Dangerous, "it cannot be told what runs: the name of a command, or a script, is only made when it runs", ThisCommand},
+	{"unknown-command", Dangerous, "the command or script is computed at run time and cannot be checked in advance", ThisCommand},
 	{"unknown-target", Dangerous, "it deletes or overwrites something whose name is only known when it runs", ThisCommand},
 
 	{"delete-root", Blocked, "it deletes or moves away the root of the file system, or a folder of the system", ThisCommand},

@@ -114,8 +114,8 @@ func sweepCopies(home string, now time.Time) {
 
 func (c *cli) restoreCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup in the place of what the home holds, which is kept aside; the daemon must not run", Args: args(1, 1),
-		Long: `Put a backup in the place of what the home holds. The archive is read and checked
+		Use: "restore FILE", Short: "Restore a backup; the current files are kept in before-restore-*. Stop the daemon first", Args: args(1, 1),
+		Long: `Restore a backup. The archive is read and checked
 whole, with the store in it, before anything is changed. What was there is kept
 in before-restore-… in the home. A restore that is cut off goes on when it is
 called again, or when the daemon starts.
@@ -154,7 +154,7 @@ func restoredText(home string, r backup.Report) string {
 
 func (c *cli) compactCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "compact", Short: "Give the space back that forgotten messages have left in the store; the daemon may run", Args: args(0, 0),
+		Use: "compact", Short: "Reclaim disk space after deletions; works while the daemon runs", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.Compact(cmd.Context())

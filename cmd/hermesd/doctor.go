@@ -20,9 +20,9 @@ import (
 func (c *cli) doctorCmd() *cobra.Command {
 	var o doctor.Options
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look at the home, the machine and the daemon, and say what to do about what is not well", Args: args(0, 0),
-		Long: `Look at the home, the machine and the daemon, and say what to do about what is not
-well. It fails if there is an error; warnings alone do not make it fail. Nobody
+		Use: "doctor", Short: "Check the home directory, host, configuration and daemon; print a fix for each problem", Args: args(0, 0),
+		Long: `Check the home directory, host, configuration and daemon; print a fix for each
+problem. It fails if there is an error; warnings alone do not make it fail. Nobody
 outside of the machine is asked, unless --online is given.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), o) },
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 func (c *cli) pairingCmd() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "pairing", Short: "Let people in who write to the bot and stand in no list"})
-	cmd.Long = `Let people in who write to the bot and stand in no list.
+	cmd := group(&cobra.Command{Use: "pairing", Short: "Manage access requests from users who are not on an allowlist"})
+	cmd.Long = `Manage access requests from users who are not on an allowlist.
 
 Somebody unknown who writes to the bot directly is told a code, which holds for an
 hour. They give it to you, by another way, and you approve it. Five wrong codes in
@@ -41,7 +41,7 @@ a row lock the platform for an hour.`
 		},
 		c.approveCmd(),
 		&cobra.Command{
-			Use: "revoke PLATFORM ID", Short: "Let somebody no longer in who was approved", Args: args(2, 2),
+			Use: "revoke PLATFORM ID", Short: "Revoke the access of an approved user", Args: args(2, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					p, err := client.Revoke(cmd.Context(), args[0], args[1])
@@ -53,7 +53,7 @@ a row lock the platform for an hour.`
 			},
 		},
 		&cobra.Command{
-			Use: "clear-pending", Short: "Make all codes that are out worthless", Args: args(0, 0),
+			Use: "clear-pending", Short: "Invalidate all pending pairing codes", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return c.withClient(cmd.Context(), func(client *admin.Client) error {
 					gone, err := client.ClearPending(cmd.Context())

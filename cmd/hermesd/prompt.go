@@ -54,8 +54,8 @@ func (c *cli) promptCmd() *cobra.Command {
 
 func (c *cli) diffCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "diff SESSION N M", Short: "Show where what was sent in two calls of a conversation parts", Args: args(3, 3),
-		Long: "Show where what was sent in two calls of a conversation parts. N and M are numbers\nof calls, as `hermesd prompt trace` lists them." + whichSession,
+		Use: "diff SESSION N M", Short: "Show the first difference between the requests of two model calls", Args: args(3, 3),
+		Long: "Show the first difference between the requests of two model calls. N and M are\nnumbers of calls, as `hermesd prompt trace` lists them." + whichSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var calls [2]int
 			for i, s := range args[1:] {

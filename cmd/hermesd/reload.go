@@ -11,7 +11,7 @@ import (
 
 func (c *cli) reloadCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "reload", Short: "Have the daemon read its configuration again, and say what is in effect and what waits for a restart", Args: args(0, 0),
+		Use: "reload", Short: "Reload the configuration; list the changes applied and those that need a restart", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.Reload(cmd.Context())

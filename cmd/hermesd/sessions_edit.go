@@ -35,7 +35,7 @@ func (f folder) Remove(path string) error {
 
 func (c *cli) renameCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "rename SESSION [TITLE]", Short: "Name a conversation; without a title its name is taken away", Args: args(1, 100),
+		Use: "rename SESSION [TITLE]", Short: "Set or clear the title of a conversation", Args: args(1, 100),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				rec, err := client.Rename(cmd.Context(), args[0], strings.Join(args[1:], " "))
@@ -56,8 +56,8 @@ func (c *cli) renameCmd() *cobra.Command {
 func (c *cli) exportCmd() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export SESSION", Short: "Write a conversation down, archived messages included", Args: args(1, 1),
-		Long: `Write a conversation down, archived messages included: as Markdown to read, or as
+		Use: "export SESSION", Short: "Export a conversation, archived messages included", Args: args(1, 1),
+		Long: `Export a conversation, archived messages included: as Markdown to read, or as
 JSONL, one object a line. What the model thought is left out, and secrets are
 masked. A file is made for you alone, and none that exists is written over.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -63,7 +63,7 @@ func statusText(s admin.Status, now time.Time) string {
 		line("fallback", "%s answered %s (%s); %d times since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, f.Count)
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
-		line("PROBLEM", "%d prefixes broke and nobody declared why: a bug of hermesd; `hermesd prompt trace SESSION` shows where", n)
+		line("PROBLEM", "%d undeclared prefix breaks (a bug in hermesd); `hermesd prompt trace SESSION` shows where", n)
 	}
 	if s.Store.Error != "" {
 		line("PROBLEM", "the store cannot be written: %s", s.Store.Error)

@@ -243,7 +243,7 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	case !ok:
 		return Result{Text: t.unknownReply(c, c.Name)}, nil
 	case c.Principal.Level < cmd.Level:
-		return Result{Text: c.T("`/%s` is for people of level %s; you are %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
+		return Result{Text: c.T("You cannot use `/%s`: it requires level %s, yours is %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
 	}
 	c.Name = cmd.Name
 	return cmd.Run(ctx, env, c)

@@ -174,12 +174,12 @@ func TestCommandsReply(t *testing.T) {
 		{"/compress the trip", ""},
 		{"/context", "the context"},
 		{"/usage", "the usage"},
-		{"/memory", "for people of level owner"},
+		{"/memory", "requires level owner"},
 		{"/skills", "the skills"},
-		{"/restart", "for people of level owner"},
-		{"/busy", "does: interrupt (as configured)"},
-		{"/busy steer", "does: steer"},
-		{"/busy default", "does: interrupt"},
+		{"/restart", "requires level owner"},
+		{"/busy", "new messages: interrupt (as configured)"},
+		{"/busy steer", "new messages while a turn runs: steer"},
+		{"/busy default", "new messages while a turn runs: interrupt"},
 		{"/busy loud", "I know the modes"},
 		{"/approve", `decided "" true true "" 0 ""`},
 		{"/approve AB12 session", `decided "ab12" true true "session" 0 ""`},
@@ -195,8 +195,8 @@ func TestCommandsReply(t *testing.T) {
 		{"/voice on", "I cannot speak: there is no voice."},
 		{"/voice off", "in writing only"},
 		{"/voice loud", "I know `/voice on`"},
-		{"/pause", "for people of level owner"},
-		{"/sethome", "for people of level owner"},
+		{"/pause", "requires level owner"},
+		{"/sethome", "requires level owner"},
 		{"/queue", "answered after the running turn"},
 		{"/steer", "told to the running turn"},
 		{"/bg", "beside this conversation"},
@@ -307,8 +307,8 @@ func TestRunDeniesLowerLevels(t *testing.T) {
 		return command.Result{Text: "restarting"}, nil
 	}})
 	for level, want := range map[access.Level]string{
-		access.Guest:  "`/restart` is for people of level owner; you are guest.",
-		access.Member: "`/restart` is for people of level owner; you are member.",
+		access.Guest:  "You cannot use `/restart`: it requires level owner, yours is guest.",
+		access.Member: "You cannot use `/restart`: it requires level owner, yours is member.",
 		access.Owner:  "restarting",
 	} {
 		c := call("/restart")
@@ -356,8 +356,8 @@ func TestMemoryOnlyInDirectChatOfOwner(t *testing.T) {
 		{access.Owner, chat.Group, false, "where others read along"},
 		{access.Owner, chat.Thread, false, "where others read along"},
 		{access.Owner, "", false, "where others read along"},
-		{access.Member, chat.DM, false, "for people of level owner"},
-		{access.Guest, chat.Group, true, "for people of level owner"},
+		{access.Member, chat.DM, false, "requires level owner"},
+		{access.Guest, chat.Group, true, "requires level owner"},
 	} {
 		c := call("/memory")
 		c.Principal.Level, c.Inbound.Address.Kind, c.Session.Shared = tt.level, tt.kind, tt.shared

@@ -35,7 +35,7 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 		if now == "" {
 			now = c.T("%s (as configured)", env.BusyMode())
 		}
-		return Result{Text: c.T("While a turn runs, a new message does: %s. `/busy interrupt` stops the turn, `/busy queue` waits for it, `/busy steer` tells it after its next tool; `/busy default` is as configured.", now)}, nil
+		return Result{Text: c.T("While a turn runs, new messages: %s. `/busy interrupt` stops the turn, `/busy queue` waits for it, `/busy steer` tells it after its next tool; `/busy default` is as configured.", now)}, nil
 	case "interrupt", "queue", "steer":
 		set.BusyMode = mode
 	case "default":
@@ -43,7 +43,7 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 	default:
 		return Result{Text: c.T("I know the modes `interrupt`, `queue` and `steer`, and `default`.")}, nil
 	}
-	return Result{Text: c.T("From now on a message that comes while a turn runs does: %s.", mode), Settings: &set}, nil
+	return Result{Text: c.T("From now on, new messages while a turn runs: %s.", mode), Settings: &set}, nil
 }
 
 // approve approves a pending request of a turn.

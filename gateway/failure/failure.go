@@ -107,7 +107,7 @@ func model(p i18n.Printer, e *llm.Error) string {
 	case llm.Overloaded:
 		return p.T("%s is overloaded. Send the message again in a few minutes.", provider)
 	case llm.Server, llm.Timeout, llm.Network, llm.InvalidResponse:
-		return p.T("%s does not answer properly (%s). Send the message again in a few minutes.", provider, trouble(p, e.Class))
+		return p.T("%s returned an error (%s). Send the message again in a few minutes.", provider, trouble(p, e.Class))
 	case llm.ContextOverflow, llm.TooLarge:
 		return p.T("This conversation has become too long for the model. `/new` starts a fresh one; the old one is kept.")
 	case llm.ImageTooLarge:
@@ -145,7 +145,7 @@ func trouble(p i18n.Printer, c llm.Class) string {
 	case llm.Network:
 		return p.T("network")
 	}
-	return p.T("garbage")
+	return p.T("invalid response")
 }
 
 // formatAfter returns the wait that a provider asked for, in parentheses, "" if there is

@@ -396,7 +396,7 @@ func shownArgs(n ast.Node) []ast.Expr {
 			return nil // Options.Say of the app: the terminal of the operator
 		}
 		switch sel.Sel.Name {
-		case "Say", "SendNotice", "tell", "notify", "endTooOld", "Note", "ShowStatus", "notices", "render", "Render":
+		case "Say", "SendNotice", "notify", "endTooOld", "Note", "ShowStatus", "notices", "render", "Render":
 			return n.Args
 		}
 	case *ast.CompositeLit:

@@ -180,12 +180,12 @@ func (t *turn) fail(ctx context.Context, err error) {
 // quarantine ends a turn whose entries have crashed the process repeatedly.
 func (t *turn) quarantine(ctx context.Context) {
 	t.log.Error("entry quarantined", zap.Stringer("entry", t.first().ID), zap.Int("crashes", t.first().Crashes))
-	text := t.T("⚠️ I set this message aside: the daemon died %d times while it worked on it. Send it again in other words if it matters. (ref %s)", t.first().Crashes, t.claim.Turn)
+	text := t.T("⚠️ I stopped processing this message because the daemon crashed %d times while handling it. You can send it again in different words. (ref %s)", t.first().Crashes, t.claim.Turn)
 	if n := len(t.claim.Entries); n > 1 {
-		text = t.T("⚠️ I set these %d messages aside: the daemon died %d times while it worked on them. Send them again in other words if it matters. (ref %s)", n, t.first().Crashes, t.claim.Turn)
+		text = t.T("⚠️ I stopped processing these %d messages because the daemon crashed %d times while handling them. You can send them again in different words. (ref %s)", n, t.first().Crashes, t.claim.Turn)
 	}
 	if occurrence := t.first().Occurrence; occurrence != nil {
-		text = t.T("⚠️ I set it aside: the daemon died %d times while it ran. `/cron run %s` runs it once more if it matters. (ref %s)", t.first().Crashes, string(occurrence.Job), t.claim.Turn)
+		text = t.T("⚠️ I stopped this run because the daemon crashed %d times during it. `/cron run %s` starts a new run. (ref %s)", t.first().Crashes, string(occurrence.Job), t.claim.Turn)
 	}
 	t.endWithText(ctx, text, "set aside")
 }

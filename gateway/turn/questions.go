@@ -175,21 +175,21 @@ func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, approval bool, d c
 		for i, q := range waiting {
 			ids[i] = "`" + q.id + "`"
 		}
-		return r.opts.Printer.T("%d questions wait. Say which: %s.", len(waiting), strings.Join(ids, ", ")), nil
+		return r.opts.Printer.T("There are %d pending requests; choose one: %s.", len(waiting), strings.Join(ids, ", ")), nil
 	}
 	i := slices.IndexFunc(waiting, func(q *question) bool { return id == "" || q.id == id })
 	switch {
 	case i < 0 && id == "":
-		return r.opts.Printer.T("Nothing waits for that."), nil
+		return r.opts.Printer.T("There is no pending request."), nil
 	case i < 0:
-		return r.opts.Printer.T("No question is called `%s` here. It was answered already, or its time is over.", id), nil
+		return r.opts.Printer.T("There is no pending request `%s`; it was answered or has expired.", id), nil
 	}
 	q := waiting[i]
 	switch {
 	case d.Principal.Level < q.level:
-		return r.opts.Printer.T("That is for people of level %s; you are %s.", q.level, d.Principal.Level), nil
+		return r.opts.Printer.T("That requires level %s; yours is %s.", q.level, d.Principal.Level), nil
 	case d.Scope == "always" && d.Principal.Level < access.Owner:
-		return r.opts.Printer.T("Leave for ever is given by an owner only."), nil
+		return r.opts.Printer.T("Only an owner can approve a command permanently."), nil
 	case !approval && d.Choice >= len(q.choices):
 		return r.opts.Printer.T("There are %d choices.", len(q.choices)), nil
 	case !r.questions.reserve(q, key):

@@ -22,7 +22,7 @@ const (
 )
 
 // setAside matches notices about quarantined messages, and captures their number.
-var setAside = regexp.MustCompile(`^⚠️ I set (?:this message|these (\d+) messages) aside`)
+var setAside = regexp.MustCompile(`^⚠️ I stopped processing (?:this message|these (\d+) messages) because the daemon crashed`)
 
 // findings counts events that are not errors.
 type findings struct {

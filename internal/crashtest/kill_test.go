@@ -143,7 +143,7 @@ func (l *load) judge(t *testing.T) (v telegram.Verdict, told map[spot]bool) {
 
 // asideNotice matches the notice that processing of one message, or of several that were
 // one input, has stopped. The notice quotes the first message.
-var asideNotice = regexp.MustCompile(`^(?:⚠️ I set|⏸ The daemon died) .*?(?:these (\d+) messages|this message)`)
+var asideNotice = regexp.MustCompile(`^(?:⚠️ I stopped processing|⏸ The daemon died) .*?(?:these (\d+) messages|this message)`)
 
 // toldAside returns the number of messages that a text reports as no longer processed
 // after crashes.

@@ -30,7 +30,7 @@ type Approved struct {
 }
 
 // welcome is sent to a user whose access was approved.
-const welcome = "You are let in. What you wrote before was not read; write it again. `/help` lists the commands."
+const welcome = "Your access was approved. Earlier messages were not processed; please send them again. `/help` lists the commands."
 
 // pairings registers the handlers for pairing.
 func (h *Handler) pairings() {

@@ -63,7 +63,7 @@ func TestPairingOverTheSocket(t *testing.T) {
 	if p, err := c.Approve(ctx, "telegram", "GOOD CODE"); err != nil || p.Notified {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if len(said) != 2 || !strings.HasPrefix(said[0], "telegram:7 You are let in.") {
+	if len(said) != 2 || !strings.HasPrefix(said[0], "telegram:7 Your access was approved.") {
 		t.Errorf("said %q", said)
 	}
 	_, err := c.Approve(ctx, "telegram", "other")

@@ -91,15 +91,15 @@ func modelFaults() []fault {
 		{
 			sentence: "a 500 that goes on is said",
 			config:   noRetries,
-			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.ServerError}),
-			shows:    []string{"⚠️ anthropic does not answer properly (server error). Send the message again in a few minutes."},
+			play:     askWithFaults(hello, "returned an error", llm.Fault{Kind: llm.ServerError}),
+			shows:    []string{"⚠️ anthropic returned an error (server error). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "a page of HTML in place of the model is said",
 			config:   noRetries,
-			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.BadGateway}),
-			shows:    []string{"⚠️ anthropic does not answer properly (server error). Send the message again in a few minutes."},
+			play:     askWithFaults(hello, "returned an error", llm.Fault{Kind: llm.BadGateway}),
+			shows:    []string{"⚠️ anthropic returned an error (server error). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
@@ -133,8 +133,8 @@ func modelFaults() []fault {
 		{
 			sentence: "a cut stream that cannot be asked for again is said",
 			config:   noRetries,
-			play:     askWithFaults("long story", "does not answer properly", llm.Fault{Kind: llm.Cut, At: 2000}),
-			shows:    []string{"⚠️ anthropic does not answer properly (network). Send the message again in a few minutes."},
+			play:     askWithFaults("long story", "returned an error", llm.Fault{Kind: llm.Cut, At: 2000}),
+			shows:    []string{"⚠️ anthropic returned an error (network). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
@@ -154,15 +154,15 @@ func modelFaults() []fault {
 		{
 			sentence: "invalid JSON in a stream is said",
 			config:   noRetries,
-			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.BadJSON, At: 4}),
-			shows:    []string{"⚠️ anthropic does not answer properly (garbage). Send the message again in a few minutes."},
+			play:     askWithFaults(hello, "returned an error", llm.Fault{Kind: llm.BadJSON, At: 4}),
+			shows:    []string{"⚠️ anthropic returned an error (invalid response). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 		{
 			sentence: "bytes that are nothing are said",
 			config:   noRetries,
-			play:     askWithFaults(hello, "does not answer properly", llm.Fault{Kind: llm.Garbage}),
-			shows:    []string{"⚠️ anthropic does not answer properly (garbage). Send the message again in a few minutes."},
+			play:     askWithFaults(hello, "returned an error", llm.Fault{Kind: llm.Garbage}),
+			shows:    []string{"⚠️ anthropic returned an error (invalid response). Send the message again in a few minutes."},
 			ends:     []string{"failed"},
 		},
 	}

@@ -45,7 +45,7 @@ func (n unknownUser) reads(w *harness, text string) {
 // control socket, and the user is notified and answered.
 func TestPairingOnEachPlatform(t *testing.T) {
 	for _, on := range [][]chat.Platform{nil, onDiscord, onSlack} {
-		language, welcome := "en", "You are let in."
+		language, welcome := "en", "Your access was approved."
 		if on == nil {
 			language, welcome = "de", "Du darfst jetzt mit mir sprechen."
 		}

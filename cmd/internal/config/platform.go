@@ -30,12 +30,12 @@ type Account struct {
 	Token       secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN."`
 	AppToken    secret.Value `yaml:"app_token" on:"slack" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
 	APIURL      string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
-	HomeChannel string       `yaml:"home_channel" own:"true" doc:"Id of the chat that gets what has no other place to go, as CHAT or CHAT:THREAD."`
+	HomeChannel string       `yaml:"home_channel" own:"true" doc:"ID of the default chat for messages without another target, as CHAT or CHAT:THREAD."`
 
 	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric (Slack: U…). * is everybody, as guests."`
 	AllowAll               bool     `yaml:"allow_all" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
 	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
-	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"Ids of the groups that are listened to; empty: all. It lets nobody in."`
+	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
 	GroupAllowedChats      []string `yaml:"group_allowed_chats" own:"true" doc:"Ids of the groups in which everybody may speak, as a guest."`
 	AllowedRoles           []string `yaml:"allowed_roles" on:"discord" own:"true" doc:"Ids of the roles whose members may speak, as guests."`
 	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`

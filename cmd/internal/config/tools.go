@@ -76,7 +76,7 @@ func speechAddress(base string, key secret.Value) string {
 
 // Cron configures scheduled prompts.
 type Cron struct {
-	CatchUp              string `yaml:"catch_up" default:"once" enum:"once|none|all" doc:"What runs of what was due while the daemon was down: the newest, nothing, or all."`
+	CatchUp              string `yaml:"catch_up" default:"once" enum:"once|none|all" doc:"Which occurrences missed during downtime run at start: the newest, none, or all."`
 	MaxParallelJobs      int    `yaml:"max_parallel_jobs" default:"4" range:"0..1000" doc:"Scheduled prompts that run at once; others wait. 0: no limit."`
 	AttachToSession      bool   `yaml:"attach_to_session" default:"true" doc:"The conversation of a chat knows what scheduled prompts have said there."`
 	AllowAgentScheduling bool   `yaml:"allow_agent_scheduling" default:"false" doc:"Scheduled prompts may make and change others, in the name of who made them and for that chat."`
