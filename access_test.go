@@ -21,9 +21,9 @@ import (
 	"hermesd/gateway/command"
 )
 
-// happens says of each kind of event what a stranger's comes to, and what that
-// of somebody who may speak does.
-func happens() map[chat.EventKind][2]string {
+// eventEffects maps each event kind to its description and to the effect of an
+// event of an authorized sender.
+func eventEffects() map[chat.EventKind][2]string {
 	return map[chat.EventKind][2]string{
 		chat.Message:  {"a text, a file, an album, a voice", "a turn, or a command"},
 		chat.Edit:     {"an earlier message is changed", "replaces the text of a message that still waits"},
@@ -32,7 +32,7 @@ func happens() map[chat.EventKind][2]string {
 	}
 }
 
-// kinds returns the values of the constants of type chat.Event, in order.
+// kinds returns the values of the constants of type chat.EventKind, in order.
 func kinds(t *testing.T) (out []chat.EventKind) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("gateway", "chat", "chat.go"), nil, 0)
@@ -95,7 +95,7 @@ func accessPage(t *testing.T) string {
 	line("event", "what it is", "from a stranger", "from who may speak")
 	line("---", "---", "---", "---")
 	for _, e := range kinds(t) {
-		h, ok := happens()[e]
+		h, ok := eventEffects()[e]
 		if !ok {
 			t.Errorf("nobody has said what becomes of an event of kind %q", e)
 		}
@@ -108,7 +108,7 @@ func accessPage(t *testing.T) string {
 	return b.String()
 }
 
-func TestTheDocsSayWhoMayDoWhat(t *testing.T) {
+func TestDocsAccessPage(t *testing.T) {
 	page := filepath.Join("docs", "access.md")
 	got := accessPage(t)
 	if *update {

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated pages")
 
-func TestTheDocsListTheCommands(t *testing.T) {
+func TestDocsCommandsPage(t *testing.T) {
 	page := filepath.Join("docs", "commands.md")
 	got := command.NewTable(command.Builtin()...).Markdown()
 	if *update {

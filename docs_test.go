@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEveryExportedNameHasAComment(t *testing.T) {
+func TestExportedNamesHaveComments(t *testing.T) {
 	documented := map[string]bool{}
 	sources(t, func(path, pkg string) {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
@@ -79,7 +79,7 @@ func method(d *ast.FuncDecl) bool {
 	return ok && !id.IsExported()
 }
 
-func TestNothingIsLeftOpenInTheCode(t *testing.T) {
+func TestCodeHasNoOpenItems(t *testing.T) {
 	sources(t, func(path, _ string) {
 		for n, line := range lines(t, path) {
 			for _, word := range []string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "not " + "implemented"} {
@@ -91,7 +91,7 @@ func TestNothingIsLeftOpenInTheCode(t *testing.T) {
 	})
 }
 
-func TestEveryDependencyIsNamedWithItsReason(t *testing.T) {
+func TestArchitectureListsDependencies(t *testing.T) {
 	page := strings.Join(lines(t, "ARCHITECTURE.md"), "\n")
 	for _, line := range lines(t, "go.mod") {
 		f := strings.Fields(line)
@@ -104,7 +104,7 @@ func TestEveryDependencyIsNamedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestEveryPackageIsInTheTower(t *testing.T) {
+func TestArchitectureListsPackages(t *testing.T) {
 	page := strings.Join(lines(t, "ARCHITECTURE.md"), "\n")
 	seen := map[string]bool{}
 	sources(t, func(_, pkg string) {

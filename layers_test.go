@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// floors names, for each folder, the folders whose packages it may import. The
-// longest name that fits a package counts. A folder may import itself, and
-// internal/secret and internal/safehttp stand below everything.
-var floors = map[string]string{
+// allowedImports lists, for each directory, the directories whose packages it may
+// import. The longest directory that contains a package applies. A directory may
+// import itself, and any package may import those of baseLayer.
+var allowedImports = map[string]string{
 	"systemd":                      "",
 	"internal/secret":              "",
 	"internal/safehttp":            "",
@@ -76,8 +76,8 @@ var floors = map[string]string{
 	"cmd/internal/setup/atomicfiles": "",
 }
 
-// below everything stand these; any package may import them.
-const ground = "internal/secret internal/safehttp internal/spawn"
+// baseLayer lists the packages that any package may import.
+const baseLayer = "internal/secret internal/safehttp internal/spawn"
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 
@@ -103,16 +103,16 @@ func sources(t *testing.T, visit func(path, pkg string)) {
 	}
 }
 
-func TestNoPackageImportsOneAboveIt(t *testing.T) {
+func TestImportsRespectLayers(t *testing.T) {
 	sources(t, func(path, pkg string) {
 		best, ok := "", false
-		for dir := range floors {
+		for dir := range allowedImports {
 			if under(pkg, dir) && len(dir) > len(best) {
 				best, ok = dir, true
 			}
 		}
 		if !ok {
-			t.Errorf("%s: no floor is set for package %s", path, pkg)
+			t.Errorf("%s: no layer is set for package %s", path, pkg)
 			return
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
@@ -130,7 +130,7 @@ func TestNoPackageImportsOneAboveIt(t *testing.T) {
 			if !inside {
 				continue
 			}
-			for _, allowed := range strings.Fields(floors[best] + " " + ground) {
+			for _, allowed := range strings.Fields(allowedImports[best] + " " + baseLayer) {
 				if under(p, allowed) {
 					continue imports
 				}
@@ -140,7 +140,7 @@ func TestNoPackageImportsOneAboveIt(t *testing.T) {
 	})
 }
 
-func TestSDKsStayInTheirAdapters(t *testing.T) {
+func TestSDKsStayInTheirPackages(t *testing.T) {
 	home := map[string]string{
 		"github.com/go-telegram/bot":   "adapters/telegram",
 		"github.com/bwmarrin/":         "adapters/discord",

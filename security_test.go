@@ -15,7 +15,7 @@ import (
 var namedTest = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
 // Each class of attack on docs/security.md names a test that exists.
-func TestEveryDefenceOnThePageHasItsTest(t *testing.T) {
+func TestSecurityPageNamesExistingTests(t *testing.T) {
 	page := lines(t, filepath.Join("docs", "security.md"))
 	at := slices.Index(page, "## Known attacks, and what defends")
 	if at < 0 {
@@ -122,7 +122,7 @@ func reasons(t *testing.T, what string, got []string, may map[string]string) {
 	}
 }
 
-func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
+func TestHTTPClientsOnlyInListedPackages(t *testing.T) {
 	got := used(t, "net/http", "Client", "Get", "Post", "Head", "PostForm")
 	if !slices.Contains(got, "internal/safehttp") {
 		t.Errorf("clients are made in %v: the dialer is not found", got)
@@ -146,7 +146,7 @@ func TestHTTPClientsAreMadeInKnownPlacesOnly(t *testing.T) {
 	})
 }
 
-func TestOnlyOnePackageStartsCommandsOfModels(t *testing.T) {
+func TestProcessesOnlyInListedPackages(t *testing.T) {
 	got := used(t, "os/exec", "Command", "CommandContext", "Cmd")
 	if !slices.Contains(got, "internal/spawn") {
 		t.Errorf("processes are started in %v: the one package is not found", got)
@@ -161,7 +161,7 @@ func TestOnlyOnePackageStartsCommandsOfModels(t *testing.T) {
 	})
 }
 
-func TestOnlyTheCheckMakesPrincipals(t *testing.T) {
+func TestPrincipalsOnlyInListedPackages(t *testing.T) {
 	reasons(t, "says who somebody is", used(t, "hermesd/gateway/access", "Principal"), map[string]string{
 		"gateway/schedule": "the operator, as the author of a job that no person has made",
 	})
@@ -170,7 +170,7 @@ func TestOnlyTheCheckMakesPrincipals(t *testing.T) {
 // What people and models name is opened below a root that no path and no link
 // leads out of. The packages that open files otherwise have their names from the
 // operator, or made them themselves.
-func TestFilesAreOpenedInKnownPlacesOnly(t *testing.T) {
+func TestFilesOnlyInListedPackages(t *testing.T) {
 	got := used(t, "os", "Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "OpenRoot", "ReadDir")
 	if !slices.Contains(got, "agent/tools/files") {
 		t.Errorf("files are opened in %v: the tools are not found", got)
@@ -198,7 +198,7 @@ func TestFilesAreOpenedInKnownPlacesOnly(t *testing.T) {
 }
 
 // Secrets are masked where log lines leave, so there is one such place.
-func TestThereIsOneSinkForLogs(t *testing.T) {
+func TestLogSinkOnlyInListedPackages(t *testing.T) {
 	got := append(used(t, "go.uber.org/zap/zapcore", "NewCore", "AddSync", "Lock"), used(t, "go.uber.org/zap", "New", "NewProduction", "NewDevelopment")...)
 	if len(got) == 0 {
 		t.Error("the sink is not found")
