@@ -49,7 +49,7 @@ simulate: ## random people, faults and deaths over virtual hours, for SIM; HERME
 	HERMESD_SIM=$(SIM) $(GO) test -count=1 -v -timeout 24h -run 'TestDays' ./internal/crashtest $(MATCHED)
 
 dst: ## schedules against every change of every zone's clock in ten years
-	HERMESD_DST=all $(GO) test -count=1 -v -timeout 30m -run 'Clock|OncePerDay' ./gateway/schedule $(MATCHED)
+	HERMESD_DST=all $(GO) test -count=1 -v -timeout 30m -run 'Clock|OncePerDay|Stalled' ./gateway/schedule $(MATCHED)
 
 restarts: ## a thousand lives of the daemon, each taking a message and ended at once
 	HERMESD_RESTARTS=1000 $(GO) test -count=1 -timeout 30m -run TestRapidRestarts ./cmd/hermesd $(MATCHED)
