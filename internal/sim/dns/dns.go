@@ -1,5 +1,6 @@
-// Package dns is a name server without a network. A resolver asks it over pipes,
-// and it may change its answers from one question to the next.
+// Package dns implements a DNS server without a network. Server answers queries
+// over in-memory connections and may return another answer to each query. It
+// serves A records only and runs inside a testing/synctest bubble too.
 package dns
 
 import (
@@ -14,24 +15,25 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// A Server knows some names. Its methods may be called from any goroutine.
+// A Server answers queries for a fixed set of names. Its methods may be called
+// from any goroutine.
 type Server struct {
 	names map[string][]string
-	work  sync.WaitGroup // the conversations
+	work  sync.WaitGroup // the connections that are served
 
 	mu    sync.Mutex // guards what follows
 	asked map[string]int
 	open  map[net.Conn]struct{}
 }
 
-// New returns a server of names. Each has a list of answers, one for each time that
-// it is asked for, the last one from then on; an answer is one or more IPv4
-// addresses with spaces between them. Other names are not there.
+// New returns a server for names. Each name has a list of answers: the n-th
+// query gets the n-th answer, and later queries get the last one. An answer is
+// one or more IPv4 addresses separated by spaces. Other names do not exist.
 func New(names map[string][]string) *Server {
 	return &Server{names: names, asked: map[string]int{}, open: map[net.Conn]struct{}{}}
 }
 
-// Resolver asks the server, and nobody else.
+// Resolver returns a resolver that queries only this server.
 func (s *Server) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -49,14 +51,15 @@ func (s *Server) Resolver() *net.Resolver {
 	}}
 }
 
-// Asked returns how often the addresses of a name were asked for.
+// Asked returns how many address queries the server received for name.
 func (s *Server) Asked(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[name]
 }
 
-// Close ends what goes on.
+// Close closes the open connections and waits until their goroutines have
+// ended.
 func (s *Server) Close() {
 	s.mu.Lock()
 	for c := range s.open {
@@ -66,7 +69,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// answer answers one question, as over TCP.
+// answer reads one query from c and answers it in the format of DNS over TCP.
 func (s *Server) answer(c net.Conn) {
 	var size [2]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -97,8 +100,9 @@ func (s *Server) answer(c net.Conn) {
 	}
 }
 
-// next returns the next answer for a name, if it is asked for addresses that it
-// may have.
+// next returns the next answer for a name and counts the query. ok is false for
+// an unknown name. A query that is not for IPv4 addresses gets no answer and is
+// not counted.
 func (s *Server) next(name string, v4 bool) (addresses string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 	"strings"
 )
 
-// Audio is what a transcription or a speech was asked with.
+// Audio holds the parameters of a transcription or speech request.
 type Audio struct {
-	File     string // name of the file that came
-	Format   string // of that file by its content, or that the speech shall have
-	Bytes    int    // of that file
+	File     string // name of the uploaded file
+	Format   string // detected from the content of the file, or requested for the speech
+	Bytes    int    // size of the file
 	Language string
 	Prompt   string
 	Voice    string
-	Text     string // to be spoken, or heard in the file
+	Text     string // to be spoken, or found in the file
 	Answer   string // response_format
 }
 
-// The limits of the service.
+// Limits of the service.
 const (
 	mostUpload = 25 << 20 // bytes of a request
 	mostSpoken = 4096     // characters
@@ -41,8 +41,8 @@ var (
 	iso     = regexp.MustCompile(`^[a-z]{2,3}$`)
 )
 
-// A listener is /v1/audio/transcriptions, a speaker /v1/audio/speech. Failures
-// look as those of Chat Completions.
+// A listener serves /v1/audio/transcriptions, a speaker /v1/audio/speech.
+// Errors have the format of Chat Completions.
 type (
 	listener struct{ chatAPI }
 	speaker  struct{ chatAPI }
@@ -52,19 +52,19 @@ func (listener) name() string { return "transcription" }
 
 func (speaker) name() string { return "speech" }
 
-// An audioAPI is one of the two.
+// An audioAPI is a listener or a speaker.
 type audioAPI interface {
 	api
-	// say writes the answer to a request that is right.
+	// say writes the answer to a valid request.
 	say(o *out, r Request)
 }
 
-// serveAudio is serve for sounds: nothing is counted in tokens, and Options.Reply
-// is not asked. The ledger has no Body of it, but an Audio.
+// serveAudio is serve for audio: no tokens are counted, and Options.Reply is
+// not called. The recorded entry has an Audio instead of a Body.
 func (s *Server) serveAudio(w http.ResponseWriter, r *http.Request, a audioAPI) {
 	body, err := readAll(r)
 	if err != nil {
-		return // the client went away while it was still asking
+		return // the client disconnected while it was still sending
 	}
 	req, no := a.check(r.Header, body)
 	req.Dialect, req.Header = a.name(), withoutKeys(r.Header)
@@ -85,7 +85,7 @@ func (s *Server) serveAudio(w http.ResponseWriter, r *http.Request, a audioAPI) 
 	}
 }
 
-// sound writes an answer, as a fault bends it.
+// sound writes an answer and applies the fault of the request, if any.
 func (o *out) sound(kind string, body []byte) {
 	if o.fault != nil {
 		switch o.fault.Kind {
@@ -140,7 +140,7 @@ func (l listener) check(h http.Header, body []byte) (Request, *refusal) {
 	return r, nil
 }
 
-// parts reads the fields of a form into r, and returns which there were.
+// parts reads the fields of a form into r and returns the set of their names.
 func (l listener) parts(h http.Header, body []byte, r *Request) (map[string]bool, error) {
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
@@ -170,7 +170,7 @@ func (l listener) parts(h http.Header, body []byte, r *Request) (map[string]bool
 	}
 }
 
-// field takes one field of a form into r.
+// field reads one field of a form into r.
 func field(r *Request, p *multipart.Part, data []byte) error {
 	a := r.Audio
 	switch name := p.FormName(); name {
@@ -252,7 +252,8 @@ func (sp speaker) check(h http.Header, body []byte) (Request, *refusal) {
 	return r, nil
 }
 
-// speechKinds are the formats of speech that the server makes.
+// speechKinds maps each supported speech format to its audio format and content
+// type.
 var speechKinds = map[string]struct{ format, kind string }{
 	"mp3": {"mp3", "audio/mpeg"}, "opus": {"ogg", "audio/opus"}, "flac": {"flac", "audio/flac"}, "wav": {"wav", "audio/wav"},
 }

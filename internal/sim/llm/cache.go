@@ -6,27 +6,29 @@ import (
 	"time"
 )
 
-// A cache is the prompt cache of a service.
+// A cache simulates the prompt cache of a service.
 //
-// With marks it is that of the Messages API. A mark writes one entry: the prefix
-// that ends with its block. From each mark a request looks back over at most 20
-// blocks, itself included, for an entry that an earlier request wrote; the
-// longest is read, what follows it up to the last mark is written, the rest is
-// plain input. Prefixes that are shorter than the model's least length are never
-// kept. An entry lives for five minutes or an hour from its last use.
+// With breakpoints (cache_control markers) it is the cache of the Messages API.
+// A breakpoint writes one entry: the prefix that ends with its block. From each
+// breakpoint a request looks back over at most 20 blocks, including its own,
+// for an entry that an earlier request wrote; the longest one is read, what
+// follows it up to the last breakpoint is written, and the rest is plain input.
+// Prefixes shorter than the minimum of the model are never cached. An entry
+// expires five minutes or one hour after its last use.
 //
-// Chat Completions has the same for claude models, as OpenRouter does. Other
-// models have an automatic cache that marks do not change: prefixes from 1,024
-// tokens on, in steps of 128, for ten minutes from their last use.
+// Chat Completions behaves the same for claude models, as OpenRouter does.
+// Other models have an automatic cache that breakpoints do not change: prefixes
+// of 1,024 tokens and more, in steps of 128, for ten minutes after their last
+// use.
 type cache struct {
-	minimum int // of a marked prefix; 0: by model
+	minimum int // tokens of a marked prefix; 0: depends on the model
 
 	mu      sync.Mutex // guards what follows
 	entries map[uint64]*entry
 	bill    Bill
 }
 
-// An entry is a prefix that is kept.
+// An entry is a cached prefix.
 type entry struct {
 	keep  time.Duration
 	until time.Time
@@ -43,8 +45,8 @@ const (
 	readFactor   = 0.1
 )
 
-// MinCache returns the least number of tokens of a prefix of model that the
-// Messages API keeps.
+// MinCache returns the minimum length, in tokens, of a prefix that the Messages
+// API caches for model.
 func MinCache(model string) int {
 	model = strings.ReplaceAll(strings.ToLower(model), ".", "-")
 	for _, m := range []struct {
@@ -68,28 +70,28 @@ func MinCache(model string) int {
 	return 1024
 }
 
-// A Bill is what answers cost, in tokens. Requests that were refused cost
-// nothing.
+// A Bill sums up the token usage of answers. Refused requests cost nothing.
 type Bill struct {
 	Answers int
-	Input   int // at the plain price
+	Input   int // at the base price
 	Read    int
 	Write5m int
 	Write1h int
 	Output  int
 }
 
-// Prompt is the number of tokens of all prompts: what they would cost without a
-// cache.
+// Prompt returns the number of tokens of all prompts, which is what they would
+// cost without a cache.
 func (b Bill) Prompt() int { return b.Input + b.Read + b.Write5m + b.Write1h }
 
-// Cost is what the prompts cost, in tokens at the plain price: a read is a tenth,
-// a write for five minutes five quarters, one for an hour two.
+// Cost returns the cost of the prompts in tokens at the base price: a read
+// costs 0.1, a five-minute write 1.25 and a one-hour write 2 per token.
 func (b Bill) Cost() float64 {
 	return float64(b.Input) + readFactor*float64(b.Read) + writeFactor5*float64(b.Write5m) + writeFactor1*float64(b.Write1h)
 }
 
-// count fills in the usage that rep reports for req, and bills it.
+// count sets the usage of rep for req, unless rep has one, and adds it to the
+// bill.
 func (c *cache) count(rep *Reply, req Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +133,7 @@ func (c *cache) forget(now time.Time) {
 	}
 }
 
-// alive returns the entry of a prefix, if it is still kept.
+// alive returns the entry of a prefix, or nil if it is unknown or has expired.
 func (c *cache) alive(hash uint64, now time.Time) *entry {
 	if e := c.entries[hash]; e != nil && !now.After(e.until) {
 		return e
@@ -146,7 +148,7 @@ func (c *cache) least(model string) int {
 	return MinCache(model)
 }
 
-// marked is the usage of a request with marks.
+// marked returns the usage of a request with breakpoints.
 func (c *cache) marked(req Request, now time.Time) Usage {
 	hit := c.hit(req, now)
 	read := 0
@@ -159,7 +161,7 @@ func (c *cache) marked(req Request, now time.Time) Usage {
 	for i, u := range req.units {
 		switch e := c.alive(u.hash, now); {
 		case u.keep == 0:
-		case i <= hit && e != nil: // a part of what is read
+		case i <= hit && e != nil: // part of the prefix that is read
 			e.until = now.Add(e.keep)
 		case i > hit && u.tokens >= c.least(req.Model):
 			c.entries[u.hash] = &entry{keep: u.keep, until: now.Add(u.keep)}
@@ -172,8 +174,8 @@ func (c *cache) marked(req Request, now time.Time) Usage {
 	return Usage{CacheRead: read, CacheWrite: last - read, CacheWrite1h: hour - read, Input: req.prompt() - last}
 }
 
-// hit returns the last block of the longest prefix that is kept and found from
-// one of the marks; -1 for none.
+// hit returns the last block of the longest cached prefix that can be found
+// from one of the breakpoints; -1 for none.
 func (c *cache) hit(req Request, now time.Time) int {
 	for i := len(req.units) - 1; i >= 0; i-- {
 		if req.units[i].keep == 0 {
@@ -188,7 +190,8 @@ func (c *cache) hit(req Request, now time.Time) int {
 	return -1
 }
 
-// automatic is the usage of a request whose prefix is kept by itself.
+// automatic returns the usage of a request whose prefix is cached without
+// breakpoints.
 func (c *cache) automatic(req Request, now time.Time) Usage {
 	known := 0
 	for i, h := range req.steps {
@@ -204,7 +207,7 @@ func (c *cache) automatic(req Request, now time.Time) Usage {
 	return Usage{CacheRead: known, Input: req.prompt() - known}
 }
 
-// Billed returns what all answers together cost.
+// Billed returns the sum of the costs of all answers.
 func (s *Server) Billed() Bill {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

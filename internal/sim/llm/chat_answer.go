@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// chatStops translates the reasons of the other dialect.
+// chatStops maps stop reasons of the Messages API to those of Chat Completions.
 var chatStops = map[string]string{"refusal": "content_filter", "max_tokens": "length", "end_turn": "stop", "tool_use": "tool_calls"}
 
 func (a chatAPI) answer(o *out, req Request, rep Reply) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// chatAPI is the language of Chat Completions.
+// chatAPI implements the Chat Completions API.
 type chatAPI struct{ s *Server }
 
 func (chatAPI) name() string { return "chat" }
@@ -159,7 +159,7 @@ func chatTools(r *Request, b chatBody) *refusal {
 }
 
 func chatMessages(r *Request, b chatBody) *refusal {
-	var open []string // calls without a result
+	var open []string // IDs of calls without a result
 	for i, m := range b.Messages {
 		if m.Role != "tool" && len(open) > 0 {
 			return chatOpen(open)
@@ -202,7 +202,7 @@ func chatOpen(open []string) *refusal {
 		"The following tool_call_ids did not have response messages: %s", strings.Join(open, ", "))
 }
 
-// readContent reads the text and pictures of message i.
+// readContent reads the text and images of message i.
 func readContent(r *Request, out *Message, m chatMessage, i int) *refusal {
 	kind := "text"
 	switch m.Role {

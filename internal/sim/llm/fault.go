@@ -7,54 +7,55 @@ import (
 	"time"
 )
 
-// A Kind is a way to fail.
+// A Kind is a kind of failure.
 type Kind string
 
-// The ways to fail.
+// Kinds of failure.
 const (
 	Unauthorized Kind = "401"
 	Unpaid       Kind = "402"
 	Forbidden    Kind = "403"
-	Missing      Kind = "404" // the model
+	Missing      Kind = "404" // the model does not exist
 	TooLarge     Kind = "413"
-	TooMany      Kind = "429" // with After as its hint
+	TooMany      Kind = "429" // Fault.After is the Retry-After header
 	ServerError  Kind = "500"
-	BadGateway   Kind = "502" // a page of HTML
+	BadGateway   Kind = "502" // an HTML page
 	Overloaded   Kind = "529"
-	Overflow     Kind = "overflow" // 400: the prompt is too long; At is the limit
-	Prefix       Kind = "prefix"   // 400: thinking blocks that do not fit
-	Custom       Kind = "custom"   // Status and Text as the whole body
+	Overflow     Kind = "overflow" // 400: the prompt is too long; Fault.At is the limit
+	Prefix       Kind = "prefix"   // 400: thinking blocks that do not match their prefix
+	Custom       Kind = "custom"   // Fault.Status, with Fault.Text as the whole body
 
-	NoAnswer Kind = "no answer" // not a byte, until the client goes away
-	Stall    Kind = "stall"     // the stream stops at event At, but does not end
+	NoAnswer Kind = "no answer" // sends no byte until the client disconnects
+	Stall    Kind = "stall"     // the stream stops at event At but does not end
 	Cut      Kind = "cut"       // the connection breaks after At bytes
-	End      Kind = "end"       // the stream ends by itself after At events
-	Error    Kind = "error"     // an error inside the stream at event At; Status 0: 529
-	BadJSON  Kind = "bad json"  // event At is half of itself
-	Garbage  Kind = "garbage"   // bytes that are nothing
+	End      Kind = "end"       // the stream ends regularly after At events
+	Error    Kind = "error"     // an error event in the stream at event At; Status 0: 529
+	BadJSON  Kind = "bad json"  // event At contains truncated JSON
+	Garbage  Kind = "garbage"   // bytes that are no valid answer
 
-	BadToolName Kind = "bad tool name" // a call of a tool whose name no tool can have
-	BadToolArgs Kind = "bad tool args" // calls with arguments that are no JSON
+	BadToolName Kind = "bad tool name" // a tool call with a name that no tool can have
+	BadToolArgs Kind = "bad tool args" // tool calls with arguments that are not JSON
 	Empty       Kind = "empty"         // an end of turn without content
-	Refusal     Kind = "refusal"       // the model declines
-	Truncated   Kind = "truncated"     // the answer hits its limit of tokens
+	Refusal     Kind = "refusal"       // the model refuses
+	Truncated   Kind = "truncated"     // the answer reaches its token limit
 )
 
 // A Fault makes requests fail.
 type Fault struct {
 	Kind  Kind
-	Skip  int                // so many matching requests pass first
-	Times int                // it hits so many; 0: one, negative: all that follow
+	Skip  int                // number of matching requests that pass first
+	Times int                // number of requests that fail; 0: one, negative: all that follow
 	Match func(Request) bool // nil: every request
-	After time.Duration      // Retry-After; 0: none
-	At    int                // where, see Kind
-	// Status is of Custom and Error; Text replaces the service's own words.
+	After time.Duration      // value of Retry-After; 0: none
+	At    int                // position in the answer, see Kind
+	// Status is used by Custom and Error. Text replaces the service's own error
+	// message.
 	Status int
 	Text   string
 }
 
-// Inject adds a fault. Faults are asked in the order in which they were added;
-// the first that hits is used up by one.
+// Inject adds a fault. A request is matched against the faults in the order of
+// their injection, and the first match is applied.
 func (s *Server) Inject(f Fault) {
 	if f.Times == 0 {
 		f.Times = 1
@@ -64,7 +65,7 @@ func (s *Server) Inject(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Heal takes all faults away.
+// Heal removes all faults.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,8 @@ func (s *Server) fault(r Request) *Fault {
 	return nil
 }
 
-// sayings are the words of failures that are an error body.
+// sayings holds the status and message of the kinds that are answered with an
+// error body.
 var sayings = map[Kind]struct {
 	status int
 	text   string
@@ -111,8 +113,7 @@ var sayings = map[Kind]struct {
 const badGateway = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n" +
 	"<hr><center>cloudflare</center>\r\n</body>\r\n</html>\r\n"
 
-// instead writes what stands in place of an answer, and reports whether
-// something does.
+// instead writes an error in place of the answer and reports whether it did.
 func (f *Fault) instead(o *out) bool {
 	if f.After > 0 {
 		o.w.Header().Set("Retry-After", strconv.FormatFloat(f.After.Seconds(), 'f', -1, 64))
@@ -149,7 +150,7 @@ func (f *Fault) instead(o *out) bool {
 	return true
 }
 
-// bend changes the answer as f says.
+// bend changes the answer as f demands.
 func (f *Fault) bend(rep *Reply) {
 	switch f.Kind {
 	case BadToolName:
@@ -171,7 +172,7 @@ func (f *Fault) bend(rep *Reply) {
 	}
 }
 
-// tooLong returns the refusal of a prompt that is too long.
+// tooLong returns the error body for a prompt that is too long.
 func tooLong(dialect string, have, limit int) any {
 	if dialect == "messages" {
 		return messagesError("invalid_request_error", fmt.Sprintf("prompt is too long: %d tokens > %d maximum", have, limit))

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// An Entry of the ledger is one request and what became of it.
+// An Entry records one request and its outcome.
 type Entry struct {
 	Request
 	At      time.Time
-	Fault   Kind // "" for none
-	Done    bool // the answer is over
+	Fault   Kind // "": none
+	Done    bool // the answer has ended
 	Ended   time.Time
-	Status  int // of the answer; 0 if there was none
+	Status  int // HTTP status of the answer; 0: none was sent
 	Written int // bytes of the answer
 	Usage   Usage
 }

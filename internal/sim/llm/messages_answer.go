@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// ordered is a JSON object whose members keep their order.
+// An ordered is a JSON object whose members keep their order.
 type ordered []member
 
 type member struct {
@@ -77,7 +77,7 @@ func usageOf(u Usage, out int) any {
 	}
 }
 
-// A messagesPart is one block of an answer, whole and in pieces.
+// A messagesPart is one block of an answer, whole and as deltas.
 type messagesPart struct {
 	whole, begin any
 	deltas       []any

@@ -70,13 +70,13 @@ func (r *Request) blocks(out *Message, m messagesMessage, i int) *refusal {
 	return nil
 }
 
-// isString reads raw into s if it is a JSON string, and does not look at anything
-// else: most contents are long lists.
+// isString reads raw into s if it is a JSON string. It examines the first byte
+// only before it decodes, because most contents are long lists.
 func isString(raw json.RawMessage, s *string) bool {
 	return len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, s) == nil
 }
 
-// roleOf says who may send a block.
+// roleOf maps block types to the role that may send them.
 var roleOf = map[string]string{
 	"tool_result": "user", "image": "user", "tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "text": "",
 }
@@ -185,8 +185,8 @@ func checkImage(source json.RawMessage, where string) *refusal {
 	return nil
 }
 
-// checkPairs sees that each call has its result at the beginning of the next
-// message, and each result its call in the one before.
+// checkPairs requires that each call has its result at the beginning of the
+// next message and that each result belongs to a call in the previous message.
 func checkPairs(r *Request, _ messagesBody) *refusal {
 	var open []string
 	used := map[string]bool{}
@@ -228,8 +228,8 @@ func checkPairs(r *Request, _ messagesBody) *refusal {
 	return nil
 }
 
-// signature returns the signature of thinking that is said after the first n
-// messages of r, and after what the answer has thought before.
+// signature returns the signature of a thinking block that follows the first n
+// messages of r and the earlier thinking of the same answer.
 func (r *Request) signature(n int, thought string) string {
 	h := fnv.New64a()
 	prefix := r.head
@@ -240,7 +240,8 @@ func (r *Request) signature(n int, thought string) string {
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "sim-%016x-%s", h.Sum64(), strings.Repeat("s", 40)))
 }
 
-// checkSignatures refuses thinking whose prefix is not what it was.
+// checkSignatures refuses thinking blocks whose prefix has changed since they
+// were made.
 func (r *Request) checkSignatures() *refusal {
 	for i, m := range r.Messages {
 		for j, b := range m.Blocks {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// messagesAPI is the language of the Messages API.
+// messagesAPI implements the Messages API.
 type messagesAPI struct{ s *Server }
 
 func (messagesAPI) name() string { return "messages" }
@@ -33,7 +33,7 @@ func (a messagesAPI) event(status int, text string) (string, any) {
 	return "error", ordered{{"type", "error"}, {"error", ordered{{"type", messagesKinds[status]}, {"message", text}}}}
 }
 
-// messagesBody is a request as it stands on the wire.
+// messagesBody is the JSON body of a request.
 type messagesBody struct {
 	Model      string            `json:"model"`
 	MaxTokens  *int              `json:"max_tokens"`
@@ -178,8 +178,8 @@ func checkSystem(r *Request, b messagesBody) *refusal {
 	return nil
 }
 
-// marked counts a cache mark and returns for how long it asks, and what is wrong
-// with it.
+// marked counts a cache_control marker and returns the requested lifetime, or
+// what is wrong with the marker.
 func (r *Request) marked(m *mark, where string) (keep time.Duration, wrong string) {
 	switch {
 	case m == nil:
@@ -197,11 +197,11 @@ func (r *Request) marked(m *mark, where string) (keep time.Duration, wrong strin
 	return 0, where + ".cache_control.ephemeral.ttl: Input should be '5m' or '1h'"
 }
 
-// maxMarks is the number of marks that a request may carry.
+// maxMarks is the maximum number of cache_control markers in a request.
 const maxMarks = 4
 
-// judgeMarks returns what is wrong with the marks as a whole, and fills in the
-// request's prefixes.
+// judgeMarks checks the markers as a whole, returns what is wrong with them,
+// and fills in the prefixes of the request.
 func (r *Request) judgeMarks() string {
 	if r.Marks > maxMarks {
 		return fmt.Sprintf("A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, r.Marks)

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// models serves the list of models, or the one that is named, in the form of the
-// asking dialect.
+// models serves the list of models, or the named model, in the format of the
+// API that the client uses.
 func (s *Server) models(w http.ResponseWriter, r *http.Request, name string) {
 	messages := r.Header.Get("Anthropic-Version") != ""
 	if messages && !s.keyOK(r.Header.Get("X-Api-Key")) {
@@ -41,7 +41,7 @@ func (s *Server) models(w http.ResponseWriter, r *http.Request, name string) {
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
-// model is one model as a list tells of it.
+// model returns the list entry of one model.
 func (s *Server) model(name string, messages bool) map[string]any {
 	m := map[string]any{"id": name, "object": "model", "created": 1767225600, "owned_by": "sim"}
 	length := "context_length"
@@ -55,7 +55,7 @@ func (s *Server) model(name string, messages bool) map[string]any {
 	return m
 }
 
-// show tells of a model as Ollama does.
+// show serves /api/show, the model details of Ollama.
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	var q struct{ Model string }
 	if json.NewDecoder(r.Body).Decode(&q) != nil || !s.modelOK(q.Model) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// out writes one answer, and breaks it where a fault says so.
+// An out writes one answer and breaks it off where a fault demands it.
 type out struct {
 	w       http.ResponseWriter
 	flusher http.Flusher
@@ -21,10 +21,11 @@ type out struct {
 	status   int
 	written  int
 	events   int
-	over     bool // nothing more is to be written
+	over     bool // nothing more may be written
 }
 
-// wait lets d go by and reports whether there is still somebody to answer.
+// wait sleeps for d and reports whether the client is still connected and the
+// server still open.
 func (o *out) wait(d time.Duration) bool {
 	if d <= 0 {
 		return !o.over
@@ -41,7 +42,7 @@ func (o *out) wait(d time.Duration) bool {
 	return false
 }
 
-// hang waits until the client goes away or the server closes.
+// hang waits until the client disconnects or the server closes.
 func (o *out) hang() {
 	o.over = true
 	select {
@@ -66,7 +67,8 @@ func (o *out) stream() {
 	o.w.WriteHeader(http.StatusOK)
 }
 
-// write writes p, up to where a fault cuts the connection.
+// write writes p, or the part of p before the byte at which a fault cuts the
+// connection.
 func (o *out) write(p []byte) {
 	if o.over {
 		return
@@ -91,7 +93,7 @@ func (o *out) flush() {
 	}
 }
 
-// event writes one event of a stream; name is "" where the dialect has none.
+// event writes one event of a stream; name is "" if the API has no event names.
 func (o *out) event(name string, body any) { o.data(name, encode(body)) }
 
 func (o *out) data(name string, data []byte) {
@@ -125,7 +127,7 @@ func (o *out) data(name string, data []byte) {
 	o.flush()
 }
 
-// delta writes a piece of the answer after its pause.
+// delta writes a part of the answer after its pause.
 func (o *out) delta(name string, body any) {
 	if o.wait(o.perDelta) {
 		o.event(name, body)
@@ -148,7 +150,7 @@ func encode(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // our own values always encode
+		panic(err) // values of this package always encode
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -156,10 +158,10 @@ func encode(v any) []byte {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(encode(body)) // a client that went away needs no answer
+	_, _ = w.Write(encode(body)) // the client may have disconnected
 }
 
-// pieces cuts s into parts of n runes.
+// pieces splits s into parts of n runes.
 func pieces(s string, n int) []string {
 	if n <= 0 {
 		n = 12

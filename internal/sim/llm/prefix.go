@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// A unit is one block of a request in the order in which services read it:
+// A unit is one block of a request, in the order in which services process it:
 // tools, system, messages.
 type unit struct {
-	hash   uint64        // of everything up to and with this block
-	tokens int           // likewise
-	keep   time.Duration // for which a mark on it asks; 0 without a mark
+	hash   uint64        // of all blocks up to and including this one
+	tokens int           // of all blocks up to and including this one
+	keep   time.Duration // lifetime that its cache_control marker requests; 0: no marker
 }
 
-// How long a mark asks for a prefix to be kept.
+// Lifetimes that a cache_control marker can request.
 const (
 	fiveMinutes = 5 * time.Minute
 	oneHour     = time.Hour
 )
 
-// perImage is how many tokens a picture is taken to be.
+// perImage is the assumed number of tokens of an image.
 const perImage = 1500
 
 // A reader hashes a request block by block.
 type reader struct {
 	r        *Request
-	all      hash.Hash64 // with what decides about the messages' cache
-	bound    hash.Hash64 // without: what thinking is bound to
+	all      hash.Hash64 // includes the parameters that decide about the cache of the messages
+	bound    hash.Hash64 // excludes them; thinking blocks are bound to it
 	total    int
-	shortest time.Duration // of the marks so far
+	shortest time.Duration // lifetime of the markers so far
 	chunk    []byte        // bytes that do not fill a step yet
 	chunked  hash.Hash64
 }
 
-// step is by how many bytes automatic caches grow: 128 tokens.
+// step is the granularity of automatic caches in bytes: 128 tokens.
 const step = 4 * 128
 
-// prefixes fills in what a service's cache and its check of thinking go by. It
-// returns what is wrong with the order of the marks, or "".
+// prefixes fills in the hashes that the cache and the check of thinking blocks
+// use. It returns what is wrong with the order of the markers, or "".
 func (r *Request) prefixes() string {
 	p := &reader{r: r, all: fnv.New64a(), bound: fnv.New64a(), chunked: fnv.New64a()}
 	p.write(r.Dialect, r.Model)
@@ -82,7 +82,7 @@ func (p *reader) write(parts ...string) int {
 	return n
 }
 
-// fill adds s to the bytes by which automatic caches know a prefix.
+// fill adds s to the bytes that identify a prefix in an automatic cache.
 func (p *reader) fill(s string) {
 	p.chunk = append(append(p.chunk, s...), 0)
 	for len(p.chunk) >= step {
@@ -109,7 +109,7 @@ func (p *reader) block(where string, keep time.Duration, parts ...string) string
 	return ""
 }
 
-// prompt is how many tokens the request is.
+// prompt returns the number of tokens of the request.
 func (r *Request) prompt() int {
 	if len(r.units) == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Request is what the server was asked, in the same words for both dialects.
+// A Request is a request to the server in a form common to all of its APIs.
 type Request struct {
 	N         int    // number of the request, from 1
 	Dialect   string // "messages", "chat", "transcription" or "speech"
@@ -21,23 +21,23 @@ type Request struct {
 	MaxTokens int
 	Stream    bool
 	ToolsOff  bool // tool_choice is none
-	Thinking  bool // reasoning was asked for
-	Marks     int  // cache_control marks
+	Thinking  bool // reasoning was requested
+	Marks     int  // number of cache_control markers
 	Header    http.Header
 	Body      []byte // nil for a transcription
 	Audio     *Audio // of a transcription or a speech
 
 	includeUsage bool
-	toolKeep     []time.Duration // for which the marks of the tools ask
-	system       []Block         // what System is made of
-	thinkingAs   string          // how reasoning was asked for
+	toolKeep     []time.Duration // lifetimes that the markers of the tools request
+	system       []Block         // the blocks that System consists of
+	thinkingAs   string          // form in which reasoning was requested
 	units        []unit          // all blocks
 	steps        []uint64        // hash of each step of an automatic cache
-	bounds       []uint64        // hash of everything up to and with message i
+	bounds       []uint64        // hash of everything up to and including message i
 	head         uint64          // hash of tools and system
 }
 
-// A Tool is one that the model may use.
+// A Tool is a tool that the model may use.
 type Tool struct {
 	Name, Description string
 	Schema            json.RawMessage
@@ -51,20 +51,20 @@ type Message struct {
 
 // A Block is one part of a message.
 type Block struct {
-	Type      string // as the Messages API calls it
-	Text      string // also of thinking and tool results
-	ID        string // of a tool_use, or that a tool_result answers
+	Type      string // name of the type in the Messages API
+	Text      string // also of thinking blocks and tool results
+	ID        string // of a tool_use, or of the tool_use that a tool_result answers
 	Name      string
 	Input     json.RawMessage
 	Failed    bool
 	Signature string
-	Marked    bool // carries cache_control
+	Marked    bool // has a cache_control marker
 
-	keep  time.Duration // for which the mark asks
-	image string        // what a picture is
+	keep  time.Duration // lifetime that the marker requests
+	image string        // identifies the content of an image
 }
 
-// Last returns the newest message.
+// Last returns the newest message, or the zero Message if there is none.
 func (r Request) Last() Message {
 	if len(r.Messages) == 0 {
 		return Message{}
@@ -72,8 +72,8 @@ func (r Request) Last() Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// Newest returns the text of the newest message that holds words of the user,
-// without what stands in <gateway-context>.
+// Newest returns the text of the newest message that contains text of the user,
+// without <gateway-context> parts.
 func (r Request) Newest() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role != "user" {
@@ -93,8 +93,7 @@ func (r Request) Newest() string {
 	return ""
 }
 
-// Results returns the tool results that stand after the newest assistant
-// message.
+// Results returns the tool results that follow the newest assistant message.
 func (r Request) Results() []Block {
 	var results []Block
 	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != "assistant"; i-- {
@@ -121,48 +120,51 @@ func (r Request) HasTool(name string) bool {
 
 var overlay = regexp.MustCompile(`(?s)<gateway-context>.*?</gateway-context>`)
 
-// A Reply is what the model says. The zero Reply is an empty end of turn.
+// A Reply is the answer of the model. The zero Reply is an end of turn without
+// content.
 type Reply struct {
 	Thinking string
 	Redacted string // data of a redacted_thinking block
 	Text     string
 	Calls    []Call
-	// Stop is the reason in the dialect's own word; "" is the usual one.
+	// Stop is the stop reason as the API spells it; "" is the default reason.
 	Stop string
-	// Usage replaces the figures that the server reckons.
+	// Usage replaces the usage that the server computes.
 	Usage *Usage
-	// FirstByte and PerDelta replace the server's when they are longer.
+	// FirstByte and PerDelta replace the server's values if they are longer.
 	FirstByte, PerDelta time.Duration
-	// Pieces is how many runes a delta holds; 0: 12.
+	// Pieces is the number of runes of a delta; 0: 12.
 	Pieces int
-	// Status and Body replace everything: an answer of this status.
+	// Status and Body, if set, replace the whole answer.
 	Status int
 	Body   string
-	// Fault spoils this answer, unless an injected one does.
+	// Fault is applied to this answer unless an injected fault matches the
+	// request.
 	Fault *Fault
 
 	counted Usage
 }
 
-// A Call is one use of a tool.
+// A Call is one tool call.
 type Call struct {
-	ID   string // "": the server makes one up
+	ID   string // "": the server generates one
 	Name string
-	Args string // as written, also if it is no JSON; "" is {}
+	Args string // as written, even if it is not JSON; "": {}
 }
 
-// Usage counts tokens. Input excludes what was read or written; CacheWrite1h is
-// the part of CacheWrite that is kept for an hour.
+// Usage counts tokens. Input excludes tokens that were read from or written to
+// the cache; CacheWrite1h is the part of CacheWrite with a lifetime of one
+// hour.
 type Usage struct{ Input, CacheRead, CacheWrite, Output, CacheWrite1h int }
 
 var token = regexp.MustCompile(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
 
-// Tokens returns the parts of text that look like [[...]] or #123, by which
-// answers are matched with questions.
+// Tokens returns the parts of text that look like [[...]] or #123. Tests use
+// them to match answers with questions.
 func Tokens(text string) []string { return token.FindAllString(text, -1) }
 
-// Echo is the reply of a server that was given none: it repeats the newest text
-// of the user, or the results of tools, and all the tokens in them.
+// Echo is the default reply: it repeats the newest text of the user, or the
+// tool results, and all tokens in them.
 func Echo(r Request) Reply {
 	newest := r.Newest()
 	said := newest
@@ -184,7 +186,7 @@ func Echo(r Request) Reply {
 	return Reply{Text: text}
 }
 
-// tokens is how many tokens b is taken to hold.
+// tokens returns the assumed number of tokens of b.
 func tokens[T string | []byte](b T) int { return (len(b) + 3) / 4 }
 
 const maxBody = 32 << 20
@@ -197,7 +199,8 @@ func readAll(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// withoutKeys returns h without what must not be seen in a test's output.
+// withoutKeys returns h without the API keys, which must not appear in the
+// output of tests.
 func withoutKeys(h http.Header) http.Header {
 	h = h.Clone()
 	for _, k := range []string{"X-Api-Key", "Authorization"} {

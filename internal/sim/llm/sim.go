@@ -1,8 +1,9 @@
-// Package llm is a server that behaves like model services do: it speaks the
-// Messages API and Chat Completions, streaming and not, transcribes sounds and
-// makes speech, checks requests as strictly as the services, fails as they fail
-// when told to, and keeps a ledger of what it was asked. It knows nothing of the
-// program that it is used to test.
+// Package llm implements a simulator of LLM services for tests. It speaks the
+// Messages API and Chat Completions, with and without streaming, and the
+// transcription and speech endpoints. It checks requests as strictly as the
+// services do, fails on demand with the errors of the services, and records all
+// requests. The main type is Server, whose methods may be called from any
+// goroutine. The package does not import the code that it tests.
 package llm
 
 import (
@@ -19,48 +20,52 @@ import (
 	"hermesd/internal/sim/memnet"
 )
 
-// Options say how a Server behaves. The zero Options are a service that knows
-// every model, accepts every key and repeats what it is told.
+// Options configure a Server. The zero Options are a service that knows every
+// model, accepts every key and answers with Echo.
 type Options struct {
-	Keys   []string // that are accepted; none: every key that is not empty
-	Models []string // that exist; none: every model
-	// Windows are how many tokens models take, as the lists of models tell it; of
-	// others they tell nothing.
+	Keys   []string // accepted keys; none: every non-empty key
+	Models []string // existing models; none: every model
+	// Windows maps models to the context lengths that the model lists report;
+	// for other models they report none.
 	Windows map[string]int
-	// Reply makes the answers; nil is Echo.
+	// Reply makes the answers; nil: Echo.
 	Reply func(Request) Reply
-	// Hear makes the text of a transcription; nil: what Sound has put into the file.
+	// Hear returns the text of a transcription; nil: the text that Sound put
+	// into the file.
 	Hear func(Request) string
-	// Upload is the most bytes of a request for a transcription; 0: 25 MB.
+	// Upload is the maximum size in bytes of a transcription request; 0: 25 MB.
 	Upload int
-	// FirstByte is waited before an answer, PerDelta before each piece of it.
+	// FirstByte is the delay before an answer, PerDelta the delay before each
+	// delta.
 	FirstByte, PerDelta time.Duration
-	// ContextTokens refuses longer requests as the services do; 0: no limit.
+	// ContextTokens is the length in tokens above which requests are refused as
+	// the services do; 0: no limit.
 	ContextTokens int
-	// MinCache is the least length of a marked prefix that is kept; 0: as the
-	// model's.
+	// MinCache is the minimum length in tokens of a marked prefix that is
+	// cached; 0: the minimum of the model.
 	MinCache int
-	// PrefixCheck refuses thinking blocks whose prefix is not the one that they
-	// were made for.
+	// PrefixCheck refuses thinking blocks whose prefix differs from the one
+	// that they were made for.
 	PrefixCheck bool
-	// NoBodies keeps the ledger small: entries have no Body and no Messages.
+	// NoBodies reduces memory use: recorded entries have no Body and no
+	// Messages.
 	NoBodies bool
 }
 
 // A Server is a simulated service. Its methods may be called from any
-// goroutine.
+// goroutine. Close must be called.
 type Server struct {
-	// URL is where the server listens, without a path; of a server that was
-	// made with New it is a name that only its Transport knows.
+	// URL is the base URL of the server, without a path. For a server made by
+	// New it is a name that only its Transport can reach.
 	URL string
 
 	o      Options
 	ledger ledger
 	cache  cache
 	http   *http.Server
-	served sync.WaitGroup // the listener and calls through Transport
+	served sync.WaitGroup // the listener and the requests through Transport
 	closed chan struct{}
-	salt   string // makes the ids of calls differ from other servers'
+	salt   string // makes the call IDs differ from those of other servers
 	once   sync.Once
 
 	mu     sync.Mutex // guards what follows
@@ -81,7 +86,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Start returns a server that listens on a free port of the loopback.
+// Start returns a server that listens on a free loopback port.
 func Start(o Options) (*Server, error) {
 	s := New(o)
 	var listen net.ListenConfig
@@ -91,11 +96,11 @@ func Start(o Options) (*Server, error) {
 	}
 	s.URL = "http://" + l.Addr().String()
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	s.begin(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
+	s.begin(func() { _ = s.http.Serve(l) }) // always ends with ErrServerClosed
 	return s, nil
 }
 
-// Close ends every request that is under way and waits until all is quiet.
+// Close ends all running requests and waits for the server's goroutines.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -103,21 +108,21 @@ func (s *Server) Close() {
 		s.mu.Unlock()
 		close(s.closed)
 		if s.http != nil {
-			_ = s.http.Close() // connections are ours; there is nothing to save
+			_ = s.http.Close() // no request has state that must be saved
 		}
 	})
 	s.served.Wait()
 }
 
-// Transport returns a way to the server without a network, which works inside a
-// bubble of testing/synctest too.
+// Transport returns a transport to the server that uses no network. It works
+// inside a testing/synctest bubble too.
 func (s *Server) Transport() http.RoundTripper { return memnet.Transport{Handler: s, Begin: s.begin} }
 
 // Client returns a client that uses Transport.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
-// begin runs f beside the caller, unless the server was closed; Close waits
-// for it.
+// begin runs f on a goroutine that Close waits for. It reports false, and runs
+// nothing, after Close.
 func (s *Server) begin(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,21 +152,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An api is one of the two languages.
+// An api is one of the two model APIs.
 type api interface {
-	// name is the dialect's name in the ledger.
+	// name is the value of Request.Dialect.
 	name() string
-	// check reads and judges a request. A refusal comes back as an error body.
+	// check parses and validates a request. A refusal contains the error body.
 	check(h http.Header, body []byte) (Request, *refusal)
 	// answer writes rep as the answer to req.
 	answer(o *out, req Request, rep Reply)
-	// failure returns the body of an error as this service says it.
+	// failure returns an error body in the format of this API.
 	failure(status int, text string) any
-	// event returns an error as an event of a stream that has begun.
+	// event returns an error as an event of a stream that has already begun.
 	event(status int, text string) (name string, body any)
 }
 
-// A refusal is an answer that is an error.
+// A refusal is an error answer.
 type refusal struct {
 	status int
 	body   any
@@ -170,7 +175,7 @@ type refusal struct {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readAll(r)
 	if err != nil {
-		return // the client went away while it was still asking
+		return // the client disconnected while it was still sending
 	}
 	req, no := a.check(r.Header, body)
 	req.Dialect, req.Header, req.Body = a.name(), withoutKeys(r.Header), body
@@ -191,7 +196,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 		return
 	}
 	rep := s.o.Reply(req)
-	rep.Calls = slices.Clone(rep.Calls) // ours to fill in
+	rep.Calls = slices.Clone(rep.Calls) // the server fills in missing IDs
 	if rep.Fault != nil && fault == nil {
 		fault, o.fault = rep.Fault, rep.Fault
 		if fault.instead(o) {
@@ -225,11 +230,12 @@ func (s *Server) modelOK(name string) bool {
 	return len(s.o.Models) == 0 || slices.Contains(s.o.Models, name)
 }
 
-// Requests returns the ledger, oldest entry first.
+// Requests returns the recorded requests, oldest first.
 func (s *Server) Requests() []Entry { return s.ledger.all() }
 
-// Count returns how many requests came.
+// Count returns the number of requests received.
 func (s *Server) Count() int { return s.ledger.count() }
 
-// Await returns when at least n requests came, or ctx ends.
+// Await waits until at least n requests have been received. It fails with the
+// cause when ctx ends first.
 func (s *Server) Await(ctx context.Context, n int) error { return s.ledger.await(ctx, n) }

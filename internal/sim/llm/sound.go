@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Sound returns a small file of silence in a format (ogg, mp3, wav, flac, m4a or
-// webm) that a transcription hears text in: it stands in a comment of the file.
-// An unknown format has no sound: nil.
+// Sound returns a short silent file in the given format (ogg, mp3, wav, flac,
+// m4a or webm) with text in a comment of the file, where a transcription finds
+// it. It returns nil for an unknown format.
 func Sound(format, text string) []byte {
 	say := []byte("SAY=" + strings.ReplaceAll(text, "\x00", "") + "\x00")
 	switch format {
@@ -33,14 +33,14 @@ func Sound(format, text string) []byte {
 		return append(append(out, box("free", say)...), box("mdat", make([]byte, 400))...)
 	case "webm":
 		out := []byte("\x1A\x45\xDF\xA3\x87\x42\x82\x84webm\x18\x53\x80\x67\x01\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xEC\x08")
-		out = binary.BigEndian.AppendUint32(append(out, 0, 0, 0), uint32(len(say))) // a size of eight bytes
+		out = binary.BigEndian.AppendUint32(append(out, 0, 0, 0), uint32(len(say))) // a 64-bit size
 		return append(out, say...)
 	}
 	return nil
 }
 
-// soundOf returns the format of a file, "" if it is no sound, and what is said
-// in it, "" if that is not known.
+// soundOf returns the format of a file and the text that Sound put into it. The
+// format is "" if the file is not audio; the text is "" if there is none.
 func soundOf(data []byte) (format, said string) {
 	_, rest, ok := bytes.Cut(data, []byte("SAY="))
 	if ok {
@@ -67,7 +67,7 @@ func soundOf(data []byte) (format, said string) {
 	return "", ""
 }
 
-// chunk is a chunk of a RIFF file, padded to an even size.
+// chunk returns a RIFF chunk, padded to an even size.
 func chunk(name string, body []byte) []byte {
 	out := binary.LittleEndian.AppendUint32([]byte(name), uint32(len(body)))
 	out = append(out, body...)
@@ -77,13 +77,13 @@ func chunk(name string, body []byte) []byte {
 	return out
 }
 
-// box is a box of an MP4 file.
+// box returns an MP4 box.
 func box(name string, body []byte) []byte {
 	out := binary.BigEndian.AppendUint32(nil, uint32(len(body)+8))
 	return append(append(out, name...), body...)
 }
 
-// comments is a block of Vorbis comments with one entry.
+// comments returns a Vorbis comment block with one entry.
 func comments(entry []byte) []byte {
 	out := binary.LittleEndian.AppendUint32(nil, 3)
 	out = append(out, "sim"...)
@@ -92,7 +92,7 @@ func comments(entry []byte) []byte {
 	return append(out, entry...)
 }
 
-// mp3Sound is an ID3v2.4 tag and ten frames of silence.
+// mp3Sound returns an ID3v2.4 tag followed by ten silent frames.
 func mp3Sound(say []byte) []byte {
 	synchsafe := func(n int) []byte {
 		return []byte{byte(n >> 21 & 127), byte(n >> 14 & 127), byte(n >> 7 & 127), byte(n & 127)}
@@ -108,12 +108,12 @@ func mp3Sound(say []byte) []byte {
 	return out
 }
 
-// oggSound is an Opus stream: its head, its tags, and a second of silence.
+// oggSound returns an Opus stream: header, tags, and one second of silence.
 func oggSound(say []byte) []byte {
 	head := append([]byte("OpusHead\x01\x01"), 0, 0, 0x80, 0xBB, 0, 0, 0, 0, 0) // mono, 48 kHz
 	out := oggPage(2, 0, 0, head)
 	out = append(out, oggPage(0, 0, 1, append([]byte("OpusTags"), comments(say)...))...)
-	const packets = 50 // of 20 ms
+	const packets = 50 // of 20 ms each
 	var silence [][]byte
 	for range packets {
 		silence = append(silence, []byte{0xF8, 0xFF, 0xFE})
@@ -121,7 +121,7 @@ func oggSound(say []byte) []byte {
 	return append(out, oggPage(4, packets*960, 2, silence...)...)
 }
 
-// oggPage is one page with whole packets.
+// oggPage returns one page with complete packets.
 func oggPage(flags byte, granule uint64, n uint32, packets ...[]byte) []byte {
 	var lacing, body []byte
 	for _, p := range packets {
@@ -135,7 +135,7 @@ func oggPage(flags byte, granule uint64, n uint32, packets ...[]byte) []byte {
 	}
 	out := append([]byte("OggS\x00"), flags)
 	out = binary.LittleEndian.AppendUint64(out, granule)
-	out = binary.LittleEndian.AppendUint32(out, 1) // the stream
+	out = binary.LittleEndian.AppendUint32(out, 1) // serial number of the stream
 	out = binary.LittleEndian.AppendUint32(out, n)
 	out = append(out, 0, 0, 0, 0, byte(len(lacing)))
 	out = append(append(out, lacing...), body...)
@@ -143,7 +143,7 @@ func oggPage(flags byte, granule uint64, n uint32, packets ...[]byte) []byte {
 	return out
 }
 
-// oggSum is the checksum of a page.
+// oggSum returns the checksum of a page.
 func oggSum(page []byte) uint32 {
 	var sum uint32
 	for _, b := range page {

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// window is how much one end may write ahead of the other end's reading.
+// window is how many bytes one end may write ahead of the other end's reads.
 const window = 64 << 10
 
-// Conns returns the two ends of a connection in memory. It behaves as TCP does:
-// a write returns when the bytes are on their way, not when they were read; a
-// closed end lets the other one read what is on its way and then says EOF; what
-// the closed end had not read is lost. All waiting is of the kind that a bubble
-// of testing/synctest knows. Both ends tell name as their address.
+// Conns returns the two ends of an in-memory connection. It behaves as TCP
+// does: a write returns when the bytes are in transit, not when they were read;
+// after a close the other end reads the bytes in transit and then gets io.EOF;
+// bytes that the closed end had not read are lost. All waiting is durably
+// blocking in the sense of testing/synctest. Both ends report name as their
+// address.
 func Conns(name string) (near, far net.Conn) {
 	there, back := newStream(), newStream()
 	return &conn{name: address(name), in: back, out: there}, &conn{name: address(name), in: there, out: back}
@@ -41,7 +42,7 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 func (c *conn) wrap(op string, err error) error {
-	if err == nil || err == io.EOF { //nolint:errorlint // only our own
+	if err == nil || err == io.EOF { //nolint:errorlint // only errors of this package
 		return err
 	}
 	return &net.OpError{Op: op, Net: "memory", Addr: c.name, Err: err}
@@ -84,16 +85,17 @@ type stream struct {
 	mu       sync.Mutex // guards what follows
 	change   *sync.Cond
 	buf      []byte
-	written  bool // the writing end is closed
-	unread   bool // the reading end is closed
+	written  bool // the write end is closed
+	unread   bool // the read end is closed
 	readEnd  deadline
 	writeEnd deadline
 }
 
-// deadline is when waiting ends; guarded by the mutex of its stream.
+// A deadline is the time at which waiting ends; the mutex of its stream guards
+// it.
 type deadline struct {
 	at    time.Time
-	timer *time.Timer // wakes who waits
+	timer *time.Timer // wakes the waiting goroutines
 }
 
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
@@ -185,7 +187,7 @@ func (s *stream) setDeadline(d *deadline, t time.Time) {
 	})
 }
 
-// stop ends the waking.
+// stop stops the timer.
 func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()

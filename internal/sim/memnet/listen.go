@@ -16,23 +16,23 @@ type Listener struct {
 	once   sync.Once
 }
 
-// Listen makes a listener; name is the address that it and its connections
-// tell. It serves http.Server like any other listener:
+// Listen returns a listener; name is the address that it and its connections
+// report. It serves an http.Server as any other listener does:
 //
-//	l := pipe.Listen("discord.test:443")
+//	l := memnet.Listen("discord.test:443")
 //	go server.Serve(l)
 //	web := &http.Transport{DialContext: l.Dial}
 //	socket := websocket.Dialer{NetDialContext: l.Dial, NetDialTLSContext: l.Dial}
 //
-// With NetDialTLSContext the last one reaches a wss:// address without TLS;
+// With NetDialTLSContext the dialer reaches a wss:// address without TLS;
 // http.Transport.DialTLSContext does the same for https.
 func Listen(name string) *Listener {
 	return &Listener{name: name, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects to the listener, whatever network and address say. It waits
-// until the connection is accepted. A closed listener refuses like a host where
-// nobody listens.
+// Dial connects to the listener and ignores the network and the address. It
+// waits until the connection is accepted. On a closed listener it fails as a
+// TCP dial to a port without a listener does.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := Conns(l.name)
 	select {
@@ -55,7 +55,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections stay open.
+// Close implements net.Listener. Accepted connections stay open.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

@@ -1,7 +1,8 @@
-// Package memnet carries traffic without a network, inside a bubble of
-// testing/synctest too. Transport brings HTTP requests straight to a handler:
-// answers stream and connections break. Listen and Conns are whole connections
-// in memory, for servers that speak more than HTTP, such as websockets.
+// Package memnet implements network connections in memory, which work inside a
+// testing/synctest bubble too. Transport passes HTTP requests directly to a
+// handler; answers are streamed, and connections can break. Listen and Conns
+// provide whole connections for servers that speak more than HTTP, such as
+// websockets.
 package memnet
 
 import (
@@ -13,12 +14,13 @@ import (
 	"sync"
 )
 
-// A Transport is an http.RoundTripper that ends in Handler. A handler that
-// panics with http.ErrAbortHandler breaks the connection off.
+// A Transport is an http.RoundTripper that calls Handler. A handler that panics
+// with http.ErrAbortHandler breaks the connection.
 type Transport struct {
 	Handler http.Handler
-	// Begin runs a request beside the caller; its owner waits for it. It
-	// reports false when nothing runs any more.
+	// Begin runs a request on another goroutine, for which the owner of the
+	// Transport waits. It reports false, and runs nothing, after the owner was
+	// closed.
 	Begin func(func()) bool
 }
 
@@ -34,7 +36,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	begun := t.Begin(func() {
 		defer cancel()
 		defer func() { w.end(recover()) }()
-		defer func() { _ = req.Body.Close() }() // a reader's end
+		defer func() { _ = req.Body.Close() }() // closing a reader has no useful error
 		t.Handler.ServeHTTP(w, req)
 	})
 	if !begun {
@@ -46,7 +48,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 	}
 	if err := r.Context().Err(); err != nil {
-		// As over a network: who has gone away gets no answer, however quick it was.
+		// As on a network, a caller that canceled gets no answer, even if the
+		// handler has already given one.
 		cancel()
 		_ = pr.Close() // never fails; the handler must not wait for a reader
 		return nil, fmt.Errorf("simulated connection: %w", err)
@@ -61,11 +64,11 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// writer is the server's end of a simulated connection.
+// A writer is the server's end of a simulated connection.
 type writer struct {
 	header, sent http.Header
 	status       int
-	broken       bool // before there was an answer
+	broken       bool // the connection broke before the answer began
 	pw           *io.PipeWriter
 	ready        chan struct{}
 	once         sync.Once
@@ -91,8 +94,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end closes the connection after the handler, which may have panicked to break
-// it off.
+// end closes the connection after the handler returned, or breaks it if the
+// handler panicked with http.ErrAbortHandler.
 func (w *writer) end(panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
@@ -104,12 +107,12 @@ func (w *writer) end(panicked any) {
 		close(w.ready)
 	})
 	_ = w.pw.CloseWithError(io.ErrUnexpectedEOF) // never fails
-	if panicked != http.ErrAbortHandler {        //nolint:errorlint // a panic's value
+	if panicked != http.ErrAbortHandler {        //nolint:errorlint // the value of a panic is not wrapped
 		panic(panicked)
 	}
 }
 
-// body is the client's end of an answer.
+// A body is the client's end of an answer.
 type body struct {
 	*io.PipeReader
 	ctx    context.Context
